@@ -1,0 +1,50 @@
+# Each target creates .venv and installs what it needs, when that is missing or stale.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+export PYTHONHASHSEED ?= 0
+
+.PHONY: run test check docs bench paper paper-full clean help
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+run: $(VENV)/.core ## the main job on the example
+	$(BIN)/evr describe examples/dpsgd.toml
+
+test: $(VENV)/.test ## all tests
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadscope --cov --cov-report=term:skip-covered -q
+
+check: $(VENV)/.check ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.check ## rewrite the sources in the house format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.test ## every benchmark and the full statistical tables
+	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+	$(BIN)/python -m pytest -m full -q --override-ini="addopts=-ra --import-mode=importlib"
+
+clean: ## forget the environment and every cache
+	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis site
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.core
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .[test]
+	@touch $@
+
+$(VENV)/.check: $(VENV)/.core
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .[check]
+	@touch $@

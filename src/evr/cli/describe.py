@@ -1,0 +1,45 @@
+"""``evr describe``: the mechanisms of a composition, their counts and both dominating pairs."""
+
+from __future__ import annotations
+
+from evr.cli.options import Json, NoiseMultiplier, SamplingProbability, SpecFile, Steps, described
+from evr.cli.output import as_json, number, table
+
+EPSILONS = (0.1, 0.5, 1.0, 2.0)
+
+
+def command(
+    spec: SpecFile = None,
+    noise_multiplier: NoiseMultiplier = None,
+    sampling_probability: SamplingProbability = None,
+    steps: Steps = None,
+    json: Json = False,
+) -> None:
+    """Show what would be accounted: each mechanism, its count, its dominating pairs and the delta of a single step.
+
+    Example: `evr describe examples/dpsgd.toml`
+    """
+    from evr.mechanisms import Composition, Direction
+
+    event, _ = described(spec, noise_multiplier, sampling_probability, steps)
+    composition = Composition.of(event)
+    rows = [
+        (direction.value, step.count, step.pair.describe(), [step.pair.delta(epsilon) for epsilon in EPSILONS])
+        for direction in Direction
+        for step in composition.steps(direction)
+    ]
+    if json:
+        steps_ = [
+            {"direction": d, "count": c, "pair": p, "delta": dict(zip(map(str, EPSILONS), deltas, strict=True))}
+            for d, c, p, deltas in rows
+        ]
+        as_json({"event": repr(event), "steps": steps_})
+        return
+    if not rows:
+        print("Nothing that costs privacy.")
+        return
+    table(
+        "One step of each mechanism",
+        ["direction", "count", "dominating pair P | Q", *(f"delta({e:g})" for e in EPSILONS)],
+        [[d, f"{c:,}", p, *(number(x, 4) for x in deltas)] for d, c, p, deltas in rows],
+    )

@@ -1,0 +1,13 @@
+"""The exceptions of evr: one small tree. Invalid values raise the built-in ``ValueError`` and ``TypeError``."""
+
+
+class EvrError(Exception):
+    """Root of every exception that evr defines."""
+
+
+class UnsupportedEventError(EvrError, ValueError):
+    """A ``DpEvent`` has no dominating pair here. Names the sub-event, its path in the tree and what is supported."""
+
+
+class SpecError(EvrError, ValueError):
+    """A specification file does not say what ran: names the key, the rule and, for a typing error, the nearest key."""

@@ -1,0 +1,215 @@
+"""From a ``DpEvent`` tree to the dominating pairs of each direction with their counts.
+
+An ordered pair of neighbours has the same direction at every step, so each direction composes by itself; the maximum of
+the two curves is taken at the end, and directions are never mixed across steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+from dp_accounting import NeighboringRelation, dp_event
+
+from evr import validate
+from evr.errors import UnsupportedEventError
+from evr.mechanisms import poisson
+from evr.mechanisms.discrete import TRIVIAL_PAIR, DiscretePair
+from evr.mechanisms.gaussian import GaussianPair
+from evr.mechanisms.pair import Direction, DominatingPair, Pairs
+from evr.mechanisms.registry import MECHANISMS
+
+NON_PRIVATE_PAIR = DiscretePair((-math.inf, math.inf), (-math.inf, 0.0), (0.0, -math.inf))
+"""All of ``P`` has infinite loss: what a mechanism without privacy is."""
+
+_NON_PRIVATE = Pairs(NON_PRIVATE_PAIR, NON_PRIVATE_PAIR)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A dominating pair and how many times it is applied."""
+
+    pair: DominatingPair
+    count: int
+
+
+@dataclass(frozen=True)
+class Composition:
+    """The distinct pairs of each direction with their counts, equal ones merged. Order carries no meaning here.
+
+    Examples
+    --------
+    >>> from evr.mechanisms.events import dpsgd
+    >>> composition = Composition.of(dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=10**6))
+    >>> [(step.count, type(step.pair).__name__) for step in composition.steps(Direction.REMOVE)]
+    [(1000000, 'SampledRemovePair')]
+    """
+
+    remove: tuple[Step, ...]
+    add: tuple[Step, ...]
+
+    @classmethod
+    def of(
+        cls,
+        event: dp_event.DpEvent | Composition,
+        neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    ) -> Composition:
+        """Translate an event tree; raise ``UnsupportedEventError`` naming the first sub-event that has no pair."""
+        if isinstance(event, Composition):
+            return event
+        if neighboring_relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+            raise ValueError(
+                f"neighboring_relation={neighboring_relation!r} is not supported: evr accounts for ADD_OR_REMOVE_ONE"
+            )
+        counts: dict[Pairs, int] = {}
+        for pairs, count in _leaves(event):
+            counts[pairs] = counts.get(pairs, 0) + count
+        return cls.from_counts(counts)
+
+    @classmethod
+    def from_counts(cls, counts: dict[Pairs, int]) -> Composition:
+        """Merge equal pairs, in each direction by itself."""
+        merged: dict[Direction, dict[DominatingPair, int]] = {direction: {} for direction in Direction}
+        for pairs, count in counts.items():
+            for direction in Direction:
+                pair = pairs.of(direction)
+                merged[direction][pair] = merged[direction].get(pair, 0) + count
+        steps = {d: tuple(Step(pair, count) for pair, count in m.items()) for d, m in merged.items()}
+        return cls(steps[Direction.REMOVE], steps[Direction.ADD])
+
+    def steps(self, direction: Direction | str) -> tuple[Step, ...]:
+        """The pairs of one direction with their counts."""
+        return self.remove if Direction(direction) is Direction.REMOVE else self.add
+
+    def simplified(self, direction: Direction | str) -> tuple[Step, ...]:
+        """As ``steps``, with families closed under composition folded: any number of Gaussians is one Gaussian."""
+        return _simplify(self.steps(direction))
+
+    @cached_property
+    def is_non_private(self) -> bool:
+        """Whether some mechanism has no privacy at all."""
+        return any(step.pair == NON_PRIVATE_PAIR for step in self.remove)
+
+    @cached_property
+    def is_symmetric(self) -> bool:
+        """Whether both directions are the same composition, so that one computation serves both."""
+        return set(self.simplified(Direction.REMOVE)) == set(self.simplified(Direction.ADD))
+
+
+@lru_cache(maxsize=4096)
+def _simplify(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    squares, rest = [], []
+    for step in steps:
+        if isinstance(step.pair, GaussianPair):
+            squares.append(step.count * step.pair.mu**2)
+        elif step.pair != TRIVIAL_PAIR:
+            folded = step.pair.self_composed(step.count)
+            rest.append(step if folded is None else Step(folded, 1))
+    mu = math.sqrt(math.fsum(squares))
+    return ((Step(GaussianPair(mu), 1),) if mu > 0 else ()) + tuple(rest)
+
+
+def _leaves(event: Any) -> Iterator[tuple[Pairs, int]]:
+    """Every mechanism of the tree with its multiplicity; a stack, not recursion, so that depth has no limit."""
+    stack: list[tuple[Any, int, str]] = [(event, 1, "event")]
+    while stack:
+        node, count, path = stack.pop()
+        if isinstance(node, dp_event.SelfComposedDpEvent):
+            stack.append((node.event, count * _count(node, path), path + ".event"))
+        elif isinstance(node, dp_event.ComposedDpEvent):
+            children = [(child, count, f"{path}.events[{i}]") for i, child in enumerate(node.events)]
+            stack.extend(reversed(children))
+        else:
+            pairs = _mechanism(node, path)
+            if pairs is not None:
+                yield pairs, count
+
+
+def timeline(event: Any) -> Iterator[tuple[Pairs | None, int]]:
+    """The mechanisms in the order in which they run, as runs of equal steps; None for a step that costs nothing."""
+    if isinstance(event, dp_event.SelfComposedDpEvent):
+        count = _count(event, "event")
+        inner = list(timeline(event.event))
+        if len(inner) == 1:
+            yield inner[0][0], inner[0][1] * count
+        else:
+            for _ in range(count):
+                yield from inner
+    elif isinstance(event, dp_event.ComposedDpEvent):
+        for child in event.events:
+            yield from timeline(child)
+    else:
+        yield _mechanism(event, "event"), 1
+
+
+def _count(node: dp_event.SelfComposedDpEvent, path: str) -> int:
+    return _located(path, lambda: validate.positive_integer(count=node.count))
+
+
+def _located(path: str, build: Any) -> Any:
+    """Run ``build``; an error about a value also says where in the tree it is."""
+    try:
+        return build()
+    except UnsupportedEventError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{error} (at {path})" if path != "event" else str(error)) from None
+
+
+def _mechanism(node: Any, path: str) -> Pairs | None:
+    """The pairs of one mechanism, possibly sampled; None if it costs nothing."""
+    if isinstance(node, dp_event.NoOpDpEvent):
+        return None
+    if isinstance(node, dp_event.NonPrivateDpEvent):
+        return _NON_PRIVATE
+    if isinstance(node, dp_event.PoissonSampledDpEvent):
+        return _sampled(node, path)
+    if not isinstance(node, dp_event.DpEvent):
+        raise TypeError(f"{node!r} at {path} is not a DpEvent (it is a {type(node).__name__})")
+    translator = MECHANISMS.get(type(node))
+    if translator is None:
+        raise UnsupportedEventError(_unsupported(node, path))
+    pairs = _located(path, lambda: translator(node))
+    return _NON_PRIVATE if pairs is None else pairs
+
+
+def _sampled(node: dp_event.PoissonSampledDpEvent, path: str) -> Pairs | None:
+    q = _located(path, lambda: validate.probability(sampling_probability=node.sampling_probability))
+    inner: dict[Pairs, int] = {}
+    for pairs, count in _leaves_at(node.event, path + ".event"):
+        inner[pairs] = inner.get(pairs, 0) + count
+    if q == 0 or not inner:
+        return None
+    if _NON_PRIVATE in inner:
+        return _NON_PRIVATE  # as dp_accounting: sampling does not mend a mechanism without privacy
+    composition = Composition.from_counts(inner)
+    folded = [composition.simplified(direction) for direction in Direction]
+    if any(len(steps) != 1 or steps[0].count != 1 for steps in folded):
+        raise UnsupportedEventError(
+            f"Poisson sampling of a composition of several mechanisms at {path} has no one-dimensional pair here: {node!r}. "
+            "Sample one mechanism, or a composition of Gaussian mechanisms only; sampling each step anew is "
+            "SelfComposedDpEvent(PoissonSampledDpEvent(...))."
+        )
+    return poisson.sampled(Pairs(folded[0][0].pair, folded[1][0].pair), q)
+
+
+def _leaves_at(event: Any, path: str) -> Iterator[tuple[Pairs, int]]:
+    """As ``_leaves``, with the path of the sub-tree in its errors."""
+    try:
+        yield from _leaves(event)
+    except UnsupportedEventError as error:
+        raise UnsupportedEventError(str(error).replace(" at event", f" at {path}", 1)) from None
+    except (ValueError, TypeError) as error:
+        text = str(error)
+        located = text.replace("(at event", f"(at {path}") if "(at event" in text else f"{text} (at {path})"
+        raise type(error)(located) from None
+
+
+def _unsupported(node: Any, path: str) -> str:
+    supported = sorted(cls.__name__ for cls in MECHANISMS) + [
+        "PoissonSampledDpEvent", "SelfComposedDpEvent", "ComposedDpEvent", "NoOpDpEvent", "NonPrivateDpEvent",
+    ]  # fmt: skip
+    return f"unsupported {type(node).__name__} at {path}: {node!r}. Supported: {', '.join(supported)}"

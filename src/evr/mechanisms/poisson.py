@@ -1,0 +1,156 @@
+"""Poisson sampling of any pair (Zhu, Dong and Wang 2022, Theorem 11).
+
+If ``(P, Q)`` dominates the base mechanism in the remove direction, the sampled one has ``((1-q)Q + qP, Q)``; if ``(P, Q)``
+dominates it in the *add* direction, the sampled one has ``(P, (1-q)P + qQ)``: the mixture is in the second slot. Swapping
+the base pair and applying the remove formula is wrong for asymmetric pairs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from evr.mechanisms.pair import DominatingPair, Floats, Measure, Pairs
+
+
+def _mix(loss: Any, q: float) -> Floats:
+    """``log(1 - q + q e^loss)``."""
+    loss = np.asarray(loss, float)
+    return np.where(
+        loss < 30.0, np.log1p(q * np.expm1(np.minimum(loss, 30.0))), np.logaddexp(math.log1p(-q), math.log(q) + loss)
+    )
+
+
+def _unmix(loss: Any, q: float) -> Floats:
+    """The inverse of ``_mix``; ``-inf`` below its range."""
+    loss = np.asarray(loss, float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        small = np.log1p(np.maximum(np.expm1(np.minimum(loss, 30.0)) / q, -1.0))
+        large = loss - math.log(q) + np.log1p(-(1 - q) * np.exp(-np.maximum(loss, 30.0)))
+    return np.where(loss < 30.0, small, large)
+
+
+@dataclass(frozen=True)
+class _SampledPair(DominatingPair):
+    """A base pair seen through Poisson sampling with probability ``q``, ``0 < q < 1``."""
+
+    base: DominatingPair
+    q: float
+
+    @property
+    def flats(self) -> Floats:
+        return self.base.flats
+
+    @cached_property
+    def _flat_losses(self) -> Floats:
+        return self.privacy_loss(self.flats[:, 1])
+
+    def _base_loss(self, loss: Any) -> Floats:
+        raise NotImplementedError
+
+    def point(self, loss: Any) -> Floats:
+        loss = np.asarray(loss, float)
+        t = self.base.point(self._base_loss(loss))
+        if len(self.flats):  # rounding in the loss must not cut an atom
+            rank = np.searchsorted(self._flat_losses, loss, side="right")
+            ends = np.concatenate(([-np.inf], self.flats[:, 1]))
+            starts = np.concatenate((self.flats[:, 0], [np.inf]))
+            t = np.minimum(np.maximum(t, ends[rank]), starts[rank])
+        return t
+
+    def _mixed_mass(self, low: Any, high: Any, weight_p: float) -> Floats:
+        return np.logaddexp(
+            math.log(weight_p) + self.base.log_mass(Measure.P, low, high),
+            math.log1p(-weight_p) + self.base.log_mass(Measure.Q, low, high),
+        )
+
+    def _mixed_sample(self, generator: np.random.Generator, low: Any, high: Any, weight_p: float) -> Floats:
+        low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
+        in_p = math.log(weight_p) + self.base.log_mass(Measure.P, low, high)
+        chance = np.exp(in_p - self._mixed_mass(low, high, weight_p))
+        from_p = generator.random(low.shape) < chance
+        out = np.empty(low.shape)
+        out[from_p] = self.base.sample(Measure.P, generator, low[from_p], high[from_p])
+        out[~from_p] = self.base.sample(Measure.Q, generator, low[~from_p], high[~from_p])
+        return out
+
+
+@dataclass(frozen=True)
+class SampledRemovePair(_SampledPair):
+    """``((1-q)Q + qP, Q)`` over a base pair ``(P, Q)`` of the remove direction."""
+
+    def privacy_loss(self, t: Any) -> Floats:
+        return _mix(self.base.privacy_loss(t), self.q)
+
+    def _base_loss(self, loss: Any) -> Floats:
+        return _unmix(loss, self.q)
+
+    def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
+        if measure is Measure.P:
+            return self._mixed_mass(low, high, self.q)
+        return self.base.log_mass(measure, low, high)
+
+    def sample(self, measure: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
+        if measure is Measure.P:
+            return self._mixed_sample(generator, low, high, self.q)
+        return self.base.sample(measure, generator, low, high)
+
+    def span(self, order: float = 0.0) -> tuple[float, float]:
+        return self.base.span(order)
+
+    def delta(self, epsilon: float) -> float:
+        # P'(A) - e^epsilon Q(A) = q (P(A) - e^epsilon' Q(A)), epsilon' the base loss at which the sampled one is epsilon.
+        inner = float(_unmix(epsilon, self.q))
+        if inner == -math.inf:
+            return -math.expm1(epsilon)
+        return self.q * self.base.delta(inner)
+
+    def describe(self) -> str:
+        return f"(1-q)Q + qP | Q, q = {self.q:.6g}, P | Q = {self.base.describe()}"
+
+
+@dataclass(frozen=True)
+class SampledAddPair(_SampledPair):
+    """``(P, (1-q)P + qQ)`` over a base pair ``(P, Q)`` of the add direction."""
+
+    def privacy_loss(self, t: Any) -> Floats:
+        return -_mix(-self.base.privacy_loss(t), self.q)
+
+    def _base_loss(self, loss: Any) -> Floats:
+        return -_unmix(-np.asarray(loss, float), self.q)
+
+    def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
+        if measure is Measure.Q:
+            return self._mixed_mass(low, high, 1 - self.q)
+        return self.base.log_mass(measure, low, high)
+
+    def sample(self, measure: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
+        if measure is Measure.Q:
+            return self._mixed_sample(generator, low, high, 1 - self.q)
+        return self.base.sample(measure, generator, low, high)
+
+    def span(self, order: float = 0.0) -> tuple[float, float]:
+        return self.base.span(min(order, 0.0))
+
+    def delta(self, epsilon: float) -> float:
+        # P(A) - e^epsilon((1-q)P(A) + qQ(A)) = c (P(A) - e^epsilon' Q(A)), c = 1 - e^epsilon (1-q).
+        scale = -math.expm1(epsilon + math.log1p(-self.q)) if epsilon < math.inf else -math.inf
+        if scale <= 0:
+            return 0.0
+        return scale * self.base.delta(epsilon + math.log(self.q) - math.log(scale))
+
+    @property
+    def infinite_loss_mass(self) -> float:
+        return 0.0  # the second slot holds all of the first
+
+    def describe(self) -> str:
+        return f"P | (1-q)P + qQ, q = {self.q:.6g}, P | Q = {self.base.describe()}"
+
+
+def sampled(base: Pairs, q: float) -> Pairs:
+    """The pairs of the Poisson-sampled mechanism, each direction from its own base pair; ``0 < q <= 1``."""
+    return base if q == 1 else Pairs(SampledRemovePair(base.remove, q), SampledAddPair(base.add, q))

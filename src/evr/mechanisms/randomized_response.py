@@ -1,0 +1,35 @@
+"""Randomized response over ``num_buckets`` values, as ``RandomizedResponseDpEvent`` defines it.
+
+The pair compares two different inputs; it is the same both ways. Under add/remove adjacency it covers the record's
+answer being replaced by any other answer, a fixed "no answer" value included.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dp_accounting import dp_event
+
+from evr import validate
+from evr.mechanisms.discrete import TRIVIAL_PAIR, DiscretePair
+from evr.mechanisms.pair import Pairs
+
+
+def pairs(event: dp_event.RandomizedResponseDpEvent) -> Pairs | None:
+    """Dominating pairs of a ``RandomizedResponseDpEvent``; None stands for a mechanism without privacy."""
+    noise = validate.probability(noise_parameter=event.noise_parameter)
+    buckets = validate.positive_integer(num_buckets=event.num_buckets)
+    if buckets == 1:
+        return Pairs(TRIVIAL_PAIR, TRIVIAL_PAIR)
+    if noise == 0:
+        return None
+    other = noise / buckets
+    if other == 0:
+        raise ValueError(f"noise_parameter={noise!r} over num_buckets={buckets!r} is below the least positive float")
+    log_truth, log_other = math.log1p(-noise * (1 - 1 / buckets)), math.log(other)
+    log_p, log_q = [log_other, log_truth], [log_truth, log_other]
+    if buckets > 2:
+        rest = math.log(other) + math.log(buckets - 2)
+        log_p, log_q = [log_p[0], rest, log_p[1]], [log_q[0], rest, log_q[1]]
+    pair = DiscretePair.from_logs(log_p, log_q)
+    return Pairs(pair, pair)
