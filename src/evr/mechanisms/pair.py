@@ -60,7 +60,7 @@ class DominatingPair(abc.ABC):
 
     @property
     def flats(self) -> Floats:
-        """Intervals ``(low, high]`` of constant loss, in order, as rows: the atoms of the privacy loss."""
+        """Intervals ``(low, high]`` of constant loss, infinite loss included, in order, as rows: the atoms of the loss."""
         return np.empty((0, 2))
 
     @abc.abstractmethod
@@ -89,8 +89,10 @@ class DominatingPair(abc.ABC):
     @property
     def infinite_loss_mass(self) -> float:
         """Probability under ``P`` of an infinite privacy loss."""
-        top = self.point(np.finfo(float).max)
-        return float(np.exp(self.log_mass(Measure.P, top, np.inf))) if top < np.inf else 0.0
+        flats = self.flats
+        if not len(flats) or not np.isposinf(self.privacy_loss(flats[-1, 1])):
+            return 0.0
+        return float(np.exp(self.log_mass(Measure.P, flats[-1, 0], flats[-1, 1])))
 
     @property
     def loss_range(self) -> tuple[float, float]:
