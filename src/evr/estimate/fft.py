@@ -28,11 +28,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft as scipy_fft
-from scipy.special import logsumexp
 
 from evr.estimate.atoms import Atoms, atoms_of
 from evr.mechanisms import DominatingPair, Floats, Step
 from evr.mechanisms.discretise import LossPoints, cell_edges, loss_points
+from evr.mechanisms.pair import log_sum_exp
 
 Complexes = NDArray[np.complex128]
 
@@ -99,7 +99,7 @@ class FftCurve:
         plan = plan_tilt(self.steps, epsilon)
         if plan is None:
             return Delta(0.0, 0.0)
-        fine, coarse, result = refine(plan, self.steps, self._atoms, epsilon)
+        _, fine, coarse, result = refine(plan, self.steps, self._atoms, epsilon)
         self._laws.append((fine, coarse))
         return result
 
@@ -120,16 +120,20 @@ def compare(fine: TiltedLaw, coarse: TiltedLaw, atoms: Atoms | None, epsilon: fl
     return Delta(value + exact, abs(value - rough) + 1e-15 * scale + 1e-11 * (value + exact))
 
 
-def refine(plan: Plan, steps: tuple[Step, ...], atoms: Atoms | None, epsilon: float) -> tuple[TiltedLaw, TiltedLaw, Delta]:
+def refine(
+    plan: Plan, steps: tuple[Step, ...], atoms: Atoms | None, epsilon: float
+) -> tuple[Frame, TiltedLaw, TiltedLaw, Delta]:
     """Grids of twice the size until the error estimate is small enough, or rounding rules."""
-    best: tuple[TiltedLaw, TiltedLaw, Delta] | None = None
-    coarse = tilted_law(plan, steps, _SIZES[0], with_atoms=atoms is not None)
+    pairs = [step.pair for step in steps]
+    coarse = Frame(plan, pairs, _SIZES[0], with_atoms=atoms is not None).law(steps)
+    best: tuple[Frame, TiltedLaw, TiltedLaw, Delta] | None = None
     for size in _SIZES[1:]:
-        fine = tilted_law(plan, steps, size, with_atoms=atoms is not None)
+        frame = Frame(plan, pairs, size, with_atoms=atoms is not None)
+        fine = frame.law(steps)
         result = compare(fine, coarse, atoms, epsilon)
-        if best is not None and result.error > best[2].error and size > 8 * _SIZES[0]:
+        if best is not None and result.error > best[3].error and size > 8 * _SIZES[0]:
             break
-        best = (fine, coarse, result) if best is None or result.error < best[2].error else best
+        best = (frame, fine, coarse, result) if best is None or result.error < best[3].error else best
         if result.error <= _RELATIVE * result.value:
             break
         coarse = fine
@@ -186,7 +190,7 @@ def _rough_points(pair: DominatingPair, order: float, cap: float) -> LossPoints:
 
 
 def _cumulant(points: tuple[LossPoints, ...], counts: list[int], order: float) -> float:
-    return math.fsum(n * float(logsumexp(p.log_weights + order * p.losses)) for p, n in zip(points, counts, strict=True))
+    return math.fsum(n * log_sum_exp(p.log_weights + order * p.losses) for p, n in zip(points, counts, strict=True))
 
 
 def _tilted_mean(points: tuple[LossPoints, ...], counts: list[int], order: float) -> float:
@@ -198,15 +202,16 @@ def _tilted_mean(points: tuple[LossPoints, ...], counts: list[int], order: float
     return total
 
 
-def plan_tilt(steps: tuple[Step, ...], epsilon: float, tail: float = _TAIL) -> Plan | None:
+def plan_tilt(steps: tuple[Step, ...], epsilon: float, reach: float = 1.02) -> Plan | None:
     """The order at which the mean of the tilted sum is epsilon, or 0 if the mean is beyond it already.
 
-    None where the moments bound shows that delta is below the least positive float.
+    The plan serves epsilons up to ``reach`` times the given one. None where the moments bound shows that delta is below
+    the least positive float.
     """
     counts = [step.count for step in steps]
     plain = tuple(_rough_points(step.pair, 0.0, math.inf) for step in steps)
-    valid = 1.02 * epsilon + 1e-3
-    cap = valid + max(0.0, -_sum_range(plain, counts, 0.0, tail)[0])
+    valid = reach * epsilon + 1e-3
+    cap = valid + max(0.0, -_sum_range(plain, counts, 0.0, _TAIL)[0])
 
     def points_at(order: float) -> tuple[LossPoints, ...]:
         return tuple(_rough_points(step.pair, order, cap) for step in steps)
@@ -225,7 +230,7 @@ def plan_tilt(steps: tuple[Step, ...], epsilon: float, tail: float = _TAIL) -> P
                 low = middle
             else:
                 high = middle
-    low, top = _sum_range(points_at(high), counts, high, tail)
+    low, top = _sum_range(points_at(high), counts, high, _TAIL)
     return Plan(valid, high, cap, min(low, epsilon), max(top, epsilon))
 
 
@@ -235,7 +240,7 @@ def _sum_range(points: tuple[LossPoints, ...], counts: list[int], order: float, 
     variance = 0.0
     for p, n in zip(points, counts, strict=True):
         exponent = p.log_weights + order * p.losses
-        weights = np.exp(exponent - logsumexp(exponent))
+        weights = np.exp(exponent - log_sum_exp(exponent))
         mean = float(np.sum(weights * p.losses))
         variance += n * float(np.sum(weights * (p.losses - mean) ** 2))
     unit = 1.0 / math.sqrt(variance) if variance > 0 else 1.0
@@ -323,10 +328,18 @@ def _lattice(points: list[LossPoints], width: float) -> float | None:
     return gap / math.ceil(gap / width)
 
 
-def spectrum(points: LossPoints, order: float, width: float, size: int, *, atoms_only: bool = False) -> tuple[Complexes, float, float]:
-    """``log`` of the Fourier transform of one step's tilted law on the grid, the loss of the grid's zero, and ``log M``."""
+class Spectrum(NamedTuple):
+    """``log`` of a Fourier transform, the loss at the grid's zero, and ``log M``."""
+
+    log_transform: Complexes
+    origin: float
+    log_mgf: float
+
+
+def spectrum(points: LossPoints, order: float, width: float, size: int, *, atoms_only: bool = False) -> Spectrum:
+    """The transform of one step's tilted law, or of its atoms, on a grid."""
     exponent = points.log_weights + order * points.losses
-    log_mgf = float(logsumexp(exponent))
+    log_mgf = log_sum_exp(exponent)
     weights = np.exp(exponent - log_mgf)
     origin = float(np.sum(weights * points.losses)) if not points.is_atom.all() else float(points.losses[0])
     losses = points.losses
@@ -340,7 +353,7 @@ def spectrum(points: LossPoints, order: float, width: float, size: int, *, atoms
     index = near.astype(np.int64)
     for offset, stencil in zip(range(-2, 4), _lagrange(fraction), strict=True):
         grid += np.bincount((index + offset) % size, weights=weights * stencil, minlength=size)
-    return _log_transform(grid), origin, log_mgf
+    return Spectrum(_log_transform(grid), origin, log_mgf)
 
 
 def _log_transform(grid: Floats) -> Complexes:
@@ -367,28 +380,44 @@ def _lagrange(x: Floats) -> tuple[Floats, ...]:
     )
 
 
-def tilted_law(plan: Plan, steps: tuple[Step, ...], size: int, *, with_atoms: bool) -> TiltedLaw:
-    """The law of the tilted sum on a grid of ``size`` points."""
-    width = (plan.high - plan.low) / (size - 16)
-    laws = [_points(step.pair, plan.order, plan.cap, size // 2, width, size * width) for step in steps]
-    lattice = _lattice(laws, width)
-    width = lattice or width
-    whole = np.zeros(size // 2 + 1, dtype=complex)
-    atomic = whole.copy()
-    origin, log_mgf = 0.0, 0.0
-    for points, step in zip(laws, steps, strict=True):
-        transform, zero, log_m = spectrum(points, plan.order, width, size)
-        whole += step.count * transform
-        if with_atoms:
-            atomic += step.count * spectrum(points, plan.order, width, size, atoms_only=True)[0]
-        origin += step.count * zero
-        log_mgf += step.count * log_m
-    first = math.floor((plan.low - origin) / width) - 8
-    law = np.roll(invert(whole, size), -first)
-    atoms = np.roll(invert(atomic, size), -first) if with_atoms else None
-    return TiltedLaw(plan.order, log_mgf, origin + first * width, width, law, atoms, lattice is not None, plan.epsilon)
+class Frame:
+    """A grid and each pair's transform on it; the law of any counts of these pairs is one inverse transform away."""
 
+    def __init__(self, plan: Plan, pairs: Iterable[DominatingPair], size: int, *, with_atoms: bool) -> None:
+        self.plan, self.size = plan, size
+        width = (plan.high - plan.low) / (size - 16)
+        points = {pair: _points(pair, plan.order, plan.cap, size // 2, width, size * width) for pair in pairs}
+        lattice = _lattice(list(points.values()), width)
+        self.lattice, self.width = lattice is not None, lattice or width
+        self._whole = {pair: spectrum(p, plan.order, self.width, size) for pair, p in points.items()}
+        self._atomic = (
+            {
+                pair: spectrum(p, plan.order, self.width, size, atoms_only=True).log_transform
+                for pair, p in points.items()
+            }
+            if with_atoms
+            else None
+        )
 
-def invert(log_transform: Complexes, size: int) -> Floats:
-    """Probabilities from the logarithm of their Fourier transform."""
-    return scipy_fft.irfft(np.exp(log_transform), size)
+    def law(self, steps: Iterable[Step]) -> TiltedLaw:
+        """The law of the tilted sum of these steps."""
+        steps = tuple(steps)
+        origin = math.fsum(step.count * self._whole[step.pair].origin for step in steps)
+        log_mgf = math.fsum(step.count * self._whole[step.pair].log_mgf for step in steps)
+        first = math.floor((self.plan.low - origin) / self.width) - 8
+
+        def invert(log_transforms: Iterable[Complexes]) -> Floats:
+            return np.roll(scipy_fft.irfft(np.exp(sum(log_transforms)), self.size), -first)
+
+        whole = invert(step.count * self._whole[step.pair].log_transform for step in steps)
+        atoms = None if self._atomic is None else invert(step.count * self._atomic[step.pair] for step in steps)
+        return TiltedLaw(
+            self.plan.order,
+            log_mgf,
+            origin + first * self.width,
+            self.width,
+            whole,
+            atoms,
+            self.lattice,
+            self.plan.epsilon,
+        )

@@ -65,7 +65,7 @@ class Composition:
                 f"neighboring_relation={neighboring_relation!r} is not supported: evr accounts for ADD_OR_REMOVE_ONE"
             )
         counts: dict[Pairs, int] = {}
-        for pairs, count in _leaves(event):
+        for pairs, count in leaves(event):
             counts[pairs] = counts.get(pairs, 0) + count
         return cls.from_counts(counts)
 
@@ -112,7 +112,7 @@ def _simplify(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     return ((Step(GaussianPair(mu), 1),) if mu > 0 else ()) + tuple(rest)
 
 
-def _leaves(event: Any) -> Iterator[tuple[Pairs, int]]:
+def leaves(event: Any) -> Iterator[tuple[Pairs, int]]:
     """Every mechanism of the tree with its multiplicity; a stack, not recursion, so that depth has no limit."""
     stack: list[tuple[Any, int, str]] = [(event, 1, "event")]
     while stack:
@@ -171,7 +171,7 @@ def _mechanism(node: Any, path: str) -> Pairs | None:
         raise TypeError(f"{node!r} at {path} is not a DpEvent (it is a {type(node).__name__})")
     translator = MECHANISMS.get(type(node))
     if translator is None:
-        raise UnsupportedEventError(_unsupported(node, path))
+        raise UnsupportedEventError(_unsupported(node, path), node)
     pairs = _located(path, lambda: translator(node))
     return _NON_PRIVATE if pairs is None else pairs
 
@@ -191,17 +191,18 @@ def _sampled(node: dp_event.PoissonSampledDpEvent, path: str) -> Pairs | None:
         raise UnsupportedEventError(
             f"Poisson sampling of a composition of several mechanisms at {path} has no one-dimensional pair here: {node!r}. "
             "Sample one mechanism, or a composition of Gaussian mechanisms only; sampling each step anew is "
-            "SelfComposedDpEvent(PoissonSampledDpEvent(...))."
+            "SelfComposedDpEvent(PoissonSampledDpEvent(...)).",
+            node,
         )
     return poisson.sampled(Pairs(folded[0][0].pair, folded[1][0].pair), q)
 
 
 def _leaves_at(event: Any, path: str) -> Iterator[tuple[Pairs, int]]:
-    """As ``_leaves``, with the path of the sub-tree in its errors."""
+    """As ``leaves``, with the path of the sub-tree in its errors."""
     try:
-        yield from _leaves(event)
+        yield from leaves(event)
     except UnsupportedEventError as error:
-        raise UnsupportedEventError(str(error).replace(" at event", f" at {path}", 1)) from None
+        raise UnsupportedEventError(str(error).replace(" at event", f" at {path}", 1), error.event) from None
     except (ValueError, TypeError) as error:
         text = str(error)
         located = text.replace("(at event", f"(at {path}") if "(at event" in text else f"{text} (at {path})"
@@ -209,7 +210,12 @@ def _leaves_at(event: Any, path: str) -> Iterator[tuple[Pairs, int]]:
 
 
 def _unsupported(node: Any, path: str) -> str:
-    supported = sorted(cls.__name__ for cls in MECHANISMS) + [
-        "PoissonSampledDpEvent", "SelfComposedDpEvent", "ComposedDpEvent", "NoOpDpEvent", "NonPrivateDpEvent",
-    ]  # fmt: skip
+    combinators = (
+        "PoissonSampledDpEvent",
+        "SelfComposedDpEvent",
+        "ComposedDpEvent",
+        "NoOpDpEvent",
+        "NonPrivateDpEvent",
+    )
+    supported = [*sorted(cls.__name__ for cls in MECHANISMS), *combinators]
     return f"unsupported {type(node).__name__} at {path}: {node!r}. Supported: {', '.join(supported)}"

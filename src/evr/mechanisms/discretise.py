@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
-from evr.mechanisms.pair import DominatingPair, Floats, Measure
+from evr.mechanisms.pair import DominatingPair, Floats, Measure, log_sum_exp
 
 
 class LossPoints(NamedTuple):
@@ -94,7 +93,7 @@ def log_mgf_by_cells(pair: DominatingPair, order: float, relative: float = 1e-11
     previous = np.nan
     for exponent in range(11, 20):
         points = loss_points(pair, cell_edges(pair, order, 2**exponent))
-        value = float(logsumexp(points.log_weights + order * points.losses))
+        value = log_sum_exp(points.log_weights + order * points.losses)
         if abs(value - previous) <= relative * max(1.0, abs(value)):
             break
         previous = value

@@ -122,3 +122,9 @@ def log_difference(larger: Any, smaller: Any) -> Floats:
     gap = np.where(np.isneginf(larger), 0.0, smaller - np.where(np.isneginf(larger), 0.0, larger))
     with np.errstate(divide="ignore"):
         return np.where(np.isneginf(larger), -np.inf, larger + np.log(-np.expm1(np.minimum(gap, 0.0))))
+
+
+def log_sum_exp(x: Floats) -> float:
+    """``log(sum(e^x))`` of a non-empty array; SciPy's does the same for any array, and takes ten times as long."""
+    top = float(np.max(x))
+    return top + math.log(float(np.sum(np.exp(x - top)))) if math.isfinite(top) else top
