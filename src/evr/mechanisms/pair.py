@@ -58,6 +58,10 @@ class DominatingPair(abc.ABC):
     def sample(self, measure: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
         """Exact draws from the law restricted to ``(low, high]``, one for each element of ``low`` and ``high``."""
 
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        """``size`` exact draws from the whole law."""
+        return self.sample(measure, generator, np.full(size, -np.inf), np.full(size, np.inf))
+
     @property
     def flats(self) -> Floats:
         """Intervals ``(low, high]`` of constant loss, infinite loss included, in order, as rows: the atoms of the loss."""

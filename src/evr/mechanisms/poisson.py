@@ -78,6 +78,12 @@ class _SampledPair(DominatingPair):
         out[~from_p] = self.base.sample(Measure.Q, generator, low[~from_p], high[~from_p])
         return out
 
+    def _mixed_draw(self, generator: np.random.Generator, size: int, weight_p: float) -> Floats:
+        out = self.base.draw(Measure.Q, generator, size)
+        from_p = np.flatnonzero(generator.random(size) < weight_p)
+        out[from_p] = self.base.draw(Measure.P, generator, from_p.size)
+        return out
+
 
 @dataclass(frozen=True)
 class SampledRemovePair(_SampledPair):
@@ -98,6 +104,11 @@ class SampledRemovePair(_SampledPair):
         if measure is Measure.P:
             return self._mixed_sample(generator, low, high, self.q)
         return self.base.sample(measure, generator, low, high)
+
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        if measure is Measure.P:
+            return self._mixed_draw(generator, size, self.q)
+        return self.base.draw(measure, generator, size)
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         return self.base.span(order)
@@ -132,6 +143,11 @@ class SampledAddPair(_SampledPair):
         if measure is Measure.Q:
             return self._mixed_sample(generator, low, high, 1 - self.q)
         return self.base.sample(measure, generator, low, high)
+
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        if measure is Measure.Q:
+            return self._mixed_draw(generator, size, 1 - self.q)
+        return self.base.draw(measure, generator, size)
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         return self.base.span(min(order, 0.0))
