@@ -6,6 +6,8 @@ Names load when they are first used, so that importing the package costs next to
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -29,6 +31,10 @@ _HOMES = {
     "online_epsilon": "evr.estimate",
     "calibrate": "evr.estimate",
     "FFTAccountant": "evr.estimate",
+    "verify": "evr.verify",
+    "Verdict": "evr.verify",
+    "Verification": "evr.verify",
+    "Guarantee": "evr.verify",
     "EvrError": "evr.errors",
     "SpecError": "evr.errors",
     "UnsupportedEventError": "evr.errors",
@@ -51,6 +57,7 @@ if TYPE_CHECKING:
     )
     from evr.mechanisms import Composition, Direction, DominatingPair, Measure, Pairs, events, register
     from evr.mechanisms.events import dpsgd
+    from evr.verify import Guarantee, Verdict, Verification, verify
 
 __all__ = [
     "Calibration",
@@ -60,6 +67,7 @@ __all__ = [
     "Estimate",
     "EvrError",
     "FFTAccountant",
+    "Guarantee",
     "Measure",
     "OnlineEpsilon",
     "Pairs",
@@ -67,6 +75,8 @@ __all__ = [
     "SpecError",
     "UnsupportedEventError",
     "UpperBound",
+    "Verdict",
+    "Verification",
     "calibrate",
     "dpsgd",
     "estimate_delta",
@@ -75,6 +85,7 @@ __all__ = [
     "online_epsilon",
     "privacy_curve",
     "register",
+    "verify",
 ]
 
 
@@ -88,3 +99,15 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
+
+
+class _Package(ModuleType):
+    """``evr.verify`` and ``evr.release`` are functions, and floors of the house: importing a floor must not hide its function."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("verify", "release") and isinstance(value, ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

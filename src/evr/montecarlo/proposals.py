@@ -27,11 +27,12 @@ class Block(NamedTuple):
     losses: Floats
     log_weights: Floats
 
-    def values(self, epsilon: float) -> Floats:
-        """``X`` at an epsilon."""
-        excess = np.maximum(self.losses - epsilon, 0.0)
-        with np.errstate(over="ignore"):
-            return -np.expm1(-excess) * np.exp(self.log_weights)
+    def values(self, epsilon: float, log_unit: float = 0.0) -> Floats:
+        """``X`` at an epsilon, in units of ``e^log_unit``."""
+        values = np.zeros(self.losses.size)
+        hit = np.flatnonzero(self.losses > epsilon)
+        values[hit] = -np.expm1(epsilon - self.losses[hit]) * np.exp(np.minimum(self.log_weights[hit] - log_unit, 700.0))
+        return values
 
 
 class Proposal(abc.ABC):
@@ -64,15 +65,21 @@ class Proposal(abc.ABC):
         """A rigorous upper bound on ``X``: ``B``."""
         return math.exp(min(self.log_greatest(epsilon), 700.0))
 
-    def excess(self, epsilon: float, clip: float) -> float:
-        """A rigorous upper bound on ``E[(X - clip)_+]``: ``(p-1)^{p-1}/p^p E[X^p]/clip^{p-1}``, the best of several ``p``."""
-        if self.log_greatest(epsilon) <= math.log(clip):
+    def excess(self, epsilon: float, clip: float, log_unit: float = 0.0) -> float:
+        """A rigorous upper bound on ``E[(X - clip)_+]``: ``(p-1)^{p-1}/p^p E[X^p]/clip^{p-1}``, the best of several ``p``; all in units of ``e^log_unit``."""
+        if self.log_greatest(epsilon) - log_unit <= math.log(clip):
             return 0.0
         bounds = []
         for p in (1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0):
             constant = (p - 1) * math.log(p - 1) - p * math.log(p)
-            bounds.append(constant + self.log_moment(epsilon, p) - (p - 1) * math.log(clip))
+            bounds.append(constant + self._cached_moment(epsilon, p) - p * log_unit - (p - 1) * math.log(clip))
         return math.exp(min(min(bounds), 700.0))
+
+    def _cached_moment(self, epsilon: float, p: float) -> float:
+        cache: dict[tuple[float, float], float] = self.__dict__.setdefault("_moments", {})
+        if (epsilon, p) not in cache:
+            cache[epsilon, p] = self.log_moment(epsilon, p)
+        return cache[epsilon, p]
 
     @property
     def total_steps(self) -> int:
@@ -80,8 +87,8 @@ class Proposal(abc.ABC):
         return sum(step.count for step in self.steps)
 
     def block_size(self) -> int:
-        """Samples in a block, fixed by the composition alone: about a million steps' worth, 256 at least."""
-        return int(min(65_536, max(256, 2 ** round(math.log2(2**20 / max(self.total_steps, 1))))))
+        """Samples in a block, fixed by the composition alone: about a million steps' worth, 64 at least."""
+        return int(min(65_536, max(64, 2 ** round(math.log2(2**20 / max(self.total_steps, 1))))))
 
 
 class TiltedProposal(Proposal):

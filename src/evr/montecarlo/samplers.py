@@ -57,7 +57,7 @@ def sampler_for(pair: DominatingPair, tilt: Tilt, table: CellTable | None) -> St
 
 def log_of_products(ratios: Floats, greatest: float) -> Floats:
     """Row sums of ``log`` of a matrix, by products of as many entries as cannot overflow. Destroys nothing."""
-    rows, columns = ratios.shape
+    columns = ratios.shape[1]
     together = max(1, min(columns, int(600.0 / max(abs(greatest), 1e-9)))) if math.isfinite(greatest) else 1
     if together >= columns:
         return np.log(np.multiply.reduce(ratios, axis=1))
@@ -124,10 +124,10 @@ class MixtureSampler:
         flat[beyond] = self.pair.sample(Measure.P, generator, np.full(beyond.size, self.top), np.inf)
         if math.isfinite(self.top):
             self._cut(generator, flat, position, component, beyond)
-        heights_off = 0.0
+        excess_of: Floats | float = 0.0
         if beyond.size:
             excess = np.maximum(self.pair.privacy_loss(flat[beyond]) - self.tilt.cap, 0.0)
-            heights_off = np.bincount(beyond // steps, weights=excess, minlength=rows)
+            excess_of = np.bincount(beyond // steps, weights=excess, minlength=rows)
         np.multiply(t, self.mu, out=t)
         np.subtract(t, self.mu**2 / 2 - math.log(self.q), out=t)
         np.exp(t, out=t)
@@ -135,7 +135,7 @@ class MixtureSampler:
         greatest = self._greatest_beyond if beyond.size else self._greatest
         total = log_of_products(t, greatest)
         sums.losses[...] += total
-        sums.heights[...] += self.tilt.order * (total - heights_off)
+        sums.heights[...] += self.tilt.order * (total - excess_of)
 
     def _cut(
         self, generator: np.random.Generator, flat: Floats, position: Floats, component: Floats, beyond: Floats

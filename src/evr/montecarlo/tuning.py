@@ -110,7 +110,7 @@ class _Search:
             for step, floor in zip(self.steps, self.floors, strict=True):
                 low = max(floor, step.pair.loss_range[0])
                 high = min(float(self.caps[-1]), step.pair.loss_range[1])
-                even = np.linspace(low, high, min(4 * _COARSE, 2 + int((high - low) / width))) if low < high else []
+                even = np.linspace(low, high, min(4 * _COARSE, 2 + int((high - low) / width))) if low < high else np.empty(0)
                 losses = np.concatenate((self.caps, [floor], even))
                 self._tables[reach].append(CellTable.of(step.pair, reach, _COARSE, losses))
         return [

@@ -1,0 +1,51 @@
+"""What is claimed, and the budget of error that an attempt may spend on it (docs/guarantees.md, Section 5).
+
+A release has a fixed claim ``(epsilon, delta_est / tau)``. Attempt ``i`` tests ``delta < (1 - kappa) claim`` with a
+false-positive probability of at most ``kappa claim 2^-i``; over any number of attempts these sum to ``kappa claim``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from evr import validate
+
+ROUNDING = 1e-7
+"""By how much, relatively, rounding may disturb a sample; every test leaves that much room (docs/guarantees.md, Section 6)."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """An estimate ``delta`` at ``epsilon`` with slack ``tau``: the claim is ``(epsilon, delta / tau)``-DP."""
+
+    epsilon: float
+    delta: float
+    tau: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", validate.non_negative(epsilon=self.epsilon))
+        object.__setattr__(self, "delta", validate.probability(delta=self.delta))
+        object.__setattr__(self, "tau", validate.open_probability(tau=self.tau))
+        if 0 < self.delta < 1e-290:
+            raise ValueError(f"delta={self.delta!r} is below 1e-290: floats cannot tell such a claim from 0; claim more")
+
+    @property
+    def value(self) -> float:
+        """The claimed delta, ``delta / tau``, at most 1."""
+        return min(1.0, self.delta / self.tau)
+
+    @property
+    def kappa(self) -> float:
+        """The share of the claim that pays for false positives of all attempts."""
+        return (1.0 - self.tau) / 40.0
+
+    @property
+    def threshold(self) -> float:
+        """``mu0 = (1 - kappa) claim``: what delta has to be shown to be below."""
+        return (1.0 - self.kappa) * self.value
+
+    def log_budget(self, attempt: int) -> float:
+        """``log(kappa claim 2^-attempt)``: the false-positive probability that an attempt may have."""
+        attempt = validate.positive_integer(attempt=attempt)
+        return math.log(self.kappa) + math.log(self.value) - attempt * math.log(2.0)

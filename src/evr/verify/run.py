@@ -1,0 +1,233 @@
+"""Driving a test: blocks of samples in order, progress, the reasons to stop."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from evr.mechanisms import Composition, Direction, Floats, Step
+from evr.montecarlo import Proposal, blocks
+from evr.randomness import Stream
+from evr.verify.claims import ROUNDING, Claim
+from evr.verify.fixed import FixedPlan
+from evr.verify.results import DirectionReport, Progress
+from evr.verify.sequential import Clip, SequentialTest, choose_clip
+
+TOO_LONG = 3e12
+"""Steps to draw that nobody waits for: hours to days on one core. Refused unless ``max_samples`` says otherwise."""
+
+HISTOGRAM_EDGES = np.concatenate(([-np.inf], np.linspace(-6.0, 4.0, 41), [np.inf]))
+_TRACE = 240
+
+
+@dataclass
+class Record:
+    """Sums of unclipped samples and what the report shows of a run."""
+
+    total: float = 0.0
+    squares: float = 0.0
+    trace: list[tuple[int, float, float, float]] = field(default_factory=list)
+    histogram: Any = field(default_factory=lambda: np.zeros(HISTOGRAM_EDGES.size, dtype=np.int64))
+    stride: int = 1
+    blocks: int = 0
+
+    def add(self, values: Floats) -> None:
+        self.total += float(np.sum(values))
+        self.squares += float(np.sum(values * values))
+        positive = values[values > 0]
+        self.histogram[0] += values.size - positive.size
+        self.histogram[1:] += np.histogram(np.log10(positive), HISTOGRAM_EDGES)[0]
+        self.blocks += 1
+
+    def mark(self, samples: int, unit: float, log_wealth: float) -> None:
+        if self.blocks % self.stride:
+            return
+        mean, error = self.mean_and_error(samples)
+        self.trace.append((samples, unit * mean, unit * error, log_wealth))
+        if len(self.trace) > _TRACE:
+            self.trace = self.trace[1::2]
+            self.stride *= 2
+
+    def mean_and_error(self, samples: int) -> tuple[float, float]:
+        mean = self.total / samples
+        return mean, math.sqrt(max(self.squares / samples - mean**2, 0.0) / samples)
+
+
+ProgressHook = Callable[[Progress], None]
+Checkpoint = Callable[[str, dict[str, Any]], None]
+
+
+def shortcut(steps: tuple[Step, ...], claim: Claim) -> str | None:
+    """Why no sample is needed, if so: delta is 0, or the claim is trivial."""
+    if claim.value >= 1.0:
+        return "every delta is at most 1"
+    if not steps:
+        return "nothing costs privacy"
+    greatest = math.fsum(step.count * step.pair.loss_range[1] for step in steps)
+    if greatest <= claim.epsilon:
+        return "no privacy loss exceeds epsilon"
+    return None
+
+
+def decided(direction: str, proposal: Proposal | None, claim: Claim, reason: str, bound: float, seconds: float) -> DirectionReport:
+    """A report without samples."""
+    return DirectionReport(
+        direction, True, reason, 0, 0, proposal.block_size() if proposal else 0, math.nan, math.nan, None, None,
+        claim.threshold, bound, proposal.second_moment(claim.epsilon) if proposal else 0.0, None, 0.0,
+        proposal.parameters() if proposal else {"name": "none"}, seconds,
+    )  # fmt: skip
+
+
+def sequential_test(proposal: Proposal, claim: Claim, log_budget: float) -> tuple[SequentialTest, Clip]:
+    """The test of one direction, in units of the threshold."""
+    log_unit = math.log(claim.threshold)
+    estimate = claim.delta / claim.threshold
+    clip = choose_clip(proposal, claim.epsilon, log_unit=log_unit, estimate=estimate, rounding=ROUNDING)
+    rho = (1.0 + claim.tau) / 2.0
+    test = SequentialTest(
+        clip=clip.clip,
+        correction=clip.correction,
+        log_target=-log_budget,
+        estimate=estimate,
+        hope=estimate / rho,
+        variance=clip.variance,
+        rounding=ROUNDING,
+    )
+    return test, clip
+
+
+def run_sequential(
+    direction: str,
+    proposal: Proposal,
+    claim: Claim,
+    log_budget: float,
+    stream: Stream,
+    *,
+    max_samples: int | None = None,
+    workers: int | None = None,
+    progress: ProgressHook | None = None,
+    checkpoint: Checkpoint | None = None,
+    resume: dict[str, Any] | None = None,
+) -> DirectionReport:
+    """Play blocks until the wealth suffices, hope is gone or the samples are used up."""
+    start = time.perf_counter()
+    size, unit = proposal.block_size(), claim.threshold
+    log_unit = math.log(unit)
+    test, clip = sequential_test(proposal, claim, log_budget)
+    expected = test.log_target / clip.growth if clip.growth > 0 else math.inf
+    if max_samples is None and expected * proposal.total_steps > TOO_LONG:
+        raise ValueError(
+            f"verifying this in direction {direction!r} would take about {expected:.2g} samples of "
+            f"{proposal.total_steps} steps: lower tau (now {claim.tau!r}), use proposal='capped', or set max_samples"
+        )
+    record = Record()
+    if resume:
+        restore_record(record, resume["record"])
+        test.restore(resume["test"])
+    reason = ""
+    last = start
+    for block in blocks(proposal, stream, size, first=record.blocks, workers=workers):
+        values = block.values(claim.epsilon, log_unit)
+        test.update(values)
+        record.add(values)
+        samples, wealth = test.state.samples, test.state.log_wealth
+        record.mark(samples, unit, wealth)
+        if test.accepted:
+            reason = "the wealth reached its target"
+        elif gone := test.hopeless():
+            reason = gone
+        elif max_samples is not None and samples + size > max_samples:
+            reason = "max_samples is used up"
+        now = time.perf_counter()
+        if progress is not None and (reason or now - last > 0.2):
+            left = (now - start) / samples * max(0.0, test.expected_samples() * (1 - wealth / test.log_target))
+            most = test.most_samples()
+            progress(
+                Progress(direction, samples, int(most) if math.isfinite(most) else max_samples, unit * record.total / samples,
+                         wealth, test.log_target, now - start, left)
+            )  # fmt: skip
+        if checkpoint is not None and (reason or now - last > 2.0):
+            checkpoint(direction, {"test": test.snapshot(), "record": dump_record(record)})
+        if reason:
+            break
+        if now - last > 0.2:
+            last = now
+    samples = test.state.samples
+    mean, error = record.mean_and_error(samples)
+    clipped = clip.clip * unit if math.exp(min(proposal.log_greatest(claim.epsilon) - log_unit, 700.0)) > clip.clip else None
+    return DirectionReport(
+        direction, test.accepted, reason, samples, record.blocks, size, unit * mean, unit * error, test.state.log_wealth,
+        test.log_target, unit, proposal.greatest(claim.epsilon), proposal.second_moment(claim.epsilon), clipped,
+        unit * clip.correction, proposal.parameters(), time.perf_counter() - start, tuple(record.trace),
+        tuple(int(n) for n in record.histogram),
+    )  # fmt: skip
+
+
+def run_fixed(
+    direction: str,
+    proposal: Proposal,
+    claim: Claim,
+    plan: FixedPlan,
+    stream: Stream,
+    *,
+    workers: int | None = None,
+    progress: ProgressHook | None = None,
+) -> DirectionReport:
+    """Draw ``plan.samples`` samples and compare their mean."""
+    start = time.perf_counter()
+    size, unit = proposal.block_size(), plan.threshold
+    record, samples, last = Record(), 0, start
+    for block in blocks(proposal, stream, size, workers=workers):
+        values = block.values(claim.epsilon, math.log(unit))[: plan.samples - samples]
+        record.add(values)
+        samples += values.size
+        record.mark(samples, unit, math.nan)
+        now = time.perf_counter()
+        if progress is not None and now - last > 0.2:
+            left = (now - start) / samples * (plan.samples - samples)
+            progress(Progress(direction, samples, plan.samples, unit * record.total / samples, 0.0, 0.0, now - start, left))
+            last = now
+        if samples >= plan.samples:
+            break
+    mean, error = record.mean_and_error(samples)
+    accepted = mean < 1.0 - plan.offset / unit - ROUNDING
+    reason = f"the mean is {'below' if accepted else 'not below'} the threshold less the offset"
+    return DirectionReport(
+        direction, accepted, reason, samples, record.blocks, size, unit * mean, unit * error, None, None, unit,
+        proposal.greatest(claim.epsilon), plan.second_moment, None, plan.offset, proposal.parameters(),
+        time.perf_counter() - start, tuple(record.trace), tuple(int(n) for n in record.histogram),
+    )  # fmt: skip
+
+
+def dump_record(record: Record) -> dict[str, Any]:
+    """The record in JSON's types, exactly."""
+    return {
+        "total": record.total.hex(),
+        "squares": record.squares.hex(),
+        "trace": [[n, *(x.hex() for x in rest)] for n, *rest in record.trace],
+        "histogram": record.histogram.tolist(),
+        "stride": record.stride,
+        "blocks": record.blocks,
+    }
+
+
+def restore_record(record: Record, data: dict[str, Any]) -> None:
+    """Undo ``dump_record``."""
+    record.total, record.squares = float.fromhex(data["total"]), float.fromhex(data["squares"])
+    record.trace = [(int(n), *(float.fromhex(x) for x in rest)) for n, *rest in data["trace"]]  # type: ignore[misc]
+    record.histogram = np.array(data["histogram"], dtype=np.int64)
+    record.stride, record.blocks = int(data["stride"]), int(data["blocks"])
+
+
+def tested_directions(composition: Composition, direction: str | None) -> tuple[list[Direction], bool]:
+    """The directions to test, and whether one stands for both because they are the same."""
+    if direction is not None:
+        return [Direction(direction)], False
+    if composition.is_symmetric:
+        return [Direction.REMOVE], True
+    return [Direction.REMOVE, Direction.ADD], False
