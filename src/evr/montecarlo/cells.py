@@ -86,30 +86,29 @@ class TiltedBounds:
     tilt: Tilt
 
     @cached_property
-    def _parts(self) -> tuple[slice, slice, slice]:
-        """Cells below the floor, between floor and cap, and beyond the cap: by ``t``, for losses are rounded."""
-        first = int(np.searchsorted(self.table.high, self.pair.point(self.tilt.floor), side="right"))
-        if self.pair.loss_range[0] >= self.tilt.floor:
-            first = 0
-        last = max(first, int(np.searchsorted(self.table.low, self.pair.point(self.tilt.cap), side="left")))
-        return slice(0, first), slice(first, last), slice(last, None)
+    def _parts(self) -> list[tuple[slice, float, float]]:
+        """Cells of each linear piece of ``h`` with its slope and offset: by ``t``, for losses are rounded."""
+        parts, first = [], 0
+        for end, slope, offset in self.tilt.pieces:
+            if end == math.inf:
+                last = self.table.high.size
+            elif end <= self.pair.loss_range[0]:
+                last = first
+            else:
+                last = max(first, int(np.searchsorted(self.table.high, self.pair.point(end), side="right")))
+            parts.append((slice(first, last), slope, offset))
+            first = last
+        return parts
 
     def _expectation(
         self, loss_factor: float, tilt_factor: float, *, upper: bool = True, above: bool | None = None
     ) -> float:
         """``log`` of a bound on ``E_P[e^{loss_factor loss + tilt_factor h}]``; ``above`` restricts to one side of the cap."""
-        order, moment = self.tilt.order, self.table.moment
-        low, middle, high = self._parts
-        terms = []
-        if above is not True:
-            terms.append(
-                moment(loss_factor, low, upper=upper) + (tilt_factor * order * self.tilt.floor if order else 0.0)
-            )
-            terms.append(moment(loss_factor + tilt_factor * order, middle, upper=upper))
-        if above is not False:
-            terms.append(
-                moment(loss_factor, high, upper=upper) + (tilt_factor * order * self.tilt.cap if order else 0.0)
-            )
+        chosen = {None: self._parts, True: self._parts[-1:], False: self._parts[:-1]}[above]
+        terms = [
+            self.table.moment(loss_factor + tilt_factor * slope, cells, upper=upper) + tilt_factor * offset
+            for cells, slope, offset in chosen
+        ]
         values = np.concatenate(terms)
         return log_sum_exp(values) if values.size else -math.inf
 
@@ -140,14 +139,8 @@ class TiltedBounds:
         """The infimum of ``h``."""
         return float(np.min(self.tilt.height(self.table.least)))
 
-    @property
-    def height_beyond(self) -> float:
-        """``h`` beyond the cap."""
-        return self.tilt.order * self.tilt.cap
-
     def greatest_gap(self, a: float) -> float:
-        """``sup (a loss - h)`` over losses up to the cap."""
-        tilt = self.tilt
-        if a > tilt.order:
-            return (a - tilt.order) * min(tilt.cap, float(self.table.greatest.max()))
-        return max(0.0, (a - tilt.order) * tilt.floor)
+        """``sup (a loss - h)`` over losses up to the cap: at an end of a piece, for it is piecewise linear."""
+        top = min(self.tilt.cap, float(self.table.greatest.max()))
+        ends = [x for x in (self.tilt.floor, self.tilt.knee, top) if x is not None and x <= top]
+        return max(a * x - float(self.tilt.height(x)) for x in ends)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,9 @@ class Block(NamedTuple):
         """``X`` at an epsilon, in units of ``e^log_unit``."""
         values = np.zeros(self.losses.size)
         hit = np.flatnonzero(self.losses > epsilon)
-        values[hit] = -np.expm1(epsilon - self.losses[hit]) * np.exp(np.minimum(self.log_weights[hit] - log_unit, 700.0))
+        values[hit] = -np.expm1(epsilon - self.losses[hit]) * np.exp(
+            np.minimum(self.log_weights[hit] - log_unit, 700.0)
+        )
         return values
 
 
@@ -166,7 +169,7 @@ class TiltedProposal(Proposal):
         return {
             "name": self.name,
             "cells": self.cells,
-            "tilts": [{"order": t.order, "cap": t.cap, "floor": t.floor} for t in self.tilts],
+            "tilts": [asdict(tilt) for tilt in self.tilts],
         }
 
 
@@ -191,16 +194,18 @@ def log_greatest(
     together += math.fsum(n * b.greatest_gap(order) for n, b in zip(counts, bounds, strict=True))
     least = math.fsum(n * b.least_height for n, b in zip(counts, bounds, strict=True))
     jumps = [
-        log_normaliser - b.height_beyond - (least - b.least_height) for b in bounds if b.log_beyond(1.0) > -math.inf
+        log_normaliser - b.tilt.height_beyond - (least - b.least_height)
+        for b in bounds
+        if b.log_beyond(1.0) > -math.inf
     ]
     return max([together, *jumps])
 
 
 def tilted_bounds(pair: DominatingPair, tilt: Tilt, cells: int) -> TiltedBounds:
     """A table of the pair with the tilt's floor and cap among its edges."""
-    losses = [x for x in (tilt.floor, tilt.cap) if math.isfinite(x)]
+    losses = [x for x in (tilt.floor, tilt.cap, tilt.knee) if x is not None and math.isfinite(x)]
     if tilt.order:
         low, high = max(tilt.floor, pair.loss_range[0]), min(tilt.cap, pair.loss_range[1])
         if low < high:
             losses = [*losses, *np.linspace(low, high, cells // 2).tolist()]
-    return TiltedBounds(pair, CellTable.of(pair, tilt.order, cells, losses), tilt)
+    return TiltedBounds(pair, CellTable.of(pair, tilt.jump_order or tilt.order, cells, losses), tilt)

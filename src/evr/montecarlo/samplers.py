@@ -11,6 +11,7 @@ import math
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from evr.mechanisms import DiscretePair, DominatingPair, Floats, Measure
@@ -19,6 +20,8 @@ from evr.mechanisms.pair import log_sum_exp
 from evr.mechanisms.poisson import SampledAddPair, SampledRemovePair
 from evr.montecarlo.cells import CellTable
 from evr.montecarlo.tilt import Tilt
+
+Indices = NDArray[np.int64]
 
 CACHE = 1 << 15  # numbers drawn at a time: 256 KiB
 MOST_STEPS = 1 << 13  # steps drawn at a time
@@ -42,7 +45,7 @@ class StepSampler(Protocol):
 def sampler_for(pair: DominatingPair, tilt: Tilt, table: CellTable | None) -> StepSampler:
     """The fastest exact sampler for the pair; ``table`` is needed where cells are."""
     tilt = tilt if tilt.order else Tilt()
-    if isinstance(pair, SampledRemovePair) and isinstance(pair.base, GaussianPair) and tilt.order.is_integer():
+    if isinstance(pair, SampledRemovePair) and isinstance(pair.base, GaussianPair) and tilt.is_whole:
         return MixtureSampler(pair, tilt)
     if isinstance(pair, SampledAddPair) and isinstance(pair.base, GaussianPair):
         return EnvelopeSampler(pair, tilt)
@@ -66,51 +69,53 @@ def log_of_products(ratios: Floats, greatest: float) -> Floats:
 
 
 class MixtureSampler:
-    """The Poisson-sampled Gaussian in the remove direction, at an integer order.
+    """The Poisson-sampled Gaussian in the remove direction, at integer orders.
 
-    ``P e^{order loss} = N(0,1) (1 - q + q e^{mu t - mu^2/2})^{order + 1}`` is a mixture of normals with means ``j mu``. Up to
-    the cap each component is cut off; beyond it ``P`` itself is cut off. Equal steps are exchangeable, so how many of a
-    sample's steps come from each component is one multinomial draw.
+    ``P e^{n loss} = N(0,1) (1 - q + q e^{mu t - mu^2/2})^{n + 1}`` is a mixture of normals with means ``j mu``, ``j = 0 .. n + 1``.
+    Each linear piece of the tilt takes such a mixture, cut to the piece; beyond the cap it is ``P`` itself. Equal steps are
+    exchangeable, so how many of a sample's steps come from each component is one multinomial draw.
     """
 
     def __init__(self, pair: SampledRemovePair, tilt: Tilt) -> None:
         assert isinstance(pair.base, GaussianPair)
         self.pair, self.tilt, self.mu, self.q = pair, tilt, pair.base.mu, pair.q
-        self.top = float(pair.point(tilt.cap)) if math.isfinite(tilt.cap) else math.inf
-        n = int(tilt.order) + 1
-        j = np.arange(n + 1)
-        log_binomial = gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1)
-        log_weights = log_binomial + (n - j) * math.log1p(-self.q) + j * math.log(self.q) + self.mu**2 * j * (j - 1) / 2
-        log_weights = log_weights + log_normal_mass(-np.inf, self.top - self.mu * j)
-        beyond = -math.inf
-        if math.isfinite(self.top):
-            beyond = float(pair.log_mass(Measure.P, self.top, np.inf)) + tilt.order * tilt.cap
-        log_all = np.append(log_weights, beyond)
+        means, lows, highs, log_weights = [], [], [], []
+        low = -math.inf
+        for end, slope, offset in tilt.pieces:
+            high = math.inf if end == math.inf else float(pair.point(end))
+            if high > low:
+                j, weights = self._components(int(slope))
+                means.append(self.mu * j)
+                lows.append(np.full(j.size, low))
+                highs.append(np.full(j.size, high))
+                log_weights.append(offset + weights + log_normal_mass(low - self.mu * j, high - self.mu * j))
+                low = high
+        log_all = np.concatenate(log_weights)
         self.log_normaliser = log_sum_exp(log_all)
         chances = np.exp(log_all - self.log_normaliser)
         # Likeliest first: a multinomial draw stops when nothing is left to hand out.
-        self._order = np.argsort(-chances, kind="stable")
-        kept = chances[self._order] > 0
-        self._order = self._order[kept]
-        self._chances = chances[self._order] / chances[self._order].sum()
-        self._means = np.where(self._order <= n, self._order * self.mu, np.nan)  # NaN marks "beyond the cap"
-        # No draw is 14 deviations above its place (1e-44), so products of ratios up to these logarithms do not overflow.
-        reach = self.mu * (min(self.top, self.mu) + 14.0)
-        self._greatest = max(min(tilt.cap, reach), -math.log1p(-self.q))
-        self._greatest_beyond = self.mu * (max(self.top, self.mu) + 14.0) if math.isfinite(self.top) else reach
+        order = np.argsort(-chances, kind="stable")
+        order = order[chances[order] > 0]
+        self._chances = chances[order] / chances[order].sum()
+        self._means, self._low, self._high = (np.concatenate(x)[order] for x in (means, lows, highs))
+        self._plain_first = bool(self._means[0] == 0 and self._low[0] == -np.inf)  # nothing is to be done to it
+        self._bottom = -math.log1p(-self.q)
+
+    def _components(self, slope: int) -> tuple[Floats, Floats]:
+        n = slope + 1
+        j = np.arange(n + 1.0)
+        log_binomial = gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1)
+        return j, log_binomial + (n - j) * math.log1p(-self.q) + j * math.log(self.q) + self.mu**2 * j * (j - 1) / 2
 
     def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
-        losses, heights = np.empty(size), np.empty(size)
-        rows = max(1, min(size, CACHE // min(count, MOST_STEPS)))
-        buffer = np.empty((rows, min(count, MOST_STEPS)))
-        for start in range(0, size, rows):
-            stop = min(start + rows, size)
-            part = Sums(np.zeros(stop - start), np.zeros(stop - start))
-            for first in range(0, count, MOST_STEPS):
-                steps = min(MOST_STEPS, count - first)
-                self._add(generator, part, buffer.reshape(-1)[: (stop - start) * steps].reshape(stop - start, steps))
-            losses[start:stop], heights[start:stop] = part
-        return Sums(losses, heights)
+        sums = Sums(np.zeros(size), np.zeros(size))
+        most = min(count, MOST_STEPS)
+        rows = max(1, min(size, CACHE // most))
+        buffer = np.empty(rows * most)
+        for start, stop, steps in _pieces(size, count):
+            here = Sums(sums.losses[start:stop], sums.heights[start:stop])
+            self._add(generator, here, buffer[: (stop - start) * steps].reshape(stop - start, steps))
+        return sums
 
     def _add(self, generator: np.random.Generator, sums: Sums, t: Floats) -> None:
         """One pass over a matrix in the cache: a row for each sample, a column for each step."""
@@ -118,48 +123,53 @@ class MixtureSampler:
         counts = generator.multinomial(steps, self._chances, size=rows)
         generator.standard_normal(out=t)
         flat = t.reshape(-1)
-        position, component = _shifted(counts, self._means)
-        flat[position] += self._means[component]
-        beyond = position[np.isnan(self._means[component])]
-        flat[beyond] = self.pair.sample(Measure.P, generator, np.full(beyond.size, self.top), np.inf)
-        if math.isfinite(self.top):
-            self._cut(generator, flat, position, component, beyond)
-        excess_of: Floats | float = 0.0
-        if beyond.size:
-            excess = np.maximum(self.pair.privacy_loss(flat[beyond]) - self.tilt.cap, 0.0)
-            excess_of = np.bincount(beyond // steps, weights=excess, minlength=rows)
+        position, component = _shifted(counts, skip=self._plain_first)
+        self._place(generator, flat, position, component)
+        off_slope = self._off_slope(flat, position, component, rows, steps)
+        # No standard normal is above 14 (1e-44), so products of ratios up to this logarithm do not overflow.
+        greatest = self._bottom + self.mu * max(14.0, float(flat[position].max(initial=0.0)))
         np.multiply(t, self.mu, out=t)
         np.subtract(t, self.mu**2 / 2 - math.log(self.q), out=t)
         np.exp(t, out=t)
         np.add(t, 1.0 - self.q, out=t)
-        greatest = self._greatest_beyond if beyond.size else self._greatest
         total = log_of_products(t, greatest)
         sums.losses[...] += total
-        sums.heights[...] += self.tilt.order * (total - excess_of)
+        sums.heights[...] += self.tilt.order * total + off_slope
 
-    def _cut(
-        self, generator: np.random.Generator, flat: Floats, position: Floats, component: Floats, beyond: Floats
-    ) -> None:
-        """Draw again, from the component cut off at the cap, what went beyond it."""
-        over = np.flatnonzero(flat > self.top)
-        if beyond.size:
-            over = np.setdiff1d(over, beyond, assume_unique=True)
-        if over.size:
-            means = np.full(over.size, self._means[0])
-            place = np.searchsorted(position, over)
-            known = (place < position.size) & (position[np.minimum(place, position.size - 1)] == over) if position.size else np.zeros(over.size, bool)  # fmt: skip
-            means[known] = self._means[component[place[known]]]
-            flat[over] = means + sample_normal(generator, np.full(over.size, -np.inf), self.top - means)
+    def _place(self, generator: np.random.Generator, flat: Floats, position: Indices, component: Indices) -> None:
+        """Shift each draw to its component, and draw again, cut to its piece, what is outside of it."""
+        flat[position] += self._means[component]
+        outside = position[(flat[position] <= self._low[component]) | (flat[position] > self._high[component])]
+        kind = component[np.searchsorted(position, outside)]
+        if self._plain_first and self._high[0] < np.inf:  # the standard normal itself, whose places are not listed
+            over = np.flatnonzero(flat > self._high[0])
+            over = over[~np.isin(over, position, assume_unique=True)] if over.size else over
+            outside, kind = (
+                np.concatenate((outside, over)),
+                np.concatenate((kind, np.zeros(over.size, dtype=kind.dtype))),
+            )
+        if outside.size:
+            mean = self._means[kind]
+            flat[outside] = mean + sample_normal(generator, self._low[kind] - mean, self._high[kind] - mean)
+
+    def _off_slope(self, flat: Floats, position: Indices, component: Indices, rows: int, steps: int) -> Floats | float:
+        """For each sample, by how much its heights differ from ``order * loss``: pieces other than the first slope's."""
+        if self.tilt.order == 0:
+            return 0.0
+        rare = position[self._low[component] > -np.inf]
+        if not rare.size:
+            return 0.0
+        loss = self.pair.privacy_loss(flat[rare])
+        return np.bincount(rare // steps, weights=self.tilt.height(loss) - self.tilt.order * loss, minlength=rows)
 
 
-def _shifted(counts: np.ndarray, means: Floats) -> tuple[np.ndarray, np.ndarray]:
-    """Places in the flattened matrix that do not belong to the standard normal, and their components, both in order."""
+def _shifted(counts: Indices, *, skip: bool) -> tuple[Indices, Indices]:
+    """Places in the flattened matrix and their components, both in order; without those of the first component if ``skip``."""
     rows, kinds = counts.shape
     steps = int(counts[0].sum())
-    skip = 1 if means[0] == 0 else 0
-    shifted = counts[:, skip:]
-    total = shifted.sum(axis=1)
-    component = np.repeat(np.tile(np.arange(skip, kinds), rows), shifted.reshape(-1))
+    listed = counts[:, int(skip) :]
+    total = listed.sum(axis=1)
+    component = np.repeat(np.tile(np.arange(int(skip), kinds), rows), listed.reshape(-1))
     start = np.repeat(np.arange(rows) * steps - (np.cumsum(total) - total), total)
     return start + np.arange(component.size), component
 

@@ -23,7 +23,9 @@ def worker_count(workers: int | None) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def blocks(proposal: Proposal, stream: Stream, size: int, *, first: int = 0, workers: int | None = None) -> Iterator[Block]:
+def blocks(
+    proposal: Proposal, stream: Stream, size: int, *, first: int = 0, workers: int | None = None
+) -> Iterator[Block]:
     """Blocks ``first, first + 1, ...`` of ``size`` samples each, without end."""
     threads = worker_count(workers)
 

@@ -7,12 +7,13 @@ and no data is looked at, so the choice may depend on everything known before (d
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from evr.mechanisms import DominatingPair, Measure, Step
+from evr.mechanisms import DominatingPair, Floats, Measure, Step
 from evr.mechanisms.gaussian import GaussianPair
 from evr.mechanisms.poisson import SampledAddPair, SampledRemovePair
 from evr.montecarlo.cells import CellTable, TiltedBounds
@@ -56,11 +57,11 @@ def capped_proposal(steps: Sequence[Step], epsilon: float, *, cells: int = 16_38
     """
     steps = tuple(steps)
     search = _Search(steps, epsilon)
-    order, cap = search.run()
+    found = search.run()
     simple = simple_proposal(steps, epsilon)
-    if search.objective(order, cap) >= simple.log_moment(epsilon, 2.0):
+    if search.objective(found) >= simple.log_moment(epsilon, 2.0):
         return simple
-    proposal = TiltedProposal(steps, [Tilt(order, cap, floor) for floor in search.floors], cells=cells)
+    proposal = TiltedProposal(steps, [replace(found, floor=floor) for floor in search.floors], cells=cells)
     while proposal.log_slack > _SLACK and proposal.cells < _FINEST:
         proposal = TiltedProposal(steps, proposal.tilts, cells=4 * proposal.cells)
     return proposal
@@ -73,7 +74,7 @@ def simple_proposal(steps: Sequence[Step], epsilon: float) -> TiltedProposal:
     counts = [step.count for step in steps]
     best = (math.inf, float(search.caps[-1]))
     for cap in search.caps[::4]:
-        bounds = search.bounds(0.0, float(cap))
+        bounds = search.bounds(Tilt(0.0, float(cap)))
         for s in np.geomspace(0.2, 60.0, 12):
             best = min(best, (log_moment(counts, bounds, 0.0, epsilon, 2.0, float(s)), float(cap)))
     return TiltedProposal(steps, [Tilt(0.0, best[1]) for _ in steps], name="simple", cells=4 * _COARSE)
@@ -91,6 +92,9 @@ class _Search:
         self.floors = [floor_of(step.pair) for step in steps]
         scale = max(epsilon, self._deviation())
         self.caps = epsilon + scale * np.geomspace(0.01, 60.0, _CAPS)
+        self.knees = scale * np.array([0.08, 0.16, 0.3, 0.5])
+        self.counts = [step.count for step in steps]
+        self.two_slopes = not any(isinstance(step.pair, SampledAddPair) for step in steps)
         self._tables: dict[float, list[CellTable]] = {}
 
     def _deviation(self) -> float:
@@ -102,73 +106,115 @@ class _Search:
             total += step.count * float(np.sum(np.exp(table.log_p) * middle**2))
         return math.sqrt(total)
 
-    def bounds(self, order: float, cap: float) -> list[TiltedBounds]:
-        reach = 2.0 ** math.ceil(math.log2(max(order, 1.0)))  # one table for orders of one size
+    def bounds(self, tilt: Tilt) -> list[TiltedBounds]:
+        """Bounds of each pair under a tilt, each with its own floor."""
+        reach = 2.0 ** math.ceil(math.log2(max(tilt.jump_order or tilt.order, 1.0)))  # one table for orders of one size
         if reach not in self._tables:
             width = 0.2 / reach
             self._tables[reach] = []
             for step, floor in zip(self.steps, self.floors, strict=True):
                 low = max(floor, step.pair.loss_range[0])
                 high = min(float(self.caps[-1]), step.pair.loss_range[1])
-                even = np.linspace(low, high, min(4 * _COARSE, 2 + int((high - low) / width))) if low < high else np.empty(0)
-                losses = np.concatenate((self.caps, [floor], even))
+                even = (
+                    np.linspace(low, high, min(4 * _COARSE, 2 + int((high - low) / width)))
+                    if low < high
+                    else np.empty(0)
+                )
+                losses = np.concatenate((self.caps, self.knees, [floor], even))
                 self._tables[reach].append(CellTable.of(step.pair, reach, _COARSE, losses))
         return [
-            TiltedBounds(step.pair, table, Tilt(order, cap, floor))
+            TiltedBounds(step.pair, table, replace(tilt, floor=floor) if tilt.order else tilt)
             for step, table, floor in zip(self.steps, self._tables[reach], self.floors, strict=True)
         ]
 
     def snap(self, cap: float) -> float:
+        """The nearest cap that is an edge of the tables."""
         return float(self.caps[int(np.argmin(np.abs(self.caps - cap)))])
 
-    def objective(self, order: float, cap: float) -> float:
+    def tilt(self, order: float, cap: float, knee: float | None = None, jump_order: float | None = None) -> Tilt:
+        """A tilt whose floor is filled in for each pair."""
+        return Tilt(order, cap, min(0.0, cap, *self.floors), knee, jump_order)
+
+    def objective(self, tilt: Tilt) -> float:
         """``log`` of the bound on ``E[X^2]``, and a little of the bound on ``X`` to decide between equals."""
-        bounds = self.bounds(order, cap)
-        counts = [step.count for step in self.steps]
-        log_normaliser = math.fsum(n * b.log_normaliser for n, b in zip(counts, bounds, strict=True))
+        bounds, log_normaliser = self._normalised(tilt)
 
         def at(log_s: float) -> float:
-            return log_moment(counts, bounds, log_normaliser, self.epsilon, 2.0, math.exp(log_s))
+            return log_moment(self.counts, bounds, log_normaliser, self.epsilon, 2.0, math.exp(log_s))
 
-        centre = math.log(2.0 * order)
-        best = minimize_scalar(at, bounds=(centre - 2.0, centre + 1.0), method="bounded", options={"xatol": 0.02})
-        return float(best.fun) + 1e-4 * min(log_greatest(counts, bounds, log_normaliser, self.epsilon, order), 1e4)
-
-    def _chernoff(self, order: float, cap: float) -> float:
-        bounds = self.bounds(order, cap)
-        return (
-            math.fsum(s.count * b.log_normaliser for s, b in zip(self.steps, bounds, strict=True))
-            - order * self.epsilon
+        centre = math.log(2.0 * tilt.order)
+        best = minimize_scalar(at, bounds=(centre - 2.0, centre + 1.5), method="bounded", options={"xatol": 0.02})
+        return float(best.fun) + 1e-4 * min(
+            log_greatest(self.counts, bounds, log_normaliser, self.epsilon, tilt.order), 1e4
         )
 
-    def run(self) -> tuple[float, float]:
-        """Nelder-Mead from a near and a far cap, each started at the order that centres the tilted loss at epsilon."""
-        results = []
-        for start in (self.caps[_CAPS // 3], self.caps[-1]):
-            cap = self.snap(float(start))
-            first = minimize_scalar(
-                lambda x, cap=cap: self._chernoff(math.exp(x), cap), bounds=(-3.0, 8.0), method="bounded", options={"xatol": 0.05}
-            )  # fmt: skip
+    def _normalised(self, tilt: Tilt) -> tuple[list[TiltedBounds], float]:
+        bounds = self.bounds(tilt)
+        return bounds, math.fsum(n * b.log_normaliser for n, b in zip(self.counts, bounds, strict=True))
 
-            def value(point: np.ndarray) -> float:
-                order = math.exp(min(max(float(point[0]), -4.0), 9.0))
-                return self.objective(order, self.snap(self.epsilon + math.exp(float(point[1]))))
-
-            origin = np.array([first.x, math.log(cap - self.epsilon)])
-            simplex = origin + np.array([[0.0, 0.0], [0.25, 0.0], [0.0, -0.4]])
-            found = minimize(value, origin, method="Nelder-Mead", options={"initial_simplex": simplex, "xatol": 0.01, "fatol": 0.01, "maxfev": 90})  # fmt: skip
-            results.append(
-                (float(found.fun), math.exp(float(found.x[0])), self.snap(self.epsilon + math.exp(float(found.x[1]))))
+    def run(self) -> Tilt:
+        """One slope, from a near and from a far cap; a second slope where rare jumps would make samples huge."""
+        found = min(
+            (self._one_slope(float(start)) for start in (self.caps[_CAPS // 3], self.caps[-1])), key=lambda x: x[0]
+        )
+        if self.two_slopes and self._jumps_rule(found[1]):
+            found = min(
+                [found, *(self._second_slope(found[1], float(knee)) for knee in self.knees)], key=lambda x: x[0]
             )
-        _, order, cap = min(results)
-        return self._whole(order, cap) if self.integer else (order, cap)
+        return self._whole(found[1]) if self.integer else found[1]
 
-    def _whole(self, order: float, cap: float) -> tuple[float, float]:
-        """The best whole order next to the one found, which can be drawn fast."""
-        index = int(np.argmin(np.abs(self.caps - cap)))
-        near = self.caps[max(0, index - 3) : index + 4]
-        orders = {max(1.0, float(math.floor(order))), max(1.0, float(math.ceil(order)))}
+    def _one_slope(self, start: float) -> tuple[float, Tilt]:
+        """Nelder-Mead over order and cap, from the order that centres the tilted loss at epsilon."""
+        cap = self.snap(start)
+
+        def chernoff(log_order: float) -> float:
+            order = math.exp(log_order)
+            return self._normalised(self.tilt(order, cap))[1] - order * self.epsilon
+
+        first = minimize_scalar(chernoff, bounds=(-3.0, 8.0), method="bounded", options={"xatol": 0.05})
+
+        def make(point: Floats) -> Tilt:
+            return self.tilt(_exp(point[0]), self.snap(self.epsilon + _exp(point[1])))
+
+        return self._descend(make, [float(first.x), math.log(cap - self.epsilon)], [0.25, -0.4])
+
+    def _second_slope(self, tilt: Tilt, knee: float) -> tuple[float, Tilt]:
+        def make(point: Floats) -> Tilt:
+            order = _exp(point[0])
+            return self.tilt(order, self.snap(self.epsilon + _exp(point[2])), knee, order + _exp(point[1]))
+
+        start = [math.log(0.7 * tilt.order), math.log(0.4 * tilt.order), math.log(tilt.cap - self.epsilon)]
+        return self._descend(make, start, [-0.3, 0.4, 0.3])
+
+    def _descend(self, make: Callable[[Floats], Tilt], start: list[float], spread: list[float]) -> tuple[float, Tilt]:
+        origin = np.array(start)
+        simplex = origin + np.vstack((np.zeros(origin.size), np.diag(spread)))
+        options = {"initial_simplex": simplex, "xatol": 0.01, "fatol": 0.01, "maxfev": 40 * origin.size}
+        found = minimize(lambda point: self.objective(make(point)), origin, method="Nelder-Mead", options=options)
+        return float(found.fun), make(found.x)
+
+    def _jumps_rule(self, tilt: Tilt) -> bool:
+        """Whether the bound on a sample is that of a jump, far above that of many small losses."""
+        bounds, log_normaliser = self._normalised(tilt)
+        order = tilt.order
+        together = log_normaliser - order * self.epsilon + order * math.log(order) - (1 + order) * math.log1p(order)
+        return log_greatest(self.counts, bounds, log_normaliser, self.epsilon, order) > together + math.log(300.0)
+
+    def _whole(self, tilt: Tilt) -> Tilt:
+        """The best whole orders next to those found, which can be drawn fast."""
+        index = int(np.argmin(np.abs(self.caps - tilt.cap)))
+        near = [float(c) for c in self.caps[max(0, index - 2) : index + 3]]
+        orders = {max(1.0, float(f(tilt.order))) for f in (math.floor, math.ceil)}
+        jumps = {None} if tilt.jump_order is None else {float(f(tilt.jump_order)) for f in (math.floor, math.ceil)}
         candidates = [
-            (self.objective(whole, float(c)), whole, float(c)) for whole in orders if whole <= MOST_ORDER for c in near
+            self.tilt(order, cap, tilt.knee, None if jump is None else max(order, jump))
+            for order in orders
+            for jump in jumps
+            for cap in near
+            if max(order, jump or 0.0) <= MOST_ORDER
         ]
-        return min(candidates)[1:] if candidates else (order, cap)
+        return min(candidates, key=self.objective) if candidates else tilt
+
+
+def _exp(x: float) -> float:
+    return math.exp(min(max(float(x), -20.0), 9.0))

@@ -28,7 +28,9 @@ class Claim:
         object.__setattr__(self, "delta", validate.probability(delta=self.delta))
         object.__setattr__(self, "tau", validate.open_probability(tau=self.tau))
         if 0 < self.delta < 1e-290:
-            raise ValueError(f"delta={self.delta!r} is below 1e-290: floats cannot tell such a claim from 0; claim more")
+            raise ValueError(
+                f"delta={self.delta!r} is below 1e-290: floats cannot tell such a claim from 0; claim more"
+            )
 
     @property
     def value(self) -> float:

@@ -74,7 +74,9 @@ def shortcut(steps: tuple[Step, ...], claim: Claim) -> str | None:
     return None
 
 
-def decided(direction: str, proposal: Proposal | None, claim: Claim, reason: str, bound: float, seconds: float) -> DirectionReport:
+def decided(
+    direction: str, proposal: Proposal | None, claim: Claim, reason: str, bound: float, seconds: float
+) -> DirectionReport:
     """A report without samples."""
     return DirectionReport(
         direction, True, reason, 0, 0, proposal.block_size() if proposal else 0, math.nan, math.nan, None, None,
@@ -159,7 +161,9 @@ def run_sequential(
             last = now
     samples = test.state.samples
     mean, error = record.mean_and_error(samples)
-    clipped = clip.clip * unit if math.exp(min(proposal.log_greatest(claim.epsilon) - log_unit, 700.0)) > clip.clip else None
+    clipped = (
+        clip.clip * unit if math.exp(min(proposal.log_greatest(claim.epsilon) - log_unit, 700.0)) > clip.clip else None
+    )
     return DirectionReport(
         direction, test.accepted, reason, samples, record.blocks, size, unit * mean, unit * error, test.state.log_wealth,
         test.log_target, unit, proposal.greatest(claim.epsilon), proposal.second_moment(claim.epsilon), clipped,
@@ -190,7 +194,9 @@ def run_fixed(
         now = time.perf_counter()
         if progress is not None and now - last > 0.2:
             left = (now - start) / samples * (plan.samples - samples)
-            progress(Progress(direction, samples, plan.samples, unit * record.total / samples, 0.0, 0.0, now - start, left))
+            progress(
+                Progress(direction, samples, plan.samples, unit * record.total / samples, 0.0, 0.0, now - start, left)
+            )
             last = now
         if samples >= plan.samples:
             break

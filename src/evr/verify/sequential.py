@@ -54,7 +54,15 @@ class SequentialTest:
     """
 
     def __init__(
-        self, *, clip: float, correction: float, log_target: float, estimate: float, hope: float, variance: float, rounding: float
+        self,
+        *,
+        clip: float,
+        correction: float,
+        log_target: float,
+        estimate: float,
+        hope: float,
+        variance: float,
+        rounding: float,
     ) -> None:
         self.clip, self.correction, self.log_target = clip, correction, log_target
         self.mean = (1.0 - rounding) - correction
