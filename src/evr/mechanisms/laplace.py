@@ -32,7 +32,8 @@ class LaplacePair(DominatingPair):
 
     def point(self, loss: Any) -> Floats:
         loss = np.asarray(loss, float)
-        inside = np.clip((loss * self.scale + 1) / 2, 0.0, 1.0)
+        with np.errstate(over="ignore"):
+            inside = np.clip((loss * self.scale + 1) / 2, 0.0, 1.0)
         return np.where(loss < -1 / self.scale, -np.inf, np.where(loss >= 1 / self.scale, np.inf, inside))
 
     def _centred(self, measure: Measure, t: Any) -> Floats:
