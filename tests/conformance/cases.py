@@ -17,7 +17,7 @@ from evr.mechanisms import events
 
 Reference = OnTheLine | OnOutcomes
 
-_DEVIATIONS = ("-30", "-11.3", "-8", "-5", "-2", "-0.3", "0.7", "2", "5", "8", "11.3", "30")
+_DEVIATIONS = ("-30.1", "-11.31", "-8.23", "-5.07", "-2.03", "-0.31", "0.73", "2.19", "5.17", "8.41", "11.37", "30.7")
 
 
 def _gaussian_places(means: list[Any], deviation: Any) -> list[Any]:
@@ -82,7 +82,7 @@ def _discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, direction: str) ->
 
 def _discrete_gaussian(event: events.DiscreteGaussianDpEvent, direction: str) -> Reference:
     sigma, shift = mpf(event.sigma), event.sensitivity
-    reach = int(mp.ceil(16 * sigma)) + 6 + shift  # the noise beyond has a probability below 1e-55
+    reach = int(mp.ceil(16 * sigma)) + 6 + 22 * shift  # the noise beyond is below 1e-55, also tilted by an order of 20
     law, factor, ratio = [mpf(1)], mp.exp(-1 / (2 * sigma**2)), mp.exp(-1 / sigma**2)
     for _ in range(reach):
         law.append(law[-1] * factor)

@@ -129,7 +129,7 @@ class OnTheLine:
 
         first, last = float(self.places[0]), float(self.places[-1])
         reach = (last - first) * (2 + abs(order))
-        grid = np.linspace(first - reach, last + reach, 4001)
+        grid = np.linspace(first - reach, last + reach, 1001)
         values = np.array([log_integrand(x) for x in grid])
         top = values.max()
         held = grid[values > top - 45]
@@ -200,8 +200,7 @@ class OnOutcomes:
         return OnOutcomes(self.p, [(1 - weight) * p + weight * q for p, q in pairs])
 
 
-def delta(reference: OnTheLine | OnOutcomes, epsilon: float) -> tuple[Any, Any]:
-    """``delta(epsilon)`` and the size of its derivative, ``e^epsilon Q(loss > epsilon)``."""
+def delta(reference: OnTheLine | OnOutcomes, epsilon: float) -> Any:
+    """``P(loss > epsilon) - e^epsilon Q(loss > epsilon)``."""
     p, q = reference.above(epsilon)
-    slope = mp.exp(mpf(epsilon)) * q
-    return p - slope, slope
+    return p - mp.exp(mpf(epsilon)) * q
