@@ -101,8 +101,8 @@ class GaussianPair(DominatingPair):
 
 def pairs(event: dp_event.GaussianDpEvent) -> Pairs | None:
     """Dominating pairs of a ``GaussianDpEvent``; None stands for a mechanism without privacy."""
-    noise = validate.non_negative(noise_multiplier=event.noise_multiplier)
+    noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     if noise == 0:
         return None
-    pair = GaussianPair(validate.positive(inverse_of_noise_multiplier=1 / noise))
+    pair = GaussianPair(1 / noise)
     return Pairs(pair, pair)

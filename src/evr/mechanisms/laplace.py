@@ -94,7 +94,7 @@ class LaplacePair(DominatingPair):
 
 def pairs(event: dp_event.LaplaceDpEvent) -> Pairs | None:
     """Dominating pairs of a ``LaplaceDpEvent``; None stands for a mechanism without privacy."""
-    noise = validate.non_negative(noise_multiplier=event.noise_multiplier)
+    noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     if noise == 0:
         return None
     pair = LaplacePair(noise)

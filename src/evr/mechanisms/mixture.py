@@ -155,9 +155,13 @@ class MixtureAddPair(_MixturePair):
 
 def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | None:
     """Dominating pairs of a ``MixtureOfGaussiansDpEvent``; None stands for a mechanism without privacy."""
-    deviation = validate.non_negative(standard_deviation=event.standard_deviation)
-    sensitivities = [validate.non_negative(sensitivities=x) for x in event.sensitivities]
-    probabilities = [validate.probability(sampling_probs=x) for x in event.sampling_probs]
+    deviation = validate.noise_scale(standard_deviation=event.standard_deviation)
+    sensitivities = [
+        validate.noise_scale(sensitivities=x) for x in validate.sequence(sensitivities=event.sensitivities)
+    ]
+    probabilities = [
+        validate.probability(sampling_probs=x) for x in validate.sequence(sampling_probs=event.sampling_probs)
+    ]
     if not sensitivities or len(sensitivities) != len(probabilities):
         raise ValueError(
             f"sensitivities has {len(sensitivities)} entries and sampling_probs {len(probabilities)}: "
@@ -174,7 +178,7 @@ def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | None:
     if deviation == 0:
         return None
     total = math.fsum(merged.values())
-    means = tuple(validate.non_negative(sensitivity_over_deviation=s / deviation) for s in sorted(merged))
+    means = tuple(validate.noise_scale(sensitivity_over_standard_deviation=s / deviation) for s in sorted(merged))
     weights = tuple(merged[s] / total for s in sorted(merged))
     if len(means) == 1:
         pair = GaussianPair(means[0])
