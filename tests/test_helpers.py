@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from helpers import assert_follows, assert_mean_within, assert_uniform, ks_radius
 
 

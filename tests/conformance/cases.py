@@ -6,13 +6,13 @@ A new mechanism needs an entry in ``REFERENCES`` and some in ``EVENTS``; ``test_
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
-from conformance.reference import Laplace, Normal, OnOutcomes, OnTheLine, reflected
 from dp_accounting import dp_event
 from mpmath import mp, mpf
 
+from conformance.reference import Laplace, Normal, OnOutcomes, OnTheLine, reflected
 from evr.mechanisms import events
 
 Reference = OnTheLine | OnOutcomes
@@ -150,7 +150,7 @@ def base(event: dp_event.DpEvent) -> dp_event.DpEvent:
     return event.event if isinstance(event, dp_event.PoissonSampledDpEvent) else event
 
 
-@lru_cache(maxsize=None)
+@cache
 def reference(event: dp_event.DpEvent, direction: str) -> Reference:
     """The two laws of an event, Poisson sampling written out from Zhu, Dong and Wang (2022), Theorem 11."""
     inner = base(event)

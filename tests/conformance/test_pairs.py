@@ -7,14 +7,14 @@ import pickle
 
 import numpy as np
 import pytest
-from conformance import cases
-from conformance.reference import Laplace, Normal, OnTheLine, delta
-from helpers import assert_mean_within, assert_uniform, ks_radius
 from mpmath import mp, mpf
 from scipy.special import logsumexp
 
+from conformance import cases
+from conformance.reference import Laplace, Normal, OnTheLine, delta
 from evr.mechanisms import MECHANISMS, Composition, Direction, DiscretePair, Measure
 from evr.mechanisms.events import DiscreteGaussianDpEvent
+from helpers import assert_mean_within, assert_uniform, ks_radius
 
 DIRECTIONS = ("remove", "add")
 SAMPLES = 10_000
