@@ -107,9 +107,10 @@ class OnTheLine:
             return mp.inf
         if self.ratio(low) > bound:
             return -mp.inf
-        for _ in range(110):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.ratio(middle) <= bound else (low, middle)
+        with mp.workdps(35):  # an error of the threshold enters delta squared
+            for _ in range(90):
+                middle = (low + high) / 2
+                low, high = (middle, high) if self.ratio(middle) <= bound else (low, middle)
         return low
 
     def above(self, loss: float) -> tuple[Any, Any]:
@@ -183,10 +184,11 @@ class OnOutcomes:
     @cached_property
     def _logs(self) -> tuple[np.ndarray, np.ndarray]:
         held = [i for i, p in enumerate(self.p) if p > 0]
-        return (
-            np.array([float(mp.log(self.p[i])) for i in held]),
-            np.array([float(self.loss(i)) for i in held]),
-        )
+        with mp.workdps(25):
+            return (
+                np.array([float(mp.log(self.p[i])) for i in held]),
+                np.array([float(self.loss(i)) for i in held]),
+            )
 
     def mgf(self, order: float) -> float:
         log_p, losses = self._logs
