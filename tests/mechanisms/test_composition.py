@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evr import UnsupportedEventError
-from evr.mechanisms import NON_PRIVATE_PAIR, Composition, Direction
+from evr.mechanisms import NON_PRIVATE_PAIR, Composition, Direction, Pairs, Step
 from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, dpsgd
 
 MECHANISMS = [
@@ -225,3 +225,10 @@ def test_another_neighbouring_relation_is_refused(relation):
 def test_the_refusal_says_what_is_supported():
     with pytest.raises(UnsupportedEventError, match=r"unsupported UnsupportedDpEvent at event: .*GaussianDpEvent"):
         Composition.of(dp_event.UnsupportedDpEvent())
+
+
+def test_mechanisms_that_share_a_pair_in_one_direction_merge_there_only():
+    first, second, third = (Composition.of(event).remove[0].pair for event in MECHANISMS[:3])
+    composition = Composition.from_counts({Pairs(first, second): 2, Pairs(first, third): 3})
+    assert composition.remove == (Step(first, 5),)
+    assert composition.add == (Step(second, 2), Step(third, 3))
