@@ -1,10 +1,12 @@
-"""Importing evr and asking for help are quick, and nothing heavy comes along unasked."""
+"""Importing evr and asking for help are quick, and nothing heavy comes along unasked.
+
+Seconds are of processor time, best of three, so that other work on the machine does not fail the tests.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import time
 
 IMPORT_BUDGET = 0.3
 HELP_BUDGET = 0.5
@@ -17,7 +19,7 @@ def python(code):
 
 def best_of_three(code):
     """Seconds that the code takes inside a fresh interpreter."""
-    timed = f"import time; start = time.perf_counter(); {code}; print(time.perf_counter() - start)"
+    timed = f"import time; start = time.process_time(); {code}; print(time.process_time() - start)"
     return min(float(python(timed)) for _ in range(3))
 
 
@@ -33,14 +35,14 @@ def test_import_costs_little_more_than_dp_accounting():
 
 
 def test_help_is_quick():
-    command = [sys.executable, "-c", "import sys; sys.argv = ['evr', '--help']; from evr.cli import main; main()"]
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        times.append(time.perf_counter() - start)
-    assert "describe" in done.stdout
-    assert min(times) <= HELP_BUDGET, f"evr --help takes {min(times):.2f} s"
+    code = (
+        "import atexit, sys, time\nsys.argv = ['evr', '--help']\n"
+        "atexit.register(lambda: print(time.process_time()))\nfrom evr.cli import main\nmain()"
+    )
+    answers = [python(code) for _ in range(3)]
+    assert "describe" in answers[0]
+    seconds = min(float(answer.split()[-1]) for answer in answers)  # of the whole process, its start included
+    assert seconds <= HELP_BUDGET, f"evr --help takes {seconds:.2f} s"
 
 
 def test_help_does_not_load_the_library():

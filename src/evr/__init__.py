@@ -18,6 +18,17 @@ _HOMES = {
     "Pairs": "evr.mechanisms",
     "register": "evr.mechanisms",
     "dpsgd": "evr.mechanisms.events",
+    "Estimate": "evr.estimate",
+    "UpperBound": "evr.estimate",
+    "PrivacyCurve": "evr.estimate",
+    "Calibration": "evr.estimate",
+    "OnlineEpsilon": "evr.estimate",
+    "estimate_delta": "evr.estimate",
+    "estimate_epsilon": "evr.estimate",
+    "privacy_curve": "evr.estimate",
+    "online_epsilon": "evr.estimate",
+    "calibrate": "evr.estimate",
+    "FFTAccountant": "evr.estimate",
     "EvrError": "evr.errors",
     "SpecError": "evr.errors",
     "UnsupportedEventError": "evr.errors",
@@ -25,20 +36,44 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from evr.errors import EvrError, SpecError, UnsupportedEventError
+    from evr.estimate import (
+        Calibration,
+        Estimate,
+        FFTAccountant,
+        OnlineEpsilon,
+        PrivacyCurve,
+        UpperBound,
+        calibrate,
+        estimate_delta,
+        estimate_epsilon,
+        online_epsilon,
+        privacy_curve,
+    )
     from evr.mechanisms import Composition, Direction, DominatingPair, Measure, Pairs, events, register
     from evr.mechanisms.events import dpsgd
 
 __all__ = [
+    "Calibration",
     "Composition",
     "Direction",
     "DominatingPair",
+    "Estimate",
     "EvrError",
+    "FFTAccountant",
     "Measure",
+    "OnlineEpsilon",
     "Pairs",
+    "PrivacyCurve",
     "SpecError",
     "UnsupportedEventError",
+    "UpperBound",
+    "calibrate",
     "dpsgd",
+    "estimate_delta",
+    "estimate_epsilon",
     "events",
+    "online_epsilon",
+    "privacy_curve",
     "register",
 ]
 

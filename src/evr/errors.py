@@ -1,12 +1,24 @@
 """The exceptions of evr: one small tree. Invalid values raise the built-in ``ValueError`` and ``TypeError``."""
 
+from typing import Any
+
 
 class EvrError(Exception):
     """Root of every exception that evr defines."""
 
 
 class UnsupportedEventError(EvrError, ValueError):
-    """A ``DpEvent`` has no dominating pair here. Names the sub-event, its path in the tree and what is supported."""
+    """A ``DpEvent`` has no dominating pair here. Names the sub-event, its path in the tree and what is supported.
+
+    Attributes
+    ----------
+    event
+        The offending sub-event.
+    """
+
+    def __init__(self, message: str, event: Any = None) -> None:
+        super().__init__(message)
+        self.event = event
 
 
 class SpecError(EvrError, ValueError):

@@ -180,7 +180,7 @@ def _mechanism(node: Any, path: str) -> Pairs | None:
         raise TypeError(f"{node!r} at {path} is not a DpEvent (it is a {type(node).__name__})")
     translator = MECHANISMS.get(type(node))
     if translator is None:
-        raise UnsupportedEventError(_unsupported(node, path))
+        raise UnsupportedEventError(_unsupported(node, path), node)
     pairs = _located(path, lambda: translator(node))
     return _NON_PRIVATE if pairs is None else pairs
 
@@ -201,7 +201,8 @@ def _sampled(node: dp_event.PoissonSampledDpEvent, path: str) -> Pairs | None:
         raise UnsupportedEventError(
             f"Poisson sampling of a composition of several mechanisms at {path} has no one-dimensional pair here: {node!r}. "
             "Sample one mechanism, or a composition of Gaussian mechanisms only; sampling each step anew is "
-            "SelfComposedDpEvent(PoissonSampledDpEvent(...))."
+            "SelfComposedDpEvent(PoissonSampledDpEvent(...)).",
+            node,
         )
     return poisson.sampled(Pairs(folded[0][0].pair, folded[1][0].pair), q)
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
-from evr.mechanisms.pair import DominatingPair, Floats, Measure
+from evr.mechanisms.pair import DominatingPair, Floats, Measure, log_sum_exp
 
 
 class LossPoints(NamedTuple):
@@ -24,17 +23,20 @@ class LossPoints(NamedTuple):
     is_atom: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
-def cell_edges(pair: DominatingPair, order: float, cells: int, loss_width: float | None = None) -> Floats:
-    """Edges in ``t``: evenly spaced over the pair's span, the ends of its flats, and losses at most ``loss_width`` apart."""
+def cell_edges(
+    pair: DominatingPair, order: float, cells: int, losses: Floats | None = None, cap: float = np.inf
+) -> Floats:
+    """Edges in ``t``: evenly spaced over the pair's span, the ends of its flats, and the given ``losses``.
+
+    There is one cell beyond the loss ``cap``.
+    """
     low, high = pair.span(order)
-    parts = [np.linspace(low, high, cells + 1), pair.flats.ravel()]
-    if loss_width is not None:
-        least, greatest = (float(pair.privacy_loss(end)) for end in (low, high))
-        count = int(min((greatest - least) / loss_width, 4_000_000)) if np.isfinite(greatest - least) else 0
-        if count > 1:
-            parts.append(pair.point(np.linspace(least, greatest, count + 1)[1:-1]))
+    top = float(pair.point(cap)) if cap < np.inf else np.inf
+    parts = [np.linspace(low, max(min(high, top), low), cells + 1), pair.flats.ravel()]
+    if losses is not None:
+        parts.append(pair.point(losses))
     edges = np.unique(np.concatenate(parts))
-    return edges[np.isfinite(edges)]
+    return edges[np.isfinite(edges) & (edges <= max(top, low))]
 
 
 def loss_points(pair: DominatingPair, edges: Floats) -> LossPoints:
@@ -49,7 +51,9 @@ def loss_points(pair: DominatingPair, edges: Floats) -> LossPoints:
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         # The share a of the upper end keeps Q: (1-a) e^{-least} + a e^{-greatest} = e^{-centre}.
         share = np.expm1(least - centre) / np.expm1(least - greatest)
+    # Cells that reach to infinity keep one point, which is exact for whatever is linear in e^{-loss} there.
     bounded = np.isfinite(least) & np.isfinite(greatest) & (greatest > least) & np.isfinite(share)
+    bounded &= np.isfinite(low) & np.isfinite(high)
     share = np.clip(np.where(bounded, share, 0.5), 0.0, 1.0)
     ends = np.where(bounded, np.log(1 / 3), -np.inf)
     with np.errstate(divide="ignore"):
@@ -91,7 +95,7 @@ def log_mgf_by_cells(pair: DominatingPair, order: float, relative: float = 1e-11
     previous = np.nan
     for exponent in range(9, 20):
         points = loss_points(pair, np.union1d(coarse, np.linspace(low, high, 2**exponent + 1)))
-        value = float(logsumexp(points.log_weights + order * points.losses))
+        value = log_sum_exp(points.log_weights + order * points.losses)
         if abs(value - previous) <= relative + 1e-14 * abs(value):  # a change of the logarithm is relative already
             break
         previous = value

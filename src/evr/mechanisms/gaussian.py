@@ -72,6 +72,9 @@ class GaussianPair(DominatingPair):
         mean = self._mean(measure)
         return mean + sample_normal(generator, np.asarray(low) - mean, np.asarray(high) - mean)
 
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        return generator.standard_normal(size) + self._mean(measure)
+
     def span(self, order: float = 0.0) -> tuple[float, float]:
         centre = self.mu * (order + 1)
         return min(0.0, centre) - _REACH, max(0.0, centre) + _REACH

@@ -64,6 +64,9 @@ class LaplacePair(DominatingPair):
         x = np.where(flip, -x, x)
         return np.clip(x * self.scale + (1.0 if measure is Measure.P else 0.0), low, high)
 
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        return generator.laplace(1.0 if measure is Measure.P else 0.0, self.scale, size)
+
     @property
     def flats(self) -> Floats:
         return np.array([[-np.inf, 0.0], [1.0, np.inf]])

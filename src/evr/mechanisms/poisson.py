@@ -83,6 +83,12 @@ class _SampledPair(DominatingPair):
         out[~from_rare] = self.base.sample(common, generator, low[~from_rare], high[~from_rare])
         return out
 
+    def _mixed_draw(self, generator: np.random.Generator, size: int, weight_p: float) -> Floats:
+        out = self.base.draw(Measure.Q, generator, size)
+        from_p = np.flatnonzero(generator.random(size) < weight_p)
+        out[from_p] = self.base.draw(Measure.P, generator, from_p.size)
+        return out
+
 
 @dataclass(frozen=True)
 class SampledRemovePair(_SampledPair):
@@ -103,6 +109,11 @@ class SampledRemovePair(_SampledPair):
         if measure is Measure.P:
             return self._mixed_sample(Measure.Q, generator, low, high)
         return self.base.sample(measure, generator, low, high)
+
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        if measure is Measure.P:
+            return self._mixed_draw(generator, size, self.q)
+        return self.base.draw(measure, generator, size)
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         return self.base.span(order)
@@ -137,6 +148,11 @@ class SampledAddPair(_SampledPair):
         if measure is Measure.Q:
             return self._mixed_sample(Measure.P, generator, low, high)
         return self.base.sample(measure, generator, low, high)
+
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        if measure is Measure.Q:
+            return self._mixed_draw(generator, size, 1 - self.q)
+        return self.base.draw(measure, generator, size)
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         return self.base.span(min(order, 0.0))

@@ -1,0 +1,153 @@
+"""Rigorous bounds on expectations over one step, as finite sums over cells.
+
+For a cell of the line both ``P(cell)`` and ``Q(cell) = E_P[x; cell]``, ``x = e^{-loss}``, are known. The function
+``e^{r loss} = x^{-r}`` is convex in ``x`` unless ``-1 < r < 0``, where it is concave. So over a cell its expectation lies
+between its value at the mean of ``x`` (Jensen) and the chord through the ends of the cell: one of the two is an upper
+bound and the other a lower one. Both are sharp to second order in the width of the cell. docs/guarantees.md, Section 3.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from evr.mechanisms import DominatingPair, Floats, Measure
+from evr.mechanisms.discretise import cell_edges
+from evr.mechanisms.pair import log_sum_exp
+from evr.montecarlo.tilt import Tilt
+
+
+@dataclass(frozen=True)
+class CellTable:
+    """Cells of a pair in the order of their losses: ends in ``t``, least and greatest loss, ``log P`` and ``log Q``."""
+
+    low: Floats
+    high: Floats
+    least: Floats
+    greatest: Floats
+    log_p: Floats
+    log_q: Floats
+
+    @classmethod
+    def of(cls, pair: DominatingPair, order: float, cells: int, losses: Any) -> Self:
+        """Cells even in ``t`` over the span of the tilt's order, with edges at the given losses and at each flat's ends."""
+        losses = np.unique(np.asarray(losses, float))
+        edges = np.unique(np.concatenate((cell_edges(pair, order, cells), pair.point(losses))))
+        edges = edges[np.isfinite(edges)]
+        low, high = np.concatenate(([-np.inf], edges)), np.concatenate((edges, [np.inf]))
+        log_p, log_q = pair.log_mass(Measure.P, low, high), pair.log_mass(Measure.Q, low, high)
+        held = log_p > -np.inf
+        low, high, log_p, log_q = low[held], high[held], log_p[held], log_q[held]
+        flats = pair.flats
+        least, greatest = pair.privacy_loss(low), pair.privacy_loss(high)
+        if len(flats):  # inside a flat both ends have its loss; just above one, `low` itself belongs to the flat
+            index = np.clip(np.searchsorted(flats[:, 0], low, side="right") - 1, 0, None)
+            inside = (flats[index, 0] <= low) & (high <= flats[index, 1])
+            least = np.where(inside, greatest, least)
+        return cls(low, high, np.minimum(least, greatest), greatest, log_p, log_q)
+
+    @cached_property
+    def _shape(self) -> tuple[Floats, Floats, Floats, Any]:
+        """The mean of ``x`` as a loss, ``log`` of the chord's shares of either end, and where there is a chord."""
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            centre = np.clip(self.log_p - self.log_q, self.least, self.greatest)
+            share = np.clip(np.expm1(self.least - centre) / np.expm1(self.least - self.greatest), 0.0, 1.0)
+            usable = np.isfinite(share) & np.isfinite(self.least) & np.isfinite(self.greatest)
+            return centre, np.log1p(-share), np.log(share), usable
+
+    def moment(self, r: float, chosen: slice, *, upper: bool) -> Floats:
+        """``log`` of an upper or a lower bound on ``E_P[e^{r loss}; cell]``, cell by cell."""
+        log_p = self.log_p[chosen]
+        if r == 0.0:
+            return log_p
+        centre, log_lower, log_upper, usable = (x[chosen] for x in self._shape)
+        if (-1.0 < r < 0.0) == upper:
+            return log_p + r * centre
+        least, greatest = self.least[chosen], self.greatest[chosen]
+        with np.errstate(invalid="ignore"):
+            chord = np.logaddexp(log_lower + r * least, log_upper + r * greatest)
+        worst = r * (greatest if (r > 0) == upper else least)
+        return log_p + np.where(usable, chord, worst)
+
+
+@dataclass(frozen=True)
+class TiltedBounds:
+    """What is proved of one step's tilt: its normaliser and its partial moments, all as logarithms.
+
+    The floor and the cap of the tilt are edges of the table, so on each cell ``h`` is linear in the loss.
+    """
+
+    pair: DominatingPair
+    table: CellTable
+    tilt: Tilt
+
+    @cached_property
+    def _parts(self) -> tuple[slice, slice, slice]:
+        """Cells below the floor, between floor and cap, and beyond the cap: by ``t``, for losses are rounded."""
+        first = int(np.searchsorted(self.table.high, self.pair.point(self.tilt.floor), side="right"))
+        if self.pair.loss_range[0] >= self.tilt.floor:
+            first = 0
+        last = max(first, int(np.searchsorted(self.table.low, self.pair.point(self.tilt.cap), side="left")))
+        return slice(0, first), slice(first, last), slice(last, None)
+
+    def _expectation(
+        self, loss_factor: float, tilt_factor: float, *, upper: bool = True, above: bool | None = None
+    ) -> float:
+        """``log`` of a bound on ``E_P[e^{loss_factor loss + tilt_factor h}]``; ``above`` restricts to one side of the cap."""
+        order, moment = self.tilt.order, self.table.moment
+        low, middle, high = self._parts
+        terms = []
+        if above is not True:
+            terms.append(
+                moment(loss_factor, low, upper=upper) + (tilt_factor * order * self.tilt.floor if order else 0.0)
+            )
+            terms.append(moment(loss_factor + tilt_factor * order, middle, upper=upper))
+        if above is not False:
+            terms.append(
+                moment(loss_factor, high, upper=upper) + (tilt_factor * order * self.tilt.cap if order else 0.0)
+            )
+        values = np.concatenate(terms)
+        return log_sum_exp(values) if values.size else -math.inf
+
+    @cached_property
+    def log_normaliser(self) -> float:
+        """An upper bound on ``log M = log E_P[e^h]``; with it in the weight, samples average to at least delta."""
+        return self._expectation(0.0, 1.0)
+
+    @property
+    def log_normaliser_lower(self) -> float:
+        """A lower bound on ``log M``."""
+        return self._expectation(0.0, 1.0, upper=False)
+
+    def log_partial(self, s: float, p: float) -> float:
+        """``log`` of an upper bound on ``E_P[e^{s loss - (p-1) h}; loss <= cap]``."""
+        return self._expectation(s, 1.0 - p, above=False)
+
+    def log_whole(self, p: float) -> float:
+        """``log`` of an upper bound on ``V = E_P[e^{-(p-1) h}]``."""
+        return self._expectation(0.0, 1.0 - p)
+
+    def log_beyond(self, p: float) -> float:
+        """``log`` of an upper bound on ``V - U = E_P[e^{-(p-1) h}; loss > cap]``."""
+        return self._expectation(0.0, 1.0 - p, above=True)
+
+    @cached_property
+    def least_height(self) -> float:
+        """The infimum of ``h``."""
+        return float(np.min(self.tilt.height(self.table.least)))
+
+    @property
+    def height_beyond(self) -> float:
+        """``h`` beyond the cap."""
+        return self.tilt.order * self.tilt.cap
+
+    def greatest_gap(self, a: float) -> float:
+        """``sup (a loss - h)`` over losses up to the cap."""
+        tilt = self.tilt
+        if a > tilt.order:
+            return (a - tilt.order) * min(tilt.cap, float(self.table.greatest.max()))
+        return max(0.0, (a - tilt.order) * tilt.floor)

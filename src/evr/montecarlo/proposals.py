@@ -1,0 +1,199 @@
+"""What samples are drawn from, and what is proved of them.
+
+A proposal draws blocks of ``(loss, log weight)`` of the whole composition in one direction. A sample at epsilon is
+``X = (1 - e^{epsilon - loss})_+ e^{log weight}``; its mean is ``delta(epsilon)``, or a little above it where a normaliser is
+known from above only. Every bound here is proved in docs/guarantees.md, Sections 2 and 3.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from evr.mechanisms import DominatingPair, Floats, Step
+from evr.montecarlo.cells import CellTable, TiltedBounds
+from evr.montecarlo.samplers import MixtureSampler, StepSampler, sampler_for
+from evr.montecarlo.tilt import Tilt
+
+
+class Block(NamedTuple):
+    """Samples: total privacy losses and logarithms of their weights."""
+
+    losses: Floats
+    log_weights: Floats
+
+    def values(self, epsilon: float) -> Floats:
+        """``X`` at an epsilon."""
+        excess = np.maximum(self.losses - epsilon, 0.0)
+        with np.errstate(over="ignore"):
+            return -np.expm1(-excess) * np.exp(self.log_weights)
+
+
+class Proposal(abc.ABC):
+    """The protocol: draw, and state what is proved."""
+
+    name: str
+    steps: tuple[Step, ...]
+
+    @abc.abstractmethod
+    def draw(self, generator: np.random.Generator, size: int) -> Block:
+        """``size`` independent samples."""
+
+    @abc.abstractmethod
+    def log_moment(self, epsilon: float, p: float) -> float:
+        """``log`` of a rigorous upper bound on ``E[X^p]``, ``p > 1``."""
+
+    @abc.abstractmethod
+    def log_greatest(self, epsilon: float) -> float:
+        """``log`` of a rigorous upper bound on ``X``; ``inf`` where there is none."""
+
+    @abc.abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """What a certificate needs to build the same proposal again."""
+
+    def second_moment(self, epsilon: float) -> float:
+        """A rigorous upper bound on ``E[X^2]``: the ``nu`` of the paper."""
+        return math.exp(min(self.log_moment(epsilon, 2.0), 700.0))
+
+    def greatest(self, epsilon: float) -> float:
+        """A rigorous upper bound on ``X``: ``B``."""
+        return math.exp(min(self.log_greatest(epsilon), 700.0))
+
+    def excess(self, epsilon: float, clip: float) -> float:
+        """A rigorous upper bound on ``E[(X - clip)_+]``: ``(p-1)^{p-1}/p^p E[X^p]/clip^{p-1}``, the best of several ``p``."""
+        if self.log_greatest(epsilon) <= math.log(clip):
+            return 0.0
+        bounds = []
+        for p in (1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0):
+            constant = (p - 1) * math.log(p - 1) - p * math.log(p)
+            bounds.append(constant + self.log_moment(epsilon, p) - (p - 1) * math.log(clip))
+        return math.exp(min(min(bounds), 700.0))
+
+    @property
+    def total_steps(self) -> int:
+        """Steps that a sample sums over, as drawn."""
+        return sum(step.count for step in self.steps)
+
+    def block_size(self) -> int:
+        """Samples in a block, fixed by the composition alone: about a million steps' worth, 256 at least."""
+        return int(min(65_536, max(256, 2 ** round(math.log2(2**20 / max(self.total_steps, 1))))))
+
+
+class TiltedProposal(Proposal):
+    """Capped exponential tilting of every step (docs/guarantees.md, Section 3); of order 0, plain sampling.
+
+    Parameters
+    ----------
+    steps
+        One direction of a composition, simplified.
+    tilts
+        A tilt for each.
+    cells
+        Cells in ``t`` of the tables that the bounds are computed from.
+    """
+
+    def __init__(
+        self, steps: Sequence[Step], tilts: Sequence[Tilt], *, cells: int = 16_384, name: str = "capped"
+    ) -> None:
+        self.name, self.steps, self.tilts, self.cells = name, tuple(steps), tuple(tilts), cells
+        self.bounds = tuple(tilted_bounds(s.pair, t, cells) for s, t in zip(self.steps, self.tilts, strict=True))
+        self.samplers: tuple[StepSampler, ...] = tuple(
+            sampler_for(s.pair, b.tilt, b.table) for s, b in zip(self.steps, self.bounds, strict=True)
+        )
+        self.log_normalisers = tuple(
+            sampler.log_normaliser if isinstance(sampler, MixtureSampler) else bound.log_normaliser
+            for sampler, bound in zip(self.samplers, self.bounds, strict=True)
+        )
+        self.log_normaliser = math.fsum(s.count * m for s, m in zip(self.steps, self.log_normalisers, strict=True))
+
+    @property
+    def counts(self) -> list[int]:
+        """How often each pair is applied."""
+        return [step.count for step in self.steps]
+
+    @property
+    def log_slack(self) -> float:
+        """How far the weights may be above unbiased, in all: an upper bound on ``log(E[X] / delta)``."""
+        return math.fsum(
+            s.count * (m - b.log_normaliser_lower)
+            for s, m, b, sampler in zip(self.steps, self.log_normalisers, self.bounds, self.samplers, strict=True)
+            if not isinstance(sampler, MixtureSampler)
+        )
+
+    def draw(self, generator: np.random.Generator, size: int) -> Block:
+        losses, heights = np.zeros(size), np.zeros(size)
+        for step, sampler in zip(self.steps, self.samplers, strict=True):
+            sums = sampler.draw(generator, size, step.count)
+            losses += sums.losses
+            heights += sums.heights
+        return Block(losses, self.log_normaliser - heights)
+
+    def log_moment(self, epsilon: float, p: float) -> float:
+        def bound(log_s: float) -> float:
+            return log_moment(self.counts, self.bounds, self.log_normaliser, epsilon, p, math.exp(log_s))
+
+        order = max((tilt.order for tilt in self.tilts), default=0.0)
+        grid = np.log(max(order, 0.5) * p * np.geomspace(0.05, 8.0, 16))
+        values = [bound(x) for x in grid]
+        best = int(np.argmin(values))
+        span = (grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)])
+        refined = minimize_scalar(bound, bounds=span, method="bounded", options={"xatol": 1e-3})
+        return float(min(refined.fun, values[best], self._trivial(epsilon, p)))
+
+    def _trivial(self, epsilon: float, p: float) -> float:
+        """``E[X^p] <= B^{p-1} E[X]`` with ``E[X] <= B``; and plain samples are at most 1."""
+        return p * self.log_greatest(epsilon)
+
+    def log_greatest(self, epsilon: float) -> float:
+        order = max((tilt.order for tilt in self.tilts), default=0.0)
+        if order == 0:
+            return 0.0
+        return log_greatest(self.counts, self.bounds, self.log_normaliser, epsilon, order)
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "cells": self.cells,
+            "tilts": [{"order": t.order, "cap": t.cap, "floor": t.floor} for t in self.tilts],
+        }
+
+
+def log_moment(
+    counts: Sequence[int], bounds: Sequence[TiltedBounds], log_normaliser: float, epsilon: float, p: float, s: float
+) -> float:
+    """``log`` of the bound on ``E[X^p]`` of docs/guarantees.md, Section 3, for one ``s > 0``."""
+    log_constant = p * math.log(p) + s * math.log(s) - (p + s) * math.log(p + s)
+    joint = math.fsum(n * b.log_partial(s, p) for n, b in zip(counts, bounds, strict=True))
+    wholes = [b.log_whole(p) for b in bounds]
+    whole = math.fsum(n * v for n, v in zip(counts, wholes, strict=True))
+    beyond = [math.log(n) + b.log_beyond(p) - v for n, b, v in zip(counts, bounds, wholes, strict=True)]
+    jump = whole + float(np.logaddexp.reduce(beyond))
+    return (p - 1) * log_normaliser + float(np.logaddexp(log_constant - s * epsilon + joint, jump))
+
+
+def log_greatest(
+    counts: Sequence[int], bounds: Sequence[TiltedBounds], log_normaliser: float, epsilon: float, order: float
+) -> float:
+    """``log`` of the bound on ``X`` of docs/guarantees.md, Section 3."""
+    together = log_normaliser - order * epsilon + order * math.log(order) - (1 + order) * math.log1p(order)
+    together += math.fsum(n * b.greatest_gap(order) for n, b in zip(counts, bounds, strict=True))
+    least = math.fsum(n * b.least_height for n, b in zip(counts, bounds, strict=True))
+    jumps = [
+        log_normaliser - b.height_beyond - (least - b.least_height) for b in bounds if b.log_beyond(1.0) > -math.inf
+    ]
+    return max([together, *jumps])
+
+
+def tilted_bounds(pair: DominatingPair, tilt: Tilt, cells: int) -> TiltedBounds:
+    """A table of the pair with the tilt's floor and cap among its edges."""
+    losses = [x for x in (tilt.floor, tilt.cap) if math.isfinite(x)]
+    if tilt.order:
+        low, high = max(tilt.floor, pair.loss_range[0]), min(tilt.cap, pair.loss_range[1])
+        if low < high:
+            losses = [*losses, *np.linspace(low, high, cells // 2).tolist()]
+    return TiltedBounds(pair, CellTable.of(pair, tilt.order, cells, losses), tilt)

@@ -1,0 +1,301 @@
+"""Exact draws of sums of tilted steps. One class for each way of drawing; ``sampler_for`` picks.
+
+A sampler draws, for each of ``size`` samples, ``count`` independent steps from ``P' = e^{h(loss)} P / M`` and returns the sum
+of their losses and the sum of their heights ``h``. This is the hot path: arrays that fit into the cache, no temporaries where
+it counts, one logarithm for the product of many likelihood ratios.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.special import gammaln
+
+from evr.mechanisms import DiscretePair, DominatingPair, Floats, Measure
+from evr.mechanisms.gaussian import GaussianPair, log_normal_mass, sample_normal
+from evr.mechanisms.pair import log_sum_exp
+from evr.mechanisms.poisson import SampledAddPair, SampledRemovePair
+from evr.montecarlo.cells import CellTable
+from evr.montecarlo.tilt import Tilt
+
+CACHE = 1 << 15  # numbers drawn at a time: 256 KiB
+MOST_STEPS = 1 << 13  # steps drawn at a time
+MOST_ORDER = 200  # components of a tilted mixture
+
+
+class Sums(NamedTuple):
+    """For each sample, the sum of the losses and the sum of the heights of its steps."""
+
+    losses: Floats
+    heights: Floats
+
+
+class StepSampler(Protocol):
+    """Draws sums over equal steps."""
+
+    def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
+        """Sums over ``count`` tilted steps for ``size`` independent samples."""
+
+
+def sampler_for(pair: DominatingPair, tilt: Tilt, table: CellTable | None) -> StepSampler:
+    """The fastest exact sampler for the pair; ``table`` is needed where cells are."""
+    tilt = tilt if tilt.order else Tilt()
+    if isinstance(pair, SampledRemovePair) and isinstance(pair.base, GaussianPair) and tilt.order.is_integer():
+        return MixtureSampler(pair, tilt)
+    if isinstance(pair, SampledAddPair) and isinstance(pair.base, GaussianPair):
+        return EnvelopeSampler(pair, tilt)
+    if isinstance(pair, DiscretePair):
+        return OutcomeSampler(pair, tilt)
+    if tilt.order == 0:
+        return PlainSampler(pair)
+    if table is None:
+        raise ValueError("a table of cells is needed for this pair")
+    return CellSampler(pair, tilt, table)
+
+
+def log_of_products(ratios: Floats, greatest: float) -> Floats:
+    """Row sums of ``log`` of a matrix, by products of as many entries as cannot overflow. Destroys nothing."""
+    rows, columns = ratios.shape
+    together = max(1, min(columns, int(600.0 / max(abs(greatest), 1e-9)))) if math.isfinite(greatest) else 1
+    if together >= columns:
+        return np.log(np.multiply.reduce(ratios, axis=1))
+    starts = np.arange(0, columns, together)
+    return np.log(np.multiply.reduceat(ratios, starts, axis=1)).sum(axis=1)
+
+
+class MixtureSampler:
+    """The Poisson-sampled Gaussian in the remove direction, at an integer order.
+
+    ``P e^{order loss} = N(0,1) (1 - q + q e^{mu t - mu^2/2})^{order + 1}`` is a mixture of normals with means ``j mu``. Up to
+    the cap each component is cut off; beyond it ``P`` itself is cut off. Equal steps are exchangeable, so how many of a
+    sample's steps come from each component is one multinomial draw.
+    """
+
+    def __init__(self, pair: SampledRemovePair, tilt: Tilt) -> None:
+        assert isinstance(pair.base, GaussianPair)
+        self.pair, self.tilt, self.mu, self.q = pair, tilt, pair.base.mu, pair.q
+        self.top = float(pair.point(tilt.cap)) if math.isfinite(tilt.cap) else math.inf
+        n = int(tilt.order) + 1
+        j = np.arange(n + 1)
+        log_binomial = gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1)
+        log_weights = log_binomial + (n - j) * math.log1p(-self.q) + j * math.log(self.q) + self.mu**2 * j * (j - 1) / 2
+        log_weights = log_weights + log_normal_mass(-np.inf, self.top - self.mu * j)
+        beyond = -math.inf
+        if math.isfinite(self.top):
+            beyond = float(pair.log_mass(Measure.P, self.top, np.inf)) + tilt.order * tilt.cap
+        log_all = np.append(log_weights, beyond)
+        self.log_normaliser = log_sum_exp(log_all)
+        chances = np.exp(log_all - self.log_normaliser)
+        # Likeliest first: a multinomial draw stops when nothing is left to hand out.
+        self._order = np.argsort(-chances, kind="stable")
+        kept = chances[self._order] > 0
+        self._order = self._order[kept]
+        self._chances = chances[self._order] / chances[self._order].sum()
+        self._means = np.where(self._order <= n, self._order * self.mu, np.nan)  # NaN marks "beyond the cap"
+        # No draw is 14 deviations above its place (1e-44), so products of ratios up to these logarithms do not overflow.
+        reach = self.mu * (min(self.top, self.mu) + 14.0)
+        self._greatest = max(min(tilt.cap, reach), -math.log1p(-self.q))
+        self._greatest_beyond = self.mu * (max(self.top, self.mu) + 14.0) if math.isfinite(self.top) else reach
+
+    def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
+        losses, heights = np.empty(size), np.empty(size)
+        rows = max(1, min(size, CACHE // min(count, MOST_STEPS)))
+        buffer = np.empty((rows, min(count, MOST_STEPS)))
+        for start in range(0, size, rows):
+            stop = min(start + rows, size)
+            part = Sums(np.zeros(stop - start), np.zeros(stop - start))
+            for first in range(0, count, MOST_STEPS):
+                steps = min(MOST_STEPS, count - first)
+                self._add(generator, part, buffer.reshape(-1)[: (stop - start) * steps].reshape(stop - start, steps))
+            losses[start:stop], heights[start:stop] = part
+        return Sums(losses, heights)
+
+    def _add(self, generator: np.random.Generator, sums: Sums, t: Floats) -> None:
+        """One pass over a matrix in the cache: a row for each sample, a column for each step."""
+        rows, steps = t.shape
+        counts = generator.multinomial(steps, self._chances, size=rows)
+        generator.standard_normal(out=t)
+        flat = t.reshape(-1)
+        position, component = _shifted(counts, self._means)
+        flat[position] += self._means[component]
+        beyond = position[np.isnan(self._means[component])]
+        flat[beyond] = self.pair.sample(Measure.P, generator, np.full(beyond.size, self.top), np.inf)
+        if math.isfinite(self.top):
+            self._cut(generator, flat, position, component, beyond)
+        heights_off = 0.0
+        if beyond.size:
+            excess = np.maximum(self.pair.privacy_loss(flat[beyond]) - self.tilt.cap, 0.0)
+            heights_off = np.bincount(beyond // steps, weights=excess, minlength=rows)
+        np.multiply(t, self.mu, out=t)
+        np.subtract(t, self.mu**2 / 2 - math.log(self.q), out=t)
+        np.exp(t, out=t)
+        np.add(t, 1.0 - self.q, out=t)
+        greatest = self._greatest_beyond if beyond.size else self._greatest
+        total = log_of_products(t, greatest)
+        sums.losses[...] += total
+        sums.heights[...] += self.tilt.order * (total - heights_off)
+
+    def _cut(
+        self, generator: np.random.Generator, flat: Floats, position: Floats, component: Floats, beyond: Floats
+    ) -> None:
+        """Draw again, from the component cut off at the cap, what went beyond it."""
+        over = np.flatnonzero(flat > self.top)
+        if beyond.size:
+            over = np.setdiff1d(over, beyond, assume_unique=True)
+        if over.size:
+            means = np.full(over.size, self._means[0])
+            place = np.searchsorted(position, over)
+            known = (place < position.size) & (position[np.minimum(place, position.size - 1)] == over) if position.size else np.zeros(over.size, bool)  # fmt: skip
+            means[known] = self._means[component[place[known]]]
+            flat[over] = means + sample_normal(generator, np.full(over.size, -np.inf), self.top - means)
+
+
+def _shifted(counts: np.ndarray, means: Floats) -> tuple[np.ndarray, np.ndarray]:
+    """Places in the flattened matrix that do not belong to the standard normal, and their components, both in order."""
+    rows, kinds = counts.shape
+    steps = int(counts[0].sum())
+    skip = 1 if means[0] == 0 else 0
+    shifted = counts[:, skip:]
+    total = shifted.sum(axis=1)
+    component = np.repeat(np.tile(np.arange(skip, kinds), rows), shifted.reshape(-1))
+    start = np.repeat(np.arange(rows) * steps - (np.cumsum(total) - total), total)
+    return start + np.arange(component.size), component
+
+
+class EnvelopeSampler:
+    """The Poisson-sampled Gaussian in the add direction: the loss is concave in ``t``, so its tangent is an envelope.
+
+    ``P e^{order loss}`` is at most a normal law times a constant, the tangent taken at its mode; a draw is kept with
+    probability ``e^{order (loss - tangent)}``. The loss is bounded above by ``-log(1 - q)``; floor and cap are not reached.
+    """
+
+    def __init__(self, pair: SampledAddPair, tilt: Tilt) -> None:
+        assert isinstance(pair.base, GaussianPair)
+        self.mu, self.q, self.tilt = pair.base.mu, pair.q, tilt
+        self.pair = pair
+        mode = self.mu
+        for _ in range(200):  # t = mu + order * slope(t), a contraction after damping
+            mode = 0.5 * mode + 0.5 * (self.mu + tilt.order * self._slope(mode))
+        self.mode = mode
+        self._tangent = float(pair.privacy_loss(mode)), self._slope(mode)
+
+    def _slope(self, t: float) -> float:
+        tail = self.q * math.exp(-self.mu * (t - self.mu / 2))
+        return self.mu * tail / (1 - self.q + tail)
+
+    def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
+        losses, heights = np.zeros(size), np.zeros(size)
+        rows = max(1, min(size, CACHE // min(count, MOST_STEPS)))
+        for start in range(0, size, rows):
+            stop = min(start + rows, size)
+            for first in range(0, count, MOST_STEPS):
+                shape = (stop - start, min(MOST_STEPS, count - first))
+                loss = self._accepted(generator, math.prod(shape)).reshape(shape)
+                losses[start:stop] += loss.sum(axis=1)
+                heights[start:stop] += self.tilt.height(loss).sum(axis=1)
+        return Sums(losses, heights)
+
+    def _accepted(self, generator: np.random.Generator, size: int) -> Floats:
+        t = generator.standard_normal(size) + self.mode
+        loss = self._loss(t)
+        if self.tilt.order == 0:
+            return loss
+        level, slope = self._tangent
+        pending = np.arange(size)
+        while pending.size:
+            here = self.tilt.height(loss[pending]) - self.tilt.order * (level + slope * (t[pending] - self.mode))
+            pending = pending[generator.standard_exponential(pending.size) < -here]
+            t[pending] = generator.standard_normal(pending.size) + self.mode
+            loss[pending] = self._loss(t[pending])
+        return loss
+
+    def _loss(self, t: Floats) -> Floats:
+        ratio = np.exp(self.mu * self.mu / 2 - self.mu * t + math.log(self.q))
+        return -np.log1p(ratio - self.q)
+
+
+class OutcomeSampler:
+    """Finitely many outcomes: how many of a sample's steps have each one is a multinomial draw."""
+
+    def __init__(self, pair: DiscretePair, tilt: Tilt) -> None:
+        log_p = np.array(pair.log_p)
+        held = log_p > -np.inf
+        losses = pair.losses[held]
+        heights = tilt.height(losses)
+        weights = log_p[held] + heights
+        chances = np.exp(weights - log_sum_exp(weights))
+        order = np.argsort(-chances, kind="stable")
+        self._chances, self._losses, self._heights = chances[order] / chances.sum(), losses[order], heights[order]
+
+    def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
+        if self._chances.size > 4 * count:  # few steps, many outcomes: draw each step
+            index = np.searchsorted(np.cumsum(self._chances[:-1]), generator.random((size, count)), side="right")
+            return Sums(self._losses[index].sum(axis=1), self._heights[index].sum(axis=1))
+        losses, heights = np.empty(size), np.empty(size)
+        rows = max(1, CACHE // self._chances.size)
+        finite = np.where(np.isfinite(self._losses), self._losses, 0.0)
+        endless = np.flatnonzero(~np.isfinite(self._losses))
+        for start in range(0, size, rows):
+            counts = generator.multinomial(count, self._chances, size=min(rows, size - start))
+            total = counts @ finite
+            total[np.any(counts[:, endless] > 0, axis=1)] = np.inf
+            losses[start : start + rows], heights[start : start + rows] = total, counts @ self._heights
+        return Sums(losses, heights)
+
+
+class PlainSampler:
+    """Any pair, untilted."""
+
+    def __init__(self, pair: DominatingPair) -> None:
+        self.pair = pair
+
+    def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
+        losses = np.zeros(size)
+        for start, stop, steps in _pieces(size, count):
+            t = self.pair.draw(Measure.P, generator, (stop - start) * steps)
+            losses[start:stop] += self.pair.privacy_loss(t).reshape(stop - start, steps).sum(axis=1)
+        return Sums(losses, np.zeros(size))
+
+
+class CellSampler:
+    """Any pair with a table of cells: draw a cell by its tilted mass at the upper end, then ``t`` from ``P`` within it, kept
+    with probability ``e^{h(t) - h(upper end)}``, which is close to 1 in a narrow cell."""
+
+    def __init__(self, pair: DominatingPair, tilt: Tilt, table: CellTable) -> None:
+        self.pair, self.tilt = pair, tilt
+        self._roof = tilt.height(table.greatest)
+        weights = table.log_p + self._roof
+        kept = weights > weights.max() - 745.0
+        self._roof, self._low, self._high = self._roof[kept], table.low[kept], table.high[kept]
+        self._cumulated = np.cumsum(np.exp(weights[kept] - log_sum_exp(weights[kept])))[:-1]
+
+    def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
+        losses, heights = np.zeros(size), np.zeros(size)
+        for start, stop, steps in _pieces(size, count):
+            loss, height = self._accepted(generator, (stop - start) * steps)
+            losses[start:stop] += loss.reshape(stop - start, steps).sum(axis=1)
+            heights[start:stop] += height.reshape(stop - start, steps).sum(axis=1)
+        return Sums(losses, heights)
+
+    def _accepted(self, generator: np.random.Generator, size: int) -> tuple[Floats, Floats]:
+        loss, height = np.empty(size), np.empty(size)
+        pending = np.arange(size)
+        while pending.size:
+            cell = np.searchsorted(self._cumulated, generator.random(pending.size), side="right")
+            drawn = self.pair.privacy_loss(self.pair.sample(Measure.P, generator, self._low[cell], self._high[cell]))
+            h = self.tilt.height(drawn)
+            loss[pending], height[pending] = drawn, h
+            pending = pending[generator.standard_exponential(pending.size) < self._roof[cell] - h]
+        return loss, height
+
+
+def _pieces(size: int, count: int) -> list[tuple[int, int, int]]:
+    """Rows and numbers of steps of matrices that fit into the cache."""
+    rows = max(1, min(size, CACHE // min(count, MOST_STEPS)))
+    return [
+        (start, min(start + rows, size), min(MOST_STEPS, count - first))
+        for start in range(0, size, rows)
+        for first in range(0, count, MOST_STEPS)
+    ]
