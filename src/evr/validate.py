@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -17,13 +17,23 @@ def _only(named: dict[str, Any]) -> tuple[str, Any]:
     return name, value
 
 
+def shown(value: Any) -> str:
+    """``repr`` of a value, short for what would fill the screen (Python refuses to print the longest integers)."""
+    if isinstance(value, int) and value.bit_length() > 512:
+        return f"<an integer of {value.bit_length()} bits>"
+    text = repr(value)
+    return text if len(text) <= 500 else text[:497] + "..."
+
+
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name}={value!r} is not a number (it is a {type(value).__name__}): give an int or a float")
+        raise TypeError(
+            f"{name}={shown(value)} is not a number (it is a {type(value).__name__}): give an int or a float"
+        )
     try:
         return float(value)
     except OverflowError:
-        raise ValueError(f"{name}={value!r} is too large for a float") from None
+        raise ValueError(f"{name}={shown(value)} is too large for a float") from None
 
 
 def _real(rule: str, holds: Callable[[float], bool]) -> Callable[..., float]:
@@ -31,7 +41,7 @@ def _real(rule: str, holds: Callable[[float], bool]) -> Callable[..., float]:
         name, value = _only(named)
         number = _number(name, value)
         if not holds(number):  # NaN fails every comparison
-            raise ValueError(f"{name}={value!r} is not {rule}")
+            raise ValueError(f"{name}={shown(value)} is not {rule}")
         return number
 
     check.__doc__ = f"Return the value as a float if it is {rule}, else raise."
@@ -45,10 +55,13 @@ probability = _real("in [0, 1]", lambda x: 0 <= x <= 1)
 open_probability = _real("in (0, 1)", lambda x: 0 < x < 1)
 half_open_probability = _real("in (0, 1]", lambda x: 0 < x <= 1)
 finite = _real("finite", math.isfinite)
+noise_scale = _real("0 or in [1e-100, 1e100]", lambda x: x == 0 or 1e-100 <= x <= 1e100)
+
+MAX_COUNT = 2**63 - 1
 
 
 def positive_integer(**named: Any) -> int:
-    """Return the value as an int if it is a whole number of at least 1, else raise.
+    """Return the value as an int if it is a whole number of at least 1 (and below 2**63), else raise.
 
     >>> positive_integer(steps=0)
     Traceback (most recent call last):
@@ -65,10 +78,20 @@ def positive_integer(**named: Any) -> int:
     except TypeError:
         if isinstance(value, numbers.Real):
             raise ValueError(f"{name}={value!r} is not an integer >= 1") from None
-        raise TypeError(f"{name}={value!r} is not an integer >= 1 (it is a {type(value).__name__})") from None
+        raise TypeError(f"{name}={shown(value)} is not an integer >= 1 (it is a {type(value).__name__})") from None
     if number < 1:
-        raise ValueError(f"{name}={value!r} is not an integer >= 1")
+        raise ValueError(f"{name}={shown(value)} is not an integer >= 1")
+    if number > MAX_COUNT:
+        raise ValueError(f"{name}={shown(value)} is too large: an integer >= 1 and at most 2**63 - 1 is wanted")
     return number
+
+
+def sequence(**named: Any) -> list[Any]:
+    """Return the value as a list if it is a sequence of values, else raise."""
+    name, value = _only(named)
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise TypeError(f"{name}={shown(value)} is not a list (it is a {type(value).__name__})")
+    return list(value)
 
 
 def one_of(options: tuple[str, ...], **named: Any) -> str:

@@ -26,6 +26,7 @@ NON_PRIVATE_PAIR = DiscretePair((-math.inf, math.inf), (-math.inf, 0.0), (0.0, -
 """All of ``P`` has infinite loss: what a mechanism without privacy is."""
 
 _NON_PRIVATE = Pairs(NON_PRIVATE_PAIR, NON_PRIVATE_PAIR)
+_TRIVIAL = Pairs(TRIVIAL_PAIR, TRIVIAL_PAIR)
 
 
 @dataclass(frozen=True)
@@ -112,16 +113,18 @@ def _simplify(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     return ((Step(GaussianPair(mu), 1),) if mu > 0 else ()) + tuple(rest)
 
 
-def leaves(event: Any) -> Iterator[tuple[Pairs, int]]:
+def leaves(event: Any, path: str = "event") -> Iterator[tuple[Pairs, int]]:
     """Every mechanism of the tree with its multiplicity; a stack, not recursion, so that depth has no limit."""
-    stack: list[tuple[Any, int, str]] = [(event, 1, "event")]
+    stack: list[tuple[Any, int, str]] = [(event, 1, path)]
     while stack:
         node, count, path = stack.pop()
         if isinstance(node, dp_event.SelfComposedDpEvent):
-            stack.append((node.event, count * _count(node, path), path + ".event"))
+            stack.append((node.event, _count(node, path, count), path + ".event"))
         elif isinstance(node, dp_event.ComposedDpEvent):
-            children = [(child, count, f"{path}.events[{i}]") for i, child in enumerate(node.events)]
-            stack.extend(reversed(children))
+            events = _located(path, lambda node=node: validate.sequence(events=node.events))
+            stack.extend(reversed([(child, count, f"{path}.events[{i}]") for i, child in enumerate(events)]))
+        elif isinstance(node, dp_event.PoissonSampledDpEvent) and _sampling_probability(node, path) == 1:
+            stack.append((node.event, count, path + ".event"))
         else:
             pairs = _mechanism(node, path)
             if pairs is not None:
@@ -145,8 +148,14 @@ def timeline(event: Any) -> Iterator[tuple[Pairs | None, int]]:
         yield _mechanism(event, "event"), 1
 
 
-def _count(node: dp_event.SelfComposedDpEvent, path: str) -> int:
-    return _located(path, lambda: validate.positive_integer(count=node.count))
+def _count(node: dp_event.SelfComposedDpEvent, path: str, outer: int = 1) -> int:
+    """How many times in all the inner event runs, ``outer`` being how many times this one does."""
+    count = _located(path, lambda: validate.positive_integer(count=node.count))
+    return _located(path, lambda: validate.positive_integer(count=outer * count))
+
+
+def _sampling_probability(node: dp_event.PoissonSampledDpEvent, path: str) -> float:
+    return _located(path, lambda: validate.probability(sampling_probability=node.sampling_probability))
 
 
 def _located(path: str, build: Any) -> Any:
@@ -177,10 +186,11 @@ def _mechanism(node: Any, path: str) -> Pairs | None:
 
 
 def _sampled(node: dp_event.PoissonSampledDpEvent, path: str) -> Pairs | None:
-    q = _located(path, lambda: validate.probability(sampling_probability=node.sampling_probability))
+    q = _sampling_probability(node, path)
     inner: dict[Pairs, int] = {}
-    for pairs, count in _leaves_at(node.event, path + ".event"):
-        inner[pairs] = inner.get(pairs, 0) + count
+    for pairs, count in leaves(node.event, path + ".event"):
+        if pairs != _TRIVIAL:
+            inner[pairs] = inner.get(pairs, 0) + count
     if q == 0 or not inner:
         return None
     if _NON_PRIVATE in inner:
@@ -195,18 +205,6 @@ def _sampled(node: dp_event.PoissonSampledDpEvent, path: str) -> Pairs | None:
             node,
         )
     return poisson.sampled(Pairs(folded[0][0].pair, folded[1][0].pair), q)
-
-
-def _leaves_at(event: Any, path: str) -> Iterator[tuple[Pairs, int]]:
-    """As ``leaves``, with the path of the sub-tree in its errors."""
-    try:
-        yield from leaves(event)
-    except UnsupportedEventError as error:
-        raise UnsupportedEventError(str(error).replace(" at event", f" at {path}", 1), error.event) from None
-    except (ValueError, TypeError) as error:
-        text = str(error)
-        located = text.replace("(at event", f"(at {path}") if "(at event" in text else f"{text} (at {path})"
-        raise type(error)(located) from None
 
 
 def _unsupported(node: Any, path: str) -> str:

@@ -97,11 +97,14 @@ class DiscretePair(DominatingPair):
 
     def sample(self, measure: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
         first, last = np.broadcast_arrays(self._rank(low), self._rank(high))
-        cumulated = np.concatenate(([0.0], np.cumsum(np.exp(self._laws[measure]))))
-        uniform = generator.random(first.shape)
-        target = cumulated[first] + uniform * (cumulated[last] - cumulated[first])
-        index = np.searchsorted(cumulated, target, side="right") - 1
-        return np.clip(index, first, last - 1).astype(np.float64)
+        from_left, from_right = self._cumulated[measure]
+        log_mass = self.log_mass(measure, low, high)
+        log_uniform = np.log(1.0 - generator.random(first.shape))  # of a number in (0, 1]
+        left = from_left[last] < from_right[first]  # inversion from the end where less mass is keeps relative accuracy
+        by_left = np.searchsorted(from_left, np.logaddexp(from_left[first], log_uniform + log_mass), side="left") - 1
+        beyond = np.searchsorted(from_right[::-1], np.logaddexp(from_right[last], log_uniform + log_mass), side="left")
+        by_right = len(self.log_p) - beyond
+        return np.clip(np.where(left, by_left, by_right), first, last - 1).astype(np.float64)
 
     @cached_property
     def _flats(self) -> Floats:
@@ -116,10 +119,11 @@ class DiscretePair(DominatingPair):
         return -1.0, float(len(self.log_p) - 1)
 
     def delta(self, epsilon: float) -> float:
+        if epsilon == math.inf:
+            return self.infinite_loss_mass
         above = self.losses > epsilon
-        gain = self._laws[Measure.P][above]
-        with np.errstate(invalid="ignore"):
-            return float(np.sum(np.exp(gain) * -np.expm1(epsilon - self.losses[above])))
+        gains = np.exp(self._laws[Measure.P][above]) * -np.expm1(epsilon - self.losses[above])
+        return min(1.0, float(np.sum(gains)))
 
     def log_mgf(self, order: float) -> float:
         if order == 0.0:

@@ -21,7 +21,7 @@ _REACH = 39.0
 
 def pairs(event: DiscreteGaussianDpEvent) -> Pairs | None:
     """Dominating pairs of a ``DiscreteGaussianDpEvent``; None stands for a mechanism without privacy."""
-    sigma = validate.non_negative(sigma=event.sigma)
+    sigma = validate.noise_scale(sigma=event.sigma)
     shift = validate.positive_integer(sensitivity=event.sensitivity)
     if sigma == 0:
         return None

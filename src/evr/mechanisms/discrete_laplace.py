@@ -20,7 +20,7 @@ MAX_SENSITIVITY = 1_000_000
 
 def pairs(event: dp_event.DiscreteLaplaceDpEvent) -> Pairs | None:
     """Dominating pairs of a ``DiscreteLaplaceDpEvent``; None stands for a mechanism without privacy."""
-    a = validate.non_negative(noise_parameter=event.noise_parameter)
+    a = validate.noise_scale(noise_parameter=event.noise_parameter)
     shift = validate.positive_integer(sensitivity=event.sensitivity)
     if shift > MAX_SENSITIVITY:
         raise ValueError(f"sensitivity={shift!r} is above {MAX_SENSITIVITY}: rescale the values")

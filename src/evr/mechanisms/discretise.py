@@ -85,16 +85,28 @@ def _cells_outside(edges: Floats, flats: Floats) -> tuple[Floats, Floats]:
 
 
 def log_mgf_by_cells(pair: DominatingPair, order: float, relative: float = 1e-11) -> float:
-    """``log E_P[e^{order loss}]``, the cells halved until it moves by less than ``relative``."""
+    """``log E_P[e^{order loss}]``, the cells that matter halved until it moves by less than ``relative``."""
     if order == 0.0:
         return 0.0
     if order > 0.0 and pair.infinite_loss_mass > 0.0:
         return float("inf")
+    coarse = cell_edges(pair, order, 2**11)
+    low, high = _where_it_matters(pair, order, coarse)
     previous = np.nan
-    for exponent in range(11, 20):
-        points = loss_points(pair, cell_edges(pair, order, 2**exponent))
+    for exponent in range(9, 20):
+        points = loss_points(pair, np.union1d(coarse, np.linspace(low, high, 2**exponent + 1)))
         value = log_sum_exp(points.log_weights + order * points.losses)
-        if abs(value - previous) <= relative * max(1.0, abs(value)):
+        if abs(value - previous) <= relative + 1e-14 * abs(value):  # a change of the logarithm is relative already
             break
         previous = value
     return value
+
+
+def _where_it_matters(pair: DominatingPair, order: float, edges: Floats) -> tuple[float, float]:
+    """The range of the cells that hold all but e^-50 of ``E_P[e^{order loss}]``."""
+    losses = pair.privacy_loss(edges)
+    with np.errstate(invalid="ignore"):
+        most = np.maximum(order * losses[:-1], order * losses[1:])
+        size = pair.log_mass(Measure.P, edges[:-1], edges[1:]) + np.where(np.isfinite(most), most, -np.inf)
+    held = np.flatnonzero(size > np.max(size) - 50.0)
+    return (float(edges[held[0]]), float(edges[held[-1] + 1])) if held.size else (float(edges[0]), float(edges[-1]))

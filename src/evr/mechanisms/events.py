@@ -67,12 +67,15 @@ def opacus_history(history: Iterable[tuple[float, float, int]]) -> dp_event.DpEv
     [500, 500]
     """
     phases = []
-    for index, entry in enumerate(history):
+    for index, entry in enumerate(validate.sequence(history=history)):
         try:
             noise, rate, steps = entry
         except (TypeError, ValueError):
             raise ValueError(
                 f"history[{index}]={entry!r} is not a triple (noise_multiplier, sample_rate, steps)"
             ) from None
-        phases.append(dpsgd(noise_multiplier=noise, sampling_probability=rate, steps=steps))
+        try:
+            phases.append(dpsgd(noise_multiplier=noise, sampling_probability=rate, steps=steps))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"history[{index}]: {error}") from None
     return phases[0] if len(phases) == 1 else dp_event.ComposedDpEvent(phases) if phases else dp_event.NoOpDpEvent()

@@ -58,7 +58,8 @@ class GaussianPair(DominatingPair):
         return self.mu * (np.asarray(t, float) - self.mu / 2)
 
     def point(self, loss: Any) -> Floats:
-        return np.asarray(loss, float) / self.mu + self.mu / 2
+        with np.errstate(over="ignore"):
+            return np.asarray(loss, float) / self.mu + self.mu / 2
 
     def _mean(self, measure: Measure) -> float:
         return self.mu if measure is Measure.P else 0.0
@@ -82,13 +83,14 @@ class GaussianPair(DominatingPair):
         if math.isinf(epsilon):
             return 0.0 if epsilon > 0 else 1.0
         if epsilon < 0:  # delta(epsilon) = 1 - e^epsilon + e^epsilon delta(-epsilon), the pair being symmetric
-            return -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon)
+            return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon))
         low = epsilon / self.mu - self.mu / 2
         if low > _REACH:
             return 0.0
         if low < -30.0:  # the Mills ratio would overflow, and nothing cancels
             return float(np.exp(log_ndtr(-low)) - np.exp(epsilon + log_ndtr(-low - self.mu)))
-        return math.exp(-low * low / 2) / math.sqrt(2 * math.pi) * mills_difference(low, low + self.mu)
+        density = math.exp(-low * low / 2) / math.sqrt(2 * math.pi)
+        return min(1.0, density * mills_difference(low, low + self.mu))
 
     def log_mgf(self, order: float) -> float:
         return order * (order + 1) * self.mu**2 / 2
@@ -102,8 +104,8 @@ class GaussianPair(DominatingPair):
 
 def pairs(event: dp_event.GaussianDpEvent) -> Pairs | None:
     """Dominating pairs of a ``GaussianDpEvent``; None stands for a mechanism without privacy."""
-    noise = validate.non_negative(noise_multiplier=event.noise_multiplier)
+    noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     if noise == 0:
         return None
-    pair = GaussianPair(validate.positive(inverse_of_noise_multiplier=1 / noise))
+    pair = GaussianPair(1 / noise)
     return Pairs(pair, pair)

@@ -32,7 +32,8 @@ class LaplacePair(DominatingPair):
 
     def point(self, loss: Any) -> Floats:
         loss = np.asarray(loss, float)
-        inside = np.clip((loss * self.scale + 1) / 2, 0.0, 1.0)
+        with np.errstate(over="ignore"):
+            inside = np.clip((loss * self.scale + 1) / 2, 0.0, 1.0)
         return np.where(loss < -1 / self.scale, -np.inf, np.where(loss >= 1 / self.scale, np.inf, inside))
 
     def _centred(self, measure: Measure, t: Any) -> Floats:
@@ -96,7 +97,7 @@ class LaplacePair(DominatingPair):
 
 def pairs(event: dp_event.LaplaceDpEvent) -> Pairs | None:
     """Dominating pairs of a ``LaplaceDpEvent``; None stands for a mechanism without privacy."""
-    noise = validate.non_negative(noise_multiplier=event.noise_multiplier)
+    noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     if noise == 0:
         return None
     pair = LaplacePair(noise)

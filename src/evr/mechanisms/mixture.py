@@ -20,6 +20,13 @@ from evr.mechanisms.gaussian import _REACH, GaussianPair, log_normal_mass, sampl
 from evr.mechanisms.pair import DominatingPair, Floats, Measure, Pairs
 
 
+def _log_mean_exp(exponent: Floats, p: Floats) -> Floats:
+    """``log sum_i p_i e^{exponent_i}`` for ``sum_i p_i = 1``, with relative accuracy where all exponents are small."""
+    small = np.max(np.abs(exponent), axis=-1) < 1.0
+    near = np.log1p(np.sum(p * np.expm1(np.clip(exponent, -1.0, 1.0)), axis=-1))
+    return np.where(small, near, logsumexp(exponent, b=p, axis=-1))
+
+
 @dataclass(frozen=True)
 class _MixturePair(DominatingPair):
     """What both directions share: ``f(t) = log sum_i p_i e^{m_i t - m_i^2/2}``, convex and increasing, and its inverse."""
@@ -31,26 +38,26 @@ class _MixturePair(DominatingPair):
         t, m, p = np.asarray(t, float)[..., None], np.array(self.means), np.array(self.probabilities)
         with np.errstate(invalid="ignore"):
             exponent = np.where(m == 0, 0.0, m * t - m * m / 2)
-        return logsumexp(exponent, b=p, axis=-1)
+        return _log_mean_exp(exponent, p)
 
     def _inverse_log_ratio(self, value: Any) -> Floats:
         """Newton's method from the right, where a convex increasing function makes it monotone."""
         value = np.asarray(value, float)
         m, p = np.array(self.means), np.array(self.probabilities)
         floor = math.log(float(p[m == 0].sum())) if np.any(m == 0) else -math.inf
-        solvable = np.isfinite(value) & (value > floor)
+        solvable = (np.abs(value) < 1e150) & (value > floor)  # beyond, the place may not be a float
         target = np.where(solvable, value, floor + 1.0 if math.isfinite(floor) else 0.0)
         slopes, offsets = m[m > 0], np.log(p[m > 0])
         t = np.min((target[..., None] - offsets) / slopes + slopes / 2, axis=-1)
         for _ in range(200):
-            exponent = np.log(p) + m * t[..., None] - m * m / 2
-            top = logsumexp(exponent, axis=-1)
-            slope = np.sum(m * np.exp(exponent - top[..., None]), axis=-1)
+            exponent = m * t[..., None] - m * m / 2
+            top = _log_mean_exp(exponent, p)
+            slope = np.sum(m * p * np.exp(exponent - top[..., None]), axis=-1)
             step = (top - target) / np.maximum(slope, 1e-300)
             t = t - step
             if np.all(np.abs(step) <= 1e-14 * (1 + np.abs(t))):
                 break
-        return np.where(solvable, t, np.where(value <= floor, -np.inf, np.inf))
+        return np.where(solvable, t, np.where((value <= floor) | (value < -1e100), -np.inf, np.inf))
 
     def _means_of(self, measure: Measure) -> tuple[Floats, Floats]:
         raise NotImplementedError
@@ -105,7 +112,7 @@ class MixtureRemovePair(_MixturePair):
         if math.isinf(t):
             return -math.expm1(epsilon)
         m, p = np.array(self.means), np.array(self.probabilities)
-        return float(np.sum(p * self._gaussian_deltas(m * t - m * m / 2)))
+        return min(1.0, float(np.sum(p * self._gaussian_deltas(m * t - m * m / 2))))
 
     def describe(self) -> str:
         parts = [f"{p:.4g} N({m:.6g}, 1)" for p, m in zip(self.probabilities[:3], self.means[:3], strict=True)]
@@ -139,7 +146,7 @@ class MixtureAddPair(_MixturePair):
             return 0.0 if t > 0 else -math.expm1(epsilon)
         m, p = np.array(self.means), np.array(self.probabilities)
         single = m * t + m * m / 2
-        return float(np.sum(p * np.exp(epsilon - single) * self._gaussian_deltas(single)))
+        return min(1.0, float(np.sum(p * np.exp(epsilon - single) * self._gaussian_deltas(single))))
 
     def describe(self) -> str:
         parts = [f"{p:.4g} N({-m:.6g}, 1)" for p, m in zip(self.probabilities[:3], self.means[:3], strict=True)]
@@ -148,9 +155,13 @@ class MixtureAddPair(_MixturePair):
 
 def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | None:
     """Dominating pairs of a ``MixtureOfGaussiansDpEvent``; None stands for a mechanism without privacy."""
-    deviation = validate.non_negative(standard_deviation=event.standard_deviation)
-    sensitivities = [validate.non_negative(sensitivities=x) for x in event.sensitivities]
-    probabilities = [validate.probability(sampling_probs=x) for x in event.sampling_probs]
+    deviation = validate.noise_scale(standard_deviation=event.standard_deviation)
+    sensitivities = [
+        validate.noise_scale(sensitivities=x) for x in validate.sequence(sensitivities=event.sensitivities)
+    ]
+    probabilities = [
+        validate.probability(sampling_probs=x) for x in validate.sequence(sampling_probs=event.sampling_probs)
+    ]
     if not sensitivities or len(sensitivities) != len(probabilities):
         raise ValueError(
             f"sensitivities has {len(sensitivities)} entries and sampling_probs {len(probabilities)}: "
@@ -167,7 +178,7 @@ def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | None:
     if deviation == 0:
         return None
     total = math.fsum(merged.values())
-    means = tuple(validate.non_negative(sensitivity_over_deviation=s / deviation) for s in sorted(merged))
+    means = tuple(validate.noise_scale(sensitivity_over_standard_deviation=s / deviation) for s in sorted(merged))
     weights = tuple(merged[s] / total for s in sorted(merged))
     if len(means) == 1:
         pair = GaussianPair(means[0])

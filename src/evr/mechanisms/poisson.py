@@ -18,10 +18,12 @@ from evr.mechanisms.pair import DominatingPair, Floats, Measure, Pairs
 
 
 def _mix(loss: Any, q: float) -> Floats:
-    """``log(1 - q + q e^loss)``."""
+    """``log(1 - q + q e^loss)``: near a loss of zero by the first form, elsewhere by the second, where it would cancel."""
     loss = np.asarray(loss, float)
     return np.where(
-        loss < 30.0, np.log1p(q * np.expm1(np.minimum(loss, 30.0))), np.logaddexp(math.log1p(-q), math.log(q) + loss)
+        np.abs(loss) < 1.0,
+        np.log1p(q * np.expm1(np.clip(loss, -1.0, 1.0))),
+        np.logaddexp(math.log1p(-q), math.log(q) + loss),
     )
 
 
@@ -29,9 +31,10 @@ def _unmix(loss: Any, q: float) -> Floats:
     """The inverse of ``_mix``; ``-inf`` below its range."""
     loss = np.asarray(loss, float)
     with np.errstate(divide="ignore", invalid="ignore"):
-        small = np.log1p(np.maximum(np.expm1(np.minimum(loss, 30.0)) / q, -1.0))
-        large = loss - math.log(q) + np.log1p(-(1 - q) * np.exp(-np.maximum(loss, 30.0)))
-    return np.where(loss < 30.0, small, large)
+        near = np.log1p(np.maximum(np.expm1(np.clip(loss, -1.0, 1.0)) / q, -1.0))
+        below = np.log(np.maximum(np.exp(np.minimum(loss, -1.0)) - (1 - q), 0.0) / q)
+        above = loss - math.log(q) + np.log1p(-(1 - q) * np.exp(-np.maximum(loss, 1.0)))
+    return np.where(loss < -1.0, below, np.where(loss > 1.0, above, near))
 
 
 @dataclass(frozen=True)
@@ -62,20 +65,22 @@ class _SampledPair(DominatingPair):
             t = np.minimum(np.maximum(t, ends[rank]), starts[rank])
         return t
 
-    def _mixed_mass(self, low: Any, high: Any, weight_p: float) -> Floats:
+    def _mixed_mass(self, common: Measure, low: Any, high: Any) -> Floats:
+        """Of ``1 - q`` times one base law and ``q`` times the other."""
+        rare = Measure.P if common is Measure.Q else Measure.Q
         return np.logaddexp(
-            math.log(weight_p) + self.base.log_mass(Measure.P, low, high),
-            math.log1p(-weight_p) + self.base.log_mass(Measure.Q, low, high),
+            math.log1p(-self.q) + self.base.log_mass(common, low, high),
+            math.log(self.q) + self.base.log_mass(rare, low, high),
         )
 
-    def _mixed_sample(self, generator: np.random.Generator, low: Any, high: Any, weight_p: float) -> Floats:
+    def _mixed_sample(self, common: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
+        rare = Measure.P if common is Measure.Q else Measure.Q
         low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
-        in_p = math.log(weight_p) + self.base.log_mass(Measure.P, low, high)
-        chance = np.exp(in_p - self._mixed_mass(low, high, weight_p))
-        from_p = generator.random(low.shape) < chance
+        in_rare = math.log(self.q) + self.base.log_mass(rare, low, high)
+        from_rare = generator.random(low.shape) < np.exp(in_rare - self._mixed_mass(common, low, high))
         out = np.empty(low.shape)
-        out[from_p] = self.base.sample(Measure.P, generator, low[from_p], high[from_p])
-        out[~from_p] = self.base.sample(Measure.Q, generator, low[~from_p], high[~from_p])
+        out[from_rare] = self.base.sample(rare, generator, low[from_rare], high[from_rare])
+        out[~from_rare] = self.base.sample(common, generator, low[~from_rare], high[~from_rare])
         return out
 
     def _mixed_draw(self, generator: np.random.Generator, size: int, weight_p: float) -> Floats:
@@ -97,12 +102,12 @@ class SampledRemovePair(_SampledPair):
 
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
         if measure is Measure.P:
-            return self._mixed_mass(low, high, self.q)
+            return self._mixed_mass(Measure.Q, low, high)
         return self.base.log_mass(measure, low, high)
 
     def sample(self, measure: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
         if measure is Measure.P:
-            return self._mixed_sample(generator, low, high, self.q)
+            return self._mixed_sample(Measure.Q, generator, low, high)
         return self.base.sample(measure, generator, low, high)
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
@@ -136,12 +141,12 @@ class SampledAddPair(_SampledPair):
 
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
         if measure is Measure.Q:
-            return self._mixed_mass(low, high, 1 - self.q)
+            return self._mixed_mass(Measure.P, low, high)
         return self.base.log_mass(measure, low, high)
 
     def sample(self, measure: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
         if measure is Measure.Q:
-            return self._mixed_sample(generator, low, high, 1 - self.q)
+            return self._mixed_sample(Measure.P, generator, low, high)
         return self.base.sample(measure, generator, low, high)
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
@@ -157,7 +162,7 @@ class SampledAddPair(_SampledPair):
         scale = -math.expm1(epsilon + math.log1p(-self.q)) if epsilon < math.inf else -math.inf
         if scale <= 0:
             return 0.0
-        return scale * self.base.delta(epsilon + math.log(self.q) - math.log(scale))
+        return scale * self.base.delta(float(self._base_loss(epsilon)))
 
     @property
     def infinite_loss_mass(self) -> float:

@@ -26,10 +26,11 @@ def pairs(event: dp_event.RandomizedResponseDpEvent) -> Pairs | None:
     other = noise / buckets
     if other == 0:
         raise ValueError(f"noise_parameter={noise!r} over num_buckets={buckets!r} is below the least positive float")
-    log_truth, log_other = math.log1p(-noise * (1 - 1 / buckets)), math.log(other)
-    log_p, log_q = [log_other, log_truth], [log_truth, log_other]
+    log_truth, log_other = math.log(1 - noise + other), math.log(other)
+    loss = math.log1p((1 - noise) / other)  # the difference of the two would lose digits when they are close
+    log_p, log_q, losses = [log_other, log_truth], [log_truth, log_other], [-loss, loss]
     if buckets > 2:
         rest = math.log(other) + math.log(buckets - 2)
-        log_p, log_q = [log_p[0], rest, log_p[1]], [log_q[0], rest, log_q[1]]
-    pair = DiscretePair.from_logs(log_p, log_q)
+        log_p, log_q, losses = [log_other, rest, log_truth], [log_truth, rest, log_other], [-loss, 0.0, loss]
+    pair = DiscretePair.from_logs(log_p, log_q, losses=losses)
     return Pairs(pair, pair)

@@ -194,7 +194,7 @@ def parse(text: str) -> Spec:
     """
     try:
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError is a ValueError; so is an integer without end
         raise SpecError(f"not valid TOML: {error or type(error).__name__}") from None
     try:
         return Spec.model_validate(data)
@@ -217,9 +217,9 @@ def _first(error: ValidationError) -> str:
         given = problem["input"].get("kind") if isinstance(problem["input"], dict) else None
         near = difflib.get_close_matches(str(given), _KINDS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(_KINDS)}"
-        return f"{path}.kind: {'missing' if given is None else f'unknown kind {given!r}'}; {hint}"
+        return f"{path}.kind: {'missing' if given is None else f'unknown kind {validate.shown(given)}'}; {hint}"
     return f"{path}: {problem['msg'][0].lower()}{problem['msg'][1:]}" + (
-        "" if kind == "missing" else f" (found {problem['input']!r})"
+        "" if kind == "missing" else f" (found {validate.shown(problem['input'])})"
     )
 
 

@@ -1,0 +1,134 @@
+"""``evr describe``: what it prints, and that a mistake is one line and exit code 2."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evr import cli
+from evr.mechanisms import Composition, Direction
+from evr.mechanisms.events import dpsgd
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FLAGS = ["--noise-multiplier", "1.0", "--sampling-probability", "0.01", "--steps", "100"]
+
+
+def run(capsys, monkeypatch, *arguments):
+    """The command within this process: exit code, output, errors."""
+    monkeypatch.setattr(sys, "argv", ["evr", *map(str, arguments)])
+    try:
+        cli.main()
+        code = 0
+    except SystemExit as end:
+        code = end.code or 0
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_flags(capsys, monkeypatch):
+    code, out, err = run(capsys, monkeypatch, "describe", *FLAGS)
+    assert (code, err) == (0, "")
+    header, *rows = [line.split("\t") for line in out.splitlines()]
+    assert header[:3] == ["direction", "count", "dominating pair P | Q"]
+    assert [(row[0], row[1]) for row in rows] == [("remove", "100"), ("add", "100")]
+    composition = Composition.of(dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=100))
+    for row, direction in zip(rows, Direction, strict=True):
+        (step,) = composition.steps(direction)
+        assert row[2] == step.pair.describe()
+        assert float(row[3]) == pytest.approx(step.pair.delta(0.1), rel=1e-3)
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.name)
+def test_examples(capsys, monkeypatch, example):
+    code, out, err = run(capsys, monkeypatch, "describe", example)
+    assert (code, err) == (0, "")
+    assert len(out.splitlines()) >= 3
+
+
+def test_json(capsys, monkeypatch):
+    code, out, _ = run(capsys, monkeypatch, "describe", EXAMPLES / "mixed.toml", "--json")
+    assert code == 0
+    steps = json.loads(out)["steps"]
+    assert {step["direction"] for step in steps} == {"remove", "add"}
+    assert sum(step["count"] for step in steps) == 2 * (1 + 20 + 500 + 10)
+    for step in steps:
+        assert set(step["delta"]) == {"0.1", "0.5", "1.0", "2.0"}
+        assert all(0 <= value <= 1 for value in step["delta"].values())
+
+
+def test_json_without_sampling_is_the_gaussian_mechanism(capsys, monkeypatch):
+    code, out, _ = run(capsys, monkeypatch, "describe", "--noise-multiplier", 1, "--steps", 1, "--json")
+    assert code == 0
+    first = json.loads(out)["steps"][0]
+    normal = 0.5 * math.erfc(0.5 / math.sqrt(2)) - math.e * 0.5 * math.erfc(1.5 / math.sqrt(2))
+    assert first["delta"]["1.0"] == pytest.approx(normal, rel=1e-12)
+
+
+def test_nothing_to_pay(capsys, monkeypatch):
+    code, out, _ = run(capsys, monkeypatch, "describe", *FLAGS[:2], "--sampling-probability", 0, *FLAGS[4:])
+    assert (code, out) == (0, "Nothing that costs privacy.\n")
+
+
+BAD = {
+    "nothing": ([], "what ran? Give a SPEC file, or add --noise-multiplier and --steps"),
+    "half": (["--steps", "3"], "add --noise-multiplier"),
+    "both": ([EXAMPLES / "dpsgd.toml", *FLAGS], "both describe a mechanism"),
+    "missing file": (["missing.toml"], "missing.toml: cannot be read"),
+    "probability": ([*FLAGS, "--sampling-probability", "1.5"], "sampling_probability=1.5 is not in [0, 1]"),
+    "nan": ([*FLAGS, "--noise-multiplier", "nan"], "noise_multiplier=nan is not"),
+    "negative": ([*FLAGS, "--noise-multiplier", "-1"], "noise_multiplier=-1.0 is not"),
+    "steps": ([*FLAGS, "--steps", "0"], "steps=0 is not an integer >= 1"),
+    "huge": ([*FLAGS, "--steps", "1" + "0" * 400], "is too large"),
+    "no number": ([*FLAGS, "--steps", "many"], "Invalid value for '--steps'"),
+    "unknown flag": (["--noise", "1"], "No such option"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_message_and_exit_code_2(capsys, monkeypatch, name):
+    arguments, message = BAD[name]
+    code, out, err = run(capsys, monkeypatch, "describe", *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[[mechanism]]\nkind = 'gaussian'\nnoise_multiplyer = 1.0", "did you mean 'noise_multiplier'?"),
+        (b"nonsense", "not valid TOML"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b"[[mechanism]]\nkind = 'gaussian'\nnoise_multiplier = -1.0", "noise_multiplier=-1.0 is not"),
+    ],
+)
+def test_bad_files_are_named(capsys, monkeypatch, tmp_path, content, message):
+    path = tmp_path / "spec.toml"
+    path.write_bytes(content)
+    code, out, err = run(capsys, monkeypatch, "describe", path)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert str(path) in err or "mechanism[0]" in err
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_as_a_process():
+    """Once for real: the entry point, its exit code and its streams."""
+    command = [sys.executable, "-c", "from evr.cli import main; main()", "describe"]
+    good = subprocess.run([*command, *FLAGS], capture_output=True, text=True, check=False)
+    assert (good.returncode, good.stderr) == (0, "")
+    bad = subprocess.run([*command, "--steps", "3"], capture_output=True, text=True, check=False)
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert bad.stderr.startswith("error: what ran?")
+
+
+def test_version(capsys, monkeypatch):
+    import evr
+
+    assert run(capsys, monkeypatch, "--version")[:2] == (0, f"evr {evr.__version__}\n")

@@ -1,0 +1,99 @@
+"""Single steps against dp_accounting's privacy loss distributions, in both directions.
+
+Its pessimistic estimate must not be below our exact value, and not be far above it.
+"""
+
+from __future__ import annotations
+
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld import privacy_loss_distribution as pld
+
+from evr.mechanisms import Composition, Direction
+from evr.mechanisms.events import DiscreteGaussianDpEvent
+
+INTERVAL = 1e-3
+PLD = dict(pessimistic_estimate=True, value_discretization_interval=INTERVAL)  # noqa: C408
+
+
+def sampled(q, event):
+    return event if q == 1 else dp_event.PoissonSampledDpEvent(q, event)
+
+
+CASES = {
+    **{
+        f"gaussian-{s}-{q}": (
+            sampled(q, dp_event.GaussianDpEvent(s)),
+            lambda s=s, q=q: pld.from_gaussian_mechanism(s, sampling_prob=q, **PLD),
+        )
+        for s in (0.5, 1.0, 10.0)
+        for q in (1, 0.2, 0.01)
+    },
+    **{
+        f"laplace-{b}-{q}": (
+            sampled(q, dp_event.LaplaceDpEvent(b)),
+            lambda b=b, q=q: pld.from_laplace_mechanism(b, sampling_prob=q, **PLD),
+        )
+        for b in (0.5, 1.0, 10.0)
+        for q in (1, 0.2, 0.01)
+    },
+    **{
+        f"discrete-laplace-{a}-{c}-{q}": (
+            sampled(q, dp_event.DiscreteLaplaceDpEvent(a, c)),
+            lambda a=a, c=c, q=q: pld.from_discrete_laplace_mechanism(a, sensitivity=c, sampling_prob=q, **PLD),
+        )
+        for a, c in ((0.1, 1), (1.0, 1), (0.4, 3))
+        for q in (1, 0.2)
+    },
+    **{
+        f"discrete-gaussian-{s}-{c}-{q}": (
+            sampled(q, DiscreteGaussianDpEvent(s, c)),
+            lambda s=s, c=c, q=q: pld.from_discrete_gaussian_mechanism(s, sensitivity=c, sampling_prob=q, **PLD),
+        )
+        for s, c in ((1.0, 1), (5.0, 3))
+        for q in (1, 0.2)
+    },
+    **{
+        f"mixture-{s}": (
+            dp_event.MixtureOfGaussiansDpEvent(s, (0.0, 1.0, 2.0), (0.5, 0.25, 0.25)),
+            lambda s=s: pld.from_mixture_gaussian_mechanism(s, [0.0, 1.0, 2.0], [0.5, 0.25, 0.25], **PLD),
+        )
+        for s in (0.7, 3.0)
+    },
+    **{
+        f"randomized-response-{p}-{k}": (
+            dp_event.RandomizedResponseDpEvent(p, k),
+            lambda p=p, k=k: pld.from_randomized_response(p, k, **PLD),
+        )
+        for p, k in ((0.1, 2), (0.5, 10))
+    },
+}
+
+
+def one_direction(distribution, direction):
+    """Its ``delta`` of one direction alone; a symmetric distribution keeps only one."""
+    # dp_accounting offers the maximum of both directions only, so the two parts are read from its attributes.
+    part = distribution._pmf_remove if direction is Direction.REMOVE else distribution._pmf_add
+    return part.get_delta_for_epsilon
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("direction", list(Direction))
+def test_single_step(name, direction):
+    event, build = CASES[name]
+    theirs = one_direction(build(), direction)
+    (step,) = Composition.of(event).steps(direction)
+    for epsilon in (0.0, 0.05, 0.3, 1.0, 2.5):
+        ours, bound = step.pair.delta(epsilon), float(theirs(epsilon))
+        assert ours <= bound * (1 + 1e-9) + 1e-14
+        # Rounding losses up by at most an interval moves delta as moving epsilon down by one does.
+        assert bound <= step.pair.delta(epsilon - INTERVAL) * (1 + 1e-6) + 1e-12
+
+
+def test_the_whole_of_a_sampled_gaussian_is_the_maximum_of_both_directions():
+    event = dp_event.PoissonSampledDpEvent(0.2, dp_event.GaussianDpEvent(1.0))
+    theirs = pld.from_gaussian_mechanism(1.0, sampling_prob=0.2, **PLD)
+    composition = Composition.of(event)
+    for epsilon in (0.05, 0.5):
+        ours = max(composition.steps(d)[0].pair.delta(epsilon) for d in Direction)
+        assert theirs.get_delta_for_epsilon(epsilon) == pytest.approx(ours, rel=0.01)

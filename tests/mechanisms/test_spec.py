@@ -1,0 +1,178 @@
+"""Specification files: every kind, and every mistake as a ``SpecError`` that helps."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from dp_accounting import dp_event
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from evr import SpecError
+from evr.mechanisms import Composition
+from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, dpsgd
+from evr.mechanisms.spec import load, parse
+
+GAUSSIAN = '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 1.0\n'
+
+KINDS = {
+    "dpsgd": (
+        "noise_multiplier = 1.5\nsampling_probability = 0.01\nsteps = 100",
+        dpsgd(noise_multiplier=1.5, sampling_probability=0.01, steps=100),
+    ),
+    "gaussian": ("noise_multiplier = 2", dp_event.GaussianDpEvent(2.0)),
+    "laplace": ("noise_multiplier = 0.5", dp_event.LaplaceDpEvent(0.5)),
+    "randomized_response": (
+        "noise_parameter = 0.25\nnum_buckets = 4",
+        dp_event.RandomizedResponseDpEvent(0.25, 4),
+    ),
+    "discrete_laplace": ("noise_parameter = 0.3\nsensitivity = 2", dp_event.DiscreteLaplaceDpEvent(0.3, 2)),
+    "discrete_gaussian": ("sigma = 3.0", DiscreteGaussianDpEvent(3.0, 1)),
+    "epsilon_delta": ("epsilon = 1.0\ndelta = 1e-6", EpsilonDeltaDpEvent(1.0, 1e-6)),
+    "mixture_of_gaussians": (
+        "standard_deviation = 1.0\nsensitivities = [0.0, 1.0]\nsampling_probs = [0.5, 0.5]",
+        dp_event.MixtureOfGaussiansDpEvent(1.0, (0.0, 1.0), (0.5, 0.5)),
+    ),
+}
+
+
+def table(kind, lines):
+    return f'[[mechanism]]\nkind = "{kind}"\n{lines}\n'
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind(kind):
+    lines, expected = KINDS[kind]
+    assert parse(table(kind, lines)).event() == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_repeat(kind):
+    lines, expected = KINDS[kind]
+    event = parse(table(kind, lines + "\nrepeat = 3")).event()
+    assert event == dp_event.SelfComposedDpEvent(expected, 3)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "dpsgd"])
+def test_sampling(kind):
+    lines, expected = KINDS[kind]
+    event = parse(table(kind, lines + "\nsampling_probability = 0.1\nrepeat = 2")).event()
+    assert event == dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.1, expected), 2)
+
+
+def test_all_kinds_in_one_file_compose():
+    event = parse("\n".join(table(kind, lines) for kind, (lines, _) in KINDS.items())).event()
+    assert event.events == [expected for _, expected in KINDS.values()]
+    assert len(Composition.of(event).remove) == len(KINDS)
+
+
+def test_the_claim():
+    claim = parse(GAUSSIAN + "[claim]\ndelta = 1e-9\ntau = 0.9").claim
+    assert (claim.epsilon, claim.delta, claim.tau) == (None, 1e-9, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "mechanism: field required"),
+        ("mechanism = []", "mechanism: list should have at least 1 item"),
+        ("[mechanism]\nkind = 'gaussian'", "mechanism: input should be a valid list"),
+        ("mechanism = [1]", r"mechanism\[0\]: .*found 1"),
+        ("[[mechanism]]\nnoise_multiplier = 1.0", r"mechanism\[0\]\.kind: missing; known: dpsgd, gaussian"),
+        (table("gausian", ""), r"mechanism\[0\]\.kind: unknown kind 'gausian'; did you mean 'gaussian'\?"),
+        (table("zzz", ""), r"unknown kind 'zzz'; known: dpsgd"),
+        ("mechanism = [{kind = [1]}]", r"mechanism\[0\]\.kind: unknown kind \[1\]"),
+        (table("gaussian", ""), r"mechanism\[0\]\.noise_multiplier: field required"),
+        (
+            table("gaussian", "noise_multiplyer = 1.0"),
+            r"noise_multiplyer: unknown key; did you mean 'noise_multiplier'\?",
+        ),
+        (GAUSSIAN + "qqq = 1", r"mechanism\[0\]\.qqq: unknown key; known: kind, noise_multiplier, repeat"),
+        (GAUSSIAN + "[clam]\ndelta = 1e-9", r"clam: unknown key; did you mean 'claim'\?"),
+        (GAUSSIAN + "[claim]\ndelt = 1e-9", r"claim\.delt: unknown key; did you mean 'delta'\?"),
+        (GAUSSIAN + GAUSSIAN + "steps = 3", r"mechanism\[1\]\.steps: unknown key"),
+        (
+            table("gaussian", "noise_multiplier = '1'"),
+            r"noise_multiplier: input should be a valid number \(found '1'\)",
+        ),
+        (table("gaussian", "noise_multiplier = true"), r"noise_multiplier: .*\(found True\)"),
+        (table("gaussian", "noise_multiplier = 1979-05-27"), "noise_multiplier: input should be a valid number"),
+        (GAUSSIAN + "repeat = 1.5", r"repeat: input should be a valid integer .*found 1\.5"),
+        (GAUSSIAN + "[claim]\ndelta = 'small'", r"claim\.delta: .*found 'small'"),
+        (
+            table("laplace", "noise_multiplier = -1.0"),
+            r"mechanism\[0\] \(kind 'laplace'\): noise_multiplier=-1.0 is not",
+        ),
+        (table("gaussian", "noise_multiplier = nan"), r"noise_multiplier=nan is not"),
+        (GAUSSIAN + "sampling_probability = 1.5", r"sampling_probability=1.5 is not in \[0, 1\]"),
+        (GAUSSIAN + "repeat = 0", r"repeat=0 is not an integer >= 1"),
+        (GAUSSIAN + "repeat = 0x" + "f" * 5000, r"repeat=<an integer of 20000 bits> is too large"),
+        (table("gaussian", "noise_multiplier = 0x" + "f" * 5000), "noise_multiplier: .*an integer of 20000 bits"),
+        (table("gaussian", "noise_multiplier = " + "1" * 5000), "not valid TOML"),
+        (
+            table("dpsgd", "noise_multiplier = 1.0\nsampling_probability = 0.1\nsteps = -1"),
+            "steps=-1 is not an integer",
+        ),
+        ("a = " + "[" * 5000, "not valid TOML"),
+        ("this is not TOML", "not valid TOML: .*line 1"),
+        ("a = 1\na = 2", "not valid TOML: Cannot overwrite"),
+    ],
+)
+def test_mistakes(text, message):
+    with pytest.raises(SpecError, match=message):
+        parse(text).event()
+
+
+def test_a_file(tmp_path):
+    path = tmp_path / "spec.toml"
+    path.write_text(GAUSSIAN)
+    assert load(path).event() == load(str(path)).event() == dp_event.GaussianDpEvent(1.0)
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path):
+    missing, latin, broken = (tmp_path / name for name in ("missing.toml", "latin.toml", "broken.toml"))
+    latin.write_bytes(b"# caf\xe9\n")
+    broken.write_text("[[mechanism]\n")
+    for path, message in (
+        (missing, r"missing\.toml: cannot be read \(No such file"),
+        (tmp_path, r"cannot be read \(Is a directory\)"),
+        (latin, r"latin\.toml: not UTF-8 text \(invalid continuation byte at byte 5\)"),
+        (broken, r"broken\.toml: not valid TOML"),
+    ):
+        with pytest.raises(SpecError, match=message):
+            load(path)
+
+
+def only_spec_errors(text):
+    with contextlib.suppress(SpecError):
+        parse(text).event()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text())
+@example("\ufeff")
+@example("\x00")
+def test_any_text_gives_an_event_or_a_spec_error(text):
+    only_spec_errors(text)
+
+
+WORDS = st.sampled_from([*KINDS, "kind", "repeat", "noise_multiplier", "sampling_probability", "steps", "epsilon", "x"])
+VALUES = st.one_of(
+    st.integers().map(str),
+    st.floats().map(str),
+    st.sampled_from(
+        ["true", '"gaussian"', "[]", "{}", "[1.0, 0.5]", "1e999", "-0.0", "2024-01-01", "{kind = 1}", "'''"]
+    ),
+)
+LINES = st.one_of(
+    st.builds("{} = {}".format, WORDS, VALUES),
+    st.builds('kind = "{}"'.format, WORDS),
+    st.sampled_from(["[[mechanism]]", "[claim]", "[mechanism]", "[[mechanism.kind]]", "[claim.delta]"]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(LINES, max_size=8).map("\n".join), st.booleans())
+def test_any_near_specification_gives_an_event_or_a_spec_error(text, headed):
+    only_spec_errors("[[mechanism]]\n" + text if headed else text)

@@ -1,0 +1,55 @@
+"""Importing evr and asking for help are quick, and nothing heavy comes along unasked.
+
+Seconds are of processor time, best of three, so that other work on the machine does not fail the tests.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+IMPORT_BUDGET = 0.3
+HELP_BUDGET = 0.5
+
+
+def python(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def best_of_three(code):
+    """Seconds that the code takes inside a fresh interpreter."""
+    timed = f"import time; start = time.process_time(); {code}; print(time.process_time() - start)"
+    return min(float(python(timed)) for _ in range(3))
+
+
+def test_import_brings_nothing_heavy():
+    loaded = python("import sys, evr; evr.dpsgd; evr.Composition; print(*sys.modules)").split()
+    assert not {"matplotlib", "torch", "opacus", "dask", "sklearn", "jinja2"} & set(loaded)
+
+
+def test_import_costs_little_more_than_dp_accounting():
+    base = best_of_three("import dp_accounting")
+    ours = best_of_three("import evr; evr.dpsgd")
+    assert ours <= base + IMPORT_BUDGET, f"import evr takes {ours:.2f} s, import dp_accounting {base:.2f} s"
+
+
+def test_help_is_quick():
+    code = (
+        "import atexit, sys, time\nsys.argv = ['evr', '--help']\n"
+        "atexit.register(lambda: print(time.process_time()))\nfrom evr.cli import main\nmain()"
+    )
+    answers = [python(code) for _ in range(3)]
+    assert "describe" in answers[0]
+    seconds = min(float(answer.split()[-1]) for answer in answers)  # of the whole process, its start included
+    assert seconds <= HELP_BUDGET, f"evr --help takes {seconds:.2f} s"
+
+
+def test_help_does_not_load_the_library():
+    code = (
+        "import sys\nsys.argv = ['evr', '--help']\nfrom evr.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    print(*sys.modules)"
+    )
+    loaded = python(code).splitlines()[-1].split()
+    assert "evr.cli.app" in loaded
+    assert not {"numpy", "scipy", "dp_accounting", "pydantic", "matplotlib"} & set(loaded)
