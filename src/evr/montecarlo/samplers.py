@@ -109,6 +109,8 @@ class MixtureSampler:
 
     def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
         sums = Sums(np.zeros(size), np.zeros(size))
+        if count == 1:
+            return self._draw_column(generator, sums)
         most = min(count, MOST_STEPS)
         rows = max(1, min(size, CACHE // most))
         buffer = np.empty(rows * most)
@@ -135,6 +137,23 @@ class MixtureSampler:
         total = log_of_products(t, greatest)
         sums.losses[...] += total
         sums.heights[...] += self.tilt.order * total + off_slope
+
+    def _draw_column(self, generator: np.random.Generator, sums: Sums) -> Sums:
+        """One step of every sample: one multinomial draw for all, its parts dealt out at random."""
+        size = sums.losses.size
+        for start in range(0, size, CACHE):
+            t = generator.standard_normal(min(CACHE, size - start))
+            counts = generator.multinomial(t.size, self._chances)
+            skip = int(self._plain_first)
+            component = np.repeat(np.arange(skip, counts.size), counts[skip:])
+            position = np.sort(generator.choice(t.size, component.size, replace=False))
+            generator.shuffle(component)
+            self._place(generator, t, position, component)
+            off_slope = self._off_slope(t, position, component, t.size, 1)
+            loss = np.log(1.0 - self.q + np.exp(self.mu * t - (self.mu**2 / 2 - math.log(self.q))))
+            sums.losses[start : start + t.size] = loss
+            sums.heights[start : start + t.size] = self.tilt.order * loss + off_slope
+        return sums
 
     def _place(self, generator: np.random.Generator, flat: Floats, position: Indices, component: Indices) -> None:
         """Shift each draw to its component, and draw again, cut to its piece, what is outside of it."""
