@@ -13,6 +13,7 @@ docs/guarantees_single.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -208,7 +209,7 @@ class SingleBounds:
 
     def best_slope(self, bound: str, epsilon: float) -> float:
         """The slope that minimises one of the bounds on the second moment: "greatest", "sharpened" or "printed"."""
-        bounds = {
+        bounds: dict[str, Callable[[float], float]] = {
             "greatest": lambda slope: self.log_moment(epsilon, 2.0, slope),
             "sharpened": lambda slope: self.log_theorems(epsilon, slope, sharpened=True),
             "printed": lambda slope: self.log_theorems(epsilon, slope, sharpened=False),
