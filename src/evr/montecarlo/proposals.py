@@ -148,7 +148,7 @@ class TiltedProposal(Proposal):
             return log_moment(self.counts, self.bounds, self.log_normaliser, epsilon, p, math.exp(log_s))
 
         order = max((tilt.order for tilt in self.tilts), default=0.0)
-        grid = np.log(max(order, 0.5) * p * np.geomspace(0.05, 8.0, 16))
+        grid = np.log(order * p * np.geomspace(0.05, 8.0, 16) if order else np.geomspace(0.05, 250.0, 24))
         values = [bound(x) for x in grid]
         best = int(np.argmin(values))
         span = (grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)])
