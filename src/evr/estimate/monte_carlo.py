@@ -14,7 +14,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from evr import validate
 from evr.estimate.api import directions_of
@@ -34,10 +33,10 @@ def proposal_for(name: str, direction: str, steps: tuple[Step, ...], epsilon: fl
     """The proposal of that name; the paper's single-coordinate tilt covers the remove direction, add takes the default."""
     validate.one_of(("capped", "single", "simple"), proposal=name)
     if name == "single" and direction == "remove":
-        from evr.montecarlo.single import SingleProposal
+        from evr.montecarlo.single import single_proposal
 
-        return SingleProposal(steps, epsilon)
-    return simple_proposal(steps, epsilon) if name == "simple" else capped_proposal(steps, epsilon)
+        return single_proposal(steps, epsilon, theta="heuristic")
+    return simple_proposal(steps, epsilon) if name == "simple" else capped_proposal(steps, epsilon, quick=True)
 
 
 # --- offline ----------------------------------------------------------------------------------------------------------
@@ -109,7 +108,9 @@ def monte_carlo_epsilon(
                 value, error = weighted.epsilon(delta)
                 if error <= relative_error * max(value, 1e-12):
                     break
-                weighted = WeightedSamples.draw(source, Stream(entropy, "estimate", 1, one.value), 2 * weighted.size, workers)
+                weighted = WeightedSamples.draw(
+                    source, Stream(entropy, "estimate", 1, one.value), 2 * weighted.size, workers
+                )
             value, error = weighted.epsilon(delta)
             found = _estimate(value, error, one.value, weighted.size)
         if found.value > best.value:
@@ -150,9 +151,9 @@ class WeightedSamples:
         return cls.of(np.concatenate([b.losses for b in drawn]), np.concatenate([b.log_weights for b in drawn]))
 
     @classmethod
-    def of(cls, losses: Floats, log_weights: Floats) -> WeightedSamples:
+    def of(cls, losses: Floats, log_weights: Floats, size: int | None = None) -> WeightedSamples:
         kept = losses > 0
-        return cls(losses[kept], np.exp(np.minimum(log_weights[kept], 700.0)), losses.size)
+        return cls(losses[kept], np.exp(np.minimum(log_weights[kept], 700.0)), losses.size if size is None else size)
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """The estimate and its standard error."""
@@ -163,7 +164,7 @@ class WeightedSamples:
 
     def epsilon(self, delta: float, guess: float | None = None) -> tuple[float, float]:
         """The root of ``delta(epsilon) = delta`` and its standard error, by Newton's method inside a bracket."""
-        if self.delta(0.0)[0] <= delta:
+        if guess is None and self.delta(0.0)[0] <= delta:
             return 0.0, 0.0
         inverse = np.exp(-self.losses)
         low, high = 0.0, float(np.max(self.losses[np.isfinite(self.losses)], initial=0.0))
@@ -185,7 +186,13 @@ class WeightedSamples:
 
 
 def _mean(
-    source: Proposal, stream: Stream, epsilon: float, samples: int, relative: float | None, workers: int | None, direction: str
+    source: Proposal,
+    stream: Stream,
+    epsilon: float,
+    samples: int,
+    relative: float | None,
+    workers: int | None,
+    direction: str,
 ) -> Estimate:
     size = min(source.block_size(), samples)
     count, total, squares = 0, 0.0, 0.0
@@ -208,7 +215,9 @@ def _estimate(value: float, error: float, direction: str, samples: int) -> Estim
 def _timed(found: Estimate, start: float) -> Estimate:
     interval = found.confidence_interval or (found.value, found.value)
     seconds = time.perf_counter() - start
-    return Estimate(found.value, found.method, found.direction, None, found.standard_error, interval, found.samples, seconds)
+    return Estimate(
+        found.value, found.method, found.direction, None, found.standard_error, interval, found.samples, seconds
+    )
 
 
 def _effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
@@ -216,7 +225,9 @@ def _effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
         raise ValueError(f"samples={samples!r} and relative_error={relative_error!r}: give one of them")
     count = DEFAULT_SAMPLES if samples is None else validate.positive_integer(samples=samples)
     if count > MOST_SAMPLES:
-        raise ValueError(f"samples={samples!r} is above {MOST_SAMPLES}: the standard error falls with its square root only")
+        raise ValueError(
+            f"samples={samples!r} is above {MOST_SAMPLES}: the standard error falls with its square root only"
+        )
     return count, None if relative_error is None else validate.positive(relative_error=relative_error)
 
 
@@ -261,7 +272,13 @@ def moments_epsilon(steps: tuple[Step, ...], delta: float) -> float:
     """A moments bound on epsilon, or the greatest loss where that is less."""
     bounds = [(value - math.log(delta)) / order for order, value in _log_moments(steps)]
     greatest = _greatest_loss(steps)
-    return max(1e-6, min([b for b in bounds if math.isfinite(b)] + ([0.999 * greatest] if math.isfinite(greatest) else []), default=1.0))
+    return max(
+        1e-6,
+        min(
+            [b for b in bounds if math.isfinite(b)] + ([0.999 * greatest] if math.isfinite(greatest) else []),
+            default=1.0,
+        ),
+    )
 
 
 # --- online -----------------------------------------------------------------------------------------------------------
@@ -301,7 +318,14 @@ class RunningSamples:
         self.steps += 1
 
     def epsilon(self, delta: float, guess: float | None) -> tuple[float, float]:
-        """Epsilon and its standard error now."""
+        """Epsilon and its standard error now; near a good guess only samples beyond it are looked at."""
+        if guess:
+            near = np.flatnonzero(self.losses > 0.97 * guess)
+            value, error = WeightedSamples.of(self.losses[near], self.log_weights[near], self.losses.size).epsilon(
+                delta, guess
+            )
+            if value > 0.98 * guess:
+                return value, error
         return WeightedSamples.of(self.losses, self.log_weights).epsilon(delta, guess)
 
 
@@ -355,10 +379,9 @@ def _stages(
     order: list[Pairs | None], direction: Direction, delta: float, reported: Any, size: int, entropy: int, proposal: str
 ) -> Iterator[tuple[int, float, float]]:
     """Results of one direction, from the longest stage to the shortest."""
-    stop = len(order)
-    stage = 0
+    stop, stage, centre = len(order), 0, 0.0
     while stop > 0:
-        begin = 0 if stop <= 8 else stop // 4
+        begin = stop // 4 if stop > 64 else stop // 2
         counts: dict[DominatingPair, int] = {}
         for pairs in order[:stop]:
             if pairs is not None:
@@ -366,13 +389,17 @@ def _stages(
         steps = tuple(Step(pair, count) for pair, count in counts.items())
         if steps and _greatest_loss(steps) > 0:
             run = RunningSamples.start(Stream(entropy, f"online {stage}", 1, direction.value), size)
-            source = proposal_for(proposal, direction.value, steps, pilot_epsilon(steps, delta, direction, entropy, proposal))
+            source = proposal_for(
+                proposal, direction.value, steps, pilot_epsilon(steps, delta, direction, entropy, proposal)
+            )
             assert isinstance(source, TiltedProposal)
             run.plan(source)
             guess: float | None = None
             wanted = {int(n): i for i, n in enumerate(reported.tolist()) if begin < n <= stop}
             for number, pairs in enumerate(order[:stop], start=1):
                 run.advance(None if pairs is None else pairs.of(direction))
+                if number == begin + 1:
+                    centre = run.epsilon(delta, None)[0]  # where the next stage, which ends here, has its tilt centred
                 if number in wanted:
                     guess, error = run.epsilon(delta, guess)
                     yield wanted[number], guess, error
