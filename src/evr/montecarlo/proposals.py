@@ -11,6 +11,7 @@ import abc
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,7 +127,7 @@ class TiltedProposal(Proposal):
         """How often each pair is applied."""
         return [step.count for step in self.steps]
 
-    @property
+    @cached_property
     def log_slack(self) -> float:
         """How far the weights may be above unbiased, in all: an upper bound on ``log(E[X] / delta)``."""
         return math.fsum(
@@ -155,7 +156,7 @@ class TiltedProposal(Proposal):
         best = int(np.argmin(values))
         span = (grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)])
         refined = minimize_scalar(bound, bounds=span, method="bounded", options={"xatol": 1e-3})
-        return float(min(refined.fun, values[best], self._trivial(epsilon, p)))
+        return float(min(min(refined.fun, values[best]) + self.log_slack, self._trivial(epsilon, p)))
 
     def _trivial(self, epsilon: float, p: float) -> float:
         """``E[X^p] <= B^{p-1} E[X]`` with ``E[X] <= B``; and plain samples are at most 1."""
