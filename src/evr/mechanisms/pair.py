@@ -89,7 +89,8 @@ class DominatingPair(abc.ABC):
     @property
     def infinite_loss_mass(self) -> float:
         """Probability under ``P`` of an infinite privacy loss."""
-        top = self.point(np.finfo(float).max)
+        with np.errstate(over="ignore"):  # the point of the largest finite loss may be infinity, which is the answer
+            top = self.point(np.finfo(float).max)
         return float(np.exp(self.log_mass(Measure.P, top, np.inf))) if top < np.inf else 0.0
 
     @property
