@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -139,9 +139,16 @@ class PrivacyCurve:
 
 
 def privacy_curve(
-    event: Any, epsilons: Iterable[float], *, method: str = "fft", direction: str | None = None
+    event: Any,
+    epsilons: Iterable[float],
+    *,
+    method: str = "fft",
+    direction: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> PrivacyCurve:
     """Deltas for many epsilons, one pass: transforms made for one epsilon serve its neighbours.
+
+    ``progress(done, total)`` is called as the work goes on. Other parameters as ``estimate_delta``.
 
     Examples
     --------
@@ -153,8 +160,11 @@ def privacy_curve(
     start = time.perf_counter()
     points = [validate.non_negative_or_infinite(epsilon=float(e)) for e in np.asarray(list(epsilons), dtype=float)]
     estimates: dict[float, Estimate | UpperBound] = {}
-    for epsilon in sorted(set(points), reverse=True):  # a transform made for one epsilon serves smaller ones
+    falling = sorted(set(points), reverse=True)  # a transform made for one epsilon serves smaller ones
+    for done, epsilon in enumerate(falling, start=1):
         estimates[epsilon] = estimate_delta(event, epsilon, method=method, direction=direction)
+        if progress is not None:
+            progress(done, len(falling))
     return PrivacyCurve(
         np.array(points),
         np.array([estimates[e].value for e in points]),

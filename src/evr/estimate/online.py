@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -58,6 +58,7 @@ def online_epsilon(
     method: str = "fft",
     every: int = 1,
     direction: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> OnlineEpsilon:
     """Epsilon after every step of ``event``, in the order in which its mechanisms run.
@@ -74,6 +75,8 @@ def online_epsilon(
         Report after every so many steps, and after the last.
     direction
         ``"remove"`` or ``"add"``; by default the greater of the two.
+    progress
+        Called with the steps done and their total after each report.
 
     Examples
     --------
@@ -107,6 +110,8 @@ def online_epsilon(
             if done % every == 0 or done == last:
                 numbers.append(done)
                 values.append(_greatest(list(runs.values())))
+                if progress is not None:
+                    progress(done, last)
     return OnlineEpsilon(np.array(numbers), np.array(values), delta, "fft", time.perf_counter() - start)
 
 
