@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,8 @@ from evr import validate
 
 if TYPE_CHECKING:
     from evr.mechanisms.spec import Claim
+
+_GREATEST_RANGE = 100_000
 
 SpecFile = Annotated[
     Path | None, typer.Argument(metavar="[SPEC]", help="Specification file (TOML); or give the three DP-SGD flags.")
@@ -23,6 +26,22 @@ SamplingProbability = Annotated[
     typer.Option("--sampling-probability", help="Poisson sampling probability of a record.", show_default=False),
 ]
 Steps = Annotated[int | None, typer.Option("--steps", help="Number of steps.", show_default=False)]
+Epsilon = Annotated[float | None, typer.Option("--epsilon", help="Find delta at this epsilon.", show_default=False)]
+Delta = Annotated[float | None, typer.Option("--delta", help="Find epsilon at this delta.", show_default=False)]
+Direction = Annotated[
+    str | None,
+    typer.Option(
+        "--direction",
+        metavar="remove|add",
+        help="One direction only; by default the greater of the two.",
+        show_default=False,
+        autocompletion=lambda: ["remove", "add"],
+    ),
+]
+Csv = Annotated[Path | None, typer.Option("--csv", help="Write the table to this file too.", show_default=False)]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", help="Draw it into this file: .png, .svg or .pdf.", show_default=False)
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only, no progress.")]
 
@@ -52,3 +71,46 @@ def described(
     probability = 1.0 if sampling_probability is None else sampling_probability
     validate.probability(sampling_probability=probability)
     return dpsgd(noise_multiplier=noise_multiplier, sampling_probability=probability, steps=steps), None  # type: ignore[arg-type]
+
+
+def one_target(epsilon: float | None, delta: float | None, claim: Claim | None) -> dict[str, float]:
+    """``{"epsilon": ...}`` or ``{"delta": ...}``: exactly one, from the flags or else from the file's claim."""
+    if epsilon is None and delta is None and claim is not None:
+        epsilon, delta = claim.epsilon, claim.delta
+    if epsilon is not None and delta is not None:
+        raise ValueError(
+            f"epsilon={epsilon!r} and delta={delta!r} are both given: give one, and evr estimates the other"
+        )
+    if epsilon is not None:
+        return {"epsilon": validate.non_negative_or_infinite(epsilon=epsilon)}
+    if delta is not None:
+        return {"delta": validate.probability(delta=delta)}
+    raise ValueError("estimate what? Give --epsilon (to find delta) or --delta (to find epsilon)")
+
+
+def numbers(text: str, option: str) -> list[float]:
+    """A list ``0,1,2`` or a range ``first:last:step``, its last included."""
+    remedy = f"{option}={text!r} is not a list like 0,1,2 nor a range first:last:step like 0:5:0.25"
+    ranged = ":" in text
+    try:
+        parts = [float(part) for part in text.split(":" if ranged else ",")]
+    except ValueError:
+        raise ValueError(remedy) from None
+    if not ranged:
+        return parts
+    if len(parts) != 3 or not all(map(math.isfinite, parts)):
+        raise ValueError(remedy)
+    first, last, step = parts
+    if step <= 0 or last < first:
+        raise ValueError(f"{option}={text!r} is an empty range: the step must be positive and the last not below the first")
+    count = math.floor((last - first) / step * (1 + 1e-12) + 1e-9) + 1
+    if count > _GREATEST_RANGE:
+        raise ValueError(f"{option}={text!r} has {count:,} points, more than {_GREATEST_RANGE:,}: take a greater step")
+    return [float(f"{first + i * step:.12g}") for i in range(count)]
+
+
+def picture(path: Path | None) -> Path | None:
+    """The file to draw into, refused before any work is done if its kind is not known."""
+    if path is not None and path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"--plot={str(path)!r} does not end in .png, .svg or .pdf: name one of these")
+    return path

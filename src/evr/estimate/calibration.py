@@ -74,7 +74,7 @@ def calibrate(
     >>> found = evr.calibrate(
     ...     lambda s: evr.dpsgd(noise_multiplier=s, sampling_probability=0.01, steps=1000), epsilon=1.0, delta=1e-6)
     >>> round(found.parameter, 4)
-    1.4009
+    1.5627
     """
     start = time.perf_counter()
     epsilon = validate.non_negative(epsilon=epsilon)
