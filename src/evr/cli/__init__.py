@@ -17,7 +17,7 @@ def main() -> None:
     from evr.cli.output import fail
 
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="evr")
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)
@@ -45,4 +45,4 @@ def _usage(error: Exception) -> None:
     message = " ".join(error.format_message().split())
     context = getattr(error, "ctx", None)
     where = f" Try '{context.command_path} --help'." if context is not None else ""
-    fail(message[:1].lower() + message[1:].rstrip(".") + "." + where)
+    fail(message[:1].lower() + message[1:] + ("" if message.endswith((".", "?", "!")) else ".") + where)

@@ -15,19 +15,44 @@ if TYPE_CHECKING:
 
 _GREATEST_RANGE = 100_000
 
+
+def real(text: str) -> float:
+    """A number of the command line."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number") from None
+
+
+def whole(text: str) -> int:
+    """A whole number, ``1e6`` being one."""
+    try:
+        return int(text)
+    except ValueError:
+        value = real(text)
+        if not value.is_integer():
+            raise typer.BadParameter(f"{text!r} is not a whole number") from None
+        return int(value)
+
+
+def number_option(name: str, help: str) -> Any:
+    """An option that takes a number and has no default."""
+    return typer.Option(name, parser=real, metavar="NUMBER", help=help, show_default=False)
+
+
 SpecFile = Annotated[
-    Path | None, typer.Argument(metavar="[SPEC]", help="Specification file (TOML); or give the three DP-SGD flags.")
+    Path | None, typer.Argument(metavar="SPEC", help="Specification file (TOML); or give the three DP-SGD flags.")
 ]
-NoiseMultiplier = Annotated[
-    float | None, typer.Option("--noise-multiplier", help="Noise over clipping norm.", show_default=False)
-]
+NoiseMultiplier = Annotated[float | None, number_option("--noise-multiplier", "Noise over clipping norm.")]
 SamplingProbability = Annotated[
     float | None,
-    typer.Option("--sampling-probability", help="Poisson sampling probability of a record.", show_default=False),
+    number_option("--sampling-probability", "Poisson sampling probability of a record; 1 if left out."),
 ]
-Steps = Annotated[int | None, typer.Option("--steps", help="Number of steps.", show_default=False)]
-Epsilon = Annotated[float | None, typer.Option("--epsilon", help="Find delta at this epsilon.", show_default=False)]
-Delta = Annotated[float | None, typer.Option("--delta", help="Find epsilon at this delta.", show_default=False)]
+Steps = Annotated[
+    int | None, typer.Option("--steps", parser=whole, metavar="INTEGER", help="Number of steps.", show_default=False)
+]
+Epsilon = Annotated[float | None, number_option("--epsilon", "Find delta at this epsilon.")]
+Delta = Annotated[float | None, number_option("--delta", "Find epsilon at this delta.")]
 Direction = Annotated[
     str | None,
     typer.Option(
@@ -102,11 +127,23 @@ def numbers(text: str, option: str) -> list[float]:
         raise ValueError(remedy)
     first, last, step = parts
     if step <= 0 or last < first:
-        raise ValueError(f"{option}={text!r} is an empty range: the step must be positive and the last not below the first")
+        raise ValueError(
+            f"{option}={text!r} is an empty range: the step must be positive and the last not below the first"
+        )
     count = math.floor((last - first) / step * (1 + 1e-12) + 1e-9) + 1
     if count > _GREATEST_RANGE:
         raise ValueError(f"{option}={text!r} has {count:,} points, more than {_GREATEST_RANGE:,}: take a greater step")
     return [float(f"{first + i * step:.12g}") for i in range(count)]
+
+
+def caption(
+    spec: Path | None, noise_multiplier: float | None, sampling_probability: float | None, steps: int | None
+) -> str:
+    """What ran, in the few words that a title holds."""
+    if spec is not None:
+        return spec.name
+    sampled = "" if sampling_probability is None else f", sampling probability {sampling_probability:g}"
+    return f"Noise multiplier {noise_multiplier:g}{sampled}, {steps:,} steps"
 
 
 def picture(path: Path | None) -> Path | None:
