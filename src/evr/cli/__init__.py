@@ -1,12 +1,15 @@
 """The command. It parses and prints; what it decides is decided in the floors below.
 
-Exit codes: 0 accepted or done, 3 rejected, 2 bad input, 1 a bug, 130 interrupted.
+Exit codes: 0 accepted or done, 3 rejected, 2 bad input, 1 a bug (or a pipe closed early), 130 interrupted.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+
+
+_INTERRUPTED = 130
 
 
 def main() -> None:
@@ -20,17 +23,18 @@ def main() -> None:
         code = app(standalone_mode=False, prog_name="evr")
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:  # whoever read the output has read enough
+        code = _INTERRUPTED
+    except BrokenPipeError:  # whoever read the output has read enough; typer, which sees most of these, leaves with 1
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        code = 1
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except (ValueError, TypeError, OverflowError) as error:
         fail(str(error))
     except Exception as error:
         _usage(error)
+    if code == _INTERRUPTED:
+        print("interrupted", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
 
 
