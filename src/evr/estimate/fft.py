@@ -353,17 +353,18 @@ def spectrum(points: LossPoints, order: float, width: float, size: int, *, atoms
     index = near.astype(np.int64)
     for offset, stencil in zip(range(-2, 4), _lagrange(fraction), strict=True):
         grid += np.bincount((index + offset) % size, weights=weights * stencil, minlength=size)
-    return Spectrum(_log_transform(grid), origin, log_mgf)
+    return Spectrum(_log_transform(grid, float(np.sum(weights))), origin, log_mgf)
 
 
-def _log_transform(grid: Floats) -> Complexes:
+def _log_transform(grid: Floats, mass: float) -> Complexes:
     """``log`` of the Fourier transform. Most of a small step's mass is in one place, kept out of the transform's rounding:
-    the k-th power would magnify it k-fold."""
+    the k-th power would magnify it k-fold. So it would the rounding of the sums in the grid; ``mass`` is their true total.
+    """
     total = float(grid.sum())
     rest = grid.copy()
     rest[0] = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_transform = math.log(total) + np.log1p((scipy_fft.rfft(rest) - rest.sum()) / total)
+        log_transform = math.log(mass) + np.log1p((scipy_fft.rfft(rest) - rest.sum()) / total)
     return np.where(np.isfinite(log_transform), log_transform, -1e5)  # a zero, whose powers are zero
 
 
