@@ -37,7 +37,8 @@ from evr.mechanisms.pair import log_sum_exp
 Complexes = NDArray[np.complex128]
 
 _TAIL = 34.0  # log of the tilted mass that may wrap around the grid
-_RELATIVE = 1e-8  # wanted of the error estimate, relative to delta
+_RELATIVE = 1e-8  # wanted of the change from a grid of twice the width, relative to delta
+_IRREGULAR = 5e-9  # what that change may miss, relative to delta: the cells' edges move with the grid, errors do not fall evenly
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
 _NEGLIGIBLE = -760.0  # log of a bound on delta below which it is 0 as a float
 _SIZES = tuple(2**n for n in range(13, 22))
@@ -117,7 +118,7 @@ def compare(fine: TiltedLaw, coarse: TiltedLaw, atoms: Atoms | None, epsilon: fl
     exact = atoms.delta(epsilon) if atoms is not None else 0.0
     scale, share, rough = fine.scale(epsilon), fine.tail_sum(epsilon), coarse.delta(epsilon)
     value = scale * share
-    return Delta(value + exact, abs(value - rough) + 1e-15 * scale + 1e-11 * (value + exact))
+    return Delta(value + exact, abs(value - rough) + 1e-15 * scale + _IRREGULAR * abs(value) + 1e-11 * exact)
 
 
 def refine(
@@ -134,7 +135,7 @@ def refine(
         if best is not None and result.error > best[3].error and size > 8 * _SIZES[0]:
             break
         best = (frame, fine, coarse, result) if best is None or result.error < best[3].error else best
-        if result.error <= _RELATIVE * result.value:
+        if result.error <= (_RELATIVE + _IRREGULAR) * result.value:
             break
         coarse = fine
     assert best is not None
