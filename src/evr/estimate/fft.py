@@ -235,6 +235,16 @@ def plan_tilt(steps: tuple[Step, ...], epsilon: float, reach: float = 1.02) -> P
     return Plan(valid, high, cap, min(low, epsilon), max(top, epsilon))
 
 
+def widened(plan: Plan, steps: tuple[Step, ...]) -> Plan:
+    """The plan, with room for other counts of its pairs."""
+    counts = [step.count for step in steps]
+    plain = tuple(_rough_points(step.pair, 0.0, math.inf) for step in steps)
+    cap = max(plan.cap, plan.epsilon - _sum_range(plain, counts, 0.0, _TAIL)[0])
+    points = tuple(_rough_points(step.pair, plan.order, cap) for step in steps)
+    low, high = _sum_range(points, counts, plan.order, _TAIL)
+    return plan._replace(cap=cap, low=min(plan.low, low), high=max(plan.high, high))
+
+
 def _sum_range(points: tuple[LossPoints, ...], counts: list[int], order: float, tail: float) -> tuple[float, float]:
     """A range outside which the tilted sum has mass below ``e^-tail`` at each end, by Chernoff's bound."""
     centre, at_order = _tilted_mean(points, counts, order), _cumulant(points, counts, order)
