@@ -205,13 +205,17 @@ class Prv:
             try:
                 return Bounds(*(float(v) for v in law.compute_epsilon(delta, self.delta_error, self.eps_error)))
             except (ValueError, RuntimeError):
+                pass
+            try:  # its estimate is the same function without the errors
+                return Bounds(0.0, float(law.compute_epsilon(delta, 0.0, self.eps_error)[1]), math.inf)
+            except (ValueError, RuntimeError):
                 return Bounds(0.0, self._estimate(law, delta), math.inf)
 
     @staticmethod
     def _estimate(law: Any, delta: float) -> float:
         """The root of its own estimate of delta, by bisection."""
         low, high = 0.0, float(law.domain.t_max())
-        for _ in range(40):
+        for _ in range(26):
             middle = (low + high) / 2
             low, high = (middle, high) if float(law.compute_delta_estimate(middle)) > delta else (low, middle)
         return (low + high) / 2
