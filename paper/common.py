@@ -7,6 +7,7 @@ A script has ``compute(size)``, which returns numbers that JSON can hold, and ``
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import math
 import os
@@ -24,7 +25,7 @@ from matplotlib.figure import Figure
 
 import evr
 from evr import atomic
-from evr.report.figures import LOOKS, Look, save
+from evr.report.figures import LOOKS, Look, render
 
 HERE = Path(__file__).parent
 T = TypeVar("T")
@@ -79,13 +80,13 @@ def run(name: str, compute: Callable[[str], dict[str, Any]], draw: Callable[[dic
     chosen = arguments.size or "quick"
     out = arguments.out or HERE / ("out" if chosen == "quick" else "results")
     if chosen == "redraw":
-        save(picture(draw, json.loads((out / f"{name}.json").read_text())), out / f"{name}.png")
+        save_picture(picture(draw, json.loads((out / f"{name}.json").read_text())), out / f"{name}.png")
         return
     start = time.perf_counter()
     result = compute(chosen)
     result = {"size": chosen, "seconds": round(time.perf_counter() - start, 1), "computed_on": computed_on(), **result}
     write(out, name, result)
-    save(picture(draw, json.loads((out / f"{name}.json").read_text())), out / f"{name}.png")
+    save_picture(picture(draw, json.loads((out / f"{name}.json").read_text())), out / f"{name}.png")
     print(f"{name} ({chosen}): {result['seconds']:.0f} s -> {os.path.relpath(out)}/{name}.json, .png", flush=True)
 
 
@@ -228,6 +229,16 @@ def picture(draw: Callable[[dict[str, Any]], Figure], result: dict[str, Any]) ->
     """Draw in the house style."""
     with matplotlib.rc_context(_RC):
         return draw(result)
+
+
+def save_picture(figure: Figure, path: Path) -> None:
+    """As PNG, in 64 colours: a third of the size, and no difference to see."""
+    from PIL import Image
+
+    drawn = Image.open(io.BytesIO(render(figure, "png"))).convert("RGB")
+    buffer = io.BytesIO()
+    drawn.quantize(64, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
+    atomic.write_bytes(path, buffer.getvalue())
 
 
 def panels(columns: int, rows: int = 1, *, width: float = 4.6, height: float = 3.5) -> tuple[Figure, list[Any]]:

@@ -73,7 +73,7 @@ def draw(result: dict[str, Any]) -> Figure:
     right.axhline(900, color=common.BLACK, linewidth=0.8)
     right.text(right.get_xlim()[0], 900, "15 minutes (the paper, on a GPU)", va="bottom", fontsize=8)
     right.set_ylim(top=3000)
-    right.legend(loc="lower right")
+    right.legend(loc="center right")
     common.caption(figure, "Poisson-sampled Gaussian, q = 0.01, σ = 2")
     return figure
 
