@@ -60,7 +60,7 @@ def monte_carlo_delta(
     best: Estimate | None = None
     for one in directions_of(composition, direction):
         steps = composition.simplified(one)
-        if not steps or math.isinf(epsilon) or _greatest_loss(steps) <= epsilon:
+        if not steps or math.isinf(epsilon) or _greatest_loss(steps) <= epsilon or _infinite_mass(steps) >= 1:
             found = Estimate(_infinite_mass(steps), "monte_carlo", one.value, standard_error=0.0)
         else:
             source = proposal_for(proposal, one.value, steps, epsilon)
