@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import evr
-from evr.cli import describe
+from evr.cli import calibrate, compare, curve, describe, estimate, online
 
 app = typer.Typer(
     name="evr",
@@ -34,4 +34,9 @@ def _root(
     pass
 
 
+app.command("estimate")(estimate.command)
+app.command("curve")(curve.command)
+app.command("online")(online.command)
+app.command("calibrate")(calibrate.command)
+app.command("compare")(compare.command)
 app.command("describe")(describe.command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,17 +13,60 @@ from evr import validate
 if TYPE_CHECKING:
     from evr.mechanisms.spec import Claim
 
+_GREATEST_RANGE = 100_000
+
+
+def real(text: str) -> float:
+    """A number of the command line."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number") from None
+
+
+def whole(text: str) -> int:
+    """A whole number, ``1e6`` being one."""
+    try:
+        return int(text)
+    except ValueError:
+        value = real(text)
+        if not value.is_integer():
+            raise typer.BadParameter(f"{text!r} is not a whole number") from None
+        return int(value)
+
+
+def number_option(name: str, help: str) -> Any:
+    """An option that takes a number and has no default."""
+    return typer.Option(name, parser=real, metavar="NUMBER", help=help, show_default=False)
+
+
 SpecFile = Annotated[
-    Path | None, typer.Argument(metavar="[SPEC]", help="Specification file (TOML); or give the three DP-SGD flags.")
+    Path | None, typer.Argument(metavar="SPEC", help="Specification file (TOML); or give the three DP-SGD flags.")
 ]
-NoiseMultiplier = Annotated[
-    float | None, typer.Option("--noise-multiplier", help="Noise over clipping norm.", show_default=False)
-]
+NoiseMultiplier = Annotated[float | None, number_option("--noise-multiplier", "Noise over clipping norm.")]
 SamplingProbability = Annotated[
     float | None,
-    typer.Option("--sampling-probability", help="Poisson sampling probability of a record.", show_default=False),
+    number_option("--sampling-probability", "Poisson sampling probability of a record; 1 if left out."),
 ]
-Steps = Annotated[int | None, typer.Option("--steps", help="Number of steps.", show_default=False)]
+Steps = Annotated[
+    int | None, typer.Option("--steps", parser=whole, metavar="INTEGER", help="Number of steps.", show_default=False)
+]
+Epsilon = Annotated[float | None, number_option("--epsilon", "Find delta at this epsilon.")]
+Delta = Annotated[float | None, number_option("--delta", "Find epsilon at this delta.")]
+Direction = Annotated[
+    str | None,
+    typer.Option(
+        "--direction",
+        metavar="remove|add",
+        help="One direction only; by default the greater of the two.",
+        show_default=False,
+        autocompletion=lambda: ["remove", "add"],
+    ),
+]
+Csv = Annotated[Path | None, typer.Option("--csv", help="Write the table to this file too.", show_default=False)]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", help="Draw it into this file: .png, .svg or .pdf.", show_default=False)
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only, no progress.")]
 
@@ -52,3 +96,58 @@ def described(
     probability = 1.0 if sampling_probability is None else sampling_probability
     validate.probability(sampling_probability=probability)
     return dpsgd(noise_multiplier=noise_multiplier, sampling_probability=probability, steps=steps), None  # type: ignore[arg-type]
+
+
+def one_target(epsilon: float | None, delta: float | None, claim: Claim | None) -> dict[str, float]:
+    """``{"epsilon": ...}`` or ``{"delta": ...}``: exactly one, from the flags or else from the file's claim."""
+    if epsilon is None and delta is None and claim is not None:
+        epsilon, delta = claim.epsilon, claim.delta
+    if epsilon is not None and delta is not None:
+        raise ValueError(
+            f"epsilon={epsilon!r} and delta={delta!r} are both given: give one, and evr estimates the other"
+        )
+    if epsilon is not None:
+        return {"epsilon": validate.non_negative_or_infinite(epsilon=epsilon)}
+    if delta is not None:
+        return {"delta": validate.probability(delta=delta)}
+    raise ValueError("estimate what? Give --epsilon (to find delta) or --delta (to find epsilon)")
+
+
+def numbers(text: str, option: str) -> list[float]:
+    """A list ``0,1,2`` or a range ``first:last:step``, its last included."""
+    remedy = f"{option}={text!r} is not a list like 0,1,2 nor a range first:last:step like 0:5:0.25"
+    ranged = ":" in text
+    try:
+        parts = [float(part) for part in text.split(":" if ranged else ",")]
+    except ValueError:
+        raise ValueError(remedy) from None
+    if not ranged:
+        return parts
+    if len(parts) != 3 or not all(map(math.isfinite, parts)):
+        raise ValueError(remedy)
+    first, last, step = parts
+    if step <= 0 or last < first:
+        raise ValueError(
+            f"{option}={text!r} is an empty range: the step must be positive and the last not below the first"
+        )
+    count = math.floor((last - first) / step * (1 + 1e-12) + 1e-9) + 1
+    if count > _GREATEST_RANGE:
+        raise ValueError(f"{option}={text!r} has {count:,} points, more than {_GREATEST_RANGE:,}: take a greater step")
+    return [float(f"{first + i * step:.12g}") for i in range(count)]
+
+
+def caption(
+    spec: Path | None, noise_multiplier: float | None, sampling_probability: float | None, steps: int | None
+) -> str:
+    """What ran, in the few words that a title holds."""
+    if spec is not None:
+        return spec.name
+    sampled = "" if sampling_probability is None else f", sampling probability {sampling_probability:g}"
+    return f"Noise multiplier {noise_multiplier:g}{sampled}, {steps:,} steps"
+
+
+def picture(path: Path | None) -> Path | None:
+    """The file to draw into, refused before any work is done if its kind is not known."""
+    if path is not None and path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise ValueError(f"--plot={str(path)!r} does not end in .png, .svg or .pdf: name one of these")
+    return path

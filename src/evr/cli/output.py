@@ -1,11 +1,14 @@
-"""Printing: tables and sentences for people, JSON for scripts, one line for mistakes."""
+"""Printing: tables and sentences for people, JSON and CSV for scripts, one line for mistakes."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import ROUND_CEILING, Context, Decimal
+from pathlib import Path
 from typing import Any, NoReturn
 
 
@@ -15,10 +18,11 @@ def fail(message: str) -> NoReturn:
     sys.exit(2)
 
 
-def table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table: drawn by rich on a terminal, tab-separated otherwise."""
-    if not sys.stdout.isatty():
-        print("\t".join(header))
+def table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, quiet: bool = False) -> None:
+    """A table: drawn by rich on a terminal, tab-separated otherwise; ``quiet`` leaves the rows alone."""
+    if quiet or not sys.stdout.isatty():
+        if not quiet:
+            print("\t".join(header))
         for row in rows:
             print("\t".join(row))
         return
@@ -52,3 +56,68 @@ def _plain(value: Any) -> Any:
 def number(value: float | None, digits: int = 6) -> str:
     """A number as a person writes it."""
     return "-" if value is None else f"{value:.{digits}g}"
+
+
+def number_above(value: float, digits: int = 7) -> str:
+    """As ``number``, rounded up: for what must not become smaller by being written down."""
+    return f"{Decimal(value).normalize(Context(digits, ROUND_CEILING)):g}"
+
+
+def seconds(value: float) -> str:
+    """A duration."""
+    return f"{value:.2g} s" if value < 10 else f"{value:,.0f} s"
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A CSV file, numbers in full precision, whole or not at all."""
+    import csv
+    import io
+
+    from evr import atomic
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    atomic.write_text(path, text.getvalue())
+
+
+def wrote(path: Path, *, quiet: bool) -> None:
+    """Say on standard error that a file is there."""
+    if not quiet:
+        print(f"wrote {path}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def progress_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """A progress bar on standard error with rate and time left; none when quiet or when nobody looks."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None, rate="")
+
+        def update(done: int, total: int) -> None:
+            speed = bar.tasks[0].speed
+            bar.update(task, completed=done, total=total, rate=f"{speed:,.0f}/s" if speed else "")
+
+        yield update

@@ -74,7 +74,7 @@ def calibrate(
     >>> found = evr.calibrate(
     ...     lambda s: evr.dpsgd(noise_multiplier=s, sampling_probability=0.01, steps=1000), epsilon=1.0, delta=1e-6)
     >>> round(found.parameter, 4)
-    1.4009
+    1.5627
     """
     start = time.perf_counter()
     epsilon = validate.non_negative(epsilon=epsilon)
@@ -128,6 +128,11 @@ def _bracket(
             rising = rising * 2
             if (gap(rising) <= 0) != met:
                 return (rising, rising / 2) if gap(rising) <= 0 else (rising / 2, rising)
+            if not met and gap(rising) > gap(start) and (low is not None or (integer and start <= 1)):
+                raise ValueError(
+                    f"the least parameter, {start:g}, misses (epsilon, delta) already and greater ones miss it by more: "
+                    "relax the target, or make each step more private"
+                )
         if low is None and not (integer and falling <= 1):
             falling = max(1.0, falling // 2) if integer else falling / 2
             if (gap(falling) <= 0) != met:

@@ -37,7 +37,10 @@ from evr.mechanisms.pair import log_sum_exp
 Complexes = NDArray[np.complex128]
 
 _TAIL = 34.0  # log of the tilted mass that may wrap around the grid
-_RELATIVE = 1e-8  # wanted of the error estimate, relative to delta
+_RELATIVE = 1e-8  # wanted of the change from a grid of twice the width, relative to delta
+_IRREGULAR = (
+    5e-9  # what that change may miss, relative to delta: the cells' edges move with the grid, errors do not fall evenly
+)
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
 _NEGLIGIBLE = -760.0  # log of a bound on delta below which it is 0 as a float
 _SIZES = tuple(2**n for n in range(13, 22))
@@ -117,7 +120,7 @@ def compare(fine: TiltedLaw, coarse: TiltedLaw, atoms: Atoms | None, epsilon: fl
     exact = atoms.delta(epsilon) if atoms is not None else 0.0
     scale, share, rough = fine.scale(epsilon), fine.tail_sum(epsilon), coarse.delta(epsilon)
     value = scale * share
-    return Delta(value + exact, abs(value - rough) + 1e-15 * scale + 1e-11 * (value + exact))
+    return Delta(value + exact, abs(value - rough) + 1e-15 * scale + _IRREGULAR * abs(value) + 1e-11 * exact)
 
 
 def refine(
@@ -134,7 +137,7 @@ def refine(
         if best is not None and result.error > best[3].error and size > 8 * _SIZES[0]:
             break
         best = (frame, fine, coarse, result) if best is None or result.error < best[3].error else best
-        if result.error <= _RELATIVE * result.value:
+        if result.error <= (_RELATIVE + _IRREGULAR) * result.value:
             break
         coarse = fine
     assert best is not None
@@ -232,6 +235,16 @@ def plan_tilt(steps: tuple[Step, ...], epsilon: float, reach: float = 1.02) -> P
                 high = middle
     low, top = _sum_range(points_at(high), counts, high, _TAIL)
     return Plan(valid, high, cap, min(low, epsilon), max(top, epsilon))
+
+
+def widened(plan: Plan, steps: tuple[Step, ...]) -> Plan:
+    """The plan, with room for other counts of its pairs."""
+    counts = [step.count for step in steps]
+    plain = tuple(_rough_points(step.pair, 0.0, math.inf) for step in steps)
+    cap = max(plan.cap, plan.epsilon - _sum_range(plain, counts, 0.0, _TAIL)[0])
+    points = tuple(_rough_points(step.pair, plan.order, cap) for step in steps)
+    low, high = _sum_range(points, counts, plan.order, _TAIL)
+    return plan._replace(cap=cap, low=min(plan.low, low), high=max(plan.high, high))
 
 
 def _sum_range(points: tuple[LossPoints, ...], counts: list[int], order: float, tail: float) -> tuple[float, float]:
@@ -353,17 +366,18 @@ def spectrum(points: LossPoints, order: float, width: float, size: int, *, atoms
     index = near.astype(np.int64)
     for offset, stencil in zip(range(-2, 4), _lagrange(fraction), strict=True):
         grid += np.bincount((index + offset) % size, weights=weights * stencil, minlength=size)
-    return Spectrum(_log_transform(grid), origin, log_mgf)
+    return Spectrum(_log_transform(grid, float(np.sum(weights))), origin, log_mgf)
 
 
-def _log_transform(grid: Floats) -> Complexes:
+def _log_transform(grid: Floats, mass: float) -> Complexes:
     """``log`` of the Fourier transform. Most of a small step's mass is in one place, kept out of the transform's rounding:
-    the k-th power would magnify it k-fold."""
+    the k-th power would magnify it k-fold. So it would the rounding of the sums in the grid; ``mass`` is their true total.
+    """
     total = float(grid.sum())
     rest = grid.copy()
     rest[0] = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_transform = math.log(total) + np.log1p((scipy_fft.rfft(rest) - rest.sum()) / total)
+        log_transform = math.log(mass) + np.log1p((scipy_fft.rfft(rest) - rest.sum()) / total)
     return np.where(np.isfinite(log_transform), log_transform, -1e5)  # a zero, whose powers are zero
 
 

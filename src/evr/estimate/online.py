@@ -1,14 +1,14 @@
 """Epsilon after every step of a training run, in one pass.
 
 The logarithm of the tilted sum's Fourier transform is linear in the counts; one inverse transform and a short root search,
-started at the epsilon before, give the next epsilon. The tilt is chosen anew when the run has grown by a quarter.
+started at the epsilon before, give the next epsilon. Tilt and grid are chosen anew when some count has grown by a quarter.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from evr import validate
 from evr.estimate.api import directions_of, epsilon_of, fft_curve
 from evr.estimate.atoms import atoms_of
-from evr.estimate.fft import Frame, infinite_mass, plan_tilt, refine
+from evr.estimate.fft import Frame, infinite_mass, plan_tilt, refine, widened
 from evr.mechanisms import Composition, DominatingPair, Floats, Step, timeline
 
 _FROM_SCRATCH = 3  # so few steps are computed one by one
@@ -58,6 +58,7 @@ def online_epsilon(
     method: str = "fft",
     every: int = 1,
     direction: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> OnlineEpsilon:
     """Epsilon after every step of ``event``, in the order in which its mechanisms run.
@@ -74,14 +75,16 @@ def online_epsilon(
         Report after every so many steps, and after the last.
     direction
         ``"remove"`` or ``"add"``; by default the greater of the two.
+    progress
+        Called with the steps done and their total after each report.
 
     Examples
     --------
     >>> import evr
     >>> event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=100)
     >>> online = evr.online_epsilon(event, delta=1e-9)
-    >>> len(online.epsilons), round(online.epsilons[-1], 4)
-    (100, 0.2087)
+    >>> len(online.epsilons), round(float(online.epsilons[-1]), 4)
+    (100, 0.2812)
     """
     start = time.perf_counter()
     delta = validate.open_probability(delta=delta)
@@ -107,6 +110,8 @@ def online_epsilon(
             if done % every == 0 or done == last:
                 numbers.append(done)
                 values.append(_greatest(list(runs.values())))
+                if progress is not None:
+                    progress(done, last)
     return OnlineEpsilon(np.array(numbers), np.array(values), delta, "fft", time.perf_counter() - start)
 
 
@@ -134,7 +139,7 @@ class _Run:
         self.delta = delta
         self._counts: dict[DominatingPair, int] = {}
         self._frame: Frame | None = None
-        self._planned = 0
+        self._limits: dict[DominatingPair, int] = {}
         self._previous = 0.0
         self._order = 0.0
 
@@ -171,22 +176,28 @@ class _Run:
         if total <= _FROM_SCRATCH or len(folded) == folded[0].count == 1 or infinite_mass(steps) > 0:
             self._previous = epsilon_of(folded, self.delta, guess=self._previous or 1.0)
             return self._previous
-        found = self._solve(steps) if self._frame is not None and total <= _GROWTH * self._planned else None
+        fits = all(step.count <= self._limits.get(step.pair, 0) for step in steps)
+        found = self._solve(steps) if self._frame is not None and fits else None
         if found is None:
-            self._renew(steps, total)
+            self._renew(steps)
             found = self._solve(steps) if self._frame is not None else None
         if found is None:
             found = epsilon_of(folded, self.delta, guess=max(self._previous, 1e-6))
         self._previous = found
         return found
 
-    def _renew(self, steps: tuple[Step, ...], total: int) -> None:
-        """A frame for the steps to come."""
+    def _renew(self, steps: tuple[Step, ...]) -> None:
+        """A frame for the steps to come, whichever of the pairs they repeat."""
         centre = 1.02 * self._previous
         atoms = atoms_of(steps) if all(len(step.pair.flats) for step in steps) else None
         plan = plan_tilt(steps, centre, reach=1.3) if centre > 0 else None
+        self._limits = {step.pair: math.ceil(_GROWTH * step.count) for step in steps}
+        if plan is not None:
+            grown = [Step(step.pair, self._limits[step.pair]) for step in steps]
+            for one in range(len(steps) if len(steps) > 1 else 0):
+                plan = widened(plan, (*steps[:one], grown[one], *steps[one + 1 :]))
+            plan = widened(plan, tuple(grown))
         self._frame = refine(plan, steps, atoms, centre)[0] if plan is not None else None
-        self._planned = total
 
     def _solve(self, steps: tuple[Step, ...]) -> float | None:
         """A root near the epsilon before; None if the frame does not reach it."""

@@ -11,6 +11,7 @@ import abc
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,7 +127,7 @@ class TiltedProposal(Proposal):
         """How often each pair is applied."""
         return [step.count for step in self.steps]
 
-    @property
+    @cached_property
     def log_slack(self) -> float:
         """How far the weights may be above unbiased, in all: an upper bound on ``log(E[X] / delta)``."""
         return math.fsum(
@@ -144,16 +145,18 @@ class TiltedProposal(Proposal):
         return Block(losses, self.log_normaliser - heights)
 
     def log_moment(self, epsilon: float, p: float) -> float:
+        of_s = MomentBound(self.counts, self.bounds, self.log_normaliser, epsilon, p)
+
         def bound(log_s: float) -> float:
-            return log_moment(self.counts, self.bounds, self.log_normaliser, epsilon, p, math.exp(log_s))
+            return of_s(math.exp(log_s))
 
         order = max((tilt.order for tilt in self.tilts), default=0.0)
-        grid = np.log(max(order, 0.5) * p * np.geomspace(0.05, 8.0, 16))
+        grid = np.log(order * p * np.geomspace(0.05, 8.0, 16) if order else np.geomspace(0.05, 250.0, 24))
         values = [bound(x) for x in grid]
         best = int(np.argmin(values))
         span = (grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)])
         refined = minimize_scalar(bound, bounds=span, method="bounded", options={"xatol": 1e-3})
-        return float(min(refined.fun, values[best], self._trivial(epsilon, p)))
+        return float(min(min(refined.fun, values[best]) + self.log_slack, self._trivial(epsilon, p)))
 
     def _trivial(self, epsilon: float, p: float) -> float:
         """``E[X^p] <= B^{p-1} E[X]`` with ``E[X] <= B``; and plain samples are at most 1."""
@@ -173,17 +176,25 @@ class TiltedProposal(Proposal):
         }
 
 
-def log_moment(
-    counts: Sequence[int], bounds: Sequence[TiltedBounds], log_normaliser: float, epsilon: float, p: float, s: float
-) -> float:
-    """``log`` of the bound on ``E[X^p]`` of docs/guarantees.md, Section 3, for one ``s > 0``."""
-    log_constant = p * math.log(p) + s * math.log(s) - (p + s) * math.log(p + s)
-    joint = math.fsum(n * b.log_partial(s, p) for n, b in zip(counts, bounds, strict=True))
-    wholes = [b.log_whole(p) for b in bounds]
-    whole = math.fsum(n * v for n, v in zip(counts, wholes, strict=True))
-    beyond = [math.log(n) + b.log_beyond(p) - v for n, b, v in zip(counts, bounds, wholes, strict=True)]
-    jump = whole + float(np.logaddexp.reduce(beyond))
-    return (p - 1) * log_normaliser + float(np.logaddexp(log_constant - s * epsilon + joint, jump))
+class MomentBound:
+    """The bound on ``E[X^p]`` of docs/guarantees.md, Section 3, as a function of its free parameter ``s > 0``."""
+
+    def __init__(
+        self, counts: Sequence[int], bounds: Sequence[TiltedBounds], log_normaliser: float, epsilon: float, p: float
+    ) -> None:
+        self.counts, self.bounds, self.epsilon, self.p = counts, bounds, epsilon, p
+        self._factor = (p - 1) * log_normaliser
+        wholes = [b.log_whole(p) for b in bounds]
+        whole = math.fsum(n * v for n, v in zip(counts, wholes, strict=True))
+        beyond = [math.log(n) + b.log_beyond(p) - v for n, b, v in zip(counts, bounds, wholes, strict=True)]
+        self._jump = whole + float(np.logaddexp.reduce(beyond))
+
+    def __call__(self, s: float) -> float:
+        """``log`` of the bound."""
+        p = self.p
+        log_constant = p * math.log(p) + s * math.log(s) - (p + s) * math.log(p + s)
+        joint = math.fsum(n * b.log_partial(s, p) for n, b in zip(self.counts, self.bounds, strict=True))
+        return self._factor + float(np.logaddexp(log_constant - s * self.epsilon + joint, self._jump))
 
 
 def log_greatest(

@@ -118,26 +118,35 @@ class MixtureSampler:
 
     def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
         sums = Sums(np.zeros(size), np.zeros(size))
+        if count == 1:  # one multinomial draw for a whole part of the samples, its steps dealt out at random
+            for start in range(0, size, CACHE):
+                t = np.empty((1, min(CACHE, size - start)))
+                drawn = self._sums(generator, t, t.size)
+                order = generator.permutation(t.size)
+                sums.losses[start : start + t.size] = drawn.losses[order]
+                sums.heights[start : start + t.size] = drawn.heights[order]
+            return sums
         most = min(count, MOST_STEPS)
         buffer = np.empty(max(1, min(size, CACHE // most)) * most)
         for start, stop, steps in _pieces(size, count):
-            here = Sums(sums.losses[start:stop], sums.heights[start:stop])
-            self._add(generator, here, buffer[: (stop - start) * steps].reshape(stop - start, steps))
+            t = buffer[: (stop - start) * steps].reshape(stop - start, steps)
+            drawn = self._sums(generator, t, stop - start)
+            sums.losses[start:stop] += drawn.losses
+            sums.heights[start:stop] += drawn.heights
         return sums
 
-    def _add(self, generator: np.random.Generator, sums: Sums, t: Floats) -> None:
-        """One pass over a matrix in the cache: a row for each sample, a column for each step."""
-        rows, steps = t.shape
-        counts = generator.multinomial(steps, self._chances, size=rows)
+    def _sums(self, generator: np.random.Generator, t: Floats, parts: int) -> Sums:
+        """One pass over a matrix in the cache, a multinomial draw for each row; the sums over ``parts`` equal parts of it."""
+        counts = generator.multinomial(t.shape[1], self._chances, size=t.shape[0])
         generator.standard_normal(out=t)
         self._place_common(generator, t, counts)
-        places = _first_places(counts[:, 0], steps)
-        off_slope = self._place_others(generator, t.reshape(-1), places, rows)
+        places = _first_places(counts[:, 0], t.shape[1])
+        t = t.reshape(parts, -1)
+        off_slope = self._place_others(generator, t, places)
         # No draw is 14 deviations above its place (1e-44), so this logarithm of a ratio is not exceeded.
         farthest = max(14.0 + float(self._common_means.max()), float(t.reshape(-1)[places].max(initial=0.0)))
         total = self._losses(t, self.mu * farthest - math.log1p(-self.q))
-        sums.losses[...] += total
-        sums.heights[...] += self._main.slope * total + (self._main.offset * steps + off_slope)
+        return Sums(total, self._main.slope * total + (self._main.offset * t.shape[1] + off_slope))
 
     def _place_common(self, generator: np.random.Generator, t: Floats, counts: Indices) -> None:
         """Shift each row's draws, but for the first ``counts[:, 0]``, to their components, and draw again, cut, what is outside."""
@@ -153,11 +162,9 @@ class MixtureSampler:
         mean = self._common_means[kind]
         t[row, column] = mean + sample_normal(generator, self._main.low - mean, self._main.high - mean)
 
-    def _place_others(
-        self, generator: np.random.Generator, flat: Floats, places: Indices, rows: int
-    ) -> Floats | float:
+    def _place_others(self, generator: np.random.Generator, matrix: Floats, places: Indices) -> Floats | float:
         """Give each of the other steps its component. By how much the heights of a row differ from the main piece's line."""
-        others = self._others
+        others, flat = self._others, matrix.reshape(-1)
         kind = np.searchsorted(others.cumulated, generator.random(places.size), side="right")
         t = flat[places] + others.means[kind]
         low, high = others.low[kind], others.high[kind]
@@ -171,7 +178,8 @@ class MixtureSampler:
             return 0.0
         loss = self.pair.privacy_loss(t[off])
         differences = self.tilt.height(loss) - (self._main.slope * loss + self._main.offset)
-        return np.bincount(places[off] // (flat.size // rows), weights=differences, minlength=rows).astype(np.float64)
+        row = places[off] // matrix.shape[1]
+        return np.bincount(row, weights=differences, minlength=matrix.shape[0]).astype(np.float64)
 
     def _losses(self, t: Floats, greatest: float) -> Floats:
         """Row sums of the losses of a matrix, which is used up; ``greatest`` bounds a loss, either way."""

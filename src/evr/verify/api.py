@@ -164,9 +164,9 @@ def _notes(seed: int | None, direction: str | None, reports: dict[str, Direction
 def make_proposal(name: str, direction: str, steps: tuple[Step, ...], epsilon: float) -> Proposal:
     """The proposal of that name for one direction; the paper's covers the remove direction only, so add takes the default."""
     if name == "single" and direction == "remove":
-        from evr.montecarlo.single import SingleProposal
+        from evr.montecarlo.single import single_proposal
 
-        return SingleProposal(steps, epsilon)
+        return single_proposal(steps, epsilon, theta="bound")
     if name == "simple":
         return simple_proposal(steps, epsilon)
     return capped_proposal(steps, epsilon)

@@ -1,0 +1,66 @@
+"""Files that are written whole or not at all: a temporary file beside the target, flushed to the disk, then renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Put ``data`` at ``path``. Whoever reads ``path`` meanwhile, or after a crash, sees the old file or the new one.
+
+    A link is followed and a file's permissions are kept. What is no regular file (a pipe, ``/dev/stdout``) is written
+    directly, for it cannot be replaced.
+    """
+    target = Path(os.path.realpath(path))
+    mode = _mode(target)
+    if mode is None:
+        target.write_bytes(data)
+        return
+    try:
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".part")
+    except OSError as error:  # name the file that was asked for, not the temporary one
+        raise type(error)(error.errno, error.strerror, str(path)) from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, mode)
+        os.replace(name, target)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        if isinstance(error, OSError):
+            raise type(error)(error.errno, error.strerror, str(path)) from None
+        raise
+    _sync_folder(target.parent)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """As ``write_bytes``, in UTF-8."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def _mode(target: Path) -> int | None:
+    """The permissions that the new file gets; None if there is something there that is no regular file."""
+    try:
+        found = target.stat().st_mode
+    except FileNotFoundError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
+    return stat.S_IMODE(found) if stat.S_ISREG(found) else None
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself last; some systems cannot open a folder, and there the rename has to do."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,94 @@
+"""``evr compare``: the answers of other libraries beside evr's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evr.cli.options import (
+    Delta,
+    Epsilon,
+    Json,
+    NoiseMultiplier,
+    Quiet,
+    SamplingProbability,
+    SpecFile,
+    Steps,
+    described,
+    one_target,
+)
+from evr.cli.output import as_json, number, seconds, table
+
+WRONG = "claims to be a bound and is not"
+
+
+def command(
+    spec: SpecFile = None,
+    noise_multiplier: NoiseMultiplier = None,
+    sampling_probability: SamplingProbability = None,
+    steps: Steps = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Ask other libraries the same: values, relative differences from evr's, seconds, and bounds that are none.
+
+    Peers that are not installed are named as such; `pip install evr[compare]` brings them.
+
+    Example: `evr compare --noise-multiplier 0.5 --sampling-probability 1e-5 --steps 100 --epsilon 1`
+    """
+    event, claim = described(spec, noise_multiplier, sampling_probability, steps)
+    target = one_target(epsilon, delta, claim)
+    from evr.estimate import Estimate, estimate_delta, estimate_epsilon, peers
+    from evr.estimate.side_by_side import fails_as_bound
+
+    ((given, at),) = target.items()
+    wanted = "delta" if given == "epsilon" else "epsilon"
+    ours = estimate_delta(event, at) if wanted == "delta" else estimate_epsilon(event, at)
+    assert isinstance(ours, Estimate)
+    found: list[dict[str, Any]] = [
+        {
+            "accountant": "evr",
+            "kind": "estimate",
+            "value": ours.value,
+            "relative_difference": 0.0,
+            "seconds": ours.seconds,
+        }
+    ]
+    for peer in peers.compare(event, epsilon=target.get("epsilon"), delta=target.get("delta")):
+        if isinstance(peer, peers.PeerUnavailable):
+            found.append({"accountant": peer.peer, "reason": peer.reason})
+            continue
+        found.append(
+            {
+                "accountant": peer.peer,
+                "kind": peer.kind,
+                "value": peer.value,
+                "relative_difference": (peer.value - ours.value) / ours.value if ours.value else None,
+                "seconds": peer.seconds,
+                "fails_as_bound": fails_as_bound(peer.kind, peer.value, ours),
+            }
+        )
+    if json:
+        as_json({**target, "estimated": wanted, "accountants": found, "event": repr(event)})
+        return
+    table(
+        f"{wanted} at {given} = {number(at)}",
+        ["accountant", "kind", wanted, "relative difference", "time", "note"],
+        [_row(entry) for entry in found],
+        quiet=quiet,
+    )
+
+
+def _row(entry: dict[str, Any]) -> list[str]:
+    if "reason" in entry:
+        return [entry["accountant"], "-", "-", "-", "-", entry["reason"]]
+    difference = entry["relative_difference"]
+    return [
+        entry["accountant"],
+        entry["kind"],
+        number(entry["value"], 8),
+        "-" if difference is None else f"{difference:+.1e}",
+        seconds(entry["seconds"]),
+        WRONG if entry.get("fails_as_bound") else "",
+    ]

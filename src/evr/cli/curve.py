@@ -1,0 +1,87 @@
+"""``evr curve``: delta at many epsilons, as a table, a CSV file and a picture."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from evr.cli.estimate import METHODS
+from evr.cli.options import (
+    Csv,
+    Direction,
+    Json,
+    NoiseMultiplier,
+    Plot,
+    Quiet,
+    SamplingProbability,
+    SpecFile,
+    Steps,
+    caption,
+    described,
+    numbers,
+    picture,
+)
+from evr.cli.output import as_json, number, progress_bar, table, write_csv, wrote
+
+Epsilons = Annotated[
+    str,
+    typer.Option("--epsilons", metavar="LIST|FIRST:LAST:STEP", help="Where to compute delta: `0,1,2` or `0:5:0.25`."),
+]
+Method = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        metavar="|".join(METHODS[:-1]),
+        help="Which accountant.",
+        autocompletion=lambda: list(METHODS[:-1]),
+    ),
+]
+
+
+def command(
+    spec: SpecFile = None,
+    noise_multiplier: NoiseMultiplier = None,
+    sampling_probability: SamplingProbability = None,
+    steps: Steps = None,
+    epsilons: Epsilons = "0:5:0.25",
+    method: Method = "fft",
+    direction: Direction = None,
+    csv: Csv = None,
+    plot: Plot = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Print the privacy curve, delta at many epsilons; write it as CSV, draw it.
+
+    Example: `evr curve --noise-multiplier 70 --steps 1200 --epsilons 0:6:0.5 --plot curve.svg`
+    """
+    from evr import validate
+
+    points, plot = numbers(epsilons, "--epsilons"), picture(plot)
+    validate.one_of(METHODS[:-1], method=method)
+    event, _ = described(spec, noise_multiplier, sampling_probability, steps)
+    from evr.estimate import privacy_curve
+
+    with progress_bar("privacy curve", quiet=quiet) as progress:
+        curve = privacy_curve(event, points, method=method, direction=direction, progress=progress)
+    rows = list(zip(curve.epsilons.tolist(), curve.deltas.tolist(), curve.directions, strict=True))
+    header = ["epsilon", "delta", "direction"]
+    if json:
+        document = {
+            "epsilons": [r[0] for r in rows],
+            "deltas": [r[1] for r in rows],
+            "directions": [r[2] for r in rows],
+        }
+        as_json({**document, "method": curve.method, "seconds": curve.seconds, "event": repr(event)})
+    else:
+        table("Privacy curve", header, [[f"{e:.12g}", number(d), way] for e, d, way in rows], quiet=quiet)
+    if csv is not None:
+        write_csv(csv, header, rows)
+        wrote(csv, quiet=quiet)
+    if plot is not None:
+        from evr.report import figures
+
+        title = caption(spec, noise_multiplier, sampling_probability, steps)
+        figures.save(figures.privacy_curves({method: (curve.epsilons, curve.deltas)}, title=title), plot)
+        wrote(plot, quiet=quiet)

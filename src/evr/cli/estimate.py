@@ -1,0 +1,111 @@
+"""``evr estimate``: delta at an epsilon, or epsilon at a delta."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evr.cli.options import (
+    Delta,
+    Direction,
+    Epsilon,
+    Json,
+    NoiseMultiplier,
+    Quiet,
+    SamplingProbability,
+    SpecFile,
+    Steps,
+    described,
+    one_target,
+)
+from evr.cli.output import as_json, number, seconds, table
+
+if TYPE_CHECKING:
+    from evr.estimate.results import Estimate, UpperBound
+
+METHODS = ("fft", "rdp", "gdp", "edgeworth", "all")
+
+Method = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        metavar="|".join(METHODS),
+        help="Which accountant; `all` shows every one in a table.",
+        autocompletion=lambda: list(METHODS),
+    ),
+]
+
+
+def command(
+    spec: SpecFile = None,
+    noise_multiplier: NoiseMultiplier = None,
+    sampling_probability: SamplingProbability = None,
+    steps: Steps = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    method: Method = "fft",
+    direction: Direction = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Estimate delta at an epsilon, or epsilon at a delta: near-exact by default, and by other methods to compare.
+
+    An estimate is no guarantee: `evr certify` makes one of it. Without `--epsilon` and `--delta` the claim of SPEC counts.
+
+    Example: `evr estimate --noise-multiplier 1 --sampling-probability 1e-3 --steps 1000 --delta 1e-9`
+    """
+    from evr import validate
+
+    event, claim = described(spec, noise_multiplier, sampling_probability, steps)
+    target = one_target(epsilon, delta, claim)
+    validate.one_of(METHODS, method=method)
+    ((given, at),) = target.items()
+    wanted = "delta" if given == "epsilon" else "epsilon"
+    if method == "all":
+        _all(event, target, wanted, direction, json=json, quiet=quiet)
+        return
+    from evr.estimate import UpperBound, estimate_delta, estimate_epsilon
+
+    estimate = estimate_delta if wanted == "delta" else estimate_epsilon
+    result = estimate(event, at, method=method, direction=direction)
+    if json:
+        as_json({given: at, wanted: result.value, **_about(result), "event": repr(event)})
+    elif quiet:
+        print(repr(result.value))
+    else:
+        kind = "upper bound" if isinstance(result, UpperBound) else "estimate"
+        error = getattr(result, "error", None)
+        how = [f"{kind} by {result.method}", f"{result.direction} direction{'s' * (result.direction == 'both')}"]
+        how += [f"numerical error about {number(error, 1)}"] if error else []
+        print(
+            f"{wanted} = {number(result.value)} at {given} = {number(at)} ({', '.join(how)}, {seconds(result.seconds)})"
+        )
+
+
+def _about(result: Estimate | UpperBound) -> dict[str, Any]:
+    from evr.estimate import UpperBound
+
+    return {
+        "kind": "upper bound" if isinstance(result, UpperBound) else "estimate",
+        "method": result.method,
+        "direction": result.direction,
+        "error": getattr(result, "error", None),
+        "seconds": result.seconds,
+    }
+
+
+def _all(event: Any, target: dict[str, float], wanted: str, direction: str | None, *, json: bool, quiet: bool) -> None:
+    from evr.estimate.side_by_side import every_method
+
+    results = every_method(event, **target, direction=direction)
+    if json:
+        methods = [
+            {"method": r.method, "kind": r.kind, wanted: r.value, "seconds": r.seconds, "reason": r.reason}
+            for r in results
+        ]
+        as_json({**target, "methods": methods, "event": repr(event)})
+        return
+    ((given, at),) = target.items()
+    rows = [[r.method, r.kind, number(r.value), seconds(r.seconds), r.reason or ""] for r in results]
+    table(f"{wanted} at {given} = {number(at)}", ["method", "kind", wanted, "time", "note"], rows, quiet=quiet)

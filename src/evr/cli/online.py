@@ -1,0 +1,86 @@
+"""``evr online``: epsilon after every step of a training run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from evr.cli.options import (
+    Csv,
+    Direction,
+    Json,
+    NoiseMultiplier,
+    Plot,
+    Quiet,
+    SamplingProbability,
+    SpecFile,
+    Steps,
+    caption,
+    described,
+    number_option,
+    picture,
+    whole,
+)
+from evr.cli.output import as_json, number, progress_bar, table, write_csv, wrote
+
+Delta = Annotated[float | None, number_option("--delta", "At which delta; by default that of SPEC's claim.")]
+Every = Annotated[
+    int,
+    typer.Option(
+        "--every", parser=whole, metavar="INTEGER", help="Report after every so many steps, and after the last."
+    ),
+]
+Method = Annotated[
+    str, typer.Option("--method", metavar="fft", help="Which accountant.", autocompletion=lambda: ["fft"])
+]
+
+
+def command(
+    spec: SpecFile = None,
+    noise_multiplier: NoiseMultiplier = None,
+    sampling_probability: SamplingProbability = None,
+    steps: Steps = None,
+    delta: Delta = None,
+    every: Every = 1,
+    method: Method = "fft",
+    direction: Direction = None,
+    csv: Csv = None,
+    plot: Plot = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Follow epsilon through a training run: its value after every step, in one pass.
+
+    Example: `evr online --noise-multiplier 1 --sampling-probability 1e-3 --steps 1000 --delta 1e-9 --every 100`
+    """
+    from evr import validate
+
+    plot = picture(plot)
+    event, claim = described(spec, noise_multiplier, sampling_probability, steps)
+    if delta is None and claim is not None:
+        delta = claim.delta
+    if delta is None:
+        raise ValueError("epsilon at which delta? Give --delta")
+    validate.one_of(("fft",), method=method)
+    from evr.estimate import online_epsilon
+
+    with progress_bar("steps", quiet=quiet) as progress:
+        online = online_epsilon(event, delta, method=method, every=every, direction=direction, progress=progress)
+    rows = list(zip(online.steps.tolist(), online.epsilons.tolist(), strict=True))
+    header = ["steps", "epsilon"]
+    if json:
+        document = {"steps": [r[0] for r in rows], "epsilons": [r[1] for r in rows], "delta": online.delta}
+        as_json({**document, "method": online.method, "seconds": online.seconds, "event": repr(event)})
+    else:
+        title = f"Epsilon at delta = {number(delta)} after so many steps"
+        table(title, header, [[f"{step}", number(epsilon)] for step, epsilon in rows], quiet=quiet)
+    if csv is not None:
+        write_csv(csv, header, rows)
+        wrote(csv, quiet=quiet)
+    if plot is not None:
+        from evr.report import figures
+
+        title = caption(spec, noise_multiplier, sampling_probability, steps)
+        figures.save(figures.online_epsilon({method: (online.steps, online.epsilons)}, delta, title=title), plot)
+        wrote(plot, quiet=quiet)

@@ -1,0 +1,53 @@
+"""``evr calibrate``."""
+
+import pytest
+
+TARGET = ["--epsilon", "1", "--delta", "1e-6"]
+
+
+def test_the_noise_written_down_is_on_the_private_side(evr):
+    ran = evr("calibrate", *TARGET, "--sampling-probability", 0.01, "--steps", 1000)
+    assert ran.out.startswith("noise_multiplier = 1.562666, the least for epsilon = 1 and delta = 1e-06 (fft estimate ")
+    flags = ["--noise-multiplier", 1.562666, "--sampling-probability", 0.01, "--steps", 1000]
+    assert 0.9999e-6 < float(evr("estimate", *flags, "--epsilon", 1, "-q").out) <= 1e-6
+
+
+def test_most_steps(evr):
+    flags = ["--noise-multiplier", 1.4, "--sampling-probability", 0.01]
+    steps = int(evr("calibrate", *TARGET, *flags, "--quiet").out)
+    deltas = [float(evr("estimate", *flags, "--steps", k, "--epsilon", 1, "-q").out) for k in (steps, steps + 1)]
+    assert deltas[0] <= 1e-6 < deltas[1]
+
+
+def test_json(evr):
+    found = evr("calibrate", *TARGET, "--steps", 10, "--json").json
+    assert found["parameter"] == "noise_multiplier"
+    assert found["estimated_delta"] <= found["delta"] == 1e-6
+    assert found["value"] > 1
+
+
+def test_repetitions_of_a_specification(evr, mixed):
+    found = evr("calibrate", mixed, "--epsilon", 1, "--delta", 1e-6, "--json").json
+    assert found["parameter"] == "repetitions"
+    assert found["value"] >= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--steps", "10"], "calibrate to which target? Add --epsilon and --delta"),
+        (["--epsilon", "1", "--steps", "10"], "Add --delta"),
+        (TARGET, "find what? Give --steps"),
+        ([*TARGET, "--steps", "10", "--noise-multiplier", "1"], "leave nothing to find: leave out one of them"),
+        (["--epsilon", "1", "--delta", "0", "--steps", "10"], "delta=0.0 is not in (0, 1)"),
+        (["--epsilon", "inf", "--delta", "0.1", "--steps", "10"], "epsilon=inf is not >= 0 and finite"),
+        ([*TARGET, "--noise-multiplier", "0.1"], "the least parameter, 1, misses (epsilon, delta) already"),
+        ([*TARGET, "--noise-multiplier", "0"], "noise_multiplier=0.0 is not positive"),
+    ],
+)
+def test_bad_input(refused, arguments, words):
+    assert words in refused("calibrate", *arguments)
+
+
+def test_file_and_flags(refused, mixed):
+    assert "both describe a mechanism" in refused("calibrate", mixed, *TARGET, "--steps", 3)

@@ -1,0 +1,114 @@
+"""The command as a whole: help, colours, mistyped words, interruption, broken pipes, and a fresh process."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+import evr as package
+from evr.cli import estimate as estimate_module
+
+COMMANDS = ["estimate", "curve", "online", "calibrate", "compare", "describe"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(evr, command):
+    ran = evr(command, "--help")
+    assert ran.code == 0
+    assert "Example: evr " + command in " ".join(ran.out.split())
+
+
+def test_version(evr):
+    assert evr("--version").out == f"evr {package.__version__}\n"
+
+
+def test_nothing_asked(evr):
+    ran = evr()
+    assert ran.code == 2
+    assert "Usage: evr" in ran.out
+
+
+def test_mistyped_command(refused):
+    assert refused("estimat") == "error: no such command 'estimat'. Did you mean 'estimate'? Try 'evr --help'.\n"
+
+
+def test_interruption(evr, dpsgd, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(estimate_module, "described", interrupted)
+    ran = evr("estimate", *dpsgd, "--epsilon", 1)
+    assert (ran.code, ran.err.strip()) == (130, "interrupted")
+
+
+def test_a_bug_is_not_dressed_as_a_mistake(evr, dpsgd, monkeypatch):
+    def broken(*arguments):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(estimate_module, "described", broken)
+    with pytest.raises(ZeroDivisionError):
+        evr("estimate", *dpsgd, "--epsilon", 1)
+
+
+def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join(p for p in sys.path if p)
+    environment = {**os.environ, "PYTHONPATH": path, **options.pop("env", {})}  # type: ignore[dict-item]
+    return subprocess.run(
+        [sys.executable, "-m", "evr", *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_help_is_fast():
+    run("--help")
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        assert run("--help").returncode == 0
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.5
+
+
+def test_help_loads_no_library():
+    code = "import sys; sys.argv = ['evr', '--help']\nfrom evr.cli import main\ntry: main()\nexcept SystemExit: pass\n"
+    code += "print(sorted({'numpy', 'scipy', 'dp_accounting', 'matplotlib', 'pydantic'} & set(sys.modules)), file=sys.stderr)"
+    path = os.pathsep.join(p for p in sys.path if p)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=True
+    )
+    assert ran.stderr.strip() in ("[]", "['pydantic']")  # typer itself may load pydantic
+
+
+def test_a_pipe_closed_early():
+    path = os.pathsep.join(p for p in sys.path if p)
+    arguments = ["curve", "--noise-multiplier", "70", "--steps", "1200", "--epsilons", "0:6:0.01"]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "evr", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert child.stdout is not None
+    assert child.stderr is not None
+    child.stdout.close()
+    complaint = child.stderr.read()
+    child.stderr.close()
+    assert child.wait(timeout=60) == 1
+    assert complaint == b""
+
+
+def test_terminal_table_and_no_color(evr, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", "1")
+    ran = evr("curve", "--noise-multiplier", 70, "--steps", 1200, "--epsilons", "1,2")
+    assert "Privacy curve" in ran.out
+    assert "0.00639604" in ran.out
+    assert not re.search(r"\x1b\[[0-9;]*[349][0-7]m", ran.out)  # bold is no colour

@@ -1,0 +1,76 @@
+"""``FFTAccountant`` behind the interface that the field shares: the peer's own base tests, calibration, incremental use."""
+
+import math
+
+import dp_accounting
+import pytest
+from absl.testing import absltest
+from dp_accounting import NeighboringRelation, dp_event, privacy_accountant_test
+
+import evr
+from evr.mechanisms import Composition
+
+STEP = dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.0))
+
+
+class TestFFTAccountant(privacy_accountant_test.PrivacyAccountantTest):
+    """Everything that dp_accounting asks of an accountant."""
+
+    def _make_test_accountants(self):
+        return [evr.FFTAccountant()]
+
+
+def test_the_base_tests_were_collected():
+    names = absltest.TestLoader().getTestCaseNames(TestFFTAccountant)
+    assert len(names) >= 10
+
+
+def test_composing_step_by_step_is_composing_at_once():
+    slowly, at_once = evr.FFTAccountant(), evr.FFTAccountant()
+    for _ in range(50):
+        slowly.compose(STEP)
+    at_once.compose(dp_event.SelfComposedDpEvent(STEP, 25)).compose(STEP, 25)
+    assert slowly.composition == at_once.composition == Composition.of(dp_event.SelfComposedDpEvent(STEP, 50))
+    assert slowly.get_epsilon(1e-6) == at_once.get_epsilon(1e-6)
+    assert slowly.get_delta(0.3) == evr.estimate_delta(dp_event.SelfComposedDpEvent(STEP, 50), 0.3).value
+
+
+def test_the_answer_moves_on_with_the_run():
+    accountant = evr.FFTAccountant()
+    epsilons = [accountant.compose(STEP, 10).get_epsilon(1e-6) for _ in range(4)]
+    assert epsilons == sorted(epsilons)
+    assert epsilons[0] > 0
+
+
+def test_the_ledger_is_the_peers():
+    accountant = evr.FFTAccountant().compose(STEP, 10).compose(dp_event.LaplaceDpEvent(3.0))
+    again = evr.FFTAccountant().compose(accountant.ledger)
+    assert again.get_epsilon(1e-6) == accountant.get_epsilon(1e-6)
+
+
+def test_calibration_by_the_peer():
+    def make(noise):
+        return evr.dpsgd(noise_multiplier=noise, sampling_probability=0.01, steps=500)
+
+    theirs = dp_accounting.calibrate_dp_mechanism(evr.FFTAccountant, make, 1.0, 1e-6, tol=1e-7)
+    assert theirs == pytest.approx(evr.calibrate(make, epsilon=1.0, delta=1e-6).parameter, abs=2e-7)
+
+
+def test_an_unsupported_event_leaves_everything_as_it_was():
+    accountant = evr.FFTAccountant().compose(STEP)
+    before = accountant.get_epsilon(1e-6)
+    with pytest.raises(dp_accounting.UnsupportedEventError):
+        accountant.compose(dp_event.ComposedDpEvent([STEP, dp_event.UnsupportedDpEvent()]))
+    assert accountant.get_epsilon(1e-6) == before
+
+
+def test_no_privacy_even_at_delta_one():
+    accountant = evr.FFTAccountant().compose(dp_event.NonPrivateDpEvent())
+    assert accountant.get_epsilon(1.0) == math.inf
+    with pytest.raises(ValueError, match="target_delta=2"):
+        accountant.get_epsilon(2)
+
+
+def test_other_relations_are_refused():
+    with pytest.raises(ValueError, match="evr accounts for ADD_OR_REMOVE_ONE"):
+        evr.FFTAccountant(NeighboringRelation.REPLACE_ONE)

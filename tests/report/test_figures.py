@@ -1,0 +1,44 @@
+"""Pictures: they hold what they should, and the same input gives the same bytes."""
+
+import numpy as np
+import pytest
+
+from evr.report import figures
+
+EPSILONS = np.linspace(0, 4, 9)
+DELTAS = 0.1 * np.exp(-2 * EPSILONS**2)
+
+
+def test_privacy_curves_are_labelled_and_logarithmic():
+    figure = figures.privacy_curves({"ours": (EPSILONS, DELTAS), "theirs": (EPSILONS, 2 * DELTAS)}, title="Two curves")
+    (axes,) = figure.axes
+    assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_yscale()) == ("ε", "δ(ε)", "log")
+    assert axes.get_title(loc="left") == "Two curves"
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["ours", "theirs"]
+    first, second = axes.get_lines()
+    assert first.get_color() != second.get_color()
+    assert first.get_linestyle() != second.get_linestyle()
+    low, high = axes.get_ylim()
+    assert low < DELTAS.min()
+    assert high > 0.2
+
+
+@pytest.mark.parametrize("deltas", [np.zeros(9), np.ones(9), np.where(EPSILONS > 2, 0.0, DELTAS)])
+def test_zeros_and_ones_do_not_break_the_scale(deltas):
+    assert figures.render(figures.privacy_curves({"fft": (EPSILONS, deltas)}), "png").startswith(b"\x89PNG")
+
+
+def test_online_epsilon_states_delta():
+    figure = figures.online_epsilon({"fft": (np.arange(1, 5), [0.1, 0.2, np.inf, 0.3])}, 3e-9)
+    (axes,) = figure.axes
+    assert axes.get_ylabel() == r"ε at δ = $3 \times 10^{-9}$"
+    assert axes.get_ylim()[0] == 0
+    assert axes.get_legend() is None
+
+
+@pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
+def test_the_same_picture_is_the_same_file(kind, tmp_path):
+    one, two = (figures.render(figures.privacy_curves({"a": (EPSILONS, DELTAS)}), kind) for _ in range(2))
+    assert one == two
+    figures.save(figures.privacy_curves({"a": (EPSILONS, DELTAS)}), tmp_path / f"x.{kind.upper()}")
+    assert (tmp_path / f"x.{kind.upper()}").read_bytes() == one
