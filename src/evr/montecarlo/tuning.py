@@ -198,8 +198,12 @@ class _Search:
     ) -> tuple[float, Tilt]:
         origin = np.array(start)
         simplex = origin + np.vstack((np.zeros(origin.size), np.diag(spread)))
-        options = {"initial_simplex": simplex, "xatol": 0.01, "fatol": 0.01, "maxfev": evaluations * origin.size}
-        found = minimize(lambda point: self.objective(make(point)), origin, method="Nelder-Mead", options=options)
+        found = minimize(
+            lambda point: self.objective(make(point)),
+            origin,
+            method="Nelder-Mead",
+            options={"initial_simplex": simplex, "xatol": 0.01, "fatol": 0.01, "maxfev": evaluations * origin.size},
+        )
         return float(found.fun), make(found.x)
 
     def _jumps_rule(self, tilt: Tilt) -> bool:
