@@ -196,13 +196,15 @@ class _Search:
     def _descend(
         self, make: Callable[[Floats], Tilt], start: list[float], spread: list[float], evaluations: int = 40
     ) -> tuple[float, Tilt]:
-        origin = np.array(start)
-        simplex = origin + np.vstack((np.zeros(origin.size), np.diag(spread)))
+        def objective(point: Floats) -> float:
+            return self.objective(make(point))
+
+        simplex: Floats = np.array(start) + np.vstack((np.zeros(len(start)), np.diag(spread)))
         found = minimize(
-            lambda point: self.objective(make(point)),
-            origin,
+            objective,
+            start,
             method="Nelder-Mead",
-            options={"initial_simplex": simplex, "xatol": 0.01, "fatol": 0.01, "maxfev": evaluations * origin.size},
+            options={"initial_simplex": simplex, "xatol": 0.01, "fatol": 0.01, "maxfev": evaluations * len(start)},
         )
         return float(found.fun), make(found.x)
 
