@@ -23,6 +23,7 @@ TOO_LONG = 3e12
 
 HISTOGRAM_EDGES = np.concatenate(([-np.inf], np.linspace(-6.0, 4.0, 41), [np.inf]))
 _TRACE = 240
+_CHECKPOINT_SECONDS = 2.0
 
 
 @dataclass
@@ -131,34 +132,37 @@ def run_sequential(
     if resume:
         restore_record(record, resume["record"])
         test.restore(resume["test"])
-    reason = ""
-    last = start
-    for block in blocks(proposal, stream, size, first=record.blocks, workers=workers):
+
+    def reason_to_stop() -> str:
+        if test.accepted:
+            return "the wealth reached its target"
+        if gone := test.hopeless():
+            return gone
+        return "max_samples is used up" if max_samples is not None and test.state.samples + size > max_samples else ""
+
+    reason = reason_to_stop() if resume else ""
+    shown = saved = start
+    for block in blocks(proposal, stream, size, first=record.blocks, workers=workers) if not reason else ():
         values = block.values(claim.epsilon, log_unit)
         test.update(values)
         record.add(values)
         samples, wealth = test.state.samples, test.state.log_wealth
         record.mark(samples, unit, wealth)
-        if test.accepted:
-            reason = "the wealth reached its target"
-        elif gone := test.hopeless():
-            reason = gone
-        elif max_samples is not None and samples + size > max_samples:
-            reason = "max_samples is used up"
+        reason = reason_to_stop()
         now = time.perf_counter()
-        if progress is not None and (reason or now - last > 0.2):
+        if progress is not None and (reason or now - shown > 0.2):
             left = (now - start) / samples * max(0.0, test.expected_samples() * (1 - wealth / test.log_target))
             most = test.most_samples()
             progress(
                 Progress(direction, samples, int(most) if math.isfinite(most) else max_samples, unit * record.total / samples,
                          wealth, test.log_target, now - start, left)
             )  # fmt: skip
-        if checkpoint is not None and (reason or now - last > 2.0):
+            shown = now
+        if checkpoint is not None and (reason or now - saved > _CHECKPOINT_SECONDS):
             checkpoint(direction, {"test": test.snapshot(), "record": dump_record(record)})
+            saved = now
         if reason:
             break
-        if now - last > 0.2:
-            last = now
     samples = test.state.samples
     mean, error = record.mean_and_error(samples)
     clipped = (
@@ -181,24 +185,32 @@ def run_fixed(
     *,
     workers: int | None = None,
     progress: ProgressHook | None = None,
+    checkpoint: Checkpoint | None = None,
+    resume: dict[str, Any] | None = None,
 ) -> DirectionReport:
     """Draw ``plan.samples`` samples and compare their mean."""
     start = time.perf_counter()
     size, unit = proposal.block_size(), plan.threshold
-    record, samples, last = Record(), 0, start
-    for block in blocks(proposal, stream, size, workers=workers):
+    record, shown, saved = Record(), start, start
+    if resume:
+        restore_record(record, resume["record"])
+    samples = min(record.blocks * size, plan.samples)
+    for block in blocks(proposal, stream, size, first=record.blocks, workers=workers) if samples < plan.samples else ():
         values = block.values(claim.epsilon, math.log(unit))[: plan.samples - samples]
         record.add(values)
         samples += values.size
         record.mark(samples, unit, math.nan)
-        now = time.perf_counter()
-        if progress is not None and now - last > 0.2:
+        done, now = samples >= plan.samples, time.perf_counter()
+        if progress is not None and now - shown > 0.2:
             left = (now - start) / samples * (plan.samples - samples)
             progress(
                 Progress(direction, samples, plan.samples, unit * record.total / samples, 0.0, 0.0, now - start, left)
             )
-            last = now
-        if samples >= plan.samples:
+            shown = now
+        if checkpoint is not None and (done or now - saved > _CHECKPOINT_SECONDS):
+            checkpoint(direction, {"record": dump_record(record)})
+            saved = now
+        if done:
             break
     mean, error = record.mean_and_error(samples)
     accepted = mean < 1.0 - plan.offset / unit - ROUNDING
