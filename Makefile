@@ -11,7 +11,7 @@ help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 run: $(VENV)/.core ## the main job on the example
-	$(BIN)/evr describe examples/dpsgd.toml
+	$(BIN)/evr certify examples/dpsgd.toml
 
 test: $(VENV)/.test ## all tests
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadscope --cov --cov-report=term:skip-covered -q

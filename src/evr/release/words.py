@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
@@ -15,15 +14,12 @@ _DIGITS = 9
 def above(value: float) -> str:
     """A number in a few digits, never smaller than it is.
 
-    >>> above(1.0000000000000002e-09), above(0.41)
-    ('1.00000001e-9', '0.41')
+    >>> above(1e-09), above(1.0000000000000002e-09), above(0.41), above(1.0)
+    ('1e-9', '1.00000001e-9', '0.41', '1')
     """
-    if repr(value).count("e") == 0 and len(repr(value)) <= _DIGITS + 2:
-        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-    rounded = Decimal(value).normalize(Context(_DIGITS, ROUND_CEILING))
-    short = (
-        f"{float(rounded):.{_DIGITS}g}" if Decimal(f"{float(rounded):.{_DIGITS}g}") >= Decimal(value) else f"{rounded}"
-    )
+    short = f"{value:.{_DIGITS}g}"
+    if float(short) < value:
+        short = f"{float(Decimal(value).normalize(Context(_DIGITS, ROUND_CEILING))):.{_DIGITS}g}"
     return short.replace("e-0", "e-")
 
 
@@ -36,13 +32,16 @@ def describe_event(document: dict[str, Any]) -> str:
     """
     kind = document["type"].rsplit(".", 1)[-1].removesuffix("DpEvent")
     if kind == "SelfComposed":
-        return f"{document['count']:,} times {describe_event(document['event'])}"
+        times = "" if document["count"] == 1 else f"{document['count']:,} times "
+        return times + describe_event(document["event"])
     if kind == "Composed":
         parts = [describe_event(event) for event in document["events"]]
         if len(parts) > 6:
             return f"{len(parts):,} mechanisms one after the other, the first being {parts[0]}"
         return f"({'; '.join(parts)})" if parts else "nothing"
     if kind == "PoissonSampled":
+        if document["sampling_probability"] == 1:
+            return describe_event(document["event"])
         q = _number(document["sampling_probability"])
         return f"Poisson sampling (sampling probability {q}) of {describe_event(document['event'])}"
     if kind == "NoOp":
@@ -64,14 +63,12 @@ def _number(value: Any) -> str:
     return str(value)
 
 
-def _types(document: Any) -> Iterator[str]:
+def _is_sampled(document: Any) -> bool:
+    """Whether Poisson sampling occurs in an event given as JSON."""
     if isinstance(document, dict):
-        yield str(document.get("type"))
-        for item in document.values():
-            yield from _types(item)
-    elif isinstance(document, list):
-        for item in document:
-            yield from _types(item)
+        here = document.get("type") == "PoissonSampledDpEvent" and document.get("sampling_probability") != 1
+        return here or any(map(_is_sampled, document.values()))
+    return isinstance(document, list) and any(map(_is_sampled, document))
 
 
 def statement(document: dict[str, Any]) -> str:
@@ -118,7 +115,7 @@ def _bounded(value: float) -> str:
 def _assumptions(document: dict[str, Any]) -> str:
     checked = document["verification"]
     assumed = []
-    if "PoissonSampledDpEvent" in {*_types(document["event"]), *_types(document["fallback"])}:
+    if _is_sampled(document["event"]) or _is_sampled(document["fallback"]):
         assumed.append(
             "each record was in each batch independently with the stated probability (Poisson sampling, not shuffled batches)"
         )
