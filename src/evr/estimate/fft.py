@@ -38,7 +38,7 @@ Complexes = NDArray[np.complex128]
 
 _TAIL = 34.0  # log of the tilted mass that may wrap around the grid
 _RELATIVE = 1e-8  # wanted of the change from a grid of twice the width, relative to delta
-_IRREGULAR = 5e-9  # what that change may miss, relative to delta: the cells' edges move with the grid, errors do not fall evenly
+_IRREGULAR = 5e-9  # what that change may miss, relative to delta: cells' edges move with the grid, errors fall unevenly
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
 _NEGLIGIBLE = -760.0  # log of a bound on delta below which it is 0 as a float
 _SIZES = tuple(2**n for n in range(13, 22))
