@@ -14,7 +14,7 @@ run: $(VENV)/.core ## the main job on the example
 	$(BIN)/evr certify examples/dpsgd.toml
 
 test: $(VENV)/.test ## all tests
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadscope --cov --cov-report=term:skip-covered -q
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered -q
 
 check: $(VENV)/.check ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
