@@ -234,18 +234,19 @@ def _first_places(counts: Indices, steps: int) -> Indices:
 class EnvelopeSampler:
     """The Poisson-sampled Gaussian in the add direction: the loss is concave in ``t``, so its tangent is an envelope.
 
-    ``P e^{order loss}`` is at most a normal law times a constant, the tangent taken at its mode; a draw is kept with
-    probability ``e^{h - order tangent}``. A cap only lowers ``h``. A floor would break the envelope where it is reached, so
-    ``serves`` asks that it is not.
+    ``P e^h`` is at most a normal law times a constant, the tangent to ``h``, which a cap leaves concave, taken at the mode; a
+    draw is kept with probability ``e^{h - tangent}``. A floor would break the envelope where it is reached, so ``serves`` asks
+    that it is not.
     """
 
     def __init__(self, pair: SampledAddPair, tilt: Tilt) -> None:
         assert isinstance(pair.base, GaussianPair)
         self.mu, self.q, self.tilt = pair.base.mu, pair.q, tilt
-        self.mode = self._mode(tilt.order)
+        # At the cap, or beyond it, every slope down to 0 is a tangent's: the mode is not beyond where the cap is reached.
+        self.mode = min(self._mode(tilt.order), max(self.mu, float(pair.point(tilt.cap))))
         # The slope that the shift of the normal law stands for, to the last digit: else the law is not the one stated.
-        self._slope = (self.mode - self.mu) / tilt.order if tilt.order else 0.0
-        self._level = float(pair.privacy_loss(self.mode))
+        self._slope = self.mode - self.mu
+        self._level = float(tilt.height(pair.privacy_loss(self.mode)))
 
     @staticmethod
     def serves(pair: SampledAddPair, tilt: Tilt) -> bool:
@@ -253,7 +254,7 @@ class EnvelopeSampler:
         return tilt.knee is None and (tilt.order == 0 or float(pair.point(tilt.floor)) <= -38.0)
 
     def _mode(self, order: float) -> float:
-        """The root of ``t = mu + order loss'(t)``, by halving: the right side falls in ``t``."""
+        """Without a cap, the root of ``t = mu + order loss'(t)``, by halving: the right side falls in ``t``."""
         low, high = self.mu, self.mu * (1.0 + order)  # the slope of the loss is between 0 and mu
         for _ in range(200):
             middle = (low + high) / 2
@@ -288,9 +289,9 @@ class EnvelopeSampler:
 
     def _gap(self, z: Floats, height: Floats) -> Floats:
         """How far the envelope is above ``h``, ``z`` being measured from the mode. Uses ``z`` up."""
-        np.multiply(z, self.tilt.order * self._slope, out=z)
+        np.multiply(z, self._slope, out=z)
         np.subtract(z, height, out=z)
-        return np.add(z, self.tilt.order * self._level, out=z)
+        return np.add(z, self._level, out=z)
 
     def _loss(self, z: Floats) -> Floats:
         ratio = np.multiply(z, -self.mu)
