@@ -23,7 +23,7 @@ from evr.report import asking_peers, pictures
 from evr.report.pictures import Picture, at_most, scientific
 
 _CURVE_POINTS = 41
-_MARGIN_POINTS = 5
+_MARGIN_POINTS = 9
 Curves = dict[str, tuple[list[float], list[float]]]
 
 MEANINGS = {

@@ -93,11 +93,11 @@ def privacy_curve(
         axes.set_ylim(max(least, 1e-300) / 2, min(3.0, 4 * max([*visible, point or 0.0])))
         _powers_of_ten(axes)
     paint = PAINTS["good" if accepted else "bad"]
+    axes.axvline(claim.epsilon, color=PAINTS["muted"], linewidth=0.8, linestyle=(0, (2, 3)))
     if point is not None:
-        axes.axvline(claim.epsilon, color=PAINTS["muted"], linewidth=0.8, linestyle=(0, (2, 3)))
         axes.axhline(point, color=PAINTS["muted"], linewidth=0.8, linestyle=(0, (2, 3)))
         axes.plot([claim.epsilon], [point], "o", markersize=8, color=paint, label="claim")
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, max(max(epsilons) for epsilons, _ in curves.values()))
     axes.set_xlabel("ε")
     axes.set_ylabel("δ(ε)")
     axes.legend(loc="upper right")
@@ -130,7 +130,7 @@ def margin(
         "", (claim.epsilon, 1.0), (claim.epsilon, estimate),
         arrowprops={"arrowstyle": "<->", "color": PAINTS["ink"], "linewidth": 1.0, "shrinkA": 4, "shrinkB": 5},
     )  # fmt: skip
-    axes.set_ylim(1 - 3.2 * slack, 1 + 2.4 * slack)
+    axes.set_ylim(max(0.0, 1 - 3.2 * slack), 1 + 2.4 * slack)
     _sparse(axes, 4)
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.set_xlabel("ε")
