@@ -79,7 +79,9 @@ if TYPE_CHECKING:
     )
     from evr.mechanisms import Composition, Direction, DominatingPair, Measure, Pairs, events, register
     from evr.mechanisms.events import dpsgd
-    from evr.release import Certificate, Ledger, Release, certify, release, released, replay, resume
+    from evr.release import Certificate, Ledger, Release, release, released, resume
+    from evr.release.certify import certify
+    from evr.release.replay import replay
     from evr.verify import Guarantee, Verdict, Verification, verify
 
 __all__ = [

@@ -197,10 +197,16 @@ class _Search:
     def _descend(
         self, make: Callable[[Floats], Tilt], start: list[float], spread: list[float], evaluations: int = 40
     ) -> tuple[float, Tilt]:
-        origin = np.array(start)
-        simplex = origin + np.vstack((np.zeros(origin.size), np.diag(spread)))
-        options = {"initial_simplex": simplex, "xatol": 0.01, "fatol": 0.01, "maxfev": evaluations * origin.size}
-        found = minimize(lambda point: self.objective(make(point)), origin, method="Nelder-Mead", options=options)
+        def objective(point: Floats) -> float:
+            return self.objective(make(point))
+
+        simplex: Floats = np.array(start) + np.vstack((np.zeros(len(start)), np.diag(spread)))
+        found = minimize(
+            objective,
+            start,
+            method="Nelder-Mead",
+            options={"initial_simplex": simplex, "xatol": 0.01, "fatol": 0.01, "maxfev": evaluations * len(start)},
+        )
         return float(found.fun), make(found.x)
 
     def _jumps_rule(self, tilt: Tilt) -> bool:
