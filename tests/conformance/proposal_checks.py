@@ -32,7 +32,9 @@ def _surely_at_most(values: Floats, bound: float, what: str) -> None:
     """Fail if the mean of the values is above the bound beyond doubt."""
     mean, error = float(values.mean()), float(values.std()) / math.sqrt(values.size)
     unseen = math.log(1 / FAILURE) / values.size
-    assert mean * (1 - unseen) - Z * error <= bound * (1 + 1e-9), f"{what} is {mean:.6g} +- {error:.2g}, above its bound {bound:.6g}"
+    assert mean * (1 - unseen) - Z * error <= bound * (1 + 1e-9), (
+        f"{what} is {mean:.6g} +- {error:.2g}, above its bound {bound:.6g}"
+    )
 
 
 def check_mean(block: Block, epsilon: float, delta: float) -> None:

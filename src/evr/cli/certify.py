@@ -82,10 +82,12 @@ def command(
             event, **target, tau=tau, ledger=ledger, path=path, release=release, floor=floor, seed=seed, workers=workers,
             progress=progress, method=method, proposal=proposal, max_samples=max_samples,
         )  # fmt: skip
-    if report is not None:
-        write_page(certificate, report, source=path)
-        wrote(report, quiet=quiet or json)
-    tell(certificate, path=path, ledger=ledger, json=json, quiet=quiet)
+    try:
+        tell(certificate, path=path, ledger=ledger, json=json, quiet=quiet)
+    finally:  # rejected or not, the page comes after the verdict: it asks other accountants, who take their time
+        if report is not None:
+            write_page(certificate, report, source=path, quiet=quiet or json)
+            wrote(report, quiet=quiet or json)
 
 
 def certificate_path(spec: Path | None) -> Path:

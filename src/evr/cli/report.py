@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,7 +39,7 @@ def command(
 
     certificate = Certificate.load(file)
     path = output or page_path(file)
-    write_page(certificate, path, source=file, peers=peers)
+    write_page(certificate, path, source=file, peers=peers, quiet=quiet or json)
     if json:
         as_json({"report": str(path), "certificate": str(file), "verdict": certificate.verdict})
     elif quiet:
@@ -62,8 +63,12 @@ def checked_page(path: Path | None) -> Path | None:
     return path
 
 
-def write_page(certificate: Certificate, path: Path, *, source: Path | None, peers: bool = True) -> None:
+def write_page(
+    certificate: Certificate, path: Path, *, source: Path | None, peers: bool = True, quiet: bool = False
+) -> None:
     """Write the page of a certificate whose file is ``source``."""
     from evr.report import page
 
+    if peers and not quiet and sys.stderr.isatty():
+        print("asking other accountants, for half a minute at most", file=sys.stderr)
     page.write(certificate, path, source=None if source is None else str(source), peers=peers)

@@ -72,7 +72,7 @@ def scientific(value: float, digits: int = 3) -> str:
     if not exponent:
         return mantissa
     power = "10" + str(int(exponent)).translate(_SUPERSCRIPT)
-    return power if mantissa == "1" else f"{mantissa} × {power}"
+    return power if mantissa == "1" else f"{mantissa}\u00a0×\u00a0{power}"
 
 
 @_styled
