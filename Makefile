@@ -31,7 +31,7 @@ bench: $(VENV)/.test ## every benchmark and the full statistical tables
 	$(BIN)/python -m pytest -m full -q --override-ini="addopts=-ra --import-mode=importlib"
 
 docs: $(VENV)/.docs ## the documentation, as a site in site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean: ## forget the environment and every cache
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis site

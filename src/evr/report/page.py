@@ -20,10 +20,10 @@ from evr.mechanisms import Composition, Direction
 from evr.release.certificate import Certificate, DirectionSection
 from evr.release.words import above, describe_event
 from evr.report import asking_peers, pictures
-from evr.report.pictures import Picture, scientific
+from evr.report.pictures import Picture, at_most, scientific
 
 _CURVE_POINTS = 41
-_MARGIN_POINTS = 5
+_MARGIN_POINTS = 9
 Curves = dict[str, tuple[list[float], list[float]]]
 
 MEANINGS = {
@@ -59,7 +59,9 @@ def render(certificate: Certificate, *, source: str | None = None, peers: bool =
     """The page's text."""
     import jinja2
 
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
     template = environment.from_string(resources.files("evr.report").joinpath("page.html").read_text("utf-8"))
     claim = certificate.claim
     held = certificate.guarantee is not None
@@ -79,7 +81,8 @@ def render(certificate: Certificate, *, source: str | None = None, peers: bool =
         silence=silence,
         groups=_groups(certificate),
         source=source or "CERTIFICATE.json",
-        number=_shown,
+        scientific=scientific,
+        at_most=at_most,
     )
 
 

@@ -6,12 +6,14 @@ and a description for those who do not see it.
 
 from __future__ import annotations
 
+import functools
 import html
 import io
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 import numpy as np
 
@@ -29,6 +31,7 @@ PAINTS = {
     "good": "#101112",
     "bad": "#131415",
 }
+Parameters = ParamSpec("Parameters")
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -40,9 +43,27 @@ class Picture(NamedTuple):
     svg: str
 
 
+def _styled(draw: Callable[Parameters, Picture]) -> Callable[Parameters, Picture]:
+    """Draw under the style below, whatever the caller's settings are."""
+
+    @functools.wraps(draw)
+    def drawn(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Picture:
+        import matplotlib
+
+        with matplotlib.rc_context(_STYLE):
+            return draw(*args, **kwargs)
+
+    return drawn
+
+
 def ten_to(exponent: float) -> str:
     """``10⁻⁹``."""
     return "10" + f"{round(exponent)}".translate(_SUPERSCRIPT)
+
+
+def at_most(value: float) -> str:
+    """Two digits, never less than the value."""
+    return scientific(float(Decimal(repr(value)).normalize(Context(2, ROUND_CEILING))), 2)
 
 
 def scientific(value: float, digits: int = 3) -> str:
@@ -51,9 +72,10 @@ def scientific(value: float, digits: int = 3) -> str:
     if not exponent:
         return mantissa
     power = "10" + str(int(exponent)).translate(_SUPERSCRIPT)
-    return power if mantissa == "1" else f"{mantissa} × {power}"
+    return power if mantissa == "1" else f"{mantissa}\u00a0×\u00a0{power}"
 
 
+@_styled
 def privacy_curve(
     curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], claim: ClaimSection, *, accepted: bool, key: str
 ) -> Picture:
@@ -71,25 +93,28 @@ def privacy_curve(
         axes.set_ylim(max(least, 1e-300) / 2, min(3.0, 4 * max([*visible, point or 0.0])))
         _powers_of_ten(axes)
     paint = PAINTS["good" if accepted else "bad"]
+    axes.axvline(claim.epsilon, color=PAINTS["muted"], linewidth=0.8, linestyle=(0, (2, 3)))
     if point is not None:
-        axes.axvline(claim.epsilon, color=PAINTS["muted"], linewidth=0.8, linestyle=(0, (2, 3)))
         axes.axhline(point, color=PAINTS["muted"], linewidth=0.8, linestyle=(0, (2, 3)))
         axes.plot([claim.epsilon], [point], "o", markersize=8, color=paint, label="claim")
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, max(max(epsilons) for epsilons, _ in curves.values()))
     axes.set_xlabel("ε")
     axes.set_ylabel("δ(ε)")
     axes.legend(loc="upper right")
     described = (
         f"Delta falls from {scientific(max(visible))} as epsilon grows. " if visible else "Delta is zero everywhere. "
     )
-    described += f"The claim is the point epsilon {claim.epsilon:.6g}, delta {scientific(claim.delta)}."
+    described += f"The claim is the point epsilon {claim.epsilon:g}, delta {scientific(claim.delta)}."
     return _picture(figure, "Privacy curve of each direction", described, key)
 
 
+@_styled
 def margin(
     curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], claim: ClaimSection, *, accepted: bool, key: str
 ) -> Picture:
     """Around the claim, in units of it: the curve, the estimate, what was tested and the claim, ``1/tau`` above the estimate."""
+    from matplotlib.ticker import MaxNLocator
+
     figure, axes = _axes()
     slack = 1 - claim.tau
     for name, (epsilons, deltas) in curves.items():
@@ -105,8 +130,9 @@ def margin(
         "", (claim.epsilon, 1.0), (claim.epsilon, estimate),
         arrowprops={"arrowstyle": "<->", "color": PAINTS["ink"], "linewidth": 1.0, "shrinkA": 4, "shrinkB": 5},
     )  # fmt: skip
-    axes.set_ylim(1 - 3.2 * slack, 1 + 2.4 * slack)
+    axes.set_ylim(max(0.0, 1 - 3.2 * slack), 1 + 2.4 * slack)
     _sparse(axes, 4)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.set_xlabel("ε")
     axes.set_ylabel("δ over the claim")
     axes.legend(loc="upper right")
@@ -117,13 +143,17 @@ def margin(
     return _picture(figure, "The margin between estimate and claim", described, key)
 
 
+@_styled
 def running_estimate(report: DirectionSection, claim: ClaimSection, *, direction: str, key: str) -> Picture:
     """The mean of the samples so far with its 95% band, against estimate and claim, in units of the claim."""
-    figure, axes = _axes()
-    samples, means, errors, _ = (np.array(column) for column in zip(*report.trace, strict=True))
+    figure, axes = _axes(_NARROW)
+    samples, means, errors, _ = _trace(report)
     means, errors = means / claim.delta, errors / claim.delta
     axes.fill_between(samples, means - 1.96 * errors, means + 1.96 * errors, color=PAINTS[direction], alpha=0.2, lw=0)
-    axes.plot(samples, means, color=PAINTS[direction], label="mean, 95% band")
+    marker = {"marker": "o", "markersize": 4} if len(samples) < 10 else {}
+    axes.plot(samples, means, color=PAINTS[direction], label="mean, 95% band", **marker)
+    if len(samples) == 1:
+        axes.errorbar(samples, means, 1.96 * errors, color=PAINTS[direction], capsize=4)
     axes.axhline(report.threshold / claim.delta, color=PAINTS["ink"], linewidth=1.2, label="threshold")
     axes.axhline(claim.tau, color=PAINTS["muted"], linewidth=1.2, linestyle=(0, (4, 3)), label="estimate")
     half = max(3.0 * (1 - claim.tau), 5 * float(errors[-1]), 1.2 * abs(float(means[-1]) - 1))
@@ -139,17 +169,18 @@ def running_estimate(report: DirectionSection, claim: ClaimSection, *, direction
     return _picture(figure, f"Running estimate, {direction} direction", described, key)
 
 
+@_styled
 def log_wealth(report: DirectionSection, *, direction: str, key: str) -> Picture:
     """Log wealth of the sequential test, climbing to its target."""
     assert report.log_target is not None
-    figure, axes = _axes()
-    samples = [0.0, *(row[0] for row in report.trace)]
-    wealth = [0.0, *(row[3] for row in report.trace)]
+    figure, axes = _axes(_NARROW)
+    traced, _, _, wealths = _trace(report)
+    samples, wealth = [0.0, *traced.tolist()], [0.0, *wealths.tolist()]
     paint = PAINTS["good" if report.accepted else "bad"]
     axes.axhline(report.log_target, color=PAINTS["ink"], linewidth=1.2, label="target, log 1/β")
     axes.plot(samples, wealth, color=paint, label="log wealth")
     axes.fill_between(samples, wealth, 0, color=paint, alpha=0.15, lw=0)
-    axes.set_ylim(min(0.0, min(wealth)) * 1.1, report.log_target * 1.15)
+    axes.set_ylim(min(0.0, min(wealth)) * 1.1, max(report.log_target, *wealth) * 1.15)
     _counts(axes, samples[-1])
     axes.set_ylabel("log wealth")
     axes.legend(loc="lower right")
@@ -160,9 +191,10 @@ def log_wealth(report: DirectionSection, *, direction: str, key: str) -> Picture
     return _picture(figure, f"Log wealth, {direction} direction", described, key)
 
 
+@_styled
 def histogram(report: DirectionSection, *, direction: str, key: str) -> Picture:
     """Sizes of the samples over the threshold; zeros apart; where they are clipped, and the proved bound on them."""
-    figure, axes = _axes()
+    figure, axes = _axes(_NARROW)
     counts = np.asarray(report.histogram, float)
     share = counts / max(counts.sum(), 1.0)
     edges = np.asarray(HISTOGRAM_EDGES, float)[1:-1]
@@ -179,11 +211,11 @@ def histogram(report: DirectionSection, *, direction: str, key: str) -> Picture:
     top = float(share.max()) * 1.15
     used = np.nonzero(counts[1:])[0]
     last = float(lefts[used[-1]]) if used.size else 0.0
-    right = max(last + 3 * width, *(math.log10(v / report.threshold) + 5 * width for _, v in marks), 1.0)
-    for name, value in marks:
+    right = max(last + 3 * width, *(math.log10(v / report.threshold) + 2 * width for _, v in marks), 1.0)
+    for index, (name, value) in enumerate(marks):
         at = math.log10(value / report.threshold)
         axes.axvline(at, color=PAINTS["ink"], linewidth=1.2)
-        axes.text(at, top, f" {name}", color=PAINTS["ink"], va="top", ha="left")
+        axes.text(at, top * (1 - 0.08 * index), f"{name} ", color=PAINTS["ink"], va="top", ha="right")
     axes.set_ylim(0, top)
     axes.set_xlim(zero - 2 * width, right)
     ticks = [tick for tick in range(-6, math.ceil(right), 2) if tick < right]
@@ -191,16 +223,29 @@ def histogram(report: DirectionSection, *, direction: str, key: str) -> Picture:
     axes.set_xlabel("sample over threshold")
     axes.set_ylabel("share")
     _sparse(axes, 4)
-    described = f"{share[0]:.0%} of the samples are zero. "
+    described = (
+        f"{share[0]:.0%} of the samples are zero, at the left; the bar beside them gathers all below {ten_to(-6)}. "
+    )
     if report.clip is not None:
         described += f"Samples are clipped at {report.clip / report.threshold:.3g} times the threshold. "
-    described += f"No sample exceeds {scientific(report.bound / report.threshold)} times the threshold."
+    if math.isfinite(report.bound):
+        described += f"No sample exceeds {scientific(report.bound / report.threshold)} times the threshold."
     return _picture(figure, f"Sizes of the samples, {direction} direction", described, key)
 
 
+def _trace(report: DirectionSection) -> tuple[Any, Any, Any, Any]:
+    """Samples, means, standard errors and log wealth along the way, to the very end."""
+    wealth = math.nan if report.log_wealth is None else report.log_wealth
+    rows = [*(row for row in report.trace if row[0] < report.samples)]
+    rows.append([report.samples, report.estimate, report.standard_error, wealth])
+    samples, means, errors, wealths = (np.array(column, float) for column in zip(*rows, strict=True))
+    return samples, means, errors, wealths
+
+
+_NARROW = 4.2
 _DASHES: dict[str, tuple[float, ...]] = {"add": (4, 2)}
 _STYLE = {
-    "font.size": 11.5,
+    "font.size": 10.5,
     "font.family": "sans-serif",
     "text.color": PAINTS["ink"],
     "axes.edgecolor": PAINTS["muted"],
@@ -216,7 +261,7 @@ _STYLE = {
     "xtick.color": PAINTS["muted"],
     "ytick.color": PAINTS["muted"],
     "legend.frameon": False,
-    "legend.fontsize": 10.5,
+    "legend.fontsize": 9.5,
     "legend.handlelength": 1.6,
     "lines.linewidth": 2.0,
     "figure.facecolor": "none",
@@ -226,15 +271,13 @@ _STYLE = {
 }
 
 
-def _axes() -> tuple[Any, Any]:
-    import matplotlib
+def _axes(width: float = 5.0) -> tuple[Any, Any]:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(5.0, 3.3), layout="constrained")
-        FigureCanvasSVG(figure)
-        return figure, figure.add_subplot()
+    figure = Figure(figsize=(width, 3.3), layout="constrained")
+    FigureCanvasSVG(figure)
+    return figure, figure.add_subplot()
 
 
 def _powers_of_ten(axes: Any) -> None:
@@ -255,7 +298,9 @@ def _counts(axes: Any, last: float) -> None:
     """Numbers of samples along the bottom, in thousands or millions."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    unit, name = (1e6, "million samples") if last >= 2e6 else (1e3, "thousand samples") if last >= 2e3 else (1, "samples")
+    unit, name = (
+        (1e6, "million samples") if last >= 2e6 else (1e3, "thousand samples") if last >= 2e3 else (1, "samples")
+    )
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / unit:g}"))
     axes.set_xlim(0, last)
@@ -263,11 +308,8 @@ def _counts(axes: Any, last: float) -> None:
 
 
 def _picture(figure: Any, title: str, description: str, key: str) -> Picture:
-    import matplotlib
-
     buffer = io.StringIO()
-    with matplotlib.rc_context(_STYLE):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
     return Picture(title, description, _inlined(buffer.getvalue(), title, description, key))
 
 
