@@ -31,6 +31,7 @@ _HOMES = {
     "online_epsilon": "evr.estimate",
     "calibrate": "evr.estimate",
     "FFTAccountant": "evr.estimate",
+    "MonteCarloAccountant": "evr.estimate",
     "verify": "evr.verify",
     "Verdict": "evr.verify",
     "Verification": "evr.verify",
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
         Calibration,
         Estimate,
         FFTAccountant,
+        MonteCarloAccountant,
         OnlineEpsilon,
         PrivacyCurve,
         UpperBound,
@@ -77,7 +79,9 @@ if TYPE_CHECKING:
     )
     from evr.mechanisms import Composition, Direction, DominatingPair, Measure, Pairs, events, register
     from evr.mechanisms.events import dpsgd
-    from evr.release import Certificate, Ledger, Release, certify, release, released, replay, resume
+    from evr.release import Certificate, Ledger, Release, release, released, resume
+    from evr.release.certify import certify
+    from evr.release.replay import replay
     from evr.verify import Guarantee, Verdict, Verification, verify
 
 __all__ = [
@@ -95,6 +99,7 @@ __all__ = [
     "Ledger",
     "LedgerError",
     "Measure",
+    "MonteCarloAccountant",
     "NotReleasedError",
     "OnlineEpsilon",
     "Pairs",

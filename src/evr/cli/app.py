@@ -18,6 +18,7 @@ from evr.cli import (
     ledger,
     online,
     replay,
+    report,
     resume,
     verify,
 )
@@ -56,6 +57,7 @@ app.command("calibrate")(calibrate.command)
 app.command("compare")(compare.command)
 app.command("describe")(describe.command)
 app.command("replay")(replay.command)
+app.command("report")(report.command)
 app.command("inspect")(inspect.command)
 app.command("ledger")(ledger.command)
 app.command("resume")(resume.command)

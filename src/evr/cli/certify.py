@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from evr.cli.attempts import (
     Floor,
@@ -30,6 +33,13 @@ from evr.cli.options import (
     described,
     one_target,
 )
+from evr.cli.output import wrote
+from evr.cli.report import checked_page, write_page
+
+Report = Annotated[
+    Path | None,
+    typer.Option("--report", help="Write the certificate's page (HTML) to this file too.", show_default=False),
+]
 
 
 def command(
@@ -41,6 +51,7 @@ def command(
     delta: Delta = None,
     tau: Tau = None,
     output: Output = None,
+    report: Report = None,
     ledger: LedgerFile = None,
     release: ReleaseName = None,
     floor: Floor = None,
@@ -63,7 +74,7 @@ def command(
     target = one_target(epsilon, delta, claim)
     if tau is None:
         tau = 0.99 if claim is None or claim.tau is None else claim.tau
-    path = output or certificate_path(spec)
+    path, report = output or certificate_path(spec), checked_page(report)
     from evr.release import certify
 
     with watched(quiet=quiet or json) as progress:
@@ -71,7 +82,12 @@ def command(
             event, **target, tau=tau, ledger=ledger, path=path, release=release, floor=floor, seed=seed, workers=workers,
             progress=progress, method=method, proposal=proposal, max_samples=max_samples,
         )  # fmt: skip
-    tell(certificate, path=path, ledger=ledger, json=json, quiet=quiet)
+    try:
+        tell(certificate, path=path, ledger=ledger, json=json, quiet=quiet)
+    finally:  # rejected or not, the page comes after the verdict: it asks other accountants, who take their time
+        if report is not None:
+            write_page(certificate, report, source=path, quiet=quiet or json)
+            wrote(report, quiet=quiet or json)
 
 
 def certificate_path(spec: Path | None) -> Path:

@@ -11,6 +11,7 @@ import abc
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ class Block(NamedTuple):
     def values(self, epsilon: float, log_unit: float = 0.0) -> Floats:
         """``X`` at an epsilon, in units of ``e^log_unit``."""
         values = np.zeros(self.losses.size)
-        hit = np.flatnonzero(self.losses > epsilon)
+        hit = np.flatnonzero(~(self.losses <= epsilon))  # a loss that is not a number must not pass for 0
         values[hit] = -np.expm1(epsilon - self.losses[hit]) * np.exp(
             np.minimum(self.log_weights[hit] - log_unit, 700.0)
         )
@@ -115,10 +116,7 @@ class TiltedProposal(Proposal):
         self.samplers: tuple[StepSampler, ...] = tuple(
             sampler_for(s.pair, b.tilt, b.table) for s, b in zip(self.steps, self.bounds, strict=True)
         )
-        self.log_normalisers = tuple(
-            sampler.log_normaliser if isinstance(sampler, MixtureSampler) else bound.log_normaliser
-            for sampler, bound in zip(self.samplers, self.bounds, strict=True)
-        )
+        self.log_normalisers = tuple(map(_log_normaliser, self.samplers, self.bounds))
         self.log_normaliser = math.fsum(s.count * m for s, m in zip(self.steps, self.log_normalisers, strict=True))
 
     @property
@@ -126,13 +124,13 @@ class TiltedProposal(Proposal):
         """How often each pair is applied."""
         return [step.count for step in self.steps]
 
-    @property
+    @cached_property
     def log_slack(self) -> float:
         """How far the weights may be above unbiased, in all: an upper bound on ``log(E[X] / delta)``."""
         return math.fsum(
             s.count * (m - b.log_normaliser_lower)
             for s, m, b, sampler in zip(self.steps, self.log_normalisers, self.bounds, self.samplers, strict=True)
-            if not isinstance(sampler, MixtureSampler)
+            if b.tilt.order > 0 and not isinstance(sampler, MixtureSampler)
         )
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
@@ -144,16 +142,18 @@ class TiltedProposal(Proposal):
         return Block(losses, self.log_normaliser - heights)
 
     def log_moment(self, epsilon: float, p: float) -> float:
+        of_s = MomentBound(self.counts, self.bounds, self.log_normaliser, epsilon, p)
+
         def bound(log_s: float) -> float:
-            return log_moment(self.counts, self.bounds, self.log_normaliser, epsilon, p, math.exp(log_s))
+            return of_s(math.exp(log_s))
 
         order = max((tilt.order for tilt in self.tilts), default=0.0)
-        grid = np.log(max(order, 0.5) * p * np.geomspace(0.05, 8.0, 16))
+        grid = np.log(order * p * np.geomspace(0.05, 8.0, 16) if order else np.geomspace(0.05, 250.0, 24))
         values = [bound(x) for x in grid]
         best = int(np.argmin(values))
         span = (grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)])
         refined = minimize_scalar(bound, bounds=span, method="bounded", options={"xatol": 1e-3})
-        return float(min(refined.fun, values[best], self._trivial(epsilon, p)))
+        return float(min(min(refined.fun, values[best]) + self.log_slack, self._trivial(epsilon, p)))
 
     def _trivial(self, epsilon: float, p: float) -> float:
         """``E[X^p] <= B^{p-1} E[X]`` with ``E[X] <= B``; and plain samples are at most 1."""
@@ -173,17 +173,25 @@ class TiltedProposal(Proposal):
         }
 
 
-def log_moment(
-    counts: Sequence[int], bounds: Sequence[TiltedBounds], log_normaliser: float, epsilon: float, p: float, s: float
-) -> float:
-    """``log`` of the bound on ``E[X^p]`` of docs/guarantees.md, Section 3, for one ``s > 0``."""
-    log_constant = p * math.log(p) + s * math.log(s) - (p + s) * math.log(p + s)
-    joint = math.fsum(n * b.log_partial(s, p) for n, b in zip(counts, bounds, strict=True))
-    wholes = [b.log_whole(p) for b in bounds]
-    whole = math.fsum(n * v for n, v in zip(counts, wholes, strict=True))
-    beyond = [math.log(n) + b.log_beyond(p) - v for n, b, v in zip(counts, bounds, wholes, strict=True)]
-    jump = whole + float(np.logaddexp.reduce(beyond))
-    return (p - 1) * log_normaliser + float(np.logaddexp(log_constant - s * epsilon + joint, jump))
+class MomentBound:
+    """The bound on ``E[X^p]`` of docs/guarantees.md, Section 3, as a function of its free parameter ``s > 0``."""
+
+    def __init__(
+        self, counts: Sequence[int], bounds: Sequence[TiltedBounds], log_normaliser: float, epsilon: float, p: float
+    ) -> None:
+        self.counts, self.bounds, self.epsilon, self.p = counts, bounds, epsilon, p
+        self._factor = (p - 1) * log_normaliser
+        wholes = [b.log_whole(p) for b in bounds]
+        whole = math.fsum(n * v for n, v in zip(counts, wholes, strict=True))
+        beyond = [math.log(n) + b.log_beyond(p) - v for n, b, v in zip(counts, bounds, wholes, strict=True)]
+        self._jump = whole + float(np.logaddexp.reduce(beyond))
+
+    def __call__(self, s: float) -> float:
+        """``log`` of the bound."""
+        p = self.p
+        log_constant = p * math.log(p) + s * math.log(s) - (p + s) * math.log(p + s)
+        joint = math.fsum(n * b.log_partial(s, p) for n, b in zip(self.counts, self.bounds, strict=True))
+        return self._factor + float(np.logaddexp(log_constant - s * self.epsilon + joint, self._jump))
 
 
 def log_greatest(
@@ -199,6 +207,13 @@ def log_greatest(
         if b.log_beyond(1.0) > -math.inf
     ]
     return max([together, *jumps])
+
+
+def _log_normaliser(sampler: StepSampler, bounds: TiltedBounds) -> float:
+    """``log`` of a step's normaliser: exact where that is known, else from above."""
+    if bounds.tilt.order == 0:
+        return 0.0  # and no sum of probabilities that rounds
+    return sampler.log_normaliser if isinstance(sampler, MixtureSampler) else bounds.log_normaliser
 
 
 def tilted_bounds(pair: DominatingPair, tilt: Tilt, cells: int) -> TiltedBounds:

@@ -17,7 +17,7 @@ from evr.mechanisms import DominatingPair, Floats, Measure, Step
 from evr.mechanisms.gaussian import GaussianPair
 from evr.mechanisms.poisson import SampledAddPair, SampledRemovePair
 from evr.montecarlo.cells import CellTable, TiltedBounds
-from evr.montecarlo.proposals import TiltedProposal, log_greatest, log_moment
+from evr.montecarlo.proposals import MomentBound, TiltedProposal, log_greatest
 from evr.montecarlo.samplers import MOST_ORDER
 from evr.montecarlo.tilt import Tilt
 
@@ -40,11 +40,16 @@ def floor_of(pair: DominatingPair) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if float(pair.log_mass(Measure.P, -np.inf, middle)) < _RARE else (low, middle)
     losses = pair.privacy_loss(np.array([low, high]))
-    return float(losses[np.isfinite(losses)][0])
+    finite = losses[np.isfinite(losses)]
+    return float(finite[0]) if finite.size else 0.0
 
 
-def capped_proposal(steps: Sequence[Step], epsilon: float, *, cells: int = 16_384) -> TiltedProposal:
+def capped_proposal(
+    steps: Sequence[Step], epsilon: float, *, cells: int = 16_384, quick: bool = False
+) -> TiltedProposal:
     """The capped tilt with the least second-moment bound at ``epsilon``; plain sampling if no tilt does better.
+
+    ``quick`` searches less, as is good enough for an estimate.
 
     Examples
     --------
@@ -57,7 +62,9 @@ def capped_proposal(steps: Sequence[Step], epsilon: float, *, cells: int = 16_38
     """
     steps = tuple(steps)
     search = _Search(steps, epsilon)
-    found = search.run()
+    found = search.run(quick=quick)
+    if quick:
+        return TiltedProposal(steps, [replace(found, floor=floor) for floor in search.floors], cells=cells // 4)
     simple = simple_proposal(steps, epsilon)
     if search.objective(found) >= simple.log_moment(epsilon, 2.0):
         return simple
@@ -71,12 +78,11 @@ def simple_proposal(steps: Sequence[Step], epsilon: float) -> TiltedProposal:
     """Plain sampling from the dominating pairs, the SMC estimator of the paper; the cap serves its moment bound only."""
     steps = tuple(steps)
     search = _Search(steps, epsilon)
-    counts = [step.count for step in steps]
     best = (math.inf, float(search.caps[-1]))
     for cap in search.caps[::4]:
         bounds = search.bounds(Tilt(0.0, float(cap)))
-        for s in np.geomspace(0.2, 60.0, 12):
-            best = min(best, (log_moment(counts, bounds, 0.0, epsilon, 2.0, float(s)), float(cap)))
+        of_s = MomentBound(search.counts, bounds, 0.0, epsilon, 2.0)
+        best = min(best, (min(of_s(float(s)) for s in np.geomspace(0.2, 250.0, 16)), float(cap)))
     return TiltedProposal(steps, [Tilt(0.0, best[1]) for _ in steps], name="simple", cells=4 * _COARSE)
 
 
@@ -138,12 +144,11 @@ class _Search:
     def objective(self, tilt: Tilt) -> float:
         """``log`` of the bound on ``E[X^2]``, and a little of the bound on ``X`` to decide between equals."""
         bounds, log_normaliser = self._normalised(tilt)
-
-        def at(log_s: float) -> float:
-            return log_moment(self.counts, bounds, log_normaliser, self.epsilon, 2.0, math.exp(log_s))
-
+        of_s = MomentBound(self.counts, bounds, log_normaliser, self.epsilon, 2.0)
         centre = math.log(2.0 * tilt.order)
-        best = minimize_scalar(at, bounds=(centre - 2.0, centre + 1.5), method="bounded", options={"xatol": 0.02})
+        best = minimize_scalar(
+            lambda x: of_s(math.exp(x)), bounds=(centre - 2.0, centre + 1.5), method="bounded", options={"xatol": 0.02}
+        )
         return float(best.fun) + 1e-4 * min(
             log_greatest(self.counts, bounds, log_normaliser, self.epsilon, tilt.order), 1e4
         )
@@ -152,8 +157,11 @@ class _Search:
         bounds = self.bounds(tilt)
         return bounds, math.fsum(n * b.log_normaliser for n, b in zip(self.counts, bounds, strict=True))
 
-    def run(self) -> Tilt:
+    def run(self, *, quick: bool = False) -> Tilt:
         """One slope, from a near and from a far cap; a second slope where rare jumps would make samples huge."""
+        if quick:
+            found = self._one_slope(float(self.caps[_CAPS // 3]), evaluations=14)
+            return self._whole(found[1]) if self.integer else found[1]
         found = min(
             (self._one_slope(float(start)) for start in (self.caps[_CAPS // 3], self.caps[-1])), key=lambda x: x[0]
         )
@@ -163,7 +171,7 @@ class _Search:
             )
         return self._whole(found[1]) if self.integer else found[1]
 
-    def _one_slope(self, start: float) -> tuple[float, Tilt]:
+    def _one_slope(self, start: float, evaluations: int = 40) -> tuple[float, Tilt]:
         """Nelder-Mead over order and cap, from the order that centres the tilted loss at epsilon."""
         cap = self.snap(start)
 
@@ -176,7 +184,7 @@ class _Search:
         def make(point: Floats) -> Tilt:
             return self.tilt(_exp(point[0]), self.snap(self.epsilon + _exp(point[1])))
 
-        return self._descend(make, [float(first.x), math.log(cap - self.epsilon)], [0.25, -0.4])
+        return self._descend(make, [float(first.x), math.log(cap - self.epsilon)], [0.25, -0.4], evaluations)
 
     def _second_slope(self, tilt: Tilt, knee: float) -> tuple[float, Tilt]:
         def make(point: Floats) -> Tilt:
@@ -186,11 +194,19 @@ class _Search:
         start = [math.log(0.7 * tilt.order), math.log(0.4 * tilt.order), math.log(tilt.cap - self.epsilon)]
         return self._descend(make, start, [-0.3, 0.4, 0.3])
 
-    def _descend(self, make: Callable[[Floats], Tilt], start: list[float], spread: list[float]) -> tuple[float, Tilt]:
-        origin = np.array(start)
-        simplex = origin + np.vstack((np.zeros(origin.size), np.diag(spread)))
-        options = {"initial_simplex": simplex, "xatol": 0.01, "fatol": 0.01, "maxfev": 40 * origin.size}
-        found = minimize(lambda point: self.objective(make(point)), origin, method="Nelder-Mead", options=options)
+    def _descend(
+        self, make: Callable[[Floats], Tilt], start: list[float], spread: list[float], evaluations: int = 40
+    ) -> tuple[float, Tilt]:
+        def objective(point: Floats) -> float:
+            return self.objective(make(point))
+
+        simplex: Floats = np.array(start) + np.vstack((np.zeros(len(start)), np.diag(spread)))
+        found = minimize(
+            objective,
+            start,
+            method="Nelder-Mead",
+            options={"initial_simplex": simplex, "xatol": 0.01, "fatol": 0.01, "maxfev": evaluations * len(start)},
+        )
         return float(found.fun), make(found.x)
 
     def _jumps_rule(self, tilt: Tilt) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from evr.mechanisms import Composition, Direction, Step
 from evr.montecarlo import Tilt
 from evr.montecarlo.cells import CellTable, TiltedBounds
-from evr.montecarlo.proposals import log_moment
+from evr.montecarlo.proposals import MomentBound
 
 _ORDERS = np.geomspace(0.25, 256.0, 41)
 _REACHES = (0.3, 1.0, 4.0, 16.0, 60.0)
@@ -58,4 +58,4 @@ def _log_bound(steps: tuple[Step, ...], epsilon: float, order: float, cap: float
         edges = np.linspace(max(low, -cap), min(high, cap), cells // 2)
         table = CellTable.of(step.pair, order, cells, [*edges.tolist(), cap])
         bounds.append(TiltedBounds(step.pair, table, Tilt(0.0, cap)))
-    return log_moment([step.count for step in steps], bounds, 0.0, epsilon, 1.0, order)
+    return MomentBound([step.count for step in steps], bounds, 0.0, epsilon, 1.0)(order)

@@ -12,7 +12,7 @@ from evr import validate
 from evr.mechanisms import Composition, Step
 from evr.montecarlo import Proposal, capped_proposal, simple_proposal
 from evr.randomness import Stream, fresh_entropy
-from evr.verify.claims import Claim, Terms
+from evr.verify.claims import Claim, Terms, rounding
 from evr.verify.fixed import plan_fixed
 from evr.verify.results import DirectionReport, Guarantee, Progress, Verdict, Verification
 from evr.verify.run import Checkpoint, decided, run_fixed, run_sequential, shortcut, tested_directions
@@ -170,9 +170,9 @@ def _notes(seed: int | None, direction: str | None, reports: dict[str, Direction
 def make_proposal(name: str, direction: str, steps: tuple[Step, ...], epsilon: float) -> Proposal:
     """The proposal of that name for one direction; the paper's covers the remove direction only, so add takes the default."""
     if name == "single" and direction == "remove":
-        from evr.montecarlo.single import SingleProposal
+        from evr.montecarlo.single import single_proposal
 
-        return SingleProposal(steps, epsilon)
+        return single_proposal(steps, epsilon, theta="bound")
     if name == "simple":
         return simple_proposal(steps, epsilon)
     return capped_proposal(steps, epsilon)
@@ -205,7 +205,7 @@ def _test(
         return replace(decided(direction, None, claim, "a mechanism without privacy", 1.0, 0.0), accepted=False)
     drawn_from = make_proposal(proposal, direction, steps, claim.epsilon)
     log_bound = drawn_from.log_greatest(claim.epsilon)
-    if log_bound <= math.log(claim.threshold) - 1e-9:
+    if log_bound + rounding(drawn_from.total_steps) <= math.log(claim.threshold):
         return decided(direction, drawn_from, claim, "a proved bound on delta is below the claim", math.exp(log_bound),
                        time.perf_counter() - start)  # fmt: skip
     if method == "sequential":

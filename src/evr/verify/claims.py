@@ -11,8 +11,14 @@ from dataclasses import dataclass
 
 from evr import validate
 
-ROUNDING = 1e-7
-"""By how much, relatively, rounding may disturb a sample; every test leaves that much room (docs/guarantees.md, Section 6)."""
+ROUNDING, ROUNDING_PER_STEP = 1e-7, 1e-12
+"""By how much, relatively, rounding may disturb a sample or a bound on it; every test leaves that much room
+(docs/guarantees.md, Section 6). Each step enters the normaliser with an error of its own."""
+
+
+def rounding(steps: int) -> float:
+    """The allowance for a sum over so many steps."""
+    return ROUNDING + ROUNDING_PER_STEP * steps
 
 
 @dataclass(frozen=True)

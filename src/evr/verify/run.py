@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import numpy as np
 from evr.mechanisms import Composition, Direction, Floats, Step
 from evr.montecarlo import Proposal, blocks
 from evr.randomness import Stream
-from evr.verify.claims import ROUNDING, Claim
+from evr.verify.claims import Claim, rounding
 from evr.verify.fixed import FixedPlan
 from evr.verify.results import DirectionReport, Progress
 from evr.verify.sequential import Clip, SequentialTest, choose_clip
@@ -90,7 +91,8 @@ def sequential_test(proposal: Proposal, claim: Claim, log_budget: float) -> tupl
     """The test of one direction, in units of the threshold."""
     log_unit = math.log(claim.threshold)
     estimate = claim.delta / claim.threshold
-    clip = choose_clip(proposal, claim.epsilon, log_unit=log_unit, estimate=estimate, rounding=ROUNDING)
+    room = rounding(proposal.total_steps)
+    clip = choose_clip(proposal, claim.epsilon, log_unit=log_unit, estimate=estimate, rounding=room)
     rho = (1.0 + claim.tau) / 2.0
     test = SequentialTest(
         clip=clip.clip,
@@ -99,7 +101,7 @@ def sequential_test(proposal: Proposal, claim: Claim, log_budget: float) -> tupl
         estimate=estimate,
         hope=estimate / rho,
         variance=clip.variance,
-        rounding=ROUNDING,
+        rounding=room,
     )
     return test, clip
 
@@ -128,9 +130,9 @@ def run_sequential(
             f"verifying this in direction {direction!r} would take about {expected:.2g} samples of "
             f"{proposal.total_steps} steps: lower tau (now {claim.tau!r}), use proposal='capped', or set max_samples"
         )
-    record = Record()
+    record, run = Record(), run_id(direction, proposal, claim, log_budget, stream)
     if resume:
-        restore_record(record, resume["record"])
+        continue_from(record, resume, run)
         test.restore(resume["test"])
 
     def reason_to_stop() -> str:
@@ -138,12 +140,14 @@ def run_sequential(
             return "the wealth reached its target"
         if gone := test.hopeless():
             return gone
-        return "max_samples is used up" if max_samples is not None and test.state.samples + size > max_samples else ""
+        return "max_samples is used up" if max_samples is not None and test.state.samples >= max_samples else ""
 
     reason = reason_to_stop() if resume else ""
     shown = saved = start
     for block in blocks(proposal, stream, size, first=record.blocks, workers=workers) if not reason else ():
-        values = block.values(claim.epsilon, log_unit)
+        values = checked(block.values(claim.epsilon, log_unit), proposal, claim.epsilon, log_unit)
+        if max_samples is not None:
+            values = values[: max_samples - test.state.samples]
         test.update(values)
         record.add(values)
         samples, wealth = test.state.samples, test.state.log_wealth
@@ -159,7 +163,7 @@ def run_sequential(
             )  # fmt: skip
             shown = now
         if checkpoint is not None and (reason or now - saved > _CHECKPOINT_SECONDS):
-            checkpoint(direction, {"test": test.snapshot(), "record": dump_record(record)})
+            checkpoint(direction, {"run": run, "test": test.snapshot(), "record": dump_record(record)})
             saved = now
         if reason:
             break
@@ -192,11 +196,13 @@ def run_fixed(
     start = time.perf_counter()
     size, unit = proposal.block_size(), plan.threshold
     record, shown, saved = Record(), start, start
+    run = run_id(direction, proposal, claim, plan, stream)
     if resume:
-        restore_record(record, resume["record"])
+        continue_from(record, resume, run)
     samples = min(record.blocks * size, plan.samples)
     for block in blocks(proposal, stream, size, first=record.blocks, workers=workers) if samples < plan.samples else ():
-        values = block.values(claim.epsilon, math.log(unit))[: plan.samples - samples]
+        values = checked(block.values(claim.epsilon, math.log(unit)), proposal, claim.epsilon, math.log(unit))
+        values = values[: plan.samples - samples]
         record.add(values)
         samples += values.size
         record.mark(samples, unit, math.nan)
@@ -208,18 +214,44 @@ def run_fixed(
             )
             shown = now
         if checkpoint is not None and (done or now - saved > _CHECKPOINT_SECONDS):
-            checkpoint(direction, {"record": dump_record(record)})
+            checkpoint(direction, {"run": run, "record": dump_record(record)})
             saved = now
         if done:
             break
     mean, error = record.mean_and_error(samples)
-    accepted = mean < 1.0 - plan.offset / unit - ROUNDING
+    accepted = mean < 1.0 - plan.offset / unit - rounding(proposal.total_steps)
     reason = f"the mean is {'below' if accepted else 'not below'} the threshold less the offset"
     return DirectionReport(
         direction, accepted, reason, samples, record.blocks, size, unit * mean, unit * error, None, None, unit,
         proposal.greatest(claim.epsilon), plan.second_moment, None, plan.offset, proposal.parameters(),
         time.perf_counter() - start, tuple(record.trace), tuple(int(n) for n in record.histogram),
     )  # fmt: skip
+
+
+def checked(values: Floats, proposal: Proposal, epsilon: float, log_unit: float) -> Floats:
+    """The samples, or an error if one is not a number or above its proved bound: then nothing else may be believed."""
+    bound = math.exp(min(proposal.log_greatest(epsilon) - log_unit, 700.0))
+    most = float(values.max(initial=0.0))
+    if not most <= bound * (1.0 + 10.0 * rounding(proposal.total_steps)):
+        raise ArithmeticError(
+            f"a sample is {most!r} of the threshold, its proved bound {bound!r}: this is a defect of evr, please report it"
+        )
+    return values
+
+
+def run_id(direction: str, proposal: Proposal, claim: Claim, spent: Any, stream: Stream) -> str:
+    """What a snapshot belongs to: all that its numbers depend on, as a digest."""
+    parts = (direction, proposal.parameters(), proposal.steps, proposal.block_size(), claim, spent, stream)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def continue_from(record: Record, snapshot: dict[str, Any], run: str) -> None:
+    """Restore the record of a snapshot; one of another run, whose wealth proves nothing here, is refused."""
+    if snapshot.get("run") != run:
+        raise ValueError(
+            "resume= holds a snapshot of another verification: event, claim, attempt, method, proposal and seed must be the same"
+        )
+    restore_record(record, snapshot["record"])
 
 
 def dump_record(record: Record) -> dict[str, Any]:

@@ -1,0 +1,126 @@
+"""Each slip in the paper's importance sampling estimator, shown by a number.
+
+Run ``python paper/slips.py``. The setting is the paper's second-moment figure, ``q = 1e-3, sigma = 0.6, epsilon = 1.5, k = 100``.
+References are to Wang et al. (2023), "A Randomized Approach to Tight Privacy Accounting", Appendices D and E.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.integrate import quad
+from scipy.special import comb, erf
+
+from evr.estimate.fft import FftCurve
+from evr.mechanisms import Composition, Floats, Step
+from evr.mechanisms.events import dpsgd
+from evr.montecarlo.single import SingleProposal
+from evr.montecarlo.single_bounds import SingleBounds
+
+Q, SIGMA, EPSILON, STEPS = 1e-3, 0.6, 1.5, 100
+
+
+class Slip(NamedTuple):
+    """One line of the table: where it is, what is compared, and the number as printed, corrected, and of the truth."""
+
+    where: str
+    quantity: str
+    printed: float
+    corrected: float
+    truth: float
+
+
+def steps_of(count: int) -> tuple[Step, ...]:
+    """The remove direction of the figure's setting with so many steps."""
+    event = dpsgd(noise_multiplier=SIGMA, sampling_probability=Q, steps=count)
+    return Composition.of(event).simplified("remove")
+
+
+class PrintedMixture(SingleProposal):
+    """Draws the tilted step with the mixture weights that the paper prints, ``(1-q, q)``."""
+
+    def __init__(self, steps: tuple[Step, ...], theta: float) -> None:
+        super().__init__(steps, theta)
+        self.tilted_q = self.q
+
+
+def printed_r(order: int, x: float, *, squares: bool) -> float:
+    """``r(lambda, x)`` as the paper writes it, in its units; with ``squares``, its exponents corrected."""
+    total = 0.0
+    ratio = (1 - Q) * math.exp(1 / (2 * SIGMA**2)) / Q
+    for i in range(order + 1):
+        n = order - i
+        first, second = (n**2, (n + 1) ** 2 - 1) if squares else (n**i, (n + 1) ** i - 1)
+        below, above = (1 + erf((x - m) / (math.sqrt(2) * SIGMA)) for m in (n, n + 1))
+        terms = (1 - Q) * math.exp(first / (2 * SIGMA**2)) * below + Q * math.exp(second / (2 * SIGMA**2)) * above
+        total += comb(order, i) * ratio**i * terms
+    return total / 2 * (Q * math.exp(-1 / (2 * SIGMA**2))) ** order
+
+
+def true_r(order: int, x: float) -> float:
+    """``E_P[e^{order loss}; t <= x]`` by quadrature."""
+
+    def density(t: float) -> float:
+        ratio = 1 - Q + Q * math.exp((2 * t - 1) / (2 * SIGMA**2))
+        return math.exp(-((t / SIGMA) ** 2) / 2) / (math.sqrt(2 * math.pi) * SIGMA) * ratio ** (order + 1)
+
+    return quad(density, -20 * SIGMA, x, epsabs=0, epsrel=1e-12, limit=500)[0]
+
+
+def second_moment(values: Floats) -> float:
+    """An empirical second moment."""
+    return float(np.mean(values**2))
+
+
+def misplaced_factor(bounds: SingleBounds, slope: float) -> float:
+    """The remark's bound as printed: the minimum moved inside the integral, ``e^{-lambda epsilon}`` left outside at ``lambda = 32``."""
+    edges = np.linspace(-10.0, 40.0, 20_001)
+    least = bounds.count * np.min([bounds.log_truncated(order, edges[1:]) for order in range(1, 33)], axis=0)
+    terms = least + np.log(np.exp(-slope * edges[:-1]) - np.exp(-slope * edges[1:]))
+    log_integral = float(np.logaddexp.reduce(terms)) - 32 * EPSILON
+    return math.exp(math.log(bounds.count) + bounds.log_normaliser(slope) + log_integral)
+
+
+def slips(samples: int = 200_000) -> list[Slip]:
+    """All of them, measured."""
+    steps = steps_of(STEPS)
+    delta = FftCurve(steps).delta(EPSILON).value
+    point = 0.5 + SIGMA**2 * math.log((math.exp(EPSILON) - (1 - Q)) / Q)  # y(point) = epsilon
+    theta = point / SIGMA**2
+    bounds = SingleBounds(1 / SIGMA, Q, STEPS)
+    right, printed_theta = SingleProposal(steps, theta), SingleProposal(steps, point)
+
+    def draw(proposal: SingleProposal) -> Floats:
+        return proposal.draw(np.random.Generator(np.random.Philox(1)), samples).values(EPSILON) / delta
+
+    values = draw(right)
+    real = second_moment(values)
+
+    def js(numerator: float) -> float:
+        log_least = theta * SIGMA**2 * math.log(numerator / STEPS) + theta / 2
+        return math.exp(right.log_normaliser - log_least + bounds.log_simple_moment(EPSILON, 2.0)) / delta**2
+
+    max_inside = bounds._log_inverse_moment(right.slope, bounds._log_joint(EPSILON, None))
+    max_bound = math.exp(math.log(STEPS) + right.log_normaliser + max_inside) / delta**2
+    return [
+        Slip("Def. of the estimator: theta", "theta", point, theta, theta),
+        Slip("Def. of the estimator: theta", "E[X^2]/delta^2", second_moment(draw(printed_theta)), real, real),
+        Slip("tilted mixture's weights", "E[X]/delta", float(draw(PrintedMixture(steps, theta)).mean()), float(values.mean()), 1.0),
+        Slip("r(5, 3.0): squares", "r", printed_r(5, 3.0, squares=False), printed_r(5, 3.0, squares=True), true_r(5, 3.0)),
+        Slip("r(1, 6.0): squares", "r - 1", printed_r(1, 6.0, squares=False) - 1, printed_r(1, 6.0, squares=True) - 1, true_r(1, 6.0) - 1),
+        Slip("lemma of is-js: eps/k, not eps/q", "bound/delta^2", js(EPSILON / STEPS + STEPS), js(EPSILON / Q + STEPS), real),
+        Slip("remark: e^{-lambda eps} outside", "bound/delta^2", misplaced_factor(bounds, right.slope) / delta**2, max_bound, real),
+        Slip("figure: delta at k = 100", "delta", 7.7e-6, delta, delta),
+        Slip("figure: delta at k = 1000", "delta", 7.7e-6, FftCurve(steps_of(1000)).delta(EPSILON).value, 7.706e-6),
+    ]  # fmt: skip
+
+
+if __name__ == "__main__":
+    print(f"q = {Q:g}, sigma = {SIGMA:g}, epsilon = {EPSILON:g}, k = {STEPS}\n")
+    print(f"{'where':34}{'quantity':18}{'as printed':>12}{'corrected':>12}{'truth':>12}")
+    for slip in slips():
+        print(
+            f"{slip.where:34}{slip.quantity:18}{slip.printed:>12.4g}{slip.corrected:>12.4g}{slip.truth:>12.4g}".rstrip()
+        )

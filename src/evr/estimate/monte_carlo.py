@@ -1,0 +1,407 @@
+"""The Monte Carlo accountant of the paper (Section 5): offline, and online during training.
+
+Samples carry weights, and the tilt is fixed before the search over epsilon. Streams of purpose ``"estimate"`` and ``"online"``
+are never those of a verification.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from evr import validate
+from evr.estimate.api import directions_of
+from evr.estimate.online import OnlineEpsilon
+from evr.estimate.results import Estimate
+from evr.mechanisms import Composition, Direction, DominatingPair, Floats, Pairs, Step, timeline
+from evr.montecarlo import Block, Proposal, TiltedProposal, blocks, capped_proposal, simple_proposal
+from evr.randomness import Stream, fresh_entropy
+
+DEFAULT_SAMPLES = 100_000
+MOST_SAMPLES = 100_000_000
+_NORMAL_95 = 1.959963984540054
+_ORDERS = tuple(2.0**n for n in range(11))
+
+
+def proposal_for(name: str, direction: str, steps: tuple[Step, ...], epsilon: float) -> Proposal:
+    """The proposal of that name; the paper's single-coordinate tilt covers the remove direction, add takes the default."""
+    validate.one_of(("capped", "single", "simple"), proposal=name)
+    if name == "single" and direction == "remove":
+        from evr.montecarlo.single import single_proposal
+
+        return single_proposal(steps, epsilon, theta="heuristic")
+    return simple_proposal(steps, epsilon) if name == "simple" else capped_proposal(steps, epsilon, quick=True)
+
+
+# --- offline ----------------------------------------------------------------------------------------------------------
+
+
+def monte_carlo_delta(
+    composition: Composition,
+    epsilon: float,
+    direction: str | None = None,
+    *,
+    samples: int | None = None,
+    relative_error: float | None = None,
+    proposal: str = "capped",
+    seed: int | None = None,
+    workers: int | None = None,
+) -> Estimate:
+    """Delta at epsilon by weighted samples; by their number, or until the standard error is small enough."""
+    start = time.perf_counter()
+    samples, relative_error = _effort(samples, relative_error)
+    entropy = _entropy(seed)
+    best: Estimate | None = None
+    for one in directions_of(composition, direction):
+        steps = composition.simplified(one)
+        if not steps or math.isinf(epsilon) or _greatest_loss(steps) <= epsilon or _infinite_mass(steps) >= 1:
+            found = Estimate(_infinite_mass(steps), "monte_carlo", one.value, standard_error=0.0)
+        else:
+            source = proposal_for(proposal, one.value, steps, epsilon)
+            if best is not None and source.greatest(epsilon) <= best.value:
+                continue  # a proved bound on this direction is below the other's estimate
+            stream = Stream(entropy, "estimate", 1, one.value)
+            found = _mean(source, stream, epsilon, samples, relative_error, workers, one.value)
+        if best is None or found.value > best.value:
+            best = found
+    assert best is not None
+    return _timed(best, start)
+
+
+def monte_carlo_epsilon(
+    composition: Composition,
+    delta: float,
+    direction: str | None = None,
+    *,
+    samples: int | None = None,
+    relative_error: float | None = None,
+    proposal: str = "capped",
+    seed: int | None = None,
+    workers: int | None = None,
+) -> Estimate:
+    """Epsilon at delta by a search on one set of weighted samples, tilted for an epsilon from a pilot run."""
+    start = time.perf_counter()
+    samples, relative_error = _effort(samples, relative_error)
+    entropy = _entropy(seed)
+    best = Estimate(0.0, "monte_carlo", "remove", standard_error=0.0)
+    for one in directions_of(composition, direction):
+        steps = composition.simplified(one)
+        if delta == 1 or not steps:
+            continue
+        if _infinite_mass(steps) > delta:
+            return _timed(Estimate(math.inf, "monte_carlo", one.value, standard_error=0.0), start)
+        if delta == 0:
+            found = Estimate(max(0.0, _greatest_loss(steps)), "monte_carlo", one.value, standard_error=0.0)
+        elif best.value > 0 and moments_bound(steps, best.value) <= delta:
+            continue
+        else:
+            centre = pilot_epsilon(steps, delta, one, entropy, proposal)
+            source = proposal_for(proposal, one.value, steps, centre)
+            weighted = WeightedSamples.draw(source, Stream(entropy, "estimate", 1, one.value), samples, workers)
+            while relative_error is not None and weighted.size < MOST_SAMPLES:
+                value, error = weighted.epsilon(delta)
+                if error <= relative_error * max(value, 1e-12):
+                    break
+                weighted = WeightedSamples.draw(
+                    source, Stream(entropy, "estimate", 1, one.value), 2 * weighted.size, workers
+                )
+            value, error = weighted.epsilon(delta)
+            found = _estimate(value, error, one.value, weighted.size)
+        if found.value > best.value:
+            best = found
+    return _timed(best, start)
+
+
+def pilot_epsilon(steps: tuple[Step, ...], delta: float, direction: Direction, entropy: int, proposal: str) -> float:
+    """About the epsilon of a delta, to centre a tilt at: from the moments bound down, by small runs."""
+    epsilon = moments_epsilon(steps, delta)
+    for turn in range(4):
+        source = proposal_for(proposal, direction.value, steps, epsilon)
+        pilot = WeightedSamples.draw(source, Stream(entropy, f"pilot {turn}", 1, direction.value), 4096, 1)
+        found = pilot.epsilon(delta)[0]
+        if found <= 0 or abs(found - epsilon) <= 0.1 * epsilon:
+            return max(found, 1e-6)
+        epsilon = found
+    return epsilon
+
+
+@dataclass(frozen=True)
+class WeightedSamples:
+    """Losses and weights; only those that may exceed some epsilon matter, the rest count in ``size``."""
+
+    losses: Floats
+    weights: Floats
+    size: int
+
+    @classmethod
+    def draw(cls, source: Proposal, stream: Stream, samples: int, workers: int | None) -> WeightedSamples:
+        """A whole number of blocks, at least ``samples`` samples."""
+        drawn: list[Block] = []
+        size = min(source.block_size(), samples)
+        for block in blocks(source, stream, size, workers=workers):
+            drawn.append(block)
+            if len(drawn) * size >= samples:
+                break
+        return cls.of(np.concatenate([b.losses for b in drawn]), np.concatenate([b.log_weights for b in drawn]))
+
+    @classmethod
+    def of(cls, losses: Floats, log_weights: Floats, size: int | None = None) -> WeightedSamples:
+        kept = losses > 0
+        return cls(losses[kept], np.exp(np.minimum(log_weights[kept], 700.0)), losses.size if size is None else size)
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """The estimate and its standard error."""
+        above = self.losses > epsilon
+        values = self.weights[above] * -np.expm1(epsilon - self.losses[above])
+        mean = float(values.sum()) / self.size
+        return mean, math.sqrt(max(float((values**2).sum()) / self.size - mean**2, 0.0) / self.size)
+
+    def epsilon(self, delta: float, guess: float | None = None) -> tuple[float, float]:
+        """The root of ``delta(epsilon) = delta`` and its standard error, by Newton's method inside a bracket."""
+        if guess is None and self.delta(0.0)[0] <= delta:
+            return 0.0, 0.0
+        inverse = np.exp(-self.losses)
+        low, high = 0.0, float(np.max(self.losses[np.isfinite(self.losses)], initial=0.0))
+        epsilon = guess if guess is not None and low < guess < high else 0.5 * high
+        for _ in range(200):
+            above = self.losses > epsilon
+            mass, dual = float(self.weights[above].sum()), float((self.weights[above] * inverse[above]).sum())
+            gap = (mass - math.exp(epsilon) * dual) / self.size - delta
+            low, high = (epsilon, high) if gap > 0 else (low, epsilon)
+            slope = math.exp(epsilon) * dual / self.size
+            # Newton on the set {losses > epsilon}: e^epsilon = (mass - size * delta) / dual.
+            target = math.log((mass - self.size * delta) / dual) if dual > 0 and mass > self.size * delta else -1.0
+            step = target if low < target < high else 0.5 * (low + high)
+            if abs(step - epsilon) <= 1e-12 * (1 + epsilon):
+                break
+            epsilon = step
+        error = self.delta(epsilon)[1]
+        return epsilon, error / slope if slope > 0 else math.inf
+
+
+def _mean(
+    source: Proposal,
+    stream: Stream,
+    epsilon: float,
+    samples: int,
+    relative: float | None,
+    workers: int | None,
+    direction: str,
+) -> Estimate:
+    size = min(source.block_size(), samples)
+    count, total, squares = 0, 0.0, 0.0
+    for block in blocks(source, stream, size, workers=workers):
+        values = block.values(epsilon)
+        count, total, squares = count + values.size, total + float(values.sum()), squares + float((values**2).sum())
+        mean = total / count
+        error = math.sqrt(max(squares / count - mean**2, 0.0) / count)
+        enough = count >= samples if relative is None else 0 < error <= relative * mean and count >= 4096
+        if enough or count >= MOST_SAMPLES:
+            break
+    return _estimate(mean, error, direction, count)
+
+
+def _estimate(value: float, error: float, direction: str, samples: int) -> Estimate:
+    interval = (max(0.0, value - _NORMAL_95 * error), value + _NORMAL_95 * error)
+    return Estimate(value, "monte_carlo", direction, None, error, interval, samples)
+
+
+def _timed(found: Estimate, start: float) -> Estimate:
+    interval = found.confidence_interval or (found.value, found.value)
+    seconds = time.perf_counter() - start
+    return Estimate(
+        found.value, found.method, found.direction, None, found.standard_error, interval, found.samples, seconds
+    )
+
+
+def _effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
+    if samples is not None and relative_error is not None:
+        raise ValueError(f"samples={samples!r} and relative_error={relative_error!r}: give one of them")
+    count = DEFAULT_SAMPLES if samples is None else validate.positive_integer(samples=samples)
+    if count > MOST_SAMPLES:
+        raise ValueError(
+            f"samples={samples!r} is above {MOST_SAMPLES}: the standard error falls with its square root only"
+        )
+    return count, None if relative_error is None else validate.positive(relative_error=relative_error)
+
+
+def _entropy(seed: Any) -> int:
+    if seed is None:
+        return fresh_entropy()
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ValueError(f"seed={seed!r} is not an integer >= 0")
+    return seed
+
+
+def _greatest_loss(steps: tuple[Step, ...]) -> float:
+    return math.fsum(step.count * step.pair.loss_range[1] for step in steps)
+
+
+def _infinite_mass(steps: tuple[Step, ...]) -> float:
+    survive = [step.count * math.log1p(-step.pair.infinite_loss_mass) if step.pair.infinite_loss_mass < 1 else -math.inf for step in steps]  # fmt: skip
+    return max(0.0, -math.expm1(math.fsum(survive)))
+
+
+# --- moments, for where to look ---------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=512)
+def _log_mgf(pair: DominatingPair, order: float) -> float:
+    return pair.log_mgf(order)
+
+
+def _log_moments(steps: tuple[Step, ...]) -> Iterator[tuple[float, float]]:
+    """Orders, and logarithms of ``E[e^{order loss}]`` times the constant of the conversion to delta."""
+    for order in _ORDERS:
+        log_mgf = math.fsum(step.count * _log_mgf(step.pair, order) for step in steps)
+        yield order, log_mgf + order * math.log(order) - (1 + order) * math.log1p(order)
+
+
+def moments_bound(steps: tuple[Step, ...], epsilon: float) -> float:
+    """A moments bound on delta."""
+    return min((math.exp(min(0.0, value - order * epsilon)) for order, value in _log_moments(steps)), default=1.0)
+
+
+def moments_epsilon(steps: tuple[Step, ...], delta: float) -> float:
+    """A moments bound on epsilon, or the greatest loss where that is less."""
+    bounds = [(value - math.log(delta)) / order for order, value in _log_moments(steps)]
+    greatest = _greatest_loss(steps)
+    return max(
+        1e-6,
+        min(
+            [b for b in bounds if math.isfinite(b)] + ([0.999 * greatest] if math.isfinite(greatest) else []),
+            default=1.0,
+        ),
+    )
+
+
+# --- online -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class RunningSamples:
+    """Weighted samples that grow by a step at a time: what the paper calls online accounting.
+
+    Step ``i`` draws from block ``i`` of its stream, so a run that is saved and continued is the run that was not interrupted.
+    """
+
+    stream: Stream
+    losses: Floats
+    log_weights: Floats
+    steps: int = 0
+    source: TiltedProposal | None = None
+    samplers: dict[DominatingPair, tuple[Any, float]] = field(default_factory=dict)
+
+    @classmethod
+    def start(cls, stream: Stream, samples: int) -> RunningSamples:
+        return cls(stream, np.zeros(samples), np.zeros(samples))
+
+    def plan(self, source: TiltedProposal) -> None:
+        """Take the samplers of a proposal for the steps to come."""
+        self.source = source
+        self.samplers = {
+            step.pair: (sampler, log_m)
+            for step, sampler, log_m in zip(source.steps, source.samplers, source.log_normalisers, strict=True)
+        }
+
+    def advance(self, pair: DominatingPair | None) -> None:
+        """One more step."""
+        if pair is not None:
+            sampler, log_m = self.samplers[pair]
+            sums = sampler.draw(self.stream.block(self.steps), self.losses.size, 1)
+            self.losses += sums.losses
+            self.log_weights += log_m - sums.heights
+        self.steps += 1
+
+    def epsilon(self, delta: float, guess: float | None) -> tuple[float, float]:
+        """Epsilon and its standard error now; near a good guess only samples beyond it are looked at."""
+        if guess:
+            near = np.flatnonzero(self.losses > 0.97 * guess)
+            value, error = WeightedSamples.of(self.losses[near], self.log_weights[near], self.losses.size).epsilon(
+                delta, guess
+            )
+            if value > 0.98 * guess:
+                return value, error
+        return WeightedSamples.of(self.losses, self.log_weights).epsilon(delta, guess)
+
+
+def monte_carlo_online(
+    event: Any,
+    delta: float,
+    *,
+    every: int = 1,
+    direction: str | None = None,
+    samples: int | None = None,
+    proposal: str = "capped",
+    seed: int | None = None,
+) -> OnlineEpsilon:
+    """Epsilon and its standard error after every step, from samples that grow with the run.
+
+    A tilt made for the whole run serves its last three quarters; earlier steps have runs of their own, a quarter as long each.
+    """
+    start = time.perf_counter()
+    validate.one_of(("capped", "simple"), proposal=proposal)
+    size, _ = _effort(samples, None)
+    entropy = _entropy(seed)
+    order = [pairs for pairs, count in timeline(event) for _ in range(count)]
+    total = len(order)
+    reported = np.array(sorted({*range(every, total + 1, every), total}), dtype=np.int64)
+    epsilons, errors = np.zeros(reported.size), np.zeros(reported.size)
+    composition = Composition.of(event)
+    for number, one in enumerate(directions_of(composition, direction)):
+        if number and not _may_exceed(order, one, delta, reported, epsilons):
+            continue
+        for index, value, error in _stages(order, one, delta, reported, size, entropy, proposal):
+            if value > epsilons[index]:
+                epsilons[index], errors[index] = value, error
+    return OnlineEpsilon(reported, epsilons, delta, "monte_carlo", time.perf_counter() - start, errors)
+
+
+def _may_exceed(order: list[Pairs | None], direction: Direction, delta: float, reported: Any, epsilons: Floats) -> bool:
+    """Whether the moments bound leaves open that this direction's epsilon is greater somewhere."""
+    counts: dict[DominatingPair, int] = {}
+    done = 0
+    for number, epsilon in zip(reported.tolist(), epsilons.tolist(), strict=True):
+        for pairs in order[done:number]:
+            if pairs is not None:
+                counts[pairs.of(direction)] = counts.get(pairs.of(direction), 0) + 1
+        done = number
+        if moments_bound(tuple(Step(p, n) for p, n in counts.items()), epsilon) > delta:
+            return True
+    return False
+
+
+def _stages(
+    order: list[Pairs | None], direction: Direction, delta: float, reported: Any, size: int, entropy: int, proposal: str
+) -> Iterator[tuple[int, float, float]]:
+    """Results of one direction, from the longest stage to the shortest."""
+    stop, stage, centre = len(order), 0, 0.0
+    while stop > 0:
+        begin = stop // 4 if stop > 64 else stop // 2
+        counts: dict[DominatingPair, int] = {}
+        for pairs in order[:stop]:
+            if pairs is not None:
+                counts[pairs.of(direction)] = counts.get(pairs.of(direction), 0) + 1
+        steps = tuple(Step(pair, count) for pair, count in counts.items())
+        if steps and _greatest_loss(steps) > 0:
+            run = RunningSamples.start(Stream(entropy, f"online {stage}", 1, direction.value), size)
+            centre = centre or pilot_epsilon(steps, delta, direction, entropy, proposal)
+            source = proposal_for(proposal, direction.value, steps, centre)
+            assert isinstance(source, TiltedProposal)
+            run.plan(source)
+            guess: float | None = None
+            wanted = {int(n): i for i, n in enumerate(reported.tolist()) if begin < n <= stop}
+            for number, pairs in enumerate(order[:stop], start=1):
+                run.advance(None if pairs is None else pairs.of(direction))
+                if number == begin + 1:
+                    centre = run.epsilon(delta, None)[0]  # where the next stage, which ends here, has its tilt centred
+                if number in wanted:
+                    guess, error = run.epsilon(delta, guess)
+                    yield wanted[number], guess, error
+        stop, stage = begin, stage + 1
