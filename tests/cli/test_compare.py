@@ -3,9 +3,9 @@
 from functools import partial
 
 import pytest
-from evr.estimate.peers import PeerResult, PeerUnavailable
 
 from evr.estimate import peers
+from evr.estimate.peers import PeerResult, PeerUnavailable
 from evr.estimate.results import Estimate
 from evr.estimate.side_by_side import fails_as_bound
 

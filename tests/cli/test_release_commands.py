@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import evr as package
 from evr.release.certificate import digest_of
 
 CHEAP = ["--noise-multiplier", "2", "--steps", "1"]
@@ -152,7 +154,7 @@ import sys
 from evr.cli import main
 from evr.verify import run
 run._CHECKPOINT_SECONDS = 0.05
-sys.argv = ["evr", "certify", "noise.toml", "--tau", "0.9985", "--workers", "1", "--seed", "1", "--quiet"]
+sys.argv = ["evr", "certify", "noise.toml", "--tau", "0.997", "--workers", "1", "--seed", "1", "--quiet"]
 main()
 """
 
@@ -161,7 +163,10 @@ def test_interrupted_and_resumed(spec: Path, evr: Callable[..., Any]) -> None:
     import signal
     import sqlite3
 
-    child = subprocess.Popen([sys.executable, "-c", SLOW], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    environment = {**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])}
+    child = subprocess.Popen(
+        [sys.executable, "-c", SLOW], env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     ledger = spec.parent / ".evr" / "ledger.sqlite"
     for _ in range(600):
         time.sleep(0.1)

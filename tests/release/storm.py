@@ -22,16 +22,14 @@ from evr.montecarlo import capped_proposal
 from evr.release.attempt import Settings, perform, start
 from evr.verify import Claim, api, run
 
-api.capped_proposal = lru_cache(capped_proposal)
-run._CHECKPOINT_SECONDS = 0.02
 EVENT = dp_event.GaussianDpEvent(2.0)
 EPSILON = 1.0
-TRUTH = float(evr.estimate_delta(EVENT, EPSILON))
 
 
 def claims(tau: float) -> list[Claim]:
     """Claims that are true by a little, each a release of its own."""
-    return [Claim(EPSILON, TRUTH * (1.0001 + i / 1e6), tau) for i in range(4)]
+    truth = float(evr.estimate_delta(EVENT, EPSILON))
+    return [Claim(EPSILON, truth * (1.0001 + i / 1e6), tau) for i in range(4)]
 
 
 def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
@@ -39,7 +37,7 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
     path = folder / "ledger.sqlite"
     tried = claims(0.996)
     evr.verify(
-        EVENT, epsilon=EPSILON, delta=TRUTH * 1.0001, tau=0.9, workers=1
+        EVENT, epsilon=EPSILON, delta=tried[0].delta, tau=0.9, workers=1
     )  # tunes, before the children are forked
     begun, resumed, finished = 0, 0, 0
     clock = time.perf_counter()
@@ -94,7 +92,7 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
 def crowd(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
     path = folder / "ledger.sqlite"
     tried = claims(0.9)[:2]
-    evr.verify(EVENT, epsilon=EPSILON, delta=TRUTH * 1.0001, tau=0.9, workers=1)
+    evr.verify(EVENT, epsilon=EPSILON, delta=tried[0].delta, tau=0.9, workers=1)
     children = []
     for _ in range(processes):
         child = os.fork()
@@ -117,5 +115,7 @@ def crowd(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    api.capped_proposal = lru_cache(capped_proposal)
+    run._CHECKPOINT_SECONDS = 0.02
     what, folder, first, second = sys.argv[1:]
     print(json.dumps({"kills": kills, "crowd": crowd}[what](Path(folder), int(first), int(second))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import math
@@ -21,7 +22,7 @@ from evr.release.attempt import Settings, start
 from evr.release.certificate import digest_of
 from evr.release.certify import certify_claim
 from evr.release.event_json import event_from_json
-from evr.verify import Claim
+from evr.verify import Claim, Terms
 
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
 scalars = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(width=64) | st.text(max_size=20)
@@ -64,10 +65,9 @@ def test_damaged_certificates(document: dict[str, Any], tmp_path: Path, seed: in
     path.write_bytes(damaged(json.dumps(document, indent=1).encode(), random.Random(seed)))
     try:
         certificate = evr.Certificate.load(path)
-    except CertificateError as error:
-        assert len(str(error)) < 1000
-    else:
-        assert certificate.document() == document  # white space only
+    except CertificateError:
+        return
+    assert certificate.document() == document  # white space only
 
 
 @no_hurry
@@ -118,11 +118,8 @@ def _same(document: dict[str, Any], path: tuple[Any, ...]) -> tuple[Any, ...]:
 @no_hurry
 @given(content=documents)
 def test_events_of_anything(content: Any) -> None:
-    try:
-        event = event_from_json(content)
-        Composition.of(event)
-    except (ValueError, TypeError):
-        pass
+    with contextlib.suppress(ValueError, TypeError):
+        Composition.of(event_from_json(content))
 
 
 @no_hurry
@@ -139,10 +136,8 @@ def test_damaged_specifications(seed: int) -> None:
         b'[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\nrepeat = 3\n\n[claim]\ndelta = 1e-5\ntau = 0.9\n'
     )
     text = damaged(whole, random.Random(seed)).decode("utf-8", "replace")
-    try:
+    with contextlib.suppress(SpecError):
         spec.parse(text).event()
-    except SpecError as error:
-        assert len(str(error)) < 2000
 
 
 def test_damaged_ledgers(tmp_path: Path, delta: float) -> None:
@@ -177,8 +172,7 @@ def test_damaged_ledgers(tmp_path: Path, delta: float) -> None:
                 begun = start(ledger, GAUSSIAN, claim, Settings())
                 assert begun.number == 3
                 certificate = evr.resume(ledger, workers=1)
-        except LedgerError as error:
-            assert len(str(error)) < 2000
+        except LedgerError:
             outcomes["refused"] += 1
         else:
             assert certificate.verdict == right.verdict.value
@@ -195,5 +189,15 @@ def _snapshot(delta: float) -> dict[str, Any]:
         taken.append(snapshot)
         assert math.isfinite(len(direction))
 
-    evr.verify(GAUSSIAN, epsilon=1.0, delta=delta, tau=0.95, attempt=2, seed=5, workers=1, checkpoint=keep)
+    evr.verify(
+        GAUSSIAN,
+        epsilon=1.0,
+        delta=delta,
+        tau=0.95,
+        attempt=2,
+        seed=5,
+        workers=1,
+        checkpoint=keep,
+        terms=Terms(Claim(1.0, delta, 0.95).kappa, delta / 0.95),
+    )
     return taken[0]

@@ -110,7 +110,7 @@ def test_fifty_retries_of_a_claim_false_by_one_percent(ledger: evr.Ledger, gauss
 
 
 def test_what_fails_is_written_down(ledger: evr.Ledger, gaussian: Any, delta: float) -> None:
-    with pytest.raises(ValueError, match="is below the .* samples"):
+    with pytest.raises(ValueError, match=r"is below the .* samples"):
         certify_claim(gaussian, Claim(1.0, delta, 0.9), Settings("fixed", max_samples=1), ledger=ledger)
     (attempt,) = ledger.attempts()
     assert attempt.state == "failed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +11,15 @@ from typing import Any
 
 import pytest
 
+import evr
+
 STORM = Path(__file__).with_name("storm.py")
 
 
 def storm(*arguments: object) -> Any:
-    done = subprocess.run([sys.executable, STORM, *map(str, arguments)], capture_output=True, text=True, timeout=3000)
+    environment = {**os.environ, "PYTHONPATH": str(Path(evr.__file__).parents[1])}
+    command = [sys.executable, STORM, *map(str, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3000, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

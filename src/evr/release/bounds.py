@@ -19,10 +19,10 @@ from evr.mechanisms import Composition, Direction, Step
 from evr.montecarlo import Tilt
 from evr.montecarlo.cells import CellTable, TiltedBounds
 from evr.montecarlo.proposals import MomentBound
+from evr.verify.claims import rounding
 
 _ORDERS = np.geomspace(0.25, 256.0, 41)
 _REACHES = (0.3, 1.0, 4.0, 16.0, 60.0)
-_ROUNDING = 1e-7
 _ABSOLUTE = 1e-15  # of a difference of two probabilities
 
 
@@ -44,11 +44,12 @@ def _bound(steps: tuple[Step, ...], epsilon: float) -> float:
     if math.fsum(step.count * step.pair.loss_range[1] for step in steps) <= epsilon:
         return 0.0
     if len(steps) == 1 and steps[0].count == 1:
-        return min(1.0, steps[0].pair.delta(epsilon) * (1 + _ROUNDING) + _ABSOLUTE)
+        return min(1.0, steps[0].pair.delta(epsilon) * (1 + rounding(1)) + _ABSOLUTE)
     reach = max(epsilon, 0.1)
     choices = [(float(order), reach * (1 + times)) for order in _ORDERS for times in _REACHES]
     order, cap = min(choices, key=lambda choice: _log_bound(steps, epsilon, choice[0], choice[1], 512))
-    return min(1.0, math.exp(min(_log_bound(steps, epsilon, order, cap, 16_384), 0.0)) * (1 + _ROUNDING))
+    log_bound = _log_bound(steps, epsilon, order, cap, 16_384) + rounding(sum(step.count for step in steps))
+    return math.exp(min(log_bound, 0.0))
 
 
 def _log_bound(steps: tuple[Step, ...], epsilon: float, order: float, cap: float, cells: int) -> float:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
 from evr import validate
-from evr.errors import NotReleasedError
+from evr.errors import LedgerError, NotReleasedError
 from evr.release.attempt import ProgressHook, Settings, checked_event, opened, perform, start
 from evr.release.bounds import proved_delta
 from evr.release.certificate import Certificate
@@ -109,7 +109,8 @@ class Gate:
             try:
                 yield "mechanism" if certificates[-1].accepted else "fallback", tuple(certificates)
             except BaseException:
-                ledger.close_gate(attempt, released=False)
+                with contextlib.suppress(LedgerError):  # the mechanism's own exception matters more
+                    ledger.close_gate(attempt, released=False)
                 raise
             ledger.close_gate(attempt, released=True)
 

@@ -181,10 +181,7 @@ class Ledger:
         """SQLite's and the file system's errors become one sentence that names the file."""
         try:
             yield
-        except (
-            sqlite3.Error,
-            UnicodeDecodeError,
-        ) as error:  # the latter where the damage is in what SQLite would quote
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter from damage in what SQLite quotes
             raise LedgerError(f"{self.path}: the ledger cannot be used ({error})") from error
         except OSError as error:
             raise LedgerError(f"{self.path}: the ledger cannot be used ({error.strerror or error})") from error

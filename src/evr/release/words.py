@@ -131,6 +131,6 @@ def _assumptions(document: dict[str, Any]) -> str:
     )
     assumed.append(
         "noise has the stated law to the last digit (floating-point samplers do not; the verification's own rounding is covered "
-        f"by a margin of {ROUNDING:g} of delta)"
+        f"by a margin of at least {ROUNDING:g} of delta)"
     )
     return f"It assumes that {'; that '.join(assumed)}."
