@@ -15,9 +15,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-import common
 import mpmath as mp
 
+import common
 import evr
 
 

@@ -74,7 +74,9 @@ def run(name: str, compute: Callable[[str], dict[str, Any]], draw: Callable[[dic
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", dest="size", action="store_const", const="quick", help="small (the default)")
     size.add_argument("--full", dest="size", action="store_const", const="full", help="the size shown in README.md")
-    size.add_argument("--redraw", dest="size", action="store_const", const="redraw", help="the picture of saved numbers")
+    size.add_argument(
+        "--redraw", dest="size", action="store_const", const="redraw", help="the picture of saved numbers"
+    )
     parser.add_argument("--out", type=Path, help="folder (paper/out, or paper/results with --full or --redraw)")
     arguments = parser.parse_args()
     chosen = arguments.size or "quick"
@@ -93,7 +95,12 @@ def run(name: str, compute: Callable[[str], dict[str, Any]], draw: Callable[[dic
 def computed_on() -> dict[str, Any]:
     """What timings depend on."""
     packages = {name: version(name) for name in ("numpy", "scipy", "prv-accountant")}
-    return {"processors": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version(), **packages}
+    return {
+        "processors": os.cpu_count(),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        **packages,
+    }
 
 
 def write(out: Path, name: str, result: Mapping[str, Any]) -> None:
@@ -141,7 +148,13 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
 def attempt(event: Any, *, epsilon: float, delta: float, tau: float) -> dict[str, Any]:
     """One sequential verification of the estimate ``delta``: what it says and what it cost."""
     found, seconds = timed(lambda: evr.verify(event, epsilon=epsilon, delta=delta, tau=tau, seed=2023))
-    return {"tau": tau, "epsilon": epsilon, "accepted": found.accepted, "samples": found.samples, "processor_seconds": seconds}
+    return {
+        "tau": tau,
+        "epsilon": epsilon,
+        "accepted": found.accepted,
+        "samples": found.samples,
+        "processor_seconds": seconds,
+    }
 
 
 # --- the accountant of Gopi et al. ------------------------------------------------------------------------------------
@@ -162,7 +175,12 @@ class Prv:
     """
 
     def __init__(
-        self, noise: float, probability: float, steps: int, eps_error: float = EPS_ERROR, delta_error: float = DELTA_ERROR
+        self,
+        noise: float,
+        probability: float,
+        steps: int,
+        eps_error: float = EPS_ERROR,
+        delta_error: float = DELTA_ERROR,
     ) -> None:
         import prv_accountant as prv
 
@@ -256,6 +274,14 @@ def line(axes: Any, name: str, x: Any, y: Any, *, style: str | None = None, **mo
     options: dict[str, Any] = {"color": look.colour, "linestyle": look.dashes, "linewidth": look.width, "label": name}
     options |= {"marker": look.marker, "markersize": 3.5} | more
     axes.plot(numbers(x), numbers(y), **options)
+
+
+def band(axes: Any, name: str, x: Any, runs: Any) -> None:
+    """From the least to the greatest of several runs, in the method's colour."""
+    values = np.maximum(np.array([numbers(run) for run in runs]), 1e-12)
+    axes.fill_between(
+        numbers(x), values.min(axis=0), values.max(axis=0), color=STYLES[name].colour, alpha=0.2, linewidth=0
+    )
 
 
 def caption(figure: Figure, text: str) -> None:

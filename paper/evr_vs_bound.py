@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import common
 import numpy as np
-from gaussian_composition import EVENT, NOISE, STEPS, epsilons
 from matplotlib.figure import Figure
 
+import common
 import evr
 from evr.montecarlo import capped_proposal, simple_proposal
 from evr.montecarlo.single import SingleProposal
 from evr.montecarlo.single_bounds import SingleBounds
 from evr.verify.claims import Claim
 from evr.verify.fixed import plan_fixed
+from gaussian_composition import EVENT, NOISE, STEPS, epsilons
 
 SHOWN = (0.5, 0.9, 0.99)
 TAUS = {"tiny": (0.9,), "quick": (0.9, 0.95, 0.98), "full": (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)}
@@ -63,13 +63,17 @@ def gaussian(size: str) -> dict[str, Any]:
 def sampled(size: str) -> dict[str, Any]:
     """Panel (c)."""
     epsilon = SAMPLED["epsilon"]
-    event = evr.dpsgd(noise_multiplier=SAMPLED["noise"], sampling_probability=SAMPLED["probability"], steps=int(SAMPLED["steps"]))
+    event = evr.dpsgd(
+        noise_multiplier=SAMPLED["noise"], sampling_probability=SAMPLED["probability"], steps=int(SAMPLED["steps"])
+    )
     delta = evr.estimate_delta(event, epsilon).value
     steps = evr.Composition.of(event).simplified("remove")
     bounds = SingleBounds(1 / SAMPLED["noise"], SAMPLED["probability"], int(SAMPLED["steps"]))
     moments = {
         "paper's bound": bounds.log_theorems(epsilon, bounds.best_slope("printed", epsilon), sharpened=False),
-        "paper's bound, sharpened": bounds.log_theorems(epsilon, bounds.best_slope("sharpened", epsilon), sharpened=True),
+        "paper's bound, sharpened": bounds.log_theorems(
+            epsilon, bounds.best_slope("sharpened", epsilon), sharpened=True
+        ),
         "paper's tilt, our bound": bounds.log_moment(epsilon, 2.0, bounds.best_slope("greatest", epsilon)),
         "our tilt and bound": capped_proposal(steps, epsilon).log_moment(epsilon, 2.0),
     }
@@ -80,8 +84,15 @@ def sampled(size: str) -> dict[str, Any]:
         "delta": delta,
         "log_second_moment_over_delta_squared": {name: m - 2 * np.log(delta) for name, m in moments.items()},
         "fixed": {name: [fixed_samples(c, m) for c in claims] for name, m in moments.items()},
-        "sequential": [common.attempt(event, epsilon=epsilon, delta=delta, tau=tau) for tau in TAUS[size] if tau <= SAMPLED_MOST[size]],
-        "samples_per_processor_second": {"paper's tilt": speed(SingleProposal(steps, theta), 0.5), "our tilt": speed(capped_proposal(steps, epsilon), 0.5)},
+        "sequential": [
+            common.attempt(event, epsilon=epsilon, delta=delta, tau=tau)
+            for tau in TAUS[size]
+            if tau <= SAMPLED_MOST[size]
+        ],
+        "samples_per_processor_second": {
+            "paper's tilt": speed(SingleProposal(steps, theta), 0.5),
+            "our tilt": speed(capped_proposal(steps, epsilon), 0.5),
+        },
     }
 
 
@@ -91,7 +102,12 @@ def compute(size: str) -> dict[str, Any]:
     bounds = [prv.delta(e) for e in at]
     exact = evr.privacy_curve(EVENT, at).deltas
     return {
-        "settings": {"noise_multiplier": NOISE, "steps": STEPS, "rho": "(1 + tau) / 2", "Delta": "0.4 (1/tau - 1/rho) delta_est"},
+        "settings": {
+            "noise_multiplier": NOISE,
+            "steps": STEPS,
+            "rho": "(1 + tau) / 2",
+            "Delta": "0.4 (1/tau - 1/rho) delta_est",
+        },
         "epsilons": at,
         "deltas": {
             "exact": exact,
@@ -118,24 +134,50 @@ def draw(result: dict[str, Any]) -> Figure:
 
     gap = 1 - np.array(result["taus"])
     rates = result["gaussian"]["samples_per_processor_second"]
-    common.line(b, "sequential, measured", gap, [r["processor_seconds"] for r in result["gaussian"]["sequential"]], style="ours", marker="o")
-    common.line(b, "fixed m, our second moment", gap, common.numbers(result["gaussian"]["fixed, our second moment"]) / rates["capped"], style="MC")
-    common.line(b, "fixed m, simple Monte Carlo", gap, common.numbers(result["gaussian"]["fixed, simple Monte Carlo"]) / rates["simple"], style="moments accountant")
+    common.line(
+        b,
+        "sequential, measured",
+        gap,
+        [r["processor_seconds"] for r in result["gaussian"]["sequential"]],
+        style="ours",
+        marker="o",
+    )
+    common.line(
+        b,
+        "fixed m, our second moment",
+        gap,
+        common.numbers(result["gaussian"]["fixed, our second moment"]) / rates["capped"],
+        style="MC",
+    )
+    common.line(
+        b,
+        "fixed m, simple Monte Carlo",
+        gap,
+        common.numbers(result["gaussian"]["fixed, simple Monte Carlo"]) / rates["simple"],
+        style="moments accountant",
+    )
     b.axhline(120, color=common.BLACK, linewidth=0.8)
     b.text(gap.max(), 120, "2 minutes", va="bottom", fontsize=8)
     _tau_axis(b, result["taus"])
-    b.set(yscale="log", ylim=(0.3, 1e16), ylabel="processor seconds", title=f"(b) verification time, δ = {DELTA:g}")
+    b.set(yscale="log", ylim=(0.05, 1e16), ylabel="processor seconds", title=f"(b) verification time, δ = {DELTA:g}")
     b.legend(loc="upper right")
 
-    looks = {"paper's bound": "GDP", "paper's bound, sharpened": "FFT estimate", "paper's tilt, our bound": "MC, paper's tilt", "our tilt and bound": "MC"}
+    looks = {
+        "paper's bound": "GDP",
+        "paper's bound, sharpened": "FFT estimate",
+        "paper's tilt, our bound": "MC, paper's tilt",
+        "our tilt and bound": "MC",
+    }
     for name, samples in result["sampled"]["fixed"].items():
         common.line(c, f"fixed m: {name}", gap, samples, style=looks[name])
     rows = result["sampled"]["sequential"]
-    common.line(c, "sequential, measured", [1 - r["tau"] for r in rows], [r["samples"] for r in rows], style="ours", marker="o")
+    common.line(
+        c, "sequential, measured", [1 - r["tau"] for r in rows], [r["samples"] for r in rows], style="ours", marker="o"
+    )
     _tau_axis(c, result["taus"])
     s = result["sampled"]
     c.set(yscale="log", ylabel="samples", title="(c) samples, Poisson-sampled Gaussian")
-    c.set_ylim(top=c.get_ylim()[1] * 1e5)
+    c.set_ylim(top=c.get_ylim()[1] * 1e7)
     c.legend(loc="upper right")
     common.caption(
         figure,

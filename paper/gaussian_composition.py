@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import common
 import numpy as np
-from check_truth import gaussian_delta
 from matplotlib.figure import Figure
 
+import common
 import evr
+from check_truth import gaussian_delta
 from evr.estimate.edgeworth import EdgeworthCurve
 
 NOISE, STEPS = 70.0, 1200
@@ -43,16 +43,26 @@ def compute(size: str) -> dict[str, Any]:
         "moments accountant": evr.privacy_curve(EVENT, at, method="rdp").deltas,
     }
     exact = np.array(deltas["exact"])
-    worst = {name: float(np.max(np.abs(np.array(deltas[name]) / exact - 1))) for name in ("ours", "FFT estimate", "GDP", "Edgeworth")}
+    worst = {
+        name: float(np.max(np.abs(np.array(deltas[name]) / exact - 1)))
+        for name in ("ours", "FFT estimate", "GDP", "Edgeworth")
+    }
     ahead = np.array(deltas["FFT upper bound"]) > np.array(deltas["moments accountant"])
     return {
-        "settings": {"noise_multiplier": NOISE, "steps": STEPS, "eps_error": common.EPS_ERROR, "delta_error": common.DELTA_ERROR},
+        "settings": {
+            "noise_multiplier": NOISE,
+            "steps": STEPS,
+            "eps_error": common.EPS_ERROR,
+            "delta_error": common.DELTA_ERROR,
+        },
         "epsilons": at,
         "deltas": deltas,
         "worst_relative_error_of_estimates": worst,
         "fft_upper_bound_floor": min(deltas["FFT upper bound"]),
         "exact_where_fft_bound_loses_to_moments": float(exact[ahead][0]) if ahead.any() else None,
-        "edgeworth_bound_over_exact": [float(r) for r in np.array(deltas["Edgeworth upper bound"])[[0, -1]] / exact[[0, -1]]],
+        "edgeworth_bound_over_exact": [
+            float(r) for r in np.array(deltas["Edgeworth upper bound"])[[0, -1]] / exact[[0, -1]]
+        ],
     }
 
 
@@ -65,7 +75,13 @@ def draw(result: dict[str, Any]) -> Figure:
             # zero differences are drawn at the resolution of a float
             common.line(right, name, result["epsilons"], np.maximum(np.abs(common.numbers(deltas) / exact - 1), 1e-16))
     left.set(yscale="log", ylim=(3e-21, 3), xlabel="ε", ylabel="δ(ε)", title="estimates and bounds")
-    right.set(yscale="log", ylim=(5e-17, 1e3), xlabel="ε", ylabel="relative error of δ", title="the estimates against the closed form")
+    right.set(
+        yscale="log",
+        ylim=(5e-17, 1e3),
+        xlabel="ε",
+        ylabel="relative error of δ",
+        title="the estimates against the closed form",
+    )
     left.legend(loc="lower left")
     right.legend(loc="upper left")
     common.caption(figure, "1200 Gaussian mechanisms, noise multiplier 70; FFT: eps_error = 1e-3, delta_error = 1e-10")

@@ -33,7 +33,13 @@ def main() -> None:
     seconds(1000)
     sizes = [10**n for n in range(2, 8)]
     best = [min(seconds(m) for _ in range(3)) for m in sizes]
-    result = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "steps": STEPS, "samples": sizes, "seconds": best}
+    result = {
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "steps": STEPS,
+        "samples": sizes,
+        "seconds": best,
+    }
     Path(sys.argv[1]).write_text(json.dumps(result) + "\n")
     print(result)
 

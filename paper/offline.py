@@ -18,10 +18,10 @@ import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import common
 import numpy as np
 from matplotlib.figure import Figure
 
+import common
 import evr
 from evr.montecarlo.single import OutOfReachWarning
 
@@ -109,11 +109,26 @@ def deltas(case: Case, size: str) -> dict[str, Any]:
         runs = np.array([[
             evr.estimate_delta(case.event(), e, method="monte_carlo", proposal=proposal, samples=case.samples[size], seed=seed, direction="remove").value
             for e in at] for seed in range(RUNS[size])])  # fmt: skip
-        found[name], errors[name], spread[name] = runs.mean(axis=0), relative(runs, truth).mean(axis=0), runs.std(axis=0, ddof=1) / truth
+        found[name], errors[name], spread[name] = (
+            runs.mean(axis=0),
+            relative(runs, truth).mean(axis=0),
+            relative(runs, truth),
+        )
     fourier = [afa(case.probability, case.steps, e) for e in case.afa[size]]
     for row in fourier:
-        row["relative_error"] = abs(row["delta"] / evr.estimate_delta(case.event(), row["epsilon"]).value - 1) if row["delta"] is not None else None
-    return {"epsilons": at, "exact": truth, "deltas": found, "relative_errors": errors, "deviation_of_runs": spread, "AFA": fourier}
+        row["relative_error"] = (
+            abs(row["delta"] / evr.estimate_delta(case.event(), row["epsilon"]).value - 1)
+            if row["delta"] is not None
+            else None
+        )
+    return {
+        "epsilons": at,
+        "exact": truth,
+        "deltas": found,
+        "relative_errors": errors,
+        "errors_of_runs": spread,
+        "AFA": fourier,
+    }
 
 
 def epsilons(case: Case, size: str) -> dict[str, Any]:
@@ -130,15 +145,29 @@ def epsilons(case: Case, size: str) -> dict[str, Any]:
         runs = np.array([[
             evr.estimate_epsilon(case.event(k), case.delta, method="monte_carlo", proposal=proposal, samples=case.samples[size], seed=seed, direction="remove").value
             for k in counts] for seed in range(RUNS[size])])  # fmt: skip
-        found[name], errors[name], spread[name] = runs.mean(axis=0), relative(runs, truth).mean(axis=0), runs.std(axis=0, ddof=1) / truth
-    return {"steps": counts, "delta": case.delta, "exact": truth, "epsilons": found, "relative_errors": errors, "deviation_of_runs": spread}
+        found[name], errors[name], spread[name] = (
+            runs.mean(axis=0),
+            relative(runs, truth).mean(axis=0),
+            relative(runs, truth),
+        )
+    return {
+        "steps": counts,
+        "delta": case.delta,
+        "exact": truth,
+        "epsilons": found,
+        "relative_errors": errors,
+        "errors_of_runs": spread,
+    }
 
 
 def runtimes(size: str) -> list[dict[str, Any]]:
     """The table: noise 0.5, probability 1e-3, ``k = 1000``, delta at epsilon 1.5; processor seconds, nothing cached."""
     steps = 1000 if size != "tiny" else 100
     case = CASES[0]
-    event, near = case.event(steps), evr.dpsgd(noise_multiplier=0.51, sampling_probability=case.probability, steps=steps)
+    event, near = (
+        case.event(steps),
+        evr.dpsgd(noise_multiplier=0.51, sampling_probability=case.probability, steps=steps),
+    )
     samples = TABLE_SAMPLES[size]
 
     def ask(**options: Any) -> Any:
@@ -148,13 +177,18 @@ def runtimes(size: str) -> list[dict[str, Any]]:
         "ours (fft)": ask(),
         "GDP": ask(method="gdp"),
         "GDP-E": ask(method="edgeworth"),
-        f"MC-IS, paper's tilt, {samples} samples": ask(method="monte_carlo", proposal="single", samples=samples, seed=1),
+        f"MC-IS, paper's tilt, {samples} samples": ask(
+            method="monte_carlo", proposal="single", samples=samples, seed=1
+        ),
         f"MC, our tilt, {samples} samples": ask(method="monte_carlo", samples=samples, seed=1),
         "FFT": lambda: common.Prv(NOISE, case.probability, steps).delta(TABLE_EPSILON).estimate,
     }
     for method in ("fft", "gdp", "edgeworth"):
         evr.estimate_delta(near, TABLE_EPSILON, method=method)  # imports are not part of the time
-    rows = [{"method": name, "delta": value, "processor_seconds": seconds} for name, (value, seconds) in ((n, common.timed(w)) for n, w in work.items())]
+    rows = [
+        {"method": name, "delta": value, "processor_seconds": seconds}
+        for name, (value, seconds) in ((n, common.timed(w)) for n, w in work.items())
+    ]
     truth = rows[0]["delta"]
     if size == "full":
         fourier = afa(case.probability, steps, TABLE_EPSILON)
@@ -189,21 +223,38 @@ def draw(result: dict[str, Any]) -> Figure:
     figure, axes = common.panels(2, len(cases), width=5.2, height=3.4)
     for row, case in enumerate(cases):
         found = result[case.name]
-        for axis, part, x in ((axes[2 * row], found["delta"], "epsilons"), (axes[2 * row + 1], found["epsilon"], "steps")):
+        for axis, part, x in (
+            (axes[2 * row], found["delta"], "epsilons"),
+            (axes[2 * row + 1], found["epsilon"], "steps"),
+        ):
             for name, values in part["relative_errors"].items():
                 errors = common.numbers(values)
-                if name in part["deviation_of_runs"]:
-                    bars = common.numbers(part["deviation_of_runs"][name])
-                    axis.fill_between(common.numbers(part[x]), np.maximum(errors - bars, 1e-12), errors + bars, color=common.STYLES[name].colour, alpha=0.2, linewidth=0)  # fmt: skip
+                if name in part["errors_of_runs"]:
+                    common.band(axis, name, part[x], part["errors_of_runs"][name])
                 common.line(axis, name, part[x], np.maximum(errors, 1e-12), marker=common.STYLES[name].marker or ".")
         there = [r for r in found["delta"]["AFA"] if r["delta"] is not None]
         if there:
-            common.line(axes[2 * row], "AFA", [r["epsilon"] for r in there], [r["relative_error"] for r in there], marker="D")
-        axes[2 * row].set(yscale="log", xlabel="ε", ylabel="relative error of δ", title=f"{case.name}: q = {case.probability:g}, k = {case.steps}")
-        axes[2 * row + 1].set(yscale="log", xlabel="steps k", ylabel="relative error of ε", title=f"{case.name}: q = {case.probability:g}, δ = {case.delta:g}")
+            common.line(
+                axes[2 * row], "AFA", [r["epsilon"] for r in there], [r["relative_error"] for r in there], marker="D"
+            )
+        axes[2 * row].set(
+            yscale="log",
+            xlabel="ε",
+            ylabel="relative error of δ",
+            title=f"{case.name}: q = {case.probability:g}, k = {case.steps}",
+        )
+        axes[2 * row + 1].set(
+            yscale="log",
+            xlabel="steps k",
+            ylabel="relative error of ε",
+            title=f"{case.name}: q = {case.probability:g}, δ = {case.delta:g}",
+        )
         axes[2 * row].legend(ncols=2, fontsize=7.5)
         axes[2 * row].set_ylim(top=axes[2 * row].get_ylim()[1] * 100)
-    common.caption(figure, f"Offline accounting, σ = 0.5; MC: {result['settings']['runs']} runs; FFT: eps_error = 1e-3, delta_error = 1e-10")
+    common.caption(
+        figure,
+        f"Offline accounting, σ = 0.5; MC: {result['settings']['runs']} runs; FFT: eps_error = 1e-3, delta_error = 1e-10",
+    )
     return figure
 
 

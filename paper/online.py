@@ -1,7 +1,7 @@
 """Online accounting: epsilon after every step, its relative error, and the cumulative time.
 
-Three settings of Poisson-sampled Gaussian steps. "MC" is the Monte Carlo accountant whose samples grow with the run (mean and standard
-deviation of 5 runs); "MC, paper's tilt" draws anew at each step shown, with the paper's single-coordinate tilt. "FFT" is prv-accountant, made once for
+Three settings of Poisson-sampled Gaussian steps. "MC" is the Monte Carlo accountant whose samples grow with the run (mean error
+and range of 5 runs); "MC, paper's tilt" draws anew at each step shown, with the paper's single-coordinate tilt. "FFT" is prv-accountant, made once for
 the longest run; "ours" is ``online_epsilon``. The truth is ``estimate_epsilon`` (``fft``) from scratch at each step shown, checked in ``truth.json``.
 Times are of accounting after *every* step: measured for ours and MC, the sum of interpolated times of single steps for the others.
 """
@@ -13,10 +13,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import common
 import numpy as np
 from matplotlib.figure import Figure
 
+import common
 import evr
 from evr.montecarlo.single import OutOfReachWarning
 
@@ -79,7 +79,9 @@ def one(s: Setting, size: str) -> dict[str, Any]:
     epsilons["FFT estimate"], spent = each(steps, lambda k: prv.epsilon(s.delta, k).estimate)
     seconds["FFT estimate"] = cumulative(steps, spent, start)
     for name, method in (("GDP", "gdp"), ("Edgeworth", "edgeworth")):
-        epsilons[name], spent = each(steps, lambda k, m=method: evr.estimate_epsilon(s.event(k), s.delta, method=m).value)
+        epsilons[name], spent = each(
+            steps, lambda k, m=method: evr.estimate_epsilon(s.event(k), s.delta, method=m).value
+        )
         seconds[name] = cumulative(steps, spent)
     truth = np.array(epsilons["exact"])
     errors = {name: np.abs(np.asarray(values) / truth - 1) for name, values in epsilons.items() if name != "exact"}
@@ -89,9 +91,9 @@ def one(s: Setting, size: str) -> dict[str, Any]:
         "steps": steps,
         "epsilons": epsilons,
         "relative_errors": errors,
-        "deviation_of_runs": {
-            "MC": monte_carlo.std(axis=0, ddof=1) / truth,
-            "MC, paper's tilt": np.std([values for values, _ in tilted], axis=0, ddof=1) / truth,
+        "errors_of_runs": {
+            "MC": np.abs(monte_carlo / truth - 1),
+            "MC, paper's tilt": np.abs(np.array([values for values, _ in tilted]) / truth - 1),
         },
         "worst_relative_error": {name: float(values.max()) for name, values in errors.items()},
         "cumulative_processor_seconds": seconds,
@@ -103,7 +105,9 @@ def one(s: Setting, size: str) -> dict[str, Any]:
 
 def _ours(s: Setting, last: int, ticks: list[float]) -> evr.OnlineEpsilon:
     start = time.process_time()
-    return evr.online_epsilon(s.event(last), s.delta, progress=lambda done, total: ticks.append(time.process_time() - start))
+    return evr.online_epsilon(
+        s.event(last), s.delta, progress=lambda done, total: ticks.append(time.process_time() - start)
+    )
 
 
 def _tilted(s: Setting, steps: list[int], size: str, seed: int) -> tuple[list[float], list[float]]:
@@ -130,20 +134,27 @@ def draw(result: dict[str, Any]) -> Figure:
     for column, (s, one_found) in enumerate(zip(SETTINGS, found.values(), strict=False)):
         above, below = axes[column], axes[column + len(found)]
         for name, errors in one_found["relative_errors"].items():
-            bars = {}
-            if name in one_found["deviation_of_runs"]:
-                bars = common.numbers(one_found["deviation_of_runs"][name])
-                above.fill_between(one_found["steps"], np.maximum(common.numbers(errors) - bars, 1e-12), common.numbers(errors) + bars, color=common.STYLES[name].colour, alpha=0.2, linewidth=0)  # fmt: skip
+            if name in one_found["errors_of_runs"]:
+                common.band(above, name, one_found["steps"], one_found["errors_of_runs"][name])
             common.line(above, name, one_found["steps"], np.maximum(common.numbers(errors), 1e-12))
         for name, seconds in one_found["cumulative_processor_seconds"].items():
             common.line(below, name, one_found["steps"], seconds)
         mc = one_found["cumulative_processor_seconds_of_MC"]
         common.line(below, "MC", mc["steps"], mc["seconds"])
-        above.set(yscale="log", ylim=(5e-13, 100), xlabel="steps", ylabel="relative error of ε", title=f"σ = {s.noise:g}, δ = {s.delta:g}, q = {s.probability:g}")
+        above.set(
+            yscale="log",
+            ylim=(5e-13, 100),
+            xlabel="steps",
+            ylabel="relative error of ε",
+            title=f"σ = {s.noise:g}, δ = {s.delta:g}, q = {s.probability:g}",
+        )
         below.set(yscale="log", xlabel="steps", ylabel="processor seconds, cumulative")
     axes[len(found)].legend(ncols=2, fontsize=7.5)
     axes[len(found)].set_ylim(top=axes[len(found)].get_ylim()[1] * 100)
-    common.caption(figure, f"Online accounting; MC with {result['settings']['samples']} samples, {result['settings']['runs']} runs; FFT: eps_error = 1e-3, delta_error = 1e-10")
+    common.caption(
+        figure,
+        f"Online accounting; MC with {result['settings']['samples']} samples, {result['settings']['runs']} runs; FFT: eps_error = 1e-3, delta_error = 1e-10",
+    )
     return figure
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import common
 import numpy as np
 from matplotlib.figure import Figure
 
+import common
 import evr
 from evr.montecarlo import Proposal, capped_proposal, simple_proposal
 from evr.montecarlo.single import SingleProposal
@@ -39,7 +39,12 @@ def sample(proposal: Proposal, count: int, seed: int) -> Any:
 def moments(values: Any, delta: float) -> dict[str, Any]:
     """In units of delta."""
     x = values / delta
-    return {"mean": x.mean(), "second_moment": np.mean(x**2), "zeros": np.mean(x == 0), "nonzero": int(np.count_nonzero(x))}
+    return {
+        "mean": x.mean(),
+        "second_moment": np.mean(x**2),
+        "zeros": np.mean(x == 0),
+        "nonzero": int(np.count_nonzero(x)),
+    }
 
 
 def rejections(values: Any, delta: float, claim: Claim, runs: int) -> list[float]:
@@ -48,7 +53,9 @@ def rejections(values: Any, delta: float, claim: Claim, runs: int) -> list[float
     limit = claim.value - default_offset(claim)
     rates = []
     for m in SIZES:
-        parts = [values[rng.integers(values.size, size=(min(runs, 500), m))].mean(axis=1) for _ in range(max(1, runs // 500))]
+        parts = [
+            values[rng.integers(values.size, size=(min(runs, 500), m))].mean(axis=1) for _ in range(max(1, runs // 500))
+        ]
         rates.append(float(np.mean(np.concatenate(parts) > limit)))
     return rates
 
@@ -113,7 +120,10 @@ def draw(result: dict[str, Any]) -> Figure:
     figure, axes = common.panels(3, len(names), width=4.4, height=3.4)
     for row, name in enumerate(names):
         _draw_row(axes[3 * row : 3 * row + 3], name, result[name], result["m"])
-    common.caption(figure, "Poisson-sampled Gaussian, q = 0.001, σ = 0.6, ε = 1.5; stars: θ of the heuristic (red), of the least printed bound (blue)")
+    common.caption(
+        figure,
+        "Poisson-sampled Gaussian, q = 0.001, σ = 0.6, ε = 1.5; stars: θ of the heuristic (red), of the least printed bound (blue)",
+    )
     return figure
 
 
@@ -130,18 +140,52 @@ def _draw_row(axes: list[Any], name: str, found: dict[str, Any], sizes: list[int
         common.line(a, label, [r["theta"] for r in shown], [r[key] for r in shown], style=style, marker=None)
     a.plot([red["theta"]], [red["second_moment"]], "*", color="#cc0000", markersize=12, zorder=5)
     a.plot([blue["theta"]], [blue["printed_bound"]], "*", color="#0033cc", markersize=12, zorder=5)
-    a.axhline(found["our tilt"]["second_moment"], color=common.BLACK, linewidth=1, linestyle=(0, (2, 2)), label="our tilt, measured")
+    a.axhline(
+        found["our tilt"]["second_moment"],
+        color=common.BLACK,
+        linewidth=1,
+        linestyle=(0, (2, 2)),
+        label="our tilt, measured",
+    )
     a.plot([0], [found["simple"]["paper's bound"]], "D", color=common.PINK, markersize=5, clip_on=False)
     a.plot([0], [found["simple"]["second_moment"]], "D", color=common.ORANGE, markersize=5, clip_on=False)
     top = 1e3 * max(found["simple"]["paper's bound"], blue["printed_bound"])
-    a.set(yscale="log", xlabel="θ (0: plain sampling, ◆)", ylabel="E[X²] / δ²", title=f"{name}, δ = {found['delta']:.3g}: second moment", xlim=(0, None), ylim=(1, 1e3 * top))
+    a.set(
+        yscale="log",
+        xlabel="θ (0: plain sampling, ◆)",
+        ylabel="E[X²] / δ²",
+        title=f"{name}, δ = {found['delta']:.3g}: second moment",
+        xlim=(0, None),
+        ylim=(1, 1e3 * top),
+    )
     a.legend(loc="upper right", ncols=2, fontsize=7.5)
     looks = {"heuristic": ("#cc0000", "-"), "least printed bound": ("#0033cc", "-"), "our tilt": (common.BLACK, "-")}
     for label, (colour, dashes) in looks.items():
         common.line(b, label, sizes, found["rejections"][label], style="MC", color=colour, linestyle=dashes)
-    common.line(b, "false-positive bound, E[X²] measured", sizes, found["false_positive_bound"]["measured second moment, heuristic"], style="moments accountant", marker=None)
-    common.line(b, "false-positive bound, paper's ν", sizes, found["false_positive_bound"]["printed bound"], style="GDP", marker=None)
-    b.set(xscale="log", yscale="log", ylim=(3e-5, 30), xlabel="m", ylabel="Pr[reject]", title="rejection of an estimate 0.8 δ, claim 1.298 δ")
+    common.line(
+        b,
+        "false-positive bound, E[X²] measured",
+        sizes,
+        found["false_positive_bound"]["measured second moment, heuristic"],
+        style="moments accountant",
+        marker=None,
+    )
+    common.line(
+        b,
+        "false-positive bound, paper's ν",
+        sizes,
+        found["false_positive_bound"]["printed bound"],
+        style="GDP",
+        marker=None,
+    )
+    b.set(
+        xscale="log",
+        yscale="log",
+        ylim=(3e-5, 30),
+        xlabel="m",
+        ylabel="Pr[reject]",
+        title="rejection of an estimate 0.8 δ, claim 1.298 δ",
+    )
     b.legend(loc="lower left", fontsize=7.5)
     common.line(c, "Pr[X = 0]", theta, [r["zeros"] for r in rows], style="MC", marker=None)
     for star, colour in ((red, "#cc0000"), (blue, "#0033cc")):

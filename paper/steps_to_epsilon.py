@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import common
 import numpy as np
 from matplotlib.figure import Figure
 
+import common
 import evr
 
 NOISE, PROBABILITY, DELTA = 2.0, 0.01, 1e-5
@@ -19,7 +19,11 @@ EPS_ERROR = 0.1
 MOST = {"tiny": 200, "quick": 1000, "full": 3000}
 REPORTS = {"tiny": 2, "quick": 5, "full": 15}
 TAUS = {"tiny": (0.9,), "quick": (0.9, 0.99), "full": (0.9, 0.99)}
-VERIFIED = {"tiny": {0.9: (200,)}, "quick": {0.9: (200, 1000)}, "full": {0.9: (200, 800, 1600, 3000), 0.99: (200, 1600)}}
+VERIFIED = {
+    "tiny": {0.9: (200,)},
+    "quick": {0.9: (200, 1000)},
+    "full": {0.9: (200, 800, 1600, 3000), 0.99: (200, 1600)},
+}
 
 
 def event(steps: int) -> Any:
@@ -59,14 +63,42 @@ def draw(result: dict[str, Any]) -> Figure:
     figure, (left, right) = common.panels(2)
     curves = result["epsilons"]
     common.line(left, "exact", result["steps"], curves["exact"])
-    common.line(left, "FFT upper bound, eps_error = 0.1", result["steps"], curves["FFT upper bound, eps_error = 0.1"], style="FFT upper bound")
-    common.line(left, "FFT upper bound, eps_error = 0.001", result["steps"], curves["FFT upper bound, eps_error = 0.001"], style="FFT estimate")
+    common.line(
+        left,
+        "FFT upper bound, eps_error = 0.1",
+        result["steps"],
+        curves["FFT upper bound, eps_error = 0.1"],
+        style="FFT upper bound",
+    )
+    common.line(
+        left,
+        "FFT upper bound, eps_error = 0.001",
+        result["steps"],
+        curves["FFT upper bound, eps_error = 0.001"],
+        style="FFT estimate",
+    )
     for tau, colour in ((0.9, common.ORANGE), (0.99, common.BLUE)):
         if f"EVR, tau = {tau:g}" in curves:
-            common.line(left, f"EVR, τ = {tau:g}", result["steps"], curves[f"EVR, tau = {tau:g}"], style="ours", color=colour, linewidth=1.4)
+            common.line(
+                left,
+                f"EVR, τ = {tau:g}",
+                result["steps"],
+                curves[f"EVR, tau = {tau:g}"],
+                style="ours",
+                color=colour,
+                linewidth=1.4,
+            )
         rows = [r for r in result["verified"] if r["tau"] == tau]
         if rows:
-            common.line(right, f"τ = {tau:g}", [r["steps"] for r in rows], [r["processor_seconds"] for r in rows], style="ours", color=colour, marker="o")
+            common.line(
+                right,
+                f"τ = {tau:g}",
+                [r["steps"] for r in rows],
+                [r["processor_seconds"] for r in rows],
+                style="ours",
+                color=colour,
+                marker="o",
+            )
     left.set(xlabel="steps k", ylabel="ε", title="ε at δ = 1e-5", ylim=(0, None))
     left.legend()
     right.set(xlabel="steps k", ylabel="processor seconds", yscale="log", title="verification, sequential, measured")

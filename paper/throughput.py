@@ -11,17 +11,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import common
 import numpy as np
-from evr_vs_bound import fixed_samples, speed
 from matplotlib.figure import Figure
 from scipy.optimize import brentq
 
+import common
 import evr
 from evr.montecarlo import capped_proposal
 from evr.montecarlo.single import SingleProposal
 from evr.montecarlo.single_bounds import SingleBounds
 from evr.verify.claims import Claim
+from evr_vs_bound import fixed_samples, speed
 
 STEPS, PROBABILITY, EPSILON, NOISE = 1000, 1e-3, 1.5, 0.6
 SAMPLES = {"tiny": (1000,), "quick": (1000, 4000), "full": (1000, 4000, 16_000, 64_000)}
@@ -60,7 +60,11 @@ def sampling(size: str) -> dict[str, Any]:
     seconds = {"NumPy, no loss": [common.timed(lambda m=m: plain(m))[1] for m in SAMPLES[size]]}
     for name, proposal in proposals.items():
         seconds[name] = [common.timed(lambda p=proposal, m=m: many(p, m))[1] for m in SAMPLES[size]]
-    return {"samples": SAMPLES[size], "processor_seconds": seconds, "samples_per_processor_second": {n: SAMPLES[size][-1] / s[-1] for n, s in seconds.items()}}
+    return {
+        "samples": SAMPLES[size],
+        "processor_seconds": seconds,
+        "samples_per_processor_second": {n: SAMPLES[size][-1] / s[-1] for n, s in seconds.items()},
+    }
 
 
 def noise_for(delta: float) -> float:
@@ -78,7 +82,9 @@ def at(target: float) -> dict[str, Any]:
     tilted = SingleProposal(steps, bounds.best_slope("greatest", EPSILON) / noise)
     logs = {
         "paper's bound": bounds.log_theorems(EPSILON, bounds.best_slope("printed", EPSILON), sharpened=False),
-        "paper's bound, sharpened": bounds.log_theorems(EPSILON, bounds.best_slope("sharpened", EPSILON), sharpened=True),
+        "paper's bound, sharpened": bounds.log_theorems(
+            EPSILON, bounds.best_slope("sharpened", EPSILON), sharpened=True
+        ),
         "paper's tilt, our bound": tilted.log_moment(EPSILON, 2.0),
     }
     return {
@@ -94,7 +100,12 @@ def at(target: float) -> dict[str, Any]:
 
 def compute(size: str) -> dict[str, Any]:
     return {
-        "settings": {"steps": STEPS, "sampling_probability": PROBABILITY, "epsilon": EPSILON, "noise_multiplier_of_sampling": NOISE},
+        "settings": {
+            "steps": STEPS,
+            "sampling_probability": PROBABILITY,
+            "epsilon": EPSILON,
+            "noise_multiplier_of_sampling": NOISE,
+        },
         "sampling": sampling(size),
         "gpu": json.loads(GPU.read_text()) if GPU.exists() else None,
         "targets": [at(target) for target in TARGETS[size]],
@@ -104,24 +115,63 @@ def compute(size: str) -> dict[str, Any]:
 def draw(result: dict[str, Any]) -> Figure:
     figure, (left, right) = common.panels(2)
     found = result["sampling"]
-    for name, style in (("NumPy, no loss", "moments accountant"), ("paper's tilt", "MC, paper's tilt"), ("our tilt", "ours")):
-        common.line(left, f"{name}, one core", found["samples"], found["processor_seconds"][name], style=style, marker="o")
+    for name, style in (
+        ("NumPy, no loss", "moments accountant"),
+        ("paper's tilt", "MC, paper's tilt"),
+        ("our tilt", "ours"),
+    ):
+        common.line(
+            left, f"{name}, one core", found["samples"], found["processor_seconds"][name], style=style, marker="o"
+        )
     if result["gpu"]:
-        common.line(left, f"torch, no loss, {result['gpu']['device']}", result["gpu"]["samples"], result["gpu"]["seconds"], style="FFT estimate", marker="^")
-    left.set(xscale="log", yscale="log", xlabel="samples m", ylabel="seconds", title="(a) sampling k = 1000 steps, σ = 0.6")
-    left.legend()
+        common.line(
+            left,
+            f"torch, no loss, {result['gpu']['device']}",
+            result["gpu"]["samples"],
+            result["gpu"]["seconds"],
+            style="FFT estimate",
+            marker="^",
+        )
+    left.set(
+        xscale="log",
+        yscale="log",
+        xlabel="samples m",
+        ylabel="seconds",
+        title="(a) sampling k = 1000 steps, σ = 0.6",
+        ylim=(3e-5, 1e3),
+    )
+    left.legend(loc="upper left", fontsize=7.5)
     targets = [r["target"] for r in result["targets"]]
-    for name, style in (("paper's bound", "GDP"), ("paper's bound, sharpened", "FFT estimate"), ("paper's tilt, our bound", "MC, paper's tilt")):
+    for name, style in (
+        ("paper's bound", "GDP"),
+        ("paper's bound, sharpened", "FFT estimate"),
+        ("paper's tilt, our bound", "MC, paper's tilt"),
+    ):
         seconds = [r["fixed_samples"][name] / r["samples_per_processor_second"] for r in result["targets"]]
         common.line(right, f"fixed m: {name}", targets, seconds, style=style)
-    common.line(right, "sequential, our tilt: measured", targets, [r["sequential"]["processor_seconds"] for r in result["targets"]], style="ours", marker="o")
+    common.line(
+        right,
+        "sequential, our tilt: measured",
+        targets,
+        [r["sequential"]["processor_seconds"] for r in result["targets"]],
+        style="ours",
+        marker="o",
+    )
     right.axhline(10800, color=common.BLACK, linewidth=0.8)
     right.text(max(targets), 10800, "3 hours (the paper, GPU, at 1e-10)", va="bottom", fontsize=8)
-    right.set(xscale="log", yscale="log", xlabel="target false-positive rate", ylabel="processor seconds", title="(b) verification")
+    right.set(
+        xscale="log",
+        yscale="log",
+        xlabel="target false-positive rate",
+        ylabel="processor seconds",
+        title="(b) verification",
+    )
     right.invert_xaxis()
     right.set_ylim(top=right.get_ylim()[1] * 1e5)
     right.legend(loc="upper left")
-    common.caption(figure, "Poisson-sampled Gaussian, q = 0.001, k = 1000; (b): ε = 1.5, σ varies, δ = 0.77 target, estimate 0.8 δ")
+    common.caption(
+        figure, "Poisson-sampled Gaussian, q = 0.001, k = 1000; (b): ε = 1.5, σ varies, δ = 0.77 target, estimate 0.8 δ"
+    )
     return figure
 
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import common
 import numpy as np
 from matplotlib.figure import Figure
 
+import common
 import evr
 
 TAU = 0.95
@@ -45,7 +45,11 @@ TRAININGS = (
     Training("DP-GD", 28.914, 1.0, 60, 1e-5, 2.0, 0.0, 3, (0.4, 0.6, 0.8)),
     Training("DP-SGD", 5.971, 4096 / 50000, 360, 1e-12, 0.2, 0.9, 18, (0.8, 1.2, 1.6)),
 )
-VERIFIED = {"tiny": {0.9: (1,)}, "quick": {0.9: (2, 1), 0.95: (1,)}, "full": {0.9: (4, 2, 1), 0.95: (4, 2, 1), 0.99: (1,)}}
+VERIFIED = {
+    "tiny": {0.9: (1,)},
+    "quick": {0.9: (2, 1), 0.95: (1,)},
+    "full": {0.9: (4, 2, 1), 0.95: (4, 2, 1), 0.99: (1,)},
+}
 """For each tau, the fractions (as divisors) of the iterations at which the claim is verified."""
 
 
@@ -107,7 +111,9 @@ def account(t: Training) -> dict[str, Any]:
         "FFT upper bound": [coarse.epsilon(t.delta, int(k)).upper for k in exact.steps],
         "FFT upper bound, eps_error = 0.001": [fine.epsilon(t.delta, int(k)).upper for k in exact.steps],
         "FFT upper bound, delta_error = 1e-10": printed.epsilon(t.delta, t.iterations).upper,
-        "moments accountant": [evr.estimate_epsilon(_steps(t, int(k)), t.delta, method="rdp").value for k in exact.steps],
+        "moments accountant": [
+            evr.estimate_epsilon(_steps(t, int(k)), t.delta, method="rdp").value for k in exact.steps
+        ],
     }
 
 
@@ -131,7 +137,14 @@ def one(t: Training, size: str) -> dict[str, Any]:
     compared = []
     for epsilon in t.at:
         by_evr, by_bound = (error_at(accounted[way], errors, epsilon) for way in ("EVR", "FFT upper bound"))
-        compared.append({"epsilon": epsilon, "error_evr": by_evr, "error_bound": by_bound, "relative_reduction": 1 - by_evr / by_bound})
+        compared.append(
+            {
+                "epsilon": epsilon,
+                "error_evr": by_evr,
+                "error_bound": by_bound,
+                "relative_reduction": 1 - by_evr / by_bound,
+            }
+        )
     points = [verified(t, tau, t.iterations // part) for tau, parts in VERIFIED[size].items() for part in parts]
     return {
         "settings": {k: v for k, v in t._asdict().items() if k not in ("every", "at")} | {"clipping_norm": 1, "tau": TAU, "eps_error": EPS_ERROR},
@@ -146,7 +159,10 @@ def one(t: Training, size: str) -> dict[str, Any]:
 
 
 def compute(size: str) -> dict[str, Any]:
-    return {"data": "scikit-learn digits, 1348 training and 449 test images", **{t.name: one(t, size) for t in TRAININGS}}
+    return {
+        "data": "scikit-learn digits, 1348 training and 449 test images",
+        **{t.name: one(t, size) for t in TRAININGS},
+    }
 
 
 def draw(result: dict[str, Any]) -> Figure:
@@ -154,24 +170,52 @@ def draw(result: dict[str, Any]) -> Figure:
     for axis, t in zip(axes, TRAININGS, strict=False):
         found = result[t.name]
         errors, spread = common.numbers(found["test_error"]), common.numbers(found["standard_error"])
-        for label, style in (("EVR", "ours"), ("FFT upper bound", "FFT upper bound"), ("moments accountant", "moments accountant")):
+        for label, style in (
+            ("EVR", "ours"),
+            ("FFT upper bound", "FFT upper bound"),
+            ("moments accountant", "moments accountant"),
+        ):
             x = common.numbers(found["epsilons"][label])
             kept = np.isfinite(x)
             common.line(axis, label, x[kept], errors[kept], style=style)
             if label != "moments accountant" and kept.any():
-                axis.fill_between(x[kept], (errors - spread)[kept], (errors + spread)[kept], color=common.STYLES[style].colour, alpha=0.2, linewidth=0)
-        axis.set(xlabel="ε", ylabel="test error", title=f"{t.name}, δ = {t.delta:g}, mean ± standard error of {found['seeds']} runs", xlim=(0, None))
+                axis.fill_between(
+                    x[kept],
+                    (errors - spread)[kept],
+                    (errors + spread)[kept],
+                    color=common.STYLES[style].colour,
+                    alpha=0.2,
+                    linewidth=0,
+                )
+        axis.set(
+            xlabel="ε",
+            ylabel="test error",
+            title=f"{t.name}, δ = {t.delta:g}, mean ± standard error of {found['seeds']} runs",
+            xlim=(0, None),
+        )
         axis.legend()
         rows = found["verified"]
         colour = common.ORANGE if t.name == "DP-GD" else common.BLUE
         for tau, marker in ((0.9, "o"), (0.95, "s"), (0.99, "^")):
             chosen = sorted((r["iterations"], r["processor_seconds"]) for r in rows if r["tau"] == tau)
             if chosen:
-                common.line(axes[2], f"{t.name}, τ = {tau:g}", *zip(*chosen, strict=True), style="ours", color=colour, marker=marker, markersize=5)
-    axes[2].set(yscale="log", xlim=(0, 380), xlabel="iterations", ylabel="processor seconds", title="verification, sequential")
+                common.line(
+                    axes[2],
+                    f"{t.name}, τ = {tau:g}",
+                    *zip(*chosen, strict=True),
+                    style="ours",
+                    color=colour,
+                    marker=marker,
+                    markersize=5,
+                )
+    axes[2].set(
+        yscale="log", xlim=(0, 380), xlabel="iterations", ylabel="processor seconds", title="verification, sequential"
+    )
     axes[2].set_ylim(top=axes[2].get_ylim()[1] * 30)
     axes[2].legend(ncols=2, loc="upper left")
-    common.caption(figure, "Softmax regression on digits at equal training; EVR with τ = 0.95, FFT with eps_error = 0.1")
+    common.caption(
+        figure, "Softmax regression on digits at equal training; EVR with τ = 0.95, FFT with eps_error = 0.1"
+    )
     return figure
 
 
