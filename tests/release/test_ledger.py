@@ -169,6 +169,7 @@ def test_a_running_attempt_of_a_living_process_is_left_alone(ledger: evr.Ledger)
         (f"{os.uname().nodename} 999999999 1", None, False),
         (f"{os.uname().nodename} {os.getpid()} 1", None, False),  # the number was given to another process since
     ],
+    ids=["seen long ago", "elsewhere", "nobody", "gone", "number given anew"],
 )
 def test_whose_process_is_alive(owner: str, seen: str | None, alive: bool) -> None:
     from evr.release import ledger as module

@@ -130,6 +130,7 @@ def run_sequential(
             f"verifying this in direction {direction!r} would take about {expected:.2g} samples of "
             f"{proposal.total_steps} steps: lower tau (now {claim.tau!r}), use proposal='capped', or set max_samples"
         )
+    greatest = greatest_value(proposal, claim.epsilon, log_unit)
     record, run = Record(), run_id(direction, proposal, claim, log_budget, stream)
     if resume:
         continue_from(record, resume, run)
@@ -145,7 +146,7 @@ def run_sequential(
     reason = reason_to_stop() if resume else ""
     shown = saved = start
     for block in blocks(proposal, stream, size, first=record.blocks, workers=workers) if not reason else ():
-        values = checked(block.values(claim.epsilon, log_unit), proposal, claim.epsilon, log_unit)
+        values = checked(block.values(claim.epsilon, log_unit), greatest)
         if max_samples is not None:
             values = values[: max_samples - test.state.samples]
         test.update(values)
@@ -169,9 +170,7 @@ def run_sequential(
             break
     samples = test.state.samples
     mean, error = record.mean_and_error(samples)
-    clipped = (
-        clip.clip * unit if math.exp(min(proposal.log_greatest(claim.epsilon) - log_unit, 700.0)) > clip.clip else None
-    )
+    clipped = clip.clip * unit if clip.correction > 0 else None
     return DirectionReport(
         direction, test.accepted, reason, samples, record.blocks, size, unit * mean, unit * error, test.state.log_wealth,
         test.log_target, unit, proposal.greatest(claim.epsilon), proposal.second_moment(claim.epsilon), clipped,
@@ -196,13 +195,12 @@ def run_fixed(
     start = time.perf_counter()
     size, unit = proposal.block_size(), plan.threshold
     record, shown, saved = Record(), start, start
-    run = run_id(direction, proposal, claim, plan, stream)
+    greatest, run = greatest_value(proposal, claim.epsilon, math.log(unit)), run_id(direction, proposal, claim, plan, stream)
     if resume:
         continue_from(record, resume, run)
     samples = min(record.blocks * size, plan.samples)
     for block in blocks(proposal, stream, size, first=record.blocks, workers=workers) if samples < plan.samples else ():
-        values = checked(block.values(claim.epsilon, math.log(unit)), proposal, claim.epsilon, math.log(unit))
-        values = values[: plan.samples - samples]
+        values = checked(block.values(claim.epsilon, math.log(unit)), greatest)[: plan.samples - samples]
         record.add(values)
         samples += values.size
         record.mark(samples, unit, math.nan)
@@ -228,13 +226,18 @@ def run_fixed(
     )  # fmt: skip
 
 
-def checked(values: Floats, proposal: Proposal, epsilon: float, log_unit: float) -> Floats:
+def greatest_value(proposal: Proposal, epsilon: float, log_unit: float) -> float:
+    """The proved bound on a sample, in units of the threshold, with room for rounding."""
+    room = 10.0 * rounding(proposal.total_steps)
+    return math.exp(min(proposal.log_greatest(epsilon) - log_unit + room, 700.0))
+
+
+def checked(values: Floats, greatest: float) -> Floats:
     """The samples, or an error if one is not a number or above its proved bound: then nothing else may be believed."""
-    bound = math.exp(min(proposal.log_greatest(epsilon) - log_unit, 700.0))
     most = float(values.max(initial=0.0))
-    if not most <= bound * (1.0 + 10.0 * rounding(proposal.total_steps)):
+    if not most <= greatest:
         raise ArithmeticError(
-            f"a sample is {most!r} of the threshold, its proved bound {bound!r}: this is a defect of evr, please report it"
+            f"a sample is {most!r} times the threshold, its proved bound {greatest!r}: a defect of evr, please report it"
         )
     return values
 
