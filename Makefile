@@ -33,6 +33,17 @@ bench: $(VENV)/.test ## every benchmark and the full statistical tables
 docs: $(VENV)/.docs ## the documentation, as a site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+PAPER := gaussian_composition evr_vs_bound utility second_moments steps_to_epsilon throughput online offline
+
+paper: $(VENV)/.test ## every figure and table of the paper, small, into paper/out
+	@set -e; for script in $(PAPER); do $(BIN)/python paper/$$script.py --quick --out paper/out; done
+	$(BIN)/python paper/slips.py --quick --out paper/out
+
+paper-full: $(VENV)/.test ## the same at full size, into paper/results; half an hour on two cores
+	@set -e; for script in $(PAPER); do $(BIN)/python paper/$$script.py --full --out paper/results; done
+	$(BIN)/python paper/slips.py --out paper/results
+	$(BIN)/python paper/check_truth.py --out paper/results
+
 clean: ## forget the environment and every cache
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis site
 

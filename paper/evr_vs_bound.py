@@ -23,7 +23,7 @@ from evr.verify.fixed import plan_fixed
 from gaussian_composition import EVENT, NOISE, STEPS, epsilons
 
 SHOWN = (0.5, 0.9, 0.99)
-TAUS = {"tiny": (0.9,), "quick": (0.9, 0.95, 0.98), "full": (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)}
+TAUS = {"tiny": (0.8, 0.9), "quick": (0.9, 0.95, 0.98), "full": (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)}
 SAMPLED_MOST = {"tiny": 0.9, "quick": 0.95, "full": 0.99}  # the greatest tau run at the sampled setting
 DELTA = 1e-10
 SAMPLED = {"epsilon": 1.5, "steps": 100, "probability": 1e-3, "noise": 0.6}

@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import warnings
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,6 +90,12 @@ def afa(probability: float, steps: int, epsilon: float) -> dict[str, Any]:
     return {"epsilon": epsilon, "delta": value, "processor_seconds": seconds, "reason": reason}
 
 
+@lru_cache(maxsize=1)
+def made(probability: float, steps: int) -> common.Prv:
+    """prv-accountant, made once where both plots ask the same; the table makes its own."""
+    return common.Prv(NOISE, probability, steps)
+
+
 def relative(values: Any, truth: Any) -> Any:
     return np.abs(np.asarray(values, float) / np.asarray(truth, float) - 1)
 
@@ -96,7 +103,7 @@ def relative(values: Any, truth: Any) -> Any:
 def deltas(case: Case, size: str) -> dict[str, Any]:
     """The relative error of delta against epsilon."""
     at = case.epsilons[size]
-    prv = common.Prv(NOISE, case.probability, case.steps)
+    prv = made(case.probability, case.steps)
     truth = evr.privacy_curve(case.event(), at).deltas
     found: dict[str, Any] = {
         "FFT estimate": [prv.delta(e).estimate for e in at],
@@ -134,7 +141,7 @@ def deltas(case: Case, size: str) -> dict[str, Any]:
 def epsilons(case: Case, size: str) -> dict[str, Any]:
     """The relative error of epsilon against the number of steps."""
     counts = case.counts[size]
-    prv = common.Prv(NOISE, case.probability, counts[-1])
+    prv = made(case.probability, counts[-1])
     truth = [evr.estimate_epsilon(case.event(k), case.delta).value for k in counts]
     found: dict[str, Any] = {"FFT estimate": [prv.epsilon(case.delta, k).estimate for k in counts]}
     for name, method in (("GDP", "gdp"), ("Edgeworth", "edgeworth")):

@@ -95,11 +95,11 @@ def error_at(epsilons: Any, errors: Any, epsilon: float) -> float:
     return float(errors[allowed[-1]]) if allowed.size else 0.9
 
 
-def account(t: Training) -> dict[str, Any]:
+def account(t: Training, every: int) -> dict[str, Any]:
     """Epsilon after each reported iteration, every way."""
     event = evr.dpsgd(noise_multiplier=t.noise, sampling_probability=t.probability, steps=t.iterations)
-    exact = evr.online_epsilon(event, t.delta, every=t.every)
-    estimated = evr.online_epsilon(event, TAU * t.delta, every=t.every)
+    exact = evr.online_epsilon(event, t.delta, every=every)
+    estimated = evr.online_epsilon(event, TAU * t.delta, every=every)
     delta_error = min(common.DELTA_ERROR, t.delta / 10)
     coarse = common.Prv(t.noise, t.probability, t.iterations, eps_error=EPS_ERROR, delta_error=delta_error)
     fine = common.Prv(t.noise, t.probability, t.iterations, delta_error=delta_error)
@@ -131,7 +131,7 @@ def one(t: Training, size: str) -> dict[str, Any]:
     """Everything of one training."""
     data = digits()
     (runs, seconds) = common.timed(lambda: np.array([train(t, data, seed) for seed in range(SEEDS[size])]))
-    accounted = account(t)
+    accounted = account(t, t.every if size != "tiny" else t.iterations // 4)
     errors = runs.mean(axis=0)[np.asarray(accounted["iterations"]) - 1]
     spread = runs.std(axis=0, ddof=1)[np.asarray(accounted["iterations"]) - 1] / math.sqrt(len(runs))
     compared = []
