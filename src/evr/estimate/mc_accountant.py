@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -153,7 +154,7 @@ class MonteCarloAccountant(CompositionAccountant):
             arrays[f"{direction}_steps"] = np.array(run.steps)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)
-        write_bytes(path, buffer.getvalue())
+        write_bytes(Path(path), buffer.getvalue())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], event: dp_event.DpEvent) -> MonteCarloAccountant:

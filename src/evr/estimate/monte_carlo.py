@@ -60,7 +60,7 @@ def monte_carlo_delta(
     best: Estimate | None = None
     for one in directions_of(composition, direction):
         steps = composition.simplified(one)
-        if not steps or math.isinf(epsilon) or _greatest_loss(steps) <= epsilon:
+        if not steps or math.isinf(epsilon) or _greatest_loss(steps) <= epsilon or _infinite_mass(steps) >= 1:
             found = Estimate(_infinite_mass(steps), "monte_carlo", one.value, standard_error=0.0)
         else:
             source = proposal_for(proposal, one.value, steps, epsilon)
@@ -119,7 +119,12 @@ def monte_carlo_epsilon(
 
 
 def pilot_epsilon(steps: tuple[Step, ...], delta: float, direction: Direction, entropy: int, proposal: str) -> float:
-    """About the epsilon of a delta, to centre a tilt at: from the moments bound down, by small runs."""
+    """About the epsilon of a delta, to centre a tilt at: from the moments bound down, by small runs.
+
+    The moments bound can be far above, where the paper's single-coordinate tilt does not reach and misleads the search
+    without a sign; so the runs take the default proposal in its place.
+    """
+    proposal = "capped" if proposal == "single" else proposal
     epsilon = moments_epsilon(steps, delta)
     for turn in range(4):
         source = proposal_for(proposal, direction.value, steps, epsilon)

@@ -40,7 +40,8 @@ def floor_of(pair: DominatingPair) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if float(pair.log_mass(Measure.P, -np.inf, middle)) < _RARE else (low, middle)
     losses = pair.privacy_loss(np.array([low, high]))
-    return float(losses[np.isfinite(losses)][0])
+    finite = losses[np.isfinite(losses)]
+    return float(finite[0]) if finite.size else 0.0
 
 
 def capped_proposal(
