@@ -15,7 +15,7 @@ from evr.randomness import Stream, fresh_entropy
 from evr.verify.claims import Claim, Terms, rounding
 from evr.verify.fixed import plan_fixed
 from evr.verify.results import DirectionReport, Guarantee, Progress, Verdict, Verification
-from evr.verify.run import Checkpoint, decided, run_fixed, run_sequential, shortcut, tested_directions
+from evr.verify.run import TOO_LONG, Checkpoint, decided, run_fixed, run_sequential, shortcut, tested_directions
 
 METHODS = ("sequential", "fixed")
 PROPOSALS = ("capped", "single", "simple")
@@ -217,6 +217,11 @@ def _test(
             f"max_samples={max_samples!r} is below the {plan.samples:.6g} samples that the false-positive bound needs in "
             f"direction {direction!r} (nu = {plan.second_moment:.4g}, Delta = {plan.offset:.4g}): "
             "raise it, lower tau, or use method='sequential'"
+        )
+    if max_samples is None and plan.samples * drawn_from.total_steps > TOO_LONG:
+        raise ValueError(
+            f"the fixed verifier needs {plan.samples:.6g} samples of {drawn_from.total_steps} steps in direction "
+            f"{direction!r}: lower tau (now {claim.tau!r}), use method='sequential', or set max_samples"
         )
     return run_fixed(direction, drawn_from, claim, plan, stream, workers=workers, progress=progress, checkpoint=checkpoint,
                      resume=resume)  # fmt: skip

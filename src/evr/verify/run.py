@@ -195,7 +195,10 @@ def run_fixed(
     start = time.perf_counter()
     size, unit = proposal.block_size(), plan.threshold
     record, shown, saved = Record(), start, start
-    greatest, run = greatest_value(proposal, claim.epsilon, math.log(unit)), run_id(direction, proposal, claim, plan, stream)
+    greatest, run = (
+        greatest_value(proposal, claim.epsilon, math.log(unit)),
+        run_id(direction, proposal, claim, plan, stream),
+    )
     if resume:
         continue_from(record, resume, run)
     samples = min(record.blocks * size, plan.samples)
