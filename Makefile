@@ -11,10 +11,10 @@ help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 run: $(VENV)/.core ## the main job on the example
-	$(BIN)/evr describe examples/dpsgd.toml
+	$(BIN)/evr certify examples/dpsgd.toml
 
 test: $(VENV)/.test ## all tests
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadscope --cov --cov-report=term:skip-covered -q
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered -q
 
 check: $(VENV)/.check ## ruff, mypy --strict, import-linter
 	$(BIN)/ruff check .
@@ -29,6 +29,9 @@ format: $(VENV)/.check ## rewrite the sources in the house format
 bench: $(VENV)/.test ## every benchmark and the full statistical tables
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
 	$(BIN)/python -m pytest -m full -q --override-ini="addopts=-ra --import-mode=importlib"
+
+docs: $(VENV)/.docs ## the documentation, as a site in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 PAPER := gaussian_composition evr_vs_bound utility second_moments steps_to_epsilon throughput online offline
 
@@ -58,4 +61,8 @@ $(VENV)/.test: $(VENV)/.core
 
 $(VENV)/.check: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e .[check]
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.core
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .[docs]
 	@touch $@

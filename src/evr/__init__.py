@@ -31,21 +31,43 @@ _HOMES = {
     "online_epsilon": "evr.estimate",
     "calibrate": "evr.estimate",
     "FFTAccountant": "evr.estimate",
+    "MonteCarloAccountant": "evr.estimate",
     "verify": "evr.verify",
     "Verdict": "evr.verify",
     "Verification": "evr.verify",
     "Guarantee": "evr.verify",
+    "release": "evr.release",
+    "released": "evr.release",
+    "certify": "evr.release",
+    "replay": "evr.release",
+    "resume": "evr.release",
+    "Certificate": "evr.release",
+    "Ledger": "evr.release",
+    "Release": "evr.release",
+    "AlreadyReleasedError": "evr.errors",
+    "CertificateError": "evr.errors",
     "EvrError": "evr.errors",
+    "LedgerError": "evr.errors",
+    "NotReleasedError": "evr.errors",
     "SpecError": "evr.errors",
     "UnsupportedEventError": "evr.errors",
 }
 
 if TYPE_CHECKING:
-    from evr.errors import EvrError, SpecError, UnsupportedEventError
+    from evr.errors import (
+        AlreadyReleasedError,
+        CertificateError,
+        EvrError,
+        LedgerError,
+        NotReleasedError,
+        SpecError,
+        UnsupportedEventError,
+    )
     from evr.estimate import (
         Calibration,
         Estimate,
         FFTAccountant,
+        MonteCarloAccountant,
         OnlineEpsilon,
         PrivacyCurve,
         UpperBound,
@@ -57,10 +79,16 @@ if TYPE_CHECKING:
     )
     from evr.mechanisms import Composition, Direction, DominatingPair, Measure, Pairs, events, register
     from evr.mechanisms.events import dpsgd
+    from evr.release import Certificate, Ledger, Release, release, released, resume
+    from evr.release.certify import certify
+    from evr.release.replay import replay
     from evr.verify import Guarantee, Verdict, Verification, verify
 
 __all__ = [
+    "AlreadyReleasedError",
     "Calibration",
+    "Certificate",
+    "CertificateError",
     "Composition",
     "Direction",
     "DominatingPair",
@@ -68,16 +96,22 @@ __all__ = [
     "EvrError",
     "FFTAccountant",
     "Guarantee",
+    "Ledger",
+    "LedgerError",
     "Measure",
+    "MonteCarloAccountant",
+    "NotReleasedError",
     "OnlineEpsilon",
     "Pairs",
     "PrivacyCurve",
+    "Release",
     "SpecError",
     "UnsupportedEventError",
     "UpperBound",
     "Verdict",
     "Verification",
     "calibrate",
+    "certify",
     "dpsgd",
     "estimate_delta",
     "estimate_epsilon",
@@ -85,6 +119,10 @@ __all__ = [
     "online_epsilon",
     "privacy_curve",
     "register",
+    "release",
+    "released",
+    "replay",
+    "resume",
     "verify",
 ]
 

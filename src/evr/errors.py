@@ -23,3 +23,29 @@ class UnsupportedEventError(EvrError, ValueError):
 
 class SpecError(EvrError, ValueError):
     """A specification file does not say what ran: names the key, the rule and, for a typing error, the nearest key."""
+
+
+class CertificateError(EvrError, ValueError):
+    """A certificate cannot be read: damaged, altered, not of this kind, or written by a newer evr."""
+
+
+class LedgerError(EvrError, ValueError):
+    """The ledger cannot be used, or refuses: damaged, not writable, a seed used before, a claim below the floor."""
+
+
+class AlreadyReleasedError(LedgerError):
+    """A release lets out one output, and that is out."""
+
+
+class NotReleasedError(EvrError, RuntimeError):
+    """There is no value: the claim was not verified, so nothing ran.
+
+    Attributes
+    ----------
+    certificate
+        Of the attempt that was rejected.
+    """
+
+    def __init__(self, message: str, certificate: Any = None) -> None:
+        super().__init__(message)
+        self.certificate = certificate

@@ -84,8 +84,8 @@ BAD = {
     "negative": ([*FLAGS, "--noise-multiplier", "-1"], "noise_multiplier=-1.0 is not"),
     "steps": ([*FLAGS, "--steps", "0"], "steps=0 is not an integer >= 1"),
     "huge": ([*FLAGS, "--steps", "1" + "0" * 400], "is too large"),
-    "no number": ([*FLAGS, "--steps", "many"], "Invalid value for '--steps'"),
-    "unknown flag": (["--noise", "1"], "No such option"),
+    "no number": ([*FLAGS, "--steps", "many"], "invalid value for '--steps'"),
+    "unknown flag": (["--noise", "1"], "no such option"),
 }
 
 

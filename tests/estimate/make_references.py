@@ -55,7 +55,7 @@ ADD = [
     (0.5, 10**5, 1e-3, 1.0),
 ]
 FEW_STEPS = [(0.5, 1, 1e-5, 0.5), (1.0, 2, 1e-5, 0.5), (0.7, 2, 0.2, 1.3), (0.1, 2, 1e-3, 0.7)]
-RANDOM, ADD_EVERY, MPMATH_EVERY = 50, 5, 10  # random settings, and which of them also add, or with mpmath
+RANDOM, ADD_EVERY, MPMATH_EVERY = 50, 3, 10  # random settings, and which of them also add, or with mpmath
 AGREEMENT = 1e-10
 
 

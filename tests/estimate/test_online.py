@@ -18,9 +18,9 @@ def dpsgd(steps, q, noise):
 
 @pytest.mark.parametrize("direction", [None, "remove", "add"])
 def test_as_from_scratch(direction):
-    online = evr.online_epsilon(dpsgd(300, 1e-3, 1.0), 1e-9, direction=direction)
-    assert online.steps.tolist() == list(range(1, 301))
-    for steps in (1, 2, 3, 4, 5, 17, 100, 299, 300):
+    online = evr.online_epsilon(dpsgd(80, 1e-3, 1.0), 1e-9, direction=direction)
+    assert online.steps.tolist() == list(range(1, 81))
+    for steps in (1, 2, 3, 4, 5, 8, 11, 15, 20, 33, 80):
         scratch = evr.estimate_epsilon(dpsgd(steps, 1e-3, 1.0), 1e-9, direction=direction).value
         assert online.epsilons[steps - 1] == pytest.approx(scratch, rel=1e-6)
 
@@ -29,8 +29,8 @@ def test_as_from_scratch(direction):
     ("q", "noise", "delta"), [(0.05, 0.8, 1e-5), (1e-4, 0.5, 1e-6), (0.3, 4.0, 1e-12), (1.0, 20.0, 1e-8)]
 )
 def test_other_settings(q, noise, delta):
-    online = evr.online_epsilon(dpsgd(600, q, noise), delta, every=97)
-    assert online.steps.tolist() == [97, 194, 291, 388, 485, 582, 600]
+    online = evr.online_epsilon(dpsgd(300, q, noise), delta, every=97)
+    assert online.steps.tolist() == [97, 194, 291, 300]
     for steps, epsilon in zip(online.steps.tolist(), online.epsilons, strict=True):
         assert epsilon == pytest.approx(evr.estimate_epsilon(dpsgd(steps, q, noise), delta).value, rel=1e-6)
 

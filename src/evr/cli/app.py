@@ -7,7 +7,21 @@ from typing import Annotated
 import typer
 
 import evr
-from evr.cli import calibrate, compare, curve, describe, estimate, online
+from evr.cli import (
+    calibrate,
+    certify,
+    compare,
+    curve,
+    describe,
+    estimate,
+    inspect,
+    ledger,
+    online,
+    replay,
+    report,
+    resume,
+    verify,
+)
 
 app = typer.Typer(
     name="evr",
@@ -34,9 +48,16 @@ def _root(
     pass
 
 
+app.command("certify")(certify.command)
 app.command("estimate")(estimate.command)
+app.command("verify")(verify.command)
 app.command("curve")(curve.command)
 app.command("online")(online.command)
 app.command("calibrate")(calibrate.command)
 app.command("compare")(compare.command)
 app.command("describe")(describe.command)
+app.command("replay")(replay.command)
+app.command("report")(report.command)
+app.command("inspect")(inspect.command)
+app.command("ledger")(ledger.command)
+app.command("resume")(resume.command)

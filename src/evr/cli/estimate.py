@@ -18,13 +18,14 @@ from evr.cli.options import (
     Steps,
     described,
     one_target,
+    whole,
 )
 from evr.cli.output import as_json, number, seconds, table
 
 if TYPE_CHECKING:
     from evr.estimate.results import Estimate, UpperBound
 
-METHODS = ("fft", "rdp", "gdp", "edgeworth", "all")
+METHODS = ("fft", "rdp", "gdp", "edgeworth", "monte_carlo", "all")
 
 Method = Annotated[
     str,
@@ -36,6 +37,24 @@ Method = Annotated[
     ),
 ]
 
+Samples = Annotated[
+    int | None, typer.Option("--samples", parser=whole, metavar="INTEGER", help="Of Monte Carlo.", show_default=False)
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed", parser=whole, metavar="INTEGER", help="Of Monte Carlo, to repeat a run.", show_default=False
+    ),
+]
+
+
+def monte_carlo_options(method: str, samples: int | None, seed: int | None) -> dict[str, int]:
+    """What the Monte Carlo accountant takes; other methods draw nothing."""
+    given = {name: value for name, value in (("samples", samples), ("seed", seed)) if value is not None}
+    if given and method != "monte_carlo":
+        raise ValueError(f"--{next(iter(given))} belongs to --method monte_carlo, not to {method!r}")
+    return given
+
 
 def command(
     spec: SpecFile = None,
@@ -46,6 +65,8 @@ def command(
     delta: Delta = None,
     method: Method = "fft",
     direction: Direction = None,
+    samples: Samples = None,
+    seed: Seed = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -68,7 +89,7 @@ def command(
     from evr.estimate import UpperBound, estimate_delta, estimate_epsilon
 
     estimate = estimate_delta if wanted == "delta" else estimate_epsilon
-    result = estimate(event, at, method=method, direction=direction)
+    result = estimate(event, at, method=method, direction=direction, **monte_carlo_options(method, samples, seed))
     if json:
         as_json({given: at, wanted: result.value, **_about(result), "event": repr(event)})
     elif quiet:
@@ -78,6 +99,8 @@ def command(
         error = getattr(result, "error", None)
         how = [f"{kind} by {result.method}", f"{result.direction} direction{'s' * (result.direction == 'both')}"]
         how += [f"numerical error about {number(error, 1)}"] if error else []
+        spread = getattr(result, "standard_error", None)
+        how += [f"standard error {number(spread, 2)}"] if spread else []
         print(
             f"{wanted} = {number(result.value)} at {given} = {number(at)} ({', '.join(how)}, {seconds(result.seconds)})"
         )
@@ -91,6 +114,7 @@ def _about(result: Estimate | UpperBound) -> dict[str, Any]:
         "method": result.method,
         "direction": result.direction,
         "error": getattr(result, "error", None),
+        "standard_error": getattr(result, "standard_error", None),
         "seconds": result.seconds,
     }
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from evr.cli.estimate import Samples, Seed, monte_carlo_options
 from evr.cli.options import (
     Csv,
     Direction,
@@ -31,8 +32,10 @@ Every = Annotated[
         "--every", parser=whole, metavar="INTEGER", help="Report after every so many steps, and after the last."
     ),
 ]
+METHODS = ("fft", "monte_carlo")
 Method = Annotated[
-    str, typer.Option("--method", metavar="fft", help="Which accountant.", autocompletion=lambda: ["fft"])
+    str,
+    typer.Option("--method", metavar="|".join(METHODS), help="Which accountant.", autocompletion=lambda: list(METHODS)),
 ]
 
 
@@ -45,6 +48,8 @@ def command(
     every: Every = 1,
     method: Method = "fft",
     direction: Direction = None,
+    samples: Samples = None,
+    seed: Seed = None,
     csv: Csv = None,
     plot: Plot = None,
     json: Json = False,
@@ -62,11 +67,14 @@ def command(
         delta = claim.delta
     if delta is None:
         raise ValueError("epsilon at which delta? Give --delta")
-    validate.one_of(("fft",), method=method)
+    validate.one_of(METHODS, method=method)
+    options = monte_carlo_options(method, samples, seed)
     from evr.estimate import online_epsilon
 
     with progress_bar("steps", quiet=quiet) as progress:
-        online = online_epsilon(event, delta, method=method, every=every, direction=direction, progress=progress)
+        online = online_epsilon(
+            event, delta, method=method, every=every, direction=direction, progress=progress, **options
+        )
     rows = list(zip(online.steps.tolist(), online.epsilons.tolist(), strict=True))
     header = ["steps", "epsilon"]
     if json:

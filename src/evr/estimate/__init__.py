@@ -3,6 +3,7 @@
 from evr.estimate.accountants import FFTAccountant
 from evr.estimate.api import PrivacyCurve, estimate_delta, estimate_epsilon, privacy_curve
 from evr.estimate.calibration import Calibration, calibrate
+from evr.estimate.mc_accountant import MonteCarloAccountant
 from evr.estimate.online import OnlineEpsilon, online_epsilon
 from evr.estimate.results import Estimate, UpperBound
 
@@ -10,6 +11,7 @@ __all__ = [
     "Calibration",
     "Estimate",
     "FFTAccountant",
+    "MonteCarloAccountant",
     "OnlineEpsilon",
     "PrivacyCurve",
     "UpperBound",

@@ -38,7 +38,9 @@ Complexes = NDArray[np.complex128]
 
 _TAIL = 34.0  # log of the tilted mass that may wrap around the grid
 _RELATIVE = 1e-8  # wanted of the change from a grid of twice the width, relative to delta
-_IRREGULAR = 5e-9  # what that change may miss, relative to delta: the cells' edges move with the grid, errors do not fall evenly
+_IRREGULAR = (
+    5e-9  # what that change may miss, relative to delta: the cells' edges move with the grid, errors do not fall evenly
+)
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
 _NEGLIGIBLE = -760.0  # log of a bound on delta below which it is 0 as a float
 _SIZES = tuple(2**n for n in range(13, 22))
@@ -168,6 +170,7 @@ class Plan(NamedTuple):
     cap: float
     low: float
     high: float
+    bottom: float = -math.inf
 
 
 @lru_cache(maxsize=64)
@@ -231,8 +234,18 @@ def plan_tilt(steps: tuple[Step, ...], epsilon: float, reach: float = 1.02) -> P
                 low = middle
             else:
                 high = middle
-    low, top = _sum_range(points_at(high), counts, high, _TAIL)
-    return Plan(valid, high, cap, min(low, epsilon), max(top, epsilon))
+    points = points_at(high)
+    low, top = _sum_range(points, counts, high, _TAIL)
+    bottom = -math.inf
+    if high == 0.0:  # a loss that the other steps cannot make up for leaves the sum below 0, however low it is
+        bottom = -max(top, 1e-9)
+        low, top = _sum_range(tuple(_not_below(p, bottom) for p in points), counts, high, _TAIL)
+    return Plan(valid, high, cap, min(low, epsilon), max(top, epsilon), bottom)
+
+
+def _not_below(points: LossPoints, bottom: float) -> LossPoints:
+    """The points, with lower losses raised to ``bottom``."""
+    return points if bottom == -math.inf else points._replace(losses=np.maximum(points.losses, bottom))
 
 
 def widened(plan: Plan, steps: tuple[Step, ...]) -> Plan:
@@ -240,7 +253,7 @@ def widened(plan: Plan, steps: tuple[Step, ...]) -> Plan:
     counts = [step.count for step in steps]
     plain = tuple(_rough_points(step.pair, 0.0, math.inf) for step in steps)
     cap = max(plan.cap, plan.epsilon - _sum_range(plain, counts, 0.0, _TAIL)[0])
-    points = tuple(_rough_points(step.pair, plan.order, cap) for step in steps)
+    points = tuple(_not_below(_rough_points(step.pair, plan.order, cap), plan.bottom) for step in steps)
     low, high = _sum_range(points, counts, plan.order, _TAIL)
     return plan._replace(cap=cap, low=min(plan.low, low), high=max(plan.high, high))
 
@@ -398,7 +411,10 @@ class Frame:
     def __init__(self, plan: Plan, pairs: Iterable[DominatingPair], size: int, *, with_atoms: bool) -> None:
         self.plan, self.size = plan, size
         width = (plan.high - plan.low) / (size - 16)
-        points = {pair: _points(pair, plan.order, plan.cap, size // 2, width, size * width) for pair in pairs}
+        points = {
+            pair: _not_below(_points(pair, plan.order, plan.cap, size // 2, width, size * width), plan.bottom)
+            for pair in pairs
+        }
         lattice = _lattice(list(points.values()), width)
         self.lattice, self.width = lattice is not None, lattice or width
         self._whole = {pair: spectrum(p, plan.order, self.width, size) for pair, p in points.items()}

@@ -39,13 +39,13 @@ def solve_epsilon(
             low, high, factor = high, min(factor * high + 1e-9, greatest), min(2.0, factor**2)
     else:
         factor = 0.9
-        while high > 1e-9:
-            low, factor = factor * high, max(0.5, factor**2)
-            if gap(low) > 0:
+        while True:
+            low, factor = factor * high, max(0.01, factor**2)
+            if factor < 0.5 and gap(0.0) <= 0:
+                return 0.0
+            if low < 1e-12:
+                low = 0.0
+            if low == 0.0 or gap(low) > 0:
                 break
             high = low
-        else:
-            low = 0.0
-            if gap(low) <= 0:
-                return 0.0
     return float(brentq(gap, low, high, xtol=1e-14, rtol=1e-11, maxiter=200))

@@ -60,7 +60,7 @@ def monte_carlo_delta(
     best: Estimate | None = None
     for one in directions_of(composition, direction):
         steps = composition.simplified(one)
-        if not steps or math.isinf(epsilon) or _greatest_loss(steps) <= epsilon:
+        if not steps or math.isinf(epsilon) or _greatest_loss(steps) <= epsilon or _infinite_mass(steps) >= 1:
             found = Estimate(_infinite_mass(steps), "monte_carlo", one.value, standard_error=0.0)
         else:
             source = proposal_for(proposal, one.value, steps, epsilon)
@@ -300,6 +300,7 @@ class RunningSamples:
     losses: Floats
     log_weights: Floats
     steps: int = 0
+    source: TiltedProposal | None = None
     samplers: dict[DominatingPair, tuple[Any, float]] = field(default_factory=dict)
 
     @classmethod
@@ -308,6 +309,7 @@ class RunningSamples:
 
     def plan(self, source: TiltedProposal) -> None:
         """Take the samplers of a proposal for the steps to come."""
+        self.source = source
         self.samplers = {
             step.pair: (sampler, log_m)
             for step, sampler, log_m in zip(source.steps, source.samplers, source.log_normalisers, strict=True)
@@ -394,9 +396,8 @@ def _stages(
         steps = tuple(Step(pair, count) for pair, count in counts.items())
         if steps and _greatest_loss(steps) > 0:
             run = RunningSamples.start(Stream(entropy, f"online {stage}", 1, direction.value), size)
-            source = proposal_for(
-                proposal, direction.value, steps, pilot_epsilon(steps, delta, direction, entropy, proposal)
-            )
+            centre = centre or pilot_epsilon(steps, delta, direction, entropy, proposal)
+            source = proposal_for(proposal, direction.value, steps, centre)
             assert isinstance(source, TiltedProposal)
             run.plan(source)
             guess: float | None = None

@@ -45,7 +45,7 @@ class MethodResult:
 def every_method(
     event: Any, *, epsilon: float | None = None, delta: float | None = None, direction: str | None = None
 ) -> list[MethodResult]:
-    """delta at ``epsilon``, or epsilon at ``delta`` (give one), by each deterministic method in turn."""
+    """delta at ``epsilon``, or epsilon at ``delta`` (give one), by each method in turn."""
 
     def estimated(method: str) -> Estimate | UpperBound:
         if epsilon is not None:
@@ -62,6 +62,7 @@ def every_method(
         _timed("edgeworth", "estimate", lambda: estimated("edgeworth").value),
         _timed("edgeworth", "upper bound", bounded),
         _timed("rdp", "upper bound", lambda: estimated("rdp").value),
+        _timed("monte_carlo", "estimate", lambda: estimated("monte_carlo").value),
     ]
 
 

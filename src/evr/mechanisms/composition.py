@@ -7,6 +7,7 @@ the two curves is taken at the end, and directions are never mixed across steps.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -97,7 +98,7 @@ class Composition:
     @cached_property
     def is_symmetric(self) -> bool:
         """Whether both directions are the same composition, so that one computation serves both."""
-        return set(self.simplified(Direction.REMOVE)) == set(self.simplified(Direction.ADD))
+        return Counter(self.simplified(Direction.REMOVE)) == Counter(self.simplified(Direction.ADD))
 
 
 @lru_cache(maxsize=4096)

@@ -95,7 +95,11 @@ class TiltedBounds:
             elif end <= self.pair.loss_range[0]:
                 last = first
             else:
-                last = max(first, int(np.searchsorted(self.table.high, self.pair.point(end), side="right")))
+                place = float(self.pair.point(end))
+                place += 1e-12 * (
+                    1.0 + abs(place)
+                )  # a point found by iteration may differ from its edge in the last digits
+                last = max(first, int(np.searchsorted(self.table.high, place, side="right")))
             parts.append((slice(first, last), slope, offset))
             first = last
         return parts

@@ -32,7 +32,7 @@ class Block(NamedTuple):
     def values(self, epsilon: float, log_unit: float = 0.0) -> Floats:
         """``X`` at an epsilon, in units of ``e^log_unit``."""
         values = np.zeros(self.losses.size)
-        hit = np.flatnonzero(self.losses > epsilon)
+        hit = np.flatnonzero(~(self.losses <= epsilon))  # a loss that is not a number must not pass for 0
         values[hit] = -np.expm1(epsilon - self.losses[hit]) * np.exp(
             np.minimum(self.log_weights[hit] - log_unit, 700.0)
         )
@@ -116,10 +116,7 @@ class TiltedProposal(Proposal):
         self.samplers: tuple[StepSampler, ...] = tuple(
             sampler_for(s.pair, b.tilt, b.table) for s, b in zip(self.steps, self.bounds, strict=True)
         )
-        self.log_normalisers = tuple(
-            sampler.log_normaliser if isinstance(sampler, MixtureSampler) else bound.log_normaliser
-            for sampler, bound in zip(self.samplers, self.bounds, strict=True)
-        )
+        self.log_normalisers = tuple(map(_log_normaliser, self.samplers, self.bounds))
         self.log_normaliser = math.fsum(s.count * m for s, m in zip(self.steps, self.log_normalisers, strict=True))
 
     @property
@@ -133,7 +130,7 @@ class TiltedProposal(Proposal):
         return math.fsum(
             s.count * (m - b.log_normaliser_lower)
             for s, m, b, sampler in zip(self.steps, self.log_normalisers, self.bounds, self.samplers, strict=True)
-            if not isinstance(sampler, MixtureSampler)
+            if b.tilt.order > 0 and not isinstance(sampler, MixtureSampler)
         )
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
@@ -210,6 +207,13 @@ def log_greatest(
         if b.log_beyond(1.0) > -math.inf
     ]
     return max([together, *jumps])
+
+
+def _log_normaliser(sampler: StepSampler, bounds: TiltedBounds) -> float:
+    """``log`` of a step's normaliser: exact where that is known, else from above."""
+    if bounds.tilt.order == 0:
+        return 0.0  # and no sum of probabilities that rounds
+    return sampler.log_normaliser if isinstance(sampler, MixtureSampler) else bounds.log_normaliser
 
 
 def tilted_bounds(pair: DominatingPair, tilt: Tilt, cells: int) -> TiltedBounds:

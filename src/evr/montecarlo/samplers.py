@@ -8,11 +8,12 @@ it counts, one logarithm for the product of many likelihood ratios.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import binom
 
 from evr.mechanisms import DiscretePair, DominatingPair, Floats, Measure
 from evr.mechanisms.gaussian import GaussianPair, log_normal_mass, sample_normal
@@ -26,6 +27,8 @@ Indices = NDArray[np.int64]
 CACHE = 1 << 15  # numbers drawn at a time: 256 KiB
 MOST_STEPS = 1 << 13  # steps drawn at a time
 MOST_ORDER = 200  # components of a tilted mixture
+_COMMON = 0.02  # from this chance on a component is worth a binomial draw for each sample
+_MOST_EXPONENT = 600.0  # of a product of likelihood ratios, with room below the greatest float
 
 
 class Sums(NamedTuple):
@@ -47,7 +50,7 @@ def sampler_for(pair: DominatingPair, tilt: Tilt, table: CellTable | None) -> St
     tilt = tilt if tilt.order else Tilt()
     if isinstance(pair, SampledRemovePair) and isinstance(pair.base, GaussianPair) and tilt.is_whole:
         return MixtureSampler(pair, tilt)
-    if isinstance(pair, SampledAddPair) and isinstance(pair.base, GaussianPair):
+    if isinstance(pair, SampledAddPair) and isinstance(pair.base, GaussianPair) and EnvelopeSampler.serves(pair, tilt):
         return EnvelopeSampler(pair, tilt)
     if isinstance(pair, DiscretePair):
         return OutcomeSampler(pair, tilt)
@@ -61,7 +64,7 @@ def sampler_for(pair: DominatingPair, tilt: Tilt, table: CellTable | None) -> St
 def log_of_products(ratios: Floats, greatest: float) -> Floats:
     """Row sums of ``log`` of a matrix, by products of as many entries as cannot overflow. Destroys nothing."""
     columns = ratios.shape[1]
-    together = max(1, min(columns, int(600.0 / max(abs(greatest), 1e-9)))) if math.isfinite(greatest) else 1
+    together = max(1, min(columns, int(_MOST_EXPONENT / max(abs(greatest), 1e-9)))) if math.isfinite(greatest) else 1
     if together >= columns:
         return np.log(np.multiply.reduce(ratios, axis=1))
     starts = np.arange(0, columns, together)
@@ -73,176 +76,229 @@ class MixtureSampler:
 
     ``P e^{n loss} = N(0,1) (1 - q + q e^{mu t - mu^2/2})^{n + 1}`` is a mixture of normals with means ``j mu``, ``j = 0 .. n + 1``.
     Each linear piece of the tilt takes such a mixture, cut to the piece; beyond the cap it is ``P`` itself. Equal steps are
-    exchangeable, so how many of a sample's steps come from each component is one multinomial draw.
+    exchangeable, so how many of a sample's steps come from each component is one multinomial draw. The components that
+    are likely and of one piece, mostly the lower slope's, take part in it one by one; the others together, and each step that
+    falls to them is looked at by itself.
     """
 
     def __init__(self, pair: SampledRemovePair, tilt: Tilt) -> None:
         assert isinstance(pair.base, GaussianPair)
         self.pair, self.tilt, self.mu, self.q = pair, tilt, pair.base.mu, pair.q
-        means, lows, highs, log_weights = [], [], [], []
+        pieces = list(self._pieces())
+        self.log_normaliser = log_sum_exp(np.concatenate([piece.log_weights for piece in pieces]))
+        shares = [np.exp(piece.log_weights - self.log_normaliser) for piece in pieces]
+        most = int(np.argmax([share.sum() for share in shares]))
+        self._main, chances = pieces[most], shares[most]
+        likely = np.flatnonzero(chances >= min(_COMMON, chances.max()))
+        likely = likely[np.argsort(-chances[likely], kind="stable")]  # a multinomial draw stops when nothing is left
+        self._common_means = self._main.means[likely]
+        rest = np.setdiff1d(np.arange(chances.size), likely)
+        rare = self._main._replace(means=self._main.means[rest], log_weights=self._main.log_weights[rest])
+        off_slope = [piece for number, piece in enumerate(pieces) if number != most]
+        self._others = _Others.of([rare, *off_slope], self.log_normaliser)
+        # The others come first, so that their chance, which may be small, is not the rest of a subtraction.
+        self._chances = np.concatenate(([self._others.chance], chances[likely]))
+        self._chances /= self._chances.sum()
+
+    def _pieces(self) -> Iterator[_Piece]:
         low = -math.inf
-        for end, slope, offset in tilt.pieces:
-            high = math.inf if end == math.inf else float(pair.point(end))
+        for end, slope, offset in self.tilt.pieces:
+            high = math.inf if end == math.inf else float(self.pair.point(end))
             if high > low:
-                j, weights = self._components(int(slope))
-                means.append(self.mu * j)
-                lows.append(np.full(j.size, low))
-                highs.append(np.full(j.size, high))
-                log_weights.append(offset + weights + log_normal_mass(low - self.mu * j, high - self.mu * j))
+                means, weights = self._components(int(slope))
+                log_weights = offset + weights + log_normal_mass(low - means, high - means)
+                yield _Piece(means, log_weights, low, high, slope, offset)
                 low = high
-        log_all = np.concatenate(log_weights)
-        self.log_normaliser = log_sum_exp(log_all)
-        chances = np.exp(log_all - self.log_normaliser)
-        # Likeliest first: a multinomial draw stops when nothing is left to hand out.
-        order = np.argsort(-chances, kind="stable")
-        order = order[chances[order] > 0]
-        self._chances = chances[order] / chances[order].sum()
-        self._means, self._low, self._high = (np.concatenate(x)[order] for x in (means, lows, highs))
-        self._plain_first = bool(self._means[0] == 0 and self._low[0] == -np.inf)  # nothing is to be done to it
-        self._bottom = -math.log1p(-self.q)
 
     def _components(self, slope: int) -> tuple[Floats, Floats]:
         n = slope + 1
         j = np.arange(n + 1.0)
-        log_binomial = gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1)
-        return j, log_binomial + (n - j) * math.log1p(-self.q) + j * math.log(self.q) + self.mu**2 * j * (j - 1) / 2
+        log_weights = np.log(binom(n, j)) + (n - j) * math.log1p(-self.q) + j * math.log(self.q)
+        return self.mu * j, log_weights + self.mu**2 * j * (j - 1) / 2
 
     def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
         sums = Sums(np.zeros(size), np.zeros(size))
-        if count == 1:
-            return self._draw_column(generator, sums)
+        if count == 1:  # one multinomial draw for a whole part of the samples, its steps dealt out at random
+            for start in range(0, size, CACHE):
+                t = np.empty((1, min(CACHE, size - start)))
+                drawn = self._sums(generator, t, t.size)
+                order = generator.permutation(t.size)
+                sums.losses[start : start + t.size] = drawn.losses[order]
+                sums.heights[start : start + t.size] = drawn.heights[order]
+            return sums
         most = min(count, MOST_STEPS)
-        rows = max(1, min(size, CACHE // most))
-        buffer = np.empty(rows * most)
+        buffer = np.empty(max(1, min(size, CACHE // most)) * most)
         for start, stop, steps in _pieces(size, count):
-            here = Sums(sums.losses[start:stop], sums.heights[start:stop])
-            self._add(generator, here, buffer[: (stop - start) * steps].reshape(stop - start, steps))
+            t = buffer[: (stop - start) * steps].reshape(stop - start, steps)
+            drawn = self._sums(generator, t, stop - start)
+            sums.losses[start:stop] += drawn.losses
+            sums.heights[start:stop] += drawn.heights
         return sums
 
-    def _add(self, generator: np.random.Generator, sums: Sums, t: Floats) -> None:
-        """One pass over a matrix in the cache: a row for each sample, a column for each step."""
-        rows, steps = t.shape
-        counts = generator.multinomial(steps, self._chances, size=rows)
+    def _sums(self, generator: np.random.Generator, t: Floats, parts: int) -> Sums:
+        """One pass over a matrix in the cache, a multinomial draw for each row; the sums over ``parts`` equal parts of it."""
+        counts = generator.multinomial(t.shape[1], self._chances, size=t.shape[0])
         generator.standard_normal(out=t)
-        flat = t.reshape(-1)
-        position, component = _shifted(counts, skip=self._plain_first)
-        self._place(generator, flat, position, component)
-        off_slope = self._off_slope(flat, position, component, rows, steps)
-        # No standard normal is above 14 (1e-44), so products of ratios up to this logarithm do not overflow.
-        greatest = self._bottom + self.mu * max(14.0, float(flat[position].max(initial=0.0)))
+        self._place_common(generator, t, counts)
+        places = _first_places(counts[:, 0], t.shape[1])
+        t = t.reshape(parts, -1)
+        off_slope = self._place_others(generator, t, places)
+        # No draw is 14 deviations above its place (1e-44), so this logarithm of a ratio is not exceeded.
+        farthest = max(14.0 + float(self._common_means.max()), float(t.reshape(-1)[places].max(initial=0.0)))
+        total = self._losses(t, self.mu * farthest - math.log1p(-self.q))
+        return Sums(total, self._main.slope * total + (self._main.offset * t.shape[1] + off_slope))
+
+    def _place_common(self, generator: np.random.Generator, t: Floats, counts: Indices) -> None:
+        """Shift each row's draws, but for the first ``counts[:, 0]``, to their components, and draw again, cut, what is outside."""
+        rows, steps = t.shape
+        if self._common_means.any():
+            shifts = np.tile(np.concatenate(([0.0], self._common_means)), rows)
+            np.add(t, np.repeat(shifts, counts.reshape(-1)).reshape(rows, steps), out=t)
+        if self._main.low == -math.inf and (self._main.high == math.inf or t.max() <= self._main.high):
+            return
+        row, column = np.nonzero((t <= self._main.low) | (t > self._main.high))
+        kind = np.sum(column[:, None] >= np.cumsum(counts, axis=1)[row], axis=1) - 1
+        row, column, kind = row[kind >= 0], column[kind >= 0], kind[kind >= 0]
+        mean = self._common_means[kind]
+        t[row, column] = mean + sample_normal(generator, self._main.low - mean, self._main.high - mean)
+
+    def _place_others(self, generator: np.random.Generator, matrix: Floats, places: Indices) -> Floats | float:
+        """Give each of the other steps its component. By how much the heights of a row differ from the main piece's line."""
+        others, flat = self._others, matrix.reshape(-1)
+        kind = np.searchsorted(others.cumulated, generator.random(places.size), side="right")
+        t = flat[places] + others.means[kind]
+        low, high = others.low[kind], others.high[kind]
+        outside = (t <= low) | (t > high)
+        if outside.any():
+            mean = others.means[kind[outside]]
+            t[outside] = mean + sample_normal(generator, low[outside] - mean, high[outside] - mean)
+        flat[places] = t
+        off = others.off_slope[kind]
+        if not off.any():
+            return 0.0
+        loss = self.pair.privacy_loss(t[off])
+        differences = self.tilt.height(loss) - (self._main.slope * loss + self._main.offset)
+        row = places[off] // matrix.shape[1]
+        return np.bincount(row, weights=differences, minlength=matrix.shape[0]).astype(np.float64)
+
+    def _losses(self, t: Floats, greatest: float) -> Floats:
+        """Row sums of the losses of a matrix, which is used up; ``greatest`` bounds a loss, either way."""
+        if greatest > _MOST_EXPONENT:
+            return self.pair.privacy_loss(t).sum(axis=1)
         np.multiply(t, self.mu, out=t)
         np.subtract(t, self.mu**2 / 2 - math.log(self.q), out=t)
         np.exp(t, out=t)
         np.add(t, 1.0 - self.q, out=t)
-        total = log_of_products(t, greatest)
-        sums.losses[...] += total
-        sums.heights[...] += self.tilt.order * total + off_slope
-
-    def _draw_column(self, generator: np.random.Generator, sums: Sums) -> Sums:
-        """One step of every sample: one multinomial draw for all, its parts dealt out at random."""
-        size = sums.losses.size
-        for start in range(0, size, CACHE):
-            t = generator.standard_normal(min(CACHE, size - start))
-            counts = generator.multinomial(t.size, self._chances)
-            skip = int(self._plain_first)
-            component = np.repeat(np.arange(skip, counts.size), counts[skip:])
-            position = np.sort(generator.choice(t.size, component.size, replace=False))
-            generator.shuffle(component)
-            self._place(generator, t, position, component)
-            off_slope = self._off_slope(t, position, component, t.size, 1)
-            loss = np.log(1.0 - self.q + np.exp(self.mu * t - (self.mu**2 / 2 - math.log(self.q))))
-            sums.losses[start : start + t.size] = loss
-            sums.heights[start : start + t.size] = self.tilt.order * loss + off_slope
-        return sums
-
-    def _place(self, generator: np.random.Generator, flat: Floats, position: Indices, component: Indices) -> None:
-        """Shift each draw to its component, and draw again, cut to its piece, what is outside of it."""
-        flat[position] += self._means[component]
-        outside = position[(flat[position] <= self._low[component]) | (flat[position] > self._high[component])]
-        kind = component[np.searchsorted(position, outside)]
-        if self._plain_first and self._high[0] < np.inf:  # the standard normal itself, whose places are not listed
-            over = np.flatnonzero(flat > self._high[0])
-            over = over[~np.isin(over, position, assume_unique=True)] if over.size else over
-            outside, kind = (
-                np.concatenate((outside, over)),
-                np.concatenate((kind, np.zeros(over.size, dtype=kind.dtype))),
-            )
-        if outside.size:
-            mean = self._means[kind]
-            flat[outside] = mean + sample_normal(generator, self._low[kind] - mean, self._high[kind] - mean)
-
-    def _off_slope(self, flat: Floats, position: Indices, component: Indices, rows: int, steps: int) -> Floats | float:
-        """For each sample, by how much its heights differ from ``order * loss``: pieces other than the first slope's."""
-        if self.tilt.order == 0:
-            return 0.0
-        rare = position[self._low[component] > -np.inf]
-        if not rare.size:
-            return 0.0
-        loss = self.pair.privacy_loss(flat[rare])
-        return np.bincount(rare // steps, weights=self.tilt.height(loss) - self.tilt.order * loss, minlength=rows)
+        return log_of_products(t, greatest)
 
 
-def _shifted(counts: Indices, *, skip: bool) -> tuple[Indices, Indices]:
-    """Places in the flattened matrix and their components, both in order; without those of the first component if ``skip``."""
-    rows, kinds = counts.shape
-    steps = int(counts[0].sum())
-    listed = counts[:, int(skip) :]
-    total = listed.sum(axis=1)
-    component = np.repeat(np.tile(np.arange(int(skip), kinds), rows), listed.reshape(-1))
-    start = np.repeat(np.arange(rows) * steps - (np.cumsum(total) - total), total)
-    return start + np.arange(component.size), component
+class _Piece(NamedTuple):
+    """A linear piece of the tilt, ``slope loss + offset`` on ``(low, high]``, and the normal components of its mixture."""
+
+    means: Floats
+    log_weights: Floats
+    low: float
+    high: float
+    slope: float
+    offset: float
+
+
+class _Others(NamedTuple):
+    """Components that are drawn one by one: means, cuts, whether off the main piece, cumulated shares, and their chance."""
+
+    means: Floats
+    low: Floats
+    high: Floats
+    off_slope: NDArray[np.bool_]
+    cumulated: Floats
+    chance: float
+
+    @classmethod
+    def of(cls, pieces: list[_Piece], log_normaliser: float) -> _Others:
+        """Of some pieces, the first of which is part of the main one."""
+        means = np.concatenate([piece.means for piece in pieces])
+        chances = np.exp(np.concatenate([piece.log_weights for piece in pieces]) - log_normaliser)
+        number = np.repeat(np.arange(len(pieces)), [piece.means.size for piece in pieces])[chances > 0]
+        low, high = (np.array(x)[number] for x in ([p.low for p in pieces], [p.high for p in pieces]))
+        total = float(chances.sum())
+        shares = np.cumsum(chances[chances > 0] / total)[:-1] if total else np.empty(0)
+        return cls(means[chances > 0], low, high, number > 0, shares, total)
+
+
+def _first_places(counts: Indices, steps: int) -> Indices:
+    """Places, in the flattened matrix, of the first ``counts`` columns of each row."""
+    before = np.cumsum(counts) - counts
+    return np.repeat(np.arange(counts.size) * steps - before, counts) + np.arange(int(counts.sum()))
 
 
 class EnvelopeSampler:
     """The Poisson-sampled Gaussian in the add direction: the loss is concave in ``t``, so its tangent is an envelope.
 
-    ``P e^{order loss}`` is at most a normal law times a constant, the tangent taken at its mode; a draw is kept with
-    probability ``e^{order (loss - tangent)}``. The loss is bounded above by ``-log(1 - q)``; floor and cap are not reached.
+    ``P e^h`` is at most a normal law times a constant, the tangent to ``h``, which a cap leaves concave, taken at the mode; a
+    draw is kept with probability ``e^{h - tangent}``. A floor would break the envelope where it is reached, so ``serves`` asks
+    that it is not.
     """
 
     def __init__(self, pair: SampledAddPair, tilt: Tilt) -> None:
         assert isinstance(pair.base, GaussianPair)
         self.mu, self.q, self.tilt = pair.base.mu, pair.q, tilt
-        self.pair = pair
-        mode = self.mu
-        for _ in range(200):  # t = mu + order * slope(t), a contraction after damping
-            mode = 0.5 * mode + 0.5 * (self.mu + tilt.order * self._slope(mode))
-        self.mode = mode
-        self._tangent = float(pair.privacy_loss(mode)), self._slope(mode)
+        # At the cap, or beyond it, every slope down to 0 is a tangent's: the mode is not beyond where the cap is reached.
+        self.mode = min(self._mode(tilt.order), max(self.mu, float(pair.point(tilt.cap))))
+        # The slope that the shift of the normal law stands for, to the last digit: else the law is not the one stated.
+        self._slope = self.mode - self.mu
+        self._level = float(tilt.height(pair.privacy_loss(self.mode)))
 
-    def _slope(self, t: float) -> float:
-        tail = self.q * math.exp(-self.mu * (t - self.mu / 2))
-        return self.mu * tail / (1 - self.q + tail)
+    @staticmethod
+    def serves(pair: SampledAddPair, tilt: Tilt) -> bool:
+        """Whether the envelope is one: one slope, and a floor that no draw reaches (38 deviations, 1e-316)."""
+        return tilt.knee is None and (tilt.order == 0 or float(pair.point(tilt.floor)) <= -38.0)
+
+    def _mode(self, order: float) -> float:
+        """Without a cap, the root of ``t = mu + order loss'(t)``, by halving: the right side falls in ``t``."""
+        low, high = self.mu, self.mu * (1.0 + order)  # the slope of the loss is between 0 and mu
+        for _ in range(200):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.mu + order * self._slope_at(middle) > middle else (low, middle)
+        return low
+
+    def _slope_at(self, t: float) -> float:
+        exponent = self.mu * (t - self.mu / 2) + math.log1p(-self.q) - math.log(self.q)
+        return self.mu / (1.0 + math.exp(min(exponent, 700.0)))
 
     def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
         losses, heights = np.zeros(size), np.zeros(size)
-        rows = max(1, min(size, CACHE // min(count, MOST_STEPS)))
-        for start in range(0, size, rows):
-            stop = min(start + rows, size)
-            for first in range(0, count, MOST_STEPS):
-                shape = (stop - start, min(MOST_STEPS, count - first))
-                loss = self._accepted(generator, math.prod(shape)).reshape(shape)
-                losses[start:stop] += loss.sum(axis=1)
-                heights[start:stop] += self.tilt.height(loss).sum(axis=1)
+        for start, stop, steps in _pieces(size, count):
+            loss, height = self._accepted(generator, (stop - start) * steps)
+            losses[start:stop] += loss.reshape(stop - start, steps).sum(axis=1)
+            heights[start:stop] += height.reshape(stop - start, steps).sum(axis=1)
         return Sums(losses, heights)
 
-    def _accepted(self, generator: np.random.Generator, size: int) -> Floats:
-        t = generator.standard_normal(size) + self.mode
-        loss = self._loss(t)
+    def _accepted(self, generator: np.random.Generator, size: int) -> tuple[Floats, Floats]:
+        z = generator.standard_normal(size)
+        loss = self._loss(z)
+        height = self.tilt.height(loss)
         if self.tilt.order == 0:
-            return loss
-        level, slope = self._tangent
-        pending = np.arange(size)
+            return loss, height
+        pending = np.flatnonzero(generator.standard_exponential(size) < self._gap(z, height))
         while pending.size:
-            here = self.tilt.height(loss[pending]) - self.tilt.order * (level + slope * (t[pending] - self.mode))
-            pending = pending[generator.standard_exponential(pending.size) < -here]
-            t[pending] = generator.standard_normal(pending.size) + self.mode
-            loss[pending] = self._loss(t[pending])
-        return loss
+            z = generator.standard_normal(pending.size)
+            loss[pending] = self._loss(z)
+            height[pending] = self.tilt.height(loss[pending])
+            pending = pending[generator.standard_exponential(pending.size) < self._gap(z, height[pending])]
+        return loss, height
 
-    def _loss(self, t: Floats) -> Floats:
-        ratio = np.exp(self.mu * self.mu / 2 - self.mu * t + math.log(self.q))
-        return -np.log1p(ratio - self.q)
+    def _gap(self, z: Floats, height: Floats) -> Floats:
+        """How far the envelope is above ``h``, ``z`` being measured from the mode. Uses ``z`` up."""
+        np.multiply(z, self._slope, out=z)
+        np.subtract(z, height, out=z)
+        return np.add(z, self._level, out=z)
+
+    def _loss(self, z: Floats) -> Floats:
+        ratio = np.multiply(z, -self.mu)
+        np.add(ratio, self.mu * (self.mu / 2 - self.mode) + math.log(self.q), out=ratio)
+        np.exp(np.minimum(ratio, _MOST_EXPONENT, out=ratio), out=ratio)
+        np.add(ratio, 1.0 - self.q, out=ratio)
+        return np.negative(np.log(ratio, out=ratio), out=ratio)
 
 
 class OutcomeSampler:

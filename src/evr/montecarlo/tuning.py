@@ -40,7 +40,8 @@ def floor_of(pair: DominatingPair) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if float(pair.log_mass(Measure.P, -np.inf, middle)) < _RARE else (low, middle)
     losses = pair.privacy_loss(np.array([low, high]))
-    return float(losses[np.isfinite(losses)][0])
+    finite = losses[np.isfinite(losses)]
+    return float(finite[0]) if finite.size else 0.0
 
 
 def capped_proposal(
@@ -196,10 +197,16 @@ class _Search:
     def _descend(
         self, make: Callable[[Floats], Tilt], start: list[float], spread: list[float], evaluations: int = 40
     ) -> tuple[float, Tilt]:
-        origin = np.array(start)
-        simplex = origin + np.vstack((np.zeros(origin.size), np.diag(spread)))
-        options = {"initial_simplex": simplex, "xatol": 0.01, "fatol": 0.01, "maxfev": evaluations * origin.size}
-        found = minimize(lambda point: self.objective(make(point)), origin, method="Nelder-Mead", options=options)
+        def objective(point: Floats) -> float:
+            return self.objective(make(point))
+
+        simplex: Floats = np.array(start) + np.vstack((np.zeros(len(start)), np.diag(spread)))
+        found = minimize(
+            objective,
+            start,
+            method="Nelder-Mead",
+            options={"initial_simplex": simplex, "xatol": 0.01, "fatol": 0.01, "maxfev": evaluations * len(start)},
+        )
         return float(found.fun), make(found.x)
 
     def _jumps_rule(self, tilt: Tilt) -> bool:

@@ -28,7 +28,6 @@ _STYLE = {
     "axes.axisbelow": True,
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
-    "legend.frameon": False,
     "lines.linewidth": 1.8,
     "svg.hashsalt": "evr",  # the same picture is the same file
 }
@@ -80,7 +79,7 @@ def privacy_curves(
     axes.set_ylabel("δ(ε)")
     axes.margins(x=0.01)
     if len(curves) > 1:
-        axes.legend()
+        axes.legend(frameon=False)
     return figure
 
 
@@ -96,7 +95,7 @@ def online_epsilon(runs: Mapping[str, Series], delta: float, *, title: str | Non
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     if len(runs) > 1:
-        axes.legend()
+        axes.legend(frameon=False)
     return figure
 
 
@@ -146,6 +145,8 @@ def _dressed(
     dressed = []
     for index, (name, points) in enumerate(series.items()):
         look = (looks or {}).get(name, LOOKS[index % len(LOOKS)])
-        drawn = {"color": look.colour, "linestyle": look.dashes, "linewidth": look.width, "marker": look.marker}
+        drawn = {"color": look.colour, "linestyle": look.dashes, "linewidth": look.width}
+        if look.marker:
+            drawn |= {"marker": look.marker, "markersize": 5.5, "markerfacecolor": "white", "markeredgewidth": 1.6}
         dressed.append((name, drawn, points))
     return dressed

@@ -12,10 +12,10 @@ from evr import validate
 from evr.mechanisms import Composition, Step
 from evr.montecarlo import Proposal, capped_proposal, simple_proposal
 from evr.randomness import Stream, fresh_entropy
-from evr.verify.claims import Claim
+from evr.verify.claims import Claim, Terms, rounding
 from evr.verify.fixed import plan_fixed
 from evr.verify.results import DirectionReport, Guarantee, Progress, Verdict, Verification
-from evr.verify.run import Checkpoint, decided, run_fixed, run_sequential, shortcut, tested_directions
+from evr.verify.run import TOO_LONG, Checkpoint, decided, run_fixed, run_sequential, shortcut, tested_directions
 
 METHODS = ("sequential", "fixed")
 PROPOSALS = ("capped", "single", "simple")
@@ -37,6 +37,7 @@ def verify(
     device: str = "cpu",
     direction: str | None = None,
     offset: float | None = None,
+    terms: Terms | None = None,
     progress: Callable[[Progress], None] | None = None,
     checkpoint: Checkpoint | None = None,
     resume: dict[str, Any] | None = None,
@@ -73,8 +74,13 @@ def verify(
         Test only ``"remove"`` or ``"add"``: then there is no guarantee, for it needs both.
     offset
         ``Delta`` of the fixed verifier, instead of the paper's heuristic.
+    terms
+        Of the release that this attempt belongs to, where its first attempt fixed others than this claim would.
     progress
         Called with a ``Progress`` now and then.
+    checkpoint, resume
+        ``checkpoint(direction, snapshot)`` is called every few seconds and at the end of each direction; a dictionary of
+        the latest snapshots, given as ``resume`` with the same other arguments, continues to the same result bit for bit.
 
     Examples
     --------
@@ -88,7 +94,7 @@ def verify(
     True
     """
     start = time.perf_counter()
-    claim = Claim(epsilon, delta, tau)
+    claim = Claim(epsilon, delta, tau, terms)
     validate.one_of(METHODS, method=method)
     validate.one_of(PROPOSALS, proposal=proposal)
     validate.one_of(("cpu",), device=device)
@@ -199,7 +205,7 @@ def _test(
         return replace(decided(direction, None, claim, "a mechanism without privacy", 1.0, 0.0), accepted=False)
     drawn_from = make_proposal(proposal, direction, steps, claim.epsilon)
     log_bound = drawn_from.log_greatest(claim.epsilon)
-    if log_bound <= math.log(claim.threshold) - 1e-9:
+    if log_bound + rounding(drawn_from.total_steps) <= math.log(claim.threshold):
         return decided(direction, drawn_from, claim, "a proved bound on delta is below the claim", math.exp(log_bound),
                        time.perf_counter() - start)  # fmt: skip
     if method == "sequential":
@@ -212,4 +218,10 @@ def _test(
             f"direction {direction!r} (nu = {plan.second_moment:.4g}, Delta = {plan.offset:.4g}): "
             "raise it, lower tau, or use method='sequential'"
         )
-    return run_fixed(direction, drawn_from, claim, plan, stream, workers=workers, progress=progress)
+    if max_samples is None and plan.samples * drawn_from.total_steps > TOO_LONG:
+        raise ValueError(
+            f"the fixed verifier needs {plan.samples:.6g} samples of {drawn_from.total_steps} steps in direction "
+            f"{direction!r}: lower tau (now {claim.tau!r}), use method='sequential', or set max_samples"
+        )
+    return run_fixed(direction, drawn_from, claim, plan, stream, workers=workers, progress=progress, checkpoint=checkpoint,
+                     resume=resume)  # fmt: skip

@@ -11,17 +11,47 @@ from dataclasses import dataclass
 
 from evr import validate
 
-ROUNDING = 1e-7
-"""By how much, relatively, rounding may disturb a sample; every test leaves that much room (docs/guarantees.md, Section 6)."""
+ROUNDING, ROUNDING_PER_STEP = 1e-7, 1e-12
+"""By how much, relatively, rounding may disturb a sample or a bound on it; every test leaves that much room
+(docs/guarantees.md, Section 6). Each step enters the normaliser with an error of its own."""
+
+
+def rounding(steps: int) -> float:
+    """The allowance for a sum over so many steps."""
+    return ROUNDING + ROUNDING_PER_STEP * steps
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the first attempt at a release fixed for all later ones, whatever they claim and with whatever ``tau``.
+
+    Attributes
+    ----------
+    kappa
+        The share of the claim that pays for false positives.
+    base
+        ``kappa base 2^-i`` is the budget of attempt ``i``: the claim, or the least that any attempt may claim.
+    """
+
+    kappa: float
+    base: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kappa", validate.open_probability(kappa=self.kappa))
+        object.__setattr__(self, "base", validate.probability(base=self.base))
 
 
 @dataclass(frozen=True)
 class Claim:
-    """An estimate ``delta`` at ``epsilon`` with slack ``tau``: the claim is ``(epsilon, delta / tau)``-DP."""
+    """An estimate ``delta`` at ``epsilon`` with slack ``tau``: the claim is ``(epsilon, delta / tau)``-DP.
+
+    ``terms`` are those of the release that it belongs to; without, the claim is the first of its release.
+    """
 
     epsilon: float
     delta: float
     tau: float
+    terms: Terms | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", validate.non_negative(epsilon=self.epsilon))
@@ -30,6 +60,10 @@ class Claim:
         if 0 < self.delta < 1e-290:
             raise ValueError(
                 f"delta={self.delta!r} is below 1e-290: floats cannot tell such a claim from 0; claim more"
+            )
+        if self.terms is not None and self.terms.base > self.value:
+            raise ValueError(
+                f"the claim {self.value!r} is below {self.terms.base!r}, the least that this release may claim: claim more"
             )
 
     @property
@@ -40,7 +74,7 @@ class Claim:
     @property
     def kappa(self) -> float:
         """The share of the claim that pays for false positives of all attempts."""
-        return (1.0 - self.tau) / 40.0
+        return (1.0 - self.tau) / 40.0 if self.terms is None else self.terms.kappa
 
     @property
     def threshold(self) -> float:
@@ -50,4 +84,5 @@ class Claim:
     def log_budget(self, attempt: int) -> float:
         """``log(kappa claim 2^-attempt)``: the false-positive probability that an attempt may have."""
         attempt = validate.positive_integer(attempt=attempt)
-        return math.log(self.kappa) + math.log(self.value) - attempt * math.log(2.0)
+        base = self.value if self.terms is None else self.terms.base
+        return math.log(self.kappa) + math.log(base) - attempt * math.log(2.0) if base > 0 else -math.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import numpy as np
 from evr.mechanisms import Composition, Direction, Floats, Step
 from evr.montecarlo import Proposal, blocks
 from evr.randomness import Stream
-from evr.verify.claims import ROUNDING, Claim
+from evr.verify.claims import Claim, rounding
 from evr.verify.fixed import FixedPlan
 from evr.verify.results import DirectionReport, Progress
 from evr.verify.sequential import Clip, SequentialTest, choose_clip
@@ -23,6 +24,7 @@ TOO_LONG = 3e12
 
 HISTOGRAM_EDGES = np.concatenate(([-np.inf], np.linspace(-6.0, 4.0, 41), [np.inf]))
 _TRACE = 240
+_CHECKPOINT_SECONDS = 2.0
 
 
 @dataclass
@@ -89,7 +91,8 @@ def sequential_test(proposal: Proposal, claim: Claim, log_budget: float) -> tupl
     """The test of one direction, in units of the threshold."""
     log_unit = math.log(claim.threshold)
     estimate = claim.delta / claim.threshold
-    clip = choose_clip(proposal, claim.epsilon, log_unit=log_unit, estimate=estimate, rounding=ROUNDING)
+    room = rounding(proposal.total_steps)
+    clip = choose_clip(proposal, claim.epsilon, log_unit=log_unit, estimate=estimate, rounding=room)
     rho = (1.0 + claim.tau) / 2.0
     test = SequentialTest(
         clip=clip.clip,
@@ -98,7 +101,7 @@ def sequential_test(proposal: Proposal, claim: Claim, log_budget: float) -> tupl
         estimate=estimate,
         hope=estimate / rho,
         variance=clip.variance,
-        rounding=ROUNDING,
+        rounding=room,
     )
     return test, clip
 
@@ -127,43 +130,47 @@ def run_sequential(
             f"verifying this in direction {direction!r} would take about {expected:.2g} samples of "
             f"{proposal.total_steps} steps: lower tau (now {claim.tau!r}), use proposal='capped', or set max_samples"
         )
-    record = Record()
+    greatest = greatest_value(proposal, claim.epsilon, log_unit)
+    record, run = Record(), run_id(direction, proposal, claim, log_budget, stream)
     if resume:
-        restore_record(record, resume["record"])
+        continue_from(record, resume, run)
         test.restore(resume["test"])
-    reason = ""
-    last = start
-    for block in blocks(proposal, stream, size, first=record.blocks, workers=workers):
-        values = block.values(claim.epsilon, log_unit)
+
+    def reason_to_stop() -> str:
+        if test.accepted:
+            return "the wealth reached its target"
+        if gone := test.hopeless():
+            return gone
+        return "max_samples is used up" if max_samples is not None and test.state.samples >= max_samples else ""
+
+    reason = reason_to_stop() if resume else ""
+    shown = saved = start
+    for block in blocks(proposal, stream, size, first=record.blocks, workers=workers) if not reason else ():
+        values = checked(block.values(claim.epsilon, log_unit), greatest)
+        if max_samples is not None:
+            values = values[: max_samples - test.state.samples]
         test.update(values)
         record.add(values)
         samples, wealth = test.state.samples, test.state.log_wealth
         record.mark(samples, unit, wealth)
-        if test.accepted:
-            reason = "the wealth reached its target"
-        elif gone := test.hopeless():
-            reason = gone
-        elif max_samples is not None and samples + size > max_samples:
-            reason = "max_samples is used up"
+        reason = reason_to_stop()
         now = time.perf_counter()
-        if progress is not None and (reason or now - last > 0.2):
+        if progress is not None and (reason or now - shown > 0.2):
             left = (now - start) / samples * max(0.0, test.expected_samples() * (1 - wealth / test.log_target))
             most = test.most_samples()
             progress(
                 Progress(direction, samples, int(most) if math.isfinite(most) else max_samples, unit * record.total / samples,
                          wealth, test.log_target, now - start, left)
             )  # fmt: skip
-        if checkpoint is not None and (reason or now - last > 2.0):
-            checkpoint(direction, {"test": test.snapshot(), "record": dump_record(record)})
+            shown = now
+        if checkpoint is not None and (reason or now - saved > _CHECKPOINT_SECONDS):
+            checkpoint(direction, {"run": run, "test": test.snapshot(), "record": dump_record(record)})
+            saved = now
         if reason:
             break
-        if now - last > 0.2:
-            last = now
     samples = test.state.samples
     mean, error = record.mean_and_error(samples)
-    clipped = (
-        clip.clip * unit if math.exp(min(proposal.log_greatest(claim.epsilon) - log_unit, 700.0)) > clip.clip else None
-    )
+    clipped = clip.clip * unit if clip.correction > 0 else None
     return DirectionReport(
         direction, test.accepted, reason, samples, record.blocks, size, unit * mean, unit * error, test.state.log_wealth,
         test.log_target, unit, proposal.greatest(claim.epsilon), proposal.second_moment(claim.epsilon), clipped,
@@ -181,33 +188,76 @@ def run_fixed(
     *,
     workers: int | None = None,
     progress: ProgressHook | None = None,
+    checkpoint: Checkpoint | None = None,
+    resume: dict[str, Any] | None = None,
 ) -> DirectionReport:
     """Draw ``plan.samples`` samples and compare their mean."""
     start = time.perf_counter()
     size, unit = proposal.block_size(), plan.threshold
-    record, samples, last = Record(), 0, start
-    for block in blocks(proposal, stream, size, workers=workers):
-        values = block.values(claim.epsilon, math.log(unit))[: plan.samples - samples]
+    record, shown, saved = Record(), start, start
+    greatest, run = (
+        greatest_value(proposal, claim.epsilon, math.log(unit)),
+        run_id(direction, proposal, claim, plan, stream),
+    )
+    if resume:
+        continue_from(record, resume, run)
+    samples = min(record.blocks * size, plan.samples)
+    for block in blocks(proposal, stream, size, first=record.blocks, workers=workers) if samples < plan.samples else ():
+        values = checked(block.values(claim.epsilon, math.log(unit)), greatest)[: plan.samples - samples]
         record.add(values)
         samples += values.size
         record.mark(samples, unit, math.nan)
-        now = time.perf_counter()
-        if progress is not None and now - last > 0.2:
+        done, now = samples >= plan.samples, time.perf_counter()
+        if progress is not None and now - shown > 0.2:
             left = (now - start) / samples * (plan.samples - samples)
             progress(
                 Progress(direction, samples, plan.samples, unit * record.total / samples, 0.0, 0.0, now - start, left)
             )
-            last = now
-        if samples >= plan.samples:
+            shown = now
+        if checkpoint is not None and (done or now - saved > _CHECKPOINT_SECONDS):
+            checkpoint(direction, {"run": run, "record": dump_record(record)})
+            saved = now
+        if done:
             break
     mean, error = record.mean_and_error(samples)
-    accepted = mean < 1.0 - plan.offset / unit - ROUNDING
+    accepted = mean < 1.0 - plan.offset / unit - rounding(proposal.total_steps)
     reason = f"the mean is {'below' if accepted else 'not below'} the threshold less the offset"
     return DirectionReport(
         direction, accepted, reason, samples, record.blocks, size, unit * mean, unit * error, None, None, unit,
         proposal.greatest(claim.epsilon), plan.second_moment, None, plan.offset, proposal.parameters(),
         time.perf_counter() - start, tuple(record.trace), tuple(int(n) for n in record.histogram),
     )  # fmt: skip
+
+
+def greatest_value(proposal: Proposal, epsilon: float, log_unit: float) -> float:
+    """The proved bound on a sample, in units of the threshold, with room for rounding."""
+    room = 10.0 * rounding(proposal.total_steps)
+    return math.exp(min(proposal.log_greatest(epsilon) - log_unit + room, 700.0))
+
+
+def checked(values: Floats, greatest: float) -> Floats:
+    """The samples, or an error if one is not a number or above its proved bound: then nothing else may be believed."""
+    most = float(values.max(initial=0.0))
+    if not most <= greatest:
+        raise ArithmeticError(
+            f"a sample is {most!r} times the threshold, its proved bound {greatest!r}: a defect of evr, please report it"
+        )
+    return values
+
+
+def run_id(direction: str, proposal: Proposal, claim: Claim, spent: Any, stream: Stream) -> str:
+    """What a snapshot belongs to: all that its numbers depend on, as a digest."""
+    parts = (direction, proposal.parameters(), proposal.steps, proposal.block_size(), claim, spent, stream)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def continue_from(record: Record, snapshot: dict[str, Any], run: str) -> None:
+    """Restore the record of a snapshot; one of another run, whose wealth proves nothing here, is refused."""
+    if snapshot.get("run") != run:
+        raise ValueError(
+            "resume= holds a snapshot of another verification: event, claim, attempt, method, proposal and seed must be the same"
+        )
+    restore_record(record, snapshot["record"])
 
 
 def dump_record(record: Record) -> dict[str, Any]:

@@ -134,8 +134,8 @@ class SequentialTest:
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         """Continue from a snapshot."""
-        values = {k: float.fromhex(v) if isinstance(v, str) else int(v) for k, v in snapshot.items()}
-        self.state = SequentialState(**values)
+        total, squares, log_wealth = (float.fromhex(snapshot[k]) for k in ("total", "squares", "log_wealth"))
+        self.state = SequentialState(int(snapshot["samples"]), total, squares, log_wealth)
 
 
 class Clip(NamedTuple):

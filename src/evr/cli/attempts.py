@@ -1,0 +1,170 @@
+"""What the commands around attempts share: their options, progress of a verification, and how an attempt's end is told."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evr.cli.options import number_option, whole
+from evr.cli.output import as_json, number
+
+if TYPE_CHECKING:
+    from evr.release import Certificate
+    from evr.release.attempt import ProgressHook
+    from evr.verify import Progress as State
+
+Tau = Annotated[
+    float | None, number_option("--tau", "Slack in (0, 1): nearer to 1 is tighter and takes longer. By default 0.99.")
+]
+Method = Annotated[
+    str, typer.Option("--method", metavar="sequential|fixed", autocompletion=lambda: ["sequential", "fixed"])
+]
+Proposal = Annotated[
+    str,
+    typer.Option("--proposal", metavar="capped|single|simple", autocompletion=lambda: ["capped", "single", "simple"]),
+]
+LedgerFile = Annotated[
+    Path | None,
+    typer.Option("--ledger", help="Where attempts are counted; .evr/ledger.sqlite by default.", show_default=False),
+]
+ReleaseName = Annotated[
+    str | None,
+    typer.Option("--release", metavar="NAME", help="Count attempts under a name, across claims.", show_default=False),
+]
+Floor = Annotated[
+    float | None,
+    number_option("--floor", "The least delta that a named release may claim; fixed by its first attempt."),
+]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Where to write the certificate.", show_default=False)
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        parser=whole,
+        metavar="INTEGER",
+        help="Repeatable samples; a guarantee wants none.",
+        show_default=False,
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", parser=whole, metavar="INTEGER", help="Threads; all by default.", show_default=False),
+]
+MaxSamples = Annotated[
+    int | None,
+    typer.Option("--max-samples", parser=whole, metavar="INTEGER", help="Reject after so many.", show_default=False),
+]
+
+REJECTED = 3
+_LINE_SECONDS = 5.0
+
+
+def tell(certificate: Certificate, *, path: Any, ledger: Path | None, json: bool, quiet: bool) -> None:
+    """Print how an attempt ended, and leave with 3 if it was rejected."""
+    from evr.release.ledger import DEFAULT_PATH
+
+    kept = str(ledger or DEFAULT_PATH)
+    if json:
+        keys = ("verdict", "guarantee", "statement", "claim", "release", "digest")
+        document = certificate.document()
+        summary = {key: document[key] for key in keys}
+        as_json(
+            {**summary, "samples": certificate.verification.samples, "certificate": path and str(path), "ledger": kept}
+        )
+    elif quiet:
+        print(_sentence(certificate))
+    else:
+        print(f"{certificate.verdict.capitalize()}: {_sentence(certificate)}\n\n{certificate.statement}\n")
+        if path is not None:
+            print(f"certificate: {path}")
+        release = certificate.release
+        print(
+            f"ledger: {kept} (attempt {release.attempt}; false-positive budget spent on it "
+            f"{number(release.budget, 3)} of {number(release.total_budget, 3)})"
+        )
+    if not certificate.accepted:
+        raise typer.Exit(REJECTED)
+
+
+def _sentence(certificate: Certificate) -> str:
+    from evr.release.words import above
+
+    claim = certificate.claim
+    if certificate.guarantee is None:
+        return f"({above(claim.epsilon)}, {above(claim.delta)})-differential privacy was not verified."
+    return f"({above(certificate.guarantee.epsilon)}, {above(certificate.guarantee.delta)})-differentially private."
+
+
+@contextlib.contextmanager
+def watched(*, quiet: bool, resumable: bool = True) -> Iterator[ProgressHook | None]:
+    """Progress of a verification on standard error: a bar on a terminal, a line now and then otherwise."""
+    try:
+        if quiet:
+            yield None
+        elif sys.stderr.isatty():
+            with _bar() as hook:
+                yield hook
+        else:
+            yield _Lines()
+    except KeyboardInterrupt:
+        if resumable:
+            print("the attempt counts; `evr resume` continues it", file=sys.stderr)
+        raise
+
+
+def _fraction(state: State) -> float:
+    if state.log_target > 0:
+        return min(1.0, max(0.0, state.log_wealth / state.log_target))
+    return state.samples / state.max_samples if state.max_samples else 0.0
+
+
+def _left(state: State) -> str:
+    return "" if state.seconds_left is None else f", about {state.seconds_left:,.0f} s left"
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self, state: State) -> None:
+        if time.monotonic() - self._last > _LINE_SECONDS:
+            self._last = time.monotonic()
+            print(
+                f"{state.direction}: {state.samples:,} samples, delta about {number(state.estimate, 4)}, evidence "
+                f"{100 * _fraction(state):.0f}%{_left(state)}",
+                file=sys.stderr,
+            )
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[ProgressHook]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[samples]} samples{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("choosing the proposal", total=None, samples="0", rate="", left="")
+
+        def hook(state: State) -> None:
+            rate = f" ({state.samples / state.seconds:,.0f}/s)" if state.seconds > 0 else ""
+            bar.update(
+                task, description=state.direction, total=1.0, completed=_fraction(state), samples=f"{state.samples:,}",
+                rate=rate, left=_left(state).lstrip(", "),
+            )  # fmt: skip
+
+        yield hook

@@ -1,0 +1,95 @@
+"""``evr certify``: estimate, verify, certify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evr.cli.attempts import (
+    Floor,
+    LedgerFile,
+    MaxSamples,
+    Method,
+    Output,
+    Proposal,
+    ReleaseName,
+    Seed,
+    Tau,
+    Workers,
+    tell,
+    watched,
+)
+from evr.cli.options import (
+    Delta,
+    Epsilon,
+    Json,
+    NoiseMultiplier,
+    Quiet,
+    SamplingProbability,
+    SpecFile,
+    Steps,
+    described,
+    one_target,
+)
+from evr.cli.output import wrote
+from evr.cli.report import checked_page, write_page
+
+Report = Annotated[
+    Path | None,
+    typer.Option("--report", help="Write the certificate's page (HTML) to this file too.", show_default=False),
+]
+
+
+def command(
+    spec: SpecFile = None,
+    noise_multiplier: NoiseMultiplier = None,
+    sampling_probability: SamplingProbability = None,
+    steps: Steps = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    tau: Tau = None,
+    output: Output = None,
+    report: Report = None,
+    ledger: LedgerFile = None,
+    release: ReleaseName = None,
+    floor: Floor = None,
+    method: Method = "sequential",
+    proposal: Proposal = "capped",
+    seed: Seed = None,
+    max_samples: MaxSamples = None,
+    workers: Workers = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """State what a training run or any composition guarantees: estimate, verify, write a certificate.
+
+    With a delta, the least epsilon is found and certified; with an epsilon, the least delta. Every attempt is counted in the
+    ledger, so trying again is safe. Exit code 0: accepted; 3: rejected.
+
+    Example: `evr certify examples/dpsgd.toml`
+    """
+    event, claim = described(spec, noise_multiplier, sampling_probability, steps)
+    target = one_target(epsilon, delta, claim)
+    if tau is None:
+        tau = 0.99 if claim is None or claim.tau is None else claim.tau
+    path, report = output or certificate_path(spec), checked_page(report)
+    from evr.release import certify
+
+    with watched(quiet=quiet or json) as progress:
+        certificate = certify(
+            event, **target, tau=tau, ledger=ledger, path=path, release=release, floor=floor, seed=seed, workers=workers,
+            progress=progress, method=method, proposal=proposal, max_samples=max_samples,
+        )  # fmt: skip
+    try:
+        tell(certificate, path=path, ledger=ledger, json=json, quiet=quiet)
+    finally:  # rejected or not, the page comes after the verdict: it asks other accountants, who take their time
+        if report is not None:
+            write_page(certificate, report, source=path, quiet=quiet or json)
+            wrote(report, quiet=quiet or json)
+
+
+def certificate_path(spec: Path | None) -> Path:
+    """Beside the specification file, or in the working directory."""
+    return Path("evr.certificate.json") if spec is None else spec.with_name(f"{spec.stem}.certificate.json")

@@ -1,0 +1,79 @@
+"""``evr inspect``: read a certificate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evr.cli.options import Json, Quiet
+from evr.cli.output import as_json, number, seconds, table
+
+if TYPE_CHECKING:
+    from evr.release import Certificate
+
+CertificateFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
+Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of certificates instead.")]
+
+
+def command(file: CertificateFile = None, schema: Schema = False, json: Json = False, quiet: Quiet = False) -> None:
+    """Show what a certificate says, in words and tables. Whether it is true is what `evr replay` finds out.
+
+    Example: `evr inspect examples/dpsgd.certificate.json`
+    """
+    from evr.release import Certificate
+    from evr.release.certificate import json_schema
+
+    if schema:
+        print(json_schema(), end="")
+        return
+    if file is None:
+        raise ValueError("inspect which certificate? Give a FILE")
+    certificate = Certificate.load(file)
+    if json:
+        as_json(certificate.document())
+        return
+    print(certificate.statement)
+    if quiet:
+        return
+    print()
+    table("Certificate", ["field", "value"], _facts(certificate))
+    print()
+    table("Directions", ["direction", "accepted", "samples", "delta", "std. error", "threshold", "log wealth", "target",
+                         "greatest sample", "why it stopped"], _directions(certificate))  # fmt: skip
+    print(f"\nThe digest holds. To check the content: evr replay {file}")
+
+
+def _facts(certificate: Certificate) -> list[list[str]]:
+    from evr.release.words import describe_event
+
+    claim, release, checked = certificate.claim, certificate.release, certificate.verification
+    guarantee = "none" if certificate.guarantee is None else str(certificate.guarantee)
+    name = "at this epsilon and claim" if release.name is None else f"at release {release.name!r}"
+    rows = {
+        "verdict": certificate.verdict,
+        "guarantee": guarantee,
+        "neighbouring relation": "add or remove one record",
+        "what ran": describe_event(certificate.event),
+        "claim": f"epsilon {claim.epsilon!r}, delta {claim.delta!r} = {claim.delta_estimate!r} / {claim.tau!r}",
+        "tested against": f"{claim.threshold!r} = (1 - kappa) delta, kappa = {claim.kappa!r}",
+        "attempt": f"{release.attempt} {name}",
+        "false-positive budget": f"{number(release.budget)} (all attempts: {number(release.total_budget)})",
+        "method": f"{checked.method}, proposal {checked.proposal}",
+        "entropy": f"{checked.entropy} ({'fresh' if checked.entropy_is_fresh else 'given by the caller'})",
+        "software": ", ".join(f"{key} {value}" for key, value in certificate.software.items()),
+        "time": f"{certificate.times.started} to {certificate.times.finished} ({seconds(certificate.times.seconds)})",
+        "digest": certificate.digest,
+    }
+    if certificate.fallback is not None:
+        rows["fallback that ran"] = describe_event(certificate.fallback.event)
+    return [[key, value] for key, value in rows.items()]
+
+
+def _directions(certificate: Certificate) -> list[list[str]]:
+    return [
+        [name, "yes" if d.accepted else "no", f"{d.samples:,}", number(d.estimate), number(d.standard_error, 2),
+         number(d.threshold), number(d.log_wealth, 4), number(d.log_target, 4), number(d.bound, 3), d.reason]
+        for name, d in certificate.verification.directions.items()
+    ]  # fmt: skip

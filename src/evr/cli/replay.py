@@ -1,0 +1,68 @@
+"""``evr replay``: do again what a certificate says, and compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evr.cli.attempts import REJECTED, Workers, watched
+from evr.cli.options import Json, Quiet
+from evr.cli.output import as_json
+
+CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Verify the claim with new entropy instead: an independent check.")
+]
+
+
+def command(
+    file: CertificateFile,
+    fresh: Fresh = False,
+    workers: Workers = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw the samples of a certificate again and compare every field; name those that differ.
+
+    Exit code 0: all agrees and the claim was accepted; 3: something differs, or the claim was rejected; 2: damaged.
+
+    Example: `evr replay examples/dpsgd.certificate.json`
+    """
+    from evr.release import Certificate, replay
+
+    certificate = Certificate.load(file)
+    with watched(quiet=quiet or json, resumable=False) as progress:
+        found = replay(certificate, fresh=fresh, workers=workers, progress=progress)
+    verified = found.verification is not None and found.verification.accepted
+    if json:
+        as_json(
+            {
+                "agrees": found.agrees,
+                "fresh": fresh,
+                "verdict": certificate.verdict,
+                "replayed": None if found.verification is None else found.verification.verdict.value,
+                "mismatches": [
+                    {"field": m.field, "recorded": m.recorded, "recomputed": m.recomputed} for m in found.mismatches
+                ],
+                "notes": list(found.notes),
+            }
+        )
+    else:
+        for mismatch in found.mismatches:
+            print(mismatch)
+        if not found.agrees:
+            print(f"{file}: does NOT agree with its replay: do not rely on it.")
+        elif fresh:
+            print(f"{file}: new samples give the same verdict, {certificate.verdict}.")
+        else:
+            samples = f"{certificate.verification.samples:,}"
+            print(
+                f"{file}: agrees with its replay ({samples} samples drawn again); the verdict is {certificate.verdict}."
+            )
+        if not quiet:
+            for note in found.notes:
+                print(f"note: {note}")
+    if not (found.agrees and (verified or certificate.guarantee is not None)):
+        raise typer.Exit(REJECTED)

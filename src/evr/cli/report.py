@@ -1,0 +1,74 @@
+"""``evr report``: the page of a certificate."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evr.cli.options import Json, Quiet
+from evr.cli.output import as_json
+
+if TYPE_CHECKING:
+    from evr.release import Certificate
+
+CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", help="Where to write the page; beside the certificate by default.", show_default=False
+    ),
+]
+Peers = Annotated[
+    bool, typer.Option("--peers/--no-peers", help="Ask other accountants too, for half a minute at most.")
+]
+
+
+def command(
+    file: CertificateFile, output: Output = None, peers: Peers = True, json: Json = False, quiet: Quiet = False
+) -> None:
+    """Write one HTML page of a certificate: the statement, pictures of the verification, every parameter.
+
+    The page needs no network, follows light and dark, and prints.
+
+    Example: `evr report examples/dpsgd.certificate.json`
+    """
+    from evr.release import Certificate
+
+    certificate = Certificate.load(file)
+    path = output or page_path(file)
+    write_page(certificate, path, source=file, peers=peers, quiet=quiet or json)
+    if json:
+        as_json({"report": str(path), "certificate": str(file), "verdict": certificate.verdict})
+    elif quiet:
+        print(path)
+    else:
+        print(f"report: {path}")
+
+
+def page_path(certificate: Path) -> Path:
+    """``run.certificate.json`` has its page in ``run.report.html``."""
+    stem = certificate.name.removesuffix(".json").removesuffix(".certificate")
+    return certificate.with_name(f"{stem}.report.html")
+
+
+def checked_page(path: Path | None) -> Path | None:
+    """Where to write a page, refused before any work is done if its folder is not there."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise ValueError(
+            f"--report={str(path)!r} lies in a folder that does not exist: create {str(path.parent)!r} first"
+        )
+    return path
+
+
+def write_page(
+    certificate: Certificate, path: Path, *, source: Path | None, peers: bool = True, quiet: bool = False
+) -> None:
+    """Write the page of a certificate whose file is ``source``."""
+    from evr.report import page
+
+    if peers and not quiet and sys.stderr.isatty():
+        print("asking other accountants, for half a minute at most", file=sys.stderr)
+    page.write(certificate, path, source=None if source is None else str(source), peers=peers)

@@ -1,0 +1,83 @@
+"""``evr verify``: one attempt to prove an estimate that is given."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from evr.cli.attempts import (
+    Floor,
+    LedgerFile,
+    MaxSamples,
+    Method,
+    Output,
+    Proposal,
+    ReleaseName,
+    Seed,
+    Tau,
+    Workers,
+    tell,
+    watched,
+)
+from evr.cli.options import (
+    Json,
+    NoiseMultiplier,
+    Quiet,
+    SamplingProbability,
+    SpecFile,
+    Steps,
+    described,
+    number_option,
+)
+
+Epsilon = Annotated[float | None, number_option("--epsilon", "Epsilon of the estimate.")]
+Delta = Annotated[float | None, number_option("--delta", "The estimated delta; delta / tau is what is proved.")]
+Offset = Annotated[float | None, number_option("--offset", "Delta of the fixed verifier, instead of the paper's rule.")]
+
+
+def command(
+    spec: SpecFile = None,
+    noise_multiplier: NoiseMultiplier = None,
+    sampling_probability: SamplingProbability = None,
+    steps: Steps = None,
+    epsilon: Epsilon = None,
+    delta: Delta = None,
+    tau: Tau = None,
+    output: Output = None,
+    ledger: LedgerFile = None,
+    release: ReleaseName = None,
+    floor: Floor = None,
+    method: Method = "sequential",
+    proposal: Proposal = "capped",
+    offset: Offset = None,
+    seed: Seed = None,
+    max_samples: MaxSamples = None,
+    workers: Workers = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Verify an estimate (epsilon, delta): if accepted, everything that ran is (epsilon, delta / tau)-DP.
+
+    The attempt is counted in the ledger. Exit code 0: accepted; 3: rejected.
+
+    Example: `evr verify examples/dpsgd.toml --epsilon 0.5 --delta 2.06e-10 --tau 0.9`
+    """
+    event, stated = described(spec, noise_multiplier, sampling_probability, steps)
+    if stated is not None:
+        epsilon = stated.epsilon if epsilon is None else epsilon
+        delta = stated.delta if delta is None else delta
+        tau = stated.tau if tau is None else tau
+    missing = [name for name, value in (("--epsilon", epsilon), ("--delta", delta)) if value is None]
+    if missing:
+        raise ValueError(f"verify which estimate? Add {' and '.join(missing)}, or let `evr certify` estimate it")
+    assert epsilon is not None
+    assert delta is not None
+    from evr.release.attempt import Settings
+    from evr.release.certify import certify_claim
+    from evr.verify import Claim
+
+    with watched(quiet=quiet or json) as progress:
+        certificate = certify_claim(
+            event, Claim(epsilon, delta, 0.99 if tau is None else tau), Settings(method, proposal, max_samples, offset),
+            ledger=ledger, path=output, release=release, floor=floor, seed=seed, workers=workers, progress=progress,
+        )  # fmt: skip
+    tell(certificate, path=output, ledger=ledger, json=json, quiet=quiet)

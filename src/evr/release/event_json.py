@@ -1,0 +1,116 @@
+"""``DpEvent`` trees as JSON: an object for each event, its class under ``"type"``, its fields by name.
+
+Only known classes are ever built: those of dp_accounting, those of ``evr.mechanisms.events``, and registered ones, which are
+named with their module.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import Any
+
+import attr
+import numpy as np
+from dp_accounting import dp_event
+
+from evr import validate
+from evr.errors import CertificateError
+from evr.mechanisms import MECHANISMS, events
+
+DEEPEST = 100
+_UNENDING = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
+def canonical(document: Any) -> str:
+    """JSON with sorted keys and no spaces: equal documents give equal text."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def event_digest(event: dp_event.DpEvent) -> str:
+    """SHA-256 of an event's canonical JSON."""
+    return hashlib.sha256(canonical(event_to_json(event)).encode()).hexdigest()
+
+
+def event_to_json(event: Any) -> dict[str, Any]:
+    """An event tree in JSON's types.
+
+    >>> event_to_json(dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(1.5), 10))
+    {'type': 'SelfComposedDpEvent', 'event': {'type': 'GaussianDpEvent', 'noise_multiplier': 1.5}, 'count': 10}
+    """
+    if not isinstance(event, dp_event.DpEvent):
+        raise TypeError(f"{validate.shown(event)} is not a DpEvent (it is a {type(event).__name__})")
+    encoded: dict[str, Any] = _encoded(event, DEEPEST)
+    return encoded
+
+
+def event_from_json(document: Any) -> dp_event.DpEvent:
+    """Undo ``event_to_json``.
+
+    >>> event_from_json({"type": "GaussianDpEvent", "noise_multiplier": 1.5})
+    GaussianDpEvent(noise_multiplier=1.5)
+    """
+    event = _decoded(document, "event", DEEPEST)
+    if not isinstance(event, dp_event.DpEvent):
+        raise CertificateError(f"event={validate.shown(document)} is not an event")
+    return event
+
+
+def _classes() -> dict[str, type[dp_event.DpEvent]]:
+    """Every class that may be built, by name."""
+    known = [
+        value
+        for module in (dp_event, events)
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, dp_event.DpEvent) and value is not dp_event.DpEvent
+    ]
+    return {_name(cls): cls for cls in [*known, *MECHANISMS] if attr.has(cls)}
+
+
+def _name(cls: type) -> str:
+    if cls.__module__ in (dp_event.__name__, events.__name__):
+        return cls.__name__
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _encoded(value: Any, depth: int) -> Any:
+    if depth < 0:
+        raise ValueError(f"an event tree of more than {DEEPEST} levels has no certificate: flatten it")
+    if isinstance(value, dp_event.DpEvent):
+        name = _name(type(value))
+        if name not in _classes():
+            raise ValueError(f"{name} is not a known event: register it with evr.register")
+        fields = {field.name: _encoded(getattr(value, field.name), depth - 1) for field in attr.fields(type(value))}
+        return {"type": name, **fields}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_encoded(item, depth - 1) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    raise ValueError(f"{validate.shown(value)}, of type {type(value).__name__}, has no place in a certificate")
+
+
+def _decoded(value: Any, path: str, depth: int) -> Any:
+    if depth < 0:
+        raise CertificateError(f"the event tree has more than {DEEPEST} levels")
+    if isinstance(value, dict):
+        name = value.get("type")
+        cls = _classes().get(name) if isinstance(name, str) else None
+        if cls is None:
+            raise CertificateError(f"{path}.type={validate.shown(name)} is not a known event")
+        fields = {k: _decoded(v, f"{path}.{k}", depth - 1) for k, v in value.items() if k != "type"}
+        wanted = {field.name for field in attr.fields(cls)}
+        if fields.keys() != wanted:
+            odd = sorted(fields.keys() ^ wanted)
+            raise CertificateError(f"{path}: a {cls.__name__} has the fields {sorted(wanted)}; wrong is {odd[0]!r}")
+        try:
+            return cls(**fields)
+        except Exception as error:  # a class of somebody else's checks its fields as it likes
+            raise CertificateError(f"{path}: no {cls.__name__} is made of these values ({error})") from None
+    if isinstance(value, list):
+        return [_decoded(item, f"{path}[{i}]", depth - 1) for i, item in enumerate(value)]
+    return _UNENDING.get(value, value) if isinstance(value, str) else value

@@ -1,0 +1,193 @@
+"""certify, verify, replay, inspect, ledger, resume: success, rejection, bad input, JSON, interruption."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import evr as package
+from evr.release.certificate import digest_of
+
+CHEAP = ["--noise-multiplier", "2", "--steps", "1"]
+SPEC = '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\n\n[claim]\ndelta = 1e-3\ntau = 0.9\n'
+
+
+@pytest.fixture
+def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "noise.toml"
+    path.write_text(SPEC)
+    return path
+
+
+@pytest.fixture
+def certificate(spec: Path, evr: Callable[..., Any]) -> Path:
+    assert evr("certify", spec, "--quiet").code == 0
+    return spec.with_name("noise.certificate.json")
+
+
+def test_certify(spec: Path, evr: Callable[..., Any]) -> None:
+    ran = evr("certify", spec)
+    assert ran.code == 0
+    assert ran.out.startswith("Accepted: (")
+    assert "0.001)-differentially private." in ran.out.splitlines()[0]
+    assert "under add-or-remove-one adjacency" in ran.out
+    assert f"certificate: {spec.with_name('noise.certificate.json')}" in ran.out
+    assert "attempt 1" in ran.out
+    assert (spec.parent / ".evr" / "ledger.sqlite").exists()
+    again = evr("certify", spec, "--quiet")
+    assert again.err == ""
+    assert again.out.count("\n") == 1
+    listed = evr("ledger", "--json").json
+    assert [(a["attempt"], a["state"]) for a in listed["attempts"]] == [(1, "accepted"), (2, "accepted")]
+    (release,) = listed["releases"]
+    assert release["left"] == pytest.approx(release["budget"] / 4)
+
+
+def test_certify_by_flags_and_json(spec: Path, evr: Callable[..., Any], tmp_path: Path) -> None:
+    target = tmp_path / "mine.json"
+    ran = evr("certify", *CHEAP, "--epsilon", 1, "--tau", 0.9, "--json", "--output", target, "--ledger", tmp_path / "l",
+              "--release", "mine", "--floor", 1e-3)  # fmt: skip
+    assert ran.code == 0
+    assert ran.err == ""
+    assert ran.json["verdict"] == "accepted"
+    assert ran.json["guarantee"]["epsilon"] == 1.0
+    assert ran.json["release"] | {"budget": 0, "log_budget": 0} == {
+        "name": "mine", "floor": 1e-3, "attempt": 1, "budget": 0, "log_budget": 0, "total_budget": pytest.approx(0.1 / 40 * 1e-3),
+    }  # fmt: skip
+    assert target.exists()
+    assert not (tmp_path / ".evr").exists()
+
+
+def test_rejection(spec: Path, evr: Callable[..., Any]) -> None:
+    ran = evr("verify", spec, "--epsilon", 1, "--delta", 3e-3)
+    assert ran.code == 3
+    assert ran.out.startswith("Rejected: (1, 0.00333333334)-differential privacy was not verified.")
+    assert evr("certify", spec, "--max-samples", 1, "--tau", 0.99, "--json").code == 3
+    assert evr("replay", spec.with_name("noise.certificate.json"), "--quiet").code == 3
+
+
+def test_verify(spec: Path, evr: Callable[..., Any], tmp_path: Path) -> None:
+    ran = evr("verify", *CHEAP, "--epsilon", 1, "--delta", 6.9e-3, "--tau", 0.9, "--output", tmp_path / "v.json")
+    assert ran.code == 0
+    assert ran.out.startswith("Accepted: (1, 0.00766666667)-differentially private.")
+    assert evr("replay", tmp_path / "v.json").code == 0
+
+
+def test_bad_input(spec: Path, refused: Callable[..., str], evr: Callable[..., Any], tmp_path: Path) -> None:
+    assert "verify which estimate? Add --epsilon" in refused("verify", *CHEAP, "--delta", 1e-3)
+    assert "estimate what?" in refused("certify", *CHEAP)
+    assert "tau=2.0 is not in (0, 1)" in refused("certify", spec, "--tau", 2)
+    assert "belongs to a named release" in refused("certify", spec, "--floor", 1e-4)
+    assert "method='x' is not one of" in refused("certify", spec, "--method", "x")
+    assert "there is no ledger" in refused("ledger", "--ledger", tmp_path / "none")
+    assert "there is no ledger" in refused("resume", "--ledger", tmp_path / "none")
+    assert "cannot be read" in refused("replay", tmp_path / "none")
+    assert "inspect which certificate" in refused("inspect")
+    assert evr("certify", spec, "--seed", 5, "--quiet").code == 0
+    assert "entropy 0x5 was used before" in refused("certify", spec, "--seed", 5, "--quiet")
+    (tmp_path / "broken").write_text("x" * 5000)
+    assert "not a database" in refused("ledger", "--ledger", tmp_path / "broken")
+
+
+def test_replay(certificate: Path, evr: Callable[..., Any], refused: Callable[..., str]) -> None:
+    ran = evr("replay", certificate)
+    assert ran.code == 0
+    assert "agrees with its replay (65,536 samples drawn again); the verdict is accepted." in ran.out
+    fresh = evr("replay", certificate, "--fresh", "--json")
+    assert fresh.code == 0
+    assert (fresh.json["agrees"], fresh.json["fresh"], fresh.json["replayed"]) == (True, True, "accepted")
+    document = json.loads(certificate.read_text())
+    document["guarantee"]["delta"] = 1e-9
+    certificate.write_text(json.dumps(document))
+    assert "the digest does not match" in refused("replay", certificate)
+    assert "the digest does not match" in refused("inspect", certificate)
+    certificate.write_text(json.dumps({**document, "digest": digest_of(document)}))
+    ran = evr("replay", certificate)
+    assert ran.code == 3
+    assert ran.out.startswith("guarantee.delta: recorded 1e-09, recomputed 0.001\n")
+    assert "do not rely on it" in ran.out
+
+
+def test_inspect(certificate: Path, evr: Callable[..., Any]) -> None:
+    ran = evr("inspect", certificate)
+    assert ran.code == 0
+    assert "what ran\ta Gaussian mechanism (noise multiplier 2)" in ran.out
+    assert "(fresh)" in ran.out
+    assert evr("inspect", certificate, "--json").json["verdict"] == "accepted"
+    assert evr("inspect", "--schema").json["title"] == "Certificate"
+
+
+def test_ledger_lists(certificate: Path, evr: Callable[..., Any]) -> None:
+    ran = evr("ledger")
+    assert ran.rows[0][:4] == ["release", "attempt", "epsilon", "claim"]
+    assert ran.rows[1][5] == "accepted"
+
+
+def test_progress_in_lines(spec: Path, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evr.cli.attempts._LINE_SECONDS", -1.0)
+    ran = evr("certify", spec)
+    assert "remove: 65,536 samples, delta about" in ran.err
+
+
+def test_progress_on_a_terminal(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evr.cli import attempts
+    from evr.verify import Progress
+
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with attempts.watched(quiet=False) as hook:
+        assert hook is not None
+        hook(Progress("remove", 1000, None, 1e-6, 3.0, 30.0, 1.0, 9.0))
+        hook(Progress("add", 10, 100, 1e-6, 0.0, 0.0, 0.0, None))
+
+
+SLOW = """
+import sys
+from evr.cli import main
+from evr.verify import run
+run._CHECKPOINT_SECONDS = 0.05
+sys.argv = ["evr", "certify", "noise.toml", "--tau", "0.997", "--workers", "1", "--seed", "1", "--quiet"]
+main()
+"""
+
+
+def test_interrupted_and_resumed(spec: Path, evr: Callable[..., Any]) -> None:
+    import signal
+    import sqlite3
+
+    environment = {**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])}
+    child = subprocess.Popen(
+        [sys.executable, "-c", SLOW], env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    ledger = spec.parent / ".evr" / "ledger.sqlite"
+    for _ in range(600):
+        time.sleep(0.1)
+        if ledger.exists():
+            other = sqlite3.connect(ledger, timeout=10)
+            try:
+                if other.execute("SELECT count(*) FROM checkpoints").fetchone()[0]:
+                    break
+            except sqlite3.OperationalError:
+                pass
+            finally:
+                other.close()
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == 130, (out, err)
+    assert err == "the attempt counts; `evr resume` continues it\ninterrupted\n"
+    assert out == ""
+    assert evr("ledger", "--json").json["attempts"][0]["state"] == "interrupted"
+    ran = evr("resume", "--json")
+    assert ran.code == 0
+    assert ran.json["certificate"] == str(spec.with_name("noise.certificate.json"))
+    again = evr("replay", spec.with_name("noise.certificate.json"), "--json")
+    assert again.json["mismatches"] == []
+    assert again.code == 0

@@ -1,0 +1,114 @@
+"""Every proposal on every kind of composition, in both directions: unbiased, within its bounds, independent samples."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from conformance.proposal_cases import CASES, DIRECTIONS, SETTINGS, Case, exact
+from conformance.proposal_checks import check_bounds, check_order, check_proposal, generator, sample_size
+from evr.mechanisms import Composition, Step
+from evr.montecarlo import Proposal, TiltedProposal, blocks, capped_proposal, simple_proposal
+from evr.montecarlo.single import OutOfReachWarning, single_proposal
+from evr.randomness import Stream
+from evr.verify.claims import Claim
+from evr.verify.run import shortcut
+from helpers import assert_mean_within
+
+REACHED = SETTINGS[:4]  # by tilting one step: in the others many steps share the loss
+
+
+@cache
+def capped(steps: tuple[Step, ...], epsilon: float) -> TiltedProposal:
+    return capped_proposal(steps, epsilon)
+
+
+def directions(case: Case) -> tuple[str, ...]:
+    return DIRECTIONS[:1] if Composition.of(case.event).is_symmetric else DIRECTIONS
+
+
+def has_loss(steps: tuple[Step, ...], epsilon: float) -> bool:
+    """Whether any loss exceeds epsilon; elsewhere there is nothing to draw."""
+    return shortcut(steps, Claim(epsilon, 1e-9, 0.9)) is None
+
+
+PAIRS = [
+    pytest.param(case, direction, id=f"{case.name}-{direction}")
+    for case in CASES
+    for direction in directions(case)
+    if has_loss(case.steps(direction), case.epsilon)
+]
+
+
+@pytest.mark.parametrize(("case", "direction"), PAIRS)
+def test_capped(case: Case, direction: str) -> None:
+    steps = case.steps(direction)
+    check_proposal(capped(steps, case.epsilon), case.epsilon, exact(steps, case.epsilon))
+
+
+@pytest.mark.parametrize(
+    ("case", "direction"), [p for p in PAIRS if p.values[0] in SETTINGS or "random" not in p.values[0].name]
+)
+def test_simple(case: Case, direction: str) -> None:
+    epsilon = case.plain_epsilon()
+    steps = case.steps(direction)
+    delta = exact(steps, epsilon)
+    if delta < 5e-3:
+        pytest.skip("this direction has next to no loss here: plain sampling sees nothing")
+    check_proposal(simple_proposal(steps, epsilon), epsilon, delta, size=20_000 if delta < 0.01 else None)
+
+
+@pytest.mark.parametrize("theta", ["heuristic", "bound"])
+@pytest.mark.parametrize("case", REACHED, ids=lambda case: case.name)
+def test_single(case: Case, theta: str) -> None:
+    steps = case.steps("remove")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutOfReachWarning)  # of the bounds; the samples are checked here
+        proposal = single_proposal(steps, case.epsilon, theta=theta)  # type: ignore[arg-type]
+    check_proposal(proposal, case.epsilon, exact(steps, case.epsilon), size=2 * sample_size(proposal))
+
+
+def test_bounds_hold_at_other_epsilons() -> None:
+    """A proposal tuned at one epsilon states bounds at any."""
+    for case in (SETTINGS[0], SETTINGS[5], CASES[10]):
+        steps = case.steps("remove")
+        proposal = capped(steps, case.epsilon)
+        block = proposal.draw(generator(3), sample_size(proposal))
+        for epsilon in (0.5 * case.epsilon, 0.9 * case.epsilon, 1.1 * case.epsilon):
+            check_bounds(proposal, block, epsilon, exact(steps, epsilon))
+
+
+@pytest.mark.parametrize("make", [capped_proposal, simple_proposal, single_proposal], ids=lambda f: f.__name__)
+def test_blocks_do_not_depend_on_threads(make) -> None:  # type: ignore[no-untyped-def]
+    steps = SETTINGS[0].steps("remove")
+    proposal: Proposal = make(steps, SETTINGS[0].epsilon)
+    stream = Stream(entropy=11, purpose="test")
+    drawn = [list(islice(blocks(proposal, stream, 500, workers=workers), 7)) for workers in (1, 2, 3)]
+    again = proposal.draw(stream.block(6), 500)
+    for other in (*drawn[1:], [*drawn[0][:6], again]):
+        for a, b in zip(drawn[0], other, strict=True):
+            assert np.array_equal(a.losses, b.losses)
+            assert np.array_equal(a.log_weights, b.log_weights)
+    assert not np.array_equal(drawn[0][0].losses, drawn[0][1].losses)
+
+
+@pytest.mark.parametrize("case", [SETTINGS[0], CASES[6], CASES[7], CASES[8], CASES[9]], ids=lambda case: case.name)
+def test_a_first_part_of_many_blocks_is_like_any_other(case: Case) -> None:
+    """The first samples of every block, a size that is no multiple of the inner loops': were they special, they would show."""
+    steps = case.steps("remove")
+    proposal, delta = capped(steps, case.epsilon), exact(steps, case.epsilon)
+    stream = Stream(entropy=5, purpose="test")
+    firsts = [b.values(case.epsilon)[:101] / delta for b in islice(blocks(proposal, stream, 333, workers=2), 60)]
+    assert_mean_within(np.concatenate(firsts), 1.0, 1e-7)
+
+
+def test_order_inside_a_long_block() -> None:
+    for case in (CASES[6], CASES[8]):  # one step each, drawn in parts
+        steps = (Step(case.steps("remove")[0].pair, 1),)
+        proposal = capped(steps, 0.05)
+        block = proposal.draw(generator(2), 100_000)
+        check_order(block, 0.05, exact(steps, 0.05))

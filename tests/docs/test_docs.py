@@ -1,0 +1,139 @@
+"""The documentation keeps its promises: links lead somewhere, names exist, commands run and print the numbers shown.
+
+Examples with ``>>>`` are run by pytest itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from evr.cli import main
+from evr.cli.app import app
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+CHEAP = {"estimate", "curve", "online", "calibrate", "describe"}
+COMMANDS = {command.name for command in app.registered_commands}
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def without_code(text):
+    return re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
+
+
+def anchors(page):
+    """The anchors of a page's headings, as both GitHub and the site make them."""
+    headings = re.findall(r"^#+ +(.+)$", without_code(page.read_text("utf-8")), flags=re.M)
+    kept = (re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()) for heading in headings)
+    return {re.sub(r"[ -]+", "-", heading.strip()) for heading in kept}
+
+
+def consoles():
+    """Each command shown in a console block, with the output shown below it."""
+    for page in PAGES:
+        for block in re.findall(r"^```console\n(.*?)^```", page.read_text("utf-8"), flags=re.S | re.M):
+            for shown in re.split(r"^\$ ", block, flags=re.M)[1:]:
+                command, _, output = shown.partition("\n")
+                yield page, command, output
+
+
+@pages
+def test_links_lead_somewhere(page):
+    text = without_code(page.read_text("utf-8"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{target} leads nowhere"
+        if anchor:
+            assert anchor in anchors(file), f"{target}: no such heading"
+
+
+def test_every_page_is_on_the_site():
+    configuration = (ROOT / "mkdocs.yml").read_text("utf-8")
+    for page in (ROOT / "docs").glob("**/*.md"):
+        assert f": {page.relative_to(ROOT / 'docs').as_posix()}\n" in configuration
+
+
+def test_every_name_of_the_notation_exists():
+    rows = re.findall(
+        r"^\|[^|]+\|[^|]+\| `(evr[\w.]*)` \|", (ROOT / "docs" / "notation.md").read_text("utf-8"), flags=re.M
+    )
+    assert len(rows) > 25
+    for name in rows:
+        parts = name.split(".")
+        for cut in range(len(parts), 0, -1):
+            try:
+                found = importlib.import_module(".".join(parts[:cut]))
+            except ImportError:
+                continue
+            for part in parts[cut:]:
+                found = getattr(found, part)
+            break
+
+
+def test_every_command_is_described():
+    described = set(re.findall(r"^## evr (\w+)$", (ROOT / "docs" / "cli.md").read_text("utf-8"), flags=re.M))
+    assert described == COMMANDS
+
+
+def test_every_command_shown_exists():
+    shown = {shlex.split(command)[1] for _, command, _ in consoles() if command.startswith("evr ")}
+    assert shown <= COMMANDS
+
+
+@pytest.fixture
+def clone(tmp_path, monkeypatch):
+    """A folder like a fresh clone, to write into."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+
+
+def run(command, monkeypatch):
+    monkeypatch.setattr(sys, "argv", shlex.split(command))
+    with pytest.raises(SystemExit) as left:
+        main()
+    return int(left.value.code or 0)
+
+
+@pytest.mark.parametrize(
+    "command", sorted({c for _, c, _ in consoles() if c.split()[0] == "evr" and c.split()[1] in CHEAP})
+)
+def test_commands_print_the_numbers_shown(command, clone, monkeypatch, capsys):
+    assert run(command, monkeypatch) == 0
+    printed = capsys.readouterr().out
+    for output in {output for _, shown, output in consoles() if shown == command}:
+        timeless = re.sub(r"\d[\d.]* s\b", "", output)
+        for number in re.findall(r"\d+\.\d{4,}(?:e-\d+)?", timeless):
+            assert number in printed, f"{number} is not what {command!r} prints"
+
+
+def test_the_commands_around_a_certificate(clone, monkeypatch, capsys):
+    """Those of cli.md, in its order, in one folder: each finds what those before it wrote."""
+    numbers = itertools.count(1 << 200)
+    monkeypatch.setattr("evr.randomness.secrets.randbits", lambda bits: next(numbers))  # fresh, and the same each time
+    cli = ROOT / "docs" / "cli.md"
+    for page, command, output in consoles():
+        words = shlex.split(command)
+        if page != cli or words[1] in CHEAP | {"compare"}:
+            continue
+        assert run(command, monkeypatch) == 0, command
+        printed = capsys.readouterr().out
+        for line in output.splitlines():
+            assert line.split(" [...]")[0] in printed, command
+
+
+def test_files_of_the_examples_are_there():
+    for page in PAGES:
+        for name in re.findall(r"examples/[\w.]+\.(?:toml|py)\b", page.read_text("utf-8")):
+            assert (ROOT / name).exists(), f"{page.name} names {name}"

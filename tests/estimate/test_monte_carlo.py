@@ -1,0 +1,169 @@
+"""The Monte Carlo accountant against the Fourier one; failure probabilities are stated with each tolerance."""
+
+from __future__ import annotations
+
+import math
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting import dp_event, privacy_accountant_test
+
+import evr
+from evr.estimate.monte_carlo import WeightedSamples
+
+SETTINGS = [(1.5, 100, 1e-3, 0.6), (0.5, 200, 1e-3, 1.0), (1.0, 100, 1e-5, 0.5), (1.0, 150, 0.05, 2.0)]
+SIX_SIGMA = 6.0  # 2e-9 for a normal mean; weights are bounded, and there are ten thousand of them
+
+
+@pytest.mark.parametrize(("epsilon", "steps", "q", "noise"), SETTINGS)
+def test_delta_and_epsilon_agree_with_fft(epsilon: float, steps: int, q: float, noise: float) -> None:
+    event = evr.dpsgd(noise_multiplier=noise, sampling_probability=q, steps=steps)
+    exact = evr.estimate_delta(event, epsilon).value
+    found = evr.estimate_delta(event, epsilon, method="monte_carlo", samples=20_000, seed=5)
+    assert found.samples >= 20_000
+    assert found.standard_error is not None
+    assert abs(found.value - exact) <= SIX_SIGMA * found.standard_error
+    assert found.confidence_interval[0] < found.value < found.confidence_interval[1]
+    back = evr.estimate_epsilon(event, exact, method="monte_carlo", samples=20_000, seed=6)
+    assert abs(back.value - epsilon) <= SIX_SIGMA * back.standard_error
+    assert abs(back.value / epsilon - 1) < 0.03
+
+
+def test_relative_error_decides_how_many_samples() -> None:
+    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.05, steps=20)
+    rough = evr.estimate_delta(event, 1.0, method="monte_carlo", relative_error=0.05, seed=1)
+    fine = evr.estimate_delta(event, 1.0, method="monte_carlo", relative_error=0.002, seed=1)
+    assert fine.samples > 4 * rough.samples
+    assert fine.standard_error <= 0.002 * fine.value
+
+
+@pytest.mark.parametrize("proposal", ["simple", "capped", "single"])
+def test_every_proposal_estimates(proposal: str) -> None:
+    event = evr.dpsgd(noise_multiplier=0.6, sampling_probability=0.01, steps=20)
+    exact = evr.estimate_delta(event, 0.5).value
+    found = evr.estimate_delta(event, 0.5, method="monte_carlo", proposal=proposal, samples=40_000, seed=2)
+    assert abs(found.value - exact) <= SIX_SIGMA * found.standard_error
+
+
+def test_the_answer_does_not_depend_on_workers() -> None:
+    event = evr.dpsgd(noise_multiplier=0.6, sampling_probability=0.01, steps=20)
+    values = {evr.estimate_delta(event, 0.5, method="monte_carlo", seed=2, workers=w).value for w in (1, 2, 3)}
+    assert len(values) == 1
+
+
+def test_exact_cases() -> None:
+    laplace = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(2.0), 4)
+    for epsilon, delta in ((2.0, 0.0), (math.inf, 0.0)):
+        assert evr.estimate_delta(laplace, epsilon, method="monte_carlo", seed=1).value == delta
+    assert evr.estimate_epsilon(laplace, 0.0, method="monte_carlo", seed=1).value == 2.0
+    assert evr.estimate_epsilon(laplace, 1.0, method="monte_carlo", seed=1).value == 0.0
+    assert evr.estimate_epsilon(dp_event.NonPrivateDpEvent(), 0.5, method="monte_carlo", seed=1).value == math.inf
+    assert evr.estimate_delta(dp_event.NoOpDpEvent(), 0.0, method="monte_carlo", seed=1).value == 0.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"samples": 0}, "samples=0"),
+        ({"samples": 10, "relative_error": 0.1}, "give one of them"),
+        ({"relative_error": -1}, "relative_error=-1"),
+        ({"seed": -1}, "seed=-1"),
+        ({"seed": True}, "seed=True"),
+        ({"proposal": "best"}, "proposal='best'"),
+        ({"samples": 10**12}, "samples=1000000000000"),
+    ],
+)
+def test_bad_options(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        evr.estimate_delta(
+            evr.dpsgd(noise_multiplier=1, sampling_probability=0.1, steps=3), 1.0, method="monte_carlo", **options
+        )
+
+
+def test_epsilon_of_weighted_samples_is_the_root() -> None:
+    generator = np.random.default_rng(0)
+    losses, log_weights = generator.normal(1.0, 1.0, 5000), generator.normal(0.0, 0.2, 5000)
+    samples = WeightedSamples.of(losses, log_weights)
+    for target in (0.3, 0.05, 1e-3):
+        epsilon, error = samples.epsilon(target)
+        assert samples.delta(epsilon)[0] == pytest.approx(target, rel=1e-9)
+        assert error > 0
+
+
+# --- online ---
+
+
+@pytest.mark.parametrize(("noise", "delta"), [(1.0, 1e-9), (0.5, 1e-5)])
+def test_online_follows_fft(noise: float, delta: float) -> None:
+    event = evr.dpsgd(noise_multiplier=noise, sampling_probability=1e-3, steps=40)
+    exact = evr.online_epsilon(event, delta).epsilons
+    online = evr.online_epsilon(event, delta, method="monte_carlo", samples=40_000, seed=3)
+    assert online.standard_errors is not None
+    assert np.all(np.abs(online.epsilons - exact) <= SIX_SIGMA * online.standard_errors + 1e-12)
+    assert np.max(np.abs(online.epsilons / exact - 1)) < 0.03
+
+
+def test_online_of_a_composition_that_changes() -> None:
+    event = dp_event.ComposedDpEvent(
+        [
+            evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=6),
+            dp_event.NoOpDpEvent(),
+            dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(8.0), 6),
+        ]
+    )
+    exact = evr.online_epsilon(event, 1e-5)
+    online = evr.online_epsilon(event, 1e-5, method="monte_carlo", samples=20_000, seed=3, every=2)
+    assert online.steps.tolist() == [2, 4, 6, 8, 10, 12, 13]
+    wanted = dict(zip(exact.steps.tolist(), exact.epsilons.tolist(), strict=True))
+    for number, epsilon in zip(online.steps.tolist(), online.epsilons.tolist(), strict=True):
+        assert epsilon == pytest.approx(wanted[number], rel=0.05)
+
+
+# --- the accountant ---
+
+
+class TestBase(privacy_accountant_test.PrivacyAccountantTest):
+    def _make_test_accountants(self) -> list[dp_accounting.PrivacyAccountant]:
+        return [evr.MonteCarloAccountant(samples=1000)]
+
+
+def _step(noise: float = 1.0) -> dp_event.DpEvent:
+    return dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(noise))
+
+
+def test_accountant_is_deterministic_and_monotone() -> None:
+    accountants = [evr.MonteCarloAccountant(samples=5000, seed=1).compose(_step(), 50) for _ in range(2)]
+    epsilons = [1.0, 0.3, 0.6, 0.31]
+    answers = [[a.get_delta(e) for e in epsilons] for a in accountants]
+    assert answers[0] == answers[1]
+    in_order = [d for _, d in sorted(zip(epsilons, answers[0], strict=True))]
+    assert in_order == sorted(in_order, reverse=True)
+
+
+def test_accountant_calibrates() -> None:
+    found = dp_accounting.calibrate_dp_mechanism(
+        lambda: evr.MonteCarloAccountant(samples=4000),
+        lambda s: dp_event.SelfComposedDpEvent(_step(s), 20),
+        target_epsilon=1.0,
+        target_delta=1e-5,
+        bracket_interval=dp_accounting.ExplicitBracketInterval(0.5, 4.0),
+        tol=0.02,
+    )
+    exact = evr.calibrate(lambda s: dp_event.SelfComposedDpEvent(_step(s), 20), epsilon=1.0, delta=1e-5).parameter
+    assert found == pytest.approx(exact, rel=0.05)
+
+
+def test_a_saved_run_continues_as_if_uninterrupted(tmp_path) -> None:
+    whole = evr.MonteCarloAccountant(samples=4000, delta=1e-5, horizon=6)
+    straight = [whole.step(_step()) for _ in range(6)]
+    first = evr.MonteCarloAccountant(samples=4000, delta=1e-5, horizon=6)
+    half = [first.step(_step()) for _ in range(3)]
+    first.save(tmp_path / "run.npz")
+    second = evr.MonteCarloAccountant.load(tmp_path / "run.npz", first.ledger)
+    assert half + [second.step(_step()) for _ in range(3)] == straight
+
+
+def test_step_needs_a_delta() -> None:
+    with pytest.raises(ValueError, match="delta to track"):
+        evr.MonteCarloAccountant().step(_step())

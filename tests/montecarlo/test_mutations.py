@@ -1,0 +1,251 @@
+"""Deliberate faults in what is drawn and in what is stated of it: the checks of the conformance suite see each of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+
+from conformance.proposal_cases import CASES, SETTINGS, exact
+from conformance.proposal_checks import check_proposal
+from evr.mechanisms import Composition, DiscretePair, DominatingPair, Step
+from evr.mechanisms.events import dpsgd
+from evr.mechanisms.gaussian import GaussianPair
+from evr.mechanisms.poisson import SampledAddPair, SampledRemovePair
+from evr.montecarlo import Block, Proposal, Tilt, TiltedProposal, capped_proposal
+from evr.montecarlo.cells import CellTable, TiltedBounds
+from evr.montecarlo.samplers import CellSampler, EnvelopeSampler, MixtureSampler
+from montecarlo.test_cells import TILTS
+from montecarlo.test_cells import test_bounds_of_a_tilt as check_bounds_of_a_tilt
+
+Patch = pytest.MonkeyPatch
+EPSILON = 1.5
+JUMPS = dpsgd(noise_multiplier=0.6, sampling_probability=1e-3, steps=100)  # one jump carries the loss
+DENSE = dpsgd(noise_multiplier=3.0, sampling_probability=0.2, steps=60)  # all steps share it
+LIKELY = dpsgd(noise_multiplier=1.0, sampling_probability=0.9999, steps=2)
+
+
+def steps_of(event: dp_event.DpEvent, direction: str = "remove") -> tuple[Step, ...]:
+    return Composition.of(event).simplified(direction)
+
+
+def jumps() -> Proposal:
+    return capped_proposal(steps_of(JUMPS), EPSILON)
+
+
+def dense() -> Proposal:
+    return capped_proposal(steps_of(DENSE), EPSILON)
+
+
+def near_cap() -> Proposal:
+    """Much of the law is beyond the cap."""
+    return TiltedProposal(steps_of(JUMPS), [Tilt(6.0, 1.6, math.log1p(-1e-3))])
+
+
+def gaussian() -> Proposal:
+    """Cells, few of them."""
+    return TiltedProposal([Step(GaussianPair(0.8), 1)], [Tilt(2.0, 1.6, -2.0)], cells=64)
+
+
+def likely() -> Proposal:
+    return TiltedProposal(steps_of(LIKELY, "add"), [Tilt(17.0, 16.0, -39.4)])
+
+
+def check(make: Callable[[], Proposal], epsilon: float = EPSILON) -> None:
+    proposal = make()
+    check_proposal(proposal, epsilon, exact(proposal.steps, epsilon))
+
+
+@pytest.mark.parametrize("make", [jumps, dense, near_cap, gaussian], ids=lambda f: f.__name__)
+def test_without_a_fault_the_checks_pass(make: Callable[[], Proposal]) -> None:
+    check(make)
+
+
+def drop_weights(patch: Patch) -> None:
+    draw = TiltedProposal.draw
+    patch.setattr(TiltedProposal, "draw", lambda *a: Block(draw(*a).losses, np.zeros(a[2])))
+
+
+def drop_normaliser(patch: Patch) -> None:
+    draw = TiltedProposal.draw
+    patch.setattr(
+        TiltedProposal, "draw", lambda s, *a: (b := draw(s, *a))._replace(log_weights=b.log_weights - s.log_normaliser)
+    )
+
+
+def forget_tilt_in_mixture_weights(patch: Patch) -> None:
+    """The weights (1 - q, q) of the paper instead of those of the tilted law."""
+
+    def components(self: MixtureSampler, slope: int):  # type: ignore[no-untyped-def]
+        j, weights = right(self, slope)
+        k = j / self.mu
+        return j, weights - self.mu**2 * k * (k - 1) / 2
+
+    right = MixtureSampler._components
+    patch.setattr(MixtureSampler, "_components", components)
+
+
+def forget_the_binomial(patch: Patch) -> None:
+    patch.setattr("evr.montecarlo.samplers.binom", lambda n, j: np.ones_like(j))
+
+
+def one_component_too_few(patch: Patch) -> None:
+    right = MixtureSampler._components
+    patch.setattr(MixtureSampler, "_components", lambda *a: tuple(x[:-1] for x in right(*a)))
+
+
+def drop_pieces_beyond_the_cap(patch: Patch) -> None:
+    right = MixtureSampler._pieces
+    patch.setattr(MixtureSampler, "_pieces", lambda self: iter(list(right(self))[:-1]))
+
+
+def heights_of_the_main_piece_everywhere(patch: Patch) -> None:
+    place = MixtureSampler._place_others
+    patch.setattr(MixtureSampler, "_place_others", lambda *a: 0.0 * place(*a))
+
+
+def no_second_draw_of_what_is_outside(patch: Patch) -> None:
+    patch.setattr("evr.montecarlo.samplers.sample_normal", lambda g, low, high: g.standard_normal(np.shape(low - high)))
+
+
+def normaliser_without_the_part_beyond_the_cap(patch: Patch) -> None:
+    patch.setattr(TiltedBounds, "log_normaliser", property(lambda self: self._expectation(0.0, 1.0, above=False)))
+
+
+def cells_off_by_one(patch: Patch) -> None:
+    build = CellSampler.__init__
+
+    def shifted(self: CellSampler, *arguments: object) -> None:
+        build(self, *arguments)  # type: ignore[arg-type]
+        self._low, self._high = np.roll(self._low, -1)[:-1], np.roll(self._high, -1)[:-1]
+        self._roof = self._roof[:-1]
+        self._cumulated = np.minimum(self._cumulated[:-1], 1.0)
+
+    patch.setattr(CellSampler, "__init__", shifted)
+
+
+def masses_off_by_one(patch: Patch) -> None:
+    """The table's masses of P belong to the cell before."""
+    of = CellTable.of.__func__  # type: ignore[attr-defined]
+
+    def shifted(cls: type, *arguments: object) -> CellTable:
+        t = of(cls, *arguments)
+        return CellTable(t.low, t.high, t.least, t.greatest, np.concatenate((t.log_p[1:], t.log_p[:1])), t.log_q)
+
+    patch.setattr(CellTable, "of", classmethod(shifted))
+
+
+def pieces_off_by_one_cell(patch: Patch) -> None:
+    """The cell below the cap counts as beyond it, the cell below the floor as above."""
+    parts = TiltedBounds._parts.func  # type: ignore[attr-defined]
+
+    def shifted(self: TiltedBounds) -> list[tuple[slice, float, float]]:
+        last = self.table.high.size
+        return [(slice(max(p.start - 1, 0), p.stop - (p.stop < last)), a, o) for p, a, o in parts(self)]
+
+    changed = cached_property(shifted)
+    changed.__set_name__(TiltedBounds, "_parts")
+    patch.setattr(TiltedBounds, "_parts", changed)
+
+
+def bound_on_samples_too_small(patch: Patch) -> None:
+    right = TiltedProposal.log_greatest
+    patch.setattr(TiltedProposal, "log_greatest", lambda *a: right(*a) - 1.0)
+
+
+def second_moment_too_small(patch: Patch) -> None:
+    """A bound of a fiftieth: these bounds are generous, and one of a half would still hold."""
+    right = TiltedProposal.log_moment
+    patch.setattr(TiltedProposal, "log_moment", lambda *a: right(*a) - math.log(50.0))
+
+
+def no_rejection_under_the_envelope(patch: Patch) -> None:
+    patch.setattr(EnvelopeSampler, "_gap", lambda self, z, height: np.full(z.size, -1.0))
+
+
+def samples_in_pairs(patch: Patch) -> None:
+    draw = TiltedProposal.draw
+
+    def paired(self: TiltedProposal, generator: np.random.Generator, size: int) -> Block:
+        half = draw(self, generator, size // 2)
+        return Block(*(np.repeat(x, 2) for x in half))
+
+    patch.setattr(TiltedProposal, "draw", paired)
+
+
+def sorted_samples(patch: Patch) -> None:
+    draw = TiltedProposal.draw
+
+    def ordered(self: TiltedProposal, generator: np.random.Generator, size: int) -> Block:
+        block = draw(self, generator, size)
+        order = np.argsort(block.losses)
+        return Block(block.losses[order], block.log_weights[order])
+
+    patch.setattr(TiltedProposal, "draw", ordered)
+
+
+FAULTS = [
+    (drop_weights, jumps),
+    (drop_normaliser, dense),
+    (forget_tilt_in_mixture_weights, jumps),
+    (forget_tilt_in_mixture_weights, dense),
+    (forget_the_binomial, dense),
+    (one_component_too_few, jumps),
+    (drop_pieces_beyond_the_cap, near_cap),
+    (heights_of_the_main_piece_everywhere, near_cap),
+    (no_second_draw_of_what_is_outside, near_cap),
+    (normaliser_without_the_part_beyond_the_cap, gaussian),
+    (cells_off_by_one, gaussian),
+    (masses_off_by_one, gaussian),
+    (bound_on_samples_too_small, dense),
+    (second_moment_too_small, jumps),
+    (samples_in_pairs, jumps),
+    (sorted_samples, jumps),
+]
+
+
+@pytest.mark.parametrize(("fault", "make"), FAULTS, ids=lambda f: f.__name__)
+def test_a_fault_is_seen(fault: Callable[[Patch], None], make: Callable[[], Proposal], monkeypatch: Patch) -> None:
+    fault(monkeypatch)
+    with pytest.raises(AssertionError):
+        check(make)
+
+
+def test_a_fault_of_the_envelope_is_seen(monkeypatch: Patch) -> None:
+    check(likely, 15.0)
+    no_rejection_under_the_envelope(monkeypatch)
+    with pytest.raises(AssertionError):
+        check(likely, 15.0)
+
+
+def test_pieces_off_by_one_cell_are_seen(monkeypatch: Patch) -> None:
+    """No sample would tell: the effect is of second order in the width of a cell. Quadrature does."""
+    pieces_off_by_one_cell(monkeypatch)
+    with pytest.raises(AssertionError):
+        check_bounds_of_a_tilt("gaussian", TILTS[1])
+
+
+@pytest.mark.parametrize("case", [SETTINGS[4], CASES[12]], ids=lambda case: case.name)
+def test_the_wrong_direction_is_seen(case) -> None:  # type: ignore[no-untyped-def]
+    remove, add = (case.steps(direction) for direction in ("remove", "add"))
+    proposal = capped_proposal(add, case.epsilon)
+    check_proposal(proposal, case.epsilon, exact(add, case.epsilon))
+    with pytest.raises(AssertionError):
+        check_proposal(proposal, case.epsilon, exact(remove, case.epsilon))
+
+
+def test_the_tempting_wrong_pair_is_seen() -> None:
+    """Swapping the base pair and sampling it as in the remove direction; invisible for Gaussians, so outcomes are drawn."""
+    p, q = [0.444, 0.556], [0.599, 0.401]
+    swapped = DiscretePair.from_probabilities(q, p)
+    right: DominatingPair = SampledAddPair(swapped, 0.38)
+    wrong: DominatingPair = SampledRemovePair(swapped, 0.38)
+    delta = exact((Step(right, 4),), 0.3)
+    assert delta == pytest.approx(0.0139, abs=5e-5)
+    check_proposal(capped_proposal((Step(right, 4),), 0.3), 0.3, delta)
+    with pytest.raises(AssertionError):
+        check_proposal(capped_proposal((Step(wrong, 4),), 0.3), 0.3, delta)

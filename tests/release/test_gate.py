@@ -1,0 +1,200 @@
+"""The gate and its variants: nothing runs that was not verified, and nothing twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dp_accounting import dp_event
+
+import evr
+from evr.errors import AlreadyReleasedError, NotReleasedError
+
+
+class Mechanism:
+    """Counts how often it ran."""
+
+    def __init__(self, value: Any = "answer") -> None:
+        self.value, self.runs = value, 0
+
+    def __call__(self) -> Any:
+        self.runs += 1
+        if isinstance(self.value, BaseException):
+            raise self.value
+        return self.value
+
+
+@pytest.fixture
+def claim(delta: float, ledger: evr.Ledger) -> dict[str, Any]:
+    return {"epsilon": 1.0, "delta": delta, "tau": 0.9, "ledger": ledger}
+
+
+def test_released_if_verified(gaussian: Any, claim: dict[str, Any], delta: float, tmp_path: Path) -> None:
+    mechanism = Mechanism()
+    out = evr.release(mechanism, gaussian, **claim, path=tmp_path / "c.json")
+    assert (out.released, out.value, out.source, mechanism.runs) == (True, "answer", "mechanism", 1)
+    assert out.certificate.guarantee is not None
+    assert (out.certificate.guarantee.epsilon, out.certificate.guarantee.delta) == (1.0, delta / 0.9)
+    assert evr.Certificate.load(tmp_path / "c.json").digest == out.certificate.digest
+    assert claim["ledger"].releases()[0].output == "released"
+
+
+def test_refused_if_not(gaussian: Any, claim: dict[str, Any]) -> None:
+    mechanism = Mechanism()
+    out = evr.release(mechanism, gaussian, **(claim | {"delta": claim["delta"] / 2}))
+    assert not out.released
+    assert mechanism.runs == 0
+    assert out.certificate.verdict == "rejected"
+    with pytest.raises(NotReleasedError, match="nothing was released") as raised:
+        _ = out.value
+    assert raised.value.certificate is out.certificate
+    assert claim["ledger"].releases()[0].output is None
+
+
+def test_one_output_and_then_a_name(gaussian: Any, claim: dict[str, Any]) -> None:
+    evr.release(Mechanism(), gaussian, **claim)
+    again = Mechanism()
+    with pytest.raises(AlreadyReleasedError, match="let out its one output"):
+        evr.release(again, gaussian, **claim)
+    assert again.runs == 0
+    assert len(claim["ledger"].attempts()) == 1
+    assert evr.release(again, gaussian, **claim, name="second paper").released
+    with pytest.raises(AlreadyReleasedError, match="release 'second paper' let out its one output"):
+        evr.release(again, gaussian, **claim, name="second paper")
+    assert again.runs == 1
+
+
+def test_a_mechanism_that_raises_releases_nothing(gaussian: Any, claim: dict[str, Any]) -> None:
+    with pytest.raises(ZeroDivisionError):
+        evr.release(Mechanism(ZeroDivisionError()), gaussian, **claim)
+    (attempt,) = claim["ledger"].attempts()
+    assert attempt.state == "accepted"
+    assert claim["ledger"].releases()[0].output is None
+    out = evr.release(Mechanism(), gaussian, **claim)
+    assert out.certificate.release.attempt == 2
+
+
+def test_twin_instances_are_two_attempts(gaussian: Any, claim: dict[str, Any]) -> None:
+    rejected = evr.release(Mechanism(), gaussian, **(claim | {"delta": claim["delta"] / 2}), instances=2)
+    assert [c.release.attempt for c in rejected.certificates] == [1, 2]
+    assert rejected.certificates[1].release.budget == pytest.approx(rejected.certificates[0].release.budget / 2)
+    accepted = evr.release(Mechanism(), gaussian, **claim, instances=2)
+    assert len(accepted.certificates) == 1
+
+
+def test_a_seed_serves_twins(gaussian: Any, claim: dict[str, Any]) -> None:
+    out = evr.release(Mechanism(), gaussian, **(claim | {"delta": claim["delta"] / 2}), instances=2, seed=8)
+    assert [c.verification.entropy for c in out.certificates] == ["8", "9"]
+
+
+def test_a_proved_fallback_runs_instead(gaussian: Any, claim: dict[str, Any]) -> None:
+    first, second = Mechanism("first"), Mechanism("second")
+    small = claim | {"delta": claim["delta"] / 2}
+    out = evr.release(first, gaussian, **small, fallback=(second, dp_event.GaussianDpEvent(4.0)))
+    assert (first.runs, second.runs) == (0, 1)
+    assert (out.released, out.value, out.source) == (True, "second", "fallback")
+    certificate = out.certificate
+    assert certificate.verdict == "rejected"
+    assert certificate.guarantee is not None
+    assert certificate.guarantee.delta == certificate.claim.delta
+    assert "ran instead" in certificate.statement
+    assert evr.replay(evr.Certificate.from_json(certificate.to_json())).agrees
+    with pytest.raises(AlreadyReleasedError):
+        evr.release(first, gaussian, **small)
+
+
+def test_an_unneeded_fallback_does_not_run(gaussian: Any, claim: dict[str, Any]) -> None:
+    second = Mechanism("second")
+    out = evr.release(Mechanism("first"), gaussian, **claim, fallback=(second, dp_event.GaussianDpEvent(4.0)))
+    assert (out.value, second.runs, out.certificate.fallback) == ("first", 0, None)
+
+
+def test_a_fallback_that_is_not_proved_is_refused_before_anything_runs(gaussian: Any, claim: dict[str, Any]) -> None:
+    mechanism = Mechanism()
+    for event in (dp_event.GaussianDpEvent(1.9), dp_event.NonPrivateDpEvent()):
+        with pytest.raises(ValueError, match="the fallback is not provably"):
+            evr.release(mechanism, gaussian, **claim, fallback=(mechanism, event))
+    # an exact estimate of this composition is just below the claim, but no proof is
+    mixed = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(5.0), 20)
+    estimate = float(evr.estimate_delta(mixed, 1.0))
+    with pytest.raises(ValueError, match="the fallback is not provably"):
+        evr.release(mechanism, gaussian, **(claim | {"delta": estimate * 1.05}), fallback=(mechanism, mixed))
+    assert mechanism.runs == 0
+    assert claim["ledger"].attempts() == []
+
+
+@pytest.mark.parametrize("fallback", [3, (1, 2, 3), (None, dp_event.GaussianDpEvent(9.0)), (print, None)])
+def test_a_fallback_is_a_pair(gaussian: Any, claim: dict[str, Any], fallback: Any) -> None:
+    with pytest.raises(TypeError, match="is not a pair"):
+        evr.release(Mechanism(), gaussian, **claim, fallback=fallback)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"direction": "remove"}, TypeError, "a guarantee needs both"),
+        ({"attempt": 1}, TypeError, "the ledger counts attempts"),
+        ({"instances": 0}, ValueError, "instances=0"),
+        ({"method": "guess"}, ValueError, "method='guess'"),
+        ({"max_samples": -1}, ValueError, "max_samples=-1"),
+        ({"offset": 1e-9}, ValueError, "belongs to method='fixed'"),
+        ({"tau": 1.0}, ValueError, "tau=1.0"),
+        ({"nonsense": 1}, TypeError, "nonsense"),
+    ],
+)
+def test_bad_options_count_nothing(
+    gaussian: Any, claim: dict[str, Any], options: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        evr.release(Mechanism(), gaussian, **(claim | options))
+    assert claim["ledger"].attempts() == []
+
+
+def test_what_is_not_an_event_or_not_a_mechanism(claim: dict[str, Any], gaussian: Any) -> None:
+    with pytest.raises(TypeError, match="is not callable"):
+        evr.release("train", gaussian, **claim)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="is not a DpEvent"):
+        evr.release(Mechanism(), "gaussian", **claim)
+    with pytest.raises(evr.UnsupportedEventError):
+        evr.release(Mechanism(), dp_event.ZCDpEvent(0.1, 0.0), **claim)
+    assert claim["ledger"].attempts() == []
+
+
+def test_decorator(gaussian: Any, claim: dict[str, Any]) -> None:
+    @evr.released(gaussian, **claim)
+    def train(data: str, *, rate: float) -> str:
+        """Trains."""
+        return f"{data} {rate}"
+
+    assert train("digits", rate=0.5).value == "digits 0.5"
+    assert train.__doc__ == "Trains."
+    with pytest.raises(AlreadyReleasedError):
+        train("digits", rate=0.5)
+
+
+def test_context_manager(gaussian: Any, claim: dict[str, Any]) -> None:
+    with pytest.raises(ZeroDivisionError), evr.released(gaussian, **claim):
+        raise ZeroDivisionError
+    with evr.released(gaussian, **claim) as certificate:
+        assert certificate.accepted
+    assert certificate.release.attempt == 2
+    with pytest.raises(AlreadyReleasedError), evr.released(gaussian, **claim):
+        pytest.fail("the body ran")
+    with pytest.raises(NotReleasedError), evr.released(gaussian, **(claim | {"delta": claim["delta"] / 2})):
+        pytest.fail("the body ran")
+    with pytest.raises(TypeError, match="takes no fallback"), evr.released(gaussian, **claim, fallback=None):
+        pytest.fail("the body ran")
+
+
+def test_the_fixed_verifier_behind_the_gate(gaussian: Any, claim: dict[str, Any]) -> None:
+    out = evr.release(Mechanism(), gaussian, **(claim | {"tau": 0.7}), method="fixed")
+    assert out.released
+    assert out.certificate.verification.method == "fixed"
+    assert evr.replay(out.certificate).agrees
+
+
+def test_default_ledger(gaussian: Any, delta: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert evr.release(Mechanism(), gaussian, epsilon=1.0, delta=delta, tau=0.9).released
+    assert (tmp_path / ".evr" / "ledger.sqlite").exists()

@@ -1,0 +1,125 @@
+"""The page in a real browser: wide and narrow, light and dark; nothing complains, overflows, fades or lacks a name."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+from matplotlib.image import imread
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+
+SIZES = {"desktop": (1200, 1600), "phone": (390, 1600)}
+THEMES = {"light": 1, "dark": 0}
+
+AUDIT = """
+<script>
+function luminance(colour) {
+  const parts = colour.match(/[\\d.]+/g).slice(0, 3).map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+}
+function ground(element) {
+  for (let e = element; e; e = e.parentElement) {
+    const colour = getComputedStyle(e).backgroundColor;
+    if (!/, 0\\)$/.test(colour) && colour !== "transparent") return colour;
+  }
+  return "rgb(255, 255, 255)";
+}
+function contrast(element, property) {
+  const [a, b] = [luminance(getComputedStyle(element)[property]), luminance(ground(element))].sort((x, y) => y - x);
+  return (a + 0.05) / (b + 0.05);
+}
+document.querySelector("button").click();
+setTimeout(() => {
+  const faint = [];
+  for (const e of document.querySelectorAll("h1, h2, h3, p, dt, dd, th, td, figcaption, pre, button, summary, .pill")) {
+    if (contrast(e, "color") < 4.5) faint.push(e.tagName + "." + e.className);
+  }
+  for (const e of document.querySelectorAll("figure svg text")) {
+    if (contrast(e, "fill") < 4.5) faint.push("svg text " + e.textContent);
+  }
+  const wide = [...document.querySelectorAll("main *")].filter(e => !e.closest(".scroll, svg, pre, .hidden")
+    && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + "." + e.className);
+  const small = [...document.querySelectorAll("figure svg text")].map(e => e.getBoundingClientRect().height).filter(h => h < 9).length;
+  const found = {
+    width: innerWidth, scroll: document.documentElement.scrollWidth, faint: [...new Set(faint)], wide, small,
+    dark: matchMedia("(prefers-color-scheme: dark)").matches, copied: document.querySelector("button").textContent,
+    resources: performance.getEntriesByType("resource").map(e => e.name).filter(n => !n.startsWith("data:")),
+    pictures: [...document.querySelectorAll("svg[role=img]")].map(e => e.getBoundingClientRect().height),
+  };
+  const out = document.createElement("pre");
+  out.id = "audit";
+  out.textContent = JSON.stringify(found);
+  document.body.append(out);
+}, 300);
+</script>
+"""
+
+
+def browse(folder, html, *options):
+    """Open a page; what the browser printed, and its log."""
+    path = folder / "page.html"
+    path.write_text(html, encoding="utf-8")
+    command = [
+        CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--enable-logging=stderr", "--virtual-time-budget=3000", f"--user-data-dir={folder / 'profile'}", *options, path.as_uri(),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout, [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
+
+
+@pytest.fixture(scope="module", params=["accepted", "rejected"])
+def html(request, pages):
+    return pages[request.param]
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("size", SIZES)
+def test_audit(tmp_path, html, size, theme):
+    width, height = SIZES[size]
+    audited = html.replace("</body>", AUDIT + "</body>")
+    dom, console = browse(
+        tmp_path, audited, f"--window-size={width},{height}", f"--blink-settings=preferredColorScheme={THEMES[theme]}", "--dump-dom"
+    )  # fmt: skip
+    found = json.loads(
+        re.search(r'<pre id="audit">(.*?)</pre>', dom, flags=re.S)[1].replace("&gt;", ">").replace("&amp;", "&")
+    )
+    assert console == []
+    assert found["dark"] == (theme == "dark")
+    assert found["resources"] == []
+    assert found["scroll"] <= found["width"], found["wide"]
+    assert found["wide"] == []
+    assert found["faint"] == []
+    assert found["small"] == 0
+    assert found["copied"] == "Copied"
+    assert len(found["pictures"]) >= 4
+    assert all(tall > 150 for tall in found["pictures"])
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("size", SIZES)
+def test_screenshot(tmp_path, pages, size, theme):
+    width, height = SIZES[size]
+    shot = tmp_path / f"{size}-{theme}.png"
+    browse(
+        tmp_path, pages["accepted"], f"--window-size={width},{height}", f"--blink-settings=preferredColorScheme={THEMES[theme]}",
+        f"--screenshot={shot}",
+    )  # fmt: skip
+    pixels = imread(shot)[..., :3]
+    assert pixels.shape[:2] == (height, width)
+    assert (pixels.mean() < 0.35) == (theme == "dark")
+    assert pixels.std() > 0.02, "an empty page"
+
+
+def test_it_prints(tmp_path, pages):
+    sheet = tmp_path / "page.pdf"
+    browse(tmp_path, pages["accepted"], "--no-pdf-header-footer", f"--print-to-pdf={sheet}")
+    content = sheet.read_bytes()
+    assert content.startswith(b"%PDF")
+    assert 2 <= len(re.findall(rb"/Type\s*/Page\b", content)) <= 12
