@@ -40,6 +40,7 @@ STYLES = {
     "MC": Look(ORANGE, "-", 1.5, "o"),
     "MC, paper's tilt": Look(YELLOW, "-", 1.5, "s"),
     "FFT estimate": Look(GREEN, (0, (5, 2))),
+    "FFT estimate, eps_error = 0.1": Look("#117733", "-", 1.2),
     "FFT upper bound": Look(GREEN, (0, (1, 1.2)), 2.4),
     "GDP": Look(PINK, (0, (5, 1.5, 1, 1.5))),
     "Edgeworth": Look(SKY, (0, (8, 2))),

@@ -121,19 +121,20 @@ def monte_carlo_epsilon(
 def pilot_epsilon(steps: tuple[Step, ...], delta: float, direction: Direction, entropy: int, proposal: str) -> float:
     """About the epsilon of a delta, to centre a tilt at: from the moments bound down, by small runs.
 
-    The moments bound can be far above, where the paper's single-coordinate tilt does not reach and misleads the search
-    without a sign; so the runs take the default proposal in its place.
+    The moments bound can be far above. There the paper's single-coordinate tilt does not reach and misleads the search
+    without a sign, so the runs take the default proposal in its place; and a run that finds no delta at all says that its
+    tilt is too high, not that epsilon is 0.
     """
     proposal = "capped" if proposal == "single" else proposal
     epsilon = moments_epsilon(steps, delta)
-    for turn in range(4):
+    for turn in range(10):
         source = proposal_for(proposal, direction.value, steps, epsilon)
         pilot = WeightedSamples.draw(source, Stream(entropy, f"pilot {turn}", 1, direction.value), 4096, 1)
         found = pilot.epsilon(delta)[0]
-        if found <= 0 or abs(found - epsilon) <= 0.1 * epsilon:
-            return max(found, 1e-6)
-        epsilon = found
-    return epsilon
+        if abs(found - epsilon) <= 0.1 * epsilon:
+            return found
+        epsilon = found if found > 0 else 0.6 * epsilon
+    return max(epsilon, 1e-6)
 
 
 @dataclass(frozen=True)
