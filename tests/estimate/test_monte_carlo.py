@@ -167,3 +167,20 @@ def test_a_saved_run_continues_as_if_uninterrupted(tmp_path) -> None:
 def test_step_needs_a_delta() -> None:
     with pytest.raises(ValueError, match="delta to track"):
         evr.MonteCarloAccountant().step(_step())
+
+
+def test_the_root_near_a_guess_is_the_root() -> None:
+    from evr.estimate.monte_carlo import RunningSamples
+    from evr.randomness import Stream
+
+    generator = np.random.default_rng(1)
+    run = RunningSamples(Stream(1, "online"), generator.normal(0.5, 1.0, 20_000), generator.normal(0.0, 0.2, 20_000))
+    whole = WeightedSamples.of(run.losses, run.log_weights)
+    for target in (0.2, 0.05, 1e-3):
+        epsilon, error = whole.epsilon(target)
+        for off in (0.992, 0.999, 1.0, 1.008):
+            near = run._near(target, off * epsilon)
+            assert near is not None
+            assert near == pytest.approx((epsilon, error), rel=1e-9)
+        assert run._near(target, 1.5 * epsilon) is None
+        assert run._near(target, 0.5 * epsilon) is None

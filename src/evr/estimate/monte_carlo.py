@@ -326,15 +326,36 @@ class RunningSamples:
         self.steps += 1
 
     def epsilon(self, delta: float, guess: float | None) -> tuple[float, float]:
-        """Epsilon and its standard error now; near a good guess only samples beyond it are looked at."""
-        if guess:
-            near = np.flatnonzero(self.losses > 0.97 * guess)
-            value, error = WeightedSamples.of(self.losses[near], self.log_weights[near], self.losses.size).epsilon(
-                delta, guess
-            )
-            if value > 0.98 * guess:
-                return value, error
-        return WeightedSamples.of(self.losses, self.log_weights).epsilon(delta, guess)
+        """Epsilon and its standard error now; near a good guess one pass over the samples beyond it is enough."""
+        near = self._near(delta, guess) if guess else None
+        return near or WeightedSamples.of(self.losses, self.log_weights).epsilon(delta, guess)
+
+    def _near(self, delta: float, guess: float) -> tuple[float, float] | None:
+        """The root within a percent of the guess, if it is there: samples beyond count whole, those in the band one by one."""
+        low, high, size = 0.99 * guess, 1.01 * guess, self.losses.size
+        kept = np.flatnonzero(self.losses > low)
+        losses = self.losses[kept]
+        weights = np.exp(np.minimum(self.log_weights[kept], 700.0))
+        duals = weights * np.exp(-losses)
+        band = np.flatnonzero(losses <= high)
+        band = band[np.argsort(losses[band])[::-1]]
+        # Sums over losses > epsilon, for epsilon just below each sample of the band, from the greatest down.
+        masses = float(weights.sum()) - float(weights[band].sum()) + np.concatenate(([0.0], np.cumsum(weights[band])))
+        others = float(duals.sum()) - float(duals[band].sum()) + np.concatenate(([0.0], np.cumsum(duals[band])))
+        ends = np.concatenate(
+            (losses[band], [low])
+        )  # masses[i], others[i] hold for epsilon in [ends[i], the end before)
+        at_ends = masses - np.exp(ends) * others  # size * delta(epsilon) at the lower end of each piece: rising in i
+        first = int(np.searchsorted(at_ends, size * delta))
+        if first == ends.size or masses[first] <= size * delta or others[first] <= 0:
+            return None
+        epsilon = math.log((masses[first] - size * delta) / others[first])
+        if not low < epsilon <= high:
+            return None
+        above = losses > epsilon
+        values = weights[above] - math.exp(epsilon) * duals[above]
+        spread = math.sqrt(max(float((values * values).sum()) / size - delta**2, 0.0) / size)
+        return epsilon, spread * size / (math.exp(epsilon) * float(others[first]))
 
 
 def monte_carlo_online(
