@@ -150,10 +150,17 @@ def test_progress_on_a_terminal(spec: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 SLOW = """
-import sys
+import sys, time
 from evr.cli import main
-from evr.verify import run
+from evr.verify import run, sequential
 run._CHECKPOINT_SECONDS = 0.05
+update = sequential.SequentialTest.update
+
+def slowly(self, values):  # so that the interruption comes before the end, however busy the machine is
+    time.sleep(0.2)
+    update(self, values)
+
+sequential.SequentialTest.update = slowly
 sys.argv = ["evr", "certify", "noise.toml", "--tau", "0.997", "--workers", "1", "--seed", "1", "--quiet"]
 main()
 """

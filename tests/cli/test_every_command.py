@@ -1,0 +1,79 @@
+"""What all commands have in common: help with an example, one line for a mistake, a clean end when interrupted."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from evr.cli.app import app
+
+COMMANDS = sorted(command.name for command in app.registered_commands if command.name)
+FLAGS = ["--noise-multiplier", "1", "--sampling-probability", "0.1", "--steps", "3"]
+
+# The library function that each command waits for, and arguments that lead to it.
+WORK = {
+    "calibrate": (
+        "evr.estimate.calibrate",
+        ["--sampling-probability", "0.1", "--steps", "3", "--epsilon", "1", "--delta", "1e-5"],
+    ),
+    "certify": ("evr.release.certify", [*FLAGS, "--delta", "1e-5"]),
+    "compare": ("evr.mechanisms.events.dpsgd", [*FLAGS, "--epsilon", "1"]),
+    "curve": ("evr.estimate.privacy_curve", FLAGS),
+    "describe": ("evr.mechanisms.Composition.of", FLAGS),
+    "estimate": ("evr.estimate.estimate_delta", [*FLAGS, "--epsilon", "1"]),
+    "inspect": ("evr.release.Certificate.load", ["some.json"]),
+    "ledger": ("evr.release.Ledger.__init__", []),
+    "online": ("evr.estimate.online_epsilon", [*FLAGS, "--delta", "1e-5"]),
+    "replay": ("evr.release.Certificate.load", ["some.json"]),
+    "report": ("evr.release.Certificate.load", ["some.json"]),
+    "resume": ("evr.release.Ledger.__init__", []),
+    "verify": ("evr.mechanisms.events.dpsgd", [*FLAGS, "--epsilon", "1", "--delta", "0.01"]),
+}
+
+
+def test_every_command_is_here() -> None:
+    assert sorted(WORK) == COMMANDS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_interrupted(name: str, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "some.json").write_text("{}")
+    (tmp_path / ".evr").mkdir()
+    (tmp_path / ".evr" / "ledger.sqlite").touch()
+    path, arguments = WORK[name]
+    owner, attribute = path.rsplit(".", 1)
+    try:
+        target: Any = importlib.import_module(owner)
+    except ModuleNotFoundError:
+        module, cls = owner.rsplit(".", 1)
+        target = getattr(importlib.import_module(module), cls)
+    monkeypatch.setattr(target, attribute, interrupt)
+    ran = evr(name, *arguments)
+    assert ran.code == 130
+    assert ran.err.strip().endswith("interrupted")
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_an_example(name: str, evr: Callable[..., Any]) -> None:
+    ran = evr(name, "--help")
+    assert ran.code == 0
+    assert "Example" in ran.out
+    assert f"evr {name}" in ran.out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_mistyped_option_is_one_line(name: str, refused: Callable[..., str]) -> None:
+    assert "no such option" in refused(name, "--jsn")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_json_is_offered(name: str, evr: Callable[..., Any]) -> None:
+    assert "--json" in evr(name, "--help").out
