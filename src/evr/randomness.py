@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,15 @@ ENTROPY_BITS = 256
 def fresh_entropy() -> int:
     """Entropy from the operating system."""
     return secrets.randbits(ENTROPY_BITS)
+
+
+def entropy_of(seed: Any) -> int:
+    """A caller's seed as entropy, fresh entropy where there is none."""
+    if seed is None:
+        return fresh_entropy()
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise ValueError(f"seed={seed!r} is not an integer >= 0")
+    return seed
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from evr.estimate.monte_carlo import (
 )
 from evr.mechanisms import Composition, Direction, Step
 from evr.montecarlo import Tilt, TiltedProposal
-from evr.randomness import Stream
+from evr.randomness import Stream, entropy_of
 
 _FORMAT = 1
 
@@ -67,9 +67,7 @@ class MonteCarloAccountant(CompositionAccountant):
     ) -> None:
         super().__init__(neighboring_relation)
         self.samples = validate.positive_integer(samples=samples)
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise ValueError(f"seed={seed!r} is not an integer >= 0")
-        self.seed = seed
+        self.seed = entropy_of(seed)
         self.delta = None if delta is None else validate.open_probability(delta=delta)
         self.horizon = validate.positive_integer(horizon=horizon)
         self._answers: dict[tuple[Composition, str], dict[float, float]] = {}

@@ -17,11 +17,12 @@ import numpy as np
 
 from evr import validate
 from evr.estimate.api import directions_of
+from evr.estimate.fft import infinite_mass
 from evr.estimate.online import OnlineEpsilon
 from evr.estimate.results import Estimate
 from evr.mechanisms import Composition, Direction, DominatingPair, Floats, Pairs, Step, timeline
 from evr.montecarlo import Block, Proposal, TiltedProposal, blocks, capped_proposal, simple_proposal
-from evr.randomness import Stream, fresh_entropy
+from evr.randomness import Stream, entropy_of
 
 DEFAULT_SAMPLES = 100_000
 MOST_SAMPLES = 100_000_000
@@ -56,12 +57,12 @@ def monte_carlo_delta(
     """Delta at epsilon by weighted samples; by their number, or until the standard error is small enough."""
     start = time.perf_counter()
     samples, relative_error = _effort(samples, relative_error)
-    entropy = _entropy(seed)
+    entropy = entropy_of(seed)
     best: Estimate | None = None
     for one in directions_of(composition, direction):
         steps = composition.simplified(one)
-        if not steps or math.isinf(epsilon) or _greatest_loss(steps) <= epsilon or _infinite_mass(steps) >= 1:
-            found = Estimate(_infinite_mass(steps), "monte_carlo", one.value, standard_error=0.0)
+        if not steps or math.isinf(epsilon) or _greatest_loss(steps) <= epsilon or infinite_mass(steps) >= 1:
+            found = Estimate(infinite_mass(steps), "monte_carlo", one.value, standard_error=0.0)
         else:
             source = proposal_for(proposal, one.value, steps, epsilon)
             if best is not None and source.greatest(epsilon) <= best.value:
@@ -88,13 +89,13 @@ def monte_carlo_epsilon(
     """Epsilon at delta by a search on one set of weighted samples, tilted for an epsilon from a pilot run."""
     start = time.perf_counter()
     samples, relative_error = _effort(samples, relative_error)
-    entropy = _entropy(seed)
+    entropy = entropy_of(seed)
     best = Estimate(0.0, "monte_carlo", "remove", standard_error=0.0)
     for one in directions_of(composition, direction):
         steps = composition.simplified(one)
         if delta == 1 or not steps:
             continue
-        if _infinite_mass(steps) > delta:
+        if infinite_mass(steps) > delta:
             return _timed(Estimate(math.inf, "monte_carlo", one.value, standard_error=0.0), start)
         if delta == 0:
             found = Estimate(max(0.0, _greatest_loss(steps)), "monte_carlo", one.value, standard_error=0.0)
@@ -237,21 +238,8 @@ def _effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
     return count, None if relative_error is None else validate.positive(relative_error=relative_error)
 
 
-def _entropy(seed: Any) -> int:
-    if seed is None:
-        return fresh_entropy()
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise ValueError(f"seed={seed!r} is not an integer >= 0")
-    return seed
-
-
 def _greatest_loss(steps: tuple[Step, ...]) -> float:
     return math.fsum(step.count * step.pair.loss_range[1] for step in steps)
-
-
-def _infinite_mass(steps: tuple[Step, ...]) -> float:
-    survive = [step.count * math.log1p(-step.pair.infinite_loss_mass) if step.pair.infinite_loss_mass < 1 else -math.inf for step in steps]  # fmt: skip
-    return max(0.0, -math.expm1(math.fsum(survive)))
 
 
 # --- moments, for where to look ---------------------------------------------------------------------------------------
@@ -375,7 +363,7 @@ def monte_carlo_online(
     start = time.perf_counter()
     validate.one_of(("capped", "simple"), proposal=proposal)
     size, _ = _effort(samples, None)
-    entropy = _entropy(seed)
+    entropy = entropy_of(seed)
     order = [pairs for pairs, count in timeline(event) for _ in range(count)]
     total = len(order)
     reported = np.array(sorted({*range(every, total + 1, every), total}), dtype=np.int64)

@@ -11,7 +11,7 @@ from typing import Any
 from evr import validate
 from evr.mechanisms import Composition, Step
 from evr.montecarlo import Proposal, capped_proposal, simple_proposal
-from evr.randomness import Stream, fresh_entropy
+from evr.randomness import Stream, entropy_of
 from evr.verify.claims import Claim, Terms, rounding
 from evr.verify.fixed import plan_fixed
 from evr.verify.results import DirectionReport, Guarantee, Progress, Verdict, Verification
@@ -108,7 +108,7 @@ def verify(
         attempt = 1 if attempt is None else attempt
     if attempt is not None:
         attempt = validate.positive_integer(attempt=attempt)
-    entropy = fresh_entropy() if seed is None else _entropy(seed)
+    entropy = entropy_of(seed)
     composition = Composition.of(event)
     chosen, one_for_both = tested_directions(composition, direction)
     log_budget = _log_budget(claim, attempt)
@@ -144,12 +144,6 @@ def verify(
         seconds=time.perf_counter() - start,
         notes=_notes(seed, direction, reports),
     )
-
-
-def _entropy(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise ValueError(f"seed={seed!r} is not an integer >= 0")
-    return seed
 
 
 def _log_budget(claim: Claim, attempt: int | None) -> float:
