@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 T = TypeVar("T")
 
 EPS_ERROR, DELTA_ERROR = 1e-3, 1e-10
-"""Those of prv-accountant in the paper's Figures 1, 2 and offline."""
+"""Those of prv-accountant in the paper's Figures 1 and 3, and offline."""
 
 BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, BLACK = (look.colour for look in LOOKS)
 STYLES = {
