@@ -150,14 +150,15 @@ def test_progress_on_a_terminal(spec: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 SLOW = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with interruptions ignored
 from evr.cli import main
 from evr.verify import run, sequential
 run._CHECKPOINT_SECONDS = 0.05
 update = sequential.SequentialTest.update
 
-def slowly(self, values):  # so that the interruption comes before the end, however busy the machine is
-    time.sleep(0.2)
+def slowly(self, values):  # so that the interruption comes before the end
+    time.sleep(0.1)
     update(self, values)
 
 sequential.SequentialTest.update = slowly
