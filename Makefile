@@ -39,7 +39,7 @@ paper: $(VENV)/.test ## every figure and table of the paper, small, into paper/o
 	@set -e; for script in $(PAPER); do $(BIN)/python paper/$$script.py --quick --out paper/out; done
 	$(BIN)/python paper/slips.py --quick --out paper/out
 
-paper-full: $(VENV)/.test ## the same at full size, into paper/results; half an hour on two cores
+paper-full: $(VENV)/.test ## the same at full size, into paper/results; by estimate half an hour on two cores
 	@set -e; for script in $(PAPER); do $(BIN)/python paper/$$script.py --full --out paper/results; done
 	$(BIN)/python paper/slips.py --out paper/results
 	$(BIN)/python paper/check_truth.py --out paper/results
