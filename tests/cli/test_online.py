@@ -21,6 +21,16 @@ def test_json(evr):
     assert (found["delta"], found["method"]) == (1e-9, "fft")
 
 
+def test_monte_carlo_has_standard_errors(evr, tmp_path):
+    options = ["--every", 50, "--method", "monte_carlo", "--samples", 5000, "--seed", 1]
+    ran = evr("online", *FLAGS, *options, "--csv", tmp_path / "online.csv")
+    assert ran.rows[0] == ["steps", "epsilon", "standard error"]
+    found = evr("online", *FLAGS, *options, "--json").json
+    assert found["epsilons"][-1] == pytest.approx(0.2812199407, abs=6 * found["standard_errors"][-1])
+    table = list(csv.DictReader((tmp_path / "online.csv").read_text().splitlines()))
+    assert [float(row["standard error"]) for row in table] == found["standard_errors"]
+
+
 def test_files(evr, tmp_path):
     table, picture = tmp_path / "online.csv", tmp_path / "online.svg"
     ran = evr("online", *FLAGS, "--every", 50, "--csv", table, "--plot", picture)

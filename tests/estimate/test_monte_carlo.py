@@ -120,6 +120,27 @@ def test_online_of_a_composition_that_changes() -> None:
         assert epsilon == pytest.approx(wanted[number], rel=0.05)
 
 
+def test_online_is_the_same_for_any_number_of_threads_and_tells_how_far_it_is() -> None:
+    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=5)
+    seen: list[tuple[int, int]] = []
+    options = {"method": "monte_carlo", "samples": 70_000, "seed": 1}  # more than one part
+    one = evr.online_epsilon(event, 1e-5, workers=1, progress=lambda *a: seen.append(a), **options)
+    two = evr.online_epsilon(event, 1e-5, workers=2, **options)
+    assert one.epsilons.tolist() == two.epsilons.tolist()
+    done = [a[0] for a in seen]
+    assert done == sorted(done)
+    assert seen[-1] == (5, 5)
+    assert len(done) > 5
+
+
+def test_steps_that_are_not_reported_are_drawn_at_once() -> None:
+    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=60)
+    exact = evr.online_epsilon(event, 1e-5, every=20).epsilons
+    online = evr.online_epsilon(event, 1e-5, method="monte_carlo", samples=40_000, seed=3, every=20)
+    assert online.steps.tolist() == [20, 40, 60]
+    assert np.all(np.abs(online.epsilons - exact) <= SIX_SIGMA * online.standard_errors)
+
+
 # --- the accountant ---
 
 
@@ -170,7 +191,7 @@ def test_step_needs_a_delta() -> None:
 
 
 def test_the_root_near_a_guess_is_the_root() -> None:
-    from evr.estimate.monte_carlo import RunningSamples
+    from evr.estimate.mc_online import RunningSamples
     from evr.randomness import Stream
 
     generator = np.random.default_rng(1)
@@ -182,5 +203,6 @@ def test_the_root_near_a_guess_is_the_root() -> None:
             near = run._near(target, off * epsilon)
             assert near is not None
             assert near == pytest.approx((epsilon, error), rel=1e-9)
+        assert run._near(target, 1.15 * epsilon, 0.2) == pytest.approx((epsilon, error), rel=1e-9)
         assert run._near(target, 1.5 * epsilon) is None
         assert run._near(target, 0.5 * epsilon) is None

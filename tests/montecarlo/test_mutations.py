@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from dp_accounting import dp_event
 
 from conformance.proposal_cases import CASES, SETTINGS, exact
 from conformance.proposal_checks import check_proposal
-from evr.mechanisms import Composition, DiscretePair, DominatingPair, Step
+from evr.mechanisms import Composition, DiscretePair, DominatingPair, Floats, Step
 from evr.mechanisms.events import dpsgd
 from evr.mechanisms.gaussian import GaussianPair
 from evr.mechanisms.poisson import SampledAddPair, SampledRemovePair
@@ -21,6 +23,8 @@ from evr.montecarlo.cells import CellTable, TiltedBounds
 from evr.montecarlo.samplers import CellSampler, EnvelopeSampler, MixtureSampler
 from montecarlo.test_cells import TILTS
 from montecarlo.test_cells import test_bounds_of_a_tilt as check_bounds_of_a_tilt
+from montecarlo.test_samplers import ENVELOPES
+from montecarlo.test_samplers import test_the_envelope_is_above_and_the_bound_on_its_gap_holds as check_envelope
 
 Patch = pytest.MonkeyPatch
 EPSILON = 1.5
@@ -46,6 +50,11 @@ def near_cap() -> Proposal:
     return TiltedProposal(steps_of(JUMPS), [Tilt(6.0, 1.6, math.log1p(-1e-3))])
 
 
+def single_step() -> Proposal:
+    event = dpsgd(noise_multiplier=0.6, sampling_probability=0.1, steps=1)
+    return TiltedProposal(steps_of(event), [Tilt(2.0, 1.8, math.log1p(-0.1))])
+
+
 def gaussian() -> Proposal:
     """Cells, few of them."""
     return TiltedProposal([Step(GaussianPair(0.8), 1)], [Tilt(2.0, 1.6, -2.0)], cells=64)
@@ -60,7 +69,7 @@ def check(make: Callable[[], Proposal], epsilon: float = EPSILON) -> None:
     check_proposal(proposal, epsilon, exact(proposal.steps, epsilon))
 
 
-@pytest.mark.parametrize("make", [jumps, dense, near_cap, gaussian], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("make", [jumps, dense, near_cap, single_step, gaussian], ids=lambda f: f.__name__)
 def test_without_a_fault_the_checks_pass(make: Callable[[], Proposal]) -> None:
     check(make)
 
@@ -104,8 +113,35 @@ def drop_pieces_beyond_the_cap(patch: Patch) -> None:
 
 
 def heights_of_the_main_piece_everywhere(patch: Patch) -> None:
-    place = MixtureSampler._place_others
-    patch.setattr(MixtureSampler, "_place_others", lambda *a: 0.0 * place(*a))
+    build = MixtureSampler.__init__
+
+    def lined(self: MixtureSampler, *arguments: Any) -> None:
+        build(self, *arguments)
+        self.tilt = SimpleNamespace(height=lambda loss: self._main.slope * loss + self._main.offset)  # type: ignore[assignment]
+
+    patch.setattr(MixtureSampler, "__init__", lined)
+
+
+def what_is_left_out_is_forgotten(patch: Patch) -> None:
+    deal = MixtureSampler._deal
+    patch.setattr(MixtureSampler, "_deal", lambda *a: (np.empty(0, np.int64), deal(*a)[1]))
+
+
+def dealt_in_order(patch: Patch) -> None:
+    """The rare steps of single-step samples go to the first places."""
+
+    class Ordered:
+        def __init__(self, generator: np.random.Generator) -> None:
+            self._generator = generator
+
+        def choice(self, _: int, size: int, replace: bool) -> Any:
+            return np.arange(size)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._generator, name)
+
+    deal = MixtureSampler._deal_few
+    patch.setattr(MixtureSampler, "_deal_few", lambda self, generator, *a: deal(self, Ordered(generator), *a))  # type: ignore[arg-type]
 
 
 def no_second_draw_of_what_is_outside(patch: Patch) -> None:
@@ -164,7 +200,19 @@ def second_moment_too_small(patch: Patch) -> None:
 
 
 def no_rejection_under_the_envelope(patch: Patch) -> None:
-    patch.setattr(EnvelopeSampler, "_gap", lambda self, z, height: np.full(z.size, -1.0))
+    patch.setattr(EnvelopeSampler, "_gap", lambda self, rise, ratios: np.full(rise.size, -1.0))
+
+
+def bounds_below_the_gaps(patch: Patch) -> None:
+    def low(self: EnvelopeSampler, rise: Floats, ratios: Floats, out: Floats) -> None:
+        np.multiply(self._gap(rise, ratios), 0.3, out=out)
+
+    patch.setattr(EnvelopeSampler, "_bound_gaps", low)
+
+
+def what_is_refused_stays(patch: Patch) -> None:
+    right = EnvelopeSampler._refused
+    patch.setattr(EnvelopeSampler, "_refused", lambda *a: right(*a)[:0])
 
 
 def samples_in_pairs(patch: Patch) -> None:
@@ -197,6 +245,8 @@ FAULTS = [
     (one_component_too_few, jumps),
     (drop_pieces_beyond_the_cap, near_cap),
     (heights_of_the_main_piece_everywhere, near_cap),
+    (what_is_left_out_is_forgotten, near_cap),
+    (dealt_in_order, single_step),
     (no_second_draw_of_what_is_outside, near_cap),
     (normaliser_without_the_part_beyond_the_cap, gaussian),
     (cells_off_by_one, gaussian),
@@ -215,11 +265,18 @@ def test_a_fault_is_seen(fault: Callable[[Patch], None], make: Callable[[], Prop
         check(make)
 
 
-def test_a_fault_of_the_envelope_is_seen(monkeypatch: Patch) -> None:
+@pytest.mark.parametrize("fault", [no_rejection_under_the_envelope, what_is_refused_stays])
+def test_a_fault_of_the_envelope_is_seen(fault: Callable[[Patch], None], monkeypatch: Patch) -> None:
     check(likely, 15.0)
-    no_rejection_under_the_envelope(monkeypatch)
+    fault(monkeypatch)
     with pytest.raises(AssertionError):
         check(likely, 15.0)
+
+
+def test_bounds_below_the_gaps_are_seen(monkeypatch: Patch) -> None:
+    bounds_below_the_gaps(monkeypatch)
+    with pytest.raises(AssertionError):
+        check_envelope(*ENVELOPES[0])
 
 
 def test_pieces_off_by_one_cell_are_seen(monkeypatch: Patch) -> None:

@@ -83,14 +83,15 @@ def test_mixture_sampler(name: str) -> None:
         assert bounds.log_normaliser_lower - 1e-12 <= sampler.log_normaliser <= bounds.log_normaliser + 1e-12
 
 
+@pytest.mark.parametrize("steps", [7, 23])
 @pytest.mark.parametrize("name", [*MIXTURES, "add"])
-def test_sums_over_steps_are_sums_of_single_steps(name: str) -> None:
-    """Two-sample Kolmogorov-Smirnov test of losses and of heights, the samplers' paths for one and for many steps."""
+def test_sums_over_steps_are_sums_of_single_steps(name: str, steps: int) -> None:
+    """Two-sample Kolmogorov-Smirnov test of losses and of heights, the samplers' paths for one, a few and many steps."""
     q, mu, tilt = MIXTURES.get(name, (0.4, 1.2, Tilt(5.0, 0.4, -60.0)))
     pair = SampledAddPair(GaussianPair(mu), q) if name == "add" else SampledRemovePair(GaussianPair(mu), q)
     sampler, size = make(pair, tilt), 20_000
-    together = sampler.draw(generator(2), size, 7)
-    alone = [sampler.draw(generator(10 + i), size, 1) for i in range(7)]
+    together = sampler.draw(generator(2), size, steps)
+    alone = [sampler.draw(generator(10 + i), size, 1) for i in range(steps)]
     for kind in (0, 1):
         a, b = np.sort(together[kind]), np.sort(np.sum([x[kind] for x in alone], axis=0))
         places = np.concatenate((a, b)) * (1 + 1e-12) + 1e-12
@@ -136,6 +137,17 @@ def test_envelope_sampler(q: float, mu: float, tilt: Tilt) -> None:
     losses, heights = sampler.draw(generator(), SIZE, 1)
     assert np.allclose(heights, tilt.height(losses))
     assert_tilted(pair, tilt, lambda t: norm.pdf(t - mu), losses)
+
+
+@pytest.mark.parametrize(("q", "mu", "tilt"), ENVELOPES)
+def test_the_envelope_is_above_and_the_bound_on_its_gap_holds(q: float, mu: float, tilt: Tilt) -> None:
+    sampler = EnvelopeSampler(SampledAddPair(GaussianPair(mu), q), tilt)
+    rise, ratios, bounds = np.empty((3, SIZE))
+    sampler._fill(generator(), rise, ratios)
+    sampler._bound_gaps(rise, ratios, out=bounds)
+    gaps = sampler._gap(rise, ratios)
+    assert gaps.min() >= -1e-12
+    assert np.all(bounds >= gaps - 1e-12)
 
 
 @pytest.mark.parametrize("tilt", [Tilt(5.0, 0.4, -0.1), Tilt(2.0, 0.4, -40.0, knee=0.1, jump_order=5.0)])

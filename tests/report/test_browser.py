@@ -33,6 +33,8 @@ function contrast(element, property) {
   const [a, b] = [luminance(getComputedStyle(element)[property]), luminance(ground(element))].sort((x, y) => y - x);
   return (a + 0.05) / (b + 0.05);
 }
+let clipboard = "";  // one that answers at once: the browser's own is a process away, for which virtual time does not wait
+Object.defineProperty(navigator, "clipboard", { value: { writeText: async text => { clipboard = text; } } });
 document.querySelector("button").click();
 setTimeout(() => {
   const faint = [];
@@ -47,7 +49,7 @@ setTimeout(() => {
   const small = [...document.querySelectorAll("figure svg text")].map(e => e.getBoundingClientRect().height).filter(h => h < 9).length;
   const found = {
     width: innerWidth, scroll: document.documentElement.scrollWidth, faint: [...new Set(faint)], wide, small,
-    dark: matchMedia("(prefers-color-scheme: dark)").matches, copied: document.querySelector("button").textContent,
+    dark: matchMedia("(prefers-color-scheme: dark)").matches, copied: document.querySelector("button").textContent, clipboard,
     resources: performance.getEntriesByType("resource").map(e => e.name).filter(n => !n.startsWith("data:")),
     pictures: [...document.querySelectorAll("svg[role=img]")].map(e => e.getBoundingClientRect().height),
   };
@@ -98,6 +100,7 @@ def test_audit(tmp_path, html, size, theme):
     assert found["faint"] == []
     assert found["small"] == 0
     assert found["copied"] == "Copied"
+    assert len(found["clipboard"]) > 20
     assert len(found["pictures"]) >= 4
     assert all(tall > 150 for tall in found["pictures"])
 

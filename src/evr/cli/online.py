@@ -75,14 +75,19 @@ def command(
         online = online_epsilon(
             event, delta, method=method, every=every, direction=direction, progress=progress, **options
         )
-    rows = list(zip(online.steps.tolist(), online.epsilons.tolist(), strict=True))
-    header = ["steps", "epsilon"]
+    columns = {"steps": online.steps.tolist(), "epsilon": online.epsilons.tolist()}
+    if online.standard_errors is not None:
+        columns["standard error"] = online.standard_errors.tolist()
+    header, rows = list(columns), list(zip(*columns.values(), strict=True))
     if json:
-        document = {"steps": [r[0] for r in rows], "epsilons": [r[1] for r in rows], "delta": online.delta}
-        as_json({**document, "method": online.method, "seconds": online.seconds, "event": repr(event)})
+        document = {"steps": columns["steps"], "epsilons": columns["epsilon"]}
+        if online.standard_errors is not None:
+            document["standard_errors"] = columns["standard error"]
+        about = {"delta": online.delta, "method": online.method, "seconds": online.seconds, "event": repr(event)}
+        as_json({**document, **about})
     else:
         title = f"Epsilon at delta = {number(delta)} after so many steps"
-        table(title, header, [[f"{step}", number(epsilon)] for step, epsilon in rows], quiet=quiet)
+        table(title, header, [[f"{step}", *map(number, values)] for step, *values in rows], quiet=quiet)
     if csv is not None:
         write_csv(csv, header, rows)
         wrote(csv, quiet=quiet)

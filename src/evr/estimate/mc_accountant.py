@@ -15,9 +15,9 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr import validate
 from evr.atomic import write_bytes
 from evr.estimate.accountants import CompositionAccountant
+from evr.estimate.mc_online import RunningSamples
 from evr.estimate.monte_carlo import (
     DEFAULT_SAMPLES,
-    RunningSamples,
     monte_carlo_delta,
     monte_carlo_epsilon,
     pilot_epsilon,
@@ -27,7 +27,7 @@ from evr.mechanisms import Composition, Direction, Step
 from evr.montecarlo import Tilt, TiltedProposal
 from evr.randomness import Stream, entropy_of
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class MonteCarloAccountant(CompositionAccountant):
@@ -112,9 +112,8 @@ class MonteCarloAccountant(CompositionAccountant):
         best = 0.0
         for direction, run in self._runs.items():
             for step in added.steps(direction):
-                for _ in range(step.count):
-                    run.advance(step.pair)
-            best = max(best, run.epsilon(self.delta, None)[0])
+                run.advance(step.pair, step.count)
+            best = max(best, run.epsilon(self.delta)[0])
         return math.inf if self.composition.is_non_private else best
 
     def _plan(self) -> None:
@@ -149,7 +148,7 @@ class MonteCarloAccountant(CompositionAccountant):
         arrays: dict[str, Any] = {"header": np.array(json.dumps(header))}
         for direction, run in self._runs.items():
             arrays[f"{direction}_losses"], arrays[f"{direction}_log_weights"] = run.losses, run.log_weights
-            arrays[f"{direction}_steps"] = np.array(run.steps)
+            arrays[f"{direction}_steps"], arrays[f"{direction}_guess"] = np.array(run.steps), np.array(run.guess or 0.0)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)
         write_bytes(Path(path), buffer.getvalue())
@@ -173,9 +172,8 @@ class MonteCarloAccountant(CompositionAccountant):
                 if len(tilts) != len(steps):
                     raise ValueError(f"{path}: was saved with {len(tilts)} kinds of steps, but event has {len(steps)}")
                 losses, log_weights = data[f"{name}_losses"], data[f"{name}_log_weights"]
-                run = RunningSamples(
-                    Stream(accountant.seed, "online", 1, name), losses, log_weights, int(data[f"{name}_steps"])
-                )
+                steps_done, guess = int(data[f"{name}_steps"]), float(data[f"{name}_guess"]) or None
+                run = RunningSamples(Stream(accountant.seed, "online", 1, name), losses, log_weights, steps_done, guess)
                 run.plan(TiltedProposal(steps, tilts, cells=source["cells"], name=source["name"]))
                 accountant._runs[Direction(name)] = run
         return accountant

@@ -1,7 +1,7 @@
-"""The Monte Carlo accountant of the paper (Section 5): offline, and online during training.
+"""The Monte Carlo accountant of the paper (Section 5), offline.
 
-Samples carry weights, and the tilt is fixed before the search over epsilon. Streams of purpose ``"estimate"`` and ``"online"``
-are never those of a verification.
+Samples carry weights, and the tilt is fixed before the search over epsilon. Streams of purpose ``"estimate"`` are never those of
+a verification.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -18,10 +18,9 @@ import numpy as np
 from evr import validate
 from evr.estimate.api import directions_of
 from evr.estimate.fft import infinite_mass
-from evr.estimate.online import OnlineEpsilon
 from evr.estimate.results import Estimate
-from evr.mechanisms import Composition, Direction, DominatingPair, Floats, Pairs, Step, timeline
-from evr.montecarlo import Block, Proposal, TiltedProposal, blocks, capped_proposal, simple_proposal
+from evr.mechanisms import Composition, Direction, DominatingPair, Floats, Step
+from evr.montecarlo import Block, Proposal, blocks, capped_proposal, simple_proposal
 from evr.randomness import Stream, entropy_of
 
 DEFAULT_SAMPLES = 100_000
@@ -56,12 +55,12 @@ def monte_carlo_delta(
 ) -> Estimate:
     """Delta at epsilon by weighted samples; by their number, or until the standard error is small enough."""
     start = time.perf_counter()
-    samples, relative_error = _effort(samples, relative_error)
+    samples, relative_error = effort(samples, relative_error)
     entropy = entropy_of(seed)
     best: Estimate | None = None
     for one in directions_of(composition, direction):
         steps = composition.simplified(one)
-        if not steps or math.isinf(epsilon) or _greatest_loss(steps) <= epsilon or infinite_mass(steps) >= 1:
+        if not steps or math.isinf(epsilon) or greatest_loss(steps) <= epsilon or infinite_mass(steps) >= 1:
             found = Estimate(infinite_mass(steps), "monte_carlo", one.value, standard_error=0.0)
         else:
             source = proposal_for(proposal, one.value, steps, epsilon)
@@ -88,7 +87,7 @@ def monte_carlo_epsilon(
 ) -> Estimate:
     """Epsilon at delta by a search on one set of weighted samples, tilted for an epsilon from a pilot run."""
     start = time.perf_counter()
-    samples, relative_error = _effort(samples, relative_error)
+    samples, relative_error = effort(samples, relative_error)
     entropy = entropy_of(seed)
     best = Estimate(0.0, "monte_carlo", "remove", standard_error=0.0)
     for one in directions_of(composition, direction):
@@ -98,7 +97,7 @@ def monte_carlo_epsilon(
         if infinite_mass(steps) > delta:
             return _timed(Estimate(math.inf, "monte_carlo", one.value, standard_error=0.0), start)
         if delta == 0:
-            found = Estimate(max(0.0, _greatest_loss(steps)), "monte_carlo", one.value, standard_error=0.0)
+            found = Estimate(max(0.0, greatest_loss(steps)), "monte_carlo", one.value, standard_error=0.0)
         elif best.value > 0 and moments_bound(steps, best.value) <= delta:
             continue
         else:
@@ -227,7 +226,7 @@ def _timed(found: Estimate, start: float) -> Estimate:
     )
 
 
-def _effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
+def effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
     if samples is not None and relative_error is not None:
         raise ValueError(f"samples={samples!r} and relative_error={relative_error!r}: give one of them")
     count = DEFAULT_SAMPLES if samples is None else validate.positive_integer(samples=samples)
@@ -238,7 +237,7 @@ def _effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
     return count, None if relative_error is None else validate.positive(relative_error=relative_error)
 
 
-def _greatest_loss(steps: tuple[Step, ...]) -> float:
+def greatest_loss(steps: tuple[Step, ...]) -> float:
     return math.fsum(step.count * step.pair.loss_range[1] for step in steps)
 
 
@@ -265,7 +264,7 @@ def moments_bound(steps: tuple[Step, ...], epsilon: float) -> float:
 def moments_epsilon(steps: tuple[Step, ...], delta: float) -> float:
     """A moments bound on epsilon, or the greatest loss where that is less."""
     bounds = [(value - math.log(delta)) / order for order, value in _log_moments(steps)]
-    greatest = _greatest_loss(steps)
+    greatest = greatest_loss(steps)
     return max(
         1e-6,
         min(
@@ -273,150 +272,3 @@ def moments_epsilon(steps: tuple[Step, ...], delta: float) -> float:
             default=1.0,
         ),
     )
-
-
-# --- online -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class RunningSamples:
-    """Weighted samples that grow by a step at a time: what the paper calls online accounting.
-
-    Step ``i`` draws from block ``i`` of its stream, so a run that is saved and continued is the run that was not interrupted.
-    """
-
-    stream: Stream
-    losses: Floats
-    log_weights: Floats
-    steps: int = 0
-    source: TiltedProposal | None = None
-    samplers: dict[DominatingPair, tuple[Any, float]] = field(default_factory=dict)
-
-    @classmethod
-    def start(cls, stream: Stream, samples: int) -> RunningSamples:
-        return cls(stream, np.zeros(samples), np.zeros(samples))
-
-    def plan(self, source: TiltedProposal) -> None:
-        """Take the samplers of a proposal for the steps to come."""
-        self.source = source
-        self.samplers = {
-            step.pair: (sampler, log_m)
-            for step, sampler, log_m in zip(source.steps, source.samplers, source.log_normalisers, strict=True)
-        }
-
-    def advance(self, pair: DominatingPair | None) -> None:
-        """One more step."""
-        if pair is not None:
-            sampler, log_m = self.samplers[pair]
-            sums = sampler.draw(self.stream.block(self.steps), self.losses.size, 1)
-            self.losses += sums.losses
-            self.log_weights += log_m - sums.heights
-        self.steps += 1
-
-    def epsilon(self, delta: float, guess: float | None) -> tuple[float, float]:
-        """Epsilon and its standard error now; near a good guess one pass over the samples beyond it is enough."""
-        near = self._near(delta, guess) if guess else None
-        return near or WeightedSamples.of(self.losses, self.log_weights).epsilon(delta, guess)
-
-    def _near(self, delta: float, guess: float) -> tuple[float, float] | None:
-        """The root within a percent of the guess, if it is there: samples beyond count whole, those in the band one by one."""
-        low, high, size = 0.99 * guess, 1.01 * guess, self.losses.size
-        kept = np.flatnonzero(self.losses > low)
-        losses = self.losses[kept]
-        weights = np.exp(np.minimum(self.log_weights[kept], 700.0))
-        duals = weights * np.exp(-losses)
-        band = np.flatnonzero(losses <= high)
-        band = band[np.argsort(losses[band])[::-1]]
-        # Sums over losses > epsilon, for epsilon just below each sample of the band, from the greatest down.
-        masses = float(weights.sum()) - float(weights[band].sum()) + np.concatenate(([0.0], np.cumsum(weights[band])))
-        others = float(duals.sum()) - float(duals[band].sum()) + np.concatenate(([0.0], np.cumsum(duals[band])))
-        ends = np.concatenate(
-            (losses[band], [low])
-        )  # masses[i], others[i] hold for epsilon in [ends[i], the end before)
-        at_ends = masses - np.exp(ends) * others  # size * delta(epsilon) at the lower end of each piece: rising in i
-        first = int(np.searchsorted(at_ends, size * delta))
-        if first == ends.size or masses[first] <= size * delta or others[first] <= 0:
-            return None
-        epsilon = math.log((masses[first] - size * delta) / others[first])
-        if not low < epsilon <= high:
-            return None
-        above = losses > epsilon
-        values = weights[above] - math.exp(epsilon) * duals[above]
-        spread = math.sqrt(max(float((values * values).sum()) / size - delta**2, 0.0) / size)
-        return epsilon, spread * size / (math.exp(epsilon) * float(others[first]))
-
-
-def monte_carlo_online(
-    event: Any,
-    delta: float,
-    *,
-    every: int = 1,
-    direction: str | None = None,
-    samples: int | None = None,
-    proposal: str = "capped",
-    seed: int | None = None,
-) -> OnlineEpsilon:
-    """Epsilon and its standard error after every step, from samples that grow with the run.
-
-    A tilt made for the whole run serves its last three quarters; earlier steps have runs of their own, a quarter as long each.
-    """
-    start = time.perf_counter()
-    validate.one_of(("capped", "simple"), proposal=proposal)
-    size, _ = _effort(samples, None)
-    entropy = entropy_of(seed)
-    order = [pairs for pairs, count in timeline(event) for _ in range(count)]
-    total = len(order)
-    reported = np.array(sorted({*range(every, total + 1, every), total}), dtype=np.int64)
-    epsilons, errors = np.zeros(reported.size), np.zeros(reported.size)
-    composition = Composition.of(event)
-    for number, one in enumerate(directions_of(composition, direction)):
-        if number and not _may_exceed(order, one, delta, reported, epsilons):
-            continue
-        for index, value, error in _stages(order, one, delta, reported, size, entropy, proposal):
-            if value > epsilons[index]:
-                epsilons[index], errors[index] = value, error
-    return OnlineEpsilon(reported, epsilons, delta, "monte_carlo", time.perf_counter() - start, errors)
-
-
-def _may_exceed(order: list[Pairs | None], direction: Direction, delta: float, reported: Any, epsilons: Floats) -> bool:
-    """Whether the moments bound leaves open that this direction's epsilon is greater somewhere."""
-    counts: dict[DominatingPair, int] = {}
-    done = 0
-    for number, epsilon in zip(reported.tolist(), epsilons.tolist(), strict=True):
-        for pairs in order[done:number]:
-            if pairs is not None:
-                counts[pairs.of(direction)] = counts.get(pairs.of(direction), 0) + 1
-        done = number
-        if moments_bound(tuple(Step(p, n) for p, n in counts.items()), epsilon) > delta:
-            return True
-    return False
-
-
-def _stages(
-    order: list[Pairs | None], direction: Direction, delta: float, reported: Any, size: int, entropy: int, proposal: str
-) -> Iterator[tuple[int, float, float]]:
-    """Results of one direction, from the longest stage to the shortest."""
-    stop, stage, centre = len(order), 0, 0.0
-    while stop > 0:
-        begin = stop // 4 if stop > 64 else stop // 2
-        counts: dict[DominatingPair, int] = {}
-        for pairs in order[:stop]:
-            if pairs is not None:
-                counts[pairs.of(direction)] = counts.get(pairs.of(direction), 0) + 1
-        steps = tuple(Step(pair, count) for pair, count in counts.items())
-        if steps and _greatest_loss(steps) > 0:
-            run = RunningSamples.start(Stream(entropy, f"online {stage}", 1, direction.value), size)
-            centre = centre or pilot_epsilon(steps, delta, direction, entropy, proposal)
-            source = proposal_for(proposal, direction.value, steps, centre)
-            assert isinstance(source, TiltedProposal)
-            run.plan(source)
-            guess: float | None = None
-            wanted = {int(n): i for i, n in enumerate(reported.tolist()) if begin < n <= stop}
-            for number, pairs in enumerate(order[:stop], start=1):
-                run.advance(None if pairs is None else pairs.of(direction))
-                if number == begin + 1:
-                    centre = run.epsilon(delta, None)[0]  # where the next stage, which ends here, has its tilt centred
-                if number in wanted:
-                    guess, error = run.epsilon(delta, guess)
-                    yield wanted[number], guess, error
-        stop, stage = begin, stage + 1

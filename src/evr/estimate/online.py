@@ -92,9 +92,9 @@ def online_epsilon(
     validate.one_of(("fft", "monte_carlo"), method=method)
     composition = Composition.of(event)
     if method == "monte_carlo":
-        from evr.estimate.monte_carlo import monte_carlo_online
+        from evr.estimate.mc_online import monte_carlo_online
 
-        return monte_carlo_online(event, delta, every=every, direction=direction, **options)
+        return monte_carlo_online(event, delta, every=every, direction=direction, progress=progress, **options)
     if options:
         raise TypeError(f"method='fft' takes no option {sorted(options)[0]!r}: options belong to 'monte_carlo'")
     runs = {one: _Run(delta) for one in directions_of(composition, direction)}

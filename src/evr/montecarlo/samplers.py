@@ -25,10 +25,13 @@ from evr.montecarlo.tilt import Tilt
 Indices = NDArray[np.int64]
 
 CACHE = 1 << 15  # numbers drawn at a time: 256 KiB
-MOST_STEPS = 1 << 13  # steps drawn at a time
+PART = 1 << 20  # numbers among which what is rare is handled at a time
+MOST_STEPS = 1 << 13  # steps of a sample drawn at a time
 MOST_ORDER = 200  # components of a tilted mixture
+_FEW_STEPS = 16  # for which a multinomial draw for each sample costs more than the steps
 _COMMON = 0.02  # from this chance on a component is worth a binomial draw for each sample
 _MOST_EXPONENT = 600.0  # of a product of likelihood ratios, with room below the greatest float
+_NOWHERE = np.empty(0, np.int64)
 
 
 class Sums(NamedTuple):
@@ -64,6 +67,8 @@ def sampler_for(pair: DominatingPair, tilt: Tilt, table: CellTable | None) -> St
 def log_of_products(ratios: Floats, greatest: float) -> Floats:
     """Row sums of ``log`` of a matrix, by products of as many entries as cannot overflow. Destroys nothing."""
     columns = ratios.shape[1]
+    if columns == 1:
+        return np.log(ratios[:, 0])
     together = max(1, min(columns, int(_MOST_EXPONENT / max(abs(greatest), 1e-9)))) if math.isfinite(greatest) else 1
     if together >= columns:
         return np.log(np.multiply.reduce(ratios, axis=1))
@@ -77,8 +82,8 @@ class MixtureSampler:
     ``P e^{n loss} = N(0,1) (1 - q + q e^{mu t - mu^2/2})^{n + 1}`` is a mixture of normals with means ``j mu``, ``j = 0 .. n + 1``.
     Each linear piece of the tilt takes such a mixture, cut to the piece; beyond the cap it is ``P`` itself. Equal steps are
     exchangeable, so how many of a sample's steps come from each component is one multinomial draw. The components that
-    are likely and of one piece, mostly the lower slope's, take part in it one by one; the others together, and each step that
-    falls to them is looked at by itself.
+    are likely and of one piece, mostly the lower slope's, make up the matrix of the hot loop. What is rare is left out there, and
+    added for many samples at once: steps of the other components, and those that fall outside of the piece.
     """
 
     def __init__(self, pair: SampledRemovePair, tilt: Tilt) -> None:
@@ -91,14 +96,18 @@ class MixtureSampler:
         self._main, chances = pieces[most], shares[most]
         likely = np.flatnonzero(chances >= min(_COMMON, chances.max()))
         likely = likely[np.argsort(-chances[likely], kind="stable")]  # a multinomial draw stops when nothing is left
-        self._common_means = self._main.means[likely]
         rest = np.setdiff1d(np.arange(chances.size), likely)
         rare = self._main._replace(means=self._main.means[rest], log_weights=self._main.log_weights[rest])
-        off_slope = [piece for number, piece in enumerate(pieces) if number != most]
-        self._others = _Others.of([rare, *off_slope], self.log_normaliser)
+        self._others = _Others.of([rare, *pieces[:most], *pieces[most + 1 :]], self.log_normaliser)
         # The others come first, so that their chance, which may be small, is not the rest of a subtraction.
         self._chances = np.concatenate(([self._others.chance], chances[likely]))
         self._chances /= self._chances.sum()
+        # In the matrix: z gives the loss log(1 - q + e^{mu z + shift}); a shift of -inf leaves a step out, for log(1 - q).
+        self._scale = math.log(self.q) - self.mu**2 / 2
+        self._shifts = np.concatenate(([-math.inf], self.mu * self._main.means[likely] + self._scale))
+        self._low, self._high = (self.mu * end + self._scale for end in (self._main.low, self._main.high))
+        # No draw is 14 deviations above its place (1e-44), so this logarithm of a ratio is not exceeded.
+        self._greatest = max(14.0 * self.mu + float(self._shifts.max()), 0.0) - math.log1p(-self.q)
 
     def _pieces(self) -> Iterator[_Piece]:
         low = -math.inf
@@ -118,78 +127,77 @@ class MixtureSampler:
 
     def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
         sums = Sums(np.zeros(size), np.zeros(size))
-        if count == 1:  # one multinomial draw for a whole part of the samples, its steps dealt out at random
-            for start in range(0, size, CACHE):
-                t = np.empty((1, min(CACHE, size - start)))
-                drawn = self._sums(generator, t, t.size)
-                order = generator.permutation(t.size)
-                sums.losses[start : start + t.size] = drawn.losses[order]
-                sums.heights[start : start + t.size] = drawn.heights[order]
-            return sums
-        most = min(count, MOST_STEPS)
-        buffer = np.empty(max(1, min(size, CACHE // most)) * most)
-        for start, stop, steps in _pieces(size, count):
-            t = buffer[: (stop - start) * steps].reshape(stop - start, steps)
-            drawn = self._sums(generator, t, stop - start)
+        for start, stop, steps in _pieces(size, count, PART):
+            deal = self._deal if steps >= _FEW_STEPS else self._deal_few
+            left_out, matrices = deal(generator, stop - start, steps)
+            drawn = self._sums(generator, steps, left_out, matrices)
             sums.losses[start:stop] += drawn.losses
             sums.heights[start:stop] += drawn.heights
         return sums
 
-    def _sums(self, generator: np.random.Generator, t: Floats, parts: int) -> Sums:
-        """One pass over a matrix in the cache, a multinomial draw for each row; the sums over ``parts`` equal parts of it."""
-        counts = generator.multinomial(t.shape[1], self._chances, size=t.shape[0])
-        generator.standard_normal(out=t)
-        self._place_common(generator, t, counts)
-        places = _first_places(counts[:, 0], t.shape[1])
-        t = t.reshape(parts, -1)
-        off_slope = self._place_others(generator, t, places)
-        # No draw is 14 deviations above its place (1e-44), so this logarithm of a ratio is not exceeded.
-        farthest = max(14.0 + float(self._common_means.max()), float(t.reshape(-1)[places].max(initial=0.0)))
-        total = self._losses(t, self.mu * farthest - math.log1p(-self.q))
-        return Sums(total, self._main.slope * total + (self._main.offset * t.shape[1] + off_slope))
+    def _deal(self, generator: np.random.Generator, rows: int, steps: int) -> tuple[Indices, Iterator[Floats]]:
+        """Rows of the steps that are left out, one entry for each; and the shifts of the matrices."""
+        counts = generator.multinomial(steps, self._chances, size=rows)
+        at_once = max(1, CACHE // steps)
 
-    def _place_common(self, generator: np.random.Generator, t: Floats, counts: Indices) -> None:
-        """Shift each row's draws, but for the first ``counts[:, 0]``, to their components, and draw again, cut, what is outside."""
-        rows, steps = t.shape
-        if self._common_means.any():
-            shifts = np.tile(np.concatenate(([0.0], self._common_means)), rows)
-            np.add(t, np.repeat(shifts, counts.reshape(-1)).reshape(rows, steps), out=t)
-        if self._main.low == -math.inf and (self._main.high == math.inf or t.max() <= self._main.high):
-            return
-        row, column = np.nonzero((t <= self._main.low) | (t > self._main.high))
-        kind = np.sum(column[:, None] >= np.cumsum(counts, axis=1)[row], axis=1) - 1
-        row, column, kind = row[kind >= 0], column[kind >= 0], kind[kind >= 0]
-        mean = self._common_means[kind]
-        t[row, column] = mean + sample_normal(generator, self._main.low - mean, self._main.high - mean)
+        def matrices() -> Iterator[Floats]:
+            for start in range(0, rows, at_once):
+                part = counts[start : start + at_once]
+                yield np.repeat(np.tile(self._shifts, len(part)), part.reshape(-1)).reshape(-1, steps)
 
-    def _place_others(self, generator: np.random.Generator, matrix: Floats, places: Indices) -> Floats | float:
-        """Give each of the other steps its component. By how much the heights of a row differ from the main piece's line."""
-        others, flat = self._others, matrix.reshape(-1)
-        kind = np.searchsorted(others.cumulated, generator.random(places.size), side="right")
-        t = flat[places] + others.means[kind]
-        low, high = others.low[kind], others.high[kind]
-        outside = (t <= low) | (t > high)
-        if outside.any():
-            mean = others.means[kind[outside]]
-            t[outside] = mean + sample_normal(generator, low[outside] - mean, high[outside] - mean)
-        flat[places] = t
-        off = others.off_slope[kind]
-        if not off.any():
-            return 0.0
-        loss = self.pair.privacy_loss(t[off])
-        differences = self.tilt.height(loss) - (self._main.slope * loss + self._main.offset)
-        row = places[off] // matrix.shape[1]
-        return np.bincount(row, weights=differences, minlength=matrix.shape[0]).astype(np.float64)
+        return np.repeat(np.arange(rows), counts[:, 0]), matrices()
 
-    def _losses(self, t: Floats, greatest: float) -> Floats:
-        """Row sums of the losses of a matrix, which is used up; ``greatest`` bounds a loss, either way."""
-        if greatest > _MOST_EXPONENT:
-            return self.pair.privacy_loss(t).sum(axis=1)
-        np.multiply(t, self.mu, out=t)
-        np.subtract(t, self.mu**2 / 2 - math.log(self.q), out=t)
+    def _deal_few(self, generator: np.random.Generator, rows: int, steps: int) -> tuple[Indices, Iterator[Floats]]:
+        """The same for rows so short that one multinomial draw for all of them, whose steps are dealt to random places, costs less."""
+        counts = generator.multinomial(rows * steps, self._chances)
+        counts[1], size = 0, int(counts.sum() - counts[1])  # the most likely component is everywhere else
+        places = generator.choice(rows * steps, size, replace=False)
+        shifts = np.full((rows, steps), self._shifts[1])
+        shifts.reshape(-1)[places] = np.repeat(self._shifts, counts)
+        at_once = CACHE // steps
+        return places[: counts[0]] // steps, (shifts[start : start + at_once] for start in range(0, rows, at_once))
+
+    def _sums(self, generator: np.random.Generator, steps: int, left_out: Indices, matrices: Iterator[Floats]) -> Sums:
+        """The hot loop, and then what it left out."""
+        log_absent = math.log1p(-self.q)
+        main, outside, means, done = [], [], [], 0
+        buffer = np.empty(max(CACHE, steps))
+        for shifts in matrices:
+            t = buffer[: shifts.size].reshape(shifts.shape)
+            generator.standard_normal(out=t)
+            np.multiply(t, self.mu, out=t)
+            np.add(t, shifts, out=t)
+            places = self._outside(t)
+            if places.size:
+                outside.append(done + places // steps)
+                means.append((shifts.reshape(-1)[places] - self._scale) / self.mu)
+                t.reshape(-1)[places] = -math.inf
+            main.append(self._losses(t, log_absent))
+            done += len(t)
+        others = self._others
+        kind = np.searchsorted(others.cumulated, generator.random(left_out.size), side="right")
+        row = np.concatenate((left_out, *outside))
+        mean = np.concatenate((others.means[kind], *means))
+        cut = np.full(row.size - kind.size, self._main.low), np.full(row.size - kind.size, self._main.high)
+        low, high = np.concatenate((others.low[kind], cut[0])), np.concatenate((others.high[kind], cut[1]))
+        loss = self.pair.privacy_loss(mean + _cut_normal(generator, low - mean, high - mean))
+        number, losses, heights = (np.bincount(row, x, minlength=done) for x in (None, loss, self.tilt.height(loss)))
+        total = np.concatenate(main) - log_absent * number
+        return Sums(total + losses, self._main.slope * total + self._main.offset * (steps - number) + heights)
+
+    def _outside(self, t: Floats) -> Indices:
+        """Places, in the flattened matrix, that are not in the main piece."""
+        if self._low == -math.inf and (self._high == math.inf or t.max() <= self._high):
+            return _NOWHERE
+        return np.flatnonzero((t > self._high) | ((t <= self._low) & (t > -math.inf)))
+
+    def _losses(self, t: Floats, log_absent: float) -> Floats:
+        """Row sums of the losses of a matrix, which is used up."""
+        if self._greatest > _MOST_EXPONENT:
+            return np.logaddexp(t, log_absent).sum(axis=1)
         np.exp(t, out=t)
         np.add(t, 1.0 - self.q, out=t)
-        return log_of_products(t, greatest)
+        return log_of_products(t, self._greatest)
 
 
 class _Piece(NamedTuple):
@@ -204,31 +212,31 @@ class _Piece(NamedTuple):
 
 
 class _Others(NamedTuple):
-    """Components that are drawn one by one: means, cuts, whether off the main piece, cumulated shares, and their chance."""
+    """Components that are drawn one by one: means, cuts, cumulated shares, and their chance."""
 
     means: Floats
     low: Floats
     high: Floats
-    off_slope: NDArray[np.bool_]
     cumulated: Floats
     chance: float
 
     @classmethod
     def of(cls, pieces: list[_Piece], log_normaliser: float) -> _Others:
-        """Of some pieces, the first of which is part of the main one."""
         means = np.concatenate([piece.means for piece in pieces])
         chances = np.exp(np.concatenate([piece.log_weights for piece in pieces]) - log_normaliser)
         number = np.repeat(np.arange(len(pieces)), [piece.means.size for piece in pieces])[chances > 0]
         low, high = (np.array(x)[number] for x in ([p.low for p in pieces], [p.high for p in pieces]))
         total = float(chances.sum())
         shares = np.cumsum(chances[chances > 0] / total)[:-1] if total else np.empty(0)
-        return cls(means[chances > 0], low, high, number > 0, shares, total)
+        return cls(means[chances > 0], low, high, shares, total)
 
 
-def _first_places(counts: Indices, steps: int) -> Indices:
-    """Places, in the flattened matrix, of the first ``counts`` columns of each row."""
-    before = np.cumsum(counts) - counts
-    return np.repeat(np.arange(counts.size) * steps - before, counts) + np.arange(int(counts.sum()))
+def _cut_normal(generator: np.random.Generator, low: Floats, high: Floats) -> Floats:
+    """Normal draws within ``(low, high]``, each of which is drawn anew, cut, if it is outside at first: fast where few are."""
+    t = generator.standard_normal(low.size)
+    outside = np.flatnonzero((t <= low) | (t > high))
+    t[outside] = sample_normal(generator, low[outside], high[outside])
+    return t
 
 
 class EnvelopeSampler:
@@ -247,6 +255,13 @@ class EnvelopeSampler:
         # The slope that the shift of the normal law stands for, to the last digit: else the law is not the one stated.
         self._slope = self.mode - self.mu
         self._level = float(tilt.height(pair.privacy_loss(self.mode)))
+        self._log_scale = self.mu * (self.mu / 2 - self.mode) + math.log(self.q)
+        self._capped = tilt.order > 0 and tilt.cap < -math.log1p(-self.q)  # else the cap is above all losses
+        self._least = math.exp(-tilt.cap) if self._capped else 0.0
+        self._at_mode = max(math.exp(self._log_scale) + 1.0 - self.q, self._least)
+        self._rate = self._share_kept() if tilt.order else 1.0
+        # No draw is 14 deviations below the mode (1e-44), so this logarithm of a ratio is not exceeded.
+        self._greatest = max(14.0 * self.mu + self._log_scale, 0.0) - math.log1p(-self.q)
 
     @staticmethod
     def serves(pair: SampledAddPair, tilt: Tilt) -> bool:
@@ -266,39 +281,77 @@ class EnvelopeSampler:
         return self.mu / (1.0 + math.exp(min(exponent, 700.0)))
 
     def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
-        losses, heights = np.zeros(size), np.zeros(size)
-        for start, stop, steps in _pieces(size, count):
-            loss, height = self._accepted(generator, (stop - start) * steps)
-            losses[start:stop] += loss.reshape(stop - start, steps).sum(axis=1)
-            heights[start:stop] += height.reshape(stop - start, steps).sum(axis=1)
-        return Sums(losses, heights)
+        sums = Sums(np.zeros(size), np.zeros(size))
+        pieces = _pieces(size, count)
+        most = max((stop - start) * steps for start, stop, steps in pieces)
+        buffers = np.empty((3, self._tries(most)))
+        for start, stop, steps in pieces:
+            ratios = self._kept(generator, (stop - start) * steps, buffers).reshape(-1, steps)
+            losses = -log_of_products(ratios, self._greatest)
+            sums.losses[start:stop] += losses
+            if self._capped:
+                losses = -log_of_products(np.maximum(ratios, self._least), self._greatest)
+            sums.heights[start:stop] += self.tilt.order * losses
+        return sums
 
-    def _accepted(self, generator: np.random.Generator, size: int) -> tuple[Floats, Floats]:
-        z = generator.standard_normal(size)
-        loss = self._loss(z)
-        height = self.tilt.height(loss)
+    def _tries(self, number: int) -> int:
+        """Draws of which mostly that number is kept."""
+        return math.ceil((number + 3.0 * math.sqrt(number)) / self._rate) if self.tilt.order else number
+
+    def _kept(self, generator: np.random.Generator, number: int, buffers: Floats) -> Floats:
+        """``Q / P`` at so many draws that are kept."""
+        rise, ratios, bounds = buffers[:, : self._tries(number)]
+        self._fill(generator, rise, ratios)
         if self.tilt.order == 0:
-            return loss, height
-        pending = np.flatnonzero(generator.standard_exponential(size) < self._gap(z, height))
-        while pending.size:
-            z = generator.standard_normal(pending.size)
-            loss[pending] = self._loss(z)
-            height[pending] = self.tilt.height(loss[pending])
-            pending = pending[generator.standard_exponential(pending.size) < self._gap(z, height[pending])]
-        return loss, height
+            return ratios
+        refused = self._refused(generator, rise, ratios, bounds)
+        inside = int(np.searchsorted(refused, number))
+        spare = np.delete(ratios[number:], refused[inside:] - number)  # stand in for what is refused
+        while spare.size < inside:
+            rise, more, bounds = np.empty((3, self._tries(inside - spare.size)))
+            self._fill(generator, rise, more)
+            spare = np.concatenate((spare, np.delete(more, self._refused(generator, rise, more, bounds))))
+        ratios[refused[:inside]] = spare[:inside]
+        return ratios[:number]
 
-    def _gap(self, z: Floats, height: Floats) -> Floats:
-        """How far the envelope is above ``h``, ``z`` being measured from the mode. Uses ``z`` up."""
-        np.multiply(z, self._slope, out=z)
-        np.subtract(z, height, out=z)
-        return np.add(z, self._level, out=z)
+    def _refused(self, generator: np.random.Generator, rise: Floats, ratios: Floats, bounds: Floats) -> Indices:
+        """Places of draws that are not kept.
 
-    def _loss(self, z: Floats) -> Floats:
-        ratio = np.multiply(z, -self.mu)
-        np.add(ratio, self.mu * (self.mu / 2 - self.mode) + math.log(self.q), out=ratio)
-        np.exp(np.minimum(ratio, _MOST_EXPONENT, out=ratio), out=ratio)
-        np.add(ratio, 1.0 - self.q, out=ratio)
-        return np.negative(np.log(ratio, out=ratio), out=ratio)
+        A draw is kept if a uniform number is at least ``1 - e^{-gap}``, which is at most the gap. A bound on the gap that needs no
+        logarithm, and the number's leading 16 bits, settle most; the others get all their bits.
+        """
+        self._bound_gaps(rise, ratios, out=bounds)
+        leading = generator.integers(0, 1 << 16, size=rise.size, dtype=np.uint16)
+        doubtful = np.flatnonzero(leading < np.multiply(bounds, 1 << 16, out=bounds))
+        uniform = (leading[doubtful] + generator.random(doubtful.size)) / (1 << 16)
+        return doubtful[uniform < 1.0 - np.exp(-self._gap(rise[doubtful], ratios[doubtful]))]
+
+    def _fill(self, generator: np.random.Generator, rise: Floats, ratios: Floats) -> None:
+        """At normal draws around the mode, by how much the tangent rises from there, and ``Q / P``; its logarithm is minus the loss."""
+        generator.standard_normal(out=rise)
+        np.multiply(rise, -self.mu, out=ratios)
+        np.add(ratios, self._log_scale, out=ratios)
+        np.exp(ratios, out=ratios)
+        np.add(ratios, 1.0 - self.q, out=ratios)
+        np.multiply(rise, self._slope, out=rise)
+
+    def _share_kept(self) -> float:
+        """About the chance that a draw is kept, on which nothing but speed depends."""
+        z = np.linspace(-8.0, 8.0, 801)
+        ratios = np.exp(self._log_scale - self.mu * z) + 1.0 - self.q
+        density = np.exp(-(z**2) / 2 - self._gap(self._slope * z, ratios)) / math.sqrt(2 * math.pi)
+        return min(max(16.0 * float(np.mean(density)), 0.1), 1.0)
+
+    def _gap(self, rise: Floats, ratios: Floats) -> Floats:
+        """How far the envelope is above ``h``."""
+        return self._level + rise + self.tilt.order * np.log(np.maximum(ratios, self._least))
+
+    def _bound_gaps(self, rise: Floats, ratios: Floats, out: Floats) -> None:
+        """The same with ``log r <= log r_0 + r / r_0 - 1``, ``r_0`` at the mode, where both agree to the first order."""
+        np.maximum(ratios, self._least, out=out)
+        np.multiply(out, self.tilt.order / self._at_mode, out=out)
+        np.add(out, self._level + self.tilt.order * (math.log(self._at_mode) - 1.0), out=out)
+        np.add(out, rise, out=out)
 
 
 class OutcomeSampler:
@@ -376,9 +429,9 @@ class CellSampler:
         return loss, height
 
 
-def _pieces(size: int, count: int) -> list[tuple[int, int, int]]:
-    """Rows and numbers of steps of matrices that fit into the cache."""
-    rows = max(1, min(size, CACHE // min(count, MOST_STEPS)))
+def _pieces(size: int, count: int, numbers: int = CACHE) -> list[tuple[int, int, int]]:
+    """Rows and numbers of steps of matrices of at most so many numbers."""
+    rows = max(1, min(size, numbers // min(count, MOST_STEPS)))
     return [
         (start, min(start + rows, size), min(MOST_STEPS, count - first))
         for start in range(0, size, rows)
