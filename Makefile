@@ -28,7 +28,7 @@ format: $(VENV)/.check ## rewrite the sources in the house format
 
 bench: $(VENV)/.test ## every benchmark and the full statistical tables
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
-	$(BIN)/python -m pytest -m full -q --override-ini="addopts=-ra --import-mode=importlib"
+	$(BIN)/python -m pytest tests -m full -n auto --durations=0
 
 docs: $(VENV)/.docs ## the documentation, as a site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

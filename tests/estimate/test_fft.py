@@ -273,3 +273,10 @@ def test_bad_values(arguments, words):
 def test_options_of_another_method():
     with pytest.raises(TypeError, match="method='fft' takes no option 'samples'"):
         evr.estimate_delta(dpsgd(10, 0.1, 1.0), 1.0, samples=10)
+
+
+def test_epsilon_is_zero_where_only_infinite_losses_cost() -> None:
+    """No finite loss is above 0 in one direction, so that the bracket of the search was a single point."""
+    event = dp_event.PoissonSampledDpEvent(1e-6, EpsilonDeltaDpEvent(0.0, 1e-4))
+    assert evr.estimate_epsilon(event, 2e-8).value == 0.0
+    assert evr.estimate_epsilon(event, 1e-11).value == math.inf

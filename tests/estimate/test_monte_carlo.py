@@ -11,6 +11,7 @@ from dp_accounting import dp_event, privacy_accountant_test
 
 import evr
 from evr.estimate.monte_carlo import WeightedSamples
+from evr.mechanisms.events import EpsilonDeltaDpEvent
 
 SETTINGS = [(1.5, 100, 1e-3, 0.6), (0.5, 200, 1e-3, 1.0), (1.0, 100, 1e-5, 0.5), (1.0, 150, 0.05, 2.0)]
 SIX_SIGMA = 6.0  # 2e-9 for a normal mean; weights are bounded, and there are ten thousand of them
@@ -139,6 +140,43 @@ def test_steps_that_are_not_reported_are_drawn_at_once() -> None:
     online = evr.online_epsilon(event, 1e-5, method="monte_carlo", samples=40_000, seed=3, every=20)
     assert online.steps.tolist() == [20, 40, 60]
     assert np.all(np.abs(online.epsilons - exact) <= SIX_SIGMA * online.standard_errors)
+
+
+INFINITE = dp_event.ComposedDpEvent(
+    [
+        dp_event.SelfComposedDpEvent(EpsilonDeltaDpEvent(0.05, 1e-9), 20),
+        dp_event.PoissonSampledDpEvent(0.1, EpsilonDeltaDpEvent(0.5, 1e-8)),
+        evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=10),
+    ]
+)
+
+
+def test_infinite_losses_are_counted() -> None:
+    for epsilon in (0.3, 1.2):
+        found = evr.estimate_delta(INFINITE, epsilon, method="monte_carlo", samples=50_000, seed=1)
+        assert abs(found.value - evr.estimate_delta(INFINITE, epsilon).value) <= SIX_SIGMA * found.standard_error
+    for delta in (1e-7, 1e-5):
+        found = evr.estimate_epsilon(INFINITE, delta, method="monte_carlo", samples=50_000, seed=1)
+        exact = evr.estimate_epsilon(INFINITE, delta).value
+        assert abs(found.value - exact) <= SIX_SIGMA * found.standard_error
+    assert evr.estimate_epsilon(INFINITE, 2e-8, method="monte_carlo").value == math.inf
+
+
+def test_online_with_infinite_losses_ends_where_they_exceed_delta(tmp_path) -> None:
+    event = dp_event.SelfComposedDpEvent(EpsilonDeltaDpEvent(0.05, 1e-9), 8)
+    exact = evr.online_epsilon(event, 5.5e-9).epsilons
+    online = evr.online_epsilon(event, 5.5e-9, method="monte_carlo", samples=5000, seed=1)
+    assert np.isinf(exact).tolist() == np.isinf(online.epsilons).tolist() == [False] * 5 + [True] * 3
+    assert online.epsilons[:5] == pytest.approx(exact[:5], rel=1e-3)
+    step = EpsilonDeltaDpEvent(0.05, 1e-9)
+    whole = evr.MonteCarloAccountant(samples=5000, delta=5.5e-9, horizon=8)
+    straight = [whole.step(step) for _ in range(7)]
+    assert straight == pytest.approx([*exact[:5], math.inf, math.inf], rel=1e-3)
+    first = evr.MonteCarloAccountant(samples=5000, delta=5.5e-9, horizon=8)
+    half = [first.step(step) for _ in range(4)]
+    first.save(tmp_path / "run.npz")
+    second = evr.MonteCarloAccountant.load(tmp_path / "run.npz", first.ledger)
+    assert half + [second.step(step) for _ in range(3)] == straight
 
 
 # --- the accountant ---

@@ -89,3 +89,24 @@ def test_a_small_probability_is_continuous_with_none():
     composition = Composition.of(dp_event.PoissonSampledDpEvent(1e-12, dp_event.GaussianDpEvent(1.0)))
     for direction in Direction:
         assert 0 < composition.steps(direction)[0].pair.delta(0.0) < 1e-12
+
+
+def test_a_sampled_discrete_pair_as_outcomes():
+    base = DiscretePair.from_probabilities([0.1, 0.2, 0.3, 0.4, 0.0], [0.4, 0.3, 0.2, 0.0, 0.1])
+    for pair in (poisson.SampledRemovePair(base, 0.3), poisson.SampledAddPair(base, 0.3)):
+        whole, finite = poisson.outcomes(pair), poisson.finite_part(pair)
+        assert isinstance(whole, DiscretePair)
+        for epsilon in (0.0, 0.1, 0.35, 2.0, math.inf):
+            assert whole.delta(epsilon) == pytest.approx(pair.delta(epsilon), rel=1e-13)
+        infinite = pair.infinite_loss_mass
+        assert whole.infinite_loss_mass == pytest.approx(infinite, rel=1e-13)
+        assert np.isfinite(finite.losses).all()
+        assert np.exp(finite.log_p).sum() == pytest.approx(1 - infinite, rel=1e-13)
+        assert finite.infinite_loss_mass == 0.0
+
+
+def test_what_has_no_outcomes_to_split_stays_whole():
+    gaussian = poisson.SampledRemovePair(Composition.of(dp_event.GaussianDpEvent(1.0)).steps("remove")[0].pair, 0.1)
+    without_privacy = Composition.of(dp_event.NonPrivateDpEvent()).steps("remove")[0].pair
+    for pair in (gaussian, without_privacy):
+        assert poisson.finite_part(pair) == pair

@@ -220,7 +220,7 @@ def samples_in_pairs(patch: Patch) -> None:
 
     def paired(self: TiltedProposal, generator: np.random.Generator, size: int) -> Block:
         half = draw(self, generator, size // 2)
-        return Block(*(np.repeat(x, 2) for x in half))
+        return Block(np.repeat(half.losses, 2), np.repeat(half.log_weights, 2))
 
     patch.setattr(TiltedProposal, "draw", paired)
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy import fft as scipy_fft
 
 from evr.estimate.atoms import Atoms, atoms_of
-from evr.mechanisms import DominatingPair, Floats, Step
+from evr.mechanisms import DominatingPair, Floats, Step, infinite_mass
 from evr.mechanisms.discretise import LossPoints, cell_edges, loss_points
 from evr.mechanisms.pair import log_sum_exp
 
@@ -105,14 +105,6 @@ class FftCurve:
         _, fine, coarse, result = refine(plan, self.steps, self._atoms, epsilon)
         self._laws.append((fine, coarse))
         return result
-
-
-def infinite_mass(steps: Iterable[Step]) -> float:
-    """``1 - prod (1 - p_inf)``: the probability that some step has infinite loss."""
-    masses = [(step.pair.infinite_loss_mass, step.count) for step in steps]
-    if any(mass >= 1 for mass, _ in masses):
-        return 1.0
-    return max(0.0, -math.expm1(math.fsum(count * math.log1p(-mass) for mass, count in masses)))
 
 
 def compare(fine: TiltedLaw, coarse: TiltedLaw, atoms: Atoms | None, epsilon: float) -> Delta:

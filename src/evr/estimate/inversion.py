@@ -45,7 +45,9 @@ def solve_epsilon(
                 return 0.0
             if low < 1e-12:
                 low = 0.0
-            if low == 0.0 or gap(low) > 0:
+            if gap(low) > 0:
                 break
+            if low == 0.0:
+                return 0.0
             high = low
     return float(brentq(gap, low, high, xtol=1e-14, rtol=1e-11, maxiter=200))

@@ -148,6 +148,7 @@ class MonteCarloAccountant(CompositionAccountant):
         arrays: dict[str, Any] = {"header": np.array(json.dumps(header))}
         for direction, run in self._runs.items():
             arrays[f"{direction}_losses"], arrays[f"{direction}_log_weights"] = run.losses, run.log_weights
+            arrays[f"{direction}_log_finite"] = np.array(run.log_finite)
             arrays[f"{direction}_steps"], arrays[f"{direction}_guess"] = np.array(run.steps), np.array(run.guess or 0.0)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)
@@ -175,5 +176,6 @@ class MonteCarloAccountant(CompositionAccountant):
                 steps_done, guess = int(data[f"{name}_steps"]), float(data[f"{name}_guess"]) or None
                 run = RunningSamples(Stream(accountant.seed, "online", 1, name), losses, log_weights, steps_done, guess)
                 run.plan(TiltedProposal(steps, tilts, cells=source["cells"], name=source["name"]))
+                run.log_finite = float(data[f"{name}_log_finite"])
                 accountant._runs[Direction(name)] = run
         return accountant

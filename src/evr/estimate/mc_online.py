@@ -38,6 +38,7 @@ class RunningSamples:
     log_weights: Floats
     steps: int = 0
     guess: float | None = None  # the epsilon before
+    log_finite: float = 0.0  # log of the chance that no loss so far is infinite, where the samples have none
     source: TiltedProposal | None = None
     samplers: dict[DominatingPair, tuple[Any, float]] = field(default_factory=dict)
 
@@ -68,13 +69,18 @@ class RunningSamples:
                 self.log_weights[samples] += count * log_m - sums.heights
 
             list((pool.map if pool is not None and parts > 1 else map)(grow, range(parts)))
+            if self.source is not None and self.source.infinite:
+                self.log_finite += count * math.log1p(-pair.infinite_loss_mass)
         self.steps += count
 
     def epsilon(self, delta: float) -> tuple[float, float]:
         """Epsilon and its standard error now; near the one before, one pass over the samples beyond it is enough."""
-        guess = self.guess or 0.0
-        found = self._near(delta, guess, 0.01) or self._near(delta, guess, 0.2) if guess else None
-        found = found or WeightedSamples.of(self.losses, self.log_weights).epsilon(delta)
+        infinite, guess = -math.expm1(self.log_finite), self.guess or 0.0
+        if infinite >= delta:
+            return math.inf, 0.0
+        finite = delta - infinite
+        found = self._near(finite, guess, 0.01) or self._near(finite, guess, 0.2) if guess else None
+        found = found or WeightedSamples.of(self.losses, self.log_weights, infinite).epsilon(delta)
         self.guess = found[0]
         return found
 
@@ -168,6 +174,14 @@ def _count(
     return counts
 
 
+def _last_finite(order: list[Pairs | None], direction: Direction, delta: float) -> int:
+    """After how many steps infinite losses alone have at least the probability delta: there epsilon ends."""
+    masses = [0.0 if pairs is None else pairs.of(direction).infinite_loss_mass for pairs in order]
+    if not any(masses):
+        return len(order)
+    return int(np.searchsorted(-np.expm1(np.cumsum(np.log1p(-np.minimum(masses, 1.0 - 1e-16)))), delta))
+
+
 def _stages(
     order: list[Pairs | None],
     direction: Direction,
@@ -179,8 +193,9 @@ def _stages(
     pool: Executor,
 ) -> Iterator[tuple[int, float, float]]:
     """Results of one direction, from the longest stage to the shortest: place, epsilon, standard error."""
-    stop, stage, centre = len(order), 0, 0.0
     places = {int(number): place for place, number in enumerate(reported.tolist())}
+    stop, stage, centre = _last_finite(order, direction, delta), 0, 0.0
+    yield from ((place, math.inf, 0.0) for number, place in places.items() if number > stop)
     while stop > 0:
         begin = stop // 4
         steps = tuple(Step(pair, count) for pair, count in _count(order[:stop], direction, {}).items())

@@ -17,9 +17,8 @@ import numpy as np
 
 from evr import validate
 from evr.estimate.api import directions_of
-from evr.estimate.fft import infinite_mass
 from evr.estimate.results import Estimate
-from evr.mechanisms import Composition, Direction, DominatingPair, Floats, Step
+from evr.mechanisms import Composition, Direction, DominatingPair, Floats, Step, finite_part, infinite_mass
 from evr.montecarlo import Block, Proposal, blocks, capped_proposal, simple_proposal
 from evr.randomness import Stream, entropy_of
 
@@ -92,11 +91,11 @@ def monte_carlo_epsilon(
     best = Estimate(0.0, "monte_carlo", "remove", standard_error=0.0)
     for one in directions_of(composition, direction):
         steps = composition.simplified(one)
-        if delta == 1 or not steps:
+        if delta == 1 or not steps or (greatest_loss(steps) <= 0 and infinite_mass(steps) <= delta):
             continue
         if infinite_mass(steps) > delta:
             return _timed(Estimate(math.inf, "monte_carlo", one.value, standard_error=0.0), start)
-        if delta == 0:
+        if delta == infinite_mass(steps):
             found = Estimate(max(0.0, greatest_loss(steps)), "monte_carlo", one.value, standard_error=0.0)
         elif best.value > 0 and moments_bound(steps, best.value) <= delta:
             continue
@@ -144,6 +143,8 @@ class WeightedSamples:
     losses: Floats
     weights: Floats
     size: int
+    infinite: float = 0.0
+    """The chance of an infinite loss, where such losses are not among the samples."""
 
     @classmethod
     def draw(cls, source: Proposal, stream: Stream, samples: int, workers: int | None) -> WeightedSamples:
@@ -154,24 +155,26 @@ class WeightedSamples:
             drawn.append(block)
             if len(drawn) * size >= samples:
                 break
-        return cls.of(np.concatenate([b.losses for b in drawn]), np.concatenate([b.log_weights for b in drawn]))
+        losses, log_weights = (np.concatenate([block[i] for block in drawn]) for i in (0, 1))
+        return cls.of(losses, log_weights, source.infinite)
 
     @classmethod
-    def of(cls, losses: Floats, log_weights: Floats, size: int | None = None) -> WeightedSamples:
+    def of(cls, losses: Floats, log_weights: Floats, infinite: float = 0.0) -> WeightedSamples:
         kept = losses > 0
-        return cls(losses[kept], np.exp(np.minimum(log_weights[kept], 700.0)), losses.size if size is None else size)
+        return cls(losses[kept], np.exp(np.minimum(log_weights[kept], 700.0)), losses.size, infinite)
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """The estimate and its standard error."""
         above = self.losses > epsilon
         values = self.weights[above] * -np.expm1(epsilon - self.losses[above])
         mean = float(values.sum()) / self.size
-        return mean, math.sqrt(max(float((values**2).sum()) / self.size - mean**2, 0.0) / self.size)
+        return mean + self.infinite, math.sqrt(max(float((values**2).sum()) / self.size - mean**2, 0.0) / self.size)
 
     def epsilon(self, delta: float, guess: float | None = None) -> tuple[float, float]:
         """The root of ``delta(epsilon) = delta`` and its standard error, by Newton's method inside a bracket."""
         if guess is None and self.delta(0.0)[0] <= delta:
             return 0.0, 0.0
+        delta -= self.infinite
         inverse = np.exp(-self.losses)
         low, high = 0.0, float(np.max(self.losses[np.isfinite(self.losses)], initial=0.0))
         epsilon = guess if guess is not None and low < guess < high else 0.5 * high
@@ -238,7 +241,8 @@ def effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
 
 
 def greatest_loss(steps: tuple[Step, ...]) -> float:
-    return math.fsum(step.count * step.pair.loss_range[1] for step in steps)
+    """The greatest loss that is finite, if there is a greatest."""
+    return math.fsum(step.count * finite_part(step.pair).loss_range[1] for step in steps)
 
 
 # --- moments, for where to look ---------------------------------------------------------------------------------------
@@ -246,11 +250,11 @@ def greatest_loss(steps: tuple[Step, ...]) -> float:
 
 @lru_cache(maxsize=512)
 def _log_mgf(pair: DominatingPair, order: float) -> float:
-    return pair.log_mgf(order)
+    return finite_part(pair).log_mgf(order)
 
 
 def _log_moments(steps: tuple[Step, ...]) -> Iterator[tuple[float, float]]:
-    """Orders, and logarithms of ``E[e^{order loss}]`` times the constant of the conversion to delta."""
+    """Orders, and logarithms of ``E[e^{order loss}; loss finite]`` times the constant of the conversion to delta."""
     for order in _ORDERS:
         log_mgf = math.fsum(step.count * _log_mgf(step.pair, order) for step in steps)
         yield order, log_mgf + order * math.log(order) - (1 + order) * math.log1p(order)
@@ -258,12 +262,14 @@ def _log_moments(steps: tuple[Step, ...]) -> Iterator[tuple[float, float]]:
 
 def moments_bound(steps: tuple[Step, ...], epsilon: float) -> float:
     """A moments bound on delta."""
-    return min((math.exp(min(0.0, value - order * epsilon)) for order, value in _log_moments(steps)), default=1.0)
+    finite = min((math.exp(min(0.0, value - order * epsilon)) for order, value in _log_moments(steps)), default=1.0)
+    return min(1.0, infinite_mass(steps) + finite)
 
 
 def moments_epsilon(steps: tuple[Step, ...], delta: float) -> float:
     """A moments bound on epsilon, or the greatest loss where that is less."""
-    bounds = [(value - math.log(delta)) / order for order, value in _log_moments(steps)]
+    finite = max(delta - infinite_mass(steps), 1e-300)
+    bounds = [(value - math.log(finite)) / order for order, value in _log_moments(steps)]
     greatest = greatest_loss(steps)
     return max(
         1e-6,

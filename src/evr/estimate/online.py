@@ -19,8 +19,8 @@ from scipy.optimize import brentq
 from evr import validate
 from evr.estimate.api import directions_of, epsilon_of, fft_curve
 from evr.estimate.atoms import atoms_of
-from evr.estimate.fft import Frame, infinite_mass, plan_tilt, refine, widened
-from evr.mechanisms import Composition, DominatingPair, Floats, Step, timeline
+from evr.estimate.fft import Frame, plan_tilt, refine, widened
+from evr.mechanisms import Composition, DominatingPair, Floats, Step, infinite_mass, timeline
 
 _FROM_SCRATCH = 3  # so few steps are computed one by one
 _GROWTH = 1.25

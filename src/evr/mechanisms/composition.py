@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -218,3 +218,11 @@ def _unsupported(node: Any, path: str) -> str:
     )
     supported = [*sorted(cls.__name__ for cls in MECHANISMS), *combinators]
     return f"unsupported {type(node).__name__} at {path}: {node!r}. Supported: {', '.join(supported)}"
+
+
+def infinite_mass(steps: Iterable[Step]) -> float:
+    """``1 - prod (1 - p_inf)``: the probability that some step has infinite loss."""
+    masses = [(step.pair.infinite_loss_mass, step.count) for step in steps]
+    if any(mass >= 1 for mass, _ in masses):
+        return 1.0
+    return max(0.0, -math.expm1(math.fsum(count * math.log1p(-mass) for mass, count in masses)))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from evr.mechanisms.discrete import DiscretePair
 from evr.mechanisms.pair import DominatingPair, Floats, Measure, Pairs
 
 
@@ -175,3 +176,26 @@ class SampledAddPair(_SampledPair):
 def sampled(base: Pairs, q: float) -> Pairs:
     """The pairs of the Poisson-sampled mechanism, each direction from its own base pair; ``0 < q <= 1``."""
     return base if q == 1 else Pairs(SampledRemovePair(base.remove, q), SampledAddPair(base.add, q))
+
+
+def outcomes(pair: DominatingPair) -> DominatingPair:
+    """The same pair as one on finitely many outcomes, if it is one that is sampled; else the pair itself."""
+    if not (isinstance(pair, _SampledPair) and isinstance(pair.base, DiscretePair)):
+        return pair
+    low, high = pair.flats[:, 0], pair.flats[:, 1]
+    log_p, log_q = (pair.log_mass(measure, low, high) for measure in (Measure.P, Measure.Q))
+    return DiscretePair.from_logs(log_p, log_q, pair.privacy_loss(high))
+
+
+def finite_part(pair: DominatingPair) -> DominatingPair:
+    """The part of a discrete pair with finite losses, which need not be a probability law; other pairs, and one without such losses, as they are.
+
+    Where infinite losses are counted apart, the rest of a sum over outcomes needs no more.
+    """
+    pair = outcomes(pair)
+    if not isinstance(pair, DiscretePair):
+        return pair
+    kept = np.isfinite(pair.losses) & (np.array(pair.log_p) > -np.inf)
+    if not kept.any():
+        return pair
+    return DiscretePair(*(tuple(np.array(x)[kept].tolist()) for x in (pair.loss_values, pair.log_p, pair.log_q)))

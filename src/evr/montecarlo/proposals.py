@@ -17,17 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from evr.mechanisms import DominatingPair, Floats, Step
+from evr.mechanisms import DominatingPair, Floats, Step, finite_part, infinite_mass, outcomes
 from evr.montecarlo.cells import CellTable, TiltedBounds
 from evr.montecarlo.samplers import MixtureSampler, StepSampler, sampler_for
 from evr.montecarlo.tilt import Tilt
 
 
 class Block(NamedTuple):
-    """Samples: total privacy losses and logarithms of their weights."""
+    """Samples: total privacy losses and logarithms of their weights; and what infinite losses add to each."""
 
     losses: Floats
     log_weights: Floats
+    infinite: float = 0.0
 
     def values(self, epsilon: float, log_unit: float = 0.0) -> Floats:
         """``X`` at an epsilon, in units of ``e^log_unit``."""
@@ -36,7 +37,7 @@ class Block(NamedTuple):
         values[hit] = -np.expm1(epsilon - self.losses[hit]) * np.exp(
             np.minimum(self.log_weights[hit] - log_unit, 700.0)
         )
-        return values
+        return values + math.exp(math.log(self.infinite) - log_unit) if self.infinite else values
 
 
 class Proposal(abc.ABC):
@@ -44,6 +45,8 @@ class Proposal(abc.ABC):
 
     name: str
     steps: tuple[Step, ...]
+    infinite: float = 0.0
+    """The chance of an infinite loss, where it is kept apart: added to each sample instead of drawn."""
 
     @abc.abstractmethod
     def draw(self, generator: np.random.Generator, size: int) -> Block:
@@ -112,9 +115,10 @@ class TiltedProposal(Proposal):
         self, steps: Sequence[Step], tilts: Sequence[Tilt], *, cells: int = 16_384, name: str = "capped"
     ) -> None:
         self.name, self.steps, self.tilts, self.cells = name, tuple(steps), tuple(tilts), cells
-        self.bounds = tuple(tilted_bounds(s.pair, t, cells) for s, t in zip(self.steps, self.tilts, strict=True))
+        pairs, self.infinite = drawn_pairs(self.steps, apart=any(tilt.order > 0 for tilt in self.tilts))
+        self.bounds = tuple(tilted_bounds(p, t, cells) for p, t in zip(pairs, self.tilts, strict=True))
         self.samplers: tuple[StepSampler, ...] = tuple(
-            sampler_for(s.pair, b.tilt, b.table) for s, b in zip(self.steps, self.bounds, strict=True)
+            sampler_for(p, b.tilt, b.table) for p, b in zip(pairs, self.bounds, strict=True)
         )
         self.log_normalisers = tuple(map(_log_normaliser, self.samplers, self.bounds))
         self.log_normaliser = math.fsum(s.count * m for s, m in zip(self.steps, self.log_normalisers, strict=True))
@@ -139,7 +143,7 @@ class TiltedProposal(Proposal):
             sums = sampler.draw(generator, size, step.count)
             losses += sums.losses
             heights += sums.heights
-        return Block(losses, self.log_normaliser - heights)
+        return Block(losses, self.log_normaliser - heights, self.infinite)
 
     def log_moment(self, epsilon: float, p: float) -> float:
         of_s = MomentBound(self.counts, self.bounds, self.log_normaliser, epsilon, p)
@@ -153,17 +157,21 @@ class TiltedProposal(Proposal):
         best = int(np.argmin(values))
         span = (grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)])
         refined = minimize_scalar(bound, bounds=span, method="bounded", options={"xatol": 1e-3})
-        return float(min(min(refined.fun, values[best]) + self.log_slack, self._trivial(epsilon, p)))
-
-    def _trivial(self, epsilon: float, p: float) -> float:
-        """``E[X^p] <= B^{p-1} E[X]`` with ``E[X] <= B``; and plain samples are at most 1."""
-        return p * self.log_greatest(epsilon)
+        trivial = p * self._log_greatest(epsilon)  # E[X^p] <= B^{p-1} E[X] with E[X] <= B
+        finite = float(min(min(refined.fun, values[best]) + self.log_slack, trivial))
+        return p * self._log_with_infinite(finite / p)  # Minkowski's inequality
 
     def log_greatest(self, epsilon: float) -> float:
+        return self._log_with_infinite(self._log_greatest(epsilon))
+
+    def _log_greatest(self, epsilon: float) -> float:
         order = max((tilt.order for tilt in self.tilts), default=0.0)
         if order == 0:
-            return 0.0
+            return 0.0  # plain samples are at most 1
         return log_greatest(self.counts, self.bounds, self.log_normaliser, epsilon, order)
+
+    def _log_with_infinite(self, log_value: float) -> float:
+        return float(np.logaddexp(log_value, math.log(self.infinite))) if self.infinite else log_value
 
     def parameters(self) -> dict[str, Any]:
         return {
@@ -214,6 +222,17 @@ def _log_normaliser(sampler: StepSampler, bounds: TiltedBounds) -> float:
     if bounds.tilt.order == 0:
         return 0.0  # and no sum of probabilities that rounds
     return sampler.log_normaliser if isinstance(sampler, MixtureSampler) else bounds.log_normaliser
+
+
+def drawn_pairs(steps: Sequence[Step], *, apart: bool) -> tuple[list[DominatingPair], float]:
+    """The pairs that are drawn from; if infinite losses are kept ``apart``, without them, and their chance.
+
+    They are drawn after all where some pair with such losses is not one on finitely many outcomes.
+    """
+    finite = [finite_part(step.pair) for step in steps]
+    if apart and all(pair.infinite_loss_mass == 0 for pair in finite):
+        return finite, infinite_mass(steps)
+    return [outcomes(step.pair) for step in steps], 0.0
 
 
 def tilted_bounds(pair: DominatingPair, tilt: Tilt, cells: int) -> TiltedBounds:

@@ -17,7 +17,7 @@ from evr.mechanisms import DominatingPair, Floats, Measure, Step
 from evr.mechanisms.gaussian import GaussianPair
 from evr.mechanisms.poisson import SampledAddPair, SampledRemovePair
 from evr.montecarlo.cells import CellTable, TiltedBounds
-from evr.montecarlo.proposals import MomentBound, TiltedProposal, log_greatest
+from evr.montecarlo.proposals import MomentBound, TiltedProposal, drawn_pairs, log_greatest
 from evr.montecarlo.samplers import MOST_ORDER
 from evr.montecarlo.tilt import Tilt
 
@@ -34,7 +34,7 @@ def floor_of(pair: DominatingPair) -> float:
     if math.isfinite(least):
         return least
     low, high = pair.span()
-    if isinstance(pair, SampledAddPair):
+    if isinstance(pair, SampledAddPair) and isinstance(pair.base, GaussianPair):
         return float(pair.privacy_loss(low))  # the envelope of its sampler wants the tilt unbroken
     for _ in range(100):
         middle = (low + high) / 2
@@ -49,7 +49,7 @@ def capped_proposal(
 ) -> TiltedProposal:
     """The capped tilt with the least second-moment bound at ``epsilon``; plain sampling if no tilt does better.
 
-    ``quick`` searches less, as is good enough for an estimate.
+    ``quick`` searches less, as is good enough for an estimate. Some finite loss must exceed ``epsilon``.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def capped_proposal(
     True
     """
     steps = tuple(steps)
-    search = _Search(steps, epsilon)
+    search = _Search(steps, epsilon, apart=True)
     found = search.run(quick=quick)
     if quick:
         return TiltedProposal(steps, [replace(found, floor=floor) for floor in search.floors], cells=cells // 4)
@@ -77,7 +77,7 @@ def capped_proposal(
 def simple_proposal(steps: Sequence[Step], epsilon: float) -> TiltedProposal:
     """Plain sampling from the dominating pairs, the SMC estimator of the paper; the cap serves its moment bound only."""
     steps = tuple(steps)
-    search = _Search(steps, epsilon)
+    search = _Search(steps, epsilon, apart=False)
     best = (math.inf, float(search.caps[-1]))
     for cap in search.caps[::4]:
         bounds = search.bounds(Tilt(0.0, float(cap)))
@@ -89,18 +89,22 @@ def simple_proposal(steps: Sequence[Step], epsilon: float) -> TiltedProposal:
 class _Search:
     """Coarse tables with all candidate caps among their edges, and the bound as a function of order and cap."""
 
-    def __init__(self, steps: tuple[Step, ...], epsilon: float) -> None:
-        self.steps, self.epsilon = steps, epsilon
+    def __init__(self, steps: tuple[Step, ...], epsilon: float, *, apart: bool) -> None:
+        pairs, _ = drawn_pairs(steps, apart=apart)
+        self.steps, self.epsilon = tuple(Step(pair, s.count) for pair, s in zip(pairs, steps, strict=True)), epsilon
         self.integer = any(
             isinstance(s.pair, SampledRemovePair) and isinstance(s.pair.base, GaussianPair) and s.count > 1
-            for s in steps
+            for s in self.steps
         )
-        self.floors = [floor_of(step.pair) for step in steps]
+        self.floors = [floor_of(step.pair) for step in self.steps]
         scale = max(epsilon, self._deviation())
-        self.caps = epsilon + scale * np.geomspace(0.01, 60.0, _CAPS)
+        greatest = max(step.pair.loss_range[1] for step in self.steps)  # a rare loss may be far beyond the deviation
+        top = max(60.0, 1.01 * (greatest - epsilon) / scale if math.isfinite(greatest) else 0.0)
+        self.caps = epsilon + scale * np.geomspace(0.01, top, _CAPS)
         self.knees = scale * np.array([0.08, 0.16, 0.3, 0.5])
+        self._steeper = max(0.0, math.log(0.01 / scale)) if scale > 0 else 0.0  # small losses want large orders
         self.counts = [step.count for step in steps]
-        self.two_slopes = not any(isinstance(step.pair, SampledAddPair) for step in steps)
+        self.two_slopes = not any(isinstance(step.pair, SampledAddPair) for step in self.steps)
         self._tables: dict[float, list[CellTable]] = {}
 
     def _deviation(self) -> float:
@@ -149,9 +153,8 @@ class _Search:
         best = minimize_scalar(
             lambda x: of_s(math.exp(x)), bounds=(centre - 2.0, centre + 1.5), method="bounded", options={"xatol": 0.02}
         )
-        return float(best.fun) + 1e-4 * min(
-            log_greatest(self.counts, bounds, log_normaliser, self.epsilon, tilt.order), 1e4
-        )
+        log_b = log_greatest(self.counts, bounds, log_normaliser, self.epsilon, tilt.order)
+        return float(best.fun) + 1e-4 * min(log_b, 1e4)
 
     def _normalised(self, tilt: Tilt) -> tuple[list[TiltedBounds], float]:
         bounds = self.bounds(tilt)
@@ -162,14 +165,25 @@ class _Search:
         if quick:
             found = self._one_slope(float(self.caps[_CAPS // 3]), evaluations=14)
             return self._whole(found[1]) if self.integer else found[1]
-        found = min(
-            (self._one_slope(float(start)) for start in (self.caps[_CAPS // 3], self.caps[-1])), key=lambda x: x[0]
-        )
-        if self.two_slopes and self._jumps_rule(found[1]):
-            found = min(
-                [found, *(self._second_slope(found[1], float(knee)) for knee in self.knees)], key=lambda x: x[0]
-            )
+        ones = [self._one_slope(float(start)) for start in (self.caps[_CAPS // 3], self.caps[-1])]
+        found = min(ones, key=lambda x: x[0])
+        if self._jumps_rule(found[1]):
+            knees = self.knees.tolist() if self.two_slopes else []
+            found = min([found, *(self._second_slope(found[1], knee) for knee in knees)], key=lambda x: x[0])
+            found = self._or_bounded(found, ones)
         return self._whole(found[1]) if self.integer else found[1]
+
+    def _or_bounded(self, found: tuple[float, Tilt], others: list[tuple[float, Tilt]]) -> tuple[float, Tilt]:
+        """Another tilt whose samples are all small, if there is one: then ``E[X^2] <= B delta`` is far below the bound that is searched.
+
+        With ``B`` at most a few times the root of the found bound, that is a few times the root of the bound times delta.
+        """
+        log_b, other = min(((self._log_greatest(o[1]), o) for o in others), key=lambda x: x[0])
+        return other if log_b <= found[0] / 2 + math.log(4.0) else found
+
+    def _log_greatest(self, tilt: Tilt) -> float:
+        bounds, log_normaliser = self._normalised(tilt)
+        return log_greatest(self.counts, bounds, log_normaliser, self.epsilon, tilt.order)
 
     def _one_slope(self, start: float, evaluations: int = 40) -> tuple[float, Tilt]:
         """Nelder-Mead over order and cap, from the order that centres the tilted loss at epsilon."""
@@ -179,17 +193,19 @@ class _Search:
             order = math.exp(log_order)
             return self._normalised(self.tilt(order, cap))[1] - order * self.epsilon
 
-        first = minimize_scalar(chernoff, bounds=(-3.0, 8.0), method="bounded", options={"xatol": 0.05})
+        first = minimize_scalar(chernoff, bounds=(-3.0, 8.0 + self._steeper), method="bounded", options={"xatol": 0.05})
 
         def make(point: Floats) -> Tilt:
-            return self.tilt(_exp(point[0]), self.snap(self.epsilon + _exp(point[1])))
+            return self.tilt(self._exp(point[0]), self.snap(self.epsilon + self._exp(point[1])))
 
         return self._descend(make, [float(first.x), math.log(cap - self.epsilon)], [0.25, -0.4], evaluations)
 
     def _second_slope(self, tilt: Tilt, knee: float) -> tuple[float, Tilt]:
+        least = float(self.caps[np.searchsorted(self.caps, knee)])  # no cap below the knee
+
         def make(point: Floats) -> Tilt:
-            order = _exp(point[0])
-            return self.tilt(order, self.snap(self.epsilon + _exp(point[2])), knee, order + _exp(point[1]))
+            order, cap = self._exp(point[0]), self.snap(max(self.epsilon + self._exp(point[2]), least))
+            return self.tilt(order, cap, knee, order + self._exp(point[1]))
 
         start = [math.log(0.7 * tilt.order), math.log(0.4 * tilt.order), math.log(tilt.cap - self.epsilon)]
         return self._descend(make, start, [-0.3, 0.4, 0.3])
@@ -211,15 +227,14 @@ class _Search:
 
     def _jumps_rule(self, tilt: Tilt) -> bool:
         """Whether the bound on a sample is that of a jump, far above that of many small losses."""
-        bounds, log_normaliser = self._normalised(tilt)
-        order = tilt.order
+        order, log_normaliser = tilt.order, self._normalised(tilt)[1]
         together = log_normaliser - order * self.epsilon + order * math.log(order) - (1 + order) * math.log1p(order)
-        return log_greatest(self.counts, bounds, log_normaliser, self.epsilon, order) > together + math.log(300.0)
+        return self._log_greatest(tilt) > together + math.log(300.0)
 
     def _whole(self, tilt: Tilt) -> Tilt:
         """The best whole orders next to those found, which can be drawn fast."""
         index = int(np.argmin(np.abs(self.caps - tilt.cap)))
-        near = [float(c) for c in self.caps[max(0, index - 2) : index + 3]]
+        near = [float(c) for c in self.caps[max(0, index - 2) : index + 3] if c >= (tilt.knee or 0.0)]
         orders = {max(1.0, float(f(tilt.order))) for f in (math.floor, math.ceil)}
         jumps = {None} if tilt.jump_order is None else {float(f(tilt.jump_order)) for f in (math.floor, math.ceil)}
         candidates = [
@@ -231,6 +246,5 @@ class _Search:
         ]
         return min(candidates, key=self.objective) if candidates else tilt
 
-
-def _exp(x: float) -> float:
-    return math.exp(min(max(float(x), -20.0), 9.0))
+    def _exp(self, x: float) -> float:
+        return math.exp(min(max(float(x), -20.0 - self._steeper), 9.0 + self._steeper))

@@ -190,13 +190,10 @@ def _test(
     resume: dict[str, Any] | None,
 ) -> DirectionReport:
     start = time.perf_counter()
-    if reason := shortcut(steps, claim):
-        return decided(direction, None, claim, reason, min(claim.value, 1.0), time.perf_counter() - start)
-    if claim.value == 0:
-        report = decided(direction, None, claim, "delta is positive: no sample could show it to be 0", 1.0, 0.0)
-        return replace(report, accepted=False)
-    if sum(step.pair.infinite_loss_mass >= 1 for step in steps):
-        return replace(decided(direction, None, claim, "a mechanism without privacy", 1.0, 0.0), accepted=False)
+    if found := shortcut(steps, claim):
+        accepted, reason = found
+        report = decided(direction, None, claim, reason, claim.value if accepted else 1.0, time.perf_counter() - start)
+        return replace(report, accepted=accepted)
     drawn_from = make_proposal(proposal, direction, steps, claim.epsilon)
     log_bound = drawn_from.log_greatest(claim.epsilon)
     if log_bound + rounding(drawn_from.total_steps) <= math.log(claim.threshold):

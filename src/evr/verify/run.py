@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from evr.mechanisms import Composition, Direction, Floats, Step
+from evr.mechanisms import Composition, Direction, Floats, Step, finite_part, infinite_mass
 from evr.montecarlo import Proposal, blocks
 from evr.randomness import Stream
 from evr.verify.claims import Claim, rounding
@@ -64,15 +64,24 @@ ProgressHook = Callable[[Progress], None]
 Checkpoint = Callable[[str, dict[str, Any]], None]
 
 
-def shortcut(steps: tuple[Step, ...], claim: Claim) -> str | None:
-    """Why no sample is needed, if so: delta is 0, or the claim is trivial."""
+def shortcut(steps: tuple[Step, ...], claim: Claim) -> tuple[bool, str] | None:
+    """Whether the claim is accepted, and why, where no sample is needed: delta is known, or the claim is trivial or hopeless."""
     if claim.value >= 1.0:
-        return "every delta is at most 1"
+        return True, "every delta is at most 1"
     if not steps:
-        return "nothing costs privacy"
-    greatest = math.fsum(step.count * step.pair.loss_range[1] for step in steps)
-    if greatest <= claim.epsilon:
-        return "no privacy loss exceeds epsilon"
+        return True, "nothing costs privacy"
+    infinite = infinite_mass(steps)
+    bounded = math.fsum(step.count * finite_part(step.pair).loss_range[1] for step in steps) <= claim.epsilon
+    if bounded and infinite == 0.0:
+        return True, "no privacy loss exceeds epsilon"
+    if claim.value == 0.0:
+        return False, "delta is positive: no sample could show it to be 0"
+    if infinite >= 1.0:
+        return False, "a mechanism without privacy"
+    if infinite * (1.0 + rounding(sum(step.count for step in steps))) > claim.threshold:
+        return False, f"infinite losses alone have a probability of {infinite:.6g}"
+    if bounded:
+        return True, f"no finite loss exceeds epsilon, and infinite ones have a probability of {infinite:.6g}"
     return None
 
 

@@ -1,0 +1,78 @@
+"""Losses that are tiny, rare or infinite: what is true is accepted, what is false by a sixth is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from dp_accounting import dp_event
+
+import evr
+from conformance.proposal_cases import CASES
+from evr.mechanisms.events import EpsilonDeltaDpEvent
+
+ONLY_INFINITE = EpsilonDeltaDpEvent(0.0, 1e-4)  # no other loss than 0
+OFTEN_INFINITE = EpsilonDeltaDpEvent(0.3, 0.01)
+SELDOM_INFINITE = EpsilonDeltaDpEvent(1.0, 1e-7)
+GAUSSIAN = dp_event.GaussianDpEvent(1.0)
+
+
+def sampled(q: float, event: dp_event.DpEvent, steps: int) -> dp_event.DpEvent:
+    return dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(q, event), steps)
+
+
+@pytest.mark.parametrize(
+    ("event", "epsilon"),
+    [
+        (sampled(0.1, ONLY_INFINITE, 20), 0.0),
+        (sampled(0.9, ONLY_INFINITE, 20), 0.05),
+        (sampled(1e-6, ONLY_INFINITE, 1), 0.0),
+        (sampled(1e-6, ONLY_INFINITE, 20), 0.0),
+        (sampled(0.1, OFTEN_INFINITE, 20), 0.05),
+        (sampled(0.9, OFTEN_INFINITE, 20), 2.0),
+        (sampled(0.1, SELDOM_INFINITE, 20), 0.2),
+        (sampled(0.1, SELDOM_INFINITE, 20), 1.8),
+        (dp_event.SelfComposedDpEvent(SELDOM_INFINITE, 3), 2.5),
+        (sampled(1e-6, GAUSSIAN, 1), 0.0),
+        (sampled(1e-6, GAUSSIAN, 1), 1e-6),
+        (sampled(1e-6, GAUSSIAN, 20), 1e-6),
+    ],
+    ids=str,
+)
+def test_true_and_false_claims(event: Any, epsilon: float) -> None:
+    delta = evr.estimate_delta(event, epsilon).value
+    assert evr.verify(event, epsilon=epsilon, delta=delta, tau=0.6, seed=1).accepted
+    assert not evr.verify(event, epsilon=epsilon, delta=0.5 * delta, tau=0.6, seed=1).accepted
+
+
+def test_known_deltas_need_no_sample() -> None:
+    event = dp_event.SelfComposedDpEvent(ONLY_INFINITE, 7)
+    delta = 1 - (1 - 1e-4) ** 7
+    accepted = evr.verify(event, epsilon=0.1, delta=delta, tau=0.99)
+    assert accepted.accepted
+    assert accepted.samples == 0
+    assert "infinite ones have a probability of 0.00069979" in accepted.directions["remove"].reason
+    rejected = evr.verify(event, epsilon=0.1, delta=0.98 * delta, tau=0.99)
+    assert not rejected.accepted
+    assert rejected.samples == 0
+    assert "infinite losses alone" in rejected.directions["remove"].reason
+
+
+def test_rarely_infinite_costs_no_more_than_never() -> None:
+    """Infinite losses are added, not drawn: drawn, they were rare and huge, and 70 million samples were needed."""
+    case = next(case for case in CASES if case.name == "infinite losses")
+    delta = evr.estimate_delta(case.event, case.epsilon).value
+    found = evr.verify(case.event, epsilon=case.epsilon, delta=delta, tau=0.99, seed=1)
+    assert found.accepted
+    assert found.samples < 5e6
+    assert found.directions["remove"].estimate == pytest.approx(delta, rel=0.01)
+
+
+def test_a_composition_of_several_mechanisms_gets_samples_that_are_bounded() -> None:
+    """The least bound on the second moment belonged to a tilt without a useful bound on samples: 13 million were needed."""
+    case = next(case for case in CASES if case.name == "several mechanisms")
+    delta = evr.estimate_delta(case.event, case.epsilon).value
+    found = evr.verify(case.event, epsilon=case.epsilon, delta=delta, tau=0.9, seed=1)
+    assert found.accepted
+    assert found.samples < 1e6
+    assert found.directions["remove"].bound < 200 * delta
