@@ -40,10 +40,16 @@ def cell_edges(
 
 
 def loss_points(pair: DominatingPair, edges: Floats) -> LossPoints:
-    """The law of the finite privacy loss as weighted points, exact for atoms, of fourth order elsewhere."""
-    flats = pair.flats
+    """The law of the finite privacy loss as weighted points, exact for atoms, of fourth order elsewhere.
+
+    What is beyond the last edge is joined: its atoms into one point, the rest into another. Both keep ``P`` and ``Q``.
+    """
+    flats, beyond = _split(pair.flats, edges)
     low, high = _cells_outside(np.concatenate(([-np.inf], edges, [np.inf])), flats)
     log_p, log_q = pair.log_mass(Measure.P, low, high), pair.log_mass(Measure.Q, low, high)
+    if len(beyond):
+        gaps = np.column_stack((np.append(edges[-1], beyond[:, 1]), np.append(beyond[:, 0], np.inf)))
+        log_p[-1], log_q[-1] = (_log_total(pair, measure, gaps) for measure in (Measure.P, Measure.Q))
     keep = np.isfinite(log_p) & np.isfinite(log_q)
     low, high, log_p, log_q = low[keep], high[keep], log_p[keep], log_q[keep]
     least, greatest = pair.privacy_loss(low), pair.privacy_loss(high)
@@ -70,8 +76,26 @@ def loss_points(pair: DominatingPair, edges: Floats) -> LossPoints:
         flat_losses, flat_weights = pair.privacy_loss(flats[:, 1]), pair.log_mass(Measure.P, flats[:, 0], flats[:, 1])
         losses, weights = np.concatenate((losses, flat_losses)), np.concatenate((weights, flat_weights))
         atom = np.concatenate((atom, np.ones(len(flats), dtype=bool)))
+    if len(beyond):
+        finite = beyond[pair.privacy_loss(beyond[:, 1]) < np.inf]
+        joined_p, joined_q = (_log_total(pair, measure, finite) for measure in (Measure.P, Measure.Q))
+        joined = joined_p - joined_q if joined_q > -np.inf else np.inf
+        losses, weights, atom = np.append(losses, joined), np.append(weights, joined_p), np.append(atom, True)
     keep = np.isfinite(losses) & np.isfinite(weights)
     return LossPoints(losses[keep], weights[keep], atom[keep])
+
+
+def _log_total(pair: DominatingPair, measure: Measure, intervals: Floats) -> float:
+    """``log`` of the probability of all of the intervals."""
+    return log_sum_exp(np.append(pair.log_mass(measure, intervals[:, 0], intervals[:, 1]), -np.inf))
+
+
+def _split(flats: Floats, edges: Floats) -> tuple[Floats, Floats]:
+    """Flats up to the last edge, and those beyond, if edges end below some."""
+    if not len(flats) or edges[-1] >= np.max(flats[np.isfinite(flats)], initial=-np.inf):
+        return flats, flats[:0]
+    within = flats[:, 0] < edges[-1]
+    return flats[within], flats[~within]
 
 
 def _cells_outside(edges: Floats, flats: Floats) -> tuple[Floats, Floats]:
