@@ -165,10 +165,9 @@ class TiltedProposal(Proposal):
         return self._log_with_infinite(self._log_greatest(epsilon))
 
     def _log_greatest(self, epsilon: float) -> float:
-        order = max((tilt.order for tilt in self.tilts), default=0.0)
-        if order == 0:
+        if not any(tilt.order for tilt in self.tilts):
             return 0.0  # plain samples are at most 1
-        return log_greatest(self.counts, self.bounds, self.log_normaliser, epsilon, order)
+        return log_greatest(self.counts, self.bounds, self.log_normaliser, epsilon)
 
     def _log_with_infinite(self, log_value: float) -> float:
         return float(np.logaddexp(log_value, math.log(self.infinite))) if self.infinite else log_value
@@ -202,12 +201,13 @@ class MomentBound:
         return self._factor + float(np.logaddexp(log_constant - s * self.epsilon + joint, self._jump))
 
 
-def log_greatest(
-    counts: Sequence[int], bounds: Sequence[TiltedBounds], log_normaliser: float, epsilon: float, order: float
-) -> float:
-    """``log`` of the bound on ``X`` of docs/guarantees.md, Section 3."""
-    together = log_normaliser - order * epsilon + order * math.log(order) - (1 + order) * math.log1p(order)
-    together += math.fsum(n * b.greatest_gap(order) for n, b in zip(counts, bounds, strict=True))
+def log_greatest(counts: Sequence[int], bounds: Sequence[TiltedBounds], log_normaliser: float, epsilon: float) -> float:
+    """``log`` of the bound on ``X`` of docs/guarantees.md, Section 3, with the best of the tilts' orders as its free parameter."""
+    together = math.inf
+    for order in {b.tilt.order for b in bounds} - {0.0}:
+        value = log_normaliser - order * epsilon + order * math.log(order) - (1 + order) * math.log1p(order)
+        value += math.fsum(n * b.greatest_gap(order) for n, b in zip(counts, bounds, strict=True))
+        together = min(together, value)
     least = math.fsum(n * b.least_height for n, b in zip(counts, bounds, strict=True))
     jumps = [
         log_normaliser - b.tilt.height_beyond - (least - b.least_height)

@@ -26,6 +26,7 @@ _CAPS = 96
 _RARE = math.log(1e-12)
 _SLACK = 2e-5
 _FINEST = 300_000
+_LARGE = math.log(1e-6)
 
 
 def floor_of(pair: DominatingPair) -> float:
@@ -63,12 +64,14 @@ def capped_proposal(
     steps = tuple(steps)
     search = _Search(steps, epsilon, apart=True)
     found = search.run(quick=quick)
+    log_bound = search.objective(found)
+    if not quick or log_bound > _LARGE:  # else plain sampling is far behind
+        simple = simple_proposal(steps, epsilon)
+        if log_bound >= simple.log_moment(epsilon, 2.0):
+            return simple
     if quick:
-        return TiltedProposal(steps, [replace(found, floor=floor) for floor in search.floors], cells=cells // 4)
-    simple = simple_proposal(steps, epsilon)
-    if search.objective(found) >= simple.log_moment(epsilon, 2.0):
-        return simple
-    proposal = TiltedProposal(steps, [replace(found, floor=floor) for floor in search.floors], cells=cells)
+        return TiltedProposal(steps, search.tilts(found), cells=cells // 4)
+    proposal = TiltedProposal(steps, search.tilts(found), cells=cells)
     while proposal.log_slack > _SLACK and proposal.cells < _FINEST:
         proposal = TiltedProposal(steps, proposal.tilts, cells=4 * proposal.cells)
     return proposal
@@ -100,7 +103,10 @@ class _Search:
         scale = max(epsilon, self._deviation())
         greatest = max(step.pair.loss_range[1] for step in self.steps)  # a rare loss may be far beyond the deviation
         top = max(60.0, 1.01 * (greatest - epsilon) / scale if math.isfinite(greatest) else 0.0)
-        self.caps = epsilon + scale * np.geomspace(0.01, top, _CAPS)
+        self.jumps = self._kinds_that_jump()
+        self.steep = True  # whether kinds that do not jump have the slope of jumps
+        self.base = self._jump_needed()
+        self.caps = self.base + scale * np.geomspace(0.01, top, _CAPS)
         self.knees = scale * np.array([0.08, 0.16, 0.3, 0.5])
         self._steeper = max(0.0, math.log(0.01 / scale)) if scale > 0 else 0.0  # small losses want large orders
         self.counts = [step.count for step in steps]
@@ -116,6 +122,28 @@ class _Search:
             total += step.count * float(np.sum(np.exp(table.log_p) * middle**2))
         return math.sqrt(total)
 
+    def _kinds_that_jump(self) -> list[bool]:
+        """Of which steps a single loss can carry epsilon; all, unless some do and some do not."""
+        jumps = [s.pair.loss_range[1] > self.epsilon and not isinstance(s.pair, GaussianPair) for s in self.steps]
+        return jumps if any(jumps) else [True] * len(jumps)
+
+    def _jump_needed(self) -> float:
+        """Epsilon, or what of it is left for a jump when bounded losses of the other kinds are at their greatest."""
+        others = [s.count * s.pair.loss_range[1] for s, jumps in zip(self.steps, self.jumps, strict=True) if not jumps]
+        left = self.epsilon - math.fsum(x for x in others if 0 < x < math.inf)
+        return left if left > 0 else self.epsilon
+
+    def tilts(self, tilt: Tilt) -> list[Tilt]:
+        """The tilt of each kind of step, with its own floor. Kinds that do not jump have one slope, from 0 up, and no cap:
+        what they add spares as much of a jump, what they take away is left to chance."""
+        far, order = float(self.caps[-1]), (tilt.jump_order if self.steep else None) or tilt.order
+        return [
+            replace(tilt, floor=floor)
+            if jumps
+            else Tilt(order, min(far, max(step.pair.loss_range[1], 0.0)), max(floor, 0.0))
+            for step, floor, jumps in zip(self.steps, self.floors, self.jumps, strict=True)
+        ]
+
     def bounds(self, tilt: Tilt) -> list[TiltedBounds]:
         """Bounds of each pair under a tilt, each with its own floor."""
         reach = 2.0 ** math.ceil(math.log2(max(tilt.jump_order or tilt.order, 1.0)))  # one table for orders of one size
@@ -130,11 +158,12 @@ class _Search:
                     if low < high
                     else np.empty(0)
                 )
-                losses = np.concatenate((self.caps, self.knees, [floor], even))
+                losses = np.concatenate((self.caps, self.knees, [floor, 0.0], even))
                 self._tables[reach].append(CellTable.of(step.pair, reach, _COARSE, losses))
+        tilts = self.tilts(tilt) if tilt.order else [tilt] * len(self.steps)
         return [
-            TiltedBounds(step.pair, table, replace(tilt, floor=floor) if tilt.order else tilt)
-            for step, table, floor in zip(self.steps, self._tables[reach], self.floors, strict=True)
+            TiltedBounds(step.pair, table, own)
+            for step, table, own in zip(self.steps, self._tables[reach], tilts, strict=True)
         ]
 
     def snap(self, cap: float) -> float:
@@ -153,7 +182,7 @@ class _Search:
         best = minimize_scalar(
             lambda x: of_s(math.exp(x)), bounds=(centre - 2.0, centre + 1.5), method="bounded", options={"xatol": 0.02}
         )
-        log_b = log_greatest(self.counts, bounds, log_normaliser, self.epsilon, tilt.order)
+        log_b = log_greatest(self.counts, bounds, log_normaliser, self.epsilon)
         return float(best.fun) + 1e-4 * min(log_b, 1e4)
 
     def _normalised(self, tilt: Tilt) -> tuple[list[TiltedBounds], float]:
@@ -168,10 +197,18 @@ class _Search:
         ones = [self._one_slope(float(start)) for start in (self.caps[_CAPS // 3], self.caps[-1])]
         found = min(ones, key=lambda x: x[0])
         if self._jumps_rule(found[1]):
-            knees = self.knees.tolist() if self.two_slopes else []
-            found = min([found, *(self._second_slope(found[1], knee) for knee in knees)], key=lambda x: x[0])
-            found = self._or_bounded(found, ones)
+            found = self._or_bounded(self._or_two_slopes(found), ones)
         return self._whole(found[1]) if self.integer else found[1]
+
+    def _or_two_slopes(self, found: tuple[float, Tilt]) -> tuple[float, Tilt]:
+        """The best of one slope and of two, in either way to treat the kinds that do not jump."""
+        best, ways = (found, self.steep), (True,) if all(self.jumps) else (True, False)
+        for steep in ways if self.two_slopes else ():
+            self.steep = steep
+            two = min((self._second_slope(found[1], knee) for knee in self.knees.tolist()), key=lambda x: x[0])
+            best = min(best, (two, steep), key=lambda x: x[0][0])
+        found, self.steep = best
+        return found
 
     def _or_bounded(self, found: tuple[float, Tilt], others: list[tuple[float, Tilt]]) -> tuple[float, Tilt]:
         """Another tilt whose samples are all small, if there is one: then ``E[X^2] <= B delta`` is far below the bound that is searched.
@@ -183,7 +220,7 @@ class _Search:
 
     def _log_greatest(self, tilt: Tilt) -> float:
         bounds, log_normaliser = self._normalised(tilt)
-        return log_greatest(self.counts, bounds, log_normaliser, self.epsilon, tilt.order)
+        return log_greatest(self.counts, bounds, log_normaliser, self.epsilon)
 
     def _one_slope(self, start: float, evaluations: int = 40) -> tuple[float, Tilt]:
         """Nelder-Mead over order and cap, from the order that centres the tilted loss at epsilon."""
@@ -196,18 +233,18 @@ class _Search:
         first = minimize_scalar(chernoff, bounds=(-3.0, 8.0 + self._steeper), method="bounded", options={"xatol": 0.05})
 
         def make(point: Floats) -> Tilt:
-            return self.tilt(self._exp(point[0]), self.snap(self.epsilon + self._exp(point[1])))
+            return self.tilt(self._exp(point[0]), self.snap(self.base + self._exp(point[1])))
 
-        return self._descend(make, [float(first.x), math.log(cap - self.epsilon)], [0.25, -0.4], evaluations)
+        return self._descend(make, [float(first.x), math.log(cap - self.base)], [0.25, -0.4], evaluations)
 
     def _second_slope(self, tilt: Tilt, knee: float) -> tuple[float, Tilt]:
         least = float(self.caps[np.searchsorted(self.caps, knee)])  # no cap below the knee
 
         def make(point: Floats) -> Tilt:
-            order, cap = self._exp(point[0]), self.snap(max(self.epsilon + self._exp(point[2]), least))
+            order, cap = self._exp(point[0]), self.snap(max(self.base + self._exp(point[2]), least))
             return self.tilt(order, cap, knee, order + self._exp(point[1]))
 
-        start = [math.log(0.7 * tilt.order), math.log(0.4 * tilt.order), math.log(tilt.cap - self.epsilon)]
+        start = [math.log(0.7 * tilt.order), math.log(0.4 * tilt.order), math.log(tilt.cap - self.base)]
         return self._descend(make, start, [-0.3, 0.4, 0.3])
 
     def _descend(
