@@ -110,3 +110,21 @@ def test_steps_that_cannot_jump_have_tilts_of_their_own(name: str) -> None:
     assert found.accepted
     assert found.directions["remove"].second_moment < 150 * delta**2
     assert not evr.verify(event, epsilon=epsilon, delta=0.85 * delta, tau=0.9, seed=1).accepted
+
+
+def test_orders_below_one_are_not_made_whole() -> None:
+    """Far out, at large epsilons, the best order is a fraction; rounded to 1 it rejected what is true."""
+    event = dp_event.ComposedDpEvent(
+        [
+            evr.dpsgd(noise_multiplier=0.9, sampling_probability=1e-4, steps=80),
+            dp_event.SelfComposedDpEvent(
+                dp_event.MixtureOfGaussiansDpEvent(0.65, (0.0, 1.0, 2.0), (0.5, 0.3, 0.2)), 10
+            ),
+        ]
+    )
+    epsilon = evr.estimate_epsilon(event, 1e-8).value
+    delta = evr.estimate_delta(event, epsilon).value
+    found = evr.verify(event, epsilon=epsilon, delta=delta, tau=0.8, seed=1, max_samples=200_000)
+    assert epsilon > 30
+    assert found.accepted
+    assert all(tilt["order"] < 1 for tilt in found.directions["remove"].proposal["tilts"])

@@ -71,7 +71,7 @@ class FftCurve:
         self.infinite_mass = infinite_mass(steps)
         self.greatest = math.fsum(step.count * _finite_range(step.pair)[1] for step in steps) if steps else 0.0
         self._atoms: Atoms | None = None
-        self._laws: list[tuple[TiltedLaw, TiltedLaw]] = []
+        self._laws: list[tuple[TiltedLaw, TiltedLaw, float]] = []
         self._single = len(steps) == 1 and steps[0].count == 1
         self._purely_atomic = False
         if steps and not self._single and all(len(step.pair.flats) for step in steps):
@@ -94,16 +94,16 @@ class FftCurve:
         return Delta(min(1.0, max(0.0, finite.value) + self.infinite_mass), finite.error)
 
     def _finite_delta(self, epsilon: float) -> Delta:
-        for fine, coarse in self._laws:
+        for fine, coarse, reached in self._laws:
             if fine.covers(epsilon):
                 result = compare(fine, coarse, self._atoms, epsilon)
-                if result.error <= _REUSE * result.value:
+                if result.error <= max(_REUSE, 2.0 * reached) * result.value:  # another law would do no better
                     return result
         plan = plan_tilt(self.steps, epsilon)
         if plan is None:
             return Delta(0.0, 0.0)
         _, fine, coarse, result = refine(plan, self.steps, self._atoms, epsilon)
-        self._laws.append((fine, coarse))
+        self._laws.append((fine, coarse, result.error / result.value if result.value > 0 else 0.0))
         return result
 
 

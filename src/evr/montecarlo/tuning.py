@@ -269,7 +269,7 @@ class _Search:
         return self._log_greatest(tilt) > together + math.log(300.0)
 
     def _whole(self, tilt: Tilt) -> Tilt:
-        """The best whole orders next to those found, which can be drawn fast."""
+        """The best whole orders next to those found, which can be drawn fast; those found where whole ones are much worse."""
         index = int(np.argmin(np.abs(self.caps - tilt.cap)))
         near = [float(c) for c in self.caps[max(0, index - 2) : index + 3] if c >= (tilt.knee or 0.0)]
         orders = {max(1.0, float(f(tilt.order))) for f in (math.floor, math.ceil)}
@@ -281,7 +281,10 @@ class _Search:
             for cap in near
             if max(order, jump or 0.0) <= MOST_ORDER
         ]
-        return min(candidates, key=self.objective) if candidates else tilt
+        if not candidates:
+            return tilt
+        best = min(candidates, key=self.objective)
+        return best if self.objective(best) <= self.objective(tilt) + math.log(4.0) else tilt
 
     def _exp(self, x: float) -> float:
         return math.exp(min(max(float(x), -20.0 - self._steeper), 9.0 + self._steeper))
