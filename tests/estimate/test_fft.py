@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dp_accounting import dp_event
+from scipy.stats import norm
 
 import evr
 from estimate.independent import (
@@ -18,7 +19,7 @@ from estimate.independent import (
     gaussian_delta,
 )
 from evr.estimate.fft import FftCurve, Frame, plan_tilt, refine
-from evr.mechanisms import Composition, Direction
+from evr.mechanisms import Composition, Direction, DominatingPair, Measure
 from evr.mechanisms.composition import Step
 from evr.mechanisms.events import EpsilonDeltaDpEvent
 from evr.mechanisms.gaussian import GaussianPair
@@ -280,3 +281,61 @@ def test_epsilon_is_zero_where_only_infinite_losses_cost() -> None:
     event = dp_event.PoissonSampledDpEvent(1e-6, EpsilonDeltaDpEvent(0.0, 1e-4))
     assert evr.estimate_epsilon(event, 2e-8).value == 0.0
     assert evr.estimate_epsilon(event, 1e-11).value == math.inf
+
+
+class TruncatedGaussianPair(DominatingPair):
+    """Noise cut off at 4 deviations: smooth losses, and infinite ones where only one of the laws has mass."""
+
+    mu, reach = 0.5, 4.0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TruncatedGaussianPair)
+
+    def __hash__(self) -> int:
+        return 1
+
+    def privacy_loss(self, t):
+        t = np.asarray(t, float)
+        inner = self.mu * (t - self.mu / 2)
+        return np.where(t > self.reach, np.inf, np.where(t <= self.mu - self.reach, -np.inf, inner))
+
+    def point(self, loss):
+        t = np.asarray(loss, float) / self.mu + self.mu / 2
+        return np.where(np.isposinf(loss), np.inf, np.clip(t, self.mu - self.reach, self.reach))
+
+    def log_mass(self, measure, low, high):
+        centre = self.mu if measure is Measure.P else 0.0
+        low, high = (np.clip(np.asarray(x, float) - centre, -self.reach, self.reach) for x in (low, high))
+        with np.errstate(divide="ignore"):
+            return np.log(np.maximum(norm.cdf(high) - norm.cdf(low), 0.0) / (1 - 2 * norm.cdf(-self.reach)))
+
+    def sample(self, measure, generator, low, high):
+        raise NotImplementedError
+
+    @property
+    def flats(self):
+        return np.array([[-np.inf, self.mu - self.reach], [self.reach, np.inf]])
+
+    def span(self, order=0.0):
+        return self.mu - self.reach, self.reach
+
+    def describe(self):
+        return "a truncated Gaussian"
+
+
+def test_smooth_losses_beside_infinite_ones() -> None:
+    """The greatest finite loss was sought among atoms alone, so all smooth losses were left out."""
+    pair = TruncatedGaussianPair()
+    t = np.linspace(pair.mu - pair.reach, pair.reach, 400_001)
+    scale = 1 - 2 * norm.cdf(-pair.reach)
+    gains = np.maximum(norm.pdf(t - pair.mu) - math.exp(1.0) * norm.pdf(t), 0.0) / scale
+    exact = float(np.trapezoid(gains, t)) + pair.infinite_loss_mass
+    one = FftCurve((Step(pair, 1),)).delta(1.0)
+    assert one.value == pytest.approx(exact, rel=1e-8)
+    assert FftCurve((Step(pair, 5),)).delta(0.0).value == pytest.approx(0.42466, rel=0.01)  # by Monte Carlo
+
+
+def test_no_finite_loss_at_all() -> None:
+    event = dp_event.ComposedDpEvent([dp_event.NonPrivateDpEvent(), dpsgd(10, 0.01, 1.0)])
+    assert evr.estimate_delta(event, 1.0).value == 1.0
+    assert evr.estimate_epsilon(event, 1e-5).value == math.inf

@@ -11,7 +11,7 @@ from dp_accounting import dp_event, privacy_accountant_test
 
 import evr
 from evr.estimate.monte_carlo import WeightedSamples
-from evr.mechanisms.events import EpsilonDeltaDpEvent
+from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 
 SETTINGS = [(1.5, 100, 1e-3, 0.6), (0.5, 200, 1e-3, 1.0), (1.0, 100, 1e-5, 0.5), (1.0, 150, 0.05, 2.0)]
 SIX_SIGMA = 6.0  # 2e-9 for a normal mean; weights are bounded, and there are ten thousand of them
@@ -244,3 +244,39 @@ def test_the_root_near_a_guess_is_the_root() -> None:
         assert run._near(target, 1.15 * epsilon, 0.2) == pytest.approx((epsilon, error), rel=1e-9)
         assert run._near(target, 1.5 * epsilon) is None
         assert run._near(target, 0.5 * epsilon) is None
+
+
+@pytest.mark.parametrize("horizon", [2, 8, 1000])
+@pytest.mark.parametrize(
+    "other",
+    [_step(), DiscreteGaussianDpEvent(3.0, 1), dp_event.LaplaceDpEvent(3.0)],
+    ids=["dpsgd", "discrete", "laplace"],
+)
+@pytest.mark.parametrize("loss", [0.0, 0.01])
+def test_steps_end_where_infinite_losses_exceed_delta(horizon: int, other: dp_event.DpEvent, loss: float) -> None:
+    """Whatever the horizon, and whether infinite losses are drawn or kept apart."""
+    step = dp_event.ComposedDpEvent([other, EpsilonDeltaDpEvent(loss, 1e-3)])
+    accountant = evr.MonteCarloAccountant(samples=20_000, delta=2.5e-3, horizon=horizon)
+    found = [accountant.step(step) for _ in range(4)]
+    exact = [evr.estimate_epsilon(dp_event.SelfComposedDpEvent(step, n), 2.5e-3).value for n in range(1, 5)]
+    assert exact[2:] == found[2:] == [math.inf, math.inf]
+    assert found[:2] == pytest.approx(exact[:2], rel=0.1, abs=0.005)
+
+
+def test_symmetric_steps_before_an_asymmetric_one_count_in_both_directions() -> None:
+    asymmetric = dp_event.PoissonSampledDpEvent(0.5, dp_event.GaussianDpEvent(1.0))
+    accountant = evr.MonteCarloAccountant(samples=50_000, delta=1e-3, horizon=4)
+    for event in (dp_event.GaussianDpEvent(1.0), dp_event.GaussianDpEvent(1.0), asymmetric):
+        found = accountant.step(event)
+    runs = {direction: run.epsilon(1e-3)[0] for direction, run in accountant._runs.items()}
+    whole = dp_event.ComposedDpEvent([dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(1.0), 2), asymmetric])
+    for direction, value in runs.items():
+        assert value == pytest.approx(evr.estimate_epsilon(whole, 1e-3, direction=direction.value).value, rel=0.03)
+    assert found == pytest.approx(max(runs.values()), rel=1e-9)
+
+
+def test_a_step_without_privacy_ends_it() -> None:
+    accountant = evr.MonteCarloAccountant(samples=1000, delta=1e-3, horizon=4)
+    assert accountant.step(_step()) < 1
+    assert accountant.step(dp_event.NonPrivateDpEvent()) == math.inf
+    assert accountant.step(_step()) == math.inf

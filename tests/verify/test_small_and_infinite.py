@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+import attr
 import pytest
 from dp_accounting import dp_event
 
 import evr
 from conformance.proposal_cases import CASES
+from evr.mechanisms import MECHANISMS, DiscretePair, Pairs
 from evr.mechanisms.events import EpsilonDeltaDpEvent
 
 ONLY_INFINITE = EpsilonDeltaDpEvent(0.0, 1e-4)  # no other loss than 0
 OFTEN_INFINITE = EpsilonDeltaDpEvent(0.3, 0.01)
 SELDOM_INFINITE = EpsilonDeltaDpEvent(1.0, 1e-7)
 GAUSSIAN = dp_event.GaussianDpEvent(1.0)
+
+
+@attr.s(frozen=True, slots=True)
+class Gap(dp_event.DpEvent):
+    """A mechanism of our own with positive, infinite and negative infinite losses."""
+
+
+P, Q = (1e-6, 1 - 2e-6, 1e-6, 0.0), (0.0, 0.9, 1e-9, 0.1 - 1e-9)
 
 
 def sampled(q: float, event: dp_event.DpEvent, steps: int) -> dp_event.DpEvent:
@@ -128,3 +138,24 @@ def test_orders_below_one_are_not_made_whole() -> None:
     assert epsilon > 30
     assert found.accepted
     assert all(tilt["order"] < 1 for tilt in found.directions["remove"].proposal["tilts"])
+
+
+def test_a_kind_with_one_finite_loss_does_no_harm() -> None:
+    """``(0, delta)`` beside DP-SGD: its loss of 0 was taken for one beyond the cap, and nothing could be proved of samples."""
+    alone = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
+    both = dp_event.ComposedDpEvent([alone, EpsilonDeltaDpEvent(0.0, 1e-14)])
+    for event in (alone, both):
+        delta = evr.estimate_delta(event, 0.5).value
+        found = evr.verify(event, epsilon=0.5, delta=delta, tau=0.8, seed=1)
+        assert found.accepted
+        assert found.directions["remove"].second_moment < 300 * delta**2
+
+
+def test_losses_that_are_all_positive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more outcome of ``Q`` alone leaves ``P`` with positive losses only: a floor above the knee was a crash."""
+    pairs = Pairs(DiscretePair.from_probabilities(P, Q), DiscretePair.from_probabilities(Q, P))
+    monkeypatch.setitem(MECHANISMS, Gap, lambda _: pairs)
+    gap = dp_event.ComposedDpEvent([Gap(), evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=50)])
+    delta = evr.estimate_delta(gap, 1.0).value
+    assert evr.verify(gap, epsilon=1.0, delta=delta, tau=0.9, seed=1).accepted
+    assert not evr.verify(gap, epsilon=1.0, delta=0.85 * delta, tau=0.9, seed=1).accepted

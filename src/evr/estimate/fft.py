@@ -138,10 +138,9 @@ def refine(
 
 def _finite_range(pair: DominatingPair) -> tuple[float, float]:
     least, greatest = pair.loss_range
-    if pair.infinite_loss_mass > 0:
-        losses = pair.privacy_loss(pair.flats[:, 1])
-        greatest = float(np.max(losses[np.isfinite(losses)], initial=-math.inf))
-    return least, greatest
+    if pair.infinite_loss_mass > 0:  # the last flat; the loss where it starts is the greatest below it
+        greatest = float(pair.privacy_loss(pair.flats[-1, 0]))
+    return least, greatest if greatest > -math.inf else 0.0
 
 
 def _is_atomic(pair: DominatingPair) -> bool:

@@ -23,7 +23,7 @@ from evr.estimate.monte_carlo import (
     pilot_epsilon,
     proposal_for,
 )
-from evr.mechanisms import Composition, Direction, Step
+from evr.mechanisms import Composition, Direction, Step, infinite_mass
 from evr.montecarlo import Tilt, TiltedProposal
 from evr.randomness import Stream, entropy_of
 
@@ -106,6 +106,8 @@ class MonteCarloAccountant(CompositionAccountant):
             raise ValueError("step() needs the delta to track: MonteCarloAccountant(delta=..., horizon=...)")
         before = set(self._counts)
         self.compose(event)
+        if self.composition.is_non_private:
+            return math.inf
         added = Composition.of(event)
         if set(self._counts) != before or not self._runs:
             self._plan()
@@ -114,29 +116,41 @@ class MonteCarloAccountant(CompositionAccountant):
             for step in added.steps(direction):
                 run.advance(step.pair, step.count)
             best = max(best, run.epsilon(self.delta)[0])
-        return math.inf if self.composition.is_non_private else best
+        return best
 
     def _plan(self) -> None:
         """Tilts for the pairs seen so far, as if they went on to the horizon."""
         assert self.delta is not None
         composition = self.composition
-        if composition.is_non_private:
-            return
         for direction in (Direction.REMOVE,) if composition.is_symmetric else tuple(Direction):
-            steps = composition.steps(direction)
-            done = sum(step.count for step in steps)
-            scale = max(1, round(self.horizon / max(done, 1)))
-            future = tuple(Step(step.pair, step.count * scale) for step in steps)
             run = self._runs.get(direction)
             if run is None:
-                run = self._runs[direction] = RunningSamples.start(
-                    Stream(self.seed, "online", 1, direction.value), self.samples
-                )
-            if future:
-                centre = pilot_epsilon(future, self.delta, direction, self.seed, "capped")
+                run = self._runs[direction] = self._start(direction)
+            if steps := composition.steps(direction):
+                future = self._future(steps)
+                possible = infinite_mass(future) < self.delta
+                centre = pilot_epsilon(future, self.delta, direction, self.seed, "capped") if possible else 1.0
                 source = proposal_for("capped", direction.value, future, centre)
                 assert isinstance(source, TiltedProposal)
                 run.plan(source)
+
+    def _start(self, direction: Direction) -> RunningSamples:
+        """A new run. Before the first step that tells the directions apart, one run served both, and its samples are the start."""
+        run = RunningSamples.start(Stream(self.seed, "online", 1, direction.value), self.samples)
+        if (served := self._runs.get(Direction.REMOVE)) is not None:
+            run.losses[:], run.log_weights[:] = served.losses, served.log_weights
+            run.steps, run.log_finite, run.log_apart = served.steps, served.log_finite, served.log_apart
+        return run
+
+    def _future(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        """The steps, as if they went on to the horizon, or to where infinite losses alone exceed delta."""
+        assert self.delta is not None
+        scale = max(1, round(self.horizon / max(sum(step.count for step in steps), 1)))
+        while True:
+            future = tuple(Step(step.pair, step.count * scale) for step in steps)
+            if scale == 1 or infinite_mass(future) < 0.9 * self.delta:
+                return future
+            scale = scale // 2
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the run to a file, whole or not at all; ``load`` continues it as if it had not been interrupted."""
@@ -148,7 +162,7 @@ class MonteCarloAccountant(CompositionAccountant):
         arrays: dict[str, Any] = {"header": np.array(json.dumps(header))}
         for direction, run in self._runs.items():
             arrays[f"{direction}_losses"], arrays[f"{direction}_log_weights"] = run.losses, run.log_weights
-            arrays[f"{direction}_log_finite"] = np.array(run.log_finite)
+            arrays[f"{direction}_infinite"] = np.array([run.log_finite, run.log_apart])
             arrays[f"{direction}_steps"], arrays[f"{direction}_guess"] = np.array(run.steps), np.array(run.guess or 0.0)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)
@@ -176,6 +190,6 @@ class MonteCarloAccountant(CompositionAccountant):
                 steps_done, guess = int(data[f"{name}_steps"]), float(data[f"{name}_guess"]) or None
                 run = RunningSamples(Stream(accountant.seed, "online", 1, name), losses, log_weights, steps_done, guess)
                 run.plan(TiltedProposal(steps, tilts, cells=source["cells"], name=source["name"]))
-                run.log_finite = float(data[f"{name}_log_finite"])
+                run.log_finite, run.log_apart = data[f"{name}_infinite"].tolist()
                 accountant._runs[Direction(name)] = run
         return accountant

@@ -38,7 +38,8 @@ class RunningSamples:
     log_weights: Floats
     steps: int = 0
     guess: float | None = None  # the epsilon before
-    log_finite: float = 0.0  # log of the chance that no loss so far is infinite, where the samples have none
+    log_finite: float = 0.0  # log of the chance that no loss so far is infinite
+    log_apart: float = 0.0  # the same of those steps in which infinite losses were kept apart from the samples
     source: TiltedProposal | None = None
     samplers: dict[DominatingPair, tuple[Any, float]] = field(default_factory=dict)
 
@@ -69,15 +70,16 @@ class RunningSamples:
                 self.log_weights[samples] += count * log_m - sums.heights
 
             list((pool.map if pool is not None and parts > 1 else map)(grow, range(parts)))
-            if self.source is not None and self.source.infinite:
-                self.log_finite += count * math.log1p(-pair.infinite_loss_mass)
+            log_finite = count * math.log1p(-pair.infinite_loss_mass)
+            self.log_finite += log_finite
+            self.log_apart += log_finite if self.source is not None and self.source.infinite else 0.0
         self.steps += count
 
     def epsilon(self, delta: float) -> tuple[float, float]:
         """Epsilon and its standard error now; near the one before, one pass over the samples beyond it is enough."""
-        infinite, guess = -math.expm1(self.log_finite), self.guess or 0.0
-        if infinite >= delta:
+        if -math.expm1(self.log_finite) >= delta:
             return math.inf, 0.0
+        infinite, guess = -math.expm1(self.log_apart), self.guess or 0.0
         finite = delta - infinite
         found = self._near(finite, guess, 0.01) or self._near(finite, guess, 0.2) if guess else None
         found = found or WeightedSamples.of(self.losses, self.log_weights, infinite).epsilon(delta)

@@ -138,9 +138,9 @@ class _Search:
         what they add spares as much of a jump, what they take away is left to chance."""
         far, order = float(self.caps[-1]), (tilt.jump_order if self.steep else None) or tilt.order
         return [
-            replace(tilt, floor=floor)
+            replace(tilt, floor=min(floor, tilt.cap if tilt.knee is None else tilt.knee))
             if jumps
-            else Tilt(order, min(far, max(step.pair.loss_range[1], 0.0)), max(floor, 0.0))
+            else Tilt(order, min(far, 1.01 * max(step.pair.loss_range[1], floor, 1e-9)), max(floor, 0.0))
             for step, floor, jumps in zip(self.steps, self.floors, self.jumps, strict=True)
         ]
 
