@@ -31,12 +31,16 @@ def solve_epsilon(
         return math.log(max(delta(epsilon), _FLOOR)) - math.log(target)
 
     low, high = 0.0, min(guess, greatest)
-    if gap(high) > 0:
-        factor = 1.1
-        while gap(high) > 0:
+    if (above := gap(high)) > 0:
+        factor, before = 1.1, math.inf
+        while above > 0:
             if high >= greatest or high > 1e15:
                 return math.inf
-            low, high, factor = high, min(factor * high + 1e-9, greatest), min(2.0, factor**2)
+            # Curves are concave on this scale, or nearly so: the line through the last two points is beyond the root, not far.
+            line = high + 1.05 * above * (high - low) / (before - above) if above < before < math.inf else math.inf
+            step = min(max(line, 1.02 * high), factor * high) + 1e-9
+            low, high, factor, before = high, min(step, greatest), min(2.0, factor**2), above
+            above = gap(high)
     else:
         factor = 0.9
         while True:
