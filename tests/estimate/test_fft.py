@@ -18,7 +18,9 @@ from estimate.independent import (
     contour_delta,
     gaussian_delta,
 )
-from evr.estimate.fft import FftCurve, Frame, plan_tilt, refine
+from evr.estimate.fft import FftCurve, refine
+from evr.estimate.grid import Frame
+from evr.estimate.tilting import plan_tilt
 from evr.mechanisms import Composition, Direction, DominatingPair, Measure
 from evr.mechanisms.composition import Step
 from evr.mechanisms.events import EpsilonDeltaDpEvent

@@ -19,7 +19,9 @@ from scipy.optimize import brentq
 from evr import validate
 from evr.estimate.api import directions_of, epsilon_of, fft_curve
 from evr.estimate.atoms import atoms_of
-from evr.estimate.fft import Frame, plan_tilt, refine, widened
+from evr.estimate.fft import refine
+from evr.estimate.grid import Frame
+from evr.estimate.tilting import plan_tilt, widened
 from evr.mechanisms import Composition, DominatingPair, Floats, Step, infinite_mass, timeline
 
 _FROM_SCRATCH = 3  # so few steps are computed one by one
