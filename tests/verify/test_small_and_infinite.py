@@ -12,6 +12,8 @@ import evr
 from conformance.proposal_cases import CASES
 from evr.mechanisms import MECHANISMS, DiscretePair, Pairs
 from evr.mechanisms.events import EpsilonDeltaDpEvent
+from evr.verify import api
+from verify.laws import SmallBlocks
 
 ONLY_INFINITE = EpsilonDeltaDpEvent(0.0, 1e-4)  # no other loss than 0
 OFTEN_INFINITE = EpsilonDeltaDpEvent(0.3, 0.01)
@@ -159,3 +161,15 @@ def test_losses_that_are_all_positive(monkeypatch: pytest.MonkeyPatch) -> None:
     delta = evr.estimate_delta(gap, 1.0).value
     assert evr.verify(gap, epsilon=1.0, delta=delta, tau=0.9, seed=1).accepted
     assert not evr.verify(gap, epsilon=1.0, delta=0.85 * delta, tau=0.9, seed=1).accepted
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_samples_of_little_variance_get_a_second_block(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bet on the first block has learnt nothing; giving up after it rejected what a second block accepts."""
+    case = next(case for case in CASES if case.name == "sampled infinite losses")
+    delta = evr.estimate_delta(case.event, case.epsilon).value
+    make = api.make_proposal
+    monkeypatch.setattr(api, "make_proposal", lambda *a: SmallBlocks(make(*a), 4096))
+    found = evr.verify(case.event, epsilon=case.epsilon, delta=delta, tau=0.9, seed=seed)
+    assert found.accepted
+    assert found.samples <= 3 * 4096

@@ -112,6 +112,7 @@ def sequential_test(proposal: Proposal, claim: Claim, log_budget: float) -> tupl
         variance=clip.variance,
         rounding=room,
     )
+    test.block = proposal.block_size()
     return test, clip
 
 

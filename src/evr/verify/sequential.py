@@ -69,6 +69,7 @@ class SequentialTest:
         self.estimate, self.hope, self.guess = estimate, hope, variance
         self.limit = 0.5 / (clip - self.mean) if clip > self.mean else math.inf
         self.state = SequentialState()
+        self.block = 0  # samples of a block: the bet on the first one has learnt nothing yet
 
     def bet(self) -> float:
         """The stake for the next block, from the blocks before it."""
@@ -124,7 +125,7 @@ class SequentialTest:
         mean, error = s.total / s.samples, math.sqrt(self.variance() / s.samples)
         if mean - _HOPELESS * error > self.mean:
             return "the mean is beyond doubt above the threshold"
-        if s.samples > self.most_samples():
+        if s.samples > self.most_samples() + 2 * self.block:
             return "a true claim would long have been accepted"
         return None
 
