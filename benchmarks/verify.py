@@ -18,16 +18,7 @@ from evr.montecarlo import capped_proposal
 from evr.montecarlo.single_bounds import SingleBounds
 from evr.verify import Claim
 from evr.verify.fixed import default_offset
-
-# epsilon, steps, sampling probability, noise multiplier
-SETTINGS = (
-    (1.5, 100, 1e-3, 0.6),
-    (1.5, 1000, 1e-3, 0.5),
-    (0.5, 1000, 1e-3, 1.0),
-    (1.0, 100, 1e-5, 0.5),
-    (1.0, 1500, 0.01, 2.0),
-    (2.0, 360, 4096 / 50000, 5.971),
-)
+from proposals import SETTINGS
 
 
 def fixed_samples(claim: Claim, log_second_moment: float) -> float:

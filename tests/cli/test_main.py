@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -52,9 +53,9 @@ def test_a_bug_is_not_dressed_as_a_mistake(evr, dpsgd, monkeypatch):
         evr("estimate", *dpsgd, "--epsilon", 1)
 
 
-def run(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join(p for p in sys.path if p)
-    environment = {**os.environ, "PYTHONPATH": path, **options.pop("env", {})}  # type: ignore[dict-item]
+    environment = {**os.environ, "PYTHONPATH": path, **options.pop("env", {})}
     return subprocess.run(
         [sys.executable, "-m", "evr", *arguments],
         capture_output=True,

@@ -13,7 +13,7 @@ from evr.mechanisms import Composition, Direction
 from evr.mechanisms.events import DiscreteGaussianDpEvent
 
 INTERVAL = 1e-3
-PLD = dict(pessimistic_estimate=True, value_discretization_interval=INTERVAL)  # noqa: C408
+PLD = {"pessimistic_estimate": True, "value_discretization_interval": INTERVAL}
 
 
 def sampled(q, event):

@@ -88,14 +88,14 @@ def described(
 
         loaded = load(spec)
         return loaded.event(), loaded.claim
-    missing = [name for name in flags if name not in given and name != "--sampling-probability"]
-    if missing:
+    if noise_multiplier is None or steps is None:
+        missing = [name for name in flags if name not in given and name != "--sampling-probability"]
         raise ValueError(f"what ran? Give a SPEC file, or add {' and '.join(missing)} to the DP-SGD flags")
     from evr.mechanisms.events import dpsgd
 
     probability = 1.0 if sampling_probability is None else sampling_probability
     validate.probability(sampling_probability=probability)
-    return dpsgd(noise_multiplier=noise_multiplier, sampling_probability=probability, steps=steps), None  # type: ignore[arg-type]
+    return dpsgd(noise_multiplier=noise_multiplier, sampling_probability=probability, steps=steps), None
 
 
 def one_target(epsilon: float | None, delta: float | None, claim: Claim | None) -> dict[str, float]:

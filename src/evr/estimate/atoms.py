@@ -50,18 +50,19 @@ def atoms_of(steps: tuple[Step, ...]) -> Atoms | None:
 def _power(atoms: Atoms, count: int) -> Atoms | None:
     """``count`` independent copies, by squaring."""
     result: Atoms | None = None
-    square: Atoms | None = atoms
+    square = atoms
     while True:
         if count & 1:
-            result = square if result is None else _product(result, square)  # type: ignore[arg-type]
+            result = square if result is None else _product(result, square)
             if result is None:
                 return None
         count >>= 1
         if not count:
             return result
-        square = _product(square, square)  # type: ignore[arg-type]
-        if square is None:
+        doubled = _product(square, square)
+        if doubled is None:
             return None
+        square = doubled
 
 
 def _product(one: Atoms, other: Atoms) -> Atoms | None:

@@ -6,6 +6,7 @@ reflected so that the loss rises. ``m_i >= 0`` are the sensitivities over the st
 
 from __future__ import annotations
 
+import abc
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -59,8 +60,8 @@ class _MixturePair(DominatingPair):
                 break
         return np.where(solvable, t, np.where((value <= floor) | (value < -1e100), -np.inf, np.inf))
 
-    def _means_of(self, measure: Measure) -> tuple[Floats, Floats]:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _means_of(self, measure: Measure) -> tuple[Floats, Floats]: ...
 
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
         m, p = self._means_of(measure)

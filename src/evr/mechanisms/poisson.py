@@ -7,6 +7,7 @@ the base pair and applying the remove formula is wrong for asymmetric pairs.
 
 from __future__ import annotations
 
+import abc
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,8 +54,8 @@ class _SampledPair(DominatingPair):
     def _flat_losses(self) -> Floats:
         return self.privacy_loss(self.flats[:, 1])
 
-    def _base_loss(self, loss: Any) -> Floats:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _base_loss(self, loss: Any) -> Floats: ...
 
     def point(self, loss: Any) -> Floats:
         loss = np.asarray(loss, float)

@@ -5,8 +5,9 @@ from evr.release.bounds import proved_delta
 from evr.release.certificate import Certificate
 from evr.release.certify import certify
 from evr.release.gate import Release, release, released
-from evr.release.ledger import Attempt, Ledger
+from evr.release.ledger import Ledger
 from evr.release.replay import Mismatch, Replay, replay
+from evr.release.rows import Attempt
 
 __all__ = [
     "Attempt",

@@ -17,7 +17,8 @@ from evr.randomness import fresh_entropy
 from evr.release.build import build, software
 from evr.release.certificate import Certificate
 from evr.release.event_json import event_digest, event_from_json, event_to_json
-from evr.release.ledger import Attempt, Ledger
+from evr.release.ledger import Ledger
+from evr.release.rows import Attempt
 from evr.verify import Claim, Progress, Verification, verify
 from evr.verify.api import METHODS, PROPOSALS
 

@@ -35,6 +35,7 @@ def software() -> dict[str, str]:
 def _simd() -> str:
     """The widest vector instructions that NumPy uses here: its logarithm differs between them in the last digit."""
     try:
+        # NumPy has no stubs for it, and its public list names groups of instructions that change between versions.
         from numpy._core._multiarray_umath import __cpu_features__ as features  # type: ignore[import-not-found]
     except ImportError:
         return "unknown"

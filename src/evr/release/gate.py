@@ -19,7 +19,8 @@ from evr.errors import LedgerError, NotReleasedError
 from evr.release.attempt import ProgressHook, Settings, checked_event, opened, perform, start
 from evr.release.bounds import proved_delta
 from evr.release.certificate import Certificate
-from evr.release.ledger import Attempt, Ledger
+from evr.release.ledger import Ledger
+from evr.release.rows import Attempt
 from evr.verify import Claim
 
 T = TypeVar("T")

@@ -12,15 +12,11 @@ two processes have the same one.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import math
-import os
-import socket
 import sqlite3
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,78 +24,22 @@ from typing import Any
 from evr import validate
 from evr.errors import AlreadyReleasedError, LedgerError
 from evr.release import schema
+from evr.release.owners import is_alive, this_process
+from evr.release.rows import (
+    SEALED_ATTEMPT,
+    SEALED_RELEASE,
+    Attempt,
+    DamagedRow,
+    Release,
+    attempt_of,
+    parsed,
+    release_of,
+    seal,
+)
 from evr.verify import Claim, Terms
 
 DEFAULT_PATH = Path(".evr") / "ledger.sqlite"
 BUSY_SECONDS = 60.0
-_FORGOTTEN_SECONDS = 600.0  # after which a silent process on another machine is taken for dead
-_SEALED_RELEASE = ("key", "name", "kappa", "base", "created")
-_SEALED_ATTEMPT = (
-    "release_id", "number", "entropy", "entropy_is_fresh", "epsilon", "delta", "tau", "claim", "log_budget", "method",
-    "proposal", "options", "event", "event_digest", "software", "started",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Release:
-    """One row of the table of releases.
-
-    Attributes
-    ----------
-    key
-        What makes attempts belong together.
-    terms
-        ``kappa`` and the base of the budgets.
-    output
-        ``"released"`` once an output is out, ``"running"`` while a mechanism runs behind the gate, else None.
-    """
-
-    id: int
-    key: str
-    name: str | None
-    terms: Terms
-    created: str
-    output: str | None
-    output_attempt: int | None
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One row of the table of attempts: all that it takes to continue it."""
-
-    id: int
-    release_id: int
-    number: int
-    entropy: int
-    entropy_is_fresh: bool
-    epsilon: float
-    delta: float
-    tau: float
-    claim: float
-    log_budget: float
-    method: str
-    proposal: str
-    options: dict[str, Any]
-    event: Any
-    event_digest: str
-    software: dict[str, str]
-    state: str
-    owner: str
-    started: str
-    seen: str
-    finished: str | None
-    samples: int | None
-    message: str | None
-
-    @property
-    def budget(self) -> float:
-        """The false-positive probability that it may have."""
-        return math.exp(self.log_budget)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it has a verdict or failed."""
-        return self.state in ("accepted", "rejected", "failed")
 
 
 def now() -> str:
@@ -181,6 +121,8 @@ class Ledger:
         """SQLite's and the file system's errors become one sentence that names the file."""
         try:
             yield
+        except DamagedRow as error:
+            raise self._damaged(str(error)) from None
         except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter from damage in what SQLite quotes
             raise LedgerError(f"{self.path}: the ledger cannot be used ({error})") from error
         except OSError as error:
@@ -215,7 +157,7 @@ class Ledger:
         if row is None:
             terms = Terms(claim.kappa, claim.value if floor is None else floor)
         else:
-            terms = self._release(row).terms
+            terms = release_of(row).terms
             if floor is not None and floor != terms.base:
                 raise LedgerError(f"floor={floor!r}, but the first attempt at release {name!r} fixed {terms.base!r}")
         if claim.value < terms.base:
@@ -252,7 +194,7 @@ class Ledger:
                     "base": terms.base.hex(),
                     "created": now(),
                 }
-                release_id = self._insert("releases", fixed, _SEALED_RELEASE)
+                release_id = self._insert("releases", fixed, SEALED_RELEASE)
             if for_output:
                 self._refuse_second_output(release_id)
             (last,) = connection.execute(
@@ -277,12 +219,12 @@ class Ledger:
                 "event_digest": event_digest,
                 "software": json.dumps(software),
                 "state": "running",
-                "owner": _owner(),
+                "owner": this_process(),
                 "started": now(),
                 "seen": now(),
             }
             try:
-                attempt_id = self._insert("attempts", row, _SEALED_ATTEMPT)
+                attempt_id = self._insert("attempts", row, SEALED_ATTEMPT)
             except sqlite3.IntegrityError as error:
                 if "entropy" not in str(error):
                     raise
@@ -291,10 +233,10 @@ class Ledger:
                     "seed, or none"
                 ) from None
             found = connection.execute("SELECT * FROM attempts WHERE id = ?", (attempt_id,)).fetchone()
-        return self._attempt(found)
+            return attempt_of(found)
 
     def _insert(self, table: str, row: dict[str, Any], sealed: tuple[str, ...]) -> int:
-        row = {**row, "seal": _seal([row[name] for name in sealed])}
+        row = {**row, "seal": seal([row[name] for name in sealed])}
         names, places = ", ".join(row), ", ".join(f":{column}" for column in row)
         return int(self._connection.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", row).lastrowid or 0)
 
@@ -317,7 +259,7 @@ class Ledger:
             connection.execute(
                 "INSERT INTO checkpoints (attempt_id, direction, snapshot, seal) VALUES (?, ?, ?, ?) "
                 "ON CONFLICT (attempt_id, direction) DO UPDATE SET snapshot = excluded.snapshot, seal = excluded.seal",
-                (attempt.id, direction, text, _seal([attempt.id, direction, text])),
+                (attempt.id, direction, text, seal([attempt.id, direction, text])),
             )
             connection.execute("UPDATE attempts SET seen = ? WHERE id = ?", (now(), attempt.id))
 
@@ -327,14 +269,14 @@ class Ledger:
             rows = self._connection.execute(
                 "SELECT direction, snapshot, seal FROM checkpoints WHERE attempt_id = ?", (attempt.id,)
             ).fetchall()
-        for row in rows:
-            if row["seal"] != _seal([attempt.id, row["direction"], row["snapshot"]]):
-                raise self._damaged(f"a snapshot of attempt {attempt.id} is not what was saved")
-        return {row["direction"]: self._parsed(row["snapshot"], dict) for row in rows}
+            for row in rows:
+                if row["seal"] != seal([attempt.id, row["direction"], row["snapshot"]]):
+                    raise DamagedRow(f"a snapshot of attempt {attempt.id} is not what was saved")
+            return {row["direction"]: parsed(row["snapshot"]) for row in rows}
 
     def interrupted(self) -> list[Attempt]:
         """Attempts that were interrupted, or whose process is gone, latest first."""
-        return [a for a in reversed(self.attempts()) if a.state == "interrupted" or _is_orphan(a)]
+        return [a for a in reversed(self.attempts()) if a.state == "interrupted" or a.is_orphan]
 
     def take_over(self, attempt: Attempt) -> Attempt:
         """Make an interrupted attempt this process's own; only one of several gets it."""
@@ -342,12 +284,12 @@ class Ledger:
             changed = connection.execute(
                 "UPDATE attempts SET state = 'running', owner = ?, seen = ?, finished = NULL, message = NULL "
                 "WHERE id = ? AND state = ? AND owner = ?",
-                (_owner(), now(), attempt.id, attempt.state, attempt.owner),
+                (this_process(), now(), attempt.id, attempt.state, attempt.owner),
             )
             if changed.rowcount != 1:
                 raise LedgerError(f"attempt {attempt.number} of this release was taken over by another process")
             found = connection.execute("SELECT * FROM attempts WHERE id = ?", (attempt.id,)).fetchone()
-        return self._attempt(found)
+            return attempt_of(found)
 
     def refuse_second_output(self, claim: Claim, *, name: str | None = None, floor: float | None = None) -> None:
         """Raise if the release that a claim belongs to has let out its one output."""
@@ -364,7 +306,7 @@ class Ledger:
                 f"{what} let out its one output at {row['output_time']}: another output costs privacy again; "
                 "if that is meant, give the new release a name of its own"
             )
-        if row["output"] == "running" and _is_alive(row["output_owner"], row["output_time"]):
+        if row["output"] == "running" and is_alive(row["output_owner"], row["output_time"]):
             raise AlreadyReleasedError(
                 f"{what}: another process runs its mechanism now, and one output is all there is"
             )
@@ -375,7 +317,7 @@ class Ledger:
             self._refuse_second_output(attempt.release_id)
             connection.execute(
                 "UPDATE releases SET output = 'running', output_owner = ?, output_attempt = ?, output_time = ? WHERE id = ?",
-                (_owner(), attempt.number, now(), attempt.release_id),
+                (this_process(), attempt.number, now(), attempt.release_id),
             )
 
     def close_gate(self, attempt: Attempt, *, released: bool) -> None:
@@ -383,20 +325,18 @@ class Ledger:
         with self._transaction() as connection:
             connection.execute(
                 "UPDATE releases SET output = ?, output_time = ? WHERE id = ? AND output_owner = ?",
-                ("released" if released else None, now(), attempt.release_id, _owner()),
+                ("released" if released else None, now(), attempt.release_id, this_process()),
             )
 
     def releases(self) -> list[Release]:
         """Every release, oldest first."""
         with self._guarded():
-            rows = self._connection.execute("SELECT * FROM releases ORDER BY id").fetchall()
-        return [self._release(row) for row in rows]
+            return [release_of(row) for row in self._connection.execute("SELECT * FROM releases ORDER BY id")]
 
     def attempts(self) -> list[Attempt]:
         """Every attempt, oldest first."""
         with self._guarded():
-            rows = self._connection.execute("SELECT * FROM attempts ORDER BY id").fetchall()
-        return [self._attempt(row) for row in rows]
+            return [attempt_of(row) for row in self._connection.execute("SELECT * FROM attempts ORDER BY id")]
 
     def spent(self, release: Release) -> float:
         """The sum of the budgets of a release's attempts: always below ``kappa`` times the base."""
@@ -412,39 +352,6 @@ class Ledger:
     def _damaged(self, what: str) -> LedgerError:
         return LedgerError(f"{self.path}: the ledger is damaged ({what}); put it aside and start another release")
 
-    def _release(self, row: sqlite3.Row) -> Release:
-        if row["seal"] != _seal([row[name] for name in _SEALED_RELEASE]):
-            raise self._damaged(f"release {row['id']} is not what was written")
-        try:
-            terms = Terms(float.fromhex(row["kappa"]), float.fromhex(row["base"]))
-        except (ValueError, TypeError, OverflowError) as error:
-            raise self._damaged(f"release {row['id']}: {error}") from None
-        return Release(row["id"], row["key"], row["name"], terms, row["created"], row["output"], row["output_attempt"])
-
-    def _attempt(self, row: sqlite3.Row) -> Attempt:
-        values = dict(row)
-        if values.pop("seal") != _seal([row[name] for name in _SEALED_ATTEMPT]):
-            raise self._damaged(f"attempt {row['id']} is not what was written")
-        try:
-            for name in ("epsilon", "delta", "tau", "claim", "log_budget"):
-                values[name] = float.fromhex(values[name])
-            values["entropy"] = int(values["entropy"], 16)
-        except (ValueError, TypeError, OverflowError) as error:
-            raise self._damaged(f"attempt {row['id']}: {error}") from None
-        for name in ("options", "event", "software"):
-            values[name] = self._parsed(values[name], dict)
-        values["entropy_is_fresh"] = bool(values["entropy_is_fresh"])
-        return Attempt(**values)
-
-    def _parsed(self, text: str, kind: type) -> Any:
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            value = None
-        if not isinstance(value, kind):
-            raise self._damaged(f"{validate.shown(text)} is not what it holds")
-        return value
-
 
 def _name(name: str | None) -> str | None:
     if name is None:
@@ -452,38 +359,3 @@ def _name(name: str | None) -> str | None:
     if not isinstance(name, str) or not name.strip() or len(name) > 200 or not name.isprintable():
         raise LedgerError(f"release={validate.shown(name)} is not a name: 1 to 200 printable characters are wanted")
     return name
-
-
-def _seal(values: list[Any]) -> str:
-    return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
-
-
-def _started(process: int) -> str:
-    """When a process started, in the kernel's ticks; empty where the system does not say."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[19]
-    except (OSError, IndexError):
-        return ""
-
-
-def _owner() -> str:
-    """This process: machine, number, and when it started, for numbers are used again."""
-    return f"{socket.gethostname()} {os.getpid()} {_started(os.getpid())}"
-
-
-def _is_alive(owner: str, seen: str) -> bool:
-    """Whether the process that wrote a row still runs; on another machine, whether it was heard of lately."""
-    try:
-        host, process, started = owner.split(" ")
-        if host == socket.gethostname() and os.name == "posix":
-            os.kill(int(process), 0)
-            return _started(int(process)) == started
-        return (datetime.now(UTC) - datetime.fromisoformat(seen)).total_seconds() < _FORGOTTEN_SECONDS
-    except PermissionError:
-        return True
-    except (ProcessLookupError, ValueError, TypeError, OverflowError, AttributeError):
-        return False
-
-
-def _is_orphan(attempt: Attempt) -> bool:
-    return attempt.state == "running" and not _is_alive(attempt.owner, attempt.seen)

@@ -285,7 +285,7 @@ def dump_record(record: Record) -> dict[str, Any]:
 def restore_record(record: Record, data: dict[str, Any]) -> None:
     """Undo ``dump_record``."""
     record.total, record.squares = float.fromhex(data["total"]), float.fromhex(data["squares"])
-    record.trace = [(int(n), *(float.fromhex(x) for x in rest)) for n, *rest in data["trace"]]  # type: ignore[misc]
+    record.trace = [(int(n), float.fromhex(a), float.fromhex(b), float.fromhex(c)) for n, a, b, c in data["trace"]]
     record.histogram = np.array(data["histogram"], dtype=np.int64)
     record.stride, record.blocks = int(data["stride"]), int(data["blocks"])
 
