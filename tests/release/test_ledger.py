@@ -16,6 +16,8 @@ from evr.errors import AlreadyReleasedError, LedgerError
 from evr.release import schema
 from evr.release.attempt import Settings, perform, start
 from evr.release.certify import certify_claim
+from evr.release.ledger import now
+from evr.release.owners import is_alive
 from evr.verify import Claim
 
 
@@ -172,9 +174,7 @@ def test_a_running_attempt_of_a_living_process_is_left_alone(ledger: evr.Ledger)
     ids=["seen long ago", "elsewhere", "nobody", "gone", "number given anew"],
 )
 def test_whose_process_is_alive(owner: str, seen: str | None, alive: bool) -> None:
-    from evr.release import ledger as module
-
-    assert module._is_alive(owner, seen or module.now()) is alive
+    assert is_alive(owner, seen or now()) is alive
 
 
 def test_one_output_for_each_release(ledger: evr.Ledger) -> None:
