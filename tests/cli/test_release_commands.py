@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -136,6 +137,15 @@ def test_progress_in_lines(spec: Path, evr: Callable[..., Any], monkeypatch: pyt
     monkeypatch.setattr("evr.cli.attempts._LINE_SECONDS", -1.0)
     ran = evr("certify", spec)
     assert "remove: 65,536 samples, delta about" in ran.err
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_algorithm_2_states_its_plan(
+    spec: Path, evr: Callable[..., Any], terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
+    ran = evr("certify", spec, "--method", "fixed", "--tau", "0.6")
+    assert re.search(r"remove: Algorithm 2 with m = [\d,]+ samples, from nu = \S+ and Delta = \S+; .* s\n", ran.err)
 
 
 def test_progress_on_a_terminal(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:

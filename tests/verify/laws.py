@@ -81,20 +81,25 @@ def play(proposal: Proposal, claim: Claim, budget: float, seed: int, **options: 
 
 
 def acceptances(
-    proposal: Proposal, claim: Claim, budget: float, *, runs: int, blocks: int, size: int, seed: int = 5
-) -> int:
-    """How many of several sequential tests accept within so many blocks; what a run does, without its records."""
+    proposal: Proposal, claims: Sequence[Claim], budget: float, *, runs: int, blocks: int, size: int, seed: int = 5
+) -> list[int]:
+    """How many of several sequential tests of each claim accept within so many blocks; what a run does, without its records.
+
+    All claims are tested on the same samples: each count has its law, together they are not independent.
+    """
     generator = np.random.Generator(np.random.Philox(seed))
-    test, _ = sequential_test(proposal, claim, math.log(budget))
-    accepted = 0
+    tests = [sequential_test(proposal, claim, math.log(budget))[0] for claim in claims]
+    accepted = [0] * len(claims)
     for _ in range(runs):
-        test.state = SequentialState()
-        values = proposal.draw(generator, blocks * size).values(claim.epsilon, math.log(claim.threshold))
-        for start in range(0, values.size, size):
-            test.update(values[start : start + size])
-            if test.accepted:
-                accepted += 1
-                break
+        drawn = proposal.draw(generator, blocks * size)
+        for number, (claim, test) in enumerate(zip(claims, tests, strict=True)):
+            test.state = SequentialState()
+            values = drawn.values(claim.epsilon, math.log(claim.threshold))
+            for start in range(0, values.size, size):
+                test.update(values[start : start + size])
+                if test.accepted:
+                    accepted[number] += 1
+                    break
     return accepted
 
 

@@ -24,7 +24,7 @@ def at_the_threshold(law: KnownLaw) -> Claim:
 
 
 def counted(law: KnownLaw, size: int = 16, runs: int = RUNS) -> int:
-    return acceptances(law, at_the_threshold(law), BUDGET, runs=runs, blocks=40, size=size)
+    return acceptances(law, [at_the_threshold(law)], BUDGET, runs=runs, blocks=40, size=size)[0]
 
 
 def coin() -> KnownLaw:

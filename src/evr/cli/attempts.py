@@ -126,6 +126,10 @@ def _fraction(state: State) -> float:
     return state.samples / state.max_samples if state.max_samples else 0.0
 
 
+def _planned(state: State) -> str:
+    return f"{state.direction}: Algorithm 2 with {state.plan}; about {state.seconds_left:,.0f} s"
+
+
 def _left(state: State) -> str:
     return "" if state.seconds_left is None else f", about {state.seconds_left:,.0f} s left"
 
@@ -135,11 +139,13 @@ class _Lines:
         self._last = time.monotonic()
 
     def __call__(self, state: State) -> None:
-        if time.monotonic() - self._last > _LINE_SECONDS:
+        if state.plan is not None:
+            print(_planned(state), file=sys.stderr)
+        elif time.monotonic() - self._last > _LINE_SECONDS:
             self._last = time.monotonic()
             print(
-                f"{state.direction}: {state.samples:,} samples, delta about {number(state.estimate, 4)}, evidence "
-                f"{100 * _fraction(state):.0f}%{_left(state)}",
+                f"{state.direction}: {state.samples:,} samples, delta about {number(state.estimate, 4)}, "
+                f"{'evidence' if state.log_target > 0 else 'done'} {100 * _fraction(state):.0f}%{_left(state)}",
                 file=sys.stderr,
             )
 
@@ -161,6 +167,8 @@ def _bar() -> Iterator[ProgressHook]:
         task = bar.add_task("choosing the proposal", total=None, samples="0", rate="", left="")
 
         def hook(state: State) -> None:
+            if state.plan is not None:
+                bar.console.print(_planned(state), highlight=False, soft_wrap=True)
             rate = f" ({state.samples / state.seconds:,.0f}/s)" if state.seconds > 0 else ""
             bar.update(
                 task, description=state.direction, total=1.0, completed=_fraction(state), samples=f"{state.samples:,}",

@@ -6,6 +6,8 @@ import enum
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from evr.verify.fixed import FixedPlan
+
 
 class Verdict(enum.Enum):
     """The answer. There is no third one."""
@@ -31,7 +33,10 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a verification stands; ``seconds_left`` is an estimate, None before there is one."""
+    """Where a verification stands; ``seconds_left`` is an estimate, None before there is one.
+
+    The first one of the fixed verifier comes before the first sample and has its ``plan``.
+    """
 
     direction: str
     samples: int
@@ -41,6 +46,7 @@ class Progress:
     log_target: float
     seconds: float
     seconds_left: float | None
+    plan: FixedPlan | None = None
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ import hashlib
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from evr.mechanisms import Composition, Direction, Floats, Step, finite_part, infinite_mass
-from evr.montecarlo import Proposal, blocks
+from evr.montecarlo import Proposal, blocks, worker_count
 from evr.randomness import Stream
 from evr.verify.claims import Claim, rounding
 from evr.verify.fixed import FixedPlan
@@ -212,6 +212,10 @@ def run_fixed(
     if resume:
         continue_from(record, resume, run)
     samples = min(record.blocks * size, plan.samples)
+    if progress is not None:
+        left = (plan.samples - samples) * _seconds_for_each(proposal, stream) / worker_count(workers)
+        progress(Progress(direction, samples, plan.samples, math.nan, 0.0, 0.0, 0.0, left, plan))
+        shown = time.perf_counter()
     for block in blocks(proposal, stream, size, first=record.blocks, workers=workers) if samples < plan.samples else ():
         values = checked(block.values(claim.epsilon, math.log(unit)), greatest)[: plan.samples - samples]
         record.add(values)
@@ -237,6 +241,16 @@ def run_fixed(
         proposal.greatest(claim.epsilon), plan.second_moment, None, plan.offset, proposal.parameters(),
         time.perf_counter() - start, tuple(record.trace), tuple(int(n) for n in record.histogram),
     )  # fmt: skip
+
+
+def _seconds_for_each(proposal: Proposal, stream: Stream) -> float:
+    """About how long a sample takes on one core, tried on samples that serve nothing else."""
+    size = max(1, proposal.block_size() // 8)
+    generator = replace(stream, purpose=f"{stream.purpose}, time").block(0)
+    proposal.draw(generator, 1)  # sets things up
+    start = time.perf_counter()
+    proposal.draw(generator, size)
+    return (time.perf_counter() - start) / size
 
 
 def greatest_value(proposal: Proposal, epsilon: float, log_unit: float) -> float:
