@@ -139,6 +139,15 @@ def test_progress_in_lines(spec: Path, evr: Callable[..., Any], monkeypatch: pyt
     assert "remove: 65,536 samples, delta about" in ran.err
 
 
+def test_a_rejected_rerun_keeps_what_was_accepted(spec: Path, evr: Callable[..., Any], tmp_path: Path) -> None:
+    target = tmp_path / "one.json"
+    assert evr("certify", spec, "--output", target).code == 0
+    ran = evr("certify", spec, "--output", target, "--max-samples", 1)
+    assert ran.code == 3
+    assert f"the one that was accepted before: {tmp_path / 'one.accepted.json'}" in ran.out
+    assert package.Certificate.load(tmp_path / "one.accepted.json").accepted
+
+
 @pytest.mark.parametrize("terminal", [False, True])
 def test_algorithm_2_states_its_plan(
     spec: Path, evr: Callable[..., Any], terminal: bool, monkeypatch: pytest.MonkeyPatch

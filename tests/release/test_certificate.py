@@ -104,6 +104,21 @@ def test_there_and_back(documents: dict[str, dict[str, Any]], tmp_path: Path) ->
         assert certificate.dp_event() == (SAMPLED if name == "accepted" else dp_event.GaussianDpEvent(2.0))
 
 
+def test_an_accepted_certificate_is_kept_when_a_rejected_one_takes_its_place(
+    documents: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    accepted, rejected = (evr.Certificate.from_json(text(documents[name])) for name in ("accepted", "rejected"))
+    path = tmp_path / "my.certificate.json"
+    rejected.save(path)
+    rejected.save(path)
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    accepted.save(path)
+    rejected.save(path)
+    rejected.save(path)
+    assert evr.Certificate.load(path) == rejected
+    assert evr.Certificate.load(tmp_path / "my.certificate.accepted.json") == accepted
+
+
 @pytest.mark.parametrize("name", ["accepted", "rejected", "named", "fixed"])
 def test_replay_agrees_bit_for_bit(documents: dict[str, dict[str, Any]], name: str) -> None:
     for workers in (1, 3):
@@ -226,6 +241,16 @@ def test_other_software_is_noted(documents: dict[str, dict[str, Any]]) -> None:
     assert found.agrees
     assert any("other software" in note for note in found.notes)
     assert any("1 statistics differ in their last digits" in note for note in found.notes)
+
+
+def test_samples_that_were_drawn_otherwise_are_noted(documents: dict[str, dict[str, Any]]) -> None:
+    older = copy.deepcopy(documents["accepted"])
+    assert not any("drawn otherwise" in note for note in evr.replay(evr.Certificate.from_json(text(older))).notes)
+    older["software"]["drawing"] = "0"
+    older["verification"]["directions"]["remove"]["log_wealth"] *= 1.1
+    found = evr.replay(evr.Certificate.from_json(text(older)))
+    assert not found.agrees
+    assert any("drawn otherwise" in note for note in found.notes)
 
 
 def test_old_certificates_load_for_ever() -> None:

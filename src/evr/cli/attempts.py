@@ -69,15 +69,21 @@ _LINE_SECONDS = 5.0
 
 def tell(certificate: Certificate, *, path: Any, ledger: Path | None, json: bool, quiet: bool) -> None:
     """Print how an attempt ended, and leave with 3 if it was rejected."""
+    from evr.release.certificate import kept_path
     from evr.release.ledger import DEFAULT_PATH
 
-    kept = str(ledger or DEFAULT_PATH)
+    counted = str(ledger or DEFAULT_PATH)
     if json:
         keys = ("verdict", "guarantee", "statement", "claim", "release", "digest")
         document = certificate.document()
         summary = {key: document[key] for key in keys}
         as_json(
-            {**summary, "samples": certificate.verification.samples, "certificate": path and str(path), "ledger": kept}
+            {
+                **summary,
+                "samples": certificate.verification.samples,
+                "certificate": path and str(path),
+                "ledger": counted,
+            }
         )
     elif quiet:
         print(_sentence(certificate))
@@ -85,9 +91,11 @@ def tell(certificate: Certificate, *, path: Any, ledger: Path | None, json: bool
         print(f"{certificate.verdict.capitalize()}: {_sentence(certificate)}\n\n{certificate.statement}\n")
         if path is not None:
             print(f"certificate: {path}")
+            if not certificate.accepted and (kept := kept_path(path)).exists():
+                print(f"the one that was accepted before: {kept}")
         release = certificate.release
         print(
-            f"ledger: {kept} (attempt {release.attempt}; false-positive budget spent on it "
+            f"ledger: {counted} (attempt {release.attempt}; false-positive budget spent on it "
             f"{number(release.budget, 3)} of {number(release.total_budget, 3)})"
         )
     if not certificate.accepted:

@@ -1,11 +1,12 @@
 """Drawing: proposals with proved bounds, exact samplers, streams of blocks."""
 
 from evr.montecarlo.proposals import Block, Proposal, TiltedProposal
-from evr.montecarlo.streams import blocks, worker_count
+from evr.montecarlo.streams import DRAWING, blocks, worker_count
 from evr.montecarlo.tilt import Tilt
 from evr.montecarlo.tuning import capped_proposal, simple_proposal
 
 __all__ = [
+    "DRAWING",
     "Block",
     "Proposal",
     "Tilt",

@@ -15,6 +15,9 @@ from evr import validate
 from evr.montecarlo.proposals import Block, Proposal
 from evr.randomness import Stream
 
+DRAWING = 1
+"""Version of what a seed draws: to be raised with every change of how proposals are chosen or drawn from. In certificates."""
+
 
 def worker_count(workers: int | None) -> int:
     """The number of threads asked for, or one for each processor that this process may use."""

@@ -178,7 +178,9 @@ def resume(
             raise LedgerError(f"{one.path}: no verification was interrupted")
         attempt = waiting[0]
         here = software()
-        changed = [name for name in ("evr", "numpy", "scipy", "simd") if here[name] != attempt.software.get(name)]
+        changed = [
+            name for name in ("evr", "drawing", "numpy", "scipy", "simd") if here[name] != attempt.software.get(name)
+        ]
         if changed:
             raise LedgerError(
                 f"attempt {attempt.number} was begun with {changed[0]} {attempt.software.get(changed[0])}, and this is "

@@ -10,6 +10,7 @@ import numpy as np
 import scipy
 
 import evr
+from evr.montecarlo import DRAWING
 from evr.release.certificate import SCHEMA_VERSION, Certificate, plain
 from evr.release.words import statement
 from evr.verify import Claim, Verdict, Verification
@@ -24,6 +25,7 @@ def software() -> dict[str, str]:
     """What computes here: bit-for-bit equality is to be expected of the same."""
     return {
         "evr": evr.__version__,
+        "drawing": str(DRAWING),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "python": ".".join(map(str, sys.version_info[:3])),

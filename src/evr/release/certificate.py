@@ -6,6 +6,7 @@ are read. The digest tells damage; that the content is true is what ``evr.releas
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -205,7 +206,11 @@ class Certificate(Section):
         return pretty(self.document()) + "\n"
 
     def save(self, path: str | Path) -> None:
-        """Write it, whole or not at all."""
+        """Write it, whole or not at all. One that is rejected replaces one that was accepted only after that is kept (``kept_path``)."""
+        if not self.accepted:
+            with contextlib.suppress(CertificateError):
+                if (earlier := Certificate.load(path)).accepted:
+                    atomic.write_text(kept_path(path), earlier.to_json())
         atomic.write_text(path, self.to_json())
 
     @classmethod
@@ -248,6 +253,11 @@ class Certificate(Section):
             path = ".".join(map(str, problem["loc"]))
             raise CertificateError(f"{path}: {problem['msg'][0].lower()}{problem['msg'][1:]}") from None
         return unsealed.model_copy(update={"digest": digest_of(unsealed.document())})
+
+
+def kept_path(path: str | Path) -> Path:
+    """Where an accepted certificate is kept when a rejected one takes its place."""
+    return Path(path).with_suffix(f".accepted{Path(path).suffix}")
 
 
 def digest_of(document: dict[str, Any]) -> str:

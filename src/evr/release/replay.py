@@ -111,6 +111,10 @@ def replay(
         notes.append(
             f"the certificate was made with other software ({theirs}): equality to the last bit is not promised"
         )
+    if certificate.software.get("drawing") != software()["drawing"]:
+        notes.append(
+            "its samples were drawn otherwise than this version draws them: replay it with the version that made it, or with fresh samples"
+        )
     if rounded:
         notes.append(f"{len(rounded)} statistics differ in their last digits only")
     return Replay(tuple(mismatches), verification, False, tuple(notes))
