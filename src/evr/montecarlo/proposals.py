@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from evr.mechanisms import DominatingPair, Floats, Step, finite_part, infinite_mass, outcomes
+from evr.mechanisms import DiscretePair, DominatingPair, Floats, Step, finite_part, infinite_mass, outcomes
 from evr.montecarlo.cells import CellTable, TiltedBounds
 from evr.montecarlo.samplers import MixtureSampler, StepSampler, sampler_for
 from evr.montecarlo.tilt import Tilt
@@ -93,9 +93,14 @@ class Proposal(abc.ABC):
         """Steps that a sample sums over, as drawn."""
         return sum(step.count for step in self.steps)
 
+    @property
+    def work(self) -> int:
+        """About what a sample costs, in steps that are drawn one by one."""
+        return self.total_steps
+
     def block_size(self) -> int:
-        """Samples in a block, fixed by the composition alone: about a million steps' worth, 64 at least."""
-        return int(min(65_536, max(64, 2 ** round(math.log2(2**20 / max(self.total_steps, 1))))))
+        """Samples in a block, fixed by the proposal alone: about a million steps' worth, 64 at least."""
+        return int(min(65_536, max(64, 2 ** round(math.log2(2**20 / max(self.work, 1))))))
 
 
 class TiltedProposal(Proposal):
@@ -127,6 +132,11 @@ class TiltedProposal(Proposal):
     def counts(self) -> list[int]:
         """How often each pair is applied."""
         return [step.count for step in self.steps]
+
+    @property
+    def work(self) -> int:
+        discrete = [(b.pair, s.count) for b, s in zip(self.bounds, self.steps, strict=True)]
+        return sum(min(n, 4 * len(p.log_p)) if isinstance(p, DiscretePair) else n for p, n in discrete)
 
     @cached_property
     def log_slack(self) -> float:
@@ -176,6 +186,7 @@ class TiltedProposal(Proposal):
         return {
             "name": self.name,
             "cells": self.cells,
+            "pairs": [step.pair.describe() for step in self.steps],
             "tilts": [asdict(tilt) for tilt in self.tilts],
         }
 

@@ -364,7 +364,7 @@ class OutcomeSampler:
         heights = tilt.height(losses)
         weights = log_p[held] + heights
         chances = np.exp(weights - log_sum_exp(weights))
-        order = np.argsort(-chances, kind="stable")
+        order = np.argsort(chances, kind="stable")  # the rare first: what a multinomial draw divides by stays large
         self._chances, self._losses, self._heights = chances[order] / chances.sum(), losses[order], heights[order]
 
     def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:

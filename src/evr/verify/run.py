@@ -135,7 +135,7 @@ def run_sequential(
     log_unit = math.log(unit)
     test, clip = sequential_test(proposal, claim, log_budget)
     expected = test.log_target / clip.growth if clip.growth > 0 else math.inf
-    if max_samples is None and expected * proposal.total_steps > TOO_LONG:
+    if max_samples is None and expected * proposal.work > TOO_LONG:
         raise ValueError(
             f"verifying this in direction {direction!r} would take about {expected:.2g} samples of "
             f"{proposal.total_steps} steps: lower tau (now {claim.tau!r}), use proposal='capped', or set max_samples"
