@@ -31,6 +31,21 @@ def test_delta_and_epsilon_agree_with_fft(epsilon: float, steps: int, q: float, 
     assert abs(back.value / epsilon - 1) < 0.03
 
 
+@pytest.mark.parametrize(
+    ("noise", "q", "steps", "delta"),
+    [(2.5, 16384 / 1281167, 72_000, 8e-7), (1.0, 1e-6, 10**9, 1e-8), (0.5, 1e-5, 10**5, 1e-8)],
+)
+def test_very_many_steps(noise: float, q: float, steps: int, delta: float) -> None:
+    """Within 5.3 standard errors (1e-7) and what drawing a few outcomes adds."""
+    event = evr.dpsgd(noise_multiplier=noise, sampling_probability=q, steps=steps)
+    epsilon = evr.estimate_epsilon(event, delta=delta).value
+    found = evr.estimate_delta(event, epsilon=epsilon, method="monte_carlo", samples=10_000, seed=1)
+    assert 0 < found.standard_error < 0.03 * delta
+    assert abs(found.value - delta) < 5.3 * found.standard_error + 1e-3 * delta
+    searched = evr.estimate_epsilon(event, delta=delta, method="monte_carlo", samples=10_000, seed=1)
+    assert abs(searched.value - epsilon) < 5.3 * searched.standard_error + 1e-3 * epsilon
+
+
 def test_relative_error_decides_how_many_samples() -> None:
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.05, steps=20)
     rough = evr.estimate_delta(event, 1.0, method="monte_carlo", relative_error=0.05, seed=1)
