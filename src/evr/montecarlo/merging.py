@@ -19,11 +19,11 @@ from evr.montecarlo.cells import CellTable
 from evr.montecarlo.tilt import Tilt
 from evr.montecarlo.tuning import capped_proposal
 
-_FEWEST = 100  # outcomes, or nearly: fewer are not worth the search
+_FEWEST = 100  # steps, or outcomes that cost as much: fewer are not worth the search
 _FINE = 40_000  # cells that edges are placed among
 _SHARE_OF_INFINITE = 0.1  # of the allowance, for losses that become infinite
 _ROUNDING = 1e-14  # of a loss: means of cells are rounded up by that much
-_COST = 8  # of an outcome, and of a step that is drawn from cells, in steps of a Poisson-sampled Gaussian
+_CHEAP, _DEAR = 8, 4  # an outcome costs as much as so many cheap steps, a step from cells as much as so many outcomes
 
 
 def merged_steps(steps: Sequence[Step], epsilon: float, delta: float, allowance: float) -> tuple[Step, ...]:
@@ -32,7 +32,7 @@ def merged_steps(steps: Sequence[Step], epsilon: float, delta: float, allowance:
     ``delta``, about the size of the truth, grows by a share of about ``allowance``. Some finite loss must exceed ``epsilon``.
     """
     steps = tuple(steps)
-    many = [_affordable(step) >= _FEWEST for step in steps]
+    many = [step.count >= _FEWEST and not isinstance(outcomes(step.pair), DiscretePair) for step in steps]
     if not any(many):
         return steps
     tilts = capped_proposal(steps, epsilon, quick=True).tilts
@@ -43,17 +43,17 @@ def merged_steps(steps: Sequence[Step], epsilon: float, delta: float, allowance:
     )
 
 
-def _affordable(step: Step) -> int:
-    """The most outcomes that cost less than the steps."""
-    if isinstance(outcomes(step.pair), DiscretePair):
-        return 0
-    cheap = isinstance(step.pair, SampledRemovePair | SampledAddPair) and isinstance(step.pair.base, GaussianPair)
-    return step.count // _COST if cheap else step.count
-
-
 def _merged(step: Step, tilt: Tilt, allowance: float, delta: float) -> Step:
-    edges = _edges(step, tilt, allowance, delta)
-    return Step(spread_to_edges(step.pair, edges), step.count) if edges.size <= _affordable(step) else step
+    affordable = step.count // _CHEAP if _is_cheap(step.pair, tilt) else step.count * _DEAR
+    edges = _edges(step, tilt, allowance, delta) if affordable >= _FEWEST else None
+    return step if edges is None or edges.size > affordable else Step(spread_to_edges(step.pair, edges), step.count)
+
+
+def _is_cheap(pair: DominatingPair, tilt: Tilt) -> bool:
+    """Whether a step costs little more than a normal draw: not if it is drawn from cells."""
+    if not isinstance(pair, SampledRemovePair | SampledAddPair) or not isinstance(pair.base, GaussianPair):
+        return False
+    return tilt.is_whole if isinstance(pair, SampledRemovePair) else True
 
 
 def _edges(step: Step, tilt: Tilt, allowance: float, delta: float) -> Floats:
