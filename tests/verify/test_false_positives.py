@@ -142,7 +142,7 @@ REAL = [
 
 @pytest.mark.parametrize(("kind", "case", "runs"), REAL, ids=lambda x: getattr(x, "name", None))
 def test_real_proposals_with_a_large_budget(kind: str, case: Case, runs: int) -> None:
-    check_real(kind, case, "remove", runs=runs, fixed_runs=runs // 4)
+    check_real(kind, case, "remove", runs=runs, fixed_runs=8)
 
 
 EVERY = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -164,6 +165,20 @@ def test_a_claim_of_zero() -> None:
     assert pure.guarantee == evr.Guarantee(1.5, 0.0)
 
 
+@pytest.mark.parametrize("scale", [0.13, 2 - 2**-52, 3.0, 0.7])
+def test_a_greatest_loss_that_is_epsilon_but_for_rounding(scale: float) -> None:
+    """Exactly, 7 / 0.13 exceeds the float 7 * (1 / 0.13): delta is some 1e-17, and a claim below was once accepted."""
+    event = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(scale), 7)
+    epsilon = 7 * (1 / scale)
+    tiny = check(event, epsilon, 1e-100)
+    exceeds = 7 / Fraction(scale) > Fraction(epsilon)
+    assert exceeds <= (not tiny.accepted)
+    assert check(event, epsilon, 1e-12).accepted
+    assert check(event, epsilon * (1 + 3e-14), 0.0).accepted
+    if not tiny.accepted:
+        assert "to within rounding, the greatest loss is epsilon" in tiny.directions["remove"].reason
+
+
 @pytest.mark.parametrize("delta", [1.0, 0.95])
 def test_a_claim_of_one_is_trivial(delta: float) -> None:
     found = check(dp_event.NonPrivateDpEvent(), 1.0, delta)
@@ -213,7 +228,7 @@ def test_a_tiny_delta_is_verified() -> None:
 
 
 def test_a_slack_too_small_is_refused_or_rejected() -> None:
-    with pytest.raises(ValueError, match=r"would take about .* samples .* lower tau"):
+    with pytest.raises(ValueError, match=r"rounding over 20 steps .* lower tau"):
         check(SMALL, 1.0, tau=1 - 1e-9)
     with pytest.raises(ValueError, match=r"would take about .* samples"):
         check(SETTINGS[0].event, 1.5, tau=1 - 1e-6)
@@ -238,7 +253,7 @@ def test_numbers_of_steps_that_floats_cannot_carry_prove_nothing(
 ) -> None:
     """Logarithms of normalisers, rounded, times 1e18: bounds from these once accepted false claims without a sample."""
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=q, steps=steps)
-    with pytest.raises(ValueError, match="would take about inf samples"):
+    with pytest.raises(ValueError, match=r"rounding over .* steps may be as large as"):
         check(event, 1.0, delta, direction=direction)
 
 

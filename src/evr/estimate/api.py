@@ -201,6 +201,8 @@ def epsilon_of(steps: tuple[Step, ...], delta: float, method: str = "fft", guess
         return math.inf
     if delta == 0:
         return max(0.0, curve.greatest)
+    if math.fsum(step.count * step.pair.delta(0.0) for step in steps) <= delta:
+        return 0.0  # at epsilon 0 deltas add up to a bound
     if method == "fft":
         return solve_epsilon(lambda e: curve.delta(e).value, delta, guess=guess, greatest=max(0.0, curve.greatest))
     return solve_epsilon(lambda e: _delta(steps, e, method)[0], delta, guess=guess)

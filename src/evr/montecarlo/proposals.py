@@ -94,6 +94,11 @@ class Proposal(abc.ABC):
         return sum(step.count for step in self.steps)
 
     @property
+    def order(self) -> float:
+        """The steepest slope of a weight's logarithm over the loss of each step."""
+        return 0.0
+
+    @property
     def work(self) -> int:
         """About what a sample costs, in steps that are drawn one by one."""
         return self.total_steps
@@ -132,6 +137,10 @@ class TiltedProposal(Proposal):
     def counts(self) -> list[int]:
         """How often each pair is applied."""
         return [step.count for step in self.steps]
+
+    @property
+    def order(self) -> float:
+        return max((tilt.jump_order or tilt.order for tilt in self.tilts), default=0.0)
 
     @property
     def work(self) -> int:

@@ -12,10 +12,19 @@ from evr import validate
 from evr.mechanisms import Composition, Step
 from evr.montecarlo import Proposal, capped_proposal, merged_steps, simple_proposal
 from evr.randomness import Stream, entropy_of
-from evr.verify.claims import Claim, Terms, rounding
+from evr.verify.claims import Claim, Terms
 from evr.verify.fixed import plan_fixed
 from evr.verify.results import DirectionReport, Guarantee, Progress, Verdict, Verification
-from evr.verify.run import TOO_LONG, Checkpoint, decided, run_fixed, run_sequential, shortcut, tested_directions
+from evr.verify.run import (
+    TOO_LONG,
+    Checkpoint,
+    decided,
+    rounding_of,
+    run_fixed,
+    run_sequential,
+    shortcut,
+    tested_directions,
+)
 
 METHODS = ("sequential", "fixed")
 PROPOSALS = ("capped", "single", "simple")
@@ -201,12 +210,13 @@ def _test(
     if found := shortcut(steps, claim):
         return _decided(direction, claim, found, start)
     if proposal == "capped":
-        steps = merged_steps(steps, claim.epsilon, claim.delta, ALLOWANCE * (1.0 - claim.tau))
-        if found := shortcut(steps, claim):
+        merged = merged_steps(steps, claim.epsilon, claim.delta, ALLOWANCE * (1.0 - claim.tau))
+        if (found := shortcut(merged, claim)) and found[0]:
             return _decided(direction, claim, found, start)
+        steps = steps if found else merged  # what merging made infinite rejects no claim
     drawn_from = make_proposal(proposal, direction, steps, claim.epsilon)
     log_bound = drawn_from.log_greatest(claim.epsilon)
-    if log_bound + rounding(drawn_from.total_steps) <= math.log(claim.threshold):
+    if log_bound + rounding_of(drawn_from) <= math.log(claim.threshold):
         return decided(direction, drawn_from, claim, "a proved bound on delta is below the claim", math.exp(log_bound),
                        time.perf_counter() - start)  # fmt: skip
     if method == "sequential":

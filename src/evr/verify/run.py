@@ -7,11 +7,13 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from evr.mechanisms import Composition, Direction, Floats, Step, finite_part, infinite_mass
+from evr.mechanisms.laplace import LaplacePair
 from evr.montecarlo import Proposal, blocks, worker_count
 from evr.randomness import Stream
 from evr.verify.claims import Claim, rounding
@@ -24,6 +26,7 @@ TOO_LONG = 3e12
 
 HISTOGRAM_EDGES = np.concatenate(([-np.inf], np.linspace(-6.0, 4.0, 41), [np.inf]))
 _TRACE = 240
+_DOUBT = 1e-14  # relative, of a sum of greatest losses
 _CHECKPOINT_SECONDS = 2.0
 
 
@@ -71,8 +74,10 @@ def shortcut(steps: tuple[Step, ...], claim: Claim) -> tuple[bool, str] | None:
     if not steps:
         return True, "nothing costs privacy"
     infinite = infinite_mass(steps)
-    bounded = math.fsum(step.count * finite_part(step.pair).loss_range[1] for step in steps) <= claim.epsilon
-    if bounded and infinite == 0.0:
+    reach = math.fsum(step.count * finite_part(step.pair).loss_range[1] for step in steps)
+    doubt = 0.0 if all(_is_exact(step) for step in steps) else _DOUBT * abs(reach)
+    bounded, excess = reach <= claim.epsilon, max(0.0, reach + doubt - claim.epsilon)
+    if bounded and infinite == excess == 0.0:
         return True, "no privacy loss exceeds epsilon"
     if claim.value == 0.0:
         return False, "delta is positive: no sample could show it to be 0"
@@ -80,9 +85,23 @@ def shortcut(steps: tuple[Step, ...], claim: Claim) -> tuple[bool, str] | None:
         return False, "a mechanism without privacy"
     if infinite * (1.0 + rounding(sum(step.count for step in steps))) > claim.threshold:
         return False, f"infinite losses alone have a probability of {infinite:.6g}"
+    if bounded and infinite * (1.0 + rounding(sum(step.count for step in steps))) + excess > claim.threshold:
+        return (
+            False,
+            f"to within rounding, the greatest loss is epsilon: claim {claim.epsilon * (1 + 2 * _DOUBT)!r} or more",
+        )
     if bounded:
-        return True, f"no finite loss exceeds epsilon, and infinite ones have a probability of {infinite:.6g}"
+        rest = f", and infinite ones have a probability of {infinite:.6g}" if infinite else ""
+        return True, f"no finite loss exceeds epsilon{rest}"
     return None
+
+
+def _is_exact(step: Step) -> bool:
+    """Whether the greatest loss of Laplace noise is no rounded number, as at a scale of 2, and its multiple neither."""
+    if not isinstance(step.pair, LaplacePair):
+        return False
+    loss = Fraction(step.pair.loss_range[1])
+    return loss * Fraction(step.pair.scale) == 1 and float(loss * step.count) == loss * step.count
 
 
 def decided(
@@ -100,7 +119,7 @@ def sequential_test(proposal: Proposal, claim: Claim, log_budget: float) -> tupl
     """The test of one direction, in units of the threshold."""
     log_unit = math.log(claim.threshold)
     estimate = claim.delta / claim.threshold
-    room = rounding(proposal.total_steps)
+    room = rounding_of(proposal)
     clip = choose_clip(proposal, claim.epsilon, log_unit=log_unit, estimate=estimate, rounding=room)
     rho = (1.0 + claim.tau) / 2.0
     test = SequentialTest(
@@ -134,11 +153,16 @@ def run_sequential(
     size, unit = proposal.block_size(), claim.threshold
     log_unit = math.log(unit)
     test, clip = sequential_test(proposal, claim, log_budget)
+    if rounding_of(proposal) >= 1.0 - claim.tau:
+        raise ValueError(
+            f"rounding over {proposal.total_steps} steps may be as large as {rounding_of(proposal):.2g} of delta, and tau = "
+            f"{claim.tau!r} leaves less than that: lower tau, or account for fewer steps"
+        )
     expected = test.log_target / clip.growth if clip.growth > 0 else math.inf
     if max_samples is None and expected * proposal.work > TOO_LONG:
         raise ValueError(
             f"verifying this in direction {direction!r} would take about {expected:.2g} samples of "
-            f"{proposal.total_steps} steps: lower tau (now {claim.tau!r}), use proposal='capped', or set max_samples"
+            f"{proposal.total_steps} steps: lower tau (now {claim.tau!r}){_other(proposal)}, or set max_samples"
         )
     greatest = greatest_value(proposal, claim.epsilon, log_unit)
     record, run = Record(), run_id(direction, proposal, claim, log_budget, stream)
@@ -212,7 +236,7 @@ def run_fixed(
     if resume:
         continue_from(record, resume, run)
     samples = min(record.blocks * size, plan.samples)
-    if progress is not None:
+    if progress is not None and samples < plan.samples:
         left = (plan.samples - samples) * _seconds_for_each(proposal, stream) / worker_count(workers)
         progress(Progress(direction, samples, plan.samples, math.nan, 0.0, 0.0, 0.0, left, plan))
         shown = time.perf_counter()
@@ -234,7 +258,7 @@ def run_fixed(
         if done:
             break
     mean, error = record.mean_and_error(samples)
-    accepted = mean < 1.0 - plan.offset / unit - rounding(proposal.total_steps)
+    accepted = mean < 1.0 - plan.offset / unit - rounding_of(proposal)
     reason = f"the mean is {'below' if accepted else 'not below'} the threshold less the offset"
     return DirectionReport(
         direction, accepted, reason, samples, record.blocks, size, unit * mean, unit * error, None, None, unit,
@@ -253,9 +277,18 @@ def _seconds_for_each(proposal: Proposal, stream: Stream) -> float:
     return (time.perf_counter() - start) / size
 
 
+def _other(proposal: Proposal) -> str:
+    return "" if proposal.name == "capped" else ", use proposal='capped'"
+
+
+def rounding_of(proposal: Proposal) -> float:
+    """The allowance for rounding of a proposal's samples and bounds."""
+    return rounding(proposal.total_steps, proposal.order)
+
+
 def greatest_value(proposal: Proposal, epsilon: float, log_unit: float) -> float:
     """The proved bound on a sample, in units of the threshold, with room for rounding."""
-    room = 10.0 * rounding(proposal.total_steps)
+    room = 10.0 * rounding_of(proposal)
     return math.exp(min(proposal.log_greatest(epsilon) - log_unit + room, 700.0))
 
 
