@@ -157,6 +157,16 @@ def test_many_steps_are_verified(name: str) -> None:
     assert not false.accepted
 
 
+def test_many_small_losses_beside_rare_jumps() -> None:
+    """Small losses are tilted down as well as up where they are many: from 0 up only, the bound was 1e9 times delta squared."""
+    small = dp_event.MixtureOfGaussiansDpEvent(20_000.0, (0.0, 1.0, 2.0), (0.8, 0.15, 0.05))
+    event = dp_event.ComposedDpEvent([_repeated(small, 18_000_000), _sgd(0.55, 1e-5, 44_000)])
+    epsilon = evr.estimate_epsilon(event, delta=1e-10).value
+    merged = merged_steps(Composition.of(event).simplified("remove"), epsilon, 1e-10, 2e-3)
+    assert capped_proposal(merged, epsilon).second_moment(epsilon) < 400 * 1e-20
+    assert evr.verify(event, epsilon=epsilon, delta=1e-10, tau=0.8, seed=1).accepted
+
+
 def test_a_generous_claim_needs_no_finite_loss() -> None:
     """All that exceeds epsilon is rarer than the allowance for infinite losses, so nothing is left to draw."""
     event = _sgd(0.5, 1e-8, 10_000)

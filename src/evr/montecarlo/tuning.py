@@ -105,6 +105,7 @@ class _Search:
         top = max(60.0, 1.01 * (greatest - epsilon) / scale if math.isfinite(greatest) else 0.0)
         self.jumps = self._kinds_that_jump()
         self.steep = True  # whether kinds that do not jump have the slope of jumps
+        self.rising = True  # whether these are tilted from 0 up only
         self.base = self._jump_needed()
         self.caps = self.base + scale * np.geomspace(0.01, top, _CAPS)
         self.knees = scale * np.array([0.08, 0.16, 0.3, 0.5])
@@ -134,13 +135,17 @@ class _Search:
         return left if left > 0 else self.epsilon
 
     def tilts(self, tilt: Tilt) -> list[Tilt]:
-        """The tilt of each kind of step, with its own floor. Kinds that do not jump have one slope, from 0 up, and no cap:
-        what they add spares as much of a jump, what they take away is left to chance."""
+        """The tilt of each kind of step, with its own floor. Kinds that do not jump have one slope and no cap: what they add spares
+        as much of a jump. Where they are few, it is best to leave to chance what they take away."""
         far, order = float(self.caps[-1]), (tilt.jump_order if self.steep else None) or tilt.order
         return [
             replace(tilt, floor=min(floor, tilt.cap if tilt.knee is None else tilt.knee))
             if jumps
-            else Tilt(order, min(far, 1.01 * max(step.pair.loss_range[1], floor, 1e-9)), max(floor, 0.0))
+            else Tilt(
+                order,
+                min(far, 1.01 * max(step.pair.loss_range[1], floor, 1e-9)),
+                max(floor, 0.0) if self.rising else floor,
+            )
             for step, floor, jumps in zip(self.steps, self.floors, self.jumps, strict=True)
         ]
 
@@ -190,6 +195,16 @@ class _Search:
         return bounds, math.fsum(n * b.log_normaliser for n, b in zip(self.counts, bounds, strict=True))
 
     def run(self, *, quick: bool = False) -> Tilt:
+        """The best tilt, in either way to treat the kinds that do not jump."""
+        found = []
+        for rising in (True,) if all(self.jumps) else (True, False):
+            self.rising, self.steep = rising, True
+            tilt = self._run(quick=quick)
+            found.append((self.objective(tilt), rising, self.steep, tilt))
+        _, self.rising, self.steep, best = min(found, key=lambda x: x[0])
+        return best
+
+    def _run(self, *, quick: bool) -> Tilt:
         """One slope, from a near and from a far cap; a second slope where rare jumps would make samples huge."""
         if quick:
             found = self._one_slope(float(self.caps[_CAPS // 3]), evaluations=14)
