@@ -12,13 +12,14 @@ from __future__ import annotations
 import math
 import sys
 import time
+from typing import Any
 
 import evr
 from evr.mechanisms import Composition
 from evr.montecarlo import capped_proposal, worker_count
 from evr.montecarlo.single_bounds import SingleBounds
 from evr.randomness import Stream
-from evr.verify import Claim
+from evr.verify import Claim, Verification
 from evr.verify.fixed import default_offset
 from proposals import SETTINGS
 
@@ -34,13 +35,17 @@ def paper_log_second_moment(epsilon: float, steps: int, probability: float, nois
     return bounds.log_theorems(epsilon, bounds.best_slope("printed", epsilon), sharpened=False)
 
 
+def verified(event: Any, epsilon: float, delta: float, tau: float) -> tuple[Verification, float]:
+    start = time.perf_counter()
+    found = evr.verify(event, epsilon=epsilon, delta=delta, tau=tau, seed=1)
+    return found, time.perf_counter() - start
+
+
 def row(setting: tuple[float, int, float, float], tau: float) -> str:
     epsilon, steps, probability, noise = setting
     event = evr.dpsgd(noise_multiplier=noise, sampling_probability=probability, steps=steps)
     delta = float(evr.estimate_delta(event, epsilon).value)
-    start = time.perf_counter()
-    found = evr.verify(event, epsilon=epsilon, delta=delta, tau=tau, seed=1)
-    took = time.perf_counter() - start
+    found, took = verified(event, epsilon, delta, tau)
     claim = Claim(epsilon, delta, tau)
     paper = fixed_samples(claim, paper_log_second_moment(*setting))
     ours = fixed_samples(
@@ -66,9 +71,7 @@ def long_row(setting: tuple[float, int, float, float], tau: float) -> str:
     delta, steps, probability, noise = setting
     event = evr.dpsgd(noise_multiplier=noise, sampling_probability=probability, steps=steps)
     epsilon = float(evr.estimate_epsilon(event, delta).value)
-    start = time.perf_counter()
-    found = evr.verify(event, epsilon=epsilon, delta=delta, tau=tau, seed=1)
-    took = time.perf_counter() - start
+    found, took = verified(event, epsilon, delta, tau)
     some = evr.dpsgd(noise_multiplier=noise, sampling_probability=probability, steps=min(steps, 10_000))
     one_by_one = 0.0
     for direction, report in found.directions.items():
@@ -98,9 +101,7 @@ def main() -> None:
     for exponent in (2, 4, 6, 9, 12, 15):
         epsilon = float(evr.estimate_epsilon(event, delta=10.0**-exponent).value)
         delta = float(evr.estimate_delta(event, epsilon).value)
-        start = time.perf_counter()
-        found = evr.verify(event, epsilon=epsilon, delta=delta, tau=0.99, seed=1)
-        took = time.perf_counter() - start
+        found, took = verified(event, epsilon, delta, 0.99)
         print(f"{delta:>10.2e} {epsilon:>9.4f} {found.verdict.value:>9} {found.samples:>9.2e} {took:>8.2f}", flush=True)
     print(
         f"\n{'epsilon, steps, q, noise':<36} {'delta':>8} {'tau':>5} {'verdict':>9} {'samples':>9} {'seconds':>8} {'one by one':>12}"

@@ -312,7 +312,7 @@ class TruncatedGaussianPair(DominatingPair):
             return np.log(np.maximum(norm.cdf(high) - norm.cdf(low), 0.0) / (1 - 2 * norm.cdf(-self.reach)))
 
     def sample(self, measure, generator, low, high):
-        raise NotImplementedError
+        raise AssertionError("an estimate draws nothing")
 
     @property
     def flats(self):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from dp_accounting import dp_event
 
-from conformance.proposal_cases import CASES, SETTINGS, exact
+from conformance.proposal_cases import CASES, SETTINGS, Case, exact
 from conformance.proposal_checks import check_proposal
 from evr.mechanisms import Composition, DiscretePair, DominatingPair, Floats, Step
 from evr.mechanisms.events import dpsgd
@@ -89,7 +89,7 @@ def drop_normaliser(patch: Patch) -> None:
 def forget_tilt_in_mixture_weights(patch: Patch) -> None:
     """The weights (1 - q, q) of the paper instead of those of the tilted law."""
 
-    def components(self: MixtureSampler, slope: int):  # type: ignore[no-untyped-def]
+    def components(self: MixtureSampler, slope: int) -> tuple[Any, Any]:
         j, weights = right(self, slope)
         k = j / self.mu
         return j, weights - self.mu**2 * k * (k - 1) / 2
@@ -117,7 +117,8 @@ def heights_of_the_main_piece_everywhere(patch: Patch) -> None:
 
     def lined(self: MixtureSampler, *arguments: Any) -> None:
         build(self, *arguments)
-        self.tilt = SimpleNamespace(height=lambda loss: self._main.slope * loss + self._main.offset)  # type: ignore[assignment]
+        wrong = SimpleNamespace(height=lambda loss: self._main.slope * loss + self._main.offset)
+        object.__setattr__(self, "tilt", wrong)
 
     patch.setattr(MixtureSampler, "__init__", lined)
 
@@ -141,7 +142,7 @@ def dealt_in_order(patch: Patch) -> None:
             return getattr(self._generator, name)
 
     deal = MixtureSampler._deal_few
-    patch.setattr(MixtureSampler, "_deal_few", lambda self, generator, *a: deal(self, Ordered(generator), *a))  # type: ignore[arg-type]
+    patch.setattr(MixtureSampler, "_deal_few", lambda self, generator, *a: deal(self, Ordered(generator), *a))
 
 
 def no_second_draw_of_what_is_outside(patch: Patch) -> None:
@@ -155,8 +156,8 @@ def normaliser_without_the_part_beyond_the_cap(patch: Patch) -> None:
 def cells_off_by_one(patch: Patch) -> None:
     build = CellSampler.__init__
 
-    def shifted(self: CellSampler, *arguments: object) -> None:
-        build(self, *arguments)  # type: ignore[arg-type]
+    def shifted(self: CellSampler, *arguments: Any) -> None:
+        build(self, *arguments)
         self._low, self._high = np.roll(self._low, -1)[:-1], np.roll(self._high, -1)[:-1]
         self._roof = self._roof[:-1]
         self._cumulated = np.minimum(self._cumulated[:-1], 1.0)
@@ -166,10 +167,10 @@ def cells_off_by_one(patch: Patch) -> None:
 
 def masses_off_by_one(patch: Patch) -> None:
     """The table's masses of P belong to the cell before."""
-    of = CellTable.of.__func__  # type: ignore[attr-defined]
+    of = CellTable.of
 
-    def shifted(cls: type, *arguments: object) -> CellTable:
-        t = of(cls, *arguments)
+    def shifted(_: type, *arguments: Any) -> CellTable:
+        t = of(*arguments)
         return CellTable(t.low, t.high, t.least, t.greatest, np.concatenate((t.log_p[1:], t.log_p[:1])), t.log_q)
 
     patch.setattr(CellTable, "of", classmethod(shifted))
@@ -177,7 +178,7 @@ def masses_off_by_one(patch: Patch) -> None:
 
 def pieces_off_by_one_cell(patch: Patch) -> None:
     """The cell below the cap counts as beyond it, the cell below the floor as above."""
-    parts = TiltedBounds._parts.func  # type: ignore[attr-defined]
+    parts = vars(TiltedBounds)["_parts"].func
 
     def shifted(self: TiltedBounds) -> list[tuple[slice, float, float]]:
         last = self.table.high.size
@@ -287,7 +288,7 @@ def test_pieces_off_by_one_cell_are_seen(monkeypatch: Patch) -> None:
 
 
 @pytest.mark.parametrize("case", [SETTINGS[4], CASES[12]], ids=lambda case: case.name)
-def test_the_wrong_direction_is_seen(case) -> None:  # type: ignore[no-untyped-def]
+def test_the_wrong_direction_is_seen(case: Case) -> None:
     remove, add = (case.steps(direction) for direction in ("remove", "add"))
     proposal = capped_proposal(add, case.epsilon)
     check_proposal(proposal, case.epsilon, exact(add, case.epsilon))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import mpmath
 import numpy as np
@@ -217,7 +217,7 @@ def test_refuses_other_compositions(steps: tuple[Step, ...], reason: str) -> Non
 def test_refuses_other_tilts() -> None:
     steps = steps_of(100, 1e-3, 0.6)
     with pytest.raises(ValueError, match="neither"):
-        single_proposal(steps, 1.0, theta="best")  # type: ignore[arg-type]
+        single_proposal(steps, 1.0, theta=cast(Any, "best"))
     with pytest.raises(ValueError, match="theta=0"):
         single_proposal(steps, 1.0, theta=0.0)
 

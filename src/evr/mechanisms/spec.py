@@ -17,6 +17,7 @@ Every mechanism takes ``repeat`` (how many times) and, but for ``dpsgd``, ``samp
 
 from __future__ import annotations
 
+import abc
 import difflib
 import tomllib
 from pathlib import Path
@@ -35,21 +36,30 @@ class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class _Mechanism(_Table):
+class _Repeated(_Table, abc.ABC):
     repeat: int = 1
-    sampling_probability: float = 1.0
 
-    def _base(self) -> dp_event.DpEvent:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _once(self) -> dp_event.DpEvent: ...
 
     def event(self) -> dp_event.DpEvent:
-        q = validate.probability(sampling_probability=self.sampling_probability)
-        base = self._base() if q == 1 else dp_event.PoissonSampledDpEvent(q, self._base())
+        one = self._once()
         count = validate.positive_integer(repeat=self.repeat)
-        return base if count == 1 else dp_event.SelfComposedDpEvent(base, count)
+        return one if count == 1 else dp_event.SelfComposedDpEvent(one, count)
 
 
-class DpSgd(_Mechanism):
+class _Mechanism(_Repeated):
+    sampling_probability: float = 1.0
+
+    @abc.abstractmethod
+    def _base(self) -> dp_event.DpEvent: ...
+
+    def _once(self) -> dp_event.DpEvent:
+        q = validate.probability(sampling_probability=self.sampling_probability)
+        return self._base() if q == 1 else dp_event.PoissonSampledDpEvent(q, self._base())
+
+
+class DpSgd(_Repeated):
     """Poisson-sampled Gaussian mechanism, ``steps`` times."""
 
     kind: Literal["dpsgd"]
@@ -57,14 +67,12 @@ class DpSgd(_Mechanism):
     sampling_probability: float
     steps: int
 
-    def event(self) -> dp_event.DpEvent:
-        one = events.dpsgd(
+    def _once(self) -> dp_event.DpEvent:
+        return events.dpsgd(
             noise_multiplier=self.noise_multiplier,
             sampling_probability=self.sampling_probability,
             steps=self.steps,
         )
-        count = validate.positive_integer(repeat=self.repeat)
-        return one if count == 1 else dp_event.SelfComposedDpEvent(one, count)
 
 
 class Gaussian(_Mechanism):

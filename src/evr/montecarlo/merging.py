@@ -29,7 +29,7 @@ _ROUNDING = 4e-16  # means of cells are rounded up by that much
 _CHEAP = 8  # cheap steps that cost as much as an outcome
 _DEAR = 4  # outcomes that cost as much as a step that is drawn from cells
 _CAPS = (1.0, 0.3, 0.1, 0.03)  # over epsilon: how much of it one step may carry, in turn
-_NEXT_TO = 15.0
+_NEXT_TO = 15.0  # of exponents: e^-15 of the rest is not worth cells
 
 
 def merged_steps(steps: Sequence[Step], epsilon: float, delta: float, allowance: float) -> tuple[Step, ...]:
