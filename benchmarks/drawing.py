@@ -19,9 +19,10 @@ import numpy as np
 
 from evr.mechanisms import Composition
 from evr.mechanisms.events import dpsgd
-from evr.montecarlo import Proposal, blocks, capped_proposal, simple_proposal
-from evr.montecarlo.samplers import CACHE
 from evr.randomness import Stream
+from evr.sampling import Proposal, blocks
+from evr.sampling.samplers import CACHE
+from evr.search import capped_proposal, simple_proposal
 
 # epsilon, steps, sampling probability, noise multiplier; the first is the setting of the targets
 SETTINGS = (

@@ -47,7 +47,7 @@ class Setting(NamedTuple):
     delta: float
 
 
-# Settings of Wang et al. (2023). Deltas: contour integrals with 40 digits or 80-bit floats, as tests/estimate/references.json.
+# Settings of Wang et al. (2023). Deltas: contour integrals with 40 digits or 80-bit floats, as tests/estimation/references.json.
 PAPER = [
     Setting(1.5, 100, 1e-3, 0.6, 6.793475879e-7),
     Setting(1.5, 1000, 1e-3, 0.6, 7.705861063e-6),
@@ -137,7 +137,7 @@ PEERS: dict[str, Callable[[Setting], float]] = {
     "dp_accounting RDP": by_rdp,
 }
 IMPORTS = {
-    "evr": ("evr.estimate",),
+    "evr": ("evr.estimation",),
     "dp_accounting PLD": ("dp_accounting.pld",),
     "prv-accountant": ("prv_accountant",),
     "dp_accounting RDP": ("dp_accounting.rdp",),

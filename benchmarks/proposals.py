@@ -17,13 +17,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evr.estimate.fft import FftCurve
-from evr.mechanisms import Composition, Step
+from evr.bounds.single import SingleBounds
+from evr.estimation.fft import FftCurve
+from evr.laws import Step
+from evr.mechanisms import Composition
 from evr.mechanisms.events import dpsgd
-from evr.montecarlo.proposals import Proposal
-from evr.montecarlo.single import OutOfReachWarning, single_proposal
-from evr.montecarlo.single_bounds import SingleBounds
-from evr.montecarlo.tuning import capped_proposal, simple_proposal
+from evr.sampling.proposals import Proposal
+from evr.sampling.single import OutOfReachWarning, single_proposal
+from evr.search.tuning import capped_proposal, simple_proposal
 
 # epsilon, steps, sampling probability, noise multiplier
 SETTINGS = (

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 import evr
-from evr.estimate import fft
-from evr.mechanisms import Step
-from evr.mechanisms.gaussian import GaussianPair
+from evr.estimation import fft
+from evr.laws import Step
+from evr.laws.line.gaussian import GaussianPair
 from evr.report import figures
 from evr.report.figures import Look
 

@@ -15,12 +15,13 @@ import time
 from typing import Any
 
 import evr
+from evr.bounds.single import SingleBounds
 from evr.mechanisms import Composition
-from evr.montecarlo import capped_proposal, worker_count
-from evr.montecarlo.single_bounds import SingleBounds
 from evr.randomness import Stream
-from evr.verify import Claim, Verification
-from evr.verify.fixed import default_offset
+from evr.sampling import worker_count
+from evr.search import capped_proposal
+from evr.verification import Claim, Verification
+from evr.verification.fixed import default_offset
 from proposals import SETTINGS
 
 

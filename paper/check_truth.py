@@ -1,7 +1,7 @@
 """The ground truth of the pictures, ``evr``'s ``fft``, against high-precision integrals at points of each figure.
 
 Equal Gaussian steps: the closed form with 50 digits (mpmath). Poisson-sampled Gaussian steps: the contour integral of
-``tests/estimate/make_references.py``, by mpmath with 30 digits, or, where that takes hours (small epsilon), by 80-bit floats with
+``tests/estimation/make_references.py``, by mpmath with 30 digits, or, where that takes hours (small epsilon), by 80-bit floats with
 two contours that have to agree. Writes ``truth.json``; some ten minutes.
 """
 

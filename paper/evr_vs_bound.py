@@ -15,11 +15,11 @@ from matplotlib.figure import Figure
 
 import common
 import evr
-from evr.montecarlo import capped_proposal, simple_proposal
-from evr.montecarlo.single import SingleProposal
-from evr.montecarlo.single_bounds import SingleBounds
-from evr.verify.claims import Claim
-from evr.verify.fixed import plan_fixed
+from evr.bounds.single import SingleBounds
+from evr.sampling.single import SingleProposal
+from evr.search import capped_proposal, simple_proposal
+from evr.verification.claims import Claim
+from evr.verification.fixed import plan_fixed
 from gaussian_composition import EVENT, NOISE, STEPS, epsilons
 
 SHOWN = (0.5, 0.9, 0.99)

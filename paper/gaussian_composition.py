@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 import common
 import evr
 from check_truth import gaussian_delta
-from evr.estimate.edgeworth import EdgeworthCurve
+from evr.estimation.edgeworth import EdgeworthCurve
 
 NOISE, STEPS = 70.0, 1200
 GREATEST, LEAST = 1e-2, 1e-20

@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 
 import common
 import evr
-from evr.montecarlo.single import OutOfReachWarning
+from evr.sampling.single import OutOfReachWarning
 
 NOISE = 0.5
 
@@ -66,7 +66,7 @@ PROPOSALS = {"MC": "capped", "MC, paper's tilt": "single"}
 _AFA = """
 import json, sys, time
 import evr
-from evr.estimate.peers import PeerResult, compare
+from evr.estimation.peers import PeerResult, compare
 noise, probability, steps, epsilon = json.loads(sys.argv[1])
 event = evr.dpsgd(noise_multiplier=noise, sampling_probability=probability, steps=steps)
 start = time.process_time()

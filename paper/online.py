@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 import common
 import evr
-from evr.montecarlo.single import OutOfReachWarning
+from evr.sampling.single import OutOfReachWarning
 
 
 class Setting(NamedTuple):

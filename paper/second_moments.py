@@ -15,11 +15,12 @@ from matplotlib.figure import Figure
 
 import common
 import evr
-from evr.montecarlo import Proposal, capped_proposal, simple_proposal
-from evr.montecarlo.single import SingleProposal
-from evr.montecarlo.single_bounds import SingleBounds
-from evr.verify.claims import Claim
-from evr.verify.fixed import default_offset
+from evr.bounds.single import SingleBounds
+from evr.sampling import Proposal
+from evr.sampling.single import SingleProposal
+from evr.search import capped_proposal, simple_proposal
+from evr.verification.claims import Claim
+from evr.verification.fixed import default_offset
 
 EPSILON, PROBABILITY, NOISE = 1.5, 1e-3, 0.6
 COUNTS = (100, 1000)

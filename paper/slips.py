@@ -18,11 +18,12 @@ from scipy.special import comb, erf
 
 import common
 import evr
-from evr.estimate.fft import FftCurve
-from evr.mechanisms import Composition, Floats, Step
+from evr.bounds.single import SingleBounds
+from evr.estimation.fft import FftCurve
+from evr.laws import Floats, Step
+from evr.mechanisms import Composition
 from evr.mechanisms.events import dpsgd
-from evr.montecarlo.single import SingleProposal, single_proposal
-from evr.montecarlo.single_bounds import SingleBounds
+from evr.sampling.single import SingleProposal, single_proposal
 
 Q, SIGMA, EPSILON, STEPS = 1e-3, 0.6, 1.5, 100
 

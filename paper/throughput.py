@@ -17,10 +17,10 @@ from scipy.optimize import brentq
 
 import common
 import evr
-from evr.montecarlo import capped_proposal
-from evr.montecarlo.single import SingleProposal
-from evr.montecarlo.single_bounds import SingleBounds
-from evr.verify.claims import Claim
+from evr.bounds.single import SingleBounds
+from evr.sampling.single import SingleProposal
+from evr.search import capped_proposal
+from evr.verification.claims import Claim
 from evr_vs_bound import fixed_samples, speed
 
 STEPS, PROBABILITY, EPSILON, NOISE = 1000, 1e-3, 1.5, 0.6

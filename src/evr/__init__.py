@@ -6,44 +6,42 @@ Names load when they are first used, so that importing the package costs next to
 from __future__ import annotations
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from evr.version import __version__ as __version__
 
 _HOMES = {
     "Composition": "evr.mechanisms",
-    "Direction": "evr.mechanisms",
-    "DominatingPair": "evr.mechanisms",
-    "Measure": "evr.mechanisms",
-    "Pairs": "evr.mechanisms",
+    "Direction": "evr.laws",
+    "DominatingPair": "evr.laws",
+    "Measure": "evr.laws",
+    "Pairs": "evr.laws",
     "register": "evr.mechanisms",
     "dpsgd": "evr.mechanisms.events",
-    "Estimate": "evr.estimate",
-    "UpperBound": "evr.estimate",
-    "PrivacyCurve": "evr.estimate",
-    "Calibration": "evr.estimate",
-    "OnlineEpsilon": "evr.estimate",
-    "estimate_delta": "evr.estimate",
-    "estimate_epsilon": "evr.estimate",
-    "privacy_curve": "evr.estimate",
-    "online_epsilon": "evr.estimate",
-    "calibrate": "evr.estimate",
-    "FFTAccountant": "evr.estimate",
-    "MonteCarloAccountant": "evr.estimate",
-    "verify": "evr.verify",
-    "Verdict": "evr.verify",
-    "Verification": "evr.verify",
-    "Guarantee": "evr.verify",
-    "release": "evr.release",
-    "released": "evr.release",
-    "certify": "evr.release",
-    "replay": "evr.release",
-    "resume": "evr.release",
-    "Certificate": "evr.release",
-    "Ledger": "evr.release",
-    "Release": "evr.release",
+    "Estimate": "evr.estimation",
+    "UpperBound": "evr.estimation",
+    "PrivacyCurve": "evr.estimation",
+    "Calibration": "evr.estimation",
+    "OnlineEpsilon": "evr.estimation",
+    "estimate_delta": "evr.estimation",
+    "estimate_epsilon": "evr.estimation",
+    "privacy_curve": "evr.estimation",
+    "online_epsilon": "evr.estimation",
+    "calibrate": "evr.estimation",
+    "FFTAccountant": "evr.estimation",
+    "MonteCarloAccountant": "evr.estimation",
+    "verify": "evr.proving",
+    "Verdict": "evr.verification",
+    "Verification": "evr.verification",
+    "Guarantee": "evr.verification",
+    "release": "evr.gate",
+    "released": "evr.gate",
+    "certify": "evr.gate",
+    "replay": "evr.certification",
+    "resume": "evr.gate",
+    "Certificate": "evr.certification",
+    "Ledger": "evr.certification",
+    "Release": "evr.gate",
     "AlreadyReleasedError": "evr.errors",
     "CertificateError": "evr.errors",
     "EvrError": "evr.errors",
@@ -54,6 +52,8 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from evr.certification import Certificate, Ledger
+    from evr.certification.replay import replay
     from evr.errors import (
         AlreadyReleasedError,
         CertificateError,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         SpecError,
         UnsupportedEventError,
     )
-    from evr.estimate import (
+    from evr.estimation import (
         Calibration,
         Estimate,
         FFTAccountant,
@@ -77,12 +77,13 @@ if TYPE_CHECKING:
         online_epsilon,
         privacy_curve,
     )
-    from evr.mechanisms import Composition, Direction, DominatingPair, Measure, Pairs, events, register
+    from evr.gate import Release, release, released, resume
+    from evr.gate.certify import certify
+    from evr.laws import Direction, DominatingPair, Measure, Pairs
+    from evr.mechanisms import Composition, events, register
     from evr.mechanisms.events import dpsgd
-    from evr.release import Certificate, Ledger, Release, release, released, resume
-    from evr.release.certify import certify
-    from evr.release.replay import replay
-    from evr.verify import Guarantee, Verdict, Verification, verify
+    from evr.proving import verify
+    from evr.verification import Guarantee, Verdict, Verification
 
 __all__ = [
     "AlreadyReleasedError",
@@ -137,15 +138,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
-
-
-class _Package(ModuleType):
-    """``evr.verify`` and ``evr.release`` are functions, and floors of the house: importing a floor must not hide its function."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("verify", "release") and isinstance(value, ModuleType):
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

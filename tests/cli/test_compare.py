@@ -4,10 +4,10 @@ from functools import partial
 
 import pytest
 
-from evr.estimate import peers
-from evr.estimate.peers import PeerResult, PeerUnavailable
-from evr.estimate.results import Estimate
-from evr.estimate.side_by_side import fails_as_bound
+from evr.estimation import peers
+from evr.estimation.peers import PeerResult, PeerUnavailable
+from evr.estimation.results import Estimate
+from evr.estimation.side_by_side import fails_as_bound
 
 
 @pytest.fixture

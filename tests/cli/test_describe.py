@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from evr import cli
-from evr.mechanisms import Composition, Direction
+from evr.laws import Direction
+from evr.mechanisms import Composition
 from evr.mechanisms.events import dpsgd
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import evr as package
-from evr.release.certificate import digest_of
+from evr.certification.certificate import digest_of
 
 CHEAP = ["--noise-multiplier", "2", "--steps", "1"]
 SPEC = '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\n\n[claim]\ndelta = 1e-3\ntau = 0.9\n'
@@ -159,7 +159,7 @@ def test_algorithm_2_states_its_plan(
 
 def test_progress_on_a_terminal(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from evr.cli import attempts
-    from evr.verify import Progress
+    from evr.verification import Progress
 
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     with attempts.watched(quiet=False) as hook:
@@ -172,7 +172,7 @@ SLOW = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with interruptions ignored
 from evr.cli import main
-from evr.verify import run, sequential
+from evr.verification import run, sequential
 run._CHECKPOINT_SECONDS = 0.05
 update = sequential.SequentialTest.update
 

@@ -9,8 +9,9 @@ import numpy as np
 from dp_accounting import dp_event
 
 import evr
-from evr.estimate.fft import FftCurve
-from evr.mechanisms import Composition, Step
+from evr.estimation.fft import FftCurve
+from evr.laws import Step
+from evr.mechanisms import Composition
 from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, dpsgd
 
 DIRECTIONS = ("remove", "add")

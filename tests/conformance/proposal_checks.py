@@ -11,8 +11,8 @@ import math
 import numpy as np
 from scipy.stats import norm
 
-from evr.mechanisms import Floats, Step
-from evr.montecarlo import Block, Proposal, TiltedProposal
+from evr.laws import Floats, Step
+from evr.sampling import Block, Proposal, TiltedProposal
 from helpers import assert_mean_within
 
 FAILURE = 1e-7

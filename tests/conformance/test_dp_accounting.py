@@ -9,7 +9,8 @@ import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import privacy_loss_distribution as pld
 
-from evr.mechanisms import Composition, Direction
+from evr.laws import Direction
+from evr.mechanisms import Composition
 from evr.mechanisms.events import DiscreteGaussianDpEvent
 
 INTERVAL = 1e-3

@@ -12,7 +12,8 @@ from scipy.special import logsumexp
 
 from conformance import cases
 from conformance.reference import Laplace, Normal, OnTheLine, delta
-from evr.mechanisms import MECHANISMS, Composition, Direction, DiscretePair, Measure
+from evr.laws import Direction, DiscretePair, Measure
+from evr.mechanisms import MECHANISMS, Composition
 from evr.mechanisms.events import DiscreteGaussianDpEvent
 from helpers import assert_mean_within, assert_uniform, ks_radius
 

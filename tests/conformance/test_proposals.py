@@ -13,12 +13,14 @@ import pytest
 
 from conformance.proposal_cases import CASES, DIRECTIONS, SETTINGS, Case, exact
 from conformance.proposal_checks import check_bounds, check_order, check_proposal, generator, sample_size
-from evr.mechanisms import Composition, Step
-from evr.montecarlo import Proposal, TiltedProposal, blocks, capped_proposal, simple_proposal
-from evr.montecarlo.single import OutOfReachWarning, single_proposal
+from evr.laws import Step
+from evr.mechanisms import Composition
 from evr.randomness import Stream
-from evr.verify.claims import Claim
-from evr.verify.run import shortcut
+from evr.sampling import Proposal, TiltedProposal, blocks
+from evr.sampling.single import OutOfReachWarning, single_proposal
+from evr.search import capped_proposal, simple_proposal
+from evr.verification.claims import Claim
+from evr.verification.run import shortcut
 from helpers import assert_mean_within
 
 REACHED = SETTINGS[:4]  # by tilting one step: in the others many steps share the loss

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evr import UnsupportedEventError
-from evr.mechanisms import NON_PRIVATE_PAIR, Composition, Direction, Pairs, Step
+from evr.laws import NON_PRIVATE_PAIR, Direction, Pairs, Step
+from evr.mechanisms import Composition
 from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, dpsgd
 
 MECHANISMS = [

@@ -10,7 +10,8 @@ from dp_accounting import dp_event
 
 import evr
 from evr import validate
-from evr.mechanisms import Composition, DiscretePair, register
+from evr.laws import DiscretePair
+from evr.mechanisms import Composition, register
 from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 
 NAN, INF, HUGE = math.nan, math.inf, 10**400

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from dp_accounting import dp_event
 
-from evr.mechanisms import Composition, Direction, DiscretePair, Measure, Pairs, poisson
+from evr.laws import Direction, DiscretePair, Measure, Pairs
+from evr.laws.line import poisson
+from evr.mechanisms import Composition
 
 WITH, WITHOUT = (0.444, 0.556), (0.599, 0.401)  # the law of the answer with the record, and without it
 Q, STEPS, EPSILON = 0.38, 4, 0.3

@@ -15,9 +15,9 @@ from evr.cli.options import number_option, whole
 from evr.cli.output import as_json, number
 
 if TYPE_CHECKING:
-    from evr.release import Certificate
-    from evr.release.attempt import ProgressHook
-    from evr.verify import Progress as State
+    from evr.certification import Certificate
+    from evr.verification import Progress as State
+    from evr.verification.run import ProgressHook
 
 Tau = Annotated[
     float | None, number_option("--tau", "Slack in (0, 1): nearer to 1 is tighter and takes longer. By default 0.99.")
@@ -69,8 +69,8 @@ _LINE_SECONDS = 5.0
 
 def tell(certificate: Certificate, *, path: Any, ledger: Path | None, json: bool, quiet: bool) -> None:
     """Print how an attempt ended, and leave with 3 if it was rejected."""
-    from evr.release.certificate import kept_path
-    from evr.release.ledger import DEFAULT_PATH
+    from evr.certification.certificate import kept_path
+    from evr.certification.ledger import DEFAULT_PATH
 
     counted = str(ledger or DEFAULT_PATH)
     if json:
@@ -103,7 +103,7 @@ def tell(certificate: Certificate, *, path: Any, ledger: Path | None, json: bool
 
 
 def _sentence(certificate: Certificate) -> str:
-    from evr.release.words import above
+    from evr.certification.words import above
 
     claim = certificate.claim
     if certificate.guarantee is None:

@@ -41,7 +41,7 @@ def command(
     epsilon = validate.non_negative(epsilon=epsilon)
     delta = validate.open_probability(delta=delta)
     name, make_event, integer = _question(spec, noise_multiplier, sampling_probability, steps)
-    from evr.estimate import calibrate
+    from evr.estimation import calibrate
 
     found = calibrate(make_event, epsilon=epsilon, delta=delta, integer=integer, low=1 if integer else None)
     if json:

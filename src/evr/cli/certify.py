@@ -75,7 +75,7 @@ def command(
     if tau is None:
         tau = 0.99 if claim is None or claim.tau is None else claim.tau
     path, report = output or certificate_path(spec), checked_page(report)
-    from evr.release import certify
+    from evr.gate import certify
 
     with watched(quiet=quiet or json) as progress:
         certificate = certify(

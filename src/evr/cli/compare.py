@@ -39,8 +39,8 @@ def command(
     """
     event, claim = described(spec, noise_multiplier, sampling_probability, steps)
     target = one_target(epsilon, delta, claim)
-    from evr.estimate import Estimate, estimate_delta, estimate_epsilon, peers
-    from evr.estimate.side_by_side import fails_as_bound
+    from evr.estimation import Estimate, estimate_delta, estimate_epsilon, peers
+    from evr.estimation.side_by_side import fails_as_bound
 
     ((given, at),) = target.items()
     wanted = "delta" if given == "epsilon" else "epsilon"

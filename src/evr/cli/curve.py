@@ -62,7 +62,7 @@ def command(
     points, plot = numbers(epsilons, "--epsilons"), picture(plot)
     validate.one_of(CURVES, method=method)
     event, _ = described(spec, noise_multiplier, sampling_probability, steps)
-    from evr.estimate import privacy_curve
+    from evr.estimation import privacy_curve
 
     with progress_bar("privacy curve", quiet=quiet) as progress:
         curve = privacy_curve(event, points, method=method, direction=direction, progress=progress)

@@ -19,7 +19,8 @@ def command(
 
     Example: `evr describe examples/dpsgd.toml`
     """
-    from evr.mechanisms import Composition, Direction
+    from evr.laws import Direction
+    from evr.mechanisms import Composition
 
     event, _ = described(spec, noise_multiplier, sampling_probability, steps)
     composition = Composition.of(event)

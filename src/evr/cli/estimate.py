@@ -23,7 +23,7 @@ from evr.cli.options import (
 from evr.cli.output import as_json, number, seconds, table
 
 if TYPE_CHECKING:
-    from evr.estimate.results import Estimate, UpperBound
+    from evr.estimation.results import Estimate, UpperBound
 
 METHODS = ("fft", "rdp", "gdp", "edgeworth", "monte_carlo", "all")
 
@@ -86,7 +86,7 @@ def command(
     if method == "all":
         _all(event, target, wanted, direction, json=json, quiet=quiet)
         return
-    from evr.estimate import UpperBound, estimate_delta, estimate_epsilon
+    from evr.estimation import UpperBound, estimate_delta, estimate_epsilon
 
     estimate = estimate_delta if wanted == "delta" else estimate_epsilon
     result = estimate(event, at, method=method, direction=direction, **monte_carlo_options(method, samples, seed))
@@ -107,7 +107,7 @@ def command(
 
 
 def _about(result: Estimate | UpperBound) -> dict[str, Any]:
-    from evr.estimate import UpperBound
+    from evr.estimation import UpperBound
 
     return {
         "kind": "upper bound" if isinstance(result, UpperBound) else "estimate",
@@ -120,7 +120,7 @@ def _about(result: Estimate | UpperBound) -> dict[str, Any]:
 
 
 def _all(event: Any, target: dict[str, float], wanted: str, direction: str | None, *, json: bool, quiet: bool) -> None:
-    from evr.estimate.side_by_side import every_method
+    from evr.estimation.side_by_side import every_method
 
     results = every_method(event, **target, direction=direction)
     if json:

@@ -11,7 +11,7 @@ from evr.cli.options import Json, Quiet
 from evr.cli.output import as_json, number, seconds, table
 
 if TYPE_CHECKING:
-    from evr.release import Certificate
+    from evr.certification import Certificate
 
 CertificateFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
 Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of certificates instead.")]
@@ -22,8 +22,8 @@ def command(file: CertificateFile = None, schema: Schema = False, json: Json = F
 
     Example: `evr inspect examples/dpsgd.certificate.json`
     """
-    from evr.release import Certificate
-    from evr.release.certificate import json_schema
+    from evr.certification import Certificate
+    from evr.certification.certificate import json_schema
 
     if schema:
         print(json_schema(), end="")
@@ -46,7 +46,7 @@ def command(file: CertificateFile = None, schema: Schema = False, json: Json = F
 
 
 def _facts(certificate: Certificate) -> list[list[str]]:
-    from evr.release.words import describe_event
+    from evr.certification.words import describe_event
 
     claim, release, checked = certificate.claim, certificate.release, certificate.verification
     guarantee = "none" if certificate.guarantee is None else str(certificate.guarantee)

@@ -9,7 +9,7 @@ from evr.cli.options import Json, Quiet
 from evr.cli.output import as_json, number, table
 
 if TYPE_CHECKING:
-    from evr.release import Attempt
+    from evr.certification import Attempt
 
 
 def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False) -> None:
@@ -17,7 +17,7 @@ def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False)
 
     Example: `evr ledger`
     """
-    from evr.release import Ledger
+    from evr.certification import Ledger
 
     with Ledger(ledger, create=False) as opened:
         opened.check()

@@ -69,7 +69,7 @@ def command(
         raise ValueError("epsilon at which delta? Give --delta")
     validate.one_of(METHODS, method=method)
     options = monte_carlo_options(method, samples, seed)
-    from evr.estimate import online_epsilon
+    from evr.estimation import online_epsilon
 
     with progress_bar("steps", quiet=quiet) as progress:
         online = online_epsilon(

@@ -30,7 +30,7 @@ def command(
 
     Example: `evr replay examples/dpsgd.certificate.json`
     """
-    from evr.release import Certificate, replay
+    from evr.certification import Certificate, replay
 
     certificate = Certificate.load(file)
     with watched(quiet=quiet or json, resumable=False) as progress:

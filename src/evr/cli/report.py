@@ -12,7 +12,7 @@ from evr.cli.options import Json, Quiet
 from evr.cli.output import as_json
 
 if TYPE_CHECKING:
-    from evr.release import Certificate
+    from evr.certification import Certificate
 
 CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
 Output = Annotated[
@@ -35,7 +35,7 @@ def command(
 
     Example: `evr report examples/dpsgd.certificate.json`
     """
-    from evr.release import Certificate
+    from evr.certification import Certificate
 
     certificate = Certificate.load(file)
     path = output or page_path(file)

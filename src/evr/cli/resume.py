@@ -16,7 +16,8 @@ def command(
 
     Example: `evr resume`
     """
-    from evr.release import Ledger, resume
+    from evr.certification import Ledger
+    from evr.gate import resume
 
     with Ledger(ledger, create=False) as opened:
         waiting = opened.interrupted()

@@ -71,9 +71,9 @@ def command(
         raise ValueError(f"verify which estimate? Add {' and '.join(missing)}, or let `evr certify` estimate it")
     assert epsilon is not None
     assert delta is not None
-    from evr.release.attempt import Settings
-    from evr.release.certify import certify_claim
-    from evr.verify import Claim
+    from evr.gate.certify import certify_claim
+    from evr.proving.settings import Settings
+    from evr.verification import Claim
 
     with watched(quiet=quiet or json) as progress:
         certificate = certify_claim(

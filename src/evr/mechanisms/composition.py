@@ -6,36 +6,24 @@ the two curves is taken at the end, and directions are never mixed across steps.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.errors import UnsupportedEventError
-from evr.mechanisms import poisson
-from evr.mechanisms.discrete import TRIVIAL_PAIR, DiscretePair
-from evr.mechanisms.gaussian import GaussianPair
-from evr.mechanisms.pair import Direction, DominatingPair, Pairs
+from evr.laws.line import poisson
+from evr.laws.line.discrete import TRIVIAL_PAIR
+from evr.laws.line.pair import Direction, DominatingPair, Pairs
+from evr.laws.steps import NON_PRIVATE_PAIR, Step, simplify
 from evr.mechanisms.registry import MECHANISMS
-
-NON_PRIVATE_PAIR = DiscretePair((-math.inf, math.inf), (-math.inf, 0.0), (0.0, -math.inf))
-"""All of ``P`` has infinite loss: what a mechanism without privacy is."""
 
 _NON_PRIVATE = Pairs(NON_PRIVATE_PAIR, NON_PRIVATE_PAIR)
 _TRIVIAL = Pairs(TRIVIAL_PAIR, TRIVIAL_PAIR)
-
-
-@dataclass(frozen=True)
-class Step:
-    """A dominating pair and how many times it is applied."""
-
-    pair: DominatingPair
-    count: int
 
 
 @dataclass(frozen=True)
@@ -88,7 +76,7 @@ class Composition:
 
     def simplified(self, direction: Direction | str) -> tuple[Step, ...]:
         """As ``steps``, with families closed under composition folded: any number of Gaussians is one Gaussian."""
-        return _simplify(self.steps(direction))
+        return simplify(self.steps(direction))
 
     @cached_property
     def is_non_private(self) -> bool:
@@ -99,19 +87,6 @@ class Composition:
     def is_symmetric(self) -> bool:
         """Whether both directions are the same composition, so that one computation serves both."""
         return Counter(self.simplified(Direction.REMOVE)) == Counter(self.simplified(Direction.ADD))
-
-
-@lru_cache(maxsize=4096)
-def _simplify(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    squares, rest = [], []
-    for step in steps:
-        if isinstance(step.pair, GaussianPair):
-            squares.append(step.count * step.pair.mu**2)
-        elif step.pair != TRIVIAL_PAIR:
-            folded = step.pair.self_composed(step.count)
-            rest.append(step if folded is None else Step(folded, 1))
-    mu = math.sqrt(math.fsum(squares))
-    return ((Step(GaussianPair(mu), 1),) if mu > 0 else ()) + tuple(rest)
 
 
 def leaves(event: Any, path: str = "event") -> Iterator[tuple[Pairs, int]]:
@@ -218,11 +193,3 @@ def _unsupported(node: Any, path: str) -> str:
     )
     supported = [*sorted(cls.__name__ for cls in MECHANISMS), *combinators]
     return f"unsupported {type(node).__name__} at {path}: {node!r}. Supported: {', '.join(supported)}"
-
-
-def infinite_mass(steps: Iterable[Step]) -> float:
-    """``1 - prod (1 - p_inf)``: the probability that some step has infinite loss."""
-    masses = [(step.pair.infinite_loss_mass, step.count) for step in steps]
-    if any(mass >= 1 for mass, _ in masses):
-        return 1.0
-    return max(0.0, -math.expm1(math.fsum(count * math.log1p(-mass) for mass, count in masses)))

@@ -11,9 +11,9 @@ import math
 import numpy as np
 
 from evr import validate
-from evr.mechanisms.discrete import DiscretePair
+from evr.laws.line.discrete import DiscretePair
+from evr.laws.line.pair import Pairs
 from evr.mechanisms.events import DiscreteGaussianDpEvent
-from evr.mechanisms.pair import Pairs
 
 MAX_SIGMA = 20_000.0
 _REACH = 39.0

@@ -12,8 +12,8 @@ import numpy as np
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.mechanisms.discrete import DiscretePair
-from evr.mechanisms.pair import Pairs
+from evr.laws.line.discrete import DiscretePair
+from evr.laws.line.pair import Pairs
 
 MAX_SENSITIVITY = 1_000_000
 

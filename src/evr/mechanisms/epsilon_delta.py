@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from evr import validate
-from evr.mechanisms.discrete import DiscretePair
+from evr.laws.line.discrete import DiscretePair
+from evr.laws.line.pair import Pairs
 from evr.mechanisms.events import EpsilonDeltaDpEvent
-from evr.mechanisms.pair import Pairs
 
 
 def pairs(event: EpsilonDeltaDpEvent) -> Pairs | None:

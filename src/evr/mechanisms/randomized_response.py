@@ -11,8 +11,8 @@ import math
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.mechanisms.discrete import TRIVIAL_PAIR, DiscretePair
-from evr.mechanisms.pair import Pairs
+from evr.laws.line.discrete import TRIVIAL_PAIR, DiscretePair
+from evr.laws.line.pair import Pairs
 
 
 def pairs(event: dp_event.RandomizedResponseDpEvent) -> Pairs | None:

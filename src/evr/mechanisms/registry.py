@@ -7,6 +7,7 @@ from typing import Any
 
 from dp_accounting import dp_event
 
+from evr.laws.line.pair import Pairs
 from evr.mechanisms import (
     discrete_gaussian,
     discrete_laplace,
@@ -17,7 +18,6 @@ from evr.mechanisms import (
     mixture,
     randomized_response,
 )
-from evr.mechanisms.pair import Pairs
 
 Translator = Callable[[Any], Pairs | None]
 

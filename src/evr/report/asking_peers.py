@@ -58,8 +58,8 @@ def _read(lines: bytes) -> list[Answer]:
 
 def answers(question: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Ask one peer after the other."""
-    from evr.estimate import peers
-    from evr.release.event_json import event_from_json
+    from evr.certification.event_json import event_from_json
+    from evr.estimation import peers
 
     event, delta = event_from_json(question["event"]), question["delta"]
     for peer in NAMES:

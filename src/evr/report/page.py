@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from evr import atomic
-from evr.estimate import privacy_curve
-from evr.mechanisms import Composition, Direction
-from evr.release.certificate import Certificate, DirectionSection
-from evr.release.words import above, describe_event
+from evr.certification.certificate import Certificate, DirectionSection
+from evr.certification.words import above, describe_event
+from evr.estimation import privacy_curve
+from evr.laws import Direction
+from evr.mechanisms import Composition
 from evr.report import asking_peers, pictures
 from evr.report.pictures import Picture, at_most, scientific
 

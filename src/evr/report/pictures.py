@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 import numpy as np
 
-from evr.verify.run import HISTOGRAM_EDGES
+from evr.verification.run import HISTOGRAM_EDGES
 
 if TYPE_CHECKING:
-    from evr.release.certificate import ClaimSection, DirectionSection
+    from evr.certification.certificate import ClaimSection, DirectionSection
 
 PAINTS = {
     "ink": "#010203",

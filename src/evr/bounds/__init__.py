@@ -1,0 +1,5 @@
+"""What is proved without a sample: moments and greatest values, as finite sums over cells."""
+
+from evr.bounds.tilt import Tilt
+
+__all__ = ["Tilt"]

@@ -1,0 +1,8 @@
+"""What is written down: certificates, statements, the ledger; and replay."""
+
+from evr.certification.certificate import Certificate
+from evr.certification.ledger import Ledger
+from evr.certification.replay import Mismatch, Replay, replay
+from evr.certification.rows import Attempt
+
+__all__ = ["Attempt", "Certificate", "Ledger", "Mismatch", "Replay", "replay"]

@@ -1,0 +1,131 @@
+"""A certificate from a verification."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import Any
+
+import numpy as np
+import scipy
+
+from evr.certification.certificate import SCHEMA_VERSION, Certificate, plain
+from evr.certification.words import statement
+from evr.sampling import DRAWING
+from evr.verification import Claim, Verdict, Verification
+from evr.version import __version__
+
+STREAM = (
+    "Philox, key = first 16 bytes (little-endian) of SHA-256 of 'entropy|verify|attempt|direction' (entropy in hexadecimal), "
+    "counter = block number * 2^192; blocks of block_size samples are drawn and played in order from 0"
+)
+
+
+def software() -> dict[str, str]:
+    """What computes here: bit-for-bit equality is to be expected of the same."""
+    return {
+        "evr": __version__,
+        "drawing": str(DRAWING),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "simd": _simd(),
+    }
+
+
+def _simd() -> str:
+    """The widest vector instructions that NumPy uses here: its logarithm differs between them in the last digit."""
+    try:
+        # NumPy has no stubs for it, and its public list names groups of instructions that change between versions.
+        from numpy._core._multiarray_umath import __cpu_features__ as features  # type: ignore[import-not-found]
+    except ImportError:
+        return "unknown"
+    widest = [name for name in ("AVX512_SKX", "AVX512F", "AVX2", "ASIMD", "VSX") if features.get(name)]
+    return widest[0] if widest else "none"
+
+
+def build(
+    verification: Verification,
+    *,
+    event: dict[str, Any],
+    claim: Claim,
+    name: str | None,
+    proposal: str,
+    max_samples: int | None,
+    offset: float | None,
+    entropy_is_fresh: bool,
+    estimate: dict[str, Any] | None,
+    fallback: dict[str, Any] | None,
+    computed_by: dict[str, str],
+    times: dict[str, Any],
+) -> Certificate:
+    """Put together what was claimed, what happened and what follows; ``claim`` carries the terms of its release."""
+    assert claim.terms is not None
+    assert verification.attempt is not None
+    accepted = verification.verdict is Verdict.ACCEPTED
+    holds = accepted or fallback is not None
+    directions = {
+        report.direction: {
+            "accepted": report.accepted,
+            "reason": report.reason,
+            "samples": report.samples,
+            "blocks": report.blocks,
+            "block_size": report.block_size,
+            "estimate": report.estimate,
+            "standard_error": report.standard_error,
+            "log_wealth": report.log_wealth,
+            "log_target": report.log_target,
+            "threshold": report.threshold,
+            "bound": report.bound,
+            "second_moment": report.second_moment,
+            "clip": report.clip,
+            "correction": report.correction,
+            "proposal": report.proposal,
+            "trace": [list(row) for row in report.trace],
+            "histogram": list(report.histogram),
+            "seconds": report.seconds,
+        }
+        for report in verification.directions.values()
+    }
+    document: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "statement": "",
+        "verdict": verification.verdict.value,
+        "guarantee": {"epsilon": claim.epsilon, "delta": claim.value} if holds else None,
+        "neighboring_relation": "ADD_OR_REMOVE_ONE",
+        "event": event,
+        "estimate": estimate,
+        "claim": {
+            "epsilon": claim.epsilon,
+            "delta_estimate": claim.delta,
+            "tau": claim.tau,
+            "delta": claim.value,
+            "kappa": claim.kappa,
+            "threshold": claim.threshold,
+        },
+        "release": {
+            "name": name,
+            "floor": None if name is None else claim.terms.base,
+            "attempt": verification.attempt,
+            "budget": verification.false_positive_rate,
+            "log_budget": claim.log_budget(verification.attempt),
+            "total_budget": claim.kappa * claim.terms.base,
+        },
+        "verification": {
+            "method": verification.method,
+            "proposal": proposal,
+            "max_samples": max_samples,
+            "offset": offset,
+            "entropy": f"{verification.entropy:x}",
+            "entropy_is_fresh": entropy_is_fresh,
+            "stream": STREAM,
+            "samples": verification.samples,
+            "directions": directions,
+            "notes": [] if entropy_is_fresh else ["the seed was given by the caller: a guarantee wants fresh entropy"],
+        },
+        "fallback": fallback,
+        "software": computed_by,
+        "times": times,
+    }
+    return Certificate.sealed(plain({**document, "statement": statement(document)}))

@@ -1,0 +1,313 @@
+"""Certificates: what was verified, with what, and everything that it takes to do it again. Versioned JSON.
+
+The format only grows: fields that this version does not know are kept, and older versions are brought up to date when they
+are read. The digest tells damage; that the content is true is what ``evr.certification.replay`` finds out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn
+
+from dp_accounting import dp_event
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, WithJsonSchema
+
+from evr import atomic, validate
+from evr.certification.event_json import canonical, event_from_json
+from evr.errors import CertificateError
+
+SCHEMA_VERSION = 1
+SCHEMA_FILE = Path(__file__).with_name("certificate.schema.json")
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+"""From each older version to the next: a function of the whole document."""
+
+_WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+def _from_word(value: Any) -> Any:
+    return _WORDS.get(value, value) if isinstance(value, str) else value
+
+
+def plain(value: Any) -> Any:
+    """The same in JSON's types: infinities and NaN, which it has no numbers for, as words."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+Number = Annotated[
+    float,
+    BeforeValidator(_from_word),
+    PlainSerializer(plain),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": sorted(_WORDS)}]}),
+]
+Count = Annotated[int, Field(ge=0)]
+
+
+class Section(BaseModel):
+    """Part of a certificate. Unknown fields are kept."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+
+
+class GuaranteeSection(Section):
+    """What holds."""
+
+    epsilon: Number
+    delta: Number
+
+    def __str__(self) -> str:
+        return f"({self.epsilon!r}, {self.delta!r})-differentially private"
+
+
+class EstimateSection(Section):
+    """Where the claim comes from: ``quantity`` was estimated at the other's value ``at``, then rounded outwards."""
+
+    method: str
+    quantity: Literal["epsilon", "delta"]
+    at: Number
+    value: Number
+    error: Number | None
+    direction: str
+
+
+class ClaimSection(Section):
+    """What was tested: ``delta = delta_estimate / tau``, and that against ``threshold = (1 - kappa) delta``."""
+
+    epsilon: Number
+    delta_estimate: Number
+    tau: Number
+    delta: Number
+    kappa: Number
+    threshold: Number
+
+
+class ReleaseSection(Section):
+    """Which attempt at which release. ``floor`` is the least that a named release may claim."""
+
+    name: str | None
+    floor: Number | None
+    attempt: Annotated[int, Field(ge=1)]
+    budget: Number
+    log_budget: Number
+    total_budget: Number
+
+
+class DirectionSection(Section):
+    """What happened in one direction; fields as of ``evr.verification.DirectionReport``."""
+
+    accepted: bool
+    reason: str
+    samples: Count
+    blocks: Count
+    block_size: Count
+    estimate: Number
+    standard_error: Number
+    log_wealth: Number | None
+    log_target: Number | None
+    threshold: Number
+    bound: Number
+    second_moment: Number
+    clip: Number | None
+    correction: Number
+    proposal: dict[str, Any]
+    trace: list[list[Number]]
+    histogram: list[Count]
+    seconds: Number
+
+
+class VerificationSection(Section):
+    """How it was tested. ``entropy`` is hexadecimal; ``stream`` says which numbers each block gets."""
+
+    method: Literal["sequential", "fixed"]
+    proposal: Literal["capped", "single", "simple"]
+    max_samples: Count | None
+    offset: Number | None
+    entropy: Annotated[str, Field(pattern="^[0-9a-f]{1,4096}$")]
+    entropy_is_fresh: bool
+    stream: str
+    samples: Count
+    directions: dict[str, DirectionSection]
+    notes: list[str]
+
+
+class FallbackSection(Section):
+    """The mechanism that ran instead, and proved bounds on its delta in each direction."""
+
+    event: dict[str, Any]
+    bounds: dict[str, Number]
+
+
+class TimesSection(Section):
+    """When, in UTC."""
+
+    started: str
+    finished: str
+    seconds: Number
+
+
+class Certificate(Section):
+    """What was verified, and everything needed to do it again.
+
+    Attributes
+    ----------
+    statement
+        Sentences for a paper, with every assumption.
+    verdict, guarantee
+        The guarantee is None unless the verdict is ``"accepted"`` (or a proved fallback ran instead).
+    event
+        The event tree as JSON; ``dp_event()`` builds it.
+    digest
+        SHA-256 of the rest.
+    """
+
+    schema_version: Literal[1]
+    statement: str
+    verdict: Literal["accepted", "rejected"]
+    guarantee: GuaranteeSection | None
+    neighboring_relation: Literal["ADD_OR_REMOVE_ONE"]
+    event: dict[str, Any]
+    estimate: EstimateSection | None
+    claim: ClaimSection
+    release: ReleaseSection
+    verification: VerificationSection
+    fallback: FallbackSection | None
+    software: dict[str, str]
+    times: TimesSection
+    digest: str
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the verdict is ``"accepted"``."""
+        return self.verdict == "accepted"
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("a Certificate has no truth value: use .accepted")
+
+    def dp_event(self) -> dp_event.DpEvent:
+        """The event tree."""
+        return event_from_json(self.event)
+
+    def document(self) -> dict[str, Any]:
+        """All of it in JSON's types."""
+        return plain(self.model_dump())
+
+    def to_json(self) -> str:
+        """The text of the file."""
+        return pretty(self.document()) + "\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write it, whole or not at all. One that is rejected replaces one that was accepted only after that is kept (``kept_path``)."""
+        if not self.accepted:
+            with contextlib.suppress(CertificateError):
+                if (earlier := Certificate.load(path)).accepted:
+                    atomic.write_text(kept_path(path), earlier.to_json())
+        atomic.write_text(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Certificate:
+        """Read one; a file that is damaged, cut off or altered raises ``CertificateError``."""
+        try:
+            text = Path(path).read_bytes().decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise CertificateError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
+        except OSError as error:
+            raise CertificateError(f"{path}: cannot be read ({error.strerror or error})") from None
+        try:
+            return cls.from_json(text)
+        except CertificateError as error:
+            raise CertificateError(f"{path}: {error}") from None
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """As ``load``, from a string."""
+        document = _parsed(text)
+        version = document.get("schema_version")
+        if isinstance(version, bool) or not isinstance(version, int) or version < 1:
+            raise CertificateError("not a certificate of evr: it has no schema_version")
+        if version > SCHEMA_VERSION:
+            raise CertificateError(f"schema version {version}; this evr knows {SCHEMA_VERSION}: use a newer evr")
+        if document.get("digest") != digest_of(document):
+            raise CertificateError("the digest does not match: the certificate was altered or is damaged")
+        while version < SCHEMA_VERSION:
+            document = MIGRATIONS[version](document)
+            version += 1
+        return cls.sealed(document)
+
+    @classmethod
+    def sealed(cls, document: dict[str, Any]) -> Certificate:
+        """Check a document's form and set its digest."""
+        try:
+            unsealed = cls.model_validate({**document, "digest": ""})
+        except ValidationError as error:
+            problem = error.errors()[0]
+            path = ".".join(map(str, problem["loc"]))
+            raise CertificateError(f"{path}: {problem['msg'][0].lower()}{problem['msg'][1:]}") from None
+        return unsealed.model_copy(update={"digest": digest_of(unsealed.document())})
+
+
+def kept_path(path: str | Path) -> Path:
+    """Where an accepted certificate is kept when a rejected one takes its place."""
+    return Path(path).with_suffix(f".accepted{Path(path).suffix}")
+
+
+def digest_of(document: dict[str, Any]) -> str:
+    """SHA-256 of the canonical JSON, the digest itself left out."""
+    rest = {key: value for key, value in document.items() if key != "digest"}
+    try:
+        return "sha256:" + hashlib.sha256(canonical(rest).encode()).hexdigest()
+    except (ValueError, RecursionError) as error:  # what is no Unicode, or too deep
+        raise CertificateError(f"it holds what no certificate does ({error})") from None
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """JSON as the standard has it: no NaN, no number beyond the floats, no key twice."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(found := dict(pairs)) != len(pairs):
+            raise ValueError("a key occurs twice")
+        return found
+
+    def no_word(word: str) -> Any:
+        raise ValueError(f"{word} is no JSON number")
+
+    def finite(digits: str) -> float:
+        value = float(digits)
+        return value if math.isfinite(value) else no_word(digits[:40])
+
+    try:
+        document = json.loads(text, object_pairs_hook=unique, parse_constant=no_word, parse_float=finite)
+    except (ValueError, RecursionError) as error:
+        raise CertificateError(f"not valid JSON, perhaps cut off: {error}") from None
+    if not isinstance(document, dict):
+        raise CertificateError(f"not a certificate of evr, but {validate.shown(document)}")
+    return document
+
+
+def pretty(value: Any, indent: str = "") -> str:
+    """Indented JSON with lists of plain values on one line."""
+    deeper = indent + "  "
+    if isinstance(value, dict) and value:
+        items = (
+            f"{deeper}{json.dumps(key, ensure_ascii=False)}: {pretty(item, deeper)}" for key, item in value.items()
+        )
+        return "{\n" + ",\n".join(items) + f"\n{indent}}}"
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        return "[\n" + ",\n".join(deeper + pretty(item, deeper) for item in value) + f"\n{indent}]"
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def json_schema() -> str:
+    """The JSON Schema of certificates, as published beside this module."""
+    schema = Certificate.model_json_schema(mode="serialization")
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    return json.dumps(schema, indent=2, sort_keys=True) + "\n"

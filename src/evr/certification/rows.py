@@ -1,0 +1,135 @@
+"""Rows of the ledger: releases and attempts, each sealed by a digest of what must not change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sqlite3
+from dataclasses import dataclass
+from typing import Any
+
+from evr import validate
+from evr.certification.owners import is_alive
+from evr.verification import Terms
+
+SEALED_RELEASE = ("key", "name", "kappa", "base", "created")
+SEALED_ATTEMPT = (
+    "release_id", "number", "entropy", "entropy_is_fresh", "epsilon", "delta", "tau", "claim", "log_budget", "method",
+    "proposal", "options", "event", "event_digest", "software", "started",
+)  # fmt: skip
+
+
+class DamagedRow(ValueError):
+    """A row that is not what was written."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """One row of the table of releases.
+
+    Attributes
+    ----------
+    key
+        What makes attempts belong together.
+    terms
+        ``kappa`` and the base of the budgets.
+    output
+        ``"released"`` once an output is out, ``"running"`` while a mechanism runs behind the gate, else None.
+    """
+
+    id: int
+    key: str
+    name: str | None
+    terms: Terms
+    created: str
+    output: str | None
+    output_attempt: int | None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One row of the table of attempts: all that it takes to continue it."""
+
+    id: int
+    release_id: int
+    number: int
+    entropy: int
+    entropy_is_fresh: bool
+    epsilon: float
+    delta: float
+    tau: float
+    claim: float
+    log_budget: float
+    method: str
+    proposal: str
+    options: dict[str, Any]
+    event: Any
+    event_digest: str
+    software: dict[str, str]
+    state: str
+    owner: str
+    started: str
+    seen: str
+    finished: str | None
+    samples: int | None
+    message: str | None
+
+    @property
+    def budget(self) -> float:
+        """The false-positive probability that it may have."""
+        return math.exp(self.log_budget)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has a verdict or failed."""
+        return self.state in ("accepted", "rejected", "failed")
+
+    @property
+    def is_orphan(self) -> bool:
+        """Whether its process is gone."""
+        return self.state == "running" and not is_alive(self.owner, self.seen)
+
+
+def seal(values: list[Any]) -> str:
+    """A digest of values, in order."""
+    return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
+
+
+def release_of(row: sqlite3.Row) -> Release:
+    """A release as it was written."""
+    if row["seal"] != seal([row[name] for name in SEALED_RELEASE]):
+        raise DamagedRow(f"release {row['id']} is not what was written")
+    try:
+        terms = Terms(float.fromhex(row["kappa"]), float.fromhex(row["base"]))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DamagedRow(f"release {row['id']}: {error}") from None
+    return Release(row["id"], row["key"], row["name"], terms, row["created"], row["output"], row["output_attempt"])
+
+
+def attempt_of(row: sqlite3.Row) -> Attempt:
+    """An attempt as it was written."""
+    values = dict(row)
+    if values.pop("seal") != seal([row[name] for name in SEALED_ATTEMPT]):
+        raise DamagedRow(f"attempt {row['id']} is not what was written")
+    try:
+        for name in ("epsilon", "delta", "tau", "claim", "log_budget"):
+            values[name] = float.fromhex(values[name])
+        values["entropy"] = int(values["entropy"], 16)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DamagedRow(f"attempt {row['id']}: {error}") from None
+    for name in ("options", "event", "software"):
+        values[name] = parsed(values[name])
+    values["entropy_is_fresh"] = bool(values["entropy_is_fresh"])
+    return Attempt(**values)
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """An object that was written as JSON."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise DamagedRow(f"{validate.shown(text)} is not what it holds")
+    return value

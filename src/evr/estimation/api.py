@@ -1,0 +1,209 @@
+"""``estimate_delta``, ``estimate_epsilon``, ``privacy_curve``: any composition, both directions, every method."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from evr import validate
+from evr.estimation.fft import FftCurve
+from evr.estimation.inversion import solve_epsilon
+from evr.estimation.results import Estimate, UpperBound
+from evr.laws import Direction, Floats, Step
+from evr.mechanisms import Composition
+
+METHODS = ("fft", "rdp", "gdp", "edgeworth", "monte_carlo")
+
+
+@lru_cache(maxsize=32)
+def fft_curve(steps: tuple[Step, ...]) -> FftCurve:
+    """The curve of one direction's steps; kept, for its transforms serve other epsilons too."""
+    return FftCurve(steps)
+
+
+def directions_of(composition: Composition, direction: str | None) -> tuple[Direction, ...]:
+    """The directions to compute: the one asked for, or both, or one where they are the same."""
+    if direction is not None:
+        return (Direction(validate.one_of(("remove", "add"), direction=direction)),)
+    return (Direction.REMOVE,) if composition.is_symmetric else (Direction.REMOVE, Direction.ADD)
+
+
+def estimate_delta(
+    event: Any, epsilon: float, *, method: str = "fft", direction: str | None = None, **options: Any
+) -> Estimate | UpperBound:
+    """Estimate delta(epsilon) of everything that ran.
+
+    Parameters
+    ----------
+    event
+        A ``DpEvent`` tree, or a ``Composition``.
+    epsilon
+        At least 0; may be infinite.
+    method
+        ``"fft"`` (near-exact), ``"rdp"`` (an upper bound, and typed as one), ``"gdp"``, ``"edgeworth"``, ``"monte_carlo"``.
+    direction
+        ``"remove"`` or ``"add"``; by default the greater of the two.
+    options
+        Of ``method="monte_carlo"``: ``samples``, ``relative_error``, ``proposal``, ``seed``, ``workers``.
+
+    Examples
+    --------
+    >>> import evr
+    >>> event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
+    >>> f"{evr.estimate_delta(event, epsilon=0.5).value:.4e}"
+    '2.0582e-10'
+    """
+    start = time.perf_counter()
+    epsilon = validate.non_negative_or_infinite(epsilon=epsilon)
+    validate.one_of(METHODS, method=method)
+    composition = Composition.of(event)
+    if method == "monte_carlo":
+        from evr.estimation.monte_carlo import monte_carlo_delta
+
+        return monte_carlo_delta(composition, epsilon, direction, **options)
+    _no_options(options, method)
+    if method == "rdp":
+        from evr.estimation.rdp import rdp_delta
+
+        return UpperBound(rdp_delta(event, epsilon), "rdp", direction or "both", time.perf_counter() - start)
+    best: Estimate | None = None
+    for one in directions_of(composition, direction):
+        value, error = _delta(composition.simplified(one), epsilon, method)
+        if best is None or value > best.value:
+            best = Estimate(value, method, one.value, error)
+    assert best is not None
+    return Estimate(best.value, method, best.direction, best.error, seconds=time.perf_counter() - start)
+
+
+def estimate_epsilon(
+    event: Any, delta: float, *, method: str = "fft", direction: str | None = None, **options: Any
+) -> Estimate | UpperBound:
+    """Estimate the least epsilon >= 0 at which delta(epsilon) is at most ``delta``. Parameters as ``estimate_delta``.
+
+    Examples
+    --------
+    >>> import evr
+    >>> event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
+    >>> round(evr.estimate_epsilon(event, delta=1e-9).value, 4)
+    0.4111
+    """
+    start = time.perf_counter()
+    delta = validate.probability(delta=delta)
+    validate.one_of(METHODS, method=method)
+    composition = Composition.of(event)
+    if method == "monte_carlo":
+        from evr.estimation.monte_carlo import monte_carlo_epsilon
+
+        return monte_carlo_epsilon(composition, delta, direction, **options)
+    _no_options(options, method)
+    if method == "rdp":
+        from evr.estimation.rdp import rdp_epsilon
+
+        return UpperBound(rdp_epsilon(event, delta), "rdp", direction or "both", time.perf_counter() - start)
+    best, winner = -1.0, Direction.REMOVE
+    for one in directions_of(composition, direction):
+        steps = composition.simplified(one)
+        if best >= 0 and 0 < delta < 1 and _delta(steps, best, method)[0] <= delta:
+            continue  # the other direction needs no more
+        value = epsilon_of(steps, delta, method)
+        if value > best:
+            best, winner = value, one
+    error = 1e-9 * best if method == "fft" and math.isfinite(best) else None
+    return Estimate(best, method, winner.value, error, seconds=time.perf_counter() - start)
+
+
+@dataclass(frozen=True)
+class PrivacyCurve:
+    """Deltas at many epsilons.
+
+    Attributes
+    ----------
+    epsilons, deltas
+        Arrays of equal length.
+    directions
+        The direction that attains each delta.
+    method, seconds
+        As of ``Estimate``.
+    """
+
+    epsilons: Floats
+    deltas: Floats
+    directions: tuple[str, ...]
+    method: str
+    seconds: float
+
+
+def privacy_curve(
+    event: Any,
+    epsilons: Iterable[float],
+    *,
+    method: str = "fft",
+    direction: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> PrivacyCurve:
+    """Deltas for many epsilons, one pass: transforms made for one epsilon serve its neighbours.
+
+    ``progress(done, total)`` is called as the work goes on. Other parameters as ``estimate_delta``.
+
+    Examples
+    --------
+    >>> import evr
+    >>> curve = evr.privacy_curve(evr.dpsgd(noise_multiplier=70, sampling_probability=1, steps=1200), [0, 1, 2])
+    >>> [f"{d:.3e}" for d in curve.deltas]
+    ['1.954e-01', '6.396e-03', '7.772e-06']
+    """
+    start = time.perf_counter()
+    points = [validate.non_negative_or_infinite(epsilon=float(e)) for e in np.asarray(list(epsilons), dtype=float)]
+    estimates: dict[float, Estimate | UpperBound] = {}
+    falling = sorted(set(points), reverse=True)  # a transform made for one epsilon serves smaller ones
+    for done, epsilon in enumerate(falling, start=1):
+        estimates[epsilon] = estimate_delta(event, epsilon, method=method, direction=direction)
+        if progress is not None:
+            progress(done, len(falling))
+    return PrivacyCurve(
+        np.array(points),
+        np.array([estimates[e].value for e in points]),
+        tuple(estimates[e].direction for e in points),
+        method,
+        time.perf_counter() - start,
+    )
+
+
+def _no_options(options: dict[str, Any], method: str) -> None:
+    if options:
+        raise TypeError(f"method={method!r} takes no option {sorted(options)[0]!r}: options belong to 'monte_carlo'")
+
+
+def _delta(steps: tuple[Step, ...], epsilon: float, method: str) -> tuple[float, float | None]:
+    """Delta of one direction and, where known, its error."""
+    if method == "fft" or not steps:
+        return fft_curve(steps).delta(epsilon)
+    if method == "gdp":
+        from evr.estimation.gdp import GdpCurve
+
+        return GdpCurve(steps).delta(epsilon), None
+    from evr.estimation.edgeworth import EdgeworthCurve
+
+    return EdgeworthCurve(steps).delta(epsilon), None
+
+
+def epsilon_of(steps: tuple[Step, ...], delta: float, method: str = "fft", guess: float = 1.0) -> float:
+    """Epsilon of one direction at a delta in [0, 1]; ``guess`` is where to look first."""
+    if delta == 1 or not steps:
+        return 0.0
+    curve = fft_curve(steps)
+    if curve.infinite_mass > delta:
+        return math.inf
+    if delta == 0:
+        return max(0.0, curve.greatest)
+    if math.fsum(step.count * step.pair.delta(0.0) for step in steps) <= delta:
+        return 0.0  # at epsilon 0 deltas add up to a bound
+    if method == "fft":
+        return solve_epsilon(lambda e: curve.delta(e).value, delta, guess=guess, greatest=max(0.0, curve.greatest))
+    return solve_epsilon(lambda e: _delta(steps, e, method)[0], delta, guess=guess)

@@ -1,0 +1,179 @@
+"""One attempt: written down, verified with snapshots, certified. And its continuation after a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from evr.certification.build import build, software
+from evr.certification.certificate import Certificate
+from evr.certification.event_json import event_digest, event_from_json, event_to_json
+from evr.certification.ledger import Ledger
+from evr.certification.rows import Attempt
+from evr.errors import EvrError, LedgerError
+from evr.mechanisms import Composition
+from evr.proving import verify
+from evr.proving.settings import Settings
+from evr.randomness import fresh_entropy
+from evr.verification import Claim, Verification
+from evr.verification.run import ProgressHook
+
+_RESUMABLE = (KeyboardInterrupt, SystemExit, GeneratorExit, OSError, MemoryError, LedgerError)
+
+
+def checked_event(event: Any) -> dict[str, Any]:
+    """The event as JSON, once it is known that it can be accounted for."""
+    document = event_to_json(event)
+    Composition.of(event)
+    return document
+
+
+def start(
+    ledger: Ledger,
+    event: Any,
+    claim: Claim,
+    settings: Settings,
+    *,
+    name: str | None = None,
+    floor: float | None = None,
+    seed: int | None = None,
+    estimate: dict[str, Any] | None = None,
+    path: Path | None = None,
+    for_output: bool = False,
+) -> Attempt:
+    """Write an attempt down; from here on it counts."""
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
+        raise ValueError(f"seed={seed!r} is not an integer >= 0")
+    return ledger.begin(
+        claim,
+        entropy=fresh_entropy() if seed is None else seed,
+        entropy_is_fresh=seed is None,
+        event=checked_event(event),
+        event_digest=event_digest(event),
+        method=settings.method,
+        proposal=settings.proposal,
+        options={
+            "max_samples": settings.max_samples,
+            "offset": settings.offset,
+            "estimate": estimate,
+            "path": None if path is None else str(path),
+        },
+        software=software(),
+        name=name,
+        floor=floor,
+        for_output=for_output,
+    )
+
+
+def perform(
+    ledger: Ledger,
+    attempt: Attempt,
+    *,
+    workers: int | None = None,
+    progress: ProgressHook | None = None,
+    fallback: dict[str, Any] | None = None,
+) -> Certificate:
+    """Verify an attempt that is written down, from its latest snapshots if it has any; write its certificate; close it."""
+    release = next(r for r in ledger.releases() if r.id == attempt.release_id)
+    event = event_from_json(attempt.event)
+    if event_digest(event) != attempt.event_digest:
+        raise LedgerError(f"{ledger.path}: the ledger is damaged (the event of attempt {attempt.id})")
+    claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
+    begun = time.perf_counter()
+    with _accounted_for(ledger, attempt):
+        verification: Verification = verify(
+            event,
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            tau=claim.tau,
+            method=attempt.method,
+            proposal=attempt.proposal,
+            attempt=attempt.number,
+            seed=attempt.entropy,
+            max_samples=attempt.options["max_samples"],
+            offset=attempt.options["offset"],
+            workers=workers,
+            terms=claim.terms,
+            progress=progress,
+            checkpoint=lambda direction, snapshot: ledger.save(attempt, direction, snapshot),
+            resume=ledger.snapshots(attempt),
+        )
+        certificate = build(
+            verification,
+            event=attempt.event,
+            claim=claim,
+            name=release.name,
+            proposal=attempt.proposal,
+            max_samples=attempt.options["max_samples"],
+            offset=attempt.options["offset"],
+            entropy_is_fresh=attempt.entropy_is_fresh,
+            estimate=attempt.options["estimate"],
+            fallback=None if verification.accepted else fallback,
+            computed_by=attempt.software,
+            times={
+                "started": attempt.started,
+                "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "seconds": time.perf_counter() - begun,
+            },
+        )
+        if attempt.options["path"] is not None:
+            certificate.save(attempt.options["path"])
+        ledger.finish(attempt, certificate.verdict, samples=verification.samples)
+    return certificate
+
+
+@contextlib.contextmanager
+def _accounted_for(ledger: Ledger, attempt: Attempt) -> Iterator[None]:
+    """Write down how an attempt ended if it does not end well; where that fails too, the row says that it was running."""
+    try:
+        yield
+    except BaseException as error:
+        state = "interrupted" if isinstance(error, _RESUMABLE) else "failed"
+        with contextlib.suppress(EvrError):
+            ledger.finish(attempt, state, message=f"{type(error).__name__}: {error}"[:1000])
+        raise
+
+
+def resume(
+    ledger: Ledger | str | Path | None = None,
+    *,
+    workers: int | None = None,
+    progress: ProgressHook | None = None,
+) -> Certificate:
+    """Continue the latest verification that was interrupted: the verdict is the one that it would have had.
+
+    Raises
+    ------
+    LedgerError
+        If there is none, or if it was begun with another version of evr, NumPy or SciPy: its samples could not be drawn again.
+    """
+    with opened(ledger) as one:
+        waiting = one.interrupted()
+        if not waiting:
+            raise LedgerError(f"{one.path}: no verification was interrupted")
+        attempt = waiting[0]
+        here = software()
+        changed = [
+            name for name in ("evr", "drawing", "numpy", "scipy", "simd") if here[name] != attempt.software.get(name)
+        ]
+        if changed:
+            raise LedgerError(
+                f"attempt {attempt.number} was begun with {changed[0]} {attempt.software.get(changed[0])}, and this is "
+                f"{here[changed[0]]}: its samples may not come out the same, so start another attempt"
+            )
+        return perform(one, one.take_over(attempt), workers=workers, progress=progress)
+
+
+@contextlib.contextmanager
+def opened(ledger: Ledger | str | Path | None) -> Iterator[Ledger]:
+    """A ledger to work with; closed at the end if it was opened here."""
+    one = Ledger.of(ledger)
+    try:
+        yield one
+    finally:
+        if one is not ledger:
+            one.close()

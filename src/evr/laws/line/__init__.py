@@ -1,0 +1,1 @@
+"""Laws on a line: dominating pairs whose privacy loss is monotone in one coordinate."""

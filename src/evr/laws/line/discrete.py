@@ -1,0 +1,146 @@
+"""Pairs of laws on finitely many outcomes: the ground of every discrete mechanism."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import logsumexp
+
+from evr.laws.line.pair import DominatingPair, Floats, Measure
+
+
+@dataclass(frozen=True)
+class DiscretePair(DominatingPair):
+    """Outcomes ``0, 1, 2, ...`` in the order of their losses, with the logarithms of their probabilities.
+
+    Examples
+    --------
+    >>> pair = DiscretePair.from_probabilities([0.25, 0.75], [0.75, 0.25])
+    >>> [round(x, 4) for x in pair.privacy_loss([0, 1]).tolist()], round(pair.delta(0.0), 4)
+    ([-1.0986, 1.0986], 0.5)
+    """
+
+    loss_values: tuple[float, ...]
+    log_p: tuple[float, ...]
+    log_q: tuple[float, ...]
+
+    @classmethod
+    def from_logs(cls, log_p: Any, log_q: Any, losses: Any = None) -> Self:
+        """Sort outcomes by loss and join those of equal loss. Give ``losses`` where the difference would lose digits."""
+        log_p, log_q = np.asarray(log_p, float), np.asarray(log_q, float)
+        keep = np.isfinite(log_p) | np.isfinite(log_q)
+        log_p, log_q = log_p[keep], log_q[keep]
+        losses = log_p - log_q if losses is None else np.asarray(losses, float)[keep]
+        groups, index = np.unique(losses, return_inverse=True)
+        joined = np.full((2, groups.size), -np.inf)
+        np.logaddexp.at(joined[0], index, log_p)
+        np.logaddexp.at(joined[1], index, log_q)
+        return cls(tuple(groups.tolist()), tuple(joined[0].tolist()), tuple(joined[1].tolist()))
+
+    @classmethod
+    def from_probabilities(cls, p: Any, q: Any) -> Self:
+        """Outcomes in any order, by their probabilities, which must each sum to one."""
+        p, q = np.asarray(p, float), np.asarray(q, float)
+        if p.ndim != 1 or p.shape != q.shape or p.size == 0:
+            raise ValueError(f"p and q have shapes {p.shape} and {q.shape}: give two lists of one length, at least 1")
+        for name, law in (("p", p), ("q", q)):
+            if not (np.all(law >= 0) and abs(law.sum() - 1) <= 1e-9):
+                raise ValueError(f"{name}={law.tolist()} is not a probability law: entries >= 0 that sum to 1")
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return cls.from_logs(np.log(p), np.log(q))
+
+    @cached_property
+    def _laws(self) -> dict[Measure, Floats]:
+        return {Measure.P: np.array(self.log_p), Measure.Q: np.array(self.log_q)}
+
+    @cached_property
+    def losses(self) -> Floats:
+        """The privacy loss of each outcome."""
+        return np.array(self.loss_values)
+
+    @cached_property
+    def _cumulated(self) -> dict[Measure, tuple[Floats, Floats]]:
+        """``log`` of the mass of the first ``n`` outcomes and of the last ``n``, for relative accuracy at both ends."""
+
+        def cumulate(law: Floats) -> Floats:
+            return np.concatenate(([-np.inf], np.logaddexp.accumulate(law)))
+
+        return {m: (cumulate(law), cumulate(law[::-1])[::-1]) for m, law in self._laws.items()}
+
+    def _rank(self, t: Any) -> Any:
+        """How many outcomes are at most ``t``."""
+        return np.clip(np.floor(np.asarray(t, float)) + 1, 0, len(self.log_p)).astype(np.int64)
+
+    def privacy_loss(self, t: Any) -> Floats:
+        index = np.clip(np.ceil(np.asarray(t, float)), 0, len(self.log_p) - 1).astype(np.int64)
+        return self.losses[index]
+
+    def point(self, loss: Any) -> Floats:
+        rank = np.searchsorted(self.losses, np.asarray(loss, float), side="right")
+        return np.where(rank == 0, -np.inf, np.where(rank == len(self.log_p), np.inf, rank - 1.0))
+
+    def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
+        first, last = np.broadcast_arrays(self._rank(low), self._rank(high))
+        from_left, from_right = self._cumulated[measure]
+        law = self._laws[measure]
+        single = law[np.minimum(first, law.size - 1)]
+        left = from_left[last] < from_right[first]  # difference from the end where less mass is
+        with np.errstate(divide="ignore", invalid="ignore"):
+            by_left = from_left[last] + np.log(-np.expm1(np.minimum(from_left[first] - from_left[last], 0.0)))
+            by_right = from_right[first] + np.log(-np.expm1(np.minimum(from_right[last] - from_right[first], 0.0)))
+        several = np.where(left, by_left, by_right)
+        return np.where(last <= first, -np.inf, np.where(last == first + 1, single, several))
+
+    def sample(self, measure: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
+        first, last = np.broadcast_arrays(self._rank(low), self._rank(high))
+        from_left, from_right = self._cumulated[measure]
+        log_mass = self.log_mass(measure, low, high)
+        log_uniform = np.log(1.0 - generator.random(first.shape))  # of a number in (0, 1]
+        left = from_left[last] < from_right[first]  # inversion from the end where less mass is keeps relative accuracy
+        by_left = np.searchsorted(from_left, np.logaddexp(from_left[first], log_uniform + log_mass), side="left") - 1
+        beyond = np.searchsorted(from_right[::-1], np.logaddexp(from_right[last], log_uniform + log_mass), side="left")
+        by_right = len(self.log_p) - beyond
+        return np.clip(np.where(left, by_left, by_right), first, last - 1).astype(np.float64)
+
+    @cached_property
+    def _flats(self) -> Floats:
+        index = np.arange(len(self.log_p), dtype=np.float64)
+        return np.column_stack((index - 1, index))
+
+    @property
+    def flats(self) -> Floats:
+        return self._flats
+
+    def span(self, order: float = 0.0) -> tuple[float, float]:
+        return -1.0, float(len(self.log_p) - 1)
+
+    def delta(self, epsilon: float) -> float:
+        if epsilon == math.inf:
+            return self.infinite_loss_mass
+        above = self.losses > epsilon
+        gains = np.exp(self._laws[Measure.P][above]) * -np.expm1(epsilon - self.losses[above])
+        return min(1.0, float(np.sum(gains)))
+
+    def log_mgf(self, order: float) -> float:
+        if order == 0.0:
+            return 0.0
+        held = np.isfinite(self._laws[Measure.P])
+        terms = self._laws[Measure.P][held] + order * self.losses[held]
+        return float(logsumexp(terms)) if not np.any(np.isposinf(terms)) else math.inf
+
+    @property
+    def infinite_loss_mass(self) -> float:
+        return math.exp(self.log_p[-1]) if math.isinf(self.losses[-1]) and self.losses[-1] > 0 else 0.0
+
+    def describe(self) -> str:
+        finite = self.losses[np.isfinite(self.losses)]
+        extremes = f"{finite.min():.6g} to {finite.max():.6g}" if finite.size else "infinite"
+        return f"{len(self.log_p)} outcomes, losses {extremes}"
+
+
+TRIVIAL_PAIR = DiscretePair((0.0,), (0.0,), (0.0,))
+"""Two equal laws: a mechanism that reveals nothing."""

@@ -1,0 +1,100 @@
+"""The Gaussian mechanism: ``P = N(mu, 1)``, ``Q = N(0, 1)`` with ``mu = 1 / noise_multiplier``, the same both ways."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import erfcx, log_ndtr, ndtri_exp
+
+from evr.laws.line.pair import DominatingPair, Floats, Measure, log_difference
+
+_REACH = 39.0  # log of the normal tail beyond it is below -760: less than the least positive float
+
+
+def log_normal_mass(low: Any, high: Any) -> Floats:
+    """``log(Phi(high) - Phi(low))`` from whichever tail keeps relative accuracy."""
+    low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
+    flip = low > 0
+    near, far = np.where(flip, -low, high), np.where(flip, -high, low)
+    return log_difference(log_ndtr(near), log_ndtr(np.minimum(far, near)))
+
+
+def sample_normal(generator: np.random.Generator, low: Any, high: Any) -> Floats:
+    """Standard normal draws restricted to ``(low, high]``, by inversion from the tail that keeps relative accuracy."""
+    low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
+    flip = low > 0
+    near, far = np.where(flip, -low, high), np.where(flip, -high, low)
+    uniform = 1.0 - generator.random(low.shape)  # in (0, 1]
+    log_probability = np.logaddexp(log_ndtr(far), np.log(uniform) + log_normal_mass(far, near))
+    t = ndtri_exp(np.minimum(log_probability, 0.0))
+    return np.clip(np.where(flip, -t, t), low, high)
+
+
+def mills_difference(low: float, high: float) -> float:
+    """``R(low) - R(high)`` of the normal tail's Mills ratio ``R``, without cancellation for close arguments."""
+
+    def ratio(x: Any) -> Any:
+        return math.sqrt(math.pi / 2) * erfcx(np.asarray(x) / math.sqrt(2))
+
+    if high - low > 1.0:
+        return float(ratio(low) - ratio(high))
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    x = low + (high - low) * (nodes + 1) / 2  # R' = x R - 1
+    return float((high - low) / 2 * np.sum(weights * (1 - x * ratio(x))))
+
+
+@dataclass(frozen=True)
+class GaussianPair(DominatingPair):
+    """``N(mu, 1)`` against ``N(0, 1)``."""
+
+    mu: float
+
+    def privacy_loss(self, t: Any) -> Floats:
+        return self.mu * (np.asarray(t, float) - self.mu / 2)
+
+    def point(self, loss: Any) -> Floats:
+        with np.errstate(over="ignore"):
+            return np.asarray(loss, float) / self.mu + self.mu / 2
+
+    def _mean(self, measure: Measure) -> float:
+        return self.mu if measure is Measure.P else 0.0
+
+    def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
+        mean = self._mean(measure)
+        return log_normal_mass(np.asarray(low) - mean, np.asarray(high) - mean)
+
+    def sample(self, measure: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
+        mean = self._mean(measure)
+        return mean + sample_normal(generator, np.asarray(low) - mean, np.asarray(high) - mean)
+
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        return generator.standard_normal(size) + self._mean(measure)
+
+    def span(self, order: float = 0.0) -> tuple[float, float]:
+        centre = self.mu * (order + 1)
+        return min(0.0, centre) - _REACH, max(0.0, centre) + _REACH
+
+    def delta(self, epsilon: float) -> float:
+        if math.isinf(epsilon):
+            return 0.0 if epsilon > 0 else 1.0
+        if epsilon < 0:  # delta(epsilon) = 1 - e^epsilon + e^epsilon delta(-epsilon), the pair being symmetric
+            return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon))
+        low = epsilon / self.mu - self.mu / 2
+        if low > _REACH:
+            return 0.0
+        if low < -30.0:  # the Mills ratio would overflow, and nothing cancels
+            return float(np.exp(log_ndtr(-low)) - np.exp(epsilon + log_ndtr(-low - self.mu)))
+        density = math.exp(-low * low / 2) / math.sqrt(2 * math.pi)
+        return min(1.0, density * mills_difference(low, low + self.mu))
+
+    def log_mgf(self, order: float) -> float:
+        return order * (order + 1) * self.mu**2 / 2
+
+    def self_composed(self, count: int) -> GaussianPair:
+        return GaussianPair(self.mu * math.sqrt(count))
+
+    def describe(self) -> str:
+        return f"N({self.mu:.6g}, 1) | N(0, 1)"

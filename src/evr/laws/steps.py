@@ -1,0 +1,45 @@
+"""Steps: a law and how many times it is applied."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from evr.laws.line.discrete import TRIVIAL_PAIR, DiscretePair
+from evr.laws.line.gaussian import GaussianPair
+from evr.laws.line.pair import DominatingPair
+
+NON_PRIVATE_PAIR = DiscretePair((-math.inf, math.inf), (-math.inf, 0.0), (0.0, -math.inf))
+"""All of ``P`` has infinite loss: what a mechanism without privacy is."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A dominating pair and how many times it is applied."""
+
+    pair: DominatingPair
+    count: int
+
+
+@lru_cache(maxsize=4096)
+def simplify(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Families closed under composition folded: any number of Gaussians is one Gaussian."""
+    squares, rest = [], []
+    for step in steps:
+        if isinstance(step.pair, GaussianPair):
+            squares.append(step.count * step.pair.mu**2)
+        elif step.pair != TRIVIAL_PAIR:
+            folded = step.pair.self_composed(step.count)
+            rest.append(step if folded is None else Step(folded, 1))
+    mu = math.sqrt(math.fsum(squares))
+    return ((Step(GaussianPair(mu), 1),) if mu > 0 else ()) + tuple(rest)
+
+
+def infinite_mass(steps: Iterable[Step]) -> float:
+    """``1 - prod (1 - p_inf)``: the probability that some step has infinite loss."""
+    masses = [(step.pair.infinite_loss_mass, step.count) for step in steps]
+    if any(mass >= 1 for mass, _ in masses):
+        return 1.0
+    return max(0.0, -math.expm1(math.fsum(count * math.log1p(-mass) for mass, count in masses)))

@@ -1,0 +1,265 @@
+"""What samples are drawn from, and what is proved of them.
+
+A proposal draws blocks of ``(loss, log weight)`` of the whole composition in one direction. A sample at epsilon is
+``X = (1 - e^{epsilon - loss})_+ e^{log weight}``; its mean is ``delta(epsilon)``, or a little above it where a normaliser is
+known from above only. Every bound here is proved in docs/guarantees.md, Sections 2 and 3.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from evr.bounds.cells import CellTable, TiltedBounds
+from evr.bounds.tilt import Tilt
+from evr.laws import DiscretePair, DominatingPair, Floats, Step, finite_part, infinite_mass, outcomes
+from evr.sampling.samplers import MixtureSampler, StepSampler, sampler_for
+
+
+class Block(NamedTuple):
+    """Samples: total privacy losses and logarithms of their weights; and what infinite losses add to each."""
+
+    losses: Floats
+    log_weights: Floats
+    infinite: float = 0.0
+
+    def values(self, epsilon: float, log_unit: float = 0.0) -> Floats:
+        """``X`` at an epsilon, in units of ``e^log_unit``."""
+        values = np.zeros(self.losses.size)
+        hit = np.flatnonzero(~(self.losses <= epsilon))  # a loss that is not a number must not pass for 0
+        values[hit] = -np.expm1(epsilon - self.losses[hit]) * np.exp(
+            np.minimum(self.log_weights[hit] - log_unit, 700.0)
+        )
+        return values + math.exp(math.log(self.infinite) - log_unit) if self.infinite else values
+
+
+class Proposal(abc.ABC):
+    """The protocol: draw, and state what is proved."""
+
+    name: str
+    steps: tuple[Step, ...]
+    infinite: float = 0.0
+    """The chance of an infinite loss, where it is kept apart: added to each sample instead of drawn."""
+
+    @abc.abstractmethod
+    def draw(self, generator: np.random.Generator, size: int) -> Block:
+        """``size`` independent samples."""
+
+    @abc.abstractmethod
+    def log_moment(self, epsilon: float, p: float) -> float:
+        """``log`` of a rigorous upper bound on ``E[X^p]``, ``p > 1``."""
+
+    @abc.abstractmethod
+    def log_greatest(self, epsilon: float) -> float:
+        """``log`` of a rigorous upper bound on ``X``; ``inf`` where there is none."""
+
+    @abc.abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """What a certificate needs to build the same proposal again."""
+
+    def second_moment(self, epsilon: float) -> float:
+        """A rigorous upper bound on ``E[X^2]``: the ``nu`` of the paper."""
+        return math.exp(min(self.log_moment(epsilon, 2.0), 700.0))
+
+    def greatest(self, epsilon: float) -> float:
+        """A rigorous upper bound on ``X``: ``B``."""
+        return math.exp(min(self.log_greatest(epsilon), 700.0))
+
+    def excess(self, epsilon: float, clip: float, log_unit: float = 0.0) -> float:
+        """A rigorous upper bound on ``E[(X - clip)_+]``: ``(p-1)^{p-1}/p^p E[X^p]/clip^{p-1}``, the best of several ``p``; all in units of ``e^log_unit``."""
+        if self.log_greatest(epsilon) - log_unit <= math.log(clip):
+            return 0.0
+        bounds = []
+        for p in (1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0):
+            constant = (p - 1) * math.log(p - 1) - p * math.log(p)
+            bounds.append(constant + self._cached_moment(epsilon, p) - p * log_unit - (p - 1) * math.log(clip))
+        return math.exp(min(min(bounds), 700.0))
+
+    def _cached_moment(self, epsilon: float, p: float) -> float:
+        cache: dict[tuple[float, float], float] = self.__dict__.setdefault("_moments", {})
+        if (epsilon, p) not in cache:
+            cache[epsilon, p] = self.log_moment(epsilon, p)
+        return cache[epsilon, p]
+
+    @property
+    def total_steps(self) -> int:
+        """Steps that a sample sums over, as drawn."""
+        return sum(step.count for step in self.steps)
+
+    @property
+    def order(self) -> float:
+        """The steepest slope of a weight's logarithm over the loss of each step."""
+        return 0.0
+
+    @property
+    def work(self) -> int:
+        """About what a sample costs, in steps that are drawn one by one."""
+        return self.total_steps
+
+    def block_size(self) -> int:
+        """Samples in a block, fixed by the proposal alone: about a million steps' worth, 64 at least."""
+        return int(min(65_536, max(64, 2 ** round(math.log2(2**20 / max(self.work, 1))))))
+
+
+class TiltedProposal(Proposal):
+    """Capped exponential tilting of every step (docs/guarantees.md, Section 3); of order 0, plain sampling.
+
+    Parameters
+    ----------
+    steps
+        One direction of a composition, simplified.
+    tilts
+        A tilt for each.
+    cells
+        Cells in ``t`` of the tables that the bounds are computed from.
+    """
+
+    def __init__(
+        self, steps: Sequence[Step], tilts: Sequence[Tilt], *, cells: int = 16_384, name: str = "capped"
+    ) -> None:
+        self.name, self.steps, self.tilts, self.cells = name, tuple(steps), tuple(tilts), cells
+        pairs, self.infinite = drawn_pairs(self.steps, apart=any(tilt.order > 0 for tilt in self.tilts))
+        self.bounds = tuple(tilted_bounds(p, t, cells) for p, t in zip(pairs, self.tilts, strict=True))
+        self.samplers: tuple[StepSampler, ...] = tuple(
+            sampler_for(p, b.tilt, b.table) for p, b in zip(pairs, self.bounds, strict=True)
+        )
+        self.log_normalisers = tuple(map(_log_normaliser, self.samplers, self.bounds))
+        self.log_normaliser = math.fsum(s.count * m for s, m in zip(self.steps, self.log_normalisers, strict=True))
+
+    @property
+    def counts(self) -> list[int]:
+        """How often each pair is applied."""
+        return [step.count for step in self.steps]
+
+    @property
+    def order(self) -> float:
+        return max((tilt.jump_order or tilt.order for tilt in self.tilts), default=0.0)
+
+    @property
+    def work(self) -> int:
+        discrete = [(b.pair, s.count) for b, s in zip(self.bounds, self.steps, strict=True)]
+        return sum(min(n, 4 * len(p.log_p)) if isinstance(p, DiscretePair) else n for p, n in discrete)
+
+    @cached_property
+    def log_slack(self) -> float:
+        """How far the weights may be above unbiased, in all: an upper bound on ``log(E[X] / delta)``."""
+        return math.fsum(
+            s.count * (m - b.log_normaliser_lower)
+            for s, m, b, sampler in zip(self.steps, self.log_normalisers, self.bounds, self.samplers, strict=True)
+            if b.tilt.order > 0 and not isinstance(sampler, MixtureSampler)
+        )
+
+    def draw(self, generator: np.random.Generator, size: int) -> Block:
+        losses, heights = np.zeros(size), np.zeros(size)
+        for step, sampler in zip(self.steps, self.samplers, strict=True):
+            sums = sampler.draw(generator, size, step.count)
+            losses += sums.losses
+            heights += sums.heights
+        return Block(losses, self.log_normaliser - heights, self.infinite)
+
+    def log_moment(self, epsilon: float, p: float) -> float:
+        of_s = MomentBound(self.counts, self.bounds, self.log_normaliser, epsilon, p)
+
+        def bound(log_s: float) -> float:
+            return of_s(math.exp(log_s))
+
+        order = max((tilt.order for tilt in self.tilts), default=0.0)
+        grid = np.log(order * p * np.geomspace(0.05, 8.0, 16) if order else np.geomspace(0.05, 250.0, 24))
+        values = [bound(x) for x in grid]
+        best = int(np.argmin(values))
+        span = (grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)])
+        refined = minimize_scalar(bound, bounds=span, method="bounded", options={"xatol": 1e-3})
+        trivial = p * self._log_greatest(epsilon)  # E[X^p] <= B^{p-1} E[X] with E[X] <= B
+        finite = float(min(min(refined.fun, values[best]) + self.log_slack, trivial))
+        return p * self._log_with_infinite(finite / p)  # Minkowski's inequality
+
+    def log_greatest(self, epsilon: float) -> float:
+        return self._log_with_infinite(self._log_greatest(epsilon))
+
+    def _log_greatest(self, epsilon: float) -> float:
+        if not any(tilt.order for tilt in self.tilts):
+            return 0.0  # plain samples are at most 1
+        return log_greatest(self.counts, self.bounds, self.log_normaliser, epsilon)
+
+    def _log_with_infinite(self, log_value: float) -> float:
+        return float(np.logaddexp(log_value, math.log(self.infinite))) if self.infinite else log_value
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "cells": self.cells,
+            "pairs": [step.pair.describe() for step in self.steps],
+            "tilts": [asdict(tilt) for tilt in self.tilts],
+        }
+
+
+class MomentBound:
+    """The bound on ``E[X^p]`` of docs/guarantees.md, Section 3, as a function of its free parameter ``s > 0``."""
+
+    def __init__(
+        self, counts: Sequence[int], bounds: Sequence[TiltedBounds], log_normaliser: float, epsilon: float, p: float
+    ) -> None:
+        self.counts, self.bounds, self.epsilon, self.p = counts, bounds, epsilon, p
+        self._factor = (p - 1) * log_normaliser
+        wholes = [b.log_whole(p) for b in bounds]
+        whole = math.fsum(n * v for n, v in zip(counts, wholes, strict=True))
+        beyond = [math.log(n) + b.log_beyond(p) - v for n, b, v in zip(counts, bounds, wholes, strict=True)]
+        self._jump = whole + float(np.logaddexp.reduce(beyond))
+
+    def __call__(self, s: float) -> float:
+        """``log`` of the bound."""
+        p = self.p
+        log_constant = p * math.log(p) + s * math.log(s) - (p + s) * math.log(p + s)
+        joint = math.fsum(n * b.log_partial(s, p) for n, b in zip(self.counts, self.bounds, strict=True))
+        return self._factor + float(np.logaddexp(log_constant - s * self.epsilon + joint, self._jump))
+
+
+def log_greatest(counts: Sequence[int], bounds: Sequence[TiltedBounds], log_normaliser: float, epsilon: float) -> float:
+    """``log`` of the bound on ``X`` of docs/guarantees.md, Section 3, with the best of the tilts' orders as its free parameter."""
+    together = math.inf
+    for order in {b.tilt.order for b in bounds} - {0.0}:
+        value = log_normaliser - order * epsilon + order * math.log(order) - (1 + order) * math.log1p(order)
+        value += math.fsum(n * b.greatest_gap(order) for n, b in zip(counts, bounds, strict=True))
+        together = min(together, value)
+    least = math.fsum(n * b.least_height for n, b in zip(counts, bounds, strict=True))
+    jumps = [
+        log_normaliser - b.tilt.height_beyond - (least - b.least_height)
+        for b in bounds
+        if b.log_beyond(1.0) > -math.inf
+    ]
+    return max([together, *jumps])
+
+
+def _log_normaliser(sampler: StepSampler, bounds: TiltedBounds) -> float:
+    """``log`` of a step's normaliser: exact where that is known, else from above."""
+    if bounds.tilt.order == 0:
+        return 0.0  # and no sum of probabilities that rounds
+    return sampler.log_normaliser if isinstance(sampler, MixtureSampler) else bounds.log_normaliser
+
+
+def drawn_pairs(steps: Sequence[Step], *, apart: bool) -> tuple[list[DominatingPair], float]:
+    """The pairs that are drawn from; if infinite losses are kept ``apart``, without them, and their chance.
+
+    They are drawn after all where some pair with such losses is not one on finitely many outcomes.
+    """
+    finite = [finite_part(step.pair) for step in steps]
+    if apart and all(pair.infinite_loss_mass == 0 for pair in finite):
+        return finite, infinite_mass(steps)
+    return [outcomes(step.pair) for step in steps], 0.0
+
+
+def tilted_bounds(pair: DominatingPair, tilt: Tilt, cells: int) -> TiltedBounds:
+    """A table of the pair with the tilt's floor and cap among its edges."""
+    losses = [x for x in (tilt.floor, tilt.cap, tilt.knee) if x is not None and math.isfinite(x)]
+    if tilt.order:
+        low, high = max(tilt.floor, pair.loss_range[0]), min(tilt.cap, pair.loss_range[1])
+        if low < high:
+            losses = [*losses, *np.linspace(low, high, cells // 2).tolist()]
+    return TiltedBounds(pair, CellTable.of(pair, tilt.jump_order or tilt.order, cells, losses), tilt)

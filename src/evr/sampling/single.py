@@ -1,0 +1,192 @@
+"""The paper's importance sampling: tilt one step, chosen at random, of equal Poisson-sampled Gaussian steps.
+
+Wang et al. (2023), Appendix D, with its slips corrected (paper/slips.py shows each by a number). It suits losses that one
+large jump carries over epsilon: small sampling probability, little noise. Where many steps share the excess it fails
+without a sign: most samples are non-zero, their standard error is small, and their mean is far below delta. So
+``single_proposal`` compares its bounds before a sample is drawn, and warns. Proofs: docs/guarantees_single.md.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from evr import validate
+from evr.bounds.single import SingleBounds
+from evr.laws import Floats, Step
+from evr.laws.line.gaussian import GaussianPair
+from evr.laws.line.poisson import SampledRemovePair
+from evr.sampling.proposals import Block, Proposal
+from evr.sampling.samplers import CACHE, MOST_STEPS, log_of_products
+
+_FARTHEST = 1e3
+"""Second-moment bound over the square of delta's bound beyond which a proposal is out of reach."""
+
+
+class OutOfReachWarning(UserWarning):
+    """Many steps share the loss, and tilting one of them does not reach it: samples would mislead without a sign."""
+
+
+class SingleProposal(Proposal):
+    """One step of ``k``, chosen at random, from ``P_theta = e^{theta t} P / M``; the others from ``P``.
+
+    Parameters
+    ----------
+    steps
+        The remove direction of equal Poisson-sampled Gaussian steps, as a single ``Step``.
+    theta
+        The tilt, positive, in the paper's units: ``t`` has the noise multiplier for its deviation and the jump is 1.
+    cells
+        How finely the line is cut for the bounds.
+    """
+
+    name = "single"
+
+    def __init__(self, steps: Sequence[Step], theta: float, *, cells: int = 4096) -> None:
+        self.steps = tuple(steps)
+        mu, q, self.count = _equal_steps(self.steps)
+        self.mu, self.q, self.cells = mu, q, cells
+        self.theta = validate.positive(theta=theta)
+        self.slope = self.theta / mu  # of t in units of the noise
+        self.bounds = SingleBounds(mu, q, self.count, cells)
+        self.log_normaliser = self.bounds.log_normaliser(self.slope)
+        self.tilted_q = 1.0 / (1.0 + (1.0 - q) / q * math.exp(-min(self.slope * mu, 700.0)))
+        # No draw is 14 deviations above its place (1e-44), so products of ratios up to this logarithm do not overflow.
+        self._greatest_ratio = max(mu * (self.slope + mu + 14.0), -math.log1p(-q))
+
+    def draw(self, generator: np.random.Generator, size: int) -> Block:
+        losses, log_sums = np.empty(size), np.empty(size)
+        width = min(self.count, MOST_STEPS)
+        rows = max(1, min(size, CACHE // width))
+        buffers = np.empty((2, rows * width))
+        for start in range(0, size, rows):
+            stop = min(start + rows, size)
+            loss, log_sum = np.zeros(stop - start), np.full(stop - start, -np.inf)
+            for first in range(0, self.count, MOST_STEPS):
+                shape = (stop - start, min(MOST_STEPS, self.count - first))
+                t, spare = (b[: math.prod(shape)].reshape(shape) for b in buffers)
+                self._fill(generator, t, tilted=first == 0)
+                log_sum = np.logaddexp(log_sum, self._log_sums(t, spare))
+                loss += self._losses(t)
+            losses[start:stop], log_sums[start:stop] = loss, log_sum
+        return Block(losses, math.log(self.count) + self.log_normaliser - log_sums)
+
+    def _fill(self, generator: np.random.Generator, t: Floats, *, tilted: bool) -> None:
+        """Steps of ``P``, a row for each sample. Equal steps are exchangeable: the tilted one is first, then the jumps."""
+        rows, steps = t.shape
+        plain = steps - 1 if tilted else steps
+        jumps = generator.binomial(plain, self.q, size=rows)
+        generator.standard_normal(out=t)
+        start = np.arange(rows) * steps + (steps - plain) - (np.cumsum(jumps) - jumps)
+        t.reshape(-1)[np.repeat(start, jumps) + np.arange(jumps.sum())] += self.mu
+        if tilted:
+            t[:, 0] += self.slope + self.mu * (generator.random(rows) < self.tilted_q)
+
+    def _log_sums(self, t: Floats, spare: Floats) -> Floats:
+        """``log sum_i e^{slope t_i}`` of each row."""
+        top = t.max(axis=1)
+        np.subtract(t, top[:, None], out=spare)
+        np.multiply(spare, self.slope, out=spare)
+        np.exp(spare, out=spare)
+        return self.slope * top + np.log(spare.sum(axis=1))
+
+    def _losses(self, t: Floats) -> Floats:
+        """Row sums of the losses, in place: one logarithm for the product of many likelihood ratios."""
+        np.multiply(t, self.mu, out=t)
+        np.subtract(t, self.mu**2 / 2 - math.log(self.q), out=t)
+        np.exp(t, out=t)
+        np.add(t, 1.0 - self.q, out=t)
+        return log_of_products(t, self._greatest_ratio)
+
+    def log_moment(self, epsilon: float, p: float) -> float:
+        """By the greatest step (docs/guarantees_single.md, Theorem 5), or by ``B`` and the bound on delta where that is less."""
+        through_greatest = (p - 1) * self.log_greatest(epsilon) + self.bounds.log_delta(epsilon)
+        return min(self.bounds.log_moment(epsilon, p, self.slope), through_greatest)
+
+    def log_greatest(self, epsilon: float) -> float:
+        return self.bounds.log_greatest(epsilon, self.slope)
+
+    def printed_second_moment(self, epsilon: float) -> float:
+        """The least of the paper's three bounds on ``E[X^2]``, slips corrected, not sharpened: for comparison."""
+        return math.exp(min(self.bounds.log_theorems(epsilon, self.slope, sharpened=False), 700.0))
+
+    def sharpened_second_moment(self, epsilon: float) -> float:
+        """The same with the sharper probability inside the integral (docs/guarantees_single.md, Theorem 4)."""
+        return math.exp(min(self.bounds.log_theorems(epsilon, self.slope, sharpened=True), 700.0))
+
+    def log_spread(self, epsilon: float) -> float:
+        """``log`` of the second-moment bound over the square of an upper bound on delta: what a relative error costs."""
+        return self.log_moment(epsilon, 2.0) - 2.0 * self.bounds.log_delta(epsilon)
+
+    def reaches(self, epsilon: float) -> bool:
+        """Whether a second moment is proved that makes samples trustworthy; no sample and no value of delta is needed.
+
+        Delta is at most its bound, so the relative second moment that is proved is at least ``e^{log_spread}``: where
+        that is large nothing is known of the samples' spread, and weights of ``e^{-theta^2 sigma^2 / 2}`` hide it.
+        """
+        return self.log_spread(epsilon) <= math.log(_FARTHEST)
+
+    def warn_if_out_of_reach(self, epsilon: float) -> None:
+        """Emit ``OutOfReachWarning`` where ``reaches`` says no."""
+        if not self.reaches(epsilon):
+            spread = self.log_spread(epsilon) / math.log(10.0)
+            warnings.warn(
+                f"tilting one of {self.count} steps does not reach epsilon={epsilon:g}: many steps share the loss "
+                f"(proved relative second moment 1e{spread:.0f}), and the samples' mean and standard error may both be far "
+                'too small. Use proposal="capped".',
+                OutOfReachWarning,
+                stacklevel=3,
+            )
+
+    def parameters(self) -> dict[str, Any]:
+        return {"name": self.name, "theta": self.theta, "cells": self.cells}
+
+
+def single_proposal(
+    steps: Sequence[Step], epsilon: float, *, theta: float | Literal["heuristic", "bound"] = "heuristic"
+) -> SingleProposal:
+    """The paper's proposal at ``epsilon``; warns where it does not reach.
+
+    Parameters
+    ----------
+    theta
+        ``"heuristic"``: the paper's ``1/(2 sigma^2) + log((e^epsilon - (1-q))/q)``; ``"bound"``: what minimises the bound on
+        the second moment, better for verifying; or a number.
+
+    Examples
+    --------
+    >>> from evr.mechanisms import Composition
+    >>> from evr.mechanisms.events import dpsgd
+    >>> steps = Composition.of(dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)).simplified("remove")
+    >>> single_proposal(steps, 0.5, theta="bound").second_moment(0.5) < 30 * 2.0582e-10**2
+    True
+    """
+    epsilon = validate.non_negative(epsilon=epsilon)
+    mu, q, count = _equal_steps(tuple(steps))
+    bounds = SingleBounds(mu, q, count, 1024)
+    if theta == "heuristic":
+        theta = mu * float(bounds.pair.point(epsilon))  # t*/sigma^2, and the point is t*/sigma
+    elif theta == "bound":
+        theta = mu * bounds.best_slope("greatest", epsilon)
+    elif isinstance(theta, str):
+        raise ValueError(f'theta={theta!r} is neither "heuristic" nor "bound" nor a positive number')
+    proposal = SingleProposal(steps, theta)
+    proposal.warn_if_out_of_reach(epsilon)
+    return proposal
+
+
+def _equal_steps(steps: tuple[Step, ...]) -> tuple[float, float, int]:
+    """``mu``, ``q`` and the number of steps; refuses what the paper's estimator is not made for."""
+    remedy = 'Use proposal="capped", which takes any composition and both directions.'
+    if len(steps) != 1:
+        raise ValueError(f'proposal="single" needs equal steps, not {len(steps)} different ones. {remedy}')
+    pair = steps[0].pair
+    if not (isinstance(pair, SampledRemovePair) and isinstance(pair.base, GaussianPair)):
+        raise ValueError(
+            f'proposal="single" needs the Poisson-sampled Gaussian in the remove direction, not {pair.describe()}. {remedy}'
+        )
+    return pair.base.mu, pair.q, steps[0].count

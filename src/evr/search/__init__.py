@@ -1,0 +1,6 @@
+"""Choosing what to draw from. A search may be wrong without harm: what a guarantee rests on is computed from its result."""
+
+from evr.search.merging import merged_steps
+from evr.search.tuning import capped_proposal, simple_proposal
+
+__all__ = ["capped_proposal", "merged_steps", "simple_proposal"]

@@ -1,0 +1,142 @@
+"""What a verification returns. A guarantee exists only inside an accepted one."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from evr.verification.fixed import FixedPlan
+
+
+class Verdict(enum.Enum):
+    """The answer. There is no third one."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What holds: the mechanism, released only after acceptance, is ``(epsilon, delta)``-differentially private.
+
+    Under the conditions of docs/guarantees.md, Section 5: fresh samples in each attempt, an estimate that does not depend on
+    them, trials that do not depend on the data, one output for each release.
+    """
+
+    epsilon: float
+    delta: float
+
+    def __str__(self) -> str:
+        return f"({self.epsilon:.6g}, {self.delta:.6g})-differentially private"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a verification stands; ``seconds_left`` is an estimate, None before there is one.
+
+    The first one of the fixed verifier comes before the first sample and has its ``plan``.
+    """
+
+    direction: str
+    samples: int
+    max_samples: int | None
+    estimate: float
+    log_wealth: float
+    log_target: float
+    seconds: float
+    seconds_left: float | None
+    plan: FixedPlan | None = None
+
+
+@dataclass(frozen=True)
+class DirectionReport:
+    """What happened in one direction.
+
+    Attributes
+    ----------
+    accepted, reason
+        Whether this direction passed, and why it stopped.
+    samples, blocks, block_size
+        What was drawn.
+    estimate, standard_error
+        Mean of the samples, and its standard error.
+    log_wealth, log_target
+        Of the sequential test, ``log K`` and ``log(1/beta)``; of the fixed one, None.
+    bound, second_moment
+        Proved bounds on a sample and on its square's mean.
+    clip, correction
+        Samples were clipped at ``clip``; the threshold was lowered by ``correction``, a proved bound on what that takes off.
+    threshold
+        What the mean was tested against.
+    proposal
+        Name and parameters, enough to draw the same samples again.
+    trace
+        ``(samples, mean, standard error, log wealth)`` along the way, at most a few hundred rows.
+    histogram
+        Counts of samples by ``log10`` of their value over the threshold; the first is of zeros.
+    """
+
+    direction: str
+    accepted: bool
+    reason: str
+    samples: int
+    blocks: int
+    block_size: int
+    estimate: float
+    standard_error: float
+    log_wealth: float | None
+    log_target: float | None
+    threshold: float
+    bound: float
+    second_moment: float
+    clip: float | None
+    correction: float
+    proposal: dict[str, Any]
+    seconds: float
+    trace: tuple[tuple[int, float, float, float], ...] = ()
+    histogram: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The outcome of one attempt.
+
+    Attributes
+    ----------
+    verdict
+        ``Verdict.ACCEPTED`` or ``Verdict.REJECTED``. There is no truth value: ``if verification:`` raises.
+    guarantee
+        ``Guarantee(epsilon, delta / tau)`` if accepted, else None.
+    directions
+        One report for each direction that was tested, by name.
+    false_positive_rate
+        A proved bound on the probability of accepting this claim were it false.
+    entropy, seed, entropy_is_fresh
+        What the samples came from. A seed given by the caller makes a result that can be repeated, and that anybody could
+        have searched for: a guarantee wants fresh entropy.
+    """
+
+    verdict: Verdict
+    epsilon: float
+    delta: float
+    tau: float
+    guarantee: Guarantee | None
+    method: str
+    attempt: int | None
+    false_positive_rate: float
+    samples: int
+    directions: dict[str, DirectionReport]
+    entropy: int
+    seed: int | None
+    entropy_is_fresh: bool
+    seconds: float
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the verdict is ``ACCEPTED``."""
+        return self.verdict is Verdict.ACCEPTED
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("a Verification has no truth value: compare .verdict with Verdict.ACCEPTED, or use .accepted")

@@ -1,0 +1,122 @@
+"""Run by tests, as a program: kill verifications at random moments, or let many processes certify at once.
+
+``storm.py kills FOLDER TIMES SEED`` and ``storm.py crowd FOLDER PROCESSES ROUNDS``; prints one JSON document.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from dp_accounting import dp_event
+
+import evr
+from evr.gate.attempt import Settings, perform, start
+from evr.proving import api
+from evr.search import capped_proposal
+from evr.verification import Claim, run
+
+EVENT = dp_event.GaussianDpEvent(2.0)
+EPSILON = 1.0
+
+
+def claims(tau: float) -> list[Claim]:
+    """Claims that are true by a little, each a release of its own."""
+    truth = float(evr.estimate_delta(EVENT, EPSILON))
+    return [Claim(EPSILON, truth * (1.0001 + i / 1e6), tau) for i in range(4)]
+
+
+def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
+    chance = random.Random(seed)
+    path = folder / "ledger.sqlite"
+    tried = claims(0.996)
+    evr.verify(
+        EVENT, epsilon=EPSILON, delta=tried[0].delta, tau=0.9, workers=1
+    )  # tunes, before the children are forked
+    begun, resumed, finished = 0, 0, 0
+    clock = time.perf_counter()
+    with evr.Ledger(folder / "measured.sqlite") as ledger:
+        perform(ledger, start(ledger, EVENT, tried[0], Settings(), path=folder / "measured.json"), workers=1)
+    reach = 1.3 * (time.perf_counter() - clock)  # some are killed after the last sample
+    for i in range(times):
+        claim = tried[i % len(tried)]
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reading)
+            with evr.Ledger(path) as ledger:
+                attempt = start(ledger, EVENT, claim, Settings(), seed=10_000 + i, path=folder / f"{i}.json")
+                os.write(writing, b"x")
+                perform(ledger, attempt, workers=1)
+            os._exit(0)
+        os.close(writing)
+        time.sleep(chance.uniform(0.0, reach))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        said = os.read(reading, 1)
+        os.close(reading)
+        with evr.Ledger(path) as ledger:
+            ledger.check()
+            mine = [a for a in ledger.attempts() if a.entropy == 10_000 + i]
+            if said:
+                assert len(mine) == 1, "an attempt was lost"
+            begun += len(mine)
+            waiting = ledger.interrupted()
+            assert {a.id for a in waiting} == {a.id for a in mine if not a.is_over}, "more than one is waiting"
+            if waiting:
+                kept = ledger.snapshots(waiting[0])
+                certificate = evr.resume(ledger, workers=1)
+                resumed += bool(kept)
+            elif mine:
+                finished += 1
+                certificate = evr.Certificate.load(folder / f"{i}.json")
+            if mine:
+                again = evr.replay(certificate, workers=1)  # from the first block, without interruption
+                assert again.agrees, again.mismatches
+    with evr.Ledger(path) as ledger:
+        ledger.check()
+        numbers: dict[int, list[int]] = {}
+        for attempt in ledger.attempts():
+            numbers.setdefault(attempt.release_id, []).append(attempt.number)
+            assert attempt.state == "accepted", attempt
+        assert all(found == list(range(1, len(found) + 1)) for found in numbers.values()), numbers
+    return {"kills": times, "begun": begun, "continued_from_snapshots": resumed, "finished_before": finished}
+
+
+def crowd(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
+    path = folder / "ledger.sqlite"
+    tried = claims(0.9)[:2]
+    evr.verify(EVENT, epsilon=EPSILON, delta=tried[0].delta, tau=0.9, workers=1)
+    children = []
+    for _ in range(processes):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                for j in range(rounds):
+                    with evr.Ledger(path) as ledger:
+                        perform(ledger, start(ledger, EVENT, tried[j % 2], Settings()), workers=1)
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    with evr.Ledger(path) as ledger:
+        ledger.check()
+        attempts = [(a.release_id, a.number, a.state) for a in ledger.attempts()]
+        spent = [(ledger.spent(r), r.terms.kappa * r.terms.base) for r in ledger.releases()]
+    return {"codes": codes, "attempts": attempts, "spent": spent}
+
+
+if __name__ == "__main__":
+    api.capped_proposal = lru_cache(capped_proposal)
+    run._CHECKPOINT_SECONDS = 0.02
+    what, folder, first, second = sys.argv[1:]
+    print(json.dumps({"kills": kills, "crowd": crowd}[what](Path(folder), int(first), int(second))))

@@ -1,0 +1,404 @@
+"""Certificates: there and back, damage, and alterations that a mended digest does not hide."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dp_accounting import dp_event
+
+import evr
+from evr.certification import certificate as module
+from evr.certification.certificate import SCHEMA_FILE, digest_of, json_schema
+from evr.certification.words import describe_event
+from evr.errors import CertificateError
+
+SAMPLED = dp_event.SelfComposedDpEvent(
+    dp_event.PoissonSampledDpEvent(0.3, dp_event.RandomizedResponseDpEvent(0.5, 3)), 5
+)
+ON_TRUST = ("software.", "times.")
+FIXTURE = Path(__file__).with_name("data") / "version-1.certificate.json"
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """An accepted, a rejected, a named and a fixed-sample certificate, as documents."""
+    ledger = tmp_path_factory.mktemp("certificates") / "ledger.sqlite"
+    gaussian = dp_event.GaussianDpEvent(2.0)
+    made = {
+        "accepted": evr.certify(SAMPLED, epsilon=0.5, tau=0.9, ledger=ledger),
+        "rejected": evr.certify(dp_event.GaussianDpEvent(2.0), epsilon=1.0, tau=0.99, max_samples=64, ledger=ledger),
+        "named": evr.certify(gaussian, delta=1e-3, tau=0.9, ledger=ledger, release="paper", floor=1e-4, seed=3),
+        "fixed": evr.certify(gaussian, epsilon=1.0, tau=0.7, method="fixed", ledger=ledger),
+    }
+    assert [c.verdict for c in made.values()] == ["accepted", "rejected", "accepted", "accepted"]
+    return {name: c.document() for name, c in made.items()}
+
+
+@pytest.fixture
+def _verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay with the same primary fields gives the same verification: do it once."""
+    known: dict[str, Any] = {}
+
+    def remembered(event: Any, *, progress: Any, workers: Any, **arguments: Any) -> Any:
+        key = repr((event, arguments))
+        if key not in known:
+            known[key] = evr.verify(event, progress=progress, workers=1, **arguments)
+        return known[key]
+
+    monkeypatch.setattr(sys.modules["evr.certification.replay"], "verify", remembered)
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place; of a long list, its first and last element."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from leaves(item, (*path, key))
+    elif isinstance(value, list) and value:
+        for index in sorted({0, len(value) - 1}):
+            yield from leaves(value[index], (*path, index))
+    else:
+        yield path
+
+
+def dotted(path: tuple[Any, ...]) -> str:
+    return ".".join(map(str, path))
+
+
+def altered(document: dict[str, Any], path: tuple[Any, ...], change: Callable[[Any], Any]) -> dict[str, Any]:
+    result = copy.deepcopy(document)
+    place = result
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = change(place[path[-1]])
+    return result
+
+
+def other(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, float):
+        return value * (1 + 1e-6) if value else 1e-3
+    if isinstance(value, str):
+        return value[:-1] + ("0" if value[-1:] != "0" else "1")
+    return "1" if value is None else [0.5]
+
+
+def text(document: dict[str, Any], *, mend: bool = True) -> str:
+    return json.dumps({**document, "digest": digest_of(document)} if mend else document)
+
+
+def test_there_and_back(documents: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    for name, document in documents.items():
+        certificate = evr.Certificate.from_json(text(document, mend=False))
+        assert certificate.document() == document
+        certificate.save(tmp_path / f"{name}.json")
+        assert evr.Certificate.load(tmp_path / f"{name}.json") == certificate
+        assert certificate.dp_event() == (SAMPLED if name == "accepted" else dp_event.GaussianDpEvent(2.0))
+
+
+def test_an_accepted_certificate_is_kept_when_a_rejected_one_takes_its_place(
+    documents: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    accepted, rejected = (evr.Certificate.from_json(text(documents[name])) for name in ("accepted", "rejected"))
+    path = tmp_path / "my.certificate.json"
+    rejected.save(path)
+    rejected.save(path)
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    accepted.save(path)
+    rejected.save(path)
+    rejected.save(path)
+    assert evr.Certificate.load(path) == rejected
+    assert evr.Certificate.load(tmp_path / "my.certificate.accepted.json") == accepted
+
+
+@pytest.mark.parametrize("name", ["accepted", "rejected", "named", "fixed"])
+def test_replay_agrees_bit_for_bit(documents: dict[str, dict[str, Any]], name: str) -> None:
+    for workers in (1, 3):
+        found = evr.replay(evr.Certificate.from_json(text(documents[name])), workers=workers)
+        assert found.mismatches == ()
+        assert found.notes == ()
+
+
+def test_fresh_replay(documents: dict[str, dict[str, Any]]) -> None:
+    certificate = evr.Certificate.from_json(text(documents["accepted"]))
+    found = evr.replay(certificate, fresh=True)
+    assert found.agrees
+    assert found.verification is not None
+    assert found.verification.entropy_is_fresh
+    assert f"{found.verification.entropy:x}" != certificate.verification.entropy
+
+
+@pytest.mark.usefixtures("_verified_once")
+@pytest.mark.parametrize("name", ["accepted", "rejected", "named", "fixed"])
+def test_every_altered_field_is_found(documents: dict[str, dict[str, Any]], name: str) -> None:
+    document = documents[name]
+    undetected = []
+    for path in leaves(document):
+        changed = altered(document, path, other)
+        if path != ("digest",):
+            with pytest.raises(CertificateError):  # an honest digest no longer fits
+                evr.Certificate.from_json(text(changed, mend=False))
+        try:
+            certificate = evr.Certificate.from_json(text(changed))
+        except CertificateError:
+            continue
+        if evr.replay(certificate).agrees:
+            undetected.append(dotted(path))
+    trusted = [p for p in undetected if p.startswith(ON_TRUST) or p.endswith(".seconds") or p == "digest"]
+    assert undetected == trusted
+
+
+@pytest.mark.usefixtures("_verified_once")
+@pytest.mark.parametrize("name", ["accepted", "rejected", "named", "fixed"])
+def test_every_removed_field_is_found(documents: dict[str, dict[str, Any]], name: str) -> None:
+    document = documents[name]
+    for path in leaves(document):
+        if isinstance(path[-1], int) or dotted(path).startswith(ON_TRUST):
+            continue
+        changed = copy.deepcopy(document)
+        place = changed
+        for key in path[:-1]:
+            place = place[key]
+        del place[path[-1]]
+        try:
+            certificate = evr.Certificate.from_json(text(changed, mend=path != ("digest",)))
+        except CertificateError:
+            continue
+        assert not evr.replay(certificate).agrees, dotted(path)
+
+
+def test_a_thorough_forger_is_found(documents: dict[str, dict[str, Any]]) -> None:
+    """Who makes all derived fields fit, words and digest included, still cannot make the samples fit."""
+    from evr.certification.words import statement
+
+    forged = copy.deepcopy(documents["accepted"])
+    for section, key in (
+        ("claim", "delta_estimate"),
+        ("claim", "delta"),
+        ("claim", "threshold"),
+        ("guarantee", "delta"),
+    ):
+        forged[section][key] /= 2
+    for key in ("budget", "total_budget"):
+        forged["release"][key] /= 2
+    forged["statement"] = statement(forged)
+    found = evr.replay(evr.Certificate.from_json(text(forged)))
+    assert not found.agrees
+    assert any(m.field.startswith("verification") for m in found.mismatches)
+
+
+def test_a_rejected_certificate_cannot_be_made_an_accepted_one(documents: dict[str, dict[str, Any]]) -> None:
+    forged = copy.deepcopy(documents["rejected"])
+    forged["verdict"] = "accepted"
+    forged["guarantee"] = {"epsilon": 1.0, "delta": forged["claim"]["delta"]}
+    found = evr.replay(evr.Certificate.from_json(text(forged)))
+    assert {"verdict", "guarantee"} == {m.field for m in found.mismatches}
+
+
+def test_seeds_do_not_pass_as_fresh(documents: dict[str, dict[str, Any]]) -> None:
+    from evr.certification.words import statement
+
+    forged = copy.deepcopy(documents["named"])
+    forged["verification"]["entropy_is_fresh"] = True
+    forged["verification"]["notes"] = []
+    forged["statement"] = statement(forged)
+    (found,) = evr.replay(evr.Certificate.from_json(text(forged))).mismatches
+    assert found.field == "verification.entropy_is_fresh"
+
+
+def test_unknown_fields_are_kept_and_named(documents: dict[str, dict[str, Any]]) -> None:
+    more = copy.deepcopy(documents["accepted"])
+    more["colour"] = {"of": ["the", "sky", 1.5]}
+    more["claim"]["mood"] = "good"
+    certificate = evr.Certificate.from_json(text(more))
+    again = json.loads(certificate.to_json())
+    assert again["colour"] == {"of": ["the", "sky", 1.5]}
+    assert again["claim"]["mood"] == "good"
+    assert evr.Certificate.from_json(certificate.to_json()) == certificate
+    found = evr.replay(certificate)
+    assert found.agrees
+    assert any("colour" in note for note in found.notes)
+    assert any("claim.mood" in note for note in found.notes)
+
+
+def test_other_software_is_noted(documents: dict[str, dict[str, Any]]) -> None:
+    from evr.certification.words import statement
+
+    older = copy.deepcopy(documents["accepted"])
+    older["software"]["numpy"] = "1.0"
+    older["verification"]["directions"]["remove"]["log_wealth"] *= 1 + 1e-13
+    older["statement"] = statement(older)
+    found = evr.replay(evr.Certificate.from_json(text(older)))
+    assert found.agrees
+    assert any("other software" in note for note in found.notes)
+    assert any("1 statistics differ in their last digits" in note for note in found.notes)
+
+
+def test_samples_that_were_drawn_otherwise_are_noted(documents: dict[str, dict[str, Any]]) -> None:
+    older = copy.deepcopy(documents["accepted"])
+    assert not any("drawn otherwise" in note for note in evr.replay(evr.Certificate.from_json(text(older))).notes)
+    older["software"]["drawing"] = "0"
+    older["verification"]["directions"]["remove"]["log_wealth"] *= 1.1
+    found = evr.replay(evr.Certificate.from_json(text(older)))
+    assert not found.agrees
+    assert any("drawn otherwise" in note for note in found.notes)
+
+
+def test_old_certificates_load_for_ever() -> None:
+    """Written by the first version; never to be regenerated."""
+    certificate = evr.Certificate.load(FIXTURE)
+    assert certificate.accepted
+    assert certificate.guarantee is not None
+    assert certificate.guarantee.delta == 1e-4
+    assert certificate.document() == json.loads(FIXTURE.read_text(encoding="utf-8"))
+
+
+def test_older_versions_are_brought_up_to_date(
+    documents: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Second(evr.Certificate):
+        schema_version: Any
+
+    monkeypatch.setattr(module, "SCHEMA_VERSION", 2)
+    monkeypatch.setitem(module.MIGRATIONS, 1, lambda d: {**d, "schema_version": 2, "statement": "newer"})
+    certificate = Second.from_json(text(documents["accepted"]))
+    assert (certificate.schema_version, certificate.statement) == (2, "newer")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "not valid JSON, perhaps cut off"),
+        ("[]", "not a certificate of evr"),
+        ("{}", "it has no schema_version"),
+        ('{"schema_version": true}', "it has no schema_version"),
+        ('{"schema_version": 99}', "this evr knows 1: use a newer evr"),
+        ('{"schema_version": 1}', "the digest does not match"),
+        ('{"schema_version": 1, "schema_version": 1}', "a key occurs twice"),
+        ('{"schema_version": NaN}', "NaN is no JSON number"),
+        ('{"schema_version": 1, "a": 1e999}', "1e999 is no JSON number"),
+        ('{"schema_version": 1, "a": "\\ud800"}', "what no certificate does"),
+        ("[" * 100_000, "not valid JSON"),
+        ("9" * 10_000, "not valid JSON"),
+    ],
+)
+def test_what_is_no_certificate(content: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(content)
+    with pytest.raises(CertificateError, match=message) as raised:
+        evr.Certificate.load(path)
+    assert str(path) in str(raised.value)
+    assert len(str(raised.value)) < 1000
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(CertificateError, match="cannot be read"):
+        evr.Certificate.load(tmp_path / "missing")
+    with pytest.raises(CertificateError, match="cannot be read"):
+        evr.Certificate.load(tmp_path)
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(CertificateError, match="not UTF-8"):
+        evr.Certificate.load(tmp_path / "bytes")
+
+
+def test_truncation_at_any_place_is_detected(documents: dict[str, dict[str, Any]]) -> None:
+    whole = evr.Certificate.from_json(text(documents["accepted"])).to_json()
+    for end in range(0, len(whole) - 2, 37):
+        with pytest.raises(CertificateError):
+            evr.Certificate.from_json(whole[:end])
+
+
+def test_the_published_schema_is_current(documents: dict[str, dict[str, Any]]) -> None:
+    assert SCHEMA_FILE.read_text(encoding="utf-8") == json_schema()
+    required = set(json.loads(json_schema())["required"])
+    assert required == set(documents["accepted"])
+
+
+def test_no_truth_value(documents: dict[str, dict[str, Any]]) -> None:
+    with pytest.raises(TypeError, match="has no truth value"):
+        bool(evr.Certificate.from_json(text(documents["accepted"])))
+
+
+def test_the_statement_names_every_assumption(documents: dict[str, dict[str, Any]]) -> None:
+    statement = documents["accepted"]["statement"]
+    for word in ("add-or-remove-one", "Poisson sampling, not shuffled", "entropy was fresh", "later mechanisms are chosen",
+                 "did not depend on the data", "floating-point", "one output", "Monte Carlo"):  # fmt: skip
+        assert word in statement
+    assert "Poisson" not in documents["named"]["statement"]
+    assert "seed given by the caller" in documents["named"]["statement"]
+    assert "No guarantee follows" in documents["rejected"]["statement"]
+    assert statement.count(". ") == 2
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ({"type": "NoOpDpEvent"}, "nothing"),
+        ({"type": "ComposedDpEvent", "events": []}, "nothing"),
+        ({"type": "LaplaceDpEvent", "noise_multiplier": 0.1}, "a Laplace mechanism (noise multiplier 0.1)"),
+        ({"type": "own.module.EllipticDpEvent"}, "an elliptic mechanism"),
+        (
+            {"type": "ComposedDpEvent", "events": [{"type": "NoOpDpEvent"}] * 9},
+            "9 mechanisms one after the other, the first being nothing",
+        ),
+        (
+            {"type": "DiscreteGaussianDpEvent", "sigma": 3.0, "sensitivity": 2},
+            "a discrete Gaussian mechanism (sigma 3, sensitivity 2)",
+        ),
+    ],
+)
+def test_events_in_words(document: dict[str, Any], words: str) -> None:
+    assert describe_event(document) == words
+
+
+def test_certify_by_delta_and_by_epsilon(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.sqlite"
+    by_delta = evr.certify(SAMPLED, delta=0.1, tau=0.8, ledger=ledger, path=tmp_path / "c.json")
+    assert by_delta.accepted
+    assert by_delta.guarantee is not None
+    assert 0.1 * (1 - 1e-15) < by_delta.guarantee.delta <= 0.1
+    exact = float(evr.estimate_epsilon(SAMPLED, 0.08))
+    assert exact <= by_delta.guarantee.epsilon < exact * (1 + 1e-5)
+    by_epsilon = evr.certify(SAMPLED, epsilon=0.5, tau=0.8, ledger=ledger)
+    assert by_epsilon.guarantee is not None
+    truth = float(evr.estimate_delta(SAMPLED, 0.5))
+    assert truth / 0.8 <= by_epsilon.guarantee.delta < truth / 0.8 * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("tau", [0.1, 0.5, 0.7, 0.9, 0.95, 0.99, 0.999])
+@pytest.mark.parametrize("delta", [1.0, 0.3, 1e-3, 1e-5, 1e-9, 3.3e-17, 1e-280])
+def test_the_claim_never_exceeds_the_delta_asked_for(delta: float, tau: float) -> None:
+    from evr.gate.certify import _estimate_for
+
+    value = _estimate_for(delta, tau)
+    assert value / tau <= delta
+    assert value / tau >= delta * (1 - 4e-16)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "neither is given"),
+        ({"epsilon": 1.0, "delta": 1e-5}, "both are given"),
+        ({"delta": 0.0}, r"delta=0.0 is not in \(0, 1\]"),
+        ({"epsilon": -1.0}, "epsilon=-1.0"),
+        ({"epsilon": 1.0, "tau": 0.0}, "tau=0.0"),
+    ],
+)
+def test_certify_refuses(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        evr.certify(SAMPLED, **options, ledger=tmp_path / "ledger.sqlite")
+    assert not (tmp_path / "ledger.sqlite").exists()
+
+
+def test_certify_of_what_has_no_epsilon(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no epsilon is enough for delta=1e-06"):
+        evr.certify(evr.events.EpsilonDeltaDpEvent(1.0, 1e-3), delta=1e-6, ledger=tmp_path / "l")

@@ -1,0 +1,271 @@
+"""The ledger: numbers, budgets, seeds, names, damage."""
+
+from __future__ import annotations
+
+import math
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dp_accounting import dp_event
+
+import evr
+from evr.certification import schema
+from evr.certification.ledger import now
+from evr.certification.owners import is_alive
+from evr.errors import AlreadyReleasedError, LedgerError
+from evr.gate.attempt import Settings, perform, start
+from evr.gate.certify import certify_claim
+from evr.verification import Claim
+
+
+def begin(ledger: evr.Ledger, claim: Claim, **options: Any) -> Any:
+    return start(ledger, dp_event.GaussianDpEvent(2.0), claim, Settings(), **options)
+
+
+def test_an_attempt_is_on_the_disk_before_it_runs(ledger: evr.Ledger) -> None:
+    attempt = begin(ledger, Claim(1.0, 1e-6, 0.9))
+    with sqlite3.connect(ledger.path) as other:
+        assert other.execute("SELECT number, state FROM attempts").fetchall() == [(1, "running")]
+        assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    other.close()
+    assert attempt.number == 1
+
+
+def test_attempts_at_one_claim_share_a_release_whatever_tau(ledger: evr.Ledger) -> None:
+    first = begin(ledger, Claim(1.0, 0.5e-6, 0.5))
+    second = begin(ledger, Claim(1.0, 0.75e-6, 0.75))
+    other = begin(ledger, Claim(1.0, 0.75e-6, 0.5))
+    assert (first.number, second.number, other.number) == (1, 2, 1)
+    assert first.release_id == second.release_id != other.release_id
+    kappa = 0.5 / 40  # of the first
+    assert first.budget == pytest.approx(kappa * 1e-6 / 2)
+    assert second.budget == pytest.approx(kappa * 1e-6 / 4)
+    assert ledger.spent(ledger.releases()[0]) < kappa * 1e-6
+
+
+def test_later_attempts_are_tested_with_the_first_kappa(ledger: evr.Ledger, gaussian: Any, delta: float) -> None:
+    claim = delta / 0.5
+    begin(ledger, Claim(1.0, delta, 0.5))
+    tau = 0.6
+    certificate = certify_claim(gaussian, Claim(1.0, tau * claim, tau), Settings(), ledger=ledger)
+    assert certificate.release.attempt == 2
+    assert certificate.claim.kappa == 0.5 / 40 != (1 - tau) / 40
+    assert certificate.claim.threshold == (1 - 0.5 / 40) * claim
+    assert evr.replay(certificate).agrees
+
+
+def test_a_name_groups_claims_above_its_floor(ledger: evr.Ledger) -> None:
+    first = begin(ledger, Claim(1.0, 0.5e-6, 0.5), name="thesis", floor=1e-7)
+    second = begin(ledger, Claim(2.0, 0.5e-5, 0.5), name="thesis")
+    assert (first.number, second.number) == (1, 2)
+    kappa = 0.5 / 40
+    assert [a.budget for a in ledger.attempts()] == pytest.approx([kappa * 1e-7 / 2, kappa * 1e-7 / 4])
+    with pytest.raises(LedgerError, match="below 1e-07, the floor of release 'thesis'"):
+        begin(ledger, Claim(1.0, 0.4e-7, 0.5), name="thesis")
+    with pytest.raises(LedgerError, match="floor=1e-08, but the first attempt at release 'thesis' fixed 1e-07"):
+        begin(ledger, Claim(1.0, 0.5e-6, 0.5), name="thesis", floor=1e-8)
+    assert len(ledger.attempts()) == 2
+
+
+def test_without_a_floor_the_first_claim_is_the_floor(ledger: evr.Ledger) -> None:
+    begin(ledger, Claim(1.0, 0.5e-6, 0.5), name="one")
+    with pytest.raises(LedgerError, match="the floor of release 'one'"):
+        begin(ledger, Claim(1.0, 0.4e-6, 0.5), name="one")
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x" * 201, "a\nb", 3])
+def test_odd_names_are_refused(ledger: evr.Ledger, name: Any) -> None:
+    with pytest.raises(LedgerError, match="is not a name"):
+        begin(ledger, Claim(1.0, 0.5e-6, 0.5), name=name)
+
+
+def test_a_floor_wants_a_name(ledger: evr.Ledger) -> None:
+    with pytest.raises(LedgerError, match="belongs to a named release"):
+        begin(ledger, Claim(1.0, 0.5e-6, 0.5), floor=1e-7)
+    with pytest.raises(ValueError, match=r"floor=0 is not in \(0, 1\]"):
+        begin(ledger, Claim(1.0, 0.5e-6, 0.5), name="a", floor=0)
+
+
+def test_a_seed_is_good_once_in_a_release(ledger: evr.Ledger) -> None:
+    begin(ledger, Claim(1.0, 1e-6, 0.9), seed=7)
+    with pytest.raises(LedgerError, match="entropy 0x7 was used before in this release"):
+        begin(ledger, Claim(1.0, 1e-6, 0.9), seed=7)
+    begin(ledger, Claim(1.0, 1e-6, 0.8), seed=7)
+    assert [a.number for a in ledger.attempts()] == [1, 1]
+    with pytest.raises(ValueError, match="seed=-1 is not an integer >= 0"):
+        begin(ledger, Claim(1.0, 1e-6, 0.9), seed=-1)
+
+
+def test_fifty_retries_of_a_claim_false_by_one_percent(ledger: evr.Ledger, gaussian: Any, delta: float) -> None:
+    claim = Claim(1.0, 0.99 * 0.99 * delta, 0.99)
+    certificates = [certify_claim(gaussian, claim, Settings(), ledger=ledger) for _ in range(50)]
+    assert {c.verdict for c in certificates} == {"rejected"}
+    assert {c.guarantee for c in certificates} == {None}
+    assert [a.number for a in ledger.attempts()] == list(range(1, 51))
+    assert {a.state for a in ledger.attempts()} == {"rejected"}
+    (release,) = ledger.releases()
+    assert math.fsum(a.budget for a in ledger.attempts()) <= claim.kappa * claim.value * (1 + 1e-12)
+    assert ledger.spent(release) <= release.terms.kappa * release.terms.base * (1 + 1e-12)
+
+
+def test_what_fails_is_written_down(ledger: evr.Ledger, gaussian: Any, delta: float) -> None:
+    with pytest.raises(ValueError, match=r"is below the .* samples"):
+        certify_claim(gaussian, Claim(1.0, delta, 0.9), Settings("fixed", max_samples=1), ledger=ledger)
+    (attempt,) = ledger.attempts()
+    assert attempt.state == "failed"
+    assert "max_samples=1" in (attempt.message or "")
+    assert ledger.interrupted() == []
+
+
+def test_an_interruption_can_be_continued(ledger: evr.Ledger, gaussian: Any, delta: float, tmp_path: Path) -> None:
+    def stop(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    target = tmp_path / "c.json"
+    claim = Claim(1.0, delta, 0.99)
+    with pytest.raises(KeyboardInterrupt):
+        certify_claim(gaussian, claim, Settings(), ledger=ledger, path=target, seed=4, progress=stop)
+    (attempt,) = ledger.attempts()
+    assert attempt.state == "interrupted"
+    assert not target.exists()
+    certificate = evr.resume(ledger)
+    assert certificate.document() == evr.Certificate.load(target).document()
+    assert certificate.accepted
+    assert evr.replay(certificate).mismatches == ()
+    assert ledger.attempts()[0].state == "accepted"
+    with pytest.raises(LedgerError, match="no verification was interrupted"):
+        evr.resume(ledger)
+
+
+def test_continuing_wants_the_same_software(ledger: evr.Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt = begin(ledger, Claim(1.0, 1e-6, 0.9))
+    ledger.finish(attempt, "interrupted")
+    monkeypatch.setattr("numpy.__version__", "9.9.9")
+    with pytest.raises(LedgerError, match=r"was begun with numpy .* and this is 9\.9\.9"):
+        evr.resume(ledger)
+
+
+def test_only_one_process_continues_an_attempt(ledger: evr.Ledger) -> None:
+    attempt = begin(ledger, Claim(1.0, 1e-6, 0.9))
+    ledger.finish(attempt, "interrupted")
+    (waiting,) = ledger.interrupted()
+    ledger.take_over(waiting)
+    with pytest.raises(LedgerError, match="was taken over by another process"):
+        ledger.take_over(waiting)
+
+
+def test_a_running_attempt_of_a_living_process_is_left_alone(ledger: evr.Ledger) -> None:
+    begin(ledger, Claim(1.0, 1e-6, 0.9))
+    assert ledger.interrupted() == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "seen", "alive"),
+    [
+        ("another-machine 1 5", "2000-01-01T00:00:00.000+00:00", False),
+        ("another-machine 1 5", None, True),
+        ("", None, False),
+        (f"{os.uname().nodename} 999999999 1", None, False),
+        (f"{os.uname().nodename} {os.getpid()} 1", None, False),  # the number was given to another process since
+    ],
+    ids=["seen long ago", "elsewhere", "nobody", "gone", "number given anew"],
+)
+def test_whose_process_is_alive(owner: str, seen: str | None, alive: bool) -> None:
+    assert is_alive(owner, seen or now()) is alive
+
+
+def test_one_output_for_each_release(ledger: evr.Ledger) -> None:
+    attempt = begin(ledger, Claim(1.0, 1e-6, 0.9))
+    ledger.open_gate(attempt)
+    with pytest.raises(AlreadyReleasedError, match="another process runs its mechanism now"):
+        ledger.open_gate(attempt)
+    ledger.close_gate(attempt, released=False)
+    ledger.open_gate(attempt)
+    ledger.close_gate(attempt, released=True)
+    with pytest.raises(AlreadyReleasedError, match="give the new release a name"):
+        begin(ledger, Claim(1.0, 1e-6, 0.9), for_output=True)
+    assert len(ledger.attempts()) == 1
+    begin(ledger, Claim(1.0, 1e-6, 0.9))  # a certificate alone lets nothing out
+
+
+def test_a_mechanism_that_was_killed_released_nothing(ledger: evr.Ledger) -> None:
+    attempt = begin(ledger, Claim(1.0, 1e-6, 0.9))
+    ledger.open_gate(attempt)
+    with sqlite3.connect(ledger.path) as other:
+        other.execute("UPDATE releases SET output_owner = ?", (f"{os.uname().nodename} 999999999 1",))
+    other.close()
+    ledger.open_gate(attempt)
+
+
+def test_a_claim_of_nothing(ledger: evr.Ledger) -> None:
+    certificate = certify_claim(dp_event.LaplaceDpEvent(2.0), Claim(1.0, 0.0, 0.9), Settings(), ledger=ledger)
+    assert certificate.accepted
+    assert certificate.guarantee is not None
+    assert certificate.guarantee.delta == 0
+    assert evr.replay(evr.Certificate.from_json(certificate.to_json())).agrees
+
+
+def test_schema_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ledger.sqlite"
+    with evr.Ledger(path) as ledger:
+        begin(ledger, Claim(1.0, 1e-6, 0.9))
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, "ALTER TABLE attempts ADD COLUMN mood TEXT"))
+    with evr.Ledger(path) as ledger:  # an older file is brought up to date
+        assert ledger._connection.execute("PRAGMA user_version").fetchone()[0] == 2
+        assert ledger._connection.execute("SELECT number, mood FROM attempts").fetchall()[0][:] == (1, None)
+    monkeypatch.undo()
+    with pytest.raises(LedgerError, match="schema version 2, and this evr knows 1: use a newer evr"):
+        evr.Ledger(path)
+
+
+def test_other_files_are_no_ledgers(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("not a database, but long enough to be taken for one" * 100)
+    with pytest.raises(LedgerError, match="not a database"):
+        evr.Ledger(text)
+    other = tmp_path / "other"
+    connection = sqlite3.connect(other)
+    connection.execute("CREATE TABLE things (a)")
+    connection.close()
+    with pytest.raises(LedgerError, match="a database of another program"):
+        evr.Ledger(other)
+    with pytest.raises(LedgerError, match="there is no ledger"):
+        evr.Ledger(tmp_path / "missing", create=False)
+    with pytest.raises(LedgerError, match="cannot be used"):
+        evr.Ledger(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(LedgerError, match="cannot be used"):
+        evr.Ledger(tmp_path / "file" / "ledger.sqlite")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE attempts SET log_budget = '-0x1p+1'",
+        "UPDATE attempts SET event = '{}'",
+        "UPDATE attempts SET number = 3",
+        "UPDATE releases SET kappa = '0x1p-1'",
+        "UPDATE checkpoints SET snapshot = replace(snapshot, '0x1', '0x2')",
+    ],
+)
+def test_altered_rows_are_noticed(ledger: evr.Ledger, change: str) -> None:
+    attempt = begin(ledger, Claim(1.0, 1e-6, 0.9))
+    ledger.save(attempt, "remove", {"test": {"log_wealth": "0x1p+0"}})
+    ledger.finish(attempt, "interrupted")
+    with sqlite3.connect(ledger.path) as other:
+        other.execute(change)
+    other.close()
+    with pytest.raises(LedgerError, match="the ledger is damaged"):
+        evr.resume(ledger)
+
+
+def test_perform_refuses_what_was_taken_over(ledger: evr.Ledger, delta: float) -> None:
+    attempt = begin(ledger, Claim(1.0, delta, 0.9))
+    with sqlite3.connect(ledger.path) as other:
+        other.execute("UPDATE attempts SET owner = 'somebody 1 2'")
+    other.close()
+    with pytest.raises(LedgerError, match="taken over"):
+        perform(ledger, attempt)

@@ -1,0 +1,69 @@
+"""The moments accountant: above the truth everywhere, refusing what it cannot account for."""
+
+import math
+
+import pytest
+from dp_accounting import dp_event
+
+from estimation.references import REFERENCES, references
+from evr.errors import UnsupportedEventError
+from evr.estimation.rdp import rdp_curve_delta, rdp_delta, rdp_epsilon
+from evr.laws import Direction
+from evr.mechanisms import Composition
+from evr.mechanisms.events import EpsilonDeltaDpEvent, dpsgd
+
+
+@pytest.mark.parametrize("r", REFERENCES, ids=[r.label for r in REFERENCES])
+def test_above_the_truth(r):
+    assert rdp_delta(r.event, r.epsilon) >= r.delta
+
+
+SOME = references("issue", "add")[::3]
+
+
+@pytest.mark.parametrize("r", SOME, ids=[r.label for r in SOME])
+def test_on_pairs_is_between_the_truth_and_dp_accounting(r):
+    bound = rdp_curve_delta(Composition.of(r.event).steps(r.direction), r.epsilon)
+    assert r.delta <= bound <= rdp_delta(r.event, r.epsilon) * (1 + 1e-6)
+
+
+def test_epsilon_inverts_delta():
+    event = dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=500)
+    epsilon = rdp_epsilon(event, 1e-5)
+    assert rdp_delta(event, epsilon) <= 1e-5 * (1 + 1e-6)
+
+
+def test_gaussian_is_the_closed_form():
+    # log of the bound at order a: a (a+1) mu^2 / 2 - a eps + a log a - (1+a) log(1+a), least on a fine grid of a.
+    mu, epsilon = 0.5, 2.0
+    orders = [0.01 * n for n in range(1, 3000)]
+    logs = [a * (a + 1) * mu**2 / 2 - a * epsilon + a * math.log(a) - (1 + a) * math.log1p(a) for a in orders]
+    steps = Composition.of(dp_event.GaussianDpEvent(1 / mu)).remove
+    assert rdp_curve_delta(steps, epsilon) == pytest.approx(math.exp(min(logs)), rel=1e-5)
+
+
+def test_infinite_losses_are_added():
+    event = dp_event.SelfComposedDpEvent(EpsilonDeltaDpEvent(0.1, 1e-4), 10)
+    steps = Composition.of(event).steps(Direction.REMOVE)
+    assert rdp_curve_delta(steps, 3.0) == pytest.approx(1 - (1 - 1e-4) ** 10, rel=1e-6)
+    assert rdp_curve_delta(steps, 0.3) > 1 - (1 - 1e-4) ** 10
+
+
+def test_extremes():
+    assert rdp_delta(dp_event.NonPrivateDpEvent(), 1.0) == 1.0
+    assert rdp_epsilon(dp_event.NonPrivateDpEvent(), 1e-5) == math.inf
+    assert rdp_curve_delta(Composition.of(dp_event.NonPrivateDpEvent()).remove, 1.0) == 1.0
+    assert rdp_delta(dp_event.NoOpDpEvent(), 1.0) == 0.0
+
+
+@pytest.mark.parametrize("event", [EpsilonDeltaDpEvent(1.0, 1e-5), dp_event.UnsupportedDpEvent()])
+def test_unsupported_events_are_named(event):
+    with pytest.raises(UnsupportedEventError, match=type(event).__name__):
+        rdp_delta(event, 1.0)
+
+
+def test_values_are_checked():
+    with pytest.raises(ValueError, match="epsilon=-1"):
+        rdp_delta(dp_event.NoOpDpEvent(), -1)
+    with pytest.raises(ValueError, match="delta=2"):
+        rdp_epsilon(dp_event.NoOpDpEvent(), 2)

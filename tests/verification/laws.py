@@ -1,0 +1,108 @@
+"""Proposals whose samples have a law that is known: to see what a verifier does with the worst of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom
+
+from evr.randomness import Stream
+from evr.sampling import Block, Proposal
+from evr.verification.claims import Claim
+from evr.verification.results import DirectionReport
+from evr.verification.run import run_sequential, sequential_test
+from evr.verification.sequential import SequentialState
+
+
+class KnownLaw(Proposal):
+    """Samples with finitely many values; the mean, every moment and the greatest are exact."""
+
+    name = "known"
+
+    def __init__(self, values: Sequence[float], chances: Sequence[float], block: int = 256) -> None:
+        self.steps = ()
+        self.law, self.chances, self.block = np.array(values, float), np.array(chances, float), block
+        assert abs(self.chances.sum() - 1) < 1e-12
+
+    @property
+    def mean(self) -> float:
+        return float(self.law @ self.chances)
+
+    def draw(self, generator: np.random.Generator, size: int) -> Block:
+        values = self.law[np.searchsorted(np.cumsum(self.chances[:-1]), generator.random(size), side="right")]
+        with np.errstate(divide="ignore"):
+            return Block(np.where(values > 0, np.inf, -np.inf), np.log(values))
+
+    def log_moment(self, epsilon: float, p: float) -> float:
+        return math.log(float(self.law**p @ self.chances))
+
+    def log_greatest(self, epsilon: float) -> float:
+        return math.log(float(self.law.max()))
+
+    def parameters(self) -> dict[str, Any]:
+        return {"name": self.name, "law": self.law.tolist(), "chances": self.chances.tolist()}
+
+    def block_size(self) -> int:
+        return self.block
+
+
+class SmallBlocks(Proposal):
+    """Another proposal, in smaller blocks: less is drawn after the decision. Its bounds are computed once."""
+
+    def __init__(self, proposal: Proposal, size: int) -> None:
+        self.name, self.steps, self._inner, self._size = proposal.name, proposal.steps, proposal, size
+        self.draw, self.parameters = proposal.draw, proposal.parameters  # type: ignore[method-assign]
+        self.log_moment = cache(proposal.log_moment)  # type: ignore[method-assign]
+        self.log_greatest = cache(proposal.log_greatest)  # type: ignore[method-assign]
+
+    def block_size(self) -> int:
+        return self._size
+
+    def draw(self, generator: np.random.Generator, size: int) -> Block:
+        raise NotImplementedError
+
+    log_moment = log_greatest = parameters = draw  # type: ignore[assignment]
+
+
+def two_points(mean: float, greatest: float, block: int = 256) -> KnownLaw:
+    """0 or the greatest value: of all laws with this mean and bound, the one with the largest variance."""
+    chance = mean / greatest
+    return KnownLaw([0.0, greatest], [1 - chance, chance], block)
+
+
+def play(proposal: Proposal, claim: Claim, budget: float, seed: int, **options: Any) -> DirectionReport:
+    """One sequential test with a false-positive budget of the caller's choice."""
+    stream = Stream(seed, "test")
+    return run_sequential("remove", proposal, claim, math.log(budget), stream, workers=1, **options)
+
+
+def acceptances(
+    proposal: Proposal, claims: Sequence[Claim], budget: float, *, runs: int, blocks: int, size: int, seed: int = 5
+) -> list[int]:
+    """How many of several sequential tests of each claim accept within so many blocks; what a run does, without its records.
+
+    All claims are tested on the same samples: each count has its law, together they are not independent.
+    """
+    generator = np.random.Generator(np.random.Philox(seed))
+    tests = [sequential_test(proposal, claim, math.log(budget))[0] for claim in claims]
+    accepted = [0] * len(claims)
+    for _ in range(runs):
+        drawn = proposal.draw(generator, blocks * size)
+        for number, (claim, test) in enumerate(zip(claims, tests, strict=True)):
+            test.state = SequentialState()
+            values = drawn.values(claim.epsilon, math.log(claim.threshold))
+            for start in range(0, values.size, size):
+                test.update(values[start : start + size])
+                if test.accepted:
+                    accepted[number] += 1
+                    break
+    return accepted
+
+
+def most_of(runs: int, rate: float, failure_probability: float = 1e-6) -> int:
+    """How often an event of that probability happens in so many runs, exceeded with the failure probability at most."""
+    return int(binom.isf(failure_probability, runs, rate))

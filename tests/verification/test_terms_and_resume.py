@@ -1,0 +1,82 @@
+"""Budgets of releases with terms of their own, and verifications that are interrupted and continued."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from dp_accounting import dp_event
+
+import evr
+from evr.verification import Claim, Terms, Verification
+from evr.verification import run as driver
+
+EVENT = dp_event.GaussianDpEvent(2.0)
+EPSILON = 1.0
+
+
+@pytest.fixture(scope="module")
+def delta() -> float:
+    return 1.0001 * float(evr.estimate_delta(EVENT, EPSILON))
+
+
+def test_terms_set_kappa_and_the_base_of_the_budgets() -> None:
+    plain = Claim(1.0, 0.5e-6, 0.5)
+    tied = Claim(1.0, 0.5e-6, 0.5, Terms(kappa=1e-3, base=1e-8))
+    assert plain.kappa == 0.5 / 40
+    assert tied.kappa == 1e-3
+    assert tied.threshold == (1 - 1e-3) * 1e-6
+    assert tied.log_budget(3) == pytest.approx(math.log(1e-3 * 1e-8 / 8))
+
+
+def test_a_claim_below_the_base_is_refused() -> None:
+    with pytest.raises(ValueError, match="below 1e-05, the least that this release may claim"):
+        Claim(1.0, 1e-6, 0.5, Terms(1e-3, 1e-5))
+    with pytest.raises(ValueError, match=r"kappa=0 is not in \(0, 1\)"):
+        Terms(0, 1e-5)
+
+
+def test_verify_spends_the_budget_of_its_terms(delta: float) -> None:
+    terms = Terms(kappa=1e-4, base=delta / 100)
+    found = evr.verify(EVENT, epsilon=EPSILON, delta=delta, tau=0.8, attempt=2, seed=3, terms=terms)
+    assert found.false_positive_rate == pytest.approx(1e-4 * delta / 400)
+    assert found.directions["remove"].log_target == pytest.approx(-math.log(1e-4 * delta / 400))
+    assert found.directions["remove"].threshold == (1 - 1e-4) * delta / 0.8
+
+
+def untimed(verification: Verification) -> Any:
+    """All of a verification but how long it took, comparable although some numbers are NaN."""
+    reports = {k: repr(replace(r, seconds=0.0)) for k, r in verification.directions.items()}
+    return repr(replace(verification, seconds=0.0, directions={})), reports
+
+
+@pytest.mark.parametrize("options", [{"tau": 0.99}, {"tau": 0.9, "method": "fixed", "attempt": 1}])
+def test_a_verification_continues_from_any_snapshot_to_the_same_result(
+    options: dict[str, Any], delta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "_CHECKPOINT_SECONDS", 0.0)
+    taken: list[tuple[str, str]] = []
+    arguments = {"epsilon": EPSILON, "delta": delta, "seed": 5, "workers": 1, **options}
+    whole = evr.verify(EVENT, checkpoint=lambda d, s: taken.append((d, json.dumps(s))), **arguments)
+    assert len(taken) == sum(report.blocks for report in whole.directions.values())
+    for place in {0, len(taken) // 2, len(taken) - 1}:
+        snapshots = {direction: json.loads(text) for direction, text in taken[: place + 1]}
+        assert untimed(evr.verify(EVENT, resume=snapshots, **arguments)) == untimed(whole)
+
+
+def test_snapshots_are_taken_every_few_seconds_however_often_progress_is_shown(
+    delta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(10**6))
+    monkeypatch.setattr(driver.time, "perf_counter", lambda: 0.5 * next(clock))
+    shown, saved = [], []
+    found = evr.verify(
+        EVENT, epsilon=EPSILON, delta=delta, tau=0.997, seed=5, workers=1,
+        progress=shown.append, checkpoint=lambda d, s: saved.append(d),
+    )  # fmt: skip
+    blocks = found.directions["remove"].blocks
+    assert len(shown) >= blocks
+    assert blocks / 6 < saved.count("remove") < blocks / 3

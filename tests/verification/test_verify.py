@@ -1,0 +1,427 @@
+"""``verify``: exact estimates pass, strange claims get the right answer or a clear refusal, and nothing depends on threads."""
+
+from __future__ import annotations
+
+import math
+import threading
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+
+import evr
+from conformance.proposal_cases import CASES, SETTINGS, Case
+from evr.laws import Step
+from evr.mechanisms import Composition
+from evr.mechanisms.events import EpsilonDeltaDpEvent
+from evr.proving import api as verify_api
+from evr.sampling import Proposal
+from evr.verification import Progress, Verification
+from evr.verification import run as driver
+from verification.laws import SmallBlocks
+
+GAUSSIAN = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(20.0), 100)
+SMALL = evr.dpsgd(noise_multiplier=0.8, sampling_probability=0.01, steps=20)
+
+
+BOTH = evr.dpsgd(
+    noise_multiplier=3.0, sampling_probability=0.5, steps=10
+)  # at epsilon 0.5 either direction needs samples
+
+
+def exact(event: Any, epsilon: float) -> float:
+    return float(evr.estimate_delta(event, epsilon).value)
+
+
+def check(event: Any, epsilon: float, delta: float | None = None, **options: Any) -> Verification:
+    delta = exact(event, epsilon) if delta is None else delta
+    return evr.verify(event, epsilon=epsilon, delta=delta, **{"tau": 0.9, "seed": 1, **options})
+
+
+# --- false negatives ------------------------------------------------------------------------------------------------
+
+
+@cache
+def _once(name: str, direction: str, steps: tuple[Step, ...], epsilon: float) -> Proposal:
+    proposal = _make(name, direction, steps, epsilon)
+    return SmallBlocks(proposal, min(4096, proposal.block_size()))
+
+
+_make = verify_api.make_proposal
+
+CHEAP = [CASES[6], CASES[8], CASES[10], Case("dpsgd", SMALL, 1.0), CASES[9]]
+
+
+@pytest.mark.parametrize(("tau", "runs"), [(0.9, 5), (0.95, 2), (0.99, 1)])
+@pytest.mark.parametrize("case", CHEAP[:4], ids=lambda case: case.name)
+def test_exact_estimates_are_accepted(case: Case, tau: float, runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify_api, "make_proposal", _once)
+    for seed in range(runs):
+        found = check(case.event, case.epsilon, tau=tau, seed=seed, workers=1)
+        assert found.accepted, found
+        assert found.guarantee == evr.Guarantee(case.epsilon, found.delta / tau)
+
+
+DEAR = dict(zip((case.name for case in SETTINGS), (70, 25, 10, 70, 14, 11), strict=True))
+"""At tau = 0.99 a run takes a second to half a minute: 200 runs over the six settings, more of the cheap ones."""
+
+
+def _runs(case: Case, tau: float) -> int:
+    if case in CHEAP or tau == 0.9:
+        return 200
+    if tau == 0.99:
+        return DEAR.get(case.name, 10)
+    return 200 if case in SETTINGS else 40
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("tau", [0.9, 0.95, 0.99])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_exact_estimates_are_accepted_in_full(case: Case, tau: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of 200: seeded, so that a rate of 1e-6 never shows, and one of a hundredth does but with probability 0.13."""
+    monkeypatch.setattr(verify_api, "make_proposal", _once)
+    for seed in range(_runs(case, tau)):
+        assert check(case.event, case.epsilon, tau=tau, seed=seed, workers=1).accepted, seed
+
+
+@pytest.mark.parametrize("proposal", ["single", "simple"])
+def test_other_proposals_accept_exact_estimates(proposal: str) -> None:
+    case = SETTINGS[0] if proposal == "single" else Case("", SMALL, 0.1)
+    found = check(case.event, case.epsilon, tau=0.6, proposal=proposal)
+    assert found.accepted
+    assert found.directions["remove"].proposal["name"] == proposal
+
+
+@pytest.mark.parametrize("attempt", [None, 1, 3])
+def test_the_fixed_verifier_accepts_exact_estimates(attempt: int | None) -> None:
+    found = check(GAUSSIAN, 1.0, tau=0.7, method="fixed", attempt=attempt)
+    report = found.directions["remove"]
+    assert found.accepted
+    assert found.guarantee == evr.Guarantee(1.0, found.delta / 0.7)
+    kappa = 0.3 / 40
+    assert report.threshold == pytest.approx(found.delta / 0.7 * (1 if attempt is None else 1 - kappa))
+    budget = found.delta / 0.7 * (1 if attempt is None else kappa * 2.0**-attempt)
+    assert found.false_positive_rate == pytest.approx(budget)
+    offset = 0.4 * (1 / 0.7 - 1 / 0.85) * found.delta
+    assert report.samples == math.ceil(2 * report.second_moment / offset**2 * math.log(1 / budget))
+
+
+def test_the_fixed_verifier_states_its_plan_before_it_starts() -> None:
+    seen: list[Progress] = []
+    found = check(GAUSSIAN, 1.0, tau=0.7, method="fixed", progress=seen.append)
+    first, report = seen[0], found.directions["remove"]
+    assert first.plan is not None
+    assert (first.samples, first.plan.samples) == (0, report.samples)
+    assert (first.plan.second_moment, first.plan.offset) == (report.second_moment, report.correction)
+    assert math.exp(first.plan.log_budget) == found.false_positive_rate
+    assert first.seconds_left is not None
+    assert 0 < first.seconds_left < 100 * report.seconds
+    assert f"m = {report.samples:,} samples" in str(first.plan)
+    silent = check(GAUSSIAN, 1.0, tau=0.7, method="fixed")
+    assert silent.directions["remove"].estimate == report.estimate  # samples of the trial serve nothing else
+
+
+# --- strange compositions and claims --------------------------------------------------------------------------------
+
+STRANGE = {
+    "rare jumps": (evr.dpsgd(noise_multiplier=0.3, sampling_probability=1e-8, steps=50), 1.0),
+    "infinite losses": (dp_event.SelfComposedDpEvent(EpsilonDeltaDpEvent(0.1, 1e-7), 10), 0.5),
+    "only infinite losses": (dp_event.SelfComposedDpEvent(EpsilonDeltaDpEvent(0.0, 1e-3), 3), 0.5),
+    "laplace atoms": (dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(2.0), 3), 1.2),
+    "response atoms": (dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(0.5, 3), 4), 4.0),
+    "epsilon 0": (SMALL, 0.0),
+    "one step": (evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=1), 0.5),
+    "likely sampling, add direction": (evr.dpsgd(noise_multiplier=1.0, sampling_probability=1 - 1e-9, steps=1), 17.0),
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_strange_compositions(name: str) -> None:
+    event, epsilon = STRANGE[name]
+    delta = exact(event, epsilon)
+    assert check(event, epsilon, delta).accepted
+    rejected = check(event, epsilon, 0.75 * delta, max_samples=300_000)  # 0.75 / 0.9: the claim is false by a sixth
+    assert not rejected.accepted
+    assert rejected.guarantee is None
+
+
+def test_a_claim_false_in_the_add_direction_only_of_likely_sampling_is_rejected() -> None:
+    """An envelope around the wrong mode once accepted a fourth of the truth here."""
+    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1 - 1e-9, steps=1)
+    delta = float(evr.estimate_delta(event, 17.0, direction="add").value)
+    assert check(event, 17.0, delta, direction="add").accepted
+    assert not check(event, 17.0, 0.3 * delta, direction="add", max_samples=100_000).accepted
+
+
+def test_a_claim_of_zero() -> None:
+    rejected = check(SMALL, 1.0, 0.0)
+    assert not rejected.accepted
+    assert "no sample could show it to be 0" in rejected.directions["remove"].reason
+    pure = check(dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(2.0), 3), 1.5, 0.0)
+    assert pure.accepted
+    assert pure.guarantee == evr.Guarantee(1.5, 0.0)
+
+
+@pytest.mark.parametrize("scale", [0.13, 2 - 2**-52, 3.0, 0.7])
+def test_a_greatest_loss_that_is_epsilon_but_for_rounding(scale: float) -> None:
+    """Exactly, 7 / 0.13 exceeds the float 7 * (1 / 0.13): delta is some 1e-17, and a claim below was once accepted."""
+    event = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(scale), 7)
+    epsilon = 7 * (1 / scale)
+    tiny = check(event, epsilon, 1e-100)
+    exceeds = 7 / Fraction(scale) > Fraction(epsilon)
+    assert exceeds <= (not tiny.accepted)
+    assert check(event, epsilon, 1e-12).accepted
+    assert check(event, epsilon * (1 + 3e-14), 0.0).accepted
+    if not tiny.accepted:
+        assert "to within rounding, the greatest loss is epsilon" in tiny.directions["remove"].reason
+
+
+@pytest.mark.parametrize("delta", [1.0, 0.95])
+def test_a_claim_of_one_is_trivial(delta: float) -> None:
+    found = check(dp_event.NonPrivateDpEvent(), 1.0, delta)
+    assert found.accepted
+    assert found.guarantee == evr.Guarantee(1.0, 1.0)
+    assert found.samples == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"delta": 1.0001}, r"delta=1.0001 is not in \[0, 1\]"),
+        ({"delta": -1e-9}, r"delta=-1e-09 is not in \[0, 1\]"),
+        ({"delta": math.nan}, r"delta=nan is not in \[0, 1\]"),
+        ({"delta": 1e-300}, "below 1e-290"),
+        ({"delta": 5e-324}, "below 1e-290"),
+        ({"epsilon": -0.1}, "epsilon=-0.1"),
+        ({"epsilon": math.inf}, "epsilon=inf"),
+        ({"tau": 1.0}, r"tau=1.0 is not in \(0, 1\)"),
+        ({"tau": 0.0}, r"tau=0.0 is not in \(0, 1\)"),
+        ({"method": "fast"}, "method='fast' is not one of"),
+        ({"proposal": "best"}, "proposal='best' is not one of"),
+        ({"direction": "both"}, "direction='both' is not one of"),
+        ({"attempt": 0}, "attempt=0 is not an integer >= 1"),
+        ({"max_samples": 0}, "max_samples=0 is not an integer >= 1"),
+        ({"offset": 1e-6}, "offset=1e-06 belongs to method='fixed'"),
+        ({"seed": -1}, "seed=-1 is not an integer >= 0"),
+        ({"seed": True}, "seed=True is not an integer >= 0"),
+        ({"seed": 1.0}, "seed=1.0 is not an integer >= 0"),
+        ({"seed": "1"}, "seed='1' is not an integer >= 0"),
+        ({"workers": 0}, "workers=0 is not an integer >= 1"),
+    ],
+)
+def test_values_that_are_refused(values: dict[str, Any], message: str) -> None:
+    arguments = {"epsilon": 1.0, "delta": 1e-3, "tau": 0.9, "seed": 1, **values}
+    with pytest.raises(ValueError, match=message):
+        evr.verify(GAUSSIAN, **arguments)
+
+
+def test_a_tiny_delta_is_verified() -> None:
+    gaussian = dp_event.GaussianDpEvent(1.0)
+    epsilon = 36.0
+    delta = exact(gaussian, epsilon)
+    assert 1e-290 < delta < 1e-250
+    assert check(gaussian, epsilon, delta, tau=0.6).accepted
+    assert not check(gaussian, epsilon, 0.8 * delta, max_samples=66_000).accepted
+
+
+def test_a_slack_too_small_is_refused_or_rejected() -> None:
+    with pytest.raises(ValueError, match=r"rounding over 20 steps .* lower tau"):
+        check(SMALL, 1.0, tau=1 - 1e-9)
+    with pytest.raises(ValueError, match=r"would take about .* samples"):
+        check(SETTINGS[0].event, 1.5, tau=1 - 1e-6)
+    found = check(GAUSSIAN, 1.0, tau=1 - 1e-6, max_samples=50_000)
+    assert not found.accepted
+
+
+def test_no_privacy_and_no_cost() -> None:
+    rejected = check(dp_event.ComposedDpEvent([SMALL, dp_event.NonPrivateDpEvent()]), 1.0, 0.5)
+    assert not rejected.accepted
+    assert "without privacy" in rejected.directions["remove"].reason
+    for event in (dp_event.NoOpDpEvent(), dp_event.SelfComposedDpEvent(dp_event.NoOpDpEvent(), 9)):
+        accepted = check(event, 0.0, 0.0)
+        assert accepted.accepted
+        assert accepted.samples == 0
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize(("steps", "q", "delta"), [(10**18, 1e-9, 1e-3), (10**18, 2e-10, 1e-9), (10**14, 1e-7, 0.2)])
+def test_numbers_of_steps_that_floats_cannot_carry_prove_nothing(
+    steps: int, q: float, delta: float, direction: str
+) -> None:
+    """Logarithms of normalisers, rounded, times 1e18: bounds from these once accepted false claims without a sample."""
+    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=q, steps=steps)
+    with pytest.raises(ValueError, match=r"rounding over .* steps may be as large as"):
+        check(event, 1.0, delta, direction=direction)
+
+
+def test_long_compositions_are_accepted_still() -> None:
+    event = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(1e6), 10**12)
+    assert check(event, 3.0).accepted
+    assert check(evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-5, steps=10**5), 0.5, 1e-9).accepted
+
+
+# --- limits, streams, hooks -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most", [1, 1000, 70_001])
+def test_the_sequential_verifier_uses_no_more_than_max_samples(most: int) -> None:
+    found = check(GAUSSIAN, 1.0, tau=0.999, max_samples=most)
+    report = found.directions["remove"]
+    assert not found.accepted
+    assert report.samples == most
+    assert report.reason == "max_samples is used up"
+    assert sum(report.histogram) == most
+
+
+def test_the_fixed_verifier_refuses_rather_than_weaken_its_guarantee() -> None:
+    with pytest.raises(ValueError, match=r"max_samples=1000 is below the .* samples .*nu = .*, Delta = "):
+        check(GAUSSIAN, 1.0, method="fixed", max_samples=1000)
+    with pytest.raises(ValueError, match=r"the fixed verifier needs .* lower tau"):
+        check(SMALL, 1.0, tau=1 - 1e-7, method="fixed")
+    with pytest.raises(ValueError, match="no mean could pass"):
+        check(GAUSSIAN, 1.0, method="fixed", offset=0.9)
+
+
+def same(a: Verification, b: Verification) -> bool:
+    """All but how long it took, bit for bit; NaN equals itself in text."""
+
+    def content(v: Verification) -> str:
+        reports = {k: replace(r, seconds=0.0) for k, r in v.directions.items()}
+        return repr(replace(v, seconds=0.0, directions=reports))
+
+    return content(a) == content(b)
+
+
+@pytest.mark.parametrize(
+    "options", [{"tau": 0.95}, {"method": "fixed", "tau": 0.6}, {"proposal": "simple", "tau": 0.5}]
+)
+def test_the_answer_does_not_depend_on_threads(options: dict[str, Any]) -> None:
+    one, two, three = (check(BOTH, 0.5, workers=workers, **options) for workers in (1, 2, 3))
+    assert one.samples > 0
+    assert same(one, two)
+    assert same(one, three)
+    assert not same(one, check(BOTH, 0.5, workers=1, **{**options, "seed": 2}))
+
+
+def test_fresh_entropy_and_seeds() -> None:
+    a, b = (check(GAUSSIAN, 1.0, seed=None) for _ in range(2))
+    assert a.entropy_is_fresh
+    assert a.entropy != b.entropy
+    assert a.entropy.bit_length() > 200
+    assert a.directions["remove"].estimate != b.directions["remove"].estimate
+    seeded = check(GAUSSIAN, 1.0, seed=a.entropy)
+    assert not seeded.entropy_is_fresh
+    assert seeded.directions["remove"].estimate == a.directions["remove"].estimate
+    assert "a guarantee wants fresh entropy" in seeded.notes[0]
+
+
+def test_attempts_and_directions_have_streams_of_their_own() -> None:
+    estimates = {check(GAUSSIAN, 1.0, attempt=i).directions["remove"].estimate for i in (1, 2, 3)}
+    assert len(estimates) == 3
+    found = check(BOTH, 0.5)
+    numbers = {d: r.estimate for d, r in found.directions.items() if r.samples}
+    assert set(numbers) == {"remove", "add"}
+    first = check(BOTH, 0.5, direction="add").directions["add"]
+    assert first.estimate == numbers["add"]
+
+
+def test_snapshots_of_another_verification_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A true claim's wealth must not buy a false one."""
+    monkeypatch.setattr(driver, "_CHECKPOINT_SECONDS", 0.0)
+    taken: dict[str, Any] = {}
+    true = exact(GAUSSIAN, 1.0)
+    check(GAUSSIAN, 1.0, true, checkpoint=taken.__setitem__)
+    assert check(GAUSSIAN, 1.0, true, resume=taken).accepted
+    others: list[dict[str, Any]] = [
+        {"delta": 0.5 * true}, {"epsilon": 0.9}, {"tau": 0.8}, {"seed": 2}, {"seed": None}, {"attempt": 2}, {"method": "fixed"},
+        {"proposal": "simple"}, {"event": dp_event.GaussianDpEvent(1.0)},
+    ]  # fmt: skip
+    for other in others:
+        arguments = {"event": GAUSSIAN, "epsilon": 1.0, "delta": true, "resume": taken, **other}
+        with pytest.raises(ValueError, match="snapshot of another verification"):
+            check(arguments.pop("event"), arguments.pop("epsilon"), arguments.pop("delta"), **arguments)
+    for state in taken.values():
+        del state["run"]
+    with pytest.raises(ValueError, match="snapshot of another verification"):
+        check(GAUSSIAN, 1.0, true, resume=taken)
+
+
+def test_resuming_from_every_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both directions, several threads."""
+    monkeypatch.setattr(driver, "_CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(verify_api, "make_proposal", _once)
+    taken: list[tuple[str, dict[str, Any]]] = []
+    whole = check(BOTH, 0.5, workers=2, checkpoint=lambda d, s: taken.append((d, s)))
+    assert {d for d, _ in taken} == {"remove", "add"}
+    for place in range(0, len(taken), max(1, len(taken) // 8)):
+        assert same(check(BOTH, 0.5, workers=2, resume=dict(taken[: place + 1])), whole)
+
+
+def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[evr.Progress] = []
+    found = check(GAUSSIAN, 1.0, tau=0.99, progress=seen.append, workers=1)
+    report = found.directions["remove"]
+    assert seen[-1].samples == report.samples
+    assert seen[-1].log_wealth == report.log_wealth
+    assert seen[-1].log_target == report.log_target
+    assert [p.samples for p in seen] == sorted(p.samples for p in seen)
+    assert all(p.seconds_left is None or p.seconds_left >= 0 for p in seen)
+
+
+def threads() -> list[str]:
+    return [t.name for t in threading.enumerate() if t.name.startswith("evr")]
+
+
+@pytest.mark.parametrize("method", ["sequential", "fixed"])
+def test_ctrl_c_leaves_cleanly(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(10**9))
+    monkeypatch.setattr(driver.time, "perf_counter", lambda: float(next(clock)))
+
+    def interrupt(progress: evr.Progress) -> None:
+        if progress.samples:  # not before the first, when a plan is stated
+            assert threads()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check(GAUSSIAN, 1.0, tau=0.97, method=method, workers=2, progress=interrupt)
+    assert not threads()
+
+
+def test_no_thread_is_left_after_an_answer() -> None:
+    assert check(GAUSSIAN, 1.0, workers=3).accepted
+    assert not threads()
+
+
+def test_a_verification_has_no_truth_value() -> None:
+    found = check(GAUSSIAN, 1.0)
+    with pytest.raises(TypeError, match="no truth value"):
+        bool(found)
+    assert found.verdict is evr.Verdict.ACCEPTED
+
+
+def test_one_direction_gives_no_guarantee() -> None:
+    found = check(SMALL, 0.3, direction="remove")
+    assert found.accepted
+    assert found.guarantee is None
+    assert any("needs both" in note for note in found.notes)
+
+
+def test_the_budget_of_an_attempt() -> None:
+    for attempt in (1, 2, 7):
+        found = check(GAUSSIAN, 1.0, attempt=attempt)
+        budget = 0.1 / 40 * found.delta / 0.9 * 2.0**-attempt
+        assert found.false_positive_rate == pytest.approx(budget)
+        assert found.directions["remove"].log_target == pytest.approx(-math.log(budget))
+
+
+def test_symmetric_directions_are_tested_once() -> None:
+    found = check(GAUSSIAN, 1.0)
+    assert Composition.of(GAUSSIAN).is_symmetric
+    assert found.directions["add"].reason == "the same as remove"
+    assert found.directions["add"].samples == 0
+    assert found.samples == found.directions["remove"].samples
+    assert np.isfinite(found.directions["add"].estimate)
