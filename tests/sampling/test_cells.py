@@ -12,6 +12,7 @@ from scipy.stats import laplace, norm
 
 from evr.bounds import Tilt
 from evr.bounds.cells import CellTable, TiltedBounds
+from evr.bounds.rounding import PER_STEP
 from evr.laws import DiscretePair, DominatingPair, Floats
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.laplace import LaplacePair
@@ -19,7 +20,6 @@ from evr.laws.line.mixture import MixtureAddPair, MixtureRemovePair
 from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
 from evr.sampling.proposals import tilted_bounds
 from evr.sampling.samplers import MixtureSampler
-from evr.verification.claims import ROUNDING_PER_STEP
 
 Density = Callable[[Floats], Floats]
 
@@ -176,6 +176,6 @@ def test_rounding_of_a_normaliser_is_far_below_its_allowance() -> None:
         with mp.workdps(40):
             exact = float(mp.log(mp.fsum(terms)))
         by_cells = tilted_bounds(pair, tilt, 65_536)
-        assert abs(MixtureSampler(pair, tilt).log_normaliser - exact) < ROUNDING_PER_STEP / 50 * max(1.0, exact)
-        assert by_cells.log_normaliser > exact - ROUNDING_PER_STEP
-        assert by_cells.log_normaliser_lower < exact + ROUNDING_PER_STEP
+        assert abs(MixtureSampler(pair, tilt).log_normaliser - exact) < PER_STEP / 50 * max(1.0, exact)
+        assert by_cells.log_normaliser > exact - PER_STEP
+        assert by_cells.log_normaliser_lower < exact + PER_STEP

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
+from evr.bounds.rounding import Rounding
 from evr.randomness import Stream
 from evr.sampling import Block, Proposal
 from evr.verification.claims import Claim
@@ -58,6 +59,13 @@ class SmallBlocks(Proposal):
         self.draw, self.parameters = proposal.draw, proposal.parameters  # type: ignore[method-assign]
         self.log_moment = cache(proposal.log_moment)  # type: ignore[method-assign]
         self.log_greatest = cache(proposal.log_greatest)  # type: ignore[method-assign]
+
+    @property
+    def order(self) -> float:
+        return self._inner.order
+
+    def rounding(self, epsilon: float) -> Rounding:
+        return self._inner.rounding(epsilon)
 
     def block_size(self) -> int:
         return self._size

@@ -6,7 +6,7 @@ import re
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
-from evr.verification.claims import ROUNDING
+from evr.bounds.rounding import FIXED
 
 _DIGITS = 9
 
@@ -131,6 +131,6 @@ def _assumptions(document: dict[str, Any]) -> str:
     )
     assumed.append(
         "noise has the stated law to the last digit (floating-point samplers do not; the verification's own rounding is covered "
-        f"by a margin of at least {ROUNDING:g} of delta)"
+        f"by a margin of at least {FIXED:g} of delta)"
     )
     return f"It assumes that {'; that '.join(assumed)}."

@@ -1,7 +1,7 @@
 """The discrete Gaussian mechanism: noise on the integers with probability proportional to ``e^{-x^2 / (2 sigma^2)}``.
 
 The support is infinite. Noise beyond 39 ``sigma`` has a probability below 1e-329, less than the least positive float;
-those outcomes are left out, which changes ``delta`` by no more than that.
+those outcomes are left out, which changes ``delta`` by no more than that. The pair says that its losses go on.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def pairs(event: DiscreteGaussianDpEvent) -> Pairs | None:
     log_p = -((x - shift) ** 2) / (2 * sigma**2) - log_norm
     log_q = -(x**2) / (2 * sigma**2) - log_norm
     losses = shift * (2 * x - shift) / (2 * sigma**2)
-    pair = DiscretePair.from_logs(log_p, log_q, losses=losses)
+    pair = DiscretePair.from_logs(log_p, log_q, losses=losses, is_cut=True)
     return Pairs(pair, pair)
 
 

@@ -22,7 +22,6 @@ from evr.verification.run import (
     TOO_LONG,
     Checkpoint,
     decided,
-    rounding_of,
     run_fixed,
     run_sequential,
     shortcut,
@@ -216,14 +215,16 @@ def _test(
             return _decided(direction, claim, found, start)
         steps = steps if found else merged  # what merging made infinite rejects no claim
     drawn_from = make_proposal(proposal, direction, steps, claim.epsilon)
-    log_bound = drawn_from.log_greatest(claim.epsilon)
-    if log_bound + rounding_of(drawn_from) <= math.log(claim.threshold):
+    rounding = drawn_from.rounding(claim.epsilon)
+    log_bound = drawn_from.log_greatest(rounding.bounded(claim.epsilon)) + rounding.weight
+    if log_bound <= math.log(claim.threshold):
         return decided(direction, drawn_from, claim, "a proved bound on delta is below the claim", math.exp(log_bound),
                        time.perf_counter() - start)  # fmt: skip
     if method == "sequential":
         return run_sequential(direction, drawn_from, claim, log_budget, stream, max_samples=max_samples, workers=workers,
                               progress=progress, checkpoint=checkpoint, resume=resume)  # fmt: skip
-    plan = plan_fixed(claim, drawn_from.log_moment(claim.epsilon, 2.0), attempt=attempt, offset=offset)
+    log_moment = drawn_from.log_moment(rounding.bounded(claim.epsilon), 2.0) + 2.0 * rounding.weight
+    plan = plan_fixed(claim, log_moment, attempt=attempt, offset=offset)
     if max_samples is not None and plan.samples > max_samples:
         raise ValueError(
             f"max_samples={max_samples!r} is below the {plan.samples:.6g} samples that the false-positive bound needs in "

@@ -17,10 +17,11 @@ import numpy as np
 
 from evr.bounds import Tilt
 from evr.bounds.cells import CellTable, TiltedBounds
+from evr.bounds.reach import reach
+from evr.bounds.rounding import Rounding
 from evr.laws import Direction, Step
 from evr.mechanisms import Composition
 from evr.sampling.proposals import MomentBound
-from evr.verification.claims import rounding
 
 _ORDERS = np.geomspace(0.25, 256.0, 41)
 _REACHES = (0.3, 1.0, 4.0, 16.0, 60.0)
@@ -42,14 +43,17 @@ def proved_delta(event: Any, epsilon: float) -> dict[str, float]:
 
 
 def _bound(steps: tuple[Step, ...], epsilon: float) -> float:
-    if math.fsum(step.count * step.pair.loss_range[1] for step in steps) <= epsilon:
-        return 0.0
+    found = reach(steps, epsilon)
+    if found.finite <= epsilon:
+        return min(1.0, found.infinite * (1.0 + Rounding.of(steps, epsilon).weight) + found.excess)
     if len(steps) == 1 and steps[0].count == 1:
-        return min(1.0, steps[0].pair.delta(epsilon) * (1 + rounding(1)) + _ABSOLUTE)
-    reach = max(epsilon, 0.1)
-    choices = [(float(order), reach * (1 + times)) for order in _ORDERS for times in _REACHES]
+        rounding = Rounding.of(steps, epsilon)
+        return min(1.0, steps[0].pair.delta(rounding.bounded(epsilon)) * (1 + rounding.weight) + _ABSOLUTE)
+    scale = max(epsilon, 0.1)
+    choices = [(float(order), scale * (1 + times)) for order in _ORDERS for times in _REACHES]
     order, cap = min(choices, key=lambda choice: _log_bound(steps, epsilon, choice[0], choice[1], 512))
-    log_bound = _log_bound(steps, epsilon, order, cap, 16_384) + rounding(sum(step.count for step in steps))
+    rounding = Rounding.of(steps, epsilon, order=order)
+    log_bound = _log_bound(steps, rounding.bounded(epsilon), order, cap, 16_384) + rounding.weight
     return math.exp(min(log_bound, 0.0))
 
 

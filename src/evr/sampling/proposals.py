@@ -18,6 +18,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from evr.bounds.cells import CellTable, TiltedBounds
+from evr.bounds.rounding import Rounding
 from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair, DominatingPair, Floats, Step, finite_part, infinite_mass, outcomes
 from evr.sampling.samplers import MixtureSampler, StepSampler, sampler_for
@@ -80,7 +81,8 @@ class Proposal(abc.ABC):
         for p in (1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0):
             constant = (p - 1) * math.log(p - 1) - p * math.log(p)
             bounds.append(constant + self._cached_moment(epsilon, p) - p * log_unit - (p - 1) * math.log(clip))
-        return math.exp(min(min(bounds), 700.0))
+        room = 16.0 * self.rounding(epsilon).weight
+        return math.exp(min(min(bounds) + room, 700.0))
 
     def _cached_moment(self, epsilon: float, p: float) -> float:
         cache: dict[tuple[float, float], float] = self.__dict__.setdefault("_moments", {})
@@ -96,6 +98,15 @@ class Proposal(abc.ABC):
     @property
     def order(self) -> float:
         """The steepest slope of a weight's logarithm over the loss of each step."""
+        return 0.0
+
+    def rounding(self, epsilon: float) -> Rounding:
+        """How far samples and bounds at ``epsilon`` may be off."""
+        return Rounding.of(self.steps, epsilon, order=self.order, heights=self._heights)
+
+    @property
+    def _heights(self) -> float:
+        """The greatest numbers that a weight's logarithm is a sum of."""
         return 0.0
 
     @property
@@ -141,6 +152,17 @@ class TiltedProposal(Proposal):
     @property
     def order(self) -> float:
         return max((tilt.jump_order or tilt.order for tilt in self.tilts), default=0.0)
+
+    def rounding(self, epsilon: float) -> Rounding:
+        drawn = [Step(b.pair, s.count) for b, s in zip(self.bounds, self.steps, strict=True)]
+        return Rounding.of(drawn, epsilon, order=self.order, heights=self._heights)
+
+    @property
+    def _heights(self) -> float:
+        return abs(self.log_normaliser) + math.fsum(
+            step.count * max(abs(bounds.least_height), abs(bounds.tilt.height_beyond))
+            for step, bounds in zip(self.steps, self.bounds, strict=True)
+        )
 
     @property
     def work(self) -> int:

@@ -51,7 +51,7 @@ class StepSampler(Protocol):
 def sampler_for(pair: DominatingPair, tilt: Tilt, table: CellTable | None) -> StepSampler:
     """The fastest exact sampler for the pair; ``table`` is needed where cells are."""
     tilt = tilt if tilt.order else Tilt()
-    if isinstance(pair, SampledRemovePair) and isinstance(pair.base, GaussianPair) and tilt.is_whole:
+    if isinstance(pair, SampledRemovePair) and isinstance(pair.base, GaussianPair) and MixtureSampler.serves(tilt):
         return MixtureSampler(pair, tilt)
     if isinstance(pair, SampledAddPair) and isinstance(pair.base, GaussianPair) and EnvelopeSampler.serves(pair, tilt):
         return EnvelopeSampler(pair, tilt)
@@ -108,6 +108,11 @@ class MixtureSampler:
         self._low, self._high = (self.mu * end + self._scale for end in (self._main.low, self._main.high))
         # No draw is 14 deviations above its place (1e-44), so this logarithm of a ratio is not exceeded.
         self._greatest = max(14.0 * self.mu + float(self._shifts.max()), 0.0) - math.log1p(-self.q)
+
+    @staticmethod
+    def serves(tilt: Tilt) -> bool:
+        """Whether the tilt's orders are whole, and few enough for a component each."""
+        return tilt.is_whole and (tilt.jump_order or tilt.order) <= MOST_ORDER
 
     def _pieces(self) -> Iterator[_Piece]:
         low = -math.inf
@@ -405,6 +410,10 @@ class CellSampler:
         self.pair, self.tilt = pair, tilt
         self._roof = tilt.height(table.greatest)
         weights = table.log_p + self._roof
+        if not abs(weights.max()) < 1e12:
+            raise ValueError(
+                f"the losses of {pair.describe()} are too large for weights in floats: nothing can be drawn here"
+            )
         kept = weights > weights.max() - 745.0
         self._roof, self._low, self._high = self._roof[kept], table.low[kept], table.high[kept]
         self._cumulated = np.cumsum(np.exp(weights[kept] - log_sum_exp(weights[kept])))[:-1]

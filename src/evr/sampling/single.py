@@ -58,6 +58,14 @@ class SingleProposal(Proposal):
         # No draw is 14 deviations above its place (1e-44), so products of ratios up to this logarithm do not overflow.
         self._greatest_ratio = max(mu * (self.slope + mu + 14.0), -math.log1p(-q))
 
+    @property
+    def order(self) -> float:
+        return self.slope / self.mu
+
+    @property
+    def _heights(self) -> float:
+        return abs(self.log_normaliser) + self.slope * (self.slope + self.mu + 39.0)
+
     def draw(self, generator: np.random.Generator, size: int) -> Block:
         losses, log_sums = np.empty(size), np.empty(size)
         width = min(self.count, MOST_STEPS)

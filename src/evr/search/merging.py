@@ -19,6 +19,7 @@ from evr.laws import DiscretePair, DominatingPair, Floats, Measure, Step, outcom
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.pair import log_sum_exp
 from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
+from evr.sampling.samplers import MixtureSampler
 from evr.search.tuning import capped_proposal, floor_of
 
 _FEWEST = 100  # steps, or outcomes that cost as much: fewer are not worth the search
@@ -60,7 +61,7 @@ def _affordable(step: Step, tilt: Tilt) -> int:
     pair = step.pair
     cheap = isinstance(pair, SampledRemovePair | SampledAddPair) and isinstance(pair.base, GaussianPair)
     if isinstance(pair, SampledRemovePair):
-        cheap = cheap and tilt.is_whole  # else it is drawn from cells
+        cheap = cheap and MixtureSampler.serves(tilt)  # else it is drawn from cells
     return step.count // _CHEAP if cheap else step.count * _DEAR
 
 

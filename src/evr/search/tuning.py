@@ -45,6 +45,18 @@ def floor_of(pair: DominatingPair) -> float:
     return float(finite[0]) if finite.size else 0.0
 
 
+def deviations(steps: Sequence[Step]) -> list[float]:
+    """A rough size of the total loss of each kind of step."""
+    sizes = []
+    for step in steps:
+        table = CellTable.of(step.pair, 0.0, 512, [])
+        middle = np.clip(table.log_p - table.log_q, table.least, table.greatest)  # where those are too close to tell
+        with np.errstate(over="ignore"):
+            squares = float(np.sum(np.exp(table.log_p) * np.clip(middle, -50.0, 50.0) ** 2))
+        sizes.append(math.sqrt(step.count * squares))
+    return sizes
+
+
 def capped_proposal(
     steps: Sequence[Step], epsilon: float, *, cells: int = 16_384, quick: bool = False
 ) -> TiltedProposal:
@@ -100,7 +112,8 @@ class _Search:
             for s in self.steps
         )
         self.floors = [floor_of(step.pair) for step in self.steps]
-        scale = max(epsilon, self._deviation())
+        sizes = deviations(self.steps)
+        scale = max(epsilon, math.hypot(*sizes))  # epsilon may be too small to set the scale
         greatest = max(step.pair.loss_range[1] for step in self.steps)  # a rare loss may be far beyond the deviation
         top = max(60.0, 1.01 * (greatest - epsilon) / scale if math.isfinite(greatest) else 0.0)
         self.jumps = self._kinds_that_jump()
@@ -109,19 +122,11 @@ class _Search:
         self.base = self._jump_needed()
         self.caps = self.base + scale * np.geomspace(0.01, top, _CAPS)
         self.knees = scale * np.array([0.08, 0.16, 0.3, 0.5])
-        self._steeper = max(0.0, math.log(0.01 / scale)) if scale > 0 else 0.0  # small losses want large orders
+        least = min((x for x in sizes if x > 0), default=scale)
+        self._steeper = max(0.0, math.log(0.01 / least)) if least > 0 else 0.0  # small losses want large orders
         self.counts = [step.count for step in steps]
         self.two_slopes = not any(isinstance(step.pair, SampledAddPair) for step in self.steps)
         self._tables: dict[float, list[CellTable]] = {}
-
-    def _deviation(self) -> float:
-        """A rough size of the total loss, for where epsilon is too small to set the scale."""
-        total = 0.0
-        for step in self.steps:
-            table = CellTable.of(step.pair, 0.0, 512, [])
-            middle = np.clip(table.log_p - table.log_q, -50.0, 50.0)
-            total += step.count * float(np.sum(np.exp(table.log_p) * middle**2))
-        return math.sqrt(total)
 
     def _kinds_that_jump(self) -> list[bool]:
         """Of which steps a single loss can carry epsilon; all, unless some do and some do not."""

@@ -11,15 +11,6 @@ from dataclasses import dataclass
 
 from evr import validate
 
-ROUNDING, ROUNDING_PER_STEP, ROUNDING_PER_ORDER = 1e-7, 1e-12, 1e-15
-"""By how much, relatively, rounding may disturb a sample or a bound on it; every test leaves that much room
-(docs/guarantees.md, Section 6). Each step enters the normaliser with an error of its own, and the weight with one times the order."""
-
-
-def rounding(steps: int, order: float = 0.0) -> float:
-    """The allowance for a sum over so many steps, tilted by that order at most."""
-    return ROUNDING + max(ROUNDING_PER_STEP, ROUNDING_PER_ORDER * order) * steps
-
 
 @dataclass(frozen=True)
 class Terms:

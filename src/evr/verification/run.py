@@ -7,17 +7,17 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from evr.laws import Direction, Floats, Step, finite_part, infinite_mass
-from evr.laws.line.laplace import LaplacePair
+from evr.bounds.reach import DOUBT, reach
+from evr.bounds.rounding import Rounding
+from evr.laws import Direction, Floats, Step
 from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.sampling import Proposal, blocks, worker_count
-from evr.verification.claims import Claim, rounding
+from evr.verification.claims import Claim
 from evr.verification.fixed import FixedPlan
 from evr.verification.results import DirectionReport, Progress
 from evr.verification.sequential import Clip, SequentialTest, choose_clip
@@ -27,7 +27,6 @@ TOO_LONG = 3e12
 
 HISTOGRAM_EDGES = np.concatenate(([-np.inf], np.linspace(-6.0, 4.0, 41), [np.inf]))
 _TRACE = 240
-_DOUBT = 1e-14  # relative, of a sum of greatest losses
 _CHECKPOINT_SECONDS = 2.0
 
 
@@ -74,35 +73,23 @@ def shortcut(steps: tuple[Step, ...], claim: Claim) -> tuple[bool, str] | None:
         return True, "every delta is at most 1"
     if not steps:
         return True, "nothing costs privacy"
-    infinite = infinite_mass(steps)
-    reach = math.fsum(step.count * finite_part(step.pair).loss_range[1] for step in steps)
-    doubt = 0.0 if all(_is_exact(step) for step in steps) else _DOUBT * abs(reach)
-    bounded, excess = reach <= claim.epsilon, max(0.0, reach + doubt - claim.epsilon)
-    if bounded and infinite == excess == 0.0:
+    found = reach(steps, claim.epsilon)
+    if found.is_pure:
         return True, "no privacy loss exceeds epsilon"
     if claim.value == 0.0:
         return False, "delta is positive: no sample could show it to be 0"
-    if infinite >= 1.0:
+    if found.infinite >= 1.0:
         return False, "a mechanism without privacy"
-    if infinite * (1.0 + rounding(sum(step.count for step in steps))) > claim.threshold:
-        return False, f"infinite losses alone have a probability of {infinite:.6g}"
-    if bounded and infinite * (1.0 + rounding(sum(step.count for step in steps))) + excess > claim.threshold:
-        return (
-            False,
-            f"to within rounding, the greatest loss is epsilon: claim {claim.epsilon * (1 + 2 * _DOUBT)!r} or more",
-        )
-    if bounded:
-        rest = f", and infinite ones have a probability of {infinite:.6g}" if infinite else ""
-        return True, f"no finite loss exceeds epsilon{rest}"
-    return None
-
-
-def _is_exact(step: Step) -> bool:
-    """Whether the greatest loss of Laplace noise is no rounded number, as at a scale of 2, and its multiple neither."""
-    if not isinstance(step.pair, LaplacePair):
-        return False
-    loss = Fraction(step.pair.loss_range[1])
-    return loss * Fraction(step.pair.scale) == 1 and float(loss * step.count) == loss * step.count
+    infinite = found.infinite * (1.0 + Rounding.of(steps, claim.epsilon).weight)
+    if infinite > claim.threshold:
+        return False, f"infinite losses alone have a probability of {found.infinite:.6g}"
+    if found.finite > claim.epsilon:
+        return None
+    if infinite + found.excess > claim.threshold:
+        near = claim.epsilon + 2 * DOUBT * abs(found.finite)
+        return False, f"to within rounding, the greatest loss is epsilon: claim {near!r} or more"
+    rest = f", and infinite ones have a probability of {found.infinite:.6g}" if infinite else ""
+    return True, f"no finite loss exceeds epsilon{rest}"
 
 
 def decided(
@@ -111,7 +98,7 @@ def decided(
     """A report without samples."""
     return DirectionReport(
         direction, True, reason, 0, 0, proposal.block_size() if proposal else 0, math.nan, math.nan, None, None,
-        claim.threshold, bound, proposal.second_moment(claim.epsilon) if proposal else 0.0, None, 0.0,
+        claim.threshold, bound, _second_moment(proposal, claim) if proposal else 0.0, None, 0.0,
         proposal.parameters() if proposal else {"name": "none"}, seconds,
     )  # fmt: skip
 
@@ -120,8 +107,9 @@ def sequential_test(proposal: Proposal, claim: Claim, log_budget: float) -> tupl
     """The test of one direction, in units of the threshold."""
     log_unit = math.log(claim.threshold)
     estimate = claim.delta / claim.threshold
-    room = rounding_of(proposal)
-    clip = choose_clip(proposal, claim.epsilon, log_unit=log_unit, estimate=estimate, rounding=room)
+    rounding = proposal.rounding(claim.epsilon)
+    room, epsilon = rounding.weight, rounding.bounded(claim.epsilon)
+    clip = choose_clip(proposal, epsilon, log_unit=log_unit, estimate=estimate, rounding=room)
     rho = (1.0 + claim.tau) / 2.0
     test = SequentialTest(
         clip=clip.clip,
@@ -154,18 +142,15 @@ def run_sequential(
     size, unit = proposal.block_size(), claim.threshold
     log_unit = math.log(unit)
     test, clip = sequential_test(proposal, claim, log_budget)
-    if rounding_of(proposal) >= 1.0 - claim.tau:
-        raise ValueError(
-            f"rounding over {proposal.total_steps} steps may be as large as {rounding_of(proposal):.2g} of delta, and tau = "
-            f"{claim.tau!r} leaves less than that: lower tau, or account for fewer steps"
-        )
+    check_rounding(proposal, claim)
     expected = test.log_target / clip.growth if clip.growth > 0 else math.inf
     if max_samples is None and expected * proposal.work > TOO_LONG:
         raise ValueError(
             f"verifying this in direction {direction!r} would take about {expected:.2g} samples of "
             f"{proposal.total_steps} steps: lower tau (now {claim.tau!r}){_other(proposal)}, or set max_samples"
         )
-    greatest = greatest_value(proposal, claim.epsilon, log_unit)
+    greatest, rounding = greatest_value(proposal, claim.epsilon, log_unit), proposal.rounding(claim.epsilon)
+    epsilon = rounding.sampled(claim.epsilon)
     record, run = Record(), run_id(direction, proposal, claim, log_budget, stream)
     if resume:
         continue_from(record, resume, run)
@@ -181,7 +166,7 @@ def run_sequential(
     reason = reason_to_stop() if resume else ""
     shown = saved = start
     for block in blocks(proposal, stream, size, first=record.blocks, workers=workers) if not reason else ():
-        values = checked(block.values(claim.epsilon, log_unit), greatest)
+        values = checked(block.values(epsilon, log_unit), greatest)
         if max_samples is not None:
             values = values[: max_samples - test.state.samples]
         test.update(values)
@@ -208,7 +193,7 @@ def run_sequential(
     clipped = clip.clip * unit if clip.correction > 0 else None
     return DirectionReport(
         direction, test.accepted, reason, samples, record.blocks, size, unit * mean, unit * error, test.state.log_wealth,
-        test.log_target, unit, proposal.greatest(claim.epsilon), proposal.second_moment(claim.epsilon), clipped,
+        test.log_target, unit, proposal.greatest(rounding.bounded(claim.epsilon)), _second_moment(proposal, claim), clipped,
         unit * clip.correction, proposal.parameters(), time.perf_counter() - start, tuple(record.trace),
         tuple(int(n) for n in record.histogram),
     )  # fmt: skip
@@ -234,6 +219,9 @@ def run_fixed(
         greatest_value(proposal, claim.epsilon, math.log(unit)),
         run_id(direction, proposal, claim, plan, stream),
     )
+    check_rounding(proposal, claim)
+    rounding = proposal.rounding(claim.epsilon)
+    epsilon = rounding.sampled(claim.epsilon)
     if resume:
         continue_from(record, resume, run)
     samples = min(record.blocks * size, plan.samples)
@@ -242,7 +230,7 @@ def run_fixed(
         progress(Progress(direction, samples, plan.samples, math.nan, 0.0, 0.0, 0.0, left, plan))
         shown = time.perf_counter()
     for block in blocks(proposal, stream, size, first=record.blocks, workers=workers) if samples < plan.samples else ():
-        values = checked(block.values(claim.epsilon, math.log(unit)), greatest)[: plan.samples - samples]
+        values = checked(block.values(epsilon, math.log(unit)), greatest)[: plan.samples - samples]
         record.add(values)
         samples += values.size
         record.mark(samples, unit, math.nan)
@@ -259,11 +247,11 @@ def run_fixed(
         if done:
             break
     mean, error = record.mean_and_error(samples)
-    accepted = mean < 1.0 - plan.offset / unit - rounding_of(proposal)
+    accepted = mean < 1.0 - plan.offset / unit - rounding.weight
     reason = f"the mean is {'below' if accepted else 'not below'} the threshold less the offset"
     return DirectionReport(
         direction, accepted, reason, samples, record.blocks, size, unit * mean, unit * error, None, None, unit,
-        proposal.greatest(claim.epsilon), plan.second_moment, None, plan.offset, proposal.parameters(),
+        proposal.greatest(rounding.bounded(claim.epsilon)), plan.second_moment, None, plan.offset, proposal.parameters(),
         time.perf_counter() - start, tuple(record.trace), tuple(int(n) for n in record.histogram),
     )  # fmt: skip
 
@@ -282,15 +270,33 @@ def _other(proposal: Proposal) -> str:
     return "" if proposal.name == "capped" else ", use proposal='capped'"
 
 
-def rounding_of(proposal: Proposal) -> float:
-    """The allowance for rounding of a proposal's samples and bounds."""
-    return rounding(proposal.total_steps, proposal.order)
+def check_rounding(proposal: Proposal, claim: Claim) -> None:
+    """Refuse where floats are too coarse for the slack: a true claim would be rejected, and nobody could tell why."""
+    rounding, order = proposal.rounding(claim.epsilon), proposal.order
+    sensitivity = 1.0 + order if order else 1.0 / claim.threshold
+    loss = min(2.0 * rounding.loss * sensitivity, 1.0)
+    if loss >= (1.0 - claim.tau) / 2.0:
+        raise ValueError(
+            f"epsilon={claim.epsilon!r}: floats know total losses of this composition to within {rounding.loss:.2g} only, and "
+            f"delta may change by more than the slack 1 - tau = {1.0 - claim.tau:.2g} within that: "
+            "lower tau, or claim more"
+        )
+    if rounding.weight >= 1.0 - claim.tau:
+        raise ValueError(
+            f"rounding over {proposal.total_steps} steps may be as large as {rounding.weight:.2g} of delta, and tau = "
+            f"{claim.tau!r} leaves less than that: lower tau, or account for fewer steps"
+        )
+
+
+def _second_moment(proposal: Proposal, claim: Claim) -> float:
+    return proposal.second_moment(proposal.rounding(claim.epsilon).bounded(claim.epsilon))
 
 
 def greatest_value(proposal: Proposal, epsilon: float, log_unit: float) -> float:
     """The proved bound on a sample, in units of the threshold, with room for rounding."""
-    room = 10.0 * rounding_of(proposal)
-    return math.exp(min(proposal.log_greatest(epsilon) - log_unit + room, 700.0))
+    rounding = proposal.rounding(epsilon)
+    log_greatest = proposal.log_greatest(rounding.bounded(epsilon)) - log_unit + 10.0 * rounding.weight
+    return math.exp(min(log_greatest, 700.0))
 
 
 def checked(values: Floats, greatest: float) -> Floats:

@@ -110,12 +110,21 @@ class SequentialTest:
         if gap <= 0:
             return math.inf
         z = -float(ndtri(TOLERATED_FALSE_NEGATIVES))
-        return _PATIENCE * (z + math.sqrt(z * z + 2 * self.log_target)) ** 2 * (self.variance() + gap**2) / gap**2
+        spread = self.variance() + gap**2
+        free = (z + math.sqrt(z * z + 2 * self.log_target)) ** 2 * spread / gap**2
+        # Where the limit holds stakes back, log wealth grows by so much a sample, and strays by stake times deviation.
+        stake = min(gap / spread, self.limit)
+        growth = stake * gap - stake**2 * spread / 2
+        held = z * stake * math.sqrt(self.variance())
+        capped = ((held + math.sqrt(held**2 + 4 * growth * self.log_target)) / (2 * growth)) ** 2
+        return _PATIENCE * max(free, capped)
 
     def expected_samples(self) -> float:
         """About how many samples an exact estimate takes."""
         gap = max(self.mean - self.estimate, 1e-12)
-        return 2.0 * self.log_target * (self.variance() + gap**2) / gap**2
+        spread = self.variance() + gap**2
+        stake = min(gap / spread, self.limit)
+        return self.log_target / (stake * gap - stake**2 * spread / 2)
 
     def hopeless(self) -> str | None:
         """Why to give up now, if so. Rejecting is always safe."""

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from evr.laws.line.pair import DominatingPair, Floats, Measure
+from evr.laws.line.pair import UNIT, DominatingPair, Floats, Measure
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,10 @@ class DiscretePair(DominatingPair):
     loss_values: tuple[float, ...]
     log_p: tuple[float, ...]
     log_q: tuple[float, ...]
+    is_cut: bool = False
 
     @classmethod
-    def from_logs(cls, log_p: Any, log_q: Any, losses: Any = None) -> Self:
+    def from_logs(cls, log_p: Any, log_q: Any, losses: Any = None, *, is_cut: bool = False) -> Self:
         """Sort outcomes by loss and join those of equal loss. Give ``losses`` where the difference would lose digits."""
         log_p, log_q = np.asarray(log_p, float), np.asarray(log_q, float)
         keep = np.isfinite(log_p) | np.isfinite(log_q)
@@ -39,7 +40,7 @@ class DiscretePair(DominatingPair):
         joined = np.full((2, groups.size), -np.inf)
         np.logaddexp.at(joined[0], index, log_p)
         np.logaddexp.at(joined[1], index, log_q)
-        return cls(tuple(groups.tolist()), tuple(joined[0].tolist()), tuple(joined[1].tolist()))
+        return cls(tuple(groups.tolist()), tuple(joined[0].tolist()), tuple(joined[1].tolist()), is_cut)
 
     @classmethod
     def from_probabilities(cls, p: Any, q: Any) -> Self:
@@ -135,6 +136,16 @@ class DiscretePair(DominatingPair):
     @property
     def infinite_loss_mass(self) -> float:
         return math.exp(self.log_p[-1]) if math.isinf(self.losses[-1]) and self.losses[-1] > 0 else 0.0
+
+    @property
+    def loss_magnitude(self) -> float:
+        held = np.isfinite(self.losses) & np.isfinite(self._laws[Measure.P])
+        return float(np.max(np.abs(self.losses[held]), initial=0.0))
+
+    def sum_error(self, count: int) -> float:
+        # Losses are relatively accurate, and a sum has a term for each outcome, or for each step.
+        terms = min(len(self.log_p), count)
+        return (32.0 + terms) * UNIT * count * self.loss_magnitude
 
     def describe(self) -> str:
         finite = self.losses[np.isfinite(self.losses)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,11 @@ class LaplacePair(DominatingPair):
         top = max(up, down)
         total = math.exp(up - top) * (1 + 1 / twice) + math.exp(down - top) * (1 - 1 / twice)
         return top + math.log(total / 2)
+
+    def is_exact(self, count: int) -> bool:
+        """As at a scale of 2: the reciprocal is a float, and so is its multiple."""
+        loss = Fraction(self.loss_range[1])
+        return loss * Fraction(self.scale) == 1 and float(loss * count) == loss * count
 
     def describe(self) -> str:
         return f"Lap(1, {self.scale:.6g}) | Lap(0, {self.scale:.6g})"

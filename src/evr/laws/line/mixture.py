@@ -38,6 +38,11 @@ class _MixturePair(DominatingPair):
             exponent = np.where(m == 0, 0.0, m * t - m * m / 2)
         return _log_mean_exp(exponent, p)
 
+    @property
+    def loss_magnitude(self) -> float:
+        positive = [p for p in self.probabilities if p > 0]
+        return super().loss_magnitude + abs(math.log(min(positive)))
+
     def _inverse_log_ratio(self, value: Any) -> Floats:
         """Newton's method from the right, where a convex increasing function makes it monotone."""
         value = np.asarray(value, float)

@@ -5,8 +5,8 @@ A pair ``(P, Q)`` of laws on a line ``t`` dominates a mechanism in one direction
 chosen so that the privacy loss ``log dP/dQ`` is *non-decreasing in t*; intervals are half-open, ``(low, high]``; a
 discrete law lives on the integers ``0, 1, 2, ...`` in the order of its losses.
 
-Four methods are abstract: ``privacy_loss``, ``point``, ``log_mass`` and ``sample``. Everything else has a default built
-on them, which a pair overrides where a closed form is more accurate.
+Six methods are abstract: ``privacy_loss``, ``point``, ``log_mass``, ``sample``, ``span`` and ``describe``. Everything else
+has a default built on them, which a pair overrides where a closed form is more accurate.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+
+UNIT = 2.0**-52
+"""Twice the greatest relative error of a float64 operation."""
 
 
 class Direction(enum.StrEnum):
@@ -102,6 +105,30 @@ class DominatingPair(abc.ABC):
     def loss_range(self) -> tuple[float, float]:
         """Least and greatest privacy loss, possibly infinite."""
         return float(self.privacy_loss(-np.inf)), float(self.privacy_loss(np.inf))
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether greater losses were left out, less likely than 1e-320 together."""
+        return False
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether some loss is beyond all bounds, however unlikely: then delta is never 0."""
+        return self.is_cut or self.loss_range[1] == math.inf
+
+    @property
+    def loss_magnitude(self) -> float:
+        """The greatest number that enters the computation of a loss: rounding is relative to it."""
+        losses = np.abs(self.privacy_loss(np.array(self.span())))
+        return float(np.max(losses[np.isfinite(losses)], initial=0.0))
+
+    def sum_error(self, count: int) -> float:
+        """A bound on the rounding error of a sum of ``count`` losses (docs/guarantees.md, Section 6)."""
+        return 32.0 * UNIT * count * (1.0 + self.loss_magnitude)
+
+    def is_exact(self, count: int) -> bool:
+        """Whether ``count`` times the greatest loss is no rounded number."""
+        return False
 
     @abc.abstractmethod
     def describe(self) -> str:

@@ -20,13 +20,12 @@ from evr.laws.line.pair import DominatingPair, Floats, Measure, Pairs
 
 
 def _mix(loss: Any, q: float) -> Floats:
-    """``log(1 - q + q e^loss)``: near a loss of zero by the first form, elsewhere by the second, where it would cancel."""
+    """``log(1 - q + q e^loss)``, relatively accurate: by the first form unless nearly all of ``1 - q`` cancels or ``e^loss`` overflows."""
     loss = np.asarray(loss, float)
-    return np.where(
-        np.abs(loss) < 1.0,
-        np.log1p(q * np.expm1(np.clip(loss, -1.0, 1.0))),
-        np.logaddexp(math.log1p(-q), math.log(q) + loss),
-    )
+    change = q * np.expm1(np.minimum(loss, 600.0))
+    with np.errstate(divide="ignore"):
+        near = np.log1p(change)
+    return np.where((change > -0.5) & (loss < 600.0), near, np.logaddexp(math.log1p(-q), math.log(q) + loss))
 
 
 def _unmix(loss: Any, q: float) -> Floats:
@@ -53,6 +52,14 @@ class _SampledPair(DominatingPair):
     @cached_property
     def _flat_losses(self) -> Floats:
         return self.privacy_loss(self.flats[:, 1])
+
+    @property
+    def is_cut(self) -> bool:
+        return self.base.is_cut
+
+    @property
+    def loss_magnitude(self) -> float:
+        return self.base.loss_magnitude + abs(math.log(self.q)) + abs(math.log1p(-self.q))
 
     @abc.abstractmethod
     def _base_loss(self, loss: Any) -> Floats: ...
@@ -185,7 +192,7 @@ def outcomes(pair: DominatingPair) -> DominatingPair:
         return pair
     low, high = pair.flats[:, 0], pair.flats[:, 1]
     log_p, log_q = (pair.log_mass(measure, low, high) for measure in (Measure.P, Measure.Q))
-    return DiscretePair.from_logs(log_p, log_q, pair.privacy_loss(high))
+    return DiscretePair.from_logs(log_p, log_q, pair.privacy_loss(high), is_cut=pair.base.is_cut)
 
 
 def finite_part(pair: DominatingPair) -> DominatingPair:
@@ -199,4 +206,5 @@ def finite_part(pair: DominatingPair) -> DominatingPair:
     kept = np.isfinite(pair.losses) & (np.array(pair.log_p) > -np.inf)
     if not kept.any():
         return pair
-    return DiscretePair(*(tuple(np.array(x)[kept].tolist()) for x in (pair.loss_values, pair.log_p, pair.log_q)))
+    losses, log_p, log_q = (tuple(np.array(x)[kept].tolist()) for x in (pair.loss_values, pair.log_p, pair.log_q))
+    return DiscretePair(losses, log_p, log_q, pair.is_cut)

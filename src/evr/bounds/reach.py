@@ -1,0 +1,50 @@
+"""Whether any privacy loss exceeds epsilon: the bound on delta that needs no moment (docs/guarantees.md, Section 4.4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from evr.laws import Step, finite_part, infinite_mass
+
+DOUBT = 1e-14
+"""Relative, of a sum of greatest losses that are rounded numbers."""
+
+LEFT_OUT = 1e-300
+"""What losses that no float reaches contribute to delta at the most, in all steps."""
+
+
+class Reach(NamedTuple):
+    """What the losses reach.
+
+    Attributes
+    ----------
+    infinite
+        The probability of an infinite loss; may be too small for a float, and then 0.
+    endless
+        Whether losses beyond all bounds are possible, however unlikely.
+    finite
+        The greatest sum of finite losses.
+    excess
+        By how much that may exceed epsilon, rounding included: a bound on what finite losses contribute to delta.
+    """
+
+    infinite: float
+    endless: bool
+    finite: float
+    excess: float
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether no loss exceeds epsilon, to the last digit: then delta is 0."""
+        return not self.endless and self.excess == 0.0
+
+
+def reach(steps: Sequence[Step], epsilon: float) -> Reach:
+    """The reach of a composition at ``epsilon``."""
+    greatest = math.fsum(step.count * finite_part(step.pair).loss_range[1] for step in steps)
+    doubt = 0.0 if all(step.pair.is_exact(step.count) for step in steps) else DOUBT * abs(greatest)
+    endless = any(step.pair.is_endless for step in steps)
+    excess = max(LEFT_OUT if endless else 0.0, greatest + doubt - epsilon)
+    return Reach(infinite_mass(steps), endless, greatest, excess)

@@ -1,0 +1,122 @@
+"""What an attack found: claims that floats cannot settle are not accepted, true claims of tiny losses are not rejected."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from dp_accounting import dp_event
+from scipy.stats import binom
+
+import evr
+from evr.bounds.reach import reach
+from evr.bounds.rounding import Rounding
+from evr.laws import Step
+from evr.laws.line.discrete import DiscretePair
+from evr.laws.line.poisson import SampledRemovePair
+from evr.mechanisms import Composition
+from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
+from evr.proving import proved_delta
+
+
+def huge(epsilon: float, steps: int = 20) -> tuple[dp_event.DpEvent, float]:
+    """A loss of plus or minus ``epsilon``, and ``steps`` losses of which a sum is below its last digit; and delta."""
+    tanh = math.tanh(0.2 * math.ulp(epsilon) / math.sqrt(steps) / 2)
+    response = dp_event.RandomizedResponseDpEvent(1 - tanh, 2)
+    event = dp_event.ComposedDpEvent([EpsilonDeltaDpEvent(epsilon, 0.0), dp_event.SelfComposedDpEvent(response, steps)])
+    noise = response.noise_parameter
+    loss, chance = math.log1p((1 - noise) / (noise / 2)), 1 - noise / 2
+    ups = range(steps // 2 + 1, steps + 1)
+    delta = math.fsum(binom.pmf(j, steps, chance) * -math.expm1(-(2 * j - steps) * loss) for j in ups)
+    return event, delta
+
+
+@pytest.mark.parametrize(("epsilon", "tau"), [(1e9, 0.3), (1e10, 0.99), (1e11, 0.99), (1e13, 0.5), (1e14, 0.99)])
+@pytest.mark.parametrize("method", ["sequential", "fixed"])
+def test_losses_below_the_last_digit_of_epsilon_are_not_overlooked(epsilon: float, tau: float, method: str) -> None:
+    event, delta = huge(epsilon)
+    with pytest.raises(ValueError, match=r"floats know total losses .* lower tau|no useful bound|needs .* samples"):
+        evr.verify(event, epsilon=epsilon, delta=0.5 * delta * tau, tau=tau, seed=7, method=method)
+
+
+def test_the_same_composition_is_verified_where_floats_can_tell() -> None:
+    noise = 0.75
+    event = dp_event.ComposedDpEvent(
+        [EpsilonDeltaDpEvent(1e6, 0.0), dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(noise, 2), 20)]
+    )
+    loss, chance = math.log1p((1 - noise) / (noise / 2)), 1 - noise / 2
+    delta = math.fsum(binom.pmf(j, 20, chance) * -math.expm1(-(2 * j - 20) * loss) for j in range(11, 21))
+    assert evr.verify(event, epsilon=1e6, delta=delta, tau=0.9, seed=1).accepted
+    assert not evr.verify(event, epsilon=1e6, delta=0.9 * delta, tau=0.95, seed=1).accepted
+
+
+def test_a_gaussian_whose_losses_floats_cannot_tell_apart() -> None:
+    with pytest.raises(ValueError, match="floats know total losses"):
+        evr.verify(dp_event.GaussianDpEvent(1e-17), epsilon=5e33, delta=0.1, tau=0.5)
+    with pytest.raises(ValueError, match="too large for weights in floats"):
+        evr.verify(dp_event.GaussianDpEvent(1e-17), epsilon=6e33, delta=0.1, tau=0.5)
+
+
+def test_tiny_losses_beside_one_of_epsilon() -> None:
+    tiny = evr.dpsgd(noise_multiplier=1000.0, sampling_probability=1e-6, steps=50)
+    event = dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(1.0), tiny])
+    assert evr.verify(event, epsilon=1.0, delta=1.41049e-9, tau=0.5, seed=1).accepted
+    assert not evr.verify(event, epsilon=1.0, delta=1.41049e-9 * 0.45, tau=0.5, seed=1).accepted
+
+
+def test_tiny_responses_beside_a_known_epsilon() -> None:
+    response = dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(1 - 1e-10, 2), 20)
+    event = dp_event.ComposedDpEvent([EpsilonDeltaDpEvent(3.0, 0.0), response])
+    assert evr.verify(event, epsilon=3.0, delta=3.3568e-10, tau=0.5, seed=1).accepted
+    assert not evr.verify(event, epsilon=3.0, delta=3.3568e-10 * 0.4, tau=0.5, seed=1).accepted
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        DiscreteGaussianDpEvent(1.0),
+        dp_event.PoissonSampledDpEvent(0.3, DiscreteGaussianDpEvent(1.0)),
+        dp_event.SelfComposedDpEvent(DiscreteGaussianDpEvent(1.0), 3),
+    ],
+)
+def test_losses_that_were_left_out_are_not_forgotten(event: dp_event.DpEvent) -> None:
+    assert not evr.verify(event, epsilon=500.0, delta=0.0).accepted
+    assert evr.verify(event, epsilon=500.0, delta=1e-280).accepted
+
+
+@pytest.mark.parametrize(("noise", "probability", "steps"), [(1e16, 0.5, 4), (1e9, 1e-8, 10)])
+def test_losses_too_small_for_floats_are_refused_in_words(noise: float, probability: float, steps: int) -> None:
+    event = evr.dpsgd(noise_multiplier=noise, sampling_probability=probability, steps=steps)
+    with pytest.raises(ValueError, match="floats know total losses"):
+        evr.verify(event, epsilon=0.0, delta=1e-17, tau=0.5)
+
+
+def test_a_bound_without_samples_does_not_trust_a_tie() -> None:
+    seven = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(0.13), 7)
+    assert 0 < proved_delta(seven, 7 * (1 / 0.13))["remove"] < 1e-11  # exactly, 7/0.13 is a little more
+    assert proved_delta(dp_event.LaplaceDpEvent(2.0), 0.5) == {"remove": 0.0, "add": 0.0}
+
+
+def test_a_bound_without_samples_of_an_endless_loss_is_positive() -> None:
+    assert proved_delta(DiscreteGaussianDpEvent(1.0), 500.0)["remove"] > 0
+    assert reach(Composition.of(DiscreteGaussianDpEvent(1.0)).remove, 500.0).endless
+
+
+def test_rounding_grows_with_epsilon_steps_and_order() -> None:
+    pair = DiscretePair.from_probabilities([0.25, 0.75], [0.75, 0.25])
+    least = Rounding.of([Step(pair, 10)], 1.0, order=1.0)
+    assert Rounding.of([Step(pair, 10)], 1e6, order=1.0).loss > 1e5 * 4 * 2.0**-52 > 0
+    assert Rounding.of([Step(pair, 10_000)], 1.0, order=1.0).loss > 100 * least.loss
+    assert Rounding.of([Step(pair, 10)], 1.0, order=1e6).weight > least.weight
+
+
+@pytest.mark.parametrize("q", [1e-12, 1e-6, 0.3, 1 - 1e-9])
+@pytest.mark.parametrize("loss", [-40.0, -1.5, -1e-9, 1e-9, 0.9, 1.5, 20.0, 500.0, 800.0])
+def test_the_loss_of_a_sampled_mechanism_is_relatively_accurate(q: float, loss: float) -> None:
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(60):
+        exact = mpmath.log(1 - mpmath.mpf(q) + mpmath.mpf(q) * mpmath.exp(mpmath.mpf(loss)))
+    base = DiscretePair((-1.0, loss) if loss > -1 else (loss, 0.0), (-0.5, -1.0), (-1.0, -0.5))
+    index = 1 if loss > -1 else 0
+    found = float(SampledRemovePair(base, q).privacy_loss(index))
+    assert found == pytest.approx(float(exact), rel=2e-15)
