@@ -21,7 +21,7 @@ from evr.mechanisms import Composition
 from evr.mechanisms.events import dpsgd
 from evr.randomness import Stream
 from evr.sampling import Proposal, blocks
-from evr.sampling.samplers import CACHE
+from evr.sampling.samplers.common import CACHE
 from evr.search import capped_proposal, simple_proposal
 
 # epsilon, steps, sampling probability, noise multiplier; the first is the setting of the targets

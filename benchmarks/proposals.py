@@ -23,7 +23,8 @@ from evr.laws import Step
 from evr.mechanisms import Composition
 from evr.mechanisms.events import dpsgd
 from evr.sampling.proposals import Proposal
-from evr.sampling.single import OutOfReachWarning, single_proposal
+from evr.sampling.single import OutOfReachWarning
+from evr.search import single_proposal
 from evr.search.tuning import capped_proposal, simple_proposal
 
 # epsilon, steps, sampling probability, noise multiplier

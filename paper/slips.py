@@ -23,7 +23,8 @@ from evr.estimation.fft import FftCurve
 from evr.laws import Floats, Step
 from evr.mechanisms import Composition
 from evr.mechanisms.events import dpsgd
-from evr.sampling.single import SingleProposal, single_proposal
+from evr.sampling.single import SingleProposal
+from evr.search import single_proposal
 
 Q, SIGMA, EPSILON, STEPS = 1e-3, 0.6, 1.5, 100
 

@@ -21,7 +21,7 @@ import evr
 from evr.gate.attempt import Settings, perform, start
 from evr.proving import api
 from evr.search import capped_proposal
-from evr.verification import Claim, run
+from evr.verification import Claim, driver
 
 EVENT = dp_event.GaussianDpEvent(2.0)
 EPSILON = 1.0
@@ -117,6 +117,6 @@ def crowd(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
 
 if __name__ == "__main__":
     api.capped_proposal = lru_cache(capped_proposal)
-    run._CHECKPOINT_SECONDS = 0.02
+    driver._CHECKPOINT_SECONDS = 0.02
     what, folder, first, second = sys.argv[1:]
     print(json.dumps({"kills": kills, "crowd": crowd}[what](Path(folder), int(first), int(second))))

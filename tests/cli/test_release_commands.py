@@ -172,15 +172,15 @@ SLOW = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with interruptions ignored
 from evr.cli import main
-from evr.verification import run, sequential
-run._CHECKPOINT_SECONDS = 0.05
-update = sequential.SequentialTest.update
+from evr.verification import driver, sequential
+driver._CHECKPOINT_SECONDS = 0.05
+absorb = sequential.SequentialTest.absorb
 
-def slowly(self, values):  # so that the interruption comes before the end
+def slowly(self, summary):  # so that the interruption comes before the end
     time.sleep(0.1)
-    update(self, values)
+    absorb(self, summary)
 
-sequential.SequentialTest.update = slowly
+sequential.SequentialTest.absorb = slowly
 sys.argv = ["evr", "certify", "noise.toml", "--tau", "0.997", "--workers", "1", "--seed", "1", "--quiet"]
 main()
 """

@@ -17,10 +17,10 @@ from evr.laws import Step
 from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.sampling import Proposal, TiltedProposal, blocks
-from evr.sampling.single import OutOfReachWarning, single_proposal
-from evr.search import capped_proposal, simple_proposal
+from evr.sampling.single import OutOfReachWarning
+from evr.search import capped_proposal, simple_proposal, single_proposal
 from evr.verification.claims import Claim
-from evr.verification.run import shortcut
+from evr.verification.directions import shortcut
 from helpers import assert_mean_within
 
 REACHED = SETTINGS[:4]  # by tilting one step: in the others many steps share the loss

@@ -19,7 +19,7 @@ from evr.laws.line.laplace import LaplacePair
 from evr.laws.line.mixture import MixtureAddPair, MixtureRemovePair
 from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
 from evr.sampling.proposals import tilted_bounds
-from evr.sampling.samplers import MixtureSampler
+from evr.sampling.samplers.mixture import MixtureSampler
 
 Density = Callable[[Floats], Floats]
 

@@ -12,8 +12,7 @@ from evr.laws import Step
 from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.sampling import DRAWING, Proposal
-from evr.sampling.single import single_proposal
-from evr.search import capped_proposal, merged_steps, simple_proposal
+from evr.search import capped_proposal, merged_steps, simple_proposal, single_proposal
 
 
 def merged_proposal(steps: tuple[Step, ...], epsilon: float) -> Proposal:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import evr
 from conformance.proposal_cases import DIRECTIONS, exact
+from evr.bounds.spreading import spread_to_edges
 from evr.laws import DiscretePair, DominatingPair, Floats, Measure
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.laplace import LaplacePair
@@ -22,7 +23,6 @@ from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
 from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.search import capped_proposal, merged_steps
-from evr.search.merging import spread_to_edges
 
 PAIRS: dict[str, DominatingPair] = {
     "gaussian": GaussianPair(0.7),
@@ -151,7 +151,7 @@ def test_many_steps_are_verified(name: str) -> None:
     found = evr.verify(event, epsilon=epsilon, delta=delta, tau=0.9, seed=1)
     assert found.accepted
     report = found.directions["remove"]
-    assert any("outcomes" in pair for pair in report.proposal["pairs"])
+    assert any(kind.edges is not None for kind in report.plan.kinds)
     truth = exact(Composition.of(event).simplified("remove"), epsilon)
     assert abs(report.estimate - truth) < 5.3 * report.standard_error + 0.01 * truth  # 1e-7, and what it grows by
     false = evr.verify(event, epsilon=epsilon, delta=0.97 * 0.9 * delta, tau=0.9, seed=1, max_samples=60_000)

@@ -22,7 +22,9 @@ from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
 from evr.mechanisms import Composition
 from evr.mechanisms.events import dpsgd
 from evr.sampling import Block, Proposal, TiltedProposal
-from evr.sampling.samplers import CellSampler, EnvelopeSampler, MixtureSampler
+from evr.sampling.samplers.envelope import EnvelopeSampler
+from evr.sampling.samplers.lines import CellSampler
+from evr.sampling.samplers.mixture import MixtureSampler
 from evr.search import capped_proposal
 from sampling.test_cells import TILTS
 from sampling.test_cells import test_bounds_of_a_tilt as check_bounds_of_a_tilt
@@ -102,7 +104,7 @@ def forget_tilt_in_mixture_weights(patch: Patch) -> None:
 
 
 def forget_the_binomial(patch: Patch) -> None:
-    patch.setattr("evr.sampling.samplers.binom", lambda n, j: np.ones_like(j))
+    patch.setattr("evr.sampling.samplers.mixture.binom", lambda n, j: np.ones_like(j))
 
 
 def one_component_too_few(patch: Patch) -> None:
@@ -149,7 +151,9 @@ def dealt_in_order(patch: Patch) -> None:
 
 
 def no_second_draw_of_what_is_outside(patch: Patch) -> None:
-    patch.setattr("evr.sampling.samplers.sample_normal", lambda g, low, high: g.standard_normal(np.shape(low - high)))
+    patch.setattr(
+        "evr.sampling.samplers.mixture.sample_normal", lambda g, low, high: g.standard_normal(np.shape(low - high))
+    )
 
 
 def normaliser_without_the_part_beyond_the_cap(patch: Patch) -> None:

@@ -16,15 +16,12 @@ from evr.laws.line.laplace import LaplacePair
 from evr.laws.line.mixture import MixtureRemovePair
 from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
 from evr.sampling.proposals import tilted_bounds
-from evr.sampling.samplers import (
-    CellSampler,
-    EnvelopeSampler,
-    MixtureSampler,
-    OutcomeSampler,
-    PlainSampler,
-    StepSampler,
-    sampler_for,
-)
+from evr.sampling.samplers import sampler_class
+from evr.sampling.samplers.common import StepSampler
+from evr.sampling.samplers.envelope import EnvelopeSampler
+from evr.sampling.samplers.lines import CellSampler, PlainSampler
+from evr.sampling.samplers.mixture import MixtureSampler
+from evr.sampling.samplers.outcomes import OutcomeSampler
 from helpers import assert_uniform, ks_radius
 
 SIZE = 40_000
@@ -35,7 +32,7 @@ def generator(seed: int = 1) -> np.random.Generator:
 
 
 def make(pair: DominatingPair, tilt: Tilt) -> StepSampler:
-    return sampler_for(pair, tilt, tilted_bounds(pair, tilt, 2048).table)
+    return sampler_class(pair, tilt)(pair, tilt, tilted_bounds(pair, tilt, 2048).table)
 
 
 def assert_tilted(pair: DominatingPair, tilt: Tilt, density: Callable[[Floats], Floats], losses: Floats) -> None:

@@ -22,8 +22,10 @@ from evr.laws.line.laplace import LaplacePair
 from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
 from evr.mechanisms import Composition
 from evr.mechanisms.events import dpsgd
+from evr.sampling import Plan, built
 from evr.sampling.proposals import Block
-from evr.sampling.single import OutOfReachWarning, SingleProposal, single_proposal
+from evr.sampling.single import OutOfReachWarning, SingleProposal
+from evr.search import single_proposal
 
 FAILURE = 1e-9  # probability, over the seed, that a correct proposal fails one side of one assertion
 
@@ -229,12 +231,11 @@ def test_heuristic_theta_is_the_papers_in_its_units() -> None:
     assert single_proposal(steps_of(100, q, noise), epsilon).theta == pytest.approx(theta, rel=1e-12)
 
 
-def test_parameters_build_the_same_proposal() -> None:
+def test_a_plan_builds_the_same_proposal() -> None:
     steps = steps_of(100, 1e-3, 0.6)
     first = single_proposal(steps, 1.5, theta="bound")
-    parameters = first.parameters()
-    assert parameters.pop("name") == "single"
-    second = SingleProposal(steps, **parameters)
+    plan = Plan("single", cells=first.cells, numbers=(("theta", first.theta),))
+    second = built(Plan.from_json(plan.to_json()), steps)
     for a, b in zip(first.draw(generator(1), 100), second.draw(generator(1), 100), strict=True):
         np.testing.assert_array_equal(a, b)
     assert first.second_moment(1.5) == second.second_moment(1.5)

@@ -11,12 +11,18 @@ import numpy as np
 from scipy.stats import binom
 
 from evr.bounds.rounding import Rounding
+from evr.laws import Floats
 from evr.randomness import Stream
-from evr.sampling import Block, Proposal
+from evr.sampling import Block, Plan, Proposal
+from evr.search.clipping import choose_clip
 from evr.verification.claims import Claim
+from evr.verification.directions import Trial
+from evr.verification.driver import Hooks
+from evr.verification.executors import Lazily
 from evr.verification.results import DirectionReport
-from evr.verification.run import run_sequential, sequential_test
-from evr.verification.sequential import SequentialState
+from evr.verification.sequential import SequentialState, SequentialTest, sequential_test
+from evr.verification.settings import Settings
+from evr.verification.summary import summed
 
 
 class KnownLaw(Proposal):
@@ -44,9 +50,6 @@ class KnownLaw(Proposal):
     def log_greatest(self, epsilon: float) -> float:
         return math.log(float(self.law.max()))
 
-    def parameters(self) -> dict[str, Any]:
-        return {"name": self.name, "law": self.law.tolist(), "chances": self.chances.tolist()}
-
     def block_size(self) -> int:
         return self.block
 
@@ -56,7 +59,7 @@ class SmallBlocks(Proposal):
 
     def __init__(self, proposal: Proposal, size: int) -> None:
         self.name, self.steps, self._inner, self._size = proposal.name, proposal.steps, proposal, size
-        self.draw, self.parameters = proposal.draw, proposal.parameters  # type: ignore[method-assign]
+        self.draw = proposal.draw  # type: ignore[method-assign]
         self.log_moment = cache(proposal.log_moment)  # type: ignore[method-assign]
         self.log_greatest = cache(proposal.log_greatest)  # type: ignore[method-assign]
 
@@ -73,7 +76,7 @@ class SmallBlocks(Proposal):
     def draw(self, generator: np.random.Generator, size: int) -> Block:
         raise NotImplementedError
 
-    log_moment = log_greatest = parameters = draw  # type: ignore[assignment]
+    log_moment = log_greatest = draw  # type: ignore[assignment]
 
 
 def two_points(mean: float, greatest: float, block: int = 256) -> KnownLaw:
@@ -84,8 +87,36 @@ def two_points(mean: float, greatest: float, block: int = 256) -> KnownLaw:
 
 def play(proposal: Proposal, claim: Claim, budget: float, seed: int, **options: Any) -> DirectionReport:
     """One sequential test with a false-positive budget of the caller's choice."""
-    stream = Stream(seed, "test")
-    return run_sequential("remove", proposal, claim, math.log(budget), stream, workers=1, **options)
+    settings = Settings(**options)
+    trial = Trial("remove", (), claim, settings, 1, math.log(budget), Stream(seed, "test"))
+    return trial._sequential(proposal, plan_for(proposal, claim), Lazily(), Hooks(), 1)
+
+
+def plan_for(proposal: Proposal, claim: Claim) -> Plan:
+    """Clip and block size; the proposal itself is given."""
+    rounding = proposal.rounding(claim.epsilon)
+    clip = choose_clip(
+        proposal,
+        rounding.bounded(claim.epsilon),
+        log_unit=math.log(claim.threshold),
+        estimate=claim.delta / claim.threshold,
+        rounding=rounding.weight,
+    )
+    block = proposal.block_size()
+    return Plan("known", clip=clip.clip, variance=clip.variance, block_size=block)
+
+
+def sequential_of(proposal: Proposal, claim: Claim, budget: float) -> SequentialTest:
+    """The sequential test of a claim with a budget of the caller's choice."""
+    plan = plan_for(proposal, claim)
+    return sequential_test(
+        proposal, claim, math.log(budget), clip=plan.clip, variance=plan.variance, block=plan.block_size
+    )
+
+
+def update(test: SequentialTest, values: Floats) -> None:
+    """Play one block."""
+    test.absorb(summed(values, 0, test.clip, test.mean, test.stake()))
 
 
 def acceptances(
@@ -96,7 +127,7 @@ def acceptances(
     All claims are tested on the same samples: each count has its law, together they are not independent.
     """
     generator = np.random.Generator(np.random.Philox(seed))
-    tests = [sequential_test(proposal, claim, math.log(budget))[0] for claim in claims]
+    tests = [sequential_of(proposal, claim, budget) for claim in claims]
     accepted = [0] * len(claims)
     for _ in range(runs):
         drawn = proposal.draw(generator, blocks * size)
@@ -104,7 +135,7 @@ def acceptances(
             test.state = SequentialState()
             values = drawn.values(claim.epsilon, math.log(claim.threshold))
             for start in range(0, values.size, size):
-                test.update(values[start : start + size])
+                update(test, values[start : start + size])
                 if test.accepted:
                     accepted[number] += 1
                     break

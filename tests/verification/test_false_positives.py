@@ -20,13 +20,15 @@ from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
 from evr.mechanisms import Composition
 from evr.proving import api as verify_api
 from evr.randomness import Stream
-from evr.sampling import Proposal
-from evr.sampling.single import single_proposal
-from evr.search import capped_proposal, simple_proposal
+from evr.sampling import Plan, Proposal
+from evr.search import capped_proposal, planned, simple_proposal, single_proposal
 from evr.verification import Claim
-from evr.verification.fixed import plan_fixed
-from evr.verification.run import run_fixed
-from verification.laws import KnownLaw, SmallBlocks, acceptances, most_of, two_points
+from evr.verification.directions import Trial
+from evr.verification.driver import Driver, Hooks
+from evr.verification.executors import Lazily
+from evr.verification.fixed import FixedTest, plan_fixed
+from evr.verification.settings import Settings
+from verification.laws import KnownLaw, SmallBlocks, acceptances, most_of, plan_for, two_points
 
 BUDGET = 0.05
 RATIOS = (1.001, 1.01, 1.05, 1.5, 10.0, 1e3)
@@ -106,8 +108,14 @@ def fixed_acceptances(proposal: Proposal, claim: Claim, runs: int) -> int:
     plan = plan_fixed(claim, proposal.log_moment(claim.epsilon, 2.0), attempt=1, offset=None)
     samples = math.ceil(2 * plan.second_moment / plan.offset**2 * math.log(1 / BUDGET))
     plan = replace(plan, samples=samples, log_budget=math.log(BUDGET))
-    reports = (run_fixed("remove", proposal, claim, plan, Stream(s, "test"), workers=1) for s in range(runs))
-    return sum(report.accepted for report in reports)
+    accepted, drawing = 0, plan_for(proposal, claim)
+    for seed in range(runs):
+        trial = Trial("remove", (), claim, Settings("fixed"), 1, math.log(BUDGET), Stream(seed, "test"))
+        test = FixedTest(plan, proposal.rounding(claim.epsilon).weight)
+        work = replace(trial._work(proposal, drawing, math.inf, 0.0), log_unit=math.log(plan.threshold))
+        driver = Driver("remove", work, test, unit=plan.threshold, most=plan.samples, run="")
+        accepted += driver.play(Lazily(), Hooks()).accepted
+    return accepted
 
 
 @cache
@@ -166,15 +174,12 @@ def test_real_proposals_in_full(kind: str, case: Case, direction: str) -> None:
 @pytest.fixture
 def cached_proposals(monkeypatch: pytest.MonkeyPatch) -> None:
     """One search for the tilt, many verifications."""
-    monkeypatch.setattr(verify_api, "make_proposal", _make_proposal)
+    monkeypatch.setattr(verify_api, "planned", _planned)
 
 
 @cache
-def _make_proposal(name: str, direction: str, steps: tuple[Step, ...], epsilon: float) -> Proposal:
-    return SmallBlocks(_make(name, direction, steps, epsilon), 2048)
-
-
-_make = verify_api.make_proposal
+def _planned(steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, device: str) -> Plan:
+    return replace(planned(steps, direction, claim, proposal), block_size=2048)
 
 
 @pytest.mark.usefixtures("cached_proposals")

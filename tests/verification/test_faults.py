@@ -11,9 +11,11 @@ import pytest
 from evr.laws import Floats
 from evr.sampling import Block, Proposal
 from evr.verification import Claim
-from evr.verification.run import sequential_test
 from evr.verification.sequential import SequentialTest
-from verification.laws import KnownLaw, acceptances, most_of, play, two_points
+from evr.verification.summary import summed
+from verification import laws
+from verification.laws import KnownLaw, acceptances, most_of, play, sequential_of, two_points
+from verification.laws import update as laws_update
 
 Patch = pytest.MonkeyPatch
 BUDGET, RUNS, TAU = 0.05, 200, 0.5
@@ -48,31 +50,25 @@ def test_without_a_fault_the_counts_are_right(law: Callable[[], KnownLaw], size:
 
 def bet_with_the_current_block(patch: Patch) -> None:
     """The stake sees the samples that it is placed on."""
-    right = SequentialTest.update
 
-    def update(self: SequentialTest, values: Floats) -> None:
+    def update(test: SequentialTest, values: Floats) -> None:
         ahead = SequentialTest.__new__(SequentialTest)
-        ahead.__dict__.update(self.__dict__)
-        ahead.state = type(self.state)(**vars(self.state))
-        right(ahead, values)
-        stake = ahead.bet()
-        with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(SequentialTest, "bet", lambda self: stake)
-            right(self, values)
+        ahead.__dict__.update(test.__dict__)
+        ahead.state = type(test.state)(**vars(test.state))
+        laws_update(ahead, values)
+        test.absorb(summed(values, 0, test.clip, test.mean, ahead.stake()))
 
-    patch.setattr(SequentialTest, "update", update)
+    patch.setattr(laws, "update", update)
 
 
 def bet_on_the_current_block(patch: Patch) -> None:
     """The boldest use of what is not yet known: all on a block whose mean is low, nothing on another."""
-    right = SequentialTest.update
 
-    def update(self: SequentialTest, values: Floats) -> None:
-        with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(SequentialTest, "bet", lambda s: s.limit if values.mean() < s.mean else 0.0)
-            right(self, values)
+    def update(test: SequentialTest, values: Floats) -> None:
+        stake = test.limit if values.mean() < test.mean else 0.0
+        test.absorb(summed(values, 0, test.clip, test.mean, stake))
 
-    patch.setattr(SequentialTest, "update", update)
+    patch.setattr(laws, "update", update)
 
 
 def no_limit_on_stakes(patch: Patch) -> None:
@@ -83,15 +79,12 @@ def no_limit_on_stakes(patch: Patch) -> None:
         build(self, **arguments)  # type: ignore[arg-type]
         self.limit = 50.0 * self.limit
 
-    def update(self: SequentialTest, values: Floats) -> None:
-        stake = self.bet()
-        self.state.log_wealth += float(np.sum(np.log(np.abs(1 + stake * (self.mean - values)) + 1e-300)))
-        self.state.samples += values.size
-        self.state.total += float(values.sum())
-        self.state.squares += float(np.sum(values**2))
+    def update(test: SequentialTest, values: Floats) -> None:
+        gain = float(np.sum(np.log(np.abs(1 + test.stake() * (test.mean - values)) + 1e-300)))
+        test.absorb(summed(values, 0, math.inf, test.mean, 0.0)._replace(log_wealth=gain))
 
     patch.setattr(SequentialTest, "__init__", unlimited)
-    patch.setattr(SequentialTest, "update", update)
+    patch.setattr(laws, "update", update)
 
 
 def no_correction_for_clipping(patch: Patch) -> None:
@@ -149,11 +142,11 @@ def test_bets_that_know_the_current_block_among_others_are_seen(monkeypatch: Pat
 
 def test_stakes_are_placed_before_the_block_is_seen() -> None:
     law = coin()
-    test, _ = sequential_test(law, at_the_threshold(law), math.log(BUDGET))
+    test = sequential_of(law, at_the_threshold(law), BUDGET)
     for block in range(5):
-        stake, wealth = test.bet(), test.state.log_wealth
+        stake, wealth = test.stake(), test.state.log_wealth
         values = np.where(np.arange(64) % (block + 2) == 0, 2.0, 0.0)
-        test.update(values)
+        laws_update(test, values)
         gain = float(np.sum(np.log1p(stake * (test.mean - np.minimum(values, test.clip)))))
         assert test.state.log_wealth == pytest.approx(wealth + gain, rel=1e-12)
         assert 0 <= stake < 1 / (test.clip - test.mean)

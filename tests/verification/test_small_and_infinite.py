@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import attr
@@ -14,7 +15,7 @@ from evr.laws import DiscretePair, Pairs
 from evr.mechanisms import MECHANISMS
 from evr.mechanisms.events import EpsilonDeltaDpEvent
 from evr.proving import api
-from verification.laws import SmallBlocks
+from evr.search import planned
 
 ONLY_INFINITE = EpsilonDeltaDpEvent(0.0, 1e-4)  # no other loss than 0
 OFTEN_INFINITE = EpsilonDeltaDpEvent(0.3, 0.01)
@@ -140,7 +141,7 @@ def test_orders_below_one_are_not_made_whole() -> None:
     found = evr.verify(event, epsilon=epsilon, delta=delta, tau=0.8, seed=1, max_samples=200_000)
     assert epsilon > 30
     assert found.accepted
-    assert all(tilt["order"] < 1 for tilt in found.directions["remove"].proposal["tilts"])
+    assert all(kind.tilt.order < 1 for kind in found.directions["remove"].plan.kinds)
 
 
 def test_a_kind_with_one_finite_loss_does_no_harm() -> None:
@@ -169,8 +170,7 @@ def test_samples_of_little_variance_get_a_second_block(seed: int, monkeypatch: p
     """The bet on the first block has learnt nothing; giving up after it rejected what a second block accepts."""
     case = next(case for case in CASES if case.name == "sampled infinite losses")
     delta = evr.estimate_delta(case.event, case.epsilon).value
-    make = api.make_proposal
-    monkeypatch.setattr(api, "make_proposal", lambda *a: SmallBlocks(make(*a), 4096))
+    monkeypatch.setattr(api, "planned", lambda *a, **k: replace(planned(*a, **k), block_size=4096))
     found = evr.verify(case.event, epsilon=case.epsilon, delta=delta, tau=0.9, seed=seed)
     assert found.accepted
     assert found.samples <= 3 * 4096

@@ -22,6 +22,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, log_ndtr
 
 from evr.bounds.cells import CellTable
+from evr.bounds.moments import log_peak
 from evr.laws import Floats
 from evr.laws.line.gaussian import GaussianPair, log_normal_mass
 from evr.laws.line.pair import log_difference, log_sum_exp
@@ -31,11 +32,6 @@ _REACH = 39.0  # as the spans of the pairs: beyond it nothing is left that a flo
 _WHOLE_ORDERS = (*range(1, 33), *range(34, 65, 2), *range(68, 129, 4), *range(136, 257, 8))
 _CONJUGATES = (1.0, *np.round(1.0 + np.geomspace(0.02, 30.0, 20), 4).tolist())
 _REAL_ORDERS = np.geomspace(0.02, 250.0, 64)
-
-
-def log_constant(p: float, s: float) -> float:
-    """``log`` of ``max_y (1 - e^{-y})_+^p e^{-s y}``: the constant of the paper's moment theorem; ``s > 0``."""
-    return p * math.log(p) + s * math.log(s) - (p + s) * math.log(p + s)
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,7 @@ class SingleBounds:
     def log_simple_moment(self, epsilon: float, p: float) -> float:
         """``log`` of the paper's bound on ``E[S^p]`` under ``P``: its moment theorem at the best whole order; at most 0."""
         bounds = [
-            self.count * m - order * epsilon + log_constant(p, order)
+            self.count * m - order * epsilon + log_peak(order, p)
             for order, m in zip(_WHOLE_ORDERS, self._log_mgfs, strict=True)
         ]
         return min(0.0, *bounds)
@@ -171,7 +167,7 @@ class SingleBounds:
     def _log_given_greatest(self, epsilon: float, p: float) -> Floats:
         """For each cell, ``log`` of a bound on ``E[S^p; the others are not greater]`` given one step in the cell."""
         table, k = self._table, self.count
-        constants = np.array([log_constant(p, float(s)) for s in _REAL_ORDERS])
+        constants = np.array([log_peak(float(s), p) for s in _REAL_ORDERS])
         with np.errstate(invalid="ignore"):
             chernoff = constants[:, None] + _REAL_ORDERS[:, None] * (table.greatest - epsilon)
         log_rests = (k - 1) * self._log_rests if k > 1 else np.zeros_like(self._log_rests)

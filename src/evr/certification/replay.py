@@ -19,10 +19,10 @@ from evr.errors import CertificateError
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.mechanisms import Composition
 from evr.proving import verify
-from evr.proving.settings import Settings
 from evr.proving.without_samples import proved_delta
 from evr.verification import Claim, Progress, Terms, Verification
-from evr.verification.run import ProgressHook
+from evr.verification.driver import ProgressHook
+from evr.verification.settings import Settings
 
 UNCHECKED = ("digest", "software", "times")
 """Top-level fields that no replay can recompute; neither can it recompute the ``seconds`` of a direction."""

@@ -17,7 +17,7 @@ from evr.cli.output import as_json, number
 if TYPE_CHECKING:
     from evr.certification import Certificate
     from evr.verification import Progress as State
-    from evr.verification.run import ProgressHook
+    from evr.verification.driver import ProgressHook
 
 Tau = Annotated[
     float | None, number_option("--tau", "Slack in (0, 1): nearer to 1 is tighter and takes longer. By default 0.99.")

@@ -72,8 +72,8 @@ def command(
     assert epsilon is not None
     assert delta is not None
     from evr.gate.certify import certify_claim
-    from evr.proving.settings import Settings
     from evr.verification import Claim
+    from evr.verification.settings import Settings
 
     with watched(quiet=quiet or json) as progress:
         certificate = certify_claim(

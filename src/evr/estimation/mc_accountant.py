@@ -14,7 +14,6 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.atomic import write_bytes
-from evr.bounds import Tilt
 from evr.estimation.accountants import CompositionAccountant
 from evr.estimation.mc_online import RunningSamples
 from evr.estimation.monte_carlo import (
@@ -27,7 +26,7 @@ from evr.estimation.monte_carlo import (
 from evr.laws import Direction, Step, infinite_mass
 from evr.mechanisms import Composition
 from evr.randomness import Stream, entropy_of
-from evr.sampling import TiltedProposal
+from evr.sampling import Plan, TiltedProposal
 
 _FORMAT = 2
 
@@ -156,7 +155,7 @@ class MonteCarloAccountant(CompositionAccountant):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the run to a file, whole or not at all; ``load`` continues it as if it had not been interrupted."""
-        sources = {str(d): run.source.parameters() for d, run in self._runs.items() if run.source is not None}
+        sources = {str(d): run.source.plan().to_json() for d, run in self._runs.items() if run.source is not None}
         header = {
             "format": _FORMAT, "samples": self.samples, "seed": self.seed, "delta": self.delta, "horizon": self.horizon,
             "sources": sources,
@@ -185,13 +184,15 @@ class MonteCarloAccountant(CompositionAccountant):
             accountant.compose(event)
             for name, source in header["sources"].items():
                 steps = accountant.composition.steps(name)
-                tilts = [Tilt(**tilt) for tilt in source["tilts"]]
-                if len(tilts) != len(steps):
-                    raise ValueError(f"{path}: was saved with {len(tilts)} kinds of steps, but event has {len(steps)}")
+                plan = Plan.from_json(source)
+                if len(plan.kinds) != len(steps):
+                    raise ValueError(
+                        f"{path}: was saved with {len(plan.kinds)} kinds of steps, but event has {len(steps)}"
+                    )
                 losses, log_weights = data[f"{name}_losses"], data[f"{name}_log_weights"]
                 steps_done, guess = int(data[f"{name}_steps"]), float(data[f"{name}_guess"]) or None
                 run = RunningSamples(Stream(accountant.seed, "online", 1, name), losses, log_weights, steps_done, guess)
-                run.plan(TiltedProposal(steps, tilts, cells=source["cells"], name=source["name"]))
+                run.plan(TiltedProposal.from_plan(plan, steps))
                 run.log_finite, run.log_apart = data[f"{name}_infinite"].tolist()
                 accountant._runs[Direction(name)] = run
         return accountant

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from evr import validate
+from evr.bounds.moments import log_peak
 from evr.estimation.api import directions_of
 from evr.estimation.results import Estimate
 from evr.laws import Direction, DominatingPair, Floats, Step, finite_part, infinite_mass
@@ -35,7 +36,7 @@ def proposal_for(name: str, direction: str, steps: tuple[Step, ...], epsilon: fl
     """The proposal of that name; the paper's single-coordinate tilt covers the remove direction, add takes the default."""
     validate.one_of(("capped", "single", "simple"), proposal=name)
     if name == "single" and direction == "remove":
-        from evr.sampling.single import single_proposal
+        from evr.search import single_proposal
 
         return single_proposal(steps, epsilon, theta="heuristic")
     return simple_proposal(steps, epsilon) if name == "simple" else capped_proposal(steps, epsilon, quick=True)
@@ -267,7 +268,7 @@ def _log_moments(steps: tuple[Step, ...]) -> Iterator[tuple[float, float]]:
     """Orders, and logarithms of ``E[e^{order loss}; loss finite]`` times the constant of the conversion to delta."""
     for order in _ORDERS:
         log_mgf = math.fsum(step.count * _log_mgf(step.pair, order) for step in steps)
-        yield order, log_mgf + order * math.log(order) - (1 + order) * math.log1p(order)
+        yield order, log_mgf + log_peak(order)
 
 
 def moments_bound(steps: tuple[Step, ...], epsilon: float) -> float:

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from evr import validate
+from evr.bounds.moments import log_peak
 from evr.estimation.api import directions_of, epsilon_of, fft_curve
 from evr.estimation.atoms import atoms_of
 from evr.estimation.fft import refine
@@ -168,7 +169,7 @@ class _Run:
 
     def _moments_bound(self, order: float, epsilon: float) -> float:
         exponent = math.fsum(count * _log_mgf(pair, order) for pair, count in self._counts.items()) - order * epsilon
-        exponent += order * math.log(order) - (1 + order) * math.log1p(order)
+        exponent += log_peak(order)
         return math.exp(min(exponent, 0.0))
 
     def epsilon(self) -> float:

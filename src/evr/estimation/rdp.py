@@ -12,9 +12,10 @@ import math
 from dp_accounting import dp_event, privacy_accountant
 from dp_accounting.rdp import RdpAccountant
 from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp, xlogy
+from scipy.special import logsumexp
 
 from evr import validate
+from evr.bounds.moments import log_peak
 from evr.errors import UnsupportedEventError
 from evr.laws import DominatingPair, Step
 from evr.laws.line.discretise import cell_edges, loss_points
@@ -75,7 +76,7 @@ def rdp_curve_delta(steps: tuple[Step, ...], epsilon: float) -> float:
     def log_bound(log_order: float, cells: int = _COARSE) -> float:
         a = math.exp(log_order)
         moments = math.fsum(step.count * _log_finite_mgf(step.pair, a, cells) for step in steps)
-        value = moments - a * epsilon + float(xlogy(a, a)) - (1 + a) * math.log1p(a)
+        value = moments - a * epsilon + log_peak(a)
         return min(value, 1e300)
 
     found = [minimize_scalar(log_bound, bounds=ends, method="bounded") for ends in ((-7.0, 2.0), (2.0, 9.0))]

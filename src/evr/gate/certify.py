@@ -12,9 +12,9 @@ from evr.certification.certificate import Certificate
 from evr.certification.ledger import Ledger
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.gate.attempt import checked_event, opened, perform, start
-from evr.proving.settings import Settings
 from evr.verification import Claim
-from evr.verification.run import ProgressHook
+from evr.verification.driver import ProgressHook
+from evr.verification.settings import Settings
 
 
 def certify(

@@ -20,10 +20,10 @@ from evr.certification.ledger import Ledger
 from evr.certification.rows import Attempt
 from evr.errors import LedgerError, NotReleasedError
 from evr.gate.attempt import checked_event, opened, perform, start
-from evr.proving.settings import Settings
 from evr.proving.without_samples import proved_delta
 from evr.verification import Claim
-from evr.verification.run import ProgressHook
+from evr.verification.driver import ProgressHook
+from evr.verification.settings import Settings
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -17,11 +17,11 @@ import numpy as np
 
 from evr.bounds import Tilt
 from evr.bounds.cells import CellTable, TiltedBounds
+from evr.bounds.moments import MomentBound
 from evr.bounds.reach import reach
 from evr.bounds.rounding import Rounding
 from evr.laws import Direction, Step
 from evr.mechanisms import Composition
-from evr.sampling.proposals import MomentBound
 
 _ORDERS = np.geomspace(0.25, 256.0, 41)
 _REACHES = (0.3, 1.0, 4.0, 16.0, 60.0)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 import numpy as np
 
-from evr.verification.run import HISTOGRAM_EDGES
+from evr.verification.summary import HISTOGRAM_EDGES
 
 if TYPE_CHECKING:
     from evr.certification.certificate import ClaimSection, DirectionSection

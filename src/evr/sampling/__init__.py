@@ -1,6 +1,19 @@
-"""Drawing: proposals with proved bounds, exact samplers, streams of blocks."""
+"""Drawing: plans as data, proposals with proved bounds, exact samplers, streams of blocks."""
 
+from evr.sampling.plan import Kind, Plan
 from evr.sampling.proposals import Block, Proposal, TiltedProposal
+from evr.sampling.registry import PROPOSALS, built
 from evr.sampling.streams import DRAWING, blocks, worker_count
 
-__all__ = ["DRAWING", "Block", "Proposal", "TiltedProposal", "blocks", "worker_count"]
+__all__ = [
+    "DRAWING",
+    "PROPOSALS",
+    "Block",
+    "Kind",
+    "Plan",
+    "Proposal",
+    "TiltedProposal",
+    "blocks",
+    "built",
+    "worker_count",
+]

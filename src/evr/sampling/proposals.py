@@ -10,18 +10,20 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from evr.bounds.cells import CellTable, TiltedBounds
+from evr.bounds.moments import MomentBound, log_clipping, log_greatest
 from evr.bounds.rounding import Rounding
+from evr.bounds.spreading import spread_to_edges
 from evr.bounds.tilt import Tilt
-from evr.laws import DiscretePair, DominatingPair, Floats, Step, finite_part, infinite_mass, outcomes
-from evr.sampling.samplers import MixtureSampler, StepSampler, sampler_for
+from evr.laws import DominatingPair, Floats, Step, finite_part, infinite_mass, outcomes
+from evr.sampling.plan import Kind, Plan
+from evr.sampling.samplers import StepSampler, identity, named_sampler, sampler_class
 
 
 class Block(NamedTuple):
@@ -49,6 +51,16 @@ class Proposal(abc.ABC):
     infinite: float = 0.0
     """The chance of an infinite loss, where it is kept apart: added to each sample instead of drawn."""
 
+    source: tuple[Plan, tuple[Step, ...]] | None = None
+    """What it was built of, where it was: so it travels to other processes."""
+
+    def __reduce__(self) -> Any:
+        if self.source is None:
+            return super().__reduce__()
+        from evr.sampling.registry import built
+
+        return built, self.source
+
     @abc.abstractmethod
     def draw(self, generator: np.random.Generator, size: int) -> Block:
         """``size`` independent samples."""
@@ -60,10 +72,6 @@ class Proposal(abc.ABC):
     @abc.abstractmethod
     def log_greatest(self, epsilon: float) -> float:
         """``log`` of a rigorous upper bound on ``X``; ``inf`` where there is none."""
-
-    @abc.abstractmethod
-    def parameters(self) -> dict[str, Any]:
-        """What a certificate needs to build the same proposal again."""
 
     def second_moment(self, epsilon: float) -> float:
         """A rigorous upper bound on ``E[X^2]``: the ``nu`` of the paper."""
@@ -79,8 +87,7 @@ class Proposal(abc.ABC):
             return 0.0
         bounds = []
         for p in (1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0):
-            constant = (p - 1) * math.log(p - 1) - p * math.log(p)
-            bounds.append(constant + self._cached_moment(epsilon, p) - p * log_unit - (p - 1) * math.log(clip))
+            bounds.append(log_clipping(p) + self._cached_moment(epsilon, p) - p * log_unit - (p - 1) * math.log(clip))
         room = 16.0 * self.rounding(epsilon).weight
         return math.exp(min(min(bounds) + room, 700.0))
 
@@ -133,16 +140,40 @@ class TiltedProposal(Proposal):
     """
 
     def __init__(
-        self, steps: Sequence[Step], tilts: Sequence[Tilt], *, cells: int = 16_384, name: str = "capped"
+        self,
+        steps: Sequence[Step],
+        tilts: Sequence[Tilt],
+        *,
+        cells: int = 16_384,
+        name: str = "capped",
+        samplers: Sequence[str] | None = None,
     ) -> None:
         self.name, self.steps, self.tilts, self.cells = name, tuple(steps), tuple(tilts), cells
         pairs, self.infinite = drawn_pairs(self.steps, apart=any(tilt.order > 0 for tilt in self.tilts))
         self.bounds = tuple(tilted_bounds(p, t, cells) for p, t in zip(pairs, self.tilts, strict=True))
-        self.samplers: tuple[StepSampler, ...] = tuple(
-            sampler_for(p, b.tilt, b.table) for p, b in zip(pairs, self.bounds, strict=True)
-        )
+        names = samplers or [""] * len(self.steps)
+        self.samplers = tuple(_sampler(b, n) for b, n in zip(self.bounds, names, strict=True))
         self.log_normalisers = tuple(map(_log_normaliser, self.samplers, self.bounds))
         self.log_normaliser = math.fsum(s.count * m for s, m in zip(self.steps, self.log_normalisers, strict=True))
+
+    @classmethod
+    def from_plan(cls, plan: Plan, steps: Sequence[Step]) -> Self:
+        """What the plan says, of steps that are spread to outcomes where it says so."""
+        if len(plan.kinds) != len(steps):
+            raise ValueError(f"the plan is for {len(plan.kinds)} kinds of steps, and there are {len(steps)}")
+        return cls(
+            spread_steps(steps, [kind.edges for kind in plan.kinds]),
+            [kind.tilt for kind in plan.kinds],
+            cells=plan.cells,
+            name=plan.proposal,
+            samplers=[kind.sampler for kind in plan.kinds],
+        )
+
+    def plan(self, edges: Sequence[tuple[float, ...] | None] | None = None) -> Plan:
+        """What it draws, as data; ``edges`` say which steps were spread to outcomes, and how."""
+        cuts = edges or [None] * len(self.steps)
+        parts = zip(self.tilts, cuts, self.samplers, strict=True)
+        return Plan(self.name, tuple(Kind(t, cut, identity(x)) for t, cut, x in parts), self.cells)
 
     @property
     def counts(self) -> list[int]:
@@ -166,8 +197,7 @@ class TiltedProposal(Proposal):
 
     @property
     def work(self) -> int:
-        discrete = [(b.pair, s.count) for b, s in zip(self.bounds, self.steps, strict=True)]
-        return sum(min(n, 4 * len(p.log_p)) if isinstance(p, DiscretePair) else n for p, n in discrete)
+        return sum(x.cost(step.count) for x, step in zip(self.samplers, self.steps, strict=True))
 
     @cached_property
     def log_slack(self) -> float:
@@ -175,7 +205,7 @@ class TiltedProposal(Proposal):
         return math.fsum(
             s.count * (m - b.log_normaliser_lower)
             for s, m, b, sampler in zip(self.steps, self.log_normalisers, self.bounds, self.samplers, strict=True)
-            if b.tilt.order > 0 and not isinstance(sampler, MixtureSampler)
+            if b.tilt.order > 0 and sampler.log_normaliser is None
         )
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
@@ -213,57 +243,27 @@ class TiltedProposal(Proposal):
     def _log_with_infinite(self, log_value: float) -> float:
         return float(np.logaddexp(log_value, math.log(self.infinite))) if self.infinite else log_value
 
-    def parameters(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "cells": self.cells,
-            "pairs": [step.pair.describe() for step in self.steps],
-            "tilts": [asdict(tilt) for tilt in self.tilts],
-        }
 
-
-class MomentBound:
-    """The bound on ``E[X^p]`` of docs/guarantees.md, Section 3, as a function of its free parameter ``s > 0``."""
-
-    def __init__(
-        self, counts: Sequence[int], bounds: Sequence[TiltedBounds], log_normaliser: float, epsilon: float, p: float
-    ) -> None:
-        self.counts, self.bounds, self.epsilon, self.p = counts, bounds, epsilon, p
-        self._factor = (p - 1) * log_normaliser
-        wholes = [b.log_whole(p) for b in bounds]
-        whole = math.fsum(n * v for n, v in zip(counts, wholes, strict=True))
-        beyond = [math.log(n) + b.log_beyond(p) - v for n, b, v in zip(counts, bounds, wholes, strict=True)]
-        self._jump = whole + float(np.logaddexp.reduce(beyond))
-
-    def __call__(self, s: float) -> float:
-        """``log`` of the bound."""
-        p = self.p
-        log_constant = p * math.log(p) + s * math.log(s) - (p + s) * math.log(p + s)
-        joint = math.fsum(n * b.log_partial(s, p) for n, b in zip(self.counts, self.bounds, strict=True))
-        return self._factor + float(np.logaddexp(log_constant - s * self.epsilon + joint, self._jump))
-
-
-def log_greatest(counts: Sequence[int], bounds: Sequence[TiltedBounds], log_normaliser: float, epsilon: float) -> float:
-    """``log`` of the bound on ``X`` of docs/guarantees.md, Section 3, with the best of the tilts' orders as its free parameter."""
-    together = math.inf
-    for order in {b.tilt.order for b in bounds} - {0.0}:
-        value = log_normaliser - order * epsilon + order * math.log(order) - (1 + order) * math.log1p(order)
-        value += math.fsum(n * b.greatest_gap(order) for n, b in zip(counts, bounds, strict=True))
-        together = min(together, value)
-    least = math.fsum(n * b.least_height for n, b in zip(counts, bounds, strict=True))
-    jumps = [
-        log_normaliser - b.tilt.height_beyond - (least - b.least_height)
-        for b in bounds
-        if b.log_beyond(1.0) > -math.inf
-    ]
-    return max([together, *jumps])
+def _sampler(bounds: TiltedBounds, name: str) -> StepSampler:
+    """The one of that name, or the fastest."""
+    pair, tilt = bounds.pair, bounds.tilt if bounds.tilt.order else Tilt()
+    chosen = named_sampler(name, pair, tilt) if name else sampler_class(pair, tilt)
+    return chosen(pair, tilt, bounds.table)
 
 
 def _log_normaliser(sampler: StepSampler, bounds: TiltedBounds) -> float:
     """``log`` of a step's normaliser: exact where that is known, else from above."""
     if bounds.tilt.order == 0:
         return 0.0  # and no sum of probabilities that rounds
-    return sampler.log_normaliser if isinstance(sampler, MixtureSampler) else bounds.log_normaliser
+    return bounds.log_normaliser if sampler.log_normaliser is None else sampler.log_normaliser
+
+
+def spread_steps(steps: Sequence[Step], edges: Sequence[Sequence[float] | None]) -> tuple[Step, ...]:
+    """The steps, those with edges replaced by ones on a few outcomes that dominate them."""
+    return tuple(
+        step if cut is None else Step(spread_to_edges(step.pair, np.array(cut)), step.count)
+        for step, cut in zip(steps, edges, strict=True)
+    )
 
 
 def drawn_pairs(steps: Sequence[Step], *, apart: bool) -> tuple[list[DominatingPair], float]:

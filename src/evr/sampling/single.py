@@ -11,17 +11,16 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Self
 
 import numpy as np
 
 from evr import validate
 from evr.bounds.single import SingleBounds
-from evr.laws import Floats, Step
-from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.poisson import SampledRemovePair
+from evr.laws import Direction, Floats, Step
+from evr.sampling.plan import Plan
 from evr.sampling.proposals import Block, Proposal
-from evr.sampling.samplers import CACHE, MOST_STEPS, log_of_products
+from evr.sampling.samplers.common import CACHE, MOST_STEPS, log_of_products
 
 _FARTHEST = 1e3
 """Second-moment bound over the square of delta's bound beyond which a proposal is out of reach."""
@@ -48,7 +47,7 @@ class SingleProposal(Proposal):
 
     def __init__(self, steps: Sequence[Step], theta: float, *, cells: int = 4096) -> None:
         self.steps = tuple(steps)
-        mu, q, self.count = _equal_steps(self.steps)
+        mu, q, self.count = equal_steps(self.steps)
         self.mu, self.q, self.cells = mu, q, cells
         self.theta = validate.positive(theta=theta)
         self.slope = self.theta / mu  # of t in units of the noise
@@ -150,51 +149,21 @@ class SingleProposal(Proposal):
                 stacklevel=3,
             )
 
-    def parameters(self) -> dict[str, Any]:
-        return {"name": self.name, "theta": self.theta, "cells": self.cells}
+    @classmethod
+    def from_plan(cls, plan: Plan, steps: Sequence[Step]) -> Self:
+        """What the plan says."""
+        return cls(steps, plan.number("theta"), cells=plan.cells)
 
 
-def single_proposal(
-    steps: Sequence[Step], epsilon: float, *, theta: float | Literal["heuristic", "bound"] = "heuristic"
-) -> SingleProposal:
-    """The paper's proposal at ``epsilon``; warns where it does not reach.
-
-    Parameters
-    ----------
-    theta
-        ``"heuristic"``: the paper's ``1/(2 sigma^2) + log((e^epsilon - (1-q))/q)``; ``"bound"``: what minimises the bound on
-        the second moment, better for verifying; or a number.
-
-    Examples
-    --------
-    >>> from evr.mechanisms import Composition
-    >>> from evr.mechanisms.events import dpsgd
-    >>> steps = Composition.of(dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)).simplified("remove")
-    >>> single_proposal(steps, 0.5, theta="bound").second_moment(0.5) < 30 * 2.0582e-10**2
-    True
-    """
-    epsilon = validate.non_negative(epsilon=epsilon)
-    mu, q, count = _equal_steps(tuple(steps))
-    bounds = SingleBounds(mu, q, count, 1024)
-    if theta == "heuristic":
-        theta = mu * float(bounds.pair.point(epsilon))  # t*/sigma^2, and the point is t*/sigma
-    elif theta == "bound":
-        theta = mu * bounds.best_slope("greatest", epsilon)
-    elif isinstance(theta, str):
-        raise ValueError(f'theta={theta!r} is neither "heuristic" nor "bound" nor a positive number')
-    proposal = SingleProposal(steps, theta)
-    proposal.warn_if_out_of_reach(epsilon)
-    return proposal
-
-
-def _equal_steps(steps: tuple[Step, ...]) -> tuple[float, float, int]:
+def equal_steps(steps: tuple[Step, ...]) -> tuple[float, float, int]:
     """``mu``, ``q`` and the number of steps; refuses what the paper's estimator is not made for."""
     remedy = 'Use proposal="capped", which takes any composition and both directions.'
     if len(steps) != 1:
         raise ValueError(f'proposal="single" needs equal steps, not {len(steps)} different ones. {remedy}')
     pair = steps[0].pair
-    if not (isinstance(pair, SampledRemovePair) and isinstance(pair.base, GaussianPair)):
+    sampled = pair.sampled_gaussian
+    if sampled is None or sampled.direction is not Direction.REMOVE:
         raise ValueError(
             f'proposal="single" needs the Poisson-sampled Gaussian in the remove direction, not {pair.describe()}. {remedy}'
         )
-    return pair.base.mu, pair.q, steps[0].count
+    return sampled.mu, sampled.q, steps[0].count

@@ -15,54 +15,56 @@ from scipy.optimize import minimize_scalar
 
 from evr.bounds.cells import CellTable
 from evr.bounds.tilt import Tilt
-from evr.laws import DiscretePair, DominatingPair, Floats, Measure, Step, outcomes
-from evr.laws.line.gaussian import GaussianPair
+from evr.laws import DiscretePair, Floats, Measure, Step, outcomes
 from evr.laws.line.pair import log_sum_exp
-from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
-from evr.sampling.samplers import MixtureSampler
+from evr.sampling.proposals import spread_steps
+from evr.sampling.samplers import sampler_class
 from evr.search.tuning import capped_proposal, floor_of
 
 _FEWEST = 100  # steps, or outcomes that cost as much: fewer are not worth the search
 _FEWEST_CELLS = 20  # so that the rule for their number holds
 _FINE = 40_000  # cells that edges are placed among
 _SHARE_OF_INFINITE = 0.1  # of the allowance, for losses that become infinite
-_ROUNDING = 4e-16  # means of cells are rounded up by that much
-_CHEAP = 8  # cheap steps that cost as much as an outcome
-_DEAR = 4  # outcomes that cost as much as a step that is drawn from cells
 _CAPS = (1.0, 0.3, 0.1, 0.03)  # over epsilon: how much of it one step may carry, in turn
 _NEXT_TO = 15.0  # of exponents: e^-15 of the rest is not worth cells
 
 
-def merged_steps(steps: Sequence[Step], epsilon: float, delta: float, allowance: float) -> tuple[Step, ...]:
-    """The steps, those that are many and dear replaced by dominating ones on a few outcomes.
+Edges = tuple[float, ...] | None
+
+
+def merging_edges(steps: Sequence[Step], epsilon: float, delta: float, allowance: float) -> tuple[Edges, ...]:
+    """Where to cut the losses of steps that are many and dear, to draw them as a few outcomes; None for the others.
 
     Delta grows by a share of about ``allowance``, for which ``delta``, about its size or less, says what of it may become
     infinite losses. Some finite loss must exceed ``epsilon``.
     """
     steps = tuple(steps)
+    nowhere: tuple[Edges, ...] = (None,) * len(steps)
     many = [step.count >= _FEWEST and not isinstance(outcomes(step.pair), DiscretePair) for step in steps]
     if not any(many):
-        return steps
+        return nowhere
     tilts = capped_proposal(steps, epsilon, quick=True).tilts
     affordable = [_affordable(step, tilt) if x else 0 for step, tilt, x in zip(steps, tilts, many, strict=True)]
     if max(affordable) < _FEWEST:
-        return steps
+        return nowhere
     tables = [CellTable.of(step.pair, 0.0, _FINE, []) for step in steps]
     maps = _maps(steps, tables, epsilon)
     each = allowance / sum(number >= _FEWEST for number in affordable)
-    return tuple(
-        _merged(step, table, [tilt, *of_step], each, delta, number) if number >= _FEWEST else step
-        for step, table, tilt, of_step, number in zip(steps, tables, tilts, maps, affordable, strict=True)
-    )
+    found: list[Edges] = []
+    for step, table, tilt, of_step, number in zip(steps, tables, tilts, maps, affordable, strict=True):
+        edges = _edges(step, table, [tilt, *of_step], each, delta) if number >= _FEWEST else None
+        found.append(tuple(edges.tolist()) if edges is not None and edges.size <= number else None)
+    return tuple(found)
+
+
+def merged_steps(steps: Sequence[Step], epsilon: float, delta: float, allowance: float) -> tuple[Step, ...]:
+    """The steps, those with ``merging_edges`` replaced by dominating ones on a few outcomes."""
+    return spread_steps(steps, merging_edges(steps, epsilon, delta, allowance))
 
 
 def _affordable(step: Step, tilt: Tilt) -> int:
     """The most outcomes that cost less than the steps: few where a step costs little more than a normal draw."""
-    pair = step.pair
-    cheap = isinstance(pair, SampledRemovePair | SampledAddPair) and isinstance(pair.base, GaussianPair)
-    if isinstance(pair, SampledRemovePair):
-        cheap = cheap and MixtureSampler.serves(tilt)  # else it is drawn from cells
-    return step.count // _CHEAP if cheap else step.count * _DEAR
+    return int(step.count * sampler_class(step.pair, tilt).outcomes_per_step)
 
 
 def _maps(steps: Sequence[Step], tables: Sequence[CellTable], epsilon: float) -> list[list[Tilt]]:
@@ -94,11 +96,6 @@ def _log_weights(table: CellTable, tilt: Tilt) -> Floats:
 
 def _log_normaliser(table: CellTable, tilt: Tilt) -> float:
     return log_sum_exp(_log_weights(table, tilt))
-
-
-def _merged(step: Step, table: CellTable, maps: list[Tilt], allowance: float, delta: float, affordable: int) -> Step:
-    edges = _edges(step, table, maps, allowance, delta)
-    return Step(spread_to_edges(step.pair, edges), step.count) if edges.size <= affordable else step
 
 
 def _edges(step: Step, table: CellTable, maps: list[Tilt], allowance: float, delta: float) -> Floats:
@@ -133,18 +130,3 @@ def _edges(step: Step, table: CellTable, maps: list[Tilt], allowance: float, del
         coarse += [pair.point(np.linspace(a, b, min(2 + math.ceil((b - a) * x), _FINE))) for a, b, x in wide]
     edges = np.unique(np.concatenate(coarse))
     return edges[np.isfinite(edges)]
-
-
-def spread_to_edges(pair: DominatingPair, edges: Floats) -> DiscretePair:
-    """The pair whose losses are those at the edges, and the least and the greatest: it dominates, cell by cell."""
-    low, high = np.concatenate(([-np.inf], edges)), np.concatenate((edges, [np.inf]))
-    log_p, log_q = pair.log_mass(Measure.P, low, high), pair.log_mass(Measure.Q, low, high)
-    least, greatest = pair.privacy_loss(low), pair.privacy_loss(high)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.clip(log_p - log_q + _ROUNDING, least, greatest)
-        share = np.expm1(least - mean) / np.expm1(least - greatest)  # of P, to the upper end
-        share = np.where(np.isfinite(least) & (least < greatest) & (log_p > -np.inf), np.clip(share, 0.0, 1.0), 1.0)
-        losses = np.concatenate((least, greatest))
-        spread = np.concatenate((log_p + np.log1p(-share), log_p + np.log(share)))
-    held = spread > -np.inf
-    return DiscretePair.from_logs(spread[held], spread[held] - losses[held], losses[held])

@@ -14,12 +14,12 @@ import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
 from evr.bounds.cells import CellTable, TiltedBounds
+from evr.bounds.moments import MomentBound, log_greatest, log_peak
 from evr.bounds.tilt import Tilt
 from evr.laws import DominatingPair, Floats, Measure, Step
-from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
-from evr.sampling.proposals import MomentBound, TiltedProposal, drawn_pairs, log_greatest
-from evr.sampling.samplers import MOST_ORDER
+from evr.sampling.proposals import TiltedProposal, drawn_pairs
+from evr.sampling.samplers.envelope import EnvelopeSampler
+from evr.sampling.samplers.mixture import MOST_ORDER, MixtureSampler
 
 _COARSE = 1024
 _CAPS = 96
@@ -35,7 +35,7 @@ def floor_of(pair: DominatingPair) -> float:
     if math.isfinite(least):
         return least
     low, high = pair.span()
-    if isinstance(pair, SampledAddPair) and isinstance(pair.base, GaussianPair):
+    if EnvelopeSampler.suits(pair):
         return float(pair.privacy_loss(low))  # the envelope of its sampler wants the tilt unbroken
     for _ in range(100):
         middle = (low + high) / 2
@@ -107,10 +107,7 @@ class _Search:
     def __init__(self, steps: tuple[Step, ...], epsilon: float, *, apart: bool) -> None:
         pairs, _ = drawn_pairs(steps, apart=apart)
         self.steps, self.epsilon = tuple(Step(pair, s.count) for pair, s in zip(pairs, steps, strict=True)), epsilon
-        self.integer = any(
-            isinstance(s.pair, SampledRemovePair) and isinstance(s.pair.base, GaussianPair) and s.count > 1
-            for s in self.steps
-        )
+        self.integer = any(MixtureSampler.suits(s.pair) and s.count > 1 for s in self.steps)
         self.floors = [floor_of(step.pair) for step in self.steps]
         sizes = deviations(self.steps)
         scale = max(epsilon, math.hypot(*sizes))  # epsilon may be too small to set the scale
@@ -125,12 +122,12 @@ class _Search:
         least = min((x for x in sizes if x > 0), default=scale)
         self._steeper = max(0.0, math.log(0.01 / least)) if least > 0 else 0.0  # small losses want large orders
         self.counts = [step.count for step in steps]
-        self.two_slopes = not any(isinstance(step.pair, SampledAddPair) for step in self.steps)
+        self.two_slopes = not any(step.pair.mixes_second for step in self.steps)
         self._tables: dict[float, list[CellTable]] = {}
 
     def _kinds_that_jump(self) -> list[bool]:
         """Of which steps a single loss can carry epsilon; all, unless some do and some do not."""
-        jumps = [s.pair.loss_range[1] > self.epsilon and not isinstance(s.pair, GaussianPair) for s in self.steps]
+        jumps = [s.pair.loss_range[1] > self.epsilon and not s.pair.is_light for s in self.steps]
         return jumps if any(jumps) else [True] * len(jumps)
 
     def _jump_needed(self) -> float:
@@ -285,7 +282,7 @@ class _Search:
     def _jumps_rule(self, tilt: Tilt) -> bool:
         """Whether the bound on a sample is that of a jump, far above that of many small losses."""
         order, log_normaliser = tilt.order, self._normalised(tilt)[1]
-        together = log_normaliser - order * self.epsilon + order * math.log(order) - (1 + order) * math.log1p(order)
+        together = log_normaliser - order * self.epsilon + log_peak(order)
         return self._log_greatest(tilt) > together + math.log(300.0)
 
     def _whole(self, tilt: Tilt) -> Tilt:

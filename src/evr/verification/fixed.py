@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from evr import validate
 from evr.verification.claims import Claim
+from evr.verification.driver import Ending
+from evr.verification.summary import Summary
 
 
 @dataclass(frozen=True)
@@ -65,3 +68,46 @@ def plan_fixed(claim: Claim, log_second_moment: float, *, attempt: int | None, o
         )
     samples = math.ceil(2.0 * math.exp(log_ratio) * max(-log_budget, math.log(2.0)))
     return FixedPlan(max(1, samples), math.exp(min(log_second_moment, 700.0)), delta_offset, threshold, log_budget)
+
+
+class FixedTest:
+    """Compares the mean of ``plan.samples`` samples, in units of the threshold, with the threshold less the offset."""
+
+    log_wealth = log_target = 0.0
+
+    def __init__(self, plan: FixedPlan, rounding: float) -> None:
+        self.plan, self.rounding = plan, rounding
+        self.samples, self.total = 0, 0.0
+
+    def stake(self) -> float:
+        """Nothing is bet."""
+        return 0.0
+
+    def absorb(self, summary: Summary) -> None:
+        """Add one block."""
+        self.samples += summary.samples
+        self.total += summary.total
+
+    def ending(self) -> Ending | None:
+        """The comparison, once all samples are there."""
+        if self.samples < self.plan.samples:
+            return None
+        limit = 1.0 - self.plan.offset / self.plan.threshold - self.rounding
+        accepted = self.total / self.samples < limit
+        return Ending(accepted, f"the mean is {'below' if accepted else 'not below'} the threshold less the offset")
+
+    def samples_left(self) -> float:
+        """How many more."""
+        return self.plan.samples - self.samples
+
+    def most_samples(self) -> float:
+        """How many in all."""
+        return self.plan.samples
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state in exact hexadecimal."""
+        return {"samples": self.samples, "total": self.total.hex()}
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        """Continue from a snapshot."""
+        self.samples, self.total = int(snapshot["samples"]), float.fromhex(snapshot["total"])

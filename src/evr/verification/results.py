@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from evr.verification.fixed import FixedPlan
+from evr.sampling import Plan
+
+if TYPE_CHECKING:
+    from evr.verification.fixed import FixedPlan
 
 
 class Verdict(enum.Enum):
@@ -69,8 +73,8 @@ class DirectionReport:
         Samples were clipped at ``clip``; the threshold was lowered by ``correction``, a proved bound on what that takes off.
     threshold
         What the mean was tested against.
-    proposal
-        Name and parameters, enough to draw the same samples again.
+    plan
+        All that was drawn, as data: enough to draw the same samples again.
     trace
         ``(samples, mean, standard error, log wealth)`` along the way, at most a few hundred rows.
     histogram
@@ -80,20 +84,20 @@ class DirectionReport:
     direction: str
     accepted: bool
     reason: str
-    samples: int
-    blocks: int
-    block_size: int
-    estimate: float
-    standard_error: float
-    log_wealth: float | None
-    log_target: float | None
-    threshold: float
-    bound: float
-    second_moment: float
-    clip: float | None
-    correction: float
-    proposal: dict[str, Any]
-    seconds: float
+    samples: int = 0
+    blocks: int = 0
+    block_size: int = 0
+    estimate: float = math.nan
+    standard_error: float = math.nan
+    log_wealth: float | None = None
+    log_target: float | None = None
+    threshold: float = math.nan
+    bound: float = math.nan
+    second_moment: float = 0.0
+    clip: float | None = None
+    correction: float = 0.0
+    plan: Plan | None = None
+    seconds: float = 0.0
     trace: tuple[tuple[int, float, float, float], ...] = ()
     histogram: tuple[int, ...] = ()
 

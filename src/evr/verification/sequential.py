@@ -2,7 +2,7 @@
 
 The wealth ``K_n = prod (1 + eta_j (m - X_j))`` is a non-negative supermartingale while the mean is at least ``m``, whatever the
 bets, as long as ``0 <= eta_j < 1/(b - m)`` and ``eta_j`` depends on earlier samples only. By Ville's inequality it ever
-reaches ``1/beta`` with probability at most ``beta``. Bets are placed for a block at a time, from earlier blocks.
+reaches ``1/beta`` with probability at most ``beta``. Stakes are placed for a round of blocks, from earlier ones.
 docs/guarantees.md, Section 4.
 """
 
@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 from scipy.special import ndtri
 
-from evr.laws import Floats
+from evr.sampling import Proposal
+from evr.verification.claims import Claim
+from evr.verification.driver import Ending
+from evr.verification.summary import Summary
 
 TOLERATED_FALSE_NEGATIVES = 1e-6
 _PATIENCE = 2.0  # the bets have to be learnt
@@ -71,29 +73,31 @@ class SequentialTest:
         self.state = SequentialState()
         self.block = 0  # samples of a block: the bet on the first one has learnt nothing yet
 
-    def bet(self) -> float:
-        """The stake for the next block, from the blocks before it."""
+    def stake(self) -> float:
+        """For the next round, from all blocks absorbed so far."""
         s = self.state
         gap = max(self.mean - self.estimate, 1e-12)
         weight = 100.0  # samples' worth of trust in the guess of the variance
         centre = s.total / s.samples if s.samples else self.estimate
         spread = max(s.squares / s.samples - centre**2, 0.0) if s.samples else 0.0
         variance = (weight * self.guess + s.samples * spread) / (weight + s.samples)
-        trust = 4.0 * variance / gap**2  # the claimed mean weighs as much as it takes to tell it from the threshold
+        trust = 4.0 * variance / gap**2  # the claimed mean weighs what it takes to tell it from the threshold
         centre = (trust * self.estimate + s.total) / (trust + s.samples)
         lead = self.mean - centre
         return min(lead / (variance + lead**2), self.limit) if lead > 0 else 0.0
 
-    def update(self, values: Floats) -> None:
+    def absorb(self, summary: Summary) -> None:
         """Play one block."""
-        clipped = np.minimum(values, self.clip)
-        stake = self.bet()
         s = self.state
-        if stake > 0:
-            s.log_wealth += float(np.sum(np.log1p(stake * (self.mean - clipped))))
-        s.samples += values.size
-        s.total += float(np.sum(clipped))
-        s.squares += float(np.sum(clipped * clipped))
+        s.log_wealth += summary.log_wealth
+        s.samples += summary.samples
+        s.total += summary.clipped_total
+        s.squares += summary.clipped_squares
+
+    @property
+    def log_wealth(self) -> float:
+        """``log K``."""
+        return self.state.log_wealth
 
     @property
     def accepted(self) -> bool:
@@ -119,23 +123,26 @@ class SequentialTest:
         capped = ((held + math.sqrt(held**2 + 4 * growth * self.log_target)) / (2 * growth)) ** 2
         return _PATIENCE * max(free, capped)
 
-    def expected_samples(self) -> float:
-        """About how many samples an exact estimate takes."""
+    def samples_left(self) -> float:
+        """About how many more samples an exact estimate takes."""
         gap = max(self.mean - self.estimate, 1e-12)
         spread = self.variance() + gap**2
         stake = min(gap / spread, self.limit)
-        return self.log_target / (stake * gap - stake**2 * spread / 2)
+        growth = stake * gap - stake**2 * spread / 2
+        return max(self.log_target - self.state.log_wealth, 0.0) / growth
 
-    def hopeless(self) -> str | None:
-        """Why to give up now, if so. Rejecting is always safe."""
+    def ending(self) -> Ending | None:
+        """Accepted, or why to give up now, if so. Rejecting is always safe."""
+        if self.accepted:
+            return Ending(True, "the wealth reached its target")
         s = self.state
         if s.samples < _LEAST:
             return None
         mean, error = s.total / s.samples, math.sqrt(self.variance() / s.samples)
         if mean - _HOPELESS * error > self.mean:
-            return "the mean is beyond doubt above the threshold"
-        if s.samples > self.most_samples() + 2 * self.block:
-            return "a true claim would long have been accepted"
+            return Ending(False, "the mean is beyond doubt above the threshold")
+        if s.samples > self.most_samples() + 4 * self.block:
+            return Ending(False, "a true claim would long have been accepted")
         return None
 
     def snapshot(self) -> dict[str, Any]:
@@ -148,32 +155,22 @@ class SequentialTest:
         self.state = SequentialState(int(snapshot["samples"]), total, squares, log_wealth)
 
 
-class Clip(NamedTuple):
-    """Where to clip, the proved correction, a guess of the variance, and the growth of log wealth to expect of a sample."""
-
-    clip: float
-    correction: float
-    variance: float
-    growth: float
-
-
-def choose_clip(proposal: Any, epsilon: float, *, log_unit: float, estimate: float, rounding: float) -> Clip:
-    """Where to clip, in units of the threshold.
-
-    The clip maximises the growth of wealth that is to be expected: a low one lets the bets be large, a high one costs little.
-    """
+def sequential_test(
+    proposal: Proposal, claim: Claim, log_budget: float, *, clip: float | None, variance: float, block: int
+) -> SequentialTest:
+    """The test of one direction, in units of the threshold; what clipping takes off is proved here."""
+    log_unit, rounding = math.log(claim.threshold), proposal.rounding(claim.epsilon)
+    epsilon, estimate = rounding.bounded(claim.epsilon), claim.delta / claim.threshold
     bound = math.exp(min(proposal.log_greatest(epsilon) - log_unit, 700.0))
-    moment = math.exp(min(proposal.log_moment(epsilon, 2.0) - 2 * log_unit, 700.0))
-    variance = max(min(moment, 6.0 * estimate**2), 1e-6)
-    best = (-math.inf, bound, 0.0)
-    for clip in [bound, *np.geomspace(4.0, 1e7, 60).tolist()]:
-        if clip > bound or not math.isfinite(clip):
-            continue
-        correction = 0.0 if clip >= bound else proposal.excess(epsilon, clip, log_unit)
-        gap = (1.0 - rounding) - correction - estimate
-        if gap <= 0:
-            continue
-        stake = min(gap / (variance + gap**2), 0.5 / max(clip - 1.0, 1e-9))
-        growth = stake * gap - stake**2 * (variance + gap**2) / 2
-        best = max(best, (growth, clip, correction))
-    return Clip(best[1], best[2], variance, max(best[0], 0.0))
+    clipped = clip is not None and clip < bound
+    test = SequentialTest(
+        clip=clip if clip is not None and clipped else bound,
+        correction=proposal.excess(epsilon, clip, log_unit) if clip is not None and clipped else 0.0,
+        log_target=-log_budget,
+        estimate=estimate,
+        hope=2.0 * estimate / (1.0 + claim.tau),
+        variance=variance,
+        rounding=rounding.weight,
+    )
+    test.block = block
+    return test

@@ -96,5 +96,9 @@ class GaussianPair(DominatingPair):
     def self_composed(self, count: int) -> GaussianPair:
         return GaussianPair(self.mu * math.sqrt(count))
 
+    @property
+    def is_light(self) -> bool:
+        return True
+
     def describe(self) -> str:
         return f"N({self.mu:.6g}, 1) | N(0, 1)"

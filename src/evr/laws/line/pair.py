@@ -15,7 +15,7 @@ import abc
 import enum
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,14 @@ class Measure(enum.Enum):
 
     P = "P"
     Q = "Q"
+
+
+class SampledGaussian(NamedTuple):
+    """A Poisson-sampled Gaussian: what the fastest samplers and the normal approximation are made for."""
+
+    mu: float
+    q: float
+    direction: Direction
 
 
 class DominatingPair(abc.ABC):
@@ -105,6 +113,21 @@ class DominatingPair(abc.ABC):
     def loss_range(self) -> tuple[float, float]:
         """Least and greatest privacy loss, possibly infinite."""
         return float(self.privacy_loss(-np.inf)), float(self.privacy_loss(np.inf))
+
+    @property
+    def sampled_gaussian(self) -> SampledGaussian | None:
+        """Its parameters, if the pair is a Poisson-sampled Gaussian."""
+        return None
+
+    @property
+    def is_light(self) -> bool:
+        """Whether large losses come from many steps and never from one: its tail is as light as a normal law's."""
+        return False
+
+    @property
+    def mixes_second(self) -> bool:
+        """Whether the second law is a mixture with the first, which bounds losses from above."""
+        return False
 
     @property
     def is_cut(self) -> bool:

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from evr.laws.line.discrete import DiscretePair
-from evr.laws.line.pair import DominatingPair, Floats, Measure, Pairs
+from evr.laws.line.gaussian import GaussianPair
+from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure, Pairs, SampledGaussian
 
 
 def _mix(loss: Any, q: float) -> Floats:
@@ -56,6 +57,11 @@ class _SampledPair(DominatingPair):
     @property
     def is_cut(self) -> bool:
         return self.base.is_cut
+
+    def _gaussian(self, direction: Direction) -> SampledGaussian | None:
+        if not isinstance(self.base, GaussianPair):
+            return None
+        return SampledGaussian(self.base.mu, self.q, direction)
 
     @property
     def loss_magnitude(self) -> float:
@@ -103,6 +109,10 @@ class _SampledPair(DominatingPair):
 class SampledRemovePair(_SampledPair):
     """``((1-q)Q + qP, Q)`` over a base pair ``(P, Q)`` of the remove direction."""
 
+    @property
+    def sampled_gaussian(self) -> SampledGaussian | None:
+        return self._gaussian(Direction.REMOVE)
+
     def privacy_loss(self, t: Any) -> Floats:
         return _mix(self.base.privacy_loss(t), self.q)
 
@@ -141,6 +151,14 @@ class SampledRemovePair(_SampledPair):
 @dataclass(frozen=True)
 class SampledAddPair(_SampledPair):
     """``(P, (1-q)P + qQ)`` over a base pair ``(P, Q)`` of the add direction."""
+
+    @property
+    def sampled_gaussian(self) -> SampledGaussian | None:
+        return self._gaussian(Direction.ADD)
+
+    @property
+    def mixes_second(self) -> bool:
+        return True
 
     def privacy_loss(self, t: Any) -> Floats:
         return -_mix(-self.base.privacy_loss(t), self.q)

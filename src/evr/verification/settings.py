@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evr import validate
+from evr.sampling import PROPOSALS
 
 METHODS = ("sequential", "fixed")
-PROPOSALS = ("capped", "single", "simple")
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         validate.one_of(METHODS, method=self.method)
-        validate.one_of(PROPOSALS, proposal=self.proposal)
+        validate.one_of(tuple(PROPOSALS), proposal=self.proposal)
         if self.max_samples is not None:
             validate.positive_integer(max_samples=self.max_samples)
         if self.offset is not None:

@@ -1,0 +1,165 @@
+"""A plan: all that one direction of a verification draws, as data.
+
+A search makes plans and may be wrong; everything that a guarantee rests on (normalisers, bounds, corrections) is computed
+from the plan by what ``evr.sampling.registry`` builds of it. So a certificate holds its plans, and replay never searches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Self
+
+from evr.bounds.tilt import Tilt
+
+FORMAT = 1
+"""Of a plan's JSON, and of how blocks are taken from a stream."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How one kind of step is drawn.
+
+    Attributes
+    ----------
+    tilt
+        What it is tilted by.
+    edges
+        Where its losses are cut to be spread to a few outcomes; None if they are drawn as they are.
+    sampler
+        Name and version of what draws it.
+    """
+
+    tilt: Tilt
+    edges: tuple[float, ...] | None = None
+    sampler: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is drawn in one direction, and what is tested of it.
+
+    Attributes
+    ----------
+    proposal
+        A name in ``evr.sampling.registry``.
+    kinds
+        How each kind of step of the composition is drawn, in its order.
+    cells
+        How finely the line is cut for bounds.
+    numbers
+        What else the proposal needs, by name.
+    clip
+        Samples are clipped there, in units of the threshold; None if not at all.
+    variance
+        A guess, in units of the threshold's square, for the first stakes. Nothing rests on it.
+    block_size
+        Samples of a block.
+    device
+        What draws: ``"cpu"``, or a name that another backend registered.
+    """
+
+    proposal: str
+    kinds: tuple[Kind, ...] = ()
+    cells: int = 0
+    numbers: tuple[tuple[str, float], ...] = ()
+    clip: float | None = None
+    variance: float = 1.0
+    block_size: int = 1
+    device: str = "cpu"
+    format: int = field(default=FORMAT)
+
+    def number(self, name: str) -> float:
+        """One of ``numbers``."""
+        return dict(self.numbers)[name]
+
+    def to_json(self) -> dict[str, Any]:
+        """In JSON's types; infinite numbers as words."""
+        return _encoded(asdict(self))
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        """Undo ``to_json``; a key too many or too few, or a value of another type, raises ``ValueError``."""
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            found = document.get("format") if isinstance(document, dict) else document
+            raise ValueError(f"format={found!r} of a plan is not {FORMAT}: another version of evr wrote it")
+        data = _checked(cls, document, "plan")
+        kinds = []
+        for index, entry in enumerate(_list(data.pop("kinds"), "plan.kinds")):
+            where = f"plan.kinds[{index}]"
+            kind = _checked(Kind, entry, where)
+            tilt = _checked(Tilt, kind["tilt"], f"{where}.tilt")
+            numbers: dict[str, Any] = {
+                name: None if value is None else _number(value, f"{where}.tilt.{name}") for name, value in tilt.items()
+            }
+            edges = kind["edges"]
+            if edges is not None:
+                edges = tuple(_number(x, f"{where}.edges") for x in _list(edges, f"{where}.edges"))
+                if any(not a < b for a, b in pairwise(edges)):
+                    raise ValueError(f"{where}.edges do not rise")
+            kinds.append(Kind(Tilt(**numbers), edges, _text(kind["sampler"], f"{where}.sampler")))
+        pairs = _list(data["numbers"], "plan.numbers")
+        named = tuple((_text(n, "plan.numbers"), _number(x, f"plan.numbers.{n}")) for n, x in pairs)
+        return cls(
+            proposal=_text(data["proposal"], "plan.proposal"),
+            kinds=tuple(kinds),
+            cells=_whole(data["cells"], "plan.cells", least=0),
+            numbers=named,
+            clip=None if data["clip"] is None else _number(data["clip"], "plan.clip"),
+            variance=_number(data["variance"], "plan.variance"),
+            block_size=_whole(data["block_size"], "plan.block_size", least=1),
+            device=_text(data["device"], "plan.device"),
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the plan's JSON: what a worker knows it by."""
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
+
+
+def _encoded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _encoded(x) for key, x in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encoded(x) for x in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    return value
+
+
+def _checked(cls: type[Any], document: Any, where: str) -> dict[str, Any]:
+    names = {f.name for f in fields(cls)}
+    if not isinstance(document, dict) or set(document) != names:
+        found = sorted(document) if isinstance(document, dict) else document
+        raise ValueError(f"{where}: found {found!r}, and what belongs there is {sorted(names)}")
+    return dict(document)
+
+
+def _list(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{where}={value!r} is not a list")
+    return value
+
+
+def _number(value: Any, where: str) -> float:
+    if value in ("inf", "-inf"):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{where}={value!r} is not a number")
+    return float(value)
+
+
+def _whole(value: Any, where: str, *, least: int, most: int = 1 << 22) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ValueError(f"{where}={value!r} is not a whole number from {least} to {most}")
+    return value
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{where}={value!r} is not a text")
+    return value

@@ -1,0 +1,41 @@
+"""Where to clip samples: what lets bets be large, and costs little."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from evr.sampling import Proposal
+
+
+class Clip(NamedTuple):
+    """Where to clip, the proved correction, a guess of the variance, and the growth of log wealth to expect of a sample."""
+
+    clip: float
+    correction: float
+    variance: float
+    growth: float
+
+
+def choose_clip(proposal: Proposal, epsilon: float, *, log_unit: float, estimate: float, rounding: float) -> Clip:
+    """Where to clip, in units of the threshold.
+
+    The clip maximises the growth of wealth that is to be expected: a low one lets the bets be large, a high one costs little.
+    """
+    bound = math.exp(min(proposal.log_greatest(epsilon) - log_unit, 700.0))
+    moment = math.exp(min(proposal.log_moment(epsilon, 2.0) - 2 * log_unit, 700.0))
+    variance = max(min(moment, 6.0 * estimate**2), 1e-6)
+    best = (-math.inf, bound, 0.0)
+    for clip in [bound, *np.geomspace(4.0, 1e7, 60).tolist()]:
+        if clip > bound or not math.isfinite(clip):
+            continue
+        correction = 0.0 if clip >= bound else proposal.excess(epsilon, clip, log_unit)
+        gap = (1.0 - rounding) - correction - estimate
+        if gap <= 0:
+            continue
+        stake = min(gap / (variance + gap**2), 0.5 / max(clip - 1.0, 1e-9))
+        growth = stake * gap - stake**2 * (variance + gap**2) / 2
+        best = max(best, (growth, clip, correction))
+    return Clip(best[1], best[2], variance, max(best[0], 0.0))

@@ -1,0 +1,72 @@
+"""From a claim to a plan for one direction: tilts, merging, clip."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from evr.bounds import Tilt
+from evr.laws import Step
+from evr.sampling import Plan, TiltedProposal, built
+from evr.sampling.proposals import spread_steps
+from evr.search.clipping import choose_clip
+from evr.search.merging import merging_edges
+from evr.search.single import single_proposal
+from evr.search.tuning import capped_proposal, simple_proposal
+from evr.verification.claims import Claim
+from evr.verification.directions import shortcut
+
+ALLOWANCE = 0.02
+"""The share of the slack that drawing many steps as a few outcomes may cost."""
+
+Search = Callable[[tuple[Step, ...], str, Claim], Plan]
+
+
+def planned(steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, *, device: str = "cpu") -> Plan:
+    """The plan of one direction for the proposal of that name. What it says may be bad, but not false."""
+    plan = SEARCHES[proposal](steps, direction, claim)
+    drawn = built(plan, steps)
+    rounding = drawn.rounding(claim.epsilon)
+    chosen = choose_clip(
+        drawn,
+        rounding.bounded(claim.epsilon),
+        log_unit=math.log(claim.threshold),
+        estimate=claim.delta / claim.threshold,
+        rounding=rounding.weight,
+    )
+    return replace(
+        plan,
+        clip=chosen.clip if math.isfinite(chosen.clip) else None,
+        variance=chosen.variance,
+        block_size=drawn.block_size(),
+        device=device,
+    )
+
+
+def _capped(steps: tuple[Step, ...], direction: str, claim: Claim) -> Plan:
+    allowance = ALLOWANCE * (1.0 - claim.tau)
+    edges = merging_edges(steps, claim.epsilon, claim.delta, allowance)
+    merged = spread_steps(steps, edges)
+    found = shortcut(merged, claim) if merged != steps else None
+    if found is not None and found.accepted:
+        return TiltedProposal(merged, [Tilt()] * len(merged), name="simple").plan(edges)
+    if found is not None:  # what merging made infinite rejects no claim
+        edges, merged = (None,) * len(steps), steps
+    return capped_proposal(merged, claim.epsilon).plan(edges)
+
+
+def _simple(steps: tuple[Step, ...], direction: str, claim: Claim) -> Plan:
+    return simple_proposal(steps, claim.epsilon).plan()
+
+
+def _single(steps: tuple[Step, ...], direction: str, claim: Claim) -> Plan:
+    """The paper's covers the remove direction only, so add takes the default."""
+    if direction != "remove":
+        return _capped(steps, direction, claim)
+    found = single_proposal(steps, claim.epsilon, theta="bound")
+    return Plan("single", cells=found.cells, numbers=(("theta", found.theta),))
+
+
+SEARCHES: dict[str, Search] = {"capped": _capped, "simple": _simple, "single": _single}
+"""How the plan of each proposal is found."""

@@ -1,0 +1,279 @@
+"""One direction of a verification: decided without a sample, or played by the driver from a plan."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+
+from evr.bounds.reach import DOUBT, reach
+from evr.bounds.rounding import Rounding
+from evr.laws import Direction, Step
+from evr.mechanisms import Composition
+from evr.randomness import Stream
+from evr.sampling import Plan, Proposal, built, worker_count
+from evr.verification.claims import Claim
+from evr.verification.driver import Driver, Ending, Hooks, Test
+from evr.verification.executors import working
+from evr.verification.fixed import FixedPlan, FixedTest, plan_fixed
+from evr.verification.results import DirectionReport, Progress
+from evr.verification.sequential import sequential_test
+from evr.verification.settings import Settings
+from evr.verification.summary import BACKENDS, Work
+
+TOO_LONG = 3e12
+"""Steps to draw that nobody waits for: hours to days on one core. Refused unless ``max_samples`` says otherwise."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One direction of one attempt: what is claimed of which steps, and what may be spent on it.
+
+    Attributes
+    ----------
+    direction, steps
+        The steps of that direction, simplified.
+    claim, settings
+        What is tested, and how.
+    attempt
+        Its number; None for the paper's single attempt.
+    log_budget
+        ``log`` of the false-positive probability that it may have.
+    stream
+        The random numbers.
+    """
+
+    direction: str
+    steps: tuple[Step, ...]
+    claim: Claim
+    settings: Settings
+    attempt: int | None
+    log_budget: float
+    stream: Stream
+
+    def run(
+        self,
+        plan: Plan | None,
+        hooks: Hooks,
+        *,
+        executor: Executor | None = None,
+        workers: int | None = None,
+    ) -> DirectionReport:
+        """Decide the claim; the plan may be None where ``shortcut`` decides it."""
+        start, claim = time.perf_counter(), self.claim
+        if found := shortcut(self.steps, claim):
+            return self._decided(found, None, start)
+        if plan is None:
+            raise ValueError(f"direction {self.direction!r} needs samples, and has no plan")
+        proposal = built(plan, self.steps)
+        if proposal.steps != self.steps and (found := shortcut(proposal.steps, claim)):
+            return self._decided(found, plan, start)
+        rounding = proposal.rounding(claim.epsilon)
+        log_bound = proposal.log_greatest(rounding.bounded(claim.epsilon)) + rounding.weight
+        if log_bound <= math.log(claim.threshold):
+            found = Ending(True, "a proved bound on delta is below the claim")
+            return self._decided(found, plan, start, bound=math.exp(log_bound))
+        check_rounding(proposal, claim)
+        play = self._sequential if self.settings.method == "sequential" else self._fixed
+        with working(executor, workers) as pool:
+            report = play(proposal, plan, pool, hooks, worker_count(workers))
+        return replace(report, seconds=time.perf_counter() - start)
+
+    def _decided(self, found: Ending, plan: Plan | None, start: float, bound: float | None = None) -> DirectionReport:
+        """A report without samples."""
+        trivial = self.claim.value if found.accepted else 1.0
+        return DirectionReport(
+            direction=self.direction,
+            accepted=found.accepted,
+            reason=found.reason,
+            threshold=self.claim.threshold,
+            bound=trivial if bound is None else bound,
+            plan=plan,
+            seconds=time.perf_counter() - start,
+        )
+
+    def _work(self, proposal: Proposal, plan: Plan, clip: float, mean: float) -> Work:
+        """What workers do; a block more than ``10 weight`` above its bound stops the run."""
+        claim, log_unit = self.claim, math.log(self.claim.threshold)
+        rounding = proposal.rounding(claim.epsilon)
+        log_greatest = proposal.log_greatest(rounding.bounded(claim.epsilon)) - log_unit
+        return Work(
+            proposal=proposal,
+            stream=self.stream,
+            block_size=plan.block_size,
+            epsilon=rounding.sampled(claim.epsilon),
+            log_unit=log_unit,
+            greatest=math.exp(min(log_greatest + 10.0 * rounding.weight, 700.0)),
+            clip=clip,
+            mean=mean,
+            device=plan.device,
+        )
+
+    def _sequential(
+        self, proposal: Proposal, plan: Plan, pool: Executor, hooks: Hooks, workers: int
+    ) -> DirectionReport:
+        claim, most = self.claim, self.settings.max_samples
+        test = sequential_test(
+            proposal,
+            claim,
+            self.log_budget,
+            clip=plan.clip,
+            variance=plan.variance,
+            block=plan.block_size,
+        )
+        expected = test.samples_left() if test.mean > test.estimate else math.inf
+        if most is None and expected * proposal.work > TOO_LONG:
+            other = "" if plan.proposal == "capped" else ", use proposal='capped'"
+            raise ValueError(
+                f"verifying this in direction {self.direction!r} would take about {expected:.2g} "
+                f"samples of {proposal.total_steps} steps: lower tau (now {claim.tau!r}){other}, "
+                "or set max_samples"
+            )
+        work = self._work(proposal, plan, test.clip, test.mean)
+        driver = self._driver(work, test, plan, most)
+        ending = driver.play(pool, hooks)
+        report = self._played(driver, ending, proposal, plan)
+        return replace(
+            report,
+            log_wealth=test.log_wealth,
+            log_target=test.log_target,
+            clip=test.clip * claim.threshold if test.correction > 0 else None,
+            correction=test.correction * claim.threshold,
+        )
+
+    def _fixed(self, proposal: Proposal, plan: Plan, pool: Executor, hooks: Hooks, workers: int) -> DirectionReport:
+        fixed = self._fixed_plan(proposal)
+        rounding = proposal.rounding(self.claim.epsilon)
+        test = FixedTest(fixed, rounding.weight)
+        work = self._work(proposal, plan, math.inf, 0.0)
+        driver = self._driver(work, test, plan, fixed.samples, unit=fixed.threshold)
+        if hooks.progress is not None and hooks.resume is None:
+            left = fixed.samples * _seconds_for_each(work) / workers
+            hooks.progress(Progress(self.direction, 0, fixed.samples, math.nan, 0.0, 0.0, 0.0, left, fixed))
+        ending = driver.play(pool, hooks)
+        report = self._played(driver, ending, proposal, plan)
+        return replace(
+            report,
+            threshold=fixed.threshold,
+            second_moment=fixed.second_moment,
+            correction=fixed.offset,
+        )
+
+    def _fixed_plan(self, proposal: Proposal) -> FixedPlan:
+        claim, settings = self.claim, self.settings
+        rounding = proposal.rounding(claim.epsilon)
+        log_moment = proposal.log_moment(rounding.bounded(claim.epsilon), 2.0)
+        log_moment += 2.0 * rounding.weight
+        fixed = plan_fixed(claim, log_moment, attempt=self.attempt, offset=settings.offset)
+        if settings.max_samples is not None and fixed.samples > settings.max_samples:
+            raise ValueError(
+                f"max_samples={settings.max_samples!r} is below the {fixed.samples:.6g} samples that "
+                f"the false-positive bound needs in direction {self.direction!r} "
+                f"(nu = {fixed.second_moment:.4g}, Delta = {fixed.offset:.4g}): "
+                "raise it, lower tau, or use method='sequential'"
+            )
+        if settings.max_samples is None and fixed.samples * proposal.work > TOO_LONG:
+            raise ValueError(
+                f"the fixed verifier needs {fixed.samples:.6g} samples of {proposal.total_steps} "
+                f"steps in direction {self.direction!r}: lower tau (now {claim.tau!r}), "
+                "use method='sequential', or set max_samples"
+            )
+        return fixed
+
+    def _driver(self, work: Work, test: Test, plan: Plan, most: int | None, unit: float | None = None) -> Driver:
+        unit = self.claim.threshold if unit is None else unit
+        work = replace(work, log_unit=math.log(unit))
+        return Driver(self.direction, work, test, unit=unit, most=most, run=self._run_id(plan))
+
+    def _run_id(self, plan: Plan) -> str:
+        """What a snapshot belongs to: all that its numbers depend on, as a digest."""
+        parts = (self.direction, plan.digest, self.steps, self.claim, self.settings, self.attempt)
+        return hashlib.sha256(repr((*parts, self.log_budget, self.stream)).encode()).hexdigest()
+
+    def _played(self, driver: Driver, ending: Ending, proposal: Proposal, plan: Plan) -> DirectionReport:
+        claim, record, unit = self.claim, driver.record, driver.unit
+        epsilon = proposal.rounding(claim.epsilon).bounded(claim.epsilon)
+        mean, error = record.mean_and_error()
+        return DirectionReport(
+            direction=self.direction,
+            accepted=ending.accepted,
+            reason=ending.reason,
+            samples=record.samples,
+            blocks=record.blocks,
+            block_size=plan.block_size,
+            estimate=unit * mean,
+            standard_error=unit * error,
+            threshold=unit,
+            bound=proposal.greatest(epsilon),
+            second_moment=proposal.second_moment(epsilon),
+            plan=plan,
+            trace=tuple(record.trace),
+            histogram=tuple(record.histogram),
+        )
+
+
+def shortcut(steps: tuple[Step, ...], claim: Claim) -> Ending | None:
+    """Whether the claim is accepted, and why, where no sample is needed: delta is known, or the claim is trivial or hopeless."""
+    if claim.value >= 1.0:
+        return Ending(True, "every delta is at most 1")
+    if not steps:
+        return Ending(True, "nothing costs privacy")
+    found = reach(steps, claim.epsilon)
+    if found.is_pure:
+        return Ending(True, "no privacy loss exceeds epsilon")
+    if claim.value == 0.0:
+        return Ending(False, "delta is positive: no sample could show it to be 0")
+    if found.infinite >= 1.0:
+        return Ending(False, "a mechanism without privacy")
+    infinite = found.infinite * (1.0 + Rounding.of(steps, claim.epsilon).weight)
+    if infinite > claim.threshold:
+        return Ending(False, f"infinite losses alone have a probability of {found.infinite:.6g}")
+    if found.finite > claim.epsilon:
+        return None
+    if infinite + found.excess > claim.threshold:
+        near = claim.epsilon + 2 * DOUBT * abs(found.finite)
+        return Ending(False, f"to within rounding, the greatest loss is epsilon: claim {near!r} or more")
+    rest = f", and infinite ones have a probability of {found.infinite:.6g}" if infinite else ""
+    return Ending(True, f"no finite loss exceeds epsilon{rest}")
+
+
+def check_rounding(proposal: Proposal, claim: Claim) -> None:
+    """Refuse where floats are too coarse for the slack: a true claim would be rejected, and nobody could tell why."""
+    rounding, order = proposal.rounding(claim.epsilon), proposal.order
+    sensitivity = 1.0 + order if order else 1.0 / claim.threshold
+    if min(2.0 * rounding.loss * sensitivity, 1.0) >= (1.0 - claim.tau) / 2.0:
+        raise ValueError(
+            f"epsilon={claim.epsilon!r}: floats know total losses of this composition to within "
+            f"{rounding.loss:.2g} only, and delta may change by more than the slack "
+            f"1 - tau = {1.0 - claim.tau:.2g} within that: lower tau, or claim more"
+        )
+    if rounding.weight >= 1.0 - claim.tau:
+        raise ValueError(
+            f"rounding over {proposal.total_steps} steps may be as large as {rounding.weight:.2g} of "
+            f"delta, and tau = {claim.tau!r} leaves less than that: lower tau, or account for fewer steps"
+        )
+
+
+def _seconds_for_each(work: Work) -> float:
+    """About how long a sample takes on one core, tried on samples that serve nothing else."""
+    trial = replace(
+        work,
+        stream=replace(work.stream, purpose=f"{work.stream.purpose}, time"),
+        block_size=max(1, work.block_size // 8),
+    )
+    summarise = BACKENDS[trial.device]
+    summarise(replace(trial, block_size=1), 0, 1, 0.0)  # sets things up
+    start = time.perf_counter()
+    summarise(trial, 0, trial.block_size, 0.0)
+    return (time.perf_counter() - start) / trial.block_size
+
+
+def tested_directions(composition: Composition, direction: str | None) -> tuple[list[Direction], bool]:
+    """The directions to test, and whether one stands for both because they are the same."""
+    if direction is not None:
+        return [Direction(direction)], False
+    if composition.is_symmetric:
+        return [Direction.REMOVE], True
+    return [Direction.REMOVE, Direction.ADD], False

@@ -1,0 +1,44 @@
+"""Who works: any ``concurrent.futures.Executor``; threads by default."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import Any
+
+from evr.sampling import worker_count
+
+
+class Lazily(Executor):
+    """Does in the caller's thread what is asked for, when its result is: nothing is done in vain."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        return _Lazy(function, arguments, named)
+
+
+class _Lazy(Future[Any]):
+    def __init__(self, function: Callable[..., Any], arguments: Any, named: Any) -> None:
+        super().__init__()
+        self._call = (function, arguments, named)
+
+    def result(self, timeout: float | None = None) -> Any:
+        function, arguments, named = self._call
+        return function(*arguments, **named)
+
+
+@contextlib.contextmanager
+def working(executor: Executor | None, workers: int | None) -> Iterator[Executor]:
+    """The caller's executor, or threads that end with the block."""
+    if executor is not None:
+        yield executor
+        return
+    threads = worker_count(workers)
+    if threads == 1:
+        yield Lazily()
+        return
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="evr")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

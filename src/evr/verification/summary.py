@@ -1,0 +1,121 @@
+"""What a worker returns of a block of samples: sums, and nothing else.
+
+A worker, be it a thread, a process, a device or a machine, turns ``(work, block, samples, stake)`` into a ``Summary``. The same
+block gives the same summary wherever it is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from evr.laws import Floats
+from evr.randomness import Stream
+from evr.sampling import Proposal
+
+HISTOGRAM_EDGES = np.concatenate(([-np.inf], np.linspace(-6.0, 4.0, 41), [np.inf]))
+
+
+class Summary(NamedTuple):
+    """Sums over the samples of a block, in units of the threshold.
+
+    Attributes
+    ----------
+    block, samples
+        Which block, and how many of its samples count.
+    total, squares
+        Of the samples, and of their squares.
+    clipped_total, clipped_squares
+        The same of the samples as they are bet on.
+    log_wealth
+        By how much the logarithm of the wealth grows with the stake.
+    histogram
+        Counts of samples by ``log10`` of their value; the first is of zeros.
+    """
+
+    block: int
+    samples: int
+    total: float
+    squares: float
+    clipped_total: float
+    clipped_squares: float
+    log_wealth: float
+    histogram: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Work:
+    """All that a worker needs to know besides the block, how many of its samples count, and the stake.
+
+    Attributes
+    ----------
+    proposal, stream, block_size
+        What is drawn, from which random numbers, in blocks of which size.
+    epsilon
+        Where samples are taken: the claim's, less the rounding of losses.
+    log_unit
+        Samples are divided by ``e^log_unit``.
+    greatest
+        No sample can be above that.
+    clip, mean
+        What is bet on is ``mean - min(sample, clip)``.
+    device
+        Who draws.
+    """
+
+    proposal: Proposal
+    stream: Stream
+    block_size: int
+    epsilon: float
+    log_unit: float
+    greatest: float
+    clip: float
+    mean: float
+    device: str = "cpu"
+
+    def __call__(self, block: int, samples: int, stake: float) -> Summary:
+        """The summary of one block."""
+        return BACKENDS[self.device](self, block, samples, stake)
+
+
+def on_processor(work: Work, block: int, samples: int, stake: float) -> Summary:
+    """Draw a block with NumPy."""
+    drawn = work.proposal.draw(work.stream.block(block), work.block_size)
+    values = checked(drawn.values(work.epsilon, work.log_unit), work.greatest)[:samples]
+    return summed(values, block, work.clip, work.mean, stake)
+
+
+BACKENDS: dict[str, Callable[[Work, int, int, float], Summary]] = {"cpu": on_processor}
+"""Who can draw, by name: a function that turns work, block, samples and stake into a summary."""
+
+
+def summed(values: Floats, block: int, clip: float, mean: float, stake: float) -> Summary:
+    """The summary of given samples."""
+    clipped = np.minimum(values, clip)
+    positive = values[values > 0]
+    counts = np.histogram(np.log10(positive), HISTOGRAM_EDGES)[0]
+    return Summary(
+        block=block,
+        samples=values.size,
+        total=float(np.sum(values)),
+        squares=float(np.sum(values * values)),
+        clipped_total=float(np.sum(clipped)),
+        clipped_squares=float(np.sum(clipped * clipped)),
+        log_wealth=float(np.sum(np.log1p(stake * (mean - clipped)))) if stake > 0 else 0.0,
+        histogram=(values.size - positive.size, *counts.tolist()),
+    )
+
+
+def checked(values: Floats, greatest: float) -> Floats:
+    """The samples, or an error if one is not a number or above its bound: then nothing else may be believed."""
+    most = float(values.max(initial=0.0))
+    if not most <= greatest or not math.isfinite(most):
+        raise ArithmeticError(
+            f"a sample is {most!r} times the threshold, its proved bound {greatest!r}: "
+            "a defect of evr, please report it"
+        )
+    return values

@@ -1,0 +1,131 @@
+"""Plans are data: they round-trip, build the same proposal, and are refused where they say what cannot be."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+
+import evr
+from evr.mechanisms import Composition
+from evr.mechanisms.events import EpsilonDeltaDpEvent
+from evr.randomness import Stream
+from evr.sampling import Plan, built
+from evr.search import planned
+from evr.verification import Claim
+
+SGD = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=100)
+LONG = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=20_000)
+MIXED = dp_event.ComposedDpEvent([SGD, dp_event.LaplaceDpEvent(2.0), EpsilonDeltaDpEvent(0.1, 1e-9)])
+
+CASES = {
+    "whole orders": (SGD, "remove", "capped"),
+    "an envelope": (SGD, "add", "capped"),
+    "merged": (LONG, "remove", "capped"),
+    "several kinds": (MIXED, "remove", "capped"),
+    "the paper's": (SGD, "remove", "single"),
+    "plain": (SGD, "remove", "simple"),
+}
+
+
+def plan_of(name: str) -> tuple[Plan, Any]:
+    event, direction, proposal = CASES[name]
+    steps = Composition.of(event).simplified(direction)
+    return planned(steps, direction, Claim(1.0, 1e-6, 0.9), proposal), steps
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_plan_survives_json_and_builds_the_same(name: str) -> None:
+    plan, steps = plan_of(name)
+    again = Plan.from_json(json.loads(json.dumps(plan.to_json())))
+    assert again == plan
+    assert again.digest == plan.digest
+    first, second = built(plan, steps), built(again, steps)
+    for a, b in zip(
+        first.draw(Stream(1, "test").block(0), 50), second.draw(Stream(1, "test").block(0), 50), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["whole orders", "merged", "the paper's"])
+def test_a_proposal_travels_by_its_plan(name: str) -> None:
+    plan, steps = plan_of(name)
+    proposal = built(plan, steps)
+    assert len(pickle.dumps(proposal)) < 10 * len(json.dumps(plan.to_json())) + 20_000
+    assert pickle.loads(pickle.dumps(proposal)) is proposal  # built once in a process
+
+
+def test_long_compositions_are_merged() -> None:
+    plan, _ = plan_of("merged")
+    assert plan.kinds[0].edges is not None
+    assert plan.kinds[0].sampler == "outcomes/1"
+
+
+def broken(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Plans that say what cannot be, and what the error names."""
+
+    def change(path: list[Any], value: Any) -> dict[str, Any]:
+        other = copy.deepcopy(document)
+        place = other
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = value
+        return other
+
+    return [
+        ("format", change(["format"], 2)),
+        ("plan: found", change(["more"], 1)),
+        (r"plan\.cells", change(["cells"], -1)),
+        (r"plan\.cells", change(["cells"], 10**9)),
+        (r"plan\.block_size", change(["block_size"], 0)),
+        (r"plan\.clip", change(["clip"], "much")),
+        (r"plan\.kinds\[0\]", change(["kinds", 0], {})),
+        (r"tilt\.order", change(["kinds", 0, "tilt", "order"], "nan")),
+        (r"edges do not rise", change(["kinds", 0, "edges"], [1.0, 0.5])),
+    ]
+
+
+def test_plans_that_say_what_cannot_be_are_refused() -> None:
+    document = plan_of("whole orders")[0].to_json()
+    for message, other in broken(document):
+        with pytest.raises(ValueError, match=message):
+            Plan.from_json(other)
+
+
+def test_a_sampler_that_does_not_draw_the_law_is_refused() -> None:
+    plan, steps = plan_of("whole orders")
+    for sampler, message in (
+        ("envelope/1", "does not draw"),
+        ("outcomes/1", "does not draw"),
+        ("mixture/99", "is not one of this version of evr"),
+    ):
+        document = plan.to_json()
+        document["kinds"][0]["sampler"] = sampler
+        with pytest.raises(ValueError, match=message):
+            built(Plan.from_json(document), steps)
+
+
+def test_a_plan_for_other_steps_is_refused() -> None:
+    plan, _ = plan_of("several kinds")
+    with pytest.raises(ValueError, match="kinds of steps"):
+        built(plan, Composition.of(SGD).simplified("remove"))
+
+
+def test_bounds_follow_the_plan_and_not_the_search() -> None:
+    """Whatever a plan says, samples stay below their bound and average to delta or more."""
+    _, steps = plan_of("whole orders")
+    delta = float(evr.estimate_delta(SGD, 1.0, direction="remove"))
+    document = plan_of("whole orders")[0].to_json()
+    for order, cap in ((3.0, 1.5), (1.0, 4.0), (7.0, 1.2)):
+        document["kinds"][0]["tilt"].update(order=order, cap=cap, knee=None, jump_order=None)
+        proposal = built(Plan.from_json(document), steps)
+        values = proposal.draw(Stream(1, "test").block(0), 40_000).values(1.0)
+        assert values.max() <= proposal.greatest(1.0) * (1 + 1e-9)
+        error = values.std() / 200
+        assert values.mean() > delta - 6 * error
+        assert values.mean() < delta + 6 * error + 1e-3 * delta

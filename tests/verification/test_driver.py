@@ -1,0 +1,110 @@
+"""The driver: rounds and stakes are fixed by what came before, whoever works and however fast."""
+
+from __future__ import annotations
+
+import random
+import time
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from itertools import islice
+from typing import Any
+
+import pytest
+from dp_accounting import dp_event
+
+import evr
+from evr.verification import driver
+from evr.verification.executors import Lazily
+from snapshots import proved
+
+EVENT = dp_event.PoissonSampledDpEvent(0.3, dp_event.GaussianDpEvent(1.5))
+
+
+def outcome(found: evr.Verification) -> Any:
+    report = found.directions["remove"]
+    return found.verdict, report.samples, report.log_wealth, report.estimate, report.histogram
+
+
+def test_rounds_cover_every_block_once_and_grow() -> None:
+    first_rounds = list(islice(driver.rounds(), 60))
+    blocks = [block for first, end in first_rounds for block in range(first, end)]
+    assert blocks == list(range(len(blocks)))
+    sizes = [end - first for first, end in first_rounds]
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == driver._MOST_BLOCKS
+
+
+class Shuffled(Executor):
+    """Threads that dawdle at random, so that summaries come in any order."""
+
+    def __init__(self, seed: int) -> None:
+        self._pool, self._random = ThreadPoolExecutor(4), random.Random(seed)
+
+    def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
+        def late(wait: float) -> Any:
+            time.sleep(wait)
+            return function(*arguments, **named)
+
+        return self._pool.submit(late, 0.002 * self._random.random())
+
+
+@pytest.fixture(scope="module")
+def delta() -> float:
+    return float(evr.estimate_delta(EVENT, 0.5))
+
+
+def test_the_answer_does_not_depend_on_who_works(delta: float) -> None:
+    arguments: dict[str, Any] = {"epsilon": 0.5, "delta": delta, "tau": 0.97, "seed": 3}
+    alone = outcome(evr.verify(EVENT, executor=Lazily(), **arguments))
+    assert outcome(evr.verify(EVENT, workers=3, **arguments)) == alone
+    assert outcome(evr.verify(EVENT, executor=Shuffled(1), **arguments)) == alone
+    with ProcessPoolExecutor(2) as pool:
+        assert outcome(evr.verify(EVENT, executor=pool, **arguments)) == alone
+
+
+def test_an_executor_is_left_open(delta: float) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        evr.verify(EVENT, epsilon=0.5, delta=delta, tau=0.8, seed=1, executor=pool)
+        assert pool.submit(int, 7).result() == 7
+
+
+def test_an_error_of_a_worker_reaches_the_caller(delta: float) -> None:
+    class Broken(Lazily):
+        def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
+            failed: Future[Any] = Future()
+            failed.set_exception(OSError("the worker died"))
+            return failed
+
+    with pytest.raises(OSError, match="the worker died"):
+        evr.verify(EVENT, epsilon=0.5, delta=delta, tau=0.9, seed=1, executor=Broken())
+
+
+def test_stakes_of_a_round_do_not_see_the_round_before(delta: float) -> None:
+    """The stake of each round is fixed before the round that precedes it has been absorbed."""
+    sent: list[tuple[int, float]] = []
+
+    class Watching(Lazily):
+        def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
+            block, _, stake = arguments
+            sent.append((block, stake))
+            return super().submit(function, *arguments, **named)
+
+    evr.verify(EVENT, epsilon=0.5, delta=delta, tau=0.97, seed=3, executor=Watching())
+    stakes = dict(sent)
+    for first, end in islice(driver.rounds(), 12):
+        assert len({stakes[block] for block in range(first, end) if block in stakes}) <= 1
+    assert stakes[0] == stakes[1]  # the first two rounds know nothing
+
+
+def test_snapshots_continue_within_and_between_rounds(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "_CHECKPOINT_SECONDS", 0.0)
+    taken: list[dict[str, Any]] = []
+    arguments: dict[str, Any] = {"epsilon": 0.5, "delta": delta, "tau": 0.97, "seed": 3, "workers": 1}
+    whole = outcome(proved(EVENT, checkpoint=lambda d, s: taken.append({d: s}), direction="remove", **arguments))
+    for snapshot in taken[:: max(1, len(taken) // 12)]:
+        assert outcome(proved(EVENT, resume=snapshot, direction="remove", **arguments)) == whole
+
+
+def test_no_samples_beyond_the_most(delta: float) -> None:
+    found = evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta, tau=0.99, seed=3, max_samples=70_001)
+    assert not found.accepted
+    assert found.directions["remove"].samples <= 70_001
