@@ -17,6 +17,7 @@ from evr.certification import certificate as module
 from evr.certification.certificate import SCHEMA_FILE, digest_of, json_schema
 from evr.certification.words import describe_event
 from evr.errors import CertificateError
+from evr.proving import prove
 
 SAMPLED = dp_event.SelfComposedDpEvent(
     dp_event.PoissonSampledDpEvent(0.3, dp_event.RandomizedResponseDpEvent(0.5, 3)), 5
@@ -45,13 +46,13 @@ def _verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replay with the same primary fields gives the same verification: do it once."""
     known: dict[str, Any] = {}
 
-    def remembered(event: Any, *, progress: Any, workers: Any, **arguments: Any) -> Any:
-        key = repr((event, arguments))
+    def remembered(*stated: Any, progress: Any, workers: Any, **arguments: Any) -> Any:
+        key = repr((stated, arguments))
         if key not in known:
-            known[key] = evr.verify(event, progress=progress, workers=1, **arguments)
+            known[key] = prove(*stated, progress=progress, workers=1, **arguments)
         return known[key]
 
-    monkeypatch.setattr(sys.modules["evr.certification.replay"], "verify", remembered)
+    monkeypatch.setattr(sys.modules["evr.certification.replay"], "prove", remembered)
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

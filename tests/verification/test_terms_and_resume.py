@@ -13,6 +13,7 @@ from dp_accounting import dp_event
 import evr
 from evr.verification import Claim, Terms, Verification
 from evr.verification import run as driver
+from snapshots import proved
 
 EVENT = dp_event.GaussianDpEvent(2.0)
 EPSILON = 1.0
@@ -60,11 +61,11 @@ def test_a_verification_continues_from_any_snapshot_to_the_same_result(
     monkeypatch.setattr(driver, "_CHECKPOINT_SECONDS", 0.0)
     taken: list[tuple[str, str]] = []
     arguments = {"epsilon": EPSILON, "delta": delta, "seed": 5, "workers": 1, **options}
-    whole = evr.verify(EVENT, checkpoint=lambda d, s: taken.append((d, json.dumps(s))), **arguments)
+    whole = proved(EVENT, checkpoint=lambda d, s: taken.append((d, json.dumps(s))), **arguments)
     assert len(taken) == sum(report.blocks for report in whole.directions.values())
     for place in {0, len(taken) // 2, len(taken) - 1}:
         snapshots = {direction: json.loads(text) for direction, text in taken[: place + 1]}
-        assert untimed(evr.verify(EVENT, resume=snapshots, **arguments)) == untimed(whole)
+        assert untimed(proved(EVENT, resume=snapshots, **arguments)) == untimed(whole)
 
 
 def test_snapshots_are_taken_every_few_seconds_however_often_progress_is_shown(
@@ -73,7 +74,7 @@ def test_snapshots_are_taken_every_few_seconds_however_often_progress_is_shown(
     clock = iter(range(10**6))
     monkeypatch.setattr(driver.time, "perf_counter", lambda: 0.5 * next(clock))
     shown, saved = [], []
-    found = evr.verify(
+    found = proved(
         EVENT, epsilon=EPSILON, delta=delta, tau=0.997, seed=5, workers=1,
         progress=shown.append, checkpoint=lambda d, s: saved.append(d),
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import threading
 from dataclasses import replace
@@ -22,6 +23,7 @@ from evr.proving import api as verify_api
 from evr.sampling import Proposal
 from evr.verification import Progress, Verification
 from evr.verification import run as driver
+from snapshots import proved
 from verification.laws import SmallBlocks
 
 GAUSSIAN = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(20.0), 100)
@@ -40,6 +42,12 @@ def exact(event: Any, epsilon: float) -> float:
 def check(event: Any, epsilon: float, delta: float | None = None, **options: Any) -> Verification:
     delta = exact(event, epsilon) if delta is None else delta
     return evr.verify(event, epsilon=epsilon, delta=delta, **{"tau": 0.9, "seed": 1, **options})
+
+
+def check_with(event: Any, epsilon: float, delta: float | None = None, **options: Any) -> Verification:
+    """As ``check``, with snapshots."""
+    delta = exact(event, epsilon) if delta is None else delta
+    return proved(event, epsilon=epsilon, delta=delta, **{"tau": 0.9, "seed": 1, **options})
 
 
 # --- false negatives ------------------------------------------------------------------------------------------------
@@ -334,8 +342,8 @@ def test_snapshots_of_another_verification_are_refused(monkeypatch: pytest.Monke
     monkeypatch.setattr(driver, "_CHECKPOINT_SECONDS", 0.0)
     taken: dict[str, Any] = {}
     true = exact(GAUSSIAN, 1.0)
-    check(GAUSSIAN, 1.0, true, checkpoint=taken.__setitem__)
-    assert check(GAUSSIAN, 1.0, true, resume=taken).accepted
+    check_with(GAUSSIAN, 1.0, true, checkpoint=taken.__setitem__)
+    assert check_with(GAUSSIAN, 1.0, true, resume=taken).accepted
     others: list[dict[str, Any]] = [
         {"delta": 0.5 * true}, {"epsilon": 0.9}, {"tau": 0.8}, {"seed": 2}, {"seed": None}, {"attempt": 2}, {"method": "fixed"},
         {"proposal": "simple"}, {"event": dp_event.GaussianDpEvent(1.0)},
@@ -343,11 +351,20 @@ def test_snapshots_of_another_verification_are_refused(monkeypatch: pytest.Monke
     for other in others:
         arguments = {"event": GAUSSIAN, "epsilon": 1.0, "delta": true, "resume": taken, **other}
         with pytest.raises(ValueError, match="snapshot of another verification"):
-            check(arguments.pop("event"), arguments.pop("epsilon"), arguments.pop("delta"), **arguments)
+            check_with(arguments.pop("event"), arguments.pop("epsilon"), arguments.pop("delta"), **arguments)
     for state in taken.values():
         del state["run"]
     with pytest.raises(ValueError, match="snapshot of another verification"):
-        check(GAUSSIAN, 1.0, true, resume=taken)
+        check_with(GAUSSIAN, 1.0, true, resume=taken)
+
+
+def test_a_crafted_snapshot_finds_no_way_in() -> None:
+    """An edited wealth accepted a false claim: the public function takes snapshots from nowhere."""
+    false = 0.5 * exact(GAUSSIAN, 1.0)
+    for name in ("resume", "checkpoint"):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+            check(GAUSSIAN, 1.0, false, **{name: {}})
+    assert not {"resume", "checkpoint"} & set(inspect.signature(evr.verify).parameters)
 
 
 def test_resuming_from_every_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,10 +372,10 @@ def test_resuming_from_every_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "_CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(verify_api, "make_proposal", _once)
     taken: list[tuple[str, dict[str, Any]]] = []
-    whole = check(BOTH, 0.5, workers=2, checkpoint=lambda d, s: taken.append((d, s)))
+    whole = check_with(BOTH, 0.5, workers=2, checkpoint=lambda d, s: taken.append((d, s)))
     assert {d for d, _ in taken} == {"remove", "add"}
     for place in range(0, len(taken), max(1, len(taken) // 8)):
-        assert same(check(BOTH, 0.5, workers=2, resume=dict(taken[: place + 1])), whole)
+        assert same(check_with(BOTH, 0.5, workers=2, resume=dict(taken[: place + 1])), whole)
 
 
 def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from evr.certification.event_json import event_from_json
 from evr.errors import CertificateError
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.mechanisms import Composition
-from evr.proving import verify
+from evr.proving import prove
 from evr.proving.settings import Settings
 from evr.proving.without_samples import proved_delta
 from evr.verification import Claim, Progress, Terms, Verification
@@ -151,19 +151,13 @@ def _verified(
         if progress is not None:
             progress(state)
 
-    return verify(
+    return prove(
         event,
-        epsilon=claim.epsilon,
-        delta=claim.delta,
-        tau=claim.tau,
-        method=settings.method,
-        proposal=settings.proposal,
+        claim,
+        settings,
         attempt=certificate.release.attempt,
         seed=None if fresh else int(certificate.verification.entropy, 16),
-        max_samples=settings.max_samples,
-        offset=settings.offset,
         workers=workers,
-        terms=claim.terms,
         progress=watch,
     )
 

@@ -16,10 +16,10 @@ from evr.certification.ledger import Ledger
 from evr.certification.rows import Attempt
 from evr.errors import EvrError, LedgerError
 from evr.mechanisms import Composition
-from evr.proving import verify
+from evr.proving import prove
 from evr.proving.settings import Settings
 from evr.randomness import fresh_entropy
-from evr.verification import Claim, Verification
+from evr.verification import Claim
 from evr.verification.run import ProgressHook
 
 _RESUMABLE = (KeyboardInterrupt, SystemExit, GeneratorExit, OSError, MemoryError, LedgerError)
@@ -85,19 +85,13 @@ def perform(
     claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
     begun = time.perf_counter()
     with _accounted_for(ledger, attempt):
-        verification: Verification = verify(
+        verification = prove(
             event,
-            epsilon=claim.epsilon,
-            delta=claim.delta,
-            tau=claim.tau,
-            method=attempt.method,
-            proposal=attempt.proposal,
+            claim,
+            Settings(attempt.method, attempt.proposal, attempt.options["max_samples"], attempt.options["offset"]),
             attempt=attempt.number,
             seed=attempt.entropy,
-            max_samples=attempt.options["max_samples"],
-            offset=attempt.options["offset"],
             workers=workers,
-            terms=claim.terms,
             progress=progress,
             checkpoint=lambda direction, snapshot: ledger.save(attempt, direction, snapshot),
             resume=ledger.snapshots(attempt),

@@ -11,7 +11,7 @@ from typing import Any
 from evr import validate
 from evr.laws import Step
 from evr.mechanisms import Composition
-from evr.proving.settings import METHODS, PROPOSALS
+from evr.proving.settings import Settings
 from evr.randomness import Stream, entropy_of
 from evr.sampling import Proposal
 from evr.search import capped_proposal, merged_steps, simple_proposal
@@ -50,8 +50,6 @@ def verify(
     offset: float | None = None,
     terms: Terms | None = None,
     progress: Callable[[Progress], None] | None = None,
-    checkpoint: Checkpoint | None = None,
-    resume: dict[str, Any] | None = None,
 ) -> Verification:
     """Try to prove, by Monte Carlo, that everything that ran is ``(epsilon, delta / tau)``-DP.
 
@@ -89,9 +87,6 @@ def verify(
         Of the release that this attempt belongs to, where its first attempt fixed others than this claim would.
     progress
         Called with a ``Progress`` now and then.
-    checkpoint, resume
-        ``checkpoint(direction, snapshot)`` is called every few seconds and at the end of each direction; a dictionary of
-        the latest snapshots, given as ``resume`` with the same other arguments, continues to the same result bit for bit.
 
     Examples
     --------
@@ -104,17 +99,37 @@ def verify(
     >>> verification.guarantee == evr.Guarantee(0.5, estimate / 0.8)
     True
     """
-    start = time.perf_counter()
-    claim = Claim(epsilon, delta, tau, terms)
-    validate.one_of(METHODS, method=method)
-    validate.one_of(PROPOSALS, proposal=proposal)
     validate.one_of(("cpu",), device=device)
+    claim = Claim(epsilon, delta, tau, terms)
+    settings = Settings(method, proposal, max_samples, offset)
+    return prove(
+        event, claim, settings, attempt=attempt, seed=seed, workers=workers, direction=direction, progress=progress
+    )
+
+
+def prove(
+    event: Any,
+    claim: Claim,
+    settings: Settings,
+    *,
+    attempt: int | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+    direction: str | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    checkpoint: Checkpoint | None = None,
+    resume: dict[str, Any] | None = None,
+) -> Verification:
+    """``verify`` for the ledger, which keeps snapshots and continues from them.
+
+    ``checkpoint(direction, snapshot)`` is called every few seconds and at the end of each direction. The latest snapshots by
+    direction, given as ``resume`` with the same other arguments, continue to the same result bit for bit. A snapshot holds the
+    wealth of the test and is believed: only ``evr.gate`` calls this with one, from a ledger that seals its rows.
+    """
+    start = time.perf_counter()
     if direction is not None:
         validate.one_of(("remove", "add"), direction=direction)
-    if max_samples is not None:
-        max_samples = validate.positive_integer(max_samples=max_samples)
-    if offset is not None and method != "fixed":
-        raise ValueError(f"offset={offset!r} belongs to method='fixed'")
+    method = settings.method
     if method == "sequential":
         attempt = 1 if attempt is None else attempt
     if attempt is not None:
@@ -127,9 +142,8 @@ def verify(
     for one in chosen:
         stream = Stream(entropy, PURPOSE, attempt or 1, one.value)
         report = _test(
-            one.value, composition.simplified(one), claim, log_budget, stream,
-            method=method, proposal=proposal, attempt=attempt, offset=offset, max_samples=max_samples, workers=workers,
-            progress=progress, checkpoint=checkpoint, resume=(resume or {}).get(one.value),
+            one.value, composition.simplified(one), claim, log_budget, stream, settings=settings, attempt=attempt,
+            workers=workers, progress=progress, checkpoint=checkpoint, resume=(resume or {}).get(one.value),
         )  # fmt: skip
         reports[one.value] = report
         if not report.accepted:
@@ -196,17 +210,15 @@ def _test(
     log_budget: float,
     stream: Stream,
     *,
-    method: str,
-    proposal: str,
+    settings: Settings,
     attempt: int | None,
-    offset: float | None,
-    max_samples: int | None,
     workers: int | None,
     progress: Callable[[Progress], None] | None,
     checkpoint: Checkpoint | None,
     resume: dict[str, Any] | None,
 ) -> DirectionReport:
     start = time.perf_counter()
+    proposal, max_samples = settings.proposal, settings.max_samples
     if found := shortcut(steps, claim):
         return _decided(direction, claim, found, start)
     if proposal == "capped":
@@ -220,11 +232,11 @@ def _test(
     if log_bound <= math.log(claim.threshold):
         return decided(direction, drawn_from, claim, "a proved bound on delta is below the claim", math.exp(log_bound),
                        time.perf_counter() - start)  # fmt: skip
-    if method == "sequential":
+    if settings.method == "sequential":
         return run_sequential(direction, drawn_from, claim, log_budget, stream, max_samples=max_samples, workers=workers,
                               progress=progress, checkpoint=checkpoint, resume=resume)  # fmt: skip
     log_moment = drawn_from.log_moment(rounding.bounded(claim.epsilon), 2.0) + 2.0 * rounding.weight
-    plan = plan_fixed(claim, log_moment, attempt=attempt, offset=offset)
+    plan = plan_fixed(claim, log_moment, attempt=attempt, offset=settings.offset)
     if max_samples is not None and plan.samples > max_samples:
         raise ValueError(
             f"max_samples={max_samples!r} is below the {plan.samples:.6g} samples that the false-positive bound needs in "

@@ -319,7 +319,7 @@ def continue_from(record: Record, snapshot: dict[str, Any], run: str) -> None:
     """Restore the record of a snapshot; one of another run, whose wealth proves nothing here, is refused."""
     if snapshot.get("run") != run:
         raise ValueError(
-            "resume= holds a snapshot of another verification: event, claim, attempt, method, proposal and seed must be the same"
+            "this is a snapshot of another verification: event, claim, attempt, method, proposal and seed must be the same"
         )
     restore_record(record, snapshot["record"])
 

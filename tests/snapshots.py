@@ -1,0 +1,19 @@
+"""Verifications with snapshots, as the ledger makes them: ``evr.verify`` takes none."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from evr.proving import prove
+from evr.proving.settings import Settings
+from evr.verification import Claim, Terms, Verification
+
+
+def proved(
+    event: Any, *, epsilon: float, delta: float, tau: float, terms: Terms | None = None, **options: Any
+) -> Verification:
+    """``evr.verify`` that also takes ``checkpoint`` and ``resume``."""
+    names = [field.name for field in dataclasses.fields(Settings)]
+    settings = Settings(**{name: options.pop(name) for name in names if name in options})
+    return prove(event, Claim(epsilon, delta, tau, terms), settings, **options)
