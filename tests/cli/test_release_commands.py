@@ -123,7 +123,7 @@ def test_inspect(certificate: Path, evr: Callable[..., Any]) -> None:
     ran = evr("inspect", certificate)
     assert ran.code == 0
     assert "what ran\ta Gaussian mechanism (noise multiplier 2)" in ran.out
-    assert "(fresh)" in ran.out
+    assert "(recorded as fresh)" in ran.out
     assert evr("inspect", certificate, "--json").json["verdict"] == "accepted"
     assert evr("inspect", "--schema").json["title"] == "Certificate"
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evr import validate
+from evr.certification.alphabet import NAME_IN_WORDS, checked_name
 from evr.certification.ledger_file import LedgerFile
 from evr.certification.owners import this_process
 from evr.certification.rows import (
@@ -341,8 +342,7 @@ class Ledger(LedgerFile):
 
 
 def _name(name: str | None) -> str | None:
-    if name is None:
-        return None
-    if not isinstance(name, str) or not name.strip() or len(name) > 200 or not name.isprintable():
-        raise LedgerError(f"release={validate.shown(name)} is not a name: 1 to 200 printable characters are wanted")
-    return name
+    try:
+        return checked_name(name)
+    except ValueError:
+        raise LedgerError(f"release={validate.shown(name)} is not a name: {NAME_IN_WORDS}") from None
