@@ -34,7 +34,11 @@ class LedgerError(EvrError, ValueError):
 
 
 class AlreadyReleasedError(LedgerError):
-    """A release lets out one output, and that is out."""
+    """A release lets out one output, and that is out, or may be."""
+
+
+class NearbyReleaseWarning(UserWarning):
+    """A new release differs from an older one by rounding only; the two are counted apart."""
 
 
 class NotReleasedError(EvrError, RuntimeError):

@@ -1,6 +1,7 @@
-"""Run by tests, as a program: kill verifications at random moments, or let many processes certify at once.
+"""Run by tests, as a program: kill verifications at random moments, or let many processes certify or release at once.
 
-``storm.py kills FOLDER TIMES SEED`` and ``storm.py crowd FOLDER PROCESSES ROUNDS``; prints one JSON document.
+``storm.py kills FOLDER TIMES SEED``, ``storm.py crowd FOLDER PROCESSES ROUNDS``, ``storm.py race FOLDER PROCESSES ROUNDS`` and
+``storm.py lines FOLDER HOW FIRST``; prints one JSON document.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ EPSILON = 1.0
 def claims(tau: float) -> list[Claim]:
     """Claims that are true by a little, each a release of its own."""
     truth = float(evr.estimate_delta(EVENT, EPSILON))
-    return [Claim(EPSILON, truth * (1.0001 + i / 1e6), tau) for i in range(4)]
+    return [Claim(EPSILON, truth * (1.0001 + i / 1e4), tau) for i in range(4)]
 
 
 def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
@@ -115,8 +116,113 @@ def crowd(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
     return {"codes": codes, "attempts": attempts, "spent": spent}
 
 
+def publish(file: Path) -> str:
+    """What a mechanism does that writes by itself: a line, and it is out."""
+    with file.open("a") as out:
+        out.write("noisy answer\n")
+        out.flush()
+        os.fsync(out.fileno())
+    return "noisy answer"
+
+
+def published(file: Path) -> int:
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def let_out(path: Path, file: Path) -> None:
+    """A release whose claim is proved without a sample."""
+    event = dp_event.LaplaceDpEvent(2.0)
+    evr.release(lambda: publish(file), event, epsilon=1.0, delta=1e-3, tau=0.9, ledger=path)
+
+
+class Struck:
+    """Kills this process, or raises, at the ``number``-th line that the gate or the mechanism executes.
+
+    Counting starts when a function named ``first`` is entered.
+    """
+
+    def __init__(self, how: str, number: int, first: str) -> None:
+        self.how, self.left, self.first, self.counting = how, number, first, False
+
+    def __call__(self, frame: Any, event: str, _: Any) -> Any:
+        code = frame.f_code
+        if not (
+            "/evr/gate/" in code.co_filename or "/evr/certification/" in code.co_filename or code is publish.__code__
+        ):
+            return None
+        self.counting |= code.co_name == self.first
+        if event == "line" and self.counting:
+            self.left -= 1
+            if self.left == 0 and self.how == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+
+def lines(folder: Path, how: str, first: str) -> dict[str, Any]:
+    """Strike before every line of a release in turn; each time, release again, and count what is out."""
+    ends: dict[str, int] = {}
+    let_out(folder / "warm.sqlite", folder / "warm.txt")
+    for number in range(1, 10_000):
+        path, file = folder / f"{number}.sqlite", folder / f"{number}.txt"
+        child = os.fork()
+        if child == 0:
+            sys.settrace(Struck(how, number, first))
+            try:
+                let_out(path, file)
+            except KeyboardInterrupt:
+                os._exit(1)
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        before = published(file)
+        try:
+            let_out(path, file)
+            again = "let out"
+        except evr.AlreadyReleasedError:
+            again = "refused"
+        assert published(file) <= 1, f"{published(file)} outputs after line {number}"
+        assert not before or again == "refused"
+        with evr.Ledger(path) as ledger:
+            ledger.check()
+            (release,) = ledger.releases()
+            assert release.output is not None
+        end = f"{'published' if before else 'nothing'}, {again}, {release.output}"
+        ends[end] = ends.get(end, 0) + 1
+        if code == 0:
+            return {"lines": number, "ends": ends}
+    raise AssertionError("no end")
+
+
+def race(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
+    """Many processes release the same at once, several times."""
+    outs = []
+    for i in range(rounds):
+        path, file = folder / f"{i}.sqlite", folder / f"{i}.txt"
+        children = []
+        for _ in range(processes):
+            child = os.fork()
+            if child == 0:
+                code = 2
+                try:
+                    let_out(path, file)
+                    code = 0
+                except evr.AlreadyReleasedError:
+                    code = 1
+                finally:
+                    os._exit(code)
+            children.append(child)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        outs.append((sorted(codes), published(file)))
+    return {"outs": outs}
+
+
 if __name__ == "__main__":
     api.capped_proposal = lru_cache(capped_proposal)
     driver._CHECKPOINT_SECONDS = 0.02
     what, folder, first, second = sys.argv[1:]
-    print(json.dumps({"kills": kills, "crowd": crowd}[what](Path(folder), int(first), int(second))))
+    if what == "lines":
+        print(json.dumps(lines(Path(folder), first, second)))
+    else:
+        program = {"kills": kills, "crowd": crowd, "race": race}[what]
+        print(json.dumps(program(Path(folder), int(first), int(second))))

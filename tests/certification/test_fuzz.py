@@ -23,6 +23,7 @@ from evr.gate.attempt import Settings, start
 from evr.gate.certify import certify_claim
 from evr.mechanisms import Composition, spec
 from evr.verification import Claim, Terms
+from snapshots import proved
 
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
 scalars = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(width=64) | st.text(max_size=20)
@@ -191,7 +192,7 @@ def _snapshot(delta: float) -> dict[str, Any]:
         taken.append(snapshot)
         assert math.isfinite(len(direction))
 
-    evr.verify(
+    proved(
         GAUSSIAN,
         epsilon=1.0,
         delta=delta,

@@ -1,4 +1,4 @@
-"""Processes that are killed, and processes that crowd."""
+"""Processes that are killed, and processes that crowd: no attempt is lost, and no release lets out two outputs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,3 +48,32 @@ def test_eight_processes_never_share_a_number(tmp_path: Path) -> None:
     assert {state for *_, state in found["attempts"]} == {"accepted"}
     for spent, allowed in found["spent"]:
         assert spent < allowed
+
+
+@pytest.fixture
+def memory() -> Iterator[str]:
+    """A folder in memory where there is one: the tests below open hundreds of ledgers, and a kill needs no disk."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
+        yield folder
+
+
+@pytest.mark.parametrize("how", ["kill", "raise"])
+def test_a_release_struck_before_any_line_lets_out_one_output_at_most(memory: str, how: str) -> None:
+    """From where the output is counted to the end; whatever strikes, the next process never publishes a second one."""
+    found = storm("lines", memory, how, "count_output")
+    assert found["lines"] > 100
+    kinds = {end.split(",")[0] + "," + end.split(",")[1] for end in found["ends"]}
+    assert kinds == {"nothing, let out", "nothing, refused", "published, refused"}, found
+
+
+@pytest.mark.full
+def test_a_release_struck_before_any_line_from_its_beginning(memory: str) -> None:
+    found = storm("lines", memory, "kill", "open")
+    print(found)
+    assert found["lines"] > 2000
+
+
+def test_of_many_processes_one_lets_out_its_output(memory: str) -> None:
+    for codes, published in storm("race", memory, 8, 4)["outs"]:
+        assert codes == [0] + [1] * 7
+        assert published == 1

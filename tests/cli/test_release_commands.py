@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,9 +123,21 @@ def test_inspect(certificate: Path, evr: Callable[..., Any]) -> None:
     ran = evr("inspect", certificate)
     assert ran.code == 0
     assert "what ran\ta Gaussian mechanism (noise multiplier 2)" in ran.out
-    assert "(fresh)" in ran.out
+    assert "(recorded as fresh)" in ran.out
     assert evr("inspect", certificate, "--json").json["verdict"] == "accepted"
     assert evr("inspect", "--schema").json["title"] == "Certificate"
+
+
+def test_a_release_apart_by_rounding_is_one_line_on_standard_error(spec: Path, evr: Callable[..., Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        first, second = (evr("verify", *CHEAP, "--epsilon", e, "--delta", 6.9e-3, "--tau", 0.9, "-q")
+                         for e in ("1", "1.0000000000000002"))  # fmt: skip
+    assert (first.code, first.err, second.code) == (0, "", 0)
+    assert second.err.startswith(
+        "warning: a new release: (1.0000000000000002, 0.007666666666666666) differs from (1.0, "
+    )
+    assert second.err.count("\n") == 1
 
 
 def test_ledger_lists(certificate: Path, evr: Callable[..., Any]) -> None:

@@ -70,7 +70,7 @@ def test_a_missing_package_is_a_reason(monkeypatch):
     monkeypatch.setitem(sys.modules, "prv_accountant", None)
     (result,) = compare(ORDINARY.event, epsilon=1.0, peers=("prv",))
     assert isinstance(result, PeerUnavailable)
-    assert "evr[compare]" in result.reason
+    assert "evr-dp[compare]" in result.reason
 
 
 def test_a_failing_peer_is_a_reason(monkeypatch):

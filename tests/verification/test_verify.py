@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import threading
 from dataclasses import replace
@@ -352,6 +353,15 @@ def test_snapshots_of_another_verification_are_refused(monkeypatch: pytest.Monke
         del state["run"]
     with pytest.raises(ValueError, match="snapshot of another verification"):
         check_with(GAUSSIAN, 1.0, true, resume=taken)
+
+
+def test_a_crafted_snapshot_finds_no_way_in() -> None:
+    """An edited wealth accepted a false claim: the public function takes snapshots from nowhere."""
+    false = 0.5 * exact(GAUSSIAN, 1.0)
+    for name in ("resume", "checkpoint"):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+            check(GAUSSIAN, 1.0, false, **{name: {}})
+    assert not {"resume", "checkpoint"} & set(inspect.signature(evr.verify).parameters)
 
 
 def test_resuming_from_every_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:

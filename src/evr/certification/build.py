@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from evr.certification.alphabet import in_alphabet
 from evr.certification.certificate import SCHEMA_VERSION, Certificate, plain
 from evr.certification.words import statement
 from evr.sampling import DRAWING
@@ -29,7 +30,7 @@ def software() -> dict[str, str]:
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "python": ".".join(map(str, sys.version_info[:3])),
-        "platform": f"{platform.system()} {platform.machine()}",
+        "platform": f"{in_alphabet(platform.system())} {in_alphabet(platform.machine())}",
         "simd": _simd(),
     }
 

@@ -1,7 +1,8 @@
 """Certificates: what was verified, with what, and everything that it takes to do it again. Versioned JSON.
 
-The format only grows: fields that this version does not know are kept, and older versions are brought up to date when they
-are read. The digest tells damage; that the content is true is what ``evr.certification.replay`` finds out.
+The format only grows: older versions are brought up to date when they are read. Fields that this version does not know are
+refused at every depth, for nobody would check them. The digest tells damage; that the content is true is what
+``evr.certification.replay`` finds out, and what it cannot find out is held to closed alphabets.
 """
 
 from __future__ import annotations
@@ -15,9 +16,19 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
 from dp_accounting import dp_event
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    WithJsonSchema,
+)
 
 from evr import atomic, validate
+from evr.certification.alphabet import NAME, TIME, checked_name, checked_software, checked_tree, unprintable
 from evr.certification.event_json import canonical, event_from_json
 from evr.errors import CertificateError
 
@@ -53,10 +64,16 @@ Number = Annotated[
 Count = Annotated[int, Field(ge=0)]
 
 
-class Section(BaseModel):
-    """Part of a certificate. Unknown fields are kept."""
+Name = Annotated[str, AfterValidator(checked_name), Field(json_schema_extra={"pattern": NAME})]
+Time = Annotated[str, Field(pattern=TIME)]
+Event = Annotated[dict[str, Any], AfterValidator(checked_tree)]
+Direction = Literal["remove", "add"]
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+
+class Section(BaseModel):
+    """Part of a certificate."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class GuaranteeSection(Section):
@@ -72,12 +89,12 @@ class GuaranteeSection(Section):
 class EstimateSection(Section):
     """Where the claim comes from: ``quantity`` was estimated at the other's value ``at``, then rounded outwards."""
 
-    method: str
+    method: Annotated[str, Field(pattern="^[a-z_]{1,20}$")]
     quantity: Literal["epsilon", "delta"]
     at: Number
     value: Number
     error: Number | None
-    direction: str
+    direction: Direction
 
 
 class ClaimSection(Section):
@@ -94,7 +111,7 @@ class ClaimSection(Section):
 class ReleaseSection(Section):
     """Which attempt at which release. ``floor`` is the least that a named release may claim."""
 
-    name: str | None
+    name: Name | None
     floor: Number | None
     attempt: Annotated[int, Field(ge=1)]
     budget: Number
@@ -136,22 +153,22 @@ class VerificationSection(Section):
     entropy_is_fresh: bool
     stream: str
     samples: Count
-    directions: dict[str, DirectionSection]
+    directions: dict[Direction, DirectionSection]
     notes: list[str]
 
 
 class FallbackSection(Section):
     """The mechanism that ran instead, and proved bounds on its delta in each direction."""
 
-    event: dict[str, Any]
-    bounds: dict[str, Number]
+    event: Event
+    bounds: dict[Direction, Number]
 
 
 class TimesSection(Section):
     """When, in UTC."""
 
-    started: str
-    finished: str
+    started: Time
+    finished: Time
     seconds: Number
 
 
@@ -175,13 +192,13 @@ class Certificate(Section):
     verdict: Literal["accepted", "rejected"]
     guarantee: GuaranteeSection | None
     neighboring_relation: Literal["ADD_OR_REMOVE_ONE"]
-    event: dict[str, Any]
+    event: Event
     estimate: EstimateSection | None
     claim: ClaimSection
     release: ReleaseSection
     verification: VerificationSection
     fallback: FallbackSection | None
-    software: dict[str, str]
+    software: Annotated[dict[str, str], AfterValidator(checked_software)]
     times: TimesSection
     digest: str
 
@@ -236,6 +253,8 @@ class Certificate(Section):
             raise CertificateError("not a certificate of evr: it has no schema_version")
         if version > SCHEMA_VERSION:
             raise CertificateError(f"schema version {version}; this evr knows {SCHEMA_VERSION}: use a newer evr")
+        if (odd := unprintable(document)) is not None:
+            raise CertificateError(f"it holds characters that do not print: {validate.shown(odd)[:80]}")
         if document.get("digest") != digest_of(document):
             raise CertificateError("the digest does not match: the certificate was altered or is damaged")
         while version < SCHEMA_VERSION:
@@ -250,8 +269,11 @@ class Certificate(Section):
             unsealed = cls.model_validate({**document, "digest": ""})
         except ValidationError as error:
             problem = error.errors()[0]
-            path = ".".join(map(str, problem["loc"]))
-            raise CertificateError(f"{path}: {problem['msg'][0].lower()}{problem['msg'][1:]}") from None
+            path = ".".join(map(str, problem["loc"]))[:200]
+            if problem["type"] == "extra_forbidden":
+                raise CertificateError(f"{path} is no field of a certificate: altered, or of a newer evr") from None
+            message = problem["msg"].removeprefix("Value error, ")
+            raise CertificateError(f"{path}: {message[0].lower()}{message[1:]}") from None
         return unsealed.model_copy(update={"digest": digest_of(unsealed.document())})
 
 

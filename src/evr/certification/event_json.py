@@ -16,10 +16,10 @@ import numpy as np
 from dp_accounting import dp_event
 
 from evr import validate
+from evr.certification.alphabet import DEEPEST, checked_tree
 from evr.errors import CertificateError
 from evr.mechanisms import MECHANISMS, events
 
-DEEPEST = 100
 _UNENDING = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
@@ -41,8 +41,7 @@ def event_to_json(event: Any) -> dict[str, Any]:
     """
     if not isinstance(event, dp_event.DpEvent):
         raise TypeError(f"{validate.shown(event)} is not a DpEvent (it is a {type(event).__name__})")
-    encoded: dict[str, Any] = _encoded(event, DEEPEST)
-    return encoded
+    return checked_tree(_encoded(event, DEEPEST))
 
 
 def event_from_json(document: Any) -> dp_event.DpEvent:
@@ -51,6 +50,11 @@ def event_from_json(document: Any) -> dp_event.DpEvent:
     >>> event_from_json({"type": "GaussianDpEvent", "noise_multiplier": 1.5})
     GaussianDpEvent(noise_multiplier=1.5)
     """
+    if isinstance(document, dict):
+        try:
+            checked_tree(document)
+        except ValueError as error:
+            raise CertificateError(f"event: {error}") from None
     event = _decoded(document, "event", DEEPEST)
     if not isinstance(event, dp_event.DpEvent):
         raise CertificateError(f"event={validate.shown(document)} is not an event")

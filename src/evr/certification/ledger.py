@@ -6,40 +6,42 @@ the same ``(epsilon, claim)`` are one release and the base is the claim. A named
 floor, and the floor is the base.
 
 A crash, Ctrl-C or kill counts, for the row is there already. Numbers are given out under SQLite's write lock, so that no
-two processes have the same one.
+two processes have the same one. The one output of a release is counted in the same way, before its mechanism starts, and stays
+counted (Section 5.6).
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import sqlite3
-import time
-from collections.abc import Iterator
+import warnings
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from evr import validate
-from evr.certification import schema
-from evr.certification.owners import is_alive, this_process
+from evr.certification.alphabet import NAME_IN_WORDS, checked_name
+from evr.certification.ledger_file import LedgerFile
+from evr.certification.owners import this_process
 from evr.certification.rows import (
     SEALED_ATTEMPT,
+    SEALED_OUTPUT,
     SEALED_RELEASE,
     Attempt,
     DamagedRow,
     Release,
     attempt_of,
+    checked_output,
     parsed,
     release_of,
     seal,
 )
-from evr.errors import AlreadyReleasedError, LedgerError
+from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
 from evr.verification import Claim, Terms
 
 DEFAULT_PATH = Path(".evr") / "ledger.sqlite"
-BUSY_SECONDS = 60.0
+_ALIKE = 1e-5  # relative: numbers that agree so far are one number, rounded twice
 
 
 def now() -> str:
@@ -49,10 +51,18 @@ def now() -> str:
 
 def release_key(epsilon: float, claim: float, name: str | None) -> str:
     """What attempts of one release have in common."""
-    return f"name {name}" if name is not None else f"epsilon {epsilon.hex()} claim {claim.hex()}"
+    if name is not None:
+        return f"name {name}"
+    return f"epsilon {(epsilon + 0.0).hex()} claim {(claim + 0.0).hex()}"  # -0.0 is 0.0
 
 
-class Ledger:
+def _numbers(key: str) -> tuple[float, float]:
+    """Epsilon and claim of the key of a release without a name."""
+    _, epsilon, _, claim = key.split(" ")
+    return float.fromhex(epsilon), float.fromhex(claim)
+
+
+class Ledger(LedgerFile):
     """A file of attempts, shared by any number of processes.
 
     Parameters
@@ -71,75 +81,12 @@ class Ledger:
     """
 
     def __init__(self, path: str | Path | None = None, *, create: bool = True) -> None:
-        self.path = Path(DEFAULT_PATH if path is None else path)
-        if not create and not self.path.exists():
-            raise LedgerError(f"{self.path}: there is no ledger")
-        with self._guarded():
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
-            try:
-                self._prepare()
-            except BaseException:
-                self._connection.close()
-                raise
-
-    def _prepare(self) -> None:
-        connection = self._connection
-        connection.row_factory = sqlite3.Row
-        patience = time.monotonic() + BUSY_SECONDS
-        while True:  # two processes that switch a new file to WAL at once do not wait for each other by themselves
-            try:
-                connection.execute("PRAGMA journal_mode = WAL")
-                break
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or time.monotonic() > patience:
-                    raise
-                time.sleep(0.02)
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
-        with self._transaction():
-            reason = schema.migrate(connection)
-            if reason is not None:
-                raise LedgerError(f"{self.path}: not a ledger that can be used: {reason}")
+        super().__init__(Path(DEFAULT_PATH if path is None else path), create=create)
 
     @classmethod
     def of(cls, ledger: Ledger | str | Path | None) -> Ledger:
         """The ledger given, or one at that path."""
         return ledger if isinstance(ledger, Ledger) else cls(ledger)
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def __enter__(self) -> Ledger:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    @contextlib.contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """SQLite's and the file system's errors become one sentence that names the file."""
-        try:
-            yield
-        except DamagedRow as error:
-            raise self._damaged(str(error)) from None
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter from damage in what SQLite quotes
-            raise LedgerError(f"{self.path}: the ledger cannot be used ({error})") from error
-        except OSError as error:
-            raise LedgerError(f"{self.path}: the ledger cannot be used ({error.strerror or error})") from error
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing, and nobody else writes meanwhile."""
-        with self._guarded():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    self._connection.execute("ROLLBACK")
-                raise
 
     def terms(self, claim: Claim, *, name: str | None = None, floor: float | None = None) -> Terms:
         """The terms that the next attempt would have; nothing is written."""
@@ -187,6 +134,8 @@ class Ledger:
         with self._transaction() as connection:
             key, terms, release_id = self._terms(claim, name, floor)
             if release_id is None:
+                if name is None:
+                    self._warn_of_twins(claim)
                 fixed = {
                     "key": key,
                     "name": _name(name),
@@ -235,10 +184,22 @@ class Ledger:
             found = connection.execute("SELECT * FROM attempts WHERE id = ?", (attempt_id,)).fetchone()
             return attempt_of(found)
 
-    def _insert(self, table: str, row: dict[str, Any], sealed: tuple[str, ...]) -> int:
-        row = {**row, "seal": seal([row[name] for name in sealed])}
-        names, places = ", ".join(row), ", ".join(f":{column}" for column in row)
-        return int(self._connection.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", row).lastrowid or 0)
+    def _warn_of_twins(self, claim: Claim) -> None:
+        """Warn where a release that is about to be made differs from an older one by rounding only."""
+        for row in self._connection.execute("SELECT * FROM releases WHERE name IS NULL").fetchall():
+            release = release_of(row, self._output(row["id"]))
+            epsilon, value = _numbers(release.key)
+            if math.isclose(epsilon, claim.epsilon, rel_tol=_ALIKE) and math.isclose(
+                value, claim.value, rel_tol=_ALIKE
+            ):
+                out = "let out its output" if release.output else "let nothing out yet"
+                warnings.warn(
+                    f"a new release: ({claim.epsilon!r}, {claim.value!r}) differs from ({epsilon!r}, {value!r}) of "
+                    f"{release.created} by rounding only, which {out}. Their attempts and outputs are counted apart. If they are "
+                    "meant to be one release, claim exactly the older numbers",
+                    NearbyReleaseWarning,
+                    stacklevel=2,
+                )
 
     def finish(self, attempt: Attempt, state: str, *, samples: int | None = None, message: str | None = None) -> None:
         """Write down how an attempt ended. Snapshots stay only where it can be continued."""
@@ -247,10 +208,14 @@ class Ledger:
                 "UPDATE attempts SET state = ?, samples = ?, message = ?, finished = ?, seen = ? WHERE id = ? AND owner = ?",
                 (state, samples, message, now(), now(), attempt.id, attempt.owner),
             )
-            if changed.rowcount != 1:
-                raise LedgerError(f"attempt {attempt.number} of this release was taken over by another process")
+            self._still_ours(attempt, changed)
             if state != "interrupted":
                 connection.execute("DELETE FROM checkpoints WHERE attempt_id = ?", (attempt.id,))
+
+    @staticmethod
+    def _still_ours(attempt: Attempt, changed: sqlite3.Cursor) -> None:
+        if changed.rowcount != 1:
+            raise LedgerError(f"attempt {attempt.number} of this release was taken over by another process")
 
     def save(self, attempt: Attempt, direction: str, snapshot: dict[str, Any]) -> None:
         """Keep the latest snapshot of one direction."""
@@ -261,7 +226,12 @@ class Ledger:
                 "ON CONFLICT (attempt_id, direction) DO UPDATE SET snapshot = excluded.snapshot, seal = excluded.seal",
                 (attempt.id, direction, text, seal([attempt.id, direction, text])),
             )
-            connection.execute("UPDATE attempts SET seen = ? WHERE id = ?", (now(), attempt.id))
+            self._still_ours(
+                attempt,
+                connection.execute(
+                    "UPDATE attempts SET seen = ? WHERE id = ? AND owner = ?", (now(), attempt.id, attempt.owner)
+                ),
+            )
 
     def snapshots(self, attempt: Attempt) -> dict[str, Any]:
         """The latest snapshots, by direction."""
@@ -286,8 +256,7 @@ class Ledger:
                 "WHERE id = ? AND state = ? AND owner = ?",
                 (this_process(), now(), attempt.id, attempt.state, attempt.owner),
             )
-            if changed.rowcount != 1:
-                raise LedgerError(f"attempt {attempt.number} of this release was taken over by another process")
+            self._still_ours(attempt, changed)
             found = connection.execute("SELECT * FROM attempts WHERE id = ?", (attempt.id,)).fetchone()
             return attempt_of(found)
 
@@ -298,40 +267,69 @@ class Ledger:
             if release_id is not None:
                 self._refuse_second_output(release_id)
 
+    def _output(self, release_id: int) -> sqlite3.Row | None:
+        """The row of a release's output, if that is counted."""
+        row = self._connection.execute("SELECT * FROM outputs WHERE release_id = ?", (release_id,)).fetchone()
+        return None if row is None else checked_output(row)
+
     def _refuse_second_output(self, release_id: int) -> None:
-        row = self._connection.execute("SELECT * FROM releases WHERE id = ?", (release_id,)).fetchone()
-        what = f"release {row['name']!r}" if row["name"] is not None else "this release (the same epsilon and claim)"
-        if row["output"] == "released":
+        output = self._output(release_id)
+        if output is None:
+            return
+        (name,) = self._connection.execute("SELECT name FROM releases WHERE id = ?", (release_id,)).fetchone()
+        what = f"release {name!r}" if name is not None else "this release (the same epsilon and claim)"
+        if output["ending"] == "released":
             raise AlreadyReleasedError(
-                f"{what} let out its one output at {row['output_time']}: another output costs privacy again; "
+                f"{what} let out its one output at {output['ended']}: another output costs privacy again; "
                 "if that is meant, give the new release a name of its own"
             )
-        if row["output"] == "running" and is_alive(row["output_owner"], row["output_time"]):
-            raise AlreadyReleasedError(
-                f"{what}: another process runs its mechanism now, and one output is all there is"
-            )
+        ran = (
+            f"ran its mechanism, which raised at {output['ended']}"
+            if output["ending"] == "raised"
+            else f"let its mechanism run at {output['opened']} in process {output['owner'].split(' ')[1]} on "
+            f"{output['owner'].split(' ')[0]}, which runs still or ended without a word"
+        )
+        raise AlreadyReleasedError(
+            f"{what} {ran}: what may have gone out is its one output; give a new release a name of its own (if nothing "
+            "went out, it costs what this one would have)"
+        )
 
-    def open_gate(self, attempt: Attempt) -> None:
-        """Reserve the one output of a release for this process, before its mechanism runs."""
+    def count_output(self, attempt: Attempt, *, fallback: bool = False) -> None:
+        """Count the one output of a release, for good, before a mechanism runs; on return it is on the disk.
+
+        Raises ``AlreadyReleasedError`` if it is counted already, by whomever and however that ended.
+        """
         with self._transaction() as connection:
             self._refuse_second_output(attempt.release_id)
-            connection.execute(
-                "UPDATE releases SET output = 'running', output_owner = ?, output_attempt = ?, output_time = ? WHERE id = ?",
-                (this_process(), attempt.number, now(), attempt.release_id),
+            row = connection.execute("SELECT * FROM attempts WHERE id = ?", (attempt.id,)).fetchone()
+            verdict = "rejected" if fallback else "accepted"
+            if row is None or attempt_of(row).state != verdict or row["release_id"] != attempt.release_id:
+                raise LedgerError(f"attempt {attempt.number} was not {verdict}: nothing may be let out on its account")
+            self._insert(
+                "outputs",
+                {
+                    "release_id": attempt.release_id,
+                    "attempt_id": attempt.id,
+                    "owner": this_process(),
+                    "opened": now(),
+                },
+                SEALED_OUTPUT,
             )
 
-    def close_gate(self, attempt: Attempt, *, released: bool) -> None:
-        """Write down whether the mechanism's output went out."""
+    def end_output(self, attempt: Attempt, ending: Literal["released", "raised"]) -> None:
+        """Write down how the mechanism ended, for the reader: its output is counted already, and stays so."""
         with self._transaction() as connection:
             connection.execute(
-                "UPDATE releases SET output = ?, output_time = ? WHERE id = ? AND output_owner = ?",
-                ("released" if released else None, now(), attempt.release_id, this_process()),
+                "UPDATE outputs SET ending = ?, ended = ? WHERE release_id = ? AND attempt_id = ? AND owner = ? "
+                "AND ending IS NULL",
+                (ending, now(), attempt.release_id, attempt.id, this_process()),
             )
 
     def releases(self) -> list[Release]:
         """Every release, oldest first."""
         with self._guarded():
-            return [release_of(row) for row in self._connection.execute("SELECT * FROM releases ORDER BY id")]
+            rows = self._connection.execute("SELECT * FROM releases ORDER BY id").fetchall()
+            return [release_of(row, self._output(row["id"])) for row in rows]
 
     def attempts(self) -> list[Attempt]:
         """Every attempt, oldest first."""
@@ -342,20 +340,9 @@ class Ledger:
         """The sum of the budgets of a release's attempts: always below ``kappa`` times the base."""
         return math.fsum(a.budget for a in self.attempts() if a.release_id == release.id)
 
-    def check(self) -> None:
-        """Raise if the file is damaged."""
-        with self._guarded():
-            (answer,) = self._connection.execute("PRAGMA integrity_check").fetchone()
-        if answer != "ok":
-            raise self._damaged(answer)
-
-    def _damaged(self, what: str) -> LedgerError:
-        return LedgerError(f"{self.path}: the ledger is damaged ({what}); put it aside and start another release")
-
 
 def _name(name: str | None) -> str | None:
-    if name is None:
-        return None
-    if not isinstance(name, str) or not name.strip() or len(name) > 200 or not name.isprintable():
-        raise LedgerError(f"release={validate.shown(name)} is not a name: 1 to 200 printable characters are wanted")
-    return name
+    try:
+        return checked_name(name)
+    except ValueError:
+        raise LedgerError(f"release={validate.shown(name)} is not a name: {NAME_IN_WORDS}") from None

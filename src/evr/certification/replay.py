@@ -2,7 +2,8 @@
 
 From the primary fields (event, estimate, ``tau``, ``kappa``, floor, attempt, entropy, settings) everything else is computed anew,
 samples included, and compared field by field. A certificate whose numbers or words were altered differs somewhere, however its
-digest was mended. What cannot be computed is told apart: software and times are taken on trust.
+digest was mended. What cannot be computed is taken as recorded: software, times, the name of a release, and that entropy was
+fresh. Closed alphabets (``alphabet.py``) leave no room in them for anything else.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from evr.certification.event_json import event_from_json
 from evr.errors import CertificateError
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.mechanisms import Composition
-from evr.proving import verify
+from evr.proving import prove
 from evr.proving.without_samples import proved_delta
+from evr.randomness import ENTROPY_BITS
 from evr.verification import Claim, Progress, Terms, Verification
 from evr.verification.driver import ProgressHook
 from evr.verification.settings import Settings
@@ -107,7 +109,7 @@ def replay(
         else:
             mismatches.append(Mismatch(field, old, new))
     mismatches += _unlikely(certificate)
-    notes = [f"{field} is not a field that this version knows: it was not checked" for field in _unknown(certificate)]
+    notes = []
     if not same_software:
         theirs = ", ".join(f"{k} {v}" for k, v in certificate.software.items())
         notes.append(
@@ -151,19 +153,13 @@ def _verified(
         if progress is not None:
             progress(state)
 
-    return verify(
+    return prove(
         event,
-        epsilon=claim.epsilon,
-        delta=claim.delta,
-        tau=claim.tau,
-        method=settings.method,
-        proposal=settings.proposal,
+        claim,
+        settings,
         attempt=certificate.release.attempt,
         seed=None if fresh else int(certificate.verification.entropy, 16),
-        max_samples=settings.max_samples,
-        offset=settings.offset,
         workers=workers,
-        terms=claim.terms,
         progress=watch,
     )
 
@@ -211,12 +207,13 @@ def _rebuilt(certificate: Certificate, claim: Claim, verification: Verification)
 def _unlikely(certificate: Certificate) -> Iterator[Mismatch]:
     """What is possible and not to be believed."""
     checked = certificate.verification
-    if checked.entropy_is_fresh and int(checked.entropy, 16) < _SMALLEST_FRESH:
-        yield Mismatch("verification.entropy_is_fresh", True, "a number this small was not drawn from 256 fresh bits")
+    if checked.entropy_is_fresh and not _SMALLEST_FRESH <= int(checked.entropy, 16) < 1 << ENTROPY_BITS:
+        size = f"a number of {int(checked.entropy, 16).bit_length()} bits"
+        yield Mismatch("verification.entropy_is_fresh", True, f"{size} was not drawn from {ENTROPY_BITS} fresh ones")
 
 
 def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Every field of ``new`` in which ``old`` differs; what only ``old`` has is not known to this version."""
+    """Every field in which the two differ, at every depth."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key, value in new.items():
             field = f"{path}.{key}" if path else key
@@ -226,22 +223,12 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any,
                 yield field, None, value
             else:
                 yield from _differences(old[key], value, field)
-        if path in ("verification.directions", "fallback.bounds") or path.endswith(".proposal"):
-            yield from ((f"{path}.{key}", old[key], None) for key in old.keys() - new.keys())
+        yield from ((f"{path}.{key}", old[key], None) for key in sorted(old.keys() - new.keys()))
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (one, other) in enumerate(zip(old, new, strict=True)):
             yield from _differences(one, other, f"{path}[{index}]")
     elif old != new or type(old) is not type(new):
         yield path, old, new
-
-
-def _unknown(certificate: Certificate) -> list[str]:
-    found = list(certificate.model_extra or {})
-    for name in type(certificate).model_fields:
-        section = getattr(certificate, name)
-        extra = getattr(section, "model_extra", None)
-        found += [f"{name}.{key}" for key in extra or {}]
-    return found
 
 
 def _close(old: Any, new: Any) -> bool:

@@ -18,6 +18,7 @@ SEALED_ATTEMPT = (
     "release_id", "number", "entropy", "entropy_is_fresh", "epsilon", "delta", "tau", "claim", "log_budget", "method",
     "proposal", "options", "event", "event_digest", "software", "started",
 )  # fmt: skip
+SEALED_OUTPUT = ("release_id", "attempt_id", "owner", "opened")
 
 
 class DamagedRow(ValueError):
@@ -35,7 +36,8 @@ class Release:
     terms
         ``kappa`` and the base of the budgets.
     output
-        ``"released"`` once an output is out, ``"running"`` while a mechanism runs behind the gate, else None.
+        None before the one output is counted; then, for good, ``"open"`` (its mechanism runs, or ended without a word),
+        ``"released"`` (it returned) or ``"raised"``.
     """
 
     id: int
@@ -44,7 +46,6 @@ class Release:
     terms: Terms
     created: str
     output: str | None
-    output_attempt: int | None
 
 
 @dataclass(frozen=True)
@@ -96,15 +97,23 @@ def seal(values: list[Any]) -> str:
     return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
 
 
-def release_of(row: sqlite3.Row) -> Release:
-    """A release as it was written."""
+def release_of(row: sqlite3.Row, output: sqlite3.Row | None = None) -> Release:
+    """A release as it was written, with its output if that is counted."""
     if row["seal"] != seal([row[name] for name in SEALED_RELEASE]):
         raise DamagedRow(f"release {row['id']} is not what was written")
     try:
         terms = Terms(float.fromhex(row["kappa"]), float.fromhex(row["base"]))
     except (ValueError, TypeError, OverflowError) as error:
         raise DamagedRow(f"release {row['id']}: {error}") from None
-    return Release(row["id"], row["key"], row["name"], terms, row["created"], row["output"], row["output_attempt"])
+    state = None if output is None else checked_output(output)["ending"] or "open"
+    return Release(row["id"], row["key"], row["name"], terms, row["created"], state)
+
+
+def checked_output(row: sqlite3.Row) -> sqlite3.Row:
+    """The row of an output, if it is what was written."""
+    if row["seal"] != seal([row[name] for name in SEALED_OUTPUT]):
+        raise DamagedRow(f"the output of release {row['release_id']} is not what was written")
+    return row
 
 
 def attempt_of(row: sqlite3.Row) -> Attempt:

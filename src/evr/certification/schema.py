@@ -1,8 +1,8 @@
-"""The tables of the ledger, and how older ledgers become newer ones.
+"""The tables of the ledger.
 
-``PRAGMA user_version`` holds the number of steps that a file has been through; a file of a newer evr is refused.
-Numbers that must come back exactly are stored as hexadecimal floats. ``seal`` is a digest of what a row was written with, so
-that damage is noticed; it is no signature.
+``PRAGMA user_version`` holds the version of the tables; a file of another version is refused. Numbers that must come back exactly
+are stored as hexadecimal floats. ``seal`` is a digest of what a row was written with, so that damage is noticed; it is no
+signature.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import sqlite3
 
 APPLICATION_ID = 0x45565231  # "EVR1": tells a ledger from another program's database
+VERSION = 2
 
-_FIRST = """
+TABLES = """
 CREATE TABLE releases (
     id INTEGER PRIMARY KEY,
     key TEXT NOT NULL UNIQUE,
@@ -19,11 +20,7 @@ CREATE TABLE releases (
     kappa TEXT NOT NULL,
     base TEXT NOT NULL,
     created TEXT NOT NULL,
-    seal TEXT NOT NULL,
-    output TEXT CHECK (output IN ('running', 'released')),
-    output_owner TEXT,
-    output_attempt INTEGER,
-    output_time TEXT
+    seal TEXT NOT NULL
 ) STRICT;
 
 CREATE TABLE attempts (
@@ -62,25 +59,38 @@ CREATE TABLE checkpoints (
     seal TEXT NOT NULL,
     PRIMARY KEY (attempt_id, direction)
 ) STRICT;
+
+CREATE TABLE outputs (
+    release_id INTEGER PRIMARY KEY REFERENCES releases (id),
+    attempt_id INTEGER NOT NULL REFERENCES attempts (id),
+    owner TEXT NOT NULL,
+    opened TEXT NOT NULL,
+    seal TEXT NOT NULL,
+    ending TEXT CHECK (ending IN ('released', 'raised')),
+    ended TEXT
+) STRICT;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
 
-
-def migrate(connection: sqlite3.Connection) -> str | None:
-    """Bring a file up to date, inside a transaction that the caller holds; say why not, if so."""
+def prepare(connection: sqlite3.Connection) -> str | None:
+    """Make the tables of a new file, inside a transaction that the caller holds; say why a file cannot be used, if so."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     identity = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
-    if identity != APPLICATION_ID and (tables or version or identity):
-        return "it is a database of another program"
-    if version > len(MIGRATIONS):
-        return f"it has schema version {version}, and this evr knows {len(MIGRATIONS)}: use a newer evr"
-    if version < 0 or (identity == APPLICATION_ID and version == 0):
-        return f"its schema version {version} is none of a ledger's"
-    for number, script in enumerate(MIGRATIONS[version:], version + 1):
-        for statement in filter(str.strip, script.split(";\n")):
+    if identity != APPLICATION_ID:
+        if tables or version or identity:
+            return "it is a database of another program"
+        for statement in filter(str.strip, TABLES.split(";\n")):
             connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {number}")
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    elif version > VERSION:
+        return f"it has schema version {version}, and this evr knows {VERSION}: use a newer evr"
+    elif version == 1:
+        return (
+            "it has schema version 1, of an evr before 0.1.0, which did not count outputs before they were let out: keep it "
+            "for its record, and start a new ledger for new releases"
+        )
+    elif version != VERSION:
+        return f"its schema version {version} is none of a ledger's"
     return None

@@ -77,8 +77,8 @@ def statement(document: dict[str, Any]) -> str:
     epsilon, delta = above(claim["epsilon"]), above(claim["delta"])
     ran = describe_event(document["event"])
     how = (
-        f"evr {document['software'].get('evr', '?')}, {checked['method']} test, {checked['samples']:,} samples, "
-        f"attempt {release['attempt']}" + ("" if release["name"] is None else f" at release {release['name']!r}")
+        f"evr {document['software']['evr']}, {checked['method']} test, {checked['samples']:,} samples, "
+        f"attempt {release['attempt']}" + ("" if release["name"] is None else " at a named release")
     )
     if document["verdict"] == "rejected" and document["fallback"] is None:
         return (
@@ -109,7 +109,13 @@ def statement(document: dict[str, Any]) -> str:
 
 
 def _bounded(value: float) -> str:
-    return f"{float(f'{value:.1e}') if float(f'{value:.1e}') >= value else value * 1.1:.1e}".replace("e-0", "e-")
+    """Two digits, rounded up.
+
+    >>> _bounded(2.5000000000000001e-9), _bounded(2.5e-9), _bounded(1.21e-12), _bounded(0.0)
+    ('2.5e-9', '2.5e-9', '1.3e-12', '0.0e+00')
+    """
+    exact = Decimal(repr(value))  # as it is written in the certificate
+    return f"{float(exact.normalize(Context(2, ROUND_CEILING))):.1e}".replace("e-0", "e-")
 
 
 def _assumptions(document: dict[str, Any]) -> str:
@@ -121,7 +127,7 @@ def _assumptions(document: dict[str, Any]) -> str:
         )
     fresh = "the verification's entropy was fresh"
     assumed.append(
-        fresh
+        f"{fresh} (it is recorded as fresh, which nothing can prove)"
         if checked["entropy_is_fresh"]
         else f"{fresh} (it was a seed given by the caller, and nobody must have searched for it)"
     )

@@ -16,8 +16,9 @@ def main() -> None:
     import typer
 
     from evr.cli.app import app
-    from evr.cli.output import fail
+    from evr.cli.output import fail, plain_warnings
 
+    plain_warnings()
     try:
         code = app(standalone_mode=False, prog_name="evr")
         sys.stdout.flush()

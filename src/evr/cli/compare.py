@@ -33,7 +33,7 @@ def command(
 ) -> None:
     """Ask other libraries the same: values, relative differences from evr's, seconds, and bounds that are none.
 
-    Peers that are not installed are named as such; `pip install evr[compare]` brings them.
+    Peers that are not installed are named as such; `pip install 'evr-dp[compare]'` brings them.
 
     Example: `evr compare --noise-multiplier 0.5 --sampling-probability 1e-5 --steps 100 --epsilon 1`
     """

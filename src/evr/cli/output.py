@@ -6,16 +6,32 @@ import contextlib
 import json
 import math
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import Any, NoReturn
+
+from evr.errors import NearbyReleaseWarning
 
 
 def fail(message: str) -> NoReturn:
     """Say what is wrong with the input and leave with exit code 2."""
     print(f"error: {message}", file=sys.stderr)
     sys.exit(2)
+
+
+def plain_warnings() -> None:
+    """From here on a warning of evr's own is one line on standard error; others are shown as they always are."""
+    others = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, NearbyReleaseWarning):
+            print(f"warning: {message}", file=sys.stderr)
+        else:
+            others(message, category, *where, **more)
+
+    warnings.showwarning = show
 
 
 def table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, quiet: bool = False) -> None:

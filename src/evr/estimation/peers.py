@@ -225,7 +225,7 @@ def _asked(peer: str, adapter: Callable[[], Answers]) -> Iterator[PeerResult | P
             start = time.perf_counter()
             answers = adapter()
     except ImportError as error:
-        yield PeerUnavailable(peer, f"{error}: pip install 'evr[compare]'" + (_AFA_HINT if peer == "afa" else ""))
+        yield PeerUnavailable(peer, f"{error}: pip install 'evr-dp[compare]'" + (_AFA_HINT if peer == "afa" else ""))
     except (_NoAnswer, UnsupportedEventError, privacy_accountant.UnsupportedEventError) as error:
         yield PeerUnavailable(peer, str(error))
     except Exception as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from evr import validate
 from evr.certification.certificate import Certificate
 from evr.certification.ledger import Ledger
 from evr.certification.rows import Attempt
-from evr.errors import LedgerError, NotReleasedError
+from evr.errors import EvrError, NotReleasedError
 from evr.gate.attempt import checked_event, opened, perform, start
 from evr.proving.without_samples import proved_delta
 from evr.verification import Claim
@@ -27,6 +28,7 @@ from evr.verification.settings import Settings
 
 T = TypeVar("T")
 P = ParamSpec("P")
+Source = Literal["mechanism", "fallback"]
 _MISSING: Any = object()
 
 
@@ -45,7 +47,7 @@ class Release(Generic[T]):
     """
 
     released: bool
-    source: Literal["mechanism", "fallback"] | None
+    source: Source | None
     certificates: tuple[Certificate, ...]
     _value: Any = field(default=_MISSING, repr=False)
 
@@ -90,32 +92,45 @@ class Gate:
     settings: Settings
 
     @contextlib.contextmanager
-    def open(self) -> Iterator[tuple[Literal["mechanism", "fallback"] | None, tuple[Certificate, ...]]]:
-        """Verify, and say what may run inside; an exception inside means that nothing is released."""
+    def open(self) -> Iterator[tuple[Source | None, tuple[Certificate, ...]]]:
+        """Verify, count the output, and say what may run inside.
+
+        Once it is counted it stays so, however the inside ends (docs/guarantees.md, Section 5.6). The ledger is closed
+        meanwhile: what runs inside may take days, change the folder, or fork.
+        """
         with opened(self.ledger) as ledger:
-            ledger.refuse_second_output(self.claim, name=self.name, floor=self.floor)
-            fallback = self._fallback(ledger)
-            certificates: list[Certificate] = []
-            attempt = None
-            for instance in range(self.instances):
-                attempt = self._attempt(ledger, instance)
-                certificates.append(
-                    perform(ledger, attempt, workers=self.workers, progress=self.progress, fallback=fallback)
-                )
-                if certificates[-1].accepted:
-                    break
-            assert attempt is not None
-            if not certificates[-1].accepted and fallback is None:
-                yield None, tuple(certificates)
-                return
-            ledger.open_gate(attempt)
-            try:
-                yield "mechanism" if certificates[-1].accepted else "fallback", tuple(certificates)
-            except BaseException:
-                with contextlib.suppress(LedgerError):  # the mechanism's own exception matters more
-                    ledger.close_gate(attempt, released=False)
-                raise
-            ledger.close_gate(attempt, released=True)
+            path = ledger.path.absolute()
+            certificates, attempt = self._verified(ledger)
+            source: Source | None = "mechanism" if certificates[-1].accepted else None
+            if source is None and certificates[-1].fallback is not None:
+                source = "fallback"
+            if source is not None:
+                ledger.count_output(attempt, fallback=source == "fallback")
+        if source is None:
+            yield None, certificates
+            return
+        ending: Literal["released", "raised"] = "raised"
+        try:
+            yield source, certificates
+            ending = "released"
+        finally:
+            with contextlib.suppress(EvrError), Ledger(path, create=False) as ledger:
+                ledger.end_output(attempt, ending)
+
+    def _verified(self, ledger: Ledger) -> tuple[tuple[Certificate, ...], Attempt]:
+        """The certificates of all instances that it took, and the attempt that decided."""
+        ledger.check()
+        ledger.refuse_second_output(self.claim, name=self.name, floor=self.floor)
+        fallback = self._fallback(ledger)
+        certificates: list[Certificate] = []
+        for instance in range(self.instances):
+            attempt = self._attempt(ledger, instance)
+            certificates.append(
+                perform(ledger, attempt, workers=self.workers, progress=self.progress, fallback=fallback)
+            )
+            if certificates[-1].accepted:
+                break
+        return tuple(certificates), attempt
 
     def _attempt(self, ledger: Ledger, instance: int) -> Attempt:
         return start(
@@ -193,8 +208,9 @@ def release(
     """Run ``mechanism()`` only if what it costs has been verified; what is released is ``(epsilon, delta / tau)``-DP.
 
     One output for each release: by default a release is all attempts in a ledger at the same ``(epsilon, delta / tau)``, however
-    many mechanisms they try, and after one output the next is refused. To let out another, which costs privacy again, give it a
-    ``name``. A mechanism that raises releases nothing, and its exception goes on to the caller.
+    many mechanisms they try. The output is counted before the mechanism starts, and the next is refused, however that run ends:
+    what may have gone out counts as out, also where the mechanism raises (its exception goes on to the caller) or the process
+    dies. To let out another, which costs privacy again, give it a ``name``.
 
     Parameters
     ----------
@@ -230,8 +246,7 @@ def release(
     >>> bad.released
     False
     """
-    if not callable(mechanism):
-        raise TypeError(f"mechanism={mechanism!r} is not callable: give a function without arguments")
+    _check_mechanism(mechanism)
     second: Callable[[], T] | None = None
     if fallback is not None:
         try:
@@ -240,6 +255,7 @@ def release(
             raise TypeError(f"fallback={fallback!r} is not a pair (mechanism, event)") from None
         if not callable(second) or fallback_event is None:
             raise TypeError(f"fallback={fallback!r} is not a pair (mechanism, event)")
+        _check_mechanism(second)
         options["fallback_event"] = fallback_event
     gate = make_gate(event, epsilon=epsilon, delta=delta, tau=tau, ledger=ledger, instances=instances, **options)
     with gate.open() as (source, certificates):
@@ -249,11 +265,26 @@ def release(
     return Release(True, source, certificates, value)
 
 
+def _check_mechanism(mechanism: Any) -> None:
+    """Refuse what does not run when it is called."""
+    if not callable(mechanism):
+        raise TypeError(f"mechanism={mechanism!r} is not callable: give a function without arguments")
+    if any(
+        late(mechanism)
+        for late in (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    ):
+        raise TypeError(
+            f"mechanism={mechanism!r} is a generator or a coroutine: it would run behind nobody's gate, after the call; give a "
+            "function that returns its result"
+        )
+
+
 class released:
     """``release`` for scripts: a decorator, or a context manager whose body runs only if the claim was verified.
 
     Arguments as of ``release``, without the mechanism. A decorated function returns a ``Release``. The context manager raises
-    ``NotReleasedError`` before its body if the claim is rejected; it yields the certificate, and takes no fallback.
+    ``NotReleasedError`` before its body if the claim is rejected; it yields the certificate, and takes no fallback. The body is
+    the one output of its release, also if it raises.
 
     Examples
     --------
@@ -276,6 +307,8 @@ class released:
         self._open: contextlib.AbstractContextManager[Any] | None = None
 
     def __call__(self, mechanism: Callable[P, T]) -> Callable[P, Release[T]]:
+        _check_mechanism(mechanism)
+
         @functools.wraps(mechanism)
         def gated(*args: P.args, **kwargs: P.kwargs) -> Release[T]:
             return release(lambda: mechanism(*args, **kwargs), self._event, **self._options)

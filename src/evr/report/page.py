@@ -40,7 +40,7 @@ MEANINGS = {
     "verification.method": "sequential (testing by betting) or fixed (Algorithm 2 of the paper)",
     "verification.proposal": "the law that samples were drawn from",
     "verification.entropy": "what the samples came from; enough to draw them again",
-    "verification.entropy_is_fresh": "drawn from the operating system, not chosen by somebody",
+    "verification.entropy_is_fresh": "recorded as drawn from the operating system; nothing can prove that nobody chose it",
     "bound": "proved: no sample is larger",
     "clip": "samples were cut here before betting",
     "correction": "proved bound on what clipping takes off the mean",

@@ -23,8 +23,8 @@ class Settings:
         validate.one_of(METHODS, method=self.method)
         validate.one_of(tuple(PROPOSALS), proposal=self.proposal)
         if self.max_samples is not None:
-            validate.positive_integer(max_samples=self.max_samples)
+            object.__setattr__(self, "max_samples", validate.positive_integer(max_samples=self.max_samples))
         if self.offset is not None:
             if self.method != "fixed":
                 raise ValueError(f"offset={self.offset!r} belongs to method='fixed'")
-            validate.positive(offset=self.offset)
+            object.__setattr__(self, "offset", validate.positive(offset=self.offset))

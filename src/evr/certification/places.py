@@ -1,0 +1,26 @@
+"""Where a file lies: on a disk of this machine, or where other machines reach it too."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_MOUNTS = Path("/proc/self/mountinfo")
+_SHARED = re.compile(
+    r"nfs|cifs|smb|9p|afs|ceph|gluster|lustre|gpfs|beegfs|fuse|ocfs2|gfs2|orangefs|virtiofs|vboxsf|prl_fs"
+)
+
+
+def is_shared(path: Path) -> bool:
+    """Whether a file lies on a file system that other machines may write to; False where the system does not say."""
+    try:
+        lines = _MOUNTS.read_text("utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    target, kind, longest = path.resolve(), "", -1
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        point = Path(re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), before.split(" ")[4]))
+        if target.is_relative_to(point) and len(point.parts) >= longest:  # of two mounted at one place, the later hides
+            kind, longest = after.split(" ")[0], len(point.parts)
+    return bool(_SHARED.match(kind))

@@ -1,0 +1,327 @@
+"""One output for each release, counted before it is let out: what may have been published is published."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sqlite3
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dp_accounting import dp_event
+
+import evr
+from evr.certification import ledger as ledger_module
+from evr.certification import owners
+from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
+from evr.gate.attempt import Settings, perform, start
+from evr.verification import Claim
+
+SURE = dp_event.LaplaceDpEvent(2.0)  # at epsilon 1 accepted without a sample
+REFUSED = "give a new release a name of its own"
+
+
+@pytest.fixture
+def claim(ledger: evr.Ledger) -> dict[str, Any]:
+    return {"epsilon": 1.0, "delta": 1e-3, "tau": 0.9, "ledger": ledger}
+
+
+def assert_shut(claim: dict[str, Any], message: str = REFUSED) -> None:
+    """Neither way of releasing runs anything, and no attempt is spent on it."""
+    with evr.Ledger(claim["ledger"] if isinstance(claim["ledger"], Path) else claim["ledger"].path) as ledger:
+        before = len(ledger.attempts())
+        with pytest.raises(AlreadyReleasedError, match=message):
+            evr.release(lambda: pytest.fail("ran twice"), SURE, **(claim | {"ledger": ledger}))
+        with pytest.raises(AlreadyReleasedError, match=message), evr.released(SURE, **(claim | {"ledger": ledger})):
+            pytest.fail("ran twice")
+        assert len(ledger.attempts()) == before
+
+
+def test_a_body_that_publishes_and_raises_has_published(claim: dict[str, Any]) -> None:
+    published = []
+
+    def script() -> None:
+        with evr.released(SURE, **claim):
+            published.append("noisy answer")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        script()
+    assert published == ["noisy answer"]
+    assert claim["ledger"].releases()[0].output == "raised"
+    assert_shut(claim, "ran its mechanism, which raised at .* what may have gone out is its one output")
+
+
+def test_a_mechanism_that_raises_may_have_published(claim: dict[str, Any]) -> None:
+    def mechanism() -> None:
+        raise OSError("the disk of the results is full")
+
+    with pytest.raises(OSError, match="disk of the results"):
+        evr.release(mechanism, SURE, **claim)
+    assert_shut(claim)
+    assert evr.release(lambda: 1, SURE, **claim, name="once more").value == 1
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, RecursionError])
+def test_any_exception_counts(claim: dict[str, Any], error: type[BaseException]) -> None:
+    with pytest.raises(error), evr.released(SURE, **claim):
+        raise error
+    assert_shut(claim)
+
+
+def test_a_process_that_dies_after_publishing_has_published(tmp_path: Path, claim: dict[str, Any]) -> None:
+    claim["ledger"].close()
+    path, out = claim["ledger"].path, tmp_path / "out"
+    child = os.fork()
+    if child == 0:
+        with evr.released(SURE, **(claim | {"ledger": path})):
+            out.write_text("noisy answer")
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert out.read_text() == "noisy answer"
+    claim["ledger"] = path
+    assert_shut(claim, f"in process {child} on .*, which runs still or ended without a word: what may have gone out")
+
+
+@pytest.mark.parametrize("time", ["1970-01-01T00:00:00.000+00:00", "2999-01-01T00:00:00.000+00:00", "noon"])
+@pytest.mark.parametrize("owner", ["another-machine 1 5", "another-machine 999999999 1"])
+def test_an_owner_elsewhere_is_never_forgotten(
+    claim: dict[str, Any], owner: str, time: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as there:
+        there.setattr(ledger_module, "this_process", lambda: owner)
+        there.setattr(ledger_module, "now", lambda: time)
+        gate = evr.released(SURE, **claim)
+        gate.__enter__()
+    assert claim["ledger"].releases()[0].output == "open"
+    assert_shut(claim)
+    gate.__exit__(None, None, None)
+
+
+def test_clocks_and_names_of_machines_do_not_matter(claim: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    evr.release(lambda: 1, SURE, **claim)
+    monkeypatch.setattr(ledger_module, "now", lambda: "1970-01-01T00:00:00.000+00:00")
+    monkeypatch.setattr(owners.socket, "gethostname", lambda: "another-machine")
+    assert_shut(claim, "let out its one output at 2")
+
+
+def test_the_output_is_on_the_disk_before_the_mechanism_starts(claim: dict[str, Any]) -> None:
+    seen = []
+
+    def mechanism() -> None:
+        other = sqlite3.connect(claim["ledger"].path)
+        seen.extend(other.execute("SELECT release_id, ending FROM outputs").fetchall())
+        other.close()
+
+    evr.release(mechanism, SURE, **claim)
+    assert seen == [(1, None)]
+    assert claim["ledger"].releases()[0].output == "released"
+
+
+def test_nothing_runs_where_the_output_cannot_be_counted(
+    claim: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise LedgerError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(evr.Ledger, "count_output", full)
+        with pytest.raises(LedgerError, match="disk is full"):
+            evr.release(lambda: pytest.fail("ran"), SURE, **claim)
+    assert claim["ledger"].releases()[0].output is None
+    assert evr.release(lambda: 1, SURE, **claim).value == 1
+
+
+def test_an_ending_that_cannot_be_written_loses_nothing(claim: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise LedgerError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(evr.Ledger, "end_output", full)
+        assert evr.release(lambda: "answer", SURE, **claim).value == "answer"
+    assert claim["ledger"].releases()[0].output == "open"
+    assert_shut(claim)
+
+
+def test_a_release_inside_the_same_release_is_refused(claim: dict[str, Any]) -> None:
+    gate = evr.released(SURE, **claim)
+    with gate:
+        with pytest.raises(AlreadyReleasedError), gate:
+            pytest.fail("ran twice")
+        assert_shut(claim, "runs still or ended without a word")
+        assert evr.release(lambda: 2, SURE, **claim, name="another").value == 2
+    assert [r.output for r in claim["ledger"].releases()] == ["released", "released"]
+
+
+def test_a_generator_that_is_dropped_in_the_middle(claim: dict[str, Any]) -> None:
+    def answers() -> Iterator[int]:
+        with evr.released(SURE, **claim):
+            yield 1
+            yield 2
+
+    running = answers()
+    assert next(running) == 1
+    running.close()
+    assert claim["ledger"].releases()[0].output == "raised"
+    assert_shut(claim)
+
+
+def test_a_gate_that_is_never_left(claim: dict[str, Any]) -> None:
+    evr.released(SURE, **claim).__enter__()  # and forgotten
+    assert_shut(claim)
+
+
+async def _coroutine() -> int:
+    return 1
+
+
+def _generator() -> Iterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize("mechanism", [_coroutine, _generator])
+def test_what_would_run_after_the_gate_is_refused_before_it(claim: dict[str, Any], mechanism: Any) -> None:
+    with pytest.raises(TypeError, match="a generator or a coroutine"):
+        evr.release(mechanism, SURE, **claim)
+    with pytest.raises(TypeError, match="a generator or a coroutine"):
+        evr.released(SURE, **claim)(mechanism)
+    with pytest.raises(TypeError, match="a generator or a coroutine"):
+        evr.release(lambda: 1, SURE, **claim, fallback=(mechanism, SURE))
+    assert claim["ledger"].attempts() == []
+
+
+def test_threads_share_one_output(claim: dict[str, Any]) -> None:
+    ran: list[int] = []
+    refused: list[BaseException] = []
+    together = threading.Barrier(4)
+
+    def one(number: int) -> None:
+        together.wait()
+        try:
+            evr.release(lambda: ran.append(number), SURE, **(claim | {"ledger": claim["ledger"].path}))
+        except AlreadyReleasedError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(ran), len(refused)) == (1, 3)
+
+
+def test_a_body_that_changes_the_folder_or_closes_the_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    claim = {"epsilon": 1.0, "delta": 1e-3, "tau": 0.9}
+    with evr.released(SURE, **claim):
+        os.chdir(elsewhere)
+    assert list(elsewhere.iterdir()) == []
+    with evr.Ledger(tmp_path / ".evr" / "ledger.sqlite") as ledger:
+        assert [r.output for r in ledger.releases()] == ["released"]
+    opened = evr.Ledger(tmp_path / "own.sqlite")
+    assert evr.release(opened.close, SURE, **claim, ledger=opened).released
+    with evr.Ledger(tmp_path / "own.sqlite") as ledger:
+        assert [r.output for r in ledger.releases()] == ["released"]
+
+
+def test_a_child_of_the_body_does_not_speak_for_it(claim: dict[str, Any]) -> None:
+    """A worker that is forked inside and leaves by an exception says nothing of how the body ends."""
+    with evr.released(SURE, **claim):
+        child = os.fork()
+        if child == 0:
+            try:
+                claim["ledger"].end_output(claim["ledger"].attempts()[0], "raised")
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        assert claim["ledger"].releases()[0].output == "open"
+    assert claim["ledger"].releases()[0].output == "released"
+
+
+def test_two_that_verify_at_a_time(claim: dict[str, Any]) -> None:
+    """Both are accepted; the first to count its output runs, the other finds it counted after its verification."""
+    first, second = Claim(1.0, 1e-3, 0.9), Claim(1.0, 1e-3, 0.9)
+    one = start(claim["ledger"], SURE, first, Settings(), for_output=True)
+    other = start(claim["ledger"], SURE, second, Settings(), for_output=True)
+    assert perform(claim["ledger"], one).accepted
+    assert perform(claim["ledger"], other).accepted
+    claim["ledger"].count_output(other)
+    with pytest.raises(AlreadyReleasedError):
+        claim["ledger"].count_output(one)
+    claim["ledger"].end_output(one, "released")  # whose output it is not
+    assert claim["ledger"].releases()[0].output == "open"
+
+
+def test_nothing_is_let_out_on_account_of_another_verdict(ledger: evr.Ledger) -> None:
+    running = start(ledger, SURE, Claim(1.0, 1e-3, 0.9), Settings())
+    with pytest.raises(LedgerError, match="attempt 1 was not accepted: nothing may be let out"):
+        ledger.count_output(running)
+    with pytest.raises(LedgerError, match="attempt 1 was not rejected"):
+        ledger.count_output(running, fallback=True)
+    ledger.finish(running, "rejected")
+    with pytest.raises(LedgerError, match="was not accepted"):
+        ledger.count_output(running)
+    ledger.count_output(running, fallback=True)
+    assert ledger.releases()[0].output == "open"
+
+
+def test_the_tables_admit_one_output(claim: dict[str, Any]) -> None:
+    evr.release(lambda: 1, SURE, **claim)
+    with sqlite3.connect(claim["ledger"].path) as other, pytest.raises(sqlite3.IntegrityError):
+        other.execute("INSERT INTO outputs SELECT * FROM outputs")
+    other.close()
+
+
+@pytest.mark.parametrize("change", ["owner = 'x 1 2'", "opened = '2000'", "attempt_id = 2"])
+def test_altered_outputs_are_noticed(claim: dict[str, Any], change: str) -> None:
+    evr.release(lambda: 1, SURE, **claim)
+    with sqlite3.connect(claim["ledger"].path) as other:
+        other.execute(f"UPDATE outputs SET {change}")
+    other.close()
+    with pytest.raises(LedgerError, match="the ledger is damaged"):
+        evr.release(lambda: pytest.fail("ran twice"), SURE, **claim)
+    with pytest.raises(LedgerError, match="the ledger is damaged"):
+        claim["ledger"].releases()
+
+
+def up(value: float, times: int = 1) -> float:
+    """The next float, or the one after so many."""
+    for _ in range(times):
+        value = math.nextafter(value, math.inf)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(up(1.0), 1e-3), (1.0, up(1e-3, 3)), (1.0 + 1e-7, 1e-3), (up(1.0), up(1e-3))]
+)
+def test_a_release_apart_by_rounding_is_warned_about(claim: dict[str, Any], epsilon: float, delta: float) -> None:
+    evr.release(lambda: 1, SURE, **claim)
+    with pytest.warns(
+        NearbyReleaseWarning, match=r"differs from \(1\.0, .* by rounding only, which let out its output"
+    ):
+        evr.release(lambda: 2, SURE, **(claim | {"epsilon": epsilon, "delta": delta}))
+    with warnings.catch_warnings():  # as an error it comes before anything is counted
+        warnings.simplefilter("error")
+        with pytest.raises(NearbyReleaseWarning):
+            evr.release(lambda: pytest.fail("ran"), SURE, **(claim | {"epsilon": up(epsilon, 9), "delta": delta}))
+    assert len(claim["ledger"].attempts()) == 2
+
+
+def test_releases_that_are_apart_are_not_warned_about(claim: dict[str, Any]) -> None:
+    evr.release(lambda: 1, SURE, **claim)
+    for other in ({"epsilon": 1.001}, {"delta": 1.01e-3}, {"name": "a name is meant"}):
+        assert evr.release(lambda: 2, SURE, **(claim | other)).released
+
+
+def test_zero_has_one_sign(ledger: evr.Ledger) -> None:
+    claim = {"tau": 0.9, "ledger": ledger}
+    evr.release(lambda: 1, dp_event.NoOpDpEvent(), epsilon=0.0, delta=0.0, **claim)
+    with pytest.raises(AlreadyReleasedError):
+        evr.release(lambda: pytest.fail("ran twice"), dp_event.NoOpDpEvent(), epsilon=-0.0, delta=-0.0, **claim)
