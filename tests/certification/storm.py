@@ -18,8 +18,9 @@ from typing import Any
 from dp_accounting import dp_event
 
 import evr
-from evr.gate.attempt import Settings, perform, start
+from evr.gate.attempt import perform, start
 from evr.proving import api
+from evr.proving.settings import Settings
 from evr.search import capped_proposal
 from evr.verification import Claim, run
 
@@ -116,7 +117,7 @@ def crowd(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    api.capped_proposal = lru_cache(capped_proposal)
+    vars(api)["capped_proposal"] = lru_cache(capped_proposal)
     run._CHECKPOINT_SECONDS = 0.02
     what, folder, first, second = sys.argv[1:]
     print(json.dumps({"kills": kills, "crowd": crowd}[what](Path(folder), int(first), int(second))))

@@ -14,8 +14,9 @@ import pytest
 
 import evr
 from evr.errors import LedgerError
-from evr.gate.attempt import Settings, start
+from evr.gate.attempt import start
 from evr.gate.certify import certify_claim
+from evr.proving.settings import Settings
 from evr.verification import Claim
 
 

@@ -19,9 +19,10 @@ import evr
 from evr.certification.certificate import digest_of
 from evr.certification.event_json import event_from_json
 from evr.errors import CertificateError, LedgerError, SpecError
-from evr.gate.attempt import Settings, start
+from evr.gate.attempt import start
 from evr.gate.certify import certify_claim
 from evr.mechanisms import Composition, spec
+from evr.proving.settings import Settings
 from evr.verification import Claim, Terms
 
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)

@@ -16,8 +16,9 @@ from evr.certification import schema
 from evr.certification.ledger import now
 from evr.certification.owners import is_alive
 from evr.errors import AlreadyReleasedError, LedgerError
-from evr.gate.attempt import Settings, perform, start
+from evr.gate.attempt import perform, start
 from evr.gate.certify import certify_claim
+from evr.proving.settings import Settings
 from evr.verification import Claim
 
 

@@ -6,8 +6,8 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.gate.attempt import Settings
 from evr.gate.certify import certify_claim
+from evr.proving.settings import Settings
 from evr.verification import Claim
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=50)
