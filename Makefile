@@ -16,7 +16,7 @@ run: $(VENV)/.core ## the main job on the example
 test: $(VENV)/.test ## all tests
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered -q
 
-check: $(VENV)/.check ## ruff, mypy --strict, import-linter
+check: $(VENV)/.check ## ruff, mypy (strict for the package), import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -128,12 +128,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "events":
-        return importlib.import_module("evr.mechanisms.events")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'evr' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+
+    def __getattr__(name: str) -> Any:
+        if name == "events":
+            return importlib.import_module("evr.mechanisms.events")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'evr' has no attribute {name!r}")
+        return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -10,8 +10,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.proving import api
-from evr.search import capped_proposal
+from evr.search import capped_proposal, plans
 
 cached_proposal = lru_cache(maxsize=256)(capped_proposal)
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
@@ -19,7 +18,7 @@ GAUSSIAN = dp_event.GaussianDpEvent(2.0)
 
 @pytest.fixture(autouse=True)
 def _tuned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "capped_proposal", cached_proposal)
+    monkeypatch.setattr(plans, "capped_proposal", cached_proposal)
 
 
 @pytest.fixture

@@ -19,10 +19,11 @@ from typing import Any
 from dp_accounting import dp_event
 
 import evr
-from evr.gate.attempt import Settings, perform, start
-from evr.proving import api
+from evr.gate.attempt import perform, start
 from evr.search import capped_proposal
+from evr.search import plans as search_plans
 from evr.verification import Claim, driver
+from evr.verification.settings import Settings
 
 EVENT = dp_event.GaussianDpEvent(2.0)
 EPSILON = 1.0
@@ -218,7 +219,7 @@ def race(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    api.capped_proposal = lru_cache(capped_proposal)
+    vars(search_plans)["capped_proposal"] = lru_cache(capped_proposal)
     driver._CHECKPOINT_SECONDS = 0.02
     what, folder, first, second = sys.argv[1:]
     if what == "lines":

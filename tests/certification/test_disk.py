@@ -14,9 +14,10 @@ import pytest
 
 import evr
 from evr.errors import LedgerError
-from evr.gate.attempt import Settings, start
+from evr.gate.attempt import start
 from evr.gate.certify import certify_claim
 from evr.verification import Claim
+from evr.verification.settings import Settings
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.certification.event_json import DEEPEST, canonical, event_digest, event_from_json, event_to_json
+from evr.certification.alphabet import DEEPEST
+from evr.certification.event_json import canonical, event_digest, event_from_json, event_to_json
 from evr.errors import CertificateError
 from evr.mechanisms import MECHANISMS, events
 

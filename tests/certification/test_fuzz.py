@@ -19,10 +19,11 @@ import evr
 from evr.certification.certificate import digest_of
 from evr.certification.event_json import event_from_json
 from evr.errors import CertificateError, LedgerError, SpecError
-from evr.gate.attempt import Settings, start
+from evr.gate.attempt import start
 from evr.gate.certify import certify_claim
 from evr.mechanisms import Composition, spec
 from evr.verification import Claim, Terms
+from evr.verification.settings import Settings
 from snapshots import proved
 
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)

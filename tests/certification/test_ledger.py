@@ -16,9 +16,10 @@ from evr.certification import schema
 from evr.certification.ledger import now
 from evr.certification.owners import is_alive
 from evr.errors import LedgerError
-from evr.gate.attempt import Settings, perform, start
+from evr.gate.attempt import perform, start
 from evr.gate.certify import certify_claim
 from evr.verification import Claim
+from evr.verification.settings import Settings
 
 
 def begin(ledger: evr.Ledger, claim: Claim, **options: Any) -> Any:

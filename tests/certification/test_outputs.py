@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ from dp_accounting import dp_event
 
 import evr
 from evr.certification import ledger as ledger_module
-from evr.certification import owners
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
-from evr.gate.attempt import Settings, perform, start
+from evr.gate.attempt import perform, start
 from evr.verification import Claim
+from evr.verification.settings import Settings
 
 SURE = dp_event.LaplaceDpEvent(2.0)  # at epsilon 1 accepted without a sample
 REFUSED = "give a new release a name of its own"
@@ -106,7 +106,7 @@ def test_an_owner_elsewhere_is_never_forgotten(
 def test_clocks_and_names_of_machines_do_not_matter(claim: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     evr.release(lambda: 1, SURE, **claim)
     monkeypatch.setattr(ledger_module, "now", lambda: "1970-01-01T00:00:00.000+00:00")
-    monkeypatch.setattr(owners.socket, "gethostname", lambda: "another-machine")
+    monkeypatch.setattr("evr.certification.owners.socket.gethostname", lambda: "another-machine")
     assert_shut(claim, "let out its one output at 2")
 
 
@@ -159,7 +159,7 @@ def test_a_release_inside_the_same_release_is_refused(claim: dict[str, Any]) -> 
 
 
 def test_a_generator_that_is_dropped_in_the_middle(claim: dict[str, Any]) -> None:
-    def answers() -> Iterator[int]:
+    def answers() -> Generator[int, None, None]:
         with evr.released(SURE, **claim):
             yield 1
             yield 2
@@ -219,7 +219,7 @@ def test_a_body_that_changes_the_folder_or_closes_the_ledger(tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    claim = {"epsilon": 1.0, "delta": 1e-3, "tau": 0.9}
+    claim: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3, "tau": 0.9}
     with evr.released(SURE, **claim):
         os.chdir(elsewhere)
     assert list(elsewhere.iterdir()) == []
@@ -321,7 +321,7 @@ def test_releases_that_are_apart_are_not_warned_about(claim: dict[str, Any]) -> 
 
 
 def test_zero_has_one_sign(ledger: evr.Ledger) -> None:
-    claim = {"tau": 0.9, "ledger": ledger}
+    claim: dict[str, Any] = {"tau": 0.9, "ledger": ledger}
     evr.release(lambda: 1, dp_event.NoOpDpEvent(), epsilon=0.0, delta=0.0, **claim)
     with pytest.raises(AlreadyReleasedError):
         evr.release(lambda: pytest.fail("ran twice"), dp_event.NoOpDpEvent(), epsilon=-0.0, delta=-0.0, **claim)

@@ -20,7 +20,7 @@ STORM = Path(__file__).with_name("storm.py")
 
 def storm(*arguments: object) -> Any:
     environment = {**os.environ, "PYTHONPATH": str(Path(evr.__file__).parents[1])}
-    command = [sys.executable, STORM, *map(str, arguments)]
+    command = [sys.executable, str(STORM), *map(str, arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3000, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def run(capsys, monkeypatch, *arguments):
     monkeypatch.setattr(sys, "argv", ["evr", *map(str, arguments)])
     try:
         cli.main()
-        code = 0
+        code: Any = 0
     except SystemExit as end:
         code = end.code or 0
     out, err = capsys.readouterr()
@@ -75,7 +76,7 @@ def test_nothing_to_pay(capsys, monkeypatch):
     assert (code, out) == (0, "Nothing that costs privacy.\n")
 
 
-BAD = {
+BAD: dict[str, tuple[list[Any], str]] = {
     "nothing": ([], "what ran? Give a SPEC file, or add --noise-multiplier and --steps"),
     "half": (["--steps", "3"], "add --noise-multiplier"),
     "both": ([EXAMPLES / "dpsgd.toml", *FLAGS], "both describe a mechanism"),

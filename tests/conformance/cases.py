@@ -114,8 +114,9 @@ REFERENCES: dict[type, Callable[[Any, str], Reference]] = {
     events.EpsilonDeltaDpEvent: _epsilon_delta,
 }
 
+_THREE_GAUSSIANS = dp_event.MixtureOfGaussiansDpEvent(1.0, (0.0, 1.0, 2.5), (0.5, 0.25, 0.25))
 _MIXTURES = [
-    dp_event.MixtureOfGaussiansDpEvent(1.0, (0.0, 1.0, 2.5), (0.5, 0.25, 0.25)),
+    _THREE_GAUSSIANS,
     dp_event.MixtureOfGaussiansDpEvent(0.1, (0.4, 1.0), (0.9, 0.1)),
     dp_event.MixtureOfGaussiansDpEvent(1e3, (0.0, 1.0), (0.999, 0.001)),
 ]
@@ -125,7 +126,7 @@ _SAMPLED = {
     dp_event.GaussianDpEvent(1e3): (1e-8, 0.38),
     dp_event.LaplaceDpEvent(0.1): (1e-8, 0.38, 1 - 1e-9),
     dp_event.LaplaceDpEvent(1e3): (1e-8, 0.38),
-    _MIXTURES[0]: (1e-8, 0.38),
+    _THREE_GAUSSIANS: (1e-8, 0.38),
     dp_event.RandomizedResponseDpEvent(0.5, 10): (1e-8, 0.38),
     dp_event.DiscreteLaplaceDpEvent(1.0, 3): (1e-8, 0.38),
     events.DiscreteGaussianDpEvent(1.0, 1): (1e-8, 0.38, 1 - 1e-9),

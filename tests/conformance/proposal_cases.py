@@ -44,14 +44,11 @@ def _sgd(epsilon: float, steps: int, probability: float, noise: float) -> Case:
     return Case(f"dpsgd-{epsilon}-{steps}-{probability:.4g}-{noise}", event, epsilon)
 
 
-SETTINGS = [
-    _sgd(1.5, 100, 1e-3, 0.6),
-    _sgd(1.5, 1000, 1e-3, 0.5),
-    _sgd(0.5, 1000, 1e-3, 1.0),
-    _sgd(1.0, 100, 1e-5, 0.5),
-    _sgd(1.0, 1500, 0.01, 2.0),
-    _sgd(2.0, 360, 4096 / 50000, 5.971),
-]
+SHORT = _sgd(1.5, 100, 1e-3, 0.6)
+LONG = _sgd(1.0, 1500, 0.01, 2.0)
+LARGE_BATCHES = _sgd(2.0, 360, 4096 / 50000, 5.971)
+RARELY_SAMPLED = [SHORT, _sgd(1.5, 1000, 1e-3, 0.5), _sgd(0.5, 1000, 1e-3, 1.0), _sgd(1.0, 100, 1e-5, 0.5)]
+SETTINGS = [*RARELY_SAMPLED, LONG, LARGE_BATCHES]
 
 
 def _repeated(event: dp_event.DpEvent, count: int) -> dp_event.DpEvent:
@@ -64,12 +61,15 @@ def _sampled(probability: float, event: dp_event.DpEvent) -> dp_event.DpEvent:
 
 _MIXTURE = dp_event.MixtureOfGaussiansDpEvent(2.0, (0.0, 0.5, 1.5), (0.6, 0.3, 0.1))
 
-OTHERS = [
+UNSAMPLED = [
     Case("gaussian", _repeated(dp_event.GaussianDpEvent(70.0), 1200), 2.0),
     Case("laplace", _repeated(dp_event.LaplaceDpEvent(8.0), 20), 1.9),
     Case("randomized response", _repeated(dp_event.RandomizedResponseDpEvent(0.8, 5), 12), 9.0),
     Case("infinite losses", _repeated(EpsilonDeltaDpEvent(0.05, 1e-9), 50), 1.5),
     Case("discrete gaussian", _repeated(DiscreteGaussianDpEvent(4.0, 1), 10), 4.0),
+]
+OTHERS = [
+    *UNSAMPLED,
     Case("sampled laplace", _repeated(_sampled(0.1, dp_event.LaplaceDpEvent(1.0)), 30), 2.5),
     Case("sampled response", _repeated(_sampled(0.2, dp_event.RandomizedResponseDpEvent(0.5, 4)), 25), 4.0),
     Case("sampled infinite losses", _repeated(_sampled(0.1, EpsilonDeltaDpEvent(1.0, 1e-7)), 20), 2.5),
@@ -117,3 +117,9 @@ def _random_cases() -> list[Case]:
 
 
 CASES = [*SETTINGS, *OTHERS, *_random_cases()]
+
+
+def named(*names: str) -> list[Case]:
+    """The cases of these names."""
+    by_name = {case.name: case for case in CASES}
+    return [by_name[name] for name in names]

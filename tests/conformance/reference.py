@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -64,7 +65,7 @@ class Laplace:
         return Laplace(-self.mean, self.scale)
 
 
-Law = list[tuple[Any, Normal | Laplace]]
+Law = Sequence[tuple[Any, Normal | Laplace]]
 
 
 def mixed(weight: Any, first: Law, second: Law) -> Law:
@@ -159,11 +160,13 @@ class OnOutcomes:
 
     @cached_property
     def _upper(self) -> tuple[list[Any], list[Any]]:
-        return tuple(list(itertools.accumulate(reversed(law), initial=mpf(0)))[::-1] for law in (self.p, self.q))
+        p, q = (list(itertools.accumulate(reversed(law), initial=mpf(0)))[::-1] for law in (self.p, self.q))
+        return p, q
 
     @cached_property
     def _lower(self) -> tuple[list[Any], list[Any]]:
-        return tuple(list(itertools.accumulate(law, initial=mpf(0))) for law in (self.p, self.q))
+        p, q = (list(itertools.accumulate(law, initial=mpf(0))) for law in (self.p, self.q))
+        return p, q
 
     def loss(self, index: int) -> Any:
         p, q = self.p[index], self.q[index]

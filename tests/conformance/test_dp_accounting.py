@@ -5,6 +5,9 @@ Its pessimistic estimate must not be below our exact value, and not be far above
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import privacy_loss_distribution as pld
@@ -21,7 +24,7 @@ def sampled(q, event):
     return event if q == 1 else dp_event.PoissonSampledDpEvent(q, event)
 
 
-CASES = {
+CASES: dict[str, tuple[dp_event.DpEvent, Callable[..., Any]]] = {
     **{
         f"gaussian-{s}-{q}": (
             sampled(q, dp_event.GaussianDpEvent(s)),

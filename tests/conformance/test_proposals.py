@@ -11,7 +11,17 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from conformance.proposal_cases import CASES, DIRECTIONS, SETTINGS, Case, exact
+from conformance.proposal_cases import (
+    CASES,
+    DIRECTIONS,
+    LARGE_BATCHES,
+    RARELY_SAMPLED,
+    SETTINGS,
+    SHORT,
+    Case,
+    exact,
+    named,
+)
 from conformance.proposal_checks import check_bounds, check_order, check_proposal, generator, sample_size
 from evr.laws import Step
 from evr.mechanisms import Composition
@@ -23,7 +33,7 @@ from evr.verification.claims import Claim
 from evr.verification.directions import shortcut
 from helpers import assert_mean_within
 
-REACHED = SETTINGS[:4]  # by tilting one step: in the others many steps share the loss
+REACHED = RARELY_SAMPLED  # by tilting one step: in the others many steps share the loss
 
 
 @cache
@@ -78,7 +88,7 @@ def test_single(case: Case, theta: Literal["heuristic", "bound"]) -> None:
 
 def test_bounds_hold_at_other_epsilons() -> None:
     """A proposal tuned at one epsilon states bounds at any."""
-    for case in (SETTINGS[0], SETTINGS[5], CASES[10]):
+    for case in (SHORT, LARGE_BATCHES, *named("discrete gaussian")):
         steps = case.steps("remove")
         proposal = capped(steps, case.epsilon)
         block = proposal.draw(generator(3), sample_size(proposal))
@@ -88,8 +98,8 @@ def test_bounds_hold_at_other_epsilons() -> None:
 
 @pytest.mark.parametrize("make", [capped_proposal, simple_proposal, single_proposal], ids=lambda f: f.__name__)
 def test_blocks_do_not_depend_on_threads(make: Callable[..., Proposal]) -> None:
-    steps = SETTINGS[0].steps("remove")
-    proposal = make(steps, SETTINGS[0].epsilon)
+    steps = SHORT.steps("remove")
+    proposal = make(steps, SHORT.epsilon)
     stream = Stream(entropy=11, purpose="test")
     drawn = [list(islice(blocks(proposal, stream, 500, workers=workers), 7)) for workers in (1, 2, 3)]
     again = proposal.draw(stream.block(6), 500)
@@ -100,7 +110,11 @@ def test_blocks_do_not_depend_on_threads(make: Callable[..., Proposal]) -> None:
     assert not np.array_equal(drawn[0][0].losses, drawn[0][1].losses)
 
 
-@pytest.mark.parametrize("case", [SETTINGS[0], CASES[6], CASES[7], CASES[8], CASES[9]], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [SHORT, *named("gaussian", "laplace", "randomized response", "infinite losses")],
+    ids=lambda case: case.name,
+)
 def test_a_first_part_of_many_blocks_is_like_any_other(case: Case) -> None:
     """The first samples of every block, a size that is no multiple of the inner loops': were they special, they would show."""
     steps = case.steps("remove")
@@ -111,7 +125,7 @@ def test_a_first_part_of_many_blocks_is_like_any_other(case: Case) -> None:
 
 
 def test_order_inside_a_long_block() -> None:
-    for case in (CASES[6], CASES[8]):  # one step each, drawn in parts
+    for case in named("gaussian", "randomized response"):  # one step each, drawn in parts
         steps = (Step(case.steps("remove")[0].pair, 1),)
         proposal = capped(steps, 0.05)
         block = proposal.draw(generator(2), 100_000)

@@ -383,7 +383,7 @@ def make() -> list[dict[str, Any]]:
     jobs += [(Setting(*t), "few steps", False) for t in FEW_STEPS]
     jobs += [(Setting(*t, direction="add"), "add", False) for t in ADD]
     records = [reference(*job) for job in jobs]
-    settings = []
+    settings: list[Setting] = []
     for s in random_settings():
         with_mpmath = len(settings) % MPMATH_EVERY == 3 and s.epsilon > 0.5
         if (record := reference(s, "random", with_mpmath)) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import dp_accounting
 import numpy as np
@@ -90,7 +91,7 @@ def test_exact_cases() -> None:
         ({"samples": 10**12}, "samples=1000000000000"),
     ],
 )
-def test_bad_options(options: dict[str, object], message: str) -> None:
+def test_bad_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         evr.estimate_delta(
             evr.dpsgd(noise_multiplier=1, sampling_probability=0.1, steps=3), 1.0, method="monte_carlo", **options
@@ -139,7 +140,7 @@ def test_online_of_a_composition_that_changes() -> None:
 def test_online_is_the_same_for_any_number_of_threads_and_tells_how_far_it_is() -> None:
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=5)
     seen: list[tuple[int, int]] = []
-    options = {"method": "monte_carlo", "samples": 70_000, "seed": 1}  # more than one part
+    options: Any = {"method": "monte_carlo", "samples": 70_000, "seed": 1}  # more than one part
     one = evr.online_epsilon(event, 1e-5, workers=1, progress=lambda *a: seen.append(a), **options)
     two = evr.online_epsilon(event, 1e-5, workers=2, **options)
     assert one.epsilons.tolist() == two.epsilons.tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -171,7 +172,8 @@ def test_opacus_history_of_nothing_costs_nothing():
 
 @pytest.mark.parametrize("steps", [7, 7.0, np.int64(7), np.float64(7)])
 def test_whole_numbers_of_any_kind_are_integers(steps):
-    count = evr.dpsgd(noise_multiplier=np.float32(1), sampling_probability=1, steps=steps).count
+    options: Any = {"noise_multiplier": np.float32(1), "sampling_probability": 1}
+    count = evr.dpsgd(**options, steps=steps).count
     assert (count, type(count)) == (7, int)
 
 

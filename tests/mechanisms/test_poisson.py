@@ -98,6 +98,7 @@ def test_a_sampled_discrete_pair_as_outcomes():
     for pair in (poisson.SampledRemovePair(base, 0.3), poisson.SampledAddPair(base, 0.3)):
         whole, finite = poisson.outcomes(pair), poisson.finite_part(pair)
         assert isinstance(whole, DiscretePair)
+        assert isinstance(finite, DiscretePair)
         for epsilon in (0.0, 0.1, 0.35, 2.0, math.inf):
             assert whole.delta(epsilon) == pytest.approx(pair.delta(epsilon), rel=1e-13)
         infinite = pair.infinite_loss_mass

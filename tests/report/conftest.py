@@ -6,9 +6,9 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.gate.attempt import Settings
 from evr.gate.certify import certify_claim
 from evr.verification import Claim
+from evr.verification.settings import Settings
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=50)
 

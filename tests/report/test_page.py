@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,8 @@ class Tree(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.elements = [], []
+        self.open: list[dict[str, Any]] = []
+        self.elements: list[dict[str, Any]] = []
         self.feed(text)
         self.close()
         assert not self.open, f"never closed: {[e['tag'] for e in self.open]}"

@@ -78,10 +78,14 @@ def test_moments_of_cells_bracket_the_truth(name: str, r: float) -> None:
         assert true <= above * (1 + 1e-9)
 
 
-TILTS = [Tilt(3.0, 1.2, -0.8), Tilt(0.7, 0.6, -0.03), Tilt(1.0, 1.5, -0.5, knee=0.3, jump_order=4.0)]
+TILTS = {
+    "three": Tilt(3.0, 1.2, -0.8),
+    "fraction": Tilt(0.7, 0.6, -0.03),
+    "two slopes": Tilt(1.0, 1.5, -0.5, knee=0.3, jump_order=4.0),
+}
 
 
-@pytest.mark.parametrize("tilt", TILTS, ids=["three", "fraction", "two slopes"])
+@pytest.mark.parametrize("tilt", TILTS.values(), ids=TILTS)
 @pytest.mark.parametrize("name", PAIRS)
 def test_bounds_of_a_tilt(name: str, tilt: Tilt) -> None:
     pair, density, corners = PAIRS[name]
@@ -112,7 +116,7 @@ def test_bounds_of_a_tilt(name: str, tilt: Tilt) -> None:
             assert bounds.log_beyond(p) == -math.inf
 
 
-@pytest.mark.parametrize("tilt", [Tilt(), *TILTS], ids=["none", "three", "fraction", "two slopes"])
+@pytest.mark.parametrize("tilt", [Tilt(), *TILTS.values()], ids=["none", *TILTS])
 def test_pieces_are_the_height(tilt: Tilt) -> None:
     losses = np.linspace(-2.0, 3.0, 5001)
     low = -math.inf
@@ -143,7 +147,7 @@ def test_a_tilt_that_is_none_is_refused(values: dict[str, float]) -> None:
 
 def test_greatest_gap_and_least_height() -> None:
     for pair, _, _ in PAIRS.values():
-        for tilt in TILTS:
+        for tilt in TILTS.values():
             bounds = tilted_bounds(pair, tilt, 1024)
             low, high = pair.loss_range
             losses = np.linspace(max(low, -5.0), min(high, tilt.cap), 4001)

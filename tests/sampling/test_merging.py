@@ -74,7 +74,8 @@ def to_means(pair: DominatingPair, edges: Floats) -> DiscretePair:
 def without_the_infinite(pair: DominatingPair, edges: Floats) -> DiscretePair:
     coarse = spread_to_edges(pair, edges)
     kept = np.isfinite(coarse.losses)
-    return DiscretePair(*(tuple(np.array(x)[kept]) for x in (coarse.loss_values, coarse.log_p, coarse.log_q)))
+    losses, log_p, log_q = (tuple(np.array(x)[kept]) for x in (coarse.loss_values, coarse.log_p, coarse.log_q))
+    return DiscretePair(losses, log_p, log_q)
 
 
 def _to_one_end(pair: DominatingPair, edges: Floats, end: int) -> DiscretePair:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable
 from functools import cached_property
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from dp_accounting import dp_event
 
-from conformance.proposal_cases import CASES, SETTINGS, Case, exact
+from conformance.proposal_cases import LONG, Case, exact, named
 from conformance.proposal_checks import check_proposal
 from evr.bounds import Tilt
 from evr.bounds.cells import CellTable, TiltedBounds
@@ -147,7 +147,11 @@ def dealt_in_order(patch: Patch) -> None:
             return getattr(self._generator, name)
 
     deal = MixtureSampler._deal_few
-    patch.setattr(MixtureSampler, "_deal_few", lambda self, generator, *a: deal(self, Ordered(generator), *a))
+    patch.setattr(
+        MixtureSampler,
+        "_deal_few",
+        lambda self, generator, *a: deal(self, cast(np.random.Generator, Ordered(generator)), *a),
+    )
 
 
 def no_second_draw_of_what_is_outside(patch: Patch) -> None:
@@ -284,17 +288,17 @@ def test_a_fault_of_the_envelope_is_seen(fault: Callable[[Patch], None], monkeyp
 def test_bounds_below_the_gaps_are_seen(monkeypatch: Patch) -> None:
     bounds_below_the_gaps(monkeypatch)
     with pytest.raises(AssertionError):
-        check_envelope(*ENVELOPES[0])
+        check_envelope(*ENVELOPES["steep"])
 
 
 def test_pieces_off_by_one_cell_are_seen(monkeypatch: Patch) -> None:
     """No sample would tell: the effect is of second order in the width of a cell. Quadrature does."""
     pieces_off_by_one_cell(monkeypatch)
     with pytest.raises(AssertionError):
-        check_bounds_of_a_tilt("gaussian", TILTS[1])
+        check_bounds_of_a_tilt("gaussian", TILTS["fraction"])
 
 
-@pytest.mark.parametrize("case", [SETTINGS[4], CASES[12]], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [LONG, *named("sampled response")], ids=lambda case: case.name)
 def test_the_wrong_direction_is_seen(case: Case) -> None:
     remove, add = (case.steps(direction) for direction in ("remove", "add"))
     proposal = capped_proposal(add, case.epsilon)

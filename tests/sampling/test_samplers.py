@@ -117,16 +117,16 @@ def test_huge_losses_do_not_overflow(noise: float, q: float) -> None:
         assert sums.losses.max() > 500 or q < 0.01
 
 
-ENVELOPES = [
-    (0.3, 1.0, Tilt(8.0, 3.0, -40.0)),
-    (0.3, 1.0, Tilt(40.0, 3.0, -40.0)),
-    (0.9, 1.5, Tilt(3.0, 0.8, -80.0)),  # capped
-    (0.9999, 1.0, Tilt(17.0, 20.0, -39.4)),  # where iterating for the mode runs in circles
-    (1 - 1e-9, 1.0, Tilt(24.6, 17.17, -39.4)),
-]
+ENVELOPES = {
+    "steep": (0.3, 1.0, Tilt(8.0, 3.0, -40.0)),
+    "steeper": (0.3, 1.0, Tilt(40.0, 3.0, -40.0)),
+    "capped": (0.9, 1.5, Tilt(3.0, 0.8, -80.0)),
+    "mode in circles": (0.9999, 1.0, Tilt(17.0, 20.0, -39.4)),  # iterating for the mode does not settle
+    "nearly sure": (1 - 1e-9, 1.0, Tilt(24.6, 17.17, -39.4)),
+}
 
 
-@pytest.mark.parametrize(("q", "mu", "tilt"), ENVELOPES)
+@pytest.mark.parametrize(("q", "mu", "tilt"), ENVELOPES.values(), ids=ENVELOPES)
 def test_envelope_sampler(q: float, mu: float, tilt: Tilt) -> None:
     pair = SampledAddPair(GaussianPair(mu), q)
     sampler = make(pair, tilt)
@@ -136,7 +136,7 @@ def test_envelope_sampler(q: float, mu: float, tilt: Tilt) -> None:
     assert_tilted(pair, tilt, lambda t: norm.pdf(t - mu), losses)
 
 
-@pytest.mark.parametrize(("q", "mu", "tilt"), ENVELOPES)
+@pytest.mark.parametrize(("q", "mu", "tilt"), ENVELOPES.values(), ids=ENVELOPES)
 def test_the_envelope_is_above_and_the_bound_on_its_gap_holds(q: float, mu: float, tilt: Tilt) -> None:
     sampler = EnvelopeSampler(SampledAddPair(GaussianPair(mu), q), tilt)
     rise, ratios, bounds = np.empty((3, SIZE))

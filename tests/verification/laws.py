@@ -59,9 +59,7 @@ class SmallBlocks(Proposal):
 
     def __init__(self, proposal: Proposal, size: int) -> None:
         self.name, self.steps, self._inner, self._size = proposal.name, proposal.steps, proposal, size
-        self.draw = proposal.draw  # type: ignore[method-assign]
-        self.log_moment = cache(proposal.log_moment)  # type: ignore[method-assign]
-        self.log_greatest = cache(proposal.log_greatest)  # type: ignore[method-assign]
+        self._moment, self._greatest = cache(proposal.log_moment), cache(proposal.log_greatest)
 
     @property
     def order(self) -> float:
@@ -74,9 +72,13 @@ class SmallBlocks(Proposal):
         return self._size
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
-        raise NotImplementedError
+        return self._inner.draw(generator, size)
 
-    log_moment = log_greatest = draw  # type: ignore[assignment]
+    def log_moment(self, epsilon: float, p: float) -> float:
+        return self._moment(epsilon, p)
+
+    def log_greatest(self, epsilon: float) -> float:
+        return self._greatest(epsilon)
 
 
 def two_points(mean: float, greatest: float, block: int = 256) -> KnownLaw:

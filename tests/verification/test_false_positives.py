@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 from dp_accounting import dp_event
 
 import evr
-from conformance.proposal_cases import CASES, SETTINGS, Case, exact
+from conformance.proposal_cases import CASES, RARELY_SAMPLED, SETTINGS, SHORT, UNSAMPLED, Case, exact, named
 from evr.laws import DiscretePair, Step
 from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
 from evr.mechanisms import Composition
@@ -120,9 +121,8 @@ def fixed_acceptances(proposal: Proposal, claim: Claim, runs: int) -> int:
 
 @cache
 def proposal_of(kind: str, steps: tuple[Step, ...], epsilon: float) -> Proposal:
-    make = {"capped": capped_proposal, "simple": simple_proposal, "single": single_proposal}[kind]
-    proposal: Proposal = make(steps, epsilon)
-    return SmallBlocks(proposal, 2048)
+    make: Any = {"capped": capped_proposal, "simple": simple_proposal, "single": single_proposal}[kind]
+    return SmallBlocks(make(steps, epsilon), 2048)
 
 
 def check_real(kind: str, case: Case, direction: str, *, runs: int, fixed_runs: int) -> None:
@@ -139,14 +139,11 @@ def check_real(kind: str, case: Case, direction: str, *, runs: int, fixed_runs: 
 
 
 REAL = [
-    ("capped", SETTINGS[0], 12),
-    ("single", SETTINGS[0], 12),
-    ("capped", CASES[6], 40),
-    ("capped", CASES[8], 60),
-    ("capped", CASES[9], 60),
-    ("capped", CASES[10], 60),
-    ("simple", CASES[6], 60),
-    ("simple", CASES[8], 60),
+    ("capped", SHORT, 12),
+    ("single", SHORT, 12),
+    *(("capped", case, 40) for case in named("gaussian")),
+    *(("capped", case, 60) for case in named("randomized response", "infinite losses", "discrete gaussian")),
+    *(("simple", case, 60) for case in named("gaussian", "randomized response")),
 ]
 
 
@@ -157,8 +154,8 @@ def test_real_proposals_with_a_large_budget(kind: str, case: Case, runs: int) ->
 
 EVERY = [
     *(("capped", case) for case in CASES),
-    *(("single", case) for case in SETTINGS[:4]),
-    *(("simple", case) for case in (*SETTINGS, *CASES[6:11])),
+    *(("single", case) for case in RARELY_SAMPLED),
+    *(("simple", case) for case in (*SETTINGS, *UNSAMPLED)),
 ]
 
 
@@ -186,17 +183,17 @@ def _planned(steps: tuple[Step, ...], direction: str, claim: Claim, proposal: st
 @pytest.mark.parametrize("method", ["sequential", "fixed"])
 @pytest.mark.parametrize(
     ("case", "proposal"),
-    [(SETTINGS[0], "capped"), (SETTINGS[0], "single"), *((case, "capped") for case in CASES[6:11])],
+    [(SHORT, "capped"), (SHORT, "single"), *((case, "capped") for case in UNSAMPLED)],
     ids=lambda x: getattr(x, "name", x),
 )
 def test_with_the_real_budget_none_is_accepted(case: Case, proposal: str, method: str) -> None:
     delta = max(exact(case.steps(d), case.epsilon) for d in ("remove", "add"))
-    options = {"tau": 0.9, "max_samples": 20_000} if method == "sequential" else {"tau": 0.4}
+    tau, most = (0.9, 20_000) if method == "sequential" else (0.4, None)
     for ratio in RATIOS if method == "sequential" else AFFORDABLE:
-        claim = false_claim(delta, ratio, case.epsilon, options["tau"])
+        claim = false_claim(delta, ratio, case.epsilon, tau)
         found = evr.verify(
             case.event, epsilon=case.epsilon, delta=claim.delta, method=method, proposal=proposal,
-            seed=round(1000 * ratio), workers=1, **options,
+            seed=round(1000 * ratio), workers=1, tau=tau, max_samples=most,
         )  # fmt: skip
         assert not found.accepted
         assert found.guarantee is None

@@ -76,7 +76,7 @@ def no_limit_on_stakes(patch: Patch) -> None:
     build = SequentialTest.__init__
 
     def unlimited(self: SequentialTest, **arguments: float) -> None:
-        build(self, **arguments)  # type: ignore[arg-type]
+        build(self, **arguments)
         self.limit = 50.0 * self.limit
 
     def update(test: SequentialTest, values: Floats) -> None:

@@ -10,7 +10,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from conformance.proposal_cases import CASES
+from conformance.proposal_cases import named
 from evr.laws import DiscretePair, Pairs
 from evr.mechanisms import MECHANISMS
 from evr.mechanisms.events import EpsilonDeltaDpEvent
@@ -74,7 +74,7 @@ def test_known_deltas_need_no_sample() -> None:
 
 def test_rarely_infinite_costs_no_more_than_never() -> None:
     """Infinite losses are added, not drawn: drawn, they were rare and huge, and 70 million samples were needed."""
-    case = next(case for case in CASES if case.name == "infinite losses")
+    (case,) = named("infinite losses")
     delta = evr.estimate_delta(case.event, case.epsilon).value
     found = evr.verify(case.event, epsilon=case.epsilon, delta=delta, tau=0.99, seed=1)
     assert found.accepted
@@ -84,7 +84,7 @@ def test_rarely_infinite_costs_no_more_than_never() -> None:
 
 def test_a_composition_of_several_mechanisms_gets_samples_that_are_bounded() -> None:
     """The least bound on the second moment belonged to a tilt without a useful bound on samples: 13 million were needed."""
-    case = next(case for case in CASES if case.name == "several mechanisms")
+    (case,) = named("several mechanisms")
     delta = evr.estimate_delta(case.event, case.epsilon).value
     found = evr.verify(case.event, epsilon=case.epsilon, delta=delta, tau=0.9, seed=1)
     assert found.accepted
@@ -168,7 +168,7 @@ def test_losses_that_are_all_positive(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_samples_of_little_variance_get_a_second_block(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bet on the first block has learnt nothing; giving up after it rejected what a second block accepts."""
-    case = next(case for case in CASES if case.name == "sampled infinite losses")
+    (case,) = named("sampled infinite losses")
     delta = evr.estimate_delta(case.event, case.epsilon).value
     monkeypatch.setattr(api, "planned", lambda *a, **k: replace(planned(*a, **k), block_size=4096))
     found = evr.verify(case.event, epsilon=case.epsilon, delta=delta, tau=0.9, seed=seed)

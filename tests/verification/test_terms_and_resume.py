@@ -11,7 +11,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.verification import Claim, Terms, Verification, driver
+from evr.verification import Claim, Progress, Terms, Verification, driver
 from snapshots import proved
 
 EVENT = dp_event.GaussianDpEvent(2.0)
@@ -71,8 +71,9 @@ def test_snapshots_are_taken_every_few_seconds_however_often_progress_is_shown(
     delta: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(10**6))
-    monkeypatch.setattr(driver.time, "perf_counter", lambda: 0.5 * next(clock))
-    shown, saved = [], []
+    monkeypatch.setattr("evr.verification.driver.time.perf_counter", lambda: 0.5 * next(clock))
+    shown: list[Progress] = []
+    saved: list[str] = []
     found = proved(
         EVENT, epsilon=EPSILON, delta=delta, tau=0.997, seed=5, workers=1,
         progress=shown.append, checkpoint=lambda d, s: saved.append(d),
