@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -114,3 +115,20 @@ def one_step_delta(law: ExactLaw, epsilon: Fraction, bits: int) -> Fraction:
 
     units = integer_above(by_curve if isinstance(law, ExactCurve) else by_outcomes, bits)
     return min(Fraction(max(0, units), 1 << bits), Fraction(1))
+
+
+def infinite_delta(steps: Sequence[ExactStep], bits: int = 256) -> Fraction:
+    """At least the probability that some loss is infinite: delta at an infinite epsilon. Curves have no such losses."""
+    total = 0
+    for step in steps:
+        if isinstance(step.law, ExactOutcomes):
+            one, power = integer_above(functools.partial(_infinite, step.law), bits), 0
+            for bit in bin(step.count)[2:]:
+                power = either(power, power, bits)
+                power = either(power, one, bits) if bit == "1" else power
+            total = either(total, power, bits)
+    return Fraction(total, 1 << bits)
+
+
+def _infinite(law: ExactOutcomes) -> arb:
+    return sum((one.p for one in law.sets() if one.loss == arb.pos_inf()), arb(0))

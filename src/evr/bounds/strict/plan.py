@@ -112,3 +112,10 @@ class Plan:
     def __post_init__(self) -> None:
         if self.bits < 1 or self.spacing <= 0:
             raise ValueError(f"bits={self.bits!r} and spacing={self.spacing!r}: both must be positive")
+
+    @property
+    def places(self) -> int:
+        """The most places that a law has on the way: what memory and time go with."""
+        grids = [(g.top - g.floor) + ((g.high - g.low) << g.halvings if g.halvings else 0) for g in self.grids]
+        windows = [(w.top - w.floor) + (w.high - w.low if w.halvings else 0) for w in self.windows]
+        return max(grids + windows)
