@@ -111,9 +111,9 @@ class ExactDiscreteGaussian(ExactOutcomes):
         terms = [ball(-x * x / (2 * variance)).exp() for x in range(reach + shift + 1)]
 
         def beyond(last: int) -> Ball:
-            """The sum of the terms of ``x > last``: at most a geometric series."""
+            """The sum of the terms of ``x > last``: at least the first, at most a geometric series."""
             first = ball(-Fraction((last + 1) ** 2) / (2 * variance)).exp()
-            return Ball(0).union(first / (1 - ball(-Fraction(2 * last + 3) / (2 * variance)).exp()))
+            return first.union(first / (1 - ball(-Fraction(2 * last + 3) / (2 * variance)).exp()))
 
         near, far = beyond(reach), beyond(reach + shift)
         total = 1 + 2 * (sum(terms[1 : reach + 1], Ball(0)) + near)

@@ -42,7 +42,7 @@ class SampledCurve(ExactCurve):
                 return q * base(inner)
             if inner <= zero:
                 return one - ratio
-            return (q * (one - inner.upper())).union(q)
+            return (one - ratio).union(q)  # 1 - r below 1 - q; above, between that and q
 
         def add(ratio: Ball) -> Ball:
             scale = one - rest * ratio
