@@ -18,7 +18,7 @@ from evr.estimation.results import Estimate, UpperBound
 from evr.laws import Direction, Floats, Step
 from evr.mechanisms import Composition
 
-METHODS = ("fft", "rdp", "gdp", "edgeworth", "monte_carlo")
+METHODS = ("fft", "rdp", "gdp", "edgeworth", "monte_carlo", "strict")
 
 
 @lru_cache(maxsize=32)
@@ -46,11 +46,13 @@ def estimate_delta(
     epsilon
         At least 0; may be infinite.
     method
-        ``"fft"`` (near-exact), ``"rdp"`` (an upper bound, and typed as one), ``"gdp"``, ``"edgeworth"``, ``"monte_carlo"``.
+        ``"fft"`` (near-exact), ``"strict"`` (an upper bound proved in exact arithmetic, near-exact too), ``"rdp"`` (an upper bound,
+        up to rounding), ``"gdp"``, ``"edgeworth"``, ``"monte_carlo"``.
     direction
         ``"remove"`` or ``"add"``; by default the greater of the two.
     options
-        Of ``method="monte_carlo"``: ``samples``, ``relative_error``, ``proposal``, ``seed``, ``workers``.
+        Of ``method="monte_carlo"``: ``samples``, ``relative_error``, ``proposal``, ``seed``, ``workers``. Of ``"strict"``:
+        ``tolerance``, by how much of delta the bound may exceed it (5e-4).
 
     Examples
     --------
@@ -67,6 +69,11 @@ def estimate_delta(
         from evr.estimation.monte_carlo import monte_carlo_delta
 
         return monte_carlo_delta(composition, epsilon, direction, **options)
+    if method == "strict":
+        from evr.estimation.strict import rounded_up, strict_delta
+
+        bound, winning = strict_delta(composition, epsilon, direction, **options)
+        return UpperBound(rounded_up(bound), "strict", winning.value, time.perf_counter() - start)
     _no_options(options, method)
     if method == "rdp":
         from evr.estimation.rdp import rdp_delta
@@ -101,6 +108,11 @@ def estimate_epsilon(
         from evr.estimation.monte_carlo import monte_carlo_epsilon
 
         return monte_carlo_epsilon(composition, delta, direction, **options)
+    if method == "strict":
+        from evr.estimation.strict import strict_epsilon
+
+        least, winning = strict_epsilon(composition, delta, direction, **options)
+        return UpperBound(least, "strict", winning.value, time.perf_counter() - start)
     _no_options(options, method)
     if method == "rdp":
         from evr.estimation.rdp import rdp_epsilon
@@ -177,7 +189,9 @@ def privacy_curve(
 
 def _no_options(options: dict[str, Any], method: str) -> None:
     if options:
-        raise TypeError(f"method={method!r} takes no option {sorted(options)[0]!r}: options belong to 'monte_carlo'")
+        raise TypeError(
+            f"method={method!r} takes no option {sorted(options)[0]!r}: options belong to 'monte_carlo' and 'strict'"
+        )
 
 
 def _delta(steps: tuple[Step, ...], epsilon: float, method: str) -> tuple[float, float | None]:

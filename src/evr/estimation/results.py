@@ -44,7 +44,9 @@ class Estimate:
 
 @dataclass(frozen=True)
 class UpperBound:
-    """A number that is proved to be at least the truth, up to rounding; usually far from tight.
+    """A number that is proved to be at least the truth.
+
+    By ``"strict"``, without exception and tight; by ``"rdp"``, up to the rounding of floats, and usually far from tight.
 
     Attributes as of ``Estimate``.
     """

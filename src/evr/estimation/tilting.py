@@ -29,8 +29,10 @@ class Plan(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def points_of(pair: DominatingPair, order: float, cap: float, cells: int, width: float, reach: float) -> LossPoints:
-    """The law of one step, but for ``e^-120`` of the tilted mass: cells even in ``t``, and in losses up to ``reach``."""
+def points_of(
+    pair: DominatingPair, order: float, cap: float, cells: int, width: float, reach: float, keep: float = 120.0
+) -> LossPoints:
+    """The law of one step, but for ``e^-keep`` of the tilted mass: cells even in ``t``, and in losses up to ``reach``."""
     least, greatest = pair.loss_range
     low, high = max(least, -reach), min(greatest, reach, cap)
     losses = np.linspace(low, high, max(2, math.ceil((high - low) / width) + 1)) if low < high else None
@@ -38,14 +40,14 @@ def points_of(pair: DominatingPair, order: float, cap: float, cells: int, width:
     if not points.losses.size:
         return points
     tilted = points.log_weights + order * points.losses
-    keep = tilted > tilted.max() - 120.0
-    return LossPoints(points.losses[keep], points.log_weights[keep], points.is_atom[keep])
+    kept = tilted > tilted.max() - keep
+    return LossPoints(points.losses[kept], points.log_weights[kept], points.is_atom[kept])
 
 
-def _rough_points(pair: DominatingPair, order: float, cap: float) -> LossPoints:
+def rough_points(pair: DominatingPair, order: float, cap: float, keep: float = 120.0) -> LossPoints:
     """As much of the law as a plan needs."""
-    reach = 40.0 / max(order, 0.1)
-    return points_of(pair, order, cap, 2048, 0.1 / max(order, 1.0), max(reach, min(cap, 1000.0 / max(order, 1.0))))
+    reach = max(40.0 / max(order, 0.1), min(cap, 1000.0 / max(order, 1.0)))
+    return points_of(pair, order, cap, 2048, 0.1 / max(order, 1.0), reach, keep)
 
 
 def _cumulant(points: tuple[LossPoints, ...], counts: list[int], order: float) -> float:
@@ -68,12 +70,12 @@ def plan_tilt(steps: tuple[Step, ...], epsilon: float, reach: float = 1.02) -> P
     the least positive float.
     """
     counts = [step.count for step in steps]
-    plain = tuple(_rough_points(step.pair, 0.0, math.inf) for step in steps)
+    plain = tuple(rough_points(step.pair, 0.0, math.inf) for step in steps)
     valid = reach * epsilon + 1e-3
     cap = valid + max(0.0, -_sum_range(plain, counts, 0.0, _TAIL)[0])
 
     def points_at(order: float) -> tuple[LossPoints, ...]:
-        return tuple(_rough_points(step.pair, order, cap) for step in steps)
+        return tuple(rough_points(step.pair, order, cap) for step in steps)
 
     low, high = 0.0, 1.0
     if _tilted_mean(points_at(0.0), counts, 0.0) >= epsilon:
@@ -106,9 +108,9 @@ def not_below(points: LossPoints, bottom: float) -> LossPoints:
 def widened(plan: Plan, steps: tuple[Step, ...]) -> Plan:
     """The plan, with room for other counts of its pairs."""
     counts = [step.count for step in steps]
-    plain = tuple(_rough_points(step.pair, 0.0, math.inf) for step in steps)
+    plain = tuple(rough_points(step.pair, 0.0, math.inf) for step in steps)
     cap = max(plan.cap, plan.epsilon - _sum_range(plain, counts, 0.0, _TAIL)[0])
-    points = tuple(not_below(_rough_points(step.pair, plan.order, cap), plan.bottom) for step in steps)
+    points = tuple(not_below(rough_points(step.pair, plan.order, cap), plan.bottom) for step in steps)
     low, high = _sum_range(points, counts, plan.order, _TAIL)
     return plan._replace(cap=cap, low=min(plan.low, low), high=max(plan.high, high))
 

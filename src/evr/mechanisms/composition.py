@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -16,13 +17,15 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.errors import UnsupportedEventError
+from evr.laws.exact import NON_PRIVATE_LAW, ExactPairs, ExactStep, exact_sampled
 from evr.laws.line import poisson
 from evr.laws.line.discrete import TRIVIAL_PAIR
 from evr.laws.line.pair import Direction, DominatingPair, Pairs
 from evr.laws.steps import NON_PRIVATE_PAIR, Step, simplify
+from evr.mechanisms.exact import exact_steps
 from evr.mechanisms.registry import MECHANISMS
 
-_NON_PRIVATE = Pairs(NON_PRIVATE_PAIR, NON_PRIVATE_PAIR)
+_NON_PRIVATE = Pairs(NON_PRIVATE_PAIR, NON_PRIVATE_PAIR, ExactPairs.both(NON_PRIVATE_LAW))
 _TRIVIAL = Pairs(TRIVIAL_PAIR, TRIVIAL_PAIR)
 
 
@@ -40,6 +43,8 @@ class Composition:
 
     remove: tuple[Step, ...]
     add: tuple[Step, ...]
+    parts: tuple[tuple[Pairs, int], ...] = ()
+    """The mechanisms as their translators gave them, exact laws included; empty where a composition was built by hand."""
 
     @classmethod
     def of(
@@ -68,7 +73,7 @@ class Composition:
                 pair = pairs.of(direction)
                 merged[direction][pair] = merged[direction].get(pair, 0) + count
         steps = {d: tuple(Step(pair, count) for pair, count in m.items()) for d, m in merged.items()}
-        return cls(steps[Direction.REMOVE], steps[Direction.ADD])
+        return cls(steps[Direction.REMOVE], steps[Direction.ADD], tuple(counts.items()))
 
     def steps(self, direction: Direction | str) -> tuple[Step, ...]:
         """The pairs of one direction with their counts."""
@@ -77,6 +82,15 @@ class Composition:
     def simplified(self, direction: Direction | str) -> tuple[Step, ...]:
         """As ``steps``, with families closed under composition folded: any number of Gaussians is one Gaussian."""
         return simplify(self.steps(direction))
+
+    def exact(self, direction: Direction | str) -> tuple[ExactStep, ...]:
+        """The exact laws of one direction with their counts, all Gaussians folded into one; a mechanism without is refused."""
+        if not self.parts and self.steps(direction):
+            raise UnsupportedEventError(
+                "this composition was built from pairs: a strict proof needs the exact parameters of events. "
+                "Give the event, with translators that return Pairs(..., exact=ExactPairs(...))"
+            )
+        return exact_steps(self.parts, Direction(direction))
 
     @cached_property
     def is_non_private(self) -> bool:
@@ -180,7 +194,16 @@ def _sampled(node: dp_event.PoissonSampledDpEvent, path: str) -> Pairs | None:
             "SelfComposedDpEvent(PoissonSampledDpEvent(...)).",
             node,
         )
-    return poisson.sampled(Pairs(folded[0][0].pair, folded[1][0].pair), q)
+    sampled = poisson.sampled(Pairs(folded[0][0].pair, folded[1][0].pair), q)
+    return replace(sampled, exact=_exact_sampled(tuple(inner.items()), Fraction(q)))
+
+
+def _exact_sampled(inner: tuple[tuple[Pairs, int], ...], q: Fraction) -> ExactPairs | None:
+    """As the sampled pairs, for what has folded into one mechanism."""
+    if any(pairs.exact is None for pairs, _ in inner):
+        return None
+    remove, add = (exact_steps(inner, direction)[0].law for direction in Direction)
+    return exact_sampled(ExactPairs(remove, add), q)
 
 
 def _unsupported(node: Any, path: str) -> str:

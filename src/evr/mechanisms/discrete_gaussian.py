@@ -7,10 +7,12 @@ those outcomes are left out, which changes ``delta`` by no more than that. The p
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
 from evr import validate
+from evr.laws.exact import ExactDiscreteGaussian, ExactPairs
 from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.pair import Pairs
 from evr.mechanisms.events import DiscreteGaussianDpEvent
@@ -38,7 +40,7 @@ def pairs(event: DiscreteGaussianDpEvent) -> Pairs | None:
     log_q = -(x**2) / (2 * sigma**2) - log_norm
     losses = shift * (2 * x - shift) / (2 * sigma**2)
     pair = DiscretePair.from_logs(log_p, log_q, losses=losses, is_cut=True)
-    return Pairs(pair, pair)
+    return Pairs(pair, pair, ExactPairs.both(ExactDiscreteGaussian(Fraction(sigma), shift)))
 
 
 def _log_normaliser(sigma: float) -> float:

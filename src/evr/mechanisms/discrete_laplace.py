@@ -7,11 +7,13 @@ atoms, so finitely many outcomes describe the pair exactly.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 from dp_accounting import dp_event
 
 from evr import validate
+from evr.laws.exact import ExactDiscreteLaplace, ExactPairs
 from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.pair import Pairs
 
@@ -34,4 +36,4 @@ def pairs(event: dp_event.DiscreteLaplaceDpEvent) -> Pairs | None:
     log_p[-1], log_q[0] = log_tail, log_tail
     log_p[0], log_q[-1] = log_tail - a * shift, log_tail - a * shift
     pair = DiscretePair.from_logs(log_p, log_q, losses=a * (2 * x - shift))
-    return Pairs(pair, pair)
+    return Pairs(pair, pair, ExactPairs.both(ExactDiscreteLaplace(Fraction(a), shift)))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from evr import validate
+from evr.laws.exact import ExactEpsilonDelta, ExactPairs
 from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.pair import Pairs
 from evr.mechanisms.events import EpsilonDeltaDpEvent
@@ -24,4 +26,4 @@ def pairs(event: EpsilonDeltaDpEvent) -> Pairs | None:
         [fails, high, low, -math.inf],
         losses=[-math.inf, -epsilon, epsilon, math.inf],
     )
-    return Pairs(pair, pair)
+    return Pairs(pair, pair, ExactPairs.both(ExactEpsilonDelta(Fraction(epsilon), Fraction(delta))))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from dp_accounting import dp_event
 
 from evr import validate
+from evr.laws.exact import ExactGaussian, ExactPairs
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.pair import Pairs
 
@@ -15,4 +18,4 @@ def pairs(event: dp_event.GaussianDpEvent) -> Pairs | None:
     if noise == 0:
         return None
     pair = GaussianPair(1 / noise)
-    return Pairs(pair, pair)
+    return Pairs(pair, pair, ExactPairs.both(ExactGaussian(1 / Fraction(noise) ** 2)))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from dp_accounting import dp_event
 
 from evr import validate
+from evr.laws.exact import ExactLaplace, ExactPairs
 from evr.laws.line.laplace import LaplacePair
 from evr.laws.line.pair import Pairs
 
@@ -15,4 +18,4 @@ def pairs(event: dp_event.LaplaceDpEvent) -> Pairs | None:
     if noise == 0:
         return None
     pair = LaplacePair(noise)
-    return Pairs(pair, pair)
+    return Pairs(pair, pair, ExactPairs.both(ExactLaplace(Fraction(noise))))

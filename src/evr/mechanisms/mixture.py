@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from dp_accounting import dp_event
 
 from evr import validate
+from evr.laws.exact import ExactGaussian, ExactMixture, ExactPairs
 from evr.laws.line.discrete import TRIVIAL_PAIR
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.mixture import MixtureAddPair, MixtureRemovePair
@@ -40,7 +42,22 @@ def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | None:
     total = math.fsum(merged.values())
     means = tuple(validate.noise_scale(sensitivity_over_standard_deviation=s / deviation) for s in sorted(merged))
     weights = tuple(merged[s] / total for s in sorted(merged))
+    exact = _exact(deviation, sensitivities, probabilities)
     if len(means) == 1:
         pair = GaussianPair(means[0])
-        return Pairs(pair, pair)
-    return Pairs(MixtureRemovePair(means, weights), MixtureAddPair(means, weights))
+        return Pairs(pair, pair, exact)
+    return Pairs(MixtureRemovePair(means, weights), MixtureAddPair(means, weights), exact)
+
+
+def _exact(deviation: float, sensitivities: list[float], probabilities: list[float]) -> ExactPairs:
+    """The laws by the event's own numbers; probabilities are divided by their exact sum."""
+    merged: dict[Fraction, Fraction] = {}
+    for sensitivity, probability in zip(sensitivities, probabilities, strict=True):
+        if probability > 0:
+            mean = Fraction(sensitivity) / Fraction(deviation)
+            merged[mean] = merged.get(mean, Fraction(0)) + Fraction(probability)
+    means, total = tuple(sorted(merged)), sum(merged.values())
+    weights = tuple(merged[mean] / total for mean in means)
+    if len(means) == 1:
+        return ExactPairs.both(ExactGaussian(means[0] ** 2))
+    return ExactPairs(ExactMixture(means, weights), ExactMixture(means, weights, added=True))

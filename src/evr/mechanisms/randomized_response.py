@@ -7,10 +7,12 @@ answer being replaced by any other answer, a fixed "no answer" value included.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from dp_accounting import dp_event
 
 from evr import validate
+from evr.laws.exact import ExactPairs, RationalOutcomes
 from evr.laws.line.discrete import TRIVIAL_PAIR, DiscretePair
 from evr.laws.line.pair import Pairs
 
@@ -33,4 +35,9 @@ def pairs(event: dp_event.RandomizedResponseDpEvent) -> Pairs | None:
         rest = math.log(other) + math.log(buckets - 2)
         log_p, log_q, losses = [log_other, rest, log_truth], [log_truth, rest, log_other], [-loss, 0.0, loss]
     pair = DiscretePair.from_logs(log_p, log_q, losses=losses)
-    return Pairs(pair, pair)
+    return Pairs(pair, pair, ExactPairs.both(_exact(Fraction(noise), buckets)))
+
+
+def _exact(noise: Fraction, buckets: int) -> RationalOutcomes:
+    other, rest = noise / buckets, noise * (buckets - 2) / buckets
+    return RationalOutcomes((other, rest, 1 - noise + other), (1 - noise + other, rest, other))

@@ -15,10 +15,13 @@ import abc
 import enum
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from evr.laws.exact import ExactPairs
 
 Floats = NDArray[np.float64]
 
@@ -160,10 +163,14 @@ class DominatingPair(abc.ABC):
 
 @dataclass(frozen=True)
 class Pairs:
-    """The dominating pairs of one mechanism in its two directions."""
+    """The dominating pairs of one mechanism in its two directions.
+
+    ``exact`` are the same laws by their exact parameters, which strict proofs need; None where a mechanism offers none.
+    """
 
     remove: DominatingPair
     add: DominatingPair
+    exact: ExactPairs | None = None
 
     def of(self, direction: Direction) -> DominatingPair:
         """The pair of one direction."""

@@ -1,0 +1,52 @@
+"""From balls to integers: ceilings and floors that are the same on every machine (docs/guarantees_strict.md, Section S4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from flint import arb, ctx, fmpz
+
+from evr.laws.exact.law import ball
+
+GUARD = 48
+"""Bits of a ball beyond those of the integers that come from it."""
+_RAISES = 5
+
+
+def ceiling(number: arb) -> int | None:
+    """The least integer that is not below the number, where the ball decides it."""
+    found = number.ceil().unique_fmpz()
+    return None if found is None else int(found)
+
+
+def integer_above(number: Callable[[], arb], bits: int) -> int:
+    """``2^bits`` times the number, rounded up, at a precision that decides it; after several raises, that of its upper end."""
+    above, precision = None, bits + GUARD
+    for _ in range(_RAISES):
+        with ctx.workprec(precision):
+            scaled = number() * (fmpz(1) << bits)
+            found = ceiling(scaled)
+            if found is not None:
+                return found
+            above = scaled.upper().ceil().unique_fmpz()
+        precision *= 2
+    if above is None:
+        raise ArithmeticError("a number has no finite enclosure at any precision that was tried")
+    return int(above)
+
+
+def power_above(exponent: Fraction, bits: int) -> int:
+    """``2^bits e^exponent``, rounded up.
+
+    Examples
+    --------
+    >>> power_above(Fraction(1), 10), power_below(Fraction(1), 10)
+    (2784, 2783)
+    """
+    return integer_above(lambda: ball(exponent).exp(), bits)
+
+
+def power_below(exponent: Fraction, bits: int) -> int:
+    """``2^bits e^exponent``, rounded down."""
+    return -integer_above(lambda: -ball(exponent).exp(), bits)

@@ -1,0 +1,109 @@
+"""Masses on a uniform grid as integers: products, coarsening, windows (docs/guarantees_strict.md, Section S4).
+
+Integers are in units of ``2^-bits``. Each function keeps the invariant of S4; what it rounds, it rounds towards a greater delta.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from flint import arb, fmpz, fmpz_mat, fmpz_poly
+
+from evr.bounds.strict.balls import integer_above, power_below
+from evr.laws.exact.law import ball
+
+
+@dataclass(frozen=True)
+class Masses:
+    """Non-negative integers at the places ``first, first + 1, ...`` of a grid."""
+
+    first: int
+    poly: fmpz_poly
+
+    @property
+    def last(self) -> int:
+        """The last place; below the first where there is no mass."""
+        return self.first + len(self.poly) - 1
+
+    def part(self, low: int, high: int) -> Masses:
+        """The masses at the places ``low .. high``."""
+        low = max(low, self.first)
+        if high < low:
+            return NOTHING
+        cut = self.poly.truncate(max(0, high - self.first + 1))
+        return Masses(low, cut.right_shift(low - self.first))
+
+    def total(self) -> int:
+        """All the mass."""
+        return int(self.poly(1))
+
+    def __add__(self, other: Masses) -> Masses:
+        if not len(self.poly):
+            return other
+        if not len(other.poly):
+            return self
+        low = min(self.first, other.first)
+        return Masses(low, self.poly.left_shift(self.first - low) + other.poly.left_shift(other.first - low))
+
+    def __mul__(self, other: Masses) -> Masses:
+        """The exact product, in units of ``2^-2 bits``."""
+        return Masses(self.first + other.first, self.poly * other.poly)
+
+    def rounded_up(self, bits: int) -> Masses:
+        """From units of ``2^-2 bits`` to units of ``2^-bits``, each mass rounded up; zeros stay zeros."""
+        if not len(self.poly):
+            return NOTHING
+        whole = fmpz(1) << bits
+        return Masses(self.first, (self.poly + fmpz_poly([whole - 1] * len(self.poly))) // whole)
+
+
+NOTHING = Masses(0, fmpz_poly([]))
+
+
+@lru_cache(maxsize=256)
+def shares_up(spacing: Fraction, halvings: int, bits: int) -> tuple[int, ...]:
+    """``2^bits (1 - e^{-r spacing}) / (1 - e^{-2^halvings spacing})``, rounded up, for ``0 <= r < 2^halvings`` (S4.3)."""
+    size = 1 << halvings
+
+    def share(r: int) -> arb:
+        return (1 - ball(-r * spacing).exp()) / (1 - ball(-size * spacing).exp())
+
+    return tuple(min(integer_above(lambda r=r: share(r), bits), 1 << bits) if r else 0 for r in range(size))
+
+
+def coarsened(masses: Masses, spacing: Fraction, halvings: int, bits: int) -> Masses:
+    """The masses on a grid of ``2^halvings`` times the spacing (S4.3)."""
+    if halvings == 0 or not len(masses.poly):
+        return masses
+    size = 1 << halvings
+    low = masses.first // size
+    before = masses.first - low * size
+    coefficients = masses.poly.left_shift(before).coeffs()
+    blocks = -(-len(coefficients) // size)
+    coefficients += [fmpz(0)] * (blocks * size - len(coefficients))
+    shares = shares_up(spacing, halvings, bits)
+    sums = fmpz_mat(blocks, size, coefficients) * fmpz_mat(size, 2, [x for r in range(size) for x in (shares[r], 1)])
+    up = fmpz_poly([sums[j, 0] for j in range(blocks)])
+    total = fmpz_poly([sums[j, 1] for j in range(blocks)])
+    up = Masses(0, up).rounded_up(bits).poly
+    return Masses(low, total - up + up.left_shift(1))
+
+
+def windowed(masses: Masses, floor: int, top: int, spacing: Fraction, bits: int) -> tuple[Masses, int]:
+    """The masses within ``floor .. top``, and what goes to infinity (S4.4): below the floor raised, above the top split."""
+    inside = masses.part(floor, top)
+    if masses.first < floor:
+        inside = inside + Masses(floor, fmpz_poly([masses.part(masses.first, floor - 1).total()]))
+    if masses.last <= top:
+        return inside, 0
+    above = masses.part(top + 1, masses.last)
+    step, weight, kept = fmpz(power_below(-spacing, bits)), fmpz(1) << bits, fmpz(0)
+    for _ in range(above.first - top - 1):
+        weight = weight * step >> bits
+    for mass in above.poly.coeffs():
+        weight = weight * step >> bits
+        kept += mass * weight
+    kept = kept >> bits
+    return inside + Masses(top, fmpz_poly([kept])), int(above.total() - kept)

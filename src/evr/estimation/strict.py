@@ -1,0 +1,202 @@
+"""Strict bounds on delta and epsilon: grids chosen in floats, bounds proved in integers (docs/guarantees_strict.md)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+
+from evr import validate
+from evr.bounds.strict import Halves, Plan, halves, infinite_delta, one_step_delta, stays_within
+from evr.estimation.api import epsilon_of, fft_curve
+from evr.estimation.strict_plan import choose, outlook
+from evr.laws import Direction, Step
+from evr.laws.exact import ExactStep
+from evr.mechanisms import Composition
+
+TOLERANCE = 5e-4
+"""By how much of delta a bound may exceed it, by default."""
+_LEAST_TOLERANCE = 2e-6
+_MOST_PLACES = 3_000_000
+_ROUNDS = 5
+_SAFE = 0.6
+_LEAST_LOG = -745.0
+
+
+@dataclass(frozen=True)
+class Proof:
+    """That delta is at most ``delta``, in one direction: the plan that shows it, and the digest of the integers it leads to.
+
+    No plan is needed where no loss exceeds epsilon, or where there is one step only.
+    """
+
+    delta: Fraction
+    plan: Plan | None = None
+    digest: str | None = None
+
+
+class StrictCurve:
+    """Upper bounds on delta in one direction."""
+
+    def __init__(self, steps: tuple[ExactStep, ...]) -> None:
+        self.steps = steps
+        self._floats = tuple(Step(s.twin, s.count) for s in steps if s.twin is not None)
+        self._fft = fft_curve(self._floats)
+
+    def estimate(self, epsilon: float) -> float:
+        """About how large delta is: no bound, a guide to grids and to when they are fine enough."""
+        return self._fft.delta(epsilon).value
+
+    def prove(self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None) -> Proof:
+        """The bound, refined until it is within the tolerance of the estimate, at most ``enough``, or stops falling."""
+        if epsilon == math.inf:
+            return Proof(infinite_delta(self.steps))
+        exact = Fraction(epsilon)
+        if stays_within(self.steps, exact):
+            return Proof(Fraction(0))
+        if infinite_delta(self.steps) == 1:
+            return Proof(Fraction(1))
+        guess = self.estimate(epsilon)
+        if self.is_one_step:
+            return Proof(one_step_delta(self.steps[0].law, exact, _bits(guess)))
+        aim = _aim(guess, tolerance, enough)
+        best: Proof | None = None
+        for _ in range(_ROUNDS):
+            found, plan = self._halves(epsilon, guess, aim)
+            proof = Proof(found.delta(exact), plan, found.digest())
+            fell = best is None or proof.delta < best.delta * Fraction(1 - tolerance / 4)
+            best = proof if best is None or proof.delta < best.delta else best
+            excess = float(best.delta / Fraction(guess)) - 1 if guess > 0 else 0.0
+            if excess <= tolerance or not fell or plan.places > _MOST_PLACES / 2:
+                break
+            if enough is not None and (best.delta <= enough or guess > enough):
+                break
+            aim = max(aim * min(0.5, _SAFE * tolerance / excess), _LEAST_TOLERANCE)
+        assert best is not None
+        return best
+
+    @property
+    def is_one_step(self) -> bool:
+        """Whether there is one step only, whose curve is known without a grid."""
+        return len(self.steps) == 1 and self.steps[0].count == 1
+
+    def _halves(self, epsilon: float, guess: float, tolerance: float) -> tuple[Halves, Plan]:
+        view = outlook(self.steps, epsilon, math.log(guess) if guess > 0 else _LEAST_LOG)
+        plan = choose(view, tolerance)
+        while plan.places > _MOST_PLACES and tolerance < 1:
+            tolerance *= 4
+            plan = choose(view, tolerance)
+        return halves(self.steps, plan), plan
+
+    def epsilon(self, delta: float, tolerance: float = TOLERANCE) -> float:
+        """A float at which delta is proved to be at most ``delta``, and little above the least; infinite if none is found."""
+        target = Fraction(delta)
+        if delta >= 1 or not self.steps:
+            return 0.0
+        if infinite_delta(self.steps) > target:
+            return math.inf
+        if delta == 0:
+            return self._all_losses()
+        guess = epsilon_of(self._floats, delta)
+        if guess == math.inf:
+            return math.inf
+        if guess == 0:
+            return 0.0 if self.prove(0.0, tolerance, target).delta <= target else self._search(1e-9, target, tolerance)
+        return self._search(guess, target, tolerance)
+
+    def _all_losses(self) -> float:
+        """The sum of the greatest losses, rounded up until it is proved to be one."""
+        found = self._fft.greatest
+        for _ in range(60):
+            if found == math.inf or stays_within(self.steps, Fraction(found)):
+                return max(found, 0.0)
+            found = math.nextafter(found, math.inf)
+        return math.inf
+
+    def _search(self, guess: float, target: Fraction, tolerance: float) -> float:
+        """The least float from ``guess`` on, to a small part of what the tolerance is worth, whose bound is at most the target."""
+        if self.is_one_step:
+            bits = _bits(float(target))
+
+            def bound(epsilon: float) -> Fraction:
+                return one_step_delta(self.steps[0].law, Fraction(epsilon), bits)
+        else:
+            found, _ = self._halves(guess, self.estimate(guess), tolerance)
+
+            def bound(epsilon: float) -> Fraction:
+                return found.delta(Fraction(epsilon))
+
+        low, step = guess * (1 - 1e-9), 1e-3 * tolerance * max(guess, 1e-3)
+        high = guess
+        while bound(high) > target:
+            low, high, step = high, high + step, 2 * step
+            if high > 2 * guess + 1:
+                return math.inf
+        for _ in range(12):
+            middle = (low + high) / 2
+            low, high = (low, middle) if bound(middle) <= target else (middle, high)
+        return high
+
+
+def _bits(delta: float) -> int:
+    """Enough for a number of that size."""
+    return 80 + max(0, math.ceil(-math.log2(delta))) if delta > 0 else 1200
+
+
+def _aim(guess: float, tolerance: float, enough: Fraction | None) -> float:
+    """The tolerance to start with: as large as may prove what is wanted."""
+    if guess == 0:
+        return 1.0
+    if enough is None:
+        return tolerance
+    gap = float(enough / Fraction(guess)) - 1 if guess > 0 else 1.0
+    return tolerance if gap <= 0 else min(max(0.6 * gap, _LEAST_TOLERANCE), 0.5)
+
+
+def strict_curves(composition: Composition, direction: str | None = None) -> dict[Direction, StrictCurve]:
+    """The curves to bound: of the direction asked for, or of both, or of one where they are the same laws."""
+    if direction is not None:
+        one = Direction(validate.one_of(("remove", "add"), direction=direction))
+        return {one: StrictCurve(composition.exact(one))}
+    remove, add = (composition.exact(one) for one in Direction)
+    if Counter(remove) == Counter(add):
+        return {Direction.REMOVE: StrictCurve(remove)}
+    return {Direction.REMOVE: StrictCurve(remove), Direction.ADD: StrictCurve(add)}
+
+
+def rounded_up(number: Fraction) -> float:
+    """The least float that is not below the number."""
+    found = float(number)
+    return found if Fraction(found) >= number else math.nextafter(found, math.inf)
+
+
+def strict_delta(
+    composition: Composition, epsilon: float, direction: str | None = None, tolerance: float = TOLERANCE
+) -> tuple[Fraction, Direction]:
+    """A proved upper bound on delta(epsilon), and the direction that attains it; of the other it is proved that it is no worse."""
+    tolerance = validate.open_probability(tolerance=tolerance)
+    curves = strict_curves(composition, direction)
+    order = sorted(curves, key=lambda one: -curves[one].estimate(epsilon))
+    best, winner = Fraction(-1), order[0]
+    for one in order:
+        proof = curves[one].prove(epsilon, tolerance, best if best >= 0 else None)
+        if proof.delta > best:
+            best, winner = proof.delta, one
+    return best, winner
+
+
+def strict_epsilon(
+    composition: Composition, delta: float, direction: str | None = None, tolerance: float = TOLERANCE
+) -> tuple[float, Direction]:
+    """A float at which delta is proved to be at most ``delta``, and the direction that needs it."""
+    tolerance = validate.open_probability(tolerance=tolerance)
+    curves = strict_curves(composition, direction)
+    best, winner = -1.0, next(iter(curves))
+    for one, curve in curves.items():
+        if best >= 0 and 0 < delta < 1 and curve.prove(best, tolerance, Fraction(delta)).delta <= Fraction(delta):
+            continue  # the other direction needs no more
+        value = curve.epsilon(delta, tolerance)
+        if value > best:
+            best, winner = value, one
+    return best, winner

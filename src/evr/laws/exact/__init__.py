@@ -1,0 +1,34 @@
+"""Laws by their exact parameters: what a strict proof encloses in balls (docs/guarantees_strict.md, Section S6)."""
+
+from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ExactOutcomes, ExactPairs, ExactStep, OutcomeSet
+from evr.laws.exact.line import ExactGaussian, ExactLaplace
+from evr.laws.exact.mixture import ExactMixture
+from evr.laws.exact.outcomes import (
+    NON_PRIVATE_LAW,
+    ExactDiscreteGaussian,
+    ExactDiscreteLaplace,
+    ExactEpsilonDelta,
+    RationalOutcomes,
+)
+from evr.laws.exact.sampled import SampledCurve, SampledOutcomes, exact_sampled
+
+__all__ = [
+    "NON_PRIVATE_LAW",
+    "Ball",
+    "ExactCurve",
+    "ExactDiscreteGaussian",
+    "ExactDiscreteLaplace",
+    "ExactEpsilonDelta",
+    "ExactGaussian",
+    "ExactLaplace",
+    "ExactLaw",
+    "ExactMixture",
+    "ExactOutcomes",
+    "ExactPairs",
+    "ExactStep",
+    "OutcomeSet",
+    "RationalOutcomes",
+    "SampledCurve",
+    "SampledOutcomes",
+    "exact_sampled",
+]

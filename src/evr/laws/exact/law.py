@@ -1,0 +1,97 @@
+"""What an exact law offers: enclosures, in balls, of numbers that its rational parameters determine.
+
+A ball holds the true number whatever the precision, so the precision (``flint.ctx.prec``, shared by all threads) decides how
+narrow a ball is and never whether it is right.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import NamedTuple
+
+from flint import arb as Ball
+from flint import fmpq
+
+from evr.laws.line.pair import Direction, DominatingPair
+
+__all__ = ["Ball", "ExactCurve", "ExactLaw", "ExactOutcomes", "ExactPairs", "ExactStep", "OutcomeSet", "ball"]
+
+
+def ball(number: Fraction | int) -> Ball:
+    """The number as a ball at the present precision."""
+    return Ball(fmpq(number.numerator, number.denominator))
+
+
+class ExactLaw(abc.ABC):
+    """One step in one direction, known exactly. Immutable, hashable, comparable by value."""
+
+    @abc.abstractmethod
+    def greatest(self) -> Fraction | Ball:
+        """The greatest loss: a rational number where it is one, else a ball; may be infinite."""
+
+
+class ExactCurve(ExactLaw):
+    """A law that is known by its curve ``H_r = sup_A P(A) - r Q(A)``."""
+
+    @abc.abstractmethod
+    def curve(self) -> Callable[[Ball], Ball]:
+        """The function from ``r > 0`` to ``H_r``, its constants enclosed at the present precision."""
+
+    @abc.abstractmethod
+    def least(self) -> Ball:
+        """The least loss, ``-inf`` included."""
+
+
+class OutcomeSet(NamedTuple):
+    """Outcomes that are placed together: their probability under ``P`` and ``Q``, and a loss that none of them exceeds."""
+
+    p: Ball
+    q: Ball
+    loss: Ball
+
+
+class ExactOutcomes(ExactLaw):
+    """A law on outcomes, given as sets that together hold all of ``P``."""
+
+    @abc.abstractmethod
+    def sets(self) -> list[OutcomeSet]:
+        """The sets, enclosed at the present precision; infinite losses are infinite balls."""
+
+    def greatest(self) -> Fraction | Ball:
+        held = [one.loss for one in self.sets() if not one.p.is_zero()]
+        top = held[0]
+        for loss in held[1:]:
+            top = Ball.max(top, loss)
+        return top
+
+
+@dataclass(frozen=True)
+class ExactPairs:
+    """The exact laws of one mechanism in its two directions."""
+
+    remove: ExactLaw
+    add: ExactLaw
+
+    @classmethod
+    def both(cls, law: ExactLaw) -> ExactPairs:
+        """One law for both directions."""
+        return cls(law, law)
+
+    def of(self, direction: Direction) -> ExactLaw:
+        """The law of one direction."""
+        return self.remove if direction is Direction.REMOVE else self.add
+
+
+@dataclass(frozen=True)
+class ExactStep:
+    """An exact law and how many times it is applied.
+
+    ``twin`` is the same law in floats: what chooses grids looks at it, and no proof does.
+    """
+
+    law: ExactLaw
+    count: int
+    twin: DominatingPair | None = field(default=None, compare=False)

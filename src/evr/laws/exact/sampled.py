@@ -1,0 +1,92 @@
+"""Poisson sampling of exact laws: remove ``((1-q)Q + qP, Q)``, add ``(P, (1-q)P + qQ)`` (docs/guarantees_strict.md, Section S6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ExactOutcomes, ExactPairs, OutcomeSet, ball
+from evr.laws.line.pair import Direction
+
+
+def _sampled_loss(loss: Ball, q: Fraction, direction: Direction) -> Ball:
+    """The loss of a sampled step where that of the step is ``loss``; it rises with it."""
+    if direction is Direction.ADD:
+        return -_sampled_loss(-loss, q, Direction.REMOVE)
+    if loss.is_zero() or loss == Ball.pos_inf():
+        return loss
+    rare = Ball(0) if loss == Ball.neg_inf() else loss.exp()
+    return (ball(1 - q) + ball(q) * rare).log()
+
+
+def _as_ball(loss: Fraction | Ball) -> Ball:
+    return ball(loss) if isinstance(loss, Fraction) else loss
+
+
+@dataclass(frozen=True)
+class SampledCurve(ExactCurve):
+    """A curve seen through Poisson sampling with probability ``q``, ``0 < q < 1``."""
+
+    base: ExactCurve
+    q: Fraction
+    direction: Direction
+
+    def curve(self) -> Callable[[Ball], Ball]:
+        base, q, rest = self.base.curve(), ball(self.q), ball(1 - self.q)
+        zero, one = Ball(0), Ball(1)
+
+        def remove(ratio: Ball) -> Ball:
+            inner = (ratio - rest) / q
+            if inner > zero:
+                return q * base(inner)
+            if inner <= zero:
+                return one - ratio
+            return (one - ratio).union(q)  # 1 - r below 1 - q; above, between that and q
+
+        def add(ratio: Ball) -> Ball:
+            scale = one - rest * ratio
+            if scale > zero:
+                return scale * base(q * ratio / scale)
+            return zero if scale <= zero else zero.union(scale.upper())
+
+        return remove if self.direction is Direction.REMOVE else add
+
+    def least(self) -> Ball:
+        return _sampled_loss(self.base.least(), self.q, self.direction)
+
+    def greatest(self) -> Ball:
+        return _sampled_loss(_as_ball(self.base.greatest()), self.q, self.direction)
+
+
+@dataclass(frozen=True)
+class SampledOutcomes(ExactOutcomes):
+    """Outcomes seen through Poisson sampling with probability ``q``, ``0 < q < 1``."""
+
+    base: ExactOutcomes
+    q: Fraction
+    direction: Direction
+
+    def sets(self) -> list[OutcomeSet]:
+        q, rest = ball(self.q), ball(1 - self.q)
+        found = []
+        for one in self.base.sets():
+            loss = _sampled_loss(one.loss, self.q, self.direction)
+            if self.direction is Direction.REMOVE:
+                found.append(OutcomeSet(rest * one.q + q * one.p, one.q, loss))
+            else:
+                found.append(OutcomeSet(one.p, rest * one.p + q * one.q, loss))
+        return found
+
+
+def exact_sampled(base: ExactPairs, q: Fraction) -> ExactPairs:
+    """The exact laws of the Poisson-sampled mechanism, each direction from its own; ``0 < q <= 1``."""
+
+    def one(law: ExactLaw, direction: Direction) -> ExactLaw:
+        if isinstance(law, ExactOutcomes):
+            return SampledOutcomes(law, q, direction)
+        if isinstance(law, ExactCurve):
+            return SampledCurve(law, q, direction)
+        raise TypeError(f"{law!r} is neither an ExactCurve nor an ExactOutcomes: derive it from one of them")
+
+    return base if q == 1 else ExactPairs(one(base.remove, Direction.REMOVE), one(base.add, Direction.ADD))
