@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evr.laws import Direction, Floats, Step, finite_part, infinite_mass
+from evr.laws import Direction, Floats, Step, greatest_loss, infinite_mass
 from evr.laws.line.laplace import LaplacePair
 from evr.mechanisms import Composition
 from evr.randomness import Stream
@@ -75,7 +75,7 @@ def shortcut(steps: tuple[Step, ...], claim: Claim) -> tuple[bool, str] | None:
     if not steps:
         return True, "nothing costs privacy"
     infinite = infinite_mass(steps)
-    reach = math.fsum(step.count * finite_part(step.pair).loss_range[1] for step in steps)
+    reach = greatest_loss(steps)
     doubt = 0.0 if all(_is_exact(step) for step in steps) else _DOUBT * abs(reach)
     bounded, excess = reach <= claim.epsilon, max(0.0, reach + doubt - claim.epsilon)
     if bounded and infinite == excess == 0.0:
@@ -99,10 +99,10 @@ def shortcut(steps: tuple[Step, ...], claim: Claim) -> tuple[bool, str] | None:
 
 def _is_exact(step: Step) -> bool:
     """Whether the greatest loss of Laplace noise is no rounded number, as at a scale of 2, and its multiple neither."""
-    if not isinstance(step.pair, LaplacePair):
+    if not isinstance(step.law, LaplacePair):
         return False
-    loss = Fraction(step.pair.loss_range[1])
-    return loss * Fraction(step.pair.scale) == 1 and float(loss * step.count) == loss * step.count
+    loss = Fraction(step.law.loss_range[1])
+    return loss * Fraction(step.law.scale) == 1 and float(loss * step.count) == loss * step.count
 
 
 def decided(

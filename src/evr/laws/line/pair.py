@@ -14,22 +14,23 @@ from __future__ import annotations
 import abc
 import enum
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from evr.errors import UnsupportedEventError
+from evr.laws.law import Direction, Floats, LossLaw, Pairs
 
-
-class Direction(enum.StrEnum):
-    """Who has the additional record. A guarantee under add/remove adjacency needs both."""
-
-    REMOVE = "remove"
-    """``P`` is the mechanism with the record, ``Q`` without: ``(M(D + x), M(D))``."""
-    ADD = "add"
-    """``P`` is the mechanism without the record, ``Q`` with: ``(M(D), M(D + x))``."""
+__all__ = [
+    "Direction",
+    "DominatingPair",
+    "Floats",
+    "Measure",
+    "Pairs",
+    "line_pair",
+    "log_difference",
+    "log_sum_exp",
+]
 
 
 class Measure(enum.Enum):
@@ -39,7 +40,7 @@ class Measure(enum.Enum):
     Q = "Q"
 
 
-class DominatingPair(abc.ABC):
+class DominatingPair(LossLaw):
     """A pair of laws on a line with a non-decreasing privacy loss. Immutable, hashable, comparable by value."""
 
     @abc.abstractmethod
@@ -61,6 +62,9 @@ class DominatingPair(abc.ABC):
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         """``size`` exact draws from the whole law."""
         return self.sample(measure, generator, np.full(size, -np.inf), np.full(size, np.inf))
+
+    def draw_losses(self, generator: np.random.Generator, size: int) -> Floats:
+        return self.privacy_loss(self.draw(Measure.P, generator, size))
 
     @property
     def flats(self) -> Floats:
@@ -103,21 +107,15 @@ class DominatingPair(abc.ABC):
         """Least and greatest privacy loss, possibly infinite."""
         return float(self.privacy_loss(-np.inf)), float(self.privacy_loss(np.inf))
 
-    @abc.abstractmethod
-    def describe(self) -> str:
-        """The pair in a line of notation, for tables."""
 
-
-@dataclass(frozen=True)
-class Pairs:
-    """The dominating pairs of one mechanism in its two directions."""
-
-    remove: DominatingPair
-    add: DominatingPair
-
-    def of(self, direction: Direction) -> DominatingPair:
-        """The pair of one direction."""
-        return self.remove if direction is Direction.REMOVE else self.add
+def line_pair(law: LossLaw) -> DominatingPair:
+    """The law as a pair on a line; one in many dimensions is refused by name."""
+    if not isinstance(law, DominatingPair):
+        raise UnsupportedEventError(
+            f"{law.describe()} has no pair on a line: this method takes compositions of pairs on a line only. "
+            "Use the default method of estimate_delta, estimate_epsilon and verify, which serves such laws"
+        )
+    return law
 
 
 def log_difference(larger: Any, smaller: Any) -> Floats:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from evr.laws.line.discrete import DiscretePair
-from evr.laws.line.pair import DominatingPair, Floats, Measure, Pairs
+from evr.laws.line.pair import DominatingPair, Floats, Measure, Pairs, line_pair
 
 
 def _mix(loss: Any, q: float) -> Floats:
@@ -176,7 +176,9 @@ class SampledAddPair(_SampledPair):
 
 def sampled(base: Pairs, q: float) -> Pairs:
     """The pairs of the Poisson-sampled mechanism, each direction from its own base pair; ``0 < q <= 1``."""
-    return base if q == 1 else Pairs(SampledRemovePair(base.remove, q), SampledAddPair(base.add, q))
+    if q == 1:
+        return base
+    return Pairs(SampledRemovePair(line_pair(base.remove), q), SampledAddPair(line_pair(base.add), q))
 
 
 def outcomes(pair: DominatingPair) -> DominatingPair:
