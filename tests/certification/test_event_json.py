@@ -39,6 +39,11 @@ EVENTS = [
     dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.1, 20, 1.0),
     events.DiscreteGaussianDpEvent(3.0, 2),
     events.EpsilonDeltaDpEvent(1.0, 1e-6),
+    events.BallsInBinsDpEvent(3.0, 1000, 100, (1.0, 0.5)),
+    events.RedrawnBinsDpEvent(1.5, 100, 10),
+    events.CyclicPoissonDpEvent(1.0, 120, 6, 0.3, "fixed"),
+    events.BMinSepDpEvent(2.0, 3, 2, 0.5, True, ((1.0, 0.5), (1.0, 0.25), (1.0,))),
+    events.MatrixMechanismDpEvent(4.0, (1.0, -0.5), 100, 10, 3),
     evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000),
 ]
 

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evr import SpecError
-from evr.mechanisms import Composition
+from evr.mechanisms import Composition, events
 from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, dpsgd
 from evr.mechanisms.spec import load, parse
 
@@ -34,7 +34,32 @@ KINDS = {
         "standard_deviation = 1.0\nsensitivities = [0.0, 1.0]\nsampling_probs = [0.5, 0.5]",
         dp_event.MixtureOfGaussiansDpEvent(1.0, (0.0, 1.0), (0.5, 0.5)),
     ),
+    "balls_in_bins": (
+        "noise_multiplier = 3.0\niterations = 20\ncycle_length = 4\nstrategy = [1.0, 0.5]",
+        events.BallsInBinsDpEvent(3.0, 20, 4, (1.0, 0.5)),
+    ),
+    "redrawn_bins": (
+        "noise_multiplier = 3.0\ncycle_length = 4\nepochs = 5",
+        events.RedrawnBinsDpEvent(3.0, 4, 5),
+    ),
+    "cyclic_poisson": (
+        'noise_multiplier = 3.0\niterations = 20\ncycle_length = 4\nsampling_probability = 0.2\npartition = "fixed"',
+        events.CyclicPoissonDpEvent(3.0, 20, 4, 0.2, "fixed"),
+    ),
+    "b_min_sep": (
+        "noise_multiplier = 3.0\niterations = 2\nmin_sep = 4\nsampling_probability = 0.2\nwarm_start = false\n"
+        "strategy = [[1.0, 0.5], [2.0]]",
+        events.BMinSepDpEvent(3.0, 2, 4, 0.2, False, ((1.0, 0.5), (2.0,))),
+    ),
+    "matrix_mechanism": (
+        "noise_multiplier = 3.0\nstrategy = [1.0, 0.5]\niterations = 20\nmin_sep = 4\nmax_participations = 3",
+        events.MatrixMechanismDpEvent(3.0, (1.0, 0.5), 20, 4, 3),
+    ),
 }
+
+
+SCHEMES = ("dpsgd", "balls_in_bins", "redrawn_bins", "cyclic_poisson", "b_min_sep", "matrix_mechanism")
+"""What says by itself who takes part when."""
 
 
 def table(kind, lines):
@@ -54,7 +79,7 @@ def test_repeat(kind):
     assert event == dp_event.SelfComposedDpEvent(expected, 3)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "dpsgd"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in SCHEMES])
 def test_sampling(kind):
     lines, expected = KINDS[kind]
     event = parse(table(kind, lines + "\nsampling_probability = 0.1\nrepeat = 2")).event()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from evr.laws import Step, finite_part, infinite_mass
+from evr.laws import Step, greatest_loss, infinite_mass
 
 DOUBT = 1e-14
 """Relative, of a sum of greatest losses that are rounded numbers."""
@@ -43,8 +42,8 @@ class Reach(NamedTuple):
 
 def reach(steps: Sequence[Step], epsilon: float) -> Reach:
     """The reach of a composition at ``epsilon``."""
-    greatest = math.fsum(step.count * finite_part(step.pair).loss_range[1] for step in steps)
-    doubt = 0.0 if all(step.pair.is_exact(step.count) for step in steps) else DOUBT * abs(greatest)
-    endless = any(step.pair.is_endless for step in steps)
+    greatest = greatest_loss(steps)
+    doubt = 0.0 if all(step.law.is_exact(step.count) for step in steps) else DOUBT * abs(greatest)
+    endless = any(step.law.is_endless for step in steps)
     excess = max(LEFT_OUT if endless else 0.0, greatest + doubt - epsilon)
     return Reach(infinite_mass(steps), endless, greatest, excess)

@@ -32,7 +32,7 @@ class Rounding:
     def of(cls, steps: Iterable[Step], epsilon: float, *, order: float = 0.0, heights: float = 0.0) -> Rounding:
         """Of sums over the steps, with weights of slopes up to ``order`` and logarithms up to ``heights``."""
         steps = tuple(steps)
-        loss = math.fsum(step.pair.sum_error(step.count) for step in steps)
+        loss = math.fsum(step.law.sum_error(step.count) for step in steps)
         loss += 4.0 * UNIT * abs(epsilon)
         count = sum(step.count for step in steps)
         weight = 2.0 * order * loss + 16.0 * UNIT * (order * abs(epsilon) + heights)

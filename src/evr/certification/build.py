@@ -11,6 +11,7 @@ import scipy
 
 from evr.certification.alphabet import in_alphabet
 from evr.certification.certificate import SCHEMA_VERSION, Certificate, plain
+from evr.certification.scheme_words import adjacency_of
 from evr.certification.words import statement
 from evr.sampling import DRAWING
 from evr.verification import Claim, Verdict, Verification
@@ -94,7 +95,7 @@ def build(
         "statement": "",
         "verdict": verification.verdict.value,
         "guarantee": {"epsilon": claim.epsilon, "delta": claim.value} if holds else None,
-        "neighboring_relation": "ADD_OR_REMOVE_ONE",
+        "neighboring_relation": adjacency_of([event, fallback]),
         "event": event,
         "estimate": estimate,
         "claim": {

@@ -191,7 +191,7 @@ class Certificate(Section):
     statement: str
     verdict: Literal["accepted", "rejected"]
     guarantee: GuaranteeSection | None
-    neighboring_relation: Literal["ADD_OR_REMOVE_ONE"]
+    neighboring_relation: Literal["ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL"]
     event: Event
     estimate: EstimateSection | None
     claim: ClaimSection

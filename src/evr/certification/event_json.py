@@ -1,7 +1,7 @@
 """``DpEvent`` trees as JSON: an object for each event, its class under ``"type"``, its fields by name.
 
-Only known classes are ever built: those of dp_accounting, those of ``evr.mechanisms.events``, and registered ones, which are
-named with their module.
+Only known classes are ever built: those of dp_accounting, those of ``evr.mechanisms.events``, and registered ones, which
+are named with their module.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dp_accounting import dp_event
 from evr import validate
 from evr.certification.alphabet import DEEPEST, checked_tree
 from evr.errors import CertificateError
-from evr.mechanisms import MECHANISMS, events
+from evr.mechanisms import MECHANISMS, events, schemes
 
 _UNENDING = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -73,7 +73,7 @@ def _classes() -> dict[str, type[dp_event.DpEvent]]:
 
 
 def _name(cls: type) -> str:
-    if cls.__module__ in (dp_event.__name__, events.__name__):
+    if cls.__module__ in (dp_event.__name__, events.__name__, schemes.__name__):
         return cls.__name__
     return f"{cls.__module__}.{cls.__qualname__}"
 

@@ -7,6 +7,14 @@ from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 from evr.bounds.rounding import FIXED
+from evr.certification.scheme_words import (
+    ADJACENCIES,
+    KINDS,
+    adjacency_of,
+    describe_scheme,
+    kind_of,
+    scheme_assumptions,
+)
 
 _DIGITS = 9
 
@@ -30,7 +38,9 @@ def describe_event(document: dict[str, Any]) -> str:
     ...     "sampling_probability": 0.001, "event": {"type": "GaussianDpEvent", "noise_multiplier": 1.0}}})
     '1,000 times Poisson sampling (sampling probability 0.001) of a Gaussian mechanism (noise multiplier 1)'
     """
-    kind = document["type"].rsplit(".", 1)[-1].removesuffix("DpEvent")
+    kind = kind_of(document)
+    if kind in KINDS:
+        return describe_scheme(document)
     if kind == "SelfComposed":
         times = "" if document["count"] == 1 else f"{document['count']:,} times "
         return times + describe_event(document["event"])
@@ -76,6 +86,7 @@ def statement(document: dict[str, Any]) -> str:
     claim, release, checked = document["claim"], document["release"], document["verification"]
     epsilon, delta = above(claim["epsilon"]), above(claim["delta"])
     ran = describe_event(document["event"])
+    adjacency = ADJACENCIES[adjacency_of([document["event"], document["fallback"]])]
     how = (
         f"evr {document['software']['evr']}, {checked['method']} test, {checked['samples']:,} samples, "
         f"attempt {release['attempt']}" + ("" if release["name"] is None else " at a named release")
@@ -87,7 +98,7 @@ def statement(document: dict[str, Any]) -> str:
             "show that the claim is false."
         )
     first = (
-        f"The composition of {ran} satisfies ({epsilon}, {delta})-differential privacy under add-or-remove-one adjacency, also if "
+        f"The composition of {ran} satisfies ({epsilon}, {delta})-differential privacy under {adjacency}, also if "
         "later mechanisms are chosen from the outputs of earlier ones within the parameters stated."
     )
     second = (
@@ -98,7 +109,7 @@ def statement(document: dict[str, Any]) -> str:
     if document["fallback"] is not None:
         first = (
             f"The composition of {ran} could not be verified ({how}); {describe_event(document['fallback']['event'])} ran "
-            f"instead, and what was released satisfies ({epsilon}, {delta})-differential privacy under add-or-remove-one adjacency."
+            f"instead, and what was released satisfies ({epsilon}, {delta})-differential privacy under {adjacency}."
         )
         second = (
             "Of the mechanism that ran, delta is proved to be at most "
@@ -125,6 +136,7 @@ def _assumptions(document: dict[str, Any]) -> str:
         assumed.append(
             "each record was in each batch independently with the stated probability (Poisson sampling, not shuffled batches)"
         )
+    assumed += scheme_assumptions([document["event"], document["fallback"]])
     fresh = "the verification's entropy was fresh"
     assumed.append(
         f"{fresh} (it is recorded as fresh, which nothing can prove)"

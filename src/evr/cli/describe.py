@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from evr.cli.options import Json, NoiseMultiplier, SamplingProbability, SpecFile, Steps, described
 from evr.cli.output import as_json, number, table
+
+if TYPE_CHECKING:
+    from evr.laws import LossLaw
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
 
@@ -25,7 +30,7 @@ def command(
     event, _ = described(spec, noise_multiplier, sampling_probability, steps)
     composition = Composition.of(event)
     rows = [
-        (direction.value, step.count, step.pair.describe(), [step.pair.delta(epsilon) for epsilon in EPSILONS])
+        (direction.value, step.count, step.law.describe(), _deltas(step.law))
         for direction in Direction
         for step in composition.steps(direction)
     ]
@@ -42,5 +47,12 @@ def command(
     table(
         "One step of each mechanism",
         ["direction", "count", "dominating pair P | Q", *(f"delta({e:g})" for e in EPSILONS)],
-        [[d, f"{c:,}", p, *(number(x, 4) for x in deltas)] for d, c, p, deltas in rows],
+        [[d, f"{c:,}", p, *("-" if x is None else number(x, 4) for x in deltas)] for d, c, p, deltas in rows],
     )
+
+
+def _deltas(law: LossLaw) -> list[float | None]:
+    """Delta of a single step at each epsilon, where it has a closed form."""
+    from evr.laws import DominatingPair
+
+    return [law.delta(epsilon) if isinstance(law, DominatingPair) else None for epsilon in EPSILONS]

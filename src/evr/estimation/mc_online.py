@@ -19,13 +19,12 @@ from evr.estimation.api import directions_of
 from evr.estimation.monte_carlo import (
     WeightedSamples,
     effort,
-    greatest_loss,
     moments_bound,
     pilot_epsilon,
     proposal_for,
 )
 from evr.estimation.online import OnlineEpsilon
-from evr.laws import Direction, DominatingPair, Floats, Pairs, Step
+from evr.laws import Direction, DominatingPair, Floats, Pairs, Step, greatest_loss, line_pair
 from evr.mechanisms import Composition, timeline
 from evr.randomness import Stream, entropy_of
 from evr.sampling import TiltedProposal, worker_count
@@ -180,7 +179,8 @@ def _count(
     """Add how often each pair occurs."""
     for pairs in order:
         if pairs is not None:
-            counts[pairs.of(direction)] = counts.get(pairs.of(direction), 0) + 1
+            pair = line_pair(pairs.of(direction))
+            counts[pair] = counts.get(pair, 0) + 1
     return counts
 
 

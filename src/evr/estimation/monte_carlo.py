@@ -19,7 +19,7 @@ from evr import validate
 from evr.bounds.moments import log_peak
 from evr.estimation.api import directions_of
 from evr.estimation.results import Estimate
-from evr.laws import Direction, DominatingPair, Floats, Step, finite_part, infinite_mass
+from evr.laws import Direction, DominatingPair, Floats, Step, finite_part, greatest_loss, infinite_mass
 from evr.mechanisms import Composition
 from evr.randomness import Stream, entropy_of
 from evr.sampling import Block, Proposal, blocks
@@ -249,11 +249,6 @@ def effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
             f"samples={samples!r} is above {MOST_SAMPLES}: the standard error falls with its square root only"
         )
     return count, None if relative_error is None else validate.positive(relative_error=relative_error)
-
-
-def greatest_loss(steps: tuple[Step, ...]) -> float:
-    """The greatest loss that is finite, if there is a greatest."""
-    return math.fsum(step.count * finite_part(step.pair).loss_range[1] for step in steps)
 
 
 # --- moments, for where to look ---------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from evr.estimation.atoms import atoms_of
 from evr.estimation.fft import refine
 from evr.estimation.grid import Frame
 from evr.estimation.tilting import plan_tilt, widened
-from evr.laws import DominatingPair, Floats, Step, infinite_mass
+from evr.laws import DominatingPair, Floats, Step, infinite_mass, line_pair
 from evr.mechanisms import Composition, timeline
 
 _FROM_SCRATCH = 3  # so few steps are computed one by one
@@ -110,7 +110,7 @@ def online_epsilon(
             done += chunk
             if pairs is not None:
                 for one, run in runs.items():
-                    run.advance(pairs.of(one), chunk)
+                    run.advance(line_pair(pairs.of(one)), chunk)
             if done % every == 0 or done == last:
                 numbers.append(done)
                 values.append(_greatest(list(runs.values())))

@@ -16,9 +16,10 @@ from fractions import Fraction
 import numpy as np
 
 from evr.bounds.strict import Grid, Plan, Window, schedule
-from evr.estimation.tilting import LossPoints, plan_tilt, rough_points
+from evr.estimation.tilting import plan_tilt, rough_points
 from evr.laws import Floats, Step
 from evr.laws.exact import ExactStep
+from evr.laws.line.discretise import LossPoints
 from evr.laws.line.pair import log_sum_exp
 
 _FINE, _HALVING, _CUTTING, _MEETING = 0.3, 0.1, 0.05, 0.4  # shares of the tolerance

@@ -1,9 +1,10 @@
 """Privacy losses and their laws: what a guarantee is about, before any event or estimate."""
 
+from evr.laws.law import Direction, Floats, LossLaw, Pairs
 from evr.laws.line.discrete import TRIVIAL_PAIR, DiscretePair
-from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure, Pairs
+from evr.laws.line.pair import DominatingPair, Measure, line_pair
 from evr.laws.line.poisson import finite_part, outcomes
-from evr.laws.steps import NON_PRIVATE_PAIR, Step, infinite_mass, simplify
+from evr.laws.steps import NON_PRIVATE_PAIR, Step, greatest_loss, infinite_mass, on_a_line, simplify
 
 __all__ = [
     "NON_PRIVATE_PAIR",
@@ -12,11 +13,15 @@ __all__ = [
     "DiscretePair",
     "DominatingPair",
     "Floats",
+    "LossLaw",
     "Measure",
     "Pairs",
     "Step",
     "finite_part",
+    "greatest_loss",
     "infinite_mass",
+    "line_pair",
+    "on_a_line",
     "outcomes",
     "simplify",
 ]

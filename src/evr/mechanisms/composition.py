@@ -18,10 +18,10 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr import validate
 from evr.errors import UnsupportedEventError
 from evr.laws.exact import NON_PRIVATE_LAW, ExactPairs, ExactStep, exact_sampled
+from evr.laws.law import Direction, LossLaw, Pairs
 from evr.laws.line import poisson
 from evr.laws.line.discrete import TRIVIAL_PAIR
-from evr.laws.line.pair import Direction, DominatingPair, Pairs
-from evr.laws.steps import NON_PRIVATE_PAIR, Step, simplify
+from evr.laws.steps import NON_PRIVATE_PAIR, Step, on_a_line, simplify
 from evr.mechanisms.exact import exact_steps
 from evr.mechanisms.registry import MECHANISMS
 
@@ -37,7 +37,7 @@ class Composition:
     --------
     >>> from evr.mechanisms.events import dpsgd
     >>> composition = Composition.of(dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=10**6))
-    >>> [(step.count, type(step.pair).__name__) for step in composition.steps(Direction.REMOVE)]
+    >>> [(step.count, type(step.law).__name__) for step in composition.steps(Direction.REMOVE)]
     [(1000000, 'SampledRemovePair')]
     """
 
@@ -67,12 +67,12 @@ class Composition:
     @classmethod
     def from_counts(cls, counts: dict[Pairs, int]) -> Composition:
         """Merge equal pairs, in each direction by itself."""
-        merged: dict[Direction, dict[DominatingPair, int]] = {direction: {} for direction in Direction}
+        merged: dict[Direction, dict[LossLaw, int]] = {direction: {} for direction in Direction}
         for pairs, count in counts.items():
             for direction in Direction:
-                pair = pairs.of(direction)
-                merged[direction][pair] = merged[direction].get(pair, 0) + count
-        steps = {d: tuple(Step(pair, count) for pair, count in m.items()) for d, m in merged.items()}
+                law = pairs.of(direction)
+                merged[direction][law] = merged[direction].get(law, 0) + count
+        steps = {d: tuple(Step(law, count) for law, count in m.items()) for d, m in merged.items()}
         return cls(steps[Direction.REMOVE], steps[Direction.ADD], tuple(counts.items()))
 
     def steps(self, direction: Direction | str) -> tuple[Step, ...]:
@@ -95,7 +95,7 @@ class Composition:
     @cached_property
     def is_non_private(self) -> bool:
         """Whether some mechanism has no privacy at all."""
-        return any(step.pair == NON_PRIVATE_PAIR for step in self.remove)
+        return any(step.law == NON_PRIVATE_PAIR for step in self.remove)
 
     @cached_property
     def is_symmetric(self) -> bool:
@@ -117,7 +117,9 @@ def leaves(event: Any, path: str = "event") -> Iterator[tuple[Pairs, int]]:
             stack.append((node.event, count, path + ".event"))
         else:
             pairs = _mechanism(node, path)
-            if pairs is not None:
+            if isinstance(pairs, dp_event.DpEvent):
+                stack.append((pairs, count, path))
+            elif pairs is not None:
                 yield pairs, count
 
 
@@ -135,7 +137,11 @@ def timeline(event: Any) -> Iterator[tuple[Pairs | None, int]]:
         for child in event.events:
             yield from timeline(child)
     else:
-        yield _mechanism(event, "event"), 1
+        pairs = _mechanism(event, "event")
+        if isinstance(pairs, dp_event.DpEvent):
+            yield from timeline(pairs)
+        else:
+            yield pairs, 1
 
 
 def _count(node: dp_event.SelfComposedDpEvent, path: str, outer: int = 1) -> int:
@@ -158,8 +164,8 @@ def _located(path: str, build: Any) -> Any:
         raise type(error)(f"{error} (at {path})" if path != "event" else str(error)) from None
 
 
-def _mechanism(node: Any, path: str) -> Pairs | None:
-    """The pairs of one mechanism, possibly sampled; None if it costs nothing."""
+def _mechanism(node: Any, path: str) -> Pairs | dp_event.DpEvent | None:
+    """The pairs of one mechanism, possibly sampled, or an event that stands for it; None if it costs nothing."""
     if isinstance(node, dp_event.NoOpDpEvent):
         return None
     if isinstance(node, dp_event.NonPrivateDpEvent):
@@ -194,7 +200,13 @@ def _sampled(node: dp_event.PoissonSampledDpEvent, path: str) -> Pairs | None:
             "SelfComposedDpEvent(PoissonSampledDpEvent(...)).",
             node,
         )
-    sampled = poisson.sampled(Pairs(folded[0][0].pair, folded[1][0].pair), q)
+    if not all(map(on_a_line, folded)):
+        raise UnsupportedEventError(
+            f"Poisson sampling of {folded[0][0].law.describe()} at {path} has no pair here: {node!r}. "
+            "The scheme samples already; give its event without PoissonSampledDpEvent.",
+            node,
+        )
+    sampled = poisson.sampled(Pairs(folded[0][0].law, folded[1][0].law), q)
     return replace(sampled, exact=_exact_sampled(tuple(inner.items()), Fraction(q)))
 
 

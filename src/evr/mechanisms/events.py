@@ -1,7 +1,7 @@
 """Events that dp_accounting has no class for, and short ways to build the usual ones.
 
-The names and fields of the two classes follow dp_accounting's development version, so that a later release of it can
-take their place.
+Training schemes in many dimensions are in ``schemes.py``. The names and fields of the two classes here follow
+dp_accounting's development version, so that a later release of it can take their place.
 """
 
 from __future__ import annotations
@@ -12,6 +12,27 @@ import attr
 from dp_accounting import dp_event
 
 from evr import validate
+from evr.mechanisms.schemes import (
+    BallsInBinsDpEvent,
+    BMinSepDpEvent,
+    CyclicPoissonDpEvent,
+    MatrixMechanismDpEvent,
+    RedrawnBinsDpEvent,
+    from_jax_privacy,
+)
+
+__all__ = [
+    "BMinSepDpEvent",
+    "BallsInBinsDpEvent",
+    "CyclicPoissonDpEvent",
+    "DiscreteGaussianDpEvent",
+    "EpsilonDeltaDpEvent",
+    "MatrixMechanismDpEvent",
+    "RedrawnBinsDpEvent",
+    "dpsgd",
+    "from_jax_privacy",
+    "opacus_history",
+]
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

@@ -10,7 +10,7 @@ from evr.errors import UnsupportedEventError
 from evr.laws.exact import ExactGaussian, ExactLaw, ExactStep
 from evr.laws.line.discrete import TRIVIAL_PAIR
 from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.pair import Direction, DominatingPair, Pairs
+from evr.laws.line.pair import Direction, DominatingPair, Pairs, line_pair
 
 
 def exact_steps(parts: Iterable[tuple[Pairs, int]], direction: Direction) -> tuple[ExactStep, ...]:
@@ -32,6 +32,6 @@ def exact_steps(parts: Iterable[tuple[Pairs, int]], direction: Direction) -> tup
         if isinstance(law, ExactGaussian):
             square += count * law.square
         else:
-            rest[law] = (rest.get(law, (0, pair))[0] + count, pair)
+            rest[law] = (rest.get(law, (0, pair))[0] + count, line_pair(pair))
     folded = (ExactStep(ExactGaussian(square), 1, GaussianPair(math.sqrt(square))),) if square else ()
     return folded + tuple(ExactStep(law, count, pair) for law, (count, pair) in rest.items())

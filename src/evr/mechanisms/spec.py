@@ -12,7 +12,8 @@
     delta = 1e-9
     tau = 0.99
 
-Every mechanism takes ``repeat`` (how many times) and, but for ``dpsgd``, ``sampling_probability`` (Poisson).
+Every mechanism takes ``repeat`` (how many times) and, but for ``dpsgd`` and the schemes in many dimensions, which say
+themselves who takes part when, ``sampling_probability`` (Poisson).
 """
 
 from __future__ import annotations
@@ -21,19 +22,25 @@ import abc
 import difflib
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from dp_accounting import dp_event
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from evr import validate
 from evr.errors import SpecError
+from evr.laws.mixture.strategy import frozen
 from evr.mechanisms import events
 from evr.mechanisms.composition import Composition
+from evr.mechanisms.schemes import IDENTITY
 
 
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+Matrix = Annotated[Any, BeforeValidator(frozen)]
+"""A strategy: the first column of a Toeplitz matrix, or all columns from the diagonal down."""
 
 
 class _Repeated(_Table, abc.ABC):
@@ -139,6 +146,95 @@ class MixtureOfGaussians(_Mechanism):
         )
 
 
+class BallsInBins(_Repeated):
+    """One of ``cycle_length`` bins, drawn once."""
+
+    kind: Literal["balls_in_bins"]
+    noise_multiplier: float
+    iterations: int
+    cycle_length: int
+    strategy: Matrix = IDENTITY
+
+    def _once(self) -> dp_event.DpEvent:
+        return events.BallsInBinsDpEvent(self.noise_multiplier, self.iterations, self.cycle_length, self.strategy)
+
+
+class RedrawnBins(_Repeated):
+    """One of ``cycle_length`` bins, drawn anew in each epoch."""
+
+    kind: Literal["redrawn_bins"]
+    noise_multiplier: float
+    cycle_length: int
+    epochs: int
+
+    def _once(self) -> dp_event.DpEvent:
+        return events.RedrawnBinsDpEvent(self.noise_multiplier, self.cycle_length, self.epochs)
+
+
+class CyclicPoisson(_Repeated):
+    """Poisson sampling of ``cycle_length`` groups in turn."""
+
+    kind: Literal["cyclic_poisson"]
+    noise_multiplier: float
+    iterations: int
+    cycle_length: int
+    sampling_probability: float
+    partition: str
+    strategy: Matrix = IDENTITY
+
+    def _once(self) -> dp_event.DpEvent:
+        return events.CyclicPoissonDpEvent(
+            noise_multiplier=self.noise_multiplier,
+            iterations=self.iterations,
+            cycle_length=self.cycle_length,
+            sampling_probability=self.sampling_probability,
+            partition=self.partition,
+            strategy=self.strategy,
+        )
+
+
+class BMinSep(_Repeated):
+    """Poisson sampling of those who were in none of the last ``min_sep - 1`` batches."""
+
+    kind: Literal["b_min_sep"]
+    noise_multiplier: float
+    iterations: int
+    min_sep: int
+    sampling_probability: float
+    warm_start: bool
+    strategy: Matrix = IDENTITY
+
+    def _once(self) -> dp_event.DpEvent:
+        return events.BMinSepDpEvent(
+            noise_multiplier=self.noise_multiplier,
+            iterations=self.iterations,
+            min_sep=self.min_sep,
+            sampling_probability=self.sampling_probability,
+            warm_start=self.warm_start,
+            strategy=self.strategy,
+        )
+
+
+class MatrixMechanism(_Repeated):
+    """Correlated noise without amplification."""
+
+    kind: Literal["matrix_mechanism"]
+    noise_multiplier: float
+    strategy: Matrix
+    iterations: int
+    min_sep: int
+    max_participations: int | None = None
+
+    def _once(self) -> dp_event.DpEvent:
+        return events.MatrixMechanismDpEvent(
+            noise_multiplier=self.noise_multiplier,
+            strategy=self.strategy,
+            iterations=self.iterations,
+            min_sep=self.min_sep,
+            max_participations=self.max_participations,
+        )
+
+
 Mechanism = (
     DpSgd
     | Gaussian
@@ -148,6 +244,11 @@ Mechanism = (
     | DiscreteGaussian
     | EpsilonDelta
     | MixtureOfGaussians
+    | BallsInBins
+    | RedrawnBins
+    | CyclicPoisson
+    | BMinSep
+    | MatrixMechanism
 )
 
 

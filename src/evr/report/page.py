@@ -136,7 +136,7 @@ def _pictures(certificate: Certificate, name: str, report: DirectionSection) -> 
 def _mechanisms(certificate: Certificate) -> list[dict[str, str]]:
     composition = Composition.of(certificate.dp_event())
     return [
-        {"direction": one.value, "count": f"{step.count:,}", "pair": step.pair.describe()}
+        {"direction": one.value, "count": f"{step.count:,}", "pair": step.law.describe()}
         for one in Direction
         for step in composition.steps(one)
     ]

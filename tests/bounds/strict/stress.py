@@ -61,15 +61,16 @@ def random_law(rng: random.Random) -> tuple[ExactLaw, Table]:
     """Outcomes with random weights, some of them impossible under ``P`` or ``Q``, sometimes sampled."""
     size = rng.randint(2, 4)
     weights = [[rng.choice((0, 1, 1, 2, 5, 17, 40)) for _ in range(size)] for _ in range(2)]
-    for law in weights:
-        law[rng.randrange(size)] += 3
-    p, q = ([Fraction(x, sum(law)) for x in law] for law in weights)
-    law: ExactLaw = RationalOutcomes.of(p, q)
+    for one in weights:
+        one[rng.randrange(size)] += 3
+    p, q = ([Fraction(x, sum(one)) for x in one] for one in weights)
+    base = RationalOutcomes.of(p, q)
+    law: ExactLaw = base
     table = tuple(zip(p, q, strict=True))
     if rng.random() < 0.4:
         rate = Fraction(rng.randint(1, 9), 10)
         direction = rng.choice(list(Direction))
-        law = SampledOutcomes(law, rate, direction)
+        law = SampledOutcomes(base, rate, direction)
         if direction is Direction.REMOVE:
             table = tuple(((1 - rate) * b + rate * a, b) for a, b in table)
         else:

@@ -86,6 +86,7 @@ def test_parameters_are_those_of_the_event_and_not_of_derived_floats():
     assert ExactGaussian(1 / Fraction(noise) ** 2) != ExactGaussian(Fraction(1 / noise) ** 2)
     other = dp_event.RandomizedResponseDpEvent(0.3, 7)
     (step,) = Composition.of(other).exact("remove")
+    assert isinstance(step.law, RationalOutcomes)
     assert sum(step.law.p) == 1
     assert step.law.p[0] == Fraction(0.3) / 7
 
@@ -95,6 +96,7 @@ def test_events_of_equal_floats_and_different_parameters_stay_apart():
     first, second = next((x, y) for x, y in pairs if 1 / x == 1 / y)
     event = dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(first), dp_event.GaussianDpEvent(second)])
     (step,) = Composition.of(event).exact("remove")
+    assert isinstance(step.law, ExactGaussian)
     assert step.law.square == 1 / Fraction(first) ** 2 + 1 / Fraction(second) ** 2
 
 
@@ -144,7 +146,7 @@ def test_a_law_of_ones_own_without_an_exact_one_is_refused_by_name():
     register(PlainDpEvent, lambda event: Pairs(pair, pair))
     try:
         composition = Composition.of(dp_event.PoissonSampledDpEvent(0.5, PlainDpEvent()))
-        with pytest.raises(UnsupportedEventError, match="SampledRemovePair .* offers no exact law"):
+        with pytest.raises(UnsupportedEventError, match=r"SampledRemovePair .* offers no exact law"):
             composition.exact("remove")
     finally:
         del MECHANISMS[PlainDpEvent]

@@ -75,7 +75,11 @@ def halves(steps: Sequence[ExactStep], plan: Plan) -> Halves:
             known[kind] = one_step(steps[kind].law, plan.grids[kind], plan.spacing, plan.bits)
         return known[kind]
 
-    first, second = compose(counts, step, lambda x, y: x.times(y).within(next(windows)))
+    def times(one: GridLaw, other: GridLaw) -> GridLaw:
+        return one.times(other).within(next(windows))
+
+    halves = compose(counts, step, times)
+    first, second = halves
     if second is None:
         raise ValueError("a composition without steps has no halves: its delta is 0")
     whole = 1 << plan.bits

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from flint import arb, fmpz, fmpz_mat, fmpz_poly
 
@@ -70,7 +70,8 @@ def shares_up(spacing: Fraction, halvings: int, bits: int) -> tuple[int, ...]:
     def share(r: int) -> arb:
         return (1 - ball(-r * spacing).exp()) / (1 - ball(-size * spacing).exp())
 
-    return tuple(min(integer_above(lambda r=r: share(r), bits), 1 << bits) if r else 0 for r in range(size))
+    above = (integer_above(partial(share, r), bits) if r else 0 for r in range(size))
+    return tuple(min(x, 1 << bits) for x in above)
 
 
 def coarsened(masses: Masses, spacing: Fraction, halvings: int, bits: int) -> Masses:

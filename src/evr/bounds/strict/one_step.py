@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 
 from flint import arb, ctx, fmpz, fmpz_poly
 
@@ -108,10 +109,19 @@ def _spread_curve(law: ExactCurve, losses: Sequence[Fraction], bits: int) -> tup
                 masses[j] = found
             before = after
     for j in undecided:
-        masses[j] = integer_above(lambda j=j: _mass(_Tails(law, losses), j), bits)
+        masses[j] = integer_above(partial(_fresh_mass, law, losses, j), bits)
     if tails.end <= last:
         return masses, 0
     return masses, integer_above(lambda: _Tails(law, losses)(last), bits)
+
+
+def _fresh_mass(law: ExactCurve, losses: Sequence[Fraction], j: int) -> arb:
+    """With tails that are computed anew, for another precision."""
+    return _mass(_Tails(law, losses), j)
+
+
+def _certainly_at_most(loss: arb, place: arb) -> bool:
+    return bool(loss <= place)
 
 
 def _mass(tails: _Tails, j: int) -> arb:
@@ -153,9 +163,8 @@ def _placed(law: ExactOutcomes, losses: Sequence[Fraction]) -> dict[int, arb]:
     for p, _, loss in law.sets():
         if p.is_zero():
             continue
-        upper = bisect_left(
-            edges, True, key=lambda y, loss=loss: bool(loss <= y)
-        )  # the first place not below the loss, certainly
+        # The first place that is not below the loss, certainly.
+        upper = bisect_left(edges, True, key=partial(_certainly_at_most, loss))
         if upper == 0:
             put(0, p)
             continue

@@ -14,28 +14,25 @@ from __future__ import annotations
 import abc
 import enum
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from evr.laws.exact import ExactPairs
+from evr.errors import UnsupportedEventError
+from evr.laws.law import UNIT, Direction, Floats, LossLaw, Pairs
 
-Floats = NDArray[np.float64]
-
-UNIT = 2.0**-52
-"""Twice the greatest relative error of a float64 operation."""
-
-
-class Direction(enum.StrEnum):
-    """Who has the additional record. A guarantee under add/remove adjacency needs both."""
-
-    REMOVE = "remove"
-    """``P`` is the mechanism with the record, ``Q`` without: ``(M(D + x), M(D))``."""
-    ADD = "add"
-    """``P`` is the mechanism without the record, ``Q`` with: ``(M(D), M(D + x))``."""
+__all__ = [
+    "UNIT",
+    "Direction",
+    "DominatingPair",
+    "Floats",
+    "Measure",
+    "Pairs",
+    "SampledGaussian",
+    "line_pair",
+    "log_difference",
+    "log_sum_exp",
+]
 
 
 class Measure(enum.Enum):
@@ -53,7 +50,7 @@ class SampledGaussian(NamedTuple):
     direction: Direction
 
 
-class DominatingPair(abc.ABC):
+class DominatingPair(LossLaw):
     """A pair of laws on a line with a non-decreasing privacy loss. Immutable, hashable, comparable by value."""
 
     @abc.abstractmethod
@@ -75,6 +72,9 @@ class DominatingPair(abc.ABC):
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         """``size`` exact draws from the whole law."""
         return self.sample(measure, generator, np.full(size, -np.inf), np.full(size, np.inf))
+
+    def draw_losses(self, generator: np.random.Generator, size: int) -> Floats:
+        return self.privacy_loss(self.draw(Measure.P, generator, size))
 
     @property
     def flats(self) -> Floats:
@@ -133,48 +133,19 @@ class DominatingPair(abc.ABC):
         return False
 
     @property
-    def is_cut(self) -> bool:
-        """Whether greater losses were left out, less likely than 1e-320 together."""
-        return False
-
-    @property
-    def is_endless(self) -> bool:
-        """Whether some loss is beyond all bounds, however unlikely: then delta is never 0."""
-        return self.is_cut or self.loss_range[1] == math.inf
-
-    @property
     def loss_magnitude(self) -> float:
-        """The greatest number that enters the computation of a loss: rounding is relative to it."""
         losses = np.abs(self.privacy_loss(np.array(self.span())))
         return float(np.max(losses[np.isfinite(losses)], initial=0.0))
 
-    def sum_error(self, count: int) -> float:
-        """A bound on the rounding error of a sum of ``count`` losses (docs/guarantees.md, Section 6)."""
-        return 32.0 * UNIT * count * (1.0 + self.loss_magnitude)
 
-    def is_exact(self, count: int) -> bool:
-        """Whether ``count`` times the greatest loss is no rounded number."""
-        return False
-
-    @abc.abstractmethod
-    def describe(self) -> str:
-        """The pair in a line of notation, for tables."""
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """The dominating pairs of one mechanism in its two directions.
-
-    ``exact`` are the same laws by their exact parameters, which strict proofs need; None where a mechanism offers none.
-    """
-
-    remove: DominatingPair
-    add: DominatingPair
-    exact: ExactPairs | None = None
-
-    def of(self, direction: Direction) -> DominatingPair:
-        """The pair of one direction."""
-        return self.remove if direction is Direction.REMOVE else self.add
+def line_pair(law: LossLaw) -> DominatingPair:
+    """The law as a pair on a line; one in many dimensions is refused by name."""
+    if not isinstance(law, DominatingPair):
+        raise UnsupportedEventError(
+            f"{law.describe()} has no pair on a line: this method takes compositions of pairs on a line only. "
+            "Use the default method of estimate_delta, estimate_epsilon and verify, which serves such laws"
+        )
+    return law
 
 
 def log_difference(larger: Any, smaller: Any) -> Floats:

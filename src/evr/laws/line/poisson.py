@@ -17,7 +17,7 @@ import numpy as np
 
 from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure, Pairs, SampledGaussian
+from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure, Pairs, SampledGaussian, line_pair
 
 
 def _mix(loss: Any, q: float) -> Floats:
@@ -201,7 +201,9 @@ class SampledAddPair(_SampledPair):
 
 def sampled(base: Pairs, q: float) -> Pairs:
     """The pairs of the Poisson-sampled mechanism, each direction from its own base pair; ``0 < q <= 1``."""
-    return base if q == 1 else Pairs(SampledRemovePair(base.remove, q), SampledAddPair(base.add, q))
+    if q == 1:
+        return base
+    return Pairs(SampledRemovePair(line_pair(base.remove), q), SampledAddPair(line_pair(base.add), q))
 
 
 def outcomes(pair: DominatingPair) -> DominatingPair:

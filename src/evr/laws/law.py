@@ -1,0 +1,102 @@
+"""What every privacy loss has in common, on a line or in many dimensions.
+
+A composition holds laws. What works on a line only (Fourier transforms, cells, merging) asks a step for its
+``pair``, which is refused by name for a law that is none.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from evr.laws.exact import ExactPairs
+
+Floats = NDArray[np.float64]
+
+UNIT = 2.0**-52
+"""Twice the greatest relative error of a float64 operation."""
+
+
+class Direction(enum.StrEnum):
+    """Who has the additional record. A guarantee under add/remove adjacency needs both."""
+
+    REMOVE = "remove"
+    """``P`` is the mechanism with the record, ``Q`` without: ``(M(D + x), M(D))``."""
+    ADD = "add"
+    """``P`` is the mechanism without the record, ``Q`` with: ``(M(D), M(D + x))``."""
+
+
+class LossLaw(abc.ABC):
+    """The law of one step's privacy loss ``log dP/dQ`` under ``P``. Immutable, hashable, comparable by value.
+
+    ``(P, Q)`` dominates the step in one direction, for all ``gamma >= 0``. A law is a frozen dataclass of plain
+    values, so that its fields are all that it takes to build it again.
+    """
+
+    @abc.abstractmethod
+    def draw_losses(self, generator: np.random.Generator, size: int) -> Floats:
+        """``size`` independent privacy losses under ``P``."""
+
+    @abc.abstractmethod
+    def describe(self) -> str:
+        """The law in a line of notation, for tables."""
+
+    @property
+    @abc.abstractmethod
+    def loss_magnitude(self) -> float:
+        """The greatest number that enters the computation of a loss: rounding is relative to it."""
+
+    def sum_error(self, count: int) -> float:
+        """A bound on the rounding error of a sum of ``count`` losses (docs/guarantees.md, Section 6)."""
+        return 32.0 * UNIT * count * (1.0 + self.loss_magnitude)
+
+    def is_exact(self, count: int) -> bool:
+        """Whether ``count`` times the greatest loss is no rounded number."""
+        return False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether greater losses were left out, less likely than 1e-320 together."""
+        return False
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether some loss is beyond all bounds, however unlikely: then delta is never 0."""
+        return self.is_cut or self.loss_range[1] == math.inf
+
+    def self_composed(self, count: int) -> LossLaw | None:
+        """One law that equals ``count`` steps of this one, where the family is closed under composition, else None."""
+        return self if count == 1 else None
+
+    @property
+    def infinite_loss_mass(self) -> float:
+        """Probability under ``P`` of an infinite privacy loss."""
+        return 0.0
+
+    @property
+    def loss_range(self) -> tuple[float, float]:
+        """Least and greatest privacy loss, possibly infinite."""
+        return -math.inf, math.inf
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The laws of one mechanism in its two directions: of its dominating pairs, on a line mostly.
+
+    ``exact`` are the same laws by their exact parameters, which strict proofs need; None where a mechanism offers none.
+    """
+
+    remove: LossLaw
+    add: LossLaw
+    exact: ExactPairs | None = None
+
+    def of(self, direction: Direction) -> LossLaw:
+        """The law of one direction."""
+        return self.remove if direction is Direction.REMOVE else self.add

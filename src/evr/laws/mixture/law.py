@@ -1,0 +1,87 @@
+"""What laws in many dimensions have in common.
+
+Notation of docs/guarantees_highdim.md: without the record the outputs are ``Q = N(0, I)``, with it the mixture
+``sum_x w_x N(m_x, I)`` over the sets ``x`` of steps that it may take part in, means divided by the noise. The likelihood
+ratio is ``L = sum_x w_x exp(<m_x, z> - |m_x|^2 / 2)``; the loss is ``log L`` under the mixture in the remove direction, and
+``-log L`` under ``Q`` in the add direction. ``L`` depends on ``z`` through inner products with a few means or columns, the
+*coordinates*, one row for each sample.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+
+import numpy as np
+
+from evr.laws.law import Direction, Floats, LossLaw
+
+
+class MixtureLaw(LossLaw):
+    """A mixture of Gaussians of one covariance against one of them: what ``L`` is, and draws of its coordinates."""
+
+    direction: Direction
+
+    @property
+    @abc.abstractmethod
+    def dimension(self) -> int:
+        """How many coordinates."""
+
+    @abc.abstractmethod
+    def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
+        """Coordinates under ``Q``, without the record."""
+
+    @abc.abstractmethod
+    def draw_mixture(self, generator: np.random.Generator, size: int) -> Floats:
+        """Coordinates under the mixture, with the record."""
+
+    @abc.abstractmethod
+    def log_ratio(self, coordinates: Floats) -> Floats:
+        """``log L`` of each row."""
+
+    @property
+    @abc.abstractmethod
+    def weights(self) -> Floats:
+        """The share of each coordinate's mean in the mean of the mixture: ``mbar = sum_i weights_i m_i``."""
+
+    @property
+    @abc.abstractmethod
+    def mean_energy(self) -> float:
+        """``gbar = sum_x w_x |m_x|^2``."""
+
+    @property
+    @abc.abstractmethod
+    def mean_square(self) -> float:
+        """``|mbar|^2``."""
+
+    @property
+    def loss_magnitude(self) -> float:
+        # No pattern has more than `dimension` times the mean energy, and no normal draw is 39 deviations out.
+        energy = self.mean_energy * self.dimension
+        return 39.0 * math.sqrt(energy) + 2.0 * energy + math.log(self.dimension + 1.0)
+
+    @property
+    def log_absent(self) -> float:
+        """``log`` of the chance that the record never takes part: ``L`` is never less."""
+        return -math.inf
+
+    def losses(self, coordinates: Floats) -> Floats:
+        """The privacy loss of each row."""
+        log_ratio = self.log_ratio(coordinates)
+        return log_ratio if self.direction is Direction.REMOVE else -log_ratio
+
+    def draw_losses(self, generator: np.random.Generator, size: int) -> Floats:
+        draw = self.draw_mixture if self.direction is Direction.REMOVE else self.draw_null
+        return self.losses(draw(generator, size))
+
+    @property
+    def loss_range(self) -> tuple[float, float]:
+        if self.direction is Direction.REMOVE:
+            return self.log_absent, math.inf
+        return -math.inf, -self.log_absent
+
+
+def log_mean_exp(x: Floats) -> Floats:
+    """``log`` of the mean of ``e^x`` over each row."""
+    top = x.max(axis=1)
+    return top + np.log(np.exp(x - top[:, None]).mean(axis=1))

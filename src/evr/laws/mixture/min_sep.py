@@ -1,0 +1,165 @@
+"""b-min-sep sampling: a record takes part at random, never twice within ``b`` steps (Dong and Ganesh 2026).
+
+With at most ``b`` bands the columns of one record's participations are orthogonal. So the ratio of a pattern is the
+product of ``A_i = exp(v_i - g_i / 2)``, ``v_i = <C e_i, z> / s``, ``g_i = |C e_i|^2 / s^2``, over its steps, and the sum over
+patterns is a recursion over steps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from evr.laws.law import Direction, Floats
+from evr.laws.mixture.law import MixtureLaw
+from evr.laws.mixture.strategy import Strategy
+
+_STEEP = 300.0  # a factor whose square would overflow
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Who takes part when: eligible records with ``probability``, then not for ``separation - 1`` steps."""
+
+    steps: int
+    separation: int
+    probability: float
+    warm: bool
+
+    def log_sum(self, log_factors: Floats) -> Floats:
+        """``log`` of the expectation, over patterns, of the product of the factors at its steps; a column for each sample.
+
+        ``L_i = (1 - p) L_{i+1} + p A_i L_{i+b}``, ``L_i = 1`` from ``i = n`` on.
+        """
+        if log_factors.size and log_factors.max() > _STEEP:
+            return self._log_sum_of_steep(log_factors)
+        p, b = self.probability, self.separation
+        ring, scale = np.ones((b, log_factors.shape[1])), np.zeros(log_factors.shape[1])
+        factors = p * np.exp(log_factors)
+        for i in range(self.steps - 1, -1, -1):
+            ring[i % b] = (1.0 - p) * ring[(i + 1) % b] + factors[i] * ring[i % b]
+            if i % b == 0:
+                top = ring.max(axis=0)
+                ring /= top
+                scale += np.log(top)
+        return scale + np.log(self._start(ring))
+
+    def _start(self, ring: Floats) -> Floats:
+        """The expectation over the first step at which the record is eligible, of values by that step."""
+        if not self.warm:
+            return ring[0]
+        p, b = self.probability, self.separation
+        return (ring[0] + p * ring[1:].sum(axis=0)) / (1.0 + (b - 1) * p)
+
+    def _log_sum_of_steep(self, log_factors: Floats) -> Floats:
+        p, b = self.probability, self.separation
+        ring, log_p = np.zeros((b, log_factors.shape[1])), math.log(p)
+        log_rest = math.log1p(-p) if p < 1 else -math.inf
+        for i in range(self.steps - 1, -1, -1):
+            ring[i % b] = np.logaddexp(log_rest + ring[(i + 1) % b], log_p + log_factors[i] + ring[i % b])
+        top = ring.max(axis=0)
+        return top + np.log(self._start(np.exp(ring - top)))
+
+    def draw(self, generator: np.random.Generator, size: int) -> Floats:
+        """Which steps each of ``size`` records takes part in: rows of zeros and ones."""
+        p, b, n = self.probability, self.separation, self.steps
+        gaps = generator.geometric(p, (size, math.ceil(n / b)))
+        gaps[:, 1:] += b - 1
+        places = np.cumsum(gaps, axis=1) - 1
+        if self.warm:
+            starts = generator.integers(1, b, size) if b > 1 else np.zeros(size, dtype=np.int64)
+            late = generator.random(size) < (b - 1) * p / (1.0 + (b - 1) * p)
+            places += np.where(late, starts, 0)[:, None]
+        rows, columns = np.nonzero(places < n)
+        pulses = np.zeros((size, n))
+        pulses[rows, places[rows, columns]] = 1.0
+        return pulses
+
+    @cached_property
+    def participation(self) -> Floats:
+        """The chance that a record takes part in each step."""
+        p, b = self.probability, self.separation
+        if self.warm:
+            return np.full(self.steps, p / (1.0 + (b - 1) * p))
+        rates = np.zeros(self.steps)
+        for i in range(self.steps):
+            rates[i] = p * (1.0 - rates[max(0, i - b + 1) : i].sum())
+        return rates
+
+    @cached_property
+    def log_absent(self) -> float:
+        """``log`` of the chance that a record never takes part."""
+        if self.probability == 1:
+            steps = self.separation - self.steps
+            return math.log(steps / self.separation) if self.warm and steps > 0 else -math.inf
+        eligible = self.steps - np.arange(self.separation if self.warm else 1)
+        chances = (1.0 - self.probability) ** np.maximum(eligible, 0)
+        return math.log(float(self._start(chances[:, None])[0]))
+
+
+@dataclass(frozen=True)
+class MinSep(MixtureLaw):
+    """b-min-sep sampling of a banded matrix mechanism; coordinates are ``v_i``, one for each step."""
+
+    direction: Direction
+    noise: float
+    separation: int
+    probability: float
+    warm: bool
+    strategy: Strategy
+
+    @cached_property
+    def chain(self) -> Chain:
+        """Who takes part when."""
+        return Chain(self.strategy.size, self.separation, self.probability, self.warm)
+
+    @cached_property
+    def energies(self) -> Floats:
+        """``g_i``."""
+        return self.strategy.squares / self.noise**2
+
+    @property
+    def dimension(self) -> int:
+        return self.strategy.size
+
+    def shifted(self, generator: np.random.Generator, pulses: Floats) -> Floats:
+        """Coordinates of ``z ~ N(sum_i pulses_i m_i, I)``, a row for each row of pulses."""
+        z = generator.standard_normal(pulses.shape)
+        z += self.strategy.applied(pulses) / self.noise
+        return self.strategy.correlated(z) / self.noise
+
+    def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
+        return self.strategy.correlated(generator.standard_normal((size, self.dimension))) / self.noise
+
+    def draw_mixture(self, generator: np.random.Generator, size: int) -> Floats:
+        return self.shifted(generator, self.chain.draw(generator, size))
+
+    def log_ratio(self, coordinates: Floats) -> Floats:
+        return self.chain.log_sum((coordinates - self.energies / 2).T)
+
+    @property
+    def weights(self) -> Floats:
+        return self.chain.participation
+
+    @property
+    def mean_energy(self) -> float:
+        return float(self.weights @ self.energies)
+
+    @property
+    def mean_square(self) -> float:
+        mean = self.strategy.applied(self.weights[None, :]) / self.noise
+        return float(np.sum(mean**2))
+
+    @property
+    def log_absent(self) -> float:
+        return self.chain.log_absent
+
+    def describe(self) -> str:
+        start = "warm" if self.warm else "cold"
+        return (
+            f"{self.separation}-min-sep, p = {self.probability:.6g}, {start} start, {self.strategy.describe()}, "
+            f"{self.dimension} steps, noise {self.noise:.6g}"
+        )

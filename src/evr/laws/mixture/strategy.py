@@ -1,0 +1,191 @@
+"""Strategy matrices: how the noise of a matrix mechanism is correlated, and every product with them.
+
+``C`` is lower triangular, ``n`` by ``n``: the mechanism releases ``C x + noise``, or ``x + C^{-1} noise``, which is the
+same to whoever knows ``C``. All matrix products of the package are here, so that another device needs no other file.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from evr import validate
+from evr.laws.law import Floats
+
+Entries = tuple[float, ...] | tuple[tuple[float, ...], ...]
+
+MOST_ENTRIES = 5 * 10**7
+
+
+def frozen(strategy: Any) -> Any:
+    """A strategy as tuples of numbers, where it is one: the fields of events are compared and hashed."""
+    if isinstance(strategy, np.ndarray):
+        strategy = strategy.tolist()
+    if isinstance(strategy, list | tuple):
+        return tuple(tuple(x) if isinstance(x, list | tuple | np.ndarray) else x for x in strategy)
+    return strategy
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A matrix ``C`` by its columns from the diagonal down; of one column only, a banded Toeplitz matrix.
+
+    Examples
+    --------
+    >>> strategy = Strategy.of((1.0, 0.5), 3)
+    >>> strategy.matrix()
+    array([[1. , 0. , 0. ],
+           [0.5, 1. , 0. ],
+           [0. , 0.5, 1. ]])
+    """
+
+    columns: tuple[tuple[float, ...], ...]
+    size: int
+
+    @classmethod
+    def of(cls, strategy: Any, size: int, *, signs: bool = False) -> Self:
+        """Check a strategy for ``size`` steps. ``signs`` allows negative entries, which Theorem 1 does not."""
+        given = frozen(strategy)
+        if not isinstance(given, tuple) or not given:
+            raise TypeError(
+                f"strategy={validate.shown(strategy)} is not a list of numbers, the first column of a Toeplitz matrix, "
+                "nor a list of columns, each from the diagonal down"
+            )
+        nested = [isinstance(x, tuple) for x in given]
+        if any(nested) and not all(nested):
+            raise TypeError(f"strategy={validate.shown(strategy)} mixes numbers and columns")
+        if not any(nested):
+            return cls((_column(given, "strategy", size, signs),), size)
+        if len(given) != size:
+            raise ValueError(f"strategy has {len(given)} columns for {size} iterations: give one for each")
+        return cls(tuple(_column(c, f"strategy[{i}]", size - i, signs) for i, c in enumerate(given)), size)
+
+    @property
+    def is_toeplitz(self) -> bool:
+        """Whether it is given by one column."""
+        return len(self.columns) == 1
+
+    @cached_property
+    def bands(self) -> int:
+        """How many diagonals hold all entries."""
+        return max(map(len, self.columns))
+
+    @cached_property
+    def band(self) -> Floats:
+        """``band[l, i] = C[i + l, i]``."""
+        if self.bands * self.size > MOST_ENTRIES:
+            raise ValueError(
+                f"a strategy of {self.bands} bands and {self.size} iterations has more than {MOST_ENTRIES:.0e} entries: "
+                "give fewer bands"
+            )
+        band = np.zeros((self.bands, self.size))
+        for i in range(self.size):
+            column = self.columns[0 if self.is_toeplitz else i][: self.size - i]
+            band[: len(column), i] = column
+        return band
+
+    def matrix(self) -> Floats:
+        """The matrix itself, for small ones."""
+        out = np.zeros((self.size, self.size))
+        for lag, row in enumerate(self.band):
+            out[np.arange(lag, self.size), np.arange(self.size - lag)] = row[: self.size - lag]
+        return out
+
+    def overlaps(self, lag: int, *, absolute: bool = False) -> Floats:
+        """``<C e_i, C e_{i + lag}>`` for ``i = 0 .. n - 1 - lag``; ``absolute`` takes the values of the inner products."""
+        if lag >= min(self.bands, self.size):
+            return np.zeros(max(self.size - lag, 0))
+        found = np.einsum("li,li->i", self.band[lag:, : self.size - lag], self.band[: self.bands - lag, lag:])
+        return np.abs(found) if absolute else found
+
+    @cached_property
+    def squares(self) -> Floats:
+        """``|C e_i|^2``."""
+        return self.overlaps(0)
+
+    def applied(self, pulses: Floats) -> Floats:
+        """``C x`` for each row ``x``."""
+        out = np.zeros_like(pulses)
+        for lag, row in enumerate(self.band):
+            out[:, lag:] += pulses[:, : self.size - lag] * row[: self.size - lag]
+        return out
+
+    def correlated(self, noise: Floats) -> Floats:
+        """``C' z`` for each row ``z``."""
+        out = np.zeros_like(noise)
+        for lag, row in enumerate(self.band):
+            out[:, : self.size - lag] += noise[:, lag:] * row[: self.size - lag]
+        return out
+
+    def bin_gram(self, bins: int) -> Floats:
+        """``<C 1_i, C 1_j>`` over the bins ``{j, j + bins, ...}``."""
+        means = np.zeros((self.size, bins))
+        for lag, row in enumerate(self.band):
+            rows = np.arange(lag, self.size)
+            np.add.at(means, (rows, (rows - lag) % bins), row[: self.size - lag])
+        return means.T @ means
+
+    def describe(self) -> str:
+        """A few words for tables."""
+        if self.bands == 1 and self.is_toeplitz and self.columns[0][0] == 1:
+            return "C = I"
+        kind = "Toeplitz" if self.is_toeplitz else "C"
+        return f"{kind} of {self.bands} band{'s' if self.bands > 1 else ''}"
+
+
+def _column(entries: tuple[Any, ...], name: str, most: int, signs: bool) -> tuple[float, ...]:
+    """One column, cut to the matrix, without the zeros at its end."""
+    numbers = [validate.finite(**{f"{name}[{i}]": x}) for i, x in enumerate(entries)][:most]
+    if not numbers or numbers[0] <= 0:
+        found = numbers[0] if numbers else "nothing"
+        raise ValueError(f"{name}[0]={found!r}: the diagonal of a strategy is positive")
+    if not signs and min(numbers) < 0:
+        worst = numbers.index(min(numbers))
+        raise ValueError(
+            f"{name}[{worst}]={numbers[worst]!r} is negative: with a random set of participations, contributions that "
+            "cancel in one direction need not be the worst then, and the domination theorem asks for entries >= 0. "
+            "Use MatrixMechanismDpEvent, which counts no amplification and takes any signs"
+        )
+    while numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def largest_sum(values: Floats, separation: int, most: int | None = None) -> Floats:
+    """The greatest sum of entries at least ``separation`` apart, at most so many, for each row of ``values >= 0``."""
+    rows, size = values.shape
+    every = math.ceil(size / separation)
+    best = np.zeros((rows, size + separation))
+    if most is None or most >= every:
+        for i in range(size - 1, -1, -1):
+            np.maximum(best[:, i + 1], values[:, i] + best[:, i + separation], out=best[:, i])
+        return best[:, 0]
+    for _ in range(most):
+        taken = values + best[:, separation:]
+        best[:, :size] = np.maximum.accumulate(taken[:, ::-1], axis=1)[:, ::-1]
+    return best[:, 0]
+
+
+def square_sensitivity(strategy: Strategy, separation: int, most: int | None = None) -> float:
+    """An upper bound on ``|C 1_x|^2`` over sets ``x`` of steps that far apart, contributions of any sign included.
+
+    Exact for a Toeplitz matrix of entries that are non-negative and do not rise, and where there are no more bands than
+    the separation. docs/guarantees_highdim.md, Section 3.
+    """
+    column = strategy.columns[0]
+    if strategy.is_toeplitz and min(column) >= 0 and list(column) == sorted(column, reverse=True):
+        pulses = np.zeros((1, strategy.size))
+        pulses[0, ::separation][:most] = 1.0
+        return float(np.sum(strategy.applied(pulses) ** 2))
+    reach = range(separation, min(strategy.bands, strategy.size))
+    near = np.zeros((strategy.size, 2, max(len(reach), 1)))
+    for place, lag in enumerate(reach):
+        overlaps = strategy.overlaps(lag, absolute=True)
+        near[: strategy.size - lag, 0, place] = near[lag:, 1, place] = overlaps
+    others = None if most is None else most - 1
+    sides = largest_sum(near.reshape(2 * strategy.size, -1), separation, others).reshape(-1, 2)
+    return float(largest_sum((strategy.squares + sides.sum(axis=1))[None, :], separation, most)[0])

@@ -1,0 +1,48 @@
+"""From events of balls in bins to their laws."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from dp_accounting import dp_event
+
+from evr import validate
+from evr.laws import Direction, Pairs
+from evr.laws.mixture.bins import CorrelatedBins, IndependentBins
+from evr.laws.mixture.strategy import Strategy
+from evr.mechanisms.schemes import BallsInBinsDpEvent, RedrawnBinsDpEvent
+
+MOST_BINS = 10**6
+
+
+def fixed(event: BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent | None:
+    """Laws of a ``BallsInBinsDpEvent``, a Gaussian if there is one bin; None stands for a mechanism without privacy."""
+    noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
+    iterations = validate.positive_integer(iterations=event.iterations)
+    bins = _bins(event.cycle_length)
+    strategy = Strategy.of(event.strategy, iterations)
+    if noise == 0:
+        return None
+    if bins == 1:
+        return dp_event.GaussianDpEvent(noise / float(np.linalg.norm(strategy.applied(np.ones((1, iterations))))))
+    if strategy.bands == 1 and strategy.is_toeplitz:
+        energy = math.ceil(iterations / bins) * (strategy.columns[0][0] / noise) ** 2
+        return Pairs(IndependentBins(Direction.REMOVE, bins, energy), IndependentBins(Direction.ADD, bins, energy))
+    return Pairs(
+        CorrelatedBins(Direction.REMOVE, noise, bins, strategy), CorrelatedBins(Direction.ADD, noise, bins, strategy)
+    )
+
+
+def redrawn(event: RedrawnBinsDpEvent) -> dp_event.DpEvent:
+    """One epoch of bins, as often as there are epochs."""
+    epochs, bins = validate.positive_integer(epochs=event.epochs), _bins(event.cycle_length)
+    validate.noise_scale(noise_multiplier=event.noise_multiplier)
+    return dp_event.SelfComposedDpEvent(BallsInBinsDpEvent(event.noise_multiplier, bins, bins), epochs)
+
+
+def _bins(cycle_length: int) -> int:
+    bins = validate.positive_integer(cycle_length=cycle_length)
+    if bins > MOST_BINS:
+        raise ValueError(f"cycle_length={bins!r} is above {MOST_BINS}: a sample would have too many coordinates")
+    return bins

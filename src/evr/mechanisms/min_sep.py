@@ -1,0 +1,37 @@
+"""From a ``BMinSepDpEvent`` to its laws."""
+
+from __future__ import annotations
+
+from dp_accounting import dp_event
+
+from evr import validate
+from evr.laws import Direction, Pairs
+from evr.laws.mixture.min_sep import MinSep
+from evr.laws.mixture.strategy import Strategy
+from evr.mechanisms.matrix_mechanism import require_separation, sampled_gaussians
+from evr.mechanisms.schemes import BallsInBinsDpEvent, BMinSepDpEvent
+
+
+def pairs(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent | None:
+    """Laws of a ``BMinSepDpEvent``, or the event that it amounts to; None stands for a mechanism without privacy.
+
+    With ``min_sep`` of 1 it is Poisson sampling; from a warm start and with probability 1 it is balls in bins.
+    """
+    noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
+    iterations = validate.positive_integer(iterations=event.iterations)
+    separation = validate.positive_integer(min_sep=event.min_sep)
+    probability = validate.probability(sampling_probability=event.sampling_probability)
+    if not isinstance(event.warm_start, bool):
+        raise TypeError(f"warm_start={event.warm_start!r} is not True or False")
+    strategy = Strategy.of(event.strategy, iterations)
+    require_separation(strategy, separation, "min_sep")
+    if probability == 0:
+        return dp_event.NoOpDpEvent()
+    if noise == 0:
+        return None
+    if separation == 1:
+        return sampled_gaussians(strategy, noise, 1, probability)
+    if probability == 1 and event.warm_start:
+        return BallsInBinsDpEvent(noise, iterations, separation, event.strategy)
+    remove, add = (MinSep(d, noise, separation, probability, event.warm_start, strategy) for d in Direction)
+    return Pairs(remove, add)
