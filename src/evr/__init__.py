@@ -42,11 +42,15 @@ _HOMES = {
     "Certificate": "evr.certification",
     "Ledger": "evr.certification",
     "Release": "evr.gate",
+    "Record": "evr.gate",
+    "Recorder": "evr.gate",
+    "record": "evr.integrations.observing",
     "AlreadyReleasedError": "evr.errors",
     "CertificateError": "evr.errors",
     "EvrError": "evr.errors",
     "LedgerError": "evr.errors",
     "NotReleasedError": "evr.errors",
+    "RecordError": "evr.errors",
     "SpecError": "evr.errors",
     "UnsupportedEventError": "evr.errors",
 }
@@ -60,6 +64,7 @@ if TYPE_CHECKING:
         EvrError,
         LedgerError,
         NotReleasedError,
+        RecordError,
         SpecError,
         UnsupportedEventError,
     )
@@ -77,8 +82,9 @@ if TYPE_CHECKING:
         online_epsilon,
         privacy_curve,
     )
-    from evr.gate import Release, release, released, resume
+    from evr.gate import Record, Recorder, Release, release, released, resume
     from evr.gate.certify import certify
+    from evr.integrations.observing import record
     from evr.laws import Direction, DominatingPair, Measure, Pairs
     from evr.mechanisms import Composition, events, register
     from evr.mechanisms.events import dpsgd
@@ -105,6 +111,9 @@ __all__ = [
     "OnlineEpsilon",
     "Pairs",
     "PrivacyCurve",
+    "Record",
+    "RecordError",
+    "Recorder",
     "Release",
     "SpecError",
     "UnsupportedEventError",
@@ -119,6 +128,7 @@ __all__ = [
     "events",
     "online_epsilon",
     "privacy_curve",
+    "record",
     "register",
     "release",
     "released",

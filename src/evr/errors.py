@@ -33,6 +33,10 @@ class LedgerError(EvrError, ValueError):
     """The ledger cannot be used, or refuses: damaged, not writable, a seed used before, a claim below the floor."""
 
 
+class RecordError(EvrError, ValueError):
+    """The record of a training cannot be used, or what ran breaks what its accounting rests on."""
+
+
 class AlreadyReleasedError(LedgerError):
     """A release lets out one output, and that is out, or may be."""
 

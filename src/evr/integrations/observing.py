@@ -1,0 +1,339 @@
+"""``evr.record``: observes an Opacus training and writes down what really happened.
+
+What is looked at, and where:
+
+- the optimizer's step hook, after noise was added and before the weights move: noise multiplier,
+  clipping norm and generator as used; a line is written, and only then may the step happen;
+- ``pre_step``: physical batches that are only added up (virtual steps), and the number of records
+  in the step, which must be the number that the sampler drew: a batch that was dropped because it
+  was empty shows here;
+- the batch sampler: its kind, its rate, the sizes that it draws;
+- every ``torch`` optimizer of the process: a step on recorded parameters past the recorder shows.
+
+Sizes of batches are compared, never written: under add-or-remove adjacency they are not public.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from evr import validate
+from evr.errors import RecordError
+from evr.gate.recording import Recorder
+from evr.gate.records import Record, rank_path
+from evr.integrations import conditions
+
+Found = Callable[[str, str], None]
+
+
+def record(
+    source: Any,
+    loader: Any,
+    path: str | Path = "training.record.jsonl",
+    *,
+    breaches: Literal["refuse", "note"] = "refuse",
+) -> Recording:
+    """Record what an Opacus training does, step by step, in a file that survives a crash.
+
+    Call it after ``make_private`` and before the first step; use it as a context manager, or call
+    ``finish`` at the end. ``evr.Record.load(path)`` reads the record; its ``event`` is what ran.
+
+    Parameters
+    ----------
+    source
+        The ``DPOptimizer``, or the ``PrivacyEngine`` or accountant that it reports to.
+    loader
+        The data loader that ``make_private`` returned.
+    path
+        The file. One that exists is continued, after a crash or a pause; steps after the last
+        checkpoint stay in it, for they ran. Each process of a distributed training has its own.
+    breaches
+        What to do about what breaks the accounting (a shuffled loader, a generator seeded by hand,
+        a dropped batch, clipping switched off, a step past the recorder): ``"refuse"`` raises
+        ``RecordError`` before the weights move, ``"note"`` writes it down and lets the training go
+        on, and the record has no event.
+    """
+    validate.one_of(("refuse", "note"), breaches=breaches)
+    optimizer = _optimizer_of(source)
+    return Recording(optimizer, loader, Path(path), refuse=breaches == "refuse")
+
+
+class Recording:
+    """A training that is being recorded: made by ``evr.record``."""
+
+    def __init__(self, optimizer: Any, loader: Any, path: Path, *, refuse: bool) -> None:
+        self._optimizer, self._refuse = optimizer, refuse
+        self._sampler = conditions.batch_sampler(loader)
+        self._accountant = _accountant_of(optimizer)
+        self._parameters = {id(p) for p in optimizer.params}
+        found = conditions.breaches(optimizer, self._sampler)
+        if found and refuse:
+            raise RecordError("this training cannot be recorded: " + "; ".join(words for _, words in found))
+        rank, ranks, run = conditions.place()
+        self.path = path if ranks == 1 else rank_path(path, rank)
+        self._recorder = Recorder(
+            self.path, conditions.described(optimizer, self._sampler), rank=rank, ranks=ranks, run=run
+        )
+        for what, words in found:
+            self._recorder.find("breach", what, words)
+        for what, words in conditions.notes(optimizer, self._sampler):
+            self._recorder.find("note", what, words)
+        self._seeds = conditions.seeds(optimizer, self._sampler)
+        self._drawn: deque[int] = deque()
+        self._used: int | None = 0
+        self._skipped = 0
+        self._written = self._expected = False
+        self._versions: int | None = None
+        self._counted = -1  # steps in the accountant after the last recorded one
+        self._handles: tuple[Any, ...] = ()
+        try:
+            self._check_checkpoint()
+            self._attach()
+        except BaseException:
+            self._recorder.close()
+            raise
+
+    @property
+    def steps(self) -> int:
+        """The steps in the record so far."""
+        return self._recorder.steps
+
+    def finish(self) -> Record:
+        """Stop observing, say in the record that the training ended in order, and read it."""
+        self._detach()
+        self._epoch_ends()
+        self._recorder.finish()
+        return Record.load(self.path)
+
+    def close(self) -> None:
+        """Stop observing; the record can be continued."""
+        self._detach()
+        self._recorder.close()
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self.close()
+
+    # -- attaching ---------------------------------------------------------------------------------
+
+    def _attach(self) -> None:
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+        optimizer = self._optimizer
+        self._hook_before = optimizer.step_hook
+        optimizer.attach_step_hook(self._on_noise)
+        self._pre_step = optimizer.pre_step
+        optimizer.pre_step = self._on_pre_step
+        self._handles = (
+            register_optimizer_step_pre_hook(self._on_any_step),
+            register_optimizer_step_post_hook(self._after_any_step),
+        )
+        self._plain_sampler = type(self._sampler)
+        self._sampler.__class__ = _observed(self._plain_sampler, self._on_batch, self._epoch_ends)
+
+    def _detach(self) -> None:
+        if self._handles:
+            for handle in self._handles:
+                handle.remove()
+            self._handles = ()
+            del self._optimizer.pre_step
+            self._optimizer.attach_step_hook(self._hook_before)
+            self._sampler.__class__ = self._plain_sampler
+
+    # -- what is seen ------------------------------------------------------------------------------
+
+    def _on_batch(self, size: int) -> None:
+        self._drawn.append(size)
+
+    def _epoch_ends(self) -> None:
+        """The sampler is through, or starts again: what it drew was used, unless somebody dropped it."""
+        left, self._drawn = list(self._drawn), deque()
+        if 0 in left:
+            self._breach("empty_batch", _EMPTY, happened=True)
+
+    def _on_pre_step(self, closure: Any = None) -> Any:
+        """Around all that Opacus does before the weights move."""
+        optimizer = self._optimizer
+        self._check_checkpoint()
+        if optimizer.step_hook != self._on_noise:
+            self._breach("hook", "the optimizer's step hook was replaced, and with it the recorder's")
+        self._check_parameters()
+        size = conditions.batch_size(optimizer)
+        self._used = None if size is None or self._used is None else self._used + size
+        skips = bool(optimizer._check_skip_next_step(pop_next=False))
+        if not skips:
+            self._check_batch()
+            self._check_conditions()
+        self._written = False
+        happens = self._pre_step(closure)
+        if skips:
+            self._skipped += 1
+        elif happens:
+            if not self._written:
+                self._breach("unseen", "a step did not pass the optimizer's hook")
+            self._used, self._skipped, self._expected = 0, 0, True
+        return happens
+
+    def _on_noise(self, optimizer: Any) -> None:
+        """Opacus's step hook: noise was added, the weights have not moved."""
+        if self._hook_before is not None:
+            self._hook_before(optimizer)
+        self._recorder.step(
+            noise_multiplier=float(optimizer.noise_multiplier),
+            clipping_norm=float(optimizer.max_grad_norm),
+            sampling_probability=conditions.rate(self._sampler),
+            skipped=self._skipped,
+            secure=bool(optimizer.secure_mode),
+        )
+        self._written = True
+        self._mark_checkpoint()
+
+    def _on_any_step(self, optimizer: Any, *_: Any) -> None:
+        """Before a step of any torch optimizer."""
+        if optimizer is self._optimizer.original_optimizer:
+            if not self._expected:
+                self._breach("outside", "the wrapped optimizer stepped by itself, past clipping and noise")
+            self._expected = False
+        elif any(id(p) in self._parameters for group in optimizer.param_groups for p in group["params"]):
+            self._breach(
+                "outside", f"another optimizer ({type(optimizer).__name__}) stepped on the recorded parameters"
+            )
+
+    def _after_any_step(self, optimizer: Any, *_: Any) -> None:
+        if optimizer is self._optimizer.original_optimizer:
+            self._versions = conditions.versions(self._optimizer)
+
+    # -- what is checked ---------------------------------------------------------------------------
+
+    def _breach(self, what: str, words: str, *, happened: bool = False) -> None:
+        """Refuse what can still be refused; write down what has happened, or is let pass."""
+        if happened or not self._refuse:
+            self._recorder.find("breach", what, words)
+        if self._refuse:
+            raise RecordError(f"after step {self._recorder.steps}: {words}")
+
+    def _check_batch(self) -> None:
+        """The step's records are those of the next batch that the sampler drew."""
+        if not self._drawn:
+            self._breach("no_batch", "a step used a batch that the recorded loader did not give")
+            return
+        drawn = self._drawn.popleft()
+        if self._used is None or self._used == drawn:
+            return
+        if drawn == 0:
+            self._breach("empty_batch", _EMPTY, happened=True)
+        else:
+            self._breach("batch", _OTHER, happened=True)
+        while self._drawn and self._drawn[0] != self._used and self._used in self._drawn:
+            self._drawn.popleft()
+        if self._drawn and self._drawn[0] == self._used:
+            self._drawn.popleft()
+
+    def _check_conditions(self) -> None:
+        """Generators and methods are what they were."""
+        if conditions.is_replaced(self._optimizer) or not conditions.is_clipping(self._optimizer):
+            for what, words in conditions.breaches(self._optimizer, self._sampler):
+                self._breach(what, words)
+        seeds = conditions.seeds(self._optimizer, self._sampler)
+        if seeds != self._seeds:
+            self._seeds = seeds
+            for what, words in conditions.seeded_by_hand(seeds):
+                self._breach(what, words)
+
+    def _check_parameters(self) -> None:
+        """Nobody but the recorded optimizer wrote to the parameters since its last step."""
+        if self._versions is not None and conditions.versions(self._optimizer) != self._versions:
+            self._recorder.find(
+                "note",
+                "parameters",
+                "something other than the recorded optimizer wrote to the parameters: harmless if it came from private "
+                "weights (a checkpoint, an average), not if it came from data",
+            )
+        self._versions = None
+
+    def _check_checkpoint(self) -> None:
+        """The accountant counted what was recorded; after loading a checkpoint, the record holds all that the checkpoint knew."""
+        counted = self._count()
+        if counted == self._counted:
+            return
+        mark = getattr(self._accountant, "record_mark", None)
+        if mark is not None:
+            self._recorder.require_mark(mark)
+        recorded = self._recorder.steps
+        if counted > recorded:
+            words = f"the accountant has counted {counted} steps, and the record holds {recorded}"
+            self._breach("unrecorded", words)
+        elif self._accountant is not None and counted < recorded:
+            words = (
+                f"{recorded - counted} recorded steps are not in the weights that the training goes on from; they count"
+            )
+            self._recorder.find("note", "lost", words)
+        self._mark_checkpoint()
+
+    def _mark_checkpoint(self) -> None:
+        self._counted = self._count()
+        if hasattr(self._accountant, "record_mark"):
+            self._accountant.record_mark = self._recorder.mark
+
+    def _count(self) -> int:
+        return sum(steps for *_, steps in getattr(self._accountant, "history", ()))
+
+
+_OTHER = "a step did not use the batch that the sampler drew, all of it and nothing else"
+_EMPTY = "an empty batch was dropped or filled: a Poisson-sampled step with no records still adds its noise"
+
+
+def _observed(sampler: type, on_batch: Callable[[int], None], on_end: Callable[[], None]) -> type:
+    """The sampler's class, telling what it draws. A subclass, so that ``isinstance`` and the sampler's state stay as they are."""
+
+    def __iter__(self: Any) -> Iterator[Any]:
+        on_end()
+        for batch in sampler.__iter__(self):  # type: ignore[attr-defined]
+            on_batch(len(batch))
+            yield batch
+
+    return type(sampler.__name__, (sampler,), {"__iter__": __iter__, "__module__": sampler.__module__})
+
+
+def _optimizer_of(source: Any) -> Any:
+    """The ``DPOptimizer`` itself, or the one whose steps an engine or accountant counts."""
+    try:
+        from opacus.accountants import IAccountant
+        from opacus.optimizers import DPOptimizer
+    except ImportError:
+        raise ImportError("evr.record observes Opacus trainings: pip install evr-dp[opacus]") from None
+    if isinstance(source, DPOptimizer):
+        return source
+    accountant = getattr(source, "accountant", source)
+    if not isinstance(accountant, IAccountant):
+        raise TypeError(
+            f"{type(source).__name__} is not recorded: give the PrivacyEngine, or the optimizer that make_private returned"
+        )
+    found = [
+        one for one in gc.get_objects() if issubclass(type(one), DPOptimizer) and _accountant_of(one) is accountant
+    ]
+    if len(found) != 1:
+        raise ValueError(
+            f"{len(found)} optimizers report to this accountant: call make_private first, and give the optimizer that it returned"
+        )
+    return found[0]
+
+
+def _accountant_of(optimizer: Any) -> Any:
+    """The accountant behind an optimizer's step hook, which is a closure of it; None for another hook."""
+    from opacus.accountants import IAccountant
+
+    cells = getattr(getattr(optimizer, "step_hook", None), "__closure__", None) or ()
+    return next((cell.cell_contents for cell in cells if isinstance(cell.cell_contents, IAccountant)), None)

@@ -1,0 +1,262 @@
+"""Records of trainings: appended, sealed, continued; altered ones are refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from dp_accounting import dp_event
+
+import evr
+from evr.gate.records import rank_path
+
+STEP = {"noise_multiplier": 1.0, "clipping_norm": 0.5, "sampling_probability": 0.01}
+
+
+def write(path, steps=5, finish=True, **options):
+    recorder = evr.Recorder(path, {"sampler": "mine"}, **options)
+    for _ in range(steps):
+        recorder.step(**STEP)
+    recorder.finish() if finish else recorder.close()
+    return path
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "training.record.jsonl"
+
+
+def test_what_was_written_is_read(path):
+    with evr.Recorder(path) as recorder:
+        for noise in (1.0, 1.0, 1.0, 2.0, 1.0):
+            recorder.step(noise_multiplier=noise, clipping_norm=0.5, sampling_probability=0.01)
+        recorder.find("note", "weather", "it rained")
+    record = evr.Record.load(path)
+    assert [(run.noise_multiplier, run.steps) for run in record.runs] == [(1.0, 3), (2.0, 1), (1.0, 1)]
+    assert record.finished
+    assert str(record.notes[0]) == "after step 5: it rained"
+    assert [phase.count for phase in record.event.events] == [3, 1, 1]
+    assert record.event.events[1].event == dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(2.0))
+
+
+def test_a_clipping_norm_that_changes_leaves_the_event_alone(path):
+    with evr.Recorder(path) as recorder:
+        for clip in (1.0, 0.5):
+            recorder.step(noise_multiplier=1.0, clipping_norm=clip, sampling_probability=0.01)
+    record = evr.Record.load(path)
+    assert len(record.runs) == 2
+    assert record.event == evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=2)
+
+
+def test_it_continues(path):
+    write(path, finish=False)
+    write(path, steps=2)
+    write(path, steps=1)  # after its end, too
+    record = evr.Record.load(path)
+    assert record.steps == 8
+    assert len(record.conditions) == 3
+    assert record.event.count == 8
+
+
+def test_a_line_cut_off_by_a_crash_goes(path):
+    write(path, finish=False)
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"line": 6, "kind": "st')
+    assert evr.Record.load(path).steps == 5
+    write(path, steps=1)
+    assert evr.Record.load(path).steps == 6
+    resumed = json.loads(path.read_bytes()[len(whole) :].splitlines()[0])
+    assert (resumed["kind"], resumed["cut_off"]) == ("resumed", 23)
+
+
+def tamper_noise(lines):
+    lines[2] = lines[2].replace('"noise_multiplier": 1.0', '"noise_multiplier": 2.0')
+
+
+def tamper_drop(lines):
+    del lines[3]
+
+
+def tamper_swap(lines):
+    lines[2], lines[3] = lines[3], lines[2]
+
+
+def tamper_repeat(lines):
+    lines.insert(3, lines[3])
+
+
+def tamper_start(lines):
+    del lines[0]
+
+
+def tamper_rubbish(lines):
+    lines[1] = "rubbish"
+
+
+@pytest.mark.parametrize(
+    "tamper", [tamper_noise, tamper_drop, tamper_swap, tamper_repeat, tamper_start, tamper_rubbish]
+)
+def test_an_altered_record_is_refused(path, tamper):
+    lines = write(path).read_text().splitlines()
+    tamper(lines)
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(evr.RecordError, match="not what was written"):
+        evr.Record.load(path)
+    with pytest.raises(evr.RecordError, match="not what was written"):
+        evr.Recorder(path)
+
+
+def test_lost_lines_at_the_end_leave_no_event(path):
+    lines = write(path).read_text().splitlines()
+    path.write_text("\n".join(lines[:-3]) + "\n")
+    record = evr.Record.load(path)
+    assert record.steps == 3
+    with pytest.raises(evr.RecordError, match="not finished"):
+        _ = record.event
+
+
+def test_a_checkpoint_tells_lost_lines(path):
+    write(path, finish=False)
+    recorder = evr.Recorder(path)
+    mark = recorder.mark
+    recorder.close()
+    evr.Recorder(path).require_mark(mark)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(lines[:4]) + "\n")
+    recorder = evr.Recorder(path)
+    with pytest.raises(evr.RecordError, match="after 5 steps of another record, or of this one before lines were lost"):
+        recorder.require_mark(mark)
+    recorder.close()
+
+
+def test_breaches_leave_no_event(path):
+    with evr.Recorder(path) as recorder:
+        recorder.step(**STEP)
+        recorder.find("breach", "seed", "the noise is known")
+    with pytest.raises(evr.RecordError, match="after step 1: the noise is known"):
+        _ = evr.Record.load(path).event
+
+
+def test_numbers_that_are_none_are_refused(path):
+    recorder = evr.Recorder(path)
+    with pytest.raises(evr.RecordError, match="finite numbers"):
+        recorder.step(noise_multiplier=1.0, clipping_norm=float("inf"), sampling_probability=0.01)
+    recorder.close()
+    with pytest.raises(evr.RecordError, match="closed"):
+        recorder.step(**STEP)
+
+
+def test_what_is_no_record(path):
+    with pytest.raises(evr.RecordError, match="cannot be read"):
+        evr.Record.load(path)
+    path.write_text("")
+    with pytest.raises(evr.RecordError, match="not a record"):
+        evr.Record.load(path)
+    with pytest.raises(evr.RecordError, match="cannot be written"):
+        evr.Recorder(path / "no" / "folder")
+
+
+def test_two_writers_at_once_are_refused(path):
+    recorder = evr.Recorder(path)
+    with pytest.raises(evr.RecordError, match="being written already"):
+        evr.Recorder(path)
+    recorder.finish()
+    evr.Recorder(path).close()
+
+
+def test_ranks_agree_or_are_refused(path):
+    for rank in range(2):
+        write(rank_path(path, rank), rank=rank, ranks=2, run="one")
+    record = evr.Record.load(path)
+    assert (record.rank, record.ranks, record.steps, record.event.count) == (None, 2, 5, 5)
+    with pytest.raises(evr.RecordError, match="rank 1 of 2: load all"):
+        _ = evr.Record.load(rank_path(path, 1)).event
+    rank_path(path, 1).rename(path.parent / "elsewhere")
+    with pytest.raises(evr.RecordError, match="of 2 processes there are records of 0"):
+        evr.Record.load(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"run": "another"}, "run"),
+        ({"steps": 4}, "steps"),
+        ({"finish": False}, "finished"),
+        ({"step": {**STEP, "noise_multiplier": 0.9}}, "the steps"),
+        ({"step": {**STEP, "sampling_probability": 0.02}}, "the steps"),
+    ],
+)
+def test_ranks_that_differ(path, monkeypatch, changes, words):
+    write(rank_path(path, 0), rank=0, ranks=2, run="one")
+    changed = changes.pop("step", None)
+    if changed:
+        monkeypatch.setattr(sys.modules[__name__], "STEP", changed)
+    write(rank_path(path, 1), **{"rank": 1, "ranks": 2, "run": "one", **changes})
+    with pytest.raises(evr.RecordError, match=f"ranks 0 and 1 differ in {words}"):
+        evr.Record.load(path)
+
+
+def test_another_rank_cannot_continue(path):
+    write(path, rank=0, ranks=2, finish=False)
+    with pytest.raises(evr.RecordError, match="rank 0 of 2 cannot be continued by rank 1 of 2"):
+        evr.Recorder(path, rank=1, ranks=2)
+
+
+def plan(noise=1.0, rate=0.01, steps=5):
+    return evr.dpsgd(noise_multiplier=noise, sampling_probability=rate, steps=steps)
+
+
+def test_a_record_within_its_plan(path):
+    record = evr.Record.load(write(path))
+    for good in (plan(), plan(noise=0.9), plan(rate=0.02), plan(steps=9), dp_event.ComposedDpEvent([plan(steps=3)] * 2)):
+        record.require(good)
+    for bad, words in (
+        (plan(noise=1.1), "step 1 had noise multiplier 1.0"),
+        (plan(rate=0.005), "planned were 1.0 and 0.005"),
+        (plan(steps=4), "5 steps ran, and 4 were planned"),
+        (dp_event.ComposedDpEvent([plan(steps=3), plan(noise=2.0)]), "step 4 had"),
+        (dp_event.LaplaceDpEvent(1.0), "is not a step of DP-SGD"),
+    ):
+        with pytest.raises(evr.RecordError, match=words):
+            record.require(bad)
+
+
+def test_the_certificate_is_about_the_record(path, tmp_path):
+    record = evr.Record.load(write(path))
+    certificate = record.certify(delta=1e-6, tau=0.5, ledger=tmp_path / "ledger.sqlite")
+    assert certificate.accepted
+    assert record.seal[:32] in certificate.statement
+    assert record.is_certified_by(certificate)
+    other = evr.Record.load(write(tmp_path / "other.jsonl"))
+    assert not other.is_certified_by(certificate)
+
+
+KILLED = """
+import sys, evr
+with evr.Recorder(sys.argv[1]) as recorder:
+    while True:
+        recorder.step(noise_multiplier=1.0, clipping_norm=1.0, sampling_probability=0.01)
+        print(recorder.steps, flush=True)
+"""
+
+
+def test_a_writer_that_is_killed_loses_nothing(path):
+    said = 0
+    for _ in range(3):
+        command = [sys.executable, "-c", KILLED, str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+            for line in child.stdout:
+                said = int(line)
+                if said % 40 == 0:
+                    break
+            os.kill(child.pid, signal.SIGKILL)
+            said = max([said, *map(int, child.stdout)])  # what was still in the pipe
+        record = evr.Record.load(path)
+        assert said <= record.steps <= said + 1
+        said = record.steps
+    write(path, steps=0)
+    assert evr.Record.load(path).event.count == said

@@ -1,0 +1,83 @@
+"""Epsilon after every step: as exact as promised, and cheap."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import evr
+from evr.integrations.running import RunningEpsilon
+from evr.mechanisms.events import opacus_history
+
+
+def exact(history, delta):
+    return evr.estimate_epsilon(opacus_history(history), delta).value
+
+
+@pytest.mark.parametrize(("noise", "rate", "delta"), [(1.1, 256 / 60_000, 1e-5), (3.0, 0.2, 1e-9)])
+def test_every_step_is_exact_to_a_millionth(noise, rate, delta):
+    running = RunningEpsilon(delta)
+    values = {steps: running([(noise, rate, steps)]) for steps in range(1, 2001)}
+    assert running.evaluations < 60
+    assert all(values[k] < values[k + 1] for k in range(1, 2000))
+    for steps in (1, 2, 3, 7, 23, 150, 777, 1234, 1999):
+        assert values[steps] == pytest.approx(exact([(noise, rate, steps)], delta), abs=1e-6)
+
+
+def test_phases_one_after_another():
+    running = RunningEpsilon(1e-5)
+    values = [running([(1.0, 0.02, 60), (0.8, 0.02, steps)]) for steps in range(1, 61)]
+    assert running.evaluations < 20
+    for steps in (1, 17, 60):
+        assert values[steps - 1] == pytest.approx(exact([(1.0, 0.02, 60), (0.8, 0.02, steps)], 1e-5), abs=1e-6)
+
+
+def test_a_long_schedule_costs_a_few_evaluations_a_phase():
+    """Gaussian differential privacy in place of epsilon: smooth in the same way, and free."""
+
+    def spent(history):
+        return math.sqrt(sum(steps * rate**2 * math.expm1(noise**-2) for noise, rate, steps in history))
+
+    running, history, worst = RunningEpsilon(1e-5, spent), [], 0.0
+    for epoch in range(60):
+        history.append((1.5 * 0.99**epoch, 0.004, 0))
+        for steps in range(1, 251):
+            history[-1] = (*history[-1][:2], steps)
+            worst = max(worst, abs(running(history) - spent(history)))
+    assert worst < 1e-6
+    assert running.evaluations < 60 * 12
+
+
+def test_it_reaches_back_and_jumps_ahead():
+    running = RunningEpsilon(1e-5)
+    for steps in (5, 300, 3, 299):
+        assert running([(1.0, 0.01, steps)]) == pytest.approx(exact([(1.0, 0.01, steps)], 1e-5), abs=1e-6)
+
+
+def test_a_search_asks_once_for_each_candidate():
+    running = RunningEpsilon(1e-5)
+    for noise in np.linspace(1.0, 2.0, 9):
+        running([(float(noise), 0.01, 1000)])
+    assert running.evaluations == 9
+
+
+def test_what_cannot_be_interpolated_is_computed():
+    """A kink and a jump: the block shortens until its points are all of its steps."""
+
+    def kinked(history):
+        steps = history[-1][2]
+        return 0.0 if steps < 40 else math.sqrt(steps - 39.0) + (steps > 111)
+
+    running = RunningEpsilon(1e-5, kinked)
+    assert [running([(1.0, 0.01, k)]) for k in range(1, 200)] == pytest.approx(
+        [kinked([(1.0, 0.01, k)]) for k in range(1, 200)], abs=1e-6
+    )
+
+
+def test_no_steps_and_no_noise():
+    running = RunningEpsilon(1e-5)
+    assert running([]) == 0.0
+    assert running([(0.0, 0.5, 3)]) == math.inf
+    assert [running([(1.0, 0.0, k)]) for k in range(1, 9)] == [0.0] * 8
