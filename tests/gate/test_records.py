@@ -212,7 +212,13 @@ def plan(noise=1.0, rate=0.01, steps=5):
 
 def test_a_record_within_its_plan(path):
     record = evr.Record.load(write(path))
-    for good in (plan(), plan(noise=0.9), plan(rate=0.02), plan(steps=9), dp_event.ComposedDpEvent([plan(steps=3)] * 2)):
+    for good in (
+        plan(),
+        plan(noise=0.9),
+        plan(rate=0.02),
+        plan(steps=9),
+        dp_event.ComposedDpEvent([plan(steps=3)] * 2),
+    ):
         record.require(good)
     for bad, words in (
         (plan(noise=1.1), "step 1 had noise multiplier 1.0"),

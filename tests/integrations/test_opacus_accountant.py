@@ -10,7 +10,6 @@ pytest.importorskip("opacus", reason="needs the extra: pip install evr-dp[opacus
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch and Opacus warn about themselves
 
 import torch
-from integrations.trainings import BATCH, RECORDS, Training
 from opacus import PrivacyEngine
 from opacus.accountants import GaussianAccountant, PRVAccountant, RDPAccountant, create_accountant
 from opacus.accountants.utils import get_noise_multiplier
@@ -21,6 +20,7 @@ from torch import nn
 import evr
 from evr.integrations.opacus import EvrAccountant
 from evr.mechanisms.events import opacus_history
+from integrations.trainings import BATCH, RECORDS, Training
 
 DELTA = 1e-5
 

@@ -10,11 +10,11 @@ pytest.importorskip("opacus", reason="needs the extra: pip install evr-dp[opacus
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch and Opacus warn about themselves
 
 import torch
-from integrations.trainings import Training, same, weights
 from opacus.schedulers import ExponentialNoise
 from opacus.utils.batch_memory_manager import BatchMemoryManager
 
 import evr
+from integrations.trainings import Training, same, weights
 
 
 @pytest.fixture(autouse=True)
@@ -402,5 +402,3 @@ def test_what_cannot_be_recorded(path):
 
     with pytest.raises(ValueError, match="0 optimizers report to this accountant"):
         evr.record(integration.EvrAccountant(), training.loader, path)
-
-

@@ -83,7 +83,7 @@ def build(
             "second_moment": report.second_moment,
             "clip": report.clip,
             "correction": report.correction,
-            "proposal": {} if report.plan is None else report.plan.to_json(),
+            "plan": None if report.plan is None else report.plan.to_json(),
             "trace": [list(row) for row in report.trace],
             "histogram": list(report.histogram),
             "seconds": report.seconds,

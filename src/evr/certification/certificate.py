@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -31,11 +30,10 @@ from evr import atomic, validate
 from evr.certification.alphabet import NAME, TIME, checked_name, checked_software, checked_tree, unprintable
 from evr.certification.event_json import canonical, event_from_json
 from evr.errors import CertificateError
+from evr.sampling import Plan
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 SCHEMA_FILE = Path(__file__).with_name("certificate.schema.json")
-MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
-"""From each older version to the next: a function of the whole document."""
 
 _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
@@ -119,6 +117,16 @@ class ReleaseSection(Section):
     total_budget: Number
 
 
+def _checked_plan(document: dict[str, Any]) -> dict[str, Any]:
+    """A plan as JSON, or an error: it must be one to the last key."""
+    if Plan.from_json(document).to_json() != document:
+        raise ValueError("this is no plan as evr writes it")
+    return document
+
+
+PlanSection = Annotated[dict[str, Any], AfterValidator(_checked_plan)]
+
+
 class DirectionSection(Section):
     """What happened in one direction; fields as of ``evr.verification.DirectionReport``."""
 
@@ -136,7 +144,7 @@ class DirectionSection(Section):
     second_moment: Number
     clip: Number | None
     correction: Number
-    proposal: dict[str, Any]
+    plan: PlanSection | None
     trace: list[list[Number]]
     histogram: list[Count]
     seconds: Number
@@ -187,7 +195,7 @@ class Certificate(Section):
         SHA-256 of the rest.
     """
 
-    schema_version: Literal[1]
+    schema_version: Literal[2]
     statement: str
     verdict: Literal["accepted", "rejected"]
     guarantee: GuaranteeSection | None
@@ -253,13 +261,14 @@ class Certificate(Section):
             raise CertificateError("not a certificate of evr: it has no schema_version")
         if version > SCHEMA_VERSION:
             raise CertificateError(f"schema version {version}; this evr knows {SCHEMA_VERSION}: use a newer evr")
+        if version < SCHEMA_VERSION:
+            raise CertificateError(
+                f"schema version {version} did not say what was drawn, so nobody can draw it again: certify anew"
+            )
         if (odd := unprintable(document)) is not None:
             raise CertificateError(f"it holds characters that do not print: {validate.shown(odd)[:80]}")
         if document.get("digest") != digest_of(document):
             raise CertificateError("the digest does not match: the certificate was altered or is damaged")
-        while version < SCHEMA_VERSION:
-            document = MIGRATIONS[version](document)
-            version += 1
         return cls.sealed(document)
 
     @classmethod

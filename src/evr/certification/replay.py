@@ -22,6 +22,7 @@ from evr.mechanisms import Composition
 from evr.proving import prove
 from evr.proving.without_samples import proved_delta
 from evr.randomness import ENTROPY_BITS
+from evr.sampling import Plan
 from evr.verification import Claim, Progress, Terms, Verification
 from evr.verification.driver import ProgressHook
 from evr.verification.settings import Settings
@@ -161,7 +162,16 @@ def _verified(
         seed=None if fresh else int(certificate.verification.entropy, 16),
         workers=workers,
         progress=watch,
+        plans=None if fresh else _plans(certificate),
     )
+
+
+def _plans(certificate: Certificate) -> dict[str, Plan | None]:
+    """What the certificate says was drawn: nothing is searched for."""
+    return {
+        name: None if section.plan is None else Plan.from_json(section.plan)
+        for name, section in certificate.verification.directions.items()
+    }
 
 
 def _independent(certificate: Certificate, verification: Verification) -> Replay:

@@ -74,7 +74,7 @@ class DirectionReport:
     threshold
         What the mean was tested against.
     plan
-        All that was drawn, as data: enough to draw the same samples again.
+        All that was drawn, as data: enough to draw the same samples again. Of what played no part, it has the defaults.
     trace
         ``(samples, mean, standard error, log wealth)`` along the way, at most a few hundred rows.
     histogram
