@@ -91,7 +91,7 @@ def main() -> None:
         claim = {"epsilon": EPSILON, "delta": chosen.tau * DELTA, "tau": chosen.tau, "ledger": chosen.ledger}
 
         out = evr.release(
-            lambda settings=settings: train(**settings), event, **claim, name=f"{chosen.name}, {title}",
+            lambda settings=settings: train(**settings), event, **claim, name=f"{chosen.name} {title}",
             path=chosen.folder / f"{title.lower()}.certificate.json",
         )  # fmt: skip
         print(
