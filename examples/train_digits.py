@@ -104,7 +104,7 @@ def main() -> None:
             lambda settings=settings: train(**settings),
             event,
             **too_little,
-            name=f"{chosen.name}, {title}, half of delta",
+            name=f"{chosen.name} {title} half of delta",
         )
         print(f"{title}, half of that delta claimed: released is {refused.released}; nothing ran\n")
 

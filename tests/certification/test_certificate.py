@@ -14,9 +14,9 @@ from dp_accounting import dp_event
 
 import evr
 from evr.certification.certificate import SCHEMA_FILE, digest_of, json_schema
+from evr.certification.redrawing import redrawn
 from evr.certification.words import describe_event
 from evr.errors import CertificateError
-from evr.proving import prove
 
 SAMPLED = dp_event.SelfComposedDpEvent(
     dp_event.PoissonSampledDpEvent(0.3, dp_event.RandomizedResponseDpEvent(0.5, 3)), 5
@@ -45,13 +45,14 @@ def _verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replay with the same primary fields gives the same verification: do it once."""
     known: dict[str, Any] = {}
 
-    def remembered(*stated: Any, progress: Any, workers: Any, **arguments: Any) -> Any:
-        key = repr((stated, arguments))
+    def remembered(certificate: Any, composition: Any, claim: Any, settings: Any, how: Any) -> Any:
+        plans = [section.plan for section in certificate.verification.directions.values()]
+        key = repr((plans, composition, claim, settings, how.number, how.seed))
         if key not in known:
-            known[key] = prove(*stated, progress=progress, workers=1, **arguments)
+            known[key] = redrawn(certificate, composition, claim, settings, how)
         return known[key]
 
-    monkeypatch.setattr(sys.modules["evr.certification.replay"], "prove", remembered)
+    monkeypatch.setattr(sys.modules["evr.certification.replay"], "redrawn", remembered)
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

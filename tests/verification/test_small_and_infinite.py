@@ -15,7 +15,7 @@ from evr.laws import DiscretePair, Pairs
 from evr.mechanisms import MECHANISMS
 from evr.mechanisms.events import EpsilonDeltaDpEvent
 from evr.proving import api
-from evr.search import planned
+from evr.proving.planning import planned
 
 ONLY_INFINITE = EpsilonDeltaDpEvent(0.0, 1e-4)  # no other loss than 0
 OFTEN_INFINITE = EpsilonDeltaDpEvent(0.3, 0.01)

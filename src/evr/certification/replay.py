@@ -16,14 +16,15 @@ from typing import Any
 from evr.certification.build import build, software
 from evr.certification.certificate import Certificate
 from evr.certification.event_json import event_from_json
+from evr.certification.redrawing import redrawn
 from evr.errors import CertificateError
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.mechanisms import Composition
 from evr.proving import prove
 from evr.proving.without_samples import proved_delta
 from evr.randomness import ENTROPY_BITS
-from evr.sampling import Plan
 from evr.verification import Claim, Progress, Terms, Verification
+from evr.verification.attempts import Attempt
 from evr.verification.driver import ProgressHook
 from evr.verification.settings import Settings
 
@@ -154,24 +155,15 @@ def _verified(
         if progress is not None:
             progress(state)
 
-    return prove(
-        event,
-        claim,
-        settings,
-        attempt=certificate.release.attempt,
+    how = Attempt(
+        number=certificate.release.attempt,
         seed=None if fresh else int(certificate.verification.entropy, 16),
         workers=workers,
         progress=watch,
-        plans=None if fresh else _plans(certificate),
     )
-
-
-def _plans(certificate: Certificate) -> dict[str, Plan | None]:
-    """What the certificate says was drawn: nothing is searched for."""
-    return {
-        name: None if section.plan is None else Plan.from_json(section.plan)
-        for name, section in certificate.verification.directions.items()
-    }
+    if fresh:
+        return prove(event, claim, settings, how)
+    return redrawn(certificate, Composition.of(event), claim, settings, how)
 
 
 def _independent(certificate: Certificate, verification: Verification) -> Replay:

@@ -19,6 +19,7 @@ from evr.mechanisms import Composition
 from evr.proving import prove
 from evr.randomness import fresh_entropy
 from evr.verification import Claim
+from evr.verification.attempts import Attempt as Trying
 from evr.verification.driver import ProgressHook
 from evr.verification.settings import Settings
 
@@ -86,17 +87,16 @@ def perform(
     begun = time.perf_counter()
     with _accounted_for(ledger, attempt):
         options = attempt.options
-        verification = prove(
-            event,
-            claim,
-            Settings(attempt.method, attempt.proposal, options["max_samples"], options["offset"]),
-            attempt=attempt.number,
+        how = Trying(
+            number=attempt.number,
             seed=attempt.entropy,
             workers=workers,
             progress=progress,
             checkpoint=lambda direction, snapshot: ledger.save(attempt, direction, snapshot),
             resume=ledger.snapshots(attempt),
         )
+        settings = Settings(attempt.method, attempt.proposal, options["max_samples"], options["offset"])
+        verification = prove(event, claim, settings, how)
         certificate = build(
             verification,
             event=attempt.event,

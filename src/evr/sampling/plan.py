@@ -97,7 +97,10 @@ class Plan:
             kind = _checked(Kind, entry, where)
             tilt = _checked(Tilt, kind["tilt"], f"{where}.tilt")
             numbers: dict[str, Any] = {
-                name: None if value is None else _number(value, f"{where}.tilt.{name}") for name, value in tilt.items()
+                name: None
+                if value is None and name in ("knee", "jump_order")
+                else _number(value, f"{where}.tilt.{name}")
+                for name, value in tilt.items()
             }
             edges = kind["edges"]
             if edges is not None:
