@@ -154,7 +154,7 @@ class VerificationSection(Section):
     """How it was tested. ``entropy`` is hexadecimal; ``stream`` says which numbers each block gets."""
 
     method: Literal["sequential", "fixed"]
-    proposal: Literal["capped", "single", "simple"]
+    proposal: Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")]
     max_samples: Count | None
     offset: Number | None
     entropy: Annotated[str, Field(pattern="^[0-9a-f]{1,4096}$")]
