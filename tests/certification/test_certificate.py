@@ -226,22 +226,62 @@ def test_other_software_is_noted(documents: dict[str, dict[str, Any]]) -> None:
     older["statement"] = statement(older)
     found = evr.replay(evr.Certificate.from_json(text(older)))
     assert found.agrees
-    assert any("other software" in note for note in found.notes)
+    assert any("made with numpy 1.0, and this is numpy " in note for note in found.notes)
     assert any("1 statistics differ in their last digits" in note for note in found.notes)
 
 
-def test_samples_that_were_drawn_otherwise_are_noted(documents: dict[str, dict[str, Any]]) -> None:
+def test_samples_of_another_version_speak_neither_for_nor_against(documents: dict[str, dict[str, Any]]) -> None:
     older = copy.deepcopy(documents["accepted"])
-    assert not any("drawn otherwise" in note for note in evr.replay(evr.Certificate.from_json(text(older))).notes)
-    older["software"]["drawing"] = "0"
+    older["software"]["numpy"] = "1.26.4"
     older["verification"]["directions"]["remove"]["log_wealth"] *= 1.1
     found = evr.replay(evr.Certificate.from_json(text(older)))
     assert not found.agrees
-    assert any("drawn otherwise" in note for note in found.notes)
+    assert found.undecided is not None
+    assert found.undecided.startswith("its samples were drawn by evr 0.1.0 with numpy 1.26.4, and this is numpy ")
+    assert "neither for nor against" in found.undecided
+
+
+def test_a_sampler_that_is_not_here_is_named(documents: dict[str, dict[str, Any]]) -> None:
+    older = copy.deepcopy(documents["accepted"])
+    for fields in older["verification"]["directions"].values():
+        for kind in fields["plan"]["kinds"]:
+            kind["sampler"] = "outcomes/0"
+    older["software"]["evr"] = "0.0.9"
+    certificate = evr.Certificate.from_json(text(older))
+    found = evr.replay(certificate)
+    assert not found.agrees
+    assert found.undecided is not None
+    assert found.undecided.startswith("its samples were drawn by evr 0.0.9 with outcomes/0, which is not here. ")
+    assert "--fresh" in found.undecided
+    assert evr.replay(certificate, fresh=True).agrees
+
+
+def test_other_software_excuses_samples_and_nothing_else(documents: dict[str, dict[str, Any]]) -> None:
+    """A forger who names other software gets no more than "undecided", and that only for what is drawn."""
+    lies: dict[tuple[str, ...], Any] = {
+        ("claim", "delta"): 1e-9,
+        ("guarantee", "delta"): 1e-9,
+        ("release", "budget"): 1e-30,
+        ("statement",): "It is (0.01, 0)-differentially private.",
+        ("verdict",): "rejected",
+    }
+    for path in lies:
+        forged = altered(documents["accepted"], path, lambda _, path=path: lies[path])  # type: ignore[misc]
+        forged["software"]["numpy"] = "1.26.4"
+        found = evr.replay(evr.Certificate.from_json(text(forged)))
+        assert not found.agrees
+        assert found.undecided is None, path
+    reworded = altered(documents["accepted"], ("statement",), lambda _: "In other words.")
+    reworded["software"]["evr"] = "0.0.9"
+    found = evr.replay(evr.Certificate.from_json(text(reworded)))
+    assert not found.agrees
+    assert found.undecided is not None
 
 
 def test_certificates_of_the_first_format_are_refused_with_the_reason() -> None:
-    with pytest.raises(CertificateError, match=r"schema version 1 did not say what was drawn.*certify anew"):
+    with pytest.raises(
+        CertificateError, match=r"schema version 1, written by evr 0\.1\.0, did not say what was drawn.*certify anew"
+    ):
         evr.Certificate.load(FIXTURE)
 
 

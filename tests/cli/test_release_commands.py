@@ -119,6 +119,20 @@ def test_replay(certificate: Path, evr: Callable[..., Any], refused: Callable[..
     assert "do not rely on it" in ran.out
 
 
+def test_a_certificate_of_another_version_is_not_called_false(certificate: Path, evr: Callable[..., Any]) -> None:
+    document = json.loads(certificate.read_text())
+    for fields in document["verification"]["directions"].values():
+        for kind in fields["plan"]["kinds"]:
+            kind["sampler"] = "plain/0"
+    certificate.write_text(json.dumps({**document, "digest": digest_of(document)}))
+    ran = evr("replay", certificate)
+    assert ran.code == 3
+    assert "could not be replayed here: its samples were drawn by evr 0.1.0 with plain/0, which is not here" in ran.out
+    assert "do not rely on it" not in ran.out
+    assert "neither for nor against" in evr("replay", certificate, "--json").json["undecided"]
+    assert evr("replay", certificate, "--fresh").code == 0
+
+
 def test_inspect(certificate: Path, evr: Callable[..., Any]) -> None:
     ran = evr("inspect", certificate)
     assert ran.code == 0

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import math
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -27,7 +28,7 @@ from pydantic import (
 )
 
 from evr import atomic, validate
-from evr.certification.alphabet import NAME, TIME, checked_name, checked_software, checked_tree, unprintable
+from evr.certification.alphabet import NAME, SOFTWARE, TIME, checked_name, checked_software, checked_tree, unprintable
 from evr.certification.event_json import canonical, event_from_json
 from evr.errors import CertificateError
 from evr.sampling import Plan
@@ -263,7 +264,8 @@ class Certificate(Section):
             raise CertificateError(f"schema version {version}; this evr knows {SCHEMA_VERSION}: use a newer evr")
         if version < SCHEMA_VERSION:
             raise CertificateError(
-                f"schema version {version} did not say what was drawn, so nobody can draw it again: certify anew"
+                f"schema version {version}{_writer(document)} did not say what was drawn, so nobody can draw it again: "
+                "certify anew, or replay it with the version that wrote it"
             )
         if (odd := unprintable(document)) is not None:
             raise CertificateError(f"it holds characters that do not print: {validate.shown(odd)[:80]}")
@@ -284,6 +286,14 @@ class Certificate(Section):
             message = problem["msg"].removeprefix("Value error, ")
             raise CertificateError(f"{path}: {message[0].lower()}{message[1:]}") from None
         return unsealed.model_copy(update={"digest": digest_of(unsealed.document())})
+
+
+def _writer(document: dict[str, Any]) -> str:
+    """Which version wrote a document, in words, if it says so."""
+    software = document.get("software")
+    version = software.get("evr") if isinstance(software, dict) else None
+    known = isinstance(version, str) and re.fullmatch(SOFTWARE["evr"], version)
+    return f", written by evr {version}," if known else ""
 
 
 def kept_path(path: str | Path) -> Path:

@@ -17,12 +17,14 @@ from evr.certification.build import build, software
 from evr.certification.certificate import Certificate
 from evr.certification.event_json import event_from_json
 from evr.certification.redrawing import redrawn
+from evr.certification.words import statement
 from evr.errors import CertificateError
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.mechanisms import Composition
 from evr.proving import prove
 from evr.proving.without_samples import proved_delta
 from evr.randomness import ENTROPY_BITS
+from evr.sampling.samplers import SAMPLERS, identity
 from evr.verification import Claim, Progress, Terms, Verification
 from evr.verification.attempts import Attempt
 from evr.verification.driver import ProgressHook
@@ -33,6 +35,11 @@ UNCHECKED = ("digest", "software", "times")
 
 _SMALLEST_FRESH = 1 << 160  # 256 fresh bits are below this once in 2^96
 _CLOSE = 1e-9
+_KNOWN = tuple(map(identity, SAMPLERS))
+_WAYS_ON = (
+    "That speaks neither for nor against the certificate: replay it with the software that made it, or verify its claim with "
+    "new samples (--fresh)"
+)
 
 
 @dataclass(frozen=True)
@@ -61,12 +68,16 @@ class Replay:
         Whether new entropy was used: then only the verdict is compared.
     notes
         What else a reader should know.
+    undecided
+        Set where other software made the certificate and all that differs may come from that: what drew its samples, and what to
+        do. What differs then speaks neither for nor against the certificate.
     """
 
     mismatches: tuple[Mismatch, ...]
     verification: Verification | None
     fresh: bool
     notes: tuple[str, ...] = ()
+    undecided: str | None = None
 
     @property
     def agrees(self) -> bool:
@@ -88,42 +99,72 @@ def replay(
     """Draw the same blocks again and compare every field; with ``fresh``, verify the claim with new entropy instead.
 
     On the same software all is equal bit for bit. On other versions or processors statistics may differ in the last digits,
-    which is then noted and not held against the certificate.
+    which is then noted and not held against the certificate. Where they differ by more, or a sampler drew them that this version
+    does not have, ``undecided`` says so.
     """
+    if not fresh and (unknown := _unknown_samplers(certificate)):
+        names = ", ".join(unknown)
+        missing = Mismatch("verification.directions", f"drawn by {names}", f"not among {', '.join(_KNOWN)}")
+        return Replay(
+            (missing,), None, False, (), f"{_drawn_by(certificate)} with {names}, which is not here. {_WAYS_ON}"
+        )
+    verification = None
     try:
         claim, settings = _claim(certificate)
         event = event_from_json(certificate.event)
         Composition.of(event)
         verification = _verified(certificate, event, claim, settings, fresh, workers, progress)
+        if fresh:
+            return _independent(certificate, verification)
+        again = _rebuilt(certificate, claim, verification)
+        found = [Mismatch(*one) for one in _differences(certificate.document(), again.document())]
+        found += _unlikely(certificate)
     except _TooMany as error:
-        return Replay((Mismatch("verification.samples", certificate.verification.samples, str(error)),), None, fresh)
+        found = [Mismatch("verification.samples", certificate.verification.samples, str(error))]
     except (ValueError, TypeError, ArithmeticError, MemoryError, RecursionError) as error:
-        return Replay((Mismatch("verification", "done", f"cannot be done: {error}"),), None, fresh)
-    if fresh:
-        return _independent(certificate, verification)
-    again = _rebuilt(certificate, claim, verification)
-    same_software = all(certificate.software.get(key) == value for key, value in software().items())
-    recorded, recomputed = certificate.document(), again.document()
-    mismatches, rounded = [], []
-    for field, old, new in _differences(recorded, recomputed):
-        if not same_software and _close(old, new) and field.startswith(("verification.directions", "estimate")):
-            rounded.append(field)
-        else:
-            mismatches.append(Mismatch(field, old, new))
-    mismatches += _unlikely(certificate)
-    notes = []
-    if not same_software:
-        theirs = ", ".join(f"{k} {v}" for k, v in certificate.software.items())
-        notes.append(
-            f"the certificate was made with other software ({theirs}): equality to the last bit is not promised"
-        )
-    if certificate.software.get("drawing") != software()["drawing"]:
-        notes.append(
-            "its samples were drawn otherwise than this version draws them: replay it with the version that made it, or with fresh samples"
-        )
-    if rounded:
-        notes.append(f"{len(rounded)} statistics differ in their last digits only")
-    return Replay(tuple(mismatches), verification, False, tuple(notes))
+        found = [Mismatch("verification", "done", f"cannot be done: {error}")]
+    return _judged(certificate, found, verification, fresh)
+
+
+def _judged(certificate: Certificate, found: list[Mismatch], verification: Verification | None, fresh: bool) -> Replay:
+    """What the differences mean, given what made the certificate."""
+    theirs, here = certificate.software, software()
+    other = [key for key in here if theirs.get(key) != here[key]]
+    if not other:
+        return Replay(tuple(found), verification, fresh)
+    made, have = (", ".join(f"{key} {which.get(key, '?')}" for key in other) for which in (theirs, here))
+    notes = [f"the certificate was made with {made}, and this is {have}: equality to the last bit is not promised"]
+    kept = [m for m in found if not (_is_drawn(m.field) and _close(m.recorded, m.recomputed))]
+    if len(kept) < len(found):
+        notes.append(f"{len(found) - len(kept)} statistics differ in their last digits only")
+    undecided = None
+    if kept and all(_is_drawn(m.field) or _is_reworded(certificate, m.field) for m in kept):
+        undecided = f"{_drawn_by(certificate)} with {made}, and this is {have}. {_WAYS_ON}"
+    return Replay(tuple(kept), verification, fresh, tuple(notes), undecided)
+
+
+def _unknown_samplers(certificate: Certificate) -> list[str]:
+    """What drew samples of the certificate and is not in this version."""
+    plans = [section.plan for section in certificate.verification.directions.values() if section.plan is not None]
+    named = {kind["sampler"] for plan in plans for kind in plan["kinds"] if kind["sampler"]}
+    return sorted(named - set(_KNOWN))
+
+
+def _drawn_by(certificate: Certificate) -> str:
+    return f"its samples were drawn by evr {certificate.software['evr']}"
+
+
+def _is_drawn(field: str) -> bool:
+    """Whether a field depends on the samples, or on an estimate's last digits."""
+    return field.startswith(("verification.directions", "verification.samples", "estimate."))
+
+
+def _is_reworded(certificate: Certificate, field: str) -> bool:
+    """Whether a statement may differ because its numbers do, or because another version words it otherwise."""
+    if field != "statement":
+        return False
+    reworded = certificate.software["evr"] != software()["evr"]
+    return reworded or certificate.statement == statement(certificate.document())
 
 
 def _claim(certificate: Certificate) -> tuple[Claim, Settings]:
