@@ -189,7 +189,9 @@ def privacy_curve(
 
 def _no_options(options: dict[str, Any], method: str) -> None:
     if options:
-        raise TypeError(f"method={method!r} takes no option {sorted(options)[0]!r}: options belong to 'monte_carlo' and 'strict'")
+        raise TypeError(
+            f"method={method!r} takes no option {sorted(options)[0]!r}: options belong to 'monte_carlo' and 'strict'"
+        )
 
 
 def _delta(steps: tuple[Step, ...], epsilon: float, method: str) -> tuple[float, float | None]:

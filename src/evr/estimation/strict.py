@@ -194,7 +194,7 @@ def strict_epsilon(
     curves = strict_curves(composition, direction)
     best, winner = -1.0, next(iter(curves))
     for one, curve in curves.items():
-        if 0 <= best and 0 < delta < 1 and curve.prove(best, tolerance, Fraction(delta)).delta <= Fraction(delta):
+        if best >= 0 and 0 < delta < 1 and curve.prove(best, tolerance, Fraction(delta)).delta <= Fraction(delta):
             continue  # the other direction needs no more
         value = curve.epsilon(delta, tolerance)
         if value > best:

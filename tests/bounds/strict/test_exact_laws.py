@@ -15,7 +15,7 @@ from conformance import cases
 from conformance.reference import delta
 from evr.bounds.strict import Grid, Plan, halves, one_step_delta, stays_within
 from evr.errors import UnsupportedEventError
-from evr.laws import DiscretePair, Direction, Pairs
+from evr.laws import Direction, DiscretePair, Pairs
 from evr.laws.exact import (
     ExactGaussian,
     ExactLaplace,
@@ -52,7 +52,7 @@ def test_curves_are_those_of_the_definitions(event, direction):
     law, reference = law_of(event, direction), cases.reference(event, direction)
     for epsilon in EPSILONS:
         found, expected = as_mp(one_step_delta(law, Fraction(epsilon), BITS)), delta(reference, epsilon)
-        assert -mpf(10) ** -50 <= found - expected <= mpf(2) ** (1 - BITS) + mpf(10) ** -44, epsilon
+        assert -(mpf(10) ** -50) <= found - expected <= mpf(2) ** (1 - BITS) + mpf(10) ** -44, epsilon
 
 
 @all_cases
@@ -144,7 +144,7 @@ def test_a_law_of_ones_own_without_an_exact_one_is_refused_by_name():
     register(PlainDpEvent, lambda event: Pairs(pair, pair))
     try:
         composition = Composition.of(dp_event.PoissonSampledDpEvent(0.5, PlainDpEvent()))
-        with pytest.raises(UnsupportedEventError, match="SampledRemovePair .* offers no exact law"):
+        with pytest.raises(UnsupportedEventError, match=r"SampledRemovePair .* offers no exact law"):
             composition.exact("remove")
     finally:
         del MECHANISMS[PlainDpEvent]

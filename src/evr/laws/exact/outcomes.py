@@ -32,7 +32,9 @@ class RationalOutcomes(ExactOutcomes):
         """Two laws over the same outcomes; each must sum to exactly 1 (floats are read as the numbers they are)."""
         laws = tuple(tuple(Fraction(x) for x in law) for law in (p, q))
         if not laws[0] or len(laws[0]) != len(laws[1]):
-            raise ValueError(f"p and q have {len(laws[0])} and {len(laws[1])} entries: give as many of each, at least 1")
+            raise ValueError(
+                f"p and q have {len(laws[0])} and {len(laws[1])} entries: give as many of each, at least 1"
+            )
         for name, law in zip("pq", laws, strict=True):
             if min(law) < 0 or sum(law) != 1:
                 raise ValueError(
