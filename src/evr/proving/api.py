@@ -53,7 +53,7 @@ def verify(
     checkpoint: Checkpoint | None = None,
     resume: dict[str, Any] | None = None,
 ) -> Verification:
-    """Try to prove, by Monte Carlo, that everything that ran is ``(epsilon, delta / tau)``-DP.
+    """Try to prove, by Monte Carlo or in exact arithmetic, that everything that ran is ``(epsilon, delta / tau)``-DP.
 
     Rests on: fresh samples in each attempt; an estimate ``delta`` that does not depend on them; trials and stopping that do
     not depend on the data; one output for each release, attempts counted before they run (``evr.release`` and the ledger do
@@ -68,7 +68,8 @@ def verify(
     tau
         Slack in (0, 1): the closer to 1, the tighter the guarantee and the more samples.
     method
-        ``"sequential"`` (testing by betting), or ``"fixed"`` (Algorithm 2 of the paper).
+        ``"sequential"`` (testing by betting), ``"fixed"`` (Algorithm 2 of the paper), or ``"strict"``: no sample, a bound in
+        exact arithmetic that is never wrong (compositions of one-dimensional mechanisms; docs/guarantees_strict.md).
     proposal
         ``"capped"`` (any composition), ``"single"`` (the paper's, equal Poisson-sampled Gaussian steps), ``"simple"``.
     attempt
@@ -119,6 +120,14 @@ def verify(
         attempt = 1 if attempt is None else attempt
     if attempt is not None:
         attempt = validate.positive_integer(attempt=attempt)
+    if method == "strict":
+        from evr.proving.strict import prove_strictly
+
+        if max_samples is not None:
+            raise ValueError(
+                f"max_samples={max_samples!r} belongs to methods that sample: leave it out for method='strict'"
+            )
+        return prove_strictly(Composition.of(event), claim, attempt=attempt, direction=direction, seed=seed)
     entropy = entropy_of(seed)
     composition = Composition.of(event)
     chosen, one_for_both = tested_directions(composition, direction)

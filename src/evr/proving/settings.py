@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from evr import validate
 
-METHODS = ("sequential", "fixed")
+METHODS = ("sequential", "fixed", "strict")
 PROPOSALS = ("capped", "single", "simple")
 
 

@@ -119,3 +119,13 @@ class Plan:
         grids = [(g.top - g.floor) + ((g.high - g.low) << g.halvings if g.halvings else 0) for g in self.grids]
         windows = [(w.top - w.floor) + (w.high - w.low if w.halvings else 0) for w in self.windows]
         return max(grids + windows)
+
+    def to_json(self) -> dict[str, object]:
+        """The plan as JSON has it: integers, and rational numbers as text."""
+        grids = [[str(g.offset), g.halvings, g.low, g.high, g.floor, g.top] for g in self.grids]
+        return {
+            "bits": self.bits,
+            "spacing": str(self.spacing),
+            "grids": grids,
+            "windows": [list(window) for window in self.windows],
+        }
