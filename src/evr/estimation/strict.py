@@ -60,19 +60,20 @@ class StrictCurve:
         guess = self.estimate(epsilon)
         if self.is_one_step:
             return Proof(one_step_delta(self.steps[0].law, exact, _bits(guess)))
-        aim = _aim(guess, tolerance, enough)
+        wanted = _wanted(guess, tolerance, enough)
+        aim = 1.0 if guess == 0 else min(wanted, 0.5)
         best: Proof | None = None
         for _ in range(_ROUNDS):
             found, plan = self._halves(epsilon, guess, aim)
             proof = Proof(found.delta(exact), plan, found.digest())
-            fell = best is None or proof.delta < best.delta * Fraction(1 - tolerance / 4)
+            fell = best is None or proof.delta < best.delta * Fraction(1 - wanted / 4)
             best = proof if best is None or proof.delta < best.delta else best
-            excess = float(best.delta / Fraction(guess)) - 1 if guess > 0 else 0.0
-            if excess <= tolerance or not fell or plan.places > _MOST_PLACES / 2:
+            excess = _excess(best.delta, guess)
+            if excess <= wanted or not fell or plan.places > _MOST_PLACES / 2:
                 break
-            if enough is not None and (best.delta <= enough or guess > enough):
+            if enough is not None and best.delta <= enough:
                 break
-            aim = max(aim * min(0.5, _SAFE * tolerance / excess), _LEAST_TOLERANCE)
+            aim = max(aim * min(0.5, _SAFE * wanted / excess), _LEAST_TOLERANCE)
         assert best is not None
         return best
 
@@ -144,14 +145,15 @@ def _bits(delta: float) -> int:
     return 80 + max(0, math.ceil(-math.log2(delta))) if delta > 0 else 1200
 
 
-def _aim(guess: float, tolerance: float, enough: Fraction | None) -> float:
-    """The tolerance to start with: as large as may prove what is wanted."""
-    if guess == 0:
-        return 1.0
-    if enough is None:
-        return tolerance
-    gap = float(enough / Fraction(guess)) - 1 if guess > 0 else 1.0
-    return tolerance if gap <= 0 else min(max(0.6 * gap, _LEAST_TOLERANCE), 0.5)
+def _wanted(guess: float, tolerance: float, enough: Fraction | None) -> float:
+    """By how much of delta the bound may exceed it: as much as proves what is wanted, where that can be proved."""
+    gap = 0.0 if enough is None else 0.8 * _excess(enough, guess)
+    return max(gap, _LEAST_TOLERANCE) if gap > 0 else tolerance
+
+
+def _excess(number: Fraction, guess: float) -> float:
+    """By how much of the guess the number exceeds it, at most 1e9; 0 where the guess is 0."""
+    return float(min(number / Fraction(guess), Fraction(10**9))) - 1 if guess > 0 else 0.0
 
 
 def strict_curves(composition: Composition, direction: str | None = None) -> dict[Direction, StrictCurve]:

@@ -23,11 +23,11 @@ from evr.laws.line.discretise import LossPoints
 from evr.laws.line.pair import log_sum_exp
 
 _FINE, _HALVING, _CUTTING, _MEETING = 0.3, 0.1, 0.05, 0.4  # shares of the tolerance
-_COARSE = (0.15, 0.05, 0.015, 0.005)  # shares to try
+_COARSE = (0.15, 0.03, 0.006)  # shares to try
 _AIM = 0.4  # of the tolerance: jumps, and tails of the fine part, cost more than the rule says
 _MOST_HALVINGS = 24
 _TAIL = 14.0  # log of what windows may cost, over delta and the tolerance
-_ORDERS = np.geomspace(1e-4, 1e5, 91)
+_ORDERS = np.geomspace(1e-4, 1e5, 46)
 _TIMES = np.geomspace(0.5, 4.0, 25)
 _OFFSET_BITS = 64
 
@@ -38,8 +38,9 @@ class Kind:
 
     count: int
     losses: Floats
+    """Rising."""
     tilted: Floats
-    """Weights under the tilt; they sum to 1."""
+    """Their weights under the tilt; they sum to 1."""
     cumulant: float
     """``log E[e^{order loss}]``."""
     low_cumulants: Floats
@@ -113,6 +114,8 @@ def _kind(step: Step, plain: LossPoints, points: LossPoints, order: float) -> Ki
     least, greatest = step.pair.loss_range
     if not plain.losses.size:  # all losses are infinite
         plain = points = LossPoints(np.zeros(1), np.zeros(1), np.ones(1, dtype=bool))
+    rising = np.argsort(points.losses)
+    points = LossPoints(points.losses[rising], points.log_weights[rising], points.is_atom[rising])
     exponents = points.log_weights + order * points.losses
     cumulant = log_sum_exp(exponents)
     rising = np.argsort(plain.losses)
@@ -135,7 +138,7 @@ def _cumulants(points: LossPoints, orders: Floats) -> Floats:
     """``log E[e^{s loss}]`` at each order."""
     terms = points.log_weights + np.multiply.outer(orders, points.losses)
     tops = np.max(terms, axis=1)
-    return tops + np.log(np.sum(np.exp(terms - tops[:, None]), axis=1))
+    return tops + np.log(np.sum(np.exp(np.maximum(terms - tops[:, None], -700.0)), axis=1))
 
 
 class _Windows:
@@ -208,27 +211,25 @@ class _Bulk:
         """``log E[e^{s loss}]`` at each order."""
         terms = np.multiply.outer(orders, self.losses)
         tops = np.max(terms, axis=1)
-        return tops + np.log(np.sum(self.weights * np.exp(terms - tops[:, None]), axis=1))
+        return tops + np.log(np.sum(self.weights * np.exp(np.maximum(terms - tops[:, None], -700.0)), axis=1))
 
 
 def _bulk(kind: Kind, spacing: float, fine: float, coarse: float) -> _Bulk:
     """As little of the loss as leaves no more variance than ``coarse`` outside, halved until it adds no more than ``fine``."""
-    offset = float(kind.offset)
-    rising = np.argsort(kind.losses)
-    added = np.cumsum(kind.spread(spacing)[rising])
-    losses = kind.losses[rising]
+    offset, losses = float(kind.offset), kind.losses
+    added = np.cumsum(kind.spread(spacing))
     if added[-1] <= fine + coarse:
         return _Bulk(0, 0, 1, np.zeros(1), np.ones(1), 0.0)
     first = int(np.searchsorted(added, coarse / 2))
     last = int(np.searchsorted(added, added[-1] - coarse / 2))
     low = math.floor((losses[first] - offset) / spacing)
     high = max(math.ceil((losses[min(last, losses.size - 1)] - offset) / spacing), low + 1)
-    within = (kind.losses >= offset + low * spacing) & (kind.losses <= offset + high * spacing)
+    within = (losses >= offset + low * spacing) & (losses <= offset + high * spacing)
     halvings = 1
     while halvings < _MOST_HALVINGS and float(np.sum(kind.spread(spacing / 2**halvings)[within])) > fine:
         halvings += 1
     share = max(float(np.sum(kind.tilted[within])), 1e-300)
-    return _Bulk(halvings, low, high, kind.losses[within] - offset, kind.tilted[within] / share, share)
+    return _Bulk(halvings, low, high, losses[within] - offset, kind.tilted[within] / share, share)
 
 
 class _FineRanges:
@@ -260,14 +261,14 @@ def choose(view: Outlook, tolerance: float) -> Plan:
     each = unit / len(view.kinds)
     best: tuple[float, float, list[_Bulk]] | None = None
     spacing = math.sqrt(unit)
-    while best is None or spacing > 0.02 * math.sqrt(unit):
+    while best is None or spacing > 0.03 * math.sqrt(unit):
         for coarse in _COARSE:
             bulks = [_bulk(kind, spacing, _FINE * each, coarse * each) for kind in view.kinds]
             if _meeting(view, spacing, bulks, products) <= _MEETING * unit:
                 cost = _cost(windows, spacing, bulks, len(products))
                 if best is None or cost < best[0]:
                     best = cost, spacing, bulks
-        spacing *= 0.75
+        spacing *= 0.7
     return _plan(view, windows, _rounded(best[1]), best[2], unit, tolerance)
 
 

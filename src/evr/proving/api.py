@@ -9,6 +9,7 @@ from dp_accounting import dp_event
 from evr import validate
 from evr.mechanisms import Composition
 from evr.proving.planning import planned
+from evr.proving.strict import prove_strictly
 from evr.sampling import Plan
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim, Terms
@@ -38,7 +39,7 @@ def verify(
     terms: Terms | None = None,
     progress: ProgressHook | None = None,
 ) -> Verification:
-    """Try to prove, by Monte Carlo, that everything that ran is ``(epsilon, delta / tau)``-DP.
+    """Try to prove, by Monte Carlo or in exact arithmetic, that everything that ran is ``(epsilon, delta / tau)``-DP.
 
     Rests on: fresh samples in each attempt; an estimate ``delta`` that does not depend on them; trials and stopping that do
     not depend on the data; one output for each release, attempts counted before they run (``evr.release`` and the ledger do
@@ -53,7 +54,8 @@ def verify(
     tau
         Slack in (0, 1): the closer to 1, the tighter the guarantee and the more samples.
     method
-        ``"sequential"`` (testing by betting), or ``"fixed"`` (Algorithm 2 of the paper).
+        ``"sequential"`` (testing by betting), ``"fixed"`` (Algorithm 2 of the paper), or ``"strict"``: no sample, a bound in
+        exact arithmetic that is never wrong (compositions of one-dimensional mechanisms; docs/guarantees_strict.md).
     proposal
         ``"capped"`` (any composition), ``"single"`` (the paper's, equal Poisson-sampled Gaussian steps), ``"simple"``.
     attempt
@@ -104,6 +106,14 @@ def prove(
 ) -> Verification:
     """``verify`` with value objects, for the ledger, which keeps snapshots and continues from them."""
     validate.one_of(tuple(BACKENDS), device=device)
+    if settings.method == "strict":
+        return prove_strictly(
+            Composition.of(event),
+            claim,
+            attempt=how.number,
+            direction=how.direction,
+            seed=how.seed,
+        )
 
     def planner(trial: Trial) -> Plan | None:
         if shortcut(trial.steps, claim):

@@ -75,6 +75,8 @@ class DirectionReport:
         What the mean was tested against.
     plan
         All that was drawn, as data: enough to draw the same samples again. Of what played no part, it has the defaults.
+    strict
+        What a proof in exact arithmetic rests on: the plan of its grids, the bound, a digest of its integers.
     trace
         ``(samples, mean, standard error, log wealth)`` along the way, at most a few hundred rows.
     histogram
@@ -97,6 +99,7 @@ class DirectionReport:
     clip: float | None = None
     correction: float = 0.0
     plan: Plan | None = None
+    strict: dict[str, object] | None = None
     seconds: float = 0.0
     trace: tuple[tuple[int, float, float, float], ...] = ()
     histogram: tuple[int, ...] = ()

@@ -48,13 +48,13 @@ Part = TypeVar("Part")
 
 def compose(
     counts: Sequence[int], step: Callable[[int], Part], times: Callable[[Part, Part], Part]
-) -> tuple[Part | None, Part | None]:
-    """Two halves of a composition from its steps; None for a half without any.
+) -> tuple[list[Part], list[Part]]:
+    """Two halves of a composition from its steps: one part each, none where a half has no steps.
 
-    Each kind is raised to half of its count, from the leading bit down, and joined with the kinds before it; the steps that are
-    left over in odd counts extend the second half.
+    Each kind is raised to half of its count, from the leading bit down, and joined with the kinds before it; the steps that
+    are left over in odd counts extend the second half.
     """
-    first: Part | None = None
+    first: list[Part] = []
     for kind, count in enumerate(counts):
         if half := count // 2:
             power = step(kind)
@@ -62,11 +62,11 @@ def compose(
                 power = times(power, power)
                 if bit == "1":
                     power = times(power, step(kind))
-            first = power if first is None else times(first, power)
-    second = first
+            first = [times(first[0], power)] if first else [power]
+    second = list(first)
     for kind, count in enumerate(counts):
         if count % 2:
-            second = step(kind) if second is None else times(second, step(kind))
+            second = [times(second[0], step(kind))] if second else [step(kind)]
     return first, second
 
 
@@ -119,3 +119,13 @@ class Plan:
         grids = [(g.top - g.floor) + ((g.high - g.low) << g.halvings if g.halvings else 0) for g in self.grids]
         windows = [(w.top - w.floor) + (w.high - w.low if w.halvings else 0) for w in self.windows]
         return max(grids + windows)
+
+    def to_json(self) -> dict[str, object]:
+        """The plan as JSON has it: integers, and rational numbers as text."""
+        grids = [[str(g.offset), g.halvings, g.low, g.high, g.floor, g.top] for g in self.grids]
+        return {
+            "bits": self.bits,
+            "spacing": str(self.spacing),
+            "grids": grids,
+            "windows": [list(window) for window in self.windows],
+        }
