@@ -233,12 +233,18 @@ def test_a_record_within_its_plan(path):
 
 def test_the_certificate_is_about_the_record(path, tmp_path):
     record = evr.Record.load(write(path))
-    certificate = record.certify(delta=1e-6, tau=0.5, ledger=tmp_path / "ledger.sqlite")
-    assert certificate.accepted
-    assert record.seal[:32] in (certificate.release.name or "")
+    file = tmp_path / "one.certificate.json"
+    record.certify(delta=1e-6, tau=0.5, ledger=tmp_path / "ledger.sqlite", path=file)
+    certificate = evr.Certificate.load(file)
+    assert certificate.document()["record"]["seal"] == record.seal
     assert record.is_certified_by(certificate)
-    other = evr.Record.load(write(tmp_path / "other.jsonl"))
-    assert not other.is_certified_by(certificate)
+    assert evr.replay(certificate).agrees
+    twin = evr.Record.load(write(tmp_path / "twin.jsonl"))  # the same event, another training
+    assert not twin.is_certified_by(certificate)
+    longer = evr.Record.load(write(tmp_path / "longer.jsonl", steps=6))
+    with pytest.raises(evr.RecordError, match="of another event"):
+        longer.named_in(certificate)
+    assert not longer.is_certified_by(certificate)
 
 
 KILLED = """

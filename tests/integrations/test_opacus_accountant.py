@@ -133,9 +133,14 @@ def test_made_private_with_epsilon():
     model = nn.Linear(4, 3)
     loader = DataLoader(TensorDataset(torch.randn(100, 4), torch.zeros(100).long()), batch_size=10)
     _, optimizer, _ = engine.make_private_with_epsilon(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=loader,
-        target_epsilon=2.0, target_delta=DELTA, epochs=3, max_grad_norm=1.0,
-    )  # fmt: skip
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        data_loader=loader,
+        target_epsilon=2.0,
+        target_delta=DELTA,
+        epochs=3,
+        max_grad_norm=1.0,
+    )
     event = evr.dpsgd(noise_multiplier=optimizer.noise_multiplier, sampling_probability=0.1, steps=30)
     assert 1.99 <= evr.estimate_epsilon(event, DELTA).value <= 2.0
 
