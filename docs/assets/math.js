@@ -5,6 +5,7 @@ document.addEventListener("DOMContentLoaded", () => {
     try {
       const displayMode = text.startsWith("\\[");
       element.innerHTML = katex.renderToString(text.slice(2, -2), { displayMode, strict: "error", throwOnError: true });
+      if (text.length < 32) element.style.whiteSpace = "nowrap"; // a short formula stays on its line
     } catch (error) {
       console.error(error.message); // the source stays, readable
     }
