@@ -195,6 +195,7 @@ def test_every_page_fits_and_its_mathematics_is_typeset(
     assert formulas["explanation.html"] > 20
     assert formulas["guarantees.html"] > 250
     assert formulas["guarantees_single.html"] > 120
+    assert formulas["guarantees_strict.html"] > 150
 
 
 SEARCH = """<script>
