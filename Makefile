@@ -13,7 +13,7 @@ help: ## this list
 run: $(VENV)/.core ## the main job on the example
 	$(BIN)/evr certify examples/dpsgd.toml
 
-test: $(VENV)/.test ## all tests
+test: $(VENV)/.test $(VENV)/.docs ## all tests
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered -q
 
 check: $(VENV)/.check ## ruff, mypy (strict for the package), import-linter

@@ -59,10 +59,10 @@ def test_links_lead_somewhere(page):
             assert anchor in anchors(file), f"{target}: no such heading"
 
 
-def test_every_page_is_on_the_site():
+def test_every_page_is_on_the_site_once():
     configuration = (ROOT / "mkdocs.yml").read_text("utf-8")
     for page in (ROOT / "docs").glob("**/*.md"):
-        assert f": {page.relative_to(ROOT / 'docs').as_posix()}\n" in configuration
+        assert configuration.count(f": {page.relative_to(ROOT / 'docs').as_posix()}\n") == 1, page.name
 
 
 def test_every_name_of_the_notation_exists():

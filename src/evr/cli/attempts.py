@@ -23,11 +23,22 @@ Tau = Annotated[
     float | None, number_option("--tau", "Slack in (0, 1): nearer to 1 is tighter and takes longer. By default 0.99.")
 ]
 Method = Annotated[
-    str, typer.Option("--method", metavar="sequential|fixed", autocompletion=lambda: ["sequential", "fixed"])
+    str,
+    typer.Option(
+        "--method",
+        metavar="sequential|fixed",
+        help="How samples are tested: by betting, or with a number fixed before (Algorithm 2 of the paper).",
+        autocompletion=lambda: ["sequential", "fixed"],
+    ),
 ]
 Proposal = Annotated[
     str,
-    typer.Option("--proposal", metavar="capped|single|simple", autocompletion=lambda: ["capped", "single", "simple"]),
+    typer.Option(
+        "--proposal",
+        metavar="capped|single|simple",
+        help="How samples are drawn: every step tilted, one step tilted (the paper's), or plainly.",
+        autocompletion=lambda: ["capped", "single", "simple"],
+    ),
 ]
 LedgerFile = Annotated[
     Path | None,
