@@ -68,7 +68,9 @@ def _encoded(value: Any, depth: int) -> Any:
         name = event_name(type(value))
         if event_classes().get(name) is not type(value):
             if type(value) in MECHANISMS:
-                raise ValueError(f"{name} is not made by attrs, so its fields have no names in a certificate")
+                raise ValueError(
+                    f"{name} is not made by attrs, so its fields have no names in a certificate: decorate it"
+                )
             raise ValueError(f"{name} is not a known event: register it with evr.register")
         fields = {one.alias: _encoded(getattr(value, one.name), depth - 1) for one in written_fields(type(value))}
         return {"type": name, **fields}

@@ -81,6 +81,14 @@ def statement(document: dict[str, Any]) -> str:
     return " ".join((first, second, _assumptions(document, events)))
 
 
+def check_words(event: dict[str, Any]) -> None:
+    """Raise what a statement about an event would raise: the words of a mechanism of somebody's own may fail."""
+    (one,) = events_of(event, None)
+    describe(one)
+    assumptions(one)
+    relation_of(one)
+
+
 def events_of(event: dict[str, Any], fallback: dict[str, Any] | None) -> list[dp_event.DpEvent]:
     """What a statement is about: the event, and what ran instead if something did."""
     return [event_from_json(one) for one in (event, *([] if fallback is None else [fallback["event"]]))]

@@ -114,6 +114,8 @@ class Mechanism:
         TypeError
             For a field that has no form in a spec file.
         """
+        if not is_writable(self.event):
+            raise TypeError(f"{self.event.__name__} is not made by attrs, so its fields have no names in a file")
         hints = _hints(self.event)
         return {
             one.alias: self.fields.get(one.alias)
@@ -125,9 +127,16 @@ class Mechanism:
 _PROPER = ("Gaussian", "Gaussians", "Laplace", "Poisson")
 
 
+def is_writable(event: type[dp_event.DpEvent]) -> bool:
+    """Whether attrs made the class itself. Of a class that only inherits from one, attrs knows the inherited fields:
+    the others would be left out, and another event built again than the one that ran.
+    """
+    return "__attrs_attrs__" in vars(event)
+
+
 def written_fields(event: type[dp_event.DpEvent]) -> list[Any]:
     """The attrs fields of an event's class that it is built of, and by which it is written down."""
-    return [one for one in attr.fields(event) if one.init] if attr.has(event) else []
+    return [one for one in attr.fields(event) if one.init] if is_writable(event) else []
 
 
 def _is_clause(text: Any) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import attr
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr.mechanisms import (
@@ -26,7 +25,7 @@ from evr.mechanisms import (
     randomized_response,
     schemes,
 )
-from evr.mechanisms.descriptor import Mechanism, Translator
+from evr.mechanisms.descriptor import Mechanism, Translator, is_writable
 
 DPSGD = "dpsgd"
 """The one kind of a spec file that is no event of its own: a Poisson-sampled Gaussian mechanism, many times."""
@@ -121,4 +120,4 @@ def _named(registered: tuple[type[dp_event.DpEvent], ...]) -> dict[str, type[dp_
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, dp_event.DpEvent) and value is not dp_event.DpEvent
     ]
-    return {event_name(cls): cls for cls in [*known, *registered] if attr.has(cls)}
+    return {event_name(cls): cls for cls in [*known, *registered] if is_writable(cls)}

@@ -19,6 +19,16 @@ ADJACENCIES = {
 }
 """The relations that a statement may be under."""
 
+
+def adjacency(name: str) -> str:
+    """A relation of a certificate in words.
+
+    >>> adjacency("ADD_OR_REMOVE_ONE")
+    'add-or-remove-one adjacency'
+    """
+    return ADJACENCIES[NeighboringRelation[name]]
+
+
 _SAMPLED = (
     "each record was in each batch independently with the stated probability (Poisson sampling, not shuffled batches)"
 )
