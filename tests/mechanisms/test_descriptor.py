@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -362,3 +364,34 @@ def test_a_relation_that_no_certificate_states_is_refused() -> None:
         ValueError, match=r"TrainingDpEvent is under .*REPLACE_ONE.*ADD_OR_REMOVE_ONE, REPLACE_SPECIAL only"
     ):
         relation_of(TrainingDpEvent(1.0))
+
+
+OWN_MODULE = """
+import attr
+from dp_accounting import dp_event
+from evr import register
+from evr.mechanisms import gaussian
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class HumDpEvent(dp_event.DpEvent):
+    loudness: float
+
+register(HumDpEvent, lambda event: gaussian.pairs(dp_event.GaussianDpEvent(event.loudness)))
+"""
+
+
+def test_the_command_knows_what_its_process_has_registered(tmp_path: Path) -> None:
+    """As docs/extending.md says, from a spec file to a certificate that replays."""
+    (tmp_path / "hums.py").write_text(OWN_MODULE)
+    (tmp_path / "hum.toml").write_text('[[mechanism]]\nkind = "hum"\nloudness = 2.0\n')
+
+    def ran(*arguments: str) -> subprocess.CompletedProcess[str]:
+        code = "import hums; from evr.cli import main; main()"
+        command = [sys.executable, "-c", code, *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    made = ran("certify", "hum.toml", "--epsilon", "1", "--tau", "0.8")
+    assert (made.returncode, made.stderr.count("error")) == (0, 0)
+    assert "a hum mechanism (loudness 2)" in made.stdout
+    assert json.loads((tmp_path / "hum.certificate.json").read_text())["event"]["type"] == "hums.HumDpEvent"
+    assert ran("replay", "hum.certificate.json").returncode == 0
