@@ -356,7 +356,13 @@ def test_the_statement_names_every_assumption(documents: dict[str, dict[str, Any
         ({"type": "NoOpDpEvent"}, "nothing"),
         ({"type": "ComposedDpEvent", "events": []}, "nothing"),
         ({"type": "LaplaceDpEvent", "noise_multiplier": 0.1}, "a Laplace mechanism (noise multiplier 0.1)"),
-        ({"type": "own.module.EllipticDpEvent"}, "an elliptic mechanism"),
+        ({"type": "own.module.EllipticDpEvent"}, "what is not known here (register its mechanism)"),
+        (
+            {"type": "MixtureOfGaussiansDpEvent", "standard_deviation": 1.0, "sensitivities": [0.0, 1.0]}
+            | {"sampling_probs": [0.5, 0.5]},
+            "a mixture of Gaussians mechanism "
+            "(standard deviation 1, sensitivities [0.0, 1.0], sampling probs [0.5, 0.5])",
+        ),
         (
             {"type": "ComposedDpEvent", "events": [{"type": "NoOpDpEvent"}] * 9},
             "9 mechanisms one after the other, the first being nothing",

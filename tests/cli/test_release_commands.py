@@ -139,7 +139,17 @@ def test_inspect(certificate: Path, evr: Callable[..., Any]) -> None:
     assert "what ran\ta Gaussian mechanism (noise multiplier 2)" in ran.out
     assert "(recorded as fresh)" in ran.out
     assert evr("inspect", certificate, "--json").json["verdict"] == "accepted"
+    assert "neighbouring relation\tadd-or-remove-one adjacency" in ran.out
     assert evr("inspect", "--schema").json["title"] == "Certificate"
+
+
+def test_inspect_names_the_relation_of_the_certificate(spec: Path, evr: Callable[..., Any]) -> None:
+    groups = 'iterations = 4\ncycle_length = 2\nsampling_probability = 0.5\npartition = "fixed"\n'
+    spec.write_text(SPEC.replace("gaussian", "cyclic_poisson").replace("\n\n", f"\n{groups}\n"))
+    assert evr("certify", spec, "--quiet").code == 0
+    ran = evr("inspect", spec.with_name("noise.certificate.json"))
+    assert "neighbouring relation\tzero-out adjacency" in ran.out
+    assert "add-or-remove" not in ran.out
 
 
 def test_a_release_apart_by_rounding_is_one_line_on_standard_error(spec: Path, evr: Callable[..., Any]) -> None:

@@ -11,8 +11,8 @@ import scipy
 
 from evr.certification.alphabet import in_alphabet
 from evr.certification.certificate import SCHEMA_VERSION, Certificate, plain
-from evr.certification.scheme_words import adjacency_of
-from evr.certification.words import statement
+from evr.certification.words import events_of, statement
+from evr.mechanisms.words import relation_of
 from evr.sampling import DRAWING
 from evr.verification import Claim, Verdict, Verification
 from evr.version import __version__
@@ -95,7 +95,7 @@ def build(
         "statement": "",
         "verdict": verification.verdict.value,
         "guarantee": {"epsilon": claim.epsilon, "delta": claim.value} if holds else None,
-        "neighboring_relation": adjacency_of([event, fallback]),
+        "neighboring_relation": relation_of(*events_of(event, fallback)).name,
         "event": event,
         "estimate": estimate,
         "claim": {

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
+from dp_accounting import dp_event
+
 from evr.bounds.rounding import FIXED
-from evr.certification.scheme_words import (
-    ADJACENCIES,
-    KINDS,
-    adjacency_of,
-    describe_scheme,
-    kind_of,
-    scheme_assumptions,
-)
+from evr.certification.event_json import event_from_json
+from evr.errors import CertificateError
+from evr.mechanisms.words import ADJACENCIES, assumptions, describe, relation_of
 
 _DIGITS = 9
 
@@ -32,61 +28,27 @@ def above(value: float) -> str:
 
 
 def describe_event(document: dict[str, Any]) -> str:
-    """An event tree, given as JSON, in words.
+    """An event tree, given as JSON, in words. Nothing of its text is repeated that this evr does not know.
 
     >>> describe_event({"type": "SelfComposedDpEvent", "count": 1000, "event": {"type": "PoissonSampledDpEvent",
     ...     "sampling_probability": 0.001, "event": {"type": "GaussianDpEvent", "noise_multiplier": 1.0}}})
     '1,000 times Poisson sampling (sampling probability 0.001) of a Gaussian mechanism (noise multiplier 1)'
+    >>> describe_event({"type": "somebody.ElsesDpEvent"})
+    'what is not known here (register its mechanism)'
     """
-    kind = kind_of(document)
-    if kind in KINDS:
-        return describe_scheme(document)
-    if kind == "SelfComposed":
-        times = "" if document["count"] == 1 else f"{document['count']:,} times "
-        return times + describe_event(document["event"])
-    if kind == "Composed":
-        parts = [describe_event(event) for event in document["events"]]
-        if len(parts) > 6:
-            return f"{len(parts):,} mechanisms one after the other, the first being {parts[0]}"
-        return f"({'; '.join(parts)})" if parts else "nothing"
-    if kind == "PoissonSampled":
-        if document["sampling_probability"] == 1:
-            return describe_event(document["event"])
-        q = _number(document["sampling_probability"])
-        return f"Poisson sampling (sampling probability {q}) of {describe_event(document['event'])}"
-    if kind == "NoOp":
-        return "nothing"
-    name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind)
-    name = name if kind in ("Gaussian", "Laplace") else name[:1].lower() + name[1:]
-    article = "an" if name[:1].lower() in "aeiou" else "a"
-    fields = [
-        f"{key.replace('_', ' ')} {describe_event(item) if isinstance(item, dict) else _number(item)}"
-        for key, item in document.items()
-        if key != "type"
-    ]
-    return f"{article} {name} mechanism" + (f" ({', '.join(fields)})" if fields else "")
-
-
-def _number(value: Any) -> str:
-    if isinstance(value, float) and not isinstance(value, bool):
-        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-    return str(value)
-
-
-def _is_sampled(document: Any) -> bool:
-    """Whether Poisson sampling occurs in an event given as JSON."""
-    if isinstance(document, dict):
-        here = document.get("type") == "PoissonSampledDpEvent" and document.get("sampling_probability") != 1
-        return here or any(map(_is_sampled, document.values()))
-    return isinstance(document, list) and any(map(_is_sampled, document))
+    try:
+        event = event_from_json(document)
+    except CertificateError:
+        return "what is not known here (register its mechanism)"
+    return describe(event)
 
 
 def statement(document: dict[str, Any]) -> str:
     """The statement of a certificate, from the rest of it."""
     claim, release, checked = document["claim"], document["release"], document["verification"]
     epsilon, delta = above(claim["epsilon"]), above(claim["delta"])
-    ran = describe_event(document["event"])
-    adjacency = ADJACENCIES[adjacency_of([document["event"], document["fallback"]])]
+    events = events_of(document["event"], document["fallback"])
+    ran, adjacency = describe(events[0]), ADJACENCIES[relation_of(*events)]
     how = (
         f"evr {document['software']['evr']}, {checked['method']} test, {checked['samples']:,} samples, "
         f"attempt {release['attempt']}" + ("" if release["name"] is None else " at a named release")
@@ -108,7 +70,7 @@ def statement(document: dict[str, Any]) -> str:
     )
     if document["fallback"] is not None:
         first = (
-            f"The composition of {ran} could not be verified ({how}); {describe_event(document['fallback']['event'])} ran "
+            f"The composition of {ran} could not be verified ({how}); {describe(events[1])} ran "
             f"instead, and what was released satisfies ({epsilon}, {delta})-differential privacy under {adjacency}."
         )
         second = (
@@ -116,7 +78,20 @@ def statement(document: dict[str, Any]) -> str:
             f"{_bounded(max(document['fallback']['bounds'].values()))}; what a false acceptance could have cost, "
             f"at most {_bounded(release['total_budget'])}, is included."
         )
-    return " ".join((first, second, _assumptions(document)))
+    return " ".join((first, second, _assumptions(document, events)))
+
+
+def check_words(event: dict[str, Any]) -> None:
+    """Raise what a statement about an event would raise: the words of a mechanism of somebody's own may fail."""
+    (one,) = events_of(event, None)
+    describe(one)
+    assumptions(one)
+    relation_of(one)
+
+
+def events_of(event: dict[str, Any], fallback: dict[str, Any] | None) -> list[dp_event.DpEvent]:
+    """What a statement is about: the event, and what ran instead if something did."""
+    return [event_from_json(one) for one in (event, *([] if fallback is None else [fallback["event"]]))]
 
 
 def _bounded(value: float) -> str:
@@ -129,14 +104,9 @@ def _bounded(value: float) -> str:
     return f"{float(exact.normalize(Context(2, ROUND_CEILING))):.1e}".replace("e-0", "e-")
 
 
-def _assumptions(document: dict[str, Any]) -> str:
+def _assumptions(document: dict[str, Any], events: list[dp_event.DpEvent]) -> str:
     checked = document["verification"]
-    assumed = []
-    if _is_sampled(document["event"]) or _is_sampled(document["fallback"]):
-        assumed.append(
-            "each record was in each batch independently with the stated probability (Poisson sampling, not shuffled batches)"
-        )
-    assumed += scheme_assumptions([document["event"], document["fallback"]])
+    assumed = assumptions(*events)
     fresh = "the verification's entropy was fresh"
     assumed.append(
         f"{fresh} (it is recorded as fresh, which nothing can prove)"

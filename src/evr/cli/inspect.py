@@ -47,6 +47,7 @@ def command(file: CertificateFile = None, schema: Schema = False, json: Json = F
 
 def _facts(certificate: Certificate) -> list[list[str]]:
     from evr.certification.words import describe_event
+    from evr.mechanisms.words import adjacency
 
     claim, release, checked = certificate.claim, certificate.release, certificate.verification
     guarantee = "none" if certificate.guarantee is None else str(certificate.guarantee)
@@ -54,7 +55,7 @@ def _facts(certificate: Certificate) -> list[list[str]]:
     rows = {
         "verdict": certificate.verdict,
         "guarantee": guarantee,
-        "neighbouring relation": "add or remove one record",
+        "neighbouring relation": adjacency(certificate.neighboring_relation),
         "what ran": describe_event(certificate.event),
         "claim": f"epsilon {claim.epsilon!r}, delta {claim.delta!r} = {claim.delta_estimate!r} / {claim.tau!r}",
         "tested against": f"{claim.threshold!r} = (1 - kappa) delta, kappa = {claim.kappa!r}",

@@ -14,6 +14,7 @@ from evr.certification.certificate import Certificate
 from evr.certification.event_json import event_digest, event_from_json, event_to_json
 from evr.certification.ledger import Ledger
 from evr.certification.rows import Attempt
+from evr.certification.words import check_words
 from evr.errors import EvrError, LedgerError
 from evr.mechanisms import Composition
 from evr.proving import prove
@@ -27,9 +28,10 @@ _RESUMABLE = (KeyboardInterrupt, SystemExit, GeneratorExit, OSError, MemoryError
 
 
 def checked_event(event: Any) -> dict[str, Any]:
-    """The event as JSON, once it is known that it can be accounted for."""
+    """The event as JSON, once it is known that it can be accounted for, built again and put in words."""
     document = event_to_json(event)
     Composition.of(event)
+    check_words(document)
     return document
 
 

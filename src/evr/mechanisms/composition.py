@@ -174,10 +174,10 @@ def _mechanism(node: Any, path: str) -> Pairs | dp_event.DpEvent | None:
         return _sampled(node, path)
     if not isinstance(node, dp_event.DpEvent):
         raise TypeError(f"{node!r} at {path} is not a DpEvent (it is a {type(node).__name__})")
-    translator = MECHANISMS.get(type(node))
-    if translator is None:
+    mechanism = MECHANISMS.get(type(node))
+    if mechanism is None:
         raise UnsupportedEventError(_unsupported(node, path), node)
-    pairs = _located(path, lambda: translator(node))
+    pairs = _located(path, lambda: mechanism.laws(node))
     return _NON_PRIVATE if pairs is None else pairs
 
 

@@ -15,6 +15,7 @@ from evr import validate
 from evr.laws.exact import ExactDiscreteGaussian, ExactPairs
 from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.pair import Pairs
+from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.events import DiscreteGaussianDpEvent
 
 MAX_SIGMA = 20_000.0
@@ -46,3 +47,6 @@ def pairs(event: DiscreteGaussianDpEvent) -> Pairs | None:
 def _log_normaliser(sigma: float) -> float:
     x = np.arange(1, math.ceil(_REACH * sigma) + 2.0)
     return math.log1p(2 * math.fsum(np.exp(-(x**2) / (2 * sigma**2)).tolist()))
+
+
+MECHANISM = Mechanism(DiscreteGaussianDpEvent, pairs)
