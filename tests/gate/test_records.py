@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from dp_accounting import dp_event
@@ -14,7 +15,7 @@ from dp_accounting import dp_event
 import evr
 from evr.gate.records import rank_path
 
-STEP = {"noise_multiplier": 1.0, "clipping_norm": 0.5, "sampling_probability": 0.01}
+STEP: dict[str, Any] = {"noise_multiplier": 1.0, "clipping_norm": 0.5, "sampling_probability": 0.01}
 
 
 def write(path, steps=5, finish=True, **options):
