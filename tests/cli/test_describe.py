@@ -64,7 +64,9 @@ def test_json(capsys, monkeypatch):
 
 
 def test_json_without_sampling_is_the_gaussian_mechanism(capsys, monkeypatch):
-    code, out, _ = run(capsys, monkeypatch, "describe", "--noise-multiplier", 1, "--steps", 1, "--json")
+    code, out, _ = run(
+        capsys, monkeypatch, "describe", "--noise-multiplier", 1, "--sampling-probability", 1, "--steps", 1, "--json"
+    )
     assert code == 0
     first = json.loads(out)["steps"][0]
     normal = 0.5 * math.erfc(0.5 / math.sqrt(2)) - math.e * 0.5 * math.erfc(1.5 / math.sqrt(2))
@@ -77,7 +79,7 @@ def test_nothing_to_pay(capsys, monkeypatch):
 
 
 BAD: dict[str, tuple[list[Any], str]] = {
-    "nothing": ([], "what ran? Give a SPEC file, or add --noise-multiplier and --steps"),
+    "nothing": ([], "what ran? Give a SPEC file, or add --noise-multiplier and --sampling-probability"),
     "half": (["--steps", "3"], "add --noise-multiplier"),
     "both": ([EXAMPLES / "dpsgd.toml", *FLAGS], "both describe a mechanism"),
     "missing file": (["missing.toml"], "missing.toml: cannot be read"),

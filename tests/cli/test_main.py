@@ -78,7 +78,17 @@ def test_help_loads_no_library():
 
 def test_a_pipe_closed_early():
     path = os.pathsep.join(p for p in sys.path if p)
-    arguments = ["curve", "--noise-multiplier", "70", "--steps", "1200", "--epsilons", "0:6:0.01"]
+    arguments = [
+        "curve",
+        "--noise-multiplier",
+        "70",
+        "--sampling-probability",
+        "1",
+        "--steps",
+        "1200",
+        "--epsilons",
+        "0:6:0.01",
+    ]
     child = subprocess.Popen(
         [sys.executable, "-m", "evr", *arguments],
         stdout=subprocess.PIPE,
@@ -98,7 +108,7 @@ def test_terminal_table_and_no_color(evr, monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", "1")
-    ran = evr("curve", "--noise-multiplier", 70, "--steps", 1200, "--epsilons", "1,2")
+    ran = evr("curve", "--noise-multiplier", 70, "--sampling-probability", 1, "--steps", 1200, "--epsilons", "1,2")
     assert "Privacy curve" in ran.out
     assert "0.00639604" in ran.out
     assert not re.search(r"\x1b\[[0-9;]*[349][0-7]m", ran.out)  # bold is no colour

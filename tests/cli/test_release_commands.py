@@ -18,7 +18,7 @@ import pytest
 import evr as package
 from evr.certification.certificate import digest_of
 
-CHEAP = ["--noise-multiplier", "2", "--steps", "1"]
+CHEAP = ["--noise-multiplier", "2", "--sampling-probability", "1", "--steps", "1"]
 SPEC = '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\n\n[claim]\ndelta = 1e-3\ntau = 0.9\n'
 
 
@@ -86,7 +86,7 @@ def test_verify(spec: Path, evr: Callable[..., Any], tmp_path: Path) -> None:
 
 def test_bad_input(spec: Path, refused: Callable[..., str], evr: Callable[..., Any], tmp_path: Path) -> None:
     assert "verify which estimate? Add --epsilon" in refused("verify", *CHEAP, "--delta", 1e-3)
-    assert "estimate what?" in refused("certify", *CHEAP)
+    assert "certify what?" in refused("certify", *CHEAP)
     assert "tau=2.0 is not in (0, 1)" in refused("certify", spec, "--tau", 2)
     assert "belongs to a named release" in refused("certify", spec, "--floor", 1e-4)
     assert "method='x' is not one of" in refused("certify", spec, "--method", "x")

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evr.cli.options import (
+    BatchSize,
+    DatasetSize,
     Delta,
+    Epochs,
     Epsilon,
     Json,
     NoiseMultiplier,
@@ -15,6 +18,7 @@ from evr.cli.options import (
     SamplingProbability,
     SpecFile,
     Steps,
+    Training,
     described,
     one_target,
 )
@@ -41,6 +45,9 @@ def command(
     noise_multiplier: NoiseMultiplier = None,
     sampling_probability: SamplingProbability = None,
     steps: Steps = None,
+    dataset_size: DatasetSize = None,
+    batch_size: BatchSize = None,
+    epochs: Epochs = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     method: Method = "fft",
@@ -56,7 +63,8 @@ def command(
     from evr import validate
 
     validate.one_of(METHODS, method=method)
-    event, claim = described(spec, noise_multiplier, sampling_probability, steps)
+    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    event, claim = described(spec, training)
     target = one_target(epsilon, delta, claim)
     from evr.estimation import Estimate, estimate_delta, estimate_epsilon, peers
 

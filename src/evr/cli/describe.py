@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evr.cli.options import Json, NoiseMultiplier, SamplingProbability, SpecFile, Steps, described
+from evr.cli.options import (
+    BatchSize,
+    DatasetSize,
+    Epochs,
+    Json,
+    NoiseMultiplier,
+    SamplingProbability,
+    SpecFile,
+    Steps,
+    Training,
+    described,
+)
 from evr.cli.output import as_json, number, table
 
 if TYPE_CHECKING:
@@ -18,6 +29,9 @@ def command(
     noise_multiplier: NoiseMultiplier = None,
     sampling_probability: SamplingProbability = None,
     steps: Steps = None,
+    dataset_size: DatasetSize = None,
+    batch_size: BatchSize = None,
+    epochs: Epochs = None,
     json: Json = False,
 ) -> None:
     """Show what would be accounted: each mechanism, its count, its dominating pairs and the delta of a single step.
@@ -27,7 +41,8 @@ def command(
     from evr.laws import Direction
     from evr.mechanisms import Composition
 
-    event, _ = described(spec, noise_multiplier, sampling_probability, steps)
+    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    event, _ = described(spec, training)
     composition = Composition.of(event)
     rows = [
         (direction.value, step.count, step.law.describe(), _deltas(step.law))

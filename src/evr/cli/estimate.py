@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evr.cli.options import (
+    BatchSize,
+    DatasetSize,
     Delta,
     Direction,
+    Epochs,
     Epsilon,
     Json,
     NoiseMultiplier,
@@ -16,6 +19,7 @@ from evr.cli.options import (
     SamplingProbability,
     SpecFile,
     Steps,
+    Training,
     described,
     number_option,
     one_target,
@@ -68,6 +72,9 @@ def command(
     noise_multiplier: NoiseMultiplier = None,
     sampling_probability: SamplingProbability = None,
     steps: Steps = None,
+    dataset_size: DatasetSize = None,
+    batch_size: BatchSize = None,
+    epochs: Epochs = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     method: Method = "fft",
@@ -86,7 +93,8 @@ def command(
     """
     from evr import validate
 
-    event, claim = described(spec, noise_multiplier, sampling_probability, steps)
+    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    event, claim = described(spec, training)
     target = one_target(epsilon, delta, claim)
     validate.one_of(METHODS, method=method)
     ((given, at),) = target.items()

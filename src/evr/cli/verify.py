@@ -19,12 +19,16 @@ from evr.cli.attempts import (
     watched,
 )
 from evr.cli.options import (
+    BatchSize,
+    DatasetSize,
+    Epochs,
     Json,
     NoiseMultiplier,
     Quiet,
     SamplingProbability,
     SpecFile,
     Steps,
+    Training,
     described,
     number_option,
 )
@@ -39,6 +43,9 @@ def command(
     noise_multiplier: NoiseMultiplier = None,
     sampling_probability: SamplingProbability = None,
     steps: Steps = None,
+    dataset_size: DatasetSize = None,
+    batch_size: BatchSize = None,
+    epochs: Epochs = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     tau: Tau = None,
@@ -61,7 +68,8 @@ def command(
 
     Example: `evr verify examples/dpsgd.toml --epsilon 0.5 --delta 2.06e-10 --tau 0.9`
     """
-    event, stated = described(spec, noise_multiplier, sampling_probability, steps)
+    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    event, stated = described(spec, training)
     if stated is not None:
         epsilon = stated.epsilon if epsilon is None else epsilon
         delta = stated.delta if delta is None else delta

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from evr import validate
+from evr.estimation.curves import PrivacyCurve
 from evr.estimation.fft import FftCurve
 from evr.estimation.inversion import solve_epsilon
 from evr.estimation.results import Estimate, UpperBound
-from evr.laws import Direction, Floats, Step
+from evr.laws import Direction, Step
 from evr.mechanisms import Composition
 
 METHODS = ("fft", "rdp", "gdp", "edgeworth", "monte_carlo", "strict")
@@ -128,27 +128,6 @@ def estimate_epsilon(
             best, winner = value, one
     error = 1e-9 * best if method == "fft" and math.isfinite(best) else None
     return Estimate(best, method, winner.value, error, seconds=time.perf_counter() - start)
-
-
-@dataclass(frozen=True)
-class PrivacyCurve:
-    """Deltas at many epsilons.
-
-    Attributes
-    ----------
-    epsilons, deltas
-        Arrays of equal length.
-    directions
-        The direction that attains each delta.
-    method, seconds
-        As of ``Estimate``.
-    """
-
-    epsilons: Floats
-    deltas: Floats
-    directions: tuple[str, ...]
-    method: str
-    seconds: float
 
 
 def privacy_curve(
