@@ -129,5 +129,6 @@ def build(
         "fallback": fallback,
         "software": computed_by,
         "times": times,
+        "record": None,
     }
     return Certificate.sealed(plain({**document, "statement": statement(document)}))

@@ -181,6 +181,14 @@ class TimesSection(Section):
     seconds: Number
 
 
+class RecordSection(Section):
+    """The record of the training that the event comes from: its seal, its run and how many steps it holds."""
+
+    seal: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    run: Annotated[str, Field(pattern=r"^[0-9a-f]{1,64}$")]
+    steps: Count
+
+
 class Certificate(Section):
     """What was verified, and everything needed to do it again.
 
@@ -192,6 +200,8 @@ class Certificate(Section):
         The guarantee is None unless the verdict is ``"accepted"`` (or a proved fallback ran instead).
     event
         The event tree as JSON; ``dp_event()`` builds it.
+    record
+        Which recorded training it is about, if any; a replay takes it on trust, the record itself proves it.
     digest
         SHA-256 of the rest.
     """
@@ -209,6 +219,7 @@ class Certificate(Section):
     fallback: FallbackSection | None
     software: Annotated[dict[str, str], AfterValidator(checked_software)]
     times: TimesSection
+    record: RecordSection | None
     digest: str
 
     @property

@@ -30,7 +30,7 @@ from evr.verification.attempts import Attempt
 from evr.verification.driver import ProgressHook
 from evr.verification.settings import Settings
 
-UNCHECKED = ("digest", "software", "times")
+UNCHECKED = ("digest", "software", "times", "record")
 """Top-level fields that no replay can recompute; neither can it recompute the ``seconds`` of a direction."""
 
 _SMALLEST_FRESH = 1 << 160  # 256 fresh bits are below this once in 2^96

@@ -136,16 +136,15 @@ class Record:
         """The certificate, which must be of this record's event, with a field ``record`` that names it."""
         if event_digest(certificate.dp_event()) != event_digest(self.event):
             raise RecordError("the certificate is of another event than what this record says ran")
-        names = {"seal": self.seal, "run": self.run, "steps": self.steps, "notes": [str(note) for note in self.notes]}
+        names = {"seal": self.seal, "run": self.run, "steps": self.steps}
         return Certificate.sealed({**certificate.document(), "record": names})
 
     def is_certified_by(self, certificate: Certificate) -> bool:
         """Whether an accepted certificate names this record, and is of its event."""
-        named = certificate.document().get("record")
         return (
             certificate.accepted
-            and isinstance(named, dict)
-            and named.get("seal") == self.seal
+            and certificate.record is not None
+            and certificate.record.seal == self.seal
             and event_digest(certificate.dp_event()) == event_digest(self.event)
         )
 
