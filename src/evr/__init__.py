@@ -18,6 +18,8 @@ _HOMES = {
     "Pairs": "evr.laws",
     "register": "evr.mechanisms",
     "dpsgd": "evr.mechanisms.events",
+    "opacus_history": "evr.mechanisms.events",
+    "load": "evr.mechanisms.spec",
     "Estimate": "evr.estimation",
     "UpperBound": "evr.estimation",
     "PrivacyCurve": "evr.estimation",
@@ -33,11 +35,13 @@ _HOMES = {
     "verify": "evr.proving",
     "Verdict": "evr.verification",
     "Verification": "evr.verification",
+    "DirectionReport": "evr.verification",
     "Guarantee": "evr.verification",
     "release": "evr.gate",
     "released": "evr.gate",
     "certify": "evr.gate",
     "replay": "evr.certification",
+    "Replay": "evr.certification.replay",
     "resume": "evr.gate",
     "Certificate": "evr.certification",
     "Ledger": "evr.certification",
@@ -57,7 +61,7 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from evr.certification import Certificate, Ledger
-    from evr.certification.replay import replay
+    from evr.certification.replay import Replay, replay
     from evr.errors import (
         AlreadyReleasedError,
         CertificateError,
@@ -87,9 +91,10 @@ if TYPE_CHECKING:
     from evr.integrations.observing import record
     from evr.laws import Direction, DominatingPair, Measure, Pairs
     from evr.mechanisms import Composition, events, register
-    from evr.mechanisms.events import dpsgd
+    from evr.mechanisms.events import dpsgd, opacus_history
+    from evr.mechanisms.spec import load
     from evr.proving import verify
-    from evr.verification import Guarantee, Verdict, Verification
+    from evr.verification import DirectionReport, Guarantee, Verdict, Verification
 
 __all__ = [
     "AlreadyReleasedError",
@@ -98,6 +103,7 @@ __all__ = [
     "CertificateError",
     "Composition",
     "Direction",
+    "DirectionReport",
     "DominatingPair",
     "Estimate",
     "EvrError",
@@ -115,6 +121,7 @@ __all__ = [
     "RecordError",
     "Recorder",
     "Release",
+    "Replay",
     "SpecError",
     "UnsupportedEventError",
     "UpperBound",
@@ -126,7 +133,9 @@ __all__ = [
     "estimate_delta",
     "estimate_epsilon",
     "events",
+    "load",
     "online_epsilon",
+    "opacus_history",
     "privacy_curve",
     "record",
     "register",

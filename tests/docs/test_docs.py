@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import operator
 import re
 import shlex
 import shutil
@@ -15,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+import evr
+import evr.report.page
 from evr.cli import main
 from evr.cli.app import app
 
@@ -80,6 +83,21 @@ def test_every_name_of_the_notation_exists():
             for part in parts[cut:]:
                 found = getattr(found, part)
             break
+
+
+def test_every_public_name_is_in_the_reference():
+    shown = re.findall(r"^::: evr\.(\S+)$", (ROOT / "docs" / "api.md").read_text("utf-8"), flags=re.M)
+    errors = {name for name in evr.__all__ if name.endswith("Error")}
+    events = {
+        f"events.{name}"
+        for name, kind in vars(evr.events).items()
+        if name.endswith("DpEvent") and isinstance(kind, type)
+    }
+    assert set(shown) >= (set(evr.__all__) - errors - {"events"}) | events
+    for name in errors:
+        assert getattr(evr, name) is getattr(evr.errors, name)
+    for path in shown:
+        assert operator.attrgetter(path)(evr)
 
 
 def test_every_command_is_described():
