@@ -32,7 +32,9 @@ def adjacency(name: str) -> str:
 _SAMPLED = (
     "each record was in each batch independently with the stated probability (Poisson sampling, not shuffled batches)"
 )
-_LISTED = 6
+_LISTED = 6  # parts of a composition that are described one by one
+_LONG = 2000  # characters of them
+_VALUES = 12  # of a list that is written out
 
 
 def describe(event: dp_event.DpEvent) -> str:
@@ -45,7 +47,7 @@ def describe(event: dp_event.DpEvent) -> str:
         return ("" if event.count == 1 else f"{event.count:,} times ") + describe(event.event)
     if isinstance(event, dp_event.ComposedDpEvent):
         parts = [describe(one) for one in event.events]
-        if len(parts) > _LISTED:
+        if len(parts) > _LISTED or sum(map(len, parts)) > _LONG:
             return f"{len(parts):,} mechanisms one after the other, the first being {parts[0]}"
         return f"({'; '.join(parts)})" if parts else "nothing"
     if isinstance(event, dp_event.PoissonSampledDpEvent):
@@ -81,7 +83,11 @@ def _by_fields(event: dp_event.DpEvent, name: str) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, dp_event.DpEvent):
         return describe(value)
-    return str(list(value)) if isinstance(value, tuple) else number(value)
+    if not isinstance(value, list | tuple):
+        return number(value)
+    if len(value) > _VALUES:
+        return f"of {len(value):,} values, the first being {_value(value[0])}"
+    return str(list(value))
 
 
 def number(value: Any) -> str:
