@@ -55,19 +55,18 @@ class _Repeated(_Table, abc.ABC):
 
 
 class _DpSgd(_Repeated):
-    """Poisson-sampled Gaussian mechanism, ``steps`` times."""
+    """A Poisson-sampled Gaussian mechanism, many times: the keys are the arguments of ``evr.dpsgd``."""
 
     kind: Literal["dpsgd"]
     noise_multiplier: float
-    sampling_probability: float
-    steps: int
+    sampling_probability: float | None = None
+    steps: int | None = None
+    dataset_size: int | None = None
+    batch_size: int | None = None
+    epochs: float | None = None
 
     def _once(self) -> dp_event.DpEvent:
-        return events.dpsgd(
-            noise_multiplier=self.noise_multiplier,
-            sampling_probability=self.sampling_probability,
-            steps=self.steps,
-        )
+        return events.dpsgd(**self.model_dump(exclude={"kind", "repeat"}))
 
 
 class _Described(_Repeated):
