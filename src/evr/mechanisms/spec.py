@@ -109,7 +109,7 @@ def _table(mechanism: Mechanism) -> type[_Repeated]:
     return model
 
 
-class Claim(_Table):
+class Target(_Table):
     """What to certify: one of ``epsilon`` and ``delta``, and the slack ``tau``."""
 
     epsilon: float | None = None
@@ -121,7 +121,7 @@ class Spec(_Table):
     """A whole file."""
 
     mechanism: list[Any]
-    claim: Claim = Claim()
+    claim: Target = Target()
 
     def event(self) -> dp_event.DpEvent:
         """The event tree; translated once here, so that a value that cannot be is named with its table."""
@@ -148,7 +148,7 @@ class _Grammar:
         """The keys that are known where a complaint is about."""
         model: type[BaseModel] = self.spec
         if len(location) > 1:
-            model = Claim if location[0] == "claim" else self.tables[str(location[2])]
+            model = Target if location[0] == "claim" else self.tables[str(location[2])]
         return sorted(field.alias or name for name, field in model.model_fields.items())
 
 
