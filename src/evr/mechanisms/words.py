@@ -1,6 +1,7 @@
-"""Events in words: what ran, what is assumed of whoever ran it, and under which relation of neighbours that holds.
+"""Events in words: what ran, what is assumed of whoever ran it, and under which relation it holds.
 
-Words come from code only: those of a mechanism from its descriptor, those of what is built of mechanisms from here.
+Words come from code only: those of a mechanism from its descriptor, those of compositions and of
+sampling from here.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ _VALUES = 12  # of a list that is written out
 def describe(event: dp_event.DpEvent) -> str:
     """An event tree in words.
 
-    >>> describe(dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.001, dp_event.GaussianDpEvent(1.0)), 1000))
-    '1,000 times Poisson sampling (sampling probability 0.001) of a Gaussian mechanism (noise multiplier 1)'
+    >>> step = dp_event.PoissonSampledDpEvent(0.001, dp_event.GaussianDpEvent(1.0))
+    >>> print(describe(dp_event.SelfComposedDpEvent(step, 1000)))
+    1,000 times Poisson sampling (sampling probability 0.001) of a Gaussian mechanism (noise
+    multiplier 1)
     """
     if isinstance(event, dp_event.SelfComposedDpEvent):
         return ("" if event.count == 1 else f"{event.count:,} times ") + describe(event.event)
@@ -120,7 +123,8 @@ def assumptions(*events: dp_event.DpEvent) -> list[str]:
 def relation_of(*events: dp_event.DpEvent) -> NeighboringRelation:
     """The relation that a statement about events is under: zeroing out, if one of them knows no other.
 
-    Where a record may be added or removed, it may be zeroed out: a record that contributes nothing is as good as none.
+    Where a record may be added or removed, it may be zeroed out: a record that contributes nothing
+    is as good as none.
     """
     found = NeighboringRelation.ADD_OR_REMOVE_ONE
     for one in _spread(events, lambda mechanism: mechanism.relation is None):
@@ -136,7 +140,7 @@ def relation_of(*events: dp_event.DpEvent) -> NeighboringRelation:
 
 
 def _spread(events: tuple[dp_event.DpEvent, ...], follows: Callable[[Mechanism], bool]) -> Iterator[dp_event.DpEvent]:
-    """Every event in the trees, and in those of events that stand for one whose descriptor ``follows``."""
+    """Every event in the trees, and in what stands for an event whose descriptor ``follows``."""
     stack = list(reversed(events))
     while stack:
         event = stack.pop()
