@@ -81,6 +81,14 @@ def test_only_those_who_take_sampling_have_the_key(event: dp_event.DpEvent) -> N
             parse(text + "sampling_probability = 0.5")
 
 
+def test_words_stay_short() -> None:
+    many = dp_event.MixtureOfGaussiansDpEvent(1.0, [float(i) for i in range(100)], [0.01] * 100)
+    assert "sensitivities of 100 values, the first being 0, sampling probs of 100 values" in describe(many)
+    nested = dp_event.ComposedDpEvent([dp_event.ComposedDpEvent([many] * 6)] * 6)
+    assert describe(nested).startswith("6 mechanisms one after the other, the first being (a mixture of Gaussians")
+    assert len(describe(nested)) < 2000
+
+
 # --- a mechanism of one's own -----------------------------------------------------------------------------------------
 
 

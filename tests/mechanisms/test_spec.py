@@ -86,6 +86,12 @@ def test_sampling(kind):
     assert event == dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.1, expected), 2)
 
 
+def test_dpsgd_in_the_units_of_a_training():
+    lines = "noise_multiplier = 1.1\ndataset_size = 60_000\nbatch_size = 256\nepochs = 15"
+    expected = dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
+    assert parse(table("dpsgd", lines)).event() == expected
+
+
 def test_all_kinds_in_one_file_compose():
     event = parse("\n".join(table(kind, lines) for kind, (lines, _) in KINDS.items())).event()
     assert event.events == [expected for _, expected in KINDS.values()]
@@ -138,6 +144,14 @@ def test_the_claim():
         (
             table("dpsgd", "noise_multiplier = 1.0\nsampling_probability = 0.1\nsteps = -1"),
             "steps=-1 is not an integer",
+        ),
+        (
+            table("dpsgd", "noise_multiplier = 1.0\nsteps = 1"),
+            r"mechanism\[0\] \(kind 'dpsgd'\): how often is a record sampled\? Give sampling_probability",
+        ),
+        (
+            table("dpsgd", "noise_multiplier = 1.0\nsampling_probability = 0.1\nsteps = 1\nepochs = 2"),
+            r"steps=1 and epochs=2.0 say the same twice",
         ),
         ("a = " + "[" * 5000, "not valid TOML"),
         ("this is not TOML", "not valid TOML: .*line 1"),

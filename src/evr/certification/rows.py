@@ -26,7 +26,7 @@ class DamagedRow(ValueError):
 
 
 @dataclass(frozen=True)
-class Release:
+class ReleaseRow:
     """One row of the table of releases.
 
     Attributes
@@ -97,7 +97,7 @@ def seal(values: list[Any]) -> str:
     return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
 
 
-def release_of(row: sqlite3.Row, output: sqlite3.Row | None = None) -> Release:
+def release_of(row: sqlite3.Row, output: sqlite3.Row | None = None) -> ReleaseRow:
     """A release as it was written, with its output if that is counted."""
     if row["seal"] != seal([row[name] for name in SEALED_RELEASE]):
         raise DamagedRow(f"release {row['id']} is not what was written")
@@ -106,7 +106,7 @@ def release_of(row: sqlite3.Row, output: sqlite3.Row | None = None) -> Release:
     except (ValueError, TypeError, OverflowError) as error:
         raise DamagedRow(f"release {row['id']}: {error}") from None
     state = None if output is None else checked_output(output)["ending"] or "open"
-    return Release(row["id"], row["key"], row["name"], terms, row["created"], state)
+    return ReleaseRow(row["id"], row["key"], row["name"], terms, row["created"], state)
 
 
 def checked_output(row: sqlite3.Row) -> sqlite3.Row:

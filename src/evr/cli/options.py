@@ -11,7 +11,7 @@ import typer
 from evr import validate
 
 if TYPE_CHECKING:
-    from evr.mechanisms.spec import Claim
+    from evr.mechanisms.spec import Target
 
 _GREATEST_RANGE = 100_000
 
@@ -132,7 +132,7 @@ def flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def described(spec: Path | None, training: Training) -> tuple[Any, Claim | None]:
+def described(spec: Path | None, training: Training) -> tuple[Any, Target | None]:
     """The event tree from a file or from the DP-SGD flags, with the file's claim if it has one."""
     if spec is None:
         return training.event(), None
@@ -144,7 +144,7 @@ def described(spec: Path | None, training: Training) -> tuple[Any, Claim | None]
     return loaded.event(), loaded.claim
 
 
-def one_target(epsilon: float | None, delta: float | None, claim: Claim | None) -> dict[str, float]:
+def one_target(epsilon: float | None, delta: float | None, claim: Target | None) -> dict[str, float]:
     """``{"epsilon": ...}`` or ``{"delta": ...}``: exactly one, from the flags or else from the file's claim."""
     if epsilon is None and delta is None and claim is not None:
         epsilon, delta = claim.epsilon, claim.delta

@@ -1,8 +1,8 @@
-"""What evr knows of a mechanism, in one place: its laws, its table in a spec file, its words in a statement.
+"""What evr knows of a mechanism, in one place: laws, a table in spec files, words in statements.
 
-The file of each mechanism defines its ``MECHANISM``, and ``registry.py`` lists them. ``evr.register`` makes one of a
-mechanism of yours. Composition asks a descriptor for laws, spec files for fields, certificates for words and
-assumptions: none of them knows a mechanism by name.
+The file of each mechanism defines its ``MECHANISM``, and ``registry.py`` lists them. ``evr.register``
+makes one of a mechanism of yours. Composition asks a descriptor for laws, spec files ask it for
+fields, certificates for words and assumptions: none of them knows a mechanism by name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from evr.laws import Pairs
 Translator = Callable[[Any], Pairs | dp_event.DpEvent | None]
 
 KEYS = ("type", "kind", "repeat")
-"""What names in files mean already: the class of an event in JSON, and two keys of every table in a spec file."""
+"""Names that mean something in files: the class of an event in JSON, two keys of every spec table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,23 +37,26 @@ class Mechanism:
     event
         A subclass of ``DpEvent``, made by attrs.
     laws
-        The translator: the event's ``Pairs``, another event that stands for it, or None if it has no privacy at all.
+        The translator: the event's ``Pairs``, another event that stands for it, or None if it has
+        no privacy at all.
     kind
-        Its name in spec files; by default the name of the event's class, ``NoisyAlarmDpEvent`` being ``noisy_alarm``.
+        Its name in spec files; by default the name of the event's class, ``NoisyAlarmDpEvent``
+        being ``noisy_alarm``.
     fields
-        What fields are in a spec file, each a type and a default (``...`` for none), where this does not follow from
-        the class: names, types and defaults of its attrs fields.
+        Types and defaults (``...`` for none) of fields in a spec file, where the attrs fields of
+        the class do not say them.
     words
-        The event in words, as they stand in a statement: ``"a Gaussian mechanism (noise multiplier 1)"``. By default
-        the name of the class and the fields.
+        The event in words, as they stand in a statement: ``"a Gaussian mechanism (noise multiplier
+        1)"``. By default the name of the class and the fields.
     assumptions
-        What a statement assumes of whoever ran the mechanism, each a clause that follows "It assumes that". Without any,
-        those of the event that stands for it.
+        What a statement assumes of whoever ran the mechanism, each a clause that follows "It
+        assumes that". Without any, those of the event that stands for it.
     takes_sampling
-        Whether a table in a spec file may have ``sampling_probability``; not if the event says itself who takes part.
+        Whether its table in a spec file may have ``sampling_probability``. It may not where the
+        event itself says who takes part.
     relation
-        Under which relation of neighbours its laws hold, a function of the event; without it, that of the event which
-        stands for it, and adding or removing one record where laws are given.
+        Under which relation of neighbours its laws hold, a function of the event. Without it, that
+        of the event which stands for it, and adding or removing one record where laws are given.
 
     Examples
     --------
@@ -128,8 +131,10 @@ _PROPER = ("Gaussian", "Gaussians", "Laplace", "Poisson")
 
 
 def is_writable(event: type[dp_event.DpEvent]) -> bool:
-    """Whether attrs made the class itself. Of a class that only inherits from one, attrs knows the inherited fields:
-    the others would be left out, and another event built again than the one that ran.
+    """Whether attrs made the class itself.
+
+    Of a class that only inherits from such a one, attrs knows the inherited fields. The others would
+    be left out of a certificate, and another event built from it than the one that ran.
     """
     return "__attrs_attrs__" in vars(event)
 
@@ -162,7 +167,7 @@ def _hints(event: type) -> dict[str, Any]:
 
 
 def _in_a_file(hint: Any, name: str) -> Any:
-    """The type that a value of TOML has where an event has ``hint``: sequences of any kind are lists there."""
+    """The type in TOML of what has the type ``hint`` in an event: sequences of any kind are lists."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint in (float, int, bool, str, type(None)) or origin is Literal:
         return hint

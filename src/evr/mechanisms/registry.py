@@ -28,7 +28,7 @@ from evr.mechanisms import (
 from evr.mechanisms.descriptor import Mechanism, Translator, is_writable
 
 DPSGD = "dpsgd"
-"""The one kind of a spec file that is no event of its own: a Poisson-sampled Gaussian mechanism, many times."""
+"""The one kind in spec files without an event of its own: a sampled Gaussian mechanism, many times."""
 
 MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
     mechanism.event: mechanism
@@ -60,23 +60,27 @@ def register(
     takes_sampling: bool = True,
     relation: Callable[[Any], NeighboringRelation] | None = None,
 ) -> None:
-    """Teach evr a mechanism. From here on it composes, and spec files, certificates and statements know it.
+    """Teach evr a mechanism: it composes, and spec files, certificates and statements know it.
 
     Parameters
     ----------
     event_type
-        A subclass of ``DpEvent``, made by attrs. A class of the same name that was registered before is forgotten.
+        A subclass of ``DpEvent``, made by attrs. It takes the place of a class of the same name and
+        module.
     translator
-        ``translator(event)`` returns its ``Pairs``, another event that stands for it, or None if it has no privacy at
-        all.
+        ``translator(event)`` returns its ``Pairs``, another event that stands for it, or None if it
+        has no privacy at all.
     kind, fields, takes_sampling
-        Its table in a spec file: the name (by default that of the class, ``noisy_alarm``), types and defaults where the
-        class does not say them, and whether the table may have ``sampling_probability``.
+        Its table in a spec file: the name (by default that of the class, ``noisy_alarm``), types
+        and defaults where the class does not say them, and whether the table may have
+        ``sampling_probability``.
     words, assumptions
-        Its part of a statement: a function from the event to words, and clauses that follow "It assumes that". Words
-        of a certificate are made anew by whoever replays it, who has to register the same mechanism.
+        Its part of a statement: a function from the event to words, and clauses that follow "It
+        assumes that". Whoever replays a certificate makes its words anew, and has to register the
+        same mechanism.
     relation
-        A function from the event to the relation of neighbours, if it is not adding or removing one record.
+        A function from the event to the relation of neighbours, if that is not adding or removing
+        one record.
 
     Examples
     --------
@@ -97,7 +101,7 @@ def register(
 
 
 def event_name(event_type: type[dp_event.DpEvent]) -> str:
-    """The name of an event's class in JSON: with its module, unless it is dp_accounting's or ours."""
+    """The name of an event's class in JSON, with the module unless it is dp_accounting's or ours."""
     if event_type.__module__ in (dp_event.__name__, events.__name__, schemes.__name__):
         return event_type.__name__
     return f"{event_type.__module__}.{event_type.__qualname__}"

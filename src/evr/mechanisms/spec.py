@@ -12,8 +12,9 @@
     delta = 1e-9
     tau = 0.99
 
-Kinds and keys are those of the registered mechanisms (``descriptor.py``), and ``dpsgd``. Every mechanism takes ``repeat``
-(how many times) and, but for those that say themselves who takes part when, ``sampling_probability`` (Poisson).
+Kinds and keys are those of the registered mechanisms (``descriptor.py``), and ``dpsgd``. Every
+mechanism takes ``repeat`` (how many times) and, but for those that say themselves who takes part
+when, ``sampling_probability`` (Poisson).
 """
 
 from __future__ import annotations
@@ -55,23 +56,22 @@ class _Repeated(_Table, abc.ABC):
 
 
 class _DpSgd(_Repeated):
-    """Poisson-sampled Gaussian mechanism, ``steps`` times."""
+    """A sampled Gaussian mechanism, many times: the keys are the arguments of ``evr.dpsgd``."""
 
     kind: Literal["dpsgd"]
     noise_multiplier: float
-    sampling_probability: float
-    steps: int
+    sampling_probability: float | None = None
+    steps: int | None = None
+    dataset_size: int | None = None
+    batch_size: int | None = None
+    epochs: float | None = None
 
     def _once(self) -> dp_event.DpEvent:
-        return events.dpsgd(
-            noise_multiplier=self.noise_multiplier,
-            sampling_probability=self.sampling_probability,
-            steps=self.steps,
-        )
+        return events.dpsgd(**self.model_dump(exclude={"kind", "repeat"}))
 
 
 class _Described(_Repeated):
-    """The table of a mechanism by its descriptor. Its keys are aliases, so that no name of a field is in the way."""
+    """The table of a mechanism by its descriptor. Keys are aliases: no name of a field is in the way."""
 
     descriptor: ClassVar[Mechanism]
 
@@ -110,7 +110,7 @@ def _table(mechanism: Mechanism) -> type[_Repeated]:
     return model
 
 
-class Claim(_Table):
+class Target(_Table):
     """What to certify: one of ``epsilon`` and ``delta``, and the slack ``tau``."""
 
     epsilon: float | None = None
@@ -122,10 +122,10 @@ class Spec(_Table):
     """A whole file."""
 
     mechanism: list[Any]
-    claim: Claim = Claim()
+    claim: Target = Target()
 
     def event(self) -> dp_event.DpEvent:
-        """The event tree; translated once here, so that a value that cannot be is named with its table."""
+        """The event tree; translated once here, so that a wrong value is named with its table."""
         built = []
         for index, mechanism in enumerate(self.mechanism):
             try:
@@ -139,7 +139,7 @@ class Spec(_Table):
 
 @dataclass(frozen=True)
 class _Grammar:
-    """What may stand in a file: the model of the whole, and a table for each kind; what has none, with the reason."""
+    """What may stand in a file: the whole, a table for each kind, and kinds that have none with the reason."""
 
     spec: type[Spec]
     tables: dict[str, type[_Repeated]]
@@ -149,7 +149,7 @@ class _Grammar:
         """The keys that are known where a complaint is about."""
         model: type[BaseModel] = self.spec
         if len(location) > 1:
-            model = Claim if location[0] == "claim" else self.tables[str(location[2])]
+            model = Target if location[0] == "claim" else self.tables[str(location[2])]
         return sorted(field.alias or name for name, field in model.model_fields.items())
 
 
@@ -168,7 +168,7 @@ def _grammar(mechanisms: tuple[Mechanism, ...]) -> _Grammar:
 
 
 def load(path: str | Path) -> Spec:
-    """Read a specification file. Every mistake raises ``SpecError`` with the key, the rule and the nearest known key."""
+    """Read a specification file. A mistake raises ``SpecError``: the key, the rule, the nearest key."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -201,7 +201,7 @@ def parse(text: str) -> Spec:
 
 
 def _first(error: ValidationError, grammar: _Grammar) -> str:
-    """The most telling of pydantic's complaints: an unknown key before a missing one, for it is usually the cause."""
+    """The most telling complaint of pydantic: an unknown key before a missing one, which it may explain."""
     problems = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
     problem = problems[0]
     location = [  # without the kind, and without pydantic's names for the members of a union

@@ -1,6 +1,7 @@
-"""Events in words: what ran, what is assumed of whoever ran it, and under which relation of neighbours that holds.
+"""Events in words: what ran, what is assumed of whoever ran it, and under which relation it holds.
 
-Words come from code only: those of a mechanism from its descriptor, those of what is built of mechanisms from here.
+Words come from code only: those of a mechanism from its descriptor, those of compositions and of
+sampling from here.
 """
 
 from __future__ import annotations
@@ -32,20 +33,24 @@ def adjacency(name: str) -> str:
 _SAMPLED = (
     "each record was in each batch independently with the stated probability (Poisson sampling, not shuffled batches)"
 )
-_LISTED = 6
+_LISTED = 6  # parts of a composition that are described one by one
+_LONG = 2000  # characters of them
+_VALUES = 12  # of a list that is written out
 
 
 def describe(event: dp_event.DpEvent) -> str:
     """An event tree in words.
 
-    >>> describe(dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.001, dp_event.GaussianDpEvent(1.0)), 1000))
-    '1,000 times Poisson sampling (sampling probability 0.001) of a Gaussian mechanism (noise multiplier 1)'
+    >>> step = dp_event.PoissonSampledDpEvent(0.001, dp_event.GaussianDpEvent(1.0))
+    >>> print(describe(dp_event.SelfComposedDpEvent(step, 1000)))
+    1,000 times Poisson sampling (sampling probability 0.001) of a Gaussian mechanism (noise
+    multiplier 1)
     """
     if isinstance(event, dp_event.SelfComposedDpEvent):
         return ("" if event.count == 1 else f"{event.count:,} times ") + describe(event.event)
     if isinstance(event, dp_event.ComposedDpEvent):
         parts = [describe(one) for one in event.events]
-        if len(parts) > _LISTED:
+        if len(parts) > _LISTED or sum(map(len, parts)) > _LONG:
             return f"{len(parts):,} mechanisms one after the other, the first being {parts[0]}"
         return f"({'; '.join(parts)})" if parts else "nothing"
     if isinstance(event, dp_event.PoissonSampledDpEvent):
@@ -81,7 +86,11 @@ def _by_fields(event: dp_event.DpEvent, name: str) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, dp_event.DpEvent):
         return describe(value)
-    return str(list(value)) if isinstance(value, tuple) else number(value)
+    if not isinstance(value, list | tuple):
+        return number(value)
+    if len(value) > _VALUES:
+        return f"of {len(value):,} values, the first being {_value(value[0])}"
+    return str(list(value))
 
 
 def number(value: Any) -> str:
@@ -114,7 +123,8 @@ def assumptions(*events: dp_event.DpEvent) -> list[str]:
 def relation_of(*events: dp_event.DpEvent) -> NeighboringRelation:
     """The relation that a statement about events is under: zeroing out, if one of them knows no other.
 
-    Where a record may be added or removed, it may be zeroed out: a record that contributes nothing is as good as none.
+    Where a record may be added or removed, it may be zeroed out: a record that contributes nothing
+    is as good as none.
     """
     found = NeighboringRelation.ADD_OR_REMOVE_ONE
     for one in _spread(events, lambda mechanism: mechanism.relation is None):
@@ -130,7 +140,7 @@ def relation_of(*events: dp_event.DpEvent) -> NeighboringRelation:
 
 
 def _spread(events: tuple[dp_event.DpEvent, ...], follows: Callable[[Mechanism], bool]) -> Iterator[dp_event.DpEvent]:
-    """Every event in the trees, and in those of events that stand for one whose descriptor ``follows``."""
+    """Every event in the trees, and in what stands for an event whose descriptor ``follows``."""
     stack = list(reversed(events))
     while stack:
         event = stack.pop()
