@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from dp_accounting import dp_event
 
-from attacking.laws import LONG, Unreached
 from attacking.composition import Composition
+from attacking.laws import LONG, Unreached
 from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 
 Generator = np.random.Generator
