@@ -45,6 +45,10 @@ class NearbyReleaseWarning(UserWarning):
     """A new release differs from an older one by rounding only; the two are counted apart."""
 
 
+class TooLongError(EvrError, ValueError):
+    """What is asked for would take longer than allowed: says how long, why, and how to allow it."""
+
+
 class NotReleasedError(EvrError, RuntimeError):
     """There is no value: the claim was not verified, so nothing ran.
 

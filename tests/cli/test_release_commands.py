@@ -133,6 +133,30 @@ def test_a_certificate_of_another_version_is_not_called_false(certificate: Path,
     assert evr("replay", certificate, "--fresh").code == 0
 
 
+def test_how_long_a_command_may_be_busy(
+    certificate: Path, refused: Callable[..., str], evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for command in ("replay", "report"):
+        told = refused(command, certificate, "--max-seconds", 1e-9)
+        assert "would take about" in told or "was given up" in told
+    assert evr("replay", certificate, "--max-seconds", "inf").code == 0
+    assert "max_seconds=-1.0 is not >= 0" in refused("replay", certificate, "--max-seconds", -1)
+
+    def without_end(*_: Any, **__: Any) -> None:
+        while True:
+            try:
+                time.sleep(10)
+            except Exception:  # what an alarm must pass
+                continue
+
+    monkeypatch.setattr(sys.modules["evr.certification.replay"], "understood", without_end)
+    monkeypatch.setattr("evr.report.page.understood", without_end)
+    for command in ("replay", "report"):
+        told = refused(command, certificate, "--max-seconds", 0.3)
+        assert "took more than 0.3 s and was given up" in told
+        assert "--max-seconds" in told
+
+
 def test_inspect(certificate: Path, evr: Callable[..., Any]) -> None:
     ran = evr("inspect", certificate)
     assert ran.code == 0

@@ -32,8 +32,12 @@ from evr.certification.alphabet import NAME, SOFTWARE, TIME, checked_name, check
 from evr.certification.event_json import canonical, event_from_json
 from evr.errors import CertificateError
 from evr.sampling import Plan
+from evr.validate import MAX_COUNT
 
 SCHEMA_VERSION = 2
+MOST_BYTES = 1 << 25
+"""No certificate is larger than that."""
+
 SCHEMA_FILE = Path(__file__).with_name("certificate.schema.json")
 
 _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -60,8 +64,8 @@ Number = Annotated[
     PlainSerializer(plain),
     WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": sorted(_WORDS)}]}),
 ]
-Count = Annotated[int, Field(ge=0)]
-
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+Words = Annotated[str, Field(max_length=100_000)]
 
 Name = Annotated[str, AfterValidator(checked_name), Field(json_schema_extra={"pattern": NAME})]
 Time = Annotated[str, Field(pattern=TIME)]
@@ -112,7 +116,7 @@ class ReleaseSection(Section):
 
     name: Name | None
     floor: Number | None
-    attempt: Annotated[int, Field(ge=1)]
+    attempt: Annotated[int, Field(ge=1, le=MAX_COUNT)]
     budget: Number
     log_budget: Number
     total_budget: Number
@@ -132,7 +136,7 @@ class DirectionSection(Section):
     """What happened in one direction; fields as of ``evr.verification.DirectionReport``."""
 
     accepted: bool
-    reason: str
+    reason: Words
     samples: Count
     blocks: Count
     block_size: Count
@@ -146,8 +150,8 @@ class DirectionSection(Section):
     clip: Number | None
     correction: Number
     plan: PlanSection | None
-    trace: list[list[Number]]
-    histogram: list[Count]
+    trace: Annotated[list[Annotated[list[Number], Field(min_length=4, max_length=4)]], Field(max_length=1000)]
+    histogram: Annotated[list[Count], Field(max_length=1000)]
     seconds: Number
 
 
@@ -160,10 +164,10 @@ class VerificationSection(Section):
     offset: Number | None
     entropy: Annotated[str, Field(pattern="^[0-9a-f]{1,4096}$")]
     entropy_is_fresh: bool
-    stream: str
+    stream: Words
     samples: Count
     directions: dict[Direction, DirectionSection]
-    notes: list[str]
+    notes: Annotated[list[Words], Field(max_length=100)]
 
 
 class FallbackSection(Section):
@@ -207,7 +211,7 @@ class Certificate(Section):
     """
 
     schema_version: Literal[2]
-    statement: str
+    statement: Words
     verdict: Literal["accepted", "rejected"]
     guarantee: GuaranteeSection | None
     neighboring_relation: Literal["ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL"]
@@ -254,7 +258,9 @@ class Certificate(Section):
     def load(cls, path: str | Path) -> Certificate:
         """Read one; a file that is damaged, cut off or altered raises ``CertificateError``."""
         try:
-            text = Path(path).read_bytes().decode("utf-8")
+            with Path(path).open("rb") as file:
+                content = file.read(MOST_BYTES + 1)
+            text = content.decode("utf-8")
         except UnicodeDecodeError as error:
             raise CertificateError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
         except OSError as error:
@@ -267,6 +273,8 @@ class Certificate(Section):
     @classmethod
     def from_json(cls, text: str) -> Certificate:
         """As ``load``, from a string."""
+        if len(text) > MOST_BYTES:
+            raise CertificateError(f"larger than {MOST_BYTES >> 20} MiB, which no certificate is")
         document = _parsed(text)
         version = document.get("schema_version")
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:

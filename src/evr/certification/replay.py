@@ -15,10 +15,11 @@ from typing import Any
 
 from evr.certification.build import build, software
 from evr.certification.certificate import Certificate
+from evr.certification.effort import MAX_SECONDS, Patience, refuse_long_draws, understood
 from evr.certification.event_json import event_from_json
 from evr.certification.redrawing import redrawn
 from evr.certification.words import statement
-from evr.errors import CertificateError
+from evr.errors import CertificateError, TooLongError
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.mechanisms import Composition
 from evr.proving import prove
@@ -95,8 +96,12 @@ def replay(
     fresh: bool = False,
     workers: int | None = None,
     progress: ProgressHook | None = None,
+    max_seconds: float | None = MAX_SECONDS,
 ) -> Replay:
     """Draw the same blocks again and compare every field; with ``fresh``, verify the claim with new entropy instead.
+
+    A certificate may come from a stranger: what would take longer than ``max_seconds`` raises ``TooLongError`` before it is
+    begun, or, where that shows only then, once its first samples are drawn. None waits for as long as it takes.
 
     On the same software all is equal bit for bit. On other versions or processors statistics may differ in the last digits,
     which is then noted and not held against the certificate. Where they differ by more, or a sampler drew them that this version
@@ -108,22 +113,65 @@ def replay(
         return Replay(
             (missing,), None, False, (), f"{_drawn_by(certificate)} with {names}, which is not here. {_WAYS_ON}"
         )
+    patience = Patience(max_seconds, "replaying it")
     verification = None
     try:
-        claim, settings = _claim(certificate)
-        event = event_from_json(certificate.event)
-        Composition.of(event)
-        verification = _verified(certificate, event, claim, settings, fresh, workers, progress)
-        if fresh:
+        verification, again = _repeated(certificate, fresh, workers, progress, patience)
+        if again is None:
             return _independent(certificate, verification)
-        again = _rebuilt(certificate, claim, verification)
         found = [Mismatch(*one) for one in _differences(certificate.document(), again.document())]
         found += _unlikely(certificate)
+    except TooLongError:
+        raise
     except _TooMany as error:
         found = [Mismatch("verification.samples", certificate.verification.samples, str(error))]
     except (ValueError, TypeError, ArithmeticError, MemoryError, RecursionError) as error:
         found = [Mismatch("verification", "done", f"cannot be done: {error}")]
     return _judged(certificate, found, verification, fresh)
+
+
+def _repeated(
+    certificate: Certificate, fresh: bool, workers: int | None, progress: ProgressHook | None, patience: Patience
+) -> tuple[Verification, Certificate | None]:
+    """The verification done again and, of the same samples, the certificate as it should be."""
+    claim, settings = _claim(certificate)
+    composition = understood(certificate.event, patience)
+    if certificate.fallback is not None:
+        understood(certificate.fallback.event, patience)
+    how = Attempt(
+        number=certificate.release.attempt,
+        seed=None if fresh else int(certificate.verification.entropy, 16),
+        workers=workers,
+        progress=_Watch(certificate, fresh, progress, patience),
+    )
+    if fresh:
+        return prove(composition, claim, settings, how), None
+    refuse_long_draws(certificate, composition, workers, patience)
+    verification = redrawn(certificate, composition, claim, settings, how)
+    return verification, _rebuilt(certificate, composition, claim, verification)
+
+
+class _Watch:
+    """Stops what draws more samples than are recorded, or what takes too long."""
+
+    def __init__(
+        self, certificate: Certificate, fresh: bool, progress: ProgressHook | None, patience: Patience
+    ) -> None:
+        self._recorded = {str(name): one.samples for name, one in certificate.verification.directions.items()}
+        self._fresh, self._progress, self._patience = fresh, progress, patience
+
+    def __call__(self, state: Progress) -> None:
+        recorded = self._recorded.get(state.direction, 0)
+        if not self._fresh and state.samples > recorded:
+            raise _TooMany(f"more than {state.samples} in direction {state.direction}")
+        if state.samples and state.seconds:
+            rate = state.samples / state.seconds
+            left = max(0, recorded - state.samples) / rate
+            self._patience.ask(left, f"{recorded:,} samples at {rate:,.0f} a second")
+        elif state.seconds_left is not None:
+            self._patience.ask(state.seconds_left, f"{state.max_samples or 0:,} samples")
+        if self._progress is not None:
+            self._progress(state)
 
 
 def _judged(certificate: Certificate, found: list[Mismatch], verification: Verification | None, fresh: bool) -> Replay:
@@ -179,49 +227,22 @@ def _claim(certificate: Certificate) -> tuple[Claim, Settings]:
     return claim, Settings(checked.method, checked.proposal, checked.max_samples, checked.offset)
 
 
-def _verified(
-    certificate: Certificate,
-    event: Any,
-    claim: Claim,
-    settings: Settings,
-    fresh: bool,
-    workers: int | None,
-    progress: ProgressHook | None,
-) -> Verification:
-    recorded = certificate.verification.directions
-
-    def watch(state: Progress) -> None:
-        if not fresh and (state.direction not in recorded or state.samples > recorded[state.direction].samples):
-            raise _TooMany(f"more than {state.samples} in direction {state.direction}")
-        if progress is not None:
-            progress(state)
-
-    how = Attempt(
-        number=certificate.release.attempt,
-        seed=None if fresh else int(certificate.verification.entropy, 16),
-        workers=workers,
-        progress=watch,
-    )
-    if fresh:
-        return prove(event, claim, settings, how)
-    return redrawn(certificate, Composition.of(event), claim, settings, how)
-
-
 def _independent(certificate: Certificate, verification: Verification) -> Replay:
     verdict = verification.verdict.value
     differs = [] if verdict == certificate.verdict else [Mismatch("verdict", certificate.verdict, verdict)]
     return Replay(tuple(differs), verification, True)
 
 
-def _rebuilt(certificate: Certificate, claim: Claim, verification: Verification) -> Certificate:
+def _rebuilt(
+    certificate: Certificate, composition: Composition, claim: Claim, verification: Verification
+) -> Certificate:
     """The certificate as it should be."""
     checked, estimate, fallback = certificate.verification, None, None
-    event = event_from_json(certificate.event)
     if certificate.estimate is not None:
         estimate = certificate.estimate.model_dump()
         if estimate["method"] == "fft":
             function = estimate_epsilon if estimate["quantity"] == "epsilon" else estimate_delta
-            found = function(event, estimate["at"])
+            found = function(composition, estimate["at"])
             estimate |= {"value": found.value, "error": getattr(found, "error", None), "direction": found.direction}
         else:
             estimate["method"] = "fft"

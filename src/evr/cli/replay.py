@@ -10,6 +10,7 @@ import typer
 from evr.cli.attempts import REJECTED, Workers, watched
 from evr.cli.options import Json, Quiet
 from evr.cli.output import as_json
+from evr.cli.patience import MaxSeconds, limited
 
 CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
 Fresh = Annotated[
@@ -23,6 +24,7 @@ def command(
     file: CertificateFile,
     fresh: Fresh = False,
     workers: Workers = None,
+    max_seconds: MaxSeconds = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -36,8 +38,11 @@ def command(
     from evr.certification import Certificate, replay
 
     certificate = Certificate.load(file)
-    with watched(quiet=quiet or json, resumable=False) as progress:
-        found = replay(certificate, fresh=fresh, workers=workers, progress=progress)
+    with (
+        limited(max_seconds, "replaying it") as seconds,
+        watched(quiet=quiet or json, resumable=False) as progress,
+    ):
+        found = replay(certificate, fresh=fresh, workers=workers, progress=progress, max_seconds=seconds)
     verified = found.verification is not None and found.verification.accepted
     if json:
         as_json(
