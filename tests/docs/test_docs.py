@@ -35,9 +35,11 @@ def without_code(text):
 
 def anchors(page):
     """The anchors of a page's headings, as both GitHub and the site make them."""
-    headings = re.findall(r"^#+ +(.+)$", without_code(page.read_text("utf-8")), flags=re.M)
+    text = without_code(page.read_text("utf-8"))
+    headings = re.findall(r"^#+ +(.+)$", text, flags=re.M)
     kept = (re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()) for heading in headings)
-    return {re.sub(r"[ -]+", "-", heading.strip()) for heading in kept}
+    named = re.findall(r'<a id="([^"]+)">', text)
+    return {*named, *(re.sub(r"[ -]+", "-", heading.strip()) for heading in kept)}
 
 
 def consoles():
