@@ -11,8 +11,8 @@ from dp_accounting import dp_event
 
 import evr
 from bounds.strict.stress import plant
-from evr.proving.strict import threshold_of
 from evr.verification.claims import Claim, Terms
+from evr.verification.strict import threshold_of
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
 TRUTH = 2.05824121613704e-10  # at epsilon 0.5, from 40 digits
@@ -97,7 +97,10 @@ def test_symmetric_laws_are_proved_once():
 def test_a_planted_fault_accepts_a_false_claim(monkeypatch):
     """Were products rounded down at few bits, the verifier would be wrong: the test above would see it."""
     plant(
-        monkeypatch, "masses", "(self.poly + fmpz_poly([whole - 1] * len(self.poly))) // whole", "self.poly // whole * 0"
+        monkeypatch,
+        "masses",
+        "(self.poly + fmpz_poly([whole - 1] * len(self.poly))) // whole",
+        "self.poly // whole * 0",
     )
     found = evr.verify(EVENT, epsilon=0.5, delta=TRUTH * 0.5, tau=0.99, method="strict")
     assert found.accepted
