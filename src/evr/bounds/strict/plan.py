@@ -144,6 +144,12 @@ class Plan:
         windows = [(w.top - w.floor) + (w.high - w.low if w.halvings else 0) for w in self.windows]
         return max([0, *grids, *windows])
 
+    @property
+    def work(self) -> int:
+        """About how many masses are multiplied in all; one of a step on its grid counts as twenty."""
+        grids = sum((g.top - g.floor) + ((g.high - g.low) << g.halvings if g.halvings else 0) for g in self.grids)
+        return 20 * grids + sum((w.top - w.floor) + (w.high - w.low if w.halvings else 0) for w in self.windows)
+
     def to_json(self) -> dict[str, object]:
         """The plan as JSON has it: integers, and rational numbers as text."""
         grids = [[str(g.offset), g.halvings, g.low, g.high, g.floor, g.top] for g in self.grids]
