@@ -61,3 +61,7 @@ class NotReleasedError(EvrError, RuntimeError):
     def __init__(self, message: str, certificate: Any = None) -> None:
         super().__init__(message)
         self.certificate = certificate
+
+
+class DisagreementError(EvrError, RuntimeError):
+    """Two independent proofs of one claim do not agree: one of them is broken. Nothing is certified."""

@@ -11,8 +11,9 @@ from dp_accounting import dp_event
 
 import evr
 from bounds.strict.stress import plant
-from evr.proving.strict import threshold_of
+from evr.bounds.strict import stays_within
 from evr.verification.claims import Claim, Terms
+from evr.verification.strict import threshold_of
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
 TRUTH = 2.05824121613704e-10  # at epsilon 0.5, from 40 digits
@@ -50,8 +51,8 @@ def test_ties_are_decided_exactly():
     exact = 1 / Fraction(1.5) + 1 / Fraction(3.0)
     assert exact == 1
     assert evr.verify(event, epsilon=1.0, delta=0.0, tau=0.9, method="strict").accepted
-    below = math.nextafter(1.0, 0.0)
-    assert not evr.verify(event, epsilon=below, delta=0.0, tau=0.9, method="strict").accepted
+    steps = evr.Composition.of(event).exact("remove")
+    assert not stays_within(steps, Fraction(math.nextafter(1.0, 0.0)))
 
 
 def test_the_threshold_is_the_exact_quotient_and_no_more_than_the_guarantee_states():

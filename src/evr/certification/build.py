@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import sys
 from typing import Any
@@ -84,6 +85,7 @@ def build(
             "clip": report.clip,
             "correction": report.correction,
             "plan": None if report.plan is None else report.plan.to_json(),
+            "strict": None if report.strict is None else report.strict.to_json(),
             "trace": [list(row) for row in report.trace],
             "histogram": list(report.histogram),
             "seconds": report.seconds,
@@ -111,7 +113,7 @@ def build(
             "floor": None if name is None else claim.terms.base,
             "attempt": verification.attempt,
             "budget": verification.false_positive_rate,
-            "log_budget": claim.log_budget(verification.attempt),
+            "log_budget": claim.log_budget(verification.attempt) if verification.false_positive_rate else -math.inf,
             "total_budget": claim.kappa * claim.terms.base,
         },
         "verification": {

@@ -28,6 +28,7 @@ from pydantic import (
 )
 
 from evr import atomic, validate
+from evr.bounds.strict import Proof
 from evr.certification.alphabet import NAME, SOFTWARE, TIME, checked_name, checked_software, checked_tree, unprintable
 from evr.certification.event_json import canonical, event_from_json
 from evr.errors import CertificateError
@@ -132,6 +133,14 @@ def _checked_plan(document: dict[str, Any]) -> dict[str, Any]:
 PlanSection = Annotated[dict[str, Any], AfterValidator(_checked_plan)]
 
 
+def _checked_proof(document: dict[str, Any]) -> dict[str, Any]:
+    """A proof in exact arithmetic as JSON, or an error."""
+    return Proof.from_json(document).to_json()
+
+
+ProofSection = Annotated[dict[str, Any], AfterValidator(_checked_proof)]
+
+
 class DirectionSection(Section):
     """What happened in one direction; fields as of ``evr.verification.DirectionReport``."""
 
@@ -150,6 +159,7 @@ class DirectionSection(Section):
     clip: Number | None
     correction: Number
     plan: PlanSection | None
+    strict: ProofSection | None = None
     trace: Annotated[list[Annotated[list[Number], Field(min_length=4, max_length=4)]], Field(max_length=1000)]
     histogram: Annotated[list[Count], Field(max_length=1000)]
     seconds: Number
@@ -158,7 +168,7 @@ class DirectionSection(Section):
 class VerificationSection(Section):
     """How it was tested. ``entropy`` is hexadecimal; ``stream`` says which numbers each block gets."""
 
-    method: Literal["sequential", "fixed"]
+    method: Literal["sequential", "fixed", "strict", "both"]
     proposal: Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")]
     max_samples: Count | None
     offset: Number | None

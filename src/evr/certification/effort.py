@@ -10,6 +10,7 @@ import math
 import time
 from typing import Any
 
+from evr.bounds.strict import Proof
 from evr.certification.certificate import Certificate
 from evr.certification.event_json import event_from_json
 from evr.errors import TooLongError
@@ -25,6 +26,7 @@ _OUTCOME = 6e-5  # to account for an outcome of a discrete law; memory runs out 
 _KIND = 0.3  # to account for a kind of step
 _CELL = 1e-7  # to bound the losses of a cell
 _STEP = 1e-8  # to draw a step
+_PLACE = 3e-9  # to multiply the masses of a place, for each bit
 _OUTCOMES = {"sigma": 80.0, "sensitivity": 1.0, "iterations": 0.1, "cycle_length": 0.1, "sensitivities": 500.0}
 """About how many outcomes, or what costs as much, the fields of an event bring along, for each unit or entry."""
 
@@ -101,6 +103,10 @@ def refuse_long_draws(
     for name, _, plan in plans:
         cells = sum(max(plan.cells, len(kind.edges or ())) for kind in plan.kinds)
         patience.ask(_CELL * cells, f"the plan of direction {name!r} has {cells:,} cells")
+    for name, one in sections:
+        if one.strict is not None and (proof := Proof.from_json(one.strict)).plan is not None:
+            seconds = _PLACE * proof.plan.bits * proof.plan.work
+            patience.ask(seconds, f"the proof of direction {name!r} has {proof.plan.places:,} places")
     for name, recorded, plan in plans:
         if recorded:
             work = built(plan, composition.simplified(name)).work

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from evr.certification.build import build, software
@@ -19,7 +20,7 @@ from evr.certification.effort import MAX_SECONDS, Patience, refuse_long_draws, u
 from evr.certification.event_json import event_from_json
 from evr.certification.redrawing import redrawn
 from evr.certification.words import statement
-from evr.errors import CertificateError, TooLongError
+from evr.errors import CertificateError, DisagreementError, TooLongError
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.mechanisms import Composition
 from evr.proving import prove
@@ -125,7 +126,7 @@ def replay(
         raise
     except _TooMany as error:
         found = [Mismatch("verification.samples", certificate.verification.samples, str(error))]
-    except (ValueError, TypeError, ArithmeticError, MemoryError, RecursionError) as error:
+    except (ValueError, TypeError, ArithmeticError, MemoryError, RecursionError, DisagreementError) as error:
         found = [Mismatch("verification", "done", f"cannot be done: {error}")]
     return _judged(certificate, found, verification, fresh)
 
@@ -182,11 +183,12 @@ def _judged(certificate: Certificate, found: list[Mismatch], verification: Verif
         return Replay(tuple(found), verification, fresh)
     made, have = (", ".join(f"{key} {which.get(key, '?')}" for key in other) for which in (theirs, here))
     notes = [f"the certificate was made with {made}, and this is {have}: equality to the last bit is not promised"]
-    kept = [m for m in found if not (_is_drawn(m.field) and _close(m.recorded, m.recomputed))]
+    is_drawn = partial(_is_drawn, certificate.verification.method)
+    kept = [m for m in found if not (is_drawn(m.field) and _close(m.recorded, m.recomputed))]
     if len(kept) < len(found):
         notes.append(f"{len(found) - len(kept)} statistics differ in their last digits only")
     undecided = None
-    if kept and all(_is_drawn(m.field) or _is_reworded(certificate, m.field) for m in kept):
+    if kept and all(is_drawn(m.field) or _is_reworded(certificate, m.field) for m in kept):
         undecided = f"{_drawn_by(certificate)} with {made}, and this is {have}. {_WAYS_ON}"
     return Replay(tuple(kept), verification, fresh, tuple(notes), undecided)
 
@@ -202,8 +204,10 @@ def _drawn_by(certificate: Certificate) -> str:
     return f"its samples were drawn by evr {certificate.software['evr']}"
 
 
-def _is_drawn(field: str) -> bool:
-    """Whether a field depends on the samples, or on an estimate's last digits."""
+def _is_drawn(method: str, field: str) -> bool:
+    """Whether a field depends on the samples, or on an estimate's last digits. Integers come out the same everywhere."""
+    if method == "strict" or ".strict." in field:
+        return field.startswith("estimate.")
     return field.startswith(("verification.directions", "verification.samples", "estimate."))
 
 

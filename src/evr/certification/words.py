@@ -8,6 +8,7 @@ from typing import Any
 from dp_accounting import dp_event
 
 from evr.bounds.rounding import FIXED
+from evr.bounds.strict import Proof, rounded_up
 from evr.certification.event_json import event_from_json
 from evr.errors import CertificateError
 from evr.mechanisms.words import ADJACENCIES, assumptions, describe, relation_of
@@ -49,14 +50,11 @@ def statement(document: dict[str, Any]) -> str:
     epsilon, delta = above(claim["epsilon"]), above(claim["delta"])
     events = events_of(document["event"], document["fallback"])
     ran, adjacency = describe(events[0]), ADJACENCIES[relation_of(*events)]
-    how = (
-        f"evr {document['software']['evr']}, {checked['method']} test, {checked['samples']:,} samples, "
-        f"attempt {release['attempt']}" + ("" if release["name"] is None else " at a named release")
-    )
+    how = _how(document)
     if document["verdict"] == "rejected" and document["fallback"] is None:
         return (
-            f"That the composition of {ran} is ({epsilon}, {delta})-differentially private could not be verified by Monte Carlo "
-            f"({how}). No guarantee follows from this certificate, and nothing may be released on its account; neither does it "
+            f"That the composition of {ran} is ({epsilon}, {delta})-differentially private could not be "
+            f"{_TRIED[checked['method']]} ({how}). No guarantee follows from this certificate, and nothing may be released on its account; neither does it "
             "show that the claim is false."
         )
     first = (
@@ -68,6 +66,8 @@ def statement(document: dict[str, Any]) -> str:
         f"most {_bounded(release['budget'])}, and any number of attempts at the release with probability at most "
         f"{_bounded(release['total_budget'])}, which delta includes."
     )
+    if checked["method"] in ("strict", "both"):
+        second = _proved(document, how)
     if document["fallback"] is not None:
         first = (
             f"The composition of {ran} could not be verified ({how}); {describe(events[1])} ran "
@@ -79,6 +79,34 @@ def statement(document: dict[str, Any]) -> str:
             f"at most {_bounded(release['total_budget'])}, is included."
         )
     return " ".join((first, second, _assumptions(document, events)))
+
+
+_TRIED = {
+    "sequential": "verified by Monte Carlo",
+    "fixed": "verified by Monte Carlo",
+    "strict": "proved in exact arithmetic",
+    "both": "proved in exact arithmetic, nor verified by Monte Carlo",
+}
+
+
+def _how(document: dict[str, Any]) -> str:
+    """By what, and in which attempt."""
+    checked, release = document["verification"], document["release"]
+    parts = {
+        "strict": "integers and balls",
+        "both": f"integers and balls, then a sequential test of {checked['samples']:,} samples",
+    }
+    test = parts.get(checked["method"], f"{checked['method']} test, {checked['samples']:,} samples")
+    named = "" if release["name"] is None else " at a named release"
+    return f"evr {document['software']['evr']}, {test}, attempt {release['attempt']}{named}"
+
+
+def _proved(document: dict[str, Any], how: str) -> str:
+    """That it is so, without a probability."""
+    proofs = [section["strict"] for section in document["verification"]["directions"].values()]
+    bounds = [rounded_up(Proof.from_json(proof).delta) for proof in proofs if proof is not None]
+    also = ", and independent samples agree" if document["verification"]["method"] == "both" else ""
+    return f"This is proved in exact arithmetic ({how}): in both directions delta is at most {_bounded(max(bounds))}{also}."
 
 
 def check_words(event: dict[str, Any]) -> None:
@@ -107,18 +135,20 @@ def _bounded(value: float) -> str:
 def _assumptions(document: dict[str, Any], events: list[dp_event.DpEvent]) -> str:
     checked = document["verification"]
     assumed = assumptions(*events)
-    fresh = "the verification's entropy was fresh"
-    assumed.append(
-        f"{fresh} (it is recorded as fresh, which nothing can prove)"
-        if checked["entropy_is_fresh"]
-        else f"{fresh} (it was a seed given by the caller, and nobody must have searched for it)"
-    )
+    sampled = checked["method"] not in ("strict", "both")
+    if sampled:
+        fresh = "the verification's entropy was fresh"
+        assumed.append(
+            f"{fresh} (it is recorded as fresh, which nothing can prove)"
+            if checked["entropy_is_fresh"]
+            else f"{fresh} (it was a seed given by the caller, and nobody must have searched for it)"
+        )
     assumed.append(
         "which mechanisms were tried and when one stopped did not depend on the data, all attempts were counted in one ledger, and "
         "one output of the release was let out"
     )
-    assumed.append(
-        "noise has the stated law to the last digit (floating-point samplers do not; the verification's own rounding is covered "
-        f"by a margin of at least {FIXED:g} of delta)"
+    margin = (
+        f"; the verification's own rounding is covered by a margin of at least {FIXED:g} of delta" if sampled else ""
     )
+    assumed.append(f"noise has the stated law to the last digit (floating-point samplers do not{margin})")
     return f"It assumes that {'; that '.join(assumed)}."

@@ -70,7 +70,8 @@ def estimate_delta(
 
         return monte_carlo_delta(composition, epsilon, direction, **options)
     if method == "strict":
-        from evr.estimation.strict import rounded_up, strict_delta
+        from evr.bounds.strict import rounded_up
+        from evr.estimation.strict import strict_delta
 
         bound, winning = strict_delta(composition, epsilon, direction, **options)
         return UpperBound(rounded_up(bound), "strict", winning.value, time.perf_counter() - start)

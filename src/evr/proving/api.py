@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
+from dataclasses import replace
 
 from dp_accounting import dp_event
 
@@ -17,6 +18,7 @@ from evr.verification.directions import Trial, shortcut
 from evr.verification.driver import ProgressHook
 from evr.verification.results import Verification
 from evr.verification.settings import Settings
+from evr.verification.strict import joined
 from evr.verification.summary import BACKENDS
 
 
@@ -55,7 +57,8 @@ def verify(
         Slack in (0, 1): the closer to 1, the tighter the guarantee and the more samples.
     method
         ``"sequential"`` (testing by betting), ``"fixed"`` (Algorithm 2 of the paper), or ``"strict"``: no sample, a bound in
-        exact arithmetic that is never wrong (compositions of one-dimensional mechanisms; docs/guarantees_strict.md).
+        exact arithmetic that is never wrong (compositions of one-dimensional mechanisms; docs/guarantees_strict.md); or
+        ``"both"``: the strict and the sequential one, and an error if they do not agree.
     proposal
         ``"capped"`` (any composition), ``"single"`` (the paper's, equal Poisson-sampled Gaussian steps), ``"simple"``.
     attempt
@@ -106,18 +109,16 @@ def prove(
 ) -> Verification:
     """``verify`` with value objects, for the ledger, which keeps snapshots and continues from them."""
     validate.one_of(tuple(BACKENDS), device=device)
+    composition = Composition.of(event)
     if settings.method == "strict":
-        return prove_strictly(
-            Composition.of(event),
-            claim,
-            attempt=how.number,
-            direction=how.direction,
-            seed=how.seed,
-        )
+        return prove_strictly(composition, claim, how)
 
     def planner(trial: Trial) -> Plan | None:
         if shortcut(trial.steps, claim):
             return None
         return planned(trial.steps, trial.direction, claim, settings.proposal, device=device)
 
-    return how.run(Composition.of(event), claim, settings, planner)
+    if settings.method == "both":
+        proved = prove_strictly(composition, claim, how)
+        return joined(proved, how.run(composition, claim, replace(settings, method="sequential"), planner))
+    return how.run(composition, claim, settings, planner)

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
+from evr.bounds.strict import Proof
 from evr.sampling import Plan
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class DirectionReport:
     plan
         All that was drawn, as data: enough to draw the same samples again. Of what played no part, it has the defaults.
     strict
-        What a proof in exact arithmetic rests on: the plan of its grids, the bound, a digest of its integers.
+        The proof in exact arithmetic, where there is one: the plan of its grids, the bound, a digest of its integers.
     trace
         ``(samples, mean, standard error, log wealth)`` along the way, at most a few hundred rows.
     histogram
@@ -99,7 +100,7 @@ class DirectionReport:
     clip: float | None = None
     correction: float = 0.0
     plan: Plan | None = None
-    strict: dict[str, object] | None = None
+    strict: Proof | None = None
     seconds: float = 0.0
     trace: tuple[tuple[int, float, float, float], ...] = ()
     histogram: tuple[int, ...] = ()

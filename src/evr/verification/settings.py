@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from evr import validate
 from evr.sampling import PROPOSALS
 
-METHODS = ("sequential", "fixed", "strict")
+METHODS = ("sequential", "fixed", "strict", "both")
 
 
 @dataclass(frozen=True)
