@@ -32,6 +32,15 @@ def test_repetitions_of_a_specification(evr, mixed):
     assert found["value"] >= 1
 
 
+def test_the_claim_of_a_specification_is_its_target(evr, refused, mixed):
+    assert "Add --epsilon" in refused("calibrate", mixed)  # its claim has a delta only
+    assert evr("calibrate", mixed, "--epsilon", 1, "--json").json["delta"] == 1e-5
+    mixed.write_text(mixed.read_text() + "epsilon = 1.0\n")
+    found = evr("calibrate", mixed, "--json").json
+    assert (found["epsilon"], found["delta"]) == (1.0, 1e-5)
+    assert evr("calibrate", mixed, "--delta", 1e-6, "--json").json["delta"] == 1e-6
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -100,8 +100,21 @@ def test_a_pipe_closed_early():
     child.stdout.close()
     complaint = child.stderr.read()
     child.stderr.close()
-    assert child.wait(timeout=60) == 1
+    assert child.wait(timeout=60) == 0  # `evr curve | head` is no mistake
     assert complaint == b""
+
+
+def test_a_closed_pipe_is_no_acceptance(evr, monkeypatch):
+    """The exit code of a verdict that nobody could read is not the one of acceptance."""
+
+    def closed(*_: object, **__: object) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("evr.certification.Certificate.load", closed)
+    monkeypatch.setattr("os.dup2", lambda *_: None)
+    monkeypatch.setattr(sys.stdout, "fileno", lambda: 1)
+    assert evr("replay", "some.json").code == 1
+    assert evr("inspect", "some.json").code == 0
 
 
 def test_terminal_table_and_no_color(evr, monkeypatch):

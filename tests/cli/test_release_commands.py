@@ -45,7 +45,7 @@ def test_certify(spec: Path, evr: Callable[..., Any]) -> None:
     assert f"certificate: {spec.with_name('noise.certificate.json')}" in ran.out
     assert "attempt 1" in ran.out
     assert (spec.parent / ".evr" / "ledger.sqlite").exists()
-    again = evr("certify", spec, "--quiet")
+    again = evr("certify", spec, "--quiet", "--force")
     assert again.err == ""
     assert again.out.count("\n") == 1
     listed = evr("ledger", "--json").json
@@ -95,7 +95,7 @@ def test_bad_input(spec: Path, refused: Callable[..., str], evr: Callable[..., A
     assert "cannot be read" in refused("replay", tmp_path / "none")
     assert "inspect which certificate" in refused("inspect")
     assert evr("certify", spec, "--seed", 5, "--quiet").code == 0
-    assert "entropy 0x5 was used before" in refused("certify", spec, "--seed", 5, "--quiet")
+    assert "entropy 0x5 was used before" in refused("certify", spec, "--seed", 5, "--quiet", "--force")
     (tmp_path / "broken").write_text("x" * 5000)
     assert "not a database" in refused("ledger", "--ledger", tmp_path / "broken")
 
@@ -190,8 +190,8 @@ def test_a_release_apart_by_rounding_is_one_line_on_standard_error(spec: Path, e
 
 def test_ledger_lists(certificate: Path, evr: Callable[..., Any]) -> None:
     ran = evr("ledger")
-    assert ran.rows[0][:4] == ["release", "attempt", "epsilon", "claim"]
-    assert ran.rows[1][5] == "accepted"
+    assert ran.rows[0][:4] == ["id", "release", "attempt", "state"]
+    assert ran.rows[1][3] == "accepted"
 
 
 def test_progress_in_lines(spec: Path, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +203,7 @@ def test_progress_in_lines(spec: Path, evr: Callable[..., Any], monkeypatch: pyt
 def test_a_rejected_rerun_keeps_what_was_accepted(spec: Path, evr: Callable[..., Any], tmp_path: Path) -> None:
     target = tmp_path / "one.json"
     assert evr("certify", spec, "--output", target).code == 0
-    ran = evr("certify", spec, "--output", target, "--max-samples", 1)
+    ran = evr("certify", spec, "--output", target, "--max-samples", 1, "--force")
     assert ran.code == 3
     assert f"the one that was accepted before: {tmp_path / 'one.accepted.json'}" in ran.out
     assert package.Certificate.load(tmp_path / "one.accepted.json").accepted

@@ -106,9 +106,9 @@ def test_the_claim():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "mechanism: field required"),
+        ("", "no mechanism is described"),
         ("mechanism = []", "mechanism: list should have at least 1 item"),
-        ("[mechanism]\nkind = 'gaussian'", "mechanism: input should be a valid list"),
+        ("[mechanism]\nkind = 'gaussian'", "write \\[\\[mechanism\\]\\]"),
         ("mechanism = [1]", r"mechanism\[0\]: .*found 1"),
         ("[[mechanism]]\nnoise_multiplier = 1.0", r"mechanism\[0\]\.kind: missing; known: dpsgd, gaussian"),
         (table("gausian", ""), r"mechanism\[0\]\.kind: unknown kind 'gausian'; did you mean 'gaussian'\?"),
@@ -215,3 +215,29 @@ LINES = st.one_of(
 @given(st.lists(LINES, max_size=8).map("\n".join), st.booleans())
 def test_any_near_specification_gives_an_event_or_a_spec_error(text, headed):
     only_spec_errors("[[mechanism]]\n" + text if headed else text)
+
+
+def test_one_bracket_instead_of_two():
+    with pytest.raises(SpecError, match=r"^\[mechanism\] is one table.*write \[\[mechanism\]\]$"):
+        parse('[mechanism]\nkind = "gaussian"\nnoise_multiplier = 1.0\n')
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "[claim]\ndelta = 1e-5\n"])
+def test_an_empty_file_says_what_belongs_there(text):
+    with pytest.raises(SpecError, match=r"^no mechanism is described: write what ran in a table \[\[mechanism\]\]"):
+        parse(text)
+
+
+def test_a_wrong_value_is_named_with_its_file(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text(GAUSSIAN.replace("1.0", "nan"))
+    with pytest.raises(SpecError) as caught:
+        load(path).event()
+    assert str(caught.value).startswith(f"{path}: mechanism[0] (kind 'gaussian'): noise_multiplier=nan is not")
+
+
+def test_the_units_of_a_training():
+    units = "noise_multiplier = 1.1\ndataset_size = 60000\nbatch_size = 256\nepochs = 15\n"
+    event = parse(f'[[mechanism]]\nkind = "dpsgd"\n{units}').event()
+    assert event == dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
+    assert event.count == 3516

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -257,11 +259,16 @@ class Certificate(Section):
         return pretty(self.document()) + "\n"
 
     def save(self, path: str | Path) -> None:
-        """Write it, whole or not at all. One that is rejected replaces one that was accepted only after that is kept (``kept_path``)."""
-        if not self.accepted:
-            with contextlib.suppress(CertificateError):
-                if (earlier := Certificate.load(path)).accepted:
-                    atomic.write_text(kept_path(path), earlier.to_json())
+        """Write it, whole or not at all.
+
+        An accepted one that is there is kept (``kept_paths``) before one that is rejected, or of
+        something else, takes its place.
+        """
+        with contextlib.suppress(CertificateError):
+            earlier = Certificate.load(path)
+            same = (earlier.event, earlier.guarantee) == (self.event, self.guarantee)
+            if earlier.accepted and not (self.accepted and same):
+                atomic.write_text(_free_path(path), earlier.to_json())
         atomic.write_text(path, self.to_json())
 
     @classmethod
@@ -325,9 +332,19 @@ def _writer(document: dict[str, Any]) -> str:
     return f", written by evr {version}," if known else ""
 
 
-def kept_path(path: str | Path) -> Path:
-    """Where an accepted certificate is kept when a rejected one takes its place."""
-    return Path(path).with_suffix(f".accepted{Path(path).suffix}")
+def kept_paths(path: str | Path) -> list[Path]:
+    """The accepted certificates that are kept beside ``path``, where others took their place; the latest is last."""
+    return list(itertools.takewhile(Path.exists, _numbered(path)))
+
+
+def _free_path(path: str | Path) -> Path:
+    return next(one for one in _numbered(path) if not one.exists())
+
+
+def _numbered(path: str | Path) -> Iterator[Path]:
+    """``run.accepted.json``, ``run.accepted-2.json`` and so on for ``run.json``."""
+    for count in itertools.count(1):
+        yield Path(path).with_suffix(f".accepted{'' if count == 1 else f'-{count}'}{Path(path).suffix}")
 
 
 def digest_of(document: dict[str, Any]) -> str:

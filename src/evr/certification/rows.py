@@ -19,6 +19,8 @@ SEALED_ATTEMPT = (
     "proposal", "options", "event", "event_digest", "software", "started",
 )  # fmt: skip
 SEALED_OUTPUT = ("release_id", "attempt_id", "owner", "opened")
+ELSEWHERE = "certificate: "
+"""What the message of an attempt begins with whose certificate went elsewhere than was planned."""
 
 
 class DamagedRow(ValueError):
@@ -80,6 +82,14 @@ class Attempt:
     def budget(self) -> float:
         """The false-positive probability that it may have."""
         return math.exp(self.log_budget)
+
+    @property
+    def certificate(self) -> str | None:
+        """Where its certificate was written, or is to be; None if it leaves none."""
+        if self.message is not None and self.message.startswith(ELSEWHERE):
+            return self.message.removeprefix(ELSEWHERE)
+        path: str | None = self.options.get("path")
+        return path
 
     @property
     def is_over(self) -> bool:

@@ -63,8 +63,8 @@ def statement(document: dict[str, Any]) -> str:
     )
     second = (
         f"This was verified by Monte Carlo ({how}): had it been false, this attempt would have accepted it with probability at "
-        f"most {_bounded(release['budget'])}, and any number of attempts at the release with probability at most "
-        f"{_bounded(release['total_budget'])}, which delta includes."
+        f"most {bounded(release['budget'])}, and any number of attempts at the release with probability at most "
+        f"{bounded(release['total_budget'])}, which delta includes."
     )
     if checked["method"] in ("strict", "both"):
         second = _proved(document, how)
@@ -75,8 +75,8 @@ def statement(document: dict[str, Any]) -> str:
         )
         second = (
             "Of the mechanism that ran, delta is proved to be at most "
-            f"{_bounded(max(document['fallback']['bounds'].values()))}; what a false acceptance could have cost, "
-            f"at most {_bounded(release['total_budget'])}, is included."
+            f"{bounded(max(document['fallback']['bounds'].values()))}; what a false acceptance could have cost, "
+            f"at most {bounded(release['total_budget'])}, is included."
         )
     return " ".join((first, second, _assumptions(document, events)))
 
@@ -122,10 +122,10 @@ def events_of(event: dict[str, Any], fallback: dict[str, Any] | None) -> list[dp
     return [event_from_json(one) for one in (event, *([] if fallback is None else [fallback["event"]]))]
 
 
-def _bounded(value: float) -> str:
+def bounded(value: float) -> str:
     """Two digits, rounded up.
 
-    >>> _bounded(2.5000000000000001e-9), _bounded(2.5e-9), _bounded(1.21e-12), _bounded(0.0)
+    >>> bounded(2.5000000000000001e-9), bounded(2.5e-9), bounded(1.21e-12), bounded(0.0)
     ('2.5e-9', '2.5e-9', '1.3e-12', '0.0e+00')
     """
     exact = Decimal(repr(value))  # as it is written in the certificate

@@ -80,8 +80,9 @@ _LINE_SECONDS = 5.0
 
 def tell(certificate: Certificate, *, path: Any, ledger: Path | None, json: bool, quiet: bool) -> None:
     """Print how an attempt ended, and leave with 3 if it was rejected."""
-    from evr.certification.certificate import kept_path
+    from evr.certification.certificate import kept_paths
     from evr.certification.ledger import DEFAULT_PATH
+    from evr.certification.words import bounded
 
     counted = str(ledger or DEFAULT_PATH)
     if json:
@@ -102,12 +103,12 @@ def tell(certificate: Certificate, *, path: Any, ledger: Path | None, json: bool
         print(f"{certificate.verdict.capitalize()}: {_sentence(certificate)}\n\n{certificate.statement}\n")
         if path is not None:
             print(f"certificate: {path}")
-            if not certificate.accepted and (kept := kept_path(path)).exists():
-                print(f"the one that was accepted before: {kept}")
+            if not certificate.accepted and (kept := kept_paths(path)):
+                print(f"the one that was accepted before: {kept[-1]}")
         release = certificate.release
         print(
             f"ledger: {counted} (attempt {release.attempt}; false-positive budget spent on it "
-            f"{number(release.budget, 3)} of {number(release.total_budget, 3)})"
+            f"{bounded(release.budget)} of {bounded(release.total_budget)})"
         )
     if not certificate.accepted:
         raise typer.Exit(REJECTED)

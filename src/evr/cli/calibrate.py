@@ -45,10 +45,16 @@ def command(
 ) -> None:
     """Find the least noise multiplier for so many steps, or the most steps for a noise multiplier, that meets a target.
 
-    Leave out the flag of what is to be found.
+    Leave out the flag of what is to be found. The target of a SPEC is its claim, unless flags say otherwise.
 
     Example: `evr calibrate --epsilon 1 --delta 1e-6 --sampling-probability 0.01 --steps 1000`
     """
+    if spec is not None:
+        from evr.mechanisms.spec import load
+
+        claim = load(spec).claim
+        epsilon = claim.epsilon if epsilon is None else epsilon
+        delta = claim.delta if delta is None else delta
     missing = [name for name, value in (("--epsilon", epsilon), ("--delta", delta)) if value is None]
     if missing:
         raise ValueError(f"calibrate to which target? Add {' and '.join(missing)}")

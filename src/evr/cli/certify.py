@@ -21,6 +21,7 @@ from evr.cli.attempts import (
     tell,
     watched,
 )
+from evr.cli.files import Force, certificate_path, new_certificate, new_page
 from evr.cli.options import (
     BatchSize,
     DatasetSize,
@@ -37,7 +38,7 @@ from evr.cli.options import (
     described,
 )
 from evr.cli.output import wrote
-from evr.cli.report import checked_page, write_page
+from evr.cli.report import write_page
 
 Report = Annotated[
     Path | None,
@@ -60,6 +61,7 @@ def command(
     tau: Tau = None,
     exact: Exact = False,
     output: Output = None,
+    force: Force = False,
     report: Report = None,
     ledger: LedgerFile = None,
     release: ReleaseName = None,
@@ -85,7 +87,8 @@ def command(
         epsilon, delta = claim.epsilon, claim.delta
     if tau is None and claim is not None:
         tau = claim.tau
-    path, report = output or certificate_path(spec), checked_page(report)
+    path = new_certificate(output or certificate_path(spec, event, epsilon, delta), force=force)
+    report = new_page(report, path)
     from evr.gate import certify
 
     with watched(quiet=quiet or json) as progress:
@@ -99,8 +102,3 @@ def command(
         if report is not None:
             write_page(certificate, report, source=path, quiet=quiet or json)
             wrote(report, quiet=quiet or json)
-
-
-def certificate_path(spec: Path | None) -> Path:
-    """Beside the specification file, or in the working directory."""
-    return Path("evr.certificate.json") if spec is None else spec.with_name(f"{spec.stem}.certificate.json")

@@ -61,15 +61,6 @@ def page_path(certificate: Path) -> Path:
     return certificate.with_name(f"{stem}.report.html")
 
 
-def checked_page(path: Path | None) -> Path | None:
-    """Where to write a page, refused before any work is done if its folder is not there."""
-    if path is not None and not path.absolute().parent.is_dir():
-        raise ValueError(
-            f"--report={str(path)!r} lies in a folder that does not exist: create {str(path.parent)!r} first"
-        )
-    return path
-
-
 def write_page(
     certificate: Certificate,
     path: Path,

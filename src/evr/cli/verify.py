@@ -18,6 +18,7 @@ from evr.cli.attempts import (
     tell,
     watched,
 )
+from evr.cli.files import Force, new_certificate
 from evr.cli.options import (
     BatchSize,
     DatasetSize,
@@ -50,6 +51,7 @@ def command(
     delta: Delta = None,
     tau: Tau = None,
     output: Output = None,
+    force: Force = False,
     ledger: LedgerFile = None,
     release: ReleaseName = None,
     floor: Floor = None,
@@ -77,6 +79,8 @@ def command(
     missing = [name for name, value in (("--epsilon", epsilon), ("--delta", delta)) if value is None]
     if missing:
         raise ValueError(f"verify which estimate? Add {' and '.join(missing)}, or let `evr certify` estimate it")
+    if output is not None:
+        new_certificate(output, force=force)
     assert epsilon is not None
     assert delta is not None
     from evr.gate.certify import certify_claim

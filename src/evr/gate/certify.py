@@ -112,7 +112,16 @@ def certify_claim(
     target = None if path is None else Path(path).absolute()
     with opened(ledger) as one:
         attempt = start(
-            one, event, claim, settings, name=release, floor=floor, seed=seed, estimate=estimate, path=target
+            one,
+            event,
+            claim,
+            settings,
+            name=release,
+            floor=floor,
+            seed=seed,
+            estimate=estimate,
+            path=target,
+            workers=workers,
         )
         return perform(one, attempt, workers=workers, progress=progress)
 

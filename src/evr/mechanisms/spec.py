@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from dp_accounting import dp_event
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, create_model
 
 from evr import validate
 from evr.errors import SpecError
@@ -123,6 +123,7 @@ class Spec(_Table):
 
     mechanism: list[Any]
     claim: Target = Target()
+    _source: str = PrivateAttr(default="")
 
     def event(self) -> dp_event.DpEvent:
         """The event tree; translated once here, so that a wrong value is named with its table."""
@@ -132,7 +133,8 @@ class Spec(_Table):
                 event = mechanism.event()
                 Composition.of(event)
             except (ValueError, TypeError) as error:
-                raise SpecError(f"mechanism[{index}] (kind {mechanism.kind!r}): {error}") from None
+                where = f"{self._source}mechanism[{index}] (kind {mechanism.kind!r})"
+                raise SpecError(f"{where}: {error}") from None
             built.append(event)
         return built[0] if len(built) == 1 else dp_event.ComposedDpEvent(built)
 
@@ -167,6 +169,12 @@ def _grammar(mechanisms: tuple[Mechanism, ...]) -> _Grammar:
     return _Grammar(create_model("Spec", __base__=Spec, mechanism=(listed, Field(min_length=1))), tables, without)
 
 
+_NOTHING = (
+    'no mechanism is described: write what ran in a table [[mechanism]], such as kind = "dpsgd", '
+    "noise_multiplier = 1.0, sampling_probability = 0.01, steps = 1000"
+)
+
+
 def load(path: str | Path) -> Spec:
     """Read a specification file. A mistake raises ``SpecError``: the key, the rule, the nearest key."""
     try:
@@ -176,9 +184,11 @@ def load(path: str | Path) -> Spec:
     except OSError as error:
         raise SpecError(f"{path}: cannot be read ({error.strerror or error})") from None
     try:
-        return parse(text)
+        spec = parse(text)
     except SpecError as error:
         raise SpecError(f"{path}: {error}") from None
+    spec._source = f"{path}: "  # what the values are wrong with is found later, in ``event``
+    return spec
 
 
 def parse(text: str) -> Spec:
@@ -194,6 +204,10 @@ def parse(text: str) -> Spec:
     except (ValueError, RecursionError) as error:  # TOMLDecodeError is a ValueError; so is an integer without end
         raise SpecError(f"not valid TOML: {error or type(error).__name__}") from None
     grammar = _grammar(tuple(MECHANISMS.values()))
+    if isinstance(data.get("mechanism"), dict):
+        raise SpecError("[mechanism] is one table, and a file holds a list of them: write [[mechanism]]")
+    if "mechanism" not in data and data.keys() <= {"claim"}:
+        raise SpecError(_NOTHING)
     try:
         return grammar.spec.model_validate(data)
     except ValidationError as error:
