@@ -106,7 +106,7 @@ def _proved(document: dict[str, Any], how: str) -> str:
     proofs = [section["strict"] for section in document["verification"]["directions"].values()]
     bounds = [rounded_up(Proof.from_json(proof).delta) for proof in proofs if proof is not None]
     also = ", and independent samples agree" if document["verification"]["method"] == "both" else ""
-    return f"This is proved in exact arithmetic ({how}): in both directions delta is at most {_bounded(max(bounds))}{also}."
+    return f"This is proved in exact arithmetic ({how}): in both directions delta is at most {bounded(max(bounds))}{also}."
 
 
 def check_words(event: dict[str, Any]) -> None:
