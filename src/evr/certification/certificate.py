@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import html
 import itertools
 import json
 import math
@@ -31,6 +32,7 @@ from pydantic import (
 
 from evr import atomic, validate
 from evr.bounds.strict import Proof
+from evr.certification import words
 from evr.certification.alphabet import NAME, SOFTWARE, TIME, checked_name, checked_software, checked_tree, unprintable
 from evr.certification.event_json import canonical, event_from_json
 from evr.errors import CertificateError
@@ -161,7 +163,7 @@ class DirectionSection(Section):
     clip: Number | None
     correction: Number
     plan: PlanSection | None
-    strict: ProofSection | None = None
+    strict: ProofSection | None
     trace: Annotated[list[Annotated[list[Number], Field(min_length=4, max_length=4)]], Field(max_length=1000)]
     histogram: Annotated[list[Count], Field(max_length=1000)]
     seconds: Number
@@ -211,7 +213,7 @@ class Certificate(Section):
     Attributes
     ----------
     statement
-        Sentences for a paper, with every assumption.
+        Sentences for a paper, with every assumption; ``short_statement`` says it in two.
     verdict, guarantee
         The guarantee is None unless the verdict is ``"accepted"`` (or a proved fallback ran instead).
     event
@@ -242,6 +244,31 @@ class Certificate(Section):
     def accepted(self) -> bool:
         """Whether the verdict is ``"accepted"``."""
         return self.verdict == "accepted"
+
+    @property
+    def short_statement(self) -> str:
+        """Two sentences for a paper; say with them what ``assumptions`` lists."""
+        return words.short_statement(self.document())
+
+    @property
+    def assumptions(self) -> list[str]:
+        """What the statement assumes, each a clause that follows "that"."""
+        return words.assumed(self.document())
+
+    def __repr__(self) -> str:
+        pair = f"epsilon={self.claim.epsilon!r}, delta={self.claim.delta!r}"
+        how = f"method={self.verification.method!r}, samples={self.verification.samples}"
+        return f"<Certificate {self.verdict}: {pair}, {how}, digest={self.digest[:15]!r}>"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        clauses = "".join(f"<li>{html.escape(clause)}</li>" for clause in self.assumptions)
+        return (
+            f"<p><b>{self.verdict.capitalize()}.</b> {html.escape(self.short_statement)}</p>"
+            f"<details><summary>It is assumed that</summary><ul>{clauses}</ul></details>"
+        )
 
     def __bool__(self) -> NoReturn:
         raise TypeError("a Certificate has no truth value: use .accepted")

@@ -106,7 +106,39 @@ def _proved(document: dict[str, Any], how: str) -> str:
     proofs = [section["strict"] for section in document["verification"]["directions"].values()]
     bounds = [rounded_up(Proof.from_json(proof).delta) for proof in proofs if proof is not None]
     also = ", and independent samples agree" if document["verification"]["method"] == "both" else ""
-    return f"This is proved in exact arithmetic ({how}): in both directions delta is at most {bounded(max(bounds))}{also}."
+    return (
+        f"This is proved in exact arithmetic ({how}): in both directions delta is at most {bounded(max(bounds))}{also}."
+    )
+
+
+def short_statement(document: dict[str, Any]) -> str:
+    """The same in two sentences; what it assumes is ``assumed``."""
+    claim, release, checked = document["claim"], document["release"], document["verification"]
+    pair = f"({above(claim['epsilon'])}, {above(claim['delta'])})"
+    events = events_of(document["event"], document["fallback"])
+    by = f"evr {document['software']['evr']}"
+    if document["verdict"] == "rejected" and document["fallback"] is None:
+        return (
+            f"That the composition of {describe(events[0])} is {pair}-differentially private could not be verified by {by}. "
+            "No guarantee follows, nor that the claim is false."
+        )
+    first = (
+        f"The composition of {describe(events[-1])} satisfies {pair}-differential privacy under "
+        f"{ADJACENCIES[relation_of(*events)]}."
+    )
+    if document["fallback"] is not None:
+        worst = bounded(max(document["fallback"]["bounds"].values()))
+        return (
+            f"{first} It ran instead of what {by} could not verify; its delta is proved to be at most {worst}, and "
+            f"{bounded(release['total_budget'])} for a false acceptance is included."
+        )
+    if checked["method"] in ("strict", "both"):
+        return f"{first} {_proved(document, by)}"
+    how = f"{by}, {checked['method']} test, {checked['samples']:,} samples"
+    return (
+        f"{first} This was verified by Monte Carlo ({how}): were it false, it would have been accepted "
+        f"with probability at most {bounded(release['total_budget'])} in any number of attempts at the release."
+    )
 
 
 def check_words(event: dict[str, Any]) -> None:
@@ -132,7 +164,16 @@ def bounded(value: float) -> str:
     return f"{float(exact.normalize(Context(2, ROUND_CEILING))):.1e}".replace("e-0", "e-")
 
 
+def assumed(document: dict[str, Any]) -> list[str]:
+    """What the statement of a certificate assumes, each a clause that follows "that"."""
+    return _assumed(document, events_of(document["event"], document["fallback"]))
+
+
 def _assumptions(document: dict[str, Any], events: list[dp_event.DpEvent]) -> str:
+    return f"It assumes that {'; that '.join(_assumed(document, events))}."
+
+
+def _assumed(document: dict[str, Any], events: list[dp_event.DpEvent]) -> list[str]:
     checked = document["verification"]
     assumed = assumptions(*events)
     sampled = checked["method"] not in ("strict", "both")
@@ -151,4 +192,4 @@ def _assumptions(document: dict[str, Any], events: list[dp_event.DpEvent]) -> st
         f"; the verification's own rounding is covered by a margin of at least {FIXED:g} of delta" if sampled else ""
     )
     assumed.append(f"noise has the stated law to the last digit (floating-point samplers do not{margin})")
-    return f"It assumes that {'; that '.join(assumed)}."
+    return assumed

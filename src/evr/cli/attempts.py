@@ -88,7 +88,7 @@ def tell(certificate: Certificate, *, path: Any, ledger: Path | None, json: bool
     if json:
         keys = ("verdict", "guarantee", "statement", "claim", "release", "digest")
         document = certificate.document()
-        summary = {key: document[key] for key in keys}
+        summary = {key: document[key] for key in keys} | {"short_statement": certificate.short_statement}
         as_json(
             {
                 **summary,
@@ -100,7 +100,12 @@ def tell(certificate: Certificate, *, path: Any, ledger: Path | None, json: bool
     elif quiet:
         print(_sentence(certificate))
     else:
-        print(f"{certificate.verdict.capitalize()}: {_sentence(certificate)}\n\n{certificate.statement}\n")
+        print(f"{certificate.verdict.capitalize()}: {_sentence(certificate)}\n\n{certificate.short_statement}\n")
+        if certificate.guarantee is not None:
+            print("It is assumed that")
+            for clause in certificate.assumptions:
+                print(f"- {clause};")
+            print()
         if path is not None:
             print(f"certificate: {path}")
             if not certificate.accepted and (kept := kept_paths(path)):

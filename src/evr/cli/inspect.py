@@ -17,7 +17,16 @@ CertificateFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="A 
 Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of certificates instead.")]
 
 
-def command(file: CertificateFile = None, schema: Schema = False, json: Json = False, quiet: Quiet = False) -> None:
+Latex = Annotated[bool, typer.Option("--latex", help="Print the short statement as LaTeX, with BibTeX.")]
+
+
+def command(
+    file: CertificateFile = None,
+    schema: Schema = False,
+    latex: Latex = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
     """Show what a certificate says, in words and tables. Whether it is true is what `evr replay` finds out.
 
     Example: `evr inspect examples/dpsgd.certificate.json`
@@ -31,6 +40,11 @@ def command(file: CertificateFile = None, schema: Schema = False, json: Json = F
     if file is None:
         raise ValueError("inspect which certificate? Give a FILE")
     certificate = Certificate.load(file)
+    if latex:
+        from evr.certification import latex as typeset
+
+        print(typeset.statement(certificate), end="" if quiet else f"\n{typeset.BIBTEX}")
+        return
     if json:
         as_json(certificate.document())
         return
