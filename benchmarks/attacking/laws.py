@@ -50,12 +50,12 @@ class Law:
 
     log_p: Longs
     loss: Longs
-    infinite: Any = LONG(0)
+    infinite: Any = 0.0
     density: Callable[[Longs], tuple[Longs, Longs]] | None = None
     edges: Callable[[Any], Longs] | None = None
-    greatest: Any = LONG(np.inf)
+    greatest: Any = math.inf
     exact: bool = False
-    lost: Any = LONG(0)
+    lost: Any = 0.0
     square: Any = None
 
     @property
@@ -157,8 +157,8 @@ class Atoms:
 
     log_b: Longs
     log_ratio: Longs
-    only_with: Any = LONG(0)
-    only_without: Any = LONG(0)
+    only_with: Any = 0.0
+    only_without: Any = 0.0
     exact: bool = False
 
     def sampled(self, q: float) -> Atoms:

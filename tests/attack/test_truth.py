@@ -11,16 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld import privacy_loss_distribution as pld
+from mpmath import mp, mpf
+
 from attacking import enumeration, split
 from attacking.composition import Composition
 from attacking.laws import LONG, Atoms, exact, long
 from attacking.tilted import nodes
 from attacking.truth import apart, contour, truth
-from dp_accounting import dp_event
-from dp_accounting.pld import privacy_loss_distribution as pld
 from estimation.references import REFERENCES
-from mpmath import mp, mpf
-
 from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
