@@ -37,6 +37,10 @@ class Composition:
         return cls(tuple(parts))
 
     @property
+    def is_atomic(self) -> bool:
+        return all(law.is_atomic for law, _ in self.parts)
+
+    @property
     def infinite(self) -> Any:
         """The probability of an infinite loss."""
         return -np.expm1(sum((count * np.log1p(-law.infinite) for law, count in self.parts), LONG(0)))

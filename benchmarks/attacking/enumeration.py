@@ -141,7 +141,7 @@ def _two(offsets: Longs, weights: Floats, count: int) -> Sums | None:
 
 def _lattice(tilted: Tilted, gap: Any, count: int) -> Sums | None:
     """By the characteristic function at ``N`` angles: ``N`` covers the range of the sums, or fourteen standard deviations."""
-    widest = int(round(float(np.ptp(tilted.offsets) / gap))) * count + 1
+    widest = round(float(np.ptp(tilted.offsets) / gap)) * count + 1
     deviation = math.sqrt(count * tilted.variance) / float(gap)
     reach = float(np.max(np.abs(tilted.offsets)) / gap)
     wanted = min(widest, int(28 * deviation + 80 * reach) + 64)

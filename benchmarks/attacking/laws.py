@@ -20,7 +20,7 @@ LONG = np.longdouble
 Longs = NDArray[np.longdouble]
 TOO_MANY_ATOMS = 3_000_000
 HALF_LOG_TWO_PI = LONG("0.9189385332046727417803297364056176398614")
-_REACH = 12  # standard deviations of a normal law that matter: beyond are e^-72
+_REACH = 24  # standard deviations of a normal law that matter: beyond are e^-288, also to a piece of 1e-60
 _FARTHEST = 60  # a tilt that moves a normal law farther belongs to deltas below 1e-700
 _DISCRETE_REACH = 32  # of a discrete Gaussian: enough for deltas of 1e-60 and less
 
@@ -50,12 +50,12 @@ class Law:
 
     log_p: Longs
     loss: Longs
-    infinite: Any = LONG(0)
+    infinite: Any = 0.0
     density: Callable[[Longs], tuple[Longs, Longs]] | None = None
     edges: Callable[[Any], Longs] | None = None
-    greatest: Any = LONG(np.inf)
+    greatest: Any = math.inf
     exact: bool = False
-    lost: Any = LONG(0)
+    lost: Any = 0.0
     square: Any = None
 
     @property
@@ -87,10 +87,10 @@ class Normals:
     def weight_at_zero(self) -> Fraction:
         return sum((w for w, m in zip(self.weights, self.means, strict=True) if m == 0), Fraction(0))
 
-    def log_ratio(self, x: Any) -> Longs:
-        """``log dA/dB``, which rises with ``x``."""
-        means, weights = np.array(self.means, LONG), np.array([long(w) for w in self.weights], LONG)
-        exponents = means * np.asarray(x, LONG)[..., None] - means * means / 2
+    def log_ratio(self, x: Longs) -> Longs:
+        """``log dA/dB``, which rises with ``x``; in the precision of ``x``."""
+        means, weights = (np.array(v, x.dtype) for v in (self.means, [long(w) for w in self.weights]))
+        exponents = means * x[..., None] - means * means / 2
         small = np.log1p(np.sum(weights * np.expm1(np.clip(exponents, -1, 1)), axis=-1))
         large = np.logaddexp.reduce(exponents + np.log(weights), axis=-1)
         return np.where(np.max(np.abs(exponents), axis=-1) < 1, small, large)
@@ -102,10 +102,11 @@ class Normals:
         means, logs = np.array(self.means, LONG), np.array([log_of(w) for w in self.weights], LONG)
 
         def density(x: Longs) -> tuple[Longs, Longs]:
+            half = x.dtype.type(HALF_LOG_TWO_PI)
             if sign < 0:
-                return -x * x / 2 - HALF_LOG_TWO_PI, -self.log_ratio(x)
-            log_a = np.logaddexp.reduce(logs - (x[..., None] - means) ** 2 / 2, axis=-1)
-            return log_a - HALF_LOG_TWO_PI, self.log_ratio(x)
+                return -x * x / 2 - half, -self.log_ratio(x)
+            log_terms = logs.astype(x.dtype) - (x[..., None] - means.astype(x.dtype)) ** 2 / 2
+            return np.logaddexp.reduce(log_terms, axis=-1) - half, self.log_ratio(x)
 
         def edges(order: Any) -> Longs:
             tilted = order * most if sign > 0 else -order * most
@@ -156,8 +157,8 @@ class Atoms:
 
     log_b: Longs
     log_ratio: Longs
-    only_with: Any = LONG(0)
-    only_without: Any = LONG(0)
+    only_with: Any = 0.0
+    only_without: Any = 0.0
     exact: bool = False
 
     def sampled(self, q: float) -> Atoms:

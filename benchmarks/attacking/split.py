@@ -46,6 +46,9 @@ class Term:
         return min(plans, key=lambda plan: plan.log_size) if plans else None
 
 
+Cutter = Callable[[Law, int, float], list[Law]]
+
+
 class Plan(NamedTuple):
     """How to integrate a term."""
 
@@ -54,9 +57,9 @@ class Plan(NamedTuple):
     log_size: float
 
 
-def terms(composition: Composition, epsilon: float) -> tuple[list[Term], float]:
+def terms(composition: Composition, epsilon: float, cutter: Cutter) -> tuple[list[Term], float]:
     """The terms, and a bound on the sum of those that are left out."""
-    kinds = [_choices(law, count, epsilon) for law, count in composition.parts]
+    kinds = [_choices(cutter(law, count, epsilon), count) for law, count in composition.parts]
     found, omitted = [], sum(left_out for _, left_out in kinds)
     for combined in itertools.product(*(choices for choices, _ in kinds)):
         log_number = sum(choice[0] for choice in combined)
@@ -70,17 +73,19 @@ def terms(composition: Composition, epsilon: float) -> tuple[list[Term], float]:
 _Choice = tuple[float, float, tuple[tuple[Law, int], ...]]
 
 
-def _choices(law: Law, count: int, epsilon: float) -> tuple[list[_Choice], float]:
+def _choices(pieces: list[Law], count: int) -> tuple[list[_Choice], float]:
     """Numbers of steps in each piece of a law: the logarithms of their multinomial and of their mass, and the pieces.
 
     And a bound on the mass of all numbers that are left out.
     """
-    pieces = _pieces(law, count, epsilon)
     if len(pieces) == 1:
-        return [(0.0, 0.0, ((law, count),))], 0.0
-    masses = [float(np.logaddexp.reduce(nodes(piece, LONG(0), 0.0)[0])) for piece in pieces[1:]]
+        return [(0.0, 0.0, ((pieces[0], count),))], 0.0
+    long_masses = [np.logaddexp.reduce(nodes(piece, LONG(0), 0.0)[0]) for piece in pieces[1:]]
+    masses = [float(mass) for mass in long_masses]
     rare = sum(math.exp(mass) for mass in masses)
-    bulk = replace(pieces[0], lost=law.infinite + sum(LONG(np.exp(LONG(mass))) for mass in masses))
+    bulk = pieces[0]
+    if rare < 0.5:
+        bulk = replace(bulk, lost=bulk.infinite + sum(np.exp(mass) for mass in long_masses))
     found: list[_Choice] = []
     most = min(count, _MOST_RARE)
     for numbers in itertools.product(range(most + 1), repeat=len(masses)):
@@ -97,8 +102,8 @@ def _choices(law: Law, count: int, epsilon: float) -> tuple[list[_Choice], float
     return found[:_MOST_CHOICES], beyond + sum(math.exp(c[0] + c[1]) for c in found[_MOST_CHOICES:])
 
 
-def _pieces(law: Law, count: int, epsilon: float) -> list[Law]:
-    """The bulk first; one piece where there is nothing to cut."""
+def rare_apart(law: Law, count: int, epsilon: float) -> list[Law]:
+    """The bulk first, then what is beyond it; one piece where there is nothing to cut."""
     if law.square is not None:
         return [law]
     log_p, loss = nodes(law, LONG(0), None)
@@ -116,15 +121,25 @@ def _pieces(law: Law, count: int, epsilon: float) -> list[Law]:
     return [*found, rest]
 
 
+def atoms_apart(law: Law, count: int, epsilon: float) -> list[Law]:
+    """Atoms, then the density, of a law that has both and is not applied very often."""
+    if law.density is None or not law.log_p.size or count > _MOST_RARE:
+        return [law]
+    none = np.empty(0, LONG)
+    atoms = replace(law, density=None, edges=None, lost=None)
+    return [atoms, replace(law, log_p=none, loss=none, infinite=LONG(0), lost=None)]
+
+
 def _cut(law: Law, cut: Any) -> tuple[Law, Law]:
     """What is below and what is above, smoothly."""
 
     def piece(sign: int) -> Law:
         def log_share(loss: Longs) -> Longs:
-            return -np.logaddexp(LONG(0), sign * (_STEEP / cut) * (loss - cut))
+            at = loss.dtype.type(cut)
+            return -np.logaddexp(loss.dtype.type(0), sign * (_STEEP / at) * (loss - at))
 
         density = _shared(law.density, log_share) if law.density is not None else None
-        return replace(law, log_p=law.log_p + log_share(law.loss), density=density, infinite=LONG(0), lost=None)
+        return replace(law, log_p=law.log_p + log_share(law.loss), density=density, lost=None)
 
     return piece(1), piece(-1)
 

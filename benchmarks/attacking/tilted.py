@@ -19,7 +19,7 @@ from attacking.laws import LONG, Law, Longs, Unreached
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 EPS = np.finfo(LONG).eps
-_NODES = 20
+_NODES, _ROUGH_NODES = 20, 12
 _NATS = 75  # below the top: what is left out of a law
 _MOST_PANELS = 6000
 
@@ -126,12 +126,14 @@ def nodes(law: Law, order: Any, reach: float | None) -> tuple[Longs, Longs]:
     if law.density is None or law.edges is None:
         return law.log_p, law.loss
     edges = law.edges(order)
+    if reach is None:
+        edges = edges.astype(float)
     low, high = edges[:-1], edges[1:]
-    log_p, loss = _panels(law, low, high)
-    tops = _tops([(law.log_p, law.loss), (log_p, loss)], order)
-    peak = loss.ravel()[np.argmax(log_p + order * loss)]
+    log_p, loss = _panels(law, low, high, _NODES if reach is not None else _ROUGH_NODES)
     if reach is None:
         return np.append(law.log_p, log_p), np.append(law.loss, loss)
+    tops = _tops([(law.log_p, law.loss), (log_p, loss)], order)
+    peak = loss.ravel()[np.argmax(log_p + order * loss)]
     done: list[tuple[Longs, Longs]] = [(law.log_p, law.loss)]
     for _ in range(60):
         matters = (np.max(log_p, axis=1) > tops[0] - _NATS) | (np.max(log_p + order * loss, axis=1) > tops[1] - _NATS)
@@ -167,8 +169,8 @@ def _tops(parts: list[tuple[Longs, Longs]], order: Any) -> Any:
     return np.array([max(np.max(p) for p, _ in held), max(np.max(p + order * y) for p, y in held)])
 
 
-def _panels(law: Law, low: Longs, high: Longs) -> tuple[Longs, Longs]:
-    x, weights = gauss_legendre(_NODES)
+def _panels(law: Law, low: Longs, high: Longs, count: int = _NODES) -> tuple[Longs, Longs]:
+    x, weights = (part.astype(low.dtype) for part in gauss_legendre(count))
     half = (high - low)[:, None] / 2
     assert law.density is not None
     log_p, loss = law.density((low + high)[:, None] / 2 + half * x)
@@ -198,7 +200,7 @@ def tilt(law: Law, order: Any, reach: float | None = 0.0) -> Tilted | TiltedGaus
     shift = np.sum(weights * distance)
     mean, offsets = loss[peak] + shift, distance - shift
     exponent = -order * offsets
-    if law.lost is not None and np.max(exponent[log_p > np.max(log_p) - 60]) < 40:
+    if reach is not None and law.lost is not None and np.max(exponent[log_p > np.max(log_p) - 60]) < 40:
         # E' of e^{-order (loss - mean)} is P's mass over the scale
         log_scale = np.log1p(-law.lost) - np.log1p(np.sum(weights * exp_less_line(np.minimum(exponent, LONG(11_000)))))
     else:

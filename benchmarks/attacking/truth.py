@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from attacking.laws import LONG, Atoms, Unreached, exact, mechanisms
 from attacking.tilted import EPS, Complexes, Floats
 
 _PI = LONG("3.14159265358979323846264338327950288")
+_LEAST_LOG = -740.0
 _GOOD = 1e-9  # a relative error that needs no second way
 
 
@@ -52,17 +55,26 @@ def truth(event: Any, epsilon: float, direction: str, seconds: float = 20.0) -> 
     if len(made_of) == 1 and made_of[0][1] == 1 and not isinstance(made_of[0][0], Atoms):
         return Truth(single.delta(made_of[0][0], epsilon, direction), 0.0, "closed form")
     found = Truth(math.nan, math.inf, "none")
-    if all(law.is_atomic for law, _ in composition.parts):
+    if composition.is_atomic:
         found = _better(found, lambda: enumeration.delta(composition, composition.saddle(epsilon), epsilon))
-    for share, way in ((0.25, contour), (0.75, apart)):
+    for way in _ways(composition, epsilon, seconds):
         if found.relative > _GOOD:
-            found = _better(found, lambda way=way, share=share: way(composition, epsilon, share * seconds))
+            found = _better(found, way)
     if not math.isfinite(found.error):
         raise Unreached("no way led to it")
     return found.plus(infinite)
 
 
-def _better(found: Truth, way: Any) -> Truth:
+def _ways(composition: Composition, epsilon: float, seconds: float) -> list[Callable[[], Truth]]:
+    """Contours, the likeliest to succeed first."""
+    ways = [partial(contour, seconds=0.15 * seconds), partial(apart, seconds=0.45 * seconds)]
+    if any(len(split.atoms_apart(law, count, epsilon)) > 1 for law, count in composition.parts):
+        smooth = any(law.square is not None or not law.log_p.size for law, _ in composition.parts)
+        ways.insert(2 if smooth else 0, partial(apart, seconds=0.2 * seconds, cutter=split.atoms_apart))
+    return [partial(way, composition, epsilon) for way in [*ways, partial(contour, seconds=0.2 * seconds)]]
+
+
+def _better(found: Truth, way: Callable[[], Truth | None]) -> Truth:
     try:
         other = way()
     except Unreached:
@@ -79,6 +91,8 @@ def contour(composition: Composition, epsilon: float, seconds: float, order: Any
     distance = float(order if order > 0 else -1 - order)
     tilts = composition.tilted(order)
     excess = composition.excess(tilts, epsilon)
+    if order > 0 and composition.log_scale(tilts, order, excess) < _LEAST_LOG:
+        return Truth(0.0, 0.0, "below the least float")
     spread = math.sqrt(composition.variance(tilts))
     scale = 1.0 / max(1 / distance, spread, abs(float(excess)))
     reach = 30 * scale
@@ -109,16 +123,15 @@ def contour(composition: Composition, epsilon: float, seconds: float, order: Any
     return Truth(value, error, "contour")
 
 
-def apart(composition: Composition, epsilon: float, seconds: float) -> Truth:
-    """By contour integrals over compositions with rare huge losses apart."""
+def apart(composition: Composition, epsilon: float, seconds: float, cutter: split.Cutter = split.rare_apart) -> Truth:
+    """By contour integrals over compositions of pieces of laws."""
     deadline = time.process_time() + seconds
-    terms, error = split.terms(composition, epsilon)
+    terms, error = split.terms(composition, epsilon, cutter)
     value, plans = 0.0, []
     for term in terms:  # the largest bounds first
-        if term.log_bound < math.log(1e-14 * max(value, 0.0) + 1e-320) or time.process_time() > deadline:
-            error += math.exp(min(term.log_bound, 0.0))
-            continue
-        plan = term.plan(epsilon)
+        plan = None
+        if term.log_bound > _log(1e-14 * value) and time.process_time() < deadline:
+            plan = term.plan(epsilon)
         if plan is None:
             error += math.exp(min(term.log_bound, 0.0))
             continue
@@ -128,14 +141,26 @@ def apart(composition: Composition, epsilon: float, seconds: float) -> Truth:
             value += math.exp(term.log_number) * float(sure)
             error += math.exp(term.log_number) * float(doubt)
     for plan, term in sorted(plans, key=lambda pair: -pair[0].log_size):
-        if plan.log_size < math.log(1e-16 * max(value, 0.0) + 1e-320):
+        if plan.log_size < _log(1e-16 * value):
             error += 100 * math.exp(plan.log_size)  # its size is known roughly
             continue
         try:
-            part = contour(term.composition, epsilon, deadline - time.process_time(), plan.order)
+            part = _of_term(term.composition, epsilon, deadline - time.process_time(), plan)
         except Unreached:
             error += math.exp(min(plan.log_size + 5.0, term.log_bound))
             continue
         value += math.exp(term.log_number) * part.value
         error += math.exp(term.log_number) * part.error
-    return Truth(value, error, "contours")
+    return Truth(value, max(error, 1e-12 * abs(value)), "contours")
+
+
+def _of_term(composition: Composition, epsilon: float, seconds: float, plan: split.Plan) -> Truth:
+    if plan.side > 0 and composition.is_atomic:
+        found = enumeration.delta(composition, plan.order, epsilon)
+        if found is not None:
+            return found
+    return contour(composition, epsilon, seconds, plan.order)
+
+
+def _log(number: float) -> float:
+    return math.log(number) if number > 1e-320 else -math.inf
