@@ -116,6 +116,9 @@ class SampledRemovePair(_SampledPair):
     def privacy_loss(self, t: Any) -> Floats:
         return _mix(self.base.privacy_loss(t), self.q)
 
+    def mean_loss(self, low: Any, high: Any) -> Floats:
+        return _mix(self.base.mean_loss(low, high), self.q)
+
     def _base_loss(self, loss: Any) -> Floats:
         return _unmix(loss, self.q)
 
@@ -162,6 +165,9 @@ class SampledAddPair(_SampledPair):
 
     def privacy_loss(self, t: Any) -> Floats:
         return -_mix(-self.base.privacy_loss(t), self.q)
+
+    def mean_loss(self, low: Any, high: Any) -> Floats:
+        return -_mix(-self.base.mean_loss(low, high), self.q)
 
     def _base_loss(self, loss: Any) -> Floats:
         return -_unmix(-np.asarray(loss, float), self.q)
