@@ -45,6 +45,7 @@ _HOMES = {
     "Record": "evr.gate",
     "Recorder": "evr.gate",
     "record": "evr.integrations.observing",
+    "AccuracyError": "evr.errors",
     "AlreadyReleasedError": "evr.errors",
     "CertificateError": "evr.errors",
     "EvrError": "evr.errors",
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from evr.certification import Certificate, Ledger
     from evr.certification.replay import replay
     from evr.errors import (
+        AccuracyError,
         AlreadyReleasedError,
         CertificateError,
         EvrError,
@@ -92,6 +94,7 @@ if TYPE_CHECKING:
     from evr.verification import Guarantee, Verdict, Verification
 
 __all__ = [
+    "AccuracyError",
     "AlreadyReleasedError",
     "Calibration",
     "Certificate",

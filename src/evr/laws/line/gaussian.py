@@ -38,8 +38,9 @@ def log_mass_ratio(mu: Any, low: Any, high: Any) -> Floats:
     share = _WEIGHTS[:, None] * np.exp(-s * (centre + s / 2))
     out[narrow] = m * (centre - m / 2) + np.log1p(np.sum(share * np.expm1(m * s), axis=0) / np.sum(share, axis=0))
     m, low, high = mu[~narrow], low[~narrow], high[~narrow]
-    with np.errstate(invalid="ignore"):
-        out[~narrow] = log_normal_mass(low - m, high - m) - log_normal_mass(low, high)
+    log_p, log_q = log_normal_mass(low - m, high - m), log_normal_mass(low, high)
+    held = (log_p > -np.inf) | (log_q > -np.inf)  # elsewhere there is no mass: any loss will do
+    out[~narrow] = np.where(held, log_p - np.where(held, log_q, 0.0), 0.0)
     return out
 
 
