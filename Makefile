@@ -5,15 +5,18 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 export PYTHONHASHSEED ?= 0
 
-.PHONY: run test check docs bench paper paper-full clean help
+.PHONY: run test coverage check docs bench integrations published paper paper-full clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 run: $(VENV)/.core ## the main job on the example
-	$(BIN)/evr certify examples/dpsgd.toml
+	$(BIN)/evr certify examples/dpsgd.toml --force
 
-test: $(VENV)/.test ## all tests
+test: $(VENV)/.test $(VENV)/.docs ## all tests
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q
+
+coverage: $(VENV)/.test $(VENV)/.docs ## all tests, and which lines they reach; takes a fifth longer
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered -q
 
 check: $(VENV)/.check ## ruff, mypy (strict for the package), import-linter
@@ -30,6 +33,14 @@ bench: $(VENV)/.test ## every benchmark and the full statistical tables
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
 	$(BIN)/python -m pytest tests -m full -n auto --durations=0
 
+EXTRAS := .venv-integrations
+
+integrations: $(EXTRAS)/.ready ## tests with Opacus and JAX Privacy, in an environment of their own
+	$(EXTRAS)/bin/python -m pytest tests/integrations tests/gate src/evr/integrations -n $(JOBS) -q
+
+published: $(VENV)/.test ## certify the published trainings, and write their page
+	$(BIN)/python examples/published/make_page.py
+
 docs: $(VENV)/.docs ## the documentation, as a site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
@@ -45,7 +56,7 @@ paper-full: $(VENV)/.test ## the same at full size, into paper/results; by estim
 	$(BIN)/python paper/check_truth.py --out paper/results
 
 clean: ## forget the environment and every cache
-	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis site
+	rm -rf $(VENV) $(EXTRAS) build dist *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis site
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -65,4 +76,12 @@ $(VENV)/.check: $(VENV)/.core
 
 $(VENV)/.docs: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e .[docs]
+	@touch $@
+
+# A torch for processors alone: the usual one is gigabytes. Its sympy wants an older mpmath than ours.
+$(EXTRAS)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(EXTRAS)
+	grep -v '^mpmath' constraints.txt >$(EXTRAS)/constraints.txt
+	$(EXTRAS)/bin/python -m pip install --quiet -c $(EXTRAS)/constraints.txt \
+		-e .[opacus] torch==2.13.0+cpu jax-privacy==2.0.0 pytest pytest-xdist hypothesis mpmath scikit-learn
 	@touch $@

@@ -83,7 +83,7 @@ def main() -> None:
         "evr": Look("#0072b2", "none", 0.0, "o"),
     }
     title = f"{STEPS:,} Gaussian mechanisms, noise multiplier {NOISE:g}"
-    figure = figures.privacy_curves(curves, title=title, floor=FLOOR, looks=looks)
+    figure = figures.privacy_curves(curves, title=title, least_delta=FLOOR, looks=looks)
     output.parent.mkdir(parents=True, exist_ok=True)
     figures.save(figure, output)
     worst = np.max(np.abs(ours(coarse) / exact(coarse) - 1))

@@ -91,7 +91,7 @@ def main() -> None:
         claim = {"epsilon": EPSILON, "delta": chosen.tau * DELTA, "tau": chosen.tau, "ledger": chosen.ledger}
 
         out = evr.release(
-            lambda settings=settings: train(**settings), event, **claim, name=f"{chosen.name}, {title}",
+            lambda settings=settings: train(**settings), event, **claim, name=f"{chosen.name} {title}",
             path=chosen.folder / f"{title.lower()}.certificate.json",
         )  # fmt: skip
         print(
@@ -104,7 +104,7 @@ def main() -> None:
             lambda settings=settings: train(**settings),
             event,
             **too_little,
-            name=f"{chosen.name}, {title}, half of delta",
+            name=f"{chosen.name} {title} half of delta",
         )
         print(f"{title}, half of that delta claimed: released is {refused.released}; nothing ran\n")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from evr.proving import prove
 from evr.verification import Claim, Terms, Verification
+from evr.verification.attempts import Attempt
 from evr.verification.settings import Settings
 
 
@@ -16,4 +17,6 @@ def proved(
     """``evr.verify`` that also takes ``checkpoint`` and ``resume``."""
     names = [field.name for field in dataclasses.fields(Settings)]
     settings = Settings(**{name: options.pop(name) for name in names if name in options})
-    return prove(event, Claim(epsilon, delta, tau, terms), settings, **options)
+    if "attempt" in options:
+        options["number"] = options.pop("attempt")
+    return prove(event, Claim(epsilon, delta, tau, terms), settings, Attempt(**options))

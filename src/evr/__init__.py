@@ -18,6 +18,8 @@ _HOMES = {
     "Pairs": "evr.laws",
     "register": "evr.mechanisms",
     "dpsgd": "evr.mechanisms.events",
+    "opacus_history": "evr.mechanisms.events",
+    "load": "evr.mechanisms.spec",
     "Estimate": "evr.estimation",
     "UpperBound": "evr.estimation",
     "PrivacyCurve": "evr.estimation",
@@ -33,11 +35,13 @@ _HOMES = {
     "verify": "evr.proving",
     "Verdict": "evr.verification",
     "Verification": "evr.verification",
+    "DirectionReport": "evr.verification",
     "Guarantee": "evr.verification",
     "release": "evr.gate",
     "released": "evr.gate",
     "certify": "evr.gate",
     "replay": "evr.certification",
+    "Replay": "evr.certification.replay",
     "resume": "evr.gate",
     "Certificate": "evr.certification",
     "Ledger": "evr.certification",
@@ -58,7 +62,7 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from evr.certification import Certificate, Ledger
-    from evr.certification.replay import replay
+    from evr.certification.replay import Replay, replay
     from evr.errors import (
         AccuracyError,
         AlreadyReleasedError,
@@ -89,9 +93,10 @@ if TYPE_CHECKING:
     from evr.integrations.observing import record
     from evr.laws import Direction, DominatingPair, Measure, Pairs
     from evr.mechanisms import Composition, events, register
-    from evr.mechanisms.events import dpsgd
+    from evr.mechanisms.events import dpsgd, opacus_history
+    from evr.mechanisms.spec import load
     from evr.proving import verify
-    from evr.verification import Guarantee, Verdict, Verification
+    from evr.verification import DirectionReport, Guarantee, Verdict, Verification
 
 __all__ = [
     "AccuracyError",
@@ -101,6 +106,7 @@ __all__ = [
     "CertificateError",
     "Composition",
     "Direction",
+    "DirectionReport",
     "DominatingPair",
     "Estimate",
     "EvrError",
@@ -118,6 +124,7 @@ __all__ = [
     "RecordError",
     "Recorder",
     "Release",
+    "Replay",
     "SpecError",
     "UnsupportedEventError",
     "UpperBound",
@@ -129,7 +136,9 @@ __all__ = [
     "estimate_delta",
     "estimate_epsilon",
     "events",
+    "load",
     "online_epsilon",
+    "opacus_history",
     "privacy_curve",
     "record",
     "register",

@@ -40,6 +40,25 @@ def write_bytes(path: str | Path, data: bytes) -> None:
     _sync_folder(target.parent)
 
 
+def check_writable(**named: str | Path) -> None:
+    """Refuse a path that ``write_bytes`` would fail on, before the work whose result it is to hold.
+
+    >>> check_writable(path="/no/such/folder/file")
+    Traceback (most recent call last):
+    ...
+    ValueError: path='/no/such/folder/file' lies in a folder that does not exist: create it first
+    """
+    ((name, path),) = named.items()
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise ValueError(f"{name}={str(path)!r} is a folder: name a file")
+    if not target.parent.is_dir():
+        raise ValueError(f"{name}={str(path)!r} lies in a folder that does not exist: create it first")
+    replaced = _mode(target) is not None  # by a file that is made beside it
+    if not os.access(target.parent if replaced else target, os.W_OK):
+        raise ValueError(f"{name}={str(path)!r} cannot be written: name a file in a folder of yours")
+
+
 def write_text(path: str | Path, text: str) -> None:
     """As ``write_bytes``, in UTF-8."""
     write_bytes(path, text.encode("utf-8"))

@@ -49,6 +49,10 @@ class NearbyReleaseWarning(UserWarning):
     """A new release differs from an older one by rounding only; the two are counted apart."""
 
 
+class TooLongError(EvrError, ValueError):
+    """What is asked for would take longer than allowed: says how long, why, and how to allow it."""
+
+
 class NotReleasedError(EvrError, RuntimeError):
     """There is no value: the claim was not verified, so nothing ran.
 
@@ -61,3 +65,7 @@ class NotReleasedError(EvrError, RuntimeError):
     def __init__(self, message: str, certificate: Any = None) -> None:
         super().__init__(message)
         self.certificate = certificate
+
+
+class DisagreementError(EvrError, RuntimeError):
+    """Two independent proofs of one claim do not agree: one of them is broken. Nothing is certified."""

@@ -10,7 +10,8 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.search import capped_proposal, plans
+from evr.proving import planning as plans
+from evr.search import capped_proposal
 
 cached_proposal = lru_cache(maxsize=256)(capped_proposal)
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)

@@ -20,8 +20,8 @@ from dp_accounting import dp_event
 
 import evr
 from evr.gate.attempt import perform, start
+from evr.proving import planning as search_plans
 from evr.search import capped_proposal
-from evr.search import plans as search_plans
 from evr.verification import Claim, driver
 from evr.verification.settings import Settings
 

@@ -18,7 +18,7 @@ from evr.certification.build import software
 from evr.certification.certificate import digest_of
 from evr.certification.words import statement
 from evr.errors import CertificateError, LedgerError
-from evr.mechanisms import MECHANISMS
+from evr.mechanisms import MECHANISMS, Mechanism, gaussian
 
 LIE = "also satisfies (0.01, 0)-differential privacy"
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
@@ -183,7 +183,7 @@ class WordyDpEvent(dp_event.DpEvent):
 def test_events_with_sentences_are_refused_before_anything_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(MECHANISMS, WordyDpEvent, MECHANISMS[dp_event.GaussianDpEvent])
+    monkeypatch.setitem(MECHANISMS, WordyDpEvent, Mechanism(WordyDpEvent, gaussian.pairs))
     with evr.Ledger(tmp_path / "ledger.sqlite") as ledger:
         with pytest.raises(ValueError, match="is neither a name nor a number"):
             evr.release(lambda: 1, WordyDpEvent(LIE), epsilon=1.0, delta=1e-3, ledger=ledger)

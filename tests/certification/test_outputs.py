@@ -88,7 +88,7 @@ def test_a_process_that_dies_after_publishing_has_published(tmp_path: Path, clai
     assert_shut(claim, f"in process {child} on .*, which runs still or ended without a word: what may have gone out")
 
 
-@pytest.mark.parametrize("time", ["1970-01-01T00:00:00.000+00:00", "2999-01-01T00:00:00.000+00:00", "noon"])
+@pytest.mark.parametrize("time", ["1970-01-01T00:00:00.000+00:00", "2999-01-01T00:00:00.000+00:00"])
 @pytest.mark.parametrize("owner", ["another-machine 1 5", "another-machine 999999999 1"])
 def test_an_owner_elsewhere_is_never_forgotten(
     claim: dict[str, Any], owner: str, time: str, monkeypatch: pytest.MonkeyPatch

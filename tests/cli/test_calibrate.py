@@ -20,7 +20,7 @@ def test_most_steps(evr):
 
 
 def test_json(evr):
-    found = evr("calibrate", *TARGET, "--steps", 10, "--json").json
+    found = evr("calibrate", *TARGET, "--sampling-probability", 1, "--steps", 10, "--json").json
     assert found["parameter"] == "noise_multiplier"
     assert found["estimated_delta"] <= found["delta"] == 1e-6
     assert found["value"] > 1
@@ -32,6 +32,15 @@ def test_repetitions_of_a_specification(evr, mixed):
     assert found["value"] >= 1
 
 
+def test_the_claim_of_a_specification_is_its_target(evr, refused, mixed):
+    assert "Add --epsilon" in refused("calibrate", mixed)  # its claim has a delta only
+    assert evr("calibrate", mixed, "--epsilon", 1, "--json").json["delta"] == 1e-5
+    mixed.write_text(mixed.read_text() + "epsilon = 1.0\n")
+    found = evr("calibrate", mixed, "--json").json
+    assert (found["epsilon"], found["delta"]) == (1.0, 1e-5)
+    assert evr("calibrate", mixed, "--delta", 1e-6, "--json").json["delta"] == 1e-6
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -41,7 +50,10 @@ def test_repetitions_of_a_specification(evr, mixed):
         ([*TARGET, "--steps", "10", "--noise-multiplier", "1"], "leave nothing to find: leave out one of them"),
         (["--epsilon", "1", "--delta", "0", "--steps", "10"], "delta=0.0 is not in (0, 1)"),
         (["--epsilon", "inf", "--delta", "0.1", "--steps", "10"], "epsilon=inf is not >= 0 and finite"),
-        ([*TARGET, "--noise-multiplier", "0.1"], "the least parameter, 1, misses (epsilon, delta) already"),
+        (
+            [*TARGET, "--noise-multiplier", "0.1", "--sampling-probability", "1"],
+            "the least parameter, 1, misses (epsilon, delta) already",
+        ),
         ([*TARGET, "--noise-multiplier", "0"], "noise_multiplier=0.0 is not positive"),
     ],
 )

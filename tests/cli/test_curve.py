@@ -6,7 +6,7 @@ import pytest
 
 from evr.cli.options import numbers
 
-GAUSSIANS = ["--noise-multiplier", "70", "--steps", "1200"]
+GAUSSIANS = ["--noise-multiplier", "70", "--sampling-probability", "1", "--steps", "1200"]
 
 
 def test_table(evr):

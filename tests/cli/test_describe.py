@@ -35,7 +35,14 @@ def run(capsys, monkeypatch, *arguments):
 def test_flags(capsys, monkeypatch):
     code, out, err = run(capsys, monkeypatch, "describe", *FLAGS)
     assert (code, err) == (0, "")
-    header, *rows = [line.split("\t") for line in out.splitlines()]
+    words, pairs = out.split("\n\n")
+    assert words.splitlines()[:3] == [
+        "What ran: 100 times Poisson sampling (sampling probability 0.01) of a Gaussian mechanism (noise multiplier 1).",
+        "Noise: its standard deviation is 1 times the clipping norm, in each step.",
+        "Batches: 100; a record is in each with probability 0.01.",
+    ]
+    assert "Poisson sampling, not shuffled batches" in words
+    header, *rows = [line.split("\t") for line in pairs.splitlines()]
     assert header[:3] == ["direction", "count", "dominating pair P | Q"]
     assert [(row[0], row[1]) for row in rows] == [("remove", "100"), ("add", "100")]
     composition = Composition.of(dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=100))
@@ -64,11 +71,21 @@ def test_json(capsys, monkeypatch):
 
 
 def test_json_without_sampling_is_the_gaussian_mechanism(capsys, monkeypatch):
-    code, out, _ = run(capsys, monkeypatch, "describe", "--noise-multiplier", 1, "--steps", 1, "--json")
+    code, out, _ = run(
+        capsys, monkeypatch, "describe", "--noise-multiplier", 1, "--sampling-probability", 1, "--steps", 1, "--json"
+    )
     assert code == 0
     first = json.loads(out)["steps"][0]
     normal = 0.5 * math.erfc(0.5 / math.sqrt(2)) - math.e * 0.5 * math.erfc(1.5 / math.sqrt(2))
     assert first["delta"]["1.0"] == pytest.approx(normal, rel=1e-12)
+
+
+def test_batches_in_the_units_of_a_training(capsys, monkeypatch):
+    flags = ["--noise-multiplier", 1.3, "--dataset-size", 60000, "--batch-size", 256, "--epochs", 15]
+    code, out, _ = run(capsys, monkeypatch, "describe", *flags)
+    assert code == 0
+    assert "Noise: its standard deviation is 1.3 times the clipping norm" in out
+    assert "Batches: 3,516; a record is in each with probability 0.00426667: about 256 of 60,000 records." in out
 
 
 def test_nothing_to_pay(capsys, monkeypatch):
@@ -77,7 +94,7 @@ def test_nothing_to_pay(capsys, monkeypatch):
 
 
 BAD: dict[str, tuple[list[Any], str]] = {
-    "nothing": ([], "what ran? Give a SPEC file, or add --noise-multiplier and --steps"),
+    "nothing": ([], "what ran? Give a SPEC file, or add --noise-multiplier and --sampling-probability"),
     "half": (["--steps", "3"], "add --noise-multiplier"),
     "both": ([EXAMPLES / "dpsgd.toml", *FLAGS], "both describe a mechanism"),
     "missing file": (["missing.toml"], "missing.toml: cannot be read"),

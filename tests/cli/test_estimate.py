@@ -27,7 +27,9 @@ def test_json(evr, dpsgd):
 
 
 def test_infinite_epsilon_is_a_word_in_json(evr):
-    found = evr("estimate", "--noise-multiplier", 0, "--steps", 1, "--delta", 1e-9, "--json").json
+    found = evr(
+        "estimate", "--noise-multiplier", 0, "--sampling-probability", 1, "--steps", 1, "--delta", 1e-9, "--json"
+    ).json
     assert found["epsilon"] == "inf"
 
 
@@ -58,6 +60,7 @@ def test_all_methods(evr, dpsgd):
         ("edgeworth", "upper bound"),
         ("rdp", "upper bound"),
         ("monte_carlo", "estimate"),
+        ("strict", "upper bound"),
     }
     for (_, kind), value in values.items():
         assert kind == "estimate" or value > 2.0583e-10

@@ -78,7 +78,17 @@ def test_help_loads_no_library():
 
 def test_a_pipe_closed_early():
     path = os.pathsep.join(p for p in sys.path if p)
-    arguments = ["curve", "--noise-multiplier", "70", "--steps", "1200", "--epsilons", "0:6:0.01"]
+    arguments = [
+        "curve",
+        "--noise-multiplier",
+        "70",
+        "--sampling-probability",
+        "1",
+        "--steps",
+        "1200",
+        "--epsilons",
+        "0:6:0.01",
+    ]
     child = subprocess.Popen(
         [sys.executable, "-m", "evr", *arguments],
         stdout=subprocess.PIPE,
@@ -90,15 +100,28 @@ def test_a_pipe_closed_early():
     child.stdout.close()
     complaint = child.stderr.read()
     child.stderr.close()
-    assert child.wait(timeout=60) == 1
+    assert child.wait(timeout=60) == 0  # `evr curve | head` is no mistake
     assert complaint == b""
+
+
+def test_a_closed_pipe_is_no_acceptance(evr, monkeypatch):
+    """The exit code of a verdict that nobody could read is not the one of acceptance."""
+
+    def closed(*_: object, **__: object) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("evr.certification.Certificate.load", closed)
+    monkeypatch.setattr("os.dup2", lambda *_: None)
+    monkeypatch.setattr(sys.stdout, "fileno", lambda: 1)
+    assert evr("replay", "some.json").code == 1
+    assert evr("inspect", "some.json").code == 0
 
 
 def test_terminal_table_and_no_color(evr, monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", "1")
-    ran = evr("curve", "--noise-multiplier", 70, "--steps", 1200, "--epsilons", "1,2")
+    ran = evr("curve", "--noise-multiplier", 70, "--sampling-probability", 1, "--steps", 1200, "--epsilons", "1,2")
     assert "Privacy curve" in ran.out
     assert "0.00639604" in ran.out
     assert not re.search(r"\x1b\[[0-9;]*[349][0-7]m", ran.out)  # bold is no colour

@@ -18,7 +18,7 @@ import pytest
 import evr as package
 from evr.certification.certificate import digest_of
 
-CHEAP = ["--noise-multiplier", "2", "--steps", "1"]
+CHEAP = ["--noise-multiplier", "2", "--sampling-probability", "1", "--steps", "1"]
 SPEC = '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\n\n[claim]\ndelta = 1e-3\ntau = 0.9\n'
 
 
@@ -45,7 +45,7 @@ def test_certify(spec: Path, evr: Callable[..., Any]) -> None:
     assert f"certificate: {spec.with_name('noise.certificate.json')}" in ran.out
     assert "attempt 1" in ran.out
     assert (spec.parent / ".evr" / "ledger.sqlite").exists()
-    again = evr("certify", spec, "--quiet")
+    again = evr("certify", spec, "--quiet", "--force")
     assert again.err == ""
     assert again.out.count("\n") == 1
     listed = evr("ledger", "--json").json
@@ -86,7 +86,7 @@ def test_verify(spec: Path, evr: Callable[..., Any], tmp_path: Path) -> None:
 
 def test_bad_input(spec: Path, refused: Callable[..., str], evr: Callable[..., Any], tmp_path: Path) -> None:
     assert "verify which estimate? Add --epsilon" in refused("verify", *CHEAP, "--delta", 1e-3)
-    assert "estimate what?" in refused("certify", *CHEAP)
+    assert "certify what?" in refused("certify", *CHEAP)
     assert "tau=2.0 is not in (0, 1)" in refused("certify", spec, "--tau", 2)
     assert "belongs to a named release" in refused("certify", spec, "--floor", 1e-4)
     assert "method='x' is not one of" in refused("certify", spec, "--method", "x")
@@ -95,7 +95,7 @@ def test_bad_input(spec: Path, refused: Callable[..., str], evr: Callable[..., A
     assert "cannot be read" in refused("replay", tmp_path / "none")
     assert "inspect which certificate" in refused("inspect")
     assert evr("certify", spec, "--seed", 5, "--quiet").code == 0
-    assert "entropy 0x5 was used before" in refused("certify", spec, "--seed", 5, "--quiet")
+    assert "entropy 0x5 was used before" in refused("certify", spec, "--seed", 5, "--quiet", "--force")
     (tmp_path / "broken").write_text("x" * 5000)
     assert "not a database" in refused("ledger", "--ledger", tmp_path / "broken")
 
@@ -119,13 +119,61 @@ def test_replay(certificate: Path, evr: Callable[..., Any], refused: Callable[..
     assert "do not rely on it" in ran.out
 
 
+def test_a_certificate_of_another_version_is_not_called_false(certificate: Path, evr: Callable[..., Any]) -> None:
+    document = json.loads(certificate.read_text())
+    for fields in document["verification"]["directions"].values():
+        for kind in fields["plan"]["kinds"]:
+            kind["sampler"] = "plain/0"
+    certificate.write_text(json.dumps({**document, "digest": digest_of(document)}))
+    ran = evr("replay", certificate)
+    assert ran.code == 3
+    assert "could not be replayed here: its samples were drawn by evr 0.1.0 with plain/0, which is not here" in ran.out
+    assert "do not rely on it" not in ran.out
+    assert "neither for nor against" in evr("replay", certificate, "--json").json["undecided"]
+    assert evr("replay", certificate, "--fresh").code == 0
+
+
+def test_how_long_a_command_may_be_busy(
+    certificate: Path, refused: Callable[..., str], evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for command in ("replay", "report"):
+        told = refused(command, certificate, "--max-seconds", 1e-9)
+        assert "would take about" in told or "was given up" in told
+    assert evr("replay", certificate, "--max-seconds", "inf").code == 0
+    assert "max_seconds=-1.0 is not >= 0" in refused("replay", certificate, "--max-seconds", -1)
+
+    def without_end(*_: Any, **__: Any) -> None:
+        while True:
+            try:
+                time.sleep(10)
+            except Exception:  # what an alarm must pass
+                continue
+
+    monkeypatch.setattr(sys.modules["evr.certification.replay"], "understood", without_end)
+    monkeypatch.setattr("evr.report.page.understood", without_end)
+    for command in ("replay", "report"):
+        told = refused(command, certificate, "--max-seconds", 0.3)
+        assert "took more than 0.3 s and was given up" in told
+        assert "--max-seconds" in told
+
+
 def test_inspect(certificate: Path, evr: Callable[..., Any]) -> None:
     ran = evr("inspect", certificate)
     assert ran.code == 0
     assert "what ran\ta Gaussian mechanism (noise multiplier 2)" in ran.out
     assert "(recorded as fresh)" in ran.out
     assert evr("inspect", certificate, "--json").json["verdict"] == "accepted"
+    assert "neighbouring relation\tadd-or-remove-one adjacency" in ran.out
     assert evr("inspect", "--schema").json["title"] == "Certificate"
+
+
+def test_inspect_names_the_relation_of_the_certificate(spec: Path, evr: Callable[..., Any]) -> None:
+    groups = 'iterations = 4\ncycle_length = 2\nsampling_probability = 0.5\npartition = "fixed"\n'
+    spec.write_text(SPEC.replace("gaussian", "cyclic_poisson").replace("\n\n", f"\n{groups}\n"))
+    assert evr("certify", spec, "--quiet").code == 0
+    ran = evr("inspect", spec.with_name("noise.certificate.json"))
+    assert "neighbouring relation\tzero-out adjacency" in ran.out
+    assert "add-or-remove" not in ran.out
 
 
 def test_a_release_apart_by_rounding_is_one_line_on_standard_error(spec: Path, evr: Callable[..., Any]) -> None:
@@ -142,8 +190,8 @@ def test_a_release_apart_by_rounding_is_one_line_on_standard_error(spec: Path, e
 
 def test_ledger_lists(certificate: Path, evr: Callable[..., Any]) -> None:
     ran = evr("ledger")
-    assert ran.rows[0][:4] == ["release", "attempt", "epsilon", "claim"]
-    assert ran.rows[1][5] == "accepted"
+    assert ran.rows[0][:4] == ["id", "release", "attempt", "state"]
+    assert ran.rows[1][3] == "accepted"
 
 
 def test_progress_in_lines(spec: Path, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +203,7 @@ def test_progress_in_lines(spec: Path, evr: Callable[..., Any], monkeypatch: pyt
 def test_a_rejected_rerun_keeps_what_was_accepted(spec: Path, evr: Callable[..., Any], tmp_path: Path) -> None:
     target = tmp_path / "one.json"
     assert evr("certify", spec, "--output", target).code == 0
-    ran = evr("certify", spec, "--output", target, "--max-samples", 1)
+    ran = evr("certify", spec, "--output", target, "--max-samples", 1, "--force")
     assert ran.code == 3
     assert f"the one that was accepted before: {tmp_path / 'one.accepted.json'}" in ran.out
     assert package.Certificate.load(tmp_path / "one.accepted.json").accepted

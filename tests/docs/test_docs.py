@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import operator
 import re
 import shlex
 import shutil
@@ -15,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+import evr
+import evr.report.page
 from evr.cli import main
 from evr.cli.app import app
 
@@ -32,9 +35,11 @@ def without_code(text):
 
 def anchors(page):
     """The anchors of a page's headings, as both GitHub and the site make them."""
-    headings = re.findall(r"^#+ +(.+)$", without_code(page.read_text("utf-8")), flags=re.M)
+    text = without_code(page.read_text("utf-8"))
+    headings = re.findall(r"^#+ +(.+)$", text, flags=re.M)
     kept = (re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()) for heading in headings)
-    return {re.sub(r"[ -]+", "-", heading.strip()) for heading in kept}
+    named = re.findall(r'<a id="([^"]+)">', text)
+    return {*named, *(re.sub(r"[ -]+", "-", heading.strip()) for heading in kept)}
 
 
 def consoles():
@@ -59,10 +64,10 @@ def test_links_lead_somewhere(page):
             assert anchor in anchors(file), f"{target}: no such heading"
 
 
-def test_every_page_is_on_the_site():
+def test_every_page_is_on_the_site_once():
     configuration = (ROOT / "mkdocs.yml").read_text("utf-8")
     for page in (ROOT / "docs").glob("**/*.md"):
-        assert f": {page.relative_to(ROOT / 'docs').as_posix()}\n" in configuration
+        assert configuration.count(f": {page.relative_to(ROOT / 'docs').as_posix()}\n") == 1, page.name
 
 
 def test_every_name_of_the_notation_exists():
@@ -80,6 +85,21 @@ def test_every_name_of_the_notation_exists():
             for part in parts[cut:]:
                 found = getattr(found, part)
             break
+
+
+def test_every_public_name_is_in_the_reference():
+    shown = re.findall(r"^::: evr\.(\S+)$", (ROOT / "docs" / "api.md").read_text("utf-8"), flags=re.M)
+    errors = {name for name in evr.__all__ if name.endswith("Error")}
+    events = {
+        f"events.{name}"
+        for name, kind in vars(evr.events).items()
+        if name.endswith("DpEvent") and isinstance(kind, type)
+    }
+    assert set(shown) >= (set(evr.__all__) - errors - {"events"}) | events
+    for name in errors:
+        assert getattr(evr, name) is getattr(evr.errors, name)
+    for path in shown:
+        assert operator.attrgetter(path)(evr)
 
 
 def test_every_command_is_described():

@@ -78,9 +78,12 @@ class Smooth:
 
 def points(law: Smooth, order: float, top: float) -> tuple[Any, Any]:
     """Losses and probabilities that serve all ``z`` with real part ``order`` and imaginary part up to ``top``."""
-    rough = np.unique(np.concatenate([np.linspace(law.low, law.high, 4001)] + [
-        place + scale * np.linspace(-60, 60, 601) for place, scale in law.bends
-    ]))
+    rough = np.unique(
+        np.concatenate(
+            [np.linspace(law.low, law.high, 4001)]
+            + [place + scale * np.linspace(-60, 60, 601) for place, scale in law.bends]
+        )
+    )
     rough = rough[(rough >= law.low) & (rough <= law.high)]
     rough = rough[np.concatenate(([True], np.diff(rough) > 1e-9 * (1 + np.abs(rough[1:]))))].astype(LONG)
     plain, y = law.log_density(rough), law.loss(rough)
@@ -100,9 +103,9 @@ def points(law: Smooth, order: float, top: float) -> tuple[Any, Any]:
         edges.append(min(edges[-1] + LONG(width), LONG(high)))
         if len(edges) > 200_000:
             raise OutOfReach("too many panels")
-    edges = np.array(edges, dtype=LONG)
-    widths = np.diff(edges)
-    x = (edges[:-1, None] + widths[:, None] * GAUSS_NODES).ravel()
+    places = np.array(edges, dtype=LONG)
+    widths = np.diff(places)
+    x = (places[:-1, None] + widths[:, None] * GAUSS_NODES).ravel()
     p = np.exp(law.log_density(x)) * (widths[:, None] * GAUSS_WEIGHTS).ravel()
     losses = law.loss(x)
     if law.atoms:
@@ -244,7 +247,9 @@ def _period(kinds: Sequence[Kind], epsilon: Any, a: float) -> Any:
     return max(above, LONG(0)) + max(below, LONG(0)) + LONG(NATS / a)
 
 
-def _integral(kinds: Sequence[Kind], epsilon: Any, nats: float, period: float, taper: float = 0.0, most: int = 8192) -> Any:
+def _integral(
+    kinds: Sequence[Kind], epsilon: Any, nats: float, period: float, taper: float = 0.0, most: int = 8192
+) -> Any:
     """The integral on one contour; with a ``taper``, what is far from the real axis fades out.
 
     In the space of losses that is a convolution with a kernel as wide as the inverse of the taper's width. It moves nothing of a
@@ -265,7 +270,10 @@ def _integral(kinds: Sequence[Kind], epsilon: Any, nats: float, period: float, t
         real = terms.real if not taper else terms.real * _fading(u, top, fade)
         total += real.sum() - (real[0] / 2 if start == 0 else 0)
         start += rows * rows
-        if float(np.max(np.abs(terms[-rows:]))) * start < 1e-19 * abs(float(total)) and float(np.max(logs.real[-rows:])) < -12:
+        if (
+            float(np.max(np.abs(terms[-rows:]))) * start < 1e-19 * abs(float(total))
+            and float(np.max(logs.real[-rows:])) < -12
+        ):
             break
         if taper and float(u[-1]) > top + 7 * fade:
             break
@@ -277,7 +285,14 @@ def _integral(kinds: Sequence[Kind], epsilon: Any, nats: float, period: float, t
 def _fading(u: Any, top: float, width: float) -> Any:
     """``erfc((u - top) / width) / 2`` in 80 bits."""
     with mp.workdps(25):
-        return np.array([_long(mp.erfc((mp.mpf(float(v)) - top) / width) / 2) if abs(float(v) - top) < 8 * width else LONG(float(v) < top) for v in u])
+        return np.array(
+            [
+                _long(mp.erfc((mp.mpf(float(v)) - top) / width) / 2)
+                if abs(float(v) - top) < 8 * width
+                else LONG(float(v) < top)
+                for v in u
+            ]
+        )
 
 
 def integral(kinds: Sequence[Kind], epsilon: Any, agreement: float = 1e-10, tapered: bool = True) -> float:
@@ -324,9 +339,13 @@ def sampled_gaussian(count: int, noise: float, q: float, direction: str) -> Kind
     reach = 13.5
     if direction == "remove":
         far = max(0.0, min(turn, 1e4)) + reach if turn > 0 else reach
-        law = Smooth(lambda x: _log_normal(x) + mixture(x), mixture, -reach, float(mu) + far + 200.0 + 3 * float(mu), bends)
+        law = Smooth(
+            lambda x: _log_normal(x) + mixture(x), mixture, -reach, float(mu) + far + 200.0 + 3 * float(mu), bends
+        )
     else:
-        law = Smooth(_log_normal, lambda x: -mixture(x), -reach - 200.0 - 4 * float(mu) - min(abs(turn), 1e4), reach, bends)
+        law = Smooth(
+            _log_normal, lambda x: -mixture(x), -reach - 200.0 - 4 * float(mu) - min(abs(turn), 1e4), reach, bends
+        )
     return Kind(count, law, scale=noise)
 
 
@@ -343,14 +362,20 @@ def laplace(count: int, scale: float, q: float = 1.0, direction: str = "remove")
         return -(1 - x) / b - np.log(2 * b)
 
     if q == 1.0:
-        return Kind(count, Smooth(p_density, raw, 0.0, 1.0, atoms=((low, p_low), (high, p_high)), bends=((0.5, float(b)),)))
+        return Kind(
+            count, Smooth(p_density, raw, 0.0, 1.0, atoms=((low, p_low), (high, p_high)), bends=((0.5, float(b)),))
+        )
     turn = float((b * np.log(rest / prob) + 1) / 2)
     bends = ((0.5, float(b)), (turn, float(b)))
     if direction == "remove":
+
         def loss(x: Any) -> Any:
             return _mixed(raw(x), prob, rest)
 
-        atoms = tuple((_mixed(y, prob, rest), rest * q_mass + prob * p_mass) for y, p_mass, q_mass in ((low, p_low, p_high), (high, p_high, p_low)))
+        atoms = tuple(
+            (_mixed(y, prob, rest), rest * q_mass + prob * p_mass)
+            for y, p_mass, q_mass in ((low, p_low, p_high), (high, p_high, p_low))
+        )
         return Kind(count, Smooth(lambda x: p_density(x) - raw(x) + loss(x), loss, 0.0, 1.0, bends, atoms))
 
     def add_loss(x: Any) -> Any:
@@ -360,7 +385,9 @@ def laplace(count: int, scale: float, q: float = 1.0, direction: str = "remove")
     return Kind(count, Smooth(p_density, add_loss, 0.0, 1.0, bends, atoms))
 
 
-def gaussian_mixture(count: int, deviation: float, sensitivities: Sequence[float], weights: Sequence[float], direction: str) -> Kind:
+def gaussian_mixture(
+    count: int, deviation: float, sensitivities: Sequence[float], weights: Sequence[float], direction: str
+) -> Kind:
     m = np.array([LONG(s) / LONG(deviation) for s in sensitivities])
     p = np.array([LONG(w) for w in weights])
     p = p / p.sum()
@@ -408,9 +435,13 @@ def discrete_laplace(a: float, shift: int) -> Law:
 def discrete_gaussian(sigma: float, shift: int) -> Law:
     s = mp.mpf(sigma)
     reach = int(60 * s) + 2
-    weight = {x: mp.exp(-mp.mpf(x) ** 2 / (2 * s * s)) for x in range(-reach - shift, reach + shift + 1)}
+    weight = {x: mp.exp(-(mp.mpf(x) ** 2) / (2 * s * s)) for x in range(-reach - shift, reach + shift + 1)}
     total = mp.fsum(weight.values())
-    return [(weight.get(x - shift, mp.mpf(0)) / total, weight[x] / total) for x in range(-reach, reach + shift + 1) if x - shift in weight]
+    return [
+        (weight.get(x - shift, mp.mpf(0)) / total, weight[x] / total)
+        for x in range(-reach, reach + shift + 1)
+        if x - shift in weight
+    ]
 
 
 def sampled_law(law: Law, q: float, direction: str) -> Law:
@@ -444,7 +475,9 @@ def composed_atoms(laws: Sequence[tuple[Law, int]], most: int = 20_000) -> list[
             for n in split:
                 ways /= mp.factorial(n)
             loss = _rounded(mp.fsum(n * y for n, y in zip(split, losses, strict=True)), digits)
-            power[loss] = power.get(loss, mp.mpf(0)) + ways * mp.fprod(w**n for n, w in zip(split, weights, strict=True))
+            power[loss] = power.get(loss, mp.mpf(0)) + ways * mp.fprod(
+                w**n for n, w in zip(split, weights, strict=True)
+            )
         total = _outer(total, power, digits)
     return sorted(total.items())
 

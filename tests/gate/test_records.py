@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from dp_accounting import dp_event
@@ -14,7 +15,7 @@ from dp_accounting import dp_event
 import evr
 from evr.gate.records import rank_path
 
-STEP = {"noise_multiplier": 1.0, "clipping_norm": 0.5, "sampling_probability": 0.01}
+STEP: dict[str, Any] = {"noise_multiplier": 1.0, "clipping_norm": 0.5, "sampling_probability": 0.01}
 
 
 def write(path, steps=5, finish=True, **options):
@@ -212,7 +213,13 @@ def plan(noise=1.0, rate=0.01, steps=5):
 
 def test_a_record_within_its_plan(path):
     record = evr.Record.load(write(path))
-    for good in (plan(), plan(noise=0.9), plan(rate=0.02), plan(steps=9), dp_event.ComposedDpEvent([plan(steps=3)] * 2)):
+    for good in (
+        plan(),
+        plan(noise=0.9),
+        plan(rate=0.02),
+        plan(steps=9),
+        dp_event.ComposedDpEvent([plan(steps=3)] * 2),
+    ):
         record.require(good)
     for bad, words in (
         (plan(noise=1.1), "step 1 had noise multiplier 1.0"),
@@ -227,12 +234,18 @@ def test_a_record_within_its_plan(path):
 
 def test_the_certificate_is_about_the_record(path, tmp_path):
     record = evr.Record.load(write(path))
-    certificate = record.certify(delta=1e-6, tau=0.5, ledger=tmp_path / "ledger.sqlite")
-    assert certificate.accepted
-    assert record.seal[:32] in certificate.statement
+    file = tmp_path / "one.certificate.json"
+    record.certify(delta=1e-6, tau=0.5, ledger=tmp_path / "ledger.sqlite", path=file)
+    certificate = evr.Certificate.load(file)
+    assert certificate.document()["record"]["seal"] == record.seal
     assert record.is_certified_by(certificate)
-    other = evr.Record.load(write(tmp_path / "other.jsonl"))
-    assert not other.is_certified_by(certificate)
+    assert evr.replay(certificate).agrees
+    twin = evr.Record.load(write(tmp_path / "twin.jsonl"))  # the same event, another training
+    assert not twin.is_certified_by(certificate)
+    longer = evr.Record.load(write(tmp_path / "longer.jsonl", steps=6))
+    with pytest.raises(evr.RecordError, match="of another event"):
+        longer.named_in(certificate)
+    assert not longer.is_certified_by(certificate)
 
 
 KILLED = """

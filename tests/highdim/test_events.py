@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 
 import evr
 from evr.certification.event_json import canonical, event_from_json, event_to_json
-from evr.certification.scheme_words import adjacency_of, scheme_assumptions
-from evr.certification.words import describe_event
 from evr.errors import SpecError, UnsupportedEventError
 from evr.laws import Direction
 from evr.laws.line.gaussian import GaussianPair
@@ -26,6 +24,7 @@ from evr.laws.mixture.bins import CorrelatedBins, IndependentBins
 from evr.laws.mixture.min_sep import MinSep
 from evr.laws.mixture.strategy import Strategy, largest_sum, square_sensitivity
 from evr.mechanisms.spec import parse
+from evr.mechanisms.words import assumptions, describe, relation_of
 
 E = evr.events
 
@@ -315,14 +314,14 @@ def test_round_trip_through_json_and_toml(event: dp_event.DpEvent) -> None:
     lines = [f'kind = "{KINDS[type(event)]}"']
     lines += [f"{k} = {json.dumps(v)}" for k, v in document.items() if k != "type" and v is not None]
     assert parse("[[mechanism]]\n" + "\n".join(lines)).event() == event
-    assert describe_event(document)
-    assert scheme_assumptions(document)
+    assert describe(event)
+    assert assumptions(event)
     hash(event)
 
 
 def test_groups_of_fixed_size_are_about_zeroing_out() -> None:
     def relation(event: dp_event.DpEvent) -> str:
-        return adjacency_of(event_to_json(event))
+        return relation_of(event).name
 
     fixed = E.CyclicPoissonDpEvent(1.0, 10, 2, 0.5, "fixed")
     assert relation(dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(1.0), fixed])) == "REPLACE_SPECIAL"

@@ -10,7 +10,6 @@ pytest.importorskip("opacus", reason="needs the extra: pip install evr-dp[opacus
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch and Opacus warn about themselves
 
 import torch
-from integrations.trainings import BATCH, RECORDS, Training
 from opacus import PrivacyEngine
 from opacus.accountants import GaussianAccountant, PRVAccountant, RDPAccountant, create_accountant
 from opacus.accountants.utils import get_noise_multiplier
@@ -21,6 +20,7 @@ from torch import nn
 import evr
 from evr.integrations.opacus import EvrAccountant
 from evr.mechanisms.events import opacus_history
+from integrations.trainings import BATCH, RECORDS, Training
 
 DELTA = 1e-5
 
@@ -133,9 +133,14 @@ def test_made_private_with_epsilon():
     model = nn.Linear(4, 3)
     loader = DataLoader(TensorDataset(torch.randn(100, 4), torch.zeros(100).long()), batch_size=10)
     _, optimizer, _ = engine.make_private_with_epsilon(
-        module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1), data_loader=loader,
-        target_epsilon=2.0, target_delta=DELTA, epochs=3, max_grad_norm=1.0,
-    )  # fmt: skip
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        data_loader=loader,
+        target_epsilon=2.0,
+        target_delta=DELTA,
+        epochs=3,
+        max_grad_norm=1.0,
+    )
     event = evr.dpsgd(noise_multiplier=optimizer.noise_multiplier, sampling_probability=0.1, steps=30)
     assert 1.99 <= evr.estimate_epsilon(event, DELTA).value <= 2.0
 

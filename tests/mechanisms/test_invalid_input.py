@@ -80,7 +80,12 @@ def test_values_out_of_range(make, name, value, rule):
 
 @pytest.mark.parametrize(
     ("make", "name", "value"),
-    [(make, name, value) for make, name, _, _ in PARAMETERS for value in NOT_NUMBERS],
+    [
+        (make, name, value)
+        for make, name, _, _ in PARAMETERS
+        for value in NOT_NUMBERS
+        if not (value is None and make is dpsgd and name != "noise_multiplier")  # that is leaving it out
+    ],
     ids=case_name,
 )
 def test_values_that_are_no_numbers(make, name, value):

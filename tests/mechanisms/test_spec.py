@@ -86,6 +86,12 @@ def test_sampling(kind):
     assert event == dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.1, expected), 2)
 
 
+def test_dpsgd_in_the_units_of_a_training():
+    lines = "noise_multiplier = 1.1\ndataset_size = 60_000\nbatch_size = 256\nepochs = 15"
+    expected = dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
+    assert parse(table("dpsgd", lines)).event() == expected
+
+
 def test_all_kinds_in_one_file_compose():
     event = parse("\n".join(table(kind, lines) for kind, (lines, _) in KINDS.items())).event()
     assert event.events == [expected for _, expected in KINDS.values()]
@@ -100,9 +106,9 @@ def test_the_claim():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "mechanism: field required"),
+        ("", "no mechanism is described"),
         ("mechanism = []", "mechanism: list should have at least 1 item"),
-        ("[mechanism]\nkind = 'gaussian'", "mechanism: input should be a valid list"),
+        ("[mechanism]\nkind = 'gaussian'", "write \\[\\[mechanism\\]\\]"),
         ("mechanism = [1]", r"mechanism\[0\]: .*found 1"),
         ("[[mechanism]]\nnoise_multiplier = 1.0", r"mechanism\[0\]\.kind: missing; known: dpsgd, gaussian"),
         (table("gausian", ""), r"mechanism\[0\]\.kind: unknown kind 'gausian'; did you mean 'gaussian'\?"),
@@ -138,6 +144,14 @@ def test_the_claim():
         (
             table("dpsgd", "noise_multiplier = 1.0\nsampling_probability = 0.1\nsteps = -1"),
             "steps=-1 is not an integer",
+        ),
+        (
+            table("dpsgd", "noise_multiplier = 1.0\nsteps = 1"),
+            r"mechanism\[0\] \(kind 'dpsgd'\): how often is a record sampled\? Give sampling_probability",
+        ),
+        (
+            table("dpsgd", "noise_multiplier = 1.0\nsampling_probability = 0.1\nsteps = 1\nepochs = 2"),
+            r"steps=1 and epochs=2.0 say the same twice",
         ),
         ("a = " + "[" * 5000, "not valid TOML"),
         ("this is not TOML", "not valid TOML: .*line 1"),
@@ -201,3 +215,29 @@ LINES = st.one_of(
 @given(st.lists(LINES, max_size=8).map("\n".join), st.booleans())
 def test_any_near_specification_gives_an_event_or_a_spec_error(text, headed):
     only_spec_errors("[[mechanism]]\n" + text if headed else text)
+
+
+def test_one_bracket_instead_of_two():
+    with pytest.raises(SpecError, match=r"^\[mechanism\] is one table.*write \[\[mechanism\]\]$"):
+        parse('[mechanism]\nkind = "gaussian"\nnoise_multiplier = 1.0\n')
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "[claim]\ndelta = 1e-5\n"])
+def test_an_empty_file_says_what_belongs_there(text):
+    with pytest.raises(SpecError, match=r"^no mechanism is described: write what ran in a table \[\[mechanism\]\]"):
+        parse(text)
+
+
+def test_a_wrong_value_is_named_with_its_file(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text(GAUSSIAN.replace("1.0", "nan"))
+    with pytest.raises(SpecError) as caught:
+        load(path).event()
+    assert str(caught.value).startswith(f"{path}: mechanism[0] (kind 'gaussian'): noise_multiplier=nan is not")
+
+
+def test_the_units_of_a_training():
+    units = "noise_multiplier = 1.1\ndataset_size = 60000\nbatch_size = 256\nepochs = 15\n"
+    event = parse(f'[[mechanism]]\nkind = "dpsgd"\n{units}').event()
+    assert event == dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
+    assert event.count == 3516

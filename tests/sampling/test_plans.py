@@ -14,9 +14,9 @@ from dp_accounting import dp_event
 import evr
 from evr.mechanisms import Composition
 from evr.mechanisms.events import EpsilonDeltaDpEvent
+from evr.proving.planning import planned
 from evr.randomness import Stream
 from evr.sampling import Plan, built
-from evr.search import planned
 from evr.verification import Claim
 
 SGD = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=100)

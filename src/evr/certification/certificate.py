@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import html
+import itertools
 import json
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -28,14 +31,19 @@ from pydantic import (
 )
 
 from evr import atomic, validate
-from evr.certification.alphabet import NAME, TIME, checked_name, checked_software, checked_tree, unprintable
+from evr.bounds.strict import Proof
+from evr.certification import words
+from evr.certification.alphabet import NAME, SOFTWARE, TIME, checked_name, checked_software, checked_tree, unprintable
 from evr.certification.event_json import canonical, event_from_json
 from evr.errors import CertificateError
+from evr.sampling import Plan
+from evr.validate import MAX_COUNT
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+MOST_BYTES = 1 << 25
+"""No certificate is larger than that."""
+
 SCHEMA_FILE = Path(__file__).with_name("certificate.schema.json")
-MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
-"""From each older version to the next: a function of the whole document."""
 
 _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
@@ -61,8 +69,8 @@ Number = Annotated[
     PlainSerializer(plain),
     WithJsonSchema({"anyOf": [{"type": "number"}, {"enum": sorted(_WORDS)}]}),
 ]
-Count = Annotated[int, Field(ge=0)]
-
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+Words = Annotated[str, Field(max_length=100_000)]
 
 Name = Annotated[str, AfterValidator(checked_name), Field(json_schema_extra={"pattern": NAME})]
 Time = Annotated[str, Field(pattern=TIME)]
@@ -113,17 +121,35 @@ class ReleaseSection(Section):
 
     name: Name | None
     floor: Number | None
-    attempt: Annotated[int, Field(ge=1)]
+    attempt: Annotated[int, Field(ge=1, le=MAX_COUNT)]
     budget: Number
     log_budget: Number
     total_budget: Number
+
+
+def _checked_plan(document: dict[str, Any]) -> dict[str, Any]:
+    """A plan as JSON, or an error: it must be one to the last key."""
+    if Plan.from_json(document).to_json() != document:
+        raise ValueError("this is no plan as evr writes it")
+    return document
+
+
+PlanSection = Annotated[dict[str, Any], AfterValidator(_checked_plan)]
+
+
+def _checked_proof(document: dict[str, Any]) -> dict[str, Any]:
+    """A proof in exact arithmetic as JSON, or an error."""
+    return Proof.from_json(document).to_json()
+
+
+ProofSection = Annotated[dict[str, Any], AfterValidator(_checked_proof)]
 
 
 class DirectionSection(Section):
     """What happened in one direction; fields as of ``evr.verification.DirectionReport``."""
 
     accepted: bool
-    reason: str
+    reason: Words
     samples: Count
     blocks: Count
     block_size: Count
@@ -136,25 +162,26 @@ class DirectionSection(Section):
     second_moment: Number
     clip: Number | None
     correction: Number
-    proposal: dict[str, Any]
-    trace: list[list[Number]]
-    histogram: list[Count]
+    plan: PlanSection | None
+    strict: ProofSection | None
+    trace: Annotated[list[Annotated[list[Number], Field(min_length=4, max_length=4)]], Field(max_length=1000)]
+    histogram: Annotated[list[Count], Field(max_length=1000)]
     seconds: Number
 
 
 class VerificationSection(Section):
     """How it was tested. ``entropy`` is hexadecimal; ``stream`` says which numbers each block gets."""
 
-    method: Literal["sequential", "fixed"]
-    proposal: Literal["capped", "single", "simple"]
+    method: Literal["sequential", "fixed", "strict", "both"]
+    proposal: Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")]
     max_samples: Count | None
     offset: Number | None
     entropy: Annotated[str, Field(pattern="^[0-9a-f]{1,4096}$")]
     entropy_is_fresh: bool
-    stream: str
+    stream: Words
     samples: Count
     directions: dict[Direction, DirectionSection]
-    notes: list[str]
+    notes: Annotated[list[Words], Field(max_length=100)]
 
 
 class FallbackSection(Section):
@@ -172,23 +199,33 @@ class TimesSection(Section):
     seconds: Number
 
 
+class RecordSection(Section):
+    """The record of the training that the event comes from: its seal, its run and how many steps it holds."""
+
+    seal: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    run: Annotated[str, Field(pattern=r"^[0-9a-f]{1,64}$")]
+    steps: Count
+
+
 class Certificate(Section):
     """What was verified, and everything needed to do it again.
 
     Attributes
     ----------
     statement
-        Sentences for a paper, with every assumption.
+        Sentences for a paper, with every assumption; ``short_statement`` says it in two.
     verdict, guarantee
         The guarantee is None unless the verdict is ``"accepted"`` (or a proved fallback ran instead).
     event
         The event tree as JSON; ``dp_event()`` builds it.
+    record
+        Which recorded training it is about, if any; a replay takes it on trust, the record itself proves it.
     digest
         SHA-256 of the rest.
     """
 
-    schema_version: Literal[1]
-    statement: str
+    schema_version: Literal[2]
+    statement: Words
     verdict: Literal["accepted", "rejected"]
     guarantee: GuaranteeSection | None
     neighboring_relation: Literal["ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL"]
@@ -200,12 +237,38 @@ class Certificate(Section):
     fallback: FallbackSection | None
     software: Annotated[dict[str, str], AfterValidator(checked_software)]
     times: TimesSection
+    record: RecordSection | None
     digest: str
 
     @property
     def accepted(self) -> bool:
         """Whether the verdict is ``"accepted"``."""
         return self.verdict == "accepted"
+
+    @property
+    def short_statement(self) -> str:
+        """Two sentences for a paper; say with them what ``assumptions`` lists."""
+        return words.short_statement(self.document())
+
+    @property
+    def assumptions(self) -> list[str]:
+        """What the statement assumes, each a clause that follows "that"."""
+        return words.assumed(self.document())
+
+    def __repr__(self) -> str:
+        pair = f"epsilon={self.claim.epsilon!r}, delta={self.claim.delta!r}"
+        how = f"method={self.verification.method!r}, samples={self.verification.samples}"
+        return f"<Certificate {self.verdict}: {pair}, {how}, digest={self.digest[:15]!r}>"
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        clauses = "".join(f"<li>{html.escape(clause)}</li>" for clause in self.assumptions)
+        return (
+            f"<p><b>{self.verdict.capitalize()}.</b> {html.escape(self.short_statement)}</p>"
+            f"<details><summary>It is assumed that</summary><ul>{clauses}</ul></details>"
+        )
 
     def __bool__(self) -> NoReturn:
         raise TypeError("a Certificate has no truth value: use .accepted")
@@ -223,18 +286,25 @@ class Certificate(Section):
         return pretty(self.document()) + "\n"
 
     def save(self, path: str | Path) -> None:
-        """Write it, whole or not at all. One that is rejected replaces one that was accepted only after that is kept (``kept_path``)."""
-        if not self.accepted:
-            with contextlib.suppress(CertificateError):
-                if (earlier := Certificate.load(path)).accepted:
-                    atomic.write_text(kept_path(path), earlier.to_json())
+        """Write it, whole or not at all.
+
+        An accepted one that is there is kept (``kept_paths``) before one that is rejected, or of
+        something else, takes its place.
+        """
+        with contextlib.suppress(CertificateError):
+            earlier = Certificate.load(path)
+            same = (earlier.event, earlier.guarantee) == (self.event, self.guarantee)
+            if earlier.accepted and not (self.accepted and same):
+                atomic.write_text(_free_path(path), earlier.to_json())
         atomic.write_text(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> Certificate:
         """Read one; a file that is damaged, cut off or altered raises ``CertificateError``."""
         try:
-            text = Path(path).read_bytes().decode("utf-8")
+            with Path(path).open("rb") as file:
+                content = file.read(MOST_BYTES + 1)
+            text = content.decode("utf-8")
         except UnicodeDecodeError as error:
             raise CertificateError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
         except OSError as error:
@@ -247,19 +317,23 @@ class Certificate(Section):
     @classmethod
     def from_json(cls, text: str) -> Certificate:
         """As ``load``, from a string."""
+        if len(text) > MOST_BYTES:
+            raise CertificateError(f"larger than {MOST_BYTES >> 20} MiB, which no certificate is")
         document = _parsed(text)
         version = document.get("schema_version")
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
             raise CertificateError("not a certificate of evr: it has no schema_version")
         if version > SCHEMA_VERSION:
             raise CertificateError(f"schema version {version}; this evr knows {SCHEMA_VERSION}: use a newer evr")
+        if version < SCHEMA_VERSION:
+            raise CertificateError(
+                f"schema version {version}{_writer(document)} did not say what was drawn, so nobody can draw it again: "
+                "certify anew, or replay it with the version that wrote it"
+            )
         if (odd := unprintable(document)) is not None:
             raise CertificateError(f"it holds characters that do not print: {validate.shown(odd)[:80]}")
         if document.get("digest") != digest_of(document):
             raise CertificateError("the digest does not match: the certificate was altered or is damaged")
-        while version < SCHEMA_VERSION:
-            document = MIGRATIONS[version](document)
-            version += 1
         return cls.sealed(document)
 
     @classmethod
@@ -277,9 +351,27 @@ class Certificate(Section):
         return unsealed.model_copy(update={"digest": digest_of(unsealed.document())})
 
 
-def kept_path(path: str | Path) -> Path:
-    """Where an accepted certificate is kept when a rejected one takes its place."""
-    return Path(path).with_suffix(f".accepted{Path(path).suffix}")
+def _writer(document: dict[str, Any]) -> str:
+    """Which version wrote a document, in words, if it says so."""
+    software = document.get("software")
+    version = software.get("evr") if isinstance(software, dict) else None
+    known = isinstance(version, str) and re.fullmatch(SOFTWARE["evr"], version)
+    return f", written by evr {version}," if known else ""
+
+
+def kept_paths(path: str | Path) -> list[Path]:
+    """The accepted certificates that are kept beside ``path``, where others took their place; the latest is last."""
+    return list(itertools.takewhile(Path.exists, _numbered(path)))
+
+
+def _free_path(path: str | Path) -> Path:
+    return next(one for one in _numbered(path) if not one.exists())
+
+
+def _numbered(path: str | Path) -> Iterator[Path]:
+    """``run.accepted.json``, ``run.accepted-2.json`` and so on for ``run.json``."""
+    for count in itertools.count(1):
+        yield Path(path).with_suffix(f".accepted{'' if count == 1 else f'-{count}'}{Path(path).suffix}")
 
 
 def digest_of(document: dict[str, Any]) -> str:

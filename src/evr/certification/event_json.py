@@ -1,7 +1,7 @@
 """``DpEvent`` trees as JSON: an object for each event, its class under ``"type"``, its fields by name.
 
 Only known classes are ever built: those of dp_accounting, those of ``evr.mechanisms.events``, and registered ones, which
-are named with their module.
+are named with their module (``evr.mechanisms.registry`` has the names).
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import json
 import math
 from typing import Any
 
-import attr
 import numpy as np
 from dp_accounting import dp_event
 
 from evr import validate
 from evr.certification.alphabet import DEEPEST, checked_tree
 from evr.errors import CertificateError
-from evr.mechanisms import MECHANISMS, events, schemes
+from evr.mechanisms.descriptor import written_fields
+from evr.mechanisms.registry import MECHANISMS, event_classes, event_name
 
 _UNENDING = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -61,31 +61,18 @@ def event_from_json(document: Any) -> dp_event.DpEvent:
     return event
 
 
-def _classes() -> dict[str, type[dp_event.DpEvent]]:
-    """Every class that may be built, by name."""
-    known = [
-        value
-        for module in (dp_event, events)
-        for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, dp_event.DpEvent) and value is not dp_event.DpEvent
-    ]
-    return {_name(cls): cls for cls in [*known, *MECHANISMS] if attr.has(cls)}
-
-
-def _name(cls: type) -> str:
-    if cls.__module__ in (dp_event.__name__, events.__name__, schemes.__name__):
-        return cls.__name__
-    return f"{cls.__module__}.{cls.__qualname__}"
-
-
 def _encoded(value: Any, depth: int) -> Any:
     if depth < 0:
         raise ValueError(f"an event tree of more than {DEEPEST} levels has no certificate: flatten it")
     if isinstance(value, dp_event.DpEvent):
-        name = _name(type(value))
-        if name not in _classes():
+        name = event_name(type(value))
+        if event_classes().get(name) is not type(value):
+            if type(value) in MECHANISMS:
+                raise ValueError(
+                    f"{name} is not made by attrs, so its fields have no names in a certificate: decorate it"
+                )
             raise ValueError(f"{name} is not a known event: register it with evr.register")
-        fields = {field.name: _encoded(getattr(value, field.name), depth - 1) for field in attr.fields(type(value))}
+        fields = {one.alias: _encoded(getattr(value, one.name), depth - 1) for one in written_fields(type(value))}
         return {"type": name, **fields}
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
@@ -103,11 +90,11 @@ def _decoded(value: Any, path: str, depth: int) -> Any:
         raise CertificateError(f"the event tree has more than {DEEPEST} levels")
     if isinstance(value, dict):
         name = value.get("type")
-        cls = _classes().get(name) if isinstance(name, str) else None
+        cls = event_classes().get(name) if isinstance(name, str) else None
         if cls is None:
             raise CertificateError(f"{path}.type={validate.shown(name)} is not a known event")
         fields = {k: _decoded(v, f"{path}.{k}", depth - 1) for k, v in value.items() if k != "type"}
-        wanted = {field.name for field in attr.fields(cls)}
+        wanted = {field.alias for field in written_fields(cls)}
         if fields.keys() != wanted:
             odd = sorted(fields.keys() ^ wanted)
             raise CertificateError(f"{path}: a {cls.__name__} has the fields {sorted(wanted)}; wrong is {odd[0]!r}")

@@ -30,7 +30,7 @@ from evr.certification.rows import (
     SEALED_RELEASE,
     Attempt,
     DamagedRow,
-    Release,
+    ReleaseRow,
     attempt_of,
     checked_output,
     parsed,
@@ -325,7 +325,7 @@ class Ledger(LedgerFile):
                 (ending, now(), attempt.release_id, attempt.id, this_process()),
             )
 
-    def releases(self) -> list[Release]:
+    def releases(self) -> list[ReleaseRow]:
         """Every release, oldest first."""
         with self._guarded():
             rows = self._connection.execute("SELECT * FROM releases ORDER BY id").fetchall()
@@ -336,7 +336,7 @@ class Ledger(LedgerFile):
         with self._guarded():
             return [attempt_of(row) for row in self._connection.execute("SELECT * FROM attempts ORDER BY id")]
 
-    def spent(self, release: Release) -> float:
+    def spent(self, release: ReleaseRow) -> float:
         """The sum of the budgets of a release's attempts: always below ``kappa`` times the base."""
         return math.fsum(a.budget for a in self.attempts() if a.release_id == release.id)
 

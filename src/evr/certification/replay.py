@@ -11,26 +11,37 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from evr.certification.build import build, software
 from evr.certification.certificate import Certificate
+from evr.certification.effort import MAX_SECONDS, Patience, refuse_long_draws, understood
 from evr.certification.event_json import event_from_json
-from evr.errors import CertificateError
+from evr.certification.redrawing import redrawn
+from evr.certification.words import statement
+from evr.errors import CertificateError, DisagreementError, TooLongError
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.mechanisms import Composition
 from evr.proving import prove
 from evr.proving.without_samples import proved_delta
 from evr.randomness import ENTROPY_BITS
+from evr.sampling.samplers import SAMPLERS, identity
 from evr.verification import Claim, Progress, Terms, Verification
+from evr.verification.attempts import Attempt
 from evr.verification.driver import ProgressHook
 from evr.verification.settings import Settings
 
-UNCHECKED = ("digest", "software", "times")
+UNCHECKED = ("digest", "software", "times", "record")
 """Top-level fields that no replay can recompute; neither can it recompute the ``seconds`` of a direction."""
 
 _SMALLEST_FRESH = 1 << 160  # 256 fresh bits are below this once in 2^96
 _CLOSE = 1e-9
+_KNOWN = tuple(map(identity, SAMPLERS))
+_WAYS_ON = (
+    "That speaks neither for nor against the certificate: replay it with the software that made it, or verify its claim with "
+    "new samples (--fresh)"
+)
 
 
 @dataclass(frozen=True)
@@ -59,12 +70,16 @@ class Replay:
         Whether new entropy was used: then only the verdict is compared.
     notes
         What else a reader should know.
+    undecided
+        Set where other software made the certificate and all that differs may come from that: what drew its samples, and what to
+        do. What differs then speaks neither for nor against the certificate.
     """
 
     mismatches: tuple[Mismatch, ...]
     verification: Verification | None
     fresh: bool
     notes: tuple[str, ...] = ()
+    undecided: str | None = None
 
     @property
     def agrees(self) -> bool:
@@ -82,46 +97,126 @@ def replay(
     fresh: bool = False,
     workers: int | None = None,
     progress: ProgressHook | None = None,
+    max_seconds: float | None = MAX_SECONDS,
 ) -> Replay:
     """Draw the same blocks again and compare every field; with ``fresh``, verify the claim with new entropy instead.
 
+    A certificate may come from a stranger: what would take longer than ``max_seconds`` raises ``TooLongError`` before it is
+    begun, or, where that shows only then, once its first samples are drawn. None waits for as long as it takes.
+
     On the same software all is equal bit for bit. On other versions or processors statistics may differ in the last digits,
-    which is then noted and not held against the certificate.
+    which is then noted and not held against the certificate. Where they differ by more, or a sampler drew them that this version
+    does not have, ``undecided`` says so.
     """
+    if not fresh and (unknown := _unknown_samplers(certificate)):
+        names = ", ".join(unknown)
+        missing = Mismatch("verification.directions", f"drawn by {names}", f"not among {', '.join(_KNOWN)}")
+        return Replay(
+            (missing,), None, False, (), f"{_drawn_by(certificate)} with {names}, which is not here. {_WAYS_ON}"
+        )
+    patience = Patience(max_seconds, "replaying it")
+    verification = None
     try:
-        claim, settings = _claim(certificate)
-        event = event_from_json(certificate.event)
-        Composition.of(event)
-        verification = _verified(certificate, event, claim, settings, fresh, workers, progress)
+        verification, again = _repeated(certificate, fresh, workers, progress, patience)
+        if again is None:
+            return _independent(certificate, verification)
+        found = [Mismatch(*one) for one in _differences(certificate.document(), again.document())]
+        found += _unlikely(certificate)
+    except TooLongError:
+        raise
     except _TooMany as error:
-        return Replay((Mismatch("verification.samples", certificate.verification.samples, str(error)),), None, fresh)
-    except (ValueError, TypeError, ArithmeticError, MemoryError, RecursionError) as error:
-        return Replay((Mismatch("verification", "done", f"cannot be done: {error}"),), None, fresh)
+        found = [Mismatch("verification.samples", certificate.verification.samples, str(error))]
+    except (ValueError, TypeError, ArithmeticError, MemoryError, RecursionError, DisagreementError) as error:
+        found = [Mismatch("verification", "done", f"cannot be done: {error}")]
+    return _judged(certificate, found, verification, fresh)
+
+
+def _repeated(
+    certificate: Certificate, fresh: bool, workers: int | None, progress: ProgressHook | None, patience: Patience
+) -> tuple[Verification, Certificate | None]:
+    """The verification done again and, of the same samples, the certificate as it should be."""
+    claim, settings = _claim(certificate)
+    composition = understood(certificate.event, patience)
+    if certificate.fallback is not None:
+        understood(certificate.fallback.event, patience)
+    how = Attempt(
+        number=certificate.release.attempt,
+        seed=None if fresh else int(certificate.verification.entropy, 16),
+        workers=workers,
+        progress=_Watch(certificate, fresh, progress, patience),
+    )
     if fresh:
-        return _independent(certificate, verification)
-    again = _rebuilt(certificate, claim, verification)
-    same_software = all(certificate.software.get(key) == value for key, value in software().items())
-    recorded, recomputed = certificate.document(), again.document()
-    mismatches, rounded = [], []
-    for field, old, new in _differences(recorded, recomputed):
-        if not same_software and _close(old, new) and field.startswith(("verification.directions", "estimate")):
-            rounded.append(field)
-        else:
-            mismatches.append(Mismatch(field, old, new))
-    mismatches += _unlikely(certificate)
-    notes = []
-    if not same_software:
-        theirs = ", ".join(f"{k} {v}" for k, v in certificate.software.items())
-        notes.append(
-            f"the certificate was made with other software ({theirs}): equality to the last bit is not promised"
-        )
-    if certificate.software.get("drawing") != software()["drawing"]:
-        notes.append(
-            "its samples were drawn otherwise than this version draws them: replay it with the version that made it, or with fresh samples"
-        )
-    if rounded:
-        notes.append(f"{len(rounded)} statistics differ in their last digits only")
-    return Replay(tuple(mismatches), verification, False, tuple(notes))
+        return prove(composition, claim, settings, how), None
+    refuse_long_draws(certificate, composition, workers, patience)
+    verification = redrawn(certificate, composition, claim, settings, how)
+    return verification, _rebuilt(certificate, composition, claim, verification)
+
+
+class _Watch:
+    """Stops what draws more samples than are recorded, or what takes too long."""
+
+    def __init__(
+        self, certificate: Certificate, fresh: bool, progress: ProgressHook | None, patience: Patience
+    ) -> None:
+        self._recorded = {str(name): one.samples for name, one in certificate.verification.directions.items()}
+        self._fresh, self._progress, self._patience = fresh, progress, patience
+
+    def __call__(self, state: Progress) -> None:
+        recorded = self._recorded.get(state.direction, 0)
+        if not self._fresh and state.samples > recorded:
+            raise _TooMany(f"more than {state.samples} in direction {state.direction}")
+        if state.samples and state.seconds:
+            rate = state.samples / state.seconds
+            left = max(0, recorded - state.samples) / rate
+            self._patience.ask(left, f"{recorded:,} samples at {rate:,.0f} a second")
+        elif state.seconds_left is not None:
+            self._patience.ask(state.seconds_left, f"{state.max_samples or 0:,} samples")
+        if self._progress is not None:
+            self._progress(state)
+
+
+def _judged(certificate: Certificate, found: list[Mismatch], verification: Verification | None, fresh: bool) -> Replay:
+    """What the differences mean, given what made the certificate."""
+    theirs, here = certificate.software, software()
+    other = [key for key in here if theirs.get(key) != here[key]]
+    if not other:
+        return Replay(tuple(found), verification, fresh)
+    made, have = (", ".join(f"{key} {which.get(key, '?')}" for key in other) for which in (theirs, here))
+    notes = [f"the certificate was made with {made}, and this is {have}: equality to the last bit is not promised"]
+    is_drawn = partial(_is_drawn, certificate.verification.method)
+    kept = [m for m in found if not (is_drawn(m.field) and _close(m.recorded, m.recomputed))]
+    if len(kept) < len(found):
+        notes.append(f"{len(found) - len(kept)} statistics differ in their last digits only")
+    undecided = None
+    if kept and all(is_drawn(m.field) or _is_reworded(certificate, m.field) for m in kept):
+        undecided = f"{_drawn_by(certificate)} with {made}, and this is {have}. {_WAYS_ON}"
+    return Replay(tuple(kept), verification, fresh, tuple(notes), undecided)
+
+
+def _unknown_samplers(certificate: Certificate) -> list[str]:
+    """What drew samples of the certificate and is not in this version."""
+    plans = [section.plan for section in certificate.verification.directions.values() if section.plan is not None]
+    named = {kind["sampler"] for plan in plans for kind in plan["kinds"] if kind["sampler"]}
+    return sorted(named - set(_KNOWN))
+
+
+def _drawn_by(certificate: Certificate) -> str:
+    return f"its samples were drawn by evr {certificate.software['evr']}"
+
+
+def _is_drawn(method: str, field: str) -> bool:
+    """Whether a field depends on the samples, or on an estimate's last digits. Integers come out the same everywhere."""
+    if method == "strict" or ".strict." in field:
+        return field.startswith("estimate.")
+    return field.startswith(("verification.directions", "verification.samples", "estimate."))
+
+
+def _is_reworded(certificate: Certificate, field: str) -> bool:
+    """Whether a statement may differ because its numbers do, or because another version words it otherwise."""
+    if field != "statement":
+        return False
+    reworded = certificate.software["evr"] != software()["evr"]
+    return reworded or certificate.statement == statement(certificate.document())
 
 
 def _claim(certificate: Certificate) -> tuple[Claim, Settings]:
@@ -136,49 +231,22 @@ def _claim(certificate: Certificate) -> tuple[Claim, Settings]:
     return claim, Settings(checked.method, checked.proposal, checked.max_samples, checked.offset)
 
 
-def _verified(
-    certificate: Certificate,
-    event: Any,
-    claim: Claim,
-    settings: Settings,
-    fresh: bool,
-    workers: int | None,
-    progress: ProgressHook | None,
-) -> Verification:
-    recorded = certificate.verification.directions
-
-    def watch(state: Progress) -> None:
-        if not fresh and (state.direction not in recorded or state.samples > recorded[state.direction].samples):
-            raise _TooMany(f"more than {state.samples} in direction {state.direction}")
-        if progress is not None:
-            progress(state)
-
-    return prove(
-        event,
-        claim,
-        settings,
-        attempt=certificate.release.attempt,
-        seed=None if fresh else int(certificate.verification.entropy, 16),
-        workers=workers,
-        progress=watch,
-    )
-
-
 def _independent(certificate: Certificate, verification: Verification) -> Replay:
     verdict = verification.verdict.value
     differs = [] if verdict == certificate.verdict else [Mismatch("verdict", certificate.verdict, verdict)]
     return Replay(tuple(differs), verification, True)
 
 
-def _rebuilt(certificate: Certificate, claim: Claim, verification: Verification) -> Certificate:
+def _rebuilt(
+    certificate: Certificate, composition: Composition, claim: Claim, verification: Verification
+) -> Certificate:
     """The certificate as it should be."""
     checked, estimate, fallback = certificate.verification, None, None
-    event = event_from_json(certificate.event)
     if certificate.estimate is not None:
         estimate = certificate.estimate.model_dump()
         if estimate["method"] == "fft":
             function = estimate_epsilon if estimate["quantity"] == "epsilon" else estimate_delta
-            found = function(event, estimate["at"])
+            found = function(composition, estimate["at"])
             estimate |= {"value": found.value, "error": getattr(found, "error", None), "direction": found.direction}
         else:
             estimate["method"] = "fft"

@@ -19,6 +19,8 @@ SEALED_ATTEMPT = (
     "proposal", "options", "event", "event_digest", "software", "started",
 )  # fmt: skip
 SEALED_OUTPUT = ("release_id", "attempt_id", "owner", "opened")
+ELSEWHERE = "certificate: "
+"""What the message of an attempt begins with whose certificate went elsewhere than was planned."""
 
 
 class DamagedRow(ValueError):
@@ -26,7 +28,7 @@ class DamagedRow(ValueError):
 
 
 @dataclass(frozen=True)
-class Release:
+class ReleaseRow:
     """One row of the table of releases.
 
     Attributes
@@ -82,6 +84,14 @@ class Attempt:
         return math.exp(self.log_budget)
 
     @property
+    def certificate(self) -> str | None:
+        """Where its certificate was written, or is to be; None if it leaves none."""
+        if self.message is not None and self.message.startswith(ELSEWHERE):
+            return self.message.removeprefix(ELSEWHERE)
+        path: str | None = self.options.get("path")
+        return path
+
+    @property
     def is_over(self) -> bool:
         """Whether it has a verdict or failed."""
         return self.state in ("accepted", "rejected", "failed")
@@ -97,7 +107,7 @@ def seal(values: list[Any]) -> str:
     return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
 
 
-def release_of(row: sqlite3.Row, output: sqlite3.Row | None = None) -> Release:
+def release_of(row: sqlite3.Row, output: sqlite3.Row | None = None) -> ReleaseRow:
     """A release as it was written, with its output if that is counted."""
     if row["seal"] != seal([row[name] for name in SEALED_RELEASE]):
         raise DamagedRow(f"release {row['id']} is not what was written")
@@ -106,7 +116,7 @@ def release_of(row: sqlite3.Row, output: sqlite3.Row | None = None) -> Release:
     except (ValueError, TypeError, OverflowError) as error:
         raise DamagedRow(f"release {row['id']}: {error}") from None
     state = None if output is None else checked_output(output)["ending"] or "open"
-    return Release(row["id"], row["key"], row["name"], terms, row["created"], state)
+    return ReleaseRow(row["id"], row["key"], row["name"], terms, row["created"], state)
 
 
 def checked_output(row: sqlite3.Row) -> sqlite3.Row:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
+from dp_accounting import dp_event
+
 from evr.bounds.rounding import FIXED
-from evr.certification.scheme_words import (
-    ADJACENCIES,
-    KINDS,
-    adjacency_of,
-    describe_scheme,
-    kind_of,
-    scheme_assumptions,
-)
+from evr.bounds.strict import Proof, rounded_up
+from evr.certification.event_json import event_from_json
+from evr.errors import CertificateError
+from evr.mechanisms.words import ADJACENCIES, assumptions, describe, relation_of
 
 _DIGITS = 9
 
@@ -32,69 +29,32 @@ def above(value: float) -> str:
 
 
 def describe_event(document: dict[str, Any]) -> str:
-    """An event tree, given as JSON, in words.
+    """An event tree, given as JSON, in words. Nothing of its text is repeated that this evr does not know.
 
     >>> describe_event({"type": "SelfComposedDpEvent", "count": 1000, "event": {"type": "PoissonSampledDpEvent",
     ...     "sampling_probability": 0.001, "event": {"type": "GaussianDpEvent", "noise_multiplier": 1.0}}})
     '1,000 times Poisson sampling (sampling probability 0.001) of a Gaussian mechanism (noise multiplier 1)'
+    >>> describe_event({"type": "somebody.ElsesDpEvent"})
+    'what is not known here (register its mechanism)'
     """
-    kind = kind_of(document)
-    if kind in KINDS:
-        return describe_scheme(document)
-    if kind == "SelfComposed":
-        times = "" if document["count"] == 1 else f"{document['count']:,} times "
-        return times + describe_event(document["event"])
-    if kind == "Composed":
-        parts = [describe_event(event) for event in document["events"]]
-        if len(parts) > 6:
-            return f"{len(parts):,} mechanisms one after the other, the first being {parts[0]}"
-        return f"({'; '.join(parts)})" if parts else "nothing"
-    if kind == "PoissonSampled":
-        if document["sampling_probability"] == 1:
-            return describe_event(document["event"])
-        q = _number(document["sampling_probability"])
-        return f"Poisson sampling (sampling probability {q}) of {describe_event(document['event'])}"
-    if kind == "NoOp":
-        return "nothing"
-    name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind)
-    name = name if kind in ("Gaussian", "Laplace") else name[:1].lower() + name[1:]
-    article = "an" if name[:1].lower() in "aeiou" else "a"
-    fields = [
-        f"{key.replace('_', ' ')} {describe_event(item) if isinstance(item, dict) else _number(item)}"
-        for key, item in document.items()
-        if key != "type"
-    ]
-    return f"{article} {name} mechanism" + (f" ({', '.join(fields)})" if fields else "")
-
-
-def _number(value: Any) -> str:
-    if isinstance(value, float) and not isinstance(value, bool):
-        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-    return str(value)
-
-
-def _is_sampled(document: Any) -> bool:
-    """Whether Poisson sampling occurs in an event given as JSON."""
-    if isinstance(document, dict):
-        here = document.get("type") == "PoissonSampledDpEvent" and document.get("sampling_probability") != 1
-        return here or any(map(_is_sampled, document.values()))
-    return isinstance(document, list) and any(map(_is_sampled, document))
+    try:
+        event = event_from_json(document)
+    except CertificateError:
+        return "what is not known here (register its mechanism)"
+    return describe(event)
 
 
 def statement(document: dict[str, Any]) -> str:
     """The statement of a certificate, from the rest of it."""
     claim, release, checked = document["claim"], document["release"], document["verification"]
     epsilon, delta = above(claim["epsilon"]), above(claim["delta"])
-    ran = describe_event(document["event"])
-    adjacency = ADJACENCIES[adjacency_of([document["event"], document["fallback"]])]
-    how = (
-        f"evr {document['software']['evr']}, {checked['method']} test, {checked['samples']:,} samples, "
-        f"attempt {release['attempt']}" + ("" if release["name"] is None else " at a named release")
-    )
+    events = events_of(document["event"], document["fallback"])
+    ran, adjacency = describe(events[0]), ADJACENCIES[relation_of(*events)]
+    how = _how(document)
     if document["verdict"] == "rejected" and document["fallback"] is None:
         return (
-            f"That the composition of {ran} is ({epsilon}, {delta})-differentially private could not be verified by Monte Carlo "
-            f"({how}). No guarantee follows from this certificate, and nothing may be released on its account; neither does it "
+            f"That the composition of {ran} is ({epsilon}, {delta})-differentially private could not be "
+            f"{_TRIED[checked['method']]} ({how}). No guarantee follows from this certificate, and nothing may be released on its account; neither does it "
             "show that the claim is false."
         )
     first = (
@@ -103,52 +63,133 @@ def statement(document: dict[str, Any]) -> str:
     )
     second = (
         f"This was verified by Monte Carlo ({how}): had it been false, this attempt would have accepted it with probability at "
-        f"most {_bounded(release['budget'])}, and any number of attempts at the release with probability at most "
-        f"{_bounded(release['total_budget'])}, which delta includes."
+        f"most {bounded(release['budget'])}, and any number of attempts at the release with probability at most "
+        f"{bounded(release['total_budget'])}, which delta includes."
     )
+    if checked["method"] in ("strict", "both"):
+        second = _proved(document, how)
     if document["fallback"] is not None:
         first = (
-            f"The composition of {ran} could not be verified ({how}); {describe_event(document['fallback']['event'])} ran "
+            f"The composition of {ran} could not be verified ({how}); {describe(events[1])} ran "
             f"instead, and what was released satisfies ({epsilon}, {delta})-differential privacy under {adjacency}."
         )
         second = (
             "Of the mechanism that ran, delta is proved to be at most "
-            f"{_bounded(max(document['fallback']['bounds'].values()))}; what a false acceptance could have cost, "
-            f"at most {_bounded(release['total_budget'])}, is included."
+            f"{bounded(max(document['fallback']['bounds'].values()))}; what a false acceptance could have cost, "
+            f"at most {bounded(release['total_budget'])}, is included."
         )
-    return " ".join((first, second, _assumptions(document)))
+    return " ".join((first, second, _assumptions(document, events)))
 
 
-def _bounded(value: float) -> str:
+_TRIED = {
+    "sequential": "verified by Monte Carlo",
+    "fixed": "verified by Monte Carlo",
+    "strict": "proved in exact arithmetic",
+    "both": "proved in exact arithmetic, nor verified by Monte Carlo",
+}
+
+
+def _how(document: dict[str, Any]) -> str:
+    """By what, and in which attempt."""
+    checked, release = document["verification"], document["release"]
+    parts = {
+        "strict": "integers and balls",
+        "both": f"integers and balls, then a sequential test of {checked['samples']:,} samples",
+    }
+    test = parts.get(checked["method"], f"{checked['method']} test, {checked['samples']:,} samples")
+    named = "" if release["name"] is None else " at a named release"
+    return f"evr {document['software']['evr']}, {test}, attempt {release['attempt']}{named}"
+
+
+def _proved(document: dict[str, Any], how: str) -> str:
+    """That it is so, without a probability."""
+    proofs = [section["strict"] for section in document["verification"]["directions"].values()]
+    bounds = [rounded_up(Proof.from_json(proof).delta) for proof in proofs if proof is not None]
+    also = ", and independent samples agree" if document["verification"]["method"] == "both" else ""
+    return (
+        f"This is proved in exact arithmetic ({how}): in both directions delta is at most {bounded(max(bounds))}{also}."
+    )
+
+
+def short_statement(document: dict[str, Any]) -> str:
+    """The same in two sentences; what it assumes is ``assumed``."""
+    claim, release, checked = document["claim"], document["release"], document["verification"]
+    pair = f"({above(claim['epsilon'])}, {above(claim['delta'])})"
+    events = events_of(document["event"], document["fallback"])
+    by = f"evr {document['software']['evr']}"
+    if document["verdict"] == "rejected" and document["fallback"] is None:
+        return (
+            f"That the composition of {describe(events[0])} is {pair}-differentially private could not be verified by {by}. "
+            "No guarantee follows, nor that the claim is false."
+        )
+    first = (
+        f"The composition of {describe(events[-1])} satisfies {pair}-differential privacy under "
+        f"{ADJACENCIES[relation_of(*events)]}."
+    )
+    if document["fallback"] is not None:
+        worst = bounded(max(document["fallback"]["bounds"].values()))
+        return (
+            f"{first} It ran instead of what {by} could not verify; its delta is proved to be at most {worst}, and "
+            f"{bounded(release['total_budget'])} for a false acceptance is included."
+        )
+    if checked["method"] in ("strict", "both"):
+        return f"{first} {_proved(document, by)}"
+    how = f"{by}, {checked['method']} test, {checked['samples']:,} samples"
+    return (
+        f"{first} This was verified by Monte Carlo ({how}): were it false, it would have been accepted "
+        f"with probability at most {bounded(release['total_budget'])} in any number of attempts at the release."
+    )
+
+
+def check_words(event: dict[str, Any]) -> None:
+    """Raise what a statement about an event would raise: the words of a mechanism of somebody's own may fail."""
+    (one,) = events_of(event, None)
+    describe(one)
+    assumptions(one)
+    relation_of(one)
+
+
+def events_of(event: dict[str, Any], fallback: dict[str, Any] | None) -> list[dp_event.DpEvent]:
+    """What a statement is about: the event, and what ran instead if something did."""
+    return [event_from_json(one) for one in (event, *([] if fallback is None else [fallback["event"]]))]
+
+
+def bounded(value: float) -> str:
     """Two digits, rounded up.
 
-    >>> _bounded(2.5000000000000001e-9), _bounded(2.5e-9), _bounded(1.21e-12), _bounded(0.0)
+    >>> bounded(2.5000000000000001e-9), bounded(2.5e-9), bounded(1.21e-12), bounded(0.0)
     ('2.5e-9', '2.5e-9', '1.3e-12', '0.0e+00')
     """
     exact = Decimal(repr(value))  # as it is written in the certificate
     return f"{float(exact.normalize(Context(2, ROUND_CEILING))):.1e}".replace("e-0", "e-")
 
 
-def _assumptions(document: dict[str, Any]) -> str:
+def assumed(document: dict[str, Any]) -> list[str]:
+    """What the statement of a certificate assumes, each a clause that follows "that"."""
+    return _assumed(document, events_of(document["event"], document["fallback"]))
+
+
+def _assumptions(document: dict[str, Any], events: list[dp_event.DpEvent]) -> str:
+    return f"It assumes that {'; that '.join(_assumed(document, events))}."
+
+
+def _assumed(document: dict[str, Any], events: list[dp_event.DpEvent]) -> list[str]:
     checked = document["verification"]
-    assumed = []
-    if _is_sampled(document["event"]) or _is_sampled(document["fallback"]):
+    assumed = assumptions(*events)
+    sampled = checked["method"] not in ("strict", "both")
+    if sampled:
+        fresh = "the verification's entropy was fresh"
         assumed.append(
-            "each record was in each batch independently with the stated probability (Poisson sampling, not shuffled batches)"
+            f"{fresh} (it is recorded as fresh, which nothing can prove)"
+            if checked["entropy_is_fresh"]
+            else f"{fresh} (it was a seed given by the caller, and nobody must have searched for it)"
         )
-    assumed += scheme_assumptions([document["event"], document["fallback"]])
-    fresh = "the verification's entropy was fresh"
-    assumed.append(
-        f"{fresh} (it is recorded as fresh, which nothing can prove)"
-        if checked["entropy_is_fresh"]
-        else f"{fresh} (it was a seed given by the caller, and nobody must have searched for it)"
-    )
     assumed.append(
         "which mechanisms were tried and when one stopped did not depend on the data, all attempts were counted in one ledger, and "
         "one output of the release was let out"
     )
-    assumed.append(
-        "noise has the stated law to the last digit (floating-point samplers do not; the verification's own rounding is covered "
-        f"by a margin of at least {FIXED:g} of delta)"
+    margin = (
+        f"; the verification's own rounding is covered by a margin of at least {FIXED:g} of delta" if sampled else ""
     )
-    return f"It assumes that {'; that '.join(assumed)}."
+    assumed.append(f"noise has the stated law to the last digit (floating-point samplers do not{margin})")
+    return assumed

@@ -1,6 +1,7 @@
 """The command. It parses and prints; what it decides is decided in the floors below.
 
-Exit codes: 0 accepted or done, 3 rejected, 2 bad input, 1 a bug (or a pipe closed early), 130 interrupted.
+Exit codes: 0 accepted or done, 3 rejected, 2 bad input, 1 a bug, 130 interrupted. A pipe that is closed early
+is no mistake, 0; but 1 where a verdict, which nobody has read, is what the code says.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 import sys
 
 _INTERRUPTED = 130
+_WITH_VERDICT = ("certify", "verify", "replay", "resume")
 
 
 def main() -> None:
@@ -24,9 +26,12 @@ def main() -> None:
         sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
-    except BrokenPipeError:  # whoever read the output has read enough; typer, which sees most of these, leaves with 1
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
+    except BrokenPipeError:
+        code = _read_enough()
+    except SystemExit as left:  # typer's word for a closed pipe is to leave with 1
+        if not isinstance(left.__context__, BrokenPipeError):
+            raise
+        code = _read_enough()
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except (ValueError, TypeError, OverflowError) as error:
@@ -36,6 +41,12 @@ def main() -> None:
     if code == _INTERRUPTED:
         print("interrupted", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _read_enough() -> int:
+    """Whoever read the output has closed the pipe: write to nobody from here on."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1 if sys.argv[1:2] and sys.argv[1] in _WITH_VERDICT else 0
 
 
 def _usage(error: Exception) -> None:

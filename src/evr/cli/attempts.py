@@ -23,11 +23,22 @@ Tau = Annotated[
     float | None, number_option("--tau", "Slack in (0, 1): nearer to 1 is tighter and takes longer. By default 0.99.")
 ]
 Method = Annotated[
-    str, typer.Option("--method", metavar="sequential|fixed", autocompletion=lambda: ["sequential", "fixed"])
+    str,
+    typer.Option(
+        "--method",
+        metavar="sequential|fixed",
+        help="How samples are tested: by betting, or with a number fixed before (Algorithm 2 of the paper).",
+        autocompletion=lambda: ["sequential", "fixed"],
+    ),
 ]
 Proposal = Annotated[
     str,
-    typer.Option("--proposal", metavar="capped|single|simple", autocompletion=lambda: ["capped", "single", "simple"]),
+    typer.Option(
+        "--proposal",
+        metavar="capped|single|simple",
+        help="How samples are drawn: every step tilted, one step tilted (the paper's), or plainly.",
+        autocompletion=lambda: ["capped", "single", "simple"],
+    ),
 ]
 LedgerFile = Annotated[
     Path | None,
@@ -69,14 +80,15 @@ _LINE_SECONDS = 5.0
 
 def tell(certificate: Certificate, *, path: Any, ledger: Path | None, json: bool, quiet: bool) -> None:
     """Print how an attempt ended, and leave with 3 if it was rejected."""
-    from evr.certification.certificate import kept_path
+    from evr.certification.certificate import kept_paths
     from evr.certification.ledger import DEFAULT_PATH
+    from evr.certification.words import bounded
 
     counted = str(ledger or DEFAULT_PATH)
     if json:
         keys = ("verdict", "guarantee", "statement", "claim", "release", "digest")
         document = certificate.document()
-        summary = {key: document[key] for key in keys}
+        summary = {key: document[key] for key in keys} | {"short_statement": certificate.short_statement}
         as_json(
             {
                 **summary,
@@ -88,15 +100,20 @@ def tell(certificate: Certificate, *, path: Any, ledger: Path | None, json: bool
     elif quiet:
         print(_sentence(certificate))
     else:
-        print(f"{certificate.verdict.capitalize()}: {_sentence(certificate)}\n\n{certificate.statement}\n")
+        print(f"{certificate.verdict.capitalize()}: {_sentence(certificate)}\n\n{certificate.short_statement}\n")
+        if certificate.guarantee is not None:
+            print("It is assumed that")
+            for clause in certificate.assumptions:
+                print(f"- {clause};")
+            print()
         if path is not None:
             print(f"certificate: {path}")
-            if not certificate.accepted and (kept := kept_path(path)).exists():
-                print(f"the one that was accepted before: {kept}")
+            if not certificate.accepted and (kept := kept_paths(path)):
+                print(f"the one that was accepted before: {kept[-1]}")
         release = certificate.release
         print(
             f"ledger: {counted} (attempt {release.attempt}; false-positive budget spent on it "
-            f"{number(release.budget, 3)} of {number(release.total_budget, 3)})"
+            f"{bounded(release.budget)} of {bounded(release.total_budget)})"
         )
     if not certificate.accepted:
         raise typer.Exit(REJECTED)

@@ -8,7 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from evr import validate
-from evr.cli.options import Json, NoiseMultiplier, Quiet, SamplingProbability, Steps, number_option
+from evr.cli.options import (
+    BatchSize,
+    DatasetSize,
+    Epochs,
+    Json,
+    NoiseMultiplier,
+    Quiet,
+    SamplingProbability,
+    Steps,
+    Training,
+    number_option,
+)
 from evr.cli.output import as_json, number, number_above, seconds
 
 SpecFile = Annotated[
@@ -24,6 +35,9 @@ def command(
     noise_multiplier: NoiseMultiplier = None,
     sampling_probability: SamplingProbability = None,
     steps: Steps = None,
+    dataset_size: DatasetSize = None,
+    batch_size: BatchSize = None,
+    epochs: Epochs = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     json: Json = False,
@@ -31,16 +45,24 @@ def command(
 ) -> None:
     """Find the least noise multiplier for so many steps, or the most steps for a noise multiplier, that meets a target.
 
-    Leave out the flag of what is to be found.
+    Leave out the flag of what is to be found. The target of a SPEC is its claim, unless flags say otherwise.
 
     Example: `evr calibrate --epsilon 1 --delta 1e-6 --sampling-probability 0.01 --steps 1000`
     """
+    if spec is not None:
+        from evr.mechanisms.spec import load
+
+        claim = load(spec).claim
+        epsilon = claim.epsilon if epsilon is None else epsilon
+        delta = claim.delta if delta is None else delta
     missing = [name for name, value in (("--epsilon", epsilon), ("--delta", delta)) if value is None]
     if missing:
         raise ValueError(f"calibrate to which target? Add {' and '.join(missing)}")
     epsilon = validate.non_negative(epsilon=epsilon)
     delta = validate.open_probability(delta=delta)
-    name, make_event, integer = _question(spec, noise_multiplier, sampling_probability, steps)
+    name, make_event, integer = _question(
+        spec, Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    )
     from evr.estimation import calibrate
 
     found = calibrate(make_event, epsilon=epsilon, delta=delta, integer=integer, low=1 if integer else None)
@@ -67,12 +89,10 @@ def command(
         )
 
 
-def _question(
-    spec: Path | None, noise_multiplier: float | None, sampling_probability: float | None, steps: int | None
-) -> tuple[str, Any, bool]:
+def _question(spec: Path | None, training: Training) -> tuple[str, Any, bool]:
     """The parameter to find, the event at each of its values, and whether it is a whole number."""
     if spec is not None:
-        if any(value is not None for value in (noise_multiplier, sampling_probability, steps)):
+        if training.given:
             raise ValueError(f"{spec} and the DP-SGD flags both describe a mechanism: give one of them")
         from dp_accounting import dp_event
 
@@ -80,19 +100,18 @@ def _question(
 
         event = load(spec).event()
         return "repetitions", lambda count: dp_event.SelfComposedDpEvent(event, count), True
-    from evr.mechanisms.events import dpsgd
-
-    q = validate.probability(sampling_probability=1.0 if sampling_probability is None else sampling_probability)
-    if noise_multiplier is not None and steps is not None:
+    noise, long = training.noise_multiplier, training.steps is not None or training.epochs is not None
+    if noise is not None and long:
         raise ValueError(
-            f"noise_multiplier={noise_multiplier!r} and steps={steps!r} leave nothing to find: leave out one of them"
+            f"noise_multiplier={noise!r} and steps={training.steps!r} leave nothing to find: leave out one of them"
         )
-    if steps is not None:
-        count = validate.positive_integer(steps=steps)
-        return "noise_multiplier", lambda s: dpsgd(noise_multiplier=s, sampling_probability=q, steps=count), False
-    if noise_multiplier is not None:
-        noise = validate.positive(noise_multiplier=noise_multiplier)
-        return "steps", lambda k: dpsgd(noise_multiplier=noise, sampling_probability=q, steps=k), True
+    if long:
+        training._replace(noise_multiplier=1.0).event()  # what is wrong with the rest is said now
+        return "noise_multiplier", lambda s: training._replace(noise_multiplier=s).event(), False
+    if noise is not None:
+        validate.positive(noise_multiplier=noise)
+        training._replace(steps=1).event()
+        return "steps", lambda k: training._replace(steps=k).event(), True
     raise ValueError(
         "find what? Give --steps (to find the noise), --noise-multiplier (to find the steps) or a SPEC file"
     )

@@ -21,8 +21,12 @@ from evr.cli.attempts import (
     tell,
     watched,
 )
+from evr.cli.files import Force, certificate_path, new_certificate, new_page
 from evr.cli.options import (
+    BatchSize,
+    DatasetSize,
     Delta,
+    Epochs,
     Epsilon,
     Json,
     NoiseMultiplier,
@@ -30,16 +34,18 @@ from evr.cli.options import (
     SamplingProbability,
     SpecFile,
     Steps,
+    Training,
     described,
-    one_target,
 )
 from evr.cli.output import wrote
-from evr.cli.report import checked_page, write_page
+from evr.cli.report import write_page
 
 Report = Annotated[
     Path | None,
     typer.Option("--report", help="Write the certificate's page (HTML) to this file too.", show_default=False),
 ]
+
+Exact = Annotated[bool, typer.Option("--exact", help="Keep all digits of epsilon instead of three.")]
 
 
 def command(
@@ -47,10 +53,15 @@ def command(
     noise_multiplier: NoiseMultiplier = None,
     sampling_probability: SamplingProbability = None,
     steps: Steps = None,
+    dataset_size: DatasetSize = None,
+    batch_size: BatchSize = None,
+    epochs: Epochs = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     tau: Tau = None,
+    exact: Exact = False,
     output: Output = None,
+    force: Force = False,
     report: Report = None,
     ledger: LedgerFile = None,
     release: ReleaseName = None,
@@ -65,21 +76,24 @@ def command(
 ) -> None:
     """State what a training run or any composition guarantees: estimate, verify, write a certificate.
 
-    With a delta, the least epsilon is found and certified; with an epsilon, the least delta. Every attempt is counted in the
-    ledger, so trying again is safe. Exit code 0: accepted; 3: rejected.
+    With a delta, the least epsilon is found, rounded up to three digits and certified; with an epsilon, the least delta; with
+    both, just that pair. Every attempt is counted in the ledger, so trying again is safe. Exit code 0: accepted; 3: rejected.
 
     Example: `evr certify examples/dpsgd.toml`
     """
-    event, claim = described(spec, noise_multiplier, sampling_probability, steps)
-    target = one_target(epsilon, delta, claim)
-    if tau is None:
-        tau = 0.99 if claim is None or claim.tau is None else claim.tau
-    path, report = output or certificate_path(spec), checked_page(report)
+    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    event, claim = described(spec, training)
+    if epsilon is None and delta is None and claim is not None:
+        epsilon, delta = claim.epsilon, claim.delta
+    if tau is None and claim is not None:
+        tau = claim.tau
+    path = new_certificate(output or certificate_path(spec, event, epsilon, delta), force=force)
+    report = new_page(report, path)
     from evr.gate import certify
 
     with watched(quiet=quiet or json) as progress:
         certificate = certify(
-            event, **target, tau=tau, ledger=ledger, path=path, release=release, floor=floor, seed=seed, workers=workers,
+            event, epsilon=epsilon, delta=delta, tau=tau, exact=exact, ledger=ledger, path=path, release=release, floor=floor, seed=seed, workers=workers,
             progress=progress, method=method, proposal=proposal, max_samples=max_samples,
         )  # fmt: skip
     try:
@@ -88,8 +102,3 @@ def command(
         if report is not None:
             write_page(certificate, report, source=path, quiet=quiet or json)
             wrote(report, quiet=quiet or json)
-
-
-def certificate_path(spec: Path | None) -> Path:
-    """Beside the specification file, or in the working directory."""
-    return Path("evr.certificate.json") if spec is None else spec.with_name(f"{spec.stem}.certificate.json")

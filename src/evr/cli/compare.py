@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from evr.cli.options import (
+    BatchSize,
+    DatasetSize,
     Delta,
+    Epochs,
     Epsilon,
     Json,
     NoiseMultiplier,
@@ -13,11 +18,25 @@ from evr.cli.options import (
     SamplingProbability,
     SpecFile,
     Steps,
+    Training,
     described,
     one_target,
 )
 from evr.cli.output import as_json, number, seconds, table
 
+if TYPE_CHECKING:
+    from evr.estimation import Estimate
+
+METHODS = ("fft", "strict")
+Method = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        metavar="|".join(METHODS),
+        help="`strict` also shows evr's bound in exact arithmetic.",
+        autocompletion=lambda: list(METHODS),
+    ),
+]
 WRONG = "claims to be a bound and is not"
 
 
@@ -26,8 +45,12 @@ def command(
     noise_multiplier: NoiseMultiplier = None,
     sampling_probability: SamplingProbability = None,
     steps: Steps = None,
+    dataset_size: DatasetSize = None,
+    batch_size: BatchSize = None,
+    epochs: Epochs = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
+    method: Method = "fft",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -37,14 +60,18 @@ def command(
 
     Example: `evr compare --noise-multiplier 0.5 --sampling-probability 1e-5 --steps 100 --epsilon 1`
     """
-    event, claim = described(spec, noise_multiplier, sampling_probability, steps)
+    from evr import validate
+
+    validate.one_of(METHODS, method=method)
+    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    event, claim = described(spec, training)
     target = one_target(epsilon, delta, claim)
     from evr.estimation import Estimate, estimate_delta, estimate_epsilon, peers
-    from evr.estimation.side_by_side import fails_as_bound
 
     ((given, at),) = target.items()
     wanted = "delta" if given == "epsilon" else "epsilon"
-    ours = estimate_delta(event, at) if wanted == "delta" else estimate_epsilon(event, at)
+    estimate = estimate_delta if wanted == "delta" else estimate_epsilon
+    ours = estimate(event, at)
     assert isinstance(ours, Estimate)
     found: list[dict[str, Any]] = [
         {
@@ -55,20 +82,14 @@ def command(
             "seconds": ours.seconds,
         }
     ]
+    if method == "strict":
+        bound = estimate(event, at, method="strict")
+        found.append(_entry("evr strict", "upper bound", bound.value, bound.seconds, ours))
     for peer in peers.compare(event, epsilon=target.get("epsilon"), delta=target.get("delta")):
         if isinstance(peer, peers.PeerUnavailable):
             found.append({"accountant": peer.peer, "reason": peer.reason})
             continue
-        found.append(
-            {
-                "accountant": peer.peer,
-                "kind": peer.kind,
-                "value": peer.value,
-                "relative_difference": (peer.value - ours.value) / ours.value if ours.value else None,
-                "seconds": peer.seconds,
-                "fails_as_bound": fails_as_bound(peer.kind, peer.value, ours),
-            }
-        )
+        found.append(_entry(peer.peer, peer.kind, peer.value, peer.seconds, ours))
     if json:
         as_json({**target, "estimated": wanted, "accountants": found, "event": repr(event)})
         return
@@ -78,6 +99,19 @@ def command(
         [_row(entry) for entry in found],
         quiet=quiet,
     )
+
+
+def _entry(accountant: str, kind: str, value: float, taken: float, ours: Estimate) -> dict[str, Any]:
+    from evr.estimation.side_by_side import fails_as_bound
+
+    return {
+        "accountant": accountant,
+        "kind": kind,
+        "value": value,
+        "relative_difference": (value - ours.value) / ours.value if ours.value else None,
+        "seconds": taken,
+        "fails_as_bound": fails_as_bound(kind, value, ours),
+    }
 
 
 def _row(entry: dict[str, Any]) -> list[str]:

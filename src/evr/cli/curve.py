@@ -7,8 +7,11 @@ from typing import Annotated
 import typer
 
 from evr.cli.options import (
+    BatchSize,
     Csv,
+    DatasetSize,
     Direction,
+    Epochs,
     Json,
     NoiseMultiplier,
     Plot,
@@ -16,14 +19,14 @@ from evr.cli.options import (
     SamplingProbability,
     SpecFile,
     Steps,
-    caption,
+    Training,
     described,
     numbers,
     picture,
 )
 from evr.cli.output import as_json, number, progress_bar, table, write_csv, wrote
 
-CURVES = ("fft", "rdp", "gdp", "edgeworth")
+CURVES = ("fft", "strict", "rdp", "gdp", "edgeworth")
 
 Epsilons = Annotated[
     str,
@@ -45,6 +48,9 @@ def command(
     noise_multiplier: NoiseMultiplier = None,
     sampling_probability: SamplingProbability = None,
     steps: Steps = None,
+    dataset_size: DatasetSize = None,
+    batch_size: BatchSize = None,
+    epochs: Epochs = None,
     epsilons: Epsilons = "0:5:0.25",
     method: Method = "fft",
     direction: Direction = None,
@@ -61,7 +67,8 @@ def command(
 
     points, plot = numbers(epsilons, "--epsilons"), picture(plot)
     validate.one_of(CURVES, method=method)
-    event, _ = described(spec, noise_multiplier, sampling_probability, steps)
+    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    event, _ = described(spec, training)
     from evr.estimation import privacy_curve
 
     with progress_bar("privacy curve", quiet=quiet) as progress:
@@ -83,6 +90,6 @@ def command(
     if plot is not None:
         from evr.report import figures
 
-        title = caption(spec, noise_multiplier, sampling_probability, steps)
+        title = training.caption(spec)
         figures.save(figures.privacy_curves({method: (curve.epsilons, curve.deltas)}, title=title), plot)
         wrote(plot, quiet=quiet)

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from evr.cli.options import Json, NoiseMultiplier, SamplingProbability, SpecFile, Steps, described
+from evr.cli.options import (
+    BatchSize,
+    DatasetSize,
+    Epochs,
+    Json,
+    NoiseMultiplier,
+    SamplingProbability,
+    SpecFile,
+    Steps,
+    Training,
+    described,
+)
 from evr.cli.output import as_json, number, table
 
 if TYPE_CHECKING:
@@ -18,16 +29,21 @@ def command(
     noise_multiplier: NoiseMultiplier = None,
     sampling_probability: SamplingProbability = None,
     steps: Steps = None,
+    dataset_size: DatasetSize = None,
+    batch_size: BatchSize = None,
+    epochs: Epochs = None,
     json: Json = False,
 ) -> None:
-    """Show what would be accounted: each mechanism, its count, its dominating pairs and the delta of a single step.
+    """Show what would be accounted: noise and batches in words, then each mechanism's pairs and the delta of one step.
 
     Example: `evr describe examples/dpsgd.toml`
     """
     from evr.laws import Direction
     from evr.mechanisms import Composition
+    from evr.mechanisms.words import assumptions, describe
 
-    event, _ = described(spec, noise_multiplier, sampling_probability, steps)
+    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    event, _ = described(spec, training)
     composition = Composition.of(event)
     rows = [
         (direction.value, step.count, step.law.describe(), _deltas(step.law))
@@ -39,16 +55,35 @@ def command(
             {"direction": d, "count": c, "pair": p, "delta": dict(zip(map(str, EPSILONS), deltas, strict=True))}
             for d, c, p, deltas in rows
         ]
-        as_json({"event": repr(event), "steps": steps_})
+        words = {"what_ran": describe(event), "assumptions": assumptions(event)}
+        as_json({"event": repr(event), **words, "steps": steps_})
         return
     if not rows:
         print("Nothing that costs privacy.")
         return
+    print(f"What ran: {describe(event)}.")
+    for sentence in _in_units(event, training):
+        print(sentence)
+    for clause in assumptions(event):
+        print(f"It is assumed that {clause}.")
+    print()
     table(
         "One step of each mechanism",
         ["direction", "count", "dominating pair P | Q", *(f"delta({e:g})" for e in EPSILONS)],
         [[d, f"{c:,}", p, *("-" if x is None else number(x, 4) for x in deltas)] for d, c, p, deltas in rows],
     )
+
+
+def _in_units(event: Any, training: Training) -> list[str]:
+    """Noise and batches of DP-SGD that flags describe, as whoever trains speaks of them."""
+    if training.noise_multiplier is None:
+        return []
+    q, records, batch = event.event.sampling_probability, training.dataset_size, training.batch_size
+    batches = "" if records is None or batch is None else f": about {batch:,} of {records:,} records"
+    return [
+        f"Noise: its standard deviation is {training.noise_multiplier:g} times the clipping norm, in each step.",
+        f"Batches: {event.count:,}; a record is in each with probability {q:.6g}{batches}.",
+    ]
 
 
 def _deltas(law: LossLaw) -> list[float | None]:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evr.cli.options import (
+    BatchSize,
+    DatasetSize,
     Delta,
     Direction,
+    Epochs,
     Epsilon,
     Json,
     NoiseMultiplier,
@@ -16,7 +19,9 @@ from evr.cli.options import (
     SamplingProbability,
     SpecFile,
     Steps,
+    Training,
     described,
+    number_option,
     one_target,
     whole,
 )
@@ -25,7 +30,7 @@ from evr.cli.output import as_json, number, seconds, table
 if TYPE_CHECKING:
     from evr.estimation.results import Estimate, UpperBound
 
-METHODS = ("fft", "rdp", "gdp", "edgeworth", "monte_carlo", "all")
+METHODS = ("fft", "strict", "rdp", "gdp", "edgeworth", "monte_carlo", "all")
 
 Method = Annotated[
     str,
@@ -48,6 +53,12 @@ Seed = Annotated[
 ]
 
 
+Tolerance = Annotated[
+    float | None,
+    number_option("--tolerance", "Of strict: by how much of delta the bound may exceed it. By default 5e-4."),
+]
+
+
 def monte_carlo_options(method: str, samples: int | None, seed: int | None) -> dict[str, int]:
     """What the Monte Carlo accountant takes; other methods draw nothing."""
     given = {name: value for name, value in (("samples", samples), ("seed", seed)) if value is not None}
@@ -61,24 +72,29 @@ def command(
     noise_multiplier: NoiseMultiplier = None,
     sampling_probability: SamplingProbability = None,
     steps: Steps = None,
+    dataset_size: DatasetSize = None,
+    batch_size: BatchSize = None,
+    epochs: Epochs = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     method: Method = "fft",
     direction: Direction = None,
     samples: Samples = None,
     seed: Seed = None,
+    tolerance: Tolerance = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Estimate delta at an epsilon, or epsilon at a delta: near-exact by default, and by other methods to compare.
 
-    An estimate is no guarantee: `evr certify` makes one of it. Without `--epsilon` and `--delta` the claim of SPEC counts.
+    An estimate is no guarantee: `evr certify` makes one of it. `--method strict` is a bound that is proved. Without `--epsilon` and `--delta` the claim of SPEC counts.
 
     Example: `evr estimate --noise-multiplier 1 --sampling-probability 1e-3 --steps 1000 --delta 1e-9`
     """
     from evr import validate
 
-    event, claim = described(spec, noise_multiplier, sampling_probability, steps)
+    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    event, claim = described(spec, training)
     target = one_target(epsilon, delta, claim)
     validate.one_of(METHODS, method=method)
     ((given, at),) = target.items()
@@ -89,7 +105,12 @@ def command(
     from evr.estimation import UpperBound, estimate_delta, estimate_epsilon
 
     estimate = estimate_delta if wanted == "delta" else estimate_epsilon
-    result = estimate(event, at, method=method, direction=direction, **monte_carlo_options(method, samples, seed))
+    options: dict[str, Any] = dict(monte_carlo_options(method, samples, seed))
+    if tolerance is not None:
+        if method != "strict":
+            raise ValueError(f"--tolerance belongs to --method strict, not to {method!r}")
+        options["tolerance"] = tolerance
+    result = estimate(event, at, method=method, direction=direction, **options)
     if json:
         as_json({given: at, wanted: result.value, **_about(result), "event": repr(event)})
     elif quiet:

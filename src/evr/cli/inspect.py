@@ -17,7 +17,16 @@ CertificateFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="A 
 Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of certificates instead.")]
 
 
-def command(file: CertificateFile = None, schema: Schema = False, json: Json = False, quiet: Quiet = False) -> None:
+Latex = Annotated[bool, typer.Option("--latex", help="Print the short statement as LaTeX, with BibTeX.")]
+
+
+def command(
+    file: CertificateFile = None,
+    schema: Schema = False,
+    latex: Latex = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
     """Show what a certificate says, in words and tables. Whether it is true is what `evr replay` finds out.
 
     Example: `evr inspect examples/dpsgd.certificate.json`
@@ -31,6 +40,11 @@ def command(file: CertificateFile = None, schema: Schema = False, json: Json = F
     if file is None:
         raise ValueError("inspect which certificate? Give a FILE")
     certificate = Certificate.load(file)
+    if latex:
+        from evr.certification import latex as typeset
+
+        print(typeset.statement(certificate), end="" if quiet else f"\n{typeset.BIBTEX}")
+        return
     if json:
         as_json(certificate.document())
         return
@@ -47,6 +61,7 @@ def command(file: CertificateFile = None, schema: Schema = False, json: Json = F
 
 def _facts(certificate: Certificate) -> list[list[str]]:
     from evr.certification.words import describe_event
+    from evr.mechanisms.words import adjacency
 
     claim, release, checked = certificate.claim, certificate.release, certificate.verification
     guarantee = "none" if certificate.guarantee is None else str(certificate.guarantee)
@@ -54,7 +69,7 @@ def _facts(certificate: Certificate) -> list[list[str]]:
     rows = {
         "verdict": certificate.verdict,
         "guarantee": guarantee,
-        "neighbouring relation": "add or remove one record",
+        "neighbouring relation": adjacency(certificate.neighboring_relation),
         "what ran": describe_event(certificate.event),
         "claim": f"epsilon {claim.epsilon!r}, delta {claim.delta!r} = {claim.delta_estimate!r} / {claim.tau!r}",
         "tested against": f"{claim.threshold!r} = (1 - kappa) delta, kappa = {claim.kappa!r}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from evr.cli.attempts import LedgerFile
@@ -11,6 +12,8 @@ from evr.cli.output import as_json, number, table
 if TYPE_CHECKING:
     from evr.certification import Attempt
 
+_WIDTH = 110
+
 
 def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False) -> None:
     """List every attempt with its verdict, and each release with the false-positive budget that is left.
@@ -18,6 +21,7 @@ def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False)
     Example: `evr ledger`
     """
     from evr.certification import Ledger
+    from evr.certification.words import bounded
 
     with Ledger(ledger, create=False) as opened:
         opened.check()
@@ -36,23 +40,29 @@ def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False)
                 "budget": total,
                 "left": total * 0.5**count,
                 "floor": release.terms.base if release.name else None,
-                "output": release.output or "none",
+                "output": release.output or "not counted yet",
                 "created": release.created,
             }
         )
     if json:
         as_json({"releases": summaries, "attempts": listed})
         return
-    header = ["release", "attempt", "epsilon", "claim", "tau", "state", "samples", "budget", "started", "event"]
-    table("Attempts", header, [[_shown(a[key]) for key in header] for a in listed], quiet=quiet)
+    rows = [
+        [str(a.id), shown["release"], str(a.number), shown["state"], claimed(a), ran(a), shown["certificate"] or "-",
+         _shown(a.samples), bounded(a.budget), a.started[:19]]
+        for a, shown in zip(attempts, listed, strict=True)
+    ]  # fmt: skip
+    header = ["id", "release", "attempt", "state", "claim", "what ran", "certificate", "samples", "budget", "started"]
+    table("Attempts", header, rows, quiet=quiet)
     if not quiet:
         print()
         header = ["release", "attempts", "budget", "left", "floor", "output", "created"]
-        table("Releases", header, [[_shown(s[key]) for key in header] for s in summaries])
+        table("Releases", header, [[_cell(key, s[key]) for key in header] for s in summaries])
 
 
 def _attempt(attempt: Attempt, release: str, state: str) -> dict[str, Any]:
     return {
+        "id": attempt.id,
         "release": release,
         "attempt": attempt.number,
         "epsilon": attempt.epsilon,
@@ -63,9 +73,31 @@ def _attempt(attempt: Attempt, release: str, state: str) -> dict[str, Any]:
         "budget": attempt.budget,
         "started": attempt.started,
         "finished": attempt.finished,
+        "what_ran": ran(attempt),
+        "certificate": attempt.certificate,
         "event": attempt.event_digest[:12],
         "message": attempt.message,
     }
+
+
+def ran(attempt: Attempt) -> str:
+    """What an attempt was about, in the few words that a table holds."""
+    from evr.certification.words import describe_event
+
+    return textwrap.shorten(describe_event(attempt.event), _WIDTH, placeholder=" ...")
+
+
+def claimed(attempt: Attempt) -> str:
+    """The pair that an attempt was to prove, as a statement rounds it."""
+    from evr.certification.words import above
+
+    return f"({above(attempt.epsilon)}, {above(attempt.claim)})"
+
+
+def _cell(key: str, value: Any) -> str:
+    from evr.certification.words import bounded
+
+    return bounded(value) if key in ("budget", "left") else _shown(value)
 
 
 def _shown(value: Any) -> str:

@@ -8,8 +8,11 @@ import typer
 
 from evr.cli.estimate import Samples, Seed, monte_carlo_options
 from evr.cli.options import (
+    BatchSize,
     Csv,
+    DatasetSize,
     Direction,
+    Epochs,
     Json,
     NoiseMultiplier,
     Plot,
@@ -17,7 +20,7 @@ from evr.cli.options import (
     SamplingProbability,
     SpecFile,
     Steps,
-    caption,
+    Training,
     described,
     number_option,
     picture,
@@ -44,6 +47,9 @@ def command(
     noise_multiplier: NoiseMultiplier = None,
     sampling_probability: SamplingProbability = None,
     steps: Steps = None,
+    dataset_size: DatasetSize = None,
+    batch_size: BatchSize = None,
+    epochs: Epochs = None,
     delta: Delta = None,
     every: Every = 1,
     method: Method = "fft",
@@ -62,7 +68,8 @@ def command(
     from evr import validate
 
     plot = picture(plot)
-    event, claim = described(spec, noise_multiplier, sampling_probability, steps)
+    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    event, claim = described(spec, training)
     if delta is None and claim is not None:
         delta = claim.delta
     if delta is None:
@@ -94,6 +101,6 @@ def command(
     if plot is not None:
         from evr.report import figures
 
-        title = caption(spec, noise_multiplier, sampling_probability, steps)
+        title = training.caption(spec)
         figures.save(figures.online_epsilon({method: (online.steps, online.epsilons)}, delta, title=title), plot)
         wrote(plot, quiet=quiet)

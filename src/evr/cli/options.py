@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from evr import validate
 
 if TYPE_CHECKING:
-    from evr.mechanisms.spec import Claim
+    from evr.mechanisms.spec import Target
 
 _GREATEST_RANGE = 100_000
 
 
 def real(text: str) -> float:
-    """A number of the command line."""
+    """A number of the command line; fractions such as ``256/60000`` are numbers too."""
+    above, slash, below = text.partition("/")
     try:
-        return float(text)
-    except ValueError:
+        return float(above) / float(below) if slash else float(text)
+    except (ValueError, ZeroDivisionError):
         raise typer.BadParameter(f"{text!r} is not a number") from None
 
 
@@ -46,11 +47,26 @@ SpecFile = Annotated[
 NoiseMultiplier = Annotated[float | None, number_option("--noise-multiplier", "Noise over clipping norm.")]
 SamplingProbability = Annotated[
     float | None,
-    number_option("--sampling-probability", "Poisson sampling probability of a record; 1 if left out."),
+    number_option("--sampling-probability", "Poisson sampling probability of a record: 0.004 or 256/60000."),
 ]
 Steps = Annotated[
     int | None, typer.Option("--steps", parser=whole, metavar="INTEGER", help="Number of steps.", show_default=False)
 ]
+DatasetSize = Annotated[
+    int | None,
+    typer.Option("--dataset-size", parser=whole, metavar="INTEGER", help="Records in the data.", show_default=False),
+]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(
+        "--batch-size",
+        parser=whole,
+        metavar="INTEGER",
+        help="Expected records in a batch; with --dataset-size, instead of the probability.",
+        show_default=False,
+    ),
+]
+Epochs = Annotated[float | None, number_option("--epochs", "Passes over the data, instead of --steps.")]
 Epsilon = Annotated[float | None, number_option("--epsilon", "Find delta at this epsilon.")]
 Delta = Annotated[float | None, number_option("--delta", "Find epsilon at this delta.")]
 Direction = Annotated[
@@ -71,34 +87,64 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only, no progress.")]
 
 
-def described(
-    spec: Path | None, noise_multiplier: float | None, sampling_probability: float | None, steps: int | None
-) -> tuple[Any, Claim | None]:
-    """The event tree from a file or from the three DP-SGD flags, with the file's claim if it has one."""
-    flags = {
-        "--noise-multiplier": noise_multiplier,
-        "--sampling-probability": sampling_probability,
-        "--steps": steps,
-    }
-    given = [name for name, value in flags.items() if value is not None]
-    if spec is not None:
-        if given:
-            raise ValueError(f"{spec} and {', '.join(given)} both describe a mechanism: give one of them")
-        from evr.mechanisms.spec import load
+class Training(NamedTuple):
+    """What the flags say of a DP-SGD training."""
 
-        loaded = load(spec)
-        return loaded.event(), loaded.claim
-    if noise_multiplier is None or steps is None:
-        missing = [name for name in flags if name not in given and name != "--sampling-probability"]
-        raise ValueError(f"what ran? Give a SPEC file, or add {' and '.join(missing)} to the DP-SGD flags")
-    from evr.mechanisms.events import dpsgd
+    noise_multiplier: float | None = None
+    sampling_probability: float | None = None
+    steps: int | None = None
+    dataset_size: int | None = None
+    batch_size: int | None = None
+    epochs: float | None = None
 
-    probability = 1.0 if sampling_probability is None else sampling_probability
-    validate.probability(sampling_probability=probability)
-    return dpsgd(noise_multiplier=noise_multiplier, sampling_probability=probability, steps=steps), None
+    @property
+    def given(self) -> list[str]:
+        """The flags that are there."""
+        return [flag(name) for name, value in self._asdict().items() if value is not None]
+
+    def event(self) -> Any:
+        """The event tree, or an error that names the flags that are missing."""
+        missing = []
+        if self.noise_multiplier is None:
+            missing.append("--noise-multiplier")
+        if self.sampling_probability is None and (self.dataset_size is None or self.batch_size is None):
+            missing.append(
+                "--sampling-probability (1 if every record is in every step), or --dataset-size and --batch-size,"
+            )
+        if self.steps is None and self.epochs is None:
+            missing.append("--steps or --epochs")
+        if missing:
+            raise ValueError(f"what ran? Give a SPEC file, or add {' and '.join(missing)} to the DP-SGD flags")
+        from evr.mechanisms.events import dpsgd
+
+        return dpsgd(**self._asdict())
+
+    def caption(self, spec: Path | None) -> str:
+        """What ran, in the few words that a title holds."""
+        if spec is not None:
+            return spec.name
+        words = [f"{name.replace('_', ' ')} {value:,g}" for name, value in self._asdict().items() if value is not None]
+        return ", ".join(words).capitalize()
 
 
-def one_target(epsilon: float | None, delta: float | None, claim: Claim | None) -> dict[str, float]:
+def flag(name: str) -> str:
+    """The flag of a name."""
+    return f"--{name.replace('_', '-')}"
+
+
+def described(spec: Path | None, training: Training) -> tuple[Any, Target | None]:
+    """The event tree from a file or from the DP-SGD flags, with the file's claim if it has one."""
+    if spec is None:
+        return training.event(), None
+    if training.given:
+        raise ValueError(f"{spec} and {', '.join(training.given)} both describe a mechanism: give one of them")
+    from evr.mechanisms.spec import load
+
+    loaded = load(spec)
+    return loaded.event(), loaded.claim
+
+
+def one_target(epsilon: float | None, delta: float | None, claim: Target | None) -> dict[str, float]:
     """``{"epsilon": ...}`` or ``{"delta": ...}``: exactly one, from the flags or else from the file's claim."""
     if epsilon is None and delta is None and claim is not None:
         epsilon, delta = claim.epsilon, claim.delta
@@ -134,16 +180,6 @@ def numbers(text: str, option: str) -> list[float]:
     if count > _GREATEST_RANGE:
         raise ValueError(f"{option}={text!r} has {count:,} points, more than {_GREATEST_RANGE:,}: take a greater step")
     return [float(f"{first + i * step:.12g}") for i in range(count)]
-
-
-def caption(
-    spec: Path | None, noise_multiplier: float | None, sampling_probability: float | None, steps: int | None
-) -> str:
-    """What ran, in the few words that a title holds."""
-    if spec is not None:
-        return spec.name
-    sampled = "" if sampling_probability is None else f", sampling probability {sampling_probability:g}"
-    return f"Noise multiplier {noise_multiplier:g}{sampled}, {steps:,} steps"
 
 
 def picture(path: Path | None) -> Path | None:

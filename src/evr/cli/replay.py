@@ -10,31 +10,39 @@ import typer
 from evr.cli.attempts import REJECTED, Workers, watched
 from evr.cli.options import Json, Quiet
 from evr.cli.output import as_json
+from evr.cli.patience import MaxSeconds, limited
 
 CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="Verify the claim with new entropy instead: an independent check.")
 ]
 
+_SHOWN = 20
+
 
 def command(
     file: CertificateFile,
     fresh: Fresh = False,
     workers: Workers = None,
+    max_seconds: MaxSeconds = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Draw the samples of a certificate again and compare every field; name those that differ.
 
-    Exit code 0: all agrees and the claim was accepted; 3: something differs, or the claim was rejected; 2: damaged.
+    Exit code 0: all agrees and the claim was accepted; 3: something differs, the claim was rejected, or other software drew the
+    samples and they cannot be drawn again here; 2: damaged.
 
     Example: `evr replay examples/dpsgd.certificate.json`
     """
     from evr.certification import Certificate, replay
 
     certificate = Certificate.load(file)
-    with watched(quiet=quiet or json, resumable=False) as progress:
-        found = replay(certificate, fresh=fresh, workers=workers, progress=progress)
+    with (
+        limited(max_seconds, "replaying it") as seconds,
+        watched(quiet=quiet or json, resumable=False) as progress,
+    ):
+        found = replay(certificate, fresh=fresh, workers=workers, progress=progress, max_seconds=seconds)
     verified = found.verification is not None and found.verification.accepted
     if json:
         as_json(
@@ -47,12 +55,17 @@ def command(
                     {"field": m.field, "recorded": m.recorded, "recomputed": m.recomputed} for m in found.mismatches
                 ],
                 "notes": list(found.notes),
+                "undecided": found.undecided,
             }
         )
     else:
-        for mismatch in found.mismatches:
+        for mismatch in found.mismatches[:_SHOWN]:
             print(mismatch)
-        if not found.agrees:
+        if (more := len(found.mismatches) - _SHOWN) > 0:
+            print(f"and {more:,} more; --json lists them all")
+        if found.undecided is not None:
+            print(f"{file}: could not be replayed here: {found.undecided}.")
+        elif not found.agrees:
             print(f"{file}: does NOT agree with its replay: do not rely on it.")
         elif fresh:
             print(f"{file}: new samples give the same verdict, {certificate.verdict}.")
@@ -61,7 +74,7 @@ def command(
             print(
                 f"{file}: agrees with its replay ({samples} samples drawn again); the verdict is {certificate.verdict}."
             )
-        if not quiet:
+        if not quiet and found.undecided is None:
             for note in found.notes:
                 print(f"note: {note}")
     if not (found.agrees and (verified or certificate.guarantee is not None)):

@@ -10,6 +10,7 @@ import typer
 
 from evr.cli.options import Json, Quiet
 from evr.cli.output import as_json
+from evr.cli.patience import MaxSeconds, limited
 
 if TYPE_CHECKING:
     from evr.certification import Certificate
@@ -27,7 +28,12 @@ Peers = Annotated[
 
 
 def command(
-    file: CertificateFile, output: Output = None, peers: Peers = True, json: Json = False, quiet: Quiet = False
+    file: CertificateFile,
+    output: Output = None,
+    peers: Peers = True,
+    max_seconds: MaxSeconds = None,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write one HTML page of a certificate: the statement, pictures of the verification, every parameter.
 
@@ -39,7 +45,8 @@ def command(
 
     certificate = Certificate.load(file)
     path = output or page_path(file)
-    write_page(certificate, path, source=file, peers=peers, quiet=quiet or json)
+    with limited(max_seconds, "drawing its curve") as seconds:
+        write_page(certificate, path, source=file, peers=peers, quiet=quiet or json, max_seconds=seconds)
     if json:
         as_json({"report": str(path), "certificate": str(file), "verdict": certificate.verdict})
     elif quiet:
@@ -54,21 +61,19 @@ def page_path(certificate: Path) -> Path:
     return certificate.with_name(f"{stem}.report.html")
 
 
-def checked_page(path: Path | None) -> Path | None:
-    """Where to write a page, refused before any work is done if its folder is not there."""
-    if path is not None and not path.absolute().parent.is_dir():
-        raise ValueError(
-            f"--report={str(path)!r} lies in a folder that does not exist: create {str(path.parent)!r} first"
-        )
-    return path
-
-
 def write_page(
-    certificate: Certificate, path: Path, *, source: Path | None, peers: bool = True, quiet: bool = False
+    certificate: Certificate,
+    path: Path,
+    *,
+    source: Path | None,
+    peers: bool = True,
+    quiet: bool = False,
+    max_seconds: float | None = None,
 ) -> None:
     """Write the page of a certificate whose file is ``source``."""
     from evr.report import page
 
     if peers and not quiet and sys.stderr.isatty():
         print("asking other accountants, for half a minute at most", file=sys.stderr)
-    page.write(certificate, path, source=None if source is None else str(source), peers=peers)
+    named = None if source is None else str(source)
+    page.write(certificate, path, source=named, peers=peers, max_seconds=max_seconds)

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
 from evr.cli.attempts import LedgerFile, Workers, tell, watched
+from evr.cli.files import Force, new_certificate
 from evr.cli.options import Json, Quiet
+from evr.cli.output import table
+
+if TYPE_CHECKING:
+    from evr.certification import Attempt, Ledger
+
+Number = Annotated[
+    int | None,
+    typer.Argument(metavar="ID", help="Which attempt, where several were interrupted; `evr ledger` shows them too."),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", help="Where to write the certificate, instead of where it was to go.", show_default=False
+    ),
+]
 
 
 def command(
+    number: Number = None,
+    output: Output = None,
+    force: Force = False,
     ledger: LedgerFile = None,
     workers: Workers = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Continue the latest verification that was interrupted, killed or cut off; the verdict is the one it would have had.
+    """Continue a verification that was interrupted, killed or cut off; the verdict is the one it would have had.
+
+    Where several were, they are listed, and one is chosen by its id.
 
     Example: `evr resume`
     """
@@ -20,8 +46,33 @@ def command(
     from evr.gate import resume
 
     with Ledger(ledger, create=False) as opened:
-        waiting = opened.interrupted()
-        path = waiting[0].options.get("path") if waiting else None
+        attempt = _chosen(opened, number)
+        planned = attempt.options["path"]
+        path = output or (None if planned is None else Path(planned))
+        if path is not None:
+            new_certificate(path, force=force)
         with watched(quiet=quiet or json) as progress:
-            certificate = resume(opened, workers=workers, progress=progress)
+            certificate = resume(opened, attempt=attempt.id, path=output, workers=workers, progress=progress)
     tell(certificate, path=path, ledger=ledger, json=json, quiet=quiet)
+
+
+def _chosen(ledger: Ledger, number: int | None) -> Attempt:
+    from evr.cli.ledger import claimed, ran
+
+    waiting = ledger.interrupted()
+    if not waiting:
+        raise ValueError(f"{ledger.path}: no verification was interrupted")
+    if number is None and len(waiting) == 1:
+        return waiting[0]
+    for attempt in waiting:
+        if attempt.id == number:
+            return attempt
+    ids = ", ".join(str(attempt.id) for attempt in waiting)
+    if number is not None:
+        raise ValueError(f"attempt {number} was not interrupted; those that were: {ids}")
+    table(
+        "Interrupted attempts, the latest first",
+        ["id", "started", "what ran", "claim", "certificate"],
+        [[str(one.id), one.started[:19], ran(one), claimed(one), one.options["path"] or "-"] for one in waiting],
+    )
+    raise ValueError(f"which one? Add its id: {ids}")

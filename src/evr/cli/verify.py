@@ -18,13 +18,18 @@ from evr.cli.attempts import (
     tell,
     watched,
 )
+from evr.cli.files import Force, new_certificate
 from evr.cli.options import (
+    BatchSize,
+    DatasetSize,
+    Epochs,
     Json,
     NoiseMultiplier,
     Quiet,
     SamplingProbability,
     SpecFile,
     Steps,
+    Training,
     described,
     number_option,
 )
@@ -39,10 +44,14 @@ def command(
     noise_multiplier: NoiseMultiplier = None,
     sampling_probability: SamplingProbability = None,
     steps: Steps = None,
+    dataset_size: DatasetSize = None,
+    batch_size: BatchSize = None,
+    epochs: Epochs = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     tau: Tau = None,
     output: Output = None,
+    force: Force = False,
     ledger: LedgerFile = None,
     release: ReleaseName = None,
     floor: Floor = None,
@@ -61,7 +70,8 @@ def command(
 
     Example: `evr verify examples/dpsgd.toml --epsilon 0.5 --delta 2.06e-10 --tau 0.9`
     """
-    event, stated = described(spec, noise_multiplier, sampling_probability, steps)
+    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    event, stated = described(spec, training)
     if stated is not None:
         epsilon = stated.epsilon if epsilon is None else epsilon
         delta = stated.delta if delta is None else delta
@@ -69,6 +79,8 @@ def command(
     missing = [name for name, value in (("--epsilon", epsilon), ("--delta", delta)) if value is None]
     if missing:
         raise ValueError(f"verify which estimate? Add {' and '.join(missing)}, or let `evr certify` estimate it")
+    if output is not None:
+        new_certificate(output, force=force)
     assert epsilon is not None
     assert delta is not None
     from evr.gate.certify import certify_claim

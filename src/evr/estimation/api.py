@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -13,11 +12,12 @@ import numpy as np
 
 from evr import validate
 from evr.errors import AccuracyError
+from evr.estimation.curves import PrivacyCurve
 from evr.estimation.fft import FftCurve
 from evr.estimation.inversion import solve_epsilon
 from evr.estimation.results import Estimate, UpperBound
 from evr.estimation.tilting import likely_epsilon
-from evr.laws import Direction, Floats, Step
+from evr.laws import Direction, Step
 from evr.laws.law import UNIT
 from evr.mechanisms import Composition
 
@@ -75,7 +75,8 @@ def estimate_delta(
 
         return monte_carlo_delta(composition, epsilon, direction, **options)
     if method == "strict":
-        from evr.estimation.strict import rounded_up, strict_delta
+        from evr.bounds.strict import rounded_up
+        from evr.estimation.strict import strict_delta
 
         bound, winning = strict_delta(composition, epsilon, direction, **options)
         return UpperBound(rounded_up(bound), "strict", winning.value, time.perf_counter() - start)
@@ -142,29 +143,8 @@ def estimate_epsilon(
             value = _solved(steps, delta, method)
         if value > best:
             best, winner = value, one
-    error = max(errors) if errors and math.isfinite(best) else None
-    return Estimate(best, method, winner.value, error, seconds=time.perf_counter() - start)
-
-
-@dataclass(frozen=True)
-class PrivacyCurve:
-    """Deltas at many epsilons.
-
-    Attributes
-    ----------
-    epsilons, deltas
-        Arrays of equal length.
-    directions
-        The direction that attains each delta.
-    method, seconds
-        As of ``Estimate``.
-    """
-
-    epsilons: Floats
-    deltas: Floats
-    directions: tuple[str, ...]
-    method: str
-    seconds: float
+    worst = max(errors) if errors and math.isfinite(best) else None
+    return Estimate(best, method, winner.value, worst, seconds=time.perf_counter() - start)
 
 
 def privacy_curve(
@@ -246,7 +226,7 @@ def epsilon_of(steps: tuple[Step, ...], delta: float, guess: float = 1.0) -> Eps
     rounded = 8.0 * UNIT * value
     if abs(found.value - delta) > 1e-6 * delta and curve.delta(max(0.0, value - rounded)).value > delta:
         off, found = found.numerical, found._replace(moved=found.moved + 2.0 * rounded)  # no float is nearer
-    if value > 0.0 and off > _SAYS_LITTLE * delta or found.slope == 0.0 and off > 0.0:
+    if (value > 0.0 and off > _SAYS_LITTLE * delta) or (found.slope == 0.0 and off > 0.0):
         raise AccuracyError(
             f"delta={delta!r}: at epsilon={value:.6g} delta is known with an error of {off:.1g} only, so that epsilon is not. "
             "Floats do not hold sums of so many steps, or of losses so large beside others so small: account for the "

@@ -114,5 +114,3 @@ def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)
-
-

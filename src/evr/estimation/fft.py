@@ -51,9 +51,9 @@ class Delta(NamedTuple):
 
     value: float
     error: float
-    numerical: float
-    slope: float
-    moved: float
+    numerical: float = 0.0
+    slope: float = 0.0
+    moved: float = 0.0
 
 
 def _constant(value: float, moved: float = 0.0) -> Delta:
@@ -139,7 +139,11 @@ def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
     numerical = _ROUNDED * value
     error = numerical + max(low - value, value - high, 0.0)
     apart = max(1e-6 * epsilon, moved)
-    slope = (pair.delta(max(0.0, epsilon - apart)) - pair.delta(epsilon + apart)) / (apart + min(epsilon, apart)) if apart > 0.0 else 0.0
+    slope = (
+        (pair.delta(max(0.0, epsilon - apart)) - pair.delta(epsilon + apart)) / (apart + min(epsilon, apart))
+        if apart > 0.0
+        else 0.0
+    )
     return Delta(value, error, numerical, slope, moved)
 
 

@@ -209,7 +209,13 @@ class Frame:
         self.lattice, self.width = lattice is not None, lattice or width
         self._spectra = {
             pair: spectrum(
-                p, plan.order, self.width, size, self._jumps[pair].log_others, lattice=self.lattice, with_atoms=with_atoms
+                p,
+                plan.order,
+                self.width,
+                size,
+                self._jumps[pair].log_others,
+                lattice=self.lattice,
+                with_atoms=with_atoms,
             )
             for pair, p in points.items()
         }

@@ -5,8 +5,41 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Figure:
+    """What estimates and bounds have in common: they are a number, and look like one."""
+
+    value: float
+    method: str
+    direction: str
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec) if spec else str(self)
+
+    def __str__(self) -> str:
+        return f"{self.value:.6g}"
+
+    def __repr__(self) -> str:
+        held = {name: value for name, value in vars(self).items() if value is not None}
+        if not held.get("samples"):
+            held.pop("samples", None)
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in held.items())})"
+
+    def _repr_html_(self) -> str:
+        kind = type(self).__name__.replace("UpperBound", "upper bound").lower()
+        return (
+            f"<b>{self.value:.6g}</b> <small>({kind} by {self.method}, {self.direction} direction"
+            f"{self._doubt()})</small>"
+        )
+
+    def _doubt(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True, repr=False)
+class Estimate(Figure):
     """A number believed to be close to the truth, from either side.
 
     Attributes
@@ -38,12 +71,14 @@ class Estimate:
     samples: int = 0
     seconds: float = 0.0
 
-    def __float__(self) -> float:
-        return self.value
+    def _doubt(self) -> str:
+        if self.standard_error is not None:
+            return f", standard error {self.standard_error:.2g}"
+        return "" if self.error is None else f", numerical error about {self.error:.1g}"
 
 
-@dataclass(frozen=True)
-class UpperBound:
+@dataclass(frozen=True, repr=False)
+class UpperBound(Figure):
     """A number that is proved to be at least the truth.
 
     By ``"strict"``, without exception and tight; by ``"rdp"``, up to the rounding of floats, and usually far from tight.
@@ -55,6 +90,3 @@ class UpperBound:
     method: str
     direction: str
     seconds: float = 0.0
-
-    def __float__(self) -> float:
-        return self.value

@@ -58,6 +58,7 @@ def every_method(
 
     return [
         _timed("fft", "estimate", lambda: estimated("fft").value),
+        _timed("strict", "upper bound", lambda: estimated("strict").value),
         _timed("gdp", "estimate", lambda: estimated("gdp").value),
         _timed("edgeworth", "estimate", lambda: estimated("edgeworth").value),
         _timed("edgeworth", "upper bound", bounded),

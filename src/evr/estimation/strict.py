@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from dataclasses import dataclass
 from fractions import Fraction
 
 from evr import validate
-from evr.bounds.strict import Halves, Plan, halves, infinite_delta, one_step_delta, stays_within
+from evr.bounds.strict import Plan, Proof, halves, infinite_delta, needs_no_plan, one_step_delta, prove, stays_within
 from evr.estimation.api import epsilon_of, fft_curve
 from evr.estimation.strict_plan import choose, outlook
 from evr.laws import Direction, Step
@@ -22,18 +20,6 @@ _MOST_PLACES = 3_000_000
 _ROUNDS = 5
 _SAFE = 0.6
 _LEAST_LOG = -745.0
-
-
-@dataclass(frozen=True)
-class Proof:
-    """That delta is at most ``delta``, in one direction: the plan that shows it, and the digest of the integers it leads to.
-
-    No plan is needed where no loss exceeds epsilon, or where there is one step only.
-    """
-
-    delta: Fraction
-    plan: Plan | None = None
-    digest: str | None = None
 
 
 class StrictCurve:
@@ -53,26 +39,25 @@ class StrictCurve:
         if epsilon == math.inf:
             return Proof(infinite_delta(self.steps))
         exact = Fraction(epsilon)
-        if stays_within(self.steps, exact):
-            return Proof(Fraction(0))
-        if infinite_delta(self.steps) == 1:
-            return Proof(Fraction(1))
+        if (known := needs_no_plan(self.steps, exact)) is not None:
+            return known
         guess = self.estimate(epsilon)
         if self.is_one_step:
-            return Proof(one_step_delta(self.steps[0].law, exact, _bits(guess)))
-        aim = _aim(guess, tolerance, enough)
+            return prove(self.steps, exact, Plan.of_one_step(_bits(guess)))
+        wanted = _wanted(guess, tolerance, enough)
+        aim = 1.0 if guess == 0 else min(wanted, 0.5)
         best: Proof | None = None
         for _ in range(_ROUNDS):
-            found, plan = self._halves(epsilon, guess, aim)
-            proof = Proof(found.delta(exact), plan, found.digest())
-            fell = best is None or proof.delta < best.delta * Fraction(1 - tolerance / 4)
+            plan = self._plan(epsilon, guess, aim)
+            proof = prove(self.steps, exact, plan)
+            fell = best is None or proof.delta < best.delta * Fraction(1 - wanted / 4)
             best = proof if best is None or proof.delta < best.delta else best
-            excess = float(best.delta / Fraction(guess)) - 1 if guess > 0 else 0.0
-            if excess <= tolerance or not fell or plan.places > _MOST_PLACES / 2:
+            excess = _excess(best.delta, guess)
+            if excess <= wanted or not fell or plan.places > _MOST_PLACES / 2:
                 break
-            if enough is not None and (best.delta <= enough or guess > enough):
+            if enough is not None and best.delta <= enough:
                 break
-            aim = max(aim * min(0.5, _SAFE * tolerance / excess), _LEAST_TOLERANCE)
+            aim = max(aim * min(0.5, _SAFE * wanted / excess), _LEAST_TOLERANCE)
         assert best is not None
         return best
 
@@ -81,13 +66,13 @@ class StrictCurve:
         """Whether there is one step only, whose curve is known without a grid."""
         return len(self.steps) == 1 and self.steps[0].count == 1
 
-    def _halves(self, epsilon: float, guess: float, tolerance: float) -> tuple[Halves, Plan]:
+    def _plan(self, epsilon: float, guess: float, tolerance: float) -> Plan:
         view = outlook(self.steps, epsilon, math.log(guess) if guess > 0 else _LEAST_LOG)
         plan = choose(view, tolerance)
         while plan.places > _MOST_PLACES and tolerance < 1:
             tolerance *= 4
             plan = choose(view, tolerance)
-        return halves(self.steps, plan), plan
+        return plan
 
     def epsilon(self, delta: float, tolerance: float = TOLERANCE) -> float:
         """A float at which delta is proved to be at most ``delta``, and little above the least; infinite if none is found."""
@@ -98,7 +83,7 @@ class StrictCurve:
             return math.inf
         if delta == 0:
             return self._all_losses()
-        guess = epsilon_of(self._floats, delta)
+        guess = epsilon_of(self._floats, delta).value
         if guess == math.inf:
             return math.inf
         if guess == 0:
@@ -122,7 +107,7 @@ class StrictCurve:
             def bound(epsilon: float) -> Fraction:
                 return one_step_delta(self.steps[0].law, Fraction(epsilon), bits)
         else:
-            found, _ = self._halves(guess, self.estimate(guess), tolerance)
+            found = halves(self.steps, self._plan(guess, self.estimate(guess), tolerance))
 
             def bound(epsilon: float) -> Fraction:
                 return found.delta(Fraction(epsilon))
@@ -144,31 +129,20 @@ def _bits(delta: float) -> int:
     return 80 + max(0, math.ceil(-math.log2(delta))) if delta > 0 else 1200
 
 
-def _aim(guess: float, tolerance: float, enough: Fraction | None) -> float:
-    """The tolerance to start with: as large as may prove what is wanted."""
-    if guess == 0:
-        return 1.0
-    if enough is None:
-        return tolerance
-    gap = float(enough / Fraction(guess)) - 1 if guess > 0 else 1.0
-    return tolerance if gap <= 0 else min(max(0.6 * gap, _LEAST_TOLERANCE), 0.5)
+def _wanted(guess: float, tolerance: float, enough: Fraction | None) -> float:
+    """By how much of delta the bound may exceed it: as much as proves what is wanted, where that can be proved."""
+    gap = 0.0 if enough is None else 0.8 * _excess(enough, guess)
+    return max(gap, _LEAST_TOLERANCE) if gap > 0 else tolerance
+
+
+def _excess(number: Fraction, guess: float) -> float:
+    """By how much of the guess the number exceeds it, at most 1e9; 0 where the guess is 0."""
+    return float(min(number / Fraction(guess), Fraction(10**9))) - 1 if guess > 0 else 0.0
 
 
 def strict_curves(composition: Composition, direction: str | None = None) -> dict[Direction, StrictCurve]:
     """The curves to bound: of the direction asked for, or of both, or of one where they are the same laws."""
-    if direction is not None:
-        one = Direction(validate.one_of(("remove", "add"), direction=direction))
-        return {one: StrictCurve(composition.exact(one))}
-    remove, add = (composition.exact(one) for one in Direction)
-    if Counter(remove) == Counter(add):
-        return {Direction.REMOVE: StrictCurve(remove)}
-    return {Direction.REMOVE: StrictCurve(remove), Direction.ADD: StrictCurve(add)}
-
-
-def rounded_up(number: Fraction) -> float:
-    """The least float that is not below the number."""
-    found = float(number)
-    return found if Fraction(found) >= number else math.nextafter(found, math.inf)
+    return {one: StrictCurve(steps) for one, steps in composition.exact_directions(direction).items()}
 
 
 def strict_delta(

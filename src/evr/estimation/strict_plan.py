@@ -17,19 +17,20 @@ import numpy as np
 
 from evr.bounds.strict import Grid, Plan, Window, schedule
 from evr.estimation.tilting import plan_tilt, rough_points
-from evr.laws import Floats, Step
+from evr.laws import DominatingPair, Floats, Step
 from evr.laws.exact import ExactStep
 from evr.laws.line.discretise import LossPoints
 from evr.laws.line.pair import log_sum_exp
 
 _FINE, _HALVING, _CUTTING, _MEETING = 0.3, 0.1, 0.05, 0.4  # shares of the tolerance
-_COARSE = (0.15, 0.05, 0.015, 0.005)  # shares to try
+_COARSE = (0.15, 0.03, 0.006)  # shares to try
 _AIM = 0.4  # of the tolerance: jumps, and tails of the fine part, cost more than the rule says
 _MOST_HALVINGS = 24
 _TAIL = 14.0  # log of what windows may cost, over delta and the tolerance
-_ORDERS = np.geomspace(1e-4, 1e5, 91)
+_ORDERS = np.geomspace(1e-4, 1e5, 46)
 _TIMES = np.geomspace(0.5, 4.0, 25)
 _OFFSET_BITS = 64
+_FINEST_LATTICE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,9 @@ class Kind:
 
     count: int
     losses: Floats
+    """Rising."""
     tilted: Floats
-    """Weights under the tilt; they sum to 1."""
+    """Their weights under the tilt; they sum to 1."""
     cumulant: float
     """``log E[e^{order loss}]``."""
     low_cumulants: Floats
@@ -65,6 +67,8 @@ class Outlook:
     order: float
     log_delta: float
     kinds: tuple[Kind, ...]
+    lattice: float | None
+    """Of which all differences of atoms of a kind are multiples, where all kinds have atoms and there is one."""
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -86,12 +90,38 @@ def outlook(steps: Sequence[ExactStep], epsilon: float, log_delta: float) -> Out
     floats = tuple(Step(step.twin, step.count) for step in steps if step.twin is not None)
     plan = plan_tilt(floats, epsilon, joined=True)
     order, cap = (plan.order, plan.cap) if plan is not None else _far_tilt(floats, epsilon)
+    lattice = _lattice([_atoms(step.pair) for step in floats])
     kinds = []
     for step in floats:
         plain = rough_points(step.pair, 0.0, math.inf, keep=math.inf)
         points = rough_points(step.pair, order, cap, joined=True, keep=math.inf) if plain.losses.size else plain
-        kinds.append(_kind(step, plain, points, order))
-    return Outlook(epsilon, order, log_delta, tuple(kinds))
+        kinds.append(_kind(step, plain, points, order, on_atoms=lattice is not None))
+    return Outlook(epsilon, order, log_delta, tuple(kinds), lattice)
+
+
+def _atoms(pair: DominatingPair) -> Floats:
+    losses = pair.privacy_loss(pair.flats[:, 1]) if len(pair.flats) else np.empty(0)
+    return np.unique(losses[np.isfinite(losses)])
+
+
+def _lattice(atoms: Sequence[Floats]) -> float | None:
+    """The greatest common measure of the gaps between atoms, by Euclid's algorithm, if it is not too small.
+
+    A sum of atoms has atoms, and one at epsilon would cost a first power of the spacing where it is not on the grid.
+    """
+    if not atoms or any(not a.size for a in atoms):
+        return None
+    gaps = np.concatenate([np.diff(a) for a in atoms])
+    if not gaps.size:
+        return None
+    measure, rounding = float(gaps.max()), 1e-9 * float(gaps.max())
+    while True:
+        rest = np.abs(gaps - measure * np.round(gaps / measure))
+        if rest.max() <= rounding:
+            return measure
+        measure = float(rest[rest > rounding].min())
+        if measure < _FINEST_LATTICE * float(gaps.max()):
+            return None
 
 
 def _far_tilt(steps: tuple[Step, ...], epsilon: float) -> tuple[float, float]:
@@ -109,15 +139,20 @@ def _cumulant(points: LossPoints, order: float) -> float:
     return log_sum_exp(points.log_weights + order * points.losses)
 
 
-def _kind(step: Step, plain: LossPoints, points: LossPoints, order: float) -> Kind:
+def _kind(step: Step, plain: LossPoints, points: LossPoints, order: float, *, on_atoms: bool) -> Kind:
     least, greatest = step.pair.loss_range
     if not plain.losses.size:  # all losses are infinite
         plain = points = LossPoints(np.zeros(1), np.zeros(1), np.ones(1, dtype=bool))
+    rising = np.argsort(points.losses)
+    points = LossPoints(points.losses[rising], points.log_weights[rising], points.is_atom[rising])
     exponents = points.log_weights + order * points.losses
     cumulant = log_sum_exp(exponents)
-    rising = np.argsort(plain.losses)
-    middle = np.searchsorted(np.cumsum(np.exp(plain.log_weights[rising])), 0.5)
-    median = float(plain.losses[rising][min(int(middle), rising.size - 1)])
+    if on_atoms:
+        centre = float(points.losses[np.argmax(np.where(points.is_atom, exponents, -np.inf))])
+    else:
+        rising = np.argsort(plain.losses)
+        middle = np.searchsorted(np.cumsum(np.exp(plain.log_weights[rising])), 0.5)
+        centre = float(plain.losses[rising][min(int(middle), rising.size - 1)])
     return Kind(
         count=step.count,
         losses=points.losses,
@@ -127,7 +162,7 @@ def _kind(step: Step, plain: LossPoints, points: LossPoints, order: float) -> Ki
         high_cumulants=_cumulants(points, _TIMES * max(order, 1.0)),
         least=least,
         greatest=greatest,
-        offset=Fraction(round(median * 2**_OFFSET_BITS), 2**_OFFSET_BITS),
+        offset=Fraction(round(centre * 2**_OFFSET_BITS), 2**_OFFSET_BITS),
     )
 
 
@@ -135,7 +170,7 @@ def _cumulants(points: LossPoints, orders: Floats) -> Floats:
     """``log E[e^{s loss}]`` at each order."""
     terms = points.log_weights + np.multiply.outer(orders, points.losses)
     tops = np.max(terms, axis=1)
-    return tops + np.log(np.sum(np.exp(terms - tops[:, None]), axis=1))
+    return tops + np.log(np.sum(np.exp(np.maximum(terms - tops[:, None], -700.0)), axis=1))
 
 
 class _Windows:
@@ -208,27 +243,25 @@ class _Bulk:
         """``log E[e^{s loss}]`` at each order."""
         terms = np.multiply.outer(orders, self.losses)
         tops = np.max(terms, axis=1)
-        return tops + np.log(np.sum(self.weights * np.exp(terms - tops[:, None]), axis=1))
+        return tops + np.log(np.sum(self.weights * np.exp(np.maximum(terms - tops[:, None], -700.0)), axis=1))
 
 
 def _bulk(kind: Kind, spacing: float, fine: float, coarse: float) -> _Bulk:
     """As little of the loss as leaves no more variance than ``coarse`` outside, halved until it adds no more than ``fine``."""
-    offset = float(kind.offset)
-    rising = np.argsort(kind.losses)
-    added = np.cumsum(kind.spread(spacing)[rising])
-    losses = kind.losses[rising]
+    offset, losses = float(kind.offset), kind.losses
+    added = np.cumsum(kind.spread(spacing))
     if added[-1] <= fine + coarse:
         return _Bulk(0, 0, 1, np.zeros(1), np.ones(1), 0.0)
     first = int(np.searchsorted(added, coarse / 2))
     last = int(np.searchsorted(added, added[-1] - coarse / 2))
     low = math.floor((losses[first] - offset) / spacing)
     high = max(math.ceil((losses[min(last, losses.size - 1)] - offset) / spacing), low + 1)
-    within = (kind.losses >= offset + low * spacing) & (kind.losses <= offset + high * spacing)
+    within = (losses >= offset + low * spacing) & (losses <= offset + high * spacing)
     halvings = 1
     while halvings < _MOST_HALVINGS and float(np.sum(kind.spread(spacing / 2**halvings)[within])) > fine:
         halvings += 1
     share = max(float(np.sum(kind.tilted[within])), 1e-300)
-    return _Bulk(halvings, low, high, kind.losses[within] - offset, kind.tilted[within] / share, share)
+    return _Bulk(halvings, low, high, losses[within] - offset, kind.tilted[within] / share, share)
 
 
 class _FineRanges:
@@ -258,17 +291,19 @@ def choose(view: Outlook, tolerance: float) -> Plan:
     products = schedule(view.counts)
     unit = _AIM * tolerance / view.kappa
     each = unit / len(view.kinds)
-    best: tuple[float, float, list[_Bulk]] | None = None
-    spacing = math.sqrt(unit)
-    while best is None or spacing > 0.02 * math.sqrt(unit):
+    best: tuple[float, Fraction, list[_Bulk]] | None = None
+    wide = max(math.sqrt(unit), view.lattice or 0.0)
+    while best is None or wide > 0.03 * math.sqrt(unit):
+        exact = _rounded(wide, view.lattice)
+        spacing = float(exact)
         for coarse in _COARSE:
             bulks = [_bulk(kind, spacing, _FINE * each, coarse * each) for kind in view.kinds]
             if _meeting(view, spacing, bulks, products) <= _MEETING * unit:
                 cost = _cost(windows, spacing, bulks, len(products))
                 if best is None or cost < best[0]:
-                    best = cost, spacing, bulks
-        spacing *= 0.75
-    return _plan(view, windows, _rounded(best[1]), best[2], unit, tolerance)
+                    best = cost, exact, bulks
+        wide *= 0.7
+    return _plan(view, windows, best[1], best[2], unit, tolerance)
 
 
 def _meeting(view: Outlook, spacing: float, bulks: list[_Bulk], products: list[tuple[int, ...]]) -> float:
@@ -294,8 +329,10 @@ def _cost(windows: _Windows, spacing: float, bulks: list[_Bulk], products: int) 
     return total
 
 
-def _rounded(spacing: float) -> Fraction:
-    """The spacing with few bits."""
+def _rounded(spacing: float, lattice: float | None) -> Fraction:
+    """The spacing with few bits, or the greatest part of the lattice that is not wider."""
+    if lattice is not None:
+        return Fraction(lattice) / max(1, math.ceil(lattice / spacing * (1 - 1e-9)))
     mantissa, exponent = math.frexp(spacing)
     return Fraction(max(1, math.floor(mantissa * 256)), 256) * Fraction(2) ** exponent
 

@@ -9,16 +9,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from evr import atomic, validate
 from evr.certification.build import build, software
 from evr.certification.certificate import Certificate
 from evr.certification.event_json import event_digest, event_from_json, event_to_json
 from evr.certification.ledger import Ledger
-from evr.certification.rows import Attempt
+from evr.certification.rows import ELSEWHERE, Attempt
+from evr.certification.words import check_words
 from evr.errors import EvrError, LedgerError
 from evr.mechanisms import Composition
-from evr.proving import prove
+from evr.proving import check_proposal, prove
 from evr.randomness import fresh_entropy
 from evr.verification import Claim
+from evr.verification.attempts import Attempt as Trying
 from evr.verification.driver import ProgressHook
 from evr.verification.settings import Settings
 
@@ -26,10 +29,19 @@ _RESUMABLE = (KeyboardInterrupt, SystemExit, GeneratorExit, OSError, MemoryError
 
 
 def checked_event(event: Any) -> dict[str, Any]:
-    """The event as JSON, once it is known that it can be accounted for."""
+    """The event as JSON, once it is known that it can be accounted for, built again and put in words."""
     document = event_to_json(event)
     Composition.of(event)
+    check_words(document)
     return document
+
+
+def check_means(workers: int | None, path: Path | None) -> None:
+    """Refuse what an attempt would fail on at its end: no workers, or a certificate that cannot be written."""
+    if workers is not None:
+        validate.positive_integer(workers=workers)
+    if path is not None:
+        atomic.check_writable(path=path)
 
 
 def start(
@@ -43,16 +55,20 @@ def start(
     seed: int | None = None,
     estimate: dict[str, Any] | None = None,
     path: Path | None = None,
+    workers: int | None = None,
     for_output: bool = False,
 ) -> Attempt:
-    """Write an attempt down; from here on it counts."""
+    """Write an attempt down; from here on it counts. What can be refused is refused before."""
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
         raise ValueError(f"seed={seed!r} is not an integer >= 0")
+    check_means(workers, path)
+    document = checked_event(event)
+    check_proposal(Composition.of(event), claim, settings.proposal)
     return ledger.begin(
         claim,
         entropy=fresh_entropy() if seed is None else seed,
         entropy_is_fresh=seed is None,
-        event=checked_event(event),
+        event=document,
         event_digest=event_digest(event),
         method=settings.method,
         proposal=settings.proposal,
@@ -76,8 +92,12 @@ def perform(
     workers: int | None = None,
     progress: ProgressHook | None = None,
     fallback: dict[str, Any] | None = None,
+    path: Path | None = None,
 ) -> Certificate:
-    """Verify an attempt that is written down, from its latest snapshots if it has any; write its certificate; close it."""
+    """Verify an attempt that is written down, from its latest snapshots if it has any; write its certificate; close it.
+
+    The certificate goes to ``path``, or else where the attempt says.
+    """
     release = next(r for r in ledger.releases() if r.id == attempt.release_id)
     event = event_from_json(attempt.event)
     if event_digest(event) != attempt.event_digest:
@@ -86,17 +106,16 @@ def perform(
     begun = time.perf_counter()
     with _accounted_for(ledger, attempt):
         options = attempt.options
-        verification = prove(
-            event,
-            claim,
-            Settings(attempt.method, attempt.proposal, options["max_samples"], options["offset"]),
-            attempt=attempt.number,
+        how = Trying(
+            number=attempt.number,
             seed=attempt.entropy,
             workers=workers,
             progress=progress,
             checkpoint=lambda direction, snapshot: ledger.save(attempt, direction, snapshot),
             resume=ledger.snapshots(attempt),
         )
+        settings = Settings(attempt.method, attempt.proposal, options["max_samples"], options["offset"])
+        verification = prove(event, claim, settings, how)
         certificate = build(
             verification,
             event=attempt.event,
@@ -115,9 +134,10 @@ def perform(
                 "seconds": time.perf_counter() - begun,
             },
         )
-        if attempt.options["path"] is not None:
-            certificate.save(attempt.options["path"])
-        ledger.finish(attempt, certificate.verdict, samples=verification.samples)
+        if path is not None or attempt.options["path"] is not None:
+            certificate.save(path or attempt.options["path"])
+        elsewhere = None if path is None else f"{ELSEWHERE}{path}"
+        ledger.finish(attempt, certificate.verdict, samples=verification.samples, message=elsewhere)
     return certificate
 
 
@@ -136,10 +156,23 @@ def _accounted_for(ledger: Ledger, attempt: Attempt) -> Iterator[None]:
 def resume(
     ledger: Ledger | str | Path | None = None,
     *,
+    attempt: int | None = None,
+    path: str | Path | None = None,
     workers: int | None = None,
     progress: ProgressHook | None = None,
 ) -> Certificate:
-    """Continue the latest verification that was interrupted: the verdict is the one that it would have had.
+    """Continue a verification that was interrupted: the verdict is the one that it would have had.
+
+    Parameters
+    ----------
+    ledger
+        Where it is counted: ``.evr/ledger.sqlite`` in the working directory by default.
+    attempt
+        The ``id`` of one in ``Ledger.interrupted()``; the latest by default.
+    path
+        Where to write the certificate, instead of where it was to go.
+    workers, progress
+        As of ``evr.verify``.
 
     Raises
     ------
@@ -150,17 +183,22 @@ def resume(
         waiting = one.interrupted()
         if not waiting:
             raise LedgerError(f"{one.path}: no verification was interrupted")
-        attempt = waiting[0]
+        chosen = next((a_waiting for a_waiting in waiting if attempt in (None, a_waiting.id)), None)
+        if chosen is None:
+            raise LedgerError(f"{one.path}: attempt {attempt!r} was not interrupted")
         here = software()
         changed = [
-            name for name in ("evr", "drawing", "numpy", "scipy", "simd") if here[name] != attempt.software.get(name)
+            name for name in ("evr", "drawing", "numpy", "scipy", "simd") if here[name] != chosen.software.get(name)
         ]
         if changed:
             raise LedgerError(
-                f"attempt {attempt.number} was begun with {changed[0]} {attempt.software.get(changed[0])}, and this is "
+                f"attempt {chosen.number} was begun with {changed[0]} {chosen.software.get(changed[0])}, and this is "
                 f"{here[changed[0]]}: its samples may not come out the same, so start another attempt"
             )
-        return perform(one, one.take_over(attempt), workers=workers, progress=progress)
+        elsewhere = None if path is None else Path(path).absolute()
+        planned = chosen.options["path"]
+        check_means(workers, elsewhere or (None if planned is None else Path(planned)))
+        return perform(one, one.take_over(chosen), workers=workers, progress=progress, path=elsewhere)
 
 
 @contextlib.contextmanager

@@ -10,11 +10,14 @@ from typing import Any
 from evr import validate
 from evr.certification.certificate import Certificate
 from evr.certification.ledger import Ledger
-from evr.estimation import estimate_delta, estimate_epsilon
+from evr.estimation import Estimate, UpperBound, estimate_delta, estimate_epsilon
 from evr.gate.attempt import checked_event, opened, perform, start
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook
 from evr.verification.settings import Settings
+
+_TAU, _LOOSEST, _TIGHTEST = 0.99, 0.5, 0.9999
+_LEAST = 1e-290  # of a delta that is not 0
 
 
 def certify(
@@ -22,7 +25,8 @@ def certify(
     *,
     delta: float | None = None,
     epsilon: float | None = None,
-    tau: float = 0.99,
+    tau: float | None = None,
+    exact: bool = False,
     ledger: Ledger | str | Path | None = None,
     path: str | Path | None = None,
     release: str | None = None,
@@ -34,18 +38,22 @@ def certify(
 ) -> Certificate:
     """Certify what everything that ran guarantees: estimate, verify, write down.
 
-    With ``delta``, epsilon is estimated at ``tau * delta`` and ``(epsilon, delta)`` is certified; with ``epsilon``, delta is
-    estimated and ``(epsilon, delta_estimate / tau)`` is certified. Estimates are rounded outwards by their own error, so that a
-    good one is not below the truth. A claim that is not verified gives a certificate with the verdict ``"rejected"`` and without a guarantee.
+    With ``delta``, the least epsilon is found, rounded up to three digits and certified; with ``epsilon``, delta is estimated
+    and ``(epsilon, delta_estimate / tau)`` is certified; with both, just that pair is, or an error says at once that it is
+    false and what would hold. A claim that is not verified gives a certificate with the verdict ``"rejected"`` and without a
+    guarantee.
 
     Parameters
     ----------
     event
         A ``DpEvent`` tree.
     delta, epsilon
-        One of the two.
+        One of the two, or both.
     tau
-        Slack in (0, 1): the closer to 1, the tighter the guarantee and the more samples.
+        Slack in (0, 1) between the estimate and the claim: the closer to 1, the tighter the guarantee and the more samples.
+        By default it follows from the claim where that is rounded or given, and is 0.99 otherwise.
+    exact
+        Keep all digits of epsilon instead of three: a few thousandths tighter, and some ten times the samples.
     ledger
         Where the attempt is counted: ``.evr/ledger.sqlite`` in the working directory by default.
     path
@@ -67,11 +75,19 @@ def certify(
     ...     certificate = evr.certify(dp_event.GaussianDpEvent(4.0), delta=1e-5, tau=0.9, ledger=f"{folder}/ledger.sqlite")
     >>> certificate.verdict, certificate.guarantee.delta, round(certificate.guarantee.epsilon, 2)
     ('accepted', 1e-05, 0.93)
+
+    The pair that one prints:
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pair = evr.certify(dp_event.GaussianDpEvent(4.0), epsilon=0.95, delta=1e-5, ledger=f"{folder}/ledger.sqlite")
+    >>> pair.guarantee.epsilon, pair.guarantee.delta
+    (0.95, 1e-05)
     """
     chosen = Settings(**settings)
     checked_event(event)
-    tau = validate.open_probability(tau=tau)
-    claim, estimate = _estimated(event, delta, epsilon, tau)
+    if tau is not None:
+        tau = validate.open_probability(tau=tau)
+    claim, estimate = _estimated(event, delta, epsilon, tau, exact=exact)
     return certify_claim(
         event, claim, chosen, ledger=ledger, path=path, release=release, floor=floor, seed=seed, workers=workers,
         progress=progress, estimate=estimate,
@@ -96,33 +112,102 @@ def certify_claim(
     target = None if path is None else Path(path).absolute()
     with opened(ledger) as one:
         attempt = start(
-            one, event, claim, settings, name=release, floor=floor, seed=seed, estimate=estimate, path=target
+            one,
+            event,
+            claim,
+            settings,
+            name=release,
+            floor=floor,
+            seed=seed,
+            estimate=estimate,
+            path=target,
+            workers=workers,
         )
         return perform(one, attempt, workers=workers, progress=progress)
 
 
-def _estimated(event: Any, delta: float | None, epsilon: float | None, tau: float) -> tuple[Claim, dict[str, Any]]:
+def _estimated(
+    event: Any, delta: float | None, epsilon: float | None, tau: float | None, *, exact: bool
+) -> tuple[Claim, dict[str, Any]]:
     """The claim to test, and where it comes from."""
-    if (delta is None) == (epsilon is None):
-        given = "both are given" if delta is not None else "neither is given"
-        raise ValueError(f"epsilon={epsilon!r} and delta={delta!r}: {given}; give one, and evr estimates the other")
     if epsilon is not None:
         epsilon = validate.non_negative(epsilon=epsilon)
+    if delta is not None:
+        delta = validate.half_open_probability(delta=delta)
+    if epsilon is None and delta is None:
+        raise ValueError("certify what? Give delta (epsilon is found), epsilon (delta is found), or both")
+    if epsilon is not None and delta is not None:
+        if tau is not None:
+            raise ValueError(f"tau={tau!r} follows from epsilon={epsilon!r} and delta={delta!r}: leave it out")
+        return _given_pair(event, epsilon, delta)
+    if epsilon is not None:
+        slack = _TAU if tau is None else tau
         found = estimate_delta(event, epsilon)
-        error = getattr(found, "error", None) or 0.0
-        value = min(1.0, _above(found.value + error, tau))
-        value = max(value, 1e-290) if value > 0 else value
-        claim = Claim(epsilon, value, tau)
-        return claim, _section("delta", epsilon, found)
-    delta = validate.half_open_probability(delta=delta)
-    target = _estimate_for(delta, tau)
+        value = min(1.0, _above(_not_below(found), slack))
+        value = max(value, _LEAST) if value > 0 else value
+        return Claim(epsilon, value, slack), _section("delta", epsilon, found)
+    assert delta is not None
+    if tau is None and not exact:
+        return _rounded_pair(event, delta)
+    slack = _TAU if tau is None else tau
+    target = _estimate_for(delta, slack)
+    found = _least_epsilon(event, target, delta)
+    value = _above(_not_below(found), slack)
+    value = value if exact else _rounded_up(value)
+    return Claim(value, target, slack), _section("epsilon", target, found)
+
+
+def _least_epsilon(event: Any, target: float, delta: float) -> Estimate | UpperBound:
     found = estimate_epsilon(event, target)
     if not math.isfinite(found.value):
         raise ValueError(
             f"no epsilon is enough for delta={delta!r}: some mechanism may fail with more than that; claim more"
         )
-    error = getattr(found, "error", None) or 0.0
-    return Claim(_above(found.value + error, tau), target, tau), _section("epsilon", target, found)
+    return found
+
+
+def _rounded_pair(event: Any, delta: float) -> tuple[Claim, dict[str, Any]]:
+    """Epsilon with three digits, and the tau that its estimate leaves, 0.99 at the most."""
+    epsilon = _rounded_up(_not_below(_least_epsilon(event, delta, delta)))
+    found = estimate_delta(event, epsilon)
+    for _ in range(3):
+        if _not_below(found) <= _TAU * delta:
+            break
+        epsilon = _rounded_up(epsilon * (1.0 + 1e-9))
+        found = estimate_delta(event, epsilon)
+    return _claim_of(epsilon, delta, found)
+
+
+def _given_pair(event: Any, epsilon: float, delta: float) -> tuple[Claim, dict[str, Any]]:
+    """Just this pair; what is false, or true by too little, is refused with what would hold."""
+    found = estimate_delta(event, epsilon)
+    if _not_below(found) > _TIGHTEST * delta:
+        least = _rounded_pair(event, delta)[0].epsilon
+        false = found.value > delta
+        raise ValueError(
+            f"epsilon={epsilon!r}, delta={delta!r}: "
+            + ("this is false" if false else "this is true by too little to be verified")
+            + f", for delta({epsilon!r}) is about {found.value:.6g}; "
+            f"epsilon={least!r} at this delta would hold, or delta={_rounded_up(found.value / _TAU)!r} at this epsilon"
+        )
+    return _claim_of(epsilon, delta, found)
+
+
+def _claim_of(epsilon: float, delta: float, found: Estimate | UpperBound) -> tuple[Claim, dict[str, Any]]:
+    tau = min(max(_not_below(found) / delta, _LOOSEST), _TIGHTEST)
+    while _estimate_for(delta, tau) / tau != delta:  # so that the claim is delta to the last digit
+        tau = math.nextafter(tau, 1.0)
+    return Claim(epsilon, _estimate_for(delta, tau), tau), _section("delta", epsilon, found)
+
+
+def _not_below(found: Estimate | UpperBound) -> float:
+    """The estimate, raised by its own error, so that a good one is not below the truth."""
+    return found.value + (getattr(found, "error", None) or 0.0)
+
+
+def _rounded_up(value: float) -> float:
+    """To three digits."""
+    return float(Decimal(value).normalize(Context(3, ROUND_CEILING))) if value else 0.0
 
 
 def _section(quantity: str, at: float, found: Any) -> dict[str, Any]:

@@ -135,7 +135,7 @@ class Gate:
     def _attempt(self, ledger: Ledger, instance: int) -> Attempt:
         return start(
             ledger, self.event, self.claim, self.settings, name=self.name, floor=self.floor,
-            seed=None if self.seed is None else self.seed + instance, path=self.path, for_output=True,
+            seed=None if self.seed is None else self.seed + instance, path=self.path, workers=self.workers, for_output=True,
         )  # fmt: skip
 
     def _fallback(self, ledger: Ledger) -> dict[str, Any] | None:

@@ -68,7 +68,7 @@ class Record:
     rank, ranks
         Which process of how many; of all of them, once they were found to agree, ``rank`` is None.
     seal
-        The last line's (of several ranks: a digest of theirs). It names the record.
+        The last line's (of several ranks: a digest of theirs). Certificates name the record by it.
     """
 
     runs: tuple[Run, ...]
@@ -102,11 +102,6 @@ class Record:
         return sum(run.steps for run in self.runs)
 
     @property
-    def name(self) -> str:
-        """What a certificate calls this record."""
-        return f"training record {self.seal[:32]}"
-
-    @property
     def event(self) -> dp_event.DpEvent:
         """The ``DpEvent`` of what ran. Raises ``RecordError`` if the record does not support one."""
         if self.breaches:
@@ -130,15 +125,26 @@ class Record:
         phases = [dpsgd(noise_multiplier=n, sampling_probability=q, steps=k) for n, q, k in merged]
         return phases[0] if len(phases) == 1 else dp_event.ComposedDpEvent(phases)
 
-    def certify(self, **options: Any) -> Certificate:
-        """``evr.certify`` of what ran, as a release that carries this record's name. Options as there."""
-        return certify(self.event, release=self.name, **options)
+    def certify(self, *, path: str | Path | None = None, **options: Any) -> Certificate:
+        """``evr.certify`` of what ran; the certificate names this record. Options as there."""
+        certificate = self.named_in(certify(self.event, **options))
+        if path is not None:
+            certificate.save(path)
+        return certificate
+
+    def named_in(self, certificate: Certificate) -> Certificate:
+        """The certificate, which must be of this record's event, with a field ``record`` that names it."""
+        if event_digest(certificate.dp_event()) != event_digest(self.event):
+            raise RecordError("the certificate is of another event than what this record says ran")
+        names = {"seal": self.seal, "run": self.run, "steps": self.steps}
+        return Certificate.sealed({**certificate.document(), "record": names})
 
     def is_certified_by(self, certificate: Certificate) -> bool:
-        """Whether an accepted certificate is about this record: its event, under its name."""
+        """Whether an accepted certificate names this record, and is of its event."""
         return (
             certificate.accepted
-            and certificate.release.name == self.name
+            and certificate.record is not None
+            and certificate.record.seal == self.seal
             and event_digest(certificate.dp_event()) == event_digest(self.event)
         )
 

@@ -11,7 +11,14 @@ from evr import validate
 from evr.laws import Direction, Pairs
 from evr.laws.mixture.bins import CorrelatedBins, IndependentBins
 from evr.laws.mixture.strategy import Strategy
-from evr.mechanisms.schemes import BallsInBinsDpEvent, RedrawnBinsDpEvent
+from evr.mechanisms.descriptor import Mechanism
+from evr.mechanisms.schemes import (
+    CONTRIBUTIONS,
+    STRATEGY_KEY,
+    BallsInBinsDpEvent,
+    RedrawnBinsDpEvent,
+    noise_in_words,
+)
 
 MOST_BINS = 10**6
 
@@ -46,3 +53,39 @@ def _bins(cycle_length: int) -> int:
     if bins > MOST_BINS:
         raise ValueError(f"cycle_length={bins!r} is above {MOST_BINS}: a sample would have too many coordinates")
     return bins
+
+
+def _fixed_in_words(event: BallsInBinsDpEvent) -> str:
+    drawn = f"{event.cycle_length:,} bins, drawn once, {event.iterations:,} iterations"
+    return f"balls in bins ({drawn}) of {noise_in_words(event.noise_multiplier, event.strategy)}"
+
+
+def _redrawn_in_words(event: RedrawnBinsDpEvent) -> str:
+    drawn = f"{event.cycle_length:,} bins, drawn anew in each of {event.epochs:,} epochs"
+    return f"balls in bins ({drawn}) of {noise_in_words(event.noise_multiplier)}"
+
+
+MECHANISM = Mechanism(
+    BallsInBinsDpEvent,
+    fixed,
+    fields=STRATEGY_KEY,
+    words=_fixed_in_words,
+    assumptions=(
+        "each record was put into one bin, with equal chances and independently of all others, once for the "
+        "whole training (not fixed-size batches of shuffled data)",
+        CONTRIBUTIONS,
+    ),
+    takes_sampling=False,
+)
+
+REDRAWN = Mechanism(
+    RedrawnBinsDpEvent,
+    redrawn,
+    words=_redrawn_in_words,
+    assumptions=(
+        "each record was put into one bin in each epoch, with equal chances and independently of all others "
+        "and of other epochs (not fixed-size batches of shuffled data)",
+        CONTRIBUTIONS,
+    ),
+    takes_sampling=False,
+)

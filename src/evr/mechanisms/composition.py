@@ -12,6 +12,7 @@ from functools import cached_property
 
 from dp_accounting import NeighboringRelation, dp_event
 
+from evr import validate
 from evr.errors import UnsupportedEventError
 from evr.laws.exact import ExactStep
 from evr.laws.law import Direction, LossLaw, Pairs
@@ -82,6 +83,16 @@ class Composition:
                 "Give the event, with translators that return Pairs(..., exact=ExactPairs(...))"
             )
         return exact_steps(self.parts, Direction(direction))
+
+    def exact_directions(self, direction: str | None = None) -> dict[Direction, tuple[ExactStep, ...]]:
+        """The exact laws of the direction asked for, or of both, or of one where they are the same laws."""
+        if direction is not None:
+            one = Direction(validate.one_of(("remove", "add"), direction=direction))
+            return {one: self.exact(one)}
+        laws = {one: self.exact(one) for one in Direction}
+        if Counter(laws[Direction.REMOVE]) == Counter(laws[Direction.ADD]):
+            del laws[Direction.ADD]
+        return laws
 
     @cached_property
     def is_non_private(self) -> bool:

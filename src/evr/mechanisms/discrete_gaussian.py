@@ -14,11 +14,12 @@ import numpy as np
 from evr import validate
 from evr.laws.exact import ExactDiscreteGaussian, ExactPairs
 from evr.laws.line.discrete import DiscretePair
+from evr.laws.line.gaussian import NORMAL_REACH
 from evr.laws.line.pair import Pairs
+from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.events import DiscreteGaussianDpEvent
 
 MAX_SIGMA = 20_000.0
-_REACH = 39.0
 
 
 def pairs(event: DiscreteGaussianDpEvent) -> Pairs | None:
@@ -31,9 +32,9 @@ def pairs(event: DiscreteGaussianDpEvent) -> Pairs | None:
         raise ValueError(
             f"sigma={sigma!r} is above {MAX_SIGMA:g}, too many outcomes: rescale the values to smaller ones"
         )
-    if shift > 10 * _REACH * sigma + 10:
+    if shift > 10 * NORMAL_REACH * sigma + 10:
         return None  # the two laws do not overlap within what a float can tell
-    reach = math.ceil(_REACH * sigma) + 2
+    reach = math.ceil(NORMAL_REACH * sigma) + 2
     x = np.arange(-reach, shift + reach + 1.0)  # P is centred at `shift`, Q at 0
     log_norm = _log_normaliser(sigma)
     log_p = -((x - shift) ** 2) / (2 * sigma**2) - log_norm
@@ -44,5 +45,8 @@ def pairs(event: DiscreteGaussianDpEvent) -> Pairs | None:
 
 
 def _log_normaliser(sigma: float) -> float:
-    x = np.arange(1, math.ceil(_REACH * sigma) + 2.0)
+    x = np.arange(1, math.ceil(NORMAL_REACH * sigma) + 2.0)
     return math.log1p(2 * math.fsum(np.exp(-(x**2) / (2 * sigma**2)).tolist()))
+
+
+MECHANISM = Mechanism(DiscreteGaussianDpEvent, pairs)

@@ -16,6 +16,7 @@ from evr import validate
 from evr.laws.exact import ExactDiscreteLaplace, ExactPairs
 from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.pair import Pairs
+from evr.mechanisms.descriptor import Mechanism
 
 MAX_SENSITIVITY = 1_000_000
 
@@ -37,3 +38,6 @@ def pairs(event: dp_event.DiscreteLaplaceDpEvent) -> Pairs | None:
     log_p[0], log_q[-1] = log_tail - a * shift, log_tail - a * shift
     pair = DiscretePair.from_logs(log_p, log_q, losses=a * (2 * x - shift))
     return Pairs(pair, pair, ExactPairs.both(ExactDiscreteLaplace(Fraction(a), shift)))
+
+
+MECHANISM = Mechanism(dp_event.DiscreteLaplaceDpEvent, pairs, fields={"sensitivity": (int, 1)})

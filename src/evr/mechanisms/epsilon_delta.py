@@ -9,6 +9,7 @@ from evr import validate
 from evr.laws.exact import ExactEpsilonDelta, ExactPairs
 from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.pair import Pairs
+from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.events import EpsilonDeltaDpEvent
 
 
@@ -27,3 +28,6 @@ def pairs(event: EpsilonDeltaDpEvent) -> Pairs | None:
         losses=[-math.inf, -epsilon, epsilon, math.inf],
     )
     return Pairs(pair, pair, ExactPairs.both(ExactEpsilonDelta(Fraction(epsilon), Fraction(delta))))
+
+
+MECHANISM = Mechanism(EpsilonDeltaDpEvent, pairs)

@@ -6,7 +6,9 @@ dp_accounting's development version, so that a later release of it can take thei
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from fractions import Fraction
 
 import attr
 from dp_accounting import dp_event
@@ -54,8 +56,19 @@ class EpsilonDeltaDpEvent(dp_event.DpEvent):
     delta: float
 
 
-def dpsgd(*, noise_multiplier: float, sampling_probability: float, steps: int) -> dp_event.DpEvent:
+def dpsgd(
+    *,
+    noise_multiplier: float,
+    sampling_probability: float | None = None,
+    steps: int | None = None,
+    dataset_size: int | None = None,
+    batch_size: int | None = None,
+    epochs: float | None = None,
+) -> dp_event.DpEvent:
     """DP-SGD with Poisson sampling: ``steps`` times a Poisson-sampled Gaussian mechanism.
+
+    Say how often a record is sampled by ``sampling_probability``, or by ``dataset_size`` and ``batch_size``; and for how
+    long by ``steps``, or by ``epochs``.
 
     Parameters
     ----------
@@ -65,17 +78,64 @@ def dpsgd(*, noise_multiplier: float, sampling_probability: float, steps: int) -
         Probability with which each record, independently, is in a batch. Shuffled batches of fixed size are not this.
     steps
         Number of optimizer steps.
+    dataset_size, batch_size
+        Records, and the expected number of them in a batch: the sampling probability is their ratio.
+    epochs
+        Passes over the data in expectation: ``epochs * dataset_size / batch_size`` steps, rounded up.
 
     Examples
     --------
     >>> dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000).count
     1000
+    >>> dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15).count
+    3516
     """
     noise = validate.non_negative(noise_multiplier=noise_multiplier)
-    probability = validate.probability(sampling_probability=sampling_probability)
-    count = validate.positive_integer(steps=steps)
+    probability = _sampling(sampling_probability, dataset_size, batch_size)
+    count = _steps(steps, epochs, dataset_size, batch_size, probability)
     step = dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(noise))
     return dp_event.SelfComposedDpEvent(step, count)
+
+
+def _sampling(sampling_probability: float | None, dataset_size: int | None, batch_size: int | None) -> float:
+    if sampling_probability is not None:
+        if batch_size is not None:
+            raise ValueError(
+                f"sampling_probability={sampling_probability!r} and batch_size={batch_size!r} say the same twice: "
+                "give one of them"
+            )
+        return validate.probability(sampling_probability=sampling_probability)
+    if dataset_size is None or batch_size is None:
+        raise ValueError(
+            "how often is a record sampled? Give sampling_probability, or dataset_size and batch_size "
+            "(sampling_probability=1 if every record is in every step)"
+        )
+    size = validate.positive_integer(dataset_size=dataset_size)
+    batch = validate.positive_integer(batch_size=batch_size)
+    if batch > size:
+        raise ValueError(f"batch_size={batch!r} is above dataset_size={size!r}")
+    return batch / size
+
+
+def _steps(
+    steps: int | None,
+    epochs: float | None,
+    dataset_size: int | None,
+    batch_size: int | None,
+    probability: float,
+) -> int:
+    if steps is not None:
+        if epochs is not None:
+            raise ValueError(f"steps={steps!r} and epochs={epochs!r} say the same twice: give one of them")
+        return validate.positive_integer(steps=steps)
+    if epochs is None:
+        raise ValueError("for how long? Give steps, or epochs")
+    passes = Fraction(validate.positive(epochs=epochs))
+    if dataset_size is not None and batch_size is not None:
+        return validate.positive_integer(steps=math.ceil(passes * dataset_size / batch_size))
+    if probability == 0:
+        raise ValueError("sampling_probability=0 has no epochs: give steps")
+    return validate.positive_integer(steps=math.ceil(passes / Fraction(probability)))
 
 
 def opacus_history(history: Iterable[tuple[float, float, int]]) -> dp_event.DpEvent:

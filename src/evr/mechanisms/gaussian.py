@@ -10,6 +10,7 @@ from evr import validate
 from evr.laws.exact import ExactGaussian, ExactPairs
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.pair import Pairs
+from evr.mechanisms.descriptor import Mechanism
 
 
 def pairs(event: dp_event.GaussianDpEvent) -> Pairs | None:
@@ -19,3 +20,6 @@ def pairs(event: dp_event.GaussianDpEvent) -> Pairs | None:
         return None
     pair = GaussianPair(1 / noise)
     return Pairs(pair, pair, ExactPairs.both(ExactGaussian(1 / Fraction(noise) ** 2)))
+
+
+MECHANISM = Mechanism(dp_event.GaussianDpEvent, pairs)

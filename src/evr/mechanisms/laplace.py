@@ -10,6 +10,7 @@ from evr import validate
 from evr.laws.exact import ExactLaplace, ExactPairs
 from evr.laws.line.laplace import LaplacePair
 from evr.laws.line.pair import Pairs
+from evr.mechanisms.descriptor import Mechanism
 
 
 def pairs(event: dp_event.LaplaceDpEvent) -> Pairs | None:
@@ -19,3 +20,6 @@ def pairs(event: dp_event.LaplaceDpEvent) -> Pairs | None:
         return None
     pair = LaplacePair(noise)
     return Pairs(pair, pair, ExactPairs.both(ExactLaplace(Fraction(noise))))
+
+
+MECHANISM = Mechanism(dp_event.LaplaceDpEvent, pairs)

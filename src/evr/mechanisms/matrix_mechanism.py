@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
-from dp_accounting import dp_event
+from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.laws.mixture.strategy import Strategy, square_sensitivity
-from evr.mechanisms.schemes import BallsInBinsDpEvent, CyclicPoissonDpEvent, MatrixMechanismDpEvent
+from evr.mechanisms.descriptor import Mechanism
+from evr.mechanisms.schemes import (
+    CONTRIBUTIONS,
+    STRATEGY_KEY,
+    BallsInBinsDpEvent,
+    CyclicPoissonDpEvent,
+    MatrixMechanismDpEvent,
+    noise_in_words,
+)
 
 PARTITIONS = ("fixed", "independent")
 
@@ -71,3 +80,51 @@ def sampled_gaussians(strategy: Strategy, noise: float, cycle: int, probability:
         step = dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(multiplier))
         events.append(dp_event.SelfComposedDpEvent(step, len(list(equal))))
     return events[0] if len(events) == 1 else dp_event.ComposedDpEvent(events)
+
+
+def _matrix_in_words(event: MatrixMechanismDpEvent) -> str:
+    most = event.max_participations
+    often = "" if most is None else f", at most {most:,} times"
+    return (
+        f"{event.iterations:,} iterations of {noise_in_words(event.noise_multiplier, event.strategy)}, "
+        f"each record at least {event.min_sep:,} iterations apart{often}"
+    )
+
+
+def _cyclic_in_words(event: CyclicPoissonDpEvent) -> str:
+    groups = f"{event.cycle_length:,} {validate.one_of(PARTITIONS, partition=event.partition)} groups in turn"
+    chance = f"sampling probability {event.sampling_probability:g}, {event.iterations:,} iterations"
+    return f"cyclic Poisson sampling ({groups}, {chance}) of {noise_in_words(event.noise_multiplier, event.strategy)}"
+
+
+def _cyclic_relation(event: CyclicPoissonDpEvent) -> NeighboringRelation:
+    """With groups of a fixed size, adding a record would move others (docs/guarantees_highdim.md, Section 3)."""
+    moved = event.partition == "fixed" and event.cycle_length > 1
+    return NeighboringRelation.REPLACE_SPECIAL if moved else NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+MECHANISM = Mechanism(
+    MatrixMechanismDpEvent,
+    matrix_mechanism,
+    fields={"strategy": (Any, ...)},
+    words=_matrix_in_words,
+    assumptions=(
+        "no record took part more often, or at iterations closer to each other, than stated",
+        CONTRIBUTIONS,
+    ),
+    takes_sampling=False,
+)
+
+CYCLIC_POISSON = Mechanism(
+    CyclicPoissonDpEvent,
+    cyclic_poisson,
+    fields=STRATEGY_KEY,
+    words=_cyclic_in_words,
+    assumptions=(
+        "each record was in a batch of its group's turn independently with the stated probability, and its "
+        "group came about as stated",
+        CONTRIBUTIONS,
+    ),
+    takes_sampling=False,
+    relation=_cyclic_relation,
+)

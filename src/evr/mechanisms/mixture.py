@@ -13,6 +13,7 @@ from evr.laws.line.discrete import TRIVIAL_PAIR
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.mixture import MixtureAddPair, MixtureRemovePair
 from evr.laws.line.pair import Pairs
+from evr.mechanisms.descriptor import Mechanism
 
 
 def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | None:
@@ -61,3 +62,6 @@ def _exact(deviation: float, sensitivities: list[float], probabilities: list[flo
     if len(means) == 1:
         return ExactPairs.both(ExactGaussian(means[0] ** 2))
     return ExactPairs(ExactMixture(means, weights), ExactMixture(means, weights, added=True))
+
+
+MECHANISM = Mechanism(dp_event.MixtureOfGaussiansDpEvent, pairs)

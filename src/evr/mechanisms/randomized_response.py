@@ -15,6 +15,7 @@ from evr import validate
 from evr.laws.exact import ExactPairs, RationalOutcomes
 from evr.laws.line.discrete import TRIVIAL_PAIR, DiscretePair
 from evr.laws.line.pair import Pairs
+from evr.mechanisms.descriptor import Mechanism
 
 
 def pairs(event: dp_event.RandomizedResponseDpEvent) -> Pairs | None:
@@ -41,3 +42,6 @@ def pairs(event: dp_event.RandomizedResponseDpEvent) -> Pairs | None:
 def _exact(noise: Fraction, buckets: int) -> RationalOutcomes:
     other, rest = noise / buckets, noise * (buckets - 2) / buckets
     return RationalOutcomes((other, rest, 1 - noise + other), (1 - noise + other, rest, other))
+
+
+MECHANISM = Mechanism(dp_event.RandomizedResponseDpEvent, pairs)

@@ -1,17 +1,16 @@
-"""Which event is which pair: one line for each mechanism. Composition and sampling are in ``composition.py``.
+"""Every mechanism that evr knows, a line each, and the names of events in JSON.
 
-A translator returns the pairs of its event, or another event that stands for it (a scheme that amounts to Poisson
-sampling, say), or None for a mechanism without privacy.
+Composition and sampling are in ``composition.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
-from dp_accounting import dp_event
+from dp_accounting import NeighboringRelation, dp_event
 
-from evr.laws import Pairs
 from evr.mechanisms import (
     balls_in_bins,
     discrete_gaussian,
@@ -24,32 +23,105 @@ from evr.mechanisms import (
     min_sep,
     mixture,
     randomized_response,
+    schemes,
 )
+from evr.mechanisms.descriptor import Mechanism, Translator, is_writable
 
-Translator = Callable[[Any], Pairs | dp_event.DpEvent | None]
+DPSGD = "dpsgd"
+"""The one kind in spec files without an event of its own: a sampled Gaussian mechanism, many times."""
 
-MECHANISMS: dict[type[dp_event.DpEvent], Translator] = {
-    dp_event.GaussianDpEvent: gaussian.pairs,
-    dp_event.LaplaceDpEvent: laplace.pairs,
-    dp_event.MixtureOfGaussiansDpEvent: mixture.pairs,
-    dp_event.RandomizedResponseDpEvent: randomized_response.pairs,
-    dp_event.DiscreteLaplaceDpEvent: discrete_laplace.pairs,
-    events.DiscreteGaussianDpEvent: discrete_gaussian.pairs,
-    events.EpsilonDeltaDpEvent: epsilon_delta.pairs,
-    events.BallsInBinsDpEvent: balls_in_bins.fixed,
-    events.RedrawnBinsDpEvent: balls_in_bins.redrawn,
-    events.CyclicPoissonDpEvent: matrix_mechanism.cyclic_poisson,
-    events.BMinSepDpEvent: min_sep.pairs,
-    events.MatrixMechanismDpEvent: matrix_mechanism.matrix_mechanism,
+MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
+    mechanism.event: mechanism
+    for mechanism in (
+        gaussian.MECHANISM,
+        laplace.MECHANISM,
+        randomized_response.MECHANISM,
+        discrete_laplace.MECHANISM,
+        discrete_gaussian.MECHANISM,
+        epsilon_delta.MECHANISM,
+        mixture.MECHANISM,
+        balls_in_bins.MECHANISM,
+        balls_in_bins.REDRAWN,
+        matrix_mechanism.CYCLIC_POISSON,
+        min_sep.MECHANISM,
+        matrix_mechanism.MECHANISM,
+    )
 }
 
 
-def register(event_type: type[dp_event.DpEvent], translator: Translator) -> None:
-    """Teach evr a mechanism: ``translator(event)`` returns its ``Pairs``, another event that stands for it, or None if
-    it has no privacy at all.
+def register(
+    event_type: type[dp_event.DpEvent],
+    translator: Translator,
+    *,
+    kind: str | None = None,
+    fields: Mapping[str, tuple[Any, Any]] | None = None,
+    words: Callable[[Any], str] | None = None,
+    assumptions: Sequence[str] = (),
+    takes_sampling: bool = True,
+    relation: Callable[[Any], NeighboringRelation] | None = None,
+) -> None:
+    """Teach evr a mechanism: it composes, and spec files, certificates and statements know it.
 
-    See ``docs/extending.md`` for a worked example.
+    Parameters
+    ----------
+    event_type
+        A subclass of ``DpEvent``, made by attrs. It takes the place of a class of the same name and
+        module.
+    translator
+        ``translator(event)`` returns its ``Pairs``, another event that stands for it, or None if it
+        has no privacy at all.
+    kind, fields, takes_sampling
+        Its table in a spec file: the name (by default that of the class, ``noisy_alarm``), types
+        and defaults where the class does not say them, and whether the table may have
+        ``sampling_probability``.
+    words, assumptions
+        Its part of a statement: a function from the event to words, and clauses that follow "It
+        assumes that". Whoever replays a certificate makes its words anew, and has to register the
+        same mechanism.
+    relation
+        A function from the event to the relation of neighbours, if that is not adding or removing
+        one record.
+
+    Examples
+    --------
+    `docs/extending.md` has one from the first line to a statement.
     """
-    if not (isinstance(event_type, type) and issubclass(event_type, dp_event.DpEvent)):
-        raise TypeError(f"event_type={event_type!r} is not a subclass of DpEvent")
-    MECHANISMS[event_type] = translator
+    mechanism = Mechanism(
+        event_type, translator, kind or "", fields or {}, words, assumptions, takes_sampling, relation
+    )
+    others = {cls: one for cls, one in MECHANISMS.items() if event_name(cls) != event_name(event_type)}
+    taken = {DPSGD: "DP-SGD"} | {one.kind: cls.__name__ for cls, one in others.items()}
+    if mechanism.kind in taken:
+        raise ValueError(
+            f"kind={mechanism.kind!r} is taken by {taken[mechanism.kind]}: give {event_type.__name__} another"
+        )
+    for older in MECHANISMS.keys() - others.keys():
+        del MECHANISMS[older]
+    MECHANISMS[event_type] = mechanism
+
+
+def event_name(event_type: type[dp_event.DpEvent]) -> str:
+    """The name of an event's class in JSON, with the module unless it is dp_accounting's or ours."""
+    if event_type.__module__ in (dp_event.__name__, events.__name__, schemes.__name__):
+        return event_type.__name__
+    return f"{event_type.__module__}.{event_type.__qualname__}"
+
+
+def event_classes() -> Mapping[str, type[dp_event.DpEvent]]:
+    """Every class of events that may be built from JSON, by name.
+
+    >>> event_classes()["GaussianDpEvent"](1.5)
+    GaussianDpEvent(noise_multiplier=1.5)
+    """
+    return _named(tuple(MECHANISMS))
+
+
+@lru_cache(maxsize=4)
+def _named(registered: tuple[type[dp_event.DpEvent], ...]) -> dict[str, type[dp_event.DpEvent]]:
+    known = [
+        value
+        for module in (dp_event, events)
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, dp_event.DpEvent) and value is not dp_event.DpEvent
+    ]
+    return {event_name(cls): cls for cls in [*known, *registered] if is_writable(cls)}

@@ -27,6 +27,15 @@ from evr.laws.mixture.strategy import Entries, frozen
 
 IDENTITY: Entries = (1.0,)
 
+STRATEGY_KEY = {"strategy": (Any, IDENTITY)}
+"""The key of a strategy in a spec file, whose value is checked as one (``Strategy.of``)."""
+
+CONTRIBUTIONS = (
+    "what a record adds to a sum was clipped and depended on that record and on earlier outputs only, not on who else "
+    "was in the batch (no truncated batches, no division by the size of the batch as drawn)"
+)
+"""(H3) of Theorem 1 of docs/guarantees_highdim.md in a user's words: all schemes assume it."""
+
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BallsInBinsDpEvent(dp_event.DpEvent):
@@ -97,6 +106,20 @@ class MatrixMechanismDpEvent(dp_event.DpEvent):
     iterations: int = attr.ib()
     min_sep: int = attr.ib()
     max_participations: int | None = None
+
+
+def noise_in_words(noise_multiplier: float, strategy: Any = IDENTITY) -> str:
+    """The mechanism of each step of a scheme, as it stands in a statement.
+
+    >>> noise_in_words(1.5, (1.0, 0.5))
+    'a Gaussian mechanism (noise multiplier 1.5, noise correlated by a Toeplitz strategy of 2 bands)'
+    """
+    correlated = ""
+    if strategy and isinstance(strategy[0], list | tuple):
+        correlated = f", noise correlated by a strategy of {max(map(len, strategy))} bands"
+    elif strategy and strategy != IDENTITY:
+        correlated = f", noise correlated by a Toeplitz strategy of {len(strategy)} bands"
+    return f"a Gaussian mechanism (noise multiplier {noise_multiplier:.17g}{correlated})"
 
 
 def from_jax_privacy(scheme: Any, *, noise_multiplier: float, strategy: Any = IDENTITY) -> dp_event.DpEvent:

@@ -7,6 +7,8 @@ in reading order and says where repetitions begin and end. ``leaves`` counts the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from dp_accounting import dp_event
@@ -22,14 +24,16 @@ _COMBINATORS = ("PoissonSampledDpEvent", "SelfComposedDpEvent", "ComposedDpEvent
 _T = TypeVar("_T")
 
 
-class Mechanism(NamedTuple):
+@dataclass(frozen=True)
+class Visited:
     """A mechanism that runs, in all repetitions together ``count`` times; None is one that costs nothing."""
 
     pairs: Pairs | None
     count: int
 
 
-class Begin(NamedTuple):
+@dataclass(frozen=True)
+class Begin:
     """What follows, up to the matching ``End``, is repeated."""
 
     count: int
@@ -49,15 +53,15 @@ class _Sampling(NamedTuple):
     inner: dict[Pairs, int]
 
 
-def walk(event: Any, path: str = "event") -> Iterator[Mechanism | Begin | End]:
+def walk(event: Any, path: str = "event") -> Iterator[Visited | Begin | End]:
     """The mechanisms of the tree in reading order, and where repetitions begin and end. Sampled ones are named once, whole."""
     stack: list[tuple[Any, str]] = [(event, path)]
     counts = [1]
     samplings: list[_Sampling] = []
 
-    def found(pairs: Pairs | None) -> Iterator[Mechanism]:
+    def found(pairs: Pairs | None) -> Iterator[Visited]:
         if not samplings:
-            yield Mechanism(pairs, counts[-1])
+            yield Visited(pairs, counts[-1])
         elif pairs is not None:
             inner = samplings[-1].inner
             inner[pairs] = inner.get(pairs, 0) + counts[-1]
@@ -73,16 +77,16 @@ def walk(event: Any, path: str = "event") -> Iterator[Mechanism | Begin | End]:
             counts.pop()
             yield from found(sampled(node.node, node.probability, node.path, node.inner))
         elif isinstance(node, dp_event.SelfComposedDpEvent):
-            count = _located(path, lambda node=node: validate.positive_integer(count=node.count))
-            counts.append(_located(path, lambda count=count: validate.positive_integer(count=counts[-1] * count)))
+            count = _located(path, partial(validate.positive_integer, count=node.count))
+            counts.append(_located(path, partial(validate.positive_integer, count=counts[-1] * count)))
             if not samplings:
                 yield Begin(count, path)
             stack += [(End(), path), (node.event, path + ".event")]
         elif isinstance(node, dp_event.ComposedDpEvent):
-            events = _located(path, lambda node=node: validate.sequence(events=node.events))
+            events = _located(path, partial(validate.sequence, events=node.events))
             stack += reversed([(child, f"{path}.events[{i}]") for i, child in enumerate(events)])
         elif isinstance(node, dp_event.PoissonSampledDpEvent):
-            q = _located(path, lambda node=node: validate.probability(sampling_probability=node.sampling_probability))
+            q = _located(path, partial(validate.probability, sampling_probability=node.sampling_probability))
             if q != 1:
                 samplings.append(_Sampling(node, q, path, {}))
                 counts.append(1)
@@ -99,7 +103,7 @@ def walk(event: Any, path: str = "event") -> Iterator[Mechanism | Begin | End]:
 def leaves(event: Any) -> Iterator[tuple[Pairs, int]]:
     """Every mechanism of the tree with its multiplicity."""
     for visit in walk(event):
-        if isinstance(visit, Mechanism) and visit.pairs is not None:
+        if isinstance(visit, Visited) and visit.pairs is not None:
             yield visit.pairs, visit.count
 
 
@@ -108,13 +112,14 @@ def timeline(event: Any) -> list[tuple[Pairs | None, int]]:
     bodies: list[list[tuple[Pairs | None, int]]] = [[]]
     repeats: list[Begin] = []
     for visit in walk(event):
-        if isinstance(visit, Mechanism):
+        if isinstance(visit, Visited):
             _append(bodies[-1], visit.pairs, 1)
         elif isinstance(visit, Begin):
             repeats.append(visit)
             bodies.append([])
         else:
-            (count, path), body = repeats.pop(), bodies.pop()
+            repeat, body = repeats.pop(), bodies.pop()
+            count, path = repeat.count, repeat.path
             if len(body) == 1:
                 _append(bodies[-1], body[0][0], body[0][1] * count)
                 continue
@@ -154,9 +159,11 @@ def _translated(node: Any, path: str) -> Pairs | dp_event.DpEvent | None:
         return NON_PRIVATE
     if not isinstance(node, dp_event.DpEvent):
         raise TypeError(f"{node!r} at {path} is not a DpEvent (it is a {type(node).__name__})")
-    translator = MECHANISMS.get(type(node))
-    if translator is None:
+    mechanism = MECHANISMS.get(type(node))
+    if mechanism is None:
         supported = ", ".join([*sorted(cls.__name__ for cls in MECHANISMS), *_COMBINATORS])
-        raise UnsupportedEventError(f"unsupported {type(node).__name__} at {path}: {node!r}. Supported: {supported}", node)
-    pairs = _located(path, lambda: translator(node))
+        raise UnsupportedEventError(
+            f"unsupported {type(node).__name__} at {path}: {node!r}. Supported: {supported}", node
+        )
+    pairs = _located(path, lambda: mechanism.laws(node))
     return NON_PRIVATE if pairs is None else pairs

@@ -57,12 +57,12 @@ def privacy_curves(
     curves: Mapping[str, Series],
     *,
     title: str | None = None,
-    floor: float | None = None,
+    least_delta: float | None = None,
     looks: Mapping[str, Look] | None = None,
 ) -> Figure:
     """delta against epsilon, delta logarithmic: one line for each named ``(epsilons, deltas)``.
 
-    ``floor`` is the least delta to show; zeros are not drawn.
+    ``least_delta`` is the least that is shown; zeros are not drawn.
     """
     figure, axes = _axes(title)
     values = [np.asarray(deltas, float) for _, deltas in curves.values()]
@@ -72,7 +72,7 @@ def privacy_curves(
         axes.plot(epsilons, np.where(deltas > 0, deltas, np.nan), **look, label=name)
     if positive.size:
         axes.set_yscale("log")
-        least = floor if floor is not None else max(float(positive.min()), 1e-300)
+        least = least_delta if least_delta is not None else max(float(positive.min()), 1e-300)
         if least < 1:
             axes.set_ylim(least / 1.5, min(3.0, 3.0 * float(positive.max())))
     axes.set_xlabel("ε")

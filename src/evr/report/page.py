@@ -16,6 +16,7 @@ import numpy as np
 
 from evr import atomic
 from evr.certification.certificate import Certificate, DirectionSection
+from evr.certification.effort import Patience, understood
 from evr.certification.words import above, describe_event
 from evr.estimation import privacy_curve
 from evr.laws import Direction
@@ -25,6 +26,7 @@ from evr.report.pictures import Picture, at_most, scientific
 
 _CURVE_POINTS = 41
 _MARGIN_POINTS = 9
+_CURVES = 3.0  # how much longer its curves take than accounting for a composition once
 Curves = dict[str, tuple[list[float], list[float]]]
 
 MEANINGS = {
@@ -51,12 +53,24 @@ MEANINGS = {
 }
 
 
-def write(certificate: Certificate, path: str | Path, *, source: str | None = None, peers: bool = True) -> None:
-    """Write the page, whole or not at all. ``source`` is the certificate's file, for the commands that replay it."""
-    atomic.write_text(path, render(certificate, source=source, peers=peers))
+def write(
+    certificate: Certificate,
+    path: str | Path,
+    *,
+    source: str | None = None,
+    peers: bool = True,
+    max_seconds: float | None = None,
+) -> None:
+    """Write the page, whole or not at all. ``source`` is the certificate's file, for the commands that replay it.
+
+    With ``max_seconds``, a curve that would take longer raises ``TooLongError`` before it is begun.
+    """
+    atomic.write_text(path, render(certificate, source=source, peers=peers, max_seconds=max_seconds))
 
 
-def render(certificate: Certificate, *, source: str | None = None, peers: bool = True) -> str:
+def render(
+    certificate: Certificate, *, source: str | None = None, peers: bool = True, max_seconds: float | None = None
+) -> str:
     """The page's text."""
     import jinja2
 
@@ -64,6 +78,7 @@ def render(certificate: Certificate, *, source: str | None = None, peers: bool =
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     template = environment.from_string(resources.files("evr.report").joinpath("page.html").read_text("utf-8"))
+    composition = understood(certificate.event, Patience(max_seconds, "drawing its curve"), times=_CURVES)
     claim = certificate.claim
     held = certificate.guarantee is not None
     answers, silence = _peers(certificate) if peers else ([], "They were not asked.")
@@ -75,9 +90,9 @@ def render(certificate: Certificate, *, source: str | None = None, peers: bool =
         delta=scientific(claim.delta, 9),
         ran=describe_event(certificate.event),
         date=certificate.times.finished[:10],
-        curves=_curve_pictures(certificate),
+        curves=_curve_pictures(certificate, composition),
         directions=list(_directions(certificate)),
-        mechanisms=_mechanisms(certificate),
+        mechanisms=_mechanisms(composition),
         answers=answers,
         silence=silence,
         groups=_groups(certificate),
@@ -87,10 +102,9 @@ def render(certificate: Certificate, *, source: str | None = None, peers: bool =
     )
 
 
-def _curve_pictures(certificate: Certificate) -> list[Picture]:
+def _curve_pictures(certificate: Certificate, composition: Composition) -> list[Picture]:
     """The curve as a whole, and enlarged around the claim."""
     claim, accepted = certificate.claim, certificate.accepted
-    composition = Composition.of(certificate.dp_event())
     names = ["remove"] if composition.is_symmetric else [one.value for one in Direction]
 
     def curves(epsilons: Any) -> Curves:
@@ -133,8 +147,7 @@ def _pictures(certificate: Certificate, name: str, report: DirectionSection) -> 
     return drawn
 
 
-def _mechanisms(certificate: Certificate) -> list[dict[str, str]]:
-    composition = Composition.of(certificate.dp_event())
+def _mechanisms(composition: Composition) -> list[dict[str, str]]:
     return [
         {"direction": one.value, "count": f"{step.count:,}", "pair": step.law.describe()}
         for one in Direction

@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
 
 from evr.bounds.tilt import Tilt
+
+_NAME = re.compile(r"[a-z0-9_/]{0,40}")  # leaves no room for a sentence
 
 FORMAT = 1
 """Of a plan's JSON, and of how blocks are taken from a stream."""
@@ -79,7 +82,7 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """In JSON's types; infinite numbers as words."""
-        return _encoded(asdict(self))
+        return _encoded({**asdict(self), "numbers": dict(self.numbers)})
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
@@ -94,7 +97,10 @@ class Plan:
             kind = _checked(Kind, entry, where)
             tilt = _checked(Tilt, kind["tilt"], f"{where}.tilt")
             numbers: dict[str, Any] = {
-                name: None if value is None else _number(value, f"{where}.tilt.{name}") for name, value in tilt.items()
+                name: None
+                if value is None and name in ("knee", "jump_order")
+                else _number(value, f"{where}.tilt.{name}")
+                for name, value in tilt.items()
             }
             edges = kind["edges"]
             if edges is not None:
@@ -102,8 +108,10 @@ class Plan:
                 if any(not a < b for a, b in pairwise(edges)):
                     raise ValueError(f"{where}.edges do not rise")
             kinds.append(Kind(Tilt(**numbers), edges, _text(kind["sampler"], f"{where}.sampler")))
-        pairs = _list(data["numbers"], "plan.numbers")
-        named = tuple((_text(n, "plan.numbers"), _number(x, f"plan.numbers.{n}")) for n, x in pairs)
+        numbers_by_name = data["numbers"]
+        if not isinstance(numbers_by_name, dict):
+            raise ValueError(f"plan.numbers={numbers_by_name!r} is not an object")
+        named = tuple((_text(n, "plan.numbers"), _number(x, f"plan.numbers.{n}")) for n, x in numbers_by_name.items())
         return cls(
             proposal=_text(data["proposal"], "plan.proposal"),
             kinds=tuple(kinds),
@@ -160,6 +168,6 @@ def _whole(value: Any, where: str, *, least: int, most: int = 1 << 22) -> int:
 
 
 def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{where}={value!r} is not a text")
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError(f"{where}={value!r} is not a name")
     return value

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
+from evr import validate
 from evr.bounds.reach import DOUBT, reach
 from evr.bounds.rounding import Rounding
 from evr.laws import Direction, Step
@@ -67,6 +68,7 @@ class Trial:
             return self._decided(found, None, start)
         if plan is None:
             raise ValueError(f"direction {self.direction!r} needs samples, and has no plan")
+        validate.one_of(tuple(BACKENDS), device=plan.device)
         proposal = built(plan, self.steps)
         if proposal.steps != self.steps and (found := shortcut(proposal.steps, claim)):
             return self._decided(found, plan, start)
@@ -90,7 +92,7 @@ class Trial:
             reason=found.reason,
             threshold=self.claim.threshold,
             bound=trivial if bound is None else bound,
-            plan=plan,
+            plan=None if plan is None else replace(plan, clip=None, variance=1.0, block_size=1),
             seconds=time.perf_counter() - start,
         )
 
@@ -137,6 +139,7 @@ class Trial:
         report = self._played(driver, ending, proposal, plan)
         return replace(
             report,
+            plan=plan if test.correction > 0 else replace(plan, clip=None),
             log_wealth=test.log_wealth,
             log_target=test.log_target,
             clip=test.clip * claim.threshold if test.correction > 0 else None,
@@ -156,6 +159,7 @@ class Trial:
         report = self._played(driver, ending, proposal, plan)
         return replace(
             report,
+            plan=replace(plan, clip=None, variance=1.0),
             threshold=fixed.threshold,
             second_moment=fixed.second_moment,
             correction=fixed.offset,

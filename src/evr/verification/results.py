@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
+from evr.bounds.strict import Proof
 from evr.sampling import Plan
 
 if TYPE_CHECKING:
@@ -74,7 +75,9 @@ class DirectionReport:
     threshold
         What the mean was tested against.
     plan
-        All that was drawn, as data: enough to draw the same samples again.
+        All that was drawn, as data: enough to draw the same samples again. Of what played no part, it has the defaults.
+    strict
+        The proof in exact arithmetic, where there is one: the plan of its grids, the bound, a digest of its integers.
     trace
         ``(samples, mean, standard error, log wealth)`` along the way, at most a few hundred rows.
     histogram
@@ -97,12 +100,13 @@ class DirectionReport:
     clip: float | None = None
     correction: float = 0.0
     plan: Plan | None = None
+    strict: Proof | None = None
     seconds: float = 0.0
     trace: tuple[tuple[int, float, float, float], ...] = ()
     histogram: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verification:
     """The outcome of one attempt.
 
@@ -141,6 +145,25 @@ class Verification:
     def accepted(self) -> bool:
         """Whether the verdict is ``ACCEPTED``."""
         return self.verdict is Verdict.ACCEPTED
+
+    def __repr__(self) -> str:
+        claim = f"epsilon={self.epsilon!r}, delta={self.delta!r}, tau={self.tau!r}"
+        how = f"method={self.method!r}, samples={self.samples}, seconds={self.seconds:.2g}"
+        return f"<Verification {self.verdict.value}: {claim}, {how}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        holds = "no guarantee" if self.guarantee is None else str(self.guarantee)
+        rows = "".join(
+            f"<tr><td>{name}</td><td>{'accepted' if one.accepted else 'not accepted'}</td><td>{one.samples:,}</td>"
+            f"<td>{one.estimate:.6g}</td><td>{one.threshold:.6g}</td></tr>"
+            for name, one in self.directions.items()
+        )
+        head = "".join(f"<th>{name}</th>" for name in ("direction", "", "samples", "delta", "tested against"))
+        return (
+            f"<p><b>{self.verdict.value.capitalize()}</b>: {holds}.</p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        )
 
     def __bool__(self) -> NoReturn:
         raise TypeError("a Verification has no truth value: compare .verdict with Verdict.ACCEPTED, or use .accepted")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from evr import validate
 from evr.sampling import PROPOSALS
 
-METHODS = ("sequential", "fixed")
+METHODS = ("sequential", "fixed", "strict", "both")
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,10 @@ class Settings:
         validate.one_of(tuple(PROPOSALS), proposal=self.proposal)
         if self.max_samples is not None:
             object.__setattr__(self, "max_samples", validate.positive_integer(max_samples=self.max_samples))
+        if self.method == "strict" and self.max_samples is not None:
+            raise ValueError(
+                f"max_samples={self.max_samples!r} belongs to methods that sample: leave it out for method='strict'"
+            )
         if self.offset is not None:
             if self.method != "fixed":
                 raise ValueError(f"offset={self.offset!r} belongs to method='fixed'")

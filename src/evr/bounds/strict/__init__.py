@@ -2,5 +2,20 @@
 
 from evr.bounds.strict.bound import Halves, halves, infinite_delta, one_step_delta, stays_within
 from evr.bounds.strict.plan import Grid, Plan, Window, schedule
+from evr.bounds.strict.proof import Proof, needs_no_plan, prove, rounded_up
 
-__all__ = ["Grid", "Halves", "Plan", "Window", "halves", "infinite_delta", "one_step_delta", "schedule", "stays_within"]
+__all__ = [
+    "Grid",
+    "Halves",
+    "Plan",
+    "Proof",
+    "Window",
+    "halves",
+    "infinite_delta",
+    "needs_no_plan",
+    "one_step_delta",
+    "prove",
+    "rounded_up",
+    "schedule",
+    "stays_within",
+]

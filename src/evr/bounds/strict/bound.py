@@ -75,21 +75,17 @@ def halves(steps: Sequence[ExactStep], plan: Plan) -> Halves:
             known[kind] = one_step(steps[kind].law, plan.grids[kind], plan.spacing, plan.bits)
         return known[kind]
 
-    def times(one: GridLaw, other: GridLaw) -> GridLaw:
-        return one.times(other).within(next(windows))
+    def times(x: GridLaw, y: GridLaw) -> GridLaw:
+        return x.times(y).within(next(windows))
 
-    halves = compose(counts, step, times)
-    first, second = halves
-    if second is None:
+    first, second = compose(counts, step, times)
+    if not second:
         raise ValueError("a composition without steps has no halves: its delta is 0")
-    whole = 1 << plan.bits
     offset = sum((s.count * grid.offset for s, grid in zip(steps, plan.grids, strict=True)), Fraction(0))
-    other = second.all_coarse()
-    if first is None:
-        one, infinite = Masses(0, fmpz_poly([whole])), second.infinite
-    else:
-        one = other if first is second else first.all_coarse()
-        infinite = either(first.infinite, second.infinite, plan.bits)
+    nothing = Masses(0, fmpz_poly([1 << plan.bits]))  # all mass at the loss 0: no step
+    one = first[0].all_coarse() if first else nothing
+    other = one if first and first[0] is second[0] else second[0].all_coarse()
+    infinite = either(first[0].infinite if first else 0, second[0].infinite, plan.bits)
     return Halves(one, other, infinite, offset, plan.spacing, plan.bits)
 
 

@@ -65,13 +65,12 @@ NOTHING = Masses(0, fmpz_poly([]))
 @lru_cache(maxsize=256)
 def shares_up(spacing: Fraction, halvings: int, bits: int) -> tuple[int, ...]:
     """``2^bits (1 - e^{-r spacing}) / (1 - e^{-2^halvings spacing})``, rounded up, for ``0 <= r < 2^halvings`` (S4.3)."""
-    size = 1 << halvings
+    size, whole = 1 << halvings, 1 << bits
 
     def share(r: int) -> arb:
         return (1 - ball(-r * spacing).exp()) / (1 - ball(-size * spacing).exp())
 
-    above = (integer_above(partial(share, r), bits) if r else 0 for r in range(size))
-    return tuple(min(x, 1 << bits) for x in above)
+    return (0, *(min(integer_above(partial(share, r), bits), whole) for r in range(1, size)))
 
 
 def coarsened(masses: Masses, spacing: Fraction, halvings: int, bits: int) -> Masses:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
-from flint import arb, ctx, fmpz, fmpz_poly
+from flint import arb, ctx, fmpq, fmpz, fmpz_poly
 
 from evr.bounds.strict.balls import GUARD, ceiling, integer_above
 from evr.bounds.strict.grid_law import GridLaw
@@ -19,8 +20,7 @@ from evr.laws.exact.law import ball
 
 def one_step(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> GridLaw:
     """A grid law that covers one step."""
-    places = _places(grid)
-    losses = [grid.offset + place * spacing for place in places]
+    losses = Losses.of(grid, spacing)
     if isinstance(law, ExactOutcomes):
         masses, infinite = _spread_outcomes(law, losses, bits)
     elif isinstance(law, ExactCurve):
@@ -30,14 +30,36 @@ def one_step(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> GridLaw
     return _arranged(masses, min(infinite, 1 << bits), grid, spacing, bits)
 
 
-def _places(grid: Grid) -> list[Fraction]:
-    """The places in units of the coarse spacing, rising."""
-    if not grid.halvings:
-        return [Fraction(i) for i in range(grid.floor, grid.top + 1)]
-    size = 1 << grid.halvings
-    fine = [Fraction(i, size) for i in range(grid.low * size, grid.high * size + 1)]
-    below = [Fraction(i) for i in range(grid.floor, grid.low)]
-    return below + fine + [Fraction(i) for i in range(grid.high + 1, grid.top + 1)]
+@dataclass(frozen=True)
+class Losses:
+    """The losses of a grid's places, rising: integers over one denominator."""
+
+    numerators: list[int]
+    denominator: int
+
+    @classmethod
+    def of(cls, grid: Grid, spacing: Fraction) -> Losses:
+        """Coarse places below the fine ones, these, and coarse places above them."""
+        size = 1 << grid.halvings
+        fine = spacing / size
+        denominator = math.lcm(fine.denominator, grid.offset.denominator)
+        unit, start = int(fine * denominator), int(grid.offset * denominator)
+        places = [i * size for i in range(grid.floor, grid.top + 1)]
+        if grid.halvings:
+            below, above = grid.low - grid.floor, grid.high + 1 - grid.floor
+            places[below:above] = range(grid.low * size, grid.high * size + 1)
+        return cls([start + unit * place for place in places], denominator)
+
+    def __len__(self) -> int:
+        return len(self.numerators)
+
+    def ball(self, j: int) -> arb:
+        """The loss at place ``j``."""
+        return arb(fmpq(self.numerators[j], self.denominator))
+
+    def width(self, j: int) -> int:
+        """From place ``j`` to the next, over the denominator."""
+        return self.numerators[j + 1] - self.numerators[j]
 
 
 def _arranged(masses: list[int], infinite: int, grid: Grid, spacing: Fraction, bits: int) -> GridLaw:
@@ -57,26 +79,28 @@ def _arranged(masses: list[int], infinite: int, grid: Grid, spacing: Fraction, b
 class _Tails:
     """``G_j`` of Section S3 at the places ``y_0 .. y_J``: how much of ``P`` is put beyond ``y_j``."""
 
-    def __init__(self, law: ExactCurve, losses: Sequence[Fraction]) -> None:
+    def __init__(self, law: ExactCurve, losses: Losses) -> None:
         self._losses, self._value = losses, law.curve()
         least, greatest = law.least(), law.greatest()
-        self._greatest = ball(greatest) if isinstance(greatest, Fraction) else greatest
+        most = ball(greatest) if isinstance(greatest, Fraction) else greatest
+        places = range(len(losses))
         # Below `first` all losses are certainly at the next place or beyond it; from `end` on none is beyond.
-        self.first = max(0, bisect_left(losses, True, key=lambda y: not ball(y) <= least) - 1)
-        self.end = bisect_left(losses, True, key=lambda y: bool(ball(y) >= self._greatest))
-        self._gaps: dict[Fraction, tuple[arb, arb]] = {}
-        self._known: dict[int, arb] = {}
+        self.first = max(0, bisect_left(places, True, key=lambda j: not losses.ball(j) <= least) - 1)
+        self.end = bisect_left(places, True, key=lambda j: bool(losses.ball(j) >= most))
+        self._gaps: dict[int, tuple[arb, arb]] = {}
+        self._at, self._last = -1, arb(0)  # the curve at one place, which the next mass needs too
 
     def _curve(self, j: int) -> arb:
-        if j not in self._known:
-            self._known[j] = arb(0) if j >= self.end else self._value(ball(self._losses[j]).exp())
-        return self._known[j]
+        if j != self._at:
+            self._at = j
+            self._last = arb(0) if j >= self.end else self._value(self._losses.ball(j).exp())
+        return self._last
 
     def _gap(self, j: int) -> tuple[arb, arb]:
         """``s_j`` and ``1 / (1 - s_j)``."""
-        width = self._losses[j + 1] - self._losses[j]
+        width = self._losses.width(j)
         if width not in self._gaps:
-            ratio = ball(-width).exp()
+            ratio = arb(fmpq(-width, self._losses.denominator)).exp()
             self._gaps[width] = ratio, 1 / (1 - ratio)
         return self._gaps[width]
 
@@ -88,18 +112,18 @@ class _Tails:
         if j == len(self._losses) - 1:
             return self._curve(j)
         ratio, inverse = self._gap(j)
-        value = (self._curve(j) - ratio * self._curve(j + 1)) * inverse
-        self._known.pop(j - 1, None)
-        return value
+        here = self._curve(j)
+        return (here - ratio * self._curve(j + 1)) * inverse
 
 
-def _spread_curve(law: ExactCurve, losses: Sequence[Fraction], bits: int) -> tuple[list[int], int]:
+def _spread_curve(law: ExactCurve, losses: Losses, bits: int) -> tuple[list[int], int]:
     """The masses at the places and at infinity, rounded up."""
     unit, last = fmpz(1) << bits, len(losses) - 1
     masses = [0] * len(losses)
+    undecided = []
     with ctx.workprec(bits + GUARD):
         tails = _Tails(law, losses)
-        before, undecided = arb(1), []
+        before = arb(1)
         for j in range(min(tails.first, last), min(tails.end, last) + 1):
             after = tails(j)
             found = ceiling((before - after) * unit)
@@ -109,72 +133,65 @@ def _spread_curve(law: ExactCurve, losses: Sequence[Fraction], bits: int) -> tup
                 masses[j] = found
             before = after
     for j in undecided:
-        masses[j] = integer_above(partial(_fresh_mass, law, losses, j), bits)
+        masses[j] = integer_above(partial(_mass, law, losses, j), bits)
     if tails.end <= last:
         return masses, 0
     return masses, integer_above(lambda: _Tails(law, losses)(last), bits)
 
 
-def _fresh_mass(law: ExactCurve, losses: Sequence[Fraction], j: int) -> arb:
-    """With tails that are computed anew, for another precision."""
-    return _mass(_Tails(law, losses), j)
-
-
-def _certainly_at_most(loss: arb, place: arb) -> bool:
-    return bool(loss <= place)
-
-
-def _mass(tails: _Tails, j: int) -> arb:
+def _mass(law: ExactCurve, losses: Losses, j: int) -> arb:
+    """The mass at one place."""
+    tails = _Tails(law, losses)
     return (tails(j - 1) if j else arb(1)) - tails(j)
 
 
 # --- by outcomes ----------------------------------------------------------------------------------------------------
 
 
-def _spread_outcomes(law: ExactOutcomes, losses: Sequence[Fraction], bits: int) -> tuple[list[int], int]:
+def _spread_outcomes(law: ExactOutcomes, losses: Losses, bits: int) -> tuple[list[int], int]:
     """The masses at the places and at infinity, rounded up."""
-    unit, precision = fmpz(1) << bits, bits + GUARD
+    unit = fmpz(1) << bits
     masses = [0] * (len(losses) + 1)
-    with ctx.workprec(precision):
-        placed = _placed(law, losses)
-        found = {j: ceiling(mass * unit) for j, mass in placed.items()}
-    if None in found.values():
-        with ctx.workprec(2 * precision):
-            placed = _placed(law, losses)
-            found = {j: ceiling(mass * unit) for j, mass in placed.items()}
-            above = {j: ceiling((mass * unit).upper()) for j, mass in placed.items()}
+    for precision in (bits + GUARD, 2 * bits + 4 * GUARD):
+        with ctx.workprec(precision):
+            placed = {j: mass * unit for j, mass in _placed(law, losses).items()}
+            found = {j: ceiling(mass) for j, mass in placed.items()}
+            if None not in found.values():
+                break
+            above = {j: ceiling(mass.upper()) for j, mass in placed.items()}
     for j, number in found.items():
-        number = above[j] if number is None else number
-        if number is None:
+        whole = above[j] if number is None else number
+        if whole is None:
             raise ArithmeticError(f"a mass of {law!r} has no finite enclosure")
-        masses[j] = number
+        masses[j] = whole
     return masses[:-1], masses[-1]
 
 
-def _placed(law: ExactOutcomes, losses: Sequence[Fraction]) -> dict[int, arb]:
+def _placed(law: ExactOutcomes, losses: Losses) -> dict[int, arb]:
     """Each set split between the ends of a cell that holds its loss; infinity is the place after the last."""
-    edges = [ball(y) for y in losses]
+    edges = [losses.ball(j) for j in range(len(losses))]
     infinity, one, zero = len(losses), arb(1), arb(0)
     masses: dict[int, arb] = {}
 
     def put(j: int, mass: arb) -> None:
         masses[j] = masses.get(j, zero) + mass
 
+    def not_below(loss: arb, edge: arb) -> bool:
+        return bool(loss <= edge)
+
     for p, _, loss in law.sets():
         if p.is_zero():
             continue
-        # The first place that is not below the loss, certainly.
-        upper = bisect_left(edges, True, key=partial(_certainly_at_most, loss))
+        upper = bisect_left(edges, True, key=partial(not_below, loss))  # the first place that is certainly not below
         if upper == 0:
             put(0, p)
             continue
         if loss == arb.pos_inf():
             put(infinity, p)
             continue
-        below = (edges[upper - 1] - loss).exp()
-        share = one - below
+        share = one - (edges[upper - 1] - loss).exp()
         if upper < infinity:
-            share = share / (one - ball(losses[upper - 1] - losses[upper]).exp())
+            share = share / (one - arb(fmpq(-losses.width(upper - 1), losses.denominator)).exp())
         share = zero.max(share)
         put(upper, p * share)
         put(upper - 1, p * zero.max(one - share))

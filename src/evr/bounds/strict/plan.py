@@ -6,10 +6,18 @@ their kind; on a fine grid the spacing is ``spacing / 2^halvings``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple, TypeVar
+
+from flint import fmpz
+
+MOST_BITS = 20_000
+MOST_HALVINGS = 26
+MOST_PLACES = 1 << 26
+"""More than any chooser asks for: a plan from elsewhere may not ask for all of a machine."""
 
 
 class Window(NamedTuple):
@@ -20,6 +28,11 @@ class Window(NamedTuple):
     high: int
     floor: int
     top: int
+
+    @property
+    def is_one(self) -> bool:
+        """Whether there are no fewer places than none."""
+        return 0 <= self.halvings <= MOST_HALVINGS and self.low <= self.high and self.floor <= self.top
 
 
 @dataclass(frozen=True)
@@ -37,8 +50,8 @@ class Grid:
     top: int
 
     def __post_init__(self) -> None:
-        if not (self.halvings >= 0 and self.floor < self.top):
-            raise ValueError(f"{self!r} is no grid: halvings >= 0 and floor < top are wanted")
+        if not (0 <= self.halvings <= MOST_HALVINGS and self.floor < self.top):
+            raise ValueError(f"{self!r} is no grid: 0 <= halvings <= {MOST_HALVINGS} and floor < top are wanted")
         if self.halvings and not self.floor <= self.low < self.high <= self.top:
             raise ValueError(f"{self!r} is no grid: floor <= low < high <= top is wanted")
 
@@ -48,13 +61,13 @@ Part = TypeVar("Part")
 
 def compose(
     counts: Sequence[int], step: Callable[[int], Part], times: Callable[[Part, Part], Part]
-) -> tuple[Part | None, Part | None]:
-    """Two halves of a composition from its steps; None for a half without any.
+) -> tuple[list[Part], list[Part]]:
+    """Two halves of a composition from its steps: one part each, none where a half has no steps.
 
-    Each kind is raised to half of its count, from the leading bit down, and joined with the kinds before it; the steps that are
-    left over in odd counts extend the second half.
+    Each kind is raised to half of its count, from the leading bit down, and joined with the kinds before it; the steps that
+    are left over in odd counts extend the second half.
     """
-    first: Part | None = None
+    first: list[Part] = []
     for kind, count in enumerate(counts):
         if half := count // 2:
             power = step(kind)
@@ -62,11 +75,11 @@ def compose(
                 power = times(power, power)
                 if bit == "1":
                     power = times(power, step(kind))
-            first = power if first is None else times(first, power)
-    second = first
+            first = [times(first[0], power)] if first else [power]
+    second = list(first)
     for kind, count in enumerate(counts):
         if count % 2:
-            second = step(kind) if second is None else times(second, step(kind))
+            second = [times(second[0], step(kind))] if second else [step(kind)]
     return first, second
 
 
@@ -99,7 +112,7 @@ class Plan:
     spacing
         Of the coarse grid.
     grids
-        For each kind of step.
+        For each kind of step; none where a single step is bounded by its curve.
     windows
         After each product of ``schedule``, in its order.
     """
@@ -110,12 +123,79 @@ class Plan:
     windows: tuple[Window, ...]
 
     def __post_init__(self) -> None:
-        if self.bits < 1 or self.spacing <= 0:
-            raise ValueError(f"bits={self.bits!r} and spacing={self.spacing!r}: both must be positive")
+        if not 1 <= self.bits <= MOST_BITS or self.spacing <= 0:
+            raise ValueError(
+                f"bits={self.bits!r} and spacing={self.spacing!r}: both must be positive, and bits at most {MOST_BITS}"
+            )
+        if not all(window.is_one for window in self.windows):
+            raise ValueError("a window of the plan holds nothing: low <= high and floor <= top are wanted")
+        if self.places > MOST_PLACES:
+            raise ValueError(f"the plan has {self.places:,} places, and {MOST_PLACES:,} at most are followed")
+
+    @classmethod
+    def of_one_step(cls, bits: int) -> Plan:
+        """For a single step, which needs no grid."""
+        return cls(bits, Fraction(1), (), ())
 
     @property
     def places(self) -> int:
         """The most places that a law has on the way: what memory and time go with."""
         grids = [(g.top - g.floor) + ((g.high - g.low) << g.halvings if g.halvings else 0) for g in self.grids]
         windows = [(w.top - w.floor) + (w.high - w.low if w.halvings else 0) for w in self.windows]
-        return max(grids + windows)
+        return max([0, *grids, *windows])
+
+    @property
+    def work(self) -> int:
+        """About how many masses are multiplied in all; one of a step on its grid counts as twenty."""
+        grids = sum((g.top - g.floor) + ((g.high - g.low) << g.halvings if g.halvings else 0) for g in self.grids)
+        return 20 * grids + sum((w.top - w.floor) + (w.high - w.low if w.halvings else 0) for w in self.windows)
+
+    def to_json(self) -> dict[str, object]:
+        """The plan as JSON has it: integers, and rational numbers as text."""
+        grids = [[str(g.offset), g.halvings, g.low, g.high, g.floor, g.top] for g in self.grids]
+        return {
+            "bits": self.bits,
+            "spacing": str(self.spacing),
+            "grids": grids,
+            "windows": [list(window) for window in self.windows],
+        }
+
+    @classmethod
+    def from_json(cls, document: object) -> Plan:
+        """The plan that ``to_json`` wrote, or an error.
+
+        Examples
+        --------
+        >>> Plan.from_json(Plan.of_one_step(80).to_json()) == Plan.of_one_step(80)
+        True
+        """
+        if not isinstance(document, dict) or set(document) != {"bits", "spacing", "grids", "windows"}:
+            raise ValueError("a plan has bits, spacing, grids and windows, and nothing else")
+        (bits,) = _integers([document["bits"]], 1)
+        grids = [Grid(fraction_of(row[0]), *_integers(row[1:], 5)) for row in _rows(document["grids"])]
+        windows = [Window(*_integers(row, 5)) for row in _rows(document["windows"])]
+        spacing = fraction_of(document["spacing"])
+        return cls(bits, spacing, tuple(grids), tuple(windows))
+
+
+def fraction_of(text: object) -> Fraction:
+    """A rational number as ``str`` writes it, or an error."""
+    if not isinstance(text, str) or len(text) > 40_000 or not re.fullmatch(r"-?[0-9]+(/[0-9]+)?", text):
+        raise ValueError("a rational number is written as 3/4")
+    parts = [int(fmpz(part)) for part in text.split("/")]  # Python refuses to read the longest integers
+    if parts[-1] == 0 or str(found := Fraction(*parts)) != text:
+        raise ValueError("a rational number is written in lowest terms")
+    return found
+
+
+def _rows(value: object) -> list[list[object]]:
+    if not isinstance(value, list) or not all(isinstance(row, list) and row for row in value):
+        raise ValueError("grids and windows of a plan are lists of rows")
+    return value
+
+
+def _integers(values: list[object], number: int) -> list[int]:
+    found = [value for value in values if isinstance(value, int) and not isinstance(value, bool)]
+    if not len(found) == len(values) == number or any(abs(value) > MOST_PLACES for value in found):
+        raise ValueError(f"{number} integers of at most {MOST_PLACES:,} are wanted")
+    return found

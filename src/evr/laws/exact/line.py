@@ -17,7 +17,7 @@ class ExactGaussian(ExactCurve):
     --------
     >>> law = ExactGaussian(Fraction(1, 4))
     >>> print(law.curve()(Ball(1)).str(10))
-    [0.1974126514 +/- 9.56e-12]
+    [0.1974126514 +/- ...]
     """
 
     square: Fraction

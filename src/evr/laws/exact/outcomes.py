@@ -21,7 +21,7 @@ class RationalOutcomes(ExactOutcomes):
     --------
     >>> law = RationalOutcomes.of([0.25, 0.75], [0.75, 0.25])
     >>> print(law.greatest().str(8))
-    [1.0986123 +/- 1.13e-8]
+    [1.0986123 +/- ...]
     """
 
     p: tuple[Fraction, ...]

@@ -12,7 +12,8 @@ from scipy.special import erfcx, log_ndtr, ndtri_exp
 from evr.laws.line.pair import DominatingPair, Floats, Measure, log_difference
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
-_REACH = 39.0  # log of the normal tail beyond it is below -760: less than the least positive float
+NORMAL_REACH = 39.0
+"""In standard deviations: the logarithm of the normal tail beyond is below -760, less than the least positive float."""
 
 
 def log_normal_mass(low: Any, high: Any) -> Floats:
@@ -100,7 +101,7 @@ class GaussianPair(DominatingPair):
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         centre = self.mu * (order + 1)
-        return min(0.0, centre) - _REACH, max(0.0, centre) + _REACH
+        return min(0.0, centre) - NORMAL_REACH, max(0.0, centre) + NORMAL_REACH
 
     def delta(self, epsilon: float) -> float:
         if math.isinf(epsilon):
@@ -108,7 +109,7 @@ class GaussianPair(DominatingPair):
         if epsilon < 0:  # delta(epsilon) = 1 - e^epsilon + e^epsilon delta(-epsilon), the pair being symmetric
             return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon))
         low = epsilon / self.mu - self.mu / 2
-        if low > _REACH:
+        if low > NORMAL_REACH:
             return 0.0
         if low < -30.0:  # the Mills ratio would overflow, and nothing cancels
             return float(np.exp(log_ndtr(-low)) - np.exp(epsilon + log_ndtr(-low - self.mu)))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from evr.laws.line.gaussian import _REACH, GaussianPair, log_mass_ratio, log_normal_mass, sample_normal
+from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, log_mass_ratio, log_normal_mass, sample_normal
 from evr.laws.line.pair import DominatingPair, Floats, Measure
 
 
@@ -113,7 +113,7 @@ class MixtureRemovePair(_MixturePair):
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         centre = max(self.means) * (order + 1)
-        return min(0.0, centre) - _REACH, max(0.0, centre) + _REACH
+        return min(0.0, centre) - NORMAL_REACH, max(0.0, centre) + NORMAL_REACH
 
     def delta(self, epsilon: float) -> float:
         # With sum_i p_i e^{m_i t - m_i^2/2} = e^epsilon at the threshold t, delta is a mixture of Gaussian deltas.
@@ -150,7 +150,7 @@ class MixtureAddPair(_MixturePair):
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         most = max(self.means)
-        return min(-most, most * order) - _REACH, max(0.0, most * order) + _REACH
+        return min(-most, most * order) - NORMAL_REACH, max(0.0, most * order) + NORMAL_REACH
 
     def delta(self, epsilon: float) -> float:
         if math.isinf(epsilon):

@@ -64,10 +64,10 @@ class EnvelopeSampler(StepSampler):
 
     def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
         sums = Sums(np.zeros(size), np.zeros(size))
-        pieces = matrices(size, count)
-        most = max((stop - start) * steps for start, stop, steps in pieces)
+        parts = matrices(size, count)
+        most = max((stop - start) * steps for start, stop, steps in parts)
         buffers = np.empty((3, self._tries(most)))
-        for start, stop, steps in pieces:
+        for start, stop, steps in parts:
             ratios = self._kept(generator, (stop - start) * steps, buffers).reshape(-1, steps)
             losses = -log_of_products(ratios, self._greatest)
             sums.losses[start:stop] += losses

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from evr.bounds import Tilt
-from evr.laws import Step
+from evr.laws import Direction, Step
+from evr.mechanisms import Composition
 from evr.sampling import Plan, TiltedProposal, built
 from evr.sampling.proposals import spread_steps
+from evr.sampling.single import equal_steps
 from evr.search.clipping import choose_clip
 from evr.search.merging import merging_edges
 from evr.search.single import single_proposal
@@ -42,6 +44,13 @@ def planned(steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str
         block_size=drawn.block_size(),
         device=device,
     )
+
+
+def check_proposal(composition: Composition, claim: Claim, proposal: str) -> None:
+    """Refuse a proposal that is not made for a composition, before an attempt is counted."""
+    steps = composition.simplified(Direction.REMOVE)
+    if proposal == "single" and not shortcut(steps, claim):
+        equal_steps(steps)
 
 
 def _capped(steps: tuple[Step, ...], direction: str, claim: Claim) -> Plan:

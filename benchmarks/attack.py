@@ -1,0 +1,115 @@
+"""Attack evr with random events over its whole domain, and compare what it says with a truth that shares no code with it.
+
+    python benchmarks/attack.py --events 300                    # five minutes or so
+    python benchmarks/attack.py --events 10000 --part 3/20      # the third of twenty parts; run it again to continue it
+    python benchmarks/attack.py --events 10000 --write docs/attack.md     # what is missing of all parts, then the page
+    python benchmarks/attack.py --seed 1 --only 4711            # one event, with everything that was said
+
+Records go to ``build/attack``, a line for each event, and reach the disk before the next event starts; a later run continues
+where this one ended. Exits with 1 if anything failed: a false claim accepted, a true one rejected, an estimate outside its
+stated error, a bound below the truth, a crash.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import evr
+from attacking import summary
+from attacking.events import make
+from attacking.running import Results, records, run
+from attacking.trials import FAILURES, QUESTIONS, Limits, attack
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def attacked(index: int, seed: int, limits: Limits) -> dict[str, Any]:
+    """The record of one case."""
+    return attack(make(seed, index), limits)
+
+
+def part_of(text: str) -> tuple[int, int]:
+    """``"3/20"`` as numbers."""
+    part, _, parts = text.partition("/")
+    try:
+        chosen = int(part), int(parts)
+    except ValueError:
+        chosen = 0, 0
+    if not 1 <= chosen[0] <= chosen[1]:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a part such as 3/20")
+    return chosen
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--events", type=int, default=200, help="how many (200)")
+    parser.add_argument("--seed", type=int, default=1, help="of all of them (1)")
+    parser.add_argument(
+        "--only", type=int, metavar="INDEX", help="attack this one and tell everything; nothing is recorded"
+    )
+    parser.add_argument("--part", type=part_of, default=(1, 1), metavar="I/N", help="only the I-th of N parts")
+    parser.add_argument("--workers", type=int, default=1, help="processes (1)")
+    parser.add_argument("--limit", type=float, default=Limits.answer, help="processor seconds for each question (10)")
+    parser.add_argument("--results", type=Path, default=ROOT / "build" / "attack", help="folder of the records")
+    parser.add_argument(
+        "--write", type=Path, metavar="PAGE", help="write the summary of all parts' records as Markdown"
+    )
+    return parser.parse_args()
+
+
+def only(seed: int, index: int, limits: Limits) -> int:
+    """Attack one event and print everything."""
+    case = make(seed, index)
+    print(case)
+    record = attack(case, limits)
+    print(json.dumps(record, indent=2))
+    return int(any(answer["outcome"] in FAILURES for answer in record["answers"].values()))
+
+
+def progress(done: int, total: int, failed: int, since: float) -> None:
+    minutes = (time.monotonic() - since) / 60
+    left = minutes / done * (total - done)
+    print(f"{done} of {total}, {failed} failed, {minutes:.1f} minutes, about {left:.0f} left", flush=True)
+
+
+def main() -> int:
+    asked = arguments()
+    limits = Limits(answer=asked.limit)
+    if asked.only is not None:
+        return only(asked.seed, asked.only, limits)
+    part, parts = asked.part
+    stem = f"seed-{asked.seed}"
+    path = asked.results / (f"{stem}.jsonl" if parts == 1 else f"{stem}.part-{part}-of-{parts}.jsonl")
+    known = {index: r for file in sorted(asked.results.glob(f"{stem}.*jsonl")) for index, r in records(file).items()}
+    mine = range(part - 1, asked.events, parts)
+    missing = [index for index in mine if index not in known]
+    results, since = Results(path), time.monotonic()
+    shown = since
+    seconds = 2 * limits.truth + len(QUESTIONS) * limits.answer
+    for done, record in enumerate(
+        run(partial(attacked, seed=asked.seed, limits=limits), missing, asked.workers, seconds), 1
+    ):
+        record = {**record, "seed": asked.seed, "evr": evr.__version__}
+        results.add(record)
+        known[record["index"]] = record
+        for index, kind, question, outcome, said in summary.failures([record]):
+            print(f"{outcome}: {question} of {kind}, --only {index}: {said}", flush=True)
+        if time.monotonic() - shown > 30 or done == len(missing):
+            shown = time.monotonic()
+            progress(done, len(missing), len(summary.failures([known[i] for i in mine if i in known])), since)
+    told = [known[index] for index in (mine if asked.write is None else range(asked.events)) if index in known]
+    print(summary.page(told, asked.seed, evr.__version__))
+    print("Failures:\n" + summary.failure_table(told, asked.seed))
+    if asked.write is not None:
+        asked.write.write_text(summary.page(told, asked.seed, evr.__version__), encoding="utf-8")
+    return int(bool(summary.failures(told)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""Tables of an attack's records: to the screen, and as a page of the documentation."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from typing import Any
+
+from attacking.trials import CRASHED, FAILURES, GOOD, KNOWN, QUESTIONS, REFUSED, SLOW, UNKNOWN, WRONG
+
+OUTCOMES = (GOOD, REFUSED, SLOW, UNKNOWN, WRONG, CRASHED)
+Records = list[dict[str, Any]]
+
+
+def failures(records: Records) -> list[tuple[int, str, str, str, str]]:
+    """Index, kind, question, outcome and what was said of every failure."""
+    found = []
+    for record in records:
+        if "died" in record:
+            found.append((record["index"], "", "", CRASHED, record["died"]))
+            continue
+        for question, answer in record["answers"].items():
+            if answer["outcome"] in FAILURES:
+                found.append((record["index"], record["kind"], question, answer["outcome"], answer["detail"]))
+    return found
+
+
+def failure_table(records: Records, seed: int) -> str:
+    """What failed, with the command that repeats it."""
+    rows = [f"  {outcome}: {question or 'no answer'} of {kind or 'an event'}\n    {said}\n    --seed {seed} --only {index}"
+            for index, kind, question, outcome, said in failures(records)]  # fmt: skip
+    return "\n".join(rows) if rows else "  nothing failed"
+
+
+def page(records: Records, seed: int, version: str) -> str:
+    """The page ``docs/attack.md``."""
+    told = [r for r in records if "died" not in r]
+    parts = [
+        "# The attack\n",
+        "<!-- Written by benchmarks/attack.py --write; do not edit. -->\n",
+        _introduction(records, seed, version),
+        "## What evr said\n",
+        _outcomes(told),
+        "## By kind of event\n",
+        _kinds(told),
+        "## How close the estimates were\n",
+        _closeness(told),
+        "## What the truth reached\n",
+        _reach(told),
+        "## What failed\n",
+        _failed(records, seed),
+    ]
+    return "\n".join(parts)
+
+
+def _introduction(records: Records, seed: int, version: str) -> str:
+    seconds = sum(r.get("seconds", 0.0) for r in records)
+    return f"""\
+`benchmarks/attack.py` draws random events over the whole domain that the interface admits: every mechanism, sampled, nested and composed, one
+to four kinds, 1 to 10^9 steps, noise of 10^-3 to 10^4, probabilities of 10^-9 to 1 - 10^-9, epsilons of 0 to 10^6 where the losses of the
+event live, deltas of 0.9 to 10^-60; about a third of them lie near a corner on purpose. Of each it asks
+
+- the **estimate** of delta in both directions, which must be within its stated error of the truth;
+- to verify a **false claim**, 3 to 50% below the truth, which must not be accepted;
+- to verify a **true claim**, the truth at a tau of 0.5 to 0.95, which must be accepted;
+- of one in eight, the **strict bound**, which must not be below the truth.
+
+The truth is computed by contour integrals, enumeration and closed forms that share no code with evr, with an error of their own. evr may refuse
+in words. An answer that takes more than ten processor seconds is "too slow", and says nothing either way.
+
+This is evr {version}, seed {seed}: {len(records):,} events, {seconds / 3600:.1f} processor hours. `python benchmarks/attack.py --seed {seed} --only INDEX` repeats one.
+"""
+
+
+def _table(header: list[str], rows: list[list[Any]]) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|---|" + "---:|" * (len(header) - 1)]
+    return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]) + "\n"
+
+
+def _outcomes(records: Records) -> str:
+    rows = []
+    for question in QUESTIONS:
+        counts = Counter(r["answers"][question]["outcome"] for r in records if question in r["answers"])
+        rows.append([question, *(f"{counts[outcome]:,}" for outcome in OUTCOMES)])
+    return _table(["", *OUTCOMES], rows)
+
+
+def _kinds(records: Records) -> str:
+    """Corners by name, other events by how many kinds of steps they have."""
+    groups: dict[str, Records] = {}
+    for record in records:
+        kind = record["kind"]
+        several = f"{kind.count(' + ') + 1} kinds of steps" if " + " in kind else kind.removesuffix(", one step")
+        groups.setdefault(several, []).append(record)
+    rows = []
+    for kind in sorted(groups, key=lambda k: (k.startswith("corner"), "kinds" in k, k)):
+        counts = Counter(a["outcome"] for r in groups[kind] for a in r["answers"].values())
+        failed = sum(counts[outcome] for outcome in FAILURES)
+        rows.append(
+            [kind, f"{len(groups[kind]):,}", *(f"{counts[o]:,}" for o in (GOOD, REFUSED, SLOW, UNKNOWN)), f"{failed:,}"]
+        )
+    return _table(["kind", "events", "good answers", "refused", "too slow", "truth unknown", "failed"], rows)
+
+
+def _closeness(records: Records) -> str:
+    measures = [
+        a["measure"]
+        for r in records
+        for q, a in r["answers"].items()
+        if q.startswith("estimate") and a["measure"] is not None
+    ]
+    edges = (0.01, 0.1, 0.5, 1.0, math.inf)
+    rows, below = [], 0.0
+    for edge in edges:
+        count = sum(below < m <= edge if below else m <= edge for m in measures)
+        rows.append([f"up to {edge:g}" if edge < math.inf else "more", f"{count:,}"])
+        below = edge
+    return "The error of an estimate over the error that it states:\n\n" + _table(["error / stated", "estimates"], rows)
+
+
+def _reach(records: Records) -> str:
+    edges, names = (1e-12, 1e-9, 1e-6, KNOWN, math.inf), ("1e-12", "1e-9", "1e-6", "1e-3", "worse")
+    counts: Counter[str] = Counter()
+    for record in records:
+        for known in record["truth"].values():
+            relative = math.inf if known is None else _relative(known)
+            counts[next(name for edge, name in zip(edges, names, strict=True) if relative <= edge)] += 1
+    rows = [[name if name == "worse" else f"{name} or better", f"{counts[name]:,}"] for name in names]
+    typical = statistics.median(r["seconds"] for r in records) if records else 0.0
+    return (
+        f"The relative error of the truth, by its own account, for each event and direction. An event takes {typical:.1f} processor seconds "
+        "(median), questions included.\n\n" + _table(["relative error", "truths"], rows)
+    )
+
+
+def _relative(known: dict[str, Any]) -> float:
+    if known["value"] > 0:
+        return float(known["error"] / known["value"])
+    return 0.0 if known["error"] == 0 else math.inf
+
+
+def _failed(records: Records, seed: int) -> str:
+    found = failures(records)
+    if not found:
+        return "Nothing.\n"
+    rows = [
+        [index, kind or "-", question or "-", outcome, said.replace("|", "\\|")]
+        for index, kind, question, outcome, said in found
+    ]
+    return _table(["index", "kind", "question", "outcome", "what was said"], rows)

@@ -1,0 +1,212 @@
+"""What evr says of one case, and whether that may stand.
+
+Five questions: the estimate of each direction against the truth; a claim that is false by 3 to 50%; a claim that is true with
+room to spare; for some cases the strict bound. An answer may be good, a refusal in words, or too slow to tell; everything else is a failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import math
+import signal
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import evr
+from attacking.events import Case
+from attacking.laws import Unreached
+from attacking.truth import Truth, truth
+
+GOOD, REFUSED, SLOW, UNKNOWN, WRONG, CRASHED = "good", "refused", "too slow", "truth unknown", "WRONG", "CRASHED"
+FAILURES = (WRONG, CRASHED)
+QUESTIONS = ("estimate, remove", "estimate, add", "false claim", "true claim", "strict bound")
+DIRECTIONS = ("remove", "add")
+KNOWN = 1e-3  # relative error of a truth that claims can be tested with
+STRICT_EVERY = 8  # the strict bound takes longer than the rest together
+MOST_SAMPLES = 3_000_000
+_EVR = str(Path(evr.__file__).parent)
+_LEAST_CLAIM = 1e-280
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Processor seconds for each question, and for the truth of each direction."""
+
+    truth: float = 6.0
+    answer: float = 10.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """To one question: the outcome, what was said, and processor seconds."""
+
+    outcome: str
+    detail: str = ""
+    seconds: float = 0.0
+    measure: float | None = None
+    """Of an estimate: its error over the stated one."""
+
+
+class TooSlow(BaseException):
+    """No ``Exception``, so that nothing on the way catches it."""
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise ``TooSlow`` after so many processor seconds; only in the main thread."""
+
+    def stop(*_: Any) -> None:
+        raise TooSlow
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def attack(case: Case, limits: Limits) -> dict[str, Any]:
+    """All questions about one case, as a record for JSON."""
+    start = time.process_time()
+    truths = {direction: _truth(case, direction, limits) for direction in DIRECTIONS}
+    answers = {f"estimate, {d}": _ask(lambda d=d: _estimate(case, d, truths[d]), limits.answer) for d in DIRECTIONS}
+    delta, relative = _greater(truths)
+    if delta is None:
+        unknown = Answer(UNKNOWN)
+        answers |= {"false claim": unknown, "true claim": unknown}
+    else:
+        answers["false claim"] = _ask(lambda: _false_claim(case, delta * (1 - relative)), limits.answer)
+        answers["true claim"] = _ask(lambda: _true_claim(case, delta * (1 + relative)), limits.answer)
+    if case.index % STRICT_EVERY == 0:
+        answers["strict bound"] = Answer(UNKNOWN)
+        if delta is not None:
+            answers["strict bound"] = _ask(lambda: _strict(case, delta * (1 - relative)), limits.answer)
+    return {
+        "index": case.index,
+        "kind": case.kind,
+        "event": repr(case.event),
+        "epsilon": case.epsilon,
+        "truth": {d: None if t is None else asdict(t) for d, t in truths.items()},
+        "answers": {question: asdict(answer) for question, answer in answers.items()},
+        "seconds": time.process_time() - start,
+    }
+
+
+def _truth(case: Case, direction: str, limits: Limits) -> Truth | None:
+    try:
+        with limited(3 * limits.truth + 2):
+            return truth(case.event, case.epsilon, direction, limits.truth)
+    except (Unreached, TooSlow, MemoryError):
+        return None
+
+
+def _greater(truths: dict[str, Truth | None]) -> tuple[float | None, float]:
+    """The greater delta of both directions and its relative error, where it is known well enough."""
+    found = [t for t in truths.values() if t is not None]
+    if len(found) < len(truths):
+        return None, math.inf
+    most = max(found, key=lambda t: t.value)
+    least_known = max(t.value + t.error for t in found)
+    relative = max(most.error, least_known - most.value) / most.value if most.value > 0 else 0.0
+    return (most.value, relative) if relative <= KNOWN else (None, math.inf)
+
+
+def _ask(question: Callable[[], Answer], seconds: float) -> Answer:
+    """The answer, or what became of the question."""
+    start = time.process_time()
+    try:
+        with limited(seconds), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = question()
+    except TooSlow:
+        found = Answer(SLOW)
+    except Exception as error:
+        found = Answer(
+            REFUSED if _is_refusal(error) else CRASHED, f"{type(error).__name__}: {error}"[:400] + _place(error)
+        )
+    return Answer(found.outcome, found.detail, time.process_time() - start, found.measure)
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether evr itself raised it, on purpose: a ``ValueError`` from a line of evr that says ``raise``."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    raised = linecache.getline(last.filename, last.lineno or 0).strip().startswith("raise")
+    return isinstance(error, ValueError) and last.filename.startswith(_EVR) and raised
+
+
+def _place(error: Exception) -> str:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(_EVR)]
+    return f" [{Path(frames[-1].filename).relative_to(_EVR)}:{frames[-1].lineno}]" if frames else ""
+
+
+def _estimate(case: Case, direction: str, known: Truth | None) -> Answer:
+    found = evr.estimate_delta(case.event, case.epsilon, direction=direction)
+    stated = found.error
+    if not (0 <= found.value <= 1) or stated is None or not stated >= 0:
+        return Answer(WRONG, f"estimate {found.value!r} with an error of {stated!r}")
+    if known is None or known.relative > KNOWN:
+        return Answer(UNKNOWN)
+    away = abs(found.value - known.value)
+    rounding = 4e-16 * known.value
+    measure = away / stated if stated > 0 else (0.0 if away <= rounding else math.inf)
+    said = f"estimate {found.value!r} ± {stated:.3g}, truth {known.value!r} ± {known.error:.3g} ({known.way})"
+    return Answer(GOOD if away <= stated + known.error + rounding else WRONG, said, measure=measure)
+
+
+def _false_claim(case: Case, delta: float) -> Answer:
+    """``delta`` is at most the truth; what is claimed is less."""
+    claimed = (1 - case.false_by) * delta
+    if claimed * case.tau_false < _LEAST_CLAIM:
+        return Answer(UNKNOWN, "delta is too small to claim less")
+    seeds = [case.seed, *range(10)]
+    for tried, seed in enumerate(seeds):
+        found = _verified(case, claimed * case.tau_false, case.tau_false, seed)
+        if tried == 0 and not found.accepted:
+            return Answer(GOOD, _reason(found))
+        if tried == 0:
+            first, accepted, samples = found, 0, found.samples
+        accepted += found.accepted
+        if samples == 0:
+            break
+    said = f"claim {claimed!r} (tau {case.tau_false}), truth {delta!r}: accepted ({_reason(first)}), with {accepted} of {tried + 1} seeds"
+    within = first.false_positive_rate > 1e-4 and accepted == 1  # what the budget allows may happen
+    return Answer(GOOD if within else WRONG, said)
+
+
+def _true_claim(case: Case, delta: float) -> Answer:
+    """``delta`` is at least the truth, and a claim of ``delta / tau`` has room to spare."""
+    if delta < _LEAST_CLAIM:
+        return Answer(UNKNOWN, "delta is too small to claim")
+    found = _verified(case, min(delta, 1.0), case.tau_true, case.seed)
+    if found.accepted:
+        return Answer(GOOD, _reason(found))
+    if "max_samples" in _reason(found):
+        return Answer(SLOW, _reason(found))
+    return Answer(WRONG, f"claim of the truth {delta!r} at tau {case.tau_true} rejected: {_reason(found)}")
+
+
+def _verified(case: Case, delta: float, tau: float, seed: int) -> Any:
+    return evr.verify(
+        case.event, epsilon=case.epsilon, delta=delta, tau=tau, seed=seed, max_samples=MOST_SAMPLES, workers=1
+    )
+
+
+def _reason(found: Any) -> str:
+    return "; ".join(f"{name}: {report.reason}, {report.samples} samples" for name, report in found.directions.items())
+
+
+def _strict(case: Case, delta: float) -> Answer:
+    """``delta`` is at most the truth."""
+    bound = evr.estimate_delta(case.event, case.epsilon, method="strict").value
+    said = f"bound {bound!r}, truth {delta!r}"
+    return Answer(
+        GOOD if bound >= delta * (1 - 1e-15) else WRONG, said, measure=bound / delta - 1 if delta > 0 else None
+    )

@@ -1,0 +1,166 @@
+"""Delta of an event at an epsilon in one direction, by means that share nothing with evr, and what it may be wrong by.
+
+One step, or Gaussian mechanisms only, by their closed form with 120 digits (``single``); finitely many outcomes by
+convolution and enumeration (``enumeration``); everything else by contour integrals (``contour``, ``split``).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from attacking import enumeration, single, split
+from attacking.composition import Composition
+from attacking.contour import integrate, log_kernel
+from attacking.laws import LONG, Atoms, Unreached, exact, mechanisms
+from attacking.tilted import EPS, Complexes, Floats
+
+_PI = LONG("3.14159265358979323846264338327950288")
+_LEAST_LOG = -740.0
+_GOOD = 1e-9  # a relative error that needs no second way
+
+
+@dataclass(frozen=True)
+class Truth:
+    """``value`` is delta, ``error`` what it may be wrong by, ``way`` how it was found."""
+
+    value: float
+    error: float
+    way: str
+
+    @property
+    def relative(self) -> float:
+        return self.error / self.value if self.value > 0 else (0.0 if self.error == 0 else math.inf)
+
+    def plus(self, infinite: float) -> Truth:
+        return Truth(self.value + infinite, self.error + 1e-17 * infinite, self.way)
+
+
+def truth(event: Any, epsilon: float, direction: str, seconds: float = 20.0) -> Truth:
+    """delta of ``event`` at ``epsilon``, infinite losses included; raise ``Unreached`` where there is none."""
+    composition = Composition.of(event, direction)
+    infinite = float(composition.infinite)
+    if not composition.parts or composition.greatest <= exact(epsilon):
+        return Truth(0.0, 0.0, "no finite loss exceeds epsilon").plus(infinite)
+    made_of = mechanisms(event)
+    if all(law.square is not None for law, _ in composition.parts):
+        gaussian = single.gaussian(np.sqrt(composition.parts[0][0].square))
+        return Truth(single.delta(gaussian, epsilon, direction), 0.0, "closed form")
+    if len(made_of) == 1 and made_of[0][1] == 1 and not isinstance(made_of[0][0], Atoms):
+        return Truth(single.delta(made_of[0][0], epsilon, direction), 0.0, "closed form")
+    found = Truth(math.nan, math.inf, "none")
+    if composition.is_atomic:
+        found = _better(found, lambda: enumeration.delta(composition, composition.saddle(epsilon), epsilon))
+    for way in _ways(composition, epsilon, seconds):
+        if found.relative > _GOOD:
+            found = _better(found, way)
+    if not math.isfinite(found.error):
+        raise Unreached("no way led to it")
+    return found.plus(infinite)
+
+
+def _ways(composition: Composition, epsilon: float, seconds: float) -> list[Callable[[], Truth]]:
+    """Contours, the likeliest to succeed first."""
+    ways = [partial(contour, seconds=0.15 * seconds), partial(apart, seconds=0.45 * seconds)]
+    if any(len(split.atoms_apart(law, count, epsilon)) > 1 for law, count in composition.parts):
+        smooth = any(law.square is not None or not law.log_p.size for law, _ in composition.parts)
+        ways.insert(2 if smooth else 0, partial(apart, seconds=0.2 * seconds, cutter=split.atoms_apart))
+    return [partial(way, composition, epsilon) for way in [*ways, partial(contour, seconds=0.2 * seconds)]]
+
+
+def _better(found: Truth, way: Callable[[], Truth | None]) -> Truth:
+    try:
+        other = way()
+    except Unreached:
+        return found
+    if other is None or not other.error < found.error or not math.isfinite(other.value):
+        return found
+    return other
+
+
+def contour(composition: Composition, epsilon: float, seconds: float, order: Any = None) -> Truth:
+    """By one contour integral through a saddle point; an order below -1 gives ``E[(e^{eps - Y} - 1)_+]`` instead."""
+    deadline = time.process_time() + seconds
+    order = composition.saddle(epsilon) if order is None else order
+    distance = float(order if order > 0 else -1 - order)
+    tilts = composition.tilted(order)
+    excess = composition.excess(tilts, epsilon)
+    if order > 0 and composition.log_scale(tilts, order, excess) < _LEAST_LOG:
+        return Truth(0.0, 0.0, "below the least float")
+    spread = math.sqrt(composition.variance(tilts))
+    scale = 1.0 / max(1 / distance, spread, abs(float(excess)))
+    reach = 30 * scale
+    tilts = composition.tilted(order, reach)
+    counts = [count for _, count in composition.parts]
+
+    def log_integrand(u: Floats) -> Complexes:
+        nonlocal tilts, reach
+        if u.max() > reach:
+            reach = 4 * float(u.max())
+            tilts = composition.tilted(order, reach)
+        total = log_kernel(u, float(order)) + 1j * u * float(excess)
+        for tilted, count in zip(tilts, counts, strict=True):
+            total = total + count * tilted.log_ratio(u)
+        return total
+
+    integral = integrate(log_integrand, distance, scale, deadline)
+    if not math.isfinite(integral.error):
+        raise Unreached("no time for the integral")
+    factor = np.exp(composition.log_scale(tilts, order, excess) - np.log(order * (order + 1)) - np.log(_PI))
+    value = float(factor * integral.value)
+    rounded = sum(
+        count * (abs(t.log_scale) + abs(order) * (0 if law.exact else abs(t.mean)))
+        for t, (law, count) in zip(tilts, composition.parts, strict=True)
+    )
+    relative = 8 * float(EPS) * (float(rounded) + 20 * math.sqrt(sum(counts)))
+    error = float(factor * integral.error) + relative * abs(value)
+    return Truth(value, error, "contour")
+
+
+def apart(composition: Composition, epsilon: float, seconds: float, cutter: split.Cutter = split.rare_apart) -> Truth:
+    """By contour integrals over compositions of pieces of laws."""
+    deadline = time.process_time() + seconds
+    terms, error = split.terms(composition, epsilon, cutter)
+    value, plans = 0.0, []
+    for term in terms:  # the largest bounds first
+        plan = None
+        if term.log_bound > _log(1e-14 * value) and time.process_time() < deadline:
+            plan = term.plan(epsilon)
+        if plan is None:
+            error += math.exp(min(term.log_bound, 0.0))
+            continue
+        plans.append((plan, term))
+        if plan.side < 0:
+            sure, doubt = term.composition.without_doubt(epsilon)
+            value += math.exp(term.log_number) * float(sure)
+            error += math.exp(term.log_number) * float(doubt)
+    for plan, term in sorted(plans, key=lambda pair: -pair[0].log_size):
+        if plan.log_size < _log(1e-16 * value):
+            error += 100 * math.exp(plan.log_size)  # its size is known roughly
+            continue
+        try:
+            part = _of_term(term.composition, epsilon, deadline - time.process_time(), plan)
+        except Unreached:
+            error += math.exp(min(plan.log_size + 5.0, term.log_bound))
+            continue
+        value += math.exp(term.log_number) * part.value
+        error += math.exp(term.log_number) * part.error
+    return Truth(value, max(error, 1e-12 * abs(value)), "contours")
+
+
+def _of_term(composition: Composition, epsilon: float, seconds: float, plan: split.Plan) -> Truth:
+    if plan.side > 0 and composition.is_atomic:
+        found = enumeration.delta(composition, plan.order, epsilon)
+        if found is not None:
+            return found
+    return contour(composition, epsilon, seconds, plan.order)
+
+
+def _log(number: float) -> float:
+    return math.log(number) if number > 1e-320 else -math.inf

@@ -1,0 +1,45 @@
+"""The size of the kernel in lines, as docs/architecture.md states it.
+
+python docs/kernel_size.py            # print the table
+python docs/kernel_size.py --write    # and put it into the page
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "architecture.md"
+KERNEL = ("laws", "mechanisms", "bounds", "sampling", "verification", "certification/redrawing.py")
+START, END = "<!-- kernel size -->\n", "<!-- end of kernel size -->\n"
+
+
+def lines(place: Path) -> int:
+    files = [place] if place.is_file() else sorted(place.rglob("*.py"))
+    return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
+
+
+def table() -> str:
+    """The kernel's parts and their lines, to the nearest hundred, and how much of evr that is."""
+    source = ROOT / "src" / "evr"
+    sizes = {name: lines(source / name) for name in KERNEL}
+    whole = lines(source)
+    rows = [f"| `{name}` | {max(100, round(size, -2)):,} |" for name, size in sizes.items()]
+    total = sum(sizes.values())
+    share = f"{round(100 * total / whole, -1):.0f}%"
+    return "\n".join(
+        ["| part | lines, about |", "|---|---|", *rows, f"| the kernel, {share} of evr | {round(total, -2):,} |"]
+    )
+
+
+def page_with(new: str) -> str:
+    text = PAGE.read_text(encoding="utf-8")
+    before, rest = text.split(START, 1)
+    return f"{before}{START}\n{new}\n\n{END}{rest.split(END, 1)[1]}"
+
+
+if __name__ == "__main__":
+    print(table())
+    if "--write" in sys.argv:
+        PAGE.write_text(page_with(table()), encoding="utf-8")

@@ -1,0 +1,44 @@
+"""Train, then verify the record: the weights leave only if what really ran was verified.
+
+    python examples/opacus/after.py [--folder out] [--noise-used 2.0]
+
+The training is recorded. What the record says, not what was planned, is verified at (3, 1e-5), and the certificate names the
+record. With less noise than that takes (``--noise-used``) the claim is rejected, and the weights are withheld.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+from digits import DELTA, EPSILON, accuracy, least_noise, train
+
+import evr
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--folder", type=Path, default=Path("digits"), help="where everything is written")
+    parser.add_argument("--noise-used", type=float, help="noise of the training; what (3, 1e-5) needs by default")
+    parser.add_argument("--tau", type=float, default=0.9, help="slack of the verification")
+    chosen = parser.parse_args()
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    weights = train(chosen.noise_used or least_noise(chosen.tau), chosen.folder / "training.record.jsonl")
+
+    record = evr.Record.load(chosen.folder / "training.record.jsonl")
+    with evr.released(
+        record.event,
+        epsilon=EPSILON,
+        delta=chosen.tau * DELTA,
+        tau=chosen.tau,
+        ledger=chosen.folder / "ledger.sqlite",
+    ) as certificate:
+        record.named_in(certificate).save(chosen.folder / "model.certificate.json")
+        torch.save(weights, chosen.folder / "model.pt")
+    print(f"released with accuracy {accuracy(weights):.3f}")
+    print(certificate.statement)
+
+
+if __name__ == "__main__":
+    main()

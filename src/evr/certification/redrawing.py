@@ -1,0 +1,61 @@
+"""The part of replay that a guarantee rests on: a certificate's plans, drawn and tested again.
+
+It imports neither search nor estimates: what a plan is worth is computed from the plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from evr.bounds.strict import Proof, prove
+from evr.certification.certificate import Certificate
+from evr.laws import Direction
+from evr.laws.exact import ExactStep
+from evr.mechanisms import Composition
+from evr.sampling import Plan
+from evr.verification import Claim, Verification
+from evr.verification.attempts import Attempt
+from evr.verification.directions import Trial
+from evr.verification.settings import Settings
+from evr.verification.strict import joined, verify_strictly
+
+
+def redrawn(
+    certificate: Certificate,
+    composition: Composition,
+    claim: Claim,
+    settings: Settings,
+    how: Attempt,
+) -> Verification:
+    """The verification that the certificate's plans give: of samples with its entropy, of integers anywhere."""
+    if settings.method == "strict":
+        return _proved_again(certificate, composition, claim, how)
+    plans: dict[str, Plan | None] = {
+        name: None if section.plan is None else Plan.from_json(section.plan)
+        for name, section in certificate.verification.directions.items()
+    }
+
+    def planner(trial: Trial) -> Plan | None:
+        return plans.get(trial.direction)
+
+    if settings.method == "both":
+        sampled = how.run(composition, claim, replace(settings, method="sequential"), planner)
+        return joined(_proved_again(certificate, composition, claim, how), sampled)
+    return how.run(composition, claim, settings, planner)
+
+
+def _proved_again(certificate: Certificate, composition: Composition, claim: Claim, how: Attempt) -> Verification:
+    """What follows from the plans of the certificate's proofs in exact arithmetic."""
+    proofs = {
+        name: None if section.strict is None else Proof.from_json(section.strict)
+        for name, section in certificate.verification.directions.items()
+    }
+
+    def prover(direction: Direction, steps: tuple[ExactStep, ...]) -> Proof:
+        recorded = proofs.get(direction.value)
+        if recorded is None:
+            raise ValueError(f"there is no proof for direction {direction.value!r}")
+        return prove(steps, Fraction(claim.epsilon), recorded.plan)
+
+    return verify_strictly(composition, claim, prover, attempt=how.number, seed=how.seed)

@@ -1,0 +1,62 @@
+"""Where commands write: names made of what a file is about, and refusals before any work is done."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from evr import atomic
+
+Force = Annotated[bool, typer.Option("--force", help="Replace a certificate that is there already.")]
+
+
+def certificate_path(spec: Path | None, event: Any, epsilon: float | None, delta: float | None) -> Path:
+    """Beside the specification file and by its name; else in the working folder, by what ran and the target.
+
+    >>> import evr
+    >>> event = evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
+    >>> print(certificate_path(None, event, None, 1e-5))
+    dpsgd-noise1.1-q0.00426667-steps3516-delta1e-5.certificate.json
+    """
+    if spec is not None:
+        return spec.with_name(f"{spec.stem}.certificate.json")
+    sampled = event.event
+    named = {
+        "noise": sampled.event.noise_multiplier,
+        "q": sampled.sampling_probability,
+        "steps": event.count,
+        "epsilon": epsilon,
+        "delta": delta,
+    }
+    words = [f"{name}{_digits(value)}" for name, value in named.items() if value is not None]
+    return Path(f"{'-'.join(['dpsgd', *words])}.certificate.json")
+
+
+def _digits(value: float) -> str:
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:g}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+
+
+def new_certificate(path: Path, *, force: bool, option: str = "--output") -> Path:
+    """A file to write a certificate to, refused now if it is there already or cannot be written."""
+    if path.is_file() and not force:
+        raise ValueError(
+            f"{path} is there already, and what it certifies would be lost: add --force to replace it, "
+            f"or name another file with {option}"
+        )
+    atomic.check_writable(**{option: path})
+    return path
+
+
+def new_page(page: Path | None, certificate: Path) -> Path | None:
+    """A file to write the page of a certificate to, refused now if it cannot be written or is the certificate's."""
+    if page is None:
+        return None
+    atomic.check_writable(**{"--report": page})
+    if os.path.realpath(certificate) == os.path.realpath(page):
+        raise ValueError(f"--report={str(page)!r} is where the certificate goes: name another file")
+    return page

@@ -1,0 +1,157 @@
+"""Events in words: what ran, what is assumed of whoever ran it, and under which relation it holds.
+
+Words come from code only: those of a mechanism from its descriptor, those of compositions and of
+sampling from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dp_accounting import NeighboringRelation, dp_event
+
+from evr.mechanisms.descriptor import Mechanism, written_fields
+from evr.mechanisms.registry import MECHANISMS
+
+ADJACENCIES = {
+    NeighboringRelation.ADD_OR_REMOVE_ONE: "add-or-remove-one adjacency",
+    NeighboringRelation.REPLACE_SPECIAL: ("zero-out adjacency (a record is replaced by one that contributes nothing)"),
+}
+"""The relations that a statement may be under."""
+
+
+def adjacency(name: str) -> str:
+    """A relation of a certificate in words.
+
+    >>> adjacency("ADD_OR_REMOVE_ONE")
+    'add-or-remove-one adjacency'
+    """
+    return ADJACENCIES[NeighboringRelation[name]]
+
+
+_SAMPLED = (
+    "each record was in each batch independently with the stated probability (Poisson sampling, not shuffled batches)"
+)
+_LISTED = 6  # parts of a composition that are described one by one
+_LONG = 2000  # characters of them
+_VALUES = 12  # of a list that is written out
+
+
+def describe(event: dp_event.DpEvent) -> str:
+    """An event tree in words.
+
+    >>> step = dp_event.PoissonSampledDpEvent(0.001, dp_event.GaussianDpEvent(1.0))
+    >>> print(describe(dp_event.SelfComposedDpEvent(step, 1000)))
+    1,000 times Poisson sampling (sampling probability 0.001) of a Gaussian mechanism (noise
+    multiplier 1)
+    """
+    if isinstance(event, dp_event.SelfComposedDpEvent):
+        return ("" if event.count == 1 else f"{event.count:,} times ") + describe(event.event)
+    if isinstance(event, dp_event.ComposedDpEvent):
+        parts = [describe(one) for one in event.events]
+        if len(parts) > _LISTED or sum(map(len, parts)) > _LONG:
+            return f"{len(parts):,} mechanisms one after the other, the first being {parts[0]}"
+        return f"({'; '.join(parts)})" if parts else "nothing"
+    if isinstance(event, dp_event.PoissonSampledDpEvent):
+        if event.sampling_probability == 1:
+            return describe(event.event)
+        q = number(event.sampling_probability)
+        return f"Poisson sampling (sampling probability {q}) of {describe(event.event)}"
+    if isinstance(event, dp_event.NoOpDpEvent):
+        return "nothing"
+    mechanism = MECHANISMS.get(type(event)) or Mechanism(type(event), lambda _: None)
+    return _by_fields(event, mechanism.name) if mechanism.words is None else _own_words(event, mechanism.words)
+
+
+def _own_words(event: dp_event.DpEvent, words: Callable[[Any], str]) -> str:
+    name = type(event).__name__
+    try:
+        text = words(event)
+    except Exception as error:  # somebody else's function raises what it likes
+        raise ValueError(f"{name} has no words for these values: {type(error).__name__}: {error}") from error
+    if not isinstance(text, str) or not text.strip() or not text.isprintable():
+        raise ValueError(f"the words of {name} are {text!r}: they have to be text in one line")
+    return text
+
+
+def _by_fields(event: dp_event.DpEvent, name: str) -> str:
+    article = "an" if name[:1].lower() in "aeiou" else "a"
+    fields = [
+        f"{one.alias.replace('_', ' ')} {_value(getattr(event, one.name))}" for one in written_fields(type(event))
+    ]
+    return f"{article} {name} mechanism" + (f" ({', '.join(fields)})" if fields else "")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dp_event.DpEvent):
+        return describe(value)
+    if not isinstance(value, list | tuple):
+        return number(value)
+    if len(value) > _VALUES:
+        return f"of {len(value):,} values, the first being {_value(value[0])}"
+    return str(list(value))
+
+
+def number(value: Any) -> str:
+    """A number in six digits if these are all that it has, else in all of them.
+
+    >>> number(0.25), number(1e-9), number(1 / 3)
+    ('0.25', '1e-09', '0.3333333333333333')
+    """
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return str(value)
+
+
+def assumptions(*events: dp_event.DpEvent) -> list[str]:
+    """What statements about events assume of whoever ran them, each a clause that follows "that".
+
+    >>> assumptions(dp_event.GaussianDpEvent(1.0))
+    []
+    """
+    clauses, mechanisms = [], []
+    for one in _spread(events, lambda mechanism: not mechanism.assumptions):
+        if isinstance(one, dp_event.PoissonSampledDpEvent) and one.sampling_probability != 1:
+            clauses = [_SAMPLED]
+        elif type(one) in MECHANISMS:
+            mechanisms.append(MECHANISMS[type(one)])
+    clauses += [clause for mechanism in dict.fromkeys(mechanisms) for clause in mechanism.assumptions]
+    return list(reversed(dict.fromkeys(reversed(clauses))))  # what several share comes last
+
+
+def relation_of(*events: dp_event.DpEvent) -> NeighboringRelation:
+    """The relation that a statement about events is under: zeroing out, if one of them knows no other.
+
+    Where a record may be added or removed, it may be zeroed out: a record that contributes nothing
+    is as good as none.
+    """
+    found = NeighboringRelation.ADD_OR_REMOVE_ONE
+    for one in _spread(events, lambda mechanism: mechanism.relation is None):
+        mechanism = MECHANISMS.get(type(one))
+        if mechanism is None or mechanism.relation is None:
+            continue
+        relation = mechanism.relation(one)
+        if relation not in ADJACENCIES:
+            known = ", ".join(one.name for one in ADJACENCIES)
+            raise ValueError(f"{type(one).__name__} is under {relation!r}: evr can state {known} only")
+        found = found if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else relation
+    return found
+
+
+def _spread(events: tuple[dp_event.DpEvent, ...], follows: Callable[[Mechanism], bool]) -> Iterator[dp_event.DpEvent]:
+    """Every event in the trees, and in what stands for an event whose descriptor ``follows``."""
+    stack = list(reversed(events))
+    while stack:
+        event = stack.pop()
+        yield event
+        inner: list[dp_event.DpEvent] = []
+        for one in written_fields(type(event)):
+            value = getattr(event, one.name)
+            items = value if isinstance(value, list | tuple) else [value]
+            inner += [item for item in items if isinstance(item, dp_event.DpEvent)]
+        mechanism = MECHANISMS.get(type(event))
+        if mechanism is not None and follows(mechanism):
+            laws = mechanism.laws(event)
+            inner += [laws] if isinstance(laws, dp_event.DpEvent) else []
+        stack.extend(reversed(inner))

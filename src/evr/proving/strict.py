@@ -1,0 +1,23 @@
+"""Strict proofs of a claim: grids are refined until a bound shows it, or until they cannot help."""
+
+from __future__ import annotations
+
+from evr.bounds.strict import Proof
+from evr.estimation.strict import StrictCurve
+from evr.laws import Direction
+from evr.laws.exact import ExactStep
+from evr.mechanisms import Composition
+from evr.verification.attempts import Attempt
+from evr.verification.claims import Claim
+from evr.verification.results import Verification
+from evr.verification.strict import threshold_of, verify_strictly
+
+
+def prove_strictly(composition: Composition, claim: Claim, how: Attempt) -> Verification:
+    """Accept iff a strict bound shows the claim in each direction."""
+    enough = threshold_of(claim)
+
+    def prover(direction: Direction, steps: tuple[ExactStep, ...]) -> Proof:
+        return StrictCurve(steps).prove(claim.epsilon, enough=enough)
+
+    return verify_strictly(composition, claim, prover, attempt=how.number, direction=how.direction, seed=how.seed)

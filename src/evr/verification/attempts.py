@@ -1,0 +1,114 @@
+"""One attempt: both directions of a claim, one after the other, from plans that somebody else made."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from evr import validate
+from evr.mechanisms import Composition
+from evr.randomness import Stream, entropy_of
+from evr.sampling import Plan
+from evr.verification.claims import Claim
+from evr.verification.directions import Trial, tested_directions
+from evr.verification.driver import Checkpoint, Hooks, ProgressHook
+from evr.verification.results import DirectionReport, Guarantee, Verdict, Verification
+from evr.verification.settings import Settings
+
+PURPOSE = "verify"
+
+Planner = Callable[[Trial], Plan | None]
+"""From one direction of an attempt to its plan; None where it needs no sample."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """How an attempt is carried out.
+
+    Attributes
+    ----------
+    number
+        Of the attempt at its release; None for the paper's single attempt, which the fixed verifier knows.
+    seed
+        The entropy, or None for fresh one.
+    direction
+        One to be tested alone: then there is no guarantee.
+    executor, workers
+        Who works; the answer does not depend on it.
+    progress, checkpoint, resume
+        What is called along the way, and the snapshots by direction to continue from. A snapshot holds the wealth of the
+        test and is believed: only ``evr.gate`` gives one, from a ledger that seals its rows.
+    """
+
+    number: int | None = None
+    seed: int | None = None
+    direction: str | None = None
+    executor: Executor | None = None
+    workers: int | None = None
+    progress: ProgressHook | None = None
+    checkpoint: Checkpoint | None = None
+    resume: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.direction is not None:
+            validate.one_of(("remove", "add"), direction=self.direction)
+        if self.workers is not None:
+            validate.positive_integer(workers=self.workers)
+        if self.number is not None:
+            validate.positive_integer(attempt=self.number)
+
+    def run(self, composition: Composition, claim: Claim, settings: Settings, planner: Planner) -> Verification:
+        """Test one direction after the other, until one fails."""
+        start, entropy = time.perf_counter(), entropy_of(self.seed)
+        number = 1 if self.number is None and settings.method == "sequential" else self.number
+        chosen, one_for_both = tested_directions(composition, self.direction)
+        log_budget = _log_budget(claim, number)
+        reports: dict[str, DirectionReport] = {}
+        for one in chosen:
+            begun, name = time.perf_counter(), one.value
+            stream = Stream(entropy, PURPOSE, number or 1, name)
+            steps = composition.simplified(one)
+            trial = Trial(name, steps, claim, settings, number, log_budget, stream)
+            hooks = Hooks(self.progress, self.checkpoint, self.resume.get(name))
+            report = trial.run(planner(trial), hooks, executor=self.executor, workers=self.workers)
+            reports[name] = replace(report, seconds=time.perf_counter() - begun)
+            if not report.accepted:
+                break
+        if one_for_both and reports["remove"].accepted:
+            same = replace(reports["remove"], direction="add", reason="the same as remove")
+            reports["add"] = replace(same, samples=0, blocks=0)
+        accepted = all(report.accepted for report in reports.values())
+        held = accepted and self.direction is None
+        return Verification(
+            verdict=Verdict.ACCEPTED if accepted else Verdict.REJECTED,
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            tau=claim.tau,
+            guarantee=Guarantee(claim.epsilon, claim.value) if held else None,
+            method=settings.method,
+            attempt=number,
+            false_positive_rate=math.exp(log_budget),
+            samples=sum(report.samples for report in reports.values()),
+            directions=reports,
+            entropy=entropy,
+            seed=self.seed,
+            entropy_is_fresh=self.seed is None,
+            seconds=time.perf_counter() - start,
+            notes=tuple(self._notes()),
+        )
+
+    def _notes(self) -> Iterator[str]:
+        if self.seed is not None:
+            yield "the seed was given by the caller: repeatable, but a guarantee wants fresh entropy"
+        if self.direction is not None:
+            yield (f"only direction {self.direction!r} was tested: a guarantee under add/remove adjacency needs both")
+
+
+def _log_budget(claim: Claim, number: int | None) -> float:
+    if claim.value == 0:
+        return -math.inf
+    return math.log(claim.value) if number is None else claim.log_budget(number)

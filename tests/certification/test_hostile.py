@@ -1,0 +1,262 @@
+"""Certificates from strangers: what they would have evr do is bounded before it is begun, and told."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import evr
+from evr.certification.certificate import MOST_BYTES, digest_of
+from evr.certification.effort import Patience, duration, understood
+from evr.certification.words import describe_event
+from evr.errors import CertificateError, TooLongError
+from evr.report import page
+
+STEPS = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=5)
+GAUSSIAN = {"type": "GaussianDpEvent", "noise_multiplier": 2.0}
+SOON = 20.0  # seconds of this process, on a machine that others use too
+Alter = Callable[[dict[str, Any]], None]
+
+
+@pytest.fixture(scope="module")
+def genuine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A certificate whose steps are drawn one by one, as they come."""
+    ledger = tmp_path_factory.mktemp("hostile") / "ledger.sqlite"
+    options: dict[str, Any] = {"proposal": "simple", "max_samples": 10**6, "seed": 1, "ledger": ledger}
+    certificate = evr.certify(STEPS, epsilon=0.5, tau=0.5, **options)
+    assert certificate.accepted
+    assert certificate.verification.directions["remove"].samples > 0
+    return certificate.document()
+
+
+def sealed(document: dict[str, Any]) -> evr.Certificate:
+    return evr.Certificate.from_json(json.dumps({**document, "digest": digest_of(document)}))
+
+
+def hostile(genuine: dict[str, Any], alter: Alter) -> evr.Certificate:
+    """With a digest that fits."""
+    document = copy.deepcopy(genuine)
+    alter(document)
+    return sealed(document)
+
+
+def many_samples(document: dict[str, Any]) -> None:
+    document["verification"] |= {"samples": 10**16, "max_samples": 10**18}
+    for fields in document["verification"]["directions"].values():
+        fields["samples"] = 10**16 // 2
+
+
+def many_steps(document: dict[str, Any]) -> None:
+    """A single block of these takes years."""
+    document["event"]["count"] = 10**17
+
+
+def many_kinds(document: dict[str, Any]) -> None:
+    step = document["event"]["event"]
+    kinds = [{**step, "sampling_probability": 0.1 + i * 1e-6} for i in range(5000)]
+    document["event"] = {"type": "ComposedDpEvent", "events": kinds}
+
+
+def many_parts(document: dict[str, Any]) -> None:
+    document["event"] = {"type": "ComposedDpEvent", "events": [{"type": "NoOpDpEvent"}] * 10**5}
+
+
+def many_outcomes(document: dict[str, Any]) -> None:
+    kinds = [{"type": "DiscreteGaussianDpEvent", "sigma": 19_000.0 + i, "sensitivity": 1} for i in range(100)]
+    document["event"] = {"type": "ComposedDpEvent", "events": kinds}
+
+
+def many_means(document: dict[str, Any]) -> None:
+    number = 10**5
+    document["event"] = {
+        "type": "MixtureOfGaussiansDpEvent",
+        "standard_deviation": 1.0,
+        "sensitivities": [i / number for i in range(number)],
+        "sampling_probs": [1 / number] * number,
+    }
+
+
+def many_iterations(document: dict[str, Any]) -> None:
+    document["event"] = {
+        "type": "BallsInBinsDpEvent",
+        "noise_multiplier": 1.0,
+        "iterations": 10**11,
+        "cycle_length": 1,
+        "strategy": [1.0, 0.5],
+    }
+
+
+def many_cells(document: dict[str, Any]) -> None:
+    step = document["event"]["event"]
+    number = 1500
+    kinds = [{**step, "sampling_probability": 0.1 + i * 1e-6} for i in range(number)]
+    document["event"] = {"type": "ComposedDpEvent", "events": kinds}
+    for fields in document["verification"]["directions"].values():
+        fields["plan"]["kinds"] *= number
+        fields["plan"]["cells"] = 1 << 22
+
+
+def an_expensive_fallback(document: dict[str, Any]) -> None:
+    step = document["event"]["event"]
+    kinds = [{**step, "sampling_probability": 0.1 + i * 1e-6} for i in range(5000)]
+    event = {"type": "ComposedDpEvent", "events": kinds}
+    document["fallback"] = {"event": event, "bounds": {"remove": 1e-9, "add": 1e-9}}
+
+
+REPLAYED = [
+    many_samples,
+    many_steps,
+    many_kinds,
+    many_outcomes,
+    many_means,
+    many_iterations,
+    many_cells,
+    an_expensive_fallback,
+]
+DRAWN = [many_kinds, many_outcomes, many_means, many_iterations, many_cells]
+
+
+def names(alterations: Sequence[Alter]) -> Any:
+    return pytest.mark.parametrize("alter", alterations, ids=lambda alter: alter.__name__)
+
+
+@names(REPLAYED)
+def test_what_would_keep_a_replay_busy_is_refused_before_it_is_begun(genuine: dict[str, Any], alter: Alter) -> None:
+    certificate = hostile(genuine, alter)
+    start = time.process_time()
+    with pytest.raises(TooLongError, match=r"replaying it would take about .* allow more with --max-seconds"):
+        evr.replay(certificate, workers=1)
+    assert time.process_time() - start < SOON
+
+
+@names(DRAWN)
+def test_what_would_keep_a_page_busy_is_refused_before_it_is_begun(genuine: dict[str, Any], alter: Alter) -> None:
+    certificate = hostile(genuine, alter)
+    start = time.process_time()
+    with pytest.raises(TooLongError, match="drawing its curve would take about"):
+        page.render(certificate, peers=False, max_seconds=600.0)
+    assert time.process_time() - start < SOON
+
+
+def test_many_parts(genuine: dict[str, Any]) -> None:
+    certificate = hostile(genuine, many_parts)
+    with pytest.raises(TooLongError, match="its event has 100,002 parts"):
+        evr.replay(certificate, max_seconds=1.0)
+
+
+@names(REPLAYED)
+def test_words_for_them_are_few_and_quick(genuine: dict[str, Any], alter: Alter) -> None:
+    start = time.process_time()
+    assert len(describe_event(hostile(genuine, alter).event)) < 5000
+    assert time.process_time() - start < SOON
+
+
+def test_how_long_a_replay_may_take_is_the_callers_to_say(genuine: dict[str, Any]) -> None:
+    certificate = sealed(genuine)
+    with pytest.raises(TooLongError, match=r"and 1 s are allowed"):
+        evr.replay(certificate, max_seconds=1e-9)
+    assert evr.replay(certificate, max_seconds=None).agrees
+    assert evr.replay(certificate, max_seconds=1e9).agrees
+
+
+def test_a_fresh_replay_stops_in_time(genuine: dict[str, Any]) -> None:
+    """A claim that is true by next to nothing needs more samples than anybody draws; the certificate says there were few."""
+
+    def tight(document: dict[str, Any]) -> None:
+        delta = evr.estimate_delta(STEPS, 0.5).value
+        document["claim"] |= {"delta_estimate": delta, "tau": 0.9999, "delta": delta / 0.9999}
+        document["claim"]["kappa"] = (1 - document["claim"]["tau"]) / 40
+        document["verification"]["max_samples"] = 10**15
+
+    certificate = hostile(genuine, tight)
+    start = time.monotonic()
+    with pytest.raises(TooLongError, match="replaying it would take"):
+        evr.replay(certificate, fresh=True, workers=1, max_seconds=3.0)
+    assert time.monotonic() - start < 60
+
+
+def deep(levels: int) -> dict[str, Any]:
+    event: dict[str, Any] = GAUSSIAN
+    for _ in range(levels):
+        event = {"type": "SelfComposedDpEvent", "event": event, "count": 1}
+    return event
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("event",), deep(101), "more than 100 levels"),
+        (("event",), deep(300), "more than 100 levels"),
+        (("verification", "samples"), 10**4000, "less than or equal to"),
+        (("release", "attempt"), 10**300, "less than or equal to"),
+        (("verification", "directions", "remove", "histogram"), [0] * 10**5, "at most 1000 items"),
+        (("verification", "directions", "remove", "trace"), [[0.0] * 4] * 10**5, "at most 1000 items"),
+        (("verification", "directions", "remove", "trace"), [[0.0] * 10**5], "at most 4 items"),
+        (("verification", "directions", "remove", "reason"), "a" * 10**6, "at most 100000 characters"),
+        (("verification", "entropy"), "a" * 10**5, "should match pattern"),
+        (("claim", "epsilon"), 10**400, "claim.epsilon"),
+        (("statement",), "a" * 10**6, "at most 100000 characters"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_too_large_is_not_read(
+    genuine: dict[str, Any], path: tuple[str, ...], value: Any, message: str
+) -> None:
+    document = copy.deepcopy(genuine)
+    place = document
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    start = time.process_time()
+    with pytest.raises(CertificateError, match=message) as raised:
+        sealed(document)
+    assert len(str(raised.value)) < 1000
+    assert time.process_time() - start < SOON
+
+
+def test_files_without_end_are_not_read(tmp_path: Path) -> None:
+    if Path("/dev/zero").exists():
+        with pytest.raises(CertificateError, match="larger than 32 MiB"):
+            evr.Certificate.load("/dev/zero")
+    file = tmp_path / "large.json"
+    file.write_bytes(b" " * (MOST_BYTES + 1))
+    with pytest.raises(CertificateError, match="larger than 32 MiB, which no certificate is"):
+        evr.Certificate.load(file)
+
+
+def test_words_of_wide_and_nested_compositions_are_few() -> None:
+    nested: dict[str, Any] = GAUSSIAN
+    for _ in range(7):
+        nested = {"type": "ComposedDpEvent", "events": [nested] * 6}
+    assert len(describe_event(nested)) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "1 s"), (100, "100 s"), (600, "10 minutes"), (7200, "2 hours"), (1e9, "32 years"), (1e13, "3.17e+05 years")],
+)
+def test_times_in_words(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_what_everybody_does_is_not_refused() -> None:
+    patience = Patience(600.0, "this")
+    for event in (
+        {"type": "SelfComposedDpEvent", "event": GAUSSIAN, "count": 10**9},
+        {"type": "DiscreteGaussianDpEvent", "sigma": 20_000.0, "sensitivity": 1},
+        {"type": "ComposedDpEvent", "events": [GAUSSIAN] * 10_000},
+        {
+            "type": "BallsInBinsDpEvent",
+            "noise_multiplier": 1.0,
+            "iterations": 2000,
+            "cycle_length": 100,
+            "strategy": [1.0, 0.5],
+        },
+    ):
+        understood(event, patience)

@@ -1,0 +1,114 @@
+"""Statements in two sentences, their LaTeX, and what a notebook shows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import evr
+from evr.certification import latex
+from evr.certification.words import bounded
+
+ROOT = Path(__file__).parents[2]
+EVENT = evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.5, steps=2)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    ledger = tmp_path_factory.mktemp("words") / "ledger.sqlite"
+    return {
+        "accepted": evr.certify(EVENT, delta=1e-5, tau=0.8, seed=1, ledger=ledger),
+        "rejected": evr.certify(EVENT, delta=1e-4, tau=0.99, seed=1, ledger=ledger, max_samples=1),
+    }
+
+
+def sentences(text: str) -> int:
+    return len(re.findall(r"\.(?: [A-Z]|$)", text))
+
+
+def test_two_sentences(certificates: dict[str, Any]) -> None:
+    certificate = certificates["accepted"]
+    short = certificate.short_statement
+    assert sentences(short) == 2
+    assert len(short.split()) < 70 < len(certificate.statement.split())
+    assert short.startswith(
+        "The composition of 2 times Poisson sampling (sampling probability 0.5) of a Gaussian mechanism (noise "
+        f"multiplier 2) satisfies ({certificate.guarantee.epsilon!r}, 1e-5)-differential privacy under add-or-remove-one"
+    )
+    assert bounded(certificate.release.total_budget) in short
+    for clause in certificate.assumptions:  # what is short leaves nothing out: the rest is the list
+        assert clause in certificate.statement
+    assert "not shuffled batches" in certificate.assumptions[0]
+
+
+def test_a_rejection_states_no_guarantee(certificates: dict[str, Any]) -> None:
+    short = certificates["rejected"].short_statement
+    assert sentences(short) == 2
+    assert "could not be verified" in short
+    assert "satisfies" not in short
+    assert "No guarantee follows" in short
+
+
+def test_of_a_fallback_the_statement_is_about_what_ran(tmp_path: Path) -> None:
+    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.5, steps=2)
+    more = evr.dpsgd(noise_multiplier=50.0, sampling_probability=0.5, steps=1)
+    out = evr.release(lambda: 1, event, epsilon=0.5, delta=1e-3, ledger=tmp_path / "l", fallback=(lambda: 2, more))
+    short = out.certificate.short_statement
+    assert out.source == "fallback"
+    assert sentences(short) == 2
+    assert "(noise multiplier 50) satisfies (0.5, " in short
+    assert "(noise multiplier 1)" not in short
+
+
+@pytest.mark.parametrize("name", ["accepted", "rejected"])
+def test_reprs_are_short(certificates: dict[str, Any], name: str) -> None:
+    certificate = certificates[name]
+    assert len(repr(certificate)) < 200
+    assert repr(certificate) == str(certificate)
+    assert f"Certificate {name}" in repr(certificate)
+    page = certificate._repr_html_()
+    assert page.startswith(f"<p><b>{name.capitalize()}.</b>")
+    assert page.count("<li>") == len(certificate.assumptions)
+
+
+def test_of_a_verification() -> None:
+    verification = evr.verify(EVENT, epsilon=2.0, delta=1e-2, tau=0.8, seed=1)
+    assert len(repr(verification)) < 200
+    assert repr(verification).startswith(
+        "<Verification accepted: epsilon=2.0, delta=0.01, tau=0.8, method='sequential'"
+    )
+    page = verification._repr_html_()
+    assert "(2, 0.0125)-differentially private" in page
+    assert page.count("<tr>") == 1 + len(verification.directions)
+    rejected = evr.verify(EVENT, epsilon=0.1, delta=1e-5, tau=0.8, seed=1, max_samples=1)
+    assert "no guarantee" in rejected._repr_html_()
+    assert "differentially private" not in rejected._repr_html_()
+
+
+def test_latex(certificates: dict[str, Any]) -> None:
+    text = latex.statement(certificates["accepted"])
+    epsilon = certificates["accepted"].guarantee.epsilon
+    assert f"$({epsilon!r}, 10^{{-5}})$-differential privacy" in text
+    assert r"\cite{evr,wang2023randomized}" in text
+    sentence, *comments = text.splitlines()
+    assert all(line.startswith("% ") for line in comments)
+    assert not re.search(r"(?<!\\)[%&#_]", sentence.split(r"~\cite")[0])
+
+
+def test_latex_escapes() -> None:
+    assert latex.typeset("a_b 50% {x} \\") == r"a\_b 50\% \{x\} \textbackslash{}"
+    assert latex.typeset("at most 2.5e-09, 1e-5 of 1000") == r"at most $2.5 \times 10^{-9}$, $10^{-5}$ of 1000"
+
+
+def test_bibtex_says_what_citation_cff_says() -> None:
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    for title in re.findall(r'^ *(?:- )?(?:title|collection-title): "(.*)"$', citation, flags=re.M):
+        assert f"= {{{title}}}" in latex.BIBTEX
+    families = re.findall(r"family-names: (.*)", citation)
+    given = re.findall(r"given-names: (.*)", citation)
+    assert " and ".join(f"{f}, {g}" for f, g in zip(families, given, strict=True)) in latex.BIBTEX
+    for year in re.findall(r"^ *year: (\d+)$", citation, flags=re.M):
+        assert f"year = {{{year}}}" in latex.BIBTEX

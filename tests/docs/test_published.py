@@ -1,0 +1,70 @@
+"""The page of published trainings says what the spec files, the sources and the certificates say, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import math
+import runpy
+from pathlib import Path
+
+import pytest
+
+import evr
+from evr.mechanisms import spec
+
+FOLDER = Path(__file__).parents[2] / "examples" / "published"
+MAKER = runpy.run_path(str(FOLDER / "make_page.py"))
+SOURCES = MAKER["sources"]()
+RESULTS = json.loads((FOLDER / "results.json").read_text("utf-8"))["trainings"]
+trainings = pytest.mark.parametrize("name", SOURCES)
+
+
+def test_every_file_has_its_source():
+    files = {file.stem for file in FOLDER.glob("*.toml")} - {"sources"}
+    assert files == set(SOURCES) == set(RESULTS)
+    assert len(files) >= 15
+
+
+def test_the_page_is_what_make_published_writes():
+    results = json.loads((FOLDER / "results.json").read_text("utf-8"))
+    assert MAKER["PAGE"].read_text("utf-8") == MAKER["page"](results)
+
+
+@trainings
+def test_rates_and_steps_follow_from_the_source(name):
+    source, (mechanism,) = SOURCES[name], spec.load(FOLDER / f"{name}.toml").mechanism
+    assert source["sampling"] in ("Poisson", "shuffled")
+    if "batch_size" in source:
+        assert mechanism.sampling_probability == source["batch_size"] / source["dataset_size"]
+        if "epochs" in source:
+            epoch = source["dataset_size"] / source["batch_size"]
+            assert source["epochs"] * math.floor(epoch) <= mechanism.steps <= source["epochs"] * math.ceil(epoch)
+    elif "epochs" in source:
+        assert mechanism.steps == round(source["epochs"] / mechanism.sampling_probability)
+
+
+@trainings
+def test_results_are_of_the_files(name):
+    described = spec.load(FOLDER / f"{name}.toml")
+    found = RESULTS[name]
+    assert found["delta"] == described.claim.delta
+    exact = evr.estimate_epsilon(described.event(), described.claim.delta).value
+    assert found["exact_epsilon"] == pytest.approx(exact, rel=1e-7)
+    assert found["verdict"] == "accepted"
+    assert exact < found["certified_epsilon"] < 1.02 * exact
+
+
+@trainings
+def test_exact_is_below_published(name):
+    """The published numbers are upper bounds for the same parameters."""
+    assert RESULTS[name]["exact_epsilon"] < SOURCES[name]["published_epsilon"]
+
+
+@pytest.mark.full
+def test_all_of_them_certify_in_ten_minutes(tmp_path):
+    seconds = 0.0
+    for name in SOURCES:
+        found = MAKER["certified"](name, tmp_path)
+        assert found["verdict"] == "accepted"
+        seconds += found["seconds"]
+    assert seconds < 600
