@@ -116,6 +116,9 @@ class SampledRemovePair(_SampledPair):
     def privacy_loss(self, t: Any) -> Floats:
         return _mix(self.base.privacy_loss(t), self.q)
 
+    def mean_loss(self, low: Any, high: Any) -> Floats:
+        return _mix(self.base.mean_loss(low, high), self.q)
+
     def _base_loss(self, loss: Any) -> Floats:
         return _unmix(loss, self.q)
 
@@ -163,6 +166,9 @@ class SampledAddPair(_SampledPair):
     def privacy_loss(self, t: Any) -> Floats:
         return -_mix(-self.base.privacy_loss(t), self.q)
 
+    def mean_loss(self, low: Any, high: Any) -> Floats:
+        return -_mix(-self.base.mean_loss(low, high), self.q)
+
     def _base_loss(self, loss: Any) -> Floats:
         return -_unmix(-np.asarray(loss, float), self.q)
 
@@ -200,10 +206,19 @@ class SampledAddPair(_SampledPair):
 
 
 def sampled(base: Pairs, q: float) -> Pairs:
-    """The pairs of the Poisson-sampled mechanism, each direction from its own base pair; ``0 < q <= 1``."""
+    """The pairs of the Poisson-sampled mechanism, each direction from its own base pair; ``0 < q <= 1``.
+
+    Sampling what is sampled is sampling with the product of both probabilities.
+    """
     if q == 1:
         return base
-    return Pairs(SampledRemovePair(line_pair(base.remove), q), SampledAddPair(line_pair(base.add), q))
+    return Pairs(_once(SampledRemovePair, line_pair(base.remove), q), _once(SampledAddPair, line_pair(base.add), q))
+
+
+def _once(kind: type[SampledRemovePair | SampledAddPair], base: DominatingPair, q: float) -> DominatingPair:
+    if isinstance(base, kind) and base.q * q > 0.0:
+        return kind(base.base, base.q * q)
+    return kind(base, q)
 
 
 def outcomes(pair: DominatingPair) -> DominatingPair:
