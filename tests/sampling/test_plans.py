@@ -129,3 +129,46 @@ def test_bounds_follow_the_plan_and_not_the_search() -> None:
         error = values.std() / 200
         assert values.mean() > delta - 6 * error
         assert values.mean() < delta + 6 * error + 1e-3 * delta
+
+
+def test_a_floor_above_the_cap_once_proved_a_false_claim() -> None:
+    """Heights and pieces were two functions there, and losses between cap and floor were bounded by nothing."""
+    from evr.bounds import Tilt
+
+    with pytest.raises(ValueError, match="the floor is above the cap"):
+        Tilt(1.0, cap=-200.0, floor=20.0)
+    for order in (-1.0, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="orders are at least 0 and finite"):
+            Tilt(order, cap=1.0, floor=0.0)
+
+
+def test_plans_of_a_stranger_end_in_words() -> None:
+    steps = Composition.of(dp_event.GaussianDpEvent(3.0)).simplified("remove")
+    with pytest.raises(ValueError, match="has no number 'theta'"):
+        built(Plan("single", cells=64), Composition.of(SGD).simplified("remove"))
+    document = plan_of("whole orders")[0].to_json()
+    for key, value in (("clip", 0.0), ("clip", -1.0), ("variance", 0.0), ("variance", -2.0)):
+        with pytest.raises(ValueError, match=rf"plan\.{key}"):
+            Plan.from_json({**document, key: value})
+    from evr.bounds import Tilt
+    from evr.sampling import Kind
+
+    with pytest.raises(ValueError, match="too wide to draw from"):
+        built(Plan("capped", (Kind(Tilt(200.0, 3.0, -3.0), None, "cells/1"),), cells=0), steps)
+
+
+def test_means_of_cells_are_never_below_the_truth() -> None:
+    """Edges picked so that rounding falls low once made samples half as large as they should be."""
+    import math
+
+    from evr.bounds.spreading import spread_to_edges
+    from evr.laws.line.gaussian import GaussianPair
+    from evr.laws.line.poisson import SampledAddPair
+
+    pair = SampledAddPair(GaussianPair(1e-3), 1e-8)
+    generator = np.random.default_rng(1)
+    for _ in range(20):
+        edges = np.sort(generator.normal(size=400))
+        coarse = spread_to_edges(pair, edges)
+        total = math.fsum(math.exp(q) - math.exp(p) for p, q in zip(coarse.log_p, coarse.log_q, strict=True))
+        assert total <= 0  # of Q there is no more than of P: losses were raised, not lowered

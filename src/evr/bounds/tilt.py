@@ -28,6 +28,11 @@ class Tilt:
     jump_order: float | None = None
 
     def __post_init__(self) -> None:
+        orders = (self.order, self.order if self.jump_order is None else self.jump_order)
+        if not all(0.0 <= order < math.inf for order in orders):
+            raise ValueError(f"{self!r}: orders are at least 0 and finite")
+        if not self.floor <= self.cap:
+            raise ValueError(f"{self!r}: the floor is above the cap")
         if self.order > 0 and not (math.isfinite(self.cap) and math.isfinite(self.floor)):
             raise ValueError(
                 f"a tilt of order {self.order!r} needs a finite cap and floor, not {self.cap!r}, {self.floor!r}"

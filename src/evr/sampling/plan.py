@@ -78,7 +78,10 @@ class Plan:
 
     def number(self, name: str) -> float:
         """One of ``numbers``."""
-        return dict(self.numbers)[name]
+        for known, value in self.numbers:
+            if known == name:
+                return value
+        raise ValueError(f"the plan of proposal {self.proposal!r} has no number {name!r}")
 
     def to_json(self) -> dict[str, Any]:
         """In JSON's types; infinite numbers as words."""
@@ -117,9 +120,9 @@ class Plan:
             kinds=tuple(kinds),
             cells=_whole(data["cells"], "plan.cells", least=0),
             numbers=named,
-            clip=None if data["clip"] is None else _number(data["clip"], "plan.clip"),
-            variance=_number(data["variance"], "plan.variance"),
-            block_size=_whole(data["block_size"], "plan.block_size", least=1),
+            clip=None if data["clip"] is None else _positive(data["clip"], "plan.clip"),
+            variance=_positive(data["variance"], "plan.variance"),
+            block_size=_whole(data["block_size"], "plan.block_size", least=1, most=1 << 18),
             device=_text(data["device"], "plan.device"),
         )
 
@@ -159,6 +162,13 @@ def _number(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"{where}={value!r} is not a number")
     return float(value)
+
+
+def _positive(value: Any, where: str) -> float:
+    number = _number(value, where)
+    if not 0.0 < number < math.inf:
+        raise ValueError(f"{where}={value!r} is not positive and finite")
+    return number
 
 
 def _whole(value: Any, where: str, *, least: int, most: int = 1 << 22) -> int:

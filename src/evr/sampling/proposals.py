@@ -205,7 +205,7 @@ class TiltedProposal(Proposal):
         return math.fsum(
             s.count * (m - b.log_normaliser_lower)
             for s, m, b, sampler in zip(self.steps, self.log_normalisers, self.bounds, self.samplers, strict=True)
-            if b.tilt.order > 0 and sampler.log_normaliser is None
+            if sampler.log_normaliser is None and (b.tilt.order > 0 or self.infinite > 0)
         )
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:

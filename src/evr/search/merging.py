@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from evr.bounds.cells import CellTable
+from evr.bounds.spreading import spreading_drift
 from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair, Floats, Measure, Step, outcomes
 from evr.laws.line.pair import log_sum_exp
@@ -53,8 +54,16 @@ def merging_edges(steps: Sequence[Step], epsilon: float, delta: float, allowance
     found: list[Edges] = []
     for step, table, tilt, of_step, number in zip(steps, tables, tilts, maps, affordable, strict=True):
         edges = _edges(step, table, [tilt, *of_step], each, delta) if number >= _FEWEST else None
+        if edges is not None and _drifts(step, edges, [tilt, *of_step], each):
+            edges = None  # losses so small that their rounding, raised to be safe, would cost too much
         found.append(tuple(edges.tolist()) if edges is not None and edges.size <= number else None)
     return tuple(found)
+
+
+def _drifts(step: Step, edges: Floats, maps: list[Tilt], allowance: float) -> bool:
+    """Whether what rounding may take from means of cells, and is added to be safe, is more than the allowance."""
+    order = max(tilt.jump_order or tilt.order for tilt in maps)
+    return step.count * spreading_drift(step.pair, edges) * (1.0 + order) > allowance
 
 
 def merged_steps(steps: Sequence[Step], epsilon: float, delta: float, allowance: float) -> tuple[Step, ...]:

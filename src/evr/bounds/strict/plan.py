@@ -183,7 +183,7 @@ def fraction_of(text: object) -> Fraction:
     if not isinstance(text, str) or len(text) > 40_000 or not re.fullmatch(r"-?[0-9]+(/[0-9]+)?", text):
         raise ValueError("a rational number is written as 3/4")
     parts = [int(fmpz(part)) for part in text.split("/")]  # Python refuses to read the longest integers
-    if parts[-1] == 0 or str(found := Fraction(*parts)) != text:
+    if (len(parts) == 2 and parts[1] == 0) or str(found := Fraction(*parts)) != text:
         raise ValueError("a rational number is written in lowest terms")
     return found
 
