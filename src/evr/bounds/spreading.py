@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from evr.laws import DiscretePair, DominatingPair, Floats, Measure
-from evr.laws.law import UNIT
 
 
 class _Cells(NamedTuple):
@@ -49,18 +48,6 @@ def spreading_drift(pair: DominatingPair, edges: Floats) -> float:
 
 def _cells(pair: DominatingPair, edges: Floats) -> _Cells:
     low, high = np.concatenate(([-np.inf], edges)), np.concatenate((edges, [np.inf]))
-    log_p, doubt_p = _mass_and_doubt(pair, Measure.P, low, high)
-    log_q, doubt_q = _mass_and_doubt(pair, Measure.Q, low, high)
-    with np.errstate(invalid="ignore"):
-        mean = log_p - log_q
-    return _Cells(pair.privacy_loss(low), pair.privacy_loss(high), log_p, mean, doubt_p + doubt_q)
-
-
-def _mass_and_doubt(pair: DominatingPair, measure: Measure, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """``log`` of the cells' masses, and a bound on its error: a cell is a difference of tails that are accurate relatively."""
-    log_mass = pair.log_mass(measure, low, high)
-    ends = np.full(low.shape, np.inf)
-    tail = np.minimum(pair.log_mass(measure, low, ends), pair.log_mass(measure, -ends, high))
-    with np.errstate(invalid="ignore", over="ignore"):
-        doubt = 8.0 * UNIT * (2.0 + np.abs(tail)) * np.exp(np.minimum(tail - log_mass, 700.0))
-    return log_mass, np.where(log_mass > -np.inf, doubt, 0.0)
+    mean, doubt = pair.mean_and_doubt(low, high)
+    log_p = pair.log_mass(Measure.P, low, high)
+    return _Cells(pair.privacy_loss(low), pair.privacy_loss(high), log_p, mean, doubt)

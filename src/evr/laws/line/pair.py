@@ -74,6 +74,22 @@ class DominatingPair(LossLaw):
         with np.errstate(invalid="ignore"):
             return self.log_mass(Measure.P, low, high) - self.log_mass(Measure.Q, low, high)
 
+    def mean_and_doubt(self, low: Any, high: Any) -> tuple[Floats, Floats]:
+        """``log P(cell) / Q(cell)`` of cells, and a bound on its rounding error (docs/guarantees.md, Section 6.8)."""
+        log_p, doubt_p = self._mass_and_doubt(Measure.P, low, high)
+        log_q, doubt_q = self._mass_and_doubt(Measure.Q, low, high)
+        with np.errstate(invalid="ignore"):
+            mean = log_p - log_q
+        return np.where(np.isnan(mean), 0.0, mean), doubt_p + doubt_q  # of a cell without mass, any
+
+    def _mass_and_doubt(self, measure: Measure, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """A cell is a difference of tails that are accurate relatively."""
+        log_mass, ends = self.log_mass(measure, low, high), np.full(low.shape, np.inf)
+        tail = np.minimum(self.log_mass(measure, low, ends), self.log_mass(measure, -ends, high))
+        with np.errstate(invalid="ignore", over="ignore"):
+            doubt = 8.0 * UNIT * (2.0 + np.abs(tail)) * np.exp(np.minimum(tail - log_mass, 700.0))
+        return log_mass, np.where(log_mass > -np.inf, doubt, 0.0)
+
     @abc.abstractmethod
     def sample(self, measure: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
         """Exact draws from the law restricted to ``(low, high]``, one for each element of ``low`` and ``high``."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure, Pairs, SampledGaussian, line_pair
+from evr.laws.line.pair import UNIT, Direction, DominatingPair, Floats, Measure, Pairs, SampledGaussian, line_pair
 
 
 def _mix(loss: Any, q: float) -> Floats:
@@ -27,6 +27,15 @@ def _mix(loss: Any, q: float) -> Floats:
     with np.errstate(divide="ignore"):
         near = np.log1p(change)
     return np.where((change > -0.5) & (loss < 600.0), near, np.logaddexp(math.log1p(-q), math.log(q) + loss))
+
+
+def _mixed_doubt(loss: Floats, doubt: Floats, q: float) -> Floats:
+    """How far ``_mix`` may be off if its loss is: its derivative is at most 1, and about ``q e^loss`` where that is small."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        weight = q * np.exp(np.minimum(loss + doubt, 600.0))
+        slope = np.minimum(weight / (1.0 - q), 1.0)
+        found = slope * doubt + 8.0 * UNIT * np.abs(_mix(loss, q))
+    return np.where(np.isfinite(found), found, np.inf)
 
 
 def _unmix(loss: Any, q: float) -> Floats:
@@ -119,6 +128,10 @@ class SampledRemovePair(_SampledPair):
     def mean_loss(self, low: Any, high: Any) -> Floats:
         return _mix(self.base.mean_loss(low, high), self.q)
 
+    def mean_and_doubt(self, low: Any, high: Any) -> tuple[Floats, Floats]:
+        mean, doubt = self.base.mean_and_doubt(low, high)
+        return _mix(mean, self.q), _mixed_doubt(mean, doubt, self.q)
+
     def _base_loss(self, loss: Any) -> Floats:
         return _unmix(loss, self.q)
 
@@ -168,6 +181,10 @@ class SampledAddPair(_SampledPair):
 
     def mean_loss(self, low: Any, high: Any) -> Floats:
         return -_mix(-self.base.mean_loss(low, high), self.q)
+
+    def mean_and_doubt(self, low: Any, high: Any) -> tuple[Floats, Floats]:
+        mean, doubt = self.base.mean_and_doubt(low, high)
+        return -_mix(-mean, self.q), _mixed_doubt(-mean, doubt, self.q)
 
     def _base_loss(self, loss: Any) -> Floats:
         return -_unmix(-np.asarray(loss, float), self.q)
