@@ -143,18 +143,12 @@ def test_a_floor_above_the_cap_once_proved_a_false_claim() -> None:
 
 
 def test_plans_of_a_stranger_end_in_words() -> None:
-    steps = Composition.of(dp_event.GaussianDpEvent(3.0)).simplified("remove")
     with pytest.raises(ValueError, match="has no number 'theta'"):
         built(Plan("single", cells=64), Composition.of(SGD).simplified("remove"))
     document = plan_of("whole orders")[0].to_json()
     for key, value in (("clip", 0.0), ("clip", -1.0), ("variance", 0.0), ("variance", -2.0)):
         with pytest.raises(ValueError, match=rf"plan\.{key}"):
             Plan.from_json({**document, key: value})
-    from evr.bounds import Tilt
-    from evr.sampling import Kind
-
-    with pytest.raises(ValueError, match="too wide to draw from"):
-        built(Plan("capped", (Kind(Tilt(200.0, 3.0, -3.0), None, "cells/1"),), cells=0), steps)
 
 
 def test_means_of_cells_are_never_below_the_truth() -> None:

@@ -10,8 +10,6 @@ from evr.laws import DominatingPair, Floats, Measure
 from evr.laws.line.pair import log_sum_exp
 from evr.sampling.samplers.common import StepSampler, Sums, matrices
 
-_WIDEST = 8.0  # rise of a tilt's height within a cell: one draw in e^8 is kept at the worst
-
 
 class PlainSampler(StepSampler):
     """Any pair, untilted."""
@@ -51,13 +49,6 @@ class CellSampler(StepSampler):
                 f"the losses of {pair.describe()} are too large for weights in floats: nothing can be drawn here"
             )
         kept = weights > weights.max() - 745.0
-        rise = self._roof - tilt.height(table.least)
-        likely = kept & (weights > weights.max() - 30.0)
-        if float(np.max(rise[likely])) > _WIDEST:
-            raise ValueError(
-                f"cells in which a tilt of order {tilt.order!r} rises by {float(np.max(rise[likely])):.3g} "
-                "are too wide to draw from: more cells are needed"
-            )
         self._roof, self._low, self._high = self._roof[kept], table.low[kept], table.high[kept]
         self._cumulated = np.cumsum(np.exp(weights[kept] - log_sum_exp(weights[kept])))[:-1]
 
