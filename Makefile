@@ -70,8 +70,9 @@ $(VENV)/.test: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e .[test]
 	@touch $@
 
+# The tests are type-checked too, so what they import must be there.
 $(VENV)/.check: $(VENV)/.core
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e .[check]
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .[check,test,docs]
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.core
