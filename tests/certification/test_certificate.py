@@ -420,3 +420,15 @@ def test_certify_refuses(options: dict[str, Any], message: str, tmp_path: Path) 
 def test_certify_of_what_has_no_epsilon(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no epsilon is enough for delta=1e-06"):
         evr.certify(evr.events.EpsilonDeltaDpEvent(1.0, 1e-3), delta=1e-6, ledger=tmp_path / "l")
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 0.25])
+def test_strict_proofs_there_and_back_also_where_delta_is_nothing(epsilon: float, tmp_path: Path) -> None:
+    certificate = evr.certify(
+        dp_event.LaplaceDpEvent(2.0), epsilon=epsilon, tau=0.9, method="strict", ledger=tmp_path / "ledger.sqlite"
+    )
+    assert certificate.accepted
+    assert "proved in exact arithmetic" in certificate.statement
+    again = evr.Certificate.from_json(certificate.to_json())
+    assert again == certificate
+    assert evr.replay(again).agrees

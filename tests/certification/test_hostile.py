@@ -92,6 +92,15 @@ def many_iterations(document: dict[str, Any]) -> None:
     }
 
 
+def many_masses(document: dict[str, Any]) -> None:
+    """Of a proof in exact arithmetic."""
+    document["verification"] |= {"method": "strict", "proposal": "capped", "max_samples": None}
+    grid, window = ["0", 0, 0, 0, 0, 1 << 26], [0, 0, 0, 0, 1 << 26]
+    plan = {"bits": 20_000, "spacing": "1/1000", "grids": [grid], "windows": [window] * 1000}
+    for fields in document["verification"]["directions"].values():
+        fields |= {"plan": None, "strict": {"bound": "1/2", "plan": plan, "digest": "0" * 64}}
+
+
 def many_cells(document: dict[str, Any]) -> None:
     step = document["event"]["event"]
     number = 1500
@@ -117,6 +126,7 @@ REPLAYED = [
     many_means,
     many_iterations,
     many_cells,
+    many_masses,
     an_expensive_fallback,
 ]
 DRAWN = [many_kinds, many_outcomes, many_means, many_iterations, many_cells]

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 import platform
 import sys
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import scipy
 
 from evr.certification.alphabet import in_alphabet
-from evr.certification.certificate import SCHEMA_VERSION, Certificate, plain
+from evr.certification.certificate import SCHEMA_VERSION, Certificate, DirectionSection, plain
 from evr.certification.words import events_of, statement
 from evr.mechanisms.words import relation_of
 from evr.sampling import DRAWING
-from evr.verification import Claim, Verdict, Verification
+from evr.verification import Claim, DirectionReport, Verdict, Verification
+from evr.verification.settings import Settings
 from evr.version import __version__
 
 STREAM = (
@@ -53,10 +55,8 @@ def build(
     *,
     event: dict[str, Any],
     claim: Claim,
+    settings: Settings,
     name: str | None,
-    proposal: str,
-    max_samples: int | None,
-    offset: float | None,
     entropy_is_fresh: bool,
     estimate: dict[str, Any] | None,
     fallback: dict[str, Any] | None,
@@ -68,30 +68,6 @@ def build(
     assert verification.attempt is not None
     accepted = verification.verdict is Verdict.ACCEPTED
     holds = accepted or fallback is not None
-    directions = {
-        report.direction: {
-            "accepted": report.accepted,
-            "reason": report.reason,
-            "samples": report.samples,
-            "blocks": report.blocks,
-            "block_size": report.block_size,
-            "estimate": report.estimate,
-            "standard_error": report.standard_error,
-            "log_wealth": report.log_wealth,
-            "log_target": report.log_target,
-            "threshold": report.threshold,
-            "bound": report.bound,
-            "second_moment": report.second_moment,
-            "clip": report.clip,
-            "correction": report.correction,
-            "plan": None if report.plan is None else report.plan.to_json(),
-            "strict": None if report.strict is None else report.strict.to_json(),
-            "trace": [list(row) for row in report.trace],
-            "histogram": list(report.histogram),
-            "seconds": report.seconds,
-        }
-        for report in verification.directions.values()
-    }
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "statement": "",
@@ -117,15 +93,12 @@ def build(
             "total_budget": claim.kappa * claim.terms.base,
         },
         "verification": {
-            "method": verification.method,
-            "proposal": proposal,
-            "max_samples": max_samples,
-            "offset": offset,
+            **asdict(settings),
             "entropy": f"{verification.entropy:x}",
             "entropy_is_fresh": entropy_is_fresh,
             "stream": STREAM,
             "samples": verification.samples,
-            "directions": directions,
+            "directions": {name: _section(report) for name, report in verification.directions.items()},
             "notes": [] if entropy_is_fresh else ["the seed was given by the caller: a guarantee wants fresh entropy"],
         },
         "fallback": fallback,
@@ -134,3 +107,13 @@ def build(
         "record": None,
     }
     return Certificate.sealed(plain({**document, "statement": statement(document)}))
+
+
+def _section(report: DirectionReport) -> dict[str, Any]:
+    """What happened in one direction: the report's fields that a certificate has."""
+    fields = {name: getattr(report, name) for name in DirectionSection.model_fields}
+    return {
+        **fields,
+        "plan": None if report.plan is None else report.plan.to_json(),
+        "strict": None if report.strict is None else report.strict.to_json(),
+    }

@@ -39,6 +39,7 @@ from evr.certification.rows import (
 )
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
 from evr.verification import Claim, Terms
+from evr.verification.settings import Settings
 
 DEFAULT_PATH = Path(".evr") / "ledger.sqlite"
 _ALIKE = 1e-5  # relative: numbers that agree so far are one number, rounded twice
@@ -117,13 +118,12 @@ class Ledger(LedgerFile):
     def begin(
         self,
         claim: Claim,
+        settings: Settings,
         *,
         entropy: int,
         entropy_is_fresh: bool,
         event: Any,
         event_digest: str,
-        method: str,
-        proposal: str,
         options: dict[str, Any],
         software: dict[str, str],
         name: str | None = None,
@@ -161,9 +161,9 @@ class Ledger(LedgerFile):
                 "tau": claim.tau.hex(),
                 "claim": claim.value.hex(),
                 "log_budget": log_budget.hex(),
-                "method": method,
-                "proposal": proposal,
-                "options": json.dumps(options),
+                "method": settings.method,
+                "proposal": settings.proposal,
+                "options": json.dumps({"max_samples": settings.max_samples, "offset": settings.offset, **options}),
                 "event": json.dumps(event),
                 "event_digest": event_digest,
                 "software": json.dumps(software),

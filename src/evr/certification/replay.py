@@ -149,7 +149,7 @@ def _repeated(
         return prove(composition, claim, settings, how), None
     refuse_long_draws(certificate, composition, workers, patience)
     verification = redrawn(certificate, composition, claim, settings, how)
-    return verification, _rebuilt(certificate, composition, claim, verification)
+    return verification, _rebuilt(certificate, composition, claim, settings, verification)
 
 
 class _Watch:
@@ -238,10 +238,14 @@ def _independent(certificate: Certificate, verification: Verification) -> Replay
 
 
 def _rebuilt(
-    certificate: Certificate, composition: Composition, claim: Claim, verification: Verification
+    certificate: Certificate,
+    composition: Composition,
+    claim: Claim,
+    settings: Settings,
+    verification: Verification,
 ) -> Certificate:
     """The certificate as it should be."""
-    checked, estimate, fallback = certificate.verification, None, None
+    estimate, fallback = None, None
     if certificate.estimate is not None:
         estimate = certificate.estimate.model_dump()
         if estimate["method"] == "fft":
@@ -260,11 +264,9 @@ def _rebuilt(
         verification,
         event=certificate.event,
         claim=claim,
+        settings=settings,
         name=certificate.release.name,
-        proposal=checked.proposal,
-        max_samples=checked.max_samples,
-        offset=checked.offset,
-        entropy_is_fresh=checked.entropy_is_fresh,
+        entropy_is_fresh=certificate.verification.entropy_is_fresh,
         estimate=estimate,
         fallback=fallback,
         computed_by=certificate.software,

@@ -12,6 +12,7 @@ from typing import Any
 from evr import validate
 from evr.certification.owners import is_alive
 from evr.verification import Terms
+from evr.verification.settings import Settings
 
 SEALED_RELEASE = ("key", "name", "kappa", "base", "created")
 SEALED_ATTEMPT = (
@@ -77,6 +78,11 @@ class Attempt:
     finished: str | None
     samples: int | None
     message: str | None
+
+    @property
+    def settings(self) -> Settings:
+        """How it is verified."""
+        return Settings(self.method, self.proposal, self.options["max_samples"], self.options["offset"])
 
     @property
     def budget(self) -> float:

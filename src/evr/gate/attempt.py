@@ -66,18 +66,12 @@ def start(
     check_proposal(Composition.of(event), claim, settings.proposal)
     return ledger.begin(
         claim,
+        settings,
         entropy=fresh_entropy() if seed is None else seed,
         entropy_is_fresh=seed is None,
         event=document,
         event_digest=event_digest(event),
-        method=settings.method,
-        proposal=settings.proposal,
-        options={
-            "max_samples": settings.max_samples,
-            "offset": settings.offset,
-            "estimate": estimate,
-            "path": None if path is None else str(path),
-        },
+        options={"estimate": estimate, "path": None if path is None else str(path)},
         software=software(),
         name=name,
         floor=floor,
@@ -105,7 +99,6 @@ def perform(
     claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
     begun = time.perf_counter()
     with _accounted_for(ledger, attempt):
-        options = attempt.options
         how = Trying(
             number=attempt.number,
             seed=attempt.entropy,
@@ -114,16 +107,13 @@ def perform(
             checkpoint=lambda direction, snapshot: ledger.save(attempt, direction, snapshot),
             resume=ledger.snapshots(attempt),
         )
-        settings = Settings(attempt.method, attempt.proposal, options["max_samples"], options["offset"])
-        verification = prove(event, claim, settings, how)
+        verification = prove(event, claim, attempt.settings, how)
         certificate = build(
             verification,
             event=attempt.event,
             claim=claim,
+            settings=attempt.settings,
             name=release.name,
-            proposal=attempt.proposal,
-            max_samples=attempt.options["max_samples"],
-            offset=attempt.options["offset"],
             entropy_is_fresh=attempt.entropy_is_fresh,
             estimate=attempt.options["estimate"],
             fallback=None if verification.accepted else fallback,
