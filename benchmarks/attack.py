@@ -78,36 +78,41 @@ def progress(done: int, total: int, failed: int, since: float) -> None:
     print(f"{done} of {total}, {failed} failed, {minutes:.1f} minutes, about {left:.0f} left", flush=True)
 
 
+def attack_missing(asked: argparse.Namespace, limits: Limits, known: dict[int, dict[str, Any]]) -> None:
+    """Attack what has no record yet, in this part, and add the records to ``known`` and to the file."""
+    part, parts = asked.part
+    name = f"seed-{asked.seed}.jsonl" if parts == 1 else f"seed-{asked.seed}.part-{part}-of-{parts}.jsonl"
+    missing = [index for index in range(part - 1, asked.events, parts) if index not in known]
+    seconds = 2 * limits.truth + len(QUESTIONS) * limits.answer
+    since = shown = time.monotonic()
+    failed = 0
+    with Results(asked.results / name) as results:
+        found = run(partial(attacked, seed=asked.seed, limits=limits), missing, asked.workers, seconds)
+        for done, record in enumerate(found, start=1):
+            known[record["index"]] = record | {"seed": asked.seed, "evr": evr.__version__}
+            results.add(known[record["index"]])
+            for index, kind, question, outcome, said in summary.failures([record]):
+                print(f"{outcome}: {question} of {kind}, --only {index}: {said}", flush=True)
+                failed += 1
+            if time.monotonic() - shown > 30 or done == len(missing):
+                shown = time.monotonic()
+                progress(done, len(missing), failed, since)
+
+
 def main() -> int:
     asked = arguments()
     limits = Limits(answer=asked.limit)
     if asked.only is not None:
         return only(asked.seed, asked.only, limits)
-    part, parts = asked.part
-    stem = f"seed-{asked.seed}"
-    path = asked.results / (f"{stem}.jsonl" if parts == 1 else f"{stem}.part-{part}-of-{parts}.jsonl")
-    known = {index: r for file in sorted(asked.results.glob(f"{stem}.*jsonl")) for index, r in records(file).items()}
-    mine = range(part - 1, asked.events, parts)
-    missing = [index for index in mine if index not in known]
-    results, since = Results(path), time.monotonic()
-    shown = since
-    seconds = 2 * limits.truth + len(QUESTIONS) * limits.answer
-    for done, record in enumerate(
-        run(partial(attacked, seed=asked.seed, limits=limits), missing, asked.workers, seconds), 1
-    ):
-        record = {**record, "seed": asked.seed, "evr": evr.__version__}
-        results.add(record)
-        known[record["index"]] = record
-        for index, kind, question, outcome, said in summary.failures([record]):
-            print(f"{outcome}: {question} of {kind}, --only {index}: {said}", flush=True)
-        if time.monotonic() - shown > 30 or done == len(missing):
-            shown = time.monotonic()
-            progress(done, len(missing), len(summary.failures([known[i] for i in mine if i in known])), since)
-    told = [known[index] for index in (mine if asked.write is None else range(asked.events)) if index in known]
-    print(summary.page(told, asked.seed, evr.__version__))
+    files = sorted(asked.results.glob(f"seed-{asked.seed}.*jsonl"))
+    known = {index: record for file in files for index, record in records(file).items()}
+    attack_missing(asked, limits, known)
+    told = [known[index] for index in range(asked.events) if index in known]
+    page = summary.page(told, asked.seed, evr.__version__)
+    print(page)
     print("Failures:\n" + summary.failure_table(told, asked.seed))
     if asked.write is not None:
-        asked.write.write_text(summary.page(told, asked.seed, evr.__version__), encoding="utf-8")
+        asked.write.write_text(page, encoding="utf-8")
     return int(bool(summary.failures(told)))
 
 

@@ -20,6 +20,7 @@ from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 Generator = np.random.Generator
 CORNERS = 0.3  # share of cases that are drawn near a corner on purpose
 MOST_LOSS = 3e5  # mean loss of a composition: epsilons beyond 1e6 are of no use
+LEAST_LOSS = 1e-14  # deviation of the loss of one step
 MOST_STEPS = 10**9
 TAUS, TAU_WEIGHTS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95), (0.35, 0.2, 0.15, 0.15, 0.1, 0.05)
 FALSE_BY = (0.03, 0.05, 0.1, 0.2, 0.35, 0.5)
@@ -152,7 +153,7 @@ def _repeated(rng: Generator) -> tuple[str, Any, float]:
     """A mechanism some times over, few enough for its losses to be of use; with the deviation of its losses."""
     name, step = _step(rng)
     mean, deviation = spread(step)
-    if not 0 < deviation < MOST_LOSS or abs(mean) > MOST_LOSS:
+    if not LEAST_LOSS < deviation < MOST_LOSS or abs(mean) > MOST_LOSS:
         raise _Dull
     most = MOST_STEPS if mean <= 0 else min(MOST_STEPS, MOST_LOSS / mean, (MOST_LOSS / deviation) ** 2)
     count = _steps(rng)

@@ -8,10 +8,11 @@ import multiprocessing
 import os
 import resource
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 MEMORY = 6 * 2**30  # bytes of address space for each worker: a wish for more is a failure, not a frozen machine
 PATIENCE = 40  # wall-clock seconds for each processor second that a case may take, before its worker is stopped
@@ -37,6 +38,12 @@ class Results:
         self._file = path.open("a", encoding="utf-8")
         if not whole:
             self._file.write("\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
     def add(self, record: dict[str, Any]) -> None:
         self._file.write(json.dumps(record) + "\n")
@@ -112,4 +119,8 @@ def _serve(pipe: Connection, work: Callable[[int], dict[str, Any]]) -> None:
             index = pipe.recv()
         except EOFError:
             return
-        pipe.send(work(index))
+        try:
+            record = work(index)
+        except Exception:
+            record = {"index": index, "died": traceback.format_exc()}
+        pipe.send(record)

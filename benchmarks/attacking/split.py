@@ -19,10 +19,10 @@ from attacking.composition import Composition
 from attacking.laws import LONG, Law, Longs, Unreached
 from attacking.tilted import nodes
 
-_RARE = 0.1  # expected number of steps beyond the bulk
+_RARE = np.geomspace(0.1, 1.5, 13)  # expected numbers of steps beyond the bulk
 _STEEP = 200  # b c
-_MOST_RARE = 12  # steps beyond the bulk in one term
-_MOST_CHOICES, _MOST_TERMS = 40, 150
+_MOST_RARE = 22  # steps beyond the bulk in one term
+_MOST_CHOICES, _MOST_TERMS, _MOST_COMBINATIONS = 60, 200, 20_000
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ def terms(composition: Composition, epsilon: float, cutter: Cutter) -> tuple[lis
     """The terms, and a bound on the sum of those that are left out."""
     kinds = [_choices(cutter(law, count, epsilon), count) for law, count in composition.parts]
     found, omitted = [], sum(left_out for _, left_out in kinds)
+    if math.prod(len(choices) for choices, _ in kinds) > _MOST_COMBINATIONS:
+        raise Unreached("too many kinds of steps have rare losses")
     for combined in itertools.product(*(choices for choices, _ in kinds)):
         log_number = sum(choice[0] for choice in combined)
         log_bound = log_number + sum(choice[1] for choice in combined)
@@ -106,11 +108,7 @@ def rare_apart(law: Law, count: int, epsilon: float) -> list[Law]:
     """The bulk first, then what is beyond it; one piece where there is nothing to cut."""
     if law.square is not None:
         return [law]
-    log_p, loss = nodes(law, LONG(0), None)
-    order = np.argsort(-loss)
-    above = np.cumsum(np.exp(log_p[order]))
-    end = float(loss[order][min(int(np.searchsorted(above, _RARE / count)), loss.size - 1)])
-    end = end if end > 0 else -10 * end  # a bulk without losses above 0 ends somewhere above
+    end = _end_of_bulk(law, count)
     cuts = [cut for cut in (end, 1.5 * epsilon) if 0 < cut < law.greatest]
     if len(cuts) == 2 and not cuts[0] < epsilon / 3:
         cuts = [max(cuts)]
@@ -119,6 +117,19 @@ def rare_apart(law: Law, count: int, epsilon: float) -> list[Law]:
         low, rest = _cut(rest, LONG(cut))
         found.append(low)
     return [*found, rest]
+
+
+def _end_of_bulk(law: Law, count: int) -> float:
+    """A loss that is exceeded 0.1 times in a composition; or more often, up to 1.5 times, where a gap begins there."""
+    log_p, loss = nodes(law, LONG(0), None)
+    order = np.argsort(-loss)
+    above = np.cumsum(np.exp(log_p[order]))
+    rare = np.append(_RARE / count, above[-1] / 2)
+    places = loss[order][np.minimum(np.searchsorted(above, rare), loss.size - 1)].astype(float)
+    losses, median = places[:-1], places[-1]
+    gaps = losses[:-1] - losses[1:] > 10 * np.abs(losses[1:] - median)
+    end = float(losses[int(np.argmax(gaps)) + 1] if gaps.any() and count > 2 else losses[0])
+    return end if end > 0 else -10 * end  # a bulk without losses above 0 ends somewhere above
 
 
 def atoms_apart(law: Law, count: int, epsilon: float) -> list[Law]:

@@ -1,0 +1,230 @@
+"""The attack itself: a small part of it, what it must notice, and that it goes on where it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from dp_accounting import dp_event
+
+import evr
+from attacking import summary
+from attacking.events import FALSE_BY, MECHANISMS, TAUS, make
+from attacking.running import Results, records, run
+from attacking.trials import (
+    CRASHED,
+    FAILURES,
+    GOOD,
+    QUESTIONS,
+    REFUSED,
+    SLOW,
+    WRONG,
+    Limits,
+    TooSlow,
+    attack,
+    limited,
+)
+from evr.estimation.results import Estimate
+
+ROOT = Path(__file__).resolve().parents[2]
+SEED = 12
+SMALL_PART = range(24)
+LIMITS = Limits(truth=3.0, answer=4.0)
+
+
+@pytest.mark.parametrize("index", SMALL_PART)
+def test_a_small_part_of_the_attack(index):
+    record = attack(make(SEED, index), LIMITS)
+    assert summary.failures([record]) == []
+
+
+# --- what it must notice --------------------------------------------------------------------------------------------
+
+EVENT = evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500)
+CASE = replace(make(SEED, 1), kind="dpsgd", event=EVENT, epsilon=1.0, tau_true=0.5, tau_false=0.5, false_by=0.2)
+
+
+def outcomes(record):
+    return {question: answer["outcome"] for question, answer in record["answers"].items()}
+
+
+def test_a_sound_answer_is_good():
+    record = attack(CASE, LIMITS)
+    assert set(outcomes(record).values()) == {GOOD}
+    assert record["truth"]["remove"]["value"] == pytest.approx(9.4696576452e-8, rel=1e-9)
+
+
+def test_an_estimate_outside_its_error_is_wrong(monkeypatch):
+    real = evr.estimate_delta
+
+    def off(*arguments, **options):
+        found = real(*arguments, **options)
+        return replace(found, value=found.value * (1 + 1e-6)) if isinstance(found, Estimate) else found
+
+    monkeypatch.setattr(evr, "estimate_delta", off)
+    found = outcomes(attack(CASE, LIMITS))
+    assert found["estimate, remove"] == found["estimate, add"] == WRONG
+    assert found["false claim"] == GOOD
+
+
+def test_a_bound_below_the_truth_is_wrong(monkeypatch):
+    real = evr.estimate_delta
+
+    def low(*arguments, method="fft", **options):
+        found = real(*arguments, method=method, **options)
+        return replace(found, value=found.value * 0.999) if method == "strict" else found
+
+    monkeypatch.setattr(evr, "estimate_delta", low)
+    assert outcomes(attack(replace(CASE, index=8), LIMITS))["strict bound"] == WRONG
+
+
+@pytest.mark.parametrize(("verdict", "expected"), [(True, (WRONG, GOOD)), (False, (GOOD, WRONG))])
+def test_a_verifier_with_one_answer_is_wrong_once(monkeypatch, verdict, expected):
+    real = evr.verify
+
+    def stubborn(*arguments, **options):
+        found = real(*arguments, **options)
+        return replace(found, verdict=evr.Verdict.ACCEPTED if verdict else evr.Verdict.REJECTED)
+
+    monkeypatch.setattr(evr, "verify", stubborn)
+    found = outcomes(attack(CASE, LIMITS))
+    assert (found["false claim"], found["true claim"]) == expected
+
+
+def test_a_verifier_that_tests_another_claim_is_wrong(monkeypatch):
+    real = evr.verify
+    monkeypatch.setattr(evr, "verify", lambda *a, delta, **o: real(*a, delta=2.2 * delta, **o))
+    assert outcomes(attack(CASE, LIMITS))["false claim"] == WRONG
+
+
+def test_refusals_crashes_and_time(monkeypatch):
+    mechanisms_of_two = dp_event.PoissonSampledDpEvent(
+        0.5, dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(1.0), dp_event.LaplaceDpEvent(1.0)])
+    )
+    refused = attack(replace(CASE, event=mechanisms_of_two), LIMITS)
+    assert outcomes(refused)["estimate, remove"] == REFUSED
+    assert "Poisson sampling of a composition" in refused["answers"]["estimate, remove"]["detail"]
+
+    def crash(*_, **__):
+        return {}["nothing"]
+
+    def sleepless(*_, **__):
+        while True:
+            pass
+
+    monkeypatch.setattr(evr, "estimate_delta", crash)
+    monkeypatch.setattr(evr, "verify", sleepless)
+    found = outcomes(attack(CASE, Limits(truth=3.0, answer=0.2)))
+    assert found["estimate, remove"] == CRASHED
+    assert found["false claim"] == SLOW
+
+
+def test_errors_of_python_are_no_refusals(monkeypatch):
+    """``math domain error`` is a ValueError too."""
+    monkeypatch.setattr(evr, "estimate_delta", lambda *_, **__: __import__("math").log(-1.0))
+    assert outcomes(attack(CASE, LIMITS))["estimate, add"] == CRASHED
+
+
+def test_the_limit_counts_processor_time():
+    with limited(0.2):
+        time.sleep(0.4)
+
+    def endless():
+        while True:
+            pass
+
+    with pytest.raises(TooSlow), limited(0.1):
+        endless()
+
+
+# --- events ---------------------------------------------------------------------------------------------------------
+
+
+def test_events_come_again_from_seed_and_index():
+    for index in range(6):
+        again = make(SEED, index)
+        assert repr(make(SEED, index)) == repr(again)
+        assert repr(make(SEED + 1, index)) != repr(again)
+
+
+def test_events_cover_the_domain():
+    cases = [make(3, index) for index in range(150)]
+    kinds = " ".join(case.kind for case in cases)
+    for name in [*MECHANISMS, "corner", "sampled", " + "]:
+        assert name in kinds
+    assert len({case.kind for case in cases if case.kind.startswith("corner")}) == 7
+    assert {case.tau_true for case in cases} == set(TAUS)
+    assert {case.false_by for case in cases} == set(FALSE_BY)
+    epsilons = [case.epsilon for case in cases]
+    assert min(epsilons) == 0
+    assert max(epsilons) > 1000
+    assert sum(1e-8 < epsilon < 1e-3 for epsilon in epsilons) > 5
+
+
+# --- running --------------------------------------------------------------------------------------------------------
+
+
+def square(index):
+    if index == 3:
+        os._exit(1)
+    return {"index": index, "square": index * index}
+
+
+def test_workers_do_everything_and_survive_a_death():
+    found = {record["index"]: record for record in run(square, list(range(8)), 2, 10.0)}
+    assert sorted(found) == list(range(8))
+    assert "died" in found[3]
+    assert found[7]["square"] == 49
+
+
+def test_a_cut_off_line_is_left_out_and_mended(tmp_path):
+    path = tmp_path / "records.jsonl"
+    with Results(path) as results:
+        results.add({"index": 1})
+    with path.open("a") as file:
+        file.write('{"index": 2, "ki')
+    assert set(records(path)) == {1}
+    with Results(path) as results:
+        results.add({"index": 3})
+    assert set(records(path)) == {1, 3}
+
+
+def script(folder, *arguments):
+    command = [sys.executable, str(ROOT / "benchmarks" / "attack.py"), "--results", str(folder), *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": "src"}, cwd=ROOT
+    )
+
+
+def test_the_script_continues_where_it_ended_and_writes_its_page(tmp_path):
+    answers = {question: {"outcome": GOOD, "detail": "", "seconds": 0.1, "measure": 0.5} for question in QUESTIONS}
+    known = {"remove": {"value": 0.1, "error": 1e-16, "way": "contour"}, "add": None}
+    stored = [{"index": i, "kind": "gaussian", "truth": known, "answers": answers, "seconds": 1.0} for i in range(3)]
+    stored[2] = {
+        **stored[2],
+        "answers": {**answers, "false claim": {**answers["false claim"], "outcome": WRONG, "detail": "bad"}},
+    }
+    (tmp_path / "seed-1.part-1-of-2.jsonl").write_text("".join(json.dumps(r) + "\n" for r in stored))
+    page = tmp_path / "attack.md"
+    done = script(tmp_path, "--events", "3", "--write", str(page))
+    assert done.returncode == 1, done.stderr
+    assert "--seed 1 --only 2" in done.stdout
+    text = page.read_text()
+    assert "| false claim | 2 | 0 | 0 | 0 | 1 | 0 |" in text
+    assert "| 2 | gaussian | false claim | WRONG | bad |" in text
+
+
+def test_a_part_that_is_none_is_refused(tmp_path):
+    done = script(tmp_path, "--part", "5/4")
+    assert done.returncode == 2
+    assert "is not a part such as 3/20" in done.stderr
+
+
+def test_failures_are_the_two_capital_outcomes():
+    assert {WRONG, CRASHED} == set(FAILURES)
