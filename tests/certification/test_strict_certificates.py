@@ -175,10 +175,9 @@ def test_both_find_a_fault_in_the_strict_proof(tmp_path, monkeypatch):
         "self.poly // (whole + whole)",
     )
     delta = evr.estimate_delta(EVENT, 0.5).value
-    false = {"epsilon": 0.5, "delta": 0.5 * delta, "tau": 0.8}
-    assert evr.verify(EVENT, **false, method="strict").accepted
+    assert evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta, tau=0.8, method="strict").accepted
     with pytest.raises(DisagreementError, match="the strict proof shows the claim and the sampled one does not"):
-        evr.verify(EVENT, **false, method="both", seed=1)
+        evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta, tau=0.8, method="both", seed=1)
 
 
 def test_both_find_a_fault_in_the_sampled_proof(monkeypatch):
@@ -188,10 +187,9 @@ def test_both_find_a_fault_in_the_sampled_proof(monkeypatch):
         TiltedProposal, "draw", lambda *a: (b := draw(*a))._replace(log_weights=b.log_weights - math.log(4.0))
     )
     delta = evr.estimate_delta(EVENT, 0.5).value
-    false = {"epsilon": 0.5, "delta": 0.5 * delta, "tau": 0.8}
-    assert evr.verify(EVENT, **false, seed=1).accepted
+    assert evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta, tau=0.8, seed=1).accepted
     with pytest.raises(DisagreementError, match="the sampled proof shows the claim and the strict one does not"):
-        evr.verify(EVENT, **false, method="both", seed=1)
+        evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta, tau=0.8, method="both", seed=1)
 
 
 def test_a_disagreement_certifies_nothing_and_counts(tmp_path, monkeypatch):
