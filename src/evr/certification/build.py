@@ -67,6 +67,8 @@ def build(
     assert claim.terms is not None
     assert verification.attempt is not None
     accepted = verification.verdict is Verdict.ACCEPTED
+    sampled = verification.method != "strict"  # entropy that nobody drew from is written as 0
+    entropy_is_fresh = entropy_is_fresh and sampled
     holds = accepted or fallback is not None
     directions = {
         report.direction: {
@@ -121,12 +123,14 @@ def build(
             "proposal": proposal,
             "max_samples": max_samples,
             "offset": offset,
-            "entropy": f"{verification.entropy:x}",
+            "entropy": f"{verification.entropy:x}" if sampled else "0",
             "entropy_is_fresh": entropy_is_fresh,
             "stream": STREAM,
             "samples": verification.samples,
             "directions": directions,
-            "notes": [] if entropy_is_fresh else ["the seed was given by the caller: a guarantee wants fresh entropy"],
+            "notes": []
+            if entropy_is_fresh or not sampled
+            else ["the seed was given by the caller: a guarantee wants fresh entropy"],
         },
         "fallback": fallback,
         "software": computed_by,
