@@ -27,16 +27,17 @@ FIXTURE = Path(__file__).with_name("data") / "version-1.certificate.json"
 
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """An accepted, a rejected, a named and a fixed-sample certificate, as documents."""
+    """An accepted, a rejected, a named, a fixed-sample and a strict certificate, as documents."""
     ledger = tmp_path_factory.mktemp("certificates") / "ledger.sqlite"
     gaussian = dp_event.GaussianDpEvent(2.0)
     made = {
-        "accepted": evr.certify(SAMPLED, epsilon=0.5, tau=0.9, ledger=ledger),
+        "accepted": evr.certify(SAMPLED, epsilon=0.5, tau=0.9, method="sequential", ledger=ledger),
         "rejected": evr.certify(dp_event.GaussianDpEvent(2.0), epsilon=1.0, tau=0.99, max_samples=64, ledger=ledger),
         "named": evr.certify(gaussian, delta=1e-3, tau=0.9, ledger=ledger, release="paper", floor=1e-4, seed=3),
         "fixed": evr.certify(gaussian, epsilon=1.0, tau=0.7, method="fixed", ledger=ledger),
+        "strict": evr.certify(SAMPLED, epsilon=0.5, tau=0.85, method="strict", ledger=ledger),
     }
-    assert [c.verdict for c in made.values()] == ["accepted", "rejected", "accepted", "accepted"]
+    assert [c.verdict for c in made.values()] == ["accepted", "rejected", "accepted", "accepted", "accepted"]
     return {name: c.document() for name, c in made.items()}
 
 
@@ -120,7 +121,7 @@ def test_an_accepted_certificate_is_kept_when_a_rejected_one_takes_its_place(
     assert evr.Certificate.load(tmp_path / "my.certificate.accepted.json") == accepted
 
 
-@pytest.mark.parametrize("name", ["accepted", "rejected", "named", "fixed"])
+@pytest.mark.parametrize("name", ["accepted", "rejected", "named", "fixed", "strict"])
 def test_replay_agrees_bit_for_bit(documents: dict[str, dict[str, Any]], name: str) -> None:
     for workers in (1, 3):
         found = evr.replay(evr.Certificate.from_json(text(documents[name])), workers=workers)
@@ -138,7 +139,7 @@ def test_fresh_replay(documents: dict[str, dict[str, Any]]) -> None:
 
 
 @pytest.mark.usefixtures("_verified_once")
-@pytest.mark.parametrize("name", ["accepted", "rejected", "named", "fixed"])
+@pytest.mark.parametrize("name", ["accepted", "rejected", "named", "fixed", "strict"])
 def test_every_altered_field_is_found(documents: dict[str, dict[str, Any]], name: str) -> None:
     document = documents[name]
     undetected = []
@@ -160,7 +161,7 @@ def test_every_altered_field_is_found(documents: dict[str, dict[str, Any]], name
 
 
 @pytest.mark.usefixtures("_verified_once")
-@pytest.mark.parametrize("name", ["accepted", "rejected", "named", "fixed"])
+@pytest.mark.parametrize("name", ["accepted", "rejected", "named", "fixed", "strict"])
 def test_every_removed_field_is_found(documents: dict[str, dict[str, Any]], name: str) -> None:
     document = documents[name]
     for path in leaves(document):

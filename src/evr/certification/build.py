@@ -67,6 +67,8 @@ def build(
     assert claim.terms is not None
     assert verification.attempt is not None
     accepted = verification.verdict is Verdict.ACCEPTED
+    sampled = verification.method != "strict"  # entropy that nobody drew from is written as 0
+    entropy_is_fresh = entropy_is_fresh and sampled
     holds = accepted or fallback is not None
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
@@ -94,12 +96,15 @@ def build(
         },
         "verification": {
             **asdict(settings),
-            "entropy": f"{verification.entropy:x}",
+            "method": verification.method,
+            "entropy": f"{verification.entropy:x}" if sampled else "0",
             "entropy_is_fresh": entropy_is_fresh,
             "stream": STREAM,
             "samples": verification.samples,
             "directions": {name: _section(report) for name, report in verification.directions.items()},
-            "notes": [] if entropy_is_fresh else ["the seed was given by the caller: a guarantee wants fresh entropy"],
+            "notes": []
+            if entropy_is_fresh or not sampled
+            else ["the seed was given by the caller: a guarantee wants fresh entropy"],
         },
         "fallback": fallback,
         "software": computed_by,

@@ -22,6 +22,7 @@ from evr.certification.redrawing import redrawn
 from evr.certification.words import statement
 from evr.errors import CertificateError, DisagreementError, TooLongError
 from evr.estimation import estimate_delta, estimate_epsilon
+from evr.estimation.api import afresh
 from evr.mechanisms import Composition
 from evr.proving import prove
 from evr.proving.without_samples import proved_delta
@@ -250,7 +251,7 @@ def _rebuilt(
         estimate = certificate.estimate.model_dump()
         if estimate["method"] == "fft":
             function = estimate_epsilon if estimate["quantity"] == "epsilon" else estimate_delta
-            found = function(composition, estimate["at"])
+            found = afresh(function, composition, estimate["at"])
             estimate |= {"value": found.value, "error": getattr(found, "error", None), "direction": found.direction}
         else:
             estimate["method"] = "fft"

@@ -107,7 +107,7 @@ def _proved(document: dict[str, Any], how: str) -> str:
     bounds = [rounded_up(Proof.from_json(proof).delta) for proof in proofs if proof is not None]
     also = ", and independent samples agree" if document["verification"]["method"] == "both" else ""
     return (
-        f"This is proved in exact arithmetic ({how}): in both directions delta is at most {bounded(max(bounds))}{also}."
+        f"This is proved in exact arithmetic ({how}): in both directions delta is at most {above(max(bounds))}{also}."
     )
 
 

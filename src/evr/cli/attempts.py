@@ -22,13 +22,22 @@ if TYPE_CHECKING:
 Tau = Annotated[
     float | None, number_option("--tau", "Slack in (0, 1): nearer to 1 is tighter and takes longer. By default 0.99.")
 ]
+METHODS = ("sequential", "fixed", "strict", "both")
+_HOW = (
+    "Proved in exact arithmetic (strict); or samples are tested by betting (sequential), or with a number fixed before "
+    "(Algorithm 2 of the paper, fixed); or both, strict and sequential."
+)
 Method = Annotated[
+    str,
+    typer.Option("--method", metavar="|".join(METHODS), help=_HOW, autocompletion=lambda: list(METHODS)),
+]
+AnyMethod = Annotated[
     str,
     typer.Option(
         "--method",
-        metavar="sequential|fixed",
-        help="How samples are tested: by betting, or with a number fixed before (Algorithm 2 of the paper).",
-        autocompletion=lambda: ["sequential", "fixed"],
+        metavar="|".join(("auto", *METHODS)),
+        help=f"{_HOW} By default strict where that takes seconds.",
+        autocompletion=lambda: ["auto", *METHODS],
     ),
 ]
 Proposal = Annotated[

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from evr.cli.attempts import (
+    AnyMethod,
     Floor,
     LedgerFile,
     MaxSamples,
-    Method,
     Output,
     Proposal,
     ReleaseName,
@@ -66,7 +66,7 @@ def command(
     ledger: LedgerFile = None,
     release: ReleaseName = None,
     floor: Floor = None,
-    method: Method = "sequential",
+    method: AnyMethod = "auto",
     proposal: Proposal = "capped",
     seed: Seed = None,
     max_samples: MaxSamples = None,
@@ -94,7 +94,8 @@ def command(
     with watched(quiet=quiet or json) as progress:
         certificate = certify(
             event, epsilon=epsilon, delta=delta, tau=tau, exact=exact, ledger=ledger, path=path, release=release, floor=floor, seed=seed, workers=workers,
-            progress=progress, method=method, proposal=proposal, max_samples=max_samples,
+            progress=progress, method=method,
+            **({} if proposal == "capped" else {"proposal": proposal}), **({} if max_samples is None else {"max_samples": max_samples}),
         )  # fmt: skip
     try:
         tell(certificate, path=path, ledger=ledger, json=json, quiet=quiet)

@@ -75,8 +75,10 @@ def _facts(certificate: Certificate) -> list[list[str]]:
         "tested against": f"{claim.threshold!r} = (1 - kappa) delta, kappa = {claim.kappa!r}",
         "attempt": f"{release.attempt} {name}",
         "false-positive budget": f"{number(release.budget)} (all attempts: {number(release.total_budget)})",
-        "method": f"{checked.method}, proposal {checked.proposal}",
-        "entropy": f"{checked.entropy} ({'recorded as fresh' if checked.entropy_is_fresh else 'given by the caller'})",
+        "method": checked.method if checked.method == "strict" else f"{checked.method}, proposal {checked.proposal}",
+        "entropy": "none: no samples"
+        if checked.method == "strict"
+        else f"{checked.entropy} ({'recorded as fresh' if checked.entropy_is_fresh else 'given by the caller'})",
         "software": ", ".join(f"{key} {value}" for key, value in certificate.software.items()),
         "time": f"{certificate.times.started} to {certificate.times.finished} ({seconds(certificate.times.seconds)})",
         "digest": certificate.digest,

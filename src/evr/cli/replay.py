@@ -70,10 +70,12 @@ def command(
         elif fresh:
             print(f"{file}: new samples give the same verdict, {certificate.verdict}.")
         else:
-            samples = f"{certificate.verification.samples:,}"
-            print(
-                f"{file}: agrees with its replay ({samples} samples drawn again); the verdict is {certificate.verdict}."
-            )
+            samples = f"{certificate.verification.samples:,} samples drawn again"
+            again = {
+                "strict": "its integers came out the same",
+                "both": f"its integers came out the same, {samples}",
+            }.get(certificate.verification.method, samples)
+            print(f"{file}: agrees with its replay ({again}); the verdict is {certificate.verdict}.")
         if not quiet and found.undecided is None:
             for note in found.notes:
                 print(f"note: {note}")

@@ -187,6 +187,12 @@ def _delta(steps: tuple[Step, ...], epsilon: float, method: str) -> tuple[float,
     return EdgeworthCurve(steps).delta(epsilon), None
 
 
+def afresh(estimate: Callable[[Any, float], Estimate | UpperBound], event: Any, at: float) -> Estimate | UpperBound:
+    """An estimate whose last digits do not depend on what was estimated before: what a certificate records."""
+    fft_curve.cache_clear()
+    return estimate(event, at)
+
+
 def epsilon_of(steps: tuple[Step, ...], delta: float, method: str = "fft", guess: float = 1.0) -> float:
     """Epsilon of one direction at a delta in [0, 1]; ``guess`` is where to look first."""
     if delta == 1 or not steps:

@@ -20,6 +20,7 @@ _MOST_PLACES = 3_000_000
 _ROUNDS = 5
 _SAFE = 0.6
 _LEAST_LOG = -745.0
+_PLACE = 2e-8  # seconds to multiply the masses of a place, for each bit
 
 
 class StrictCurve:
@@ -60,6 +61,14 @@ class StrictCurve:
             aim = max(aim * min(0.5, _SAFE * wanted / excess), _LEAST_TOLERANCE)
         assert best is not None
         return best
+
+    def seconds(self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None) -> float:
+        """About how long ``prove`` takes."""
+        if self.is_one_step or needs_no_plan(self.steps, Fraction(epsilon)) is not None:
+            return 0.1
+        guess = self.estimate(epsilon)
+        plan = self._plan(epsilon, guess, min(_wanted(guess, tolerance, enough), 0.5) if guess > 0 else 1.0)
+        return 0.1 + _PLACE * plan.bits * plan.work
 
     @property
     def is_one_step(self) -> bool:

@@ -11,10 +11,12 @@ from evr import validate
 from evr.certification.certificate import Certificate
 from evr.certification.ledger import Ledger
 from evr.estimation import Estimate, UpperBound, estimate_delta, estimate_epsilon
+from evr.estimation.api import afresh
 from evr.gate.attempt import checked_event, opened, perform, start
+from evr.proving.strict import proof_for
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook
-from evr.verification.settings import Settings
+from evr.verification.settings import METHODS, Settings
 
 _TAU, _LOOSEST, _TIGHTEST = 0.99, 0.5, 0.9999
 _LEAST = 1e-290  # of a delta that is not 0
@@ -34,6 +36,7 @@ def certify(
     seed: int | None = None,
     workers: int | None = None,
     progress: ProgressHook | None = None,
+    method: str = "auto",
     **settings: Any,
 ) -> Certificate:
     """Certify what everything that ran guarantees: estimate, verify, write down.
@@ -64,8 +67,12 @@ def certify(
         For results that can be repeated; a guarantee wants fresh entropy, so leave it out.
     workers, progress
         As of ``evr.verify``.
+    method
+        As of ``evr.verify``; or ``"auto"``: ``"strict"`` where every law is on a line and has an exact form, and the proof takes
+        seconds, else ``"sequential"``. A seed, ``proposal`` or ``max_samples`` belong to samples and choose them. ``"both"`` is
+        for where doubt is expensive. The statement says how the claim was proved.
     settings
-        ``method``, ``proposal``, ``max_samples``, ``offset`` as of ``evr.verify``.
+        ``proposal``, ``max_samples``, ``offset`` as of ``evr.verify``.
 
     Examples
     --------
@@ -83,11 +90,14 @@ def certify(
     >>> pair.guarantee.epsilon, pair.guarantee.delta
     (0.95, 1e-05)
     """
-    chosen = Settings(**settings)
+    automatic = validate.one_of(("auto", *METHODS), method=method) == "auto"
+    chosen = Settings("sequential" if automatic else method, **settings)
     checked_event(event)
     if tau is not None:
         tau = validate.open_probability(tau=tau)
     claim, estimate = _estimated(event, delta, epsilon, tau, exact=exact)
+    if automatic and seed is None and not settings:
+        chosen = Settings(proof_for(event, claim))
     return certify_claim(
         event, claim, chosen, ledger=ledger, path=path, release=release, floor=floor, seed=seed, workers=workers,
         progress=progress, estimate=estimate,
@@ -142,7 +152,7 @@ def _estimated(
         return _given_pair(event, epsilon, delta)
     if epsilon is not None:
         slack = _TAU if tau is None else tau
-        found = estimate_delta(event, epsilon)
+        found = afresh(estimate_delta, event, epsilon)
         value = min(1.0, _above(_not_below(found), slack))
         value = max(value, _LEAST) if value > 0 else value
         return Claim(epsilon, value, slack), _section("delta", epsilon, found)
@@ -158,7 +168,7 @@ def _estimated(
 
 
 def _least_epsilon(event: Any, target: float, delta: float) -> Estimate | UpperBound:
-    found = estimate_epsilon(event, target)
+    found = afresh(estimate_epsilon, event, target)
     if not math.isfinite(found.value):
         raise ValueError(
             f"no epsilon is enough for delta={delta!r}: some mechanism may fail with more than that; claim more"
@@ -169,18 +179,18 @@ def _least_epsilon(event: Any, target: float, delta: float) -> Estimate | UpperB
 def _rounded_pair(event: Any, delta: float) -> tuple[Claim, dict[str, Any]]:
     """Epsilon with three digits, and the tau that its estimate leaves, 0.99 at the most."""
     epsilon = _rounded_up(_not_below(_least_epsilon(event, delta, delta)))
-    found = estimate_delta(event, epsilon)
+    found = afresh(estimate_delta, event, epsilon)
     for _ in range(3):
         if _not_below(found) <= _TAU * delta:
             break
         epsilon = _rounded_up(epsilon * (1.0 + 1e-9))
-        found = estimate_delta(event, epsilon)
+        found = afresh(estimate_delta, event, epsilon)
     return _claim_of(epsilon, delta, found)
 
 
 def _given_pair(event: Any, epsilon: float, delta: float) -> tuple[Claim, dict[str, Any]]:
     """Just this pair; what is false, or true by too little, is refused with what would hold."""
-    found = estimate_delta(event, epsilon)
+    found = afresh(estimate_delta, event, epsilon)
     if _not_below(found) > _TIGHTEST * delta:
         least = _rounded_pair(event, delta)[0].epsilon
         false = found.value > delta

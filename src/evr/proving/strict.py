@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from evr.bounds.strict import Proof
+from evr.errors import UnsupportedEventError
 from evr.estimation.strict import StrictCurve
 from evr.laws import Direction
 from evr.laws.exact import ExactStep
@@ -11,6 +14,9 @@ from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim
 from evr.verification.results import Verification
 from evr.verification.strict import threshold_of, verify_strictly
+
+QUICK = 20.0
+"""Seconds that a strict proof may take where nobody asked for one."""
 
 
 def prove_strictly(composition: Composition, claim: Claim, how: Attempt) -> Verification:
@@ -21,3 +27,14 @@ def prove_strictly(composition: Composition, claim: Claim, how: Attempt) -> Veri
         return StrictCurve(steps).prove(claim.epsilon, enough=enough)
 
     return verify_strictly(composition, claim, prover, attempt=how.number, direction=how.direction, seed=how.seed)
+
+
+def proof_for(event: Any, claim: Claim) -> str:
+    """``"strict"`` where every law is on a line, has an exact one, and a strict proof takes seconds; else ``"sequential"``."""
+    composition, enough = Composition.of(event), threshold_of(claim)
+    try:
+        laws = composition.exact_directions()
+    except UnsupportedEventError:
+        return "sequential"
+    seconds = sum(StrictCurve(steps).seconds(claim.epsilon, enough=enough) for steps in laws.values())
+    return "strict" if seconds <= QUICK else "sequential"

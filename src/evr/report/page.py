@@ -39,7 +39,7 @@ MEANINGS = {
     "release.attempt": "attempts at this release so far, this one included",
     "release.budget": "probability of accepting in this attempt, were the claim false",
     "release.total_budget": "the same over any number of attempts",
-    "verification.method": "sequential (testing by betting) or fixed (Algorithm 2 of the paper)",
+    "verification.method": "strict (exact arithmetic), sequential (testing by betting), both of these, or fixed (Algorithm 2 of the paper)",
     "verification.proposal": "the law that samples were drawn from",
     "verification.entropy": "what the samples came from; enough to draw them again",
     "verification.entropy_is_fresh": "recorded as drawn from the operating system; nothing can prove that nobody chose it",

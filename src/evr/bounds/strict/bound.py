@@ -49,9 +49,9 @@ class Halves:
         units = int(total) + (self.infinite << self.bits)
         return min(Fraction(units, 1 << (2 * self.bits)), Fraction(1))
 
-    def digest(self) -> str:
-        """SHA-256 of the integers: two machines that follow one plan agree on it."""
-        text = hashlib.sha256()
+    def digest(self, plan: Plan) -> str:
+        """SHA-256 of the plan and of the integers: two machines that follow one plan agree on it."""
+        text = hashlib.sha256(str(plan.to_json()).encode())
         for masses in (self.first, self.second):
             text.update(f"{masses.first}:{masses.poly.coeffs()};".encode())
         text.update(f"{self.infinite}:{self.offset}:{self.spacing}:{self.bits}".encode())

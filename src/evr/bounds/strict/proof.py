@@ -23,7 +23,7 @@ class Proof:
     plan
         What it follows from; None where none is needed: no loss exceeds epsilon, or all are infinite.
     digest
-        SHA-256 of the integers that the plan leads to, where it has grids.
+        SHA-256 of the plan and of the integers that it leads to, where it has grids.
     """
 
     delta: Fraction
@@ -74,7 +74,7 @@ def prove(steps: Sequence[ExactStep], epsilon: Fraction, plan: Plan | None) -> P
             raise ValueError("a plan without grids serves one step alone")
         return Proof(one_step_delta(steps[0].law, epsilon, plan.bits), plan)
     found = halves(steps, plan)
-    return Proof(found.delta(epsilon), plan, found.digest())
+    return Proof(found.delta(epsilon), plan, found.digest(plan))
 
 
 def rounded_up(number: Fraction) -> float:
