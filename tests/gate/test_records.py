@@ -237,15 +237,20 @@ def test_the_certificate_is_about_the_record(path, tmp_path):
     file = tmp_path / "one.certificate.json"
     record.certify(delta=1e-6, tau=0.5, ledger=tmp_path / "ledger.sqlite", path=file)
     certificate = evr.Certificate.load(file)
-    assert certificate.document()["record"]["seal"] == record.seal
+    assert not record.is_certified_by(certificate)  # it was read before
+    with pytest.raises(evr.RecordError, match="changed since it was read"):
+        record.add(certificate)
+    record = evr.Record.load(path)
     assert record.is_certified_by(certificate)
-    assert evr.replay(certificate).agrees
-    twin = evr.Record.load(write(tmp_path / "twin.jsonl"))  # the same event, another training
-    assert not twin.is_certified_by(certificate)
-    longer = evr.Record.load(write(tmp_path / "longer.jsonl", steps=6))
-    with pytest.raises(evr.RecordError, match="of another event"):
-        longer.named_in(certificate)
+    assert record.event == certificate.dp_event()
+    assert not evr.Record.load(write(tmp_path / "twin.jsonl")).is_certified_by(
+        certificate
+    )  # the same event, another training
+    longer = evr.Record.load(write(path, steps=1))  # trained on: the certificate is of less
+    assert certificate.digest in longer.certificates
     assert not longer.is_certified_by(certificate)
+    with pytest.raises(evr.RecordError, match="of another event"):
+        longer.add(certificate)
 
 
 KILLED = """
