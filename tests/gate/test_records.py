@@ -13,6 +13,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+from evr.gate import chain
 from evr.gate.records import rank_path
 
 STEP: dict[str, Any] = {"noise_multiplier": 1.0, "clipping_norm": 0.5, "sampling_probability": 0.01}
@@ -94,12 +95,20 @@ def tamper_start(lines):
     del lines[0]
 
 
+def tamper_and_seal_again(lines):
+    """One line, with a seal that is right for it: the next line's is not."""
+    line = {**json.loads(lines[2]), "noise_multiplier": 2.0}
+    del line["seal"]
+    lines[2] = json.dumps({**line, "seal": chain._sealed(line, [json.loads(lines[1])["seal"]])})
+
+
 def tamper_rubbish(lines):
     lines[1] = "rubbish"
 
 
 @pytest.mark.parametrize(
-    "tamper", [tamper_noise, tamper_drop, tamper_swap, tamper_repeat, tamper_start, tamper_rubbish]
+    "tamper",
+    [tamper_noise, tamper_drop, tamper_swap, tamper_repeat, tamper_start, tamper_rubbish, tamper_and_seal_again],
 )
 def test_an_altered_record_is_refused(path, tamper):
     lines = write(path).read_text().splitlines()
