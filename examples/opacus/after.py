@@ -2,8 +2,8 @@
 
     python examples/opacus/after.py [--folder out] [--noise-used 2.0]
 
-The training is recorded. What the record says, not what was planned, is verified at (3, 1e-5), and the certificate names the
-record. With less noise than that takes (``--noise-used``) the claim is rejected, and the weights are withheld.
+The training is recorded. What the record says, not what was planned, is verified at (3, 1e-5), and the record names the
+certificate. With less noise than that takes (``--noise-used``) the claim is rejected, and the weights are withheld.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ def main() -> None:
         delta=chosen.tau * DELTA,
         tau=chosen.tau,
         ledger=chosen.folder / "ledger.sqlite",
+        path=chosen.folder / "model.certificate.json",
     ) as certificate:
-        record.named_in(certificate).save(chosen.folder / "model.certificate.json")
+        record.add(certificate)
         torch.save(weights, chosen.folder / "model.pt")
     print(f"released with accuracy {accuracy(weights):.3f}")
     print(certificate.statement)

@@ -13,6 +13,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+from evr.gate import chain
 from evr.gate.records import rank_path
 
 STEP: dict[str, Any] = {"noise_multiplier": 1.0, "clipping_norm": 0.5, "sampling_probability": 0.01}
@@ -94,12 +95,20 @@ def tamper_start(lines):
     del lines[0]
 
 
+def tamper_and_seal_again(lines):
+    """One line, with a seal that is right for it: the next line's is not."""
+    line = {**json.loads(lines[2]), "noise_multiplier": 2.0}
+    del line["seal"]
+    lines[2] = json.dumps({**line, "seal": chain._sealed(line, [json.loads(lines[1])["seal"]])})
+
+
 def tamper_rubbish(lines):
     lines[1] = "rubbish"
 
 
 @pytest.mark.parametrize(
-    "tamper", [tamper_noise, tamper_drop, tamper_swap, tamper_repeat, tamper_start, tamper_rubbish]
+    "tamper",
+    [tamper_noise, tamper_drop, tamper_swap, tamper_repeat, tamper_start, tamper_rubbish, tamper_and_seal_again],
 )
 def test_an_altered_record_is_refused(path, tamper):
     lines = write(path).read_text().splitlines()
@@ -237,15 +246,20 @@ def test_the_certificate_is_about_the_record(path, tmp_path):
     file = tmp_path / "one.certificate.json"
     record.certify(delta=1e-6, tau=0.5, ledger=tmp_path / "ledger.sqlite", path=file)
     certificate = evr.Certificate.load(file)
-    assert certificate.document()["record"]["seal"] == record.seal
+    assert not record.is_certified_by(certificate)  # it was read before
+    with pytest.raises(evr.RecordError, match="changed since it was read"):
+        record.add(certificate)
+    record = evr.Record.load(path)
     assert record.is_certified_by(certificate)
-    assert evr.replay(certificate).agrees
-    twin = evr.Record.load(write(tmp_path / "twin.jsonl"))  # the same event, another training
-    assert not twin.is_certified_by(certificate)
-    longer = evr.Record.load(write(tmp_path / "longer.jsonl", steps=6))
-    with pytest.raises(evr.RecordError, match="of another event"):
-        longer.named_in(certificate)
+    assert record.event == certificate.dp_event()
+    assert not evr.Record.load(write(tmp_path / "twin.jsonl")).is_certified_by(
+        certificate
+    )  # the same event, another training
+    longer = evr.Record.load(write(path, steps=1))  # trained on: the certificate is of less
+    assert certificate.digest in longer.certificates
     assert not longer.is_certified_by(certificate)
+    with pytest.raises(evr.RecordError, match="of another event"):
+        longer.add(certificate)
 
 
 KILLED = """

@@ -123,7 +123,7 @@ def test_a_training_with_one_word():
     assert training.engine.accountant.history == [(1.0, BATCH / RECORDS, 20)]
     exact = evr.estimate_epsilon(evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=20), DELTA).value
     assert training.engine.get_epsilon(DELTA) == pytest.approx(exact, abs=1e-6)
-    assert training.engine.accountant.event().count == 20
+    assert training.engine.accountant.event.count == 20
 
 
 def test_made_private_with_epsilon():

@@ -330,6 +330,23 @@ def test_a_filled_empty_batch_is_a_breach(path):
         _ = evr.Record.load(path).event
 
 
+def test_an_empty_batch_dropped_at_the_very_end(path):
+    training = Training()
+    sampler = training.loader.batch_sampler
+
+    class LastIsEmpty(type(sampler)):
+        def __iter__(self):
+            yield from ([0, 1], [2], [])
+
+    sampler.__class__ = LastIsEmpty
+    recording = evr.record(training.optimizer, training.loader, path)
+    drop_empty(training)
+    with pytest.raises(evr.RecordError, match="an empty batch was dropped"):
+        recording.finish()
+    with pytest.raises(evr.RecordError, match="empty batch"):
+        _ = evr.Record.load(path).event
+
+
 def test_weights_written_by_somebody_else_are_noted(path):
     training = Training()
     with evr.record(training.optimizer, training.loader, path):

@@ -1,18 +1,10 @@
-"""Records of trainings, read: the chain of seals checked, the ranks compared, the event built.
-
-A record is a text file with one JSON object a line (``evr.gate.recording`` writes it). Each line
-carries a ``seal``, the SHA-256 of the seal before it and of the rest of the line: a line that was
-changed, moved, dropped or put in between breaks the chain. As in the ledger this tells damage; it
-is no signature: who rewrites the whole file can seal it again.
-"""
+"""Records of trainings, read: the chain of seals checked, the ranks compared, the event built."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +12,11 @@ from dp_accounting import dp_event
 
 from evr import validate
 from evr.certification.certificate import Certificate
-from evr.certification.event_json import canonical, event_digest
+from evr.certification.event_json import event_digest
 from evr.errors import RecordError
 from evr.gate.certify import certify
+from evr.gate.chain import Chain, Line, read_lines
 from evr.mechanisms.events import dpsgd
-
-FORMAT = 1
-_KINDS = ("start", "resumed", "step", "note", "breach", "end")
 
 
 @dataclass(frozen=True)
@@ -67,8 +57,10 @@ class Record:
         Whether the training was closed in order; a record without its end may have lost its last lines, and has no event.
     rank, ranks
         Which process of how many; of all of them, once they were found to agree, ``rank`` is None.
-    seal
-        The last line's (of several ranks: a digest of theirs). Certificates name the record by it.
+    certificates
+        Digests of the certificates that were added to it.
+    paths, seals
+        Its files, and the seal of the last line of each.
     """
 
     runs: tuple[Run, ...]
@@ -79,8 +71,9 @@ class Record:
     run: str
     rank: int | None
     ranks: int
-    seal: str
-    seals: tuple[str, ...] = field(default=(), repr=False)
+    certificates: tuple[str, ...]
+    paths: tuple[Path, ...]
+    seals: tuple[str, ...]
 
     @classmethod
     def load(cls, path: str | Path) -> Record:
@@ -93,8 +86,8 @@ class Record:
         """
         found = sorted(Path(path).parent.glob(rank_path(path, "*").name)) if not Path(path).exists() else []
         if not found:
-            return read(Path(path))[0]
-        return agreed([read(one)[0] for one in found])
+            return _read(Path(path))
+        return agreed([_read(one) for one in found])
 
     @property
     def steps(self) -> int:
@@ -125,26 +118,29 @@ class Record:
         phases = [dpsgd(noise_multiplier=n, sampling_probability=q, steps=k) for n, q, k in merged]
         return phases[0] if len(phases) == 1 else dp_event.ComposedDpEvent(phases)
 
-    def certify(self, *, path: str | Path | None = None, **options: Any) -> Certificate:
-        """``evr.certify`` of what ran; the certificate names this record. Options as there."""
-        certificate = self.named_in(certify(self.event, **options))
-        if path is not None:
-            certificate.save(path)
+    def certify(self, **options: Any) -> Certificate:
+        """``evr.certify`` of what ran; the record then names the certificate. Options as there."""
+        certificate = certify(self.event, **options)
+        self.add(certificate)
         return certificate
 
-    def named_in(self, certificate: Certificate) -> Certificate:
-        """The certificate, which must be of this record's event, with a field ``record`` that names it."""
+    def add(self, certificate: Certificate) -> None:
+        """Name a certificate in the record's file, as a line of its own. Raises ``RecordError`` if it is of another event."""
         if event_digest(certificate.dp_event()) != event_digest(self.event):
             raise RecordError("the certificate is of another event than what this record says ran")
-        names = {"seal": self.seal, "run": self.run, "steps": self.steps}
-        return Certificate.sealed({**certificate.document(), "record": names})
+        chain = Chain(self.paths[0])
+        try:
+            if chain.seals[-1] != self.seals[-1]:
+                raise RecordError(f"{chain.path}: the record has changed since it was read: read it again")
+            chain.write("certificate", digest=certificate.digest, verdict=certificate.verdict)
+        finally:
+            chain.close()
 
     def is_certified_by(self, certificate: Certificate) -> bool:
-        """Whether an accepted certificate names this record, and is of its event."""
+        """Whether an accepted certificate is named in this record (read after it was), and is of its event."""
         return (
             certificate.accepted
-            and certificate.record is not None
-            and certificate.record.seal == self.seal
+            and certificate.digest in self.certificates
             and event_digest(certificate.dp_event()) == event_digest(self.event)
         )
 
@@ -217,47 +213,14 @@ def agreed(records: list[Record]) -> Record:
         run=first.run,
         rank=None,
         ranks=first.ranks,
-        seal=hashlib.sha256("".join(record.seal for record in ordered).encode()).hexdigest(),
+        certificates=ordered[0].certificates,
+        paths=tuple(path for record in ordered for path in record.paths),
+        seals=tuple(seal for record in ordered for seal in record.seals),
     )
 
 
-def sealed(line: dict[str, Any], before: str) -> str:
-    """The seal of a line, given the seal of the line before it."""
-    return hashlib.sha256((before + canonical(line)).encode()).hexdigest()
-
-
-def read(path: Path) -> tuple[Record, int]:
-    """A record and the length of its whole lines: a crash may have cut the last one off."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise RecordError(f"{path}: cannot be read ({error.strerror or error})") from None
-    whole = data.rfind(b"\n") + 1
-    lines: list[dict[str, Any]] = []
-    seals: list[str] = []
-    for number, text in enumerate(data[:whole].splitlines()):
-        try:
-            line = json.loads(text)
-            seal = line.pop("seal")
-            right = (
-                line["line"] == number and line["kind"] in _KINDS and seal == sealed(line, seals[-1] if seals else "")
-            )
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            right = False
-        if not right:
-            raise RecordError(
-                f"{path}: line {number + 1} is not what was written: the record was altered or is damaged"
-            )
-        lines.append(line)
-        seals.append(seal)
-    if not lines or lines[0]["kind"] != "start":
-        raise RecordError(f"{path}: not a record of a training")
-    if lines[0]["format"] != FORMAT:
-        raise RecordError(f"{path}: format {lines[0]['format']!r}; this evr knows {FORMAT}: use a newer evr")
-    return _understood(lines, seals), whole
-
-
-def _understood(lines: list[dict[str, Any]], seals: list[str]) -> Record:
+def _read(path: Path) -> Record:
+    lines, seals, _ = read_lines(path)
     runs: list[Run] = []
     found: dict[str, list[Finding]] = {"note": [], "breach": []}
     for line in lines:
@@ -276,13 +239,19 @@ def _understood(lines: list[dict[str, Any]], seals: list[str]) -> Record:
         notes=tuple(found["note"]),
         breaches=tuple(found["breach"]),
         conditions=tuple(line["conditions"] for line in lines if line["kind"] in ("start", "resumed")),
-        finished=lines[-1]["kind"] == "end",
+        finished=_ending(lines) == "end",
         run=lines[0]["run"],
         rank=lines[0]["rank"],
         ranks=lines[0]["ranks"],
-        seal=seals[-1],
-        seals=tuple(seals),
+        certificates=tuple(line["digest"] for line in lines if line["kind"] == "certificate"),
+        paths=(path,),
+        seals=(seals[-1],),
     )
+
+
+def _ending(lines: list[Line]) -> str:
+    """The kind of the last line that is about the training."""
+    return next(str(line["kind"]) for line in reversed(lines) if line["kind"] != "certificate")
 
 
 def _facts(run: Run) -> tuple[float, float, float]:

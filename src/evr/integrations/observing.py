@@ -106,8 +106,11 @@ class Recording:
     def finish(self) -> Record:
         """Stop observing, say in the record that the training ended in order, and read it."""
         self._detach()
-        self._epoch_ends()
-        self._recorder.finish()
+        try:
+            self._epoch_ends()
+            self._recorder.finish()
+        finally:
+            self._recorder.close()
         return Record.load(self.path)
 
     def close(self) -> None:

@@ -52,6 +52,7 @@ class EvrAccountant(IAccountant):
             self._running[delta] = RunningEpsilon(delta)
         return self._running[delta](self.history)
 
+    @property
     def event(self) -> Any:
         """The ``DpEvent`` of the steps so far: what ``evr.certify`` takes."""
         return opacus_history(self.history)
