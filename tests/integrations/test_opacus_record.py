@@ -13,6 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # torch and Opacus warn about
 import torch
 from opacus.schedulers import ExponentialNoise
 from opacus.utils.batch_memory_manager import BatchMemoryManager
+from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
 import evr
 from integrations.trainings import Training, same, weights
@@ -330,15 +331,14 @@ def test_a_filled_empty_batch_is_a_breach(path):
         _ = evr.Record.load(path).event
 
 
+class LastIsEmpty(UniformWithReplacementSampler):
+    def __iter__(self):
+        yield from ([0, 1], [2], [])
+
+
 def test_an_empty_batch_dropped_at_the_very_end(path):
     training = Training()
-    sampler = training.loader.batch_sampler
-
-    class LastIsEmpty(type(sampler)):
-        def __iter__(self):
-            yield from ([0, 1], [2], [])
-
-    sampler.__class__ = LastIsEmpty
+    training.loader.batch_sampler.__class__ = LastIsEmpty
     recording = evr.record(training.optimizer, training.loader, path)
     drop_empty(training)
     with pytest.raises(evr.RecordError, match="an empty batch was dropped"):
