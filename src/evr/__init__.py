@@ -49,6 +49,7 @@ _HOMES = {
     "Record": "evr.gate",
     "Recorder": "evr.gate",
     "record": "evr.integrations.observing",
+    "AccuracyError": "evr.errors",
     "AlreadyReleasedError": "evr.errors",
     "CertificateError": "evr.errors",
     "EvrError": "evr.errors",
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from evr.certification import Certificate, Ledger
     from evr.certification.replay import Replay, replay
     from evr.errors import (
+        AccuracyError,
         AlreadyReleasedError,
         CertificateError,
         EvrError,
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
     from evr.verification import DirectionReport, Guarantee, Verdict, Verification
 
 __all__ = [
+    "AccuracyError",
     "AlreadyReleasedError",
     "Calibration",
     "Certificate",

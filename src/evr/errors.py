@@ -21,6 +21,10 @@ class UnsupportedEventError(EvrError, ValueError):
         self.event = event
 
 
+class AccuracyError(EvrError, ValueError):
+    """An estimate would say next to nothing: its own error is as large as what it estimates, or floats cannot hold it."""
+
+
 class SpecError(EvrError, ValueError):
     """A specification file does not say what ran: names the key, the rule and, for a typing error, the nearest key."""
 

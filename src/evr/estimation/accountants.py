@@ -12,8 +12,7 @@ from evr import validate
 from evr.errors import UnsupportedEventError
 from evr.estimation.api import estimate_delta, estimate_epsilon
 from evr.laws import Pairs
-from evr.mechanisms import Composition
-from evr.mechanisms.composition import leaves
+from evr.mechanisms import Composition, leaves
 
 
 class CompositionAccountant(dp_accounting.PrivacyAccountant):

@@ -6,18 +6,23 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from evr import validate
+from evr.errors import AccuracyError
 from evr.estimation.curves import PrivacyCurve
 from evr.estimation.fft import FftCurve
 from evr.estimation.inversion import solve_epsilon
 from evr.estimation.results import Estimate, UpperBound
+from evr.estimation.tilting import likely_epsilon
 from evr.laws import Direction, Step
+from evr.laws.law import UNIT
 from evr.mechanisms import Composition
 
+_SAYS_LITTLE = 0.3  # an error, relative to delta, above which an estimate is refused
+_HARMLESS = 1e-12  # an absolute error of delta below which it is not
 METHODS = ("fft", "rdp", "gdp", "edgeworth", "monte_carlo", "strict")
 
 
@@ -80,13 +85,20 @@ def estimate_delta(
         from evr.estimation.rdp import rdp_delta
 
         return UpperBound(rdp_delta(event, epsilon), "rdp", direction or "both", time.perf_counter() - start)
-    best: Estimate | None = None
+    best, winner, errors = -1.0, Direction.REMOVE, []
     for one in directions_of(composition, direction):
         value, error = _delta(composition.simplified(one), epsilon, method)
-        if best is None or value > best.value:
-            best = Estimate(value, method, one.value, error)
-    assert best is not None
-    return Estimate(best.value, method, best.direction, best.error, seconds=time.perf_counter() - start)
+        errors += [error] if error is not None else []
+        if value > best:
+            best, winner = value, one
+    error = max(errors, default=None)
+    if error is not None and error > max(_SAYS_LITTLE * best, _HARMLESS):
+        raise AccuracyError(
+            f"epsilon={epsilon!r}: delta would be {best:.3g} with an error of {error:.1g}, which says next to nothing. "
+            "Floats do not hold sums of so many steps, or of losses so large beside others so small: account for the "
+            "large ones apart, or ask for a proved bound (method='strict')"
+        )
+    return Estimate(best, method, winner.value, error, seconds=time.perf_counter() - start)
 
 
 def estimate_epsilon(
@@ -119,16 +131,20 @@ def estimate_epsilon(
         from evr.estimation.rdp import rdp_epsilon
 
         return UpperBound(rdp_epsilon(event, delta), "rdp", direction or "both", time.perf_counter() - start)
-    best, winner = -1.0, Direction.REMOVE
+    best, winner, errors = -1.0, Direction.REMOVE, []
     for one in directions_of(composition, direction):
         steps = composition.simplified(one)
-        if best >= 0 and 0 < delta < 1 and _delta(steps, best, method)[0] <= delta:
+        if best >= 0 and 0 < delta < 1 and math.fsum(x or 0.0 for x in _delta(steps, best, method)) <= delta:
             continue  # the other direction needs no more
-        value = epsilon_of(steps, delta, method)
+        if method == "fft":
+            value, error = epsilon_of(steps, delta)
+            errors.append(error)
+        else:
+            value = _solved(steps, delta, method)
         if value > best:
             best, winner = value, one
-    error = 1e-9 * best if method == "fft" and math.isfinite(best) else None
-    return Estimate(best, method, winner.value, error, seconds=time.perf_counter() - start)
+    worst = max(errors) if errors and math.isfinite(best) else None
+    return Estimate(best, method, winner.value, worst, seconds=time.perf_counter() - start)
 
 
 def privacy_curve(
@@ -177,7 +193,8 @@ def _no_options(options: dict[str, Any], method: str) -> None:
 def _delta(steps: tuple[Step, ...], epsilon: float, method: str) -> tuple[float, float | None]:
     """Delta of one direction and, where known, its error."""
     if method == "fft" or not steps:
-        return fft_curve(steps).delta(epsilon)
+        found = fft_curve(steps).delta(epsilon)
+        return found.value, found.error
     if method == "gdp":
         from evr.estimation.gdp import GdpCurve
 
@@ -193,8 +210,40 @@ def afresh(estimate: Callable[[Any, float], Estimate | UpperBound], event: Any, 
     return estimate(event, at)
 
 
-def epsilon_of(steps: tuple[Step, ...], delta: float, method: str = "fft", guess: float = 1.0) -> float:
-    """Epsilon of one direction at a delta in [0, 1]; ``guess`` is where to look first."""
+class Epsilon(NamedTuple):
+    """An epsilon and an estimate of its absolute error."""
+
+    value: float
+    error: float
+
+
+def epsilon_of(steps: tuple[Step, ...], delta: float, guess: float = 1.0) -> Epsilon:
+    """Epsilon of one direction at a delta in [0, 1] by the default method; ``guess`` is where to look first."""
+    value = _solved(steps, delta, "fft", guess)
+    if math.isinf(value) or delta == 1 or not steps:
+        return Epsilon(value, 0.0)
+    curve = fft_curve(steps)
+    if delta == 0:
+        return Epsilon(value, 4.0 * UNIT * value)
+    found = curve.delta(value)
+    off = max(0.0, found.value + found.error - delta) if value == 0.0 else abs(found.value - delta) + found.numerical
+    if off == 0.0:
+        return Epsilon(value, found.moved)
+    rounded = 8.0 * UNIT * value
+    if abs(found.value - delta) > 1e-6 * delta and curve.delta(max(0.0, value - rounded)).value > delta:
+        off, found = found.numerical, found._replace(moved=found.moved + 2.0 * rounded)  # no float is nearer
+    if (value > 0.0 and off > _SAYS_LITTLE * delta) or (found.slope == 0.0 and off > 0.0):
+        raise AccuracyError(
+            f"delta={delta!r}: at epsilon={value:.6g} delta is known with an error of {off:.1g} only, so that epsilon is not. "
+            "Floats do not hold sums of so many steps, or of losses so large beside others so small: account for the "
+            "large ones apart, or ask for a proved bound (method='strict')"
+        )
+    slack = off / (found.slope * (1.0 - min(off / delta, 0.5))) if off > 0.0 else 0.0
+    return Epsilon(value, slack + found.moved + 1e-11 * value)
+
+
+def _solved(steps: tuple[Step, ...], delta: float, method: str, guess: float = 1.0) -> float:
+    """The root."""
     if delta == 1 or not steps:
         return 0.0
     curve = fft_curve(steps)
@@ -204,6 +253,8 @@ def epsilon_of(steps: tuple[Step, ...], delta: float, method: str = "fft", guess
         return max(0.0, curve.greatest)
     if math.fsum(step.count * step.pair.delta(0.0) for step in steps) <= delta:
         return 0.0  # at epsilon 0 deltas add up to a bound
+    likely = likely_epsilon(steps, delta) if guess == 1.0 and curve.infinite_mass < 1.0 else 1.0
+    guess = likely if not 0.01 < likely < 100.0 and likely > 0.0 else guess
     if method == "fft":
         return solve_epsilon(lambda e: curve.delta(e).value, delta, guess=guess, greatest=max(0.0, curve.greatest))
     return solve_epsilon(lambda e: _delta(steps, e, method)[0], delta, guess=guess)

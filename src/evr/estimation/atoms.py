@@ -1,7 +1,8 @@
 """The atoms of a composition's privacy loss, enumerated: exact where a grid would have to round.
 
 A composition in which every pair has atoms (randomized response, the two ends of the Laplace loss) has atoms itself, at the
-sums of one atom from each step. While there are few distinct sums they are listed with their probabilities.
+sums of one atom from each step. While there are few distinct sums they are listed with their probabilities. A sum is held as two
+floats, so that a small loss beside a large one keeps its digits.
 """
 
 from __future__ import annotations
@@ -11,27 +12,50 @@ from typing import NamedTuple
 import numpy as np
 
 from evr.laws import Floats, Measure, Step
+from evr.laws.law import UNIT
 
 MAX_ATOMS = 200_000
 _MAX_PRODUCT = 4_000_000
-_SAME = 1e-13
+_SAME = 16.0 * UNIT  # relative to the greatest sum: equal sums of one kind of steps may be so far apart by rounding
+
+
+class Tail(NamedTuple):
+    """The atoms' part of delta, about its rounding error, what rounded losses may change, and how fast it falls."""
+
+    value: float
+    numerical: float
+    moved: float
+    slope: float
 
 
 class Atoms(NamedTuple):
-    """Distinct finite losses in rising order and the logarithms of their probabilities."""
+    """Distinct finite losses in rising order, as sums of two floats, and the logarithms of their probabilities.
+
+    ``loss_error`` is how far rounding may have moved a loss, ``steps`` how many were composed.
+    """
 
     losses: Floats
+    rests: Floats
     log_weights: Floats
+    loss_error: float
+    steps: int
 
-    def delta(self, epsilon: float) -> float:
+    def tail(self, epsilon: float) -> Tail:
         """Their part of ``E_P[(1 - e^{epsilon - loss})_+]``."""
-        above = self.losses > epsilon
-        return float(np.sum(np.exp(self.log_weights[above]) * -np.expm1(epsilon - self.losses[above])))
+        high, low = _two_sum(self.losses, np.array(-epsilon))
+        beyond = high + (low + self.rests)
+        above = beyond > 0.0
+        weights = np.exp(self.log_weights[above])
+        value = float(weights @ -np.expm1(-beyond[above]))
+        slope = float(weights @ np.exp(-beyond[above]))
+        near = np.exp(self.log_weights[np.abs(beyond) <= self.loss_error])
+        moved = min(1.0, self.loss_error) * (slope + float(near.sum()))
+        return Tail(value, value * (1e-11 + 4.0 * UNIT * self.steps), min(1.0, moved), slope)
 
 
 def atoms_of(steps: tuple[Step, ...]) -> Atoms | None:
     """The atoms of the whole composition, or None if there are none or too many to list."""
-    total = Atoms(np.zeros(1), np.zeros(1))
+    total = Atoms(np.zeros(1), np.zeros(1), np.zeros(1), 0.0, 0)
     for step in steps:
         flats = step.pair.flats
         losses = step.pair.privacy_loss(flats[:, 1]) if len(flats) else np.empty(0)
@@ -39,8 +63,10 @@ def atoms_of(steps: tuple[Step, ...]) -> Atoms | None:
         finite = np.isfinite(losses) & np.isfinite(log_weights)
         if not np.any(finite):
             return None
-        power = _power(Atoms(losses[finite], log_weights[finite]), step.count)
-        combined = None if power is None else _product(total, power)
+        losses, log_weights = losses[finite], log_weights[finite]
+        error = 0.0 if step.pair.is_exact(1) else 2.0 * UNIT * float(np.max(np.abs(losses)))
+        power = _power(Atoms(losses, np.zeros(losses.size), log_weights, error, 1), step.count)
+        combined = None if power is None else _product(total, power, UNIT**2)
         if combined is None:
             return None
         total = combined
@@ -53,28 +79,38 @@ def _power(atoms: Atoms, count: int) -> Atoms | None:
     square = atoms
     while True:
         if count & 1:
-            result = square if result is None else _product(result, square)
+            result = square if result is None else _product(result, square, _SAME)
             if result is None:
                 return None
         count >>= 1
         if not count:
             return result
-        doubled = _product(square, square)
+        doubled = _product(square, square, _SAME)
         if doubled is None:
             return None
         square = doubled
 
 
-def _product(one: Atoms, other: Atoms) -> Atoms | None:
-    """Sums of one atom of each, equal sums joined; None where there are too many."""
+def _product(one: Atoms, other: Atoms, same: float) -> Atoms | None:
+    """Sums of one atom of each, sums that are the same joined; None where there are too many."""
     if one.losses.size * other.losses.size > _MAX_PRODUCT:
         return None
-    losses = np.add.outer(one.losses, other.losses).ravel()
+    high, low = _two_sum(one.losses[:, None], other.losses[None, :])
+    high, low = _two_sum(high, low + np.add.outer(one.rests, other.rests))
     log_weights = np.add.outer(one.log_weights, other.log_weights).ravel()
-    order = np.argsort(losses, kind="stable")
-    losses, log_weights = losses[order], log_weights[order]
-    scale = _SAME * (1.0 + float(np.max(np.abs(losses))))
-    first = np.flatnonzero(np.concatenate(([True], np.diff(losses) > scale)))
+    order = np.lexsort((low.ravel(), high.ravel()))
+    high, low, log_weights = high.ravel()[order], low.ravel()[order], log_weights[order]
+    least = same * float(np.max(np.abs(high)))
+    first = np.flatnonzero(np.concatenate(([True], np.diff(high) + np.diff(low) > least)))
     if first.size > MAX_ATOMS:
         return None
-    return Atoms(losses[first], np.logaddexp.reduceat(log_weights, first))
+    error = one.loss_error + other.loss_error + (least if first.size < high.size and same > UNIT**2 else 0.0)
+    joined = np.logaddexp.reduceat(log_weights, first)
+    return Atoms(high[first], low[first], joined, error, one.steps + other.steps)
+
+
+def _two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """``a + b`` rounded, and what rounding took off (Knuth): exact together."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)

@@ -6,15 +6,16 @@ relative to the moments bound on delta, and a small delta costs nothing:
 
     delta(epsilon) = M^k e^{-order epsilon} sum_S p'(S) (1 - e^{epsilon - S})_+ e^{-order (S - epsilon)}
 
-Four things make it near-exact. A single loss beyond epsilon and all that the other steps could take off again decides by
-itself, and its contribution is linear in ``e^{-loss}``; such losses are joined into one point that keeps their mass under
-both laws, so that rare huge losses do not spoil the tilt. The one-step law comes from interval probabilities by a fourth-order rule
-(``mechanisms.discretise``). Its points are spread on the grid by six-point Lagrange weights, which keep five moments of the
-tilted law, so the grid may be coarse. The kink at epsilon, which no grid point hits, is mended by the Euler-Maclaurin
-formula, and the atoms of the composition, which no smooth rule can mend, are enumerated (``estimate.atoms``).
-Infinite losses are apart: they contribute ``1 - prod (1 - p_inf)``.
+Five things make it near-exact. A single loss beyond epsilon and all that the other steps could take off again decides by
+itself; such losses are counted apart, by a closed form (``estimation.jumps``), so that rare huge losses do not spoil the
+tilt. The one-step law comes from interval probabilities by a fourth-order rule (``laws.line.discretise``), with losses whose
+errors are relative, and only what they add to 1 is computed of its moments, so that a billion steps add up no error. Its points are spread on the grid by
+seven-point Lagrange weights, which keep six moments of the tilted law, so the grid may be coarse. The kink at epsilon, which
+no grid point hits, is mended by the Euler-Maclaurin formula, and the atoms of the composition, which no smooth rule can mend,
+are enumerated (``estimation.atoms``). Sums are held as what exceeds epsilon (``estimation.tilting``).
 
-The result is an estimate with an estimate of its error (the change from a grid of twice the width), not a bound.
+The result is an estimate with an estimate of its error, not a bound. The error is the sum of what a grid of twice the width
+changes, of the rounding of transforms, which grows with the number of steps, and of what the rounding of losses may move.
 """
 
 from __future__ import annotations
@@ -26,22 +27,39 @@ import numpy as np
 
 from evr.estimation.atoms import Atoms, atoms_of
 from evr.estimation.grid import Frame, TiltedLaw
-from evr.estimation.tilting import Plan, plan_tilt
+from evr.estimation.jumps import Jumps, jump_of
+from evr.estimation.tilting import Plan, excess, limits, plan_tilt
 from evr.laws import DominatingPair, Step, infinite_mass
+from evr.laws.law import UNIT
 
 _RELATIVE = 1e-8  # wanted of the change from a grid of twice the width, relative to delta
 _IRREGULAR = (
     5e-9  # what that change may miss, relative to delta: the cells' edges move with the grid, errors do not fall evenly
 )
+_UNSETTLED = 1e-6  # a change, relative to delta, after which a grid is not trusted
+_ROUNDED = 1e-12  # relative error of closed forms
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
-_SIZES = tuple(2**n for n in range(13, 22))
+_SIZES = tuple(2**n for n in range(12, 22))
 
 
 class Delta(NamedTuple):
-    """A value of delta and an estimate of its absolute error."""
+    """A value of delta with what is known of its error.
+
+    ``error`` is an estimate of the absolute error in all: ``numerical``, and what losses that rounding moved by ``moved``
+    make of it. ``slope`` is how fast delta falls, ``-d delta / d epsilon``.
+    """
 
     value: float
     error: float
+    numerical: float = 0.0
+    slope: float = 0.0
+    moved: float = 0.0
+
+
+def _constant(value: float, moved: float = 0.0) -> Delta:
+    """Where delta does not fall any more."""
+    numerical = _ROUNDED * value
+    return Delta(value, numerical + min(1.0, moved), numerical, 0.0, moved)
 
 
 class FftCurve:
@@ -60,7 +78,8 @@ class FftCurve:
     def __init__(self, steps: tuple[Step, ...]) -> None:
         self.steps = steps
         self.infinite_mass = infinite_mass(steps)
-        self.greatest = math.fsum(step.count * _finite_range(step.pair)[1] for step in steps) if steps else 0.0
+        self._greatest = [(step.count, _finite_range(step.pair)[1]) for step in steps]
+        self.greatest = math.fsum(count * loss for count, loss in self._greatest)
         self._atoms: Atoms | None = None
         self._laws: list[tuple[TiltedLaw, TiltedLaw, float]] = []
         self._single = len(steps) == 1 and steps[0].count == 1
@@ -72,38 +91,83 @@ class FftCurve:
     def delta(self, epsilon: float) -> Delta:
         """Delta at one epsilon >= 0, with an estimate of the error."""
         if not self.steps:
-            return Delta(0.0, 0.0)
-        if math.isinf(epsilon) or epsilon >= self.greatest or self.infinite_mass >= 1.0:
-            return Delta(self.infinite_mass, 0.0)
+            return _constant(0.0)
+        if math.isinf(epsilon) or self.infinite_mass >= 1.0:
+            return _constant(self.infinite_mass)
         if self._single:
-            value = self.steps[0].pair.delta(epsilon)
-            return Delta(value, 1e-12 * value)
+            return single_delta(self.steps[0].pair, epsilon)
         if self._purely_atomic and self._atoms is not None:
-            value = self._atoms.delta(epsilon)
-            return Delta(min(1.0, value + self.infinite_mass), 1e-11 * value)
-        finite = self._finite_delta(epsilon)
-        return Delta(min(1.0, max(0.0, finite.value) + self.infinite_mass), finite.error)
+            tail, apart = self._atoms.tail(epsilon), self.infinite_mass
+            numerical = tail.numerical + _ROUNDED * apart
+            value, moved = min(1.0, tail.value + apart), self._atoms.loss_error
+            return Delta(value, numerical + tail.moved, numerical, tail.slope, moved)
+        if math.isfinite(self.greatest) and excess(self._greatest, epsilon) <= 0.0:
+            moved = math.fsum(2.0 * UNIT * count * abs(loss) for count, loss in self._greatest)
+            near = excess(self._greatest, epsilon) > -moved  # rounded losses may hide that some exceed epsilon
+            return _constant(self.infinite_mass, moved if near else 0.0)
+        return self._composed(epsilon)
 
-    def _finite_delta(self, epsilon: float) -> Delta:
+    def _composed(self, epsilon: float) -> Delta:
         for fine, coarse, reached in self._laws:
             if fine.covers(epsilon):
                 result = compare(fine, coarse, self._atoms, epsilon)
                 if result.error <= max(_REUSE, 2.0 * reached) * result.value:  # another law would do no better
                     return result
-        plan = plan_tilt(self.steps, epsilon)
+        _, cap = limits(self.steps, epsilon)
+        jumps = Jumps.of((step.count, jump_of(step.pair, cap)) for step in self.steps)
+        apart = max(0.0, jumps.delta(epsilon))
+        negligible = math.log(apart) - 45.0 if apart > 0.0 else -760.0
+        plan = plan_tilt(self.steps, epsilon, negligible=max(negligible, -760.0))
         if plan is None:
-            return Delta(0.0, 0.0)
+            numerical = _ROUNDED * apart + jumps.error
+            return Delta(apart, numerical, numerical, jumps.slope(epsilon), 0.0)
         _, fine, coarse, result = refine(plan, self.steps, self._atoms, epsilon)
         self._laws.append((fine, coarse, result.error / result.value if result.value > 0 else 0.0))
         return result
 
 
+def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
+    """Delta of one step by its closed form; the error from what rounding moves the loss at epsilon by."""
+    value = pair.delta(epsilon)
+    moved = 2.0 * UNIT * epsilon
+    if not _is_atomic(pair) and math.isfinite(place := float(pair.point(epsilon))):
+        nudge = 4.0 * UNIT * (1.0 + abs(place))
+        losses = pair.privacy_loss(np.array([place - nudge, place, place + nudge]))
+        moved += float(np.max(np.abs(np.diff(losses)), where=np.isfinite(np.diff(losses)), initial=0.0))
+    before, after = max(0.0, epsilon - moved), epsilon + moved
+    low, high = pair.delta(before), pair.delta(after)
+    numerical = _ROUNDED * value
+    error = numerical + max(low - value, value - high, 0.0)
+    apart = max(1e-6 * epsilon, moved)
+    slope = (
+        (pair.delta(max(0.0, epsilon - apart)) - pair.delta(epsilon + apart)) / (apart + min(epsilon, apart))
+        if apart > 0.0
+        else 0.0
+    )
+    return Delta(value, error, numerical, slope, moved)
+
+
 def compare(fine: TiltedLaw, coarse: TiltedLaw, atoms: Atoms | None, epsilon: float) -> Delta:
-    """Delta of the finite losses on the finer grid; its error from the coarser one and from rounding."""
-    exact = atoms.delta(epsilon) if atoms is not None else 0.0
-    scale, share, rough = fine.scale(epsilon), fine.tail_sum(epsilon), coarse.delta(epsilon)
-    value = scale * share
-    return Delta(value + exact, abs(value - rough) + 1e-15 * scale + _IRREGULAR * abs(value) + 1e-11 * exact)
+    """Delta on the finer grid; its error from the coarser one and from rounding."""
+    result = read(fine, atoms, epsilon)
+    change = abs(fine.delta(epsilon) - coarse.delta(epsilon))
+    if change > _UNSETTLED * result.value:  # grids that disagree may both be wrong by more than they differ
+        change *= 8.0
+    return result._replace(error=result.error + change, numerical=result.numerical + change)
+
+
+def read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> Delta:
+    """Delta on one grid, which its error takes for fine enough."""
+    scale, tail = law.scale(epsilon), law.tail(epsilon)
+    smooth, apart = max(0.0, scale * tail.share), law.jumps.delta(epsilon)
+    value, slope = smooth + apart, max(0.0, scale * tail.slope) + law.jumps.slope(epsilon)
+    numerical = law.rounding(epsilon) + _IRREGULAR * smooth + _ROUNDED * apart + law.jumps.error
+    moved = slope * law.loss_error
+    if atoms is not None:
+        exact = atoms.tail(epsilon)
+        value, slope = value + exact.value, slope + exact.slope
+        numerical, moved = numerical + exact.numerical, moved + exact.moved
+    return Delta(min(1.0, value), numerical + moved, numerical, slope, law.loss_error)
 
 
 def refine(
@@ -120,7 +184,7 @@ def refine(
         if best is not None and result.error > best[3].error and size > 8 * _SIZES[0]:
             break
         best = (frame, fine, coarse, result) if best is None or result.error < best[3].error else best
-        if result.error <= (_RELATIVE + _IRREGULAR) * result.value:
+        if result.error <= (_RELATIVE + _IRREGULAR) * result.value or result.error <= 2.0 * fine.rounding(epsilon):
             break
         coarse = fine
     assert best is not None

@@ -5,50 +5,71 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft as scipy_fft
 
-from evr.estimation.tilting import Plan, not_below, points_of
+from evr.estimation.jumps import Jumps, jump_of
+from evr.estimation.tilting import Plan, Tilted, log_moment, not_below, points_of
 from evr.laws import DominatingPair, Floats, Step
+from evr.laws.law import UNIT
 from evr.laws.line.discretise import LossPoints
-from evr.laws.line.pair import log_sum_exp
 
 Complexes = NDArray[np.complex128]
 
 
+class Tail(NamedTuple):
+    """``E'[(1 - e^{-x})_+ e^{-order x}]`` of ``x = sum - epsilon``, and the part of ``e^{-x}`` in it, ``E'[e^{-x} e^{-order x}; x > 0]``."""
+
+    share: float
+    slope: float
+
+
 @dataclass(frozen=True)
 class TiltedLaw:
-    """Probabilities of the tilted sum on ``start + width * (0, 1, 2, ...)``.
+    """Probabilities of the tilted sum of losses up to a cap on ``origin + width * (first, first + 1, ...)``.
 
-    ``atoms`` is the atomic part, accounted for elsewhere; on a ``lattice`` all is atomic and lies on the grid.
+    ``atoms`` is the atomic part, accounted for elsewhere; on a ``lattice`` all is atomic and lies on the grid. ``log_moment`` is that
+    of losses taken from the origin. ``noise`` is an estimate of the transform's relative rounding error, ``loss_error`` one of the
+    error that rounded losses make in their sum.
     """
 
     order: float
-    log_mgf: float
-    start: float
+    log_moment: float
+    origin: Fraction
+    first: int
     width: float
     probabilities: Floats
     atoms: Floats | None
     lattice: bool
     greatest_epsilon: float
+    jumps: Jumps
+    noise: float
+    loss_error: float
+
+    def _position(self, epsilon: float) -> float:
+        """Where epsilon is on the grid."""
+        return float(Fraction(epsilon) - self.origin) / self.width - self.first
 
     def covers(self, epsilon: float) -> bool:
-        return self.start < epsilon <= self.greatest_epsilon
+        return epsilon <= self.greatest_epsilon and self._position(epsilon) > 0.0
 
-    def tail_sum(self, epsilon: float) -> float:
-        """``sum_S p'(S) (1 - e^{epsilon - S})_+ e^{-order (S - epsilon)}`` of the smooth part, the kink mended."""
+    def tail(self, epsilon: float) -> Tail:
+        """Sums over what exceeds epsilon, of the smooth part, the kink mended."""
         smooth = self.probabilities if self.atoms is None else self.probabilities - self.atoms
-        position = (epsilon - self.start) / self.width
+        position = self._position(epsilon)
         first = max(0, math.floor(position) + 1)
         last = smooth.size
         if self.order > 0:
             last = min(last, first + 1 + math.ceil(50.0 / (self.order * self.width)))
         distance = self.width * (np.arange(first, last) - position)
-        total = float(np.dot(smooth[first:last], -np.expm1(-distance) * np.exp(-self.order * distance)))
-        return total if self.lattice else total + self._kink(smooth, position, first)
+        damped = np.exp(-self.order * distance)
+        share = float(np.dot(smooth[first:last], -np.expm1(-distance) * damped))
+        slope = float(np.dot(smooth[first:last], damped)) - share
+        return Tail(share if self.lattice else share + self._kink(smooth, position, first), slope)
 
     def _kink(self, smooth: Floats, position: float, first: int) -> float:
         """Euler-Maclaurin terms at epsilon, from the density's value and two derivatives there."""
@@ -66,12 +87,20 @@ class TiltedLaw:
         return float(w**2 / 2 * b2 * density + w**3 / 6 * b3 * second + w**4 / 24 * b4 * third)
 
     def scale(self, epsilon: float) -> float:
-        """The moments bound on delta, to which rounding is relative (but for a factor below 1)."""
-        exponent = self.log_mgf - self.order * epsilon
+        """The moments bound on delta, but for a factor below 1."""
+        exponent = self.log_moment + self.order * float(self.origin - Fraction(epsilon))
         return math.exp(exponent) if exponent < 700 else math.inf
 
+    def rounding(self, epsilon: float) -> float:
+        """About the error that rounding makes in ``delta``."""
+        farthest = (self.probabilities.size - self._position(epsilon)) * self.width
+        highest = -self.order * math.log1p(1.0 / self.order) - math.log1p(self.order) if self.order > 0 else 0.0
+        peak = min(-math.expm1(-max(farthest, 0.0)), math.exp(highest))  # of (1 - e^{-x}) e^{-order x}
+        return self.scale(epsilon) * peak * (4.0 * UNIT * math.log2(self.probabilities.size) + self.noise)
+
     def delta(self, epsilon: float) -> float:
-        return self.scale(epsilon) * self.tail_sum(epsilon)
+        """Delta of losses up to the cap, without what the atoms add."""
+        return self.scale(epsilon) * self.tail(epsilon).share
 
 
 def _lattice(points: list[LossPoints], width: float) -> float | None:
@@ -79,67 +108,89 @@ def _lattice(points: list[LossPoints], width: float) -> float | None:
     if not all(bool(p.is_atom.all()) for p in points):
         return None
     gaps = np.concatenate([np.diff(np.sort(p.losses)) for p in points])
-    gaps = gaps[gaps > 1e-12]
+    gaps = gaps[gaps > 1e-12 * max(float(np.max(np.abs(p.losses))) for p in points)]
     if not gaps.size or (gap := float(gaps.min())) < width:
         return None
     gap = float(np.median(gaps[gaps < 1.5 * gap]))
     for p in points:
         multiples = (p.losses - p.losses[0]) / gap
-        if np.any(np.abs(multiples - np.round(multiples)) > 1e-6):
+        if np.any(np.abs(multiples - np.round(multiples)) > 1e-10):
             return None
     return gap / math.ceil(gap / width)
 
 
 class Spectrum(NamedTuple):
-    """``log`` of a Fourier transform, the loss at the grid's zero, and ``log M``."""
+    """``log`` of a Fourier transform, the loss at the grid's zero, the ``log`` of the moment from there, and two errors."""
 
     log_transform: Complexes
+    atomic: Complexes | None
     origin: float
-    log_mgf: float
+    log_moment: float
+    noise: float
+    loss_error: float
 
 
-def spectrum(points: LossPoints, order: float, width: float, size: int, *, atoms_only: bool = False) -> Spectrum:
-    """The transform of one step's tilted law, or of its atoms, on a grid."""
-    exponent = points.log_weights + order * points.losses
-    log_mgf = log_sum_exp(exponent)
-    weights = np.exp(exponent - log_mgf)
-    origin = float(np.sum(weights * points.losses)) if not points.is_atom.all() else float(points.losses[0])
-    losses = points.losses
-    if atoms_only:
-        losses, weights = losses[points.is_atom], weights[points.is_atom]
-    position = (losses - origin) / width
-    near = np.round(position)
-    near = np.where(np.abs(position - near) < 1e-7, near, np.floor(position))
-    fraction = np.where(np.abs(position - near) < 1e-7, 0.0, position - near)
+def spectrum(
+    points: LossPoints, order: float, width: float, size: int, log_mass: float, *, lattice: bool, with_atoms: bool
+) -> Spectrum:
+    """The transform of one step's tilted law, and of its atoms, on a grid; ``log_mass`` is of the points' total."""
+    tilted = Tilted.of(points, order)
+    origin, deviations = tilted.origin, tilted.deviations
+    residual = 0.0
+    if lattice:
+        origin = float(points.losses[int(np.argmin(np.abs(deviations)))])
+        deviations = points.losses - origin
+    positions = deviations / width
+    if lattice:
+        residual = float(np.max(np.abs(positions - np.rint(positions)))) * width
+        positions = np.rint(positions)
+    transform, noise = _log_transform(_spread(positions, tilted.weights, size), 1.0)
+    atomic = None
+    if with_atoms:
+        weights = tilted.weights[points.is_atom]
+        atomic, _ = _log_transform(_spread(positions[points.is_atom], weights, size), float(weights.sum()))
+    noise += UNIT * float(tilted.weights @ np.minimum(np.abs(positions), size))
+    loss_error = residual + 4.0 * UNIT * float(tilted.weights @ np.abs(points.losses))
+    return Spectrum(transform, atomic, origin, log_moment(points, order, origin, log_mass), noise, loss_error)
+
+
+def _spread(positions: Floats, weights: Floats, size: int) -> Floats:
+    """The weights on the grid: each on the seven nearest places, so that moments up to the sixth are kept."""
+    near = np.rint(positions)
     grid = np.zeros(size)
     index = near.astype(np.int64)
-    for offset, stencil in zip(range(-2, 4), _lagrange(fraction), strict=True):
+    for offset, stencil in zip(range(-3, 4), _lagrange(positions - near), strict=True):
         grid += np.bincount((index + offset) % size, weights=weights * stencil, minlength=size)
-    return Spectrum(_log_transform(grid, float(np.sum(weights))), origin, log_mgf)
+    return grid
 
 
-def _log_transform(grid: Floats, mass: float) -> Complexes:
-    """``log`` of the Fourier transform. Most of a small step's mass is in one place, kept out of the transform's rounding:
-    the k-th power would magnify it k-fold. So it would the rounding of the sums in the grid; ``mass`` is their true total.
+def _log_transform(grid: Floats, mass: float) -> tuple[Complexes, float]:
+    """``log`` of the Fourier transform, and its error. Most of a small step's mass is in one place, kept out of the transform's
+    rounding: the k-th power would magnify it k-fold. So it would the rounding of the sums in the grid; ``mass`` is their true total.
     """
     total = float(grid.sum())
     rest = grid.copy()
     rest[0] = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
         log_transform = math.log(mass) + np.log1p((scipy_fft.rfft(rest) - rest.sum()) / total)
-    return np.where(np.isfinite(log_transform), log_transform, -1e5)  # a zero, whose powers are zero
+    log_transform[0] = math.log(mass)
+    noise = UNIT * math.log2(grid.size) * math.sqrt(float(rest @ rest))
+    return np.where(np.isfinite(log_transform), log_transform, -1e5), noise  # a zero, whose powers are zero
 
 
 def _lagrange(x: Floats) -> tuple[Floats, ...]:
-    """Weights of six-point interpolation at ``x`` in [0, 1) from the nodes -2 .. 3: they keep moments up to the fifth."""
-    a, b, c, d, e, f = x + 2, x + 1, x, x - 1, x - 2, x - 3
+    """Weights of seven-point interpolation at ``x`` in [-1/2, 1/2] from the nodes -3 .. 3: they keep moments up to the sixth."""
+    square = x * x
+    one, two, three = square - 1.0, square - 4.0, square - 9.0
+    first, second, third = x * two * three / 48.0, x * one * three / -120.0, x * one * two / 720.0
     return (
-        -b * c * d * e * f / 120,
-        a * c * d * e * f / 24,
-        -a * b * d * e * f / 12,
-        a * b * c * e * f / 12,
-        -a * b * c * d * f / 24,
-        a * b * c * d * e / 120,
+        third * (x - 3.0),
+        second * (x - 2.0),
+        first * (x - 1.0),
+        one * two * three / -36.0,
+        first * (x + 1.0),
+        second * (x + 2.0),
+        third * (x + 3.0),
     )
 
 
@@ -149,41 +200,47 @@ class Frame:
     def __init__(self, plan: Plan, pairs: Iterable[DominatingPair], size: int, *, with_atoms: bool) -> None:
         self.plan, self.size = plan, size
         width = (plan.high - plan.low) / (size - 16)
+        self._jumps = {pair: jump_of(pair, plan.cap) for pair in pairs}
         points = {
-            pair: not_below(points_of(pair, plan.order, plan.cap, size // 2, width, size * width), plan.bottom)
-            for pair in pairs
+            pair: not_below(points_of(pair, plan.order, plan.cap, 3 * size // 4, width), plan.bottom)
+            for pair in self._jumps
         }
         lattice = _lattice(list(points.values()), width)
         self.lattice, self.width = lattice is not None, lattice or width
-        self._whole = {pair: spectrum(p, plan.order, self.width, size) for pair, p in points.items()}
-        self._atomic = (
-            {
-                pair: spectrum(p, plan.order, self.width, size, atoms_only=True).log_transform
-                for pair, p in points.items()
-            }
-            if with_atoms
-            else None
-        )
+        self._spectra = {
+            pair: spectrum(
+                p,
+                plan.order,
+                self.width,
+                size,
+                self._jumps[pair].log_others,
+                lattice=self.lattice,
+                with_atoms=with_atoms,
+            )
+            for pair, p in points.items()
+        }
 
     def law(self, steps: Iterable[Step]) -> TiltedLaw:
         """The law of the tilted sum of these steps."""
-        steps = tuple(steps)
-        origin = math.fsum(step.count * self._whole[step.pair].origin for step in steps)
-        log_mgf = math.fsum(step.count * self._whole[step.pair].log_mgf for step in steps)
-        first = math.floor((self.plan.low - origin) / self.width) - 8
+        parts = [(step.count, self._spectra[step.pair]) for step in steps]
+        origin = sum((count * Fraction(one.origin) for count, one in parts), Fraction(0))
+        first = math.floor((self.plan.low - float(origin - Fraction(self.plan.centre))) / self.width) - 8
 
         def invert(log_transforms: Iterable[Complexes]) -> Floats:
             return np.roll(scipy_fft.irfft(np.exp(sum(log_transforms)), self.size), -first)
 
-        whole = invert(step.count * self._whole[step.pair].log_transform for step in steps)
-        atoms = None if self._atomic is None else invert(step.count * self._atomic[step.pair] for step in steps)
+        atoms = [(count, one.atomic) for count, one in parts if one.atomic is not None]
         return TiltedLaw(
-            self.plan.order,
-            log_mgf,
-            origin + first * self.width,
-            self.width,
-            whole,
-            atoms,
-            self.lattice,
-            self.plan.epsilon,
+            order=self.plan.order,
+            log_moment=math.fsum(count * one.log_moment for count, one in parts),
+            origin=origin,
+            first=first,
+            width=self.width,
+            probabilities=invert(count * one.log_transform for count, one in parts),
+            atoms=invert(count * transform for count, transform in atoms) if atoms else None,
+            lattice=self.lattice,
+            greatest_epsilon=self.plan.epsilon,
+            jumps=Jumps.of((count, self._jumps[step.pair]) for (count, _), step in zip(parts, steps, strict=True)),
+            noise=math.fsum(count * one.noise for count, one in parts),
+            loss_error=math.fsum(count * one.loss_error for count, one in parts),
         )

@@ -34,11 +34,11 @@ def solve_epsilon(
     if (above := gap(high)) > 0:
         factor, before = 1.1, math.inf
         while above > 0:
-            if high >= greatest or high > 1e15:
+            if high >= greatest or high > 1e300:
                 return math.inf
             # Curves are concave on this scale, or nearly so: the line through the last two points is beyond the root, not far.
             line = high + 1.05 * above * (high - low) / (before - above) if above < before < math.inf else math.inf
-            step = min(max(line, 1.02 * high), factor * high) + 1e-9
+            step = min(max(line, 1.02 * high), factor * high)
             low, high, factor, before = high, min(step, greatest), min(2.0, factor**2), above
             above = gap(high)
     else:
@@ -47,11 +47,11 @@ def solve_epsilon(
             low, factor = factor * high, max(0.01, factor**2)
             if factor < 0.5 and gap(0.0) <= 0:
                 return 0.0
-            if low < 1e-12:
+            if low < 1e-300:
                 low = 0.0
             if gap(low) > 0:
                 break
             if low == 0.0:
                 return 0.0
             high = low
-    return float(brentq(gap, low, high, xtol=1e-14, rtol=1e-11, maxiter=200))
+    return float(brentq(gap, low, high, xtol=1e-300, rtol=1e-11, maxiter=200))

@@ -5,6 +5,8 @@ Streams of purpose ``"online"`` are never those of a verification.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -23,12 +25,13 @@ from evr.estimation.monte_carlo import (
     pilot_epsilon,
     proposal_for,
 )
-from evr.estimation.online import OnlineEpsilon
+from evr.estimation.online import OnlineEpsilon, checked_reports
 from evr.laws import Direction, DominatingPair, Floats, Pairs, Step, greatest_loss, line_pair
 from evr.mechanisms import Composition, timeline
 from evr.randomness import Stream, entropy_of
 from evr.sampling import TiltedProposal, worker_count
 
+_MOST_DRAWS = 10**12
 _PART = 1 << 16  # samples that one thread draws at a time
 
 
@@ -141,8 +144,14 @@ def monte_carlo_online(
     validate.one_of(("capped", "simple"), proposal=proposal)
     size, _ = effort(samples, None)
     entropy = entropy_of(seed)
-    order = [pairs for pairs, count in timeline(event) for _ in range(count)]
-    total = len(order)
+    runs = timeline(event)
+    total = checked_reports(runs, every)
+    if total * size > _MOST_DRAWS:
+        raise ValueError(
+            f"{total} steps of {size} samples are more than {_MOST_DRAWS:.0e} draws: take fewer samples, or method='fft', "
+            "to which the number of steps does not matter"
+        )
+    order = _Order(runs)
     reported = np.array(sorted({*range(every, total + 1, every), total}), dtype=np.int64)
     epsilons, errors = np.zeros(reported.size), np.zeros(reported.size)
     directions = directions_of(Composition.of(event), direction)
@@ -161,39 +170,55 @@ def monte_carlo_online(
     return OnlineEpsilon(reported, epsilons, delta, "monte_carlo", time.perf_counter() - start, errors)
 
 
-def _may_exceed(order: list[Pairs | None], direction: Direction, delta: float, reported: Any, epsilons: Floats) -> bool:
+class _Order:
+    """The mechanisms in the order in which they run."""
+
+    def __init__(self, runs: list[tuple[Pairs | None, int]]) -> None:
+        self.runs = runs
+        self._ends = list(itertools.accumulate(count for _, count in runs))
+
+    def counts(self, direction: Direction, begin: int, stop: int) -> dict[DominatingPair, int]:
+        """How often each pair occurs among the steps from ``begin`` to ``stop``."""
+        counts: dict[DominatingPair, int] = {}
+        first = bisect.bisect_right(self._ends, begin)
+        for (pairs, count), end in zip(self.runs[first:], self._ends[first:], strict=True):
+            if end - count >= stop:
+                break
+            if pairs is not None:
+                pair = line_pair(pairs.of(direction))
+                counts[pair] = counts.get(pair, 0) + min(end, stop) - max(end - count, begin)
+        return counts
+
+    def last_finite(self, direction: Direction, delta: float) -> int:
+        """After how many steps infinite losses alone have nearly the probability delta: there epsilon ends."""
+        done, log_finite = 0, 0.0
+        for pairs, count in self.runs:
+            mass = 0.0 if pairs is None else pairs.of(direction).infinite_loss_mass
+            each = math.log1p(-min(mass, 1.0 - 1e-16))
+            if -math.expm1(log_finite + count * each) >= delta:
+                least = max(0, math.floor((math.log1p(-delta) - log_finite) / each) - 1)
+                while least < count and -math.expm1(log_finite + (least + 1) * each) < delta:
+                    least += 1
+                return done + least
+            done, log_finite = done + count, log_finite + count * each
+        return done
+
+
+def _may_exceed(order: _Order, direction: Direction, delta: float, reported: Any, epsilons: Floats) -> bool:
     """Whether the moments bound leaves open that this direction's epsilon is greater somewhere."""
     counts: dict[DominatingPair, int] = {}
     done = 0
     for number, epsilon in zip(reported.tolist(), epsilons.tolist(), strict=True):
-        _count(order[done:number], direction, counts)
+        for pair, count in order.counts(direction, done, number).items():
+            counts[pair] = counts.get(pair, 0) + count
         done = number
         if moments_bound(tuple(Step(p, n) for p, n in counts.items()), epsilon) > delta:
             return True
     return False
 
 
-def _count(
-    order: list[Pairs | None], direction: Direction, counts: dict[DominatingPair, int]
-) -> dict[DominatingPair, int]:
-    """Add how often each pair occurs."""
-    for pairs in order:
-        if pairs is not None:
-            pair = line_pair(pairs.of(direction))
-            counts[pair] = counts.get(pair, 0) + 1
-    return counts
-
-
-def _last_finite(order: list[Pairs | None], direction: Direction, delta: float) -> int:
-    """After how many steps infinite losses alone have at least the probability delta: there epsilon ends."""
-    masses = [0.0 if pairs is None else pairs.of(direction).infinite_loss_mass for pairs in order]
-    if not any(masses):
-        return len(order)
-    return int(np.searchsorted(-np.expm1(np.cumsum(np.log1p(-np.minimum(masses, 1.0 - 1e-16)))), delta))
-
-
 def _stages(
-    order: list[Pairs | None],
+    order: _Order,
     direction: Direction,
     delta: float,
     reported: Any,
@@ -204,11 +229,11 @@ def _stages(
 ) -> Iterator[tuple[int, float, float]]:
     """Results of one direction, from the longest stage to the shortest: place, epsilon, standard error."""
     places = {int(number): place for place, number in enumerate(reported.tolist())}
-    stop, stage, centre = _last_finite(order, direction, delta), 0, 0.0
+    stop, stage, centre = order.last_finite(direction, delta), 0, 0.0
     yield from ((place, math.inf, 0.0) for number, place in places.items() if number > stop)
     while stop > 0:
         begin = stop // 4
-        steps = tuple(Step(pair, count) for pair, count in _count(order[:stop], direction, {}).items())
+        steps = tuple(Step(pair, count) for pair, count in order.counts(direction, 0, stop).items())
         if steps and greatest_loss(steps) > 0:
             run = RunningSamples.start(Stream(entropy, f"online {stage}", 1, direction.value), size)
             centre = centre or pilot_epsilon(steps, delta, direction, entropy, proposal)
@@ -218,7 +243,7 @@ def _stages(
             wanted = [number for number in places if begin < number <= stop]
             done = 0
             for number in sorted({begin, *wanted}):  # whatever is not reported is drawn at once
-                for pair, count in _count(order[done:number], direction, {}).items():
+                for pair, count in order.counts(direction, done, number).items():
                     run.advance(pair, count, pool)
                 done = number
                 epsilon, error = run.epsilon(delta) if number else (0.0, 0.0)

@@ -18,16 +18,18 @@ from scipy.optimize import brentq
 
 from evr import validate
 from evr.bounds.moments import log_peak
-from evr.estimation.api import directions_of, epsilon_of, fft_curve
+from evr.estimation.api import Epsilon, directions_of, epsilon_of, fft_curve
 from evr.estimation.atoms import atoms_of
-from evr.estimation.fft import refine
+from evr.estimation.fft import read, refine
 from evr.estimation.grid import Frame
 from evr.estimation.tilting import plan_tilt, widened
-from evr.laws import DominatingPair, Floats, Step, infinite_mass, line_pair
+from evr.laws import DominatingPair, Floats, Pairs, Step, infinite_mass, line_pair
 from evr.mechanisms import Composition, timeline
 
 _FROM_SCRATCH = 3  # so few steps are computed one by one
 _GROWTH = 1.25
+_ACCURATE = 1e-5  # what a frame's error may be, relative to delta
+_MOST_REPORTS = 1_000_000
 _ORDERS = tuple(2.0**n for n in range(11))
 
 
@@ -41,6 +43,8 @@ class OnlineEpsilon:
         Numbers of steps: 1, 2, 3, ... (or every so many).
     epsilons
         Epsilon after that many steps, the greater of both directions.
+    errors
+        Estimated absolute numerical errors of the epsilons, for ``fft``; None for Monte Carlo.
     standard_errors
         For Monte Carlo; None for ``fft``.
     delta, method, seconds
@@ -53,6 +57,7 @@ class OnlineEpsilon:
     method: str
     seconds: float
     standard_errors: Floats | None = None
+    errors: Floats | None = None
 
 
 def online_epsilon(
@@ -103,9 +108,10 @@ def online_epsilon(
         raise TypeError(f"method='fft' takes no option {sorted(options)[0]!r}: options belong to 'monte_carlo'")
     runs = {one: _Run(delta) for one in directions_of(composition, direction)}
     numbers, values = [], []
-    last = sum(count for _, count in timeline(event))
+    order = timeline(event)
+    last = checked_reports(order, every)
     done = 0
-    for pairs, count in timeline(event):
+    for pairs, count in order:
         for chunk in _chunks(done, count, every):
             done += chunk
             if pairs is not None:
@@ -116,7 +122,19 @@ def online_epsilon(
                 values.append(_greatest(list(runs.values())))
                 if progress is not None:
                     progress(done, last)
-    return OnlineEpsilon(np.array(numbers), np.array(values), delta, "fft", time.perf_counter() - start)
+    epsilons, errors = np.array(values).T
+    return OnlineEpsilon(np.array(numbers), epsilons, delta, "fft", time.perf_counter() - start, errors=errors)
+
+
+def checked_reports(order: list[tuple[Pairs | None, int]], every: int) -> int:
+    """How many steps there are; too many reports are refused."""
+    total = sum(count for _, count in order)
+    if total // every > _MOST_REPORTS:
+        raise ValueError(
+            f"{total} steps with every={every} are {total // every} reports, more than {_MOST_REPORTS}: "
+            f"report less often (every={-(-total // 1000)})"
+        )
+    return total
 
 
 def _chunks(done: int, count: int, every: int) -> Iterator[int]:
@@ -128,12 +146,13 @@ def _chunks(done: int, count: int, every: int) -> Iterator[int]:
         done, left = done + chunk, left - chunk
 
 
-def _greatest(runs: list[_Run]) -> float:
-    best = 0.0
+def _greatest(runs: list[_Run]) -> Epsilon:
+    best, error = 0.0, 0.0
     for run in runs:
         if run.exceeds(best):
-            best = run.epsilon()
-    return best
+            found = run.epsilon()
+            best, error = max(best, found.value), max(error, found.error)
+    return Epsilon(best, error)
 
 
 class _Run:
@@ -146,6 +165,7 @@ class _Run:
         self._limits: dict[DominatingPair, int] = {}
         self._previous = 0.0
         self._order = 0.0
+        self._reached = 0.0  # error of the frame's grid, relative to delta
 
     def advance(self, pair: DominatingPair, count: int) -> None:
         if pair not in self._counts:
@@ -165,62 +185,69 @@ class _Run:
                 if order > 0 and self._moments_bound(order, epsilon) <= self.delta:
                     self._order = order
                     return False
-        return fft_curve(Composition(self._steps, ()).simplified("remove")).delta(epsilon).value > self.delta
+        found = fft_curve(Composition(self._steps, ()).simplified("remove")).delta(epsilon)
+        return found.value + found.error > self.delta
 
     def _moments_bound(self, order: float, epsilon: float) -> float:
         exponent = math.fsum(count * _log_mgf(pair, order) for pair, count in self._counts.items()) - order * epsilon
         exponent += log_peak(order)
         return math.exp(min(exponent, 0.0))
 
-    def epsilon(self) -> float:
+    def epsilon(self) -> Epsilon:
         """The least epsilon after the steps so far."""
         steps = self._steps
         folded = Composition(steps, ()).simplified("remove")
         total = sum(step.count for step in steps)
-        if total <= _FROM_SCRATCH or len(folded) == folded[0].count == 1 or infinite_mass(steps) > 0:
-            self._previous = epsilon_of(folded, self.delta, guess=self._previous or 1.0)
-            return self._previous
-        fits = all(step.count <= self._limits.get(step.pair, 0) for step in steps)
-        found = self._solve(steps) if self._frame is not None and fits else None
+        found = None
+        if total > _FROM_SCRATCH and not len(folded) == folded[0].count == 1 and infinite_mass(steps) == 0:
+            fits = all(step.count <= self._limits.get(step.pair, 0) for step in steps)
+            found = self._solve(steps) if self._frame is not None and fits else None
+            if found is None:
+                self._renew(steps)
+                found = self._solve(steps) if self._frame is not None else None
         if found is None:
-            self._renew(steps)
-            found = self._solve(steps) if self._frame is not None else None
-        if found is None:
-            found = epsilon_of(folded, self.delta, guess=max(self._previous, 1e-6))
-        self._previous = found
+            found = epsilon_of(folded, self.delta, guess=self._previous or 1.0)
+        self._previous = found.value
         return found
 
     def _renew(self, steps: tuple[Step, ...]) -> None:
-        """A frame for the steps to come, whichever of the pairs they repeat."""
+        """A frame for the steps to come, whichever of the pairs they repeat; none where it would not be accurate."""
         centre = 1.02 * self._previous
         atoms = atoms_of(steps) if all(len(step.pair.flats) for step in steps) else None
-        plan = plan_tilt(steps, centre, reach=1.3) if centre > 0 else None
+        plan = plan_tilt(steps, centre, reach=1.3) if 0 < centre < math.inf else None
         self._limits = {step.pair: math.ceil(_GROWTH * step.count) for step in steps}
+        self._frame = None
         if plan is not None:
             grown = [Step(step.pair, self._limits[step.pair]) for step in steps]
             for one in range(len(steps) if len(steps) > 1 else 0):
                 plan = widened(plan, (*steps[:one], grown[one], *steps[one + 1 :]))
             plan = widened(plan, tuple(grown))
-        self._frame = refine(plan, steps, atoms, centre)[0] if plan is not None else None
+            frame, _, _, reached = refine(plan, steps, atoms, centre)
+            if reached.error <= _ACCURATE * reached.value:
+                self._frame, self._reached = frame, reached.error / reached.value
 
-    def _solve(self, steps: tuple[Step, ...]) -> float | None:
+    def _solve(self, steps: tuple[Step, ...]) -> Epsilon | None:
         """A root near the epsilon before; None if the frame does not reach it."""
         assert self._frame is not None
         law = self._frame.law(steps)
         atoms = atoms_of(steps) if law.atoms is not None else None
 
         def gap(epsilon: float) -> float:
-            value = law.delta(epsilon) + (atoms.delta(epsilon) if atoms is not None else 0.0)
-            return math.log(max(value, 1e-320)) - math.log(self.delta)
+            return math.log(max(read(law, atoms, epsilon).value, 1e-320)) - math.log(self.delta)
 
-        low, high = self._previous, 1.01 * self._previous + 1e-6
+        low, high = self._previous, 1.01 * self._previous
         while gap(high) > 0:
             low, high = high, 1.1 * high
             if not law.covers(high):
                 return None
         if gap(low) < 0:
             return None
-        return float(brentq(gap, low, high, xtol=1e-13, rtol=1e-10))
+        value = float(brentq(gap, low, high, xtol=1e-300, rtol=1e-10))
+        found = read(law, atoms, value)
+        off = found.numerical + 2.0 * self._reached * found.value
+        if off > 2.0 * _ACCURATE * found.value or found.slope == 0.0:
+            return None
+        return Epsilon(value, 1.1 * off / found.slope + found.moved + 1e-10 * value)
 
 
 @lru_cache(maxsize=256)

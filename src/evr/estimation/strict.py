@@ -92,7 +92,7 @@ class StrictCurve:
             return math.inf
         if delta == 0:
             return self._all_losses()
-        guess = epsilon_of(self._floats, delta)
+        guess = epsilon_of(self._floats, delta).value
         if guess == math.inf:
             return math.inf
         if guess == 0:

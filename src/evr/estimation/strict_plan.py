@@ -88,13 +88,13 @@ class Outlook:
 def outlook(steps: Sequence[ExactStep], epsilon: float, log_delta: float) -> Outlook:
     """Tilts and loss points of the composition."""
     floats = tuple(Step(step.twin, step.count) for step in steps if step.twin is not None)
-    plan = plan_tilt(floats, epsilon)
+    plan = plan_tilt(floats, epsilon, joined=True)
     order, cap = (plan.order, plan.cap) if plan is not None else _far_tilt(floats, epsilon)
     lattice = _lattice([_atoms(step.pair) for step in floats])
     kinds = []
     for step in floats:
-        plain = rough_points(step.pair, 0.0, math.inf, math.inf)
-        points = rough_points(step.pair, order, cap, math.inf) if plain.losses.size else plain
+        plain = rough_points(step.pair, 0.0, math.inf, keep=math.inf)
+        points = rough_points(step.pair, order, cap, joined=True, keep=math.inf) if plain.losses.size else plain
         kinds.append(_kind(step, plain, points, order, on_atoms=lattice is not None))
     return Outlook(epsilon, order, log_delta, tuple(kinds), lattice)
 
@@ -128,7 +128,7 @@ def _far_tilt(steps: tuple[Step, ...], epsilon: float) -> tuple[float, float]:
     """Where delta is below all floats: an order that shows it to be below 1e-60 or so."""
     order, cap = 1.0, 2.0 * epsilon + 1.0
     while order < 1e6:
-        cumulant = sum(s.count * _cumulant(rough_points(s.pair, order, cap), order) for s in steps)
+        cumulant = sum(s.count * _cumulant(rough_points(s.pair, order, cap, joined=True), order) for s in steps)
         if cumulant - order * epsilon < -150.0:
             break
         order *= 1.5

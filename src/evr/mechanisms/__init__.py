@@ -1,7 +1,8 @@
 """What is accounted: ``DpEvent`` trees as compositions of laws, one descriptor for each mechanism."""
 
-from evr.mechanisms.composition import Composition, timeline
+from evr.mechanisms.composition import Composition
 from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.registry import MECHANISMS, register
+from evr.mechanisms.tree import leaves, timeline
 
-__all__ = ["MECHANISMS", "Composition", "Mechanism", "register", "timeline"]
+__all__ = ["MECHANISMS", "Composition", "Mechanism", "leaves", "register", "timeline"]

@@ -7,26 +7,18 @@ the two curves is taken at the end, and directions are never mixed across steps.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.errors import UnsupportedEventError
-from evr.laws.exact import NON_PRIVATE_LAW, ExactPairs, ExactStep, exact_sampled
+from evr.laws.exact import ExactStep
 from evr.laws.law import Direction, LossLaw, Pairs
-from evr.laws.line import poisson
-from evr.laws.line.discrete import TRIVIAL_PAIR
-from evr.laws.steps import NON_PRIVATE_PAIR, Step, on_a_line, simplify
+from evr.laws.steps import NON_PRIVATE_PAIR, Step, simplify
 from evr.mechanisms.exact import exact_steps
-from evr.mechanisms.registry import MECHANISMS
-
-_NON_PRIVATE = Pairs(NON_PRIVATE_PAIR, NON_PRIVATE_PAIR, ExactPairs.both(NON_PRIVATE_LAW))
-_TRIVIAL = Pairs(TRIVIAL_PAIR, TRIVIAL_PAIR)
+from evr.mechanisms.tree import leaves
 
 
 @dataclass(frozen=True)
@@ -111,130 +103,3 @@ class Composition:
     def is_symmetric(self) -> bool:
         """Whether both directions are the same composition, so that one computation serves both."""
         return Counter(self.simplified(Direction.REMOVE)) == Counter(self.simplified(Direction.ADD))
-
-
-def leaves(event: Any, path: str = "event") -> Iterator[tuple[Pairs, int]]:
-    """Every mechanism of the tree with its multiplicity; a stack, not recursion, so that depth has no limit."""
-    stack: list[tuple[Any, int, str]] = [(event, 1, path)]
-    while stack:
-        node, count, path = stack.pop()
-        if isinstance(node, dp_event.SelfComposedDpEvent):
-            stack.append((node.event, _count(node, path, count), path + ".event"))
-        elif isinstance(node, dp_event.ComposedDpEvent):
-            events = _located(path, lambda node=node: validate.sequence(events=node.events))
-            stack.extend(reversed([(child, count, f"{path}.events[{i}]") for i, child in enumerate(events)]))
-        elif isinstance(node, dp_event.PoissonSampledDpEvent) and _sampling_probability(node, path) == 1:
-            stack.append((node.event, count, path + ".event"))
-        else:
-            pairs = _mechanism(node, path)
-            if isinstance(pairs, dp_event.DpEvent):
-                stack.append((pairs, count, path))
-            elif pairs is not None:
-                yield pairs, count
-
-
-def timeline(event: Any) -> Iterator[tuple[Pairs | None, int]]:
-    """The mechanisms in the order in which they run, as runs of equal steps; None for a step that costs nothing."""
-    if isinstance(event, dp_event.SelfComposedDpEvent):
-        count = _count(event, "event")
-        inner = list(timeline(event.event))
-        if len(inner) == 1:
-            yield inner[0][0], inner[0][1] * count
-        else:
-            for _ in range(count):
-                yield from inner
-    elif isinstance(event, dp_event.ComposedDpEvent):
-        for child in event.events:
-            yield from timeline(child)
-    else:
-        pairs = _mechanism(event, "event")
-        if isinstance(pairs, dp_event.DpEvent):
-            yield from timeline(pairs)
-        else:
-            yield pairs, 1
-
-
-def _count(node: dp_event.SelfComposedDpEvent, path: str, outer: int = 1) -> int:
-    """How many times in all the inner event runs, ``outer`` being how many times this one does."""
-    count = _located(path, lambda: validate.positive_integer(count=node.count))
-    return _located(path, lambda: validate.positive_integer(count=outer * count))
-
-
-def _sampling_probability(node: dp_event.PoissonSampledDpEvent, path: str) -> float:
-    return _located(path, lambda: validate.probability(sampling_probability=node.sampling_probability))
-
-
-def _located(path: str, build: Any) -> Any:
-    """Run ``build``; an error about a value also says where in the tree it is."""
-    try:
-        return build()
-    except UnsupportedEventError:
-        raise
-    except (ValueError, TypeError) as error:
-        raise type(error)(f"{error} (at {path})" if path != "event" else str(error)) from None
-
-
-def _mechanism(node: Any, path: str) -> Pairs | dp_event.DpEvent | None:
-    """The pairs of one mechanism, possibly sampled, or an event that stands for it; None if it costs nothing."""
-    if isinstance(node, dp_event.NoOpDpEvent):
-        return None
-    if isinstance(node, dp_event.NonPrivateDpEvent):
-        return _NON_PRIVATE
-    if isinstance(node, dp_event.PoissonSampledDpEvent):
-        return _sampled(node, path)
-    if not isinstance(node, dp_event.DpEvent):
-        raise TypeError(f"{node!r} at {path} is not a DpEvent (it is a {type(node).__name__})")
-    mechanism = MECHANISMS.get(type(node))
-    if mechanism is None:
-        raise UnsupportedEventError(_unsupported(node, path), node)
-    pairs = _located(path, lambda: mechanism.laws(node))
-    return _NON_PRIVATE if pairs is None else pairs
-
-
-def _sampled(node: dp_event.PoissonSampledDpEvent, path: str) -> Pairs | None:
-    q = _sampling_probability(node, path)
-    inner: dict[Pairs, int] = {}
-    for pairs, count in leaves(node.event, path + ".event"):
-        if pairs != _TRIVIAL:
-            inner[pairs] = inner.get(pairs, 0) + count
-    if q == 0 or not inner:
-        return None
-    if _NON_PRIVATE in inner:
-        return _NON_PRIVATE  # as dp_accounting: sampling does not mend a mechanism without privacy
-    composition = Composition.from_counts(inner)
-    folded = [composition.simplified(direction) for direction in Direction]
-    if any(len(steps) != 1 or steps[0].count != 1 for steps in folded):
-        raise UnsupportedEventError(
-            f"Poisson sampling of a composition of several mechanisms at {path} has no one-dimensional pair here: {node!r}. "
-            "Sample one mechanism, or a composition of Gaussian mechanisms only; sampling each step anew is "
-            "SelfComposedDpEvent(PoissonSampledDpEvent(...)).",
-            node,
-        )
-    if not all(map(on_a_line, folded)):
-        raise UnsupportedEventError(
-            f"Poisson sampling of {folded[0][0].law.describe()} at {path} has no pair here: {node!r}. "
-            "The scheme samples already; give its event without PoissonSampledDpEvent.",
-            node,
-        )
-    sampled = poisson.sampled(Pairs(folded[0][0].law, folded[1][0].law), q)
-    return replace(sampled, exact=_exact_sampled(tuple(inner.items()), Fraction(q)))
-
-
-def _exact_sampled(inner: tuple[tuple[Pairs, int], ...], q: Fraction) -> ExactPairs | None:
-    """As the sampled pairs, for what has folded into one mechanism."""
-    if any(pairs.exact is None for pairs, _ in inner):
-        return None
-    remove, add = (exact_steps(inner, direction)[0].law for direction in Direction)
-    return exact_sampled(ExactPairs(remove, add), q)
-
-
-def _unsupported(node: Any, path: str) -> str:
-    combinators = (
-        "PoissonSampledDpEvent",
-        "SelfComposedDpEvent",
-        "ComposedDpEvent",
-        "NoOpDpEvent",
-        "NonPrivateDpEvent",
-    )
-    supported = [*sorted(cls.__name__ for cls in MECHANISMS), *combinators]
-    return f"unsupported {type(node).__name__} at {path}: {node!r}. Supported: {', '.join(supported)}"

@@ -83,6 +83,10 @@ def exact_sampled(base: ExactPairs, q: Fraction) -> ExactPairs:
     """The exact laws of the Poisson-sampled mechanism, each direction from its own; ``0 < q <= 1``."""
 
     def one(law: ExactLaw, direction: Direction) -> ExactLaw:
+        if isinstance(law, SampledOutcomes) and law.direction is direction:  # sampled twice: the product of both
+            return SampledOutcomes(law.base, law.q * q, direction)
+        if isinstance(law, SampledCurve) and law.direction is direction:
+            return SampledCurve(law.base, law.q * q, direction)
         if isinstance(law, ExactOutcomes):
             return SampledOutcomes(law, q, direction)
         if isinstance(law, ExactCurve):

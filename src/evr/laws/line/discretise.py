@@ -39,21 +39,29 @@ def cell_edges(
     return edges[np.isfinite(edges) & (edges <= max(top, low))]
 
 
-def loss_points(pair: DominatingPair, edges: Floats) -> LossPoints:
+def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) -> LossPoints:
     """The law of the finite privacy loss as weighted points, exact for atoms, of fourth order elsewhere.
 
     What is beyond the last edge is joined: its atoms into one point, the rest into another. Both keep ``P`` and ``Q``.
+    With ``within`` it is left out.
     """
     flats, beyond = _split(pair.flats, edges)
-    low, high = _cells_outside(np.concatenate(([-np.inf], edges, [np.inf])), flats)
-    log_p, log_q = pair.log_mass(Measure.P, low, high), pair.log_mass(Measure.Q, low, high)
+    beyond = beyond[:0] if within else beyond
+    low, high = _cells_outside(np.concatenate(([-np.inf], edges, edges[:0] if within else [np.inf])), flats)
+    centre = pair.mean_loss(low, high)
+    if pair.mixes_second:
+        log_p = pair.log_mass(Measure.P, low, high)
+    else:  # the second law is the simpler one, as a rule
+        with np.errstate(invalid="ignore"):
+            log_p = pair.log_mass(Measure.Q, low, high) + centre
     if len(beyond):
         gaps = np.column_stack((np.append(edges[-1], beyond[:, 1]), np.append(beyond[:, 0], np.inf)))
-        log_p[-1], log_q[-1] = (_log_total(pair, measure, gaps) for measure in (Measure.P, Measure.Q))
-    keep = np.isfinite(log_p) & np.isfinite(log_q)
-    low, high, log_p, log_q = low[keep], high[keep], log_p[keep], log_q[keep]
+        log_p[-1] = _log_total(pair, Measure.P, gaps)
+        centre[-1] = log_p[-1] - _log_total(pair, Measure.Q, gaps) if log_p[-1] > -np.inf else np.nan
+    keep = np.isfinite(log_p) & np.isfinite(centre)
+    low, high, log_p, centre = low[keep], high[keep], log_p[keep], centre[keep]
     least, greatest = pair.privacy_loss(low), pair.privacy_loss(high)
-    centre = np.clip(log_p - log_q, least, greatest)
+    centre = np.clip(centre, least, greatest)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         # The share a of the upper end keeps Q: (1-a) e^{-least} + a e^{-greatest} = e^{-centre}.
         share = np.expm1(least - centre) / np.expm1(least - greatest)

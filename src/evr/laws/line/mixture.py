@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, log_normal_mass, sample_normal
+from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, log_mass_ratio, log_normal_mass, sample_normal
 from evr.laws.line.pair import DominatingPair, Floats, Measure
 
 
@@ -70,6 +70,11 @@ class _MixturePair(DominatingPair):
         low, high = np.asarray(low, float)[..., None], np.asarray(high, float)[..., None]
         return logsumexp(log_normal_mass(low - m, high - m), b=p, axis=-1)
 
+    def _log_mass_ratio(self, low: Any, high: Any) -> Floats:
+        """``log`` of the mass of a cell under the mixture of ``N(m_i, 1)`` over that under ``N(0, 1)``."""
+        low, high = np.asarray(low, float)[..., None], np.asarray(high, float)[..., None]
+        return _log_mean_exp(log_mass_ratio(np.array(self.means), low, high), np.array(self.probabilities))
+
     def sample(self, measure: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
         low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
         m, p = self._means_of(measure)
@@ -97,6 +102,9 @@ class MixtureRemovePair(_MixturePair):
 
     def point(self, loss: Any) -> Floats:
         return self._inverse_log_ratio(loss)
+
+    def mean_loss(self, low: Any, high: Any) -> Floats:
+        return self._log_mass_ratio(low, high)
 
     def _means_of(self, measure: Measure) -> tuple[Floats, Floats]:
         if measure is Measure.P:
@@ -131,6 +139,9 @@ class MixtureAddPair(_MixturePair):
 
     def point(self, loss: Any) -> Floats:
         return -self._inverse_log_ratio(-np.asarray(loss, float))
+
+    def mean_loss(self, low: Any, high: Any) -> Floats:
+        return -self._log_mass_ratio(-np.asarray(high, float), -np.asarray(low, float))
 
     def _means_of(self, measure: Measure) -> tuple[Floats, Floats]:
         if measure is Measure.Q:

@@ -24,7 +24,7 @@ def _mix(loss: Any, q: float) -> Floats:
     """``log(1 - q + q e^loss)``, relatively accurate: by the first form unless nearly all of ``1 - q`` cancels or ``e^loss`` overflows."""
     loss = np.asarray(loss, float)
     change = q * np.expm1(np.minimum(loss, 600.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore"):
         near = np.log1p(change)
     return np.where((change > -0.5) & (loss < 600.0), near, np.logaddexp(math.log1p(-q), math.log(q) + loss))
 
@@ -125,6 +125,9 @@ class SampledRemovePair(_SampledPair):
     def privacy_loss(self, t: Any) -> Floats:
         return _mix(self.base.privacy_loss(t), self.q)
 
+    def mean_loss(self, low: Any, high: Any) -> Floats:
+        return _mix(self.base.mean_loss(low, high), self.q)
+
     def mean_and_doubt(self, low: Any, high: Any) -> tuple[Floats, Floats]:
         mean, doubt = self.base.mean_and_doubt(low, high)
         return _mix(mean, self.q), _mixed_doubt(mean, doubt, self.q)
@@ -176,6 +179,9 @@ class SampledAddPair(_SampledPair):
     def privacy_loss(self, t: Any) -> Floats:
         return -_mix(-self.base.privacy_loss(t), self.q)
 
+    def mean_loss(self, low: Any, high: Any) -> Floats:
+        return -_mix(-self.base.mean_loss(low, high), self.q)
+
     def mean_and_doubt(self, low: Any, high: Any) -> tuple[Floats, Floats]:
         mean, doubt = self.base.mean_and_doubt(low, high)
         return -_mix(-mean, self.q), _mixed_doubt(-mean, doubt, self.q)
@@ -217,10 +223,19 @@ class SampledAddPair(_SampledPair):
 
 
 def sampled(base: Pairs, q: float) -> Pairs:
-    """The pairs of the Poisson-sampled mechanism, each direction from its own base pair; ``0 < q <= 1``."""
+    """The pairs of the Poisson-sampled mechanism, each direction from its own base pair; ``0 < q <= 1``.
+
+    Sampling what is sampled is sampling with the product of both probabilities.
+    """
     if q == 1:
         return base
-    return Pairs(SampledRemovePair(line_pair(base.remove), q), SampledAddPair(line_pair(base.add), q))
+    return Pairs(_once(SampledRemovePair, line_pair(base.remove), q), _once(SampledAddPair, line_pair(base.add), q))
+
+
+def _once(kind: type[SampledRemovePair | SampledAddPair], base: DominatingPair, q: float) -> DominatingPair:
+    if isinstance(base, kind) and base.q * q > 0.0:
+        return kind(base.base, base.q * q)
+    return kind(base, q)
 
 
 def outcomes(pair: DominatingPair) -> DominatingPair:
