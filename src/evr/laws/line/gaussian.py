@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtri_exp
 
-from evr.laws.line.pair import DominatingPair, Floats, Measure, log_difference
+from evr.laws.line.pair import DominatingPair, Floats, Measure, log_difference, log_ratio
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 NORMAL_REACH = 39.0
@@ -39,9 +39,7 @@ def log_mass_ratio(mu: Any, low: Any, high: Any) -> Floats:
     share = _WEIGHTS[:, None] * np.exp(-s * (centre + s / 2))
     out[narrow] = m * (centre - m / 2) + np.log1p(np.sum(share * np.expm1(m * s), axis=0) / np.sum(share, axis=0))
     m, low, high = mu[~narrow], low[~narrow], high[~narrow]
-    log_p, log_q = log_normal_mass(low - m, high - m), log_normal_mass(low, high)
-    held = (log_p > -np.inf) | (log_q > -np.inf)  # elsewhere there is no mass: any loss will do
-    out[~narrow] = np.where(held, log_p - np.where(held, log_q, 0.0), 0.0)
+    out[~narrow] = log_ratio(log_normal_mass(low - m, high - m), log_normal_mass(low, high))
     return out
 
 

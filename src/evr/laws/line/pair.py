@@ -31,6 +31,7 @@ __all__ = [
     "SampledGaussian",
     "line_pair",
     "log_difference",
+    "log_ratio",
     "log_sum_exp",
 ]
 
@@ -71,8 +72,7 @@ class DominatingPair(LossLaw):
         By default the difference of two logarithms, whose error is that of a probability, 1e-16 or so, however small the
         loss is. A billion steps add up such errors; a pair overrides this where the error can be relative to the loss.
         """
-        with np.errstate(invalid="ignore"):
-            return self.log_mass(Measure.P, low, high) - self.log_mass(Measure.Q, low, high)
+        return log_ratio(self.log_mass(Measure.P, low, high), self.log_mass(Measure.Q, low, high))
 
     def mean_and_doubt(self, low: Any, high: Any) -> tuple[Floats, Floats]:
         """``log P(cell) / Q(cell)`` of cells, and a bound on its rounding error (docs/guarantees.md, Section 6.8)."""
@@ -179,6 +179,12 @@ def log_difference(larger: Any, smaller: Any) -> Floats:
     gap = np.where(np.isneginf(larger), 0.0, smaller - np.where(np.isneginf(larger), 0.0, larger))
     with np.errstate(divide="ignore"):
         return np.where(np.isneginf(larger), -np.inf, larger + np.log(-np.expm1(np.minimum(gap, 0.0))))
+
+
+def log_ratio(log_p: Floats, log_q: Floats) -> Floats:
+    """The difference of two logarithms of masses; 0 where there is no mass at all."""
+    held = (log_p > -np.inf) | (log_q > -np.inf)
+    return np.where(held, log_p, 0.0) - np.where(held, log_q, 0.0)
 
 
 def log_sum_exp(x: Floats) -> float:
