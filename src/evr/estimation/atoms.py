@@ -7,6 +7,7 @@ floats, so that a small loss beside a large one keeps its digits.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +40,10 @@ class Atoms(NamedTuple):
     log_weights: Floats
     loss_error: float
     steps: int
+
+    def below(self, epsilon: float, place: int) -> float:
+        """How far the atom at a place is below epsilon, rounded once."""
+        return float(Fraction(epsilon) - Fraction(self.losses[place]) - Fraction(self.rests[place]))
 
     def tail(self, epsilon: float) -> Tail:
         """Their part of ``E_P[(1 - e^{epsilon - loss})_+]``."""

@@ -21,6 +21,7 @@ changes, of the rounding of transforms, which grows with the number of steps, an
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +39,7 @@ _IRREGULAR = (
 )
 _UNSETTLED = 1e-6  # a change, relative to delta, after which a grid is not trusted
 _ROUNDED = 1e-12  # relative error of closed forms
+_MOST_CONDITIONS = 400  # atoms of some steps, to sum over what the others add
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
 _SIZES = tuple(2**n for n in range(12, 22))
 
@@ -89,7 +91,7 @@ class FftCurve:
             self._purely_atomic = self._atoms is not None and all(_is_atomic(step.pair) for step in steps)
 
     def delta(self, epsilon: float) -> Delta:
-        """Delta at one epsilon >= 0, with an estimate of the error."""
+        """Delta at one epsilon, with an estimate of the error."""
         if not self.steps:
             return _constant(0.0)
         if math.isinf(epsilon) or self.infinite_mass >= 1.0:
@@ -105,7 +107,22 @@ class FftCurve:
             moved = math.fsum(2.0 * UNIT * count * abs(loss) for count, loss in self._greatest)
             near = excess(self._greatest, epsilon) > -moved  # rounded losses may hide that some exceed epsilon
             return _constant(self.infinite_mass, moved if near else 0.0)
-        return self._composed(epsilon)
+        found = self._composed(epsilon)
+        if found.error > _UNSETTLED * found.value and self._apart is not None:
+            found = min(found, self._apart.delta(epsilon), key=lambda delta: delta.error)
+        return found
+
+    @cached_property
+    def _apart(self) -> _Conditions | None:
+        """What has a few atoms only, and all other steps; None where there are not both."""
+        few: tuple[Step, ...] = ()
+        listed = None
+        for step in sorted(self.steps, key=lambda step: step.count * len(step.pair.flats)):
+            atoms = atoms_of((*few, step)) if _is_atomic(step.pair) else None
+            if atoms is not None and atoms.losses.size <= _MOST_CONDITIONS:
+                few, listed = (*few, step), atoms
+        rest = tuple(step for step in self.steps if step not in few)
+        return _Conditions(listed, infinite_mass(few), FftCurve(rest)) if listed is not None and rest else None
 
     def _composed(self, epsilon: float) -> Delta:
         for fine, coarse, reached in self._laws:
@@ -121,29 +138,50 @@ class FftCurve:
         if plan is None:
             numerical = _ROUNDED * apart + jumps.error
             return Delta(apart, numerical, numerical, jumps.slope(epsilon), 0.0)
-        _, fine, coarse, result = refine(plan, self.steps, self._atoms, epsilon)
+        sizes = _SIZES if self._apart is None else _SIZES[:6]  # there is another way
+        _, fine, coarse, result = refine(plan, self.steps, self._atoms, epsilon, sizes)
         self._laws.append((fine, coarse, result.error / result.value if result.value > 0 else 0.0))
         return result
+
+
+class _Conditions(NamedTuple):
+    """The atoms of some steps, the probability that one of these has an infinite loss, and the curve of the other steps."""
+
+    atoms: Atoms
+    infinite: float
+    curve: FftCurve
+
+    def delta(self, epsilon: float) -> Delta:
+        """The sum over the atoms of what the other steps add: right whatever the scales of both are."""
+        weights = np.exp(self.atoms.log_weights)
+        value, error, numerical, slope, moved = self.infinite, 0.0, 0.0, 0.0, 0.0
+        for place in range(weights.size - 1, -1, -1):  # delta of the others falls on the way
+            part, weight = self.curve.delta(self.atoms.below(epsilon, place)), float(weights[place])
+            value, slope, moved = value + weight * part.value, slope + weight * part.slope, max(moved, part.moved)
+            error, numerical = error + weight * part.error, numerical + weight * part.numerical
+            left = part.value * float(weights[:place].sum())
+            if left <= 1e-13 * value:
+                break
+        rounded = 1e-11 * value + left
+        shift = min(1.0, slope * self.atoms.loss_error)
+        return Delta(
+            min(1.0, value), error + rounded + shift, numerical + rounded, slope, moved + self.atoms.loss_error
+        )
 
 
 def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
     """Delta of one step by its closed form; the error from what rounding moves the loss at epsilon by."""
     value = pair.delta(epsilon)
-    moved = 2.0 * UNIT * epsilon
+    moved = 2.0 * UNIT * abs(epsilon)
     if not _is_atomic(pair) and math.isfinite(place := float(pair.point(epsilon))):
         nudge = 4.0 * UNIT * (1.0 + abs(place))
         losses = pair.privacy_loss(np.array([place - nudge, place, place + nudge]))
         moved += float(np.max(np.abs(np.diff(losses)), where=np.isfinite(np.diff(losses)), initial=0.0))
-    before, after = max(0.0, epsilon - moved), epsilon + moved
-    low, high = pair.delta(before), pair.delta(after)
+    low, high = pair.delta(epsilon - moved), pair.delta(epsilon + moved)
     numerical = _ROUNDED * value
     error = numerical + max(low - value, value - high, 0.0)
-    apart = max(1e-6 * epsilon, moved)
-    slope = (
-        (pair.delta(max(0.0, epsilon - apart)) - pair.delta(epsilon + apart)) / (apart + min(epsilon, apart))
-        if apart > 0.0
-        else 0.0
-    )
+    apart = max(1e-6 * abs(epsilon), moved)
+    slope = (pair.delta(epsilon - apart) - pair.delta(epsilon + apart)) / (2.0 * apart) if apart > 0.0 else 0.0
     return Delta(value, error, numerical, slope, moved)
 
 
@@ -161,7 +199,7 @@ def read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> Delta:
     scale, tail = law.scale(epsilon), law.tail(epsilon)
     smooth, apart = max(0.0, scale * tail.share), law.jumps.delta(epsilon)
     value, slope = smooth + apart, max(0.0, scale * tail.slope) + law.jumps.slope(epsilon)
-    numerical = law.rounding(epsilon) + _IRREGULAR * smooth + _ROUNDED * apart + law.jumps.error
+    numerical = law.rounding(epsilon) + law.blur(epsilon) + _IRREGULAR * smooth + _ROUNDED * apart + law.jumps.error
     moved = slope * law.loss_error
     if atoms is not None:
         exact = atoms.tail(epsilon)
@@ -171,17 +209,17 @@ def read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> Delta:
 
 
 def refine(
-    plan: Plan, steps: tuple[Step, ...], atoms: Atoms | None, epsilon: float
+    plan: Plan, steps: tuple[Step, ...], atoms: Atoms | None, epsilon: float, sizes: tuple[int, ...] = _SIZES
 ) -> tuple[Frame, TiltedLaw, TiltedLaw, Delta]:
     """Grids of twice the size until the error estimate is small enough, or rounding rules."""
     pairs = [step.pair for step in steps]
-    coarse = Frame(plan, pairs, _SIZES[0], with_atoms=atoms is not None).law(steps)
+    coarse = Frame(plan, pairs, sizes[0], with_atoms=atoms is not None).law(steps)
     best: tuple[Frame, TiltedLaw, TiltedLaw, Delta] | None = None
-    for size in _SIZES[1:]:
+    for size in sizes[1:]:
         frame = Frame(plan, pairs, size, with_atoms=atoms is not None)
         fine = frame.law(steps)
         result = compare(fine, coarse, atoms, epsilon)
-        if best is not None and result.error > best[3].error and size > 8 * _SIZES[0]:
+        if best is not None and result.error > best[3].error and size > 8 * sizes[0]:
             break
         best = (frame, fine, coarse, result) if best is None or result.error < best[3].error else best
         if result.error <= (_RELATIVE + _IRREGULAR) * result.value or result.error <= 2.0 * fine.rounding(epsilon):

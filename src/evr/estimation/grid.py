@@ -34,7 +34,7 @@ class TiltedLaw:
 
     ``atoms`` is the atomic part, accounted for elsewhere; on a ``lattice`` all is atomic and lies on the grid. ``log_moment`` is that
     of losses taken from the origin. ``noise`` is an estimate of the transform's relative rounding error, ``loss_error`` one of the
-    error that rounded losses make in their sum.
+    error that rounded losses make in their sum. A law is ``spiky`` if it has atoms, or nearly so, of which the grid shows nothing.
     """
 
     order: float
@@ -49,6 +49,7 @@ class TiltedLaw:
     jumps: Jumps
     noise: float
     loss_error: float
+    spiky: bool
 
     def _position(self, epsilon: float) -> float:
         """Where epsilon is on the grid."""
@@ -98,6 +99,13 @@ class TiltedLaw:
         peak = min(-math.expm1(-max(farthest, 0.0)), math.exp(highest))  # of (1 - e^{-x}) e^{-order x}
         return self.scale(epsilon) * peak * (4.0 * UNIT * math.log2(self.probabilities.size) + self.noise)
 
+    def blur(self, epsilon: float) -> float:
+        """What spikes near epsilon may be wrong by: they are spread over some places, where the kink is not mended."""
+        if not self.spiky:
+            return 0.0
+        first = max(0, math.floor(self._position(epsilon)) - 4)
+        return self.scale(epsilon) * 0.3 * self.width * float(np.sum(np.abs(self.probabilities[first : first + 10])))
+
     def delta(self, epsilon: float) -> float:
         """Delta of losses up to the cap, without what the atoms add."""
         return self.scale(epsilon) * self.tail(epsilon).share
@@ -120,7 +128,8 @@ def _lattice(points: list[LossPoints], width: float) -> float | None:
 
 
 class Spectrum(NamedTuple):
-    """``log`` of a Fourier transform, the loss at the grid's zero, the ``log`` of the moment from there, and two errors."""
+    """``log`` of a Fourier transform, the loss at the grid's zero, the ``log`` of the moment from there, two errors, and
+    the width of the bulk of a law without atoms."""
 
     log_transform: Complexes
     atomic: Complexes | None
@@ -128,6 +137,7 @@ class Spectrum(NamedTuple):
     log_moment: float
     noise: float
     loss_error: float
+    bulk: float
 
 
 def spectrum(
@@ -151,7 +161,9 @@ def spectrum(
         atomic, _ = _log_transform(_spread(positions[points.is_atom], weights, size), float(weights.sum()))
     noise += UNIT * float(tilted.weights @ np.minimum(np.abs(positions), size))
     loss_error = residual + 4.0 * UNIT * float(tilted.weights @ np.abs(points.losses))
-    return Spectrum(transform, atomic, origin, log_moment(points, order, origin, log_mass), noise, loss_error)
+    bulk = 0.0 if points.is_atom.any() else tilted.median_deviation
+    moment = log_moment(points, order, origin, log_mass)
+    return Spectrum(transform, atomic, origin, moment, noise, loss_error, bulk)
 
 
 def _spread(positions: Floats, weights: Floats, size: int) -> Floats:
@@ -230,6 +242,7 @@ class Frame:
             return np.roll(scipy_fft.irfft(np.exp(sum(log_transforms)), self.size), -first)
 
         atoms = [(count, one.atomic) for count, one in parts if one.atomic is not None]
+        smoothed = math.sqrt(math.fsum(count * one.bulk**2 for count, one in parts)) > 3.0 * self.width
         return TiltedLaw(
             order=self.plan.order,
             log_moment=math.fsum(count * one.log_moment for count, one in parts),
@@ -243,4 +256,5 @@ class Frame:
             jumps=Jumps.of((count, self._jumps[step.pair]) for (count, _), step in zip(parts, steps, strict=True)),
             noise=math.fsum(count * one.noise for count, one in parts),
             loss_error=math.fsum(count * one.loss_error for count, one in parts),
+            spiky=not (smoothed or self.lattice or atoms) and any(one.bulk == 0.0 for _, one in parts),
         )

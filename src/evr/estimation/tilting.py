@@ -69,6 +69,14 @@ class Tilted:
         return float(self.weights @ self.deviations**2)
 
     @property
+    def median_deviation(self) -> float:
+        """A measure of the width of the bulk, which rare large losses do not change."""
+        sizes = np.abs(self.deviations)
+        rising = np.argsort(sizes)
+        place = int(np.searchsorted(np.cumsum(self.weights[rising]), 0.5))
+        return float(sizes[rising[min(place, rising.size - 1)]])
+
+    @property
     def mean(self) -> float:
         """Of the deviations: what rounding left in the origin."""
         return float(self.weights @ self.deviations)
@@ -76,8 +84,8 @@ class Tilted:
     def log_growth(self, shift: float) -> float:
         """``log E'[e^{shift deviation}]``."""
         exponents = shift * self.deviations
-        if float(np.max(exponents)) < 600.0:
-            return math.log1p(max(float(self.weights @ np.expm1(exponents)), -1.0 + 1e-300))
+        if float(np.max(exponents)) < 600.0 and (gain := float(self.weights @ np.expm1(exponents))) > -0.5:
+            return math.log1p(gain)
         with np.errstate(divide="ignore"):
             return log_sum_exp(np.log(self.weights) + exponents)
 
@@ -218,7 +226,7 @@ def limits(steps: tuple[Step, ...], epsilon: float, reach: float = 1.02) -> tupl
         return reach * epsilon, math.inf
     counts = [step.count for step in steps]
     first, second = _Sum(points, counts, 0.0), _Sum(points, counts, -1.0)
-    valid = reach * epsilon + 1e-3 * min(1.0, first.deviation)
+    valid = max(epsilon, reach * epsilon) + 1e-3 * min(1.0, first.deviation)
     return valid, valid - min(0.0, first.low(), second.low())
 
 
@@ -251,8 +259,8 @@ def plan_tilt(
         return None
     low, high = tilted.range(epsilon)
     bottom = -math.inf
-    if tilted.order == 0.0:  # a loss that the other steps cannot make up for leaves the sum below 0, however low it is
-        bottom = -max(epsilon + high, 1e-300)
+    if tilted.order == 0.0:  # a loss that the others cannot make up for leaves the sum below epsilon, however low it is
+        bottom = min(epsilon, 0.0) - max(epsilon + high, 1e-300)
         low, high = _Sum([not_below(p, bottom) for p in tilted.points], counts, 0.0).range(epsilon)
     low = min(low, 0.0) if tilted.order > 0.0 else low  # all of it may exceed epsilon
     return Plan(valid, epsilon, tilted.order, cap, low, max(high, low, 0.0), bottom)
@@ -317,7 +325,7 @@ def widened(plan: Plan, steps: tuple[Step, ...]) -> Plan:
     low, high = _Sum(points, counts, plan.order).range(plan.centre)
     bottom = plan.bottom
     if bottom > -math.inf:
-        bottom = min(bottom, -(plan.centre + high))
+        bottom = min(bottom, min(plan.centre, 0.0) - max(plan.centre + high, 1e-300))
         points = [not_below(rough_points(step.pair, plan.order, cap), bottom) for step in steps]
         low, high = _Sum(points, counts, plan.order).range(plan.centre)
     return plan._replace(cap=cap, low=min(plan.low, low), high=max(plan.high, high), bottom=bottom)
