@@ -136,7 +136,7 @@ def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
         moved += float(np.max(np.abs(np.diff(losses)), where=np.isfinite(np.diff(losses)), initial=0.0))
     before, after = max(0.0, epsilon - moved), epsilon + moved
     low, high = pair.delta(before), pair.delta(after)
-    numerical = _ROUNDED * value
+    numerical = max(_ROUNDED, pair.delta_error) * value
     error = numerical + max(low - value, value - high, 0.0)
     apart = max(1e-6 * epsilon, moved)
     slope = (
