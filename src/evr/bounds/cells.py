@@ -138,6 +138,11 @@ class TiltedBounds:
         """``log`` of an upper bound on ``V - U = E_P[e^{-(p-1) h}; loss > cap]``."""
         return self._expectation(0.0, 1.0 - p, above=True)
 
+    @property
+    def log_unreached(self) -> float:
+        """``log`` of an upper bound on the chance that a tilted draw has a loss beyond the cap."""
+        return self.log_beyond(0.0) - self.log_normaliser_lower
+
     @cached_property
     def least_height(self) -> float:
         """The infimum of ``h``."""

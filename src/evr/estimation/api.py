@@ -12,6 +12,7 @@ import numpy as np
 
 from evr import validate
 from evr.errors import AccuracyError
+from evr.estimation.bins_line import on_lines
 from evr.estimation.curves import PrivacyCurve
 from evr.estimation.fft import FftCurve
 from evr.estimation.inversion import solve_epsilon
@@ -87,7 +88,7 @@ def estimate_delta(
         return UpperBound(rdp_delta(event, epsilon), "rdp", direction or "both", time.perf_counter() - start)
     best, winner, errors = -1.0, Direction.REMOVE, []
     for one in directions_of(composition, direction):
-        value, error = _delta(composition.simplified(one), epsilon, method)
+        value, error = _delta(on_lines(composition.simplified(one)), epsilon, method)
         errors += [error] if error is not None else []
         if value > best:
             best, winner = value, one
@@ -133,7 +134,7 @@ def estimate_epsilon(
         return UpperBound(rdp_epsilon(event, delta), "rdp", direction or "both", time.perf_counter() - start)
     best, winner, errors = -1.0, Direction.REMOVE, []
     for one in directions_of(composition, direction):
-        steps = composition.simplified(one)
+        steps = on_lines(composition.simplified(one))
         if best >= 0 and 0 < delta < 1 and math.fsum(x or 0.0 for x in _delta(steps, best, method)) <= delta:
             continue  # the other direction needs no more
         if method == "fft":

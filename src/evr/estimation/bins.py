@@ -105,6 +105,8 @@ def _bounded_part(law: IndependentBins, log_kink: float, sign: float, apart: flo
     """
     coarse = _nodes(law.energy, log_kink)
     slope = _slope(coarse, law.bins, sign)
+    if math.isnan(slope):
+        return Delta(0.0, 0.0)
     low, high = _range(coarse, law.bins, slope)
     best, previous = Delta(0.0, math.inf), math.inf
     for points in _POINTS:
@@ -112,7 +114,7 @@ def _bounded_part(law: IndependentBins, log_kink: float, sign: float, apart: flo
         grid = _Grid(max(2, math.floor(points / (high - low))), points, reach, slope, sign)
         nodes = _nodes(law.energy, log_kink, grid)
         value, scale = _on_grid(nodes, law.bins, grid)
-        found = Delta(max(value, 0.0), abs(value - previous) + _ROUNDING * scale + 1e-13 * abs(value))
+        found = Delta(float(max(value, 0.0)), abs(value - previous) + _ROUNDING * scale + 1e-13 * abs(value))
         best = min(best, found, key=lambda delta: delta.error)
         if found.error <= _RELATIVE * (value + apart) + 2 * _ROUNDING * scale:
             break
@@ -158,7 +160,7 @@ def nodes_between(
 
 
 def _slope(nodes: Nodes, bins: int, sign: float) -> float:
-    """The slope at which the mean of the tilted sum is at the kink; 0 if it is beyond it already."""
+    """The slope at which the mean of the tilted sum is at the kink; 0 if it is beyond it already, NaN if it never is."""
 
     def gap(slope: float) -> float:
         weights, _ = nodes.tilted(sign * slope)
@@ -167,8 +169,10 @@ def _slope(nodes: Nodes, bins: int, sign: float) -> float:
     if gap(0.0) >= 0:
         return 0.0
     high = 1.0
-    while gap(high) < 0 and high < 1e12:
+    while gap(high) < 0:
         high *= 2
+        if high > 1e12:
+            return math.nan
     return sign * float(brentq(gap, 0.0, high, rtol=1e-6))
 
 
@@ -197,7 +201,7 @@ def _on_grid(nodes: Nodes, bins: int, grid: _Grid) -> tuple[float, float]:
     bend = near[1] - 2 * near[0] + behind
     used = steps[: math.ceil(grid.reach * grid.size)]
     total = float(near[: used.size] @ used) + near[0] / 12 - bend / 240  # Euler-Maclaurin at the kink
-    return scale * width * total, scale * width
+    return float(scale * width * total), scale * width
 
 
 def spread(places: Floats, weights: Floats, points: int) -> Floats:

@@ -130,6 +130,10 @@ class BinsPair(DominatingPair):
         ends = float(self._table.knots[0]), float(self._table.knots[-1])
         return ends if self._sign > 0 else (-ends[1], -ends[0])
 
+    @property
+    def delta_error(self) -> float:
+        return 5e-9
+
     def delta(self, epsilon: float) -> float:
         return bins_delta(self.law, epsilon).value if 0 <= epsilon < math.inf else super().delta(epsilon)
 

@@ -178,7 +178,7 @@ def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
         losses = pair.privacy_loss(np.array([place - nudge, place, place + nudge]))
         moved += float(np.max(np.abs(np.diff(losses)), where=np.isfinite(np.diff(losses)), initial=0.0))
     low, high = pair.delta(epsilon - moved), pair.delta(epsilon + moved)
-    numerical = _ROUNDED * value
+    numerical = max(_ROUNDED, pair.delta_error) * value
     error = numerical + max(low - value, value - high, 0.0)
     apart = max(1e-6 * abs(epsilon), moved)
     slope = (pair.delta(epsilon - apart) - pair.delta(epsilon + apart)) / (2.0 * apart) if apart > 0.0 else 0.0

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from evr.bounds import Tilt
-from evr.laws import Direction, Step
+from evr.laws import Direction, Step, on_a_line
 from evr.mechanisms import Composition
 from evr.sampling import Plan, TiltedProposal, built
 from evr.sampling.proposals import spread_steps
 from evr.sampling.single import equal_steps
 from evr.search.clipping import choose_clip
 from evr.search.merging import merging_edges
+from evr.search.mixtures import mixture_plan, plain_plan
 from evr.search.single import single_proposal
 from evr.search.tuning import capped_proposal, simple_proposal
 from evr.verification.claims import Claim
@@ -54,6 +55,8 @@ def check_proposal(composition: Composition, claim: Claim, proposal: str) -> Non
 
 
 def _capped(steps: tuple[Step, ...], direction: str, claim: Claim) -> Plan:
+    if not on_a_line(steps):
+        return mixture_plan(steps, claim.epsilon, claim.delta, claim.threshold)
     allowance = ALLOWANCE * (1.0 - claim.tau)
     edges = merging_edges(steps, claim.epsilon, claim.delta, allowance)
     merged = spread_steps(steps, edges)
@@ -66,6 +69,8 @@ def _capped(steps: tuple[Step, ...], direction: str, claim: Claim) -> Plan:
 
 
 def _simple(steps: tuple[Step, ...], direction: str, claim: Claim) -> Plan:
+    if not on_a_line(steps):
+        return plain_plan(steps)
     return simple_proposal(steps, claim.epsilon).plan()
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from evr.laws import Step
+from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.plan import Plan
 from evr.sampling.proposals import Proposal, TiltedProposal
 from evr.sampling.single import SingleProposal
@@ -17,6 +18,7 @@ PROPOSALS: dict[str, Builder] = {
     "capped": TiltedProposal.from_plan,
     "simple": TiltedProposal.from_plan,
     "single": SingleProposal.from_plan,
+    "mixture": MixtureProposal.from_plan,
 }
 
 

@@ -19,14 +19,23 @@ class Clip(NamedTuple):
     growth: float
 
 
-def choose_clip(proposal: Proposal, epsilon: float, *, log_unit: float, estimate: float, rounding: float) -> Clip:
-    """Where to clip, in units of the threshold.
+def choose_clip(
+    proposal: Proposal,
+    epsilon: float,
+    *,
+    log_unit: float,
+    estimate: float,
+    rounding: float,
+    variance: float | None = None,
+) -> Clip:
+    """Where to clip, in units of the threshold; ``variance`` is that of samples, where it is known.
 
     The clip maximises the growth of wealth that is to be expected: a low one lets the bets be large, a high one costs little.
     """
     bound = math.exp(min(proposal.log_greatest(epsilon) - log_unit, 700.0))
-    moment = math.exp(min(proposal.log_moment(epsilon, 2.0) - 2 * log_unit, 700.0))
-    variance = max(min(moment, 6.0 * estimate**2), 1e-6)
+    if variance is None:
+        moment = math.exp(min(proposal.log_moment(epsilon, 2.0) - 2 * log_unit, 700.0))
+        variance = max(min(moment, 6.0 * estimate**2), 1e-6)
     best = (-math.inf, bound, 0.0)
     for clip in [bound, *np.geomspace(4.0, 1e7, 60).tolist()]:
         if clip > bound or not math.isfinite(clip):

@@ -110,6 +110,11 @@ class DominatingPair(LossLaw):
     def span(self, order: float = 0.0) -> tuple[float, float]:
         """A range of ``t`` that holds all but a negligible part (below 1e-300) of ``Q`` and of ``P e^{order loss}``."""
 
+    @property
+    def delta_error(self) -> float:
+        """The relative error of ``delta``, about."""
+        return 1e-12
+
     def delta(self, epsilon: float) -> float:
         """``E_P[(1 - e^{epsilon - loss})_+]`` of one step. By default the difference of two probabilities."""
         threshold = self.point(epsilon)

@@ -52,6 +52,14 @@ class IndependentBins(MixtureLaw):
         return np.full(self.bins, 1.0 / self.bins)
 
     @property
+    def mean_coordinates(self) -> Floats:
+        return np.full(self.bins, self.energy / self.bins)
+
+    @property
+    def greatest_energy(self) -> float:
+        return self.energy
+
+    @property
     def mean_energy(self) -> float:
         return self.energy
 
@@ -104,6 +112,14 @@ class CorrelatedBins(MixtureLaw):
     @property
     def weights(self) -> Floats:
         return np.full(self.bins, 1.0 / self.bins)
+
+    @property
+    def mean_coordinates(self) -> Floats:
+        return self.gram.mean(axis=0)
+
+    @property
+    def greatest_energy(self) -> float:
+        return float(self.energies.max())
 
     @property
     def mean_energy(self) -> float:

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from evr.laws.law import Direction, Floats, LossLaw
+from evr.laws.law import UNIT, Direction, Floats, LossLaw
 
 
 class MixtureLaw(LossLaw):
@@ -46,6 +46,11 @@ class MixtureLaw(LossLaw):
 
     @property
     @abc.abstractmethod
+    def mean_coordinates(self) -> Floats:
+        """The coordinates of ``mbar``: what a shift of ``z`` by it adds to each."""
+
+    @property
+    @abc.abstractmethod
     def mean_energy(self) -> float:
         """``gbar = sum_x w_x |m_x|^2``."""
 
@@ -55,10 +60,31 @@ class MixtureLaw(LossLaw):
         """``|mbar|^2``."""
 
     @property
+    @abc.abstractmethod
+    def greatest_energy(self) -> float:
+        """``max_x |m_x|^2``, or more."""
+
+    @property
+    def recursion(self) -> int:
+        """How many sums follow each other in the computation of ``L``."""
+        return 0
+
+    @property
     def loss_magnitude(self) -> float:
-        # No pattern has more than `dimension` times the mean energy, and no normal draw is 39 deviations out.
-        energy = self.mean_energy * self.dimension
-        return 39.0 * math.sqrt(energy) + 2.0 * energy + math.log(self.dimension + 1.0)
+        return self._magnitude(1.0)
+
+    def _magnitude(self, scale: float) -> float:
+        """The greatest exponent of a ratio where means are up to ``scale`` times those of patterns: no normal draw is 39
+        deviations out, and no inner product of two patterns' means exceeds the greatest energy."""
+        energy = self.greatest_energy
+        return 39.0 * math.sqrt(energy) * (1.0 + scale) + (1.0 + scale) ** 2 * energy + math.log(self.dimension + 1.0)
+
+    def density_error(self, scale: float) -> float:
+        """A bound on the rounding error of the logarithm of a ratio or density (docs/guarantees_highdim.md, Section 7)."""
+        return 32.0 * UNIT * (1.0 + self._magnitude(scale)) + 8.0 * UNIT * self.recursion
+
+    def sum_error(self, count: int) -> float:
+        return count * self.density_error(1.0)
 
     @property
     def log_absent(self) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 
 from evr.laws.law import Direction, Floats
 from evr.laws.mixture.law import MixtureLaw
-from evr.laws.mixture.strategy import Strategy
+from evr.laws.mixture.strategy import Strategy, largest_sum
 
 _STEEP = 300.0  # a factor whose square would overflow
 
@@ -144,14 +144,26 @@ class MinSep(MixtureLaw):
     def weights(self) -> Floats:
         return self.chain.participation
 
+    @cached_property
+    def mean_coordinates(self) -> Floats:
+        mean = self.strategy.applied(self.weights[None, :])
+        return self.strategy.correlated(mean)[0] / self.noise**2
+
+    @cached_property
+    def greatest_energy(self) -> float:
+        return float(largest_sum(self.energies[None, :], self.separation)[0])
+
+    @property
+    def recursion(self) -> int:
+        return self.dimension
+
     @property
     def mean_energy(self) -> float:
         return float(self.weights @ self.energies)
 
     @property
     def mean_square(self) -> float:
-        mean = self.strategy.applied(self.weights[None, :]) / self.noise
-        return float(np.sum(mean**2))
+        return float(self.weights @ self.mean_coordinates)
 
     @property
     def log_absent(self) -> float:

@@ -1,0 +1,122 @@
+"""Draws from ``Q L^-theta / M`` for independent bins, exactly: docs/guarantees_highdim.md, Section 6.2.
+
+``L^-theta`` is a mixture over ``t`` of ``e^{-t L}``, under which the bins are independent. ``log t`` has a log-concave density: it is
+drawn below tangents. Given ``t``, a coordinate is drawn from a normal law around its mode, below the tangent there.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import logsumexp, wrightomega
+
+from evr.laws.law import Floats
+
+_TANGENTS = 48
+_DEPTH = 40.0  # log of the density, below its peak, where the tangents' points end
+_NODES = np.linspace(-13.0, 13.0, 417)
+
+
+class InverseOrderSampler:
+    """Coordinates of one training of ``bins`` bins.
+
+    Parameters
+    ----------
+    bins, energy
+        ``b`` and ``g``.
+    theta
+        The inverse order.
+    """
+
+    def __init__(self, bins: int, energy: float, theta: float) -> None:
+        self.bins, self.energy, self.theta = bins, energy, theta
+        deviation = math.sqrt(energy)
+        self._ratios = np.exp(deviation * _NODES - energy / 2)
+        self._log_weights = -(_NODES**2) / 2 + math.log((_NODES[1] - _NODES[0]) / math.sqrt(2 * math.pi))
+        points = self._points()
+        slopes = self._log_density(points)[1]
+        bends = np.concatenate(([True], np.diff(slopes) < -1e-6 * theta))  # else two tangents are one
+        points = points[bends]
+        self._points_at, self._heights, self._slopes = points, *self._log_density(points)
+        gaps = np.diff(self._slopes)
+        crossing = (
+            self._heights[:-1] - self._heights[1:] + self._slopes[1:] * points[1:] - self._slopes[:-1] * points[:-1]
+        ) / gaps
+        self._ends = np.concatenate(([-np.inf], crossing, [np.inf]))
+        self._chances = self._pieces()
+
+    def _log_density(self, s: Floats) -> tuple[Floats, Floats]:
+        """``log f`` and its slope: ``theta s + b log phi(e^s)`` by the trapezium rule."""
+        t = np.exp(s)[..., None] / self.bins
+        exponents = self._log_weights - t * self._ratios
+        log_phi = logsumexp(exponents, axis=-1)
+        mean = np.exp(exponents - log_phi[..., None]) @ self._ratios
+        return self.theta * s + self.bins * log_phi, self.theta - np.exp(s) * mean
+
+    def _points(self) -> Floats:
+        """Where tangents touch: from either side of the mode until the density is negligible."""
+        low, high = -1.0, 1.0
+        while self._log_density(np.array([low]))[1][0] <= 0:
+            low *= 2
+        while self._log_density(np.array([high]))[1][0] >= 0:
+            high *= 2
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._log_density(np.array([middle]))[1][0] > 0 else (low, middle)
+        peak = float(self._log_density(np.array([low]))[0][0])
+        ends = []
+        for sign in (-1.0, 1.0):
+            reach = 1.0
+            while float(self._log_density(np.array([low + sign * reach]))[0][0]) > peak - _DEPTH:
+                reach *= 1.5
+            ends.append(low + sign * reach)
+        left = np.linspace(ends[0], low, _TANGENTS, endpoint=False)  # not at the mode, where a slope is 0
+        return np.concatenate((left, np.linspace(low, ends[1], _TANGENTS + 1)[1:]))
+
+    def _pieces(self) -> Floats:
+        """Chances of the pieces of the envelope."""
+        logs = []
+        for i, slope in enumerate(self._slopes):
+            low, high = (self._heights[i] + slope * (end - self._points_at[i]) for end in self._ends[i : i + 2])
+            top, bottom = max(low, high), min(low, high)
+            logs.append(top - math.log(abs(slope)) + math.log(-math.expm1(bottom - top)))
+        return np.exp(np.array(logs) - logsumexp(logs))
+
+    def draw_times(self, generator: np.random.Generator, size: int) -> Floats:
+        """``t``, exactly."""
+        out, missing = np.empty(size), np.arange(size)
+        cumulated = np.cumsum(self._chances)[:-1]
+        while missing.size:
+            piece = np.searchsorted(cumulated, generator.random(missing.size), side="right")
+            slope, point = self._slopes[piece], self._points_at[piece]
+            low, high = self._ends[piece], self._ends[piece + 1]
+            start = np.where(slope > 0, high, low)  # the end where the envelope is greatest
+            width = np.where(np.isfinite(low) & np.isfinite(high), high - low, np.inf)
+            u = generator.random(missing.size)
+            s = start + np.log1p(u * np.expm1(-np.abs(slope) * width)) / slope
+            roof = self._heights[piece] + slope * (s - point)
+            floor = np.interp(s, self._points_at, self._heights, left=-np.inf, right=-np.inf)
+            log_u = -generator.standard_exponential(missing.size)
+            kept = log_u <= floor - roof
+            doubtful = np.flatnonzero(~kept)
+            kept[doubtful] = log_u[doubtful] <= self._log_density(s[doubtful])[0] - roof[doubtful]
+            out[missing[kept]] = s[kept]
+            missing = missing[~kept]
+        return np.exp(out)
+
+    def draw(self, generator: np.random.Generator, size: int) -> Floats:
+        """Coordinates, a row for each sample."""
+        t = self.draw_times(generator, size)
+        g = self.energy
+        pull = wrightomega(np.log(t) + math.log(g / self.bins) - g / 2)  # minus the mode
+        out = np.empty((size, self.bins))
+        flat = out.reshape(-1)
+        missing = np.arange(out.size)
+        while missing.size:
+            x = math.sqrt(g) * generator.standard_normal(missing.size)
+            at = pull[missing // self.bins]
+            flat[missing] = x - at
+            gap = at / g * (np.expm1(x) - x)
+            missing = missing[generator.standard_exponential(missing.size) < gap]
+        return out

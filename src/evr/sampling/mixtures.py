@@ -1,0 +1,293 @@
+"""Mixtures of components as a proposal: for compositions with laws in many dimensions.
+
+A component draws each law its own way; weights are fixed beforehand. Steps on a line take part with one tilt for all
+components. Everything is rebuilt from a plan's numbers: ``3/weight`` is the weight of component 3, ``3/0/scale`` the scale of
+its part of step 0. docs/guarantees_highdim.md, Sections 4 to 7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from evr.bounds.bins import ScaledMeans
+from evr.bounds.moments import log_peak
+from evr.bounds.rounding import Rounding
+from evr.bounds.tilt import Tilt
+from evr.laws import DominatingPair, Floats, Step
+from evr.laws.law import UNIT
+from evr.laws.mixture.bins import IndependentBins
+from evr.laws.mixture.law import MixtureLaw
+from evr.sampling.parts import Part, ScaledBins, part_of
+from evr.sampling.plan import Kind, Plan
+from evr.sampling.proposals import Block, Proposal, TiltedProposal
+
+NAME = "mixture"
+_WEIGHTS = 1e-9
+_UNREACHED = -600.0  # log of the chance of a draw that never happens
+
+
+@dataclass(frozen=True)
+class Component:
+    """The share of a component, and the numbers of its part of each law in many dimensions, in the order of the steps."""
+
+    weight: float
+    parts: tuple[tuple[tuple[str, float], ...], ...]
+
+    @classmethod
+    def of(cls, weight: float, *parts: dict[str, float]) -> Component:
+        """From dictionaries."""
+        return cls(weight, tuple(tuple(sorted(part.items())) for part in parts))
+
+
+def to_numbers(components: Sequence[Component]) -> tuple[tuple[str, float], ...]:
+    """Components as the numbers of a plan."""
+    numbers = []
+    for index, component in enumerate(components):
+        numbers.append((f"{index}/weight", component.weight))
+        for place, part in enumerate(component.parts):
+            numbers += [(f"{index}/{place}/{name}", value) for name, value in part]
+    return tuple(numbers)
+
+
+def from_numbers(numbers: Sequence[tuple[str, float]]) -> tuple[Component, ...]:
+    """Undo ``to_numbers``; what is none of it raises ``ValueError``."""
+    weights: dict[int, float] = {}
+    parts: dict[int, dict[int, dict[str, float]]] = {}
+    for name, value in numbers:
+        keys = name.split("/")
+        if len(keys) == 2 and keys[0].isdigit() and keys[1] == "weight":
+            weights[int(keys[0])] = value
+        elif len(keys) == 3 and keys[0].isdigit() and keys[1].isdigit():
+            parts.setdefault(int(keys[0]), {}).setdefault(int(keys[1]), {})[keys[2]] = value
+        else:
+            raise ValueError(f"plan.numbers: {name!r} is no number of a component")
+    if sorted(weights) != list(range(len(weights))) or sorted(parts) != sorted(weights):
+        raise ValueError("plan.numbers: components do not count from 0, or miss a weight or their parts")
+    found = []
+    for index in range(len(weights)):
+        own = parts[index]
+        if sorted(own) != list(range(len(own))):
+            raise ValueError(f"plan.numbers: parts of component {index} do not count from 0")
+        found.append(Component.of(weights[index], *(own[place] for place in range(len(own)))))
+    return tuple(found)
+
+
+class MixtureProposal(Proposal):
+    """A mixture of components.
+
+    Parameters
+    ----------
+    steps
+        One direction of a composition, simplified; some laws are in many dimensions.
+    components
+        What is drawn.
+    kinds
+        How each step is drawn that is on a line; those of others say nothing.
+    cells
+        Of the bounds of steps on a line.
+    """
+
+    name = NAME
+
+    def __init__(
+        self, steps: Sequence[Step], components: Sequence[Component], kinds: Sequence[Kind] = (), cells: int = 0
+    ) -> None:
+        self.steps, self.components = tuple(steps), tuple(components)
+        self.laws = [(s.law, s.count) for s in self.steps if isinstance(s.law, MixtureLaw)]
+        self._kinds = tuple(kinds) or tuple(Kind(Tilt()) for _ in self.steps)
+        self.cells = cells
+        self.line = self._line()
+        self.infinite = self.line.infinite if self.line else 0.0
+        total = math.fsum(c.weight for c in self.components)
+        if not self.components or min(c.weight for c in self.components) <= 0 or abs(total - 1) > _WEIGHTS:
+            raise ValueError("weights of components are positive and sum to 1")
+        self.weights = np.array([c.weight for c in self.components]) / total
+        self._parts: dict[tuple[int, tuple[tuple[str, float], ...]], Part] = {}
+        self.parts = [[self._part(i, numbers) for i, numbers in enumerate(self._own(c))] for c in self.components]
+
+    def _own(self, component: Component) -> tuple[tuple[tuple[str, float], ...], ...]:
+        if len(component.parts) != len(self.laws):
+            raise ValueError(f"a component has {len(component.parts)} parts for {len(self.laws)} laws")
+        return component.parts
+
+    def _part(self, index: int, numbers: tuple[tuple[str, float], ...]) -> Part:
+        """Equal parts of several components are built once."""
+        if (index, numbers) not in self._parts:
+            self._parts[index, numbers] = part_of(self.laws[index][0], dict(numbers))
+        return self._parts[index, numbers]
+
+    def _line(self) -> TiltedProposal | None:
+        chosen = [(s, k) for s, k in zip(self.steps, self._kinds, strict=True) if isinstance(s.law, DominatingPair)]
+        if not chosen:
+            return None
+        return TiltedProposal(
+            [step for step, _ in chosen],
+            [kind.tilt for _, kind in chosen],
+            cells=self.cells,
+            samplers=[kind.sampler for _, kind in chosen],
+        )
+
+    @classmethod
+    def from_plan(cls, plan: Plan, steps: Sequence[Step]) -> Self:
+        """What the plan says."""
+        if len(plan.kinds) != len(steps):
+            raise ValueError(f"the plan is for {len(plan.kinds)} kinds of steps, and there are {len(steps)}")
+        return cls(steps, from_numbers(plan.numbers), plan.kinds, plan.cells)
+
+    def plan(self) -> Plan:
+        """What it draws, as data."""
+        kinds, lines = [], iter(self.line.plan().kinds if self.line else ())
+        for step in self.steps:
+            kinds.append(next(lines) if isinstance(step.law, DominatingPair) else Kind(Tilt()))
+        return Plan(NAME, tuple(kinds), self.cells, to_numbers(self.components))
+
+    # --- drawing ------------------------------------------------------------------------------------------------------
+
+    def draw(self, generator: np.random.Generator, size: int) -> Block:
+        coordinates = self._coordinates(generator, size)
+        return self._block(generator, coordinates, self._mixed(self.log_densities(coordinates, size)))
+
+    def judged(self, generator: np.random.Generator, size: int, epsilon: float) -> tuple[Floats, Floats, Floats]:
+        """Samples, ``log d_c`` of each component and ``log d``: for whoever looks for better weights."""
+        coordinates = self._coordinates(generator, size)
+        logs = self.log_densities(coordinates, size)
+        log_density = self._mixed(logs)
+        return self._block(generator, coordinates, log_density).values(epsilon), logs, log_density
+
+    def _block(self, generator: np.random.Generator, coordinates: Sequence[Floats], log_density: Floats) -> Block:
+        size = log_density.size
+        losses, log_ratios = np.zeros(size), np.zeros(size)
+        for (law, count), own in zip(self.laws, coordinates, strict=True):
+            log_ratio = law.log_ratio(own).reshape(size, count).sum(axis=1)
+            remove = law.direction.value == "remove"
+            losses += log_ratio if remove else -log_ratio
+            log_ratios += log_ratio if remove else 0.0
+        log_weights = log_ratios - log_density
+        refused = np.isnan(losses)
+        losses[refused], log_weights[refused] = -np.inf, 0.0
+        if self.line is not None:
+            block = self.line.draw(generator, size)
+            losses, log_weights = losses + block.losses, log_weights + block.log_weights
+        return Block(losses, log_weights, self.infinite)
+
+    def _coordinates(self, generator: np.random.Generator, size: int) -> list[Floats]:
+        """Coordinates of each law: rows of a sample's copies follow each other."""
+        numbers = generator.multinomial(size, self.weights)
+        order = generator.permutation(size)  # samples are independent of their place
+        out = [np.empty((size, count, law.dimension)) for law, count in self.laws]
+        start = 0
+        for number, parts in zip(numbers.tolist(), self.parts, strict=True):
+            rows = order[start : start + number]
+            start += number
+            for place, part in enumerate(parts if number else ()):
+                count, dimension = out[place].shape[1:]
+                out[place][rows] = part.draw(generator, number * count).reshape(number, count, dimension)
+        return [own.reshape(-1, own.shape[2]) for own in out]
+
+    def _mixed(self, log_densities: Floats) -> Floats:
+        """``log d`` of each sample, with respect to ``Q`` of the laws in many dimensions."""
+        logs = log_densities + np.log(self.weights)[:, None]
+        top = logs.max(axis=0)
+        return top + np.log(np.exp(logs - top).sum(axis=0))
+
+    def log_densities(self, coordinates: Sequence[Floats], size: int) -> Floats:
+        """``log d_c`` of each component and sample."""
+        known: dict[int, Floats] = {}
+        logs = np.zeros((len(self.parts), size))
+        for index, parts in enumerate(self.parts):
+            for place, part in enumerate(parts):
+                if id(part) not in known:
+                    count = self.laws[place][1]
+                    known[id(part)] = part.log_density(coordinates[place]).reshape(size, count).sum(axis=1)
+                logs[index] += known[id(part)]
+        return logs
+
+    # --- bounds -------------------------------------------------------------------------------------------------------
+
+    def log_greatest(self, epsilon: float) -> float:
+        finite = min((value for value, _ in self._bounds(epsilon)), default=math.inf)
+        return self._with_infinite(finite)
+
+    def _bounds(self, epsilon: float) -> list[tuple[float, float]]:
+        """``log`` of bounds on samples, one for each component that is as good as a tilt; and the component's weight."""
+        found = []
+        for weight, parts in zip(self.weights, self.parts, strict=True):
+            orders = {part.order for part in parts}
+            order = orders.pop()
+            if orders or order is None:
+                continue
+            log_moment = math.fsum(n * p.log_normaliser for p, (_, n) in zip(parts, self.laws, strict=True))
+            if self.line is not None:
+                log_moment += self.line.log_normaliser + self._line_gap(order)
+            peak = log_peak(order) if order > 0 else 0.0
+            found.append((log_moment + peak - order * epsilon - math.log(weight), float(weight)))
+        return found
+
+    def _line_gap(self, order: float) -> float:
+        """``sup (order y - h)`` over the steps on a line; infinite if draws may reach beyond a cap."""
+        assert self.line is not None
+        if any(b.log_unreached > _UNREACHED for b in self.line.bounds):
+            return math.inf
+        return math.fsum(
+            s.count * b.greatest_gap(order) for s, b in zip(self.line.steps, self.line.bounds, strict=True)
+        )
+
+    @cached_property
+    def scaled_means(self) -> ScaledMeans | None:
+        """The components as scaled means of one training of independent bins, if they are that: then clipping is cheap."""
+        if len(self.steps) != 1 or len(self.laws) != 1 or self.laws[0][1] != 1:
+            return None
+        law, parts = self.laws[0][0], [parts[0] for parts in self.parts]
+        if not isinstance(law, IndependentBins) or law.direction.value != "remove":
+            return None
+        scales = [part.scale for part in parts if isinstance(part, ScaledBins)]
+        if len(scales) < len(parts) or max(scales) <= 1:
+            return None
+        return ScaledMeans(law.bins, law.energy, tuple(self.weights.tolist()), tuple(scales))
+
+    def excess(self, epsilon: float, clip: float, log_unit: float = 0.0) -> float:
+        if self.scaled_means is None:
+            return super().excess(epsilon, clip, log_unit)
+        if self.log_greatest(epsilon) - log_unit <= math.log(clip):
+            return 0.0
+        log_excess = self.scaled_means.log_excess(epsilon, math.log(clip) + log_unit) - log_unit
+        return math.exp(min(log_excess + 16.0 * self.rounding(epsilon).weight, 700.0))
+
+    def log_moment(self, epsilon: float, p: float) -> float:
+        if self.scaled_means is not None:
+            return self.scaled_means.log_moment(epsilon, p)
+        bounds = self._bounds(epsilon)
+        if not bounds:
+            return math.inf
+        exact = all(part.is_exact for parts in self.parts for part in parts)
+        exact = exact and (self.line is None or self.line.log_slack == 0.0)
+        greatest = min(value for value, _ in bounds)
+        mean = min(value + math.log(weight) for value, weight in bounds) if exact else greatest
+        return p * self._with_infinite(((p - 1) * greatest + mean) / p)
+
+    def _with_infinite(self, log_value: float) -> float:
+        return float(np.logaddexp(log_value, math.log(self.infinite))) if self.infinite else log_value
+
+    # --- rounding and cost --------------------------------------------------------------------------------------------
+
+    @property
+    def order(self) -> float:
+        return max((part.order or 0.0 for parts in self.parts for part in parts), default=0.0)
+
+    def rounding(self, epsilon: float) -> Rounding:
+        scale = max((part.magnitude for parts in self.parts for part in parts), default=1.0)
+        errors = [count * law.density_error(scale) for law, count in self.laws]
+        base = self.line.rounding(epsilon) if self.line else Rounding.of((), epsilon)
+        heights = 16.0 * UNIT * self.order * abs(epsilon)
+        return Rounding(base.loss + math.fsum(errors), base.weight + heights + 4.0 * math.fsum(errors))
+
+    @property
+    def work(self) -> int:
+        own = sum(count * law.dimension for law, count in self.laws)
+        return own * (2 + len(self.parts)) + (self.line.work if self.line else 0)

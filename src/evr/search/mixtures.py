@@ -1,0 +1,226 @@
+"""Choosing the components of a mixture, for laws in many dimensions. It may be wrong without harm.
+
+A dictionary of components is made for each law; weights come from a fixed point that lowers the second moment of samples,
+``alpha_c <- alpha_c E[X^2 d_c / d] / E[X^2]``, on samples of a stream of their own. One component is as good as a tilt, so that
+samples have a proved bound; which one, and what share it has, is decided by the samples that a verification is expected to
+take. docs/guarantees_highdim.md, Section 4.4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from evr.bounds.bins import log_inverse
+from evr.bounds.tilt import Tilt
+from evr.laws import Direction, DominatingPair, Floats, Step
+from evr.laws.mixture.law import MixtureLaw
+from evr.randomness import Stream
+from evr.sampling.mixtures import Component, MixtureProposal
+from evr.sampling.plan import Kind, Plan
+from evr.search.clipping import choose_clip
+from evr.search.dictionaries import Parts, bounded_orders, dictionary, inverse_part, plain_part, rough_inverse
+from evr.search.tuning import floor_of
+
+TUNING = Stream(entropy=0, purpose="tuning")
+"""Samples that choose: never those of an estimate or a verification, whatever their seed."""
+
+_PILOT = 4096  # samples that judge a candidate
+_ROUNDS, _SAMPLES = 8, 4096  # of the fixed point
+_CLIPPED = 0.9995  # quantile of X^2 beyond which it is cut: single samples must not rule
+_DROPPED = 0.015  # weight below which a component is left out
+_SHARES = (0.15, 0.4)  # of the component that bounds samples
+
+
+class Judged(NamedTuple):
+    """A candidate, and the growth of log wealth that its samples promise."""
+
+    growth: float
+    proposal: MixtureProposal
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is to be verified: delta below ``threshold`` at ``epsilon``, estimated as ``delta``."""
+
+    epsilon: float
+    delta: float
+    threshold: float
+
+    def judge(self, proposal: MixtureProposal) -> Judged:
+        """How fast the claim would be accepted, by a few samples and the proved bound."""
+        values = proposal.draw(TUNING.block(0), min(_PILOT, 16 * proposal.block_size())).values(
+            self.epsilon, math.log(self.threshold)
+        )
+        variance = float(np.var(np.minimum(values, np.quantile(values, _CLIPPED))))
+        clip = choose_clip(
+            proposal,
+            self.epsilon,
+            log_unit=math.log(self.threshold),
+            estimate=min(self.delta / self.threshold, 0.999),
+            rounding=0.0,
+            variance=max(variance, 1e-3),
+        )
+        return Judged(clip.growth, proposal)
+
+
+def mixture_plan(steps: tuple[Step, ...], epsilon: float, delta: float, threshold: float) -> Plan:
+    """The plan of one direction; ``delta`` is an estimate of the greater of both."""
+    return mixture_proposal(steps, Goal(epsilon, delta, threshold)).plan()
+
+
+def plain_plan(steps: tuple[Step, ...]) -> Plan:
+    """Plain sampling from the laws."""
+    parts = [plain_part(s.law) for s in steps if isinstance(s.law, MixtureLaw)]
+    return with_lines(steps, [Component.of(1.0, *parts)], 0.0).plan()
+
+
+def mixture_proposal(steps: tuple[Step, ...], goal: Goal) -> MixtureProposal:
+    """The best candidate."""
+    laws = [(s.law, s.count) for s in steps if isinstance(s.law, MixtureLaw)]
+    if laws[0][0].direction is Direction.ADD:
+        return _add(steps, laws, goal)
+    return _remove(steps, laws, goal)
+
+
+# --- add direction ----------------------------------------------------------------------------------------------------
+
+
+def _add(steps: tuple[Step, ...], laws: list[tuple[MixtureLaw, int]], goal: Goal) -> MixtureProposal:
+    """One component, of the inverse order with the least bound on samples."""
+
+    def built(theta: float) -> MixtureProposal:
+        parts = [inverse_part(law, theta) for law, _ in laws]
+        return with_lines(steps, [Component.of(1.0, *parts)], theta)
+
+    lines = any(isinstance(step.law, DominatingPair) for step in steps)
+
+    def log_bound(log_theta: float) -> float:
+        theta = math.exp(log_theta)
+        if lines:
+            return built(theta).log_greatest(goal.epsilon)
+        log_moment = math.fsum(count * rough_inverse(law, theta) for law, count in laws)
+        return log_inverse(theta, log_moment, goal.epsilon)
+
+    grid = np.log([1.0, 3.0, 9.0, 27.0])
+    values = []
+    for x in grid:
+        values.append(log_bound(x))
+        if values[-1] <= math.log(goal.threshold) - 0.01:
+            return built(math.exp(x))  # accepted without a sample
+    best = int(np.argmin(values))
+    ends = grid[max(best - 1, 0)] - (best == 0), grid[min(best + 1, grid.size - 1)] + 2.0 * (best == grid.size - 1)
+    found = minimize_scalar(log_bound, bounds=ends, method="bounded", options={"xatol": 0.05, "maxiter": 12})
+    thetas = [math.exp(float(found.x)) * factor for factor in (1.0, 1.2)]  # a little more lowers the second moment
+    return max((goal.judge(built(theta)) for theta in thetas), key=lambda one: one.growth).proposal
+
+
+# --- remove direction -------------------------------------------------------------------------------------------------
+
+
+def _remove(steps: tuple[Step, ...], laws: list[tuple[MixtureLaw, int]], goal: Goal) -> MixtureProposal:
+    """Components of the dictionary with the best weights, and one that bounds samples."""
+    candidates: list[MixtureProposal] = []
+    orders = _best_orders(steps, laws, goal)
+    for order in orders:
+        bounding = [{"order": float(order)} for _ in laws]
+        candidates.append(with_lines(steps, [Component.of(1.0, *bounding)], order - 1.0))
+    families = dictionary(laws, goal.epsilon)
+    if families:
+        scaled = Component.of(1.0, *families[0])
+        if not orders or with_lines(steps, [scaled], 0.0).scaled_means is not None:
+            candidates += _scaled(steps, families, goal)
+        if orders:
+            candidates += _with_shares(steps, families, orders[0], goal)
+    return max((goal.judge(one) for one in candidates), key=lambda one: one.growth).proposal
+
+
+def _best_orders(steps: tuple[Step, ...], laws: list[tuple[MixtureLaw, int]], goal: Goal) -> list[int]:
+    """The order with the least bound on samples among those whose tables are affordable."""
+    found: list[tuple[float, int]] = []
+    for order in bounded_orders(laws):
+        one = with_lines(steps, [Component.of(1.0, *({"order": float(order)} for _ in laws))], order - 1.0)
+        found.append((one.log_greatest(goal.epsilon), order))
+        if found[-1][0] > min(found)[0] + 3.0:  # past the best: the bound is convex in the order
+            break
+    return [min(found)[1]] if found else []
+
+
+def _scaled(steps: tuple[Step, ...], families: Sequence[Parts], goal: Goal) -> list[MixtureProposal]:
+    """Mixtures of the dictionary alone."""
+    return [with_lines(steps, tuned(steps, [Component.of(1 / len(families), *f) for f in families], goal), 0.0)]
+
+
+def _with_shares(steps: tuple[Step, ...], families: Sequence[Parts], order: int, goal: Goal) -> list[MixtureProposal]:
+    """Mixtures of the dictionary with some share of the component of an order."""
+    bounding: Parts = tuple({"order": float(order)} for _ in families[0])
+    first = [Component.of(1 / (1 + len(families)), *f) for f in (bounding, *families)]
+    weights = tuned(steps, first, goal, order=order, keep_first=True)
+    found = []
+    for share in _SHARES:
+        rest = math.fsum(c.weight for c in weights[1:])
+        if rest == 0:
+            break
+        others = [Component(c.weight / rest * (1 - share), c.parts) for c in weights[1:]]
+        found.append(with_lines(steps, [Component.of(share, *bounding), *others], order - 1.0))
+    return found
+
+
+def tuned(
+    steps: tuple[Step, ...],
+    components: Sequence[Component],
+    goal: Goal,
+    *,
+    order: int = 1,
+    keep_first: bool = False,
+) -> list[Component]:
+    """Weights that lower the second moment, by a fixed point; light components are dropped."""
+    chosen = list(components)
+    for number in range(_ROUNDS):
+        proposal = with_lines(steps, chosen, order - 1.0)
+        shares = second_moment_shares(proposal, goal.epsilon, number)
+        new = np.array([c.weight for c in chosen]) * shares
+        if not np.all(np.isfinite(new)) or new.sum() <= 0:
+            break
+        new = np.maximum(new / new.sum(), 1e-6)
+        if number >= _ROUNDS // 2:
+            kept = [i for i in range(len(chosen)) if new[i] >= _DROPPED or (keep_first and i == 0)]
+            chosen, new = [chosen[i] for i in kept], new[kept]
+        new /= new.sum()
+        chosen = [Component(float(w), c.parts) for w, c in zip(new, chosen, strict=True)]
+    total = math.fsum(c.weight for c in chosen)
+    return [Component(c.weight / total, c.parts) for c in chosen]
+
+
+def second_moment_shares(proposal: MixtureProposal, epsilon: float, number: int) -> Floats:
+    """``E[X^2 d_c / d] / E[X^2]`` of each component, on samples of a block of the tuning stream."""
+    size = min(_SAMPLES, 4 * proposal.block_size())
+    values, log_densities, log_density = proposal.judged(TUNING.block(number + 1), size, epsilon)
+    squares = np.minimum(values, np.quantile(values, _CLIPPED)) ** 2
+    total = float(squares.sum())
+    if total <= 0:
+        return np.ones(len(proposal.components))
+    return np.asarray(np.exp(np.minimum(log_densities - log_density, 50.0)) @ squares / total)
+
+
+def with_lines(steps: tuple[Step, ...], components: Sequence[Component], order: float) -> MixtureProposal:
+    """The mixture, with steps on a line tilted by that order without a cap that could be reached."""
+    kinds = [Kind(_uncapped(s.law, order) if isinstance(s.law, DominatingPair) else Tilt()) for s in steps]
+    cells = 4096 if any(isinstance(s.law, DominatingPair) for s in steps) else 0
+    return MixtureProposal(steps, components, kinds, cells)
+
+
+def _uncapped(pair: DominatingPair, order: float) -> Tilt:
+    """A tilt of the greatest loss, or of one that no draw reaches."""
+    if order <= 0:
+        return Tilt()
+    floor = floor_of(pair)
+    top = pair.loss_range[1]
+    if not math.isfinite(top):
+        top = float(pair.privacy_loss(pair.span(order)[1]))
+    return Tilt(order, max(1.01 * abs(top), 1e-9), min(floor, 0.0))

@@ -1,0 +1,411 @@
+"""Balls in bins with independent noise, fixed and redrawn: estimates, bounds, samples and verification."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from scipy.integrate import quad
+from scipy.special import ndtr
+
+import evr
+from conformance.proposal_checks import check_bounds, check_mean, check_order
+from evr.bounds.bins import InverseMoment, ScaledMeans, log_inverse
+from evr.bounds.order_tables import PartitionTable
+from evr.estimation.bins import bins_delta
+from evr.estimation.bins_line import BinsPair, ratio_law
+from evr.estimation.fft import FftCurve
+from evr.laws import Direction, Measure, Step
+from evr.laws.mixture.bins import IndependentBins
+from evr.randomness import Stream
+from evr.sampling import Plan, built
+from evr.sampling.inverse_order import InverseOrderSampler
+from evr.sampling.mixtures import Component, MixtureProposal
+from helpers import assert_follows, assert_mean_within
+from highdim.contour import redrawn_delta
+
+E = evr.events
+REMOVE, ADD = Direction.REMOVE, Direction.ADD
+
+FIXED = [  # epsilon, bins, epochs, noise, delta of remove and add: a tilted FFT of somebody else's
+    (1.0, 100, 10, 4.0, 5.691802e-11, 8.4e-33),
+    (1.0, 100, 10, 3.0, 1.302178e-6, 1.56e-17),
+    (1.0, 100, 1, 1.0, 3.015775e-7, 1.05e-19),
+    (0.5, 1000, 1, 0.8, 5.81856e-7, 4.1e-23),
+    (2.0, 10, 10, 3.0, 6.74199e-5, 6.63e-9),
+]
+REDRAWN = [  # epsilon, bins, epochs, noise, remove, add: contour integrals of somebody else's
+    (1.0, 20, 10, 2.0, 7.547911e-4, 6.96909e-4),
+    (1.0, 20, 10, 3.0, 1.62620e-6, 1.51349e-6),
+    (2.0, 100, 10, 1.0, 7.276041e-7, 4.19785e-8),
+]
+
+
+# --- estimates --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("epsilon", "bins", "epochs", "noise", "remove", "add"), FIXED)
+def test_fixed_bins(epsilon: float, bins: int, epochs: int, noise: float, remove: float, add: float) -> None:
+    event = E.BallsInBinsDpEvent(noise, bins * epochs, bins)
+    found = evr.estimate_delta(event, epsilon)
+    assert found.value == pytest.approx(remove, rel=1e-6)
+    assert found.direction == "remove"
+    assert isinstance(found, evr.Estimate)
+    assert found.error is not None
+    assert found.error < 1e-8 * remove
+    assert evr.estimate_delta(event, epsilon, direction="add").value == pytest.approx(add, rel=7e-3)
+    assert evr.estimate_epsilon(event, found.value).value == pytest.approx(epsilon, rel=1e-7)
+
+
+@pytest.mark.parametrize(("epsilon", "bins", "epochs", "noise", "remove", "add"), REDRAWN)
+def test_redrawn_bins(epsilon: float, bins: int, epochs: int, noise: float, remove: float, add: float) -> None:
+    event = E.RedrawnBinsDpEvent(noise, bins, epochs)
+    assert evr.estimate_delta(event, epsilon, direction="remove").value == pytest.approx(remove, rel=1.1e-6)
+    assert evr.estimate_delta(event, epsilon, direction="add").value == pytest.approx(add, rel=1.1e-6)
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_redrawn_bins_by_a_contour_of_our_own(direction: str) -> None:
+    event = E.RedrawnBinsDpEvent(1.0, 100, 10)
+    expected = redrawn_delta(2.0, 100, 10, 1.0, 6.0, direction)
+    assert evr.estimate_delta(event, 2.0, direction=direction).value == pytest.approx(expected, rel=1e-8)
+
+
+def exact_of_two(energy: float, epsilon: float, direction: Direction) -> float:
+    """Two bins, by quadrature over one of the ratios; given it, the other's part is the formula of Black and Scholes."""
+    deviation = math.sqrt(energy)
+    threshold = 2 * math.exp(epsilon if direction is REMOVE else -epsilon)
+    kink = (math.log(threshold) + energy / 2) / deviation
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    total = 0.0
+    for low, high in ((-12.0, kink), (kink, 12.0)):
+        v = (low + high) / 2 + (high - low) / 2 * nodes
+        ratio = np.exp(deviation * v - energy / 2)
+        left = np.maximum(threshold - ratio, 1e-300)
+        upper = (energy / 2 - np.log(left)) / deviation
+        call = ndtr(upper) - left * ndtr(upper - deviation)  # E[(A - left)_+]
+        call = np.where(ratio < threshold, call, 1 + ratio - threshold)
+        put = np.where(ratio < threshold, left - 1 + call, 0.0)
+        value = call / 2 if direction is REMOVE else put * math.exp(epsilon) / 2
+        total += float((high - low) / 2 * (weights * np.exp(-(v**2) / 2)) @ value) / math.sqrt(2 * math.pi)
+    return total
+
+
+@pytest.mark.parametrize("direction", [REMOVE, ADD])
+@pytest.mark.parametrize(("energy", "epsilon"), [(0.25, 0.5), (1.0, 1.0), (1.0, 0.0)])
+def test_two_bins_by_quadrature(energy: float, epsilon: float, direction: Direction) -> None:
+    found = bins_delta(IndependentBins(direction, 2, energy), epsilon)
+    assert found.value == pytest.approx(exact_of_two(energy, epsilon, direction), rel=1e-7)
+
+
+def test_limits() -> None:
+    """One epoch fixed is one epoch redrawn; at epsilon 0 both directions are the total variation; more bins, less loss."""
+    fixed, redrawn = E.BallsInBinsDpEvent(1.2, 20, 20), E.RedrawnBinsDpEvent(1.2, 20, 1)
+    assert evr.estimate_delta(fixed, 0.7).value == pytest.approx(evr.estimate_delta(redrawn, 0.7).value, rel=1e-12)
+    for event in (fixed, E.RedrawnBinsDpEvent(1.2, 20, 4)):
+        remove, add = (evr.estimate_delta(event, 0.0, direction=d).value for d in ("remove", "add"))
+        assert remove == pytest.approx(add, rel=1e-6)
+    deltas = [evr.estimate_delta(E.BallsInBinsDpEvent(1.2, bins, bins), 0.7).value for bins in (1, 2, 5, 20, 100)]
+    assert deltas == sorted(deltas, reverse=True)
+    deltas = [evr.estimate_delta(E.BallsInBinsDpEvent(noise, 20, 20), 0.7).value for noise in (0.8, 1.0, 2.0)]
+    assert deltas == sorted(deltas, reverse=True)
+
+
+def test_fixed_bins_are_worse_than_redrawn_ones() -> None:
+    fixed = evr.estimate_delta(E.BallsInBinsDpEvent(2.0, 200, 20), 1.0).value
+    assert fixed > evr.estimate_delta(E.RedrawnBinsDpEvent(2.0, 20, 10), 1.0).value
+
+
+@pytest.mark.parametrize(("bins", "energy"), [(2, 0.5), (20, 0.25), (100, 1.0), (1000, 0.05)])
+def test_the_law_of_a_training_is_a_law(bins: int, energy: float) -> None:
+    """Both laws of the table have mass 1, and its deltas are those computed otherwise."""
+    table = ratio_law(bins, energy)
+    for measure in Measure:
+        below, above = table.tails(measure, np.array([0.1]))
+        assert float(below[0] + above[0]) == pytest.approx(1.0, abs=1e-10)
+    for direction, epsilon in itertools.product(Direction, (0.05, 0.2)):
+        pair = BinsPair(IndependentBins(direction, bins, energy))
+        by_masses = super(BinsPair, pair).delta(epsilon)
+        assert by_masses == pytest.approx(pair.delta(epsilon), rel=1e-7, abs=1e-12)
+
+
+def test_composes_with_pairs_on_a_line() -> None:
+    """Two trainings and a Gaussian: the table's pair against the two-bin law by quadrature over the Gaussian."""
+    energy, epsilon, mu = 0.5, 0.8, 0.4
+    event = dp_event.ComposedDpEvent(
+        [E.BallsInBinsDpEvent(1 / math.sqrt(energy), 2, 2), dp_event.GaussianDpEvent(1 / mu)]
+    )
+
+    def inner(v: float) -> float:  # under P of the Gaussian, its loss shifts epsilon
+        loss = mu * v + mu**2 / 2
+        if epsilon - loss > 0:
+            value = exact_of_two(energy, epsilon - loss, REMOVE)
+        else:  # E[(L - t)_+] = 1 - t + t E[(1 - L/t)_+]
+            value = 1 - math.exp(epsilon - loss) + math.exp(epsilon - loss) * exact_of_two(energy, loss - epsilon, ADD)
+        return value
+
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)  # smooth in v
+    expected = sum(w * inner(x) for x, w in zip(nodes, weights / math.sqrt(2 * math.pi), strict=True))
+    assert evr.estimate_delta(event, epsilon, direction="remove").value == pytest.approx(expected, rel=1e-6)
+
+
+def test_calibration_and_curve() -> None:
+    found = evr.calibrate(lambda s: E.BallsInBinsDpEvent(s, 1000, 100), epsilon=1.0, delta=1.302178e-6)
+    assert found.parameter == pytest.approx(3.0, rel=1e-6)
+    curve = evr.privacy_curve(E.BallsInBinsDpEvent(3.0, 1000, 100), [0.5, 1.0, 2.0])
+    assert list(curve.deltas) == sorted(curve.deltas, reverse=True)
+
+
+def test_far_ends_do_not_break() -> None:
+    for law in (IndependentBins(d, b, g) for d in Direction for b, g in ((10, 3000.0), (1000, 1e-6), (2, 1e-12))):
+        for epsilon in (0.0, 1e-9, 1.0, 50.0, 800.0):
+            assert 0.0 <= bins_delta(law, epsilon).value <= 1.0
+    assert evr.estimate_delta(E.BallsInBinsDpEvent(3.0, 1000, 100), math.inf).value == 0.0
+
+
+# --- bounds -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("bins", "order"), [(2, 3), (3, 4), (3, 2), (5, 3)])
+def test_moments_of_whole_order_by_enumeration(bins: int, order: int) -> None:
+    energy = 0.7
+    total = 0.0
+    for replicas in itertools.product(range(bins), repeat=order):
+        pairs = sum(a == b for a, b in itertools.combinations(replicas, 2))
+        total += math.exp(energy * pairs) / bins**order
+    assert PartitionTable(bins, energy, order).log_moment == pytest.approx(math.log(total), rel=1e-13)
+
+
+def test_bound_on_what_clipping_takes_off() -> None:
+    """One bin, where the excess is an integral over a line; and the notes' figures: B of 61 delta at 1%."""
+    law = ScaledMeans(1, 1.0, (0.7, 0.3), (3.0, 1.5))
+    epsilon, clip = 1.0, 0.05
+
+    def excess(v: float) -> float:
+        ratio = math.exp(v - 0.5)
+        density = 0.7 * math.exp(3 * v - 4.5) + 0.3 * math.exp(1.5 * v - 1.125)
+        return max(ratio - math.exp(epsilon) - clip * density, 0.0) * math.exp(-(v**2) / 2) / math.sqrt(2 * math.pi)
+
+    exact = quad(excess, -10, 10, limit=400)[0]
+    assert exact > 0
+    assert exact <= math.exp(law.log_excess(epsilon, math.log(clip))) <= 20 * exact
+    g, delta = 10 / 9, 1.302178e-6
+    scale = (math.log(100 * math.expm1(1.0)) + g / 2) / g
+    law = ScaledMeans(100, g, (0.7, 0.3), (scale, scale - 1 / math.sqrt(g)))
+    assert math.exp(law.log_excess(1.0, math.log(61.5 * delta))) / delta == pytest.approx(0.01, rel=0.03)
+
+
+def test_inverse_moments_are_bounded_from_above_and_closely() -> None:
+    for theta in (0.5, 3.0, 10.0):  # one bin: E[A^-theta] = e^{g theta (theta + 1) / 2}
+        exact = 0.4 * theta * (theta + 1) / 2
+        bound = InverseMoment(1, 0.4).log_bound(theta)
+        assert exact <= bound <= exact + 2e-3
+    exact = math.log(redrawn_moment(20, 0.25, 8.0))
+    assert exact - 1e-9 <= InverseMoment(20, 0.25).log_bound(8.0) <= exact + 1e-4
+
+
+def redrawn_moment(bins: int, energy: float, theta: float) -> float:
+    """``E[L^-theta]`` from the table of the density of ``log L``."""
+    table = ratio_law(bins, energy)
+    y = np.linspace(table.knots[0], table.knots[-1], 200_001)
+    return float(np.trapezoid(np.exp(table.log_density(y) - theta * y), y))
+
+
+# --- samples ----------------------------------------------------------------------------------------------------------
+
+
+def mixture(law: IndependentBins, count: int, *components: Component) -> MixtureProposal:
+    return MixtureProposal([Step(law, count)], components)
+
+
+SMALL, SMALL_ADD = IndependentBins(REMOVE, 10, 0.5), IndependentBins(ADD, 10, 0.5)
+PROPOSALS = {
+    "scaled": mixture(SMALL, 1, Component.of(0.7, {"scale": 5.0}), Component.of(0.3, {"scale": 3.0})),
+    "order": mixture(SMALL, 1, Component.of(1.0, {"order": 5.0})),
+    "both": mixture(SMALL, 1, Component.of(0.2, {"order": 5.0}), Component.of(0.8, {"scale": 4.0})),
+    "plain": mixture(SMALL, 1, Component.of(1.0, {"scale": 1.0})),
+    "redrawn": mixture(SMALL, 4, Component.of(1.0, {"order": 4.0})),
+    "inverse": mixture(SMALL_ADD, 1, Component.of(1.0, {"inverse_order": 6.0})),
+    "inverse, redrawn": mixture(SMALL_ADD, 4, Component.of(1.0, {"inverse_order": 3.0})),
+    "shift": mixture(SMALL_ADD, 1, Component.of(1.0, {"shift": -8.0})),
+    "shifts": mixture(SMALL_ADD, 2, Component.of(0.5, {"shift": -4.0}), Component.of(0.5, {"shift": 0.0})),
+}
+EPSILON = 0.6
+
+
+def delta_of(proposal: MixtureProposal) -> float:
+    ((law, count),) = proposal.laws
+    assert isinstance(law, IndependentBins)
+    if count == 1:
+        return bins_delta(law, EPSILON).value
+    return FftCurve((Step(BinsPair(law), count),)).delta(EPSILON).value
+
+
+@pytest.mark.parametrize("name", PROPOSALS)
+def test_samples(name: str) -> None:
+    """Their mean is delta, none is above its bound, and order carries no information."""
+    proposal = PROPOSALS[name]
+    delta = delta_of(proposal)
+    block = proposal.draw(Stream(5, "test").block(0), 40_000)
+    check_mean(block, EPSILON, delta)
+    check_bounds(proposal, block, EPSILON, delta)
+    check_order(block, EPSILON, delta)
+
+
+@pytest.mark.parametrize("name", PROPOSALS)
+def test_densities_are_those_of_the_draws(name: str) -> None:
+    """``E_D[1/d] = 1``, and ``E_D[f/d] = E_Q[f]`` for the indicator that no coordinate is large."""
+    proposal = PROPOSALS[name]
+    coordinates = proposal._coordinates(Stream(6, "test").block(0), 40_000)
+    logs = proposal.log_densities(coordinates, 40_000) + np.log(proposal.weights)[:, None]
+    inverse = np.exp(-np.logaddexp.reduce(logs, axis=0))
+    ((law, count),) = proposal.laws
+    low = coordinates[0].max(axis=1).reshape(40_000, count).max(axis=1) < 1.0  # alike for all bins, as evr's draws are
+    chance = 0.5 * math.erfc(-1.0 / math.sqrt(2 * law.greatest_energy))
+    for values, expected in ((inverse * low, chance ** (count * law.dimension)), (inverse, 1.0)):
+        if values.std() < 20:  # else the far tail, which is not seen, matters
+            assert_mean_within(values, expected, 1e-7)
+
+
+def test_mutations_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong density, or a bound that is too low does not pass the checks above."""
+    for name in ("scaled", "order", "inverse", "shift"):
+        law = SMALL_ADD if name in ("inverse", "shift") else SMALL
+        proposal = mixture(law, 1, *PROPOSALS[name].components)
+        part = proposal.parts[0][0]
+        right = part.log_density
+        monkeypatch.setattr(part, "log_density", lambda x, right=right: right(x) - 0.2)
+        with pytest.raises(AssertionError, match="the mean is"):
+            check_mean(proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, delta_of(proposal))
+    proposal = mixture(SMALL, 1, Component.of(1.0, {"order": 5.0}))
+    proposal.parts[0][0].log_normaliser -= 0.5
+    with pytest.raises(AssertionError, match="B is"):
+        check_bounds(proposal, proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, delta_of(proposal))
+
+
+def test_times_follow_their_density() -> None:
+    sampler = InverseOrderSampler(10, 0.5, 6.0)
+    s = np.log(sampler.draw_times(Stream(7, "test").block(0), 20_000))
+    grid = np.linspace(-12.0, 12.0, 8001)
+    density = np.exp(sampler._log_density(grid)[0] - sampler._log_density(grid)[0].max())
+    cumulated = np.concatenate(([0.0], np.cumsum((density[1:] + density[:-1]) / 2)))
+    assert_follows(s, lambda x: np.interp(x, grid, cumulated / cumulated[-1]))
+
+
+def test_no_sample_of_inverse_order_is_above_the_moments_bound() -> None:
+    proposal = PROPOSALS["inverse"]
+    log_moment = InverseMoment(10, 0.5).log_bound(6.0)
+    assert proposal.log_greatest(EPSILON) == pytest.approx(log_inverse(6.0, log_moment, EPSILON), rel=1e-12)
+    values = proposal.draw(Stream(5, "test").block(0), 100_000).values(EPSILON)
+    assert 0.999 <= values.max() / proposal.greatest(EPSILON) <= 1.0  # attained
+
+
+# --- plans and verification -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PROPOSALS)
+def test_a_plan_is_all_it_takes(name: str) -> None:
+    proposal = PROPOSALS[name]
+    plan = Plan.from_json(json.loads(json.dumps(proposal.plan().to_json())))
+    again = built(plan, proposal.steps)
+    for a, b in zip(proposal.draw(Stream(1, "x").block(0), 50), again.draw(Stream(1, "x").block(0), 50), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert again.log_greatest(EPSILON) == proposal.log_greatest(EPSILON)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ({"0/weight": 1.0, "0/0/scale": 2.0, "0/0/order": 3.0}, "named by"),
+        ({"0/weight": 0.5, "0/0/scale": 2.0}, "sum to 1"),
+        ({"0/weight": 1.0}, "miss a weight or their parts"),
+        ({"1/weight": 1.0, "1/0/scale": 2.0}, "count from 0"),
+        ({"0/weight": 1.0, "0/0/order": 2.5}, "not a whole number"),
+        ({"0/weight": 1.0, "0/0/order": 1.0}, "not from 2 to"),
+        ({"0/weight": 1.0, "0/0/inverse_order": 2.0}, "add direction"),
+        ({"theta": 1.0}, "no number of a component"),
+        ({"0/weight": 1.0, "0/0/scale": 2.0, "0/1/scale": 2.0}, "2 parts for 1 laws"),
+    ],
+)
+def test_plans_that_say_what_cannot_be(numbers: dict[str, float], message: str) -> None:
+    document = {**PROPOSALS["scaled"].plan().to_json(), "numbers": numbers}
+    with pytest.raises(ValueError, match=message):
+        built(Plan.from_json(document), PROPOSALS["scaled"].steps)
+
+
+EVENTS = {
+    "fixed": (E.BallsInBinsDpEvent(3.0, 100, 10), 2.0),
+    "redrawn": (E.RedrawnBinsDpEvent(2.0, 20, 10), 1.0),
+    "with others": (
+        dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(4.0), E.BallsInBinsDpEvent(3.0, 100, 10)]),
+        2.0,
+    ),
+    "two trainings and DP-SGD": (
+        dp_event.ComposedDpEvent(
+            [
+                E.RedrawnBinsDpEvent(2.0, 20, 2),
+                E.BallsInBinsDpEvent(3.0, 50, 10),
+                evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=20),
+                dp_event.GaussianDpEvent(5.0),
+            ]
+        ),
+        2.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_verification(name: str) -> None:
+    """An exact claim is accepted in both directions; one that is 5% too low in the slack is not."""
+    event, epsilon = EVENTS[name]
+    delta = evr.estimate_delta(event, epsilon).value
+    accepted = evr.verify(event, epsilon=epsilon, delta=delta, tau=0.85, seed=1)
+    assert accepted.verdict is evr.Verdict.ACCEPTED
+    assert accepted.guarantee == evr.Guarantee(epsilon, delta / 0.85)
+    rejected = evr.verify(event, epsilon=epsilon, delta=0.8 * delta, tau=0.85, seed=2, max_samples=200_000)
+    assert rejected.verdict is evr.Verdict.REJECTED
+    report = accepted.directions["remove"]
+    if report.samples:
+        assert abs(report.estimate - evr.estimate_delta(event, epsilon, direction="remove").value) < (
+            6 * report.standard_error
+        )
+
+
+def test_the_fixed_verifier() -> None:
+    event, epsilon = E.BallsInBinsDpEvent(2.0, 10, 10), 1.0
+    delta = evr.estimate_delta(event, epsilon).value
+    found = evr.verify(event, epsilon=epsilon, delta=delta, tau=0.5, method="fixed", seed=1)
+    assert found.verdict is evr.Verdict.ACCEPTED
+    assert found.directions["remove"].samples > 1000
+
+
+def test_plain_sampling() -> None:
+    event = E.BallsInBinsDpEvent(1.0, 10, 10)
+    delta = evr.estimate_delta(event, 0.5).value
+    found = evr.verify(event, epsilon=0.5, delta=delta, tau=0.8, proposal="simple", seed=1)
+    assert found.verdict is evr.Verdict.ACCEPTED
+    assert found.directions["remove"].bound == pytest.approx(1.0)
+
+
+def test_certificates_replay(tmp_path: object) -> None:
+    event, epsilon = EVENTS["with others"]
+    certificate = evr.certify(event, epsilon=epsilon, tau=0.8, ledger=f"{tmp_path}/ledger.sqlite", seed=1)
+    assert certificate.accepted
+    assert evr.replay(certificate).agrees
+    assert "one bin" in certificate.statement
+
+
+def test_false_claims_are_not_accepted() -> None:
+    """60 verifications of claims 5 to 30% too low; each may accept with probability 1e-5 at the most."""
+    accepted = 0
+    for number in range(60):
+        event, epsilon = list(EVENTS.values())[number % 2]
+        delta = evr.estimate_delta(event, epsilon).value
+        low = 0.9 * delta * (0.95, 0.85, 0.7)[number % 3]
+        verdict = evr.verify(event, epsilon=epsilon, delta=low, tau=0.9, seed=number, max_samples=8192).verdict
+        accepted += verdict is evr.Verdict.ACCEPTED
+    assert accepted == 0
