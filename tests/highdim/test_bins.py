@@ -400,12 +400,10 @@ def test_certificates_replay(tmp_path: object) -> None:
 
 
 def test_false_claims_are_not_accepted() -> None:
-    """60 verifications of claims 5 to 30% too low; each may accept with probability 1e-5 at the most."""
-    accepted = 0
-    for number in range(60):
-        event, epsilon = list(EVENTS.values())[number % 2]
-        delta = evr.estimate_delta(event, epsilon).value
+    """Claims 5 to 30% too low; each may be accepted with probability 1e-5 at the most."""
+    event, epsilon = EVENTS["fixed"]
+    delta = evr.estimate_delta(event, epsilon).value
+    for number in range(18):
         low = 0.9 * delta * (0.95, 0.85, 0.7)[number % 3]
-        verdict = evr.verify(event, epsilon=epsilon, delta=low, tau=0.9, seed=number, max_samples=8192).verdict
-        accepted += verdict is evr.Verdict.ACCEPTED
-    assert accepted == 0
+        found = evr.verify(event, epsilon=epsilon, delta=low, tau=0.9, seed=number, max_samples=8192)
+        assert found.verdict is evr.Verdict.REJECTED
