@@ -44,6 +44,17 @@ def test_two_sentences(certificates: dict[str, Any]) -> None:
     assert "not shuffled batches" in certificate.assumptions[0]
 
 
+@pytest.mark.parametrize("method", ["strict", "both"])
+def test_of_a_proof_no_probability_is_stated(method: str, tmp_path: Path) -> None:
+    event = evr.dpsgd(noise_multiplier=2.0, sampling_probability=1.0, steps=1)
+    certificate = evr.certify(event, delta=1e-3, tau=0.8, method=method, ledger=tmp_path / "ledger.sqlite")
+    short = certificate.short_statement
+    assert sentences(short) == 2
+    assert "This is proved in exact arithmetic (evr " in short
+    assert "probability at most" not in short
+    assert "Monte Carlo" not in short
+
+
 def test_a_rejection_states_no_guarantee(certificates: dict[str, Any]) -> None:
     short = certificates["rejected"].short_statement
     assert sentences(short) == 2

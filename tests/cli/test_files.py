@@ -179,3 +179,13 @@ def test_the_ledger_says_what_ran_and_where_its_certificate_is(evr: Callable[...
     assert row["budget"] == bounded(certificate.release.budget)
     assert f"with probability at most {row['budget']}" in certificate.statement
     assert f"spent on it {row['budget']} of {bounded(certificate.release.total_budget)}" in told.out
+
+
+def test_latex_of_a_certificate(evr: Callable[..., Any]) -> None:
+    told = evr("certify", "noise.toml")
+    assert "\n\nIt is assumed that\n- " in told.out
+    ran = evr("inspect", "noise.certificate.json", "--latex")
+    assert ran.code == 0
+    assert "10^{" in ran.out
+    assert ran.out.count("@") == 2
+    assert "@" not in evr("inspect", "noise.certificate.json", "--latex", "-q").out
