@@ -112,7 +112,7 @@ def test_refusals_crashes_and_time(monkeypatch):
     assert "Poisson sampling of a composition" in refused["answers"]["estimate, remove"]["detail"]
 
     def crash(*_, **__):
-        return {}["nothing"]
+        raise KeyError("nothing")
 
     def sleepless(*_, **__):
         while True:
