@@ -1,13 +1,16 @@
-"""Attack evr with random events over its whole domain, and compare what it says with a truth that shares no code with it.
+"""Attack evr with random events over its whole domain, and compare what it says with a truth that
+shares no code with it.
 
-    python benchmarks/attack.py --events 300                    # five minutes or so
-    python benchmarks/attack.py --events 10000 --part 3/20      # the third of twenty parts; run it again to continue it
-    python benchmarks/attack.py --events 10000 --write docs/attack.md     # what is missing of all parts, then the page
-    python benchmarks/attack.py --seed 1 --only 4711            # one event, with everything that was said
+    python benchmarks/attack.py --events 300                    # five minutes or so python
+    benchmarks/attack.py --events 10000 --part 3/20      # the third of twenty parts; run it again
+    to continue it python benchmarks/attack.py --events 10000 --write docs/attack.md     # what is
+    missing of all parts, then the page python benchmarks/attack.py --seed 1 --only 4711
+    # one event, with everything that was said
 
-Records go to ``build/attack``, a line for each event, and reach the disk before the next event starts; a later run continues
-where this one ended. Exits with 1 if anything failed: a false claim accepted, a true one rejected, an estimate outside its
-stated error, a bound below the truth, a crash.
+Records go to ``build/attack``, a line for each event, and reach the disk before the next event
+starts; a later run continues where this one ended. Exits with 1 if anything failed: a false claim
+accepted, a true one rejected, an estimate outside its stated error, a bound below the truth, a
+crash.
 """
 
 from __future__ import annotations
@@ -51,14 +54,29 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--events", type=int, default=200, help="how many (200)")
     parser.add_argument("--seed", type=int, default=1, help="of all of them (1)")
     parser.add_argument(
-        "--only", type=int, metavar="INDEX", help="attack this one and tell everything; nothing is recorded"
+        "--only",
+        type=int,
+        metavar="INDEX",
+        help="attack this one and tell everything; nothing is recorded",
     )
-    parser.add_argument("--part", type=part_of, default=(1, 1), metavar="I/N", help="only the I-th of N parts")
-    parser.add_argument("--workers", type=int, default=1, help="processes (1)")
-    parser.add_argument("--limit", type=float, default=Limits.answer, help="processor seconds for each question (10)")
-    parser.add_argument("--results", type=Path, default=ROOT / "build" / "attack", help="folder of the records")
     parser.add_argument(
-        "--write", type=Path, metavar="PAGE", help="write the summary of all parts' records as Markdown"
+        "--part", type=part_of, default=(1, 1), metavar="I/N", help="only the I-th of N parts"
+    )
+    parser.add_argument("--workers", type=int, default=1, help="processes (1)")
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=Limits.answer,
+        help="processor seconds for each question (10)",
+    )
+    parser.add_argument(
+        "--results", type=Path, default=ROOT / "build" / "attack", help="folder of the records"
+    )
+    parser.add_argument(
+        "--write",
+        type=Path,
+        metavar="PAGE",
+        help="write the summary of all parts' records as Markdown",
     )
     return parser.parse_args()
 
@@ -75,19 +93,32 @@ def only(seed: int, index: int, limits: Limits) -> int:
 def progress(done: int, total: int, failed: int, since: float) -> None:
     minutes = (time.monotonic() - since) / 60
     left = minutes / done * (total - done)
-    print(f"{done} of {total}, {failed} failed, {minutes:.1f} minutes, about {left:.0f} left", flush=True)
+    print(
+        f"{done} of {total}, {failed} failed, {minutes:.1f} minutes, about {left:.0f} left",
+        flush=True,
+    )
 
 
-def attack_missing(asked: argparse.Namespace, limits: Limits, known: dict[int, dict[str, Any]]) -> None:
-    """Attack what has no record yet, in this part, and add the records to ``known`` and to the file."""
+def attack_missing(
+    asked: argparse.Namespace, limits: Limits, known: dict[int, dict[str, Any]]
+) -> None:
+    """Attack what has no record yet, in this part, and add the records to ``known`` and to the
+    file.
+    """
     part, parts = asked.part
-    name = f"seed-{asked.seed}.jsonl" if parts == 1 else f"seed-{asked.seed}.part-{part}-of-{parts}.jsonl"
+    name = (
+        f"seed-{asked.seed}.jsonl"
+        if parts == 1
+        else f"seed-{asked.seed}.part-{part}-of-{parts}.jsonl"
+    )
     missing = [index for index in range(part - 1, asked.events, parts) if index not in known]
     seconds = 2 * limits.truth + len(QUESTIONS) * limits.answer
     since = shown = time.monotonic()
     failed = 0
     with Results(asked.results / name) as results:
-        found = run(partial(attacked, seed=asked.seed, limits=limits), missing, asked.workers, seconds)
+        found = run(
+            partial(attacked, seed=asked.seed, limits=limits), missing, asked.workers, seconds
+        )
         for done, record in enumerate(found, start=1):
             known[record["index"]] = record | {"seed": asked.seed, "evr": evr.__version__}
             results.add(known[record["index"]])

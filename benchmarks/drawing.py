@@ -1,9 +1,10 @@
 """What a sample costs beside the normal numbers that it is made of.
 
-Run ``python benchmarks/drawing.py [repeats]``. Each proposal draws about a million steps; beside it the same number of normals is filled
-into an array of the same, cache-sized, shape by ``Generator(Philox).standard_normal`` and, for those who wonder, by PCG64's. All are
-measured in turn and the medians of the ratios are shown, so that a busy machine disturbs them alike. Targets: simple 1.6, capped 2.5
-of Philox on one thread; two threads at least 1.7 times one.
+Run ``python benchmarks/drawing.py [repeats]``. Each proposal draws about a million steps; beside it
+the same number of normals is filled into an array of the same, cache-sized, shape by
+``Generator(Philox).standard_normal`` and, for those who wonder, by PCG64's. All are measured in
+turn and the medians of the ratios are shown, so that a busy machine disturbs them alike. Targets:
+simple 1.6, capped 2.5 of Philox on one thread; two threads at least 1.7 times one.
 """
 
 from __future__ import annotations
@@ -69,21 +70,26 @@ def drawing(proposal: Proposal, repeats: int) -> tuple[float, float, float]:
 
 
 class Normals:
-    """Stands in for a proposal: what two threads gain on this machine, at this moment, where nothing but normals is drawn."""
+    """Stands in for a proposal: what two threads gain on this machine, at this moment, where
+    nothing but normals is drawn.
+    """
 
     def draw(self, generator: np.random.Generator, size: int) -> None:
         fill(generator, 2**20)()
 
 
 def speedup(proposal: Proposal, repeats: int) -> tuple[float, float]:
-    """How much faster two threads draw the same blocks than one; and how much faster they draw mere normals.
+    """How much faster two threads draw the same blocks than one; and how much faster they draw mere
+    normals.
 
     Of many blocks, since two threads are a few blocks ahead when the last one is taken.
     """
     stream, size = Stream(1, "benchmark"), proposal.block_size()
 
     def gain(drawn: Any) -> float:
-        one, two = (lambda n=n: list(islice(blocks(drawn, stream, size, workers=n), 96)) for n in (1, 2))
+        one, two = (
+            lambda n=n: list(islice(blocks(drawn, stream, size, workers=n), 96)) for n in (1, 2)
+        )
         return seconds(one) / seconds(two)
 
     gains = [(gain(proposal), gain(Normals())) for _ in range(repeats)]
@@ -93,27 +99,35 @@ def speedup(proposal: Proposal, repeats: int) -> tuple[float, float]:
 def main() -> None:
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 9
     print(
-        f"{'epsilon, steps, q, noise':<30} {'direction':<9} {'proposal':<8} {'ns/step':>8} {'of Philox':>9} {'of PCG64':>8}"
+        f"{'epsilon, steps, q, noise':<30} {'direction':<9} {'proposal':<8} {'ns/step':>8} "
+        f"{'of Philox':>9} {'of PCG64':>8}"
     )
     for number, (epsilon, steps, probability, noise) in enumerate(SETTINGS):
-        composition = Composition.of(dpsgd(noise_multiplier=noise, sampling_probability=probability, steps=steps))
+        composition = Composition.of(
+            dpsgd(noise_multiplier=noise, sampling_probability=probability, steps=steps)
+        )
         for direction in ("remove", "add"):
             if direction == "add" and steps * -np.log1p(-probability) <= epsilon:
                 continue  # no loss exceeds epsilon: nothing is drawn
             one = composition.simplified(direction)
-            makers = (simple_proposal, capped_proposal) if direction == "remove" else (capped_proposal,)
+            makers = (
+                (simple_proposal, capped_proposal) if direction == "remove" else (capped_proposal,)
+            )
             for make in makers:
                 proposal = make(one, epsilon)
                 cost, philox, pcg = drawing(proposal, repeats)
                 setting = f"{epsilon:g}, {steps}, {probability:.4g}, {noise:g}"
                 print(
-                    f"{setting:<30} {direction:<9} {proposal.name:<8} {cost:>8.1f} {philox:>9.2f} {pcg:>8.2f}",
+                    f"{setting:<30} {direction:<9} {proposal.name:<8} {cost:>8.1f} {philox:>9.2f} "
+                    f"{pcg:>8.2f}",
                     flush=True,
                 )
                 if number == 0 and direction == "remove":
                     ours, normals = speedup(proposal, repeats)
                     print(
-                        f"{'':<30} {'':<9} two threads: {ours:.2f} times one (mere normals: {normals:.2f})", flush=True
+                        f"{'':<30} {'':<9} two threads: {ours:.2f} times one (mere normals: "
+                        f"{normals:.2f})",
+                        flush=True,
                     )
 
 

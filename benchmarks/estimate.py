@@ -1,17 +1,20 @@
-"""evr's estimates against the peers': accuracy and seconds in one run, time against steps, memory, and online accounting.
+"""evr's estimates against the peers': accuracy and seconds in one run, time against steps, memory,
+and online accounting.
 
     python benchmarks/estimate.py            # some minutes, nearly all of them the peers'
     python benchmarks/estimate.py --quick    # three settings, shorter runs
 
-Accuracy is the relative error of delta against high-precision values (contour integrals; the closed form for Gaussians).
-Peers are asked as their users would: dp_accounting's PLD at its default interval; prv-accountant with ``eps_error`` 1e-3, as
-Wang et al. (2023) run it for their offline figures, and ``delta_error`` a thousandth of delta (its own advice), within a
-time limit; dp_accounting's RDP. prv-accountant's time is about inverse to ``eps_error`` and its error grows with it, so 0.01
-and 0.1 are shown too: whoever is content with percents may take 0.1, and then it is about as fast as evr.
+Accuracy is the relative error of delta against high-precision values (contour integrals; the closed
+form for Gaussians). Peers are asked as their users would: dp_accounting's PLD at its default
+interval; prv-accountant with ``eps_error`` 1e-3, as Wang et al. (2023) run it for their offline
+figures, and ``delta_error`` a thousandth of delta (its own advice), within a time limit;
+dp_accounting's RDP. prv-accountant's time is about inverse to ``eps_error`` and its error grows
+with it, so 0.01 and 0.1 are shown too: whoever is content with percents may take 0.1, and then it
+is about as fast as evr.
 
-Seconds are the processor's, so that a busy machine does not distort them. Each answer comes from a process of its own with one
-thread, so that times compare and a peer that runs out of time or memory harms nobody. Of three such runs the fastest
-counts, for evr as for the peers.
+Seconds are the processor's, so that a busy machine does not distort them. Each answer comes from a
+process of its own with one thread, so that times compare and a peer that runs out of time or memory
+harms nobody. Of three such runs the fastest counts, for evr as for the peers.
 """
 
 from __future__ import annotations
@@ -38,7 +41,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Setting(NamedTuple):
-    """One question: delta at ``epsilon`` after ``steps`` sampled Gaussian mechanisms, and its answer."""
+    """One question: delta at ``epsilon`` after ``steps`` sampled Gaussian mechanisms, and its
+    answer.
+    """
 
     epsilon: float
     steps: int
@@ -47,7 +52,8 @@ class Setting(NamedTuple):
     delta: float
 
 
-# Settings of Wang et al. (2023). Deltas: contour integrals with 40 digits or 80-bit floats, as tests/estimation/references.json.
+# Settings of Wang et al. (2023). Deltas: contour integrals with 40 digits or 80-bit floats, as
+# tests/estimation/references.json.
 PAPER = [
     Setting(1.5, 100, 1e-3, 0.6, 6.793475879e-7),
     Setting(1.5, 1000, 1e-3, 0.6, 7.705861063e-6),
@@ -61,7 +67,9 @@ PAPER = [
 
 
 def settings(quick: bool) -> list[Setting]:
-    """The paper's settings with the stored references where there are some, and 1200 Gaussians with noise 70."""
+    """The paper's settings with the stored references where there are some, and 1200 Gaussians with
+    noise 70.
+    """
     from scipy.special import log_ndtr
 
     found = list(PAPER)
@@ -81,7 +89,7 @@ def settings(quick: bool) -> list[Setting]:
     return [found[i] for i in (1, 3, 6)] if quick else found
 
 
-# --- the accountants, each a function from a setting to delta, run in a process of its own ----------------------------
+# --- the accountants, each a function from a setting to delta, run in a process of its own --------
 
 
 def by_evr(s: Setting) -> float:
@@ -117,7 +125,9 @@ def _prv(s: Setting, eps_error: float) -> Any:
     if s.probability == 1:
         variable = prv.GaussianMechanism(s.noise)
     else:
-        variable = prv.PoissonSubsampledGaussianMechanism(noise_multiplier=s.noise, sampling_probability=s.probability)
+        variable = prv.PoissonSubsampledGaussianMechanism(
+            noise_multiplier=s.noise, sampling_probability=s.probability
+        )
     return prv.PRVAccountant(
         prvs=[variable],
         max_self_compositions=[s.steps],
@@ -144,7 +154,9 @@ IMPORTS = {
 }
 
 
-def _child(pipe: Any, modules: tuple[str, ...], work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+def _child(
+    pipe: Any, modules: tuple[str, ...], work: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
     warnings.simplefilter("ignore")
     try:
         for module in modules:
@@ -157,8 +169,12 @@ def _child(pipe: Any, modules: tuple[str, ...], work: Callable[..., Any], argume
         pipe.send((f"{type(error).__name__}: {error}", None, None))
 
 
-def apart(modules: tuple[str, ...], work: Callable[..., Any], *arguments: Any, limit: float) -> tuple[Any, Any, Any]:
-    """Value, seconds (imports not counted) and peak MiB of a call in a fresh process; a reason and None where it failed."""
+def apart(
+    modules: tuple[str, ...], work: Callable[..., Any], *arguments: Any, limit: float
+) -> tuple[Any, Any, Any]:
+    """Value, seconds (imports not counted) and peak MiB of a call in a fresh process; a reason and
+    None where it failed.
+    """
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
     child = context.Process(target=_child, args=(there, modules, work, arguments))
@@ -176,25 +192,33 @@ def apart(modules: tuple[str, ...], work: Callable[..., Any], *arguments: Any, l
         child.join()
 
 
-def fastest(modules: tuple[str, ...], work: Callable[..., Any], *arguments: Any, limit: float) -> tuple[Any, Any, Any]:
+def fastest(
+    modules: tuple[str, ...], work: Callable[..., Any], *arguments: Any, limit: float
+) -> tuple[Any, Any, Any]:
     """The fastest of three runs, unless the first already fails."""
     best = apart(modules, work, *arguments, limit=limit)
     for _ in range(2 if best[1] is not None else 0):
-        best = min(best, apart(modules, work, *arguments, limit=limit), key=lambda run: run[1] or math.inf)
+        best = min(
+            best, apart(modules, work, *arguments, limit=limit), key=lambda run: run[1] or math.inf
+        )
     return best
 
 
-# --- the questions --------------------------------------------------------------------------------------------------
+# --- the questions --------------------------------------------------------------------------------
 
 
 def accuracy(quick: bool, limit: float) -> bool:
-    """A table of relative errors and seconds; whether evr is the most accurate everywhere and fast enough in total."""
+    """A table of relative errors and seconds; whether evr is the most accurate everywhere and fast
+    enough in total.
+    """
     asked = settings(quick)
     totals = dict.fromkeys(PEERS, 0.0)
     failed = dict.fromkeys(PEERS, 0)
     best_everywhere = True
     print("\nRelative error of delta, and seconds\n")
-    print(f"{'epsilon, steps, q, noise':36}{'delta':>13}" + "".join(f"{name:>26}" for name in PEERS))
+    print(
+        f"{'epsilon, steps, q, noise':36}{'delta':>13}" + "".join(f"{name:>26}" for name in PEERS)
+    )
     for s in asked:
         errors: dict[str, float] = {}
         cells = []
@@ -213,24 +237,45 @@ def accuracy(quick: bool, limit: float) -> bool:
     print(f"{'total seconds':49}" + "".join(f"{totals[name]:>24.3f} s" for name in PEERS))
     for name in PEERS:
         if failed[name]:
-            print(f"  {name}: no answer in {failed[name]} of {len(asked)} settings; its total leaves those out")
+            print(
+                f"  {name}: no answer in {failed[name]} of {len(asked)} settings; its total leaves "
+                "those out"
+            )
     prv, pld = totals["prv-accountant"] / totals["evr"], totals["dp_accounting PLD"] / totals["evr"]
-    print("\nprv-accountant by eps_error (seconds in all, greatest relative error, time over evr's)\n")
+    print(
+        "\nprv-accountant by eps_error (seconds in all, greatest relative error, time over evr's)\n"
+    )
     for eps_error in COARSER if not quick else COARSER[:1]:
-        runs = [(s, *fastest(IMPORTS["prv-accountant"], by_prv, s, eps_error, limit=limit)) for s in asked]
-        answers = [(abs(value / s.delta - 1), seconds) for s, value, seconds, _ in runs if seconds is not None]
+        runs = [
+            (s, *fastest(IMPORTS["prv-accountant"], by_prv, s, eps_error, limit=limit))
+            for s in asked
+        ]
+        answers = [
+            (abs(value / s.delta - 1), seconds)
+            for s, value, seconds, _ in runs
+            if seconds is not None
+        ]
         spent, worst = sum(a[1] for a in answers), max(a[0] for a in answers)
-        print(f"{eps_error:>10g}{spent:>10.3f} s{worst:>12.1e}{spent / totals['evr']:>10.1f}", flush=True)
+        print(
+            f"{eps_error:>10g}{spent:>10.3f} s{worst:>12.1e}{spent / totals['evr']:>10.1f}",
+            flush=True,
+        )
     print(f"\nevr is the most accurate in every setting: {best_everywhere}")
     print(
-        f"evr is faster than prv-accountant by {prv:.1f} (wanted: 10) and than dp_accounting PLD by {pld:.1f} (wanted: 1)"
+        f"evr is faster than prv-accountant by {prv:.1f} (wanted: 10) and than dp_accounting PLD "
+        f"by {pld:.1f} (wanted: 1)"
     )
     return best_everywhere and prv >= 10 and pld >= 1
 
 
 def steps_and_memory(quick: bool, limit: float) -> bool:
-    """Seconds against the number of steps at about the same delta, and the peak memory at the last."""
-    print("\nSeconds against steps (noise 1, q = 1/sqrt(steps)/10, epsilon 1), and peak memory of the process\n")
+    """Seconds against the number of steps at about the same delta, and the
+    peak memory at the last.
+    """
+    print(
+        "\nSeconds against steps (noise 1, q = 1/sqrt(steps)/10, epsilon 1), and peak memory of "
+        "the process\n"
+    )
     print(f"{'steps':>10}{'evr':>14}{'':>12}{'dp_accounting PLD':>22}{'':>12}")
     times, memory = [], math.inf
     for exponent in range(2, 5 if quick else 7):
@@ -260,12 +305,17 @@ def online_by_prv(s: Setting, delta: float, counts: list[int], eps_error: float)
 def epsilons_by_evr(s: Setting, delta: float, counts: list[int]) -> list[float]:
     import evr
 
-    events = [evr.dpsgd(noise_multiplier=s.noise, sampling_probability=s.probability, steps=k) for k in counts]
+    events = [
+        evr.dpsgd(noise_multiplier=s.noise, sampling_probability=s.probability, steps=k)
+        for k in counts
+    ]
     return [float(evr.estimate_epsilon(event, delta)) for event in events]
 
 
 def online(quick: bool, limit: float) -> bool:
-    """Epsilon after each of 1000 steps against prv-accountant, measured at ten of them and scaled up."""
+    """Epsilon after each of 1000 steps against prv-accountant, measured at ten of them and scaled
+    up.
+    """
     steps, delta = (200 if quick else 1000), 1e-9
     s = Setting(math.nan, steps, 1e-3, 1.0, delta)
     counts = sorted({max(1, round(steps * i / 10)) for i in range(1, 11)})
@@ -274,14 +324,22 @@ def online(quick: bool, limit: float) -> bool:
     scratch, _, _ = apart(IMPORTS["evr"], epsilons_by_evr, s, delta, counts, limit=limit)
     worst = max(abs(values[k - 1] / e - 1) for k, e in zip(counts, scratch, strict=True))
     print(
-        f"evr            {ours:10.3f} s; at {len(counts)} of them the relative difference from scratch is at most {worst:.1e}"
+        f"evr            {ours:10.3f} s; at {len(counts)} of them the relative difference from "
+        f"scratch is at most {worst:.1e}"
     )
-    print("prv-accountant, extrapolated from these counts and from the time it takes before the first:")
+    print(
+        "prv-accountant, extrapolated from these counts and from the time it takes before the "
+        "first:"
+    )
     print("\n eps_error        seconds  greatest relative difference  time over evr's")
     ratios = []
     for eps_error in (EPS_ERROR, *COARSER) if not quick else COARSER[:1]:
-        setup, first, _ = fastest(IMPORTS["prv-accountant"], online_by_prv, s, delta, [], eps_error, limit=limit)
-        peer, some, _ = fastest(IMPORTS["prv-accountant"], online_by_prv, s, delta, counts, eps_error, limit=limit)
+        setup, first, _ = fastest(
+            IMPORTS["prv-accountant"], online_by_prv, s, delta, [], eps_error, limit=limit
+        )
+        peer, some, _ = fastest(
+            IMPORTS["prv-accountant"], online_by_prv, s, delta, counts, eps_error, limit=limit
+        )
         if some is None or first is None:
             print(f"{eps_error:>10g}  failed: {peer if some is None else setup}")
             continue
@@ -296,9 +354,14 @@ def online(quick: bool, limit: float) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="three settings and shorter runs")
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds that a peer may take for one answer")
+    parser.add_argument(
+        "--limit", type=float, default=120.0, help="seconds that a peer may take for one answer"
+    )
     arguments = parser.parse_args()
-    passed = [question(arguments.quick, arguments.limit) for question in (accuracy, steps_and_memory, online)]
+    passed = [
+        question(arguments.quick, arguments.limit)
+        for question in (accuracy, steps_and_memory, online)
+    ]
     if not arguments.quick and not all(passed):
         sys.exit("some of what is wanted does not hold, see above")
 

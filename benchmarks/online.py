@@ -1,9 +1,10 @@
 """What following epsilon through a run costs beside one estimate at its end, by samples.
 
-Run ``python benchmarks/online.py [seeds]``. One thread, processor seconds, 1e5 samples, 1000 steps. "Offline" is the whole of
-``estimate_epsilon``, "drawing" the samples alone; all in one run. The errors are those of epsilon, relative to the Fourier
-accountant: the greatest over all steps, that of the last step, and that of the offline estimate. Targets: online at most 3
-times one offline pass, errors at most 1e-2.
+Run ``python benchmarks/online.py [seeds]``. One thread, processor seconds, 1e5 samples, 1000 steps.
+"Offline" is the whole of ``estimate_epsilon``, "drawing" the samples alone; all in one run. The
+errors are those of epsilon, relative to the Fourier accountant: the greatest over all steps, that
+of the last step, and that of the offline estimate. Targets: online at most 3 times one offline
+pass, errors at most 1e-2.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ def timed(work: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[An
 
 def main() -> None:
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    print(f"{'noise, q, delta':<20} {'seed':>4} {'online':>7} {'of offline':>10} {'of drawing':>10} {'worst':>8} {'last':>8} {'offline':>8}")  # fmt: skip
+    print(
+        f"{'noise, q, delta':<20} {'seed':>4} {'online':>7} {'of offline':>10} {'of drawing':>10} "
+        f"{'worst':>8} {'last':>8} {'offline':>8}"
+    )
     for noise, probability, delta in SETTINGS:
         event = evr.dpsgd(noise_multiplier=noise, sampling_probability=probability, steps=STEPS)
         exact = evr.online_epsilon(event, delta).epsilons
@@ -46,13 +50,16 @@ def main() -> None:
             offline, one = timed(evr.estimate_epsilon, event, delta, seed=seed, **options)
             proposal = capped_proposal(Composition.of(event).simplified("remove"), offline.value)
             size = proposal.block_size()
-            samples = islice(blocks(proposal, Stream(seed, "benchmark"), size, workers=1), SAMPLES // size)
+            samples = islice(
+                blocks(proposal, Stream(seed, "benchmark"), size, workers=1), SAMPLES // size
+            )
             _, bare = timed(list, samples)
             bare *= SAMPLES / (SAMPLES // size * size)
             errors = [*np.abs(online.epsilons / exact - 1), abs(offline.value / exact[-1] - 1)]
             print(
-                f"{f'{noise:g}, {probability:g}, {delta:g}':<20} {seed:>4} {seconds:>7.2f} {seconds / one:>10.2f} {seconds / bare:>10.2f} "
-                f"{max(errors[:-1]):>8.1e} {errors[-2]:>8.1e} {errors[-1]:>8.1e}",
+                f"{f'{noise:g}, {probability:g}, {delta:g}':<20} {seed:>4} {seconds:>7.2f} "
+                f"{seconds / one:>10.2f} {seconds / bare:>10.2f} {max(errors[:-1]):>8.1e} "
+                f"{errors[-2]:>8.1e} {errors[-1]:>8.1e}",
                 flush=True,
             )
 

@@ -1,9 +1,12 @@
-"""How good are the three proposals? The table of six settings: second moment, its bound, zeros, and the cost of one percent.
+"""How good are the three proposals? The table of six settings: second moment, its bound, zeros, and
+the cost of one percent.
 
-Run ``python benchmarks/proposals.py [seconds per cell]``. "Measured" is of the drawn samples; "proved" is the rigorous bound. Both are
-in units of ``delta^2``, delta from the Fourier accountant. Seconds for a relative error of 1% are those of one thread: time per sample
-times ``1e4`` times the relative variance. For a proposal that does not reach, the measured moment means nothing; the mean shows it.
-The second table is the paper's: its bounds at their best ``theta``, and the samples that Algorithm 2 needs at ``tau = 0.99``.
+Run ``python benchmarks/proposals.py [seconds per cell]``. "Measured" is of the drawn samples;
+"proved" is the rigorous bound. Both are in units of ``delta^2``, delta from the Fourier accountant.
+Seconds for a relative error of 1% are those of one thread: time per sample times ``1e4`` times the
+relative variance. For a proposal that does not reach, the measured moment means nothing; the mean
+shows it. The second table is the paper's: its bounds at their best ``theta``, and the samples that
+Algorithm 2 needs at ``tau = 0.99``.
 """
 
 from __future__ import annotations
@@ -55,7 +58,9 @@ class Measured(NamedTuple):
     warned: bool
 
 
-def measure(steps: Sequence[Step], epsilon: float, delta: float, kind: str, seconds: float) -> Measured:
+def measure(
+    steps: Sequence[Step], epsilon: float, delta: float, kind: str, seconds: float
+) -> Measured:
     """Draw for so many seconds."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -77,20 +82,26 @@ def measure(steps: Sequence[Step], epsilon: float, delta: float, kind: str, seco
 
 
 def samples_needed(nu: float, delta: float, tau: float = 0.99) -> float:
-    """Algorithm 2's ``2 nu/Delta^2 log(tau/delta_est)`` for an exact estimate; ``nu`` in units of ``delta^2``."""
+    """Algorithm 2's ``2 nu/Delta^2 log(tau/delta_est)`` for an exact estimate; ``nu`` in units of
+    ``delta^2``.
+    """
     gap = 0.4 * (1 / tau - 2 / (1 + tau))
     return 2 * nu / gap**2 * math.log(tau / delta)
 
 
 def papers_bounds(setting: tuple[float, int, float, float], delta: float) -> dict[str, float]:
-    """The paper's theorems, corrected and sharpened, and the bound by the greatest step, each at its best ``theta``."""
+    """The paper's theorems, corrected and sharpened, and the bound by the greatest step, each at
+    its best ``theta``.
+    """
     epsilon, steps, q, noise = setting
     bounds = SingleBounds(1 / noise, q, steps)
 
     def theorems(slope: float, name: str) -> float:
         return bounds.log_theorems(epsilon, slope, sharpened=name == "sharpened")
 
-    logs = {name: theorems(bounds.best_slope(name, epsilon), name) for name in ("printed", "sharpened")}
+    logs = {
+        name: theorems(bounds.best_slope(name, epsilon), name) for name in ("printed", "sharpened")
+    }
     logs["greatest"] = bounds.log_moment(epsilon, 2.0, bounds.best_slope("greatest", epsilon))
     return {name: math.exp(min(value - 2 * math.log(delta), 700.0)) for name, value in logs.items()}
 
@@ -98,7 +109,10 @@ def papers_bounds(setting: tuple[float, int, float, float], delta: float) -> dic
 def main(seconds: float) -> None:
     """Print both tables."""
     deltas = []
-    print(f"{'proposal':26}{'mean/delta':>12}{'measured':>12}{'proved':>12}{'zeros':>8}{'s for 1%':>10}")
+    print(
+        f"{'proposal':26}{'mean/delta':>12}{'measured':>12}{'proved':>12}"
+        f"{'zeros':>8}{'s for 1%':>10}"
+    )
     for epsilon, steps, q, noise in SETTINGS:
         event = dpsgd(noise_multiplier=noise, sampling_probability=q, steps=steps)
         composed = Composition.of(event).simplified("remove")
@@ -109,18 +123,31 @@ def main(seconds: float) -> None:
             m = measure(composed, epsilon, delta, kind, seconds)
             hidden = m.warned or m.second_moment == 0 or abs(m.mean - 1) > 0.5
             cost = "-" if hidden else f"{m.seconds_for_one_percent:.2g}"
-            note = "  out of reach: warned" if m.warned else "  no meaning: too few hits" if hidden else ""
+            note = (
+                "  out of reach: warned"
+                if m.warned
+                else "  no meaning: too few hits"
+                if hidden
+                else ""
+            )
             print(
-                f"  {kind:24}{m.mean:>12.3g}{m.second_moment:>12.3g}{m.proved:>12.3g}{m.zeros:>8.3f}{cost:>10}{note}",
+                "  "
+                f"{kind:24}{m.mean:>12.3g}{m.second_moment:>12.3g}{m.proved:>12.3g}{m.zeros:>8.3f}{cost:>10}{note}",
                 flush=True,
             )
     print("\nThe paper's bound over delta^2 and samples at tau = 0.99, each at its best theta")
-    print(f"{'setting':34}{'printed':>10}{'sharpened':>11}{'greatest':>10}{'samples, in the same order':>36}")
+    print(
+        f"{'setting':34}{'printed':>10}{'sharpened':>11}{'greatest':>10}"
+        f"{'samples, in the same order':>36}"
+    )
     for setting, delta in zip(SETTINGS, deltas, strict=True):
         nus = papers_bounds(setting, delta)
         needed = "".join(f"{samples_needed(nu, delta):>12.2g}" for nu in nus.values())
         name = ", ".join(f"{x:g}" for x in setting)
-        print(f"{name:34}{nus['printed']:>10.2g}{nus['sharpened']:>11.2g}{nus['greatest']:>10.2g}{needed}", flush=True)
+        print(
+            f"{name:34}{nus['printed']:>10.2g}{nus['sharpened']:>11.2g}{nus['greatest']:>10.2g}{needed}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

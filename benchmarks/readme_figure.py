@@ -1,9 +1,11 @@
-"""The picture of the README: the privacy curve of 1200 Gaussian mechanisms with noise 70, exact, ours and the peers'.
+"""The picture of the README: the privacy curve of 1200 Gaussian mechanisms with noise 70, exact,
+ours and the peers'.
 
     python benchmarks/readme_figure.py            # rewrites docs/images/gaussian_curve.svg
 
-prv-accountant's upper bound stops at its ``delta_error`` and dp_accounting's near 1e-15, where rounding in an untilted
-convolution takes over; evr, tilted, follows the closed form as far down as floats go.
+prv-accountant's upper bound stops at its ``delta_error`` and dp_accounting's near 1e-15, where
+rounding in an untilted convolution takes over; evr, tilted, follows the closed form as far down as
+floats go.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ def exact(epsilons: Any) -> Any:
 
 
 def ours(epsilons: Any) -> Any:
-    """By the transform itself. The library would fold the Gaussians into one, and be exact without it."""
+    """By the transform itself. The library would fold the Gaussians into one, and be exact without
+    it.
+    """
     curve = fft.FftCurve((Step(GaussianPair(1 / NOISE), STEPS),))
     return np.array([curve.delta(float(epsilon)).value for epsilon in epsilons])
 
@@ -44,10 +48,17 @@ def by_prv(epsilons: Any) -> Any:
 
     eps_error, delta_error = 1e-3, 1e-10  # as Wang et al. (2023), Figure 1
     accountant = prv.PRVAccountant(
-        prvs=[prv.GaussianMechanism(NOISE)], max_self_compositions=[STEPS], eps_error=eps_error, delta_error=delta_error
+        prvs=[prv.GaussianMechanism(NOISE)],
+        max_self_compositions=[STEPS],
+        eps_error=eps_error,
+        delta_error=delta_error,
     )
-    law = accountant.compute_composition([STEPS])  # once; its compute_delta would compose for every epsilon
-    return np.array([law.compute_delta_estimate(float(e) - eps_error) + delta_error for e in epsilons])
+    law = accountant.compute_composition(
+        [STEPS]
+    )  # once; its compute_delta would compose for every epsilon
+    return np.array(
+        [law.compute_delta_estimate(float(e) - eps_error) + delta_error for e in epsilons]
+    )
 
 
 def by_pld(epsilons: Any) -> Any:

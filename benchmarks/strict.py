@@ -1,13 +1,14 @@
 """Strict bounds beside other upper bounds: over the truth, in seconds and memory, in one run.
 
-    python benchmarks/strict.py            # some minutes, nearly all of them the peers' and the sampled verifier's
-    python benchmarks/strict.py --quick    # four settings, no peers
+    python benchmarks/strict.py            # some minutes, nearly all of them the peers' and the
+    sampled verifier's python benchmarks/strict.py --quick    # four settings, no peers
 
-Truths are closed forms and contour integrals in 80-bit floats that share nothing with evr (``benchmarks/attacking/truth.py``). Columns are
-``bound / truth - 1``, processor seconds (imports not counted) and peak memory, each answer from a process of its own with one
-thread.
-dp_accounting's PLD at its default interval is meant to be pessimistic; prv-accountant's upper bound has ``eps_error`` 0.01 and ``delta_error``
-a thousandth of delta. The sampled verifier proves ``delta / 0.99``; it takes the truth as its estimate.
+Truths are closed forms and contour integrals in 80-bit floats that share nothing with evr
+(``benchmarks/attacking/truth.py``). Columns are ``bound / truth - 1``, processor seconds (imports
+not counted) and peak memory, each answer from a process of its own with one thread. dp_accounting's
+PLD at its default interval is meant to be pessimistic; prv-accountant's upper bound has
+``eps_error`` 0.01 and ``delta_error`` a thousandth of delta. The sampled verifier proves ``delta /
+0.99``; it takes the truth as its estimate.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ def event_of(one: Case) -> Any:
 
 
 def truth(one: Case, direction: str) -> float:
-    """delta of one direction, by means that share nothing with evr; nan where they have no digits, 0 where nothing is left."""
+    """delta of one direction, by means that share nothing with evr; nan where they have no digits,
+    0 where nothing is left.
+    """
     from attacking.laws import Unreached
     from attacking.truth import truth as by_contours
 
@@ -91,14 +94,18 @@ def truth(one: Case, direction: str) -> float:
 def strict(one: Case, direction: str | None, tolerance: float) -> float:
     import evr
 
-    bound = evr.estimate_delta(event_of(one), one.epsilon, method="strict", direction=direction, tolerance=tolerance)
+    bound = evr.estimate_delta(
+        event_of(one), one.epsilon, method="strict", direction=direction, tolerance=tolerance
+    )
     return float(bound.value)
 
 
 def sampled(one: Case, delta: float) -> bool:
     import evr
 
-    return evr.verify(event_of(one), epsilon=one.epsilon, delta=delta, tau=0.99, seed=1, workers=1).accepted
+    return evr.verify(
+        event_of(one), epsilon=one.epsilon, delta=delta, tau=0.99, seed=1, workers=1
+    ).accepted
 
 
 def cell(found: tuple[Any, Any, Any], exact: float) -> str:
@@ -114,7 +121,8 @@ def cell(found: tuple[Any, Any, Any], exact: float) -> str:
 def bounds(cases: list[Case], limit: float) -> tuple[bool, dict[Case, float]]:
     """Each direction by itself, at both tolerances."""
     print(
-        f"\n{'epsilon, steps, q, noise':32}{'':8}{'truth':>14}{'strict, 5e-4':>22}{'':>10}{'strict, 5e-5':>22}{'':>10}"
+        f"\n{'epsilon, steps, q, noise':32}{'':8}{'truth':>14}"
+        f"{'strict, 5e-4':>22}{'':>10}{'strict, 5e-5':>22}{'':>10}"
     )
     fine, greatest = True, dict[Case, float]()
     for one in cases:
@@ -123,10 +131,14 @@ def bounds(cases: list[Case], limit: float) -> tuple[bool, dict[Case, float]]:
             exact = exact if isinstance(exact, float) else math.nan
             loose = apart(("evr.estimation.strict",), strict, one, direction, LOOSE, limit=limit)
             tight = apart(("evr.estimation.strict",), strict, one, direction, TIGHT, limit=limit)
-            memory = [f"{run[2]:>6.0f} MiB" if run[1] is not None else f"{'':>10}" for run in (loose, tight)]
+            memory = [
+                f"{run[2]:>6.0f} MiB" if run[1] is not None else f"{'':>10}"
+                for run in (loose, tight)
+            ]
             text = f"{exact:>14.6e}" if exact >= 0 else f"{'unknown':>14}"
             print(
-                f"{one.name:32}{direction:8}{text}{cell(loose, exact)}{memory[0]}{cell(tight, exact)}{memory[1]}",
+                f"{one.name:32}{direction:8}{text}"
+                f"{cell(loose, exact)}{memory[0]}{cell(tight, exact)}{memory[1]}",
                 flush=True,
             )
             if exact == 0:
@@ -146,7 +158,9 @@ def beside(cases: list[Case], greatest: dict[Case, float], limit: float) -> None
     print(f"\n{'both directions':40}{'truth':>14}" + "".join(f"{name:>22}" for name in names))
     for one in cases:
         exact = greatest.get(one, math.nan)
-        cells = [cell(apart(("evr.estimation.strict",), strict, one, None, LOOSE, limit=limit), exact)]
+        cells = [
+            cell(apart(("evr.estimation.strict",), strict, one, None, LOOSE, limit=limit), exact)
+        ]
         if one.setting is None:
             cells += [f"{'-':>22}"] * 2
         else:
@@ -171,7 +185,9 @@ def prv_upper(s: Setting) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="four settings, no peers")
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds that one answer may take")
+    parser.add_argument(
+        "--limit", type=float, default=300.0, help="seconds that one answer may take"
+    )
     arguments = parser.parse_args()
     cases = [CASES[i] for i in QUICK] if arguments.quick else CASES
     fine, greatest = bounds(cases, arguments.limit)

@@ -1,12 +1,14 @@
-"""What evr's accountant and recorder add to a step of an Opacus training, beside Opacus's RDP and PRV. All in one run.
+"""What evr's accountant and recorder add to a step of an Opacus training, beside Opacus's RDP and
+PRV. All in one run.
 
     python benchmarks/training.py [--steps 15000] [--quick]
 
-Two trainings: the convolutional net of TF Privacy's and Opacus's MNIST example on images of MNIST's size (random ones: time
-does not depend on what they show), batches of 256, and the small net of ``examples/opacus`` on images of 8 by 8. The step is
-timed with nothing else; asking for epsilon after every step is timed for the whole of a training (Opacus's accountants, whose
-cost does not change much, at some of its steps); the recorder by steps with it and without it, one after the other, and what it
-waits for the disk by itself.
+Two trainings: the convolutional net of TF Privacy's and Opacus's MNIST example on images of MNIST's
+size (random ones: time does not depend on what they show), batches of 256, and the small net of
+``examples/opacus`` on images of 8 by 8. The step is timed with nothing else; asking for epsilon
+after every step is timed for the whole of a training (Opacus's accountants, whose cost does not
+change much, at some of its steps); the recorder by steps with it and without it, one after the
+other, and what it waits for the disk by itself.
 
 Seconds are of processor time.
 """
@@ -53,7 +55,12 @@ def nets() -> dict[str, tuple[Any, int]]:
         nn.Linear(32, 10),
     )
     small = nn.Sequential(
-        nn.Conv2d(1, 8, 3, padding=1), nn.GroupNorm(4, 8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(128, 10)
+        nn.Conv2d(1, 8, 3, padding=1),
+        nn.GroupNorm(4, 8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(128, 10),
     )
     return {"MNIST's size, batch 256": (tutorial, 28), "digits' size, batch 256": (small, 8)}
 
@@ -62,7 +69,9 @@ class Loop:
     """A training that can be stepped."""
 
     def __init__(self, model: Any, size: int) -> None:
-        data = TensorDataset(torch.rand(20 * BATCH, 1, size, size), torch.randint(0, 10, (20 * BATCH,)))
+        data = TensorDataset(
+            torch.rand(20 * BATCH, 1, size, size), torch.randint(0, 10, (20 * BATCH,))
+        )
         self.model, self.optimizer, self.loader = PrivacyEngine(accountant="rdp").make_private(
             module=model,
             optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
@@ -98,7 +107,9 @@ def epsilons(name: str, steps: int, asked: list[int]) -> tuple[float, dict[int, 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=15_000)
-    parser.add_argument("--quick", action="store_true", help="2,000 steps of the accountant, 40 of the training")
+    parser.add_argument(
+        "--quick", action="store_true", help="2,000 steps of the accountant, 40 of the training"
+    )
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -109,10 +120,16 @@ def main() -> None:
     cost["evr"], answers = epsilons("evr", steps, list(range(1, steps + 1)))
     checked = sorted({int(k) for k in np.geomspace(1, steps, 40)} | {steps})
     worst = max(
-        abs(answers[k] - evr.estimate_epsilon(opacus_history([(NOISE, BATCH / RECORDS, k)]), DELTA).value)
+        abs(
+            answers[k]
+            - evr.estimate_epsilon(opacus_history([(NOISE, BATCH / RECORDS, k)]), DELTA).value
+        )
         for k in checked
     )
-    print(f"epsilon after every step of {steps:,}: greatest error of evr's at {len(checked)} steps {worst:.1e}\n")
+    print(
+        f"epsilon after every step of {steps:,}: greatest error of evr's at {len(checked)} steps "
+        f"{worst:.1e}\n"
+    )
 
     print("| training | step | epsilon every step: RDP | PRV | evr | recorder |")
     print("|---|---|---|---|---|---|")
@@ -123,15 +140,21 @@ def main() -> None:
             loop.step()
         with tempfile.TemporaryDirectory() as folder:
             fresh = Loop(nets()[title][0], size)
-            recording = evr.record(fresh.optimizer, fresh.loader, Path(folder) / "training.record.jsonl")
+            recording = evr.record(
+                fresh.optimizer, fresh.loader, Path(folder) / "training.record.jsonl"
+            )
             both = [(loop.step(), fresh.step()) for _ in range(trained)]
             recording.close()
         step = statistics.median(plain for plain, _ in both)
         added = statistics.median(recorded for _, recorded in both) - step
         shares = " | ".join(
-            f"{1e3 * cost[name]:.3g} ms, {100 * cost[name] / step:.2g}%" for name in ("rdp", "prv", "evr")
+            f"{1e3 * cost[name]:.3g} ms, {100 * cost[name] / step:.2g}%"
+            for name in ("rdp", "prv", "evr")
         )
-        print(f"| {title} | {1e3 * step:.1f} ms | {shares} | {1e3 * added:.2g} ms, {100 * added / step:.2g}% |")
+        print(
+            f"| {title} | {1e3 * step:.1f} ms | {shares} | {1e3 * added:.2g} ms, "
+            f"{100 * added / step:.2g}% |"
+        )
     print(f"\nThe recorder waits {1e3 * waited():.2g} ms for the disk at each step, beside that.")
 
 
@@ -144,7 +167,9 @@ def waited() -> float:
     ):
         for _ in range(100):
             cpu, wall = time.process_time(), time.perf_counter()
-            recorder.step(noise_multiplier=NOISE, clipping_norm=1.0, sampling_probability=BATCH / RECORDS)
+            recorder.step(
+                noise_multiplier=NOISE, clipping_norm=1.0, sampling_probability=BATCH / RECORDS
+            )
             waits.append(time.perf_counter() - wall - time.process_time() + cpu)
     return statistics.median(waits)
 

@@ -1,10 +1,13 @@
-"""What a verification costs: samples and seconds of the sequential verifier, and the samples that Algorithm 2 would need.
+"""What a verification costs: samples and seconds of the sequential verifier, and the samples that
+Algorithm 2 would need.
 
-Run ``python benchmarks/verify.py [--quick]``; quick leaves out tau = 0.99. Estimates are exact (Fourier accountant), budgets those of
-the first attempt. The last two columns are ``m = 2 nu/Delta^2 log(1/claim)`` of Algorithm 2 with the paper's own bound on the second
-moment (one random step tilted, at its best theta, its slips corrected) and with that of capped tilting. The second table is
-1200 Gaussian steps with noise 70, which the paper verifies in under two minutes on an A100. The third is of long training runs, with the
-seconds that their steps would take one by one, from a small block.
+Run ``python benchmarks/verify.py [--quick]``; quick leaves out tau = 0.99. Estimates are exact
+(Fourier accountant), budgets those of the first attempt. The last two columns are ``m = 2
+nu/Delta^2 log(1/claim)`` of Algorithm 2 with the paper's own bound on the second moment (one random
+step tilted, at its best theta, its slips corrected) and with that of capped tilting. The second
+table is 1200 Gaussian steps with noise 70, which the paper verifies in under two minutes on an
+A100. The third is of long training runs, with the seconds that their steps would take one by one,
+from a small block.
 """
 
 from __future__ import annotations
@@ -50,12 +53,15 @@ def row(setting: tuple[float, int, float, float], tau: float) -> str:
     claim = Claim(epsilon, delta, tau)
     paper = fixed_samples(claim, paper_log_second_moment(*setting))
     ours = fixed_samples(
-        claim, capped_proposal(Composition.of(event).simplified("remove"), epsilon).log_moment(epsilon, 2.0)
+        claim,
+        capped_proposal(Composition.of(event).simplified("remove"), epsilon).log_moment(
+            epsilon, 2.0
+        ),
     )
     name = f"{epsilon:g}, {steps}, {probability:.4g}, {noise:g}"
     return (
-        f"{name:<26} {delta:>10.4e} {tau:>5} {found.verdict.value:>9} {found.samples:>9.2e} {took:>8.1f} "
-        f"{paper:>9.1e} {ours:>9.1e}"
+        f"{name:<26} {delta:>10.4e} {tau:>5} {found.verdict.value:>9} {found.samples:>9.2e} "
+        f"{took:>8.1f} {paper:>9.1e} {ours:>9.1e}"
     )
 
 
@@ -73,7 +79,9 @@ def long_row(setting: tuple[float, int, float, float], tau: float) -> str:
     event = evr.dpsgd(noise_multiplier=noise, sampling_probability=probability, steps=steps)
     epsilon = float(evr.estimate_epsilon(event, delta).value)
     found, took = verified(event, epsilon, delta, tau)
-    some = evr.dpsgd(noise_multiplier=noise, sampling_probability=probability, steps=min(steps, 10_000))
+    some = evr.dpsgd(
+        noise_multiplier=noise, sampling_probability=probability, steps=min(steps, 10_000)
+    )
     one_by_one = 0.0
     for direction, report in found.directions.items():
         proposal = capped_proposal(Composition.of(some).simplified(direction), epsilon, quick=True)
@@ -82,16 +90,25 @@ def long_row(setting: tuple[float, int, float, float], tau: float) -> str:
         start = time.perf_counter()
         proposal.draw(generator, 100)
         one_by_one += (
-            (time.perf_counter() - start) / 100 * steps / min(steps, 10_000) * report.samples / worker_count(None)
+            (time.perf_counter() - start)
+            / 100
+            * steps
+            / min(steps, 10_000)
+            * report.samples
+            / worker_count(None)
         )
     name = f"{epsilon:.3f}, {steps}, {probability:.4g}, {noise:g}"
-    return f"{name:<36} {delta:>8.1e} {tau:>5} {found.verdict.value:>9} {found.samples:>9.2e} {took:>8.1f} {one_by_one:>12.3g}"
+    return (
+        f"{name:<36} {delta:>8.1e} {tau:>5} {found.verdict.value:>9} {found.samples:>9.2e} "
+        f"{took:>8.1f} {one_by_one:>12.3g}"
+    )
 
 
 def main() -> None:
     quick = "--quick" in sys.argv
     print(
-        f"{'epsilon, steps, q, noise':<26} {'delta':>10} {'tau':>5} {'verdict':>9} {'samples':>9} {'seconds':>8} {'m, paper':>9} {'m, capped':>9}"
+        f"{'epsilon, steps, q, noise':<26} {'delta':>10} {'tau':>5} {'verdict':>9} {'samples':>9} "
+        f"{'seconds':>8} {'m, paper':>9} {'m, capped':>9}"
     )
     for tau in (0.9,) if quick else (0.9, 0.99):
         for setting in SETTINGS:
@@ -103,9 +120,14 @@ def main() -> None:
         epsilon = float(evr.estimate_epsilon(event, delta=10.0**-exponent).value)
         delta = float(evr.estimate_delta(event, epsilon).value)
         found, took = verified(event, epsilon, delta, 0.99)
-        print(f"{delta:>10.2e} {epsilon:>9.4f} {found.verdict.value:>9} {found.samples:>9.2e} {took:>8.2f}", flush=True)
+        print(
+            f"{delta:>10.2e} {epsilon:>9.4f} {found.verdict.value:>9} {found.samples:>9.2e} "
+            f"{took:>8.2f}",
+            flush=True,
+        )
     print(
-        f"\n{'epsilon, steps, q, noise':<36} {'delta':>8} {'tau':>5} {'verdict':>9} {'samples':>9} {'seconds':>8} {'one by one':>12}"
+        f"\n{'epsilon, steps, q, noise':<36} {'delta':>8} {'tau':>5} {'verdict':>9} {'samples':>9} "
+        f"{'seconds':>8} {'one by one':>12}"
     )
     for tau in (0.9,) if quick else (0.9, 0.99):
         for long in LONG:

@@ -1,4 +1,6 @@
-"""Run by mkdocs: a comment ``<!-- options of certify -->`` becomes the table of that command's options, from its code."""
+"""Run by mkdocs: a comment ``<!-- options of certify -->`` becomes the table of that command's
+options, from its code.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,12 @@ def table() -> str:
     total = sum(sizes.values())
     share = f"{round(100 * total / whole, -1):.0f}%"
     return "\n".join(
-        ["| part | lines, about |", "|---|---|", *rows, f"| the kernel, {share} of evr | {round(total, -2):,} |"]
+        [
+            "| part | lines, about |",
+            "|---|---|",
+            *rows,
+            f"| the kernel, {share} of evr | {round(total, -2):,} |",
+        ]
     )
 
 

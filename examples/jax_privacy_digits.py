@@ -2,8 +2,9 @@
 
     python examples/jax_privacy_digits.py [--folder out]
 
-The plan is calibrated by evr's accountant, through JAX Privacy's own configuration; its ``dp_event`` is what evr verifies; and its
-sampler, its clipping and its noise are what trains: logistic regression on scikit-learn's digits, behind the gate.
+The plan is calibrated by evr's accountant, through JAX Privacy's own configuration; its
+``dp_event`` is what evr verifies; and its sampler, its clipping and its noise are what trains:
+logistic regression on scikit-learn's digits, behind the gate.
 
 Needs jax-privacy 2.0 and scikit-learn.
 """
@@ -77,7 +78,9 @@ def accuracy(weights: Any) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", type=Path, default=Path("digits"), help="where everything is written")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("digits"), help="where everything is written"
+    )
     parser.add_argument("--tau", type=float, default=0.9, help="slack of the verification")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """Logistic regression on scikit-learn's handwritten digits, behind the gate.
 
-Two ways to train, DP-GD (every record in every step) and DP-SGD (Poisson-sampled batches), each in NumPy. What it costs is
-verified before the data is touched, and only then does training run. At the end, the same training is refused, because
-what is claimed for it is too little.
+Two ways to train, DP-GD (every record in every step) and DP-SGD (Poisson-sampled batches), each in
+NumPy. What it costs is verified before the data is touched, and only then does training run. At the
+end, the same training is refused, because what is claimed for it is too little.
 
     python examples/train_digits.py
 
@@ -49,7 +49,9 @@ def gradients(weights: Any, images: Any, labels: Any) -> Any:
 
 
 def train(noise_multiplier: float, sampling_probability: float, steps: int, rate: float) -> Any:
-    """What the event describes, to the letter: each record in each batch by its own coin, noise on the sum."""
+    """What the event describes, to the letter: each record in each batch by its own coin, noise on
+    the sum.
+    """
     images, labels, *_ = digits()
     generator = np.random.default_rng()
     weights = np.zeros((images.shape[1], CLASSES))
@@ -68,15 +70,26 @@ def accuracy(weights: Any) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ledger", type=Path, help="where attempts are counted; .evr/ledger.sqlite by default")
-    parser.add_argument("--folder", type=Path, default=Path("."), help="where certificates are written")
-    parser.add_argument("--name", default="digits", help="of the two releases; another run lets out another model")
+    parser.add_argument(
+        "--ledger", type=Path, help="where attempts are counted; .evr/ledger.sqlite by default"
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=Path("."), help="where certificates are written"
+    )
+    parser.add_argument(
+        "--name", default="digits", help="of the two releases; another run lets out another model"
+    )
     parser.add_argument("--tau", type=float, default=0.95, help="slack of the verification")
     chosen = parser.parse_args()
 
     methods = {
         "DP-GD": {"noise_multiplier": None, "sampling_probability": 1.0, "steps": 100, "rate": 1.0},
-        "DP-SGD": {"noise_multiplier": None, "sampling_probability": 0.1, "steps": 300, "rate": 1.0},
+        "DP-SGD": {
+            "noise_multiplier": None,
+            "sampling_probability": 0.1,
+            "steps": 300,
+            "rate": 1.0,
+        },
     }
     for title, settings in methods.items():
         rest = {key: settings[key] for key in ("sampling_probability", "steps")}
@@ -88,14 +101,23 @@ def main() -> None:
         )
         settings["noise_multiplier"] = round(found.parameter * 1.0005, 4)
         event: dp_event.DpEvent = evr.dpsgd(noise_multiplier=settings["noise_multiplier"], **rest)
-        claim = {"epsilon": EPSILON, "delta": chosen.tau * DELTA, "tau": chosen.tau, "ledger": chosen.ledger}
+        claim = {
+            "epsilon": EPSILON,
+            "delta": chosen.tau * DELTA,
+            "tau": chosen.tau,
+            "ledger": chosen.ledger,
+        }
 
         out = evr.release(
-            lambda settings=settings: train(**settings), event, **claim, name=f"{chosen.name} {title}",
+            lambda settings=settings: train(**settings),
+            event,
+            **claim,
+            name=f"{chosen.name} {title}",
             path=chosen.folder / f"{title.lower()}.certificate.json",
-        )  # fmt: skip
+        )
         print(
-            f"{title}: released with accuracy {accuracy(out.value):.3f}, noise multiplier {settings['noise_multiplier']}"
+            f"{title}: released with accuracy {accuracy(out.value):.3f}, noise multiplier "
+            f"{settings['noise_multiplier']}"
         )
         print(f"{out.certificate.statement}\n")
 

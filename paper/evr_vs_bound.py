@@ -1,9 +1,12 @@
-"""EVR against the upper bound, in the first figure's setting: what is guaranteed, and what verifying it costs.
+"""EVR against the upper bound, in the first figure's setting: what is guaranteed, and what
+verifying it costs.
 
-(a) The guarantee ``delta_est / tau``, ``delta_est`` the FFT estimate. (b) Verification time against ``tau`` in processor
-seconds, where ``delta = 1e-10``: the sequential verifier measured; the fixed one (the paper's Algorithm 2, its ``Delta``) from its number of
-samples and the sampler's measured speed. (c) Samples against ``tau`` at a Poisson-sampled setting, to which the paper's
-importance sampling applies: the number that its bounds ask for, slips corrected, at the best ``theta`` of each.
+(a) The guarantee ``delta_est / tau``, ``delta_est`` the FFT estimate. (b) Verification time against
+``tau`` in processor seconds, where ``delta = 1e-10``: the sequential verifier measured; the fixed
+one (the paper's Algorithm 2, its ``Delta``) from its number of samples and the sampler's measured
+speed. (c) Samples against ``tau`` at a Poisson-sampled setting, to which the paper's importance
+sampling applies: the number that its bounds ask for, slips corrected, at the best ``theta`` of
+each.
 """
 
 from __future__ import annotations
@@ -23,14 +26,24 @@ from evr.verification.fixed import plan_fixed
 from gaussian_composition import EVENT, NOISE, STEPS, epsilons
 
 SHOWN = (0.5, 0.9, 0.99)
-TAUS = {"tiny": (0.8, 0.9), "quick": (0.9, 0.95, 0.98), "full": (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)}
-SAMPLED_MOST = {"tiny": 0.9, "quick": 0.95, "full": 0.99}  # the greatest tau run at the sampled setting
+TAUS = {
+    "tiny": (0.8, 0.9),
+    "quick": (0.9, 0.95, 0.98),
+    "full": (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999),
+}
+SAMPLED_MOST = {
+    "tiny": 0.9,
+    "quick": 0.95,
+    "full": 0.99,
+}  # the greatest tau run at the sampled setting
 DELTA = 1e-10
 SAMPLED = {"epsilon": 1.5, "steps": 100, "probability": 1e-3, "noise": 0.6}
 
 
 def fixed_samples(claim: Claim, log_second_moment: float) -> int:
-    """The paper's number of samples for a bound on the second moment: one attempt, false-positive rate ``delta_est / tau``."""
+    """The paper's number of samples for a bound on the second moment: one attempt, false-positive
+    rate ``delta_est / tau``.
+    """
     return plan_fixed(claim, log_second_moment, attempt=None, offset=None).samples
 
 
@@ -53,10 +66,19 @@ def gaussian(size: str) -> dict[str, Any]:
     return {
         "epsilon": epsilon,
         "delta": DELTA,
-        "sequential": [common.attempt(EVENT, epsilon=epsilon, delta=DELTA, tau=tau) for tau in TAUS[size]],
-        "fixed, our second moment": [fixed_samples(c, capped.log_moment(epsilon, 2.0)) for c in claims],
-        "fixed, simple Monte Carlo": [fixed_samples(c, simple.log_moment(epsilon, 2.0)) for c in claims],
-        "samples_per_processor_second": {"capped": speed(capped, 0.5), "simple": speed(simple, 0.5)},
+        "sequential": [
+            common.attempt(EVENT, epsilon=epsilon, delta=DELTA, tau=tau) for tau in TAUS[size]
+        ],
+        "fixed, our second moment": [
+            fixed_samples(c, capped.log_moment(epsilon, 2.0)) for c in claims
+        ],
+        "fixed, simple Monte Carlo": [
+            fixed_samples(c, simple.log_moment(epsilon, 2.0)) for c in claims
+        ],
+        "samples_per_processor_second": {
+            "capped": speed(capped, 0.5),
+            "simple": speed(simple, 0.5),
+        },
     }
 
 
@@ -64,17 +86,23 @@ def sampled(size: str) -> dict[str, Any]:
     """Panel (c)."""
     epsilon = SAMPLED["epsilon"]
     event = evr.dpsgd(
-        noise_multiplier=SAMPLED["noise"], sampling_probability=SAMPLED["probability"], steps=int(SAMPLED["steps"])
+        noise_multiplier=SAMPLED["noise"],
+        sampling_probability=SAMPLED["probability"],
+        steps=int(SAMPLED["steps"]),
     )
     delta = evr.estimate_delta(event, epsilon).value
     steps = evr.Composition.of(event).simplified("remove")
     bounds = SingleBounds(1 / SAMPLED["noise"], SAMPLED["probability"], int(SAMPLED["steps"]))
     moments = {
-        "paper's bound": bounds.log_theorems(epsilon, bounds.best_slope("printed", epsilon), sharpened=False),
+        "paper's bound": bounds.log_theorems(
+            epsilon, bounds.best_slope("printed", epsilon), sharpened=False
+        ),
         "paper's bound, sharpened": bounds.log_theorems(
             epsilon, bounds.best_slope("sharpened", epsilon), sharpened=True
         ),
-        "paper's tilt, our bound": bounds.log_moment(epsilon, 2.0, bounds.best_slope("greatest", epsilon)),
+        "paper's tilt, our bound": bounds.log_moment(
+            epsilon, 2.0, bounds.best_slope("greatest", epsilon)
+        ),
         "our tilt and bound": capped_proposal(steps, epsilon).log_moment(epsilon, 2.0),
     }
     claims = [Claim(epsilon, delta, tau) for tau in TAUS[size]]
@@ -82,7 +110,9 @@ def sampled(size: str) -> dict[str, Any]:
     return {
         **SAMPLED,
         "delta": delta,
-        "log_second_moment_over_delta_squared": {name: m - 2 * np.log(delta) for name, m in moments.items()},
+        "log_second_moment_over_delta_squared": {
+            name: m - 2 * np.log(delta) for name, m in moments.items()
+        },
         "fixed": {name: [fixed_samples(c, m) for c in claims] for name, m in moments.items()},
         "sequential": [
             common.attempt(event, epsilon=epsilon, delta=delta, tau=tau)
@@ -128,7 +158,15 @@ def draw(result: dict[str, Any]) -> Figure:
     colours = (common.PINK, common.ORANGE, common.BLUE)
     for tau, colour in zip(SHOWN, colours, strict=True):
         guarantee = result["deltas"][f"EVR with ours, tau = {tau:g}"]
-        common.line(a, f"EVR, τ = {tau:g}", result["epsilons"], guarantee, style="ours", color=colour, linewidth=1.4)
+        common.line(
+            a,
+            f"EVR, τ = {tau:g}",
+            result["epsilons"],
+            guarantee,
+            style="ours",
+            color=colour,
+            linewidth=1.4,
+        )
     a.set(yscale="log", ylim=(3e-21, 1), xlabel="ε", ylabel="δ(ε)", title="(a) what is guaranteed")
     a.legend()
 
@@ -159,7 +197,12 @@ def draw(result: dict[str, Any]) -> Figure:
     b.axhline(120, color=common.BLACK, linewidth=0.8)
     b.text(gap.max(), 120, "2 minutes", va="bottom", fontsize=8)
     _tau_axis(b, result["taus"])
-    b.set(yscale="log", ylim=(0.05, 1e16), ylabel="processor seconds", title=f"(b) verification time, δ = {DELTA:g}")
+    b.set(
+        yscale="log",
+        ylim=(0.05, 1e16),
+        ylabel="processor seconds",
+        title=f"(b) verification time, δ = {DELTA:g}",
+    )
     b.legend(loc="upper right")
 
     looks = {
@@ -172,7 +215,12 @@ def draw(result: dict[str, Any]) -> Figure:
         common.line(c, f"fixed m: {name}", gap, samples, style=looks[name])
     rows = result["sampled"]["sequential"]
     common.line(
-        c, "sequential, measured", [1 - r["tau"] for r in rows], [r["samples"] for r in rows], style="ours", marker="o"
+        c,
+        "sequential, measured",
+        [1 - r["tau"] for r in rows],
+        [r["samples"] for r in rows],
+        style="ours",
+        marker="o",
     )
     _tau_axis(c, result["taus"])
     s = result["sampled"]
@@ -181,15 +229,18 @@ def draw(result: dict[str, Any]) -> Figure:
     c.legend(loc="upper right")
     common.caption(
         figure,
-        "(a), (b): 1200 Gaussian mechanisms, noise multiplier 70.   (c): "
-        f"q = {s['probability']:g}, σ = {s['noise']:g}, k = {s['steps']:g}, ε = {s['epsilon']:g}, δ = {s['delta']:.3g}",
+        "(a), (b): 1200 Gaussian mechanisms, noise multiplier 70.   (c): q = "
+        f"{s['probability']:g}, σ = {s['noise']:g}, k = {s['steps']:g}, ε = {s['epsilon']:g}, δ = "
+        f"{s['delta']:.3g}",
     )
     return figure
 
 
 def _tau_axis(axes: Any, taus: Any) -> None:
     axes.set_xscale("log")
-    axes.set_xticks([1 - t for t in taus], [f"{t:g}" for t in taus], rotation=45 if len(taus) > 4 else 0)
+    axes.set_xticks(
+        [1 - t for t in taus], [f"{t:g}" for t in taus], rotation=45 if len(taus) > 4 else 0
+    )
     axes.minorticks_off()
     axes.invert_xaxis()
     axes.set_xlabel("τ")

@@ -1,6 +1,8 @@
-"""The paper's first figure: delta of 1200 Gaussian mechanisms of noise 70, by estimates and by upper bounds.
+"""The paper's first figure: delta of 1200 Gaussian mechanisms of noise 70, by estimates and by
+upper bounds.
 
-"Exact" is the closed form with 50 digits. The FFT accountant is prv-accountant with ``eps_error = 1e-3, delta_error = 1e-10``.
+"Exact" is the closed form with 50 digits. The FFT accountant is prv-accountant with ``eps_error =
+1e-3, delta_error = 1e-10``.
 """
 
 from __future__ import annotations
@@ -73,7 +75,12 @@ def draw(result: dict[str, Any]) -> Figure:
         common.line(left, name, result["epsilons"], deltas)
         if name in result["worst_relative_error_of_estimates"]:
             # zero differences are drawn at the resolution of a float
-            common.line(right, name, result["epsilons"], np.maximum(np.abs(common.numbers(deltas) / exact - 1), 1e-16))
+            common.line(
+                right,
+                name,
+                result["epsilons"],
+                np.maximum(np.abs(common.numbers(deltas) / exact - 1), 1e-16),
+            )
     left.set(yscale="log", ylim=(3e-21, 3), xlabel="ε", ylabel="δ(ε)", title="estimates and bounds")
     right.set(
         yscale="log",
@@ -84,7 +91,10 @@ def draw(result: dict[str, Any]) -> Figure:
     )
     left.legend(loc="lower left")
     right.legend(loc="upper left")
-    common.caption(figure, "1200 Gaussian mechanisms, noise multiplier 70; FFT: eps_error = 1e-3, delta_error = 1e-10")
+    common.caption(
+        figure,
+        "1200 Gaussian mechanisms, noise multiplier 70; FFT: eps_error = 1e-3, delta_error = 1e-10",
+    )
     return figure
 
 

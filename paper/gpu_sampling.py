@@ -1,6 +1,7 @@
 """Time ``torch.randn`` Gaussian mixtures on a GPU, as the paper does; needs torch and nothing else.
 
-``python paper/gpu_sampling.py FILE`` writes the JSON that ``throughput.py`` shows beside its own measurements.
+``python paper/gpu_sampling.py FILE`` writes the JSON that ``throughput.py`` shows beside its own
+measurements.
 """
 
 from __future__ import annotations

@@ -1,10 +1,14 @@
-"""Offline accounting: relative errors of delta against epsilon and of epsilon against steps, and the runtime table at ``k = 1000``.
+"""Offline accounting: relative errors of delta against epsilon and of epsilon against steps, and
+the runtime table at ``k = 1000``.
 
-Regular: noise 0.5, probability 1e-3, ``k = 1000``, or delta 1e-5. Extreme: noise 0.5, probability 1e-5, ``k = 100``, or delta 1e-14. Methods: prv-accountant
-(``eps_error = 1e-3, delta_error = 1e-10``), GDP, Edgeworth, Monte Carlo with the paper's tilt and with ours (5 runs), and AFA where it can run.
-The truth is ``estimate_delta`` / ``estimate_epsilon`` (``fft``), checked in ``truth.json``.
+Regular: noise 0.5, probability 1e-3, ``k = 1000``, or delta 1e-5. Extreme: noise 0.5, probability
+1e-5, ``k = 100``, or delta 1e-14. Methods: prv-accountant (``eps_error = 1e-3, delta_error =
+1e-10``), GDP, Edgeworth, Monte Carlo with the paper's tilt and with ours (5 runs), and AFA where it
+can run. The truth is ``estimate_delta`` / ``estimate_epsilon`` (``fft``), checked in
+``truth.json``.
 
-AFA is autodp's and needs SciPy older than 1.14: set ``EVR_AFA_PYTHON`` to a Python that has both, and evr's dependencies; it is then run there.
+AFA is autodp's and needs SciPy older than 1.14: set ``EVR_AFA_PYTHON`` to a Python that has both,
+and evr's dependencies; it is then run there.
 """
 
 from __future__ import annotations
@@ -40,25 +44,33 @@ class Case(NamedTuple):
     afa: dict[str, list[float]]
 
     def event(self, steps: int | None = None) -> Any:
-        return evr.dpsgd(noise_multiplier=NOISE, sampling_probability=self.probability, steps=steps or self.steps)
+        return evr.dpsgd(
+            noise_multiplier=NOISE, sampling_probability=self.probability, steps=steps or self.steps
+        )
 
 
 CASES = (
     Case(
-        "regular", 1e-3, 1000, 1e-5,
+        "regular",
+        1e-3,
+        1000,
+        1e-5,
         {"tiny": [], "quick": [1.0, 3.0], "full": [0.5 * n for n in range(1, 13)]},
         {"tiny": [], "quick": [1000], "full": [100, 250, 500, 750, 1000]},
         {"tiny": 0, "quick": 10_000, "full": 50_000},
         {"tiny": [], "quick": [], "full": [1.0, 2.0, 4.0]},
     ),
     Case(
-        "extreme", 1e-5, 100, 1e-14,
+        "extreme",
+        1e-5,
+        100,
+        1e-14,
         {"tiny": [1.0], "quick": [1.0, 3.0], "full": [0.5 * n for n in range(1, 13)]},
         {"tiny": [100], "quick": [100], "full": [100, 250, 500, 750, 1000]},
         {"tiny": 20_000, "quick": 20_000, "full": 100_000},
         {"tiny": [], "quick": [], "full": [1.0, 3.0]},
     ),
-)  # fmt: skip
+)
 RUNS = {"tiny": 2, "quick": 2, "full": 5}
 TABLE_EPSILON, TABLE_SAMPLES = 1.5, {"tiny": 2_000, "quick": 10_000, "full": 200_000}
 PROPOSALS = {"MC": "capped", "MC, paper's tilt": "single"}
@@ -82,10 +94,18 @@ def afa(probability: float, steps: int, epsilon: float) -> dict[str, Any]:
     environment = {**os.environ, "PYTHONPATH": str(Path(evr.__file__).parents[1])}
     arguments = json.dumps([NOISE, probability, steps, epsilon])
     done = subprocess.run(
-        [python or sys.executable, "-c", _AFA, arguments], capture_output=True, text=True, env=environment, check=False
+        [python or sys.executable, "-c", _AFA, arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
     )
     if done.returncode:
-        return {"epsilon": epsilon, "delta": None, "reason": (done.stderr.strip().splitlines() or ["it failed"])[-1]}
+        return {
+            "epsilon": epsilon,
+            "delta": None,
+            "reason": (done.stderr.strip().splitlines() or ["it failed"])[-1],
+        }
     value, seconds, reason = json.loads(done.stdout.strip().splitlines()[-1])
     return {"epsilon": epsilon, "delta": value, "processor_seconds": seconds, "reason": reason}
 
@@ -113,9 +133,23 @@ def deltas(case: Case, size: str) -> dict[str, Any]:
     errors = {name: relative(values, truth) for name, values in found.items()}
     spread = {}
     for name, proposal in PROPOSALS.items():
-        runs = np.array([[
-            evr.estimate_delta(case.event(), e, method="monte_carlo", proposal=proposal, samples=case.samples[size], seed=seed, direction="remove").value
-            for e in at] for seed in range(RUNS[size])])  # fmt: skip
+        runs = np.array(
+            [
+                [
+                    evr.estimate_delta(
+                        case.event(),
+                        e,
+                        method="monte_carlo",
+                        proposal=proposal,
+                        samples=case.samples[size],
+                        seed=seed,
+                        direction="remove",
+                    ).value
+                    for e in at
+                ]
+                for seed in range(RUNS[size])
+            ]
+        )
         found[name], errors[name], spread[name] = (
             runs.mean(axis=0),
             relative(runs, truth).mean(axis=0),
@@ -145,13 +179,29 @@ def epsilons(case: Case, size: str) -> dict[str, Any]:
     truth = [evr.estimate_epsilon(case.event(k), case.delta).value for k in counts]
     found: dict[str, Any] = {"FFT estimate": [prv.epsilon(case.delta, k).estimate for k in counts]}
     for name, method in (("GDP", "gdp"), ("Edgeworth", "edgeworth")):
-        found[name] = [evr.estimate_epsilon(case.event(k), case.delta, method=method).value for k in counts]
+        found[name] = [
+            evr.estimate_epsilon(case.event(k), case.delta, method=method).value for k in counts
+        ]
     errors = {name: relative(values, truth) for name, values in found.items()}
     spread = {}
     for name, proposal in PROPOSALS.items():
-        runs = np.array([[
-            evr.estimate_epsilon(case.event(k), case.delta, method="monte_carlo", proposal=proposal, samples=case.samples[size], seed=seed, direction="remove").value
-            for k in counts] for seed in range(RUNS[size])])  # fmt: skip
+        runs = np.array(
+            [
+                [
+                    evr.estimate_epsilon(
+                        case.event(k),
+                        case.delta,
+                        method="monte_carlo",
+                        proposal=proposal,
+                        samples=case.samples[size],
+                        seed=seed,
+                        direction="remove",
+                    ).value
+                    for k in counts
+                ]
+                for seed in range(RUNS[size])
+            ]
+        )
         found[name], errors[name], spread[name] = (
             runs.mean(axis=0),
             relative(runs, truth).mean(axis=0),
@@ -168,7 +218,9 @@ def epsilons(case: Case, size: str) -> dict[str, Any]:
 
 
 def runtimes(size: str) -> list[dict[str, Any]]:
-    """The table: noise 0.5, probability 1e-3, ``k = 1000``, delta at epsilon 1.5; processor seconds, nothing cached."""
+    """The table: noise 0.5, probability 1e-3, ``k = 1000``, delta at epsilon 1.5; processor
+    seconds, nothing cached.
+    """
     steps = 1000 if size != "tiny" else 100
     case = CASES[0]
     event, near = (
@@ -204,12 +256,16 @@ def runtimes(size: str) -> list[dict[str, Any]]:
         found = common.attempt(event, epsilon=TABLE_EPSILON, delta=truth, tau=tau)
         rows.append({"method": f"ours, verified at tau = {tau:g}", "delta": truth / tau, **found})
     for row in rows:
-        row["relative_error"] = abs(row["delta"] / truth - 1) if row["delta"] is not None else math.nan
+        row["relative_error"] = (
+            abs(row["delta"] / truth - 1) if row["delta"] is not None else math.nan
+        )
     return rows
 
 
 def quietly(case: Case, size: str) -> dict[str, Any]:
-    """Both plots of a case. Where the paper's tilt does not reach is for the picture to show, not for warnings."""
+    """Both plots of a case. Where the paper's tilt does not reach is for the picture to show, not
+    for warnings.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutOfReachWarning)
         return {"delta": deltas(case, size), "epsilon": epsilons(case, size)}
@@ -217,12 +273,24 @@ def quietly(case: Case, size: str) -> dict[str, Any]:
 
 def compute(size: str) -> dict[str, Any]:
     return {
-        "settings": {"noise_multiplier": NOISE, "eps_error": common.EPS_ERROR, "delta_error": common.DELTA_ERROR, "runs": RUNS[size]},
+        "settings": {
+            "noise_multiplier": NOISE,
+            "eps_error": common.EPS_ERROR,
+            "delta_error": common.DELTA_ERROR,
+            "runs": RUNS[size],
+        },
         "runtimes": runtimes(size),
-        **{case.name: {
-            "probability": case.probability, "steps": case.steps, "samples": case.samples[size], **quietly(case, size),
-        } for case in CASES if case.epsilons[size]},
-    }  # fmt: skip
+        **{
+            case.name: {
+                "probability": case.probability,
+                "steps": case.steps,
+                "samples": case.samples[size],
+                **quietly(case, size),
+            }
+            for case in CASES
+            if case.epsilons[size]
+        },
+    }
 
 
 def draw(result: dict[str, Any]) -> Figure:
@@ -238,11 +306,21 @@ def draw(result: dict[str, Any]) -> Figure:
                 errors = common.numbers(values)
                 if name in part["errors_of_runs"]:
                     common.band(axis, name, part[x], part["errors_of_runs"][name])
-                common.line(axis, name, part[x], np.maximum(errors, 1e-12), marker=common.STYLES[name].marker or ".")
+                common.line(
+                    axis,
+                    name,
+                    part[x],
+                    np.maximum(errors, 1e-12),
+                    marker=common.STYLES[name].marker or ".",
+                )
         there = [r for r in found["delta"]["AFA"] if r["delta"] is not None]
         if there:
             common.line(
-                axes[2 * row], "AFA", [r["epsilon"] for r in there], [r["relative_error"] for r in there], marker="D"
+                axes[2 * row],
+                "AFA",
+                [r["epsilon"] for r in there],
+                [r["relative_error"] for r in there],
+                marker="D",
             )
         axes[2 * row].set(
             yscale="log",
@@ -260,7 +338,8 @@ def draw(result: dict[str, Any]) -> Figure:
         axes[2 * row].set_ylim(top=axes[2 * row].get_ylim()[1] * 100)
     common.caption(
         figure,
-        f"Offline accounting, σ = 0.5; MC: {result['settings']['runs']} runs; FFT: eps_error = 1e-3, delta_error = 1e-10",
+        f"Offline accounting, σ = 0.5; MC: {result['settings']['runs']} runs; FFT: eps_error = "
+        "1e-3, delta_error = 1e-10",
     )
     return figure
 

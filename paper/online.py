@@ -1,9 +1,12 @@
 """Online accounting: epsilon after every step, its relative error, and the cumulative time.
 
-Three settings of Poisson-sampled Gaussian steps. "MC" is the Monte Carlo accountant whose samples grow with the run (mean error
-and range of 5 runs); "MC, paper's tilt" draws anew at each step shown, with the paper's single-coordinate tilt. "FFT" is prv-accountant, made once for
-the longest run, with the paper's ``eps_error = 1e-3`` and with its documentation's 0.1; "ours" is ``online_epsilon``. The truth is ``estimate_epsilon`` (``fft``) from scratch at each step shown, checked in ``truth.json``.
-Times are of accounting after *every* step: measured for ours and MC, the sum of interpolated times of single steps for the others.
+Three settings of Poisson-sampled Gaussian steps. "MC" is the Monte Carlo accountant whose samples
+grow with the run (mean error and range of 5 runs); "MC, paper's tilt" draws anew at each step
+shown, with the paper's single-coordinate tilt. "FFT" is prv-accountant, made once for the longest
+run, with the paper's ``eps_error = 1e-3`` and with its documentation's 0.1; "ours" is
+``online_epsilon``. The truth is ``estimate_epsilon`` (``fft``) from scratch at each step shown,
+checked in ``truth.json``. Times are of accounting after *every* step: measured for ours and MC, the
+sum of interpolated times of single steps for the others.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ class Setting(NamedTuple):
     probability: float
 
     def event(self, steps: int) -> Any:
-        return evr.dpsgd(noise_multiplier=self.noise, sampling_probability=self.probability, steps=steps)
+        return evr.dpsgd(
+            noise_multiplier=self.noise, sampling_probability=self.probability, steps=steps
+        )
 
     @property
     def name(self) -> str:
@@ -62,21 +67,47 @@ def one(s: Setting, size: str) -> dict[str, Any]:
     steps, last = shown(size), STEPS[size]
     epsilons: dict[str, Any] = {}
     seconds: dict[str, Any] = {}
-    epsilons["exact"], fresh = each(steps, lambda k: evr.estimate_epsilon(s.event(k), s.delta).value)
+    epsilons["exact"], fresh = each(
+        steps, lambda k: evr.estimate_epsilon(s.event(k), s.delta).value
+    )
     ticks: list[float] = []
     online, total = common.timed(lambda: _ours(s, last, ticks))
     epsilons["ours"] = online.epsilons[np.array(steps) - 1]
     seconds["ours"] = [ticks[k - 1] for k in steps]
-    runs = [evr.online_epsilon(s.event(last), s.delta, method="monte_carlo", samples=SAMPLES[size], seed=seed, every=last // SHOWN[size]) for seed in range(RUNS[size])]  # fmt: skip
+    runs = [
+        evr.online_epsilon(
+            s.event(last),
+            s.delta,
+            method="monte_carlo",
+            samples=SAMPLES[size],
+            seed=seed,
+            every=last // SHOWN[size],
+        )
+        for seed in range(RUNS[size])
+    ]
     monte_carlo = np.array([run.epsilons for run in runs])
     tilted = [_tilted(s, steps, size, seed) for seed in range(RUNS[size])]
     epsilons["MC"] = monte_carlo.mean(axis=0)
     epsilons["MC, paper's tilt"] = np.mean([values for values, _ in tilted], axis=0)
-    seconds["MC, paper's tilt"] = cumulative(steps, list(np.mean([spent for _, spent in tilted], axis=0)))
+    seconds["MC, paper's tilt"] = cumulative(
+        steps, list(np.mean([spent for _, spent in tilted], axis=0))
+    )
     lengths = sorted({last // 4, last // 2, last}) if size == "full" else [last]
-    mc_seconds = [common.timed(lambda k=k: evr.online_epsilon(s.event(k), s.delta, method="monte_carlo", samples=SAMPLES[size], seed=9))[1] for k in lengths]  # fmt: skip
-    for name, eps_error in (("FFT estimate", common.EPS_ERROR), ("FFT estimate, eps_error = 0.1", 0.1)):
-        prv, start = common.timed(lambda error=eps_error: common.Prv(s.noise, s.probability, last, eps_error=error))
+    mc_seconds = [
+        common.timed(
+            lambda k=k: evr.online_epsilon(
+                s.event(k), s.delta, method="monte_carlo", samples=SAMPLES[size], seed=9
+            )
+        )[1]
+        for k in lengths
+    ]
+    for name, eps_error in (
+        ("FFT estimate", common.EPS_ERROR),
+        ("FFT estimate, eps_error = 0.1", 0.1),
+    ):
+        prv, start = common.timed(
+            lambda error=eps_error: common.Prv(s.noise, s.probability, last, eps_error=error)
+        )
         epsilons[name], spent = each(steps, lambda k, p=prv: p.epsilon(s.delta, k).estimate)
         seconds[name] = cumulative(steps, spent, start)
     for name, method in (("GDP", "gdp"), ("Edgeworth", "edgeworth")):
@@ -85,9 +116,15 @@ def one(s: Setting, size: str) -> dict[str, Any]:
         )
         seconds[name] = cumulative(steps, spent)
     truth = np.array(epsilons["exact"])
-    errors = {name: np.abs(np.asarray(values) / truth - 1) for name, values in epsilons.items() if name != "exact"}
+    errors = {
+        name: np.abs(np.asarray(values) / truth - 1)
+        for name, values in epsilons.items()
+        if name != "exact"
+    }
     errors["MC"] = np.abs(monte_carlo / truth - 1).mean(axis=0)
-    errors["MC, paper's tilt"] = np.mean([np.abs(np.array(values) / truth - 1) for values, _ in tilted], axis=0)
+    errors["MC, paper's tilt"] = np.mean(
+        [np.abs(np.array(values) / truth - 1) for values, _ in tilted], axis=0
+    )
     return {
         "steps": steps,
         "epsilons": epsilons,
@@ -99,15 +136,21 @@ def one(s: Setting, size: str) -> dict[str, Any]:
         "worst_relative_error": {name: float(values.max()) for name, values in errors.items()},
         "cumulative_processor_seconds": seconds,
         "cumulative_processor_seconds_of_MC": {"steps": lengths, "seconds": mc_seconds},
-        "total_processor_seconds": {**{name: float(values[-1]) for name, values in seconds.items()}, "ours": total, "MC": mc_seconds[-1]},
+        "total_processor_seconds": {
+            **{name: float(values[-1]) for name, values in seconds.items()},
+            "ours": total,
+            "MC": mc_seconds[-1],
+        },
         "fft_from_scratch_once": fresh[-1],
-    }  # fmt: skip
+    }
 
 
 def _ours(s: Setting, last: int, ticks: list[float]) -> evr.OnlineEpsilon:
     start = time.process_time()
     return evr.online_epsilon(
-        s.event(last), s.delta, progress=lambda done, total: ticks.append(time.process_time() - start)
+        s.event(last),
+        s.delta,
+        progress=lambda done, total: ticks.append(time.process_time() - start),
     )
 
 
@@ -115,7 +158,15 @@ def _tilted(s: Setting, steps: list[int], size: str, seed: int) -> tuple[list[fl
     """The paper's tilt, from scratch at each step; its warnings are the picture's subject."""
 
     def epsilon(k: int) -> float:
-        return evr.estimate_epsilon(s.event(k), s.delta, method="monte_carlo", proposal="single", samples=SAMPLES[size], seed=seed, direction="remove").value  # fmt: skip
+        return evr.estimate_epsilon(
+            s.event(k),
+            s.delta,
+            method="monte_carlo",
+            proposal="single",
+            samples=SAMPLES[size],
+            seed=seed,
+            direction="remove",
+        ).value
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutOfReachWarning)
@@ -124,9 +175,15 @@ def _tilted(s: Setting, steps: list[int], size: str, seed: int) -> tuple[list[fl
 
 def compute(size: str) -> dict[str, Any]:
     return {
-        "settings": {"steps": STEPS[size], "samples": SAMPLES[size], "runs": RUNS[size], "eps_error": common.EPS_ERROR, "delta_error": common.DELTA_ERROR},
+        "settings": {
+            "steps": STEPS[size],
+            "samples": SAMPLES[size],
+            "runs": RUNS[size],
+            "eps_error": common.EPS_ERROR,
+            "delta_error": common.DELTA_ERROR,
+        },
         "online": {s.name: one(s, size) for s in (SETTINGS[:1] if size == "tiny" else SETTINGS)},
-    }  # fmt: skip
+    }
 
 
 def draw(result: dict[str, Any]) -> Figure:
@@ -154,7 +211,8 @@ def draw(result: dict[str, Any]) -> Figure:
     axes[len(found)].set_ylim(top=axes[len(found)].get_ylim()[1] * 100)
     common.caption(
         figure,
-        f"Online accounting; MC with {result['settings']['samples']} samples, {result['settings']['runs']} runs; FFT: eps_error = 1e-3, delta_error = 1e-10",
+        f"Online accounting; MC with {result['settings']['samples']} samples, "
+        f"{result['settings']['runs']} runs; FFT: eps_error = 1e-3, delta_error = 1e-10",
     )
     return figure
 

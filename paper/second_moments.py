@@ -1,8 +1,11 @@
-"""Second moments of the paper's estimator and their bounds against ``theta``, rejections against ``m``, zeros against ``theta``.
+"""Second moments of the paper's estimator and their bounds against ``theta``, rejections against
+``m``, zeros against ``theta``.
 
-The setting is printed as ``q = 1e-3, sigma = 0.6, epsilon = 1.5, k = 100`` with delta 7.7e-6, which is delta at ``k = 1000``: a row of panels for
-each ``k``. ``theta = 0`` is plain sampling. (b) follows the caption, ``delta_est = 0.8 delta`` and a claim ``delta_est / tau`` of 1e-5 where
-delta is 7.706e-6, that is ``1e-5 / 7.706e-6 = 1.298`` times delta in both rows (``tau = 1e-5 / delta_est``, as printed, is above 1).
+The setting is printed as ``q = 1e-3, sigma = 0.6, epsilon = 1.5, k = 100`` with delta 7.7e-6, which
+is delta at ``k = 1000``: a row of panels for each ``k``. ``theta = 0`` is plain sampling. (b)
+follows the caption, ``delta_est = 0.8 delta`` and a claim ``delta_est / tau`` of 1e-5 where delta
+is 7.706e-6, that is ``1e-5 / 7.706e-6 = 1.298`` times delta in both rows (``tau = 1e-5 /
+delta_est``, as printed, is above 1).
 """
 
 from __future__ import annotations
@@ -25,7 +28,11 @@ from evr.verification.fixed import default_offset
 EPSILON, PROBABILITY, NOISE = 1.5, 1e-3, 0.6
 COUNTS = (100, 1000)
 THETAS = {"tiny": 3, "quick": 7, "full": 25}
-SAMPLES = {"tiny": 20_000, "quick": 30_000, "full": 200_000}  # for each theta; a quarter of them at k = 1000
+SAMPLES = {
+    "tiny": 20_000,
+    "quick": 30_000,
+    "full": 200_000,
+}  # for each theta; a quarter of them at k = 1000
 RUNS = {"tiny": 500, "quick": 2_000, "full": 20_000}  # of the verifier, for each m
 SIZES = (10, 30, 100, 300, 1000)
 SHARE, CLAIM = 0.8, 1e-5 / 7.706e-6
@@ -34,7 +41,9 @@ SHARE, CLAIM = 0.8, 1e-5 / 7.706e-6
 def sample(proposal: Proposal, count: int, seed: int) -> Any:
     generator = np.random.Generator(np.random.Philox(seed))
     size = 4096
-    return np.concatenate([proposal.draw(generator, size).values(EPSILON) for _ in range(max(1, count // size))])
+    return np.concatenate(
+        [proposal.draw(generator, size).values(EPSILON) for _ in range(max(1, count // size))]
+    )
 
 
 def moments(values: Any, delta: float) -> dict[str, Any]:
@@ -55,7 +64,8 @@ def rejections(values: Any, delta: float, claim: Claim, runs: int) -> list[float
     rates = []
     for m in SIZES:
         parts = [
-            values[rng.integers(values.size, size=(min(runs, 500), m))].mean(axis=1) for _ in range(max(1, runs // 500))
+            values[rng.integers(values.size, size=(min(runs, 500), m))].mean(axis=1)
+            for _ in range(max(1, runs // 500))
         ]
         rates.append(float(np.mean(np.concatenate(parts) > limit)))
     return rates
@@ -84,7 +94,11 @@ def at(count: int, size: str) -> dict[str, Any]:
             "sharpened_bound": bounds.log_theorems(EPSILON, slope, sharpened=True),
             "our_bound": bounds.log_moment(EPSILON, 2.0, slope),
         }
-        return {"theta": theta, **found, **{n: math.exp(min(v - 2 * math.log(delta), 600.0)) for n, v in logs.items()}}
+        return {
+            "theta": theta,
+            **found,
+            **{n: math.exp(min(v - 2 * math.log(delta), 600.0)) for n, v in logs.items()},
+        }
 
     simple, capped = simple_proposal(steps, EPSILON), capped_proposal(steps, EPSILON)
     claim = Claim(EPSILON, SHARE * delta, SHARE / CLAIM)
@@ -97,23 +111,40 @@ def at(count: int, size: str) -> dict[str, Any]:
         "tau": claim.tau,
         "rows": [of_theta(float(theta)) for theta in thetas],
         "stars": {name: of_theta(theta) for name, theta in stars.items()},
-        "simple": {"second_moment": moments(sample(simple, 10 * samples, 5), delta)["second_moment"], "paper's bound": math.exp(bounds.log_simple_moment(EPSILON, 2.0)) / delta**2},
-        "our tilt": {**moments(pools["our tilt"], delta), "proved": math.exp(capped.log_moment(EPSILON, 2.0)) / delta**2},
-        "rejections": {name: rejections(values, delta, claim, RUNS[size]) for name, values in pools.items()},
+        "simple": {
+            "second_moment": moments(sample(simple, 10 * samples, 5), delta)["second_moment"],
+            "paper's bound": math.exp(bounds.log_simple_moment(EPSILON, 2.0)) / delta**2,
+        },
+        "our tilt": {
+            **moments(pools["our tilt"], delta),
+            "proved": math.exp(capped.log_moment(EPSILON, 2.0)) / delta**2,
+        },
+        "rejections": {
+            name: rejections(values, delta, claim, RUNS[size]) for name, values in pools.items()
+        },
         "false_positive_bound": {
-            "measured second moment, heuristic": [math.exp(-m * offset**2 / (2 * float(np.mean((pools["heuristic"] / delta) ** 2)))) for m in SIZES],
+            "measured second moment, heuristic": [
+                math.exp(-m * offset**2 / (2 * float(np.mean((pools["heuristic"] / delta) ** 2))))
+                for m in SIZES
+            ],
             "printed bound": [math.exp(-m * offset**2 / (2 * nu)) for m in SIZES],
         },
-    }  # fmt: skip
+    }
 
 
 def compute(size: str) -> dict[str, Any]:
     counts = COUNTS[:1] if size == "tiny" else COUNTS
     return {
-        "settings": {"sampling_probability": PROBABILITY, "noise_multiplier": NOISE, "epsilon": EPSILON, "delta_est": "0.8 delta", "claim": "1.298 delta"},
+        "settings": {
+            "sampling_probability": PROBABILITY,
+            "noise_multiplier": NOISE,
+            "epsilon": EPSILON,
+            "delta_est": "0.8 delta",
+            "claim": "1.298 delta",
+        },
         "m": SIZES,
         **{f"k = {count}": at(count, size) for count in counts},
-    }  # fmt: skip
+    }
 
 
 def draw(result: dict[str, Any]) -> Figure:
@@ -123,7 +154,8 @@ def draw(result: dict[str, Any]) -> Figure:
         _draw_row(axes[3 * row : 3 * row + 3], name, result[name], result["m"])
     common.caption(
         figure,
-        "Poisson-sampled Gaussian, q = 0.001, σ = 0.6, ε = 1.5; stars: θ of the heuristic (red), of the least printed bound (blue)",
+        "Poisson-sampled Gaussian, q = 0.001, σ = 0.6, ε = 1.5; stars: θ of the heuristic (red), "
+        "of the least printed bound (blue)",
     )
     return figure
 
@@ -134,11 +166,17 @@ def _draw_row(axes: list[Any], name: str, found: dict[str, Any], sizes: list[int
     theta = [r["theta"] for r in rows]
     red, blue = stars["heuristic"], stars["least printed bound"]
     for label, key, style in (
-        ("paper's bound", "printed_bound", "GDP"), ("sharpened", "sharpened_bound", "FFT estimate"),
-        ("by the greatest step (ours)", "our_bound", "ours"), ("measured", "second_moment", "MC"),
-    ):  # fmt: skip
-        shown = [r for r in rows if key != "second_moment" or r["nonzero"] >= 50]  # with fewer it says nothing
-        common.line(a, label, [r["theta"] for r in shown], [r[key] for r in shown], style=style, marker=None)
+        ("paper's bound", "printed_bound", "GDP"),
+        ("sharpened", "sharpened_bound", "FFT estimate"),
+        ("by the greatest step (ours)", "our_bound", "ours"),
+        ("measured", "second_moment", "MC"),
+    ):
+        shown = [
+            r for r in rows if key != "second_moment" or r["nonzero"] >= 50
+        ]  # with fewer it says nothing
+        common.line(
+            a, label, [r["theta"] for r in shown], [r[key] for r in shown], style=style, marker=None
+        )
     a.plot([red["theta"]], [red["second_moment"]], "*", color="#cc0000", markersize=12, zorder=5)
     a.plot([blue["theta"]], [blue["printed_bound"]], "*", color="#0033cc", markersize=12, zorder=5)
     a.axhline(
@@ -148,8 +186,17 @@ def _draw_row(axes: list[Any], name: str, found: dict[str, Any], sizes: list[int
         linestyle=(0, (2, 2)),
         label="our tilt, measured",
     )
-    a.plot([0], [found["simple"]["paper's bound"]], "D", color=common.PINK, markersize=5, clip_on=False)
-    a.plot([0], [found["simple"]["second_moment"]], "D", color=common.ORANGE, markersize=5, clip_on=False)
+    a.plot(
+        [0], [found["simple"]["paper's bound"]], "D", color=common.PINK, markersize=5, clip_on=False
+    )
+    a.plot(
+        [0],
+        [found["simple"]["second_moment"]],
+        "D",
+        color=common.ORANGE,
+        markersize=5,
+        clip_on=False,
+    )
     top = 1e3 * max(found["simple"]["paper's bound"], blue["printed_bound"])
     a.set(
         yscale="log",
@@ -160,9 +207,15 @@ def _draw_row(axes: list[Any], name: str, found: dict[str, Any], sizes: list[int
         ylim=(1, 1e3 * top),
     )
     a.legend(loc="upper right", ncols=2, fontsize=7.5)
-    looks = {"heuristic": ("#cc0000", "-"), "least printed bound": ("#0033cc", "-"), "our tilt": (common.BLACK, "-")}
+    looks = {
+        "heuristic": ("#cc0000", "-"),
+        "least printed bound": ("#0033cc", "-"),
+        "our tilt": (common.BLACK, "-"),
+    }
     for label, (colour, dashes) in looks.items():
-        common.line(b, label, sizes, found["rejections"][label], style="MC", color=colour, linestyle=dashes)
+        common.line(
+            b, label, sizes, found["rejections"][label], style="MC", color=colour, linestyle=dashes
+        )
     common.line(
         b,
         "false-positive bound, E[X²] measured",

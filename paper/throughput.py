@@ -1,9 +1,11 @@
 """Sampling throughput, and the verification time that a target false-positive rate asks for.
 
-(a) Seconds for ``m`` samples of ``k = 1000`` steps of ``(1-q) N(0, s^2) + q N(1, s^2)``: as the paper draws them (NumPy; torch on a GPU if
-``gpu_sampling.json``, made by ``gpu_sampling.py``, is there), and by the samplers here, which also compute losses and weights.
-(b) Following the paper: ``k = 1000, q = 1e-3, epsilon = 1.5``, noise chosen so that delta is 0.77 of the target rate, ``delta_est = 0.8 delta``,
-and ``delta_est / tau`` is the target. Time of the fixed verifier from its number of samples and the measured speed; the sequential one is run.
+(a) Seconds for ``m`` samples of ``k = 1000`` steps of ``(1-q) N(0, s^2) + q N(1, s^2)``: as the
+paper draws them (NumPy; torch on a GPU if ``gpu_sampling.json``, made by ``gpu_sampling.py``, is
+there), and by the samplers here, which also compute losses and weights. (b) Following the paper:
+``k = 1000, q = 1e-3, epsilon = 1.5``, noise chosen so that delta is 0.77 of the target rate,
+``delta_est = 0.8 delta``, and ``delta_est / tau`` is the target. Time of the fixed verifier from
+its number of samples and the measured speed; the sequential one is run.
 """
 
 from __future__ import annotations
@@ -25,7 +27,11 @@ from evr_vs_bound import fixed_samples, speed
 
 STEPS, PROBABILITY, EPSILON, NOISE = 1000, 1e-3, 1.5, 0.6
 SAMPLES = {"tiny": (1000,), "quick": (1000, 4000), "full": (1000, 4000, 16_000, 64_000)}
-TARGETS = {"tiny": (1e-6,), "quick": (1e-5, 1e-10), "full": (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)}
+TARGETS = {
+    "tiny": (1e-6,),
+    "quick": (1e-5, 1e-10),
+    "full": (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10),
+}
 SHARE, ROOM = 0.8, 0.77
 GPU = common.HERE / "results" / "gpu_sampling.json"
 
@@ -35,7 +41,9 @@ def event(noise: float) -> Any:
 
 
 def plain(samples: int, seed: int = 3) -> None:
-    """The paper's line of code with NumPy, in parts that fit into the memory, and the coin of the mixture."""
+    """The paper's line of code with NumPy, in parts that fit into the memory, and the coin of the
+    mixture.
+    """
     rng = np.random.default_rng(seed)
     for _ in range(samples // 1000):
         t = rng.standard_normal((1000, STEPS)) * NOISE
@@ -69,7 +77,14 @@ def sampling(size: str) -> dict[str, Any]:
 
 def noise_for(delta: float) -> float:
     """The noise at which delta is so much."""
-    return float(brentq(lambda s: np.log(evr.estimate_delta(event(s), EPSILON).value / delta), 0.4, 1.2, xtol=1e-6))
+    return float(
+        brentq(
+            lambda s: np.log(evr.estimate_delta(event(s), EPSILON).value / delta),
+            0.4,
+            1.2,
+            xtol=1e-6,
+        )
+    )
 
 
 def at(target: float) -> dict[str, Any]:
@@ -81,7 +96,9 @@ def at(target: float) -> dict[str, Any]:
     bounds = SingleBounds(1 / noise, PROBABILITY, STEPS)
     tilted = SingleProposal(steps, bounds.best_slope("greatest", EPSILON) / noise)
     logs = {
-        "paper's bound": bounds.log_theorems(EPSILON, bounds.best_slope("printed", EPSILON), sharpened=False),
+        "paper's bound": bounds.log_theorems(
+            EPSILON, bounds.best_slope("printed", EPSILON), sharpened=False
+        ),
         "paper's bound, sharpened": bounds.log_theorems(
             EPSILON, bounds.best_slope("sharpened", EPSILON), sharpened=True
         ),
@@ -94,7 +111,9 @@ def at(target: float) -> dict[str, Any]:
         "tau": claim.tau,
         "fixed_samples": {name: fixed_samples(claim, log) for name, log in logs.items()},
         "samples_per_processor_second": speed(tilted, 0.3),
-        "sequential": common.attempt(event(noise), epsilon=EPSILON, delta=claim.delta, tau=claim.tau),
+        "sequential": common.attempt(
+            event(noise), epsilon=EPSILON, delta=claim.delta, tau=claim.tau
+        ),
     }
 
 
@@ -121,7 +140,12 @@ def draw(result: dict[str, Any]) -> Figure:
         ("our tilt", "ours"),
     ):
         common.line(
-            left, f"{name}, one core", found["samples"], found["processor_seconds"][name], style=style, marker="o"
+            left,
+            f"{name}, one core",
+            found["samples"],
+            found["processor_seconds"][name],
+            style=style,
+            marker="o",
         )
     if result["gpu"]:
         common.line(
@@ -147,7 +171,9 @@ def draw(result: dict[str, Any]) -> Figure:
         ("paper's bound, sharpened", "FFT estimate"),
         ("paper's tilt, our bound", "MC, paper's tilt"),
     ):
-        seconds = [r["fixed_samples"][name] / r["samples_per_processor_second"] for r in result["targets"]]
+        seconds = [
+            r["fixed_samples"][name] / r["samples_per_processor_second"] for r in result["targets"]
+        ]
         common.line(right, f"fixed m: {name}", targets, seconds, style=style)
     common.line(
         right,
@@ -170,7 +196,9 @@ def draw(result: dict[str, Any]) -> Figure:
     right.set_ylim(top=right.get_ylim()[1] * 1e5)
     right.legend(loc="upper left")
     common.caption(
-        figure, "Poisson-sampled Gaussian, q = 0.001, k = 1000; (b): ε = 1.5, σ varies, δ = 0.77 target, estimate 0.8 δ"
+        figure,
+        "Poisson-sampled Gaussian, q = 0.001, k = 1000; (b): ε = 1.5, σ varies, δ = 0.77 target, "
+        "estimate 0.8 δ",
     )
     return figure
 

@@ -1,14 +1,19 @@
-"""Privacy against utility: the same training, accounted by EVR and by the FFT accountant's upper bound.
+"""Privacy against utility: the same training, accounted by EVR and by the FFT accountant's upper
+bound.
 
-The paper trains the last layer of a pretrained BEiT on CIFAR-100. That data is not at hand, so here a softmax regression is trained on
-scikit-learn's digits (1797 images of 8 x 8, a quarter of them held out), with the paper's noise, clipping, learning rates and numbers of
-iterations. Epsilon depends on noise, probability and iterations only, so the epsilons are those of the paper's setting; the errors are not.
+The paper trains the last layer of a pretrained BEiT on CIFAR-100. That data is not at hand, so here
+a softmax regression is trained on scikit-learn's digits (1797 images of 8 x 8, a quarter of them
+held out), with the paper's noise, clipping, learning rates and numbers of iterations. Epsilon
+depends on noise, probability and iterations only, so the epsilons are those of the paper's setting;
+the errors are not.
 
 - DP-GD: noise 28.914, all examples, learning rate 2, at most 60 iterations, delta 1e-5.
-- DP-SGD: noise 5.971, sampling probability 4096/50000, learning rate 0.2, momentum 0.9, at most 360 iterations, delta 1e-12.
+- DP-SGD: noise 5.971, sampling probability 4096/50000, learning rate 0.2, momentum 0.9, at most 360
+  iterations, delta 1e-12.
 
-EVR at ``tau = 0.95``: epsilon is estimated at ``tau delta``, and the guarantee is ``delta``. The FFT accountant has ``eps_error = 0.1`` (its
-documentation's typical value, and the paper's in its other figure of epsilon), and ``delta_error = 1e-10``, or a tenth of delta where that is less.
+EVR at ``tau = 0.95``: epsilon is estimated at ``tau delta``, and the guarantee is ``delta``. The
+FFT accountant has ``eps_error = 0.1`` (its documentation's typical value, and the paper's in its
+other figure of epsilon), and ``delta_error = 1e-10``, or a tenth of delta where that is less.
 """
 
 from __future__ import annotations
@@ -54,7 +59,9 @@ VERIFIED = {
 
 
 def digits() -> tuple[Any, Any, Any, Any]:
-    """Training and test images, of unit norm with a constant, and labels as rows of zeros and a one."""
+    """Training and test images, of unit norm with a constant, and labels as rows of zeros and a
+    one.
+    """
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
@@ -68,7 +75,9 @@ def digits() -> tuple[Any, Any, Any, Any]:
 
 
 def train(t: Training, data: tuple[Any, Any, Any, Any], seed: int) -> Any:
-    """Test error after each iteration: per-example gradients clipped to norm 1, Gaussian noise on their sum."""
+    """Test error after each iteration: per-example gradients clipped to norm 1, Gaussian noise on
+    their sum.
+    """
     images, targets, test_images, test_labels = data
     rng = np.random.default_rng([seed, int(t.probability < 1)])
     weights, velocity = np.zeros((images.shape[1], 10)), np.zeros((images.shape[1], 10))
@@ -81,7 +90,9 @@ def train(t: Training, data: tuple[Any, Any, Any, Any], seed: int) -> Any:
         logits = x @ weights
         chances = np.exp(logits - logits.max(axis=1, keepdims=True))
         residual = chances / chances.sum(axis=1, keepdims=True) - y
-        clip = 1 / np.maximum(1.0, size * np.linalg.norm(residual, axis=1))  # the gradient's norm is a product of norms
+        clip = 1 / np.maximum(
+            1.0, size * np.linalg.norm(residual, axis=1)
+        )  # the gradient's norm is a product of norms
         gradient = x.T @ (residual * clip[:, None]) + t.noise * rng.standard_normal(weights.shape)
         velocity = t.momentum * velocity + gradient / expected
         weights = weights - t.learning_rate * velocity
@@ -97,22 +108,31 @@ def error_at(epsilons: Any, errors: Any, epsilon: float) -> float:
 
 def account(t: Training, every: int) -> dict[str, Any]:
     """Epsilon after each reported iteration, every way."""
-    event = evr.dpsgd(noise_multiplier=t.noise, sampling_probability=t.probability, steps=t.iterations)
+    event = evr.dpsgd(
+        noise_multiplier=t.noise, sampling_probability=t.probability, steps=t.iterations
+    )
     exact = evr.online_epsilon(event, t.delta, every=every)
     estimated = evr.online_epsilon(event, TAU * t.delta, every=every)
     delta_error = min(common.DELTA_ERROR, t.delta / 10)
-    coarse = common.Prv(t.noise, t.probability, t.iterations, eps_error=EPS_ERROR, delta_error=delta_error)
+    coarse = common.Prv(
+        t.noise, t.probability, t.iterations, eps_error=EPS_ERROR, delta_error=delta_error
+    )
     fine = common.Prv(t.noise, t.probability, t.iterations, delta_error=delta_error)
-    printed = common.Prv(t.noise, t.probability, t.iterations, eps_error=EPS_ERROR)  # delta_error = 1e-10
+    printed = common.Prv(
+        t.noise, t.probability, t.iterations, eps_error=EPS_ERROR
+    )  # delta_error = 1e-10
     return {
         "iterations": exact.steps,
         "exact": exact.epsilons,
         "EVR": estimated.epsilons,
         "FFT upper bound": [coarse.epsilon(t.delta, int(k)).upper for k in exact.steps],
-        "FFT upper bound, eps_error = 0.001": [fine.epsilon(t.delta, int(k)).upper for k in exact.steps],
+        "FFT upper bound, eps_error = 0.001": [
+            fine.epsilon(t.delta, int(k)).upper for k in exact.steps
+        ],
         "FFT upper bound, delta_error = 1e-10": printed.epsilon(t.delta, t.iterations).upper,
         "moments accountant": [
-            evr.estimate_epsilon(_steps(t, int(k)), t.delta, method="rdp").value for k in exact.steps
+            evr.estimate_epsilon(_steps(t, int(k)), t.delta, method="rdp").value
+            for k in exact.steps
         ],
     }
 
@@ -124,19 +144,28 @@ def _steps(t: Training, steps: int) -> Any:
 def verified(t: Training, tau: float, steps: int) -> dict[str, Any]:
     """Epsilon estimated at ``tau delta``, and the attempt to prove delta."""
     epsilon = evr.estimate_epsilon(_steps(t, steps), tau * t.delta).value
-    return {"iterations": steps, **common.attempt(_steps(t, steps), epsilon=epsilon, delta=tau * t.delta, tau=tau)}
+    return {
+        "iterations": steps,
+        **common.attempt(_steps(t, steps), epsilon=epsilon, delta=tau * t.delta, tau=tau),
+    }
 
 
 def one(t: Training, size: str) -> dict[str, Any]:
     """Everything of one training."""
     data = digits()
-    (runs, seconds) = common.timed(lambda: np.array([train(t, data, seed) for seed in range(SEEDS[size])]))
+    (runs, seconds) = common.timed(
+        lambda: np.array([train(t, data, seed) for seed in range(SEEDS[size])])
+    )
     accounted = account(t, t.every if size != "tiny" else t.iterations // 4)
     errors = runs.mean(axis=0)[np.asarray(accounted["iterations"]) - 1]
-    spread = runs.std(axis=0, ddof=1)[np.asarray(accounted["iterations"]) - 1] / math.sqrt(len(runs))
+    spread = runs.std(axis=0, ddof=1)[np.asarray(accounted["iterations"]) - 1] / math.sqrt(
+        len(runs)
+    )
     compared = []
     for epsilon in t.at:
-        by_evr, by_bound = (error_at(accounted[way], errors, epsilon) for way in ("EVR", "FFT upper bound"))
+        by_evr, by_bound = (
+            error_at(accounted[way], errors, epsilon) for way in ("EVR", "FFT upper bound")
+        )
         compared.append(
             {
                 "epsilon": epsilon,
@@ -145,9 +174,14 @@ def one(t: Training, size: str) -> dict[str, Any]:
                 "relative_reduction": 1 - by_evr / by_bound,
             }
         )
-    points = [verified(t, tau, t.iterations // part) for tau, parts in VERIFIED[size].items() for part in parts]
+    points = [
+        verified(t, tau, t.iterations // part)
+        for tau, parts in VERIFIED[size].items()
+        for part in parts
+    ]
     return {
-        "settings": {k: v for k, v in t._asdict().items() if k not in ("every", "at")} | {"clipping_norm": 1, "tau": TAU, "eps_error": EPS_ERROR},
+        "settings": {k: v for k, v in t._asdict().items() if k not in ("every", "at")}
+        | {"clipping_norm": 1, "tau": TAU, "eps_error": EPS_ERROR},
         "seeds": len(runs),
         "processor_seconds_per_training": seconds / len(runs),
         "epsilons": accounted,
@@ -155,7 +189,7 @@ def one(t: Training, size: str) -> dict[str, Any]:
         "standard_error": spread,
         "at_equal_epsilon": compared,
         "verified": points,
-    }  # fmt: skip
+    }
 
 
 def compute(size: str) -> dict[str, Any]:
@@ -169,7 +203,10 @@ def draw(result: dict[str, Any]) -> Figure:
     figure, axes = common.panels(3, width=4.4)
     for axis, t in zip(axes, TRAININGS, strict=False):
         found = result[t.name]
-        errors, spread = common.numbers(found["test_error"]), common.numbers(found["standard_error"])
+        errors, spread = (
+            common.numbers(found["test_error"]),
+            common.numbers(found["standard_error"]),
+        )
         for label, style in (
             ("EVR", "ours"),
             ("FFT upper bound", "FFT upper bound"),
@@ -197,7 +234,9 @@ def draw(result: dict[str, Any]) -> Figure:
         rows = found["verified"]
         colour = common.ORANGE if t.name == "DP-GD" else common.BLUE
         for tau, marker in ((0.9, "o"), (0.95, "s"), (0.99, "^")):
-            chosen = sorted((r["iterations"], r["processor_seconds"]) for r in rows if r["tau"] == tau)
+            chosen = sorted(
+                (r["iterations"], r["processor_seconds"]) for r in rows if r["tau"] == tau
+            )
             if chosen:
                 common.line(
                     axes[2],
@@ -209,12 +248,18 @@ def draw(result: dict[str, Any]) -> Figure:
                     markersize=5,
                 )
     axes[2].set(
-        yscale="log", xlim=(0, 380), xlabel="iterations", ylabel="processor seconds", title="verification, sequential"
+        yscale="log",
+        xlim=(0, 380),
+        xlabel="iterations",
+        ylabel="processor seconds",
+        title="verification, sequential",
     )
     axes[2].set_ylim(top=axes[2].get_ylim()[1] * 30)
     axes[2].legend(ncols=2, loc="upper left")
     common.caption(
-        figure, "Softmax regression on digits at equal training; EVR with τ = 0.95, FFT with eps_error = 0.1"
+        figure,
+        "Softmax regression on digits at equal training; EVR with τ = 0.95, FFT with eps_error = "
+        "0.1",
     )
     return figure
 

@@ -1,7 +1,8 @@
-"""Statistical assertions. Each states the probability with which it fails although the code is right.
+"""Statistical assertions. Each states the probability with which it fails although the code is
+right.
 
-Tests are seeded, so a passing test keeps passing; the failure probability is what a reader needs to trust a change of
-the seed, and what a wrong implementation has to get past.
+Tests are seeded, so a passing test keeps passing; the failure probability is what a reader needs to
+trust a change of the seed, and what a wrong implementation has to get past.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ def assert_mean_within(
 ) -> None:
     """Fail if the mean of independent samples is too far from ``expected``.
 
-    With ``bounds`` on the samples the empirical Bernstein inequality of Maurer and Pontil (2009, Theorem 4, both sides
-    by a union bound) makes ``failure_probability`` a guarantee at any sample size. Without, the central limit theorem
-    with the sample deviation is used, which wants a few thousand samples without heavy tails.
+    With ``bounds`` on the samples the empirical Bernstein inequality of Maurer and Pontil (2009,
+    Theorem 4, both sides by a union bound) makes ``failure_probability`` a guarantee at any sample
+    size. Without, the central limit theorem with the sample deviation is used, which wants a few
+    thousand samples without heavy tails.
     """
     samples = np.asarray(samples, float)
     n, mean, variance = samples.size, float(samples.mean()), float(samples.var(ddof=1))
@@ -35,15 +37,19 @@ def assert_mean_within(
         assert samples.min() >= low, f"a sample is {samples.min()}, below the stated bound {low}"
         assert samples.max() <= high, f"a sample is {samples.max()}, above the stated bound {high}"
         log_term = math.log(4 / failure_probability)
-        radius = math.sqrt(2 * variance * log_term / n) + 7 * (high - low) * log_term / (3 * (n - 1))
+        radius = math.sqrt(2 * variance * log_term / n) + 7 * (high - low) * log_term / (
+            3 * (n - 1)
+        )
     assert abs(mean - expected) <= radius, (
-        f"mean {mean!r} of {n} samples is {abs(mean - expected):.3g} from {expected!r}, more than {radius:.3g}, "
-        f"which happens with probability {failure_probability:g} at most"
+        f"mean {mean!r} of {n} samples is {abs(mean - expected):.3g} from {expected!r}, more than "
+        f"{radius:.3g}, which happens with probability {failure_probability:g} at most"
     )
 
 
 def ks_radius(size: int, failure_probability: float = 1e-9) -> float:
-    """The radius of Dvoretzky, Kiefer and Wolfowitz, with Massart's constant: valid for every law and sample size."""
+    """The radius of Dvoretzky, Kiefer and Wolfowitz, with Massart's constant: valid for every law
+    and sample size.
+    """
     return math.sqrt(math.log(2 / failure_probability) / (2 * size))
 
 
@@ -54,11 +60,13 @@ def assert_uniform(samples: Any, failure_probability: float = 1e-9) -> None:
     distance = float(max(np.max(ordered - steps[:-1]), np.max(steps[1:] - ordered)))
     radius = ks_radius(ordered.size, failure_probability)
     assert distance <= radius, (
-        f"Kolmogorov-Smirnov distance {distance:.4g} of {ordered.size} samples is above {radius:.4g}, "
-        f"which happens with probability {failure_probability:g} at most"
+        f"Kolmogorov-Smirnov distance {distance:.4g} of {ordered.size} samples is above "
+        f"{radius:.4g}, which happens with probability {failure_probability:g} at most"
     )
 
 
-def assert_follows(samples: Any, cdf: Callable[[Any], Any], failure_probability: float = 1e-9) -> None:
+def assert_follows(
+    samples: Any, cdf: Callable[[Any], Any], failure_probability: float = 1e-9
+) -> None:
     """Kolmogorov-Smirnov test of independent samples against a continuous distribution function."""
     assert_uniform(cdf(np.asarray(samples, float)), failure_probability)

@@ -1,4 +1,6 @@
-"""The distribution is ``evr-dp``: the name ``evr`` on PyPI belongs to somebody else, and no text may send anybody there."""
+"""The distribution is ``evr-dp``: the name ``evr`` on PyPI belongs to somebody else, and no text
+may send anybody there.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ PICTURES = {".png", ".svg", ".pdf", ".ico"}
 _OURS = r"""(?<![\w./=-])['"`]?evr"""  # the bare name, not a path, not part of a longer one
 _TOOL = r"\b(?:pip3?|pipx|uvx?|conda|mamba|poetry|pdm|hatch|rye)\b"
 STRANGERS = re.compile(
-    rf"{_TOOL}[^\n]*?\b(?:install|add|run|require|download|wheel)\b[^\n]*?{_OURS}(?![\w./-])"  # pip install evr
+    # pip install evr
+    rf"{_TOOL}[^\n]*?\b(?:install|add|run|require|download|wheel)\b[^\n]*?{_OURS}(?![\w./-])"
     rf"|{_OURS}\[[a-z]"  # evr[extra]
     rf"|{_OURS}\s*(?:==|>=|<=|~=|!=)\s*\d",  # evr==1.0, a requirement
     re.IGNORECASE,
@@ -28,8 +31,11 @@ def texts() -> Iterator[tuple[Path, str]]:
     """Every text file that is in the repository, or would be with the next commit."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if listed.returncode == 0:
         files = [ROOT / name for name in listed.stdout.splitlines()]
     else:  # an unpacked archive
@@ -46,7 +52,8 @@ def test_no_text_sends_anybody_to_a_strangers_package() -> None:
         for number, line in enumerate(text.splitlines(), 1):
             found = STRANGERS.search(line)
             assert found is None, (
-                f"{file.relative_to(ROOT)}:{number} says {found.group()!r}: the distribution is evr-dp"
+                f"{file.relative_to(ROOT)}:{number} says {found.group()!r}: the distribution is "
+                "evr-dp"
             )
     assert read > 150
 

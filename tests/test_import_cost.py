@@ -1,6 +1,7 @@
 """Importing evr and asking for help are quick, and nothing heavy comes along unasked.
 
-Seconds are of processor time, best of three, so that other work on the machine does not fail the tests.
+Seconds are of processor time, best of three, so that other work on the machine does not fail the
+tests.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def test_import_brings_nothing_heavy():
 def test_import_costs_little_more_than_dp_accounting():
     base = best_of_three("import dp_accounting")
     ours = best_of_three("import evr; evr.dpsgd")
-    assert ours <= base + IMPORT_BUDGET, f"import evr takes {ours:.2f} s, import dp_accounting {base:.2f} s"
+    assert ours <= base + IMPORT_BUDGET, (
+        f"import evr takes {ours:.2f} s, import dp_accounting {base:.2f} s"
+    )
 
 
 def test_help_is_quick():
@@ -41,7 +44,9 @@ def test_help_is_quick():
     )
     answers = [python(code) for _ in range(3)]
     assert "describe" in answers[0]
-    seconds = min(float(answer.split()[-1]) for answer in answers)  # of the whole process, its start included
+    seconds = min(
+        float(answer.split()[-1]) for answer in answers
+    )  # of the whole process, its start included
     assert seconds <= HELP_BUDGET, f"evr --help takes {seconds:.2f} s"
 
 

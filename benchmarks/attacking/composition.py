@@ -1,4 +1,6 @@
-"""Laws of steps with their counts, in one direction, and what follows from tilting them all by one order."""
+"""Laws of steps with their counts, in one direction, and what follows from tilting them all by one
+order.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class Composition:
     @property
     def infinite(self) -> Any:
         """The probability of an infinite loss."""
-        return -np.expm1(sum((count * np.log1p(-law.infinite) for law, count in self.parts), LONG(0)))
+        return -np.expm1(
+            sum((count * np.log1p(-law.infinite) for law, count in self.parts), LONG(0))
+        )
 
     @property
     def greatest(self) -> Any:
@@ -70,13 +74,18 @@ class Composition:
         return sum(scales, LONG(0)) + order * excess
 
     def log_bound(self, epsilon: float, order: Any, tilts: Tilts) -> float:
-        """About the logarithm of ``1 / pi`` times the integral of the integrand's modulus over a contour."""
-        size = float(self.log_scale(tilts, order, self.excess(tilts, epsilon)) - np.log(order * (order + 1)))
+        """About the logarithm of ``1 / pi`` times the integral of the integrand's modulus over a
+        contour.
+        """
+        size = float(
+            self.log_scale(tilts, order, self.excess(tilts, epsilon)) - np.log(order * (order + 1))
+        )
         curvature = self.variance(tilts) + float(1 / order**2 + 1 / (order + 1) ** 2)
         return size - 0.5 * math.log(2 * math.pi * curvature)
 
     def saddle(self, epsilon: float, side: int = 1) -> Any:
-        """Where on the real axis ``M(a) e^{-a eps} / (a (a + 1))`` is least: right of 0, or (side -1) left of -1.
+        """Where on the real axis ``M(a) e^{-a eps} / (a (a + 1))`` is least: right of 0, or (side
+        -1) left of -1.
 
         Newton's method on the logarithm of the distance from the pole, kept in a bracket.
         """
@@ -86,7 +95,9 @@ class Composition:
         for _ in range(200):
             slope, curvature = self._slope(epsilon, distance, side)
             low, high = (distance, high) if slope < 0 else (low, distance)
-            if slope * slope < 0.02 * curvature or high < low * (1 + LONG(1e-6)):  # nearer gains less than 1%
+            if slope * slope < 0.02 * curvature or high < low * (
+                1 + LONG(1e-6)
+            ):  # nearer gains less than 1%
                 return order_at(distance, side)
             step = -slope / (curvature * distance) if np.isfinite(slope) else LONG(-np.inf)
             distance = distance * np.exp(np.clip(step, -4, 4))
@@ -95,7 +106,9 @@ class Composition:
         raise Unreached("no saddle point")
 
     def _slope(self, epsilon: float, distance: Any, side: int) -> tuple[Any, Any]:
-        """Of the logarithm, with its curvature; a distance at which a law cannot be integrated is too large."""
+        """Of the logarithm, with its curvature; a distance at which a law cannot be integrated is
+        too large.
+        """
         try:
             tilts = self.tilted(order_at(distance, side), None)
         except Unreached:
@@ -113,12 +126,16 @@ class Composition:
             top = np.max(log_p)
             weights = np.exp(log_p - top)
             total = np.sum(weights)
-            log_mass += count * (np.log1p(-law.lost) if law.lost is not None else top + np.log(total))
+            log_mass += count * (
+                np.log1p(-law.lost) if law.lost is not None else top + np.log(total)
+            )
             mean = np.sum(weights * np.expm1(-loss)) / total
             log_ratio += count * np.log1p(np.maximum(mean, -1 + EPS))
             size += count * (EPS + np.sum(weights * np.abs(np.expm1(-loss))) / total)
         mass = np.exp(log_mass)
-        return mass * -np.expm1(log_ratio), 50 * EPS * mass * (size * min(LONG(1), np.exp(log_ratio)) + abs(log_mass))
+        return mass * -np.expm1(log_ratio), 50 * EPS * mass * (
+            size * min(LONG(1), np.exp(log_ratio)) + abs(log_mass)
+        )
 
 
 def order_at(distance: Any, side: int) -> Any:

@@ -1,15 +1,20 @@
 """Delta of a composition as a contour integral of its moment generating function.
 
-For any order ``a > 0``, with ``Y`` the sum of finite losses and ``E'`` the expectation under the tilt by ``e^{aY}``,
+For any order ``a > 0``, with ``Y`` the sum of finite losses and ``E'`` the expectation under the
+tilt by ``e^{aY}``,
 
-    delta = E_P[(1 - e^{eps - Y})_+] = e^{-a eps} M(a) / pi * int_0^inf Re E'[e^{iu (Y - eps)}] / ((a + iu) (a + 1 + iu)) du
+    delta = E_P[(1 - e^{eps - Y})_+] = e^{-a eps} M(a) / pi * int_0^inf Re E'[e^{iu (Y - eps)}] /
+    ((a + iu) (a + 1 + iu)) du
 
-With ``a < -1`` the same integral is ``E_P[(e^{eps - Y} - 1)_+]``, which with ``E_P[1 - e^{eps - Y}]`` makes delta too.
+With ``a < -1`` the same integral is ``E_P[(e^{eps - Y} - 1)_+]``, which with ``E_P[1 - e^{eps -
+Y}]`` makes delta too.
 
-The integrand is smooth; it is integrated by panels, octave by octave, each halved until nothing changes. It need not die
-off: atoms far from epsilon keep it alive for ever. A smooth cut-off ``erfc(12 u / U - 6) / 2`` at ``U`` ends it: in the space of
-losses that is a convolution with a kernel of width ``12 / U``, which matters only where the law of ``Y`` near epsilon is
-not smooth on that scale. The octaves end when the integral no longer depends on ``U``; how much it still does is its error.
+The integrand is smooth; it is integrated by panels, octave by octave, each halved until nothing
+changes. It need not die off: atoms far from epsilon keep it alive for ever. A smooth cut-off
+``erfc(12 u / U - 6) / 2`` at ``U`` ends it: in the space of losses that is a convolution with a
+kernel of width ``12 / U``, which matters only where the law of ``Y`` near epsilon is not smooth on
+that scale. The octaves end when the integral no longer depends on ``U``; how much it still does is
+its error.
 """
 
 from __future__ import annotations
@@ -46,8 +51,11 @@ class OutOfTime(Exception):
     """Raised between panels when the deadline has passed."""
 
 
-def integrate(log_integrand: LogIntegrand, distance: float, scale: float, deadline: float) -> Integral:
-    """``distance`` is that from the nearest pole, ``scale`` on what scale the integrand changes near 0.
+def integrate(
+    log_integrand: LogIntegrand, distance: float, scale: float, deadline: float
+) -> Integral:
+    """``distance`` is that from the nearest pole, ``scale`` on what scale the integrand changes
+    near 0.
 
     ``deadline`` is of ``time.process_time``.
     """
@@ -70,7 +78,9 @@ def integrate(log_integrand: LogIntegrand, distance: float, scale: float, deadli
         if errors[-1] < errors[-2] / 2 < errors[-3:][0] / 4:
             best = Integral(values[0], 10 * error)
         else:
-            best = Integral(math.nan, math.inf)  # what comes beyond may matter as much: an atom next to epsilon
+            best = Integral(
+                math.nan, math.inf
+            )  # what comes beyond may matter as much: an atom next to epsilon
     return best
 
 
@@ -111,7 +121,9 @@ class _Sum:
             total = max(self.size, float(np.sum(sizes)), 1e-300)
             good = change <= np.maximum(_TOLERANCE * total * (high - low) / end / 4, 5e-16 * total)
             good &= (level > 0) | (sizes <= 1e-3 * total)  # what matters is halved once at least
-            good |= (change <= 1e-12 * total) & (change > before / 8)  # rounding: halving no longer helps
+            good |= (change <= 1e-12 * total) & (
+                change > before / 8
+            )  # rounding: halving no longer helps
             self._keep(u[good], terms[good], sizes[good], change[good])
             bad = np.concatenate((~good, ~good))
             low, high, before = ends[0][bad], ends[1][bad], np.tile(change, 2)[bad] / 2
@@ -125,7 +137,9 @@ class _Sum:
         self.changes += float(np.sum(changes))
 
 
-def _panels(log_integrand: LogIntegrand, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
+def _panels(
+    log_integrand: LogIntegrand, low: Floats, high: Floats
+) -> tuple[Floats, Floats, Floats]:
     """Nodes and weighted values of each panel, as rows, and the integral of the modulus."""
     x, weights = (part.astype(float) for part in gauss_legendre(_NODES))
     half = (high - low)[:, None] / 2

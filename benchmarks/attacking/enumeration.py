@@ -1,8 +1,9 @@
-"""Delta of mechanisms with finitely many outcomes: the tilted law of each kind's sum, then every pair of sums.
+"""Delta of mechanisms with finitely many outcomes: the tilted law of each kind's sum, then every
+pair of sums.
 
-A kind whose losses are equally spaced is convolved by a Fourier transform over one period, which is exact but for rounding;
-other kinds are enumerated while their sums are few. Kinds are joined in the middle: for each sum of all kinds but the largest,
-the tail of the largest is known.
+A kind whose losses are equally spaced is convolved by a Fourier transform over one period, which is
+exact but for rounding; other kinds are enumerated while their sums are few. Kinds are joined in the
+middle: for each sum of all kinds but the largest, the tail of the largest is known.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _NEGLIGIBLE = 1e-23
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums of losses less their mean, in rising order, their weights, and the error of each weight."""
+    """Sums of losses less their mean, in rising order, their weights, and the
+    error of each weight.
+    """
 
     offsets: Longs
     weights: Floats
@@ -42,12 +45,16 @@ class Sums:
 
     def joined(self, other: Sums) -> Sums:
         offsets = np.add.outer(self.offsets, other.offsets).ravel()
-        noise = self.noise * float(np.max(other.weights)) + other.noise * float(np.max(self.weights))
+        noise = self.noise * float(np.max(other.weights)) + other.noise * float(
+            np.max(self.weights)
+        )
         return Sums.ordered(offsets, np.multiply.outer(self.weights, other.weights).ravel(), noise)
 
 
 def delta(composition: Composition, order: Any, epsilon: float) -> Truth | None:
-    """Delta of the finite losses, its error and how it was found; None where there are too many sums."""
+    """Delta of the finite losses, its error and how it was found; None where there are too many
+    sums.
+    """
     tilts = composition.tilted(order)
     kinds = []
     for tilted, (_, count) in zip(tilts, composition.parts, strict=True):
@@ -71,7 +78,9 @@ def delta(composition: Composition, order: Any, epsilon: float) -> Truth | None:
 
 
 def _paired(rest: Sums, last: Sums, threshold: Any, order: Any) -> tuple[Any, Any]:
-    """``E'[e^{-order x} (1 - e^{-x}); x > 0]`` of the sum ``x`` of both less the threshold, and its error."""
+    """``E'[e^{-order x} (1 - e^{-x}); x > 0]`` of the sum ``x`` of both less the threshold, and its
+    error.
+    """
     above = threshold - rest.offsets
     if rest.offsets.size * last.offsets.size > _MOST_PAIRS:
         return _paired_by_tails(rest, last, above, order)
@@ -89,7 +98,9 @@ def _paired(rest: Sums, last: Sums, threshold: Any, order: Any) -> tuple[Any, An
 
 
 def _paired_by_tails(rest: Sums, last: Sums, above: Longs, order: Any) -> tuple[Any, Any]:
-    """The same as a difference of two tails of the larger law, in long doubles, for each sum of the smaller."""
+    """The same as a difference of two tails of the larger law, in long doubles, for each sum of the
+    smaller.
+    """
     with np.errstate(divide="ignore"):
         logs = np.log(last.weights.astype(LONG))
     first = np.searchsorted(last.offsets, above, side="right")
@@ -126,21 +137,32 @@ def _of_kind(tilted: Tilted, count: int) -> Sums | None:
 
 
 def _two(offsets: Longs, weights: Floats, count: int) -> Sums | None:
-    """The binomial law, by the ratios of its neighbours from the mean outwards, so that its tails keep their digits."""
+    """The binomial law, by the ratios of its neighbours from the mean outwards, so that its tails
+    keep their digits.
+    """
     low, high = np.argsort(offsets)
     share = LONG(weights[high]) / (LONG(weights[low]) + LONG(weights[high]))
     mean, deviation = count * share, np.sqrt(count * share * (1 - share))
-    first, last = max(0, math.floor(mean - 14 * deviation - 80)), min(count, math.ceil(mean + 14 * deviation + 80))
+    first, last = (
+        max(0, math.floor(mean - 14 * deviation - 80)),
+        min(count, math.ceil(mean + 14 * deviation + 80)),
+    )
     if last - first > _MOST_SUMS:
         return None
     n = np.arange(first, last + 1).astype(LONG)
-    logs = np.concatenate(([LONG(0)], np.cumsum(np.log((count - n[:-1]) / (n[:-1] + 1) * (share / (1 - share))))))
+    logs = np.concatenate(
+        ([LONG(0)], np.cumsum(np.log((count - n[:-1]) / (n[:-1] + 1) * (share / (1 - share)))))
+    )
     law = np.exp(logs - np.max(logs))
-    return Sums.ordered(n * offsets[high] + (count - n) * offsets[low], (law / np.sum(law)).astype(float))
+    return Sums.ordered(
+        n * offsets[high] + (count - n) * offsets[low], (law / np.sum(law)).astype(float)
+    )
 
 
 def _lattice(tilted: Tilted, gap: Any, count: int) -> Sums | None:
-    """By the characteristic function at ``N`` angles: ``N`` covers the range of the sums, or fourteen standard deviations."""
+    """By the characteristic function at ``N`` angles: ``N`` covers the range of the sums, or
+    fourteen standard deviations.
+    """
     widest = round(float(np.ptp(tilted.offsets) / gap)) * count + 1
     deviation = math.sqrt(count * tilted.variance) / float(gap)
     reach = float(np.max(np.abs(tilted.offsets)) / gap)

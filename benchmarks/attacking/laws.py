@@ -1,8 +1,10 @@
-"""From an event to the laws of its privacy losses: written from the definitions, and from nothing in evr.
+"""From an event to the laws of its privacy losses: written from the definitions, and from nothing
+in evr.
 
-A mechanism is two laws on one space: ``A`` of its output with the record, ``B`` without it. Poisson sampling with
-probability ``q`` turns ``A`` into ``(1 - q) B + q A`` and leaves ``B``. The remove direction compares ``A`` with ``B``, the
-add direction ``B`` with ``A``. Everything is in long doubles, 80 bits where the processor has them.
+A mechanism is two laws on one space: ``A`` of its output with the record, ``B`` without it. Poisson
+sampling with probability ``q`` turns ``A`` into ``(1 - q) B + q A`` and leaves ``B``. The remove
+direction compares ``A`` with ``B``, the add direction ``B`` with ``A``. Everything is in long
+doubles, 80 bits where the processor has them.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ LONG = np.longdouble
 Longs = NDArray[np.longdouble]
 TOO_MANY_ATOMS = 3_000_000
 HALF_LOG_TWO_PI = LONG("0.9189385332046727417803297364056176398614")
-_REACH = 24  # standard deviations of a normal law that matter: beyond are e^-288, also to a piece of 1e-60
+# standard deviations of a normal law that matter: beyond are e^-288, also to a piece of 1e-60
+_REACH = 24
 _FARTHEST = 60  # a tilt that moves a normal law farther belongs to deltas below 1e-700
 _DISCRETE_REACH = 32  # of a discrete Gaussian: enough for deltas of 1e-60 and less
 
@@ -40,12 +43,15 @@ def mixed(loss: Any, q: Any) -> Longs:
 
 @dataclass(frozen=True)
 class Law:
-    """The privacy loss of one step in one direction: atoms, a density over a line, and a mass of infinite loss.
+    """The privacy loss of one step in one direction: atoms, a density over a line, and a mass of
+    infinite loss.
 
-    ``density`` gives the logarithm of the density under ``P`` and the loss at places of the line, ``edges`` the panels
-    of the line that can matter under ``P`` tilted by an order. The loss is monotone along the line. ``greatest`` is the least
-    upper bound of the finite losses, ``exact`` says that losses are not rounded, ``lost`` is what finite losses lack to a mass
-    of 1 (None where they lack nearly all). ``square`` is ``1 / noise^2`` of a Gaussian mechanism, which needs nothing else.
+    ``density`` gives the logarithm of the density under ``P`` and the loss at places of the line,
+    ``edges`` the panels of the line that can matter under ``P`` tilted by an order. The loss is
+    monotone along the line. ``greatest`` is the least upper bound of the finite losses, ``exact``
+    says that losses are not rounded, ``lost`` is what finite losses lack to a mass of 1 (None where
+    they lack nearly all). ``square`` is ``1 / noise^2`` of a Gaussian mechanism, which needs
+    nothing else.
     """
 
     log_p: Longs
@@ -68,7 +74,9 @@ _NONE = np.empty(0, LONG)
 
 @dataclass(frozen=True)
 class Normals:
-    """``A = sum_i weights_i N(means_i, 1)``, ``B = N(0, 1)``: Gaussian noise, sampled or not, of one size or many."""
+    """``A = sum_i weights_i N(means_i, 1)``, ``B = N(0, 1)``: Gaussian noise, sampled or not, of
+    one size or many.
+    """
 
     weights: tuple[Fraction, ...]
     means: tuple[Any, ...]
@@ -85,11 +93,15 @@ class Normals:
 
     @property
     def weight_at_zero(self) -> Fraction:
-        return sum((w for w, m in zip(self.weights, self.means, strict=True) if m == 0), Fraction(0))
+        return sum(
+            (w for w, m in zip(self.weights, self.means, strict=True) if m == 0), Fraction(0)
+        )
 
     def log_ratio(self, x: Longs) -> Longs:
         """``log dA/dB``, which rises with ``x``; in the precision of ``x``."""
-        means, weights = (np.array(v, x.dtype) for v in (self.means, [long(w) for w in self.weights]))
+        means, weights = (
+            np.array(v, x.dtype) for v in (self.means, [long(w) for w in self.weights])
+        )
         exponents = means * x[..., None] - means * means / 2
         small = np.log1p(np.sum(weights * np.expm1(np.clip(exponents, -1, 1)), axis=-1))
         large = np.logaddexp.reduce(exponents + np.log(weights), axis=-1)
@@ -142,7 +154,9 @@ class Laplaces:
 
         def edges(order: Any) -> Longs:
             near = np.minimum(2.0 ** np.arange(-40, 0, dtype=LONG), LONG(0.5))
-            fine = near[near * width > 0.3]  # graded towards both ends, where e^{t / scale} is steep
+            fine = near[
+                near * width > 0.3
+            ]  # graded towards both ends, where e^{t / scale} is steep
             return np.unique(np.concatenate(([LONG(0), LONG(1)], fine, 1 - fine)))
 
         half = np.log(LONG(0.5))
@@ -153,7 +167,9 @@ class Laplaces:
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    """Outcomes with the logarithm of their mass under ``B`` and ``log dA/dB``; and masses that only one law has."""
+    """Outcomes with the logarithm of their mass under ``B`` and ``log dA/dB``; and masses that only
+    one law has.
+    """
 
     log_b: Longs
     log_ratio: Longs
@@ -177,7 +193,9 @@ class Atoms:
         order = np.argsort(loss[held], kind="stable")
         loss = loss[held][order]
         greatest = loss[-1] if loss.size else LONG(-np.inf)
-        return Law(log_p[held][order], loss, infinite, greatest=greatest, exact=self.exact, lost=infinite)
+        return Law(
+            log_p[held][order], loss, infinite, greatest=greatest, exact=self.exact, lost=infinite
+        )
 
 
 Mechanism = Normals | Laplaces | Atoms
@@ -206,7 +224,7 @@ def log_of(number: Fraction) -> Any:
     return np.log1p(long(number - 1)) if abs(number - 1) < Fraction(1, 2) else np.log(long(number))
 
 
-# --- events ---------------------------------------------------------------------------------------------------------
+# --- events ---------------------------------------------------------------------------------------
 
 
 def mechanisms(event: Any) -> list[tuple[Mechanism, int]]:
@@ -229,7 +247,11 @@ def _leaves(event: Any, count: int) -> Iterator[tuple[Mechanism, int, Any]]:
             yield from _leaves(event.event, count)
         elif event.sampling_probability > 0:
             mechanism, key = _one(event.event)
-            yield mechanism.sampled(event.sampling_probability), count, (event.sampling_probability, key)
+            yield (
+                mechanism.sampled(event.sampling_probability),
+                count,
+                (event.sampling_probability, key),
+            )
     elif name != "NoOpDpEvent":
         mechanism = MAKERS[name](event)
         if mechanism is not None:

@@ -14,8 +14,11 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Self
 
-MEMORY = 6 * 2**30  # bytes of address space for each worker: a wish for more is a failure, not a frozen machine
-PATIENCE = 40  # wall-clock seconds for each processor second that a case may take, before its worker is stopped
+MEMORY = (
+    6 * 2**30
+)  # bytes of address space for each worker: a wish for more is a failure, not a frozen machine
+# wall-clock seconds for each processor second that a case may take, before its worker is stopped
+PATIENCE = 40
 
 
 def records(path: Path) -> dict[int, dict[str, Any]]:
@@ -56,8 +59,8 @@ def run(
 ) -> Iterator[dict[str, Any]]:
     """``work(index)`` of every index in worker processes, as they finish.
 
-    A worker that dies, or takes more than ``PATIENCE`` times the processor ``seconds`` that a case may take, is replaced; its
-    record has the key ``"died"``.
+    A worker that dies, or takes more than ``PATIENCE`` times the processor ``seconds`` that a case
+    may take, is replaced; its record has the key ``"died"``.
     """
     waiting = list(reversed(indices))
     busy: dict[Connection, _Worker] = {}

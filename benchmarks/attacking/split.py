@@ -1,8 +1,9 @@
 """Rare losses apart: a composition as a sum over how many steps of each kind had one.
 
-Rare huge losses forbid the tilt that the rest needs. So the law of a step is cut smoothly into pieces, at the end of its bulk
-and above epsilon: with ``s(y) = 1 / (1 + e^{b (y - c)})`` the low piece is ``s P`` and the rest ``(1 - s) P``. A composition is the
-sum over the numbers of steps in each piece, times their multinomials, each term with a contour of its own.
+Rare huge losses forbid the tilt that the rest needs. So the law of a step is cut smoothly into
+pieces, at the end of its bulk and above epsilon: with ``s(y) = 1 / (1 + e^{b (y - c)})`` the low
+piece is ``s P`` and the rest ``(1 - s) P``. A composition is the sum over the numbers of steps in
+each piece, times their multinomials, each term with a contour of its own.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ class Term:
     composition: Composition
 
     def plan(self, epsilon: float) -> Plan | None:
-        """The side of the poles on which the integral is smaller, the order there and about its logarithm."""
+        """The side of the poles on which the integral is smaller, the order there and about its
+        logarithm.
+        """
         plans = []
         for side in (-1, 1):
             try:
@@ -42,7 +45,11 @@ class Term:
                 tilts = self.composition.tilted(order, None)
             except Unreached:
                 continue
-            plans.append(Plan(side, order, self.log_number + self.composition.log_bound(epsilon, order, tilts)))
+            plans.append(
+                Plan(
+                    side, order, self.log_number + self.composition.log_bound(epsilon, order, tilts)
+                )
+            )
         return min(plans, key=lambda plan: plan.log_size) if plans else None
 
 
@@ -69,14 +76,17 @@ def terms(composition: Composition, epsilon: float, cutter: Cutter) -> tuple[lis
         pieces = tuple(piece for choice in combined for piece in choice[2])
         found.append(Term(log_bound, log_number, Composition(pieces)))
     found.sort(key=lambda term: -term.log_bound)
-    return found[:_MOST_TERMS], omitted + sum(math.exp(term.log_bound) for term in found[_MOST_TERMS:])
+    return found[:_MOST_TERMS], omitted + sum(
+        math.exp(term.log_bound) for term in found[_MOST_TERMS:]
+    )
 
 
 _Choice = tuple[float, float, tuple[tuple[Law, int], ...]]
 
 
 def _choices(pieces: list[Law], count: int) -> tuple[list[_Choice], float]:
-    """Numbers of steps in each piece of a law: the logarithms of their multinomial and of their mass, and the pieces.
+    """Numbers of steps in each piece of a law: the logarithms of their multinomial and of their
+    mass, and the pieces.
 
     And a bound on the mass of all numbers that are left out.
     """
@@ -120,7 +130,9 @@ def rare_apart(law: Law, count: int, epsilon: float) -> list[Law]:
 
 
 def _end_of_bulk(law: Law, count: int) -> float:
-    """A loss that is exceeded 0.1 times in a composition; or more often, up to 1.5 times, where a gap begins there."""
+    """A loss that is exceeded 0.1 times in a composition; or more often, up to 1.5 times, where a
+    gap begins there.
+    """
     log_p, loss = nodes(law, LONG(0), None)
     order = np.argsort(-loss)
     above = np.cumsum(np.exp(log_p[order]))
@@ -155,7 +167,9 @@ def _cut(law: Law, cut: Any) -> tuple[Law, Law]:
     return piece(1), piece(-1)
 
 
-def _shared(density: Callable[[Longs], tuple[Longs, Longs]], log_share: Callable[[Longs], Longs]) -> Any:
+def _shared(
+    density: Callable[[Longs], tuple[Longs, Longs]], log_share: Callable[[Longs], Longs]
+) -> Any:
     def shared(x: Longs) -> tuple[Longs, Longs]:
         log_p, loss = density(x)
         return log_p + log_share(loss), loss

@@ -7,7 +7,17 @@ import statistics
 from collections import Counter
 from typing import Any
 
-from attacking.trials import CRASHED, FAILURES, GOOD, KNOWN, QUESTIONS, REFUSED, SLOW, UNKNOWN, WRONG
+from attacking.trials import (
+    CRASHED,
+    FAILURES,
+    GOOD,
+    KNOWN,
+    QUESTIONS,
+    REFUSED,
+    SLOW,
+    UNKNOWN,
+    WRONG,
+)
 
 OUTCOMES = (GOOD, REFUSED, SLOW, UNKNOWN, WRONG, CRASHED)
 Records = list[dict[str, Any]]
@@ -22,14 +32,19 @@ def failures(records: Records) -> list[tuple[int, str, str, str, str]]:
             continue
         for question, answer in record["answers"].items():
             if answer["outcome"] in FAILURES:
-                found.append((record["index"], record["kind"], question, answer["outcome"], answer["detail"]))
+                found.append(
+                    (record["index"], record["kind"], question, answer["outcome"], answer["detail"])
+                )
     return found
 
 
 def failure_table(records: Records, seed: int) -> str:
     """What failed, with the command that repeats it."""
-    rows = [f"  {outcome}: {question or 'no answer'} of {kind or 'an event'}\n    {said}\n    --seed {seed} --only {index}"
-            for index, kind, question, outcome, said in failures(records)]  # fmt: skip
+    rows = [
+        f"  {outcome}: {question or 'no answer'} of {kind or 'an event'}\n    {said}\n    --seed "
+        f"{seed} --only {index}"
+        for index, kind, question, outcome, said in failures(records)
+    ]
     return "\n".join(rows) if rows else "  nothing failed"
 
 
@@ -57,31 +72,39 @@ def page(records: Records, seed: int, version: str) -> str:
 def _introduction(records: Records, seed: int, version: str) -> str:
     seconds = sum(r.get("seconds", 0.0) for r in records)
     return f"""\
-`benchmarks/attack.py` draws random events over the whole domain that the interface admits: every mechanism, sampled, nested and composed, one
-to four kinds, 1 to 10^9 steps, noise of 10^-3 to 10^4, probabilities of 10^-9 to 1 - 10^-9, epsilons of 0 to 10^6 where the losses of the
-event live, deltas of 0.9 to 10^-60; about a third of them lie near a corner on purpose. Of each it asks
+`benchmarks/attack.py` draws random events over the whole domain that the interface admits: every
+mechanism, sampled, nested and composed, one to four kinds, 1 to 10^9 steps, noise of 10^-3 to 10^4,
+probabilities of 10^-9 to 1 - 10^-9, epsilons of 0 to 10^6 where the losses of the event live,
+deltas of 0.9 to 10^-60; about a third of them lie near a corner on purpose. Of each it asks
 
 - the **estimate** of delta in both directions, which must be within its stated error of the truth;
 - to verify a **false claim**, 3 to 50% below the truth, which must not be accepted;
 - to verify a **true claim**, the truth at a tau of 0.5 to 0.95, which must be accepted;
 - of one in eight, the **strict bound**, which must not be below the truth.
 
-The truth is computed by contour integrals, enumeration and closed forms that share no code with evr, with an error of their own. evr may refuse
-in words. An answer that takes more than ten processor seconds is "too slow", and says nothing either way.
+The truth is computed by contour integrals, enumeration and closed forms that share no code with
+evr, with an error of their own. evr may refuse in words. An answer that takes more than ten
+processor seconds is "too slow", and says nothing either way.
 
-This is evr {version}, seed {seed}: {len(records):,} events, {seconds / 3600:.1f} processor hours. `python benchmarks/attack.py --seed {seed} --only INDEX` repeats one.
+This is evr {version}, seed {seed}: {len(records):,} events, {seconds / 3600:.1f} processor hours.
+`python benchmarks/attack.py --seed {seed} --only INDEX` repeats one.
 """
 
 
 def _table(header: list[str], rows: list[list[Any]]) -> str:
     lines = ["| " + " | ".join(header) + " |", "|---|" + "---:|" * (len(header) - 1)]
-    return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]) + "\n"
+    return (
+        "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows])
+        + "\n"
+    )
 
 
 def _outcomes(records: Records) -> str:
     rows = []
     for question in QUESTIONS:
-        counts = Counter(r["answers"][question]["outcome"] for r in records if question in r["answers"])
+        counts = Counter(
+            r["answers"][question]["outcome"] for r in records if question in r["answers"]
+        )
         rows.append([question, *(f"{counts[outcome]:,}" for outcome in OUTCOMES)])
     return _table(["", *OUTCOMES], rows)
 
@@ -91,16 +114,27 @@ def _kinds(records: Records) -> str:
     groups: dict[str, Records] = {}
     for record in records:
         kind = record["kind"]
-        several = f"{kind.count(' + ') + 1} kinds of steps" if " + " in kind else kind.removesuffix(", one step")
+        several = (
+            f"{kind.count(' + ') + 1} kinds of steps"
+            if " + " in kind
+            else kind.removesuffix(", one step")
+        )
         groups.setdefault(several, []).append(record)
     rows = []
     for kind in sorted(groups, key=lambda k: (k.startswith("corner"), "kinds" in k, k)):
         counts = Counter(a["outcome"] for r in groups[kind] for a in r["answers"].values())
         failed = sum(counts[outcome] for outcome in FAILURES)
         rows.append(
-            [kind, f"{len(groups[kind]):,}", *(f"{counts[o]:,}" for o in (GOOD, REFUSED, SLOW, UNKNOWN)), f"{failed:,}"]
+            [
+                kind,
+                f"{len(groups[kind]):,}",
+                *(f"{counts[o]:,}" for o in (GOOD, REFUSED, SLOW, UNKNOWN)),
+                f"{failed:,}",
+            ]
         )
-    return _table(["kind", "events", "good answers", "refused", "too slow", "truth unknown", "failed"], rows)
+    return _table(
+        ["kind", "events", "good answers", "refused", "too slow", "truth unknown", "failed"], rows
+    )
 
 
 def _closeness(records: Records) -> str:
@@ -116,7 +150,9 @@ def _closeness(records: Records) -> str:
         count = sum(below < m <= edge if below else m <= edge for m in measures)
         rows.append([f"up to {edge:g}" if edge < math.inf else "more", f"{count:,}"])
         below = edge
-    return "The error of an estimate over the error that it states:\n\n" + _table(["error / stated", "estimates"], rows)
+    return "The error of an estimate over the error that it states:\n\n" + _table(
+        ["error / stated", "estimates"], rows
+    )
 
 
 def _reach(records: Records) -> str:
@@ -125,12 +161,17 @@ def _reach(records: Records) -> str:
     for record in records:
         for known in record["truth"].values():
             relative = math.inf if known is None else _relative(known)
-            counts[next(name for edge, name in zip(edges, names, strict=True) if relative <= edge)] += 1
-    rows = [[name if name == "worse" else f"{name} or better", f"{counts[name]:,}"] for name in names]
+            counts[
+                next(name for edge, name in zip(edges, names, strict=True) if relative <= edge)
+            ] += 1
+    rows = [
+        [name if name == "worse" else f"{name} or better", f"{counts[name]:,}"] for name in names
+    ]
     typical = statistics.median(r["seconds"] for r in records) if records else 0.0
     return (
-        f"The relative error of the truth, by its own account, for each event and direction. An event takes {typical:.1f} processor seconds "
-        "(median), questions included.\n\n" + _table(["relative error", "truths"], rows)
+        "The relative error of the truth, by its own account, for each event and direction. An "
+        f"event takes {typical:.1f} processor seconds (median), questions "
+        "included.\n\n" + _table(["relative error", "truths"], rows)
     )
 
 

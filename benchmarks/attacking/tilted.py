@@ -1,8 +1,10 @@
-"""One law of losses, tilted by ``e^{order loss}``: its mean, its moments bound and its characteristic function.
+"""One law of losses, tilted by ``e^{order loss}``: its mean, its moments bound and its
+characteristic function.
 
-A density is integrated by Gauss-Legendre panels that are halved until the integrals of the law, of the tilted law and of the
-tilted law's fastest oscillation no longer change. What composition multiplies by a billion is computed without
-cancellation: from the tilted mean onwards, first-order terms are zero and are left out, not subtracted.
+A density is integrated by Gauss-Legendre panels that are halved until the integrals of the law, of
+the tilted law and of the tilted law's fastest oscillation no longer change. What composition
+multiplies by a billion is computed without cancellation: from the tilted mean onwards, first-order
+terms are zero and are left out, not subtracted.
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ class Tilted:
             imaginary[part] = np.sin(angle) @ heavy - drift * u[part]
         if near.any():
             scale = float(np.max(np.abs(self.offsets[near]))) or 1.0
-            real, imaginary = _add_moments(self.offsets[near] / scale, self.weights[near], u * scale, real, imaginary)
+            real, imaginary = _add_moments(
+                self.offsets[near] / scale, self.weights[near], u * scale, real, imaginary
+            )
         return log1p(real, imaginary)
 
 
@@ -87,7 +91,9 @@ class TiltedGaussian:
         return (-u * u * self.variance / 2).astype(np.complex128)
 
 
-def _add_moments(x: Floats, weights: Floats, u: Floats, real: Floats, imaginary: Floats) -> tuple[Floats, Floats]:
+def _add_moments(
+    x: Floats, weights: Floats, u: Floats, real: Floats, imaginary: Floats
+) -> tuple[Floats, Floats]:
     """Add ``sum_x weight (e^{iux} - 1 - iux)`` for ``|x| <= 1`` and ``|u| < 1/2``."""
     term = np.ones_like(u)
     power = np.ones_like(x)
@@ -106,7 +112,9 @@ def log1p(real: Floats, imaginary: Floats) -> Complexes:
     inside = 2 * real + real * real + imaginary * imaginary
     near = np.abs(inside) < 0.5
     modulus = np.hypot(1 + real, imaginary)
-    logs = np.where(near, 0.5 * np.log1p(np.where(near, inside, 0)), np.log(np.maximum(modulus, 1e-300)))
+    logs = np.where(
+        near, 0.5 * np.log1p(np.where(near, inside, 0)), np.log(np.maximum(modulus, 1e-300))
+    )
     return logs + 1j * np.arctan2(imaginary, 1 + real)
 
 
@@ -121,7 +129,8 @@ def exp_less_line(x: Longs) -> Longs:
 def nodes(law: Law, order: Any, reach: float | None) -> tuple[Longs, Longs]:
     """Atoms and quadrature nodes: logarithms of their masses under ``P``, and their losses.
 
-    ``reach`` is the greatest ``u`` at which ``e^{iu loss}`` will be integrated; None asks for a rough answer.
+    ``reach`` is the greatest ``u`` at which ``e^{iu loss}`` will be integrated; None asks for a
+    rough answer.
     """
     if law.density is None or law.edges is None:
         return law.log_p, law.loss
@@ -136,7 +145,9 @@ def nodes(law: Law, order: Any, reach: float | None) -> tuple[Longs, Longs]:
     peak = loss.ravel()[np.argmax(log_p + order * loss)]
     done: list[tuple[Longs, Longs]] = [(law.log_p, law.loss)]
     for _ in range(60):
-        matters = (np.max(log_p, axis=1) > tops[0] - _NATS) | (np.max(log_p + order * loss, axis=1) > tops[1] - _NATS)
+        matters = (np.max(log_p, axis=1) > tops[0] - _NATS) | (
+            np.max(log_p + order * loss, axis=1) > tops[1] - _NATS
+        )
         low, high, log_p, loss = low[matters], high[matters], log_p[matters], loss[matters]
         if not low.size:
             break
@@ -153,7 +164,10 @@ def nodes(law: Law, order: Any, reach: float | None) -> tuple[Longs, Longs]:
         allowed = np.array([np.full(low.size, 20 * EPS), rounding, np.maximum(turning, rounding)])
         good = np.all(change <= allowed, axis=0)
         done.append((log_p[good].ravel(), loss[good].ravel()))
-        low, high = np.concatenate((low[~good], middle[~good])), np.concatenate((middle[~good], high[~good]))
+        low, high = (
+            np.concatenate((low[~good], middle[~good])),
+            np.concatenate((middle[~good], high[~good])),
+        )
         log_p = np.concatenate((left[0][~good], right[0][~good]))
         loss = np.concatenate((left[1][~good], right[1][~good]))
         if low.size > _MOST_PANELS:
@@ -178,7 +192,9 @@ def _panels(law: Law, low: Longs, high: Longs, count: int = _NODES) -> tuple[Lon
 
 
 def _tests(log_p: Longs, loss: Longs, turns: Longs, order: Any, tops: Any) -> Any:
-    """The integrals over each panel of the law, of the tilted law and of its fastest oscillation."""
+    """The integrals over each panel of the law, of the tilted law and of its
+    fastest oscillation.
+    """
     plain = np.sum(np.exp(log_p - tops[0]), axis=1)
     tilted = np.exp(log_p + order * loss - tops[1])
     turned = np.sum(tilted * np.exp(1j * turns.astype(float)), axis=1)
@@ -186,7 +202,9 @@ def _tests(log_p: Longs, loss: Longs, turns: Longs, order: Any, tops: Any) -> An
 
 
 def tilt(law: Law, order: Any, reach: float | None = 0.0) -> Tilted | TiltedGaussian:
-    """The law tilted by an order; characteristic functions are good up to ``reach``; None is for a rough answer."""
+    """The law tilted by an order; characteristic functions are good up to ``reach``; None is for a
+    rough answer.
+    """
     if law.square is not None:
         return TiltedGaussian.of(law.square, order)
     log_p, loss = nodes(law, order, reach)
@@ -200,11 +218,19 @@ def tilt(law: Law, order: Any, reach: float | None = 0.0) -> Tilted | TiltedGaus
     shift = np.sum(weights * distance)
     mean, offsets = loss[peak] + shift, distance - shift
     exponent = -order * offsets
-    if reach is not None and law.lost is not None and np.max(exponent[log_p > np.max(log_p) - 60]) < 40:
+    if (
+        reach is not None
+        and law.lost is not None
+        and np.max(exponent[log_p > np.max(log_p) - 60]) < 40
+    ):
         # E' of e^{-order (loss - mean)} is P's mass over the scale
-        log_scale = np.log1p(-law.lost) - np.log1p(np.sum(weights * exp_less_line(np.minimum(exponent, LONG(11_000)))))
+        log_scale = np.log1p(-law.lost) - np.log1p(
+            np.sum(weights * exp_less_line(np.minimum(exponent, LONG(11_000))))
+        )
     else:
         log_scale = log_p[peak] + np.log(total) - order * shift
     variance = float(np.sum(weights * offsets**2))
     kept = weights > 1e-21
-    return Tilted(mean, log_scale, variance, weights[kept].astype(float), offsets[kept].astype(float))
+    return Tilted(
+        mean, log_scale, variance, weights[kept].astype(float), offsets[kept].astype(float)
+    )

@@ -1,7 +1,8 @@
 """What evr says of one case, and whether that may stand.
 
-Five questions: the estimate of each direction against the truth; a claim that is false by 3 to 50%; a claim that is true with
-room to spare; for some cases the strict bound. An answer may be good, a refusal in words, or too slow to tell; everything else is a failure.
+Five questions: the estimate of each direction against the truth; a claim that is false by 3 to 50%;
+a claim that is true with room to spare; for some cases the strict bound. An answer may be good, a
+refusal in words, or too slow to tell; everything else is a failure.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ from attacking.events import Case
 from attacking.laws import Unreached
 from attacking.truth import Truth, truth
 
-GOOD, REFUSED, SLOW, UNKNOWN, WRONG, CRASHED = "good", "refused", "too slow", "truth unknown", "WRONG", "CRASHED"
+GOOD, REFUSED, SLOW, UNKNOWN, WRONG, CRASHED = (
+    "good",
+    "refused",
+    "too slow",
+    "truth unknown",
+    "WRONG",
+    "CRASHED",
+)
 FAILURES = (WRONG, CRASHED)
 QUESTIONS = ("estimate, remove", "estimate, add", "false claim", "true claim", "strict bound")
 DIRECTIONS = ("remove", "add")
@@ -77,18 +85,27 @@ def attack(case: Case, limits: Limits) -> dict[str, Any]:
     """All questions about one case, as a record for JSON."""
     start = time.process_time()
     truths = {direction: _truth(case, direction, limits) for direction in DIRECTIONS}
-    answers = {f"estimate, {d}": _ask(lambda d=d: _estimate(case, d, truths[d]), limits.answer) for d in DIRECTIONS}
+    answers = {
+        f"estimate, {d}": _ask(lambda d=d: _estimate(case, d, truths[d]), limits.answer)
+        for d in DIRECTIONS
+    }
     delta, relative = _greater(truths)
     if delta is None:
         unknown = Answer(UNKNOWN)
         answers |= {"false claim": unknown, "true claim": unknown}
     else:
-        answers["false claim"] = _ask(lambda: _false_claim(case, delta * (1 - relative)), limits.answer)
-        answers["true claim"] = _ask(lambda: _true_claim(case, delta * (1 + relative)), limits.answer)
+        answers["false claim"] = _ask(
+            lambda: _false_claim(case, delta * (1 - relative)), limits.answer
+        )
+        answers["true claim"] = _ask(
+            lambda: _true_claim(case, delta * (1 + relative)), limits.answer
+        )
     if case.index % STRICT_EVERY == 0:
         answers["strict bound"] = Answer(UNKNOWN)
         if delta is not None:
-            answers["strict bound"] = _ask(lambda: _strict(case, delta * (1 - relative)), limits.answer)
+            answers["strict bound"] = _ask(
+                lambda: _strict(case, delta * (1 - relative)), limits.answer
+            )
     return {
         "index": case.index,
         "kind": case.kind,
@@ -109,7 +126,9 @@ def _truth(case: Case, direction: str, limits: Limits) -> Truth | None:
 
 
 def _greater(truths: dict[str, Truth | None]) -> tuple[float | None, float]:
-    """The greater delta of both directions and its relative error, where it is known well enough."""
+    """The greater delta of both directions and its relative error, where it is
+    known well enough.
+    """
     found = [t for t in truths.values() if t is not None]
     if len(found) < len(truths):
         return None, math.inf
@@ -130,13 +149,16 @@ def _ask(question: Callable[[], Answer], seconds: float) -> Answer:
         found = Answer(SLOW)
     except Exception as error:
         found = Answer(
-            REFUSED if _is_refusal(error) else CRASHED, f"{type(error).__name__}: {error}"[:400] + _place(error)
+            REFUSED if _is_refusal(error) else CRASHED,
+            f"{type(error).__name__}: {error}"[:400] + _place(error),
         )
     return Answer(found.outcome, found.detail, time.process_time() - start, found.measure)
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether evr itself raised it, on purpose: a ``ValueError`` from a line of evr that says ``raise``."""
+    """Whether evr itself raised it, on purpose: a ``ValueError`` from a line of evr that says
+    ``raise``.
+    """
     last = traceback.extract_tb(error.__traceback__)[-1]
     raised = linecache.getline(last.filename, last.lineno or 0).strip().startswith("raise")
     return isinstance(error, ValueError) and last.filename.startswith(_EVR) and raised
@@ -157,7 +179,10 @@ def _estimate(case: Case, direction: str, known: Truth | None) -> Answer:
     away = abs(found.value - known.value)
     rounding = 4e-16 * known.value
     measure = away / stated if stated > 0 else (0.0 if away <= rounding else math.inf)
-    said = f"estimate {found.value!r} ± {stated:.3g}, truth {known.value!r} ± {known.error:.3g} ({known.way})"
+    said = (
+        f"estimate {found.value!r} ± {stated:.3g}, truth {known.value!r} ± {known.error:.3g} "
+        f"({known.way})"
+    )
     return Answer(GOOD if away <= stated + known.error + rounding else WRONG, said, measure=measure)
 
 
@@ -176,7 +201,10 @@ def _false_claim(case: Case, delta: float) -> Answer:
         accepted += found.accepted
         if samples == 0:
             break
-    said = f"claim {claimed!r} (tau {case.tau_false}), truth {delta!r}: accepted ({_reason(first)}), with {accepted} of {tried + 1} seeds"
+    said = (
+        f"claim {claimed!r} (tau {case.tau_false}), truth {delta!r}: accepted ({_reason(first)}), "
+        f"with {accepted} of {tried + 1} seeds"
+    )
     within = first.false_positive_rate > 1e-4 and accepted == 1  # what the budget allows may happen
     return Answer(GOOD if within else WRONG, said)
 
@@ -190,17 +218,28 @@ def _true_claim(case: Case, delta: float) -> Answer:
         return Answer(GOOD, _reason(found))
     if "max_samples" in _reason(found):
         return Answer(SLOW, _reason(found))
-    return Answer(WRONG, f"claim of the truth {delta!r} at tau {case.tau_true} rejected: {_reason(found)}")
+    return Answer(
+        WRONG, f"claim of the truth {delta!r} at tau {case.tau_true} rejected: {_reason(found)}"
+    )
 
 
 def _verified(case: Case, delta: float, tau: float, seed: int) -> Any:
     return evr.verify(
-        case.event, epsilon=case.epsilon, delta=delta, tau=tau, seed=seed, max_samples=MOST_SAMPLES, workers=1
+        case.event,
+        epsilon=case.epsilon,
+        delta=delta,
+        tau=tau,
+        seed=seed,
+        max_samples=MOST_SAMPLES,
+        workers=1,
     )
 
 
 def _reason(found: Any) -> str:
-    return "; ".join(f"{name}: {report.reason}, {report.samples} samples" for name, report in found.directions.items())
+    return "; ".join(
+        f"{name}: {report.reason}, {report.samples} samples"
+        for name, report in found.directions.items()
+    )
 
 
 def _strict(case: Case, delta: float) -> Answer:
@@ -208,5 +247,7 @@ def _strict(case: Case, delta: float) -> Answer:
     bound = evr.estimate_delta(case.event, case.epsilon, method="strict").value
     said = f"bound {bound!r}, truth {delta!r}"
     return Answer(
-        GOOD if bound >= delta * (1 - 1e-15) else WRONG, said, measure=bound / delta - 1 if delta > 0 else None
+        GOOD if bound >= delta * (1 - 1e-15) else WRONG,
+        said,
+        measure=bound / delta - 1 if delta > 0 else None,
     )

@@ -1,7 +1,9 @@
-"""Delta of an event at an epsilon in one direction, by means that share nothing with evr, and what it may be wrong by.
+"""Delta of an event at an epsilon in one direction, by means that share nothing with evr, and what
+it may be wrong by.
 
-One step, or Gaussian mechanisms only, by their closed form with 120 digits (``single``); finitely many outcomes by
-convolution and enumeration (``enumeration``); everything else by contour integrals (``contour``, ``split``).
+One step, or Gaussian mechanisms only, by their closed form with 120 digits (``single``); finitely
+many outcomes by convolution and enumeration (``enumeration``); everything else by contour integrals
+(``contour``, ``split``).
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ class Truth:
 
 
 def truth(event: Any, epsilon: float, direction: str, seconds: float = 20.0) -> Truth:
-    """delta of ``event`` at ``epsilon``, infinite losses included; raise ``Unreached`` where there is none."""
+    """delta of ``event`` at ``epsilon``, infinite losses included; raise ``Unreached`` where there
+    is none.
+    """
     composition = Composition.of(event, direction)
     infinite = float(composition.infinite)
     if not composition.parts or composition.greatest <= exact(epsilon):
@@ -56,7 +60,9 @@ def truth(event: Any, epsilon: float, direction: str, seconds: float = 20.0) -> 
         return Truth(single.delta(made_of[0][0], epsilon, direction), 0.0, "closed form")
     found = Truth(math.nan, math.inf, "none")
     if composition.is_atomic:
-        found = _better(found, lambda: enumeration.delta(composition, composition.saddle(epsilon), epsilon))
+        found = _better(
+            found, lambda: enumeration.delta(composition, composition.saddle(epsilon), epsilon)
+        )
     for way in _ways(composition, epsilon, seconds):
         if found.relative > _GOOD:
             found = _better(found, way)
@@ -70,8 +76,13 @@ def _ways(composition: Composition, epsilon: float, seconds: float) -> list[Call
     ways = [partial(contour, seconds=0.15 * seconds), partial(apart, seconds=0.45 * seconds)]
     if any(len(split.atoms_apart(law, count, epsilon)) > 1 for law, count in composition.parts):
         smooth = any(law.square is not None or not law.log_p.size for law, _ in composition.parts)
-        ways.insert(2 if smooth else 0, partial(apart, seconds=0.2 * seconds, cutter=split.atoms_apart))
-    return [partial(way, composition, epsilon) for way in [*ways, partial(contour, seconds=0.2 * seconds)]]
+        ways.insert(
+            2 if smooth else 0, partial(apart, seconds=0.2 * seconds, cutter=split.atoms_apart)
+        )
+    return [
+        partial(way, composition, epsilon)
+        for way in [*ways, partial(contour, seconds=0.2 * seconds)]
+    ]
 
 
 def _better(found: Truth, way: Callable[[], Truth | None]) -> Truth:
@@ -85,7 +96,9 @@ def _better(found: Truth, way: Callable[[], Truth | None]) -> Truth:
 
 
 def contour(composition: Composition, epsilon: float, seconds: float, order: Any = None) -> Truth:
-    """By one contour integral through a saddle point; an order below -1 gives ``E[(e^{eps - Y} - 1)_+]`` instead."""
+    """By one contour integral through a saddle point; an order below -1 gives ``E[(e^{eps - Y} -
+    1)_+]`` instead.
+    """
     deadline = time.process_time() + seconds
     order = composition.saddle(epsilon) if order is None else order
     distance = float(order if order > 0 else -1 - order)
@@ -112,7 +125,9 @@ def contour(composition: Composition, epsilon: float, seconds: float, order: Any
     integral = integrate(log_integrand, distance, scale, deadline)
     if not math.isfinite(integral.error):
         raise Unreached("no time for the integral")
-    factor = np.exp(composition.log_scale(tilts, order, excess) - np.log(order * (order + 1)) - np.log(_PI))
+    factor = np.exp(
+        composition.log_scale(tilts, order, excess) - np.log(order * (order + 1)) - np.log(_PI)
+    )
     value = float(factor * integral.value)
     rounded = sum(
         count * (abs(t.log_scale) + abs(order) * (0 if law.exact else abs(t.mean)))
@@ -123,7 +138,12 @@ def contour(composition: Composition, epsilon: float, seconds: float, order: Any
     return Truth(value, error, "contour")
 
 
-def apart(composition: Composition, epsilon: float, seconds: float, cutter: split.Cutter = split.rare_apart) -> Truth:
+def apart(
+    composition: Composition,
+    epsilon: float,
+    seconds: float,
+    cutter: split.Cutter = split.rare_apart,
+) -> Truth:
     """By contour integrals over compositions of pieces of laws."""
     deadline = time.process_time() + seconds
     terms, error = split.terms(composition, epsilon, cutter)

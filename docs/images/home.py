@@ -1,8 +1,10 @@
 """The three pictures of the home page, from a real estimate and a real verification.
 
-    python docs/images/home.py        # rewrites estimate.svg, verify.svg and release.svg beside this file
+    python docs/images/home.py        # rewrites estimate.svg, verify.svg and release.svg beside
+    this file
 
-They have no ground of their own and middle tones, so that they can be read on a light page and on a dark one.
+They have no ground of their own and middle tones, so that they can be read on a light page and on a
+dark one.
 """
 
 from __future__ import annotations
@@ -51,7 +53,12 @@ def estimate() -> Figure:
     axes.plot([epsilon, epsilon, 0.2], [1e-12, DELTA, DELTA], color=GREY, lw=1, ls=(0, (3, 2)))
     axes.plot([epsilon], [DELTA], "o", color=ORANGE, ms=8)
     axes.annotate(
-        f"ε = {epsilon:.3f}", (epsilon, DELTA), (8, 6), textcoords="offset points", color=ORANGE, weight="bold"
+        f"ε = {epsilon:.3f}",
+        (epsilon, DELTA),
+        (8, 6),
+        textcoords="offset points",
+        color=ORANGE,
+        weight="bold",
     )
     axes.set(xlabel="epsilon", ylabel="delta", xlim=(0.2, 0.8), ylim=(1e-12, 2e-7))
     axes.set_yticks([1e-12, 1e-9])
@@ -62,7 +69,9 @@ def estimate() -> Figure:
 def verify() -> Figure:
     """The wealth of the bets that the claim is true."""
     epsilon = evr.estimate_epsilon(EVENT, delta=TAU * DELTA).value
-    report = evr.verify(EVENT, epsilon=epsilon, delta=TAU * DELTA, tau=TAU, seed=1).directions["remove"]
+    report = evr.verify(EVENT, epsilon=epsilon, delta=TAU * DELTA, tau=TAU, seed=1).directions[
+        "remove"
+    ]
     rows = np.array([(0.0, 0.0), *((row[0], row[3]) for row in report.trace)])
     figure, axes = canvas()
     axes.plot(rows[:, 0] / 1e3, rows[:, 1], color=BLUE, lw=2)
@@ -81,8 +90,17 @@ def release() -> Figure:
     axes.add_patch(FancyBboxPatch((0.6, 0.6), 3.9, 4.8, boxstyle=box, fc="none", ec=BLUE, lw=2))
     for height, end in ((4.6, 3.6), (3.9, 3.9), (3.2, 3.2)):
         axes.plot([1.2, end], [height, height], color=GREY, lw=2, solid_capstyle="round")
-    axes.plot([1.6, 2.3, 3.6], [1.9, 1.2, 2.6], color=GREEN, lw=4, solid_capstyle="round", solid_joinstyle="round")
-    axes.annotate("", (7.0, 3.0), (4.9, 3.0), arrowprops={"arrowstyle": "-|>", "color": GREY, "lw": 2})
+    axes.plot(
+        [1.6, 2.3, 3.6],
+        [1.9, 1.2, 2.6],
+        color=GREEN,
+        lw=4,
+        solid_capstyle="round",
+        solid_joinstyle="round",
+    )
+    axes.annotate(
+        "", (7.0, 3.0), (4.9, 3.0), arrowprops={"arrowstyle": "-|>", "color": GREY, "lw": 2}
+    )
     axes.add_patch(FancyBboxPatch((7.2, 1.9), 2.3, 2.2, boxstyle=box, fc="none", ec=GREEN, lw=2))
     axes.text(8.35, 3.0, "model", ha="center", va="center", color=GREEN, weight="bold")
     return figure

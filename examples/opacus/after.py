@@ -2,8 +2,9 @@
 
     python examples/opacus/after.py [--folder out] [--noise-used 2.0]
 
-The training is recorded. What the record says, not what was planned, is verified at (3, 1e-5), and the record names the
-certificate. With less noise than that takes (``--noise-used``) the claim is rejected, and the weights are withheld.
+The training is recorded. What the record says, not what was planned, is verified at (3, 1e-5), and
+the record names the certificate. With less noise than that takes (``--noise-used``) the claim is
+rejected, and the weights are withheld.
 """
 
 from __future__ import annotations
@@ -19,12 +20,18 @@ import evr
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", type=Path, default=Path("digits"), help="where everything is written")
-    parser.add_argument("--noise-used", type=float, help="noise of the training; what (3, 1e-5) needs by default")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("digits"), help="where everything is written"
+    )
+    parser.add_argument(
+        "--noise-used", type=float, help="noise of the training; what (3, 1e-5) needs by default"
+    )
     parser.add_argument("--tau", type=float, default=0.9, help="slack of the verification")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    weights = train(chosen.noise_used or least_noise(chosen.tau), chosen.folder / "training.record.jsonl")
+    weights = train(
+        chosen.noise_used or least_noise(chosen.tau), chosen.folder / "training.record.jsonl"
+    )
 
     record = evr.Record.load(chosen.folder / "training.record.jsonl")
     with evr.released(

@@ -2,8 +2,9 @@
 
     python examples/opacus/before.py [--folder out] [--noise-used 2.0]
 
-The noise that (3, 1e-5) needs is found, the claim is verified, and only then does the training run, recorded. Behind the gate
-the record must be within the plan; with less noise than planned (``--noise-used``) it is not, and no weights come out.
+The noise that (3, 1e-5) needs is found, the claim is verified, and only then does the training run,
+recorded. Behind the gate the record must be within the plan; with less noise than planned
+(``--noise-used``) it is not, and no weights come out.
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ import evr
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", type=Path, default=Path("digits"), help="where everything is written")
-    parser.add_argument("--noise-used", type=float, help="noise of the training, if it is not what was planned")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("digits"), help="where everything is written"
+    )
+    parser.add_argument(
+        "--noise-used", type=float, help="noise of the training, if it is not what was planned"
+    )
     parser.add_argument("--tau", type=float, default=0.9, help="slack of the verification")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
-"""What the two guides share: a small convolutional net on scikit-learn's digits, trained with Opacus and recorded.
+"""What the two guides share: a small convolutional net on scikit-learn's digits, trained with
+Opacus and recorded.
 
-A tenth of the images is left for testing; the other 1,500 are private. The weights that come out are an average over the second half
-of the training, which costs no privacy.
+A tenth of the images is left for testing; the other 1,500 are private. The weights that come out
+are an average over the second half of the training, which costs no privacy.
 """
 
 from __future__ import annotations
@@ -26,11 +27,15 @@ CLIP, RATE = 0.5, 2.0
 
 def plan(noise_multiplier: float) -> Any:
     """What the training does, as an event."""
-    return evr.dpsgd(noise_multiplier=noise_multiplier, sampling_probability=BATCH / RECORDS, steps=STEPS)
+    return evr.dpsgd(
+        noise_multiplier=noise_multiplier, sampling_probability=BATCH / RECORDS, steps=STEPS
+    )
 
 
 def least_noise(tau: float) -> float:
-    """The least noise multiplier for which the estimate is what may be claimed, a little more for safety."""
+    """The least noise multiplier for which the estimate is what may be claimed, a little more for
+    safety.
+    """
     return round(1.0005 * evr.calibrate(plan, epsilon=EPSILON, delta=tau * DELTA).parameter, 4)
 
 
@@ -46,12 +51,19 @@ def digits() -> tuple[TensorDataset, TensorDataset]:
 
 def net() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(1, 8, 3, padding=1), nn.GroupNorm(4, 8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(128, 10)
+        nn.Conv2d(1, 8, 3, padding=1),
+        nn.GroupNorm(4, 8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(128, 10),
     )
 
 
 def train(noise_multiplier: float, record: Path) -> dict[str, torch.Tensor]:
-    """Train, write down what happens in ``record``, and return the averaged weights. Writes no weights anywhere."""
+    """Train, write down what happens in ``record``, and return the averaged weights. Writes no
+    weights anywhere.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that secure_mode is off: this is an example
         engine = PrivacyEngine(accountant="evr")

@@ -1,9 +1,10 @@
-"""What published trainings really cost: certifies every spec file of this folder and writes docs/published.md.
+"""What published trainings really cost: certifies every spec file of this folder and writes
+docs/published.md.
 
     python examples/published/make_page.py [--from-results]
 
-``make published`` runs it. Numbers go from the certificates into ``results.json``, and from there into the page;
-``--from-results`` only writes the page again.
+``make published`` runs it. Numbers go from the certificates into ``results.json``, and from there
+into the page; ``--from-results`` only writes the page again.
 """
 
 from __future__ import annotations
@@ -37,14 +38,18 @@ def certified(name: str, folder: Path) -> dict[str, Any]:
     event, claim = described.event(), described.claim
     exact = evr.estimate_epsilon(event, claim.delta)
     start = time.perf_counter()
-    certificate = evr.certify(event, delta=claim.delta, tau=claim.tau, ledger=folder / f"{name}.sqlite", workers=2)
+    certificate = evr.certify(
+        event, delta=claim.delta, tau=claim.tau, ledger=folder / f"{name}.sqlite", workers=2
+    )
     seconds = time.perf_counter() - start
     return {
         "delta": claim.delta,
         "exact_epsilon": exact.value,
         "direction": exact.direction,
         "verdict": certificate.verdict,
-        "certified_epsilon": None if certificate.guarantee is None else certificate.guarantee.epsilon,
+        "certified_epsilon": None
+        if certificate.guarantee is None
+        else certificate.guarantee.epsilon,
         "method": certificate.verification.method,
         "tau": claim.tau,
         "samples": certificate.verification.samples,
@@ -59,15 +64,23 @@ def page(results: dict[str, Any]) -> str:
     rows, notes = [], []
     for number, (name, source) in enumerate(published.items(), start=1):
         found = trainings[name]
-        certificate = "rejected" if found["certified_epsilon"] is None else f"{found['certified_epsilon']:.4g}"
+        certificate = (
+            "rejected"
+            if found["certified_epsilon"] is None
+            else f"{found['certified_epsilon']:.4g}"
+        )
         rows.append(
-            f"| [{number}](#{number}) | {source['title']} | {found['delta']:.0e} | {source['published_epsilon']:g} "
-            f"| {found['exact_epsilon']:.4f} | {certificate} | {found['samples']:,} samples, {found['seconds']:.0f} s "
-            f"| {source['sampling']} |".replace("e-0", "e-")
+            f"| [{number}](#{number}) | {source['title']} | {found['delta']:.0e} | "
+            f"{source['published_epsilon']:g} | {found['exact_epsilon']:.4f} | {certificate} | "
+            f"{found['samples']:,} samples, {found['seconds']:.0f} s | {source['sampling']} "
+            "|".replace("e-0", "e-")
         )
         notes.append(_note(number, name, source))
     total = sum(found["seconds"] for found in trainings.values())
-    less = sorted(1 - trainings[name]["exact_epsilon"] / published[name]["published_epsilon"] for name in published)
+    less = sorted(
+        1 - trainings[name]["exact_epsilon"] / published[name]["published_epsilon"]
+        for name in published
+    )
     shuffled = sum(source["sampling"] == "shuffled" for source in published.values())
     return _PAGE.format(
         count=len(rows),
@@ -91,37 +104,51 @@ def _note(number: int, name: str, source: dict[str, Any]) -> str:
         facts.append(f"batches of {source['batch_size']:,} of {source['dataset_size']:,}")
     if "epochs" in source:
         facts.append(f"{source['epochs']} epochs")
-    words = f'<a id="{number}"></a>**{number}.** [{source["title"]}]({source["source"]}): {", ".join(facts)}. '
-    checked = "" if source["checked"] == "the source named here" else "The numbers were " + source["checked"] + ". "
-    return f"{words}{checked}{source.get('note', '')}".rstrip() + f" Spec: `examples/published/{name}.toml`."
+    words = (
+        f'<a id="{number}"></a>**{number}.** [{source["title"]}]({source["source"]}): '
+        f"{', '.join(facts)}. "
+    )
+    checked = (
+        ""
+        if source["checked"] == "the source named here"
+        else "The numbers were " + source["checked"] + ". "
+    )
+    return (
+        f"{words}{checked}{source.get('note', '')}".rstrip()
+        + f" Spec: `examples/published/{name}.toml`."
+    )
 
 
 _PAGE = """# What published trainings really cost
 
-This page is made by `make published`; no number on it was typed. Each of {count} published trainings is a spec file in
-`examples/published`, and `evr certify` takes any of them.
+This page is made by `make published`; no number on it was typed. Each of {count} published
+trainings is a spec file in `examples/published`, and `evr certify` takes any of them.
 
 - **published** is the epsilon that its authors gave, at the delta of the row;
-- **exact** is evr's near-exact estimate for the same noise, sampling probability and steps, in the direction that costs more;
-- **certified** is the epsilon of a certificate at that delta, by evr {version} with a slack of {tau}, and what proving it took on two cores
-  ({minutes:.0f} minutes in all);
+- **exact** is evr's near-exact estimate for the same noise, sampling probability and steps, in the
+  direction that costs more;
+- **certified** is the epsilon of a certificate at that delta, by evr {version} with a slack of
+  {tau}, and what proving it took on two cores ({minutes:.0f} minutes in all);
 - **sampling** is how the code that the source names forms its batches.
 
 | | training | delta | published | exact | certified | the proof | sampling |
 |---|---|---|---|---|---|---|---|
 {rows}
 
-Nobody was careless: most of these numbers come from Rényi accounting, with the conversion to epsilon of their day, which is a valid bound
-that is not tight. Exact accounting takes {median:.0f}% off the published epsilon in the median, for the same training.
+Nobody was careless: most of these numbers come from Rényi accounting, with the conversion to
+epsilon of their day, which is a valid bound that is not tight. Exact accounting takes {median:.0f}%
+off the published epsilon in the median, for the same training.
 
 ## Shuffled, and accounted for as Poisson
 
-All of these numbers, the published ones and evr's, are for *Poisson sampling*: each record is in each batch by a coin of its own. {shuffled}
-of the {count} trainings shuffle the data and cut it into batches of one size instead. This is common practice, for fixed sizes are
-faster on the hardware, and the authors of the libraries say so in their documentation. But there is no proof that an epsilon for Poisson batches
-holds for shuffled ones, and there are examples where it does not. For these rows the certificate is about a training with the same
-noise, rate and steps that samples by Poisson. If you train today: Opacus and JAX Privacy sample by Poisson out of the box, and
-[a record](guide/record_a_training.md) tells what ran.
+All of these numbers, the published ones and evr's, are for *Poisson sampling*: each record is in
+each batch by a coin of its own. {shuffled} of the {count} trainings shuffle the data and cut it
+into batches of one size instead. This is common practice, for fixed sizes are faster on the
+hardware, and the authors of the libraries say so in their documentation. But there is no proof that
+an epsilon for Poisson batches holds for shuffled ones, and there are examples where it does not.
+For these rows the certificate is about a training with the same noise, rate and steps that samples
+by Poisson. If you train today: Opacus and JAX Privacy sample by Poisson out of the box, and [a
+record](guide/record_a_training.md) tells what ran.
 
 ## Where the numbers come from
 
@@ -131,7 +158,9 @@ noise, rate and steps that samples by Poisson. If you train today: Opacus and JA
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--from-results", action="store_true", help="write the page again, without certifying")
+    parser.add_argument(
+        "--from-results", action="store_true", help="write the page again, without certifying"
+    )
     chosen = parser.parse_args()
     if not chosen.from_results:
         trainings = {}
@@ -139,7 +168,11 @@ def main() -> None:
             for name in sources():
                 trainings[name] = certified(name, Path(folder))
                 found = trainings[name]
-                print(f"{name}: {found['verdict']}, {found['certified_epsilon']}, {found['seconds']:.0f} s", flush=True)
+                print(
+                    f"{name}: {found['verdict']}, {found['certified_epsilon']}, "
+                    f"{found['seconds']:.0f} s",
+                    flush=True,
+                )
         results = {"evr": __version__, "trainings": trainings}
         atomic.write_text(RESULTS, json.dumps(results, indent=1) + "\n")
     atomic.write_text(PAGE, page(json.loads(RESULTS.read_text("utf-8"))))

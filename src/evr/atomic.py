@@ -1,4 +1,6 @@
-"""Files that are written whole or not at all: a temporary file beside the target, flushed to the disk, then renamed."""
+"""Files that are written whole or not at all: a temporary file beside the target, flushed to the
+disk, then renamed.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,11 @@ from pathlib import Path
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:
-    """Put ``data`` at ``path``. Whoever reads ``path`` meanwhile, or after a crash, sees the old file or the new one.
+    """Put ``data`` at ``path``. Whoever reads ``path`` meanwhile, or after a crash, sees the old
+    file or the new one.
 
-    A link is followed and a file's permissions are kept. What is no regular file (a pipe, ``/dev/stdout``) is written
-    directly, for it cannot be replaced.
+    A link is followed and a file's permissions are kept. What is no regular file (a pipe,
+    ``/dev/stdout``) is written directly, for it cannot be replaced.
     """
     target = Path(os.path.realpath(path))
     mode = _mode(target)
@@ -21,7 +24,9 @@ def write_bytes(path: str | Path, data: bytes) -> None:
         target.write_bytes(data)
         return
     try:
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".part")
+        descriptor, name = tempfile.mkstemp(
+            dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".part"
+        )
     except OSError as error:  # name the file that was asked for, not the temporary one
         raise type(error)(error.errno, error.strerror, str(path)) from None
     try:
@@ -53,10 +58,14 @@ def check_writable(**named: str | Path) -> None:
     if target.is_dir():
         raise ValueError(f"{name}={str(path)!r} is a folder: name a file")
     if not target.parent.is_dir():
-        raise ValueError(f"{name}={str(path)!r} lies in a folder that does not exist: create it first")
+        raise ValueError(
+            f"{name}={str(path)!r} lies in a folder that does not exist: create it first"
+        )
     replaced = _mode(target) is not None  # by a file that is made beside it
     if not os.access(target.parent if replaced else target, os.W_OK):
-        raise ValueError(f"{name}={str(path)!r} cannot be written: name a file in a folder of yours")
+        raise ValueError(
+            f"{name}={str(path)!r} cannot be written: name a file in a folder of yours"
+        )
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -65,7 +74,9 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def _mode(target: Path) -> int | None:
-    """The permissions that the new file gets; None if there is something there that is no regular file."""
+    """The permissions that the new file gets; None if there is something there that is no regular
+    file.
+    """
     try:
         found = target.stat().st_mode
     except FileNotFoundError:
@@ -76,7 +87,9 @@ def _mode(target: Path) -> int | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename itself last; some systems cannot open a folder, and there the rename has to do."""
+    """Make the rename itself last; some systems cannot open a folder, and there the rename has to
+    do.
+    """
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,6 @@
-"""The exceptions of evr: one small tree. Invalid values raise the built-in ``ValueError`` and ``TypeError``."""
+"""The exceptions of evr: one small tree. Invalid values raise the built-in ``ValueError`` and
+``TypeError``.
+"""
 
 from typing import Any
 
@@ -8,7 +10,8 @@ class EvrError(Exception):
 
 
 class UnsupportedEventError(EvrError, ValueError):
-    """A ``DpEvent`` has no dominating pair here. Names the sub-event, its path in the tree and what is supported.
+    """A ``DpEvent`` has no dominating pair here. Names the sub-event, its path in the tree and what
+    is supported.
 
     Attributes
     ----------
@@ -22,19 +25,27 @@ class UnsupportedEventError(EvrError, ValueError):
 
 
 class AccuracyError(EvrError, ValueError):
-    """An estimate would say next to nothing: its own error is as large as what it estimates, or floats cannot hold it."""
+    """An estimate would say next to nothing: its own error is as large as what it estimates, or
+    floats cannot hold it.
+    """
 
 
 class SpecError(EvrError, ValueError):
-    """A specification file does not say what ran: names the key, the rule and, for a typing error, the nearest key."""
+    """A specification file does not say what ran: names the key, the rule and, for a typing error,
+    the nearest key.
+    """
 
 
 class CertificateError(EvrError, ValueError):
-    """A certificate cannot be read: damaged, altered, not of this kind, or written by a newer evr."""
+    """A certificate cannot be read: damaged, altered, not of this kind, or
+    written by a newer evr.
+    """
 
 
 class LedgerError(EvrError, ValueError):
-    """The ledger cannot be used, or refuses: damaged, not writable, a seed used before, a claim below the floor."""
+    """The ledger cannot be used, or refuses: damaged, not writable, a seed used before, a claim
+    below the floor.
+    """
 
 
 class RecordError(EvrError, ValueError):
@@ -68,4 +79,6 @@ class NotReleasedError(EvrError, RuntimeError):
 
 
 class DisagreementError(EvrError, RuntimeError):
-    """Two independent proofs of one claim do not agree: one of them is broken. Nothing is certified."""
+    """Two independent proofs of one claim do not agree: one of them is broken. Nothing is
+    certified.
+    """

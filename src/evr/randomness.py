@@ -1,8 +1,9 @@
 """Independent streams of random numbers, named by what they are for.
 
-Philox is counter-based: a key selects a stream, a counter a place in it. The key is a digest of (entropy, purpose, attempt,
-direction), the block number is the upper part of the counter, so block ``n`` holds the same numbers whoever draws it and
-in whatever order, and an estimate never shares a number with a verification.
+Philox is counter-based: a key selects a stream, a counter a place in it. The key is a digest of
+(entropy, purpose, attempt, direction), the block number is the upper part of the counter, so block
+``n`` holds the same numbers whoever draws it and in whatever order, and an estimate never shares a
+number with a verification.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class Stream:
     direction: str = "remove"
 
     def block(self, number: int) -> np.random.Generator:
-        """The generator of one block; blocks do not overlap, for each has 2^192 counters to itself."""
+        """The generator of one block; blocks do not overlap, for each has
+        2^192 counters to itself.
+        """
         name = f"{self.entropy:x}|{self.purpose}|{self.attempt}|{self.direction}"
         digest = hashlib.sha256(name.encode()).digest()[:16]
         key = int.from_bytes(digest, "little")

@@ -1,6 +1,8 @@
-"""Checks of arguments. Each takes one keyword, ``positive(noise_multiplier=0)``, and names it, the value and the rule.
+"""Checks of arguments. Each takes one keyword, ``positive(noise_multiplier=0)``, and names it, the
+value and the rule.
 
-The value comes back as a plain ``float`` or ``int``, so that NumPy scalars do not travel into results.
+The value comes back as a plain ``float`` or ``int``, so that NumPy scalars do not travel into
+results.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ def _only(named: dict[str, Any]) -> tuple[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """``repr`` of a value, short for what would fill the screen (Python refuses to print the longest integers)."""
+    """``repr`` of a value, short for what would fill the screen (Python refuses to print the
+    longest integers).
+    """
     if isinstance(value, int) and value.bit_length() > 512:
         return f"<an integer of {value.bit_length()} bits>"
     text = repr(value)
@@ -28,7 +32,8 @@ def shown(value: Any) -> str:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(
-            f"{name}={shown(value)} is not a number (it is a {type(value).__name__}): give an int or a float"
+            f"{name}={shown(value)} is not a number (it is a {type(value).__name__}): give an int "
+            "or a float"
         )
     try:
         return float(value)
@@ -61,7 +66,8 @@ MAX_COUNT = 2**63 - 1
 
 
 def positive_integer(**named: Any) -> int:
-    """Return the value as an int if it is a whole number of at least 1 (and below 2**63), else raise.
+    """Return the value as an int if it is a whole number of at least 1 (and below 2**63), else
+    raise.
 
     >>> positive_integer(steps=0)
     Traceback (most recent call last):
@@ -78,11 +84,15 @@ def positive_integer(**named: Any) -> int:
     except TypeError:
         if isinstance(value, numbers.Real):
             raise ValueError(f"{name}={value!r} is not an integer >= 1") from None
-        raise TypeError(f"{name}={shown(value)} is not an integer >= 1 (it is a {type(value).__name__})") from None
+        raise TypeError(
+            f"{name}={shown(value)} is not an integer >= 1 (it is a {type(value).__name__})"
+        ) from None
     if number < 1:
         raise ValueError(f"{name}={shown(value)} is not an integer >= 1")
     if number > MAX_COUNT:
-        raise ValueError(f"{name}={shown(value)} is too large: an integer >= 1 and at most 2**63 - 1 is wanted")
+        raise ValueError(
+            f"{name}={shown(value)} is too large: an integer >= 1 and at most 2**63 - 1 is wanted"
+        )
     return number
 
 

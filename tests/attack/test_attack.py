@@ -1,4 +1,6 @@
-"""The attack itself: a small part of it, what it must notice, and that it goes on where it ended."""
+"""The attack itself: a small part of it, what it must notice, and that it goes
+on where it ended.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +46,12 @@ def test_a_small_part_of_the_attack(index):
     assert summary.failures([record]) == []
 
 
-# --- what it must notice --------------------------------------------------------------------------------------------
+# --- what it must notice --------------------------------------------------------------------------
 
 EVENT = evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500)
-CASE = replace(make(SEED, 1), kind="dpsgd", event=EVENT, epsilon=1.0, tau_true=0.5, tau_false=0.5, false_by=0.2)
+CASE = replace(
+    make(SEED, 1), kind="dpsgd", event=EVENT, epsilon=1.0, tau_true=0.5, tau_false=0.5, false_by=0.2
+)
 
 
 def outcomes(record):
@@ -65,7 +69,9 @@ def test_an_estimate_outside_its_error_is_wrong(monkeypatch):
 
     def off(*arguments, **options):
         found = real(*arguments, **options)
-        return replace(found, value=found.value * (1 + 1e-6)) if isinstance(found, Estimate) else found
+        return (
+            replace(found, value=found.value * (1 + 1e-6)) if isinstance(found, Estimate) else found
+        )
 
     monkeypatch.setattr(evr, "estimate_delta", off)
     found = outcomes(attack(CASE, LIMITS))
@@ -143,7 +149,7 @@ def test_the_limit_counts_processor_time():
         endless()
 
 
-# --- events ---------------------------------------------------------------------------------------------------------
+# --- events ---------------------------------------------------------------------------------------
 
 
 def test_events_come_again_from_seed_and_index():
@@ -167,7 +173,7 @@ def test_events_cover_the_domain():
     assert sum(1e-8 < epsilon < 1e-3 for epsilon in epsilons) > 5
 
 
-# --- running --------------------------------------------------------------------------------------------------------
+# --- running --------------------------------------------------------------------------------------
 
 
 def square(index):
@@ -196,21 +202,43 @@ def test_a_cut_off_line_is_left_out_and_mended(tmp_path):
 
 
 def script(folder, *arguments):
-    command = [sys.executable, str(ROOT / "benchmarks" / "attack.py"), "--results", str(folder), *arguments]
+    command = [
+        sys.executable,
+        str(ROOT / "benchmarks" / "attack.py"),
+        "--results",
+        str(folder),
+        *arguments,
+    ]
     return subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": "src"}, cwd=ROOT
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": "src"},
+        cwd=ROOT,
     )
 
 
 def test_the_script_continues_where_it_ended_and_writes_its_page(tmp_path):
-    answers = {question: {"outcome": GOOD, "detail": "", "seconds": 0.1, "measure": 0.5} for question in QUESTIONS}
+    answers = {
+        question: {"outcome": GOOD, "detail": "", "seconds": 0.1, "measure": 0.5}
+        for question in QUESTIONS
+    }
     known = {"remove": {"value": 0.1, "error": 1e-16, "way": "contour"}, "add": None}
-    stored = [{"index": i, "kind": "gaussian", "truth": known, "answers": answers, "seconds": 1.0} for i in range(3)]
+    stored = [
+        {"index": i, "kind": "gaussian", "truth": known, "answers": answers, "seconds": 1.0}
+        for i in range(3)
+    ]
     stored[2] = {
         **stored[2],
-        "answers": {**answers, "false claim": {**answers["false claim"], "outcome": WRONG, "detail": "bad"}},
+        "answers": {
+            **answers,
+            "false claim": {**answers["false claim"], "outcome": WRONG, "detail": "bad"},
+        },
     }
-    (tmp_path / "seed-1.part-1-of-2.jsonl").write_text("".join(json.dumps(r) + "\n" for r in stored))
+    (tmp_path / "seed-1.part-1-of-2.jsonl").write_text(
+        "".join(json.dumps(r) + "\n" for r in stored)
+    )
     page = tmp_path / "attack.md"
     done = script(tmp_path, "--events", "3", "--write", str(page))
     assert done.returncode == 1, done.stderr

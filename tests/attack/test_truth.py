@@ -1,4 +1,6 @@
-"""The truth that evr is attacked with is true: closed forms, other people's numbers, and its own ways against each other."""
+"""The truth that evr is attacked with is true: closed forms, other people's numbers, and its own
+ways against each other.
+"""
 
 from __future__ import annotations
 
@@ -48,11 +50,15 @@ def assert_is(found, expected, relative=1e-10):
 
 
 def test_it_shares_nothing_with_evr():
-    code = "import sys, attacking.truth; sys.exit(any(name.split('.')[0] == 'evr' for name in sys.modules))"
+    code = (
+        "import sys, attacking.truth; sys.exit(any(name.split('.')[0] == 'evr' for name in "
+        "sys.modules))"
+    )
     assert subprocess.run([sys.executable, "-c", code], cwd=BENCHMARKS, check=False).returncode == 0
 
 
-# Contour integrals with 40 digits: Wang et al. (2023)'s settings, and the values of benchmarks/estimate.py.
+# Contour integrals with 40 digits: Wang et al. (2023)'s settings, and the values of
+# benchmarks/estimate.py.
 FORTY_DIGITS = [
     (1.5, 1000, 1e-3, 0.5, 4.5821873566e-4),
     (1.0, 1000, 1e-3, 1.0, 2.5409303947e-13),
@@ -97,11 +103,17 @@ def test_contours_of_one_step_agree_with_its_closed_form(event, epsilon, directi
 def test_closed_forms():
     with mp.workdps(50):
         mu, e = mpf(1) / mpf(0.7), mpf(1.5)
-        gaussian = mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu)  # Balle and Wang (2018), Theorem 8
+        gaussian = mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(
+            -mu / 2 - e / mu
+        )  # Balle and Wang (2018), Theorem 8
     assert truth(GAUSSIAN(0.7), 1.5, "add").value == pytest.approx(float(gaussian), rel=1e-14)
-    assert truth(repeated(GAUSSIAN(7.0), 100), 1.5, "remove").value == pytest.approx(float(gaussian), rel=1e-14)
+    assert truth(repeated(GAUSSIAN(7.0), 100), 1.5, "remove").value == pytest.approx(
+        float(gaussian), rel=1e-14
+    )
     laplace = truth(dp_event.LaplaceDpEvent(0.5), 1.2, "remove").value
-    assert laplace == pytest.approx(-math.expm1((1.2 - 2) / 2), rel=1e-14)  # Dong, Roth and Su (2022)
+    assert laplace == pytest.approx(
+        -math.expm1((1.2 - 2) / 2), rel=1e-14
+    )  # Dong, Roth and Su (2022)
     assert truth(dp_event.LaplaceDpEvent(0.5), 2.0, "remove").value == 0
     third = truth(dp_event.LaplaceDpEvent(3.0), 1 / 3, "remove").value  # the float is below 1/3
     assert third == pytest.approx(float(Fraction(1, 3) - Fraction(1 / 3)) / 2, rel=1e-9)
@@ -121,7 +133,8 @@ def binomial(noise, count, epsilon):
 
 
 @pytest.mark.parametrize(
-    ("noise", "count", "epsilon"), [(0.5, 3, 0.4), (0.9, 200, 2.0), (1 - 1e-9, 400, 1e-8), (0.2, 30, 60.0)]
+    ("noise", "count", "epsilon"),
+    [(0.5, 3, 0.4), (0.9, 200, 2.0), (1 - 1e-9, 400, 1e-8), (0.2, 30, 60.0)],
 )
 def test_randomized_response_is_a_binomial_sum(noise, count, epsilon):
     event = repeated(dp_event.RandomizedResponseDpEvent(noise, 2), count)
@@ -129,7 +142,9 @@ def test_randomized_response_is_a_binomial_sum(noise, count, epsilon):
 
 
 def laplaces(scale, count, epsilon):
-    """Residues of the contour integral: ``M(z)^k`` is a sum of ``e^{z x}`` times powers of ``1 / (2z + 1)``."""
+    """Residues of the contour integral: ``M(z)^k`` is a sum of ``e^{z x}`` times powers of ``1 /
+    (2z + 1)``.
+    """
     with mp.workdps(60):
         c, total = 1 / mpf(scale), mpf(0)
         for j in range(count + 1):
@@ -138,7 +153,9 @@ def laplaces(scale, count, epsilon):
                 continue
 
             def inner(t, j=j, over=over):
-                return 2 * (1 + t) ** (j - 1) * (t - 1) ** (count - j - 1) * mp.exp((t - 1) * over / 2)
+                return (
+                    2 * (1 + t) ** (j - 1) * (t - 1) ** (count - j - 1) * mp.exp((t - 1) * over / 2)
+                )
 
             residue = mp.taylor(inner, 0, count - 1)[count - 1] + (2**count if j == count else 0)
             total += mp.binomial(count, j) * mpf(0.5) ** count * mp.exp(-(count - j) * c) * residue
@@ -146,7 +163,8 @@ def laplaces(scale, count, epsilon):
 
 
 @pytest.mark.parametrize(
-    ("scale", "count", "epsilon"), [(1.0, 1, 0.3), (1.0, 2, 0.3), (0.5, 3, 3.1), (2.0, 8, 1.7), (0.25, 4, 15.9)]
+    ("scale", "count", "epsilon"),
+    [(1.0, 1, 0.3), (1.0, 2, 0.3), (0.5, 3, 3.1), (2.0, 8, 1.7), (0.25, 4, 15.9)],
 )
 def test_laplace_compositions_by_residues(scale, count, epsilon):
     expected = laplaces(scale, count, epsilon)
@@ -193,7 +211,13 @@ def test_sampling_an_asymmetric_pair_both_ways():
 ATOMIC = [
     (repeated(EpsilonDeltaDpEvent(0.7, 1e-3), 5), 1.5),
     (repeated(sampled(0.3, EpsilonDeltaDpEvent(0.7, 1e-3)), 4), 0.5),
-    (composed(repeated(dp_event.RandomizedResponseDpEvent(0.3, 4), 3), dp_event.DiscreteLaplaceDpEvent(0.8, 3)), 2.0),
+    (
+        composed(
+            repeated(dp_event.RandomizedResponseDpEvent(0.3, 4), 3),
+            dp_event.DiscreteLaplaceDpEvent(0.8, 3),
+        ),
+        2.0,
+    ),
     (repeated(sampled(0.25, DiscreteGaussianDpEvent(0.9, 2)), 2), 0.3),
 ]
 
@@ -206,7 +230,9 @@ def test_few_outcomes_one_by_one(event, epsilon, direction):
         held = law.log_p > -60
         p = np.append(np.exp(law.log_p[held]), law.infinite).astype(float)
         laws += [(p, np.append(np.exp(law.log_p[held] - law.loss[held]), 0).astype(float))] * count
-    assert truth(event, epsilon, direction).value == pytest.approx(enumerated(laws, epsilon), rel=1e-9)
+    assert truth(event, epsilon, direction).value == pytest.approx(
+        enumerated(laws, epsilon), rel=1e-9
+    )
 
 
 def test_laws_have_mass_one_under_both_measures():
@@ -220,14 +246,19 @@ def test_laws_have_mass_one_under_both_measures():
 
 
 LIBRARY = {
-    "gaussian": (sampled(0.2, GAUSSIAN(1.1)), lambda **k: pld.from_gaussian_mechanism(1.1, sampling_prob=0.2, **k)),
+    "gaussian": (
+        sampled(0.2, GAUSSIAN(1.1)),
+        lambda **k: pld.from_gaussian_mechanism(1.1, sampling_prob=0.2, **k),
+    ),
     "laplace": (
         sampled(0.2, dp_event.LaplaceDpEvent(1.1)),
         lambda **k: pld.from_laplace_mechanism(1.1, sampling_prob=0.2, **k),
     ),
     "discrete gaussian": (
         sampled(0.2, DiscreteGaussianDpEvent(2.0, 3)),
-        lambda **k: pld.from_discrete_gaussian_mechanism(2.0, sensitivity=3, sampling_prob=0.2, **k),
+        lambda **k: pld.from_discrete_gaussian_mechanism(
+            2.0, sensitivity=3, sampling_prob=0.2, **k
+        ),
     ),
     "mixture": (
         dp_event.MixtureOfGaussiansDpEvent(1.5, [0.0, 1.0, 2.0], [0.7, 0.2, 0.1]),
@@ -241,7 +272,9 @@ def test_it_is_below_the_pessimistic_bounds_of_dp_accounting(name):
     event, make = LIBRARY[name]
     bound = make(value_discretization_interval=1e-3, pessimistic_estimate=True).self_compose(20)
     for epsilon in (0.5, 1.5):
-        found = max(truth(repeated(event, 20), epsilon, direction).value for direction in ("remove", "add"))
+        found = max(
+            truth(repeated(event, 20), epsilon, direction).value for direction in ("remove", "add")
+        )
         theirs = bound.get_delta_for_epsilon(epsilon)
         assert found <= theirs * (1 + 1e-9)
         assert found == pytest.approx(theirs, rel=5e-3)
@@ -257,9 +290,9 @@ def test_huge_epsilons_beside_tiny_losses():
     noise = 1 - math.tanh(0.2 * math.ulp(huge) / math.sqrt(20) / 2)
     found = truth(randomized_beside(EpsilonDeltaDpEvent(huge, 0.0), noise, 20), huge, "remove")
     assert found.value == pytest.approx(1.50295e-7, rel=1e-5)
-    assert truth(randomized_beside(EpsilonDeltaDpEvent(1e17, 0.0), 0.75, 20), 1e17, "add").value == pytest.approx(
-        0.738, abs=5e-4
-    )
+    assert truth(
+        randomized_beside(EpsilonDeltaDpEvent(1e17, 0.0), 0.75, 20), 1e17, "add"
+    ).value == pytest.approx(0.738, abs=5e-4)
     found = truth(randomized_beside(EpsilonDeltaDpEvent(3.0, 0.0), 1 - 1e-10, 20), 3.0, "remove")
     assert found.value == pytest.approx(3.3568e-10, rel=1e-4)
     found = truth(composed(dp_event.LaplaceDpEvent(1.0), dpsgd(1000.0, 1e-6, 50)), 1.0, "remove")
@@ -267,7 +300,9 @@ def test_huge_epsilons_beside_tiny_losses():
 
 
 def test_rare_jumps():
-    """Where the jump is far above epsilon, delta is the probability of one, but for what the other steps take off."""
+    """Where the jump is far above epsilon, delta is the probability of one, but for what the other
+    steps take off.
+    """
     found = truth(dpsgd(0.03, 1e-10, 10**6), 700.0, "remove")
     assert found.value == pytest.approx(5e-9, rel=0.9)
     far = truth(dpsgd(0.01848, 0.0024215, 2225), 5.0, "remove")
@@ -303,7 +338,9 @@ def test_pieces_add_up_to_the_law():
 def test_an_atom_next_to_epsilon_is_not_smoothed_away():
     """A contour cut off too early would put half of it above epsilon."""
     event = repeated(sampled(9.387665889598402e-06, GAUSSIAN(0.0021639088819745953)), 5)
-    assert_is(truth(event, 4.69e-05, "remove"), -math.expm1(5 * math.log1p(-9.387665889598402e-06)), 1e-6)
+    assert_is(
+        truth(event, 4.69e-05, "remove"), -math.expm1(5 * math.log1p(-9.387665889598402e-06)), 1e-6
+    )
 
 
 def test_numbers():

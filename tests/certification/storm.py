@@ -1,7 +1,8 @@
-"""Run by tests, as a program: kill verifications at random moments, or let many processes certify or release at once.
+"""Run by tests, as a program: kill verifications at random moments, or let many processes certify
+or release at once.
 
-``storm.py kills FOLDER TIMES SEED``, ``storm.py crowd FOLDER PROCESSES ROUNDS``, ``storm.py race FOLDER PROCESSES ROUNDS`` and
-``storm.py lines FOLDER HOW FIRST``; prints one JSON document.
+``storm.py kills FOLDER TIMES SEED``, ``storm.py crowd FOLDER PROCESSES ROUNDS``, ``storm.py race
+FOLDER PROCESSES ROUNDS`` and ``storm.py lines FOLDER HOW FIRST``; prints one JSON document.
 """
 
 from __future__ import annotations
@@ -45,7 +46,11 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
     begun, resumed, finished = 0, 0, 0
     clock = time.perf_counter()
     with evr.Ledger(folder / "measured.sqlite") as ledger:
-        perform(ledger, start(ledger, EVENT, tried[0], Settings(), path=folder / "measured.json"), workers=1)
+        perform(
+            ledger,
+            start(ledger, EVENT, tried[0], Settings(), path=folder / "measured.json"),
+            workers=1,
+        )
     reach = 1.3 * (time.perf_counter() - clock)  # some are killed after the last sample
     for i in range(times):
         claim = tried[i % len(tried)]
@@ -54,7 +59,9 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
         if child == 0:
             os.close(reading)
             with evr.Ledger(path) as ledger:
-                attempt = start(ledger, EVENT, claim, Settings(), seed=10_000 + i, path=folder / f"{i}.json")
+                attempt = start(
+                    ledger, EVENT, claim, Settings(), seed=10_000 + i, path=folder / f"{i}.json"
+                )
                 os.write(writing, b"x")
                 perform(ledger, attempt, workers=1)
             os._exit(0)
@@ -71,7 +78,9 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
                 assert len(mine) == 1, "an attempt was lost"
             begun += len(mine)
             waiting = ledger.interrupted()
-            assert {a.id for a in waiting} == {a.id for a in mine if not a.is_over}, "more than one is waiting"
+            assert {a.id for a in waiting} == {a.id for a in mine if not a.is_over}, (
+                "more than one is waiting"
+            )
             if waiting:
                 kept = ledger.snapshots(waiting[0])
                 certificate = evr.resume(ledger, workers=1)
@@ -80,7 +89,9 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
                 finished += 1
                 certificate = evr.Certificate.load(folder / f"{i}.json")
             if mine:
-                again = evr.replay(certificate, workers=1)  # from the first block, without interruption
+                again = evr.replay(
+                    certificate, workers=1
+                )  # from the first block, without interruption
                 assert again.agrees, again.mismatches
     with evr.Ledger(path) as ledger:
         ledger.check()
@@ -89,7 +100,12 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
             numbers.setdefault(attempt.release_id, []).append(attempt.number)
             assert attempt.state == "accepted", attempt
         assert all(found == list(range(1, len(found) + 1)) for found in numbers.values()), numbers
-    return {"kills": times, "begun": begun, "continued_from_snapshots": resumed, "finished_before": finished}
+    return {
+        "kills": times,
+        "begun": begun,
+        "continued_from_snapshots": resumed,
+        "finished_before": finished,
+    }
 
 
 def crowd(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
@@ -137,7 +153,8 @@ def let_out(path: Path, file: Path) -> None:
 
 
 class Struck:
-    """Kills this process, or raises, at the ``number``-th line that the gate or the mechanism executes.
+    """Kills this process, or raises, at the ``number``-th line that the gate or the mechanism
+    executes.
 
     Counting starts when a function named ``first`` is entered.
     """
@@ -148,7 +165,9 @@ class Struck:
     def __call__(self, frame: Any, event: str, _: Any) -> Any:
         code = frame.f_code
         if not (
-            "/evr/gate/" in code.co_filename or "/evr/certification/" in code.co_filename or code is publish.__code__
+            "/evr/gate/" in code.co_filename
+            or "/evr/certification/" in code.co_filename
+            or code is publish.__code__
         ):
             return None
         self.counting |= code.co_name == self.first
@@ -162,7 +181,9 @@ class Struck:
 
 
 def lines(folder: Path, how: str, first: str) -> dict[str, Any]:
-    """Strike before every line of a release in turn; each time, release again, and count what is out."""
+    """Strike before every line of a release in turn; each time, release again, and count what is
+    out.
+    """
     ends: dict[str, int] = {}
     let_out(folder / "warm.sqlite", folder / "warm.txt")
     for number in range(1, 10_000):

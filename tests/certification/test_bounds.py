@@ -24,7 +24,9 @@ SAMPLED = dp_event.PoissonSampledDpEvent(0.3, dp_event.RandomizedResponseDpEvent
         (dp_event.SelfComposedDpEvent(SAMPLED, 5), 0.5, 20.0),
         (evr.events.EpsilonDeltaDpEvent(0.5, 1e-6), 0.5, 1.001),
         (
-            dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(2.0), evr.events.EpsilonDeltaDpEvent(0.5, 1e-6)]),
+            dp_event.ComposedDpEvent(
+                [dp_event.GaussianDpEvent(2.0), evr.events.EpsilonDeltaDpEvent(0.5, 1e-6)]
+            ),
             3.0,
             2.0,
         ),

@@ -32,12 +32,22 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, A
     gaussian = dp_event.GaussianDpEvent(2.0)
     made = {
         "accepted": evr.certify(SAMPLED, epsilon=0.5, tau=0.9, method="sequential", ledger=ledger),
-        "rejected": evr.certify(dp_event.GaussianDpEvent(2.0), epsilon=1.0, tau=0.99, max_samples=64, ledger=ledger),
-        "named": evr.certify(gaussian, delta=1e-3, tau=0.9, ledger=ledger, release="paper", floor=1e-4, seed=3),
+        "rejected": evr.certify(
+            dp_event.GaussianDpEvent(2.0), epsilon=1.0, tau=0.99, max_samples=64, ledger=ledger
+        ),
+        "named": evr.certify(
+            gaussian, delta=1e-3, tau=0.9, ledger=ledger, release="paper", floor=1e-4, seed=3
+        ),
         "fixed": evr.certify(gaussian, epsilon=1.0, tau=0.7, method="fixed", ledger=ledger),
         "strict": evr.certify(SAMPLED, epsilon=0.5, tau=0.85, method="strict", ledger=ledger),
     }
-    assert [c.verdict for c in made.values()] == ["accepted", "rejected", "accepted", "accepted", "accepted"]
+    assert [c.verdict for c in made.values()] == [
+        "accepted",
+        "rejected",
+        "accepted",
+        "accepted",
+        "accepted",
+    ]
     return {name: c.document() for name, c in made.items()}
 
 
@@ -72,7 +82,9 @@ def dotted(path: tuple[Any, ...]) -> str:
     return ".".join(map(str, path))
 
 
-def altered(document: dict[str, Any], path: tuple[Any, ...], change: Callable[[Any], Any]) -> dict[str, Any]:
+def altered(
+    document: dict[str, Any], path: tuple[Any, ...], change: Callable[[Any], Any]
+) -> dict[str, Any]:
     result = copy.deepcopy(document)
     place = result
     for key in path[:-1]:
@@ -103,13 +115,17 @@ def test_there_and_back(documents: dict[str, dict[str, Any]], tmp_path: Path) ->
         assert certificate.document() == document
         certificate.save(tmp_path / f"{name}.json")
         assert evr.Certificate.load(tmp_path / f"{name}.json") == certificate
-        assert certificate.dp_event() == (SAMPLED if name == "accepted" else dp_event.GaussianDpEvent(2.0))
+        assert certificate.dp_event() == (
+            SAMPLED if name == "accepted" else dp_event.GaussianDpEvent(2.0)
+        )
 
 
 def test_an_accepted_certificate_is_kept_when_a_rejected_one_takes_its_place(
     documents: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:
-    accepted, rejected = (evr.Certificate.from_json(text(documents[name])) for name in ("accepted", "rejected"))
+    accepted, rejected = (
+        evr.Certificate.from_json(text(documents[name])) for name in ("accepted", "rejected")
+    )
     path = tmp_path / "my.certificate.json"
     rejected.save(path)
     rejected.save(path)
@@ -154,9 +170,14 @@ def test_every_altered_field_is_found(documents: dict[str, dict[str, Any]], name
             continue
         if evr.replay(certificate).agrees:
             undetected.append(dotted(path))
-    # A plan that draws the same samples with the same bounds is as good a plan: a tilt that ends outside of all losses, say.
+    # A plan that draws the same samples with the same bounds is as good a plan: a tilt that ends
+    # outside of all losses, say.
     same = (".tilt.cap", ".tilt.floor", ".plan.cells")
-    trusted = [p for p in undetected if p.startswith(ON_TRUST) or p.endswith((".seconds", *same)) or p == "digest"]
+    trusted = [
+        p
+        for p in undetected
+        if p.startswith(ON_TRUST) or p.endswith((".seconds", *same)) or p == "digest"
+    ]
     assert undetected == trusted
 
 
@@ -180,7 +201,9 @@ def test_every_removed_field_is_found(documents: dict[str, dict[str, Any]], name
 
 
 def test_a_thorough_forger_is_found(documents: dict[str, dict[str, Any]]) -> None:
-    """Who makes all derived fields fit, words and digest included, still cannot make the samples fit."""
+    """Who makes all derived fields fit, words and digest included, still cannot make the samples
+    fit.
+    """
     from evr.certification.words import statement
 
     forged = copy.deepcopy(documents["accepted"])
@@ -199,7 +222,9 @@ def test_a_thorough_forger_is_found(documents: dict[str, dict[str, Any]]) -> Non
     assert any(m.field.startswith("verification") for m in found.mismatches)
 
 
-def test_a_rejected_certificate_cannot_be_made_an_accepted_one(documents: dict[str, dict[str, Any]]) -> None:
+def test_a_rejected_certificate_cannot_be_made_an_accepted_one(
+    documents: dict[str, dict[str, Any]],
+) -> None:
     forged = copy.deepcopy(documents["rejected"])
     forged["verdict"] = "accepted"
     forged["guarantee"] = {"epsilon": 1.0, "delta": forged["claim"]["delta"]}
@@ -231,14 +256,18 @@ def test_other_software_is_noted(documents: dict[str, dict[str, Any]]) -> None:
     assert any("1 statistics differ in their last digits" in note for note in found.notes)
 
 
-def test_samples_of_another_version_speak_neither_for_nor_against(documents: dict[str, dict[str, Any]]) -> None:
+def test_samples_of_another_version_speak_neither_for_nor_against(
+    documents: dict[str, dict[str, Any]],
+) -> None:
     older = copy.deepcopy(documents["accepted"])
     older["software"]["numpy"] = "1.26.4"
     older["verification"]["directions"]["remove"]["log_wealth"] *= 1.1
     found = evr.replay(evr.Certificate.from_json(text(older)))
     assert not found.agrees
     assert found.undecided is not None
-    assert found.undecided.startswith("its samples were drawn by evr 0.1.0 with numpy 1.26.4, and this is numpy ")
+    assert found.undecided.startswith(
+        "its samples were drawn by evr 0.1.0 with numpy 1.26.4, and this is numpy "
+    )
     assert "neither for nor against" in found.undecided
 
 
@@ -252,13 +281,19 @@ def test_a_sampler_that_is_not_here_is_named(documents: dict[str, dict[str, Any]
     found = evr.replay(certificate)
     assert not found.agrees
     assert found.undecided is not None
-    assert found.undecided.startswith("its samples were drawn by evr 0.0.9 with outcomes/0, which is not here. ")
+    assert found.undecided.startswith(
+        "its samples were drawn by evr 0.0.9 with outcomes/0, which is not here. "
+    )
     assert "--fresh" in found.undecided
     assert evr.replay(certificate, fresh=True).agrees
 
 
-def test_other_software_excuses_samples_and_nothing_else(documents: dict[str, dict[str, Any]]) -> None:
-    """A forger who names other software gets no more than "undecided", and that only for what is drawn."""
+def test_other_software_excuses_samples_and_nothing_else(
+    documents: dict[str, dict[str, Any]],
+) -> None:
+    """A forger who names other software gets no more than "undecided", and that only for what is
+    drawn.
+    """
     lies: dict[tuple[str, ...], Any] = {
         ("claim", "delta"): 1e-9,
         ("guarantee", "delta"): 1e-9,
@@ -281,7 +316,8 @@ def test_other_software_excuses_samples_and_nothing_else(documents: dict[str, di
 
 def test_certificates_of_the_first_format_are_refused_with_the_reason() -> None:
     with pytest.raises(
-        CertificateError, match=r"schema version 1, written by evr 0\.1\.0, did not say what was drawn.*certify anew"
+        CertificateError,
+        match=r"schema version 1, written by evr 0\.1\.0, did not say what was drawn.*certify anew",
     ):
         evr.Certificate.load(FIXTURE)
 
@@ -342,8 +378,16 @@ def test_no_truth_value(documents: dict[str, dict[str, Any]]) -> None:
 
 def test_the_statement_names_every_assumption(documents: dict[str, dict[str, Any]]) -> None:
     statement = documents["accepted"]["statement"]
-    for word in ("add-or-remove-one", "Poisson sampling, not shuffled", "recorded as fresh", "later mechanisms are chosen",
-                 "did not depend on the data", "floating-point", "one output", "Monte Carlo"):  # fmt: skip
+    for word in (
+        "add-or-remove-one",
+        "Poisson sampling, not shuffled",
+        "recorded as fresh",
+        "later mechanisms are chosen",
+        "did not depend on the data",
+        "floating-point",
+        "one output",
+        "Monte Carlo",
+    ):
         assert word in statement
     assert "Poisson" not in documents["named"]["statement"]
     assert "seed given by the caller" in documents["named"]["statement"]
@@ -356,10 +400,17 @@ def test_the_statement_names_every_assumption(documents: dict[str, dict[str, Any
     [
         ({"type": "NoOpDpEvent"}, "nothing"),
         ({"type": "ComposedDpEvent", "events": []}, "nothing"),
-        ({"type": "LaplaceDpEvent", "noise_multiplier": 0.1}, "a Laplace mechanism (noise multiplier 0.1)"),
+        (
+            {"type": "LaplaceDpEvent", "noise_multiplier": 0.1},
+            "a Laplace mechanism (noise multiplier 0.1)",
+        ),
         ({"type": "own.module.EllipticDpEvent"}, "what is not known here (register its mechanism)"),
         (
-            {"type": "MixtureOfGaussiansDpEvent", "standard_deviation": 1.0, "sensitivities": [0.0, 1.0]}
+            {
+                "type": "MixtureOfGaussiansDpEvent",
+                "standard_deviation": 1.0,
+                "sensitivities": [0.0, 1.0],
+            }
             | {"sampling_probs": [0.5, 0.5]},
             "a mixture of Gaussians mechanism "
             "(standard deviation 1, sensitivities [0.0, 1.0], sampling probs [0.5, 0.5])",
@@ -380,7 +431,9 @@ def test_events_in_words(document: dict[str, Any], words: str) -> None:
 
 def test_certify_by_delta_and_by_epsilon(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.sqlite"
-    by_delta = evr.certify(SAMPLED, delta=0.1, tau=0.8, exact=True, ledger=ledger, path=tmp_path / "c.json")
+    by_delta = evr.certify(
+        SAMPLED, delta=0.1, tau=0.8, exact=True, ledger=ledger, path=tmp_path / "c.json"
+    )
     assert by_delta.accepted
     assert by_delta.guarantee is not None
     assert 0.1 * (1 - 1e-15) < by_delta.guarantee.delta <= 0.1
@@ -424,9 +477,15 @@ def test_certify_of_what_has_no_epsilon(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 0.25])
-def test_strict_proofs_there_and_back_also_where_delta_is_nothing(epsilon: float, tmp_path: Path) -> None:
+def test_strict_proofs_there_and_back_also_where_delta_is_nothing(
+    epsilon: float, tmp_path: Path
+) -> None:
     certificate = evr.certify(
-        dp_event.LaplaceDpEvent(2.0), epsilon=epsilon, tau=0.9, method="strict", ledger=tmp_path / "ledger.sqlite"
+        dp_event.LaplaceDpEvent(2.0),
+        epsilon=epsilon,
+        tau=0.9,
+        method="strict",
+        ledger=tmp_path / "ledger.sqlite",
     )
     assert certificate.accepted
     assert "proved in exact arithmetic" in certificate.statement

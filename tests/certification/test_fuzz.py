@@ -1,4 +1,6 @@
-"""Fuzzed certificates, specifications and ledgers: a clear error or the truth, never a traceback, never acceptance."""
+"""Fuzzed certificates, specifications and ledgers: a clear error or the truth, never a traceback,
+never acceptance.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,20 @@ from evr.verification.settings import Settings
 from snapshots import proved
 
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
-scalars = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(width=64) | st.text(max_size=20)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(width=64)
+    | st.text(max_size=20)
+)
 documents = st.recursive(
     scalars, lambda x: st.lists(x, max_size=4) | st.dictionaries(st.text(max_size=8), x, max_size=4)
 )
 no_hurry = settings(
-    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=150
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=150,
 )
 
 
@@ -81,7 +91,13 @@ def test_texts_that_are_no_certificates(content: str) -> None:
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     found = [path] if path else []
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     return found + [place for key, item in items for place in places(item, (*path, key))]
 
 
@@ -100,12 +116,16 @@ def test_certificates_with_anything_anywhere(document: dict[str, Any], data: st.
         place = place[key]
     place[path[-1]] = value
     try:
-        certificate = evr.Certificate.from_json(json.dumps({**changed, "digest": digest_of(changed)}))
+        certificate = evr.Certificate.from_json(
+            json.dumps({**changed, "digest": digest_of(changed)})
+        )
     except (CertificateError, ValueError):
         return
     found = evr.replay(certificate, workers=1)
     if found.agrees:
-        left_out = path == ("estimate",) and value is None  # where the claimed delta came from need not be told
+        left_out = (
+            path == ("estimate",) and value is None
+        )  # where the claimed delta came from need not be told
         known_apart = path[0] in ("software", "times", "digest") or path[-1] == "seconds"
         assert left_out or known_apart or value in _same(document, path)
 
@@ -137,7 +157,8 @@ def test_specifications_of_anything(content: str) -> None:
 @given(seed=st.integers(0, 2**32))
 def test_damaged_specifications(seed: int) -> None:
     whole = (
-        b'[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\nrepeat = 3\n\n[claim]\ndelta = 1e-5\ntau = 0.9\n'
+        b'[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\nrepeat = 3\n\n'
+        b"[claim]\ndelta = 1e-5\ntau = 0.9\n"
     )
     text = damaged(whole, random.Random(seed)).decode("utf-8", "replace")
     with contextlib.suppress(SpecError):
@@ -145,7 +166,9 @@ def test_damaged_specifications(seed: int) -> None:
 
 
 def test_damaged_ledgers(tmp_path: Path, delta: float) -> None:
-    """Bytes of a ledger with an interrupted attempt are changed; continuing it gives the right verdict or a clear error."""
+    """Bytes of a ledger with an interrupted attempt are changed; continuing it gives the right
+    verdict or a clear error.
+    """
     path = tmp_path / "ledger.sqlite"
     claim = Claim(1.0, delta, 0.95)
 
@@ -168,7 +191,9 @@ def test_damaged_ledgers(tmp_path: Path, delta: float) -> None:
         content = bytearray(whole)
         for _ in range(chance.choice((1, 3, 30))):
             content[chance.randrange(len(content))] = chance.randrange(256)
-        path.write_bytes(content[: chance.randrange(len(content))] if chance.random() < 0.1 else content)
+        path.write_bytes(
+            content[: chance.randrange(len(content))] if chance.random() < 0.1 else content
+        )
         try:
             with evr.Ledger(path) as ledger:
                 ledger.check()
@@ -180,7 +205,10 @@ def test_damaged_ledgers(tmp_path: Path, delta: float) -> None:
             outcomes["refused"] += 1
         else:
             assert certificate.verdict == right.verdict.value
-            assert certificate.verification.directions["remove"].log_wealth == right.directions["remove"].log_wealth
+            assert (
+                certificate.verification.directions["remove"].log_wealth
+                == right.directions["remove"].log_wealth
+            )
             outcomes["right"] += 1
     assert min(outcomes.values()) > 10, outcomes
 

@@ -30,12 +30,17 @@ def claim(delta: float, ledger: evr.Ledger) -> dict[str, Any]:
     return {"epsilon": 1.0, "delta": delta, "tau": 0.9, "ledger": ledger}
 
 
-def test_released_if_verified(gaussian: Any, claim: dict[str, Any], delta: float, tmp_path: Path) -> None:
+def test_released_if_verified(
+    gaussian: Any, claim: dict[str, Any], delta: float, tmp_path: Path
+) -> None:
     mechanism = Mechanism()
     out = evr.release(mechanism, gaussian, **claim, path=tmp_path / "c.json")
     assert (out.released, out.value, out.source, mechanism.runs) == (True, "answer", "mechanism", 1)
     assert out.certificate.guarantee is not None
-    assert (out.certificate.guarantee.epsilon, out.certificate.guarantee.delta) == (1.0, delta / 0.9)
+    assert (out.certificate.guarantee.epsilon, out.certificate.guarantee.delta) == (
+        1.0,
+        delta / 0.9,
+    )
     assert evr.Certificate.load(tmp_path / "c.json").digest == out.certificate.digest
     assert claim["ledger"].releases()[0].output == "released"
 
@@ -66,15 +71,21 @@ def test_one_output_and_then_a_name(gaussian: Any, claim: dict[str, Any]) -> Non
 
 
 def test_twin_instances_are_two_attempts(gaussian: Any, claim: dict[str, Any]) -> None:
-    rejected = evr.release(Mechanism(), gaussian, **(claim | {"delta": claim["delta"] / 2}), instances=2)
+    rejected = evr.release(
+        Mechanism(), gaussian, **(claim | {"delta": claim["delta"] / 2}), instances=2
+    )
     assert [c.release.attempt for c in rejected.certificates] == [1, 2]
-    assert rejected.certificates[1].release.budget == pytest.approx(rejected.certificates[0].release.budget / 2)
+    assert rejected.certificates[1].release.budget == pytest.approx(
+        rejected.certificates[0].release.budget / 2
+    )
     accepted = evr.release(Mechanism(), gaussian, **claim, instances=2)
     assert len(accepted.certificates) == 1
 
 
 def test_a_seed_serves_twins(gaussian: Any, claim: dict[str, Any]) -> None:
-    out = evr.release(Mechanism(), gaussian, **(claim | {"delta": claim["delta"] / 2}), instances=2, seed=8)
+    out = evr.release(
+        Mechanism(), gaussian, **(claim | {"delta": claim["delta"] / 2}), instances=2, seed=8
+    )
     assert [c.verification.entropy for c in out.certificates] == ["8", "9"]
 
 
@@ -96,11 +107,15 @@ def test_a_proved_fallback_runs_instead(gaussian: Any, claim: dict[str, Any]) ->
 
 def test_an_unneeded_fallback_does_not_run(gaussian: Any, claim: dict[str, Any]) -> None:
     second = Mechanism("second")
-    out = evr.release(Mechanism("first"), gaussian, **claim, fallback=(second, dp_event.GaussianDpEvent(4.0)))
+    out = evr.release(
+        Mechanism("first"), gaussian, **claim, fallback=(second, dp_event.GaussianDpEvent(4.0))
+    )
     assert (out.value, second.runs, out.certificate.fallback) == ("first", 0, None)
 
 
-def test_a_fallback_that_is_not_proved_is_refused_before_anything_runs(gaussian: Any, claim: dict[str, Any]) -> None:
+def test_a_fallback_that_is_not_proved_is_refused_before_anything_runs(
+    gaussian: Any, claim: dict[str, Any]
+) -> None:
     mechanism = Mechanism()
     for event in (dp_event.GaussianDpEvent(1.9), dp_event.NonPrivateDpEvent()):
         with pytest.raises(ValueError, match="the fallback is not provably"):
@@ -109,12 +124,16 @@ def test_a_fallback_that_is_not_proved_is_refused_before_anything_runs(gaussian:
     mixed = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(5.0), 20)
     estimate = float(evr.estimate_delta(mixed, 1.0))
     with pytest.raises(ValueError, match="the fallback is not provably"):
-        evr.release(mechanism, gaussian, **(claim | {"delta": estimate * 1.05}), fallback=(mechanism, mixed))
+        evr.release(
+            mechanism, gaussian, **(claim | {"delta": estimate * 1.05}), fallback=(mechanism, mixed)
+        )
     assert mechanism.runs == 0
     assert claim["ledger"].attempts() == []
 
 
-@pytest.mark.parametrize("fallback", [3, (1, 2, 3), (None, dp_event.GaussianDpEvent(9.0)), (print, None)])
+@pytest.mark.parametrize(
+    "fallback", [3, (1, 2, 3), (None, dp_event.GaussianDpEvent(9.0)), (print, None)]
+)
 def test_a_fallback_is_a_pair(gaussian: Any, claim: dict[str, Any], fallback: Any) -> None:
     with pytest.raises(TypeError, match="is not a pair"):
         evr.release(Mechanism(), gaussian, **claim, fallback=fallback)
@@ -134,7 +153,11 @@ def test_a_fallback_is_a_pair(gaussian: Any, claim: dict[str, Any], fallback: An
     ],
 )
 def test_bad_options_count_nothing(
-    gaussian: Any, claim: dict[str, Any], options: dict[str, Any], kind: type[Exception], message: str
+    gaussian: Any,
+    claim: dict[str, Any],
+    options: dict[str, Any],
+    kind: type[Exception],
+    message: str,
 ) -> None:
     with pytest.raises(kind, match=message):
         evr.release(Mechanism(), gaussian, **(claim | options))
@@ -169,9 +192,15 @@ def test_context_manager(gaussian: Any, claim: dict[str, Any]) -> None:
     assert certificate.release.attempt == 1
     with pytest.raises(AlreadyReleasedError), evr.released(gaussian, **claim):
         pytest.fail("the body ran")
-    with pytest.raises(NotReleasedError), evr.released(gaussian, **(claim | {"delta": claim["delta"] / 2})):
+    with (
+        pytest.raises(NotReleasedError),
+        evr.released(gaussian, **(claim | {"delta": claim["delta"] / 2})),
+    ):
         pytest.fail("the body ran")
-    with pytest.raises(TypeError, match="takes no fallback"), evr.released(gaussian, **claim, fallback=None):
+    with (
+        pytest.raises(TypeError, match="takes no fallback"),
+        evr.released(gaussian, **claim, fallback=None),
+    ):
         pytest.fail("the body ran")
 
 
@@ -182,7 +211,9 @@ def test_the_fixed_verifier_behind_the_gate(gaussian: Any, claim: dict[str, Any]
     assert evr.replay(out.certificate).agrees
 
 
-def test_default_ledger(gaussian: Any, delta: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_ledger(
+    gaussian: Any, delta: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert evr.release(Mechanism(), gaussian, epsilon=1.0, delta=delta, tau=0.9).released
     assert (tmp_path / ".evr" / "ledger.sqlite").exists()

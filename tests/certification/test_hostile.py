@@ -1,4 +1,6 @@
-"""Certificates from strangers: what they would have evr do is bounded before it is begun, and told."""
+"""Certificates from strangers: what they would have evr do is bounded before
+it is begun, and told.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,12 @@ Alter = Callable[[dict[str, Any]], None]
 def genuine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A certificate whose steps are drawn one by one, as they come."""
     ledger = tmp_path_factory.mktemp("hostile") / "ledger.sqlite"
-    options: dict[str, Any] = {"proposal": "simple", "max_samples": 10**6, "seed": 1, "ledger": ledger}
+    options: dict[str, Any] = {
+        "proposal": "simple",
+        "max_samples": 10**6,
+        "seed": 1,
+        "ledger": ledger,
+    }
     certificate = evr.certify(STEPS, epsilon=0.5, tau=0.5, **options)
     assert certificate.accepted
     assert certificate.verification.directions["remove"].samples > 0
@@ -68,7 +75,10 @@ def many_parts(document: dict[str, Any]) -> None:
 
 
 def many_outcomes(document: dict[str, Any]) -> None:
-    kinds = [{"type": "DiscreteGaussianDpEvent", "sigma": 19_000.0 + i, "sensitivity": 1} for i in range(100)]
+    kinds = [
+        {"type": "DiscreteGaussianDpEvent", "sigma": 19_000.0 + i, "sensitivity": 1}
+        for i in range(100)
+    ]
     document["event"] = {"type": "ComposedDpEvent", "events": kinds}
 
 
@@ -137,16 +147,22 @@ def names(alterations: Sequence[Alter]) -> Any:
 
 
 @names(REPLAYED)
-def test_what_would_keep_a_replay_busy_is_refused_before_it_is_begun(genuine: dict[str, Any], alter: Alter) -> None:
+def test_what_would_keep_a_replay_busy_is_refused_before_it_is_begun(
+    genuine: dict[str, Any], alter: Alter
+) -> None:
     certificate = hostile(genuine, alter)
     start = time.process_time()
-    with pytest.raises(TooLongError, match=r"replaying it would take about .* allow more with --max-seconds"):
+    with pytest.raises(
+        TooLongError, match=r"replaying it would take about .* allow more with --max-seconds"
+    ):
         evr.replay(certificate, workers=1)
     assert time.process_time() - start < SOON
 
 
 @names(DRAWN)
-def test_what_would_keep_a_page_busy_is_refused_before_it_is_begun(genuine: dict[str, Any], alter: Alter) -> None:
+def test_what_would_keep_a_page_busy_is_refused_before_it_is_begun(
+    genuine: dict[str, Any], alter: Alter
+) -> None:
     certificate = hostile(genuine, alter)
     start = time.process_time()
     with pytest.raises(TooLongError, match="drawing its curve would take about"):
@@ -176,7 +192,9 @@ def test_how_long_a_replay_may_take_is_the_callers_to_say(genuine: dict[str, Any
 
 
 def test_a_fresh_replay_stops_in_time(genuine: dict[str, Any]) -> None:
-    """A claim that is true by next to nothing needs more samples than anybody draws; the certificate says there were few."""
+    """A claim that is true by next to nothing needs more samples than anybody draws; the
+    certificate says there were few.
+    """
 
     def tight(document: dict[str, Any]) -> None:
         delta = evr.estimate_delta(STEPS, 0.5).value
@@ -206,9 +224,17 @@ def deep(levels: int) -> dict[str, Any]:
         (("verification", "samples"), 10**4000, "less than or equal to"),
         (("release", "attempt"), 10**300, "less than or equal to"),
         (("verification", "directions", "remove", "histogram"), [0] * 10**5, "at most 1000 items"),
-        (("verification", "directions", "remove", "trace"), [[0.0] * 4] * 10**5, "at most 1000 items"),
+        (
+            ("verification", "directions", "remove", "trace"),
+            [[0.0] * 4] * 10**5,
+            "at most 1000 items",
+        ),
         (("verification", "directions", "remove", "trace"), [[0.0] * 10**5], "at most 4 items"),
-        (("verification", "directions", "remove", "reason"), "a" * 10**6, "at most 100000 characters"),
+        (
+            ("verification", "directions", "remove", "reason"),
+            "a" * 10**6,
+            "at most 100000 characters",
+        ),
         (("verification", "entropy"), "a" * 10**5, "should match pattern"),
         (("claim", "epsilon"), 10**400, "claim.epsilon"),
         (("statement",), "a" * 10**6, "at most 100000 characters"),
@@ -249,7 +275,14 @@ def test_words_of_wide_and_nested_compositions_are_few() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0, "1 s"), (100, "100 s"), (600, "10 minutes"), (7200, "2 hours"), (1e9, "32 years"), (1e13, "3.17e+05 years")],
+    [
+        (0, "1 s"),
+        (100, "100 s"),
+        (600, "10 minutes"),
+        (7200, "2 hours"),
+        (1e9, "32 years"),
+        (1e13, "3.17e+05 years"),
+    ],
 )
 def test_times_in_words(seconds: float, words: str) -> None:
     assert duration(seconds) == words

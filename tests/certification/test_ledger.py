@@ -47,7 +47,9 @@ def test_attempts_at_one_claim_share_a_release_whatever_tau(ledger: evr.Ledger) 
     assert ledger.spent(ledger.releases()[0]) < kappa * 1e-6
 
 
-def test_later_attempts_are_tested_with_the_first_kappa(ledger: evr.Ledger, gaussian: Any, delta: float) -> None:
+def test_later_attempts_are_tested_with_the_first_kappa(
+    ledger: evr.Ledger, gaussian: Any, delta: float
+) -> None:
     claim = delta / 0.5
     begin(ledger, Claim(1.0, delta, 0.5))
     tau = 0.6
@@ -63,10 +65,14 @@ def test_a_name_groups_claims_above_its_floor(ledger: evr.Ledger) -> None:
     second = begin(ledger, Claim(2.0, 0.5e-5, 0.5), name="thesis")
     assert (first.number, second.number) == (1, 2)
     kappa = 0.5 / 40
-    assert [a.budget for a in ledger.attempts()] == pytest.approx([kappa * 1e-7 / 2, kappa * 1e-7 / 4])
+    assert [a.budget for a in ledger.attempts()] == pytest.approx(
+        [kappa * 1e-7 / 2, kappa * 1e-7 / 4]
+    )
     with pytest.raises(LedgerError, match="below 1e-07, the floor of release 'thesis'"):
         begin(ledger, Claim(1.0, 0.4e-7, 0.5), name="thesis")
-    with pytest.raises(LedgerError, match="floor=1e-08, but the first attempt at release 'thesis' fixed 1e-07"):
+    with pytest.raises(
+        LedgerError, match="floor=1e-08, but the first attempt at release 'thesis' fixed 1e-07"
+    ):
         begin(ledger, Claim(1.0, 0.5e-6, 0.5), name="thesis", floor=1e-8)
     assert len(ledger.attempts()) == 2
 
@@ -100,7 +106,9 @@ def test_a_seed_is_good_once_in_a_release(ledger: evr.Ledger) -> None:
         begin(ledger, Claim(1.0, 1e-6, 0.9), seed=-1)
 
 
-def test_fifty_retries_of_a_claim_false_by_one_percent(ledger: evr.Ledger, gaussian: Any, delta: float) -> None:
+def test_fifty_retries_of_a_claim_false_by_one_percent(
+    ledger: evr.Ledger, gaussian: Any, delta: float
+) -> None:
     claim = Claim(1.0, 0.99 * 0.99 * delta, 0.99)
     certificates = [certify_claim(gaussian, claim, Settings(), ledger=ledger) for _ in range(50)]
     assert {c.verdict for c in certificates} == {"rejected"}
@@ -114,21 +122,27 @@ def test_fifty_retries_of_a_claim_false_by_one_percent(ledger: evr.Ledger, gauss
 
 def test_what_fails_is_written_down(ledger: evr.Ledger, gaussian: Any, delta: float) -> None:
     with pytest.raises(ValueError, match=r"is below the .* samples"):
-        certify_claim(gaussian, Claim(1.0, delta, 0.9), Settings("fixed", max_samples=1), ledger=ledger)
+        certify_claim(
+            gaussian, Claim(1.0, delta, 0.9), Settings("fixed", max_samples=1), ledger=ledger
+        )
     (attempt,) = ledger.attempts()
     assert attempt.state == "failed"
     assert "max_samples=1" in (attempt.message or "")
     assert ledger.interrupted() == []
 
 
-def test_an_interruption_can_be_continued(ledger: evr.Ledger, gaussian: Any, delta: float, tmp_path: Path) -> None:
+def test_an_interruption_can_be_continued(
+    ledger: evr.Ledger, gaussian: Any, delta: float, tmp_path: Path
+) -> None:
     def stop(_: Any) -> None:
         raise KeyboardInterrupt
 
     target = tmp_path / "c.json"
     claim = Claim(1.0, delta, 0.99)
     with pytest.raises(KeyboardInterrupt):
-        certify_claim(gaussian, claim, Settings(), ledger=ledger, path=target, seed=4, progress=stop)
+        certify_claim(
+            gaussian, claim, Settings(), ledger=ledger, path=target, seed=4, progress=stop
+        )
     (attempt,) = ledger.attempts()
     assert attempt.state == "interrupted"
     assert not target.exists()
@@ -141,7 +155,9 @@ def test_an_interruption_can_be_continued(ledger: evr.Ledger, gaussian: Any, del
         evr.resume(ledger)
 
 
-def test_continuing_wants_the_same_software(ledger: evr.Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_continuing_wants_the_same_software(
+    ledger: evr.Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     attempt = begin(ledger, Claim(1.0, 1e-6, 0.9))
     ledger.finish(attempt, "interrupted")
     monkeypatch.setattr("numpy.__version__", "9.9.9")
@@ -170,7 +186,11 @@ def test_a_running_attempt_of_a_living_process_is_left_alone(ledger: evr.Ledger)
         ("another-machine 1 5", None, True),
         ("", None, False),
         (f"{os.uname().nodename} 999999999 1", None, False),
-        (f"{os.uname().nodename} {os.getpid()} 1", None, False),  # the number was given to another process since
+        (
+            f"{os.uname().nodename} {os.getpid()} 1",
+            None,
+            False,
+        ),  # the number was given to another process since
     ],
     ids=["seen long ago", "elsewhere", "nobody", "gone", "number given anew"],
 )
@@ -179,7 +199,9 @@ def test_whose_process_is_alive(owner: str, seen: str | None, alive: bool) -> No
 
 
 def test_a_claim_of_nothing(ledger: evr.Ledger) -> None:
-    certificate = certify_claim(dp_event.LaplaceDpEvent(2.0), Claim(1.0, 0.0, 0.9), Settings(), ledger=ledger)
+    certificate = certify_claim(
+        dp_event.LaplaceDpEvent(2.0), Claim(1.0, 0.0, 0.9), Settings(), ledger=ledger
+    )
     assert certificate.accepted
     assert certificate.guarantee is not None
     assert certificate.guarantee.delta == 0
@@ -191,9 +213,14 @@ def test_schema_versions(tmp_path: Path) -> None:
     for version, message in (
         (
             schema.VERSION + 1,
-            rf"schema version {schema.VERSION + 1}, and this evr knows {schema.VERSION}: use a newer evr",
+            rf"schema version {schema.VERSION + 1}, and this evr knows {schema.VERSION}: "
+            "use a newer evr",
         ),
-        (1, "schema version 1, of an evr before 0.1.0, which did not count outputs .* start a new ledger"),
+        (
+            1,
+            "schema version 1, of an evr before 0.1.0, which did not count outputs .* start a new "
+            "ledger",
+        ),
         (0, "schema version 0 is none of a ledger's"),
     ):
         evr.Ledger(path).close()

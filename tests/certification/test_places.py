@@ -1,4 +1,6 @@
-"""A ledger where other machines reach it does without the write-ahead log, which they cannot share."""
+"""A ledger where other machines reach it does without the write-ahead log,
+which they cannot share.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ MOUNTS = r"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/root rw
         ("/homestead/ledger.sqlite", False),
     ],
 )
-def test_where_a_file_lies(path: str, shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_file_lies(
+    path: str, shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(places, "_MOUNTS", tmp_path / "mountinfo")
     assert places.is_shared(Path(path)) is False  # the system does not say
     (tmp_path / "mountinfo").write_text(MOUNTS)

@@ -1,4 +1,6 @@
-"""Processes that are killed, and processes that crowd: no attempt is lost, and no release lets out two outputs."""
+"""Processes that are killed, and processes that crowd: no attempt is lost, and no release lets out
+two outputs.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ STORM = Path(__file__).with_name("storm.py")
 def storm(*arguments: object) -> Any:
     environment = {**os.environ, "PYTHONPATH": str(Path(evr.__file__).parents[1])}
     command = [sys.executable, str(STORM), *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3000, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=3000, check=False
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -52,14 +56,22 @@ def test_eight_processes_never_share_a_number(tmp_path: Path) -> None:
 
 @pytest.fixture
 def memory() -> Iterator[str]:
-    """A folder in memory where there is one: the tests below open hundreds of ledgers, and a kill needs no disk."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
+    """A folder in memory where there is one: the tests below open hundreds of ledgers, and a kill
+    needs no disk.
+    """
+    with tempfile.TemporaryDirectory(
+        dir="/dev/shm" if os.path.isdir("/dev/shm") else None
+    ) as folder:
         yield folder
 
 
 @pytest.mark.parametrize("how", ["kill", "raise"])
-def test_a_release_struck_before_any_line_lets_out_one_output_at_most(memory: str, how: str) -> None:
-    """From where the output is counted to the end; whatever strikes, the next process never publishes a second one."""
+def test_a_release_struck_before_any_line_lets_out_one_output_at_most(
+    memory: str, how: str
+) -> None:
+    """From where the output is counted to the end; whatever strikes, the next process never
+    publishes a second one.
+    """
     found = storm("lines", memory, how, "count_output")
     assert found["lines"] > 100
     kinds = {end.split(",")[0] + "," + end.split(",")[1] for end in found["ends"]}

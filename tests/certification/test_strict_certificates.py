@@ -1,4 +1,6 @@
-"""Certificates of strict proofs: they replay to the same integers anywhere, and no altered one is believed."""
+"""Certificates of strict proofs: they replay to the same integers anywhere, and no altered one is
+believed.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,17 @@ MENDED = 200
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     folder = tmp_path_factory.mktemp("strict")
-    return evr.certify(EVENT, epsilon=0.5, tau=0.99, method="strict", ledger=folder / "ledger.sqlite")
+    return evr.certify(
+        EVENT, epsilon=0.5, tau=0.99, method="strict", ledger=folder / "ledger.sqlite"
+    )
 
 
 @pytest.fixture(scope="module")
 def double(tmp_path_factory):
     folder = tmp_path_factory.mktemp("both")
-    return evr.certify(EVENT, epsilon=0.5, tau=0.8, method="both", seed=1, ledger=folder / "ledger.sqlite")
+    return evr.certify(
+        EVENT, epsilon=0.5, tau=0.8, method="both", seed=1, ledger=folder / "ledger.sqlite"
+    )
 
 
 def mended(document):
@@ -99,7 +105,9 @@ def altered(value, rng):
 
 
 def test_none_of_many_altered_certificates_is_believed(certificate):
-    """Each with one value altered and its digest mended. What a replay takes on trust is left out."""
+    """Each with one value altered and its digest mended. What a replay takes
+    on trust is left out.
+    """
     trusted = {"digest", "software", "times", "record"}
     document = certificate.document()
     places = [
@@ -176,7 +184,9 @@ def test_both_find_a_fault_in_the_strict_proof(tmp_path, monkeypatch):
     )
     delta = evr.estimate_delta(EVENT, 0.5).value
     assert evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta, tau=0.8, method="strict").accepted
-    with pytest.raises(DisagreementError, match="the strict proof shows the claim and the sampled one does not"):
+    with pytest.raises(
+        DisagreementError, match="the strict proof shows the claim and the sampled one does not"
+    ):
         evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta, tau=0.8, method="both", seed=1)
 
 
@@ -184,11 +194,15 @@ def test_both_find_a_fault_in_the_sampled_proof(monkeypatch):
     """Weights that are too small accept a false claim; integers do not."""
     draw = TiltedProposal.draw
     monkeypatch.setattr(
-        TiltedProposal, "draw", lambda *a: (b := draw(*a))._replace(log_weights=b.log_weights - math.log(4.0))
+        TiltedProposal,
+        "draw",
+        lambda *a: (b := draw(*a))._replace(log_weights=b.log_weights - math.log(4.0)),
     )
     delta = evr.estimate_delta(EVENT, 0.5).value
     assert evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta, tau=0.8, seed=1).accepted
-    with pytest.raises(DisagreementError, match="the sampled proof shows the claim and the strict one does not"):
+    with pytest.raises(
+        DisagreementError, match="the sampled proof shows the claim and the strict one does not"
+    ):
         evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta, tau=0.8, method="both", seed=1)
 
 

@@ -35,8 +35,9 @@ def test_two_sentences(certificates: dict[str, Any]) -> None:
     assert sentences(short) == 2
     assert len(short.split()) < 70 < len(certificate.statement.split())
     assert short.startswith(
-        "The composition of 2 times Poisson sampling (sampling probability 0.5) of a Gaussian mechanism (noise "
-        f"multiplier 2) satisfies ({certificate.guarantee.epsilon!r}, 1e-5)-differential privacy under add-or-remove-one"
+        "The composition of 2 times Poisson sampling (sampling probability 0.5) of a Gaussian "
+        f"mechanism (noise multiplier 2) satisfies ({certificate.guarantee.epsilon!r}, "
+        "1e-5)-differential privacy under add-or-remove-one"
     )
     assert bounded(certificate.release.total_budget) in short
     for clause in certificate.assumptions:  # what is short leaves nothing out: the rest is the list
@@ -47,7 +48,9 @@ def test_two_sentences(certificates: dict[str, Any]) -> None:
 @pytest.mark.parametrize("method", ["strict", "both"])
 def test_of_a_proof_no_probability_is_stated(method: str, tmp_path: Path) -> None:
     event = evr.dpsgd(noise_multiplier=2.0, sampling_probability=1.0, steps=1)
-    certificate = evr.certify(event, delta=1e-3, tau=0.8, method=method, ledger=tmp_path / "ledger.sqlite")
+    certificate = evr.certify(
+        event, delta=1e-3, tau=0.8, method=method, ledger=tmp_path / "ledger.sqlite"
+    )
     short = certificate.short_statement
     assert sentences(short) == 2
     assert "This is proved in exact arithmetic (evr " in short
@@ -66,7 +69,9 @@ def test_a_rejection_states_no_guarantee(certificates: dict[str, Any]) -> None:
 def test_of_a_fallback_the_statement_is_about_what_ran(tmp_path: Path) -> None:
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.5, steps=2)
     more = evr.dpsgd(noise_multiplier=50.0, sampling_probability=0.5, steps=1)
-    out = evr.release(lambda: 1, event, epsilon=0.5, delta=1e-3, ledger=tmp_path / "l", fallback=(lambda: 2, more))
+    out = evr.release(
+        lambda: 1, event, epsilon=0.5, delta=1e-3, ledger=tmp_path / "l", fallback=(lambda: 2, more)
+    )
     short = out.certificate.short_statement
     assert out.source == "fallback"
     assert sentences(short) == 2
@@ -111,7 +116,10 @@ def test_latex(certificates: dict[str, Any]) -> None:
 
 def test_latex_escapes() -> None:
     assert latex.typeset("a_b 50% {x} \\") == r"a\_b 50\% \{x\} \textbackslash{}"
-    assert latex.typeset("at most 2.5e-09, 1e-5 of 1000") == r"at most $2.5 \times 10^{-9}$, $10^{-5}$ of 1000"
+    assert (
+        latex.typeset("at most 2.5e-09, 1e-5 of 1000")
+        == r"at most $2.5 \times 10^{-9}$, $10^{-5}$ of 1000"
+    )
 
 
 def test_bibtex_says_what_citation_cff_says() -> None:

@@ -42,7 +42,9 @@ def evr(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.fixture
 def refused(evr: Callable[..., Ran]) -> Callable[..., str]:
-    """Run what must be refused: exit code 2, nothing printed, and one line that says why, which is returned."""
+    """Run what must be refused: exit code 2, nothing printed, and one line that says why, which is
+    returned.
+    """
 
     def run(*arguments: object) -> str:
         ran = evr(*arguments)
@@ -66,7 +68,7 @@ def mixed(tmp_path: Any) -> Any:
     """A specification with a claim."""
     path = tmp_path / "mixed.toml"
     path.write_text(
-        '[[mechanism]]\nkind = "laplace"\nnoise_multiplier = 10.0\nrepeat = 3\n'
-        '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 20.0\nrepeat = 4\n[claim]\ndelta = 1e-5\n'
+        '[[mechanism]]\nkind = "laplace"\nnoise_multiplier = 10.0\nrepeat = 3\n[[mechanism]]\nkind '
+        '= "gaussian"\nnoise_multiplier = 20.0\nrepeat = 4\n[claim]\ndelta = 1e-5\n'
     )
     return path

@@ -1,4 +1,6 @@
-"""``evr compare``: what it makes of the peers' answers; the peers themselves are tested in ``estimate/test_peers.py``."""
+"""``evr compare``: what it makes of the peers' answers; the peers themselves are tested in
+``estimate/test_peers.py``.
+"""
 
 from functools import partial
 
@@ -44,7 +46,14 @@ def test_bounds_that_are_none_are_flagged(evr, dpsgd):
 @pytest.mark.usefixtures("answers")
 def test_json(evr, dpsgd):
     found = evr("compare", *dpsgd, "--epsilon", 0.5, "--json").json["accountants"]
-    assert [entry.get("fails_as_bound") for entry in found] == [None, False, True, True, False, None]
+    assert [entry.get("fails_as_bound") for entry in found] == [
+        None,
+        False,
+        True,
+        True,
+        False,
+        None,
+    ]
     assert found[-1]["reason"].startswith("not installed")
 
 

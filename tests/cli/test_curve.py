@@ -20,7 +20,9 @@ def test_table(evr):
 
 
 def test_quiet_prints_the_rows_only(evr):
-    assert evr("curve", *GAUSSIANS, "--epsilons", "1", "--quiet").rows == [["1", "0.00639604", "remove"]]
+    assert evr("curve", *GAUSSIANS, "--epsilons", "1", "--quiet").rows == [
+        ["1", "0.00639604", "remove"]
+    ]
 
 
 def test_json(evr):
@@ -40,7 +42,9 @@ def test_csv_holds_every_digit(evr, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["curve.csv"]
 
 
-@pytest.mark.parametrize(("suffix", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+@pytest.mark.parametrize(
+    ("suffix", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
+)
 def test_plot(evr, tmp_path, suffix, magic):
     path = tmp_path / f"curve.{suffix}"
     assert evr("curve", *GAUSSIANS, "--epsilons", "0:2:1", "--plot", path, "--quiet").err == ""
@@ -53,7 +57,10 @@ def test_plot(evr, tmp_path, suffix, magic):
         (["--epsilons", "0:x:1"], "--epsilons='0:x:1' is not a list like 0,1,2 nor a range"),
         (["--epsilons", "0:1"], "--epsilons='0:1' is not a list"),
         (["--epsilons", "5:1:1"], "--epsilons='5:1:1' is an empty range"),
-        (["--epsilons", "0:1:1e-9"], "has 1,000,000,001 points, more than 100,000: take a greater step"),
+        (
+            ["--epsilons", "0:1:1e-9"],
+            "has 1,000,000,001 points, more than 100,000: take a greater step",
+        ),
         (["--epsilons", "-1"], "epsilon=-1.0 is not >= 0"),
         (["--plot", "curve.jpg"], "--plot='curve.jpg' does not end in .png, .svg or .pdf"),
         (["--method", "all"], "method='all' is not one of"),
@@ -67,7 +74,10 @@ def test_bad_input(refused, arguments, words):
 def test_a_folder_that_is_not_there(evr, tmp_path, option):
     ran = evr("curve", *GAUSSIANS, "--epsilons", "1", option, tmp_path / "none" / "x.png")
     assert ran.code == 2
-    assert ran.err.splitlines()[-1] == f"error: {tmp_path / 'none' / 'x.png'}: No such file or directory"
+    assert (
+        ran.err.splitlines()[-1]
+        == f"error: {tmp_path / 'none' / 'x.png'}: No such file or directory"
+    )
 
 
 def test_ranges_end_where_they_say():

@@ -1,4 +1,6 @@
-"""What all commands have in common: help with an example, one line for a mistake, a clean end when interrupted."""
+"""What all commands have in common: help with an example, one line for a mistake, a clean end when
+interrupted.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def test_every_command_is_here() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_interrupted(name: str, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+def test_interrupted(
+    name: str, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path
+) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 

@@ -1,4 +1,6 @@
-"""Files of certify, verify and resume: nothing is lost in silence, and a refusal costs no attempt."""
+"""Files of certify, verify and resume: nothing is lost in silence, and a
+refusal costs no attempt.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from evr.cli.files import certificate_path
 
 CHEAP = ["--noise-multiplier", "2", "--sampling-probability", "1", "--steps", "1"]
 TARGET = ["--delta", "1e-3", "--tau", "0.9"]
-SPEC = '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\n\n[claim]\ndelta = 1e-3\ntau = 0.9\n'
+SPEC = (
+    '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\n\n[claim]\ndelta = 1e-3\ntau = 0.9\n'
+)
 
 
 @pytest.fixture(autouse=True)
@@ -48,14 +52,20 @@ def test_certificates_are_named_after_what_they_certify(evr: Callable[..., Any])
 def test_names_tell_trainings_apart() -> None:
     one = package.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
     two = package.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=250, epochs=15)
-    names = {str(certificate_path(None, event, e, 1e-5)) for event in (one, two) for e in (None, 1.14)}
+    names = {
+        str(certificate_path(None, event, e, 1e-5)) for event in (one, two) for e in (None, 1.14)
+    }
     assert len(names) == 4
     assert "dpsgd-noise1.1-q0.00426667-steps3516-epsilon1.14-delta1e-5.certificate.json" in names
 
 
 @pytest.mark.parametrize("command", ["certify", "verify"])
-def test_what_is_there_is_not_overwritten(evr: Callable[..., Any], refused: Callable[..., str], command: str) -> None:
-    estimate = ["--epsilon", "1", "--delta", "6.9e-3", "--tau", "0.9"] if command == "verify" else TARGET
+def test_what_is_there_is_not_overwritten(
+    evr: Callable[..., Any], refused: Callable[..., str], command: str
+) -> None:
+    estimate = (
+        ["--epsilon", "1", "--delta", "6.9e-3", "--tau", "0.9"] if command == "verify" else TARGET
+    )
     arguments = [command, *CHEAP, *estimate, "--output", "mine.json", "-q"]
     assert evr(*arguments).code == 0
     before = Path("mine.json").read_bytes()
@@ -69,11 +79,28 @@ def test_what_is_there_is_not_overwritten(evr: Callable[..., Any], refused: Call
 
 def test_force_keeps_what_was_accepted_of_something_else(evr: Callable[..., Any]) -> None:
     for index, delta in enumerate(("1e-3", "2e-3", "3e-3")):
-        flags = ["--delta", delta, "--tau", "0.9", "-o", "mine.json", "-q", *(["--force"] if index else [])]
+        flags = [
+            "--delta",
+            delta,
+            "--tau",
+            "0.9",
+            "-o",
+            "mine.json",
+            "-q",
+            *(["--force"] if index else []),
+        ]
         assert evr("certify", *CHEAP, *flags).code == 0
-    kept = [package.Certificate.load(name).claim.delta for name in ("mine.accepted.json", "mine.accepted-2.json")]
+    kept = [
+        package.Certificate.load(name).claim.delta
+        for name in ("mine.accepted.json", "mine.accepted-2.json")
+    ]
     assert kept == pytest.approx([1e-3, 2e-3])
-    assert evr("certify", *CHEAP, "--delta", "3e-3", "--tau", "0.9", "-o", "mine.json", "-q", "--force").code == 0
+    assert (
+        evr(
+            "certify", *CHEAP, "--delta", "3e-3", "--tau", "0.9", "-o", "mine.json", "-q", "--force"
+        ).code
+        == 0
+    )
     assert not Path("mine.accepted-3.json").exists()  # the same again
 
 
@@ -81,17 +108,20 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "no folder": (["--output", "none/c.json"], "lies in a folder that does not exist"),
     "a folder": (["--output", "."], "is a folder: name a file"),
     "no folder for the page": (["--report", "none/r.html"], "lies in a folder that does not exist"),
-    "one file for both": (["--output", "x.json", "--report", "x.json"], "is where the certificate goes"),
+    "one file for both": (
+        ["--output", "x.json", "--report", "x.json"],
+        "is where the certificate goes",
+    ),
     "workers": (["--workers", "0"], "workers=0 is not an integer >= 1"),
     "method": (["--method", "x"], "method='x' is not one of"),
     "proposal": (["--proposal", "x"], "proposal='x' is not one of"),
-    "proposal for other steps": (["--proposal", "single"], 'needs the Poisson-sampled Gaussian'),
+    "proposal for other steps": (["--proposal", "single"], "needs the Poisson-sampled Gaussian"),
     "max_samples": (["--max-samples", "0"], "max_samples=0 is not an integer >= 1"),
     "seed": (["--seed", "-1"], "seed=-1 is not an integer >= 0"),
     "tau": (["--tau", "1.5"], "tau=1.5 is not in (0, 1)"),
     "floor": (["--floor", "1e-9"], "belongs to a named release"),
     "name": (["--release", "\n"], "is not a name"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -109,7 +139,9 @@ def test_a_closed_folder_costs_no_attempt(folder: Path, refused: Callable[..., s
     assert counted() == 0
 
 
-@pytest.mark.parametrize("wrong", [{"workers": 0}, {"path": "none/c.json"}, {"seed": -1}, {"max_samples": 0}])
+@pytest.mark.parametrize(
+    "wrong", [{"workers": 0}, {"path": "none/c.json"}, {"seed": -1}, {"max_samples": 0}]
+)
 def test_a_refusal_in_python_costs_no_attempt(wrong: dict[str, Any]) -> None:
     event = package.dpsgd(noise_multiplier=2.0, sampling_probability=1.0, steps=1)
     with pytest.raises(ValueError, match=next(iter(wrong))):

@@ -4,7 +4,16 @@ import csv
 
 import pytest
 
-FLAGS = ["--noise-multiplier", "1", "--sampling-probability", "1e-3", "--steps", "100", "--delta", "1e-9"]
+FLAGS = [
+    "--noise-multiplier",
+    "1",
+    "--sampling-probability",
+    "1e-3",
+    "--steps",
+    "100",
+    "--delta",
+    "1e-9",
+]
 
 
 def test_table(evr):
@@ -26,7 +35,9 @@ def test_monte_carlo_has_standard_errors(evr, tmp_path):
     ran = evr("online", *FLAGS, *options, "--csv", tmp_path / "online.csv")
     assert ran.rows[0] == ["steps", "epsilon", "standard error"]
     found = evr("online", *FLAGS, *options, "--json").json
-    assert found["epsilons"][-1] == pytest.approx(0.2812199407, abs=6 * found["standard_errors"][-1])
+    assert found["epsilons"][-1] == pytest.approx(
+        0.2812199407, abs=6 * found["standard_errors"][-1]
+    )
     table = list(csv.DictReader((tmp_path / "online.csv").read_text().splitlines()))
     assert [float(row["standard error"]) for row in table] == found["standard_errors"]
 

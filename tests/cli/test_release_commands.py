@@ -1,4 +1,6 @@
-"""certify, verify, replay, inspect, ledger, resume: success, rejection, bad input, JSON, interruption."""
+"""certify, verify, replay, inspect, ledger, resume: success, rejection, bad input, JSON,
+interruption.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ import evr as package
 from evr.certification.certificate import digest_of
 
 CHEAP = ["--noise-multiplier", "2", "--sampling-probability", "1", "--steps", "1"]
-SPEC = '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\n\n[claim]\ndelta = 1e-3\ntau = 0.9\n'
+SPEC = (
+    '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\n\n[claim]\ndelta = 1e-3\ntau = 0.9\n'
+)
 
 
 @pytest.fixture
@@ -49,22 +53,45 @@ def test_certify(spec: Path, evr: Callable[..., Any]) -> None:
     assert again.err == ""
     assert again.out.count("\n") == 1
     listed = evr("ledger", "--json").json
-    assert [(a["attempt"], a["state"]) for a in listed["attempts"]] == [(1, "accepted"), (2, "accepted")]
+    assert [(a["attempt"], a["state"]) for a in listed["attempts"]] == [
+        (1, "accepted"),
+        (2, "accepted"),
+    ]
     (release,) = listed["releases"]
     assert release["left"] == pytest.approx(release["budget"] / 4)
 
 
 def test_certify_by_flags_and_json(spec: Path, evr: Callable[..., Any], tmp_path: Path) -> None:
     target = tmp_path / "mine.json"
-    ran = evr("certify", *CHEAP, "--epsilon", 1, "--tau", 0.9, "--json", "--output", target, "--ledger", tmp_path / "l",
-              "--release", "mine", "--floor", 1e-3)  # fmt: skip
+    ran = evr(
+        "certify",
+        *CHEAP,
+        "--epsilon",
+        1,
+        "--tau",
+        0.9,
+        "--json",
+        "--output",
+        target,
+        "--ledger",
+        tmp_path / "l",
+        "--release",
+        "mine",
+        "--floor",
+        1e-3,
+    )
     assert ran.code == 0
     assert ran.err == ""
     assert ran.json["verdict"] == "accepted"
     assert ran.json["guarantee"]["epsilon"] == 1.0
     assert ran.json["release"] | {"budget": 0, "log_budget": 0} == {
-        "name": "mine", "floor": 1e-3, "attempt": 1, "budget": 0, "log_budget": 0, "total_budget": pytest.approx(0.1 / 40 * 1e-3),
-    }  # fmt: skip
+        "name": "mine",
+        "floor": 1e-3,
+        "attempt": 1,
+        "budget": 0,
+        "log_budget": 0,
+        "total_budget": pytest.approx(0.1 / 40 * 1e-3),
+    }
     assert target.exists()
     assert not (tmp_path / ".evr").exists()
 
@@ -78,13 +105,26 @@ def test_rejection(spec: Path, evr: Callable[..., Any]) -> None:
 
 
 def test_verify(spec: Path, evr: Callable[..., Any], tmp_path: Path) -> None:
-    ran = evr("verify", *CHEAP, "--epsilon", 1, "--delta", 6.9e-3, "--tau", 0.9, "--output", tmp_path / "v.json")
+    ran = evr(
+        "verify",
+        *CHEAP,
+        "--epsilon",
+        1,
+        "--delta",
+        6.9e-3,
+        "--tau",
+        0.9,
+        "--output",
+        tmp_path / "v.json",
+    )
     assert ran.code == 0
     assert ran.out.startswith("Accepted: (1, 0.00766666667)-differentially private.")
     assert evr("replay", tmp_path / "v.json").code == 0
 
 
-def test_bad_input(spec: Path, refused: Callable[..., str], evr: Callable[..., Any], tmp_path: Path) -> None:
+def test_bad_input(
+    spec: Path, refused: Callable[..., str], evr: Callable[..., Any], tmp_path: Path
+) -> None:
     assert "verify which estimate? Add --epsilon" in refused("verify", *CHEAP, "--delta", 1e-3)
     assert "certify what?" in refused("certify", *CHEAP)
     assert "tau=2.0 is not in (0, 1)" in refused("certify", spec, "--tau", 2)
@@ -95,7 +135,9 @@ def test_bad_input(spec: Path, refused: Callable[..., str], evr: Callable[..., A
     assert "cannot be read" in refused("replay", tmp_path / "none")
     assert "inspect which certificate" in refused("inspect")
     assert evr("certify", spec, "--seed", 5, "--quiet").code == 0
-    assert "entropy 0x5 was used before" in refused("certify", spec, "--seed", 5, "--quiet", "--force")
+    assert "entropy 0x5 was used before" in refused(
+        "certify", spec, "--seed", 5, "--quiet", "--force"
+    )
     (tmp_path / "broken").write_text("x" * 5000)
     assert "not a database" in refused("ledger", "--ledger", tmp_path / "broken")
 
@@ -103,10 +145,16 @@ def test_bad_input(spec: Path, refused: Callable[..., str], evr: Callable[..., A
 def test_replay(certificate: Path, evr: Callable[..., Any], refused: Callable[..., str]) -> None:
     ran = evr("replay", certificate)
     assert ran.code == 0
-    assert "agrees with its replay (65,536 samples drawn again); the verdict is accepted." in ran.out
+    assert (
+        "agrees with its replay (65,536 samples drawn again); the verdict is accepted." in ran.out
+    )
     fresh = evr("replay", certificate, "--fresh", "--json")
     assert fresh.code == 0
-    assert (fresh.json["agrees"], fresh.json["fresh"], fresh.json["replayed"]) == (True, True, "accepted")
+    assert (fresh.json["agrees"], fresh.json["fresh"], fresh.json["replayed"]) == (
+        True,
+        True,
+        "accepted",
+    )
     document = json.loads(certificate.read_text())
     document["guarantee"]["delta"] = 1e-9
     certificate.write_text(json.dumps(document))
@@ -119,7 +167,9 @@ def test_replay(certificate: Path, evr: Callable[..., Any], refused: Callable[..
     assert "do not rely on it" in ran.out
 
 
-def test_a_certificate_of_another_version_is_not_called_false(certificate: Path, evr: Callable[..., Any]) -> None:
+def test_a_certificate_of_another_version_is_not_called_false(
+    certificate: Path, evr: Callable[..., Any]
+) -> None:
     document = json.loads(certificate.read_text())
     for fields in document["verification"]["directions"].values():
         for kind in fields["plan"]["kinds"]:
@@ -127,14 +177,20 @@ def test_a_certificate_of_another_version_is_not_called_false(certificate: Path,
     certificate.write_text(json.dumps({**document, "digest": digest_of(document)}))
     ran = evr("replay", certificate)
     assert ran.code == 3
-    assert "could not be replayed here: its samples were drawn by evr 0.1.0 with plain/0, which is not here" in ran.out
+    assert (
+        "could not be replayed here: its samples were drawn by evr 0.1.0 with plain/0, which is "
+        "not here" in ran.out
+    )
     assert "do not rely on it" not in ran.out
     assert "neither for nor against" in evr("replay", certificate, "--json").json["undecided"]
     assert evr("replay", certificate, "--fresh").code == 0
 
 
 def test_how_long_a_command_may_be_busy(
-    certificate: Path, refused: Callable[..., str], evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    certificate: Path,
+    refused: Callable[..., str],
+    evr: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for command in ("replay", "report"):
         told = refused(command, certificate, "--max-seconds", 1e-9)
@@ -176,11 +232,15 @@ def test_inspect_names_the_relation_of_the_certificate(spec: Path, evr: Callable
     assert "add-or-remove" not in ran.out
 
 
-def test_a_release_apart_by_rounding_is_one_line_on_standard_error(spec: Path, evr: Callable[..., Any]) -> None:
+def test_a_release_apart_by_rounding_is_one_line_on_standard_error(
+    spec: Path, evr: Callable[..., Any]
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        first, second = (evr("verify", *CHEAP, "--epsilon", e, "--delta", 6.9e-3, "--tau", 0.9, "-q")
-                         for e in ("1", "1.0000000000000002"))  # fmt: skip
+        first, second = (
+            evr("verify", *CHEAP, "--epsilon", e, "--delta", 6.9e-3, "--tau", 0.9, "-q")
+            for e in ("1", "1.0000000000000002")
+        )
     assert (first.code, first.err, second.code) == (0, "", 0)
     assert second.err.startswith(
         "warning: a new release: (1.0000000000000002, 0.007666666666666666) differs from (1.0, "
@@ -194,13 +254,17 @@ def test_ledger_lists(certificate: Path, evr: Callable[..., Any]) -> None:
     assert ran.rows[1][3] == "accepted"
 
 
-def test_progress_in_lines(spec: Path, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_in_lines(
+    spec: Path, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("evr.cli.attempts._LINE_SECONDS", -1.0)
     ran = evr("certify", spec)
     assert "remove: 65,536 samples, delta about" in ran.err
 
 
-def test_a_rejected_rerun_keeps_what_was_accepted(spec: Path, evr: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_rejected_rerun_keeps_what_was_accepted(
+    spec: Path, evr: Callable[..., Any], tmp_path: Path
+) -> None:
     target = tmp_path / "one.json"
     assert evr("certify", spec, "--output", target).code == 0
     ran = evr("certify", spec, "--output", target, "--max-samples", 1, "--force")
@@ -215,7 +279,10 @@ def test_algorithm_2_states_its_plan(
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
     ran = evr("certify", spec, "--method", "fixed", "--tau", "0.6")
-    assert re.search(r"remove: Algorithm 2 with m = [\d,]+ samples, from nu = \S+ and Delta = \S+; .* s\n", ran.err)
+    assert re.search(
+        r"remove: Algorithm 2 with m = [\d,]+ samples, from nu = \S+ and Delta = \S+; .* s\n",
+        ran.err,
+    )
 
 
 def test_progress_on_a_terminal(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +298,8 @@ def test_progress_on_a_terminal(spec: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 SLOW = """
 import signal, sys, time
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with interruptions ignored
+# A background job starts with interruptions ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from evr.cli import main
 from evr.verification import driver, sequential
 driver._CHECKPOINT_SECONDS = 0.05
@@ -242,7 +310,8 @@ def slowly(self, summary):  # so that the interruption comes before the end
     absorb(self, summary)
 
 sequential.SequentialTest.absorb = slowly
-sys.argv = ["evr", "certify", "noise.toml", "--tau", "0.997", "--workers", "1", "--seed", "1", "--quiet"]
+sys.argv = ["evr", "certify", "noise.toml", "--tau", "0.997"]
+sys.argv += ["--workers", "1", "--seed", "1", "--quiet"]
 main()
 """
 
@@ -253,7 +322,11 @@ def test_interrupted_and_resumed(spec: Path, evr: Callable[..., Any]) -> None:
 
     environment = {**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])}
     child = subprocess.Popen(
-        [sys.executable, "-c", SLOW], env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", SLOW],
+        env=environment,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     ledger = spec.parent / ".evr" / "ledger.sqlite"
     for _ in range(600):

@@ -44,7 +44,16 @@ def test_output_quiet_and_json(evr, certified, tmp_path):
 
 def test_certify_writes_the_page_too(evr, tmp_path):
     page = tmp_path / "page.html"
-    ran = evr("certify", *SMALL, "--ledger", tmp_path / "l.sqlite", "-o", tmp_path / "c.json", "--report", page)
+    ran = evr(
+        "certify",
+        *SMALL,
+        "--ledger",
+        tmp_path / "l.sqlite",
+        "-o",
+        tmp_path / "c.json",
+        "--report",
+        page,
+    )
     assert ran.code == 0
     assert f"wrote {page}" in ran.err
     assert "differentially private" in page.read_text("utf-8")
@@ -59,7 +68,9 @@ def test_bad_input(refused, certified, tmp_path):
     altered.write_text(certified.read_text().replace('"accepted"', '"rejected"', 1))
     assert "altered" in refused("report", altered)
     assert "does not exist" in refused("certify", *SMALL, "--report", tmp_path / "no" / "page.html")
-    assert "No such file" in refused("report", certified, "--no-peers", "-o", tmp_path / "no" / "page.html")
+    assert "No such file" in refused(
+        "report", certified, "--no-peers", "-o", tmp_path / "no" / "page.html"
+    )
 
 
 def test_interrupted(evr, certified, monkeypatch):

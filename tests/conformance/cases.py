@@ -1,6 +1,8 @@
-"""The cases of the conformance suite: for each registered event type, events to try and how to write its two laws.
+"""The cases of the conformance suite: for each registered event type, events to try and how to
+write its two laws.
 
-A new mechanism needs an entry in ``REFERENCES`` and some in ``EVENTS``; ``test_pairs.py`` fails until it has both.
+A new mechanism needs an entry in ``REFERENCES`` and some in ``EVENTS``; ``test_pairs.py`` fails
+until it has both.
 """
 
 from __future__ import annotations
@@ -17,7 +19,20 @@ from evr.mechanisms import events
 
 Reference = OnTheLine | OnOutcomes
 
-_DEVIATIONS = ("-30.1", "-11.31", "-8.23", "-5.07", "-2.03", "-0.31", "0.73", "2.19", "5.17", "8.41", "11.37", "30.7")
+_DEVIATIONS = (
+    "-30.1",
+    "-11.31",
+    "-8.23",
+    "-5.07",
+    "-2.03",
+    "-0.31",
+    "0.73",
+    "2.19",
+    "5.17",
+    "8.41",
+    "11.37",
+    "30.7",
+)
 
 
 def _gaussian_places(means: list[Any], deviation: Any) -> list[Any]:
@@ -28,9 +43,13 @@ def _gaussian(event: dp_event.GaussianDpEvent, direction: str) -> Reference:
     sigma = mpf(event.noise_multiplier)
     with_record, without = [(mpf(1), Normal(mpf(1), sigma))], [(mpf(1), Normal(mpf(0), sigma))]
     if direction == "remove":
-        return OnTheLine(with_record, without, _gaussian_places([0, 1], sigma), (), lambda x: x / sigma)
+        return OnTheLine(
+            with_record, without, _gaussian_places([0, 1], sigma), (), lambda x: x / sigma
+        )
     places = _gaussian_places([-1, 0], sigma)
-    return OnTheLine(reflected(without), reflected(with_record), places, (), lambda x: (x + 1) / sigma)
+    return OnTheLine(
+        reflected(without), reflected(with_record), places, (), lambda x: (x + 1) / sigma
+    )
 
 
 def _laplace(event: dp_event.LaplaceDpEvent, direction: str) -> Reference:
@@ -42,7 +61,9 @@ def _laplace(event: dp_event.LaplaceDpEvent, direction: str) -> Reference:
     if direction == "remove":
         return OnTheLine(with_record, without, places, (mpf(0), mpf(1)), lambda x: x)
     places = [x - 1 for x in places]
-    return OnTheLine(reflected(without), reflected(with_record), places, (mpf(-1), mpf(0)), lambda x: x + 1)
+    return OnTheLine(
+        reflected(without), reflected(with_record), places, (mpf(-1), mpf(0)), lambda x: x + 1
+    )
 
 
 def _mixture(event: dp_event.MixtureOfGaussiansDpEvent, direction: str) -> Reference:
@@ -55,7 +76,9 @@ def _mixture(event: dp_event.MixtureOfGaussiansDpEvent, direction: str) -> Refer
     without = [(mpf(1), Normal(mpf(0), sigma))]
     greatest = mpf(max(event.sensitivities))
     if direction == "remove":
-        return OnTheLine(with_record, without, _gaussian_places([0, greatest], sigma), (), lambda x: x / sigma)
+        return OnTheLine(
+            with_record, without, _gaussian_places([0, greatest], sigma), (), lambda x: x / sigma
+        )
     places = _gaussian_places([-greatest, 0], sigma)
     return OnTheLine(reflected(without), reflected(with_record), places, (), lambda x: x / sigma)
 
@@ -82,7 +105,9 @@ def _discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, direction: str) ->
 
 def _discrete_gaussian(event: events.DiscreteGaussianDpEvent, direction: str) -> Reference:
     sigma, shift = mpf(event.sigma), event.sensitivity
-    reach = int(mp.ceil(16 * sigma)) + 6 + 22 * shift  # the noise beyond is below 1e-55, also tilted by an order of 20
+    reach = (
+        int(mp.ceil(16 * sigma)) + 6 + 22 * shift
+    )  # the noise beyond is below 1e-55, also tilted by an order of 20
     law, factor, ratio = [mpf(1)], mp.exp(-1 / (2 * sigma**2)), mp.exp(-1 / sigma**2)
     for _ in range(reach):
         law.append(law[-1] * factor)
@@ -138,10 +163,16 @@ EVENTS: list[dp_event.DpEvent] = [
     *(dp_event.GaussianDpEvent(noise) for noise in (0.1, 1.0, 30.0, 1e3)),
     *(dp_event.LaplaceDpEvent(noise) for noise in (0.1, 1.0, 30.0, 1e3)),
     *_MIXTURES,
-    *(dp_event.RandomizedResponseDpEvent(*x) for x in ((0.1, 2), (0.5, 10), (1 - 1e-9, 3), (0.999, 10**6))),
+    *(
+        dp_event.RandomizedResponseDpEvent(*x)
+        for x in ((0.1, 2), (0.5, 10), (1 - 1e-9, 3), (0.999, 10**6))
+    ),
     *(dp_event.DiscreteLaplaceDpEvent(*x) for x in ((10.0, 1), (1.0, 3), (0.02, 5), (1e-3, 1000))),
     *(events.DiscreteGaussianDpEvent(*x) for x in ((0.1, 1), (1.0, 1), (30.0, 7), (1e3, 1))),
-    *(events.EpsilonDeltaDpEvent(*x) for x in ((1.0, 1e-5), (0.0, 0.1), (10.0, 0.0), (1e-6, 1e-12), (50.0, 1e-30))),
+    *(
+        events.EpsilonDeltaDpEvent(*x)
+        for x in ((1.0, 1e-5), (0.0, 0.1), (10.0, 0.0), (1e-6, 1e-12), (50.0, 1e-30))
+    ),
     *(dp_event.PoissonSampledDpEvent(q, event) for event, qs in _SAMPLED.items() for q in qs),
 ]
 
@@ -153,7 +184,9 @@ def base(event: dp_event.DpEvent) -> dp_event.DpEvent:
 
 @cache
 def reference(event: dp_event.DpEvent, direction: str) -> Reference:
-    """The two laws of an event, Poisson sampling written out from Zhu, Dong and Wang (2022), Theorem 11."""
+    """The two laws of an event, Poisson sampling written out from Zhu, Dong and Wang (2022),
+    Theorem 11.
+    """
     inner = base(event)
     laws = REFERENCES[type(inner)](inner, direction)
     return laws if inner is event else laws.sampled(event.sampling_probability, direction)
@@ -162,6 +195,8 @@ def reference(event: dp_event.DpEvent, direction: str) -> Reference:
 def name(event: dp_event.DpEvent) -> str:
     """A short name for test reports."""
     inner = base(event)
-    values = ",".join(str(getattr(inner, field)).replace(" ", "") for field in inner.__slots__ if field[0] != "_")
+    values = ",".join(
+        str(getattr(inner, field)).replace(" ", "") for field in inner.__slots__ if field[0] != "_"
+    )
     sampled = "" if inner is event else f"-q={event.sampling_probability:.10g}"
     return f"{type(inner).__name__.removesuffix('DpEvent')}({values}){sampled}"

@@ -1,7 +1,9 @@
-"""Pairs of laws in high precision, written from the definitions of the mechanisms and from nothing in evr.
+"""Pairs of laws in high precision, written from the definitions of the mechanisms and from nothing
+in evr.
 
-A law on the line is a mixture of components whose interval probabilities mpmath knows; a law on outcomes is a list of
-probabilities. Both are arranged so that the privacy loss rises: the add direction of a mechanism on the line is reflected.
+A law on the line is a mixture of components whose interval probabilities mpmath knows; a law on
+outcomes is a list of probabilities. Both are arranged so that the privacy loss rises: the add
+direction of a mechanism on the line is reflected.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ class Normal:
 
     def mass(self, low: Any, high: Any) -> Any:
         """From the tail in which both ends are small, so that nothing cancels."""
-        a, b = (low - self.mean) / (self.deviation * mp.sqrt(2)), (high - self.mean) / (self.deviation * mp.sqrt(2))
+        a, b = (
+            (low - self.mean) / (self.deviation * mp.sqrt(2)),
+            (high - self.mean) / (self.deviation * mp.sqrt(2)),
+        )
         return (mp.erfc(-b) - mp.erfc(-a)) / 2 if a + b < 0 else (mp.erfc(a) - mp.erfc(b)) / 2
 
     def log_density(self, x: float) -> float:
@@ -79,7 +84,9 @@ def reflected(law: Law) -> Law:
 
 @dataclass(frozen=True)
 class OnTheLine:
-    """Two mixtures on a line with a rising loss. ``to_t`` maps a place to the coordinate of evr's pair."""
+    """Two mixtures on a line with a rising loss. ``to_t`` maps a place to the coordinate of evr's
+    pair.
+    """
 
     p: Law
     q: Law
@@ -101,8 +108,13 @@ class OnTheLine:
         return sum(w * c.mass(low, high) for w, c in self.law(measure))
 
     def threshold(self, loss: Any) -> Any:
-        """The greatest place whose loss is at most ``loss``, by bisection within the laws' reach."""
-        low, high = self.places[0] * 3 - self.places[-1] * 2, self.places[-1] * 3 - self.places[0] * 2
+        """The greatest place whose loss is at most ``loss``, by bisection
+        within the laws' reach.
+        """
+        low, high = (
+            self.places[0] * 3 - self.places[-1] * 2,
+            self.places[-1] * 3 - self.places[0] * 2,
+        )
         bound = mp.exp(loss)
         if self.ratio(high) <= bound:
             return mp.inf
@@ -119,7 +131,9 @@ class OnTheLine:
         return tuple(self.mass(m, x, mp.inf) if x < mp.inf else mpf(0) for m in "PQ")
 
     def mgf(self, order: float) -> float:
-        """``log E_P[e^{order loss}]`` by mpmath's quadrature in floating point, of the logarithm of the integrand."""
+        """``log E_P[e^{order loss}]`` by mpmath's quadrature in floating point, of the logarithm of
+        the integrand.
+        """
 
         def log_law(law: Law, x: float) -> float:
             terms = [math.log(w) + c.log_density(x) for w, c in law if w > 0]
@@ -160,7 +174,10 @@ class OnOutcomes:
 
     @cached_property
     def _upper(self) -> tuple[list[Any], list[Any]]:
-        p, q = (list(itertools.accumulate(reversed(law), initial=mpf(0)))[::-1] for law in (self.p, self.q))
+        p, q = (
+            list(itertools.accumulate(reversed(law), initial=mpf(0)))[::-1]
+            for law in (self.p, self.q)
+        )
         return p, q
 
     @cached_property
@@ -174,7 +191,9 @@ class OnOutcomes:
 
     def above(self, loss: float) -> tuple[Any, Any]:
         bound = mp.exp(mpf(loss))
-        first = bisect.bisect_left(range(len(self.p)), True, key=lambda i: self.p[i] > bound * self.q[i])
+        first = bisect.bisect_left(
+            range(len(self.p)), True, key=lambda i: self.p[i] > bound * self.q[i]
+        )
         return self._upper[0][first], self._upper[1][first]
 
     def mass(self, measure: str, first: int, last: int) -> Any:

@@ -44,7 +44,9 @@ CASES: dict[str, tuple[dp_event.DpEvent, Callable[..., Any]]] = {
     **{
         f"discrete-laplace-{a}-{c}-{q}": (
             sampled(q, dp_event.DiscreteLaplaceDpEvent(a, c)),
-            lambda a=a, c=c, q=q: pld.from_discrete_laplace_mechanism(a, sensitivity=c, sampling_prob=q, **PLD),
+            lambda a=a, c=c, q=q: pld.from_discrete_laplace_mechanism(
+                a, sensitivity=c, sampling_prob=q, **PLD
+            ),
         )
         for a, c in ((0.1, 1), (1.0, 1), (0.4, 3))
         for q in (1, 0.2)
@@ -52,7 +54,9 @@ CASES: dict[str, tuple[dp_event.DpEvent, Callable[..., Any]]] = {
     **{
         f"discrete-gaussian-{s}-{c}-{q}": (
             sampled(q, DiscreteGaussianDpEvent(s, c)),
-            lambda s=s, c=c, q=q: pld.from_discrete_gaussian_mechanism(s, sensitivity=c, sampling_prob=q, **PLD),
+            lambda s=s, c=c, q=q: pld.from_discrete_gaussian_mechanism(
+                s, sensitivity=c, sampling_prob=q, **PLD
+            ),
         )
         for s, c in ((1.0, 1), (5.0, 3))
         for q in (1, 0.2)
@@ -60,7 +64,9 @@ CASES: dict[str, tuple[dp_event.DpEvent, Callable[..., Any]]] = {
     **{
         f"mixture-{s}": (
             dp_event.MixtureOfGaussiansDpEvent(s, (0.0, 1.0, 2.0), (0.5, 0.25, 0.25)),
-            lambda s=s: pld.from_mixture_gaussian_mechanism(s, [0.0, 1.0, 2.0], [0.5, 0.25, 0.25], **PLD),
+            lambda s=s: pld.from_mixture_gaussian_mechanism(
+                s, [0.0, 1.0, 2.0], [0.5, 0.25, 0.25], **PLD
+            ),
         )
         for s in (0.7, 3.0)
     },
@@ -76,7 +82,8 @@ CASES: dict[str, tuple[dp_event.DpEvent, Callable[..., Any]]] = {
 
 def one_direction(distribution, direction):
     """Its ``delta`` of one direction alone; a symmetric distribution keeps only one."""
-    # dp_accounting offers the maximum of both directions only, so the two parts are read from its attributes.
+    # dp_accounting offers the maximum of both directions only, so the two parts are read from its
+    # attributes.
     part = distribution._pmf_remove if direction is Direction.REMOVE else distribution._pmf_add
     return part.get_delta_for_epsilon
 

@@ -1,4 +1,6 @@
-"""What every dominating pair must satisfy, in both directions, against laws written down independently in mpmath."""
+"""What every dominating pair must satisfy, in both directions, against laws written down
+independently in mpmath.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,11 @@ def outcome_edges(event, direction):
     """Some ranks of reference outcomes, and the coordinates of evr's pair that cut there."""
     unsampled = cases.reference(cases.base(event), direction)
     size = len(unsampled.p)
-    ranks = sorted({0, size} | {round(size * k / 12) for k in range(1, 12)} | {i for i in (1, 2, size - 1) if i < size})
+    ranks = sorted(
+        {0, size}
+        | {round(size * k / 12) for k in range(1, 12)}
+        | {i for i in (1, 2, size - 1) if i < size}
+    )
     pair = pair_of(cases.base(event), direction)
     edges = []
     for rank in ranks[1:-1]:
@@ -61,12 +67,22 @@ def places_and_edges(event, direction):
 
 
 def epsilons(event, direction):
-    """Ordinary values, and those at which the reference's loss reaches from its lower to its upper tail."""
+    """Ordinary values, and those at which the reference's loss reaches from its lower to its upper
+    tail.
+    """
     reference = cases.reference(event, direction)
     if is_discrete(event, direction):
         size = len(reference.p)
-        losses = [reference.loss(i) for i in {0, size - 1, *(round((size - 1) * k / 16) for k in range(17))}]
-        near = [x * factor for x in losses if mp.isfinite(x) for factor in (mpf("0.7"), mpf("0.999"), mpf("1.001"))]
+        losses = [
+            reference.loss(i)
+            for i in {0, size - 1, *(round((size - 1) * k / 16) for k in range(17))}
+        ]
+        near = [
+            x * factor
+            for x in losses
+            if mp.isfinite(x)
+            for factor in (mpf("0.7"), mpf("0.999"), mpf("1.001"))
+        ]
     else:
         near = [reference.loss(x) for x in reference.places]
     return sorted({0.0, 0.1, 1.0, 5.0, -0.5, *(float(x) for x in near)})
@@ -75,23 +91,33 @@ def epsilons(event, direction):
 def test_every_registered_mechanism_has_cases():
     tried = {type(cases.base(event)) for event in cases.EVENTS}
     sampled = {type(cases.base(event)) for event in cases.EVENTS if cases.base(event) is not event}
-    lines = {event for event in MECHANISMS if event.__module__ != schemes.__name__}  # schemes have tests of their own
-    assert lines == set(cases.REFERENCES), "give every registered event type a reference in cases.py"
+    lines = {
+        event for event in MECHANISMS if event.__module__ != schemes.__name__
+    }  # schemes have tests of their own
+    assert lines == set(cases.REFERENCES), (
+        "give every registered event type a reference in cases.py"
+    )
     assert lines <= tried, "give every registered event type at least one event in cases.py"
     assert lines <= sampled, "give every registered event type a sampled event in cases.py"
 
 
-@pytest.mark.parametrize("component", [Normal(mpf(1), mpf("0.1")), Normal(mpf(0), mpf(3)), Laplace(mpf(1), mpf("0.5"))])
+@pytest.mark.parametrize(
+    "component", [Normal(mpf(1), mpf("0.1")), Normal(mpf(0), mpf(3)), Laplace(mpf(1), mpf("0.5"))]
+)
 @pytest.mark.parametrize("low", ["-4", "0.5", "1.2", "7"])
 def test_reference_masses_are_the_integrals_of_the_densities(component, low):
     low = mpf(low)
     ends = [low, *(k for k in (mpf(0), mpf(1)) if low < k < low + 2), low + 2]
-    assert mp.almosteq(component.mass(low, low + 2), mp.quad(component.density, ends, maxdegree=10), 1e-20)
+    assert mp.almosteq(
+        component.mass(low, low + 2), mp.quad(component.density, ends, maxdegree=10), 1e-20
+    )
 
 
 @every_pair
 def test_delta_is_exact_down_to_1e_30(event, direction):
-    """To 1e-10 relative; where the curve is so steep that a last digit of epsilon changes more, to a few such digits."""
+    """To 1e-10 relative; where the curve is so steep that a last digit of epsilon changes more, to
+    a few such digits.
+    """
     reference, pair = cases.reference(event, direction), pair_of(event, direction)
     compared = 0
     for epsilon in epsilons(event, direction):
@@ -103,7 +129,9 @@ def test_delta_is_exact_down_to_1e_30(event, direction):
             continue
         low, high = (delta(reference, epsilon + s * ULPS * abs(epsilon)) for s in (1, -1))
         slack = mpf("1e-10")
-        assert low * (1 - slack) <= value <= high * (1 + slack), f"delta({epsilon!r}) is {value!r}, not {expected}"
+        assert low * (1 - slack) <= value <= high * (1 + slack), (
+            f"delta({epsilon!r}) is {value!r}, not {expected}"
+        )
     assert compared >= (1 if pair.loss_range[1] == 0 else 3)
 
 
@@ -133,10 +161,16 @@ def test_loss_is_the_log_ratio(event, direction):
     if is_discrete(event, direction):
         ranks, edges = outcome_edges(event, direction)
         last = len(reference.p) - 1
-        checked = [(rank - 1, edge) for rank, edge in zip(ranks[1:-1], edges[1:-1], strict=True)] + [(last, np.inf)]
+        checked = [
+            (rank - 1, edge) for rank, edge in zip(ranks[1:-1], edges[1:-1], strict=True)
+        ] + [(last, np.inf)]
         if isinstance(cases.base(event), DiscreteGaussianDpEvent):
-            checked = checked[:-1]  # its support here and there ends at different places, beyond what floats can tell
-        checked = [(i, t) for i, t in checked if max(reference.p[i], reference.q[i]) > mpf("1e-300")]
+            checked = checked[
+                :-1
+            ]  # its support here and there ends at different places, beyond what floats can tell
+        checked = [
+            (i, t) for i, t in checked if max(reference.p[i], reference.q[i]) > mpf("1e-300")
+        ]
     else:
         checked = [(x, float(reference.to_t(x))) for x in reference.places]
     for place, t in checked:
@@ -160,8 +194,12 @@ def test_interval_probabilities(event, direction, measure):
         assert value == pytest.approx(float(mp.log(expected)), rel=0, abs=1e-10), f"({low}, {high}]"
     # Tails add up: from each edge on to the end, and from the start on to each edge.
     for i in range(1, len(edges) - 1):
-        assert float(pair.log_mass(measure, edges[i], np.inf)) == pytest.approx(float(logsumexp(found[i:])), abs=1e-10)
-        assert float(pair.log_mass(measure, -np.inf, edges[i])) == pytest.approx(float(logsumexp(found[:i])), abs=1e-10)
+        assert float(pair.log_mass(measure, edges[i], np.inf)) == pytest.approx(
+            float(logsumexp(found[i:])), abs=1e-10
+        )
+        assert float(pair.log_mass(measure, -np.inf, edges[i])) == pytest.approx(
+            float(logsumexp(found[:i])), abs=1e-10
+        )
 
 
 @every_pair
@@ -192,8 +230,13 @@ def test_log_mgf(event, direction, order):
         assert pair.log_mgf(order) == math.inf
         return
     inner = cases.base(event)
-    if isinstance(inner, DiscreteGaussianDpEvent) and (order + 1) * inner.sensitivity > 30 * inner.sigma:
-        return  # the tilted law lies beyond the outcomes that the pair keeps, whose probability is below 1e-329
+    if (
+        isinstance(inner, DiscreteGaussianDpEvent)
+        and (order + 1) * inner.sensitivity > 30 * inner.sigma
+    ):
+        # the tilted law lies beyond the outcomes that the pair keeps, whose probability is below
+        # 1e-329
+        return
     assert pair.log_mgf(order) == pytest.approx(reference.mgf(order), rel=1e-12, abs=1e-8)
 
 
@@ -203,7 +246,9 @@ def test_log_mgf_of_order_zero(event, direction):
 
 
 def loss_uniform(pair, measure, t, low, high, generator, discrete):
-    """The probability integral transform of samples on ``(low, high]``, spread evenly over the atoms of a discrete law."""
+    """The probability integral transform of samples on ``(low, high]``, spread evenly over the
+    atoms of a discrete law.
+    """
     total = pair.log_mass(measure, low, high)
 
     def cdf(x):
@@ -218,7 +263,9 @@ def loss_uniform(pair, measure, t, low, high, generator, discrete):
 @every_pair
 @pytest.mark.parametrize("measure", list(Measure))
 def test_samples_follow_the_law(event, direction, measure):
-    """On the whole line and restricted to intervals, far tails included. Each KS test fails by chance with 1e-9."""
+    """On the whole line and restricted to intervals, far tails included. Each KS test fails by
+    chance with 1e-9.
+    """
     reference, pair = cases.reference(event, direction), pair_of(event, direction)
     places, edges = places_and_edges(event, direction)
     generator = np.random.default_rng([2024, len(cases.name(event)), measure is Measure.P])
@@ -242,7 +289,8 @@ def test_samples_follow_the_law(event, direction, measure):
         if discrete:
             assert np.all(t > low)
         assert_uniform(loss_uniform(pair, measure, t, low, high, generator, discrete))
-        # Against the reference itself, at the edges inside the interval (the same DKW radius holds for all at once).
+        # Against the reference itself, at the edges inside the interval (the same DKW radius holds
+        # for all at once).
         total = reference.mass(measure.value, places[i], places[j])
         if total > mpf("1e-40"):
             for k in range(i + 1, j):
@@ -252,14 +300,18 @@ def test_samples_follow_the_law(event, direction, measure):
 
 @every_pair
 def test_sampled_losses_have_the_probabilities_of_the_curve(event, direction):
-    """The mean of ``(1 - e^{epsilon - loss})_+`` over samples of ``P`` is delta. Fails by chance with 1e-9 each."""
+    """The mean of ``(1 - e^{epsilon - loss})_+`` over samples of ``P`` is delta. Fails by chance
+    with 1e-9 each.
+    """
     pair = pair_of(event, direction)
     generator = np.random.default_rng([7, len(cases.name(event))])
     whole = np.full(SAMPLES, np.inf)
     losses = pair.privacy_loss(pair.sample(Measure.P, generator, -whole, whole))
     for epsilon in (0.0, 0.3, 1.0):
         gains = np.where(losses > epsilon, -np.expm1(epsilon - np.maximum(losses, epsilon)), 0.0)
-        assert_mean_within(gains, float(delta(cases.reference(event, direction), epsilon)), bounds=(0.0, 1.0))
+        assert_mean_within(
+            gains, float(delta(cases.reference(event, direction), epsilon)), bounds=(0.0, 1.0)
+        )
 
 
 def coordinates(pair):
@@ -268,7 +320,9 @@ def coordinates(pair):
     if isinstance(getattr(pair, "base", pair), DiscretePair):
         return np.arange(-1.0, high + 2.0)
     width = high - low
-    return np.unique(np.concatenate([np.linspace(low - width, high + width, 5001), [-np.inf, np.inf]]))
+    return np.unique(
+        np.concatenate([np.linspace(low - width, high + width, 5001), [-np.inf, np.inf]])
+    )
 
 
 @every_pair
@@ -289,15 +343,19 @@ def test_point_is_the_generalised_inverse_of_the_loss(event, direction):
     losses = pair.privacy_loss(t)
     back = pair.point(losses)
     finite = np.isfinite(losses)
-    # No point to the right of point(loss) has that loss or less, so that point is at or beyond every such t ...
+    # No point to the right of point(loss) has that loss or less, so that point is at or beyond
+    # every such t ...
     strictly = losses[finite][1:] > losses[finite][:-1] + 1e-9 * np.abs(losses[finite][:-1])
     tolerance = 1e-6 if not isinstance(getattr(pair, "base", pair), DiscretePair) else 0.0
     assert np.all(
-        back[finite][:-1][strictly] >= t[finite][:-1][strictly] - tolerance * (1 + np.abs(t[finite][:-1][strictly]))
+        back[finite][:-1][strictly]
+        >= t[finite][:-1][strictly] - tolerance * (1 + np.abs(t[finite][:-1][strictly]))
     )
     # ... and point(loss) itself has at most that loss, up to rounding.
     reached = pair.privacy_loss(np.where(np.isneginf(back), t, back))
-    slack = 1e-12 * np.abs(np.where(finite, losses, 0.0)) + 1e-14 * np.max(np.abs(losses[finite]), initial=0.0)
+    slack = 1e-12 * np.abs(np.where(finite, losses, 0.0)) + 1e-14 * np.max(
+        np.abs(losses[finite]), initial=0.0
+    )
     assert np.all((reached <= losses + slack) | np.isinf(back))
     assert pair.point(np.inf) == np.inf or isinstance(getattr(pair, "base", pair), DiscretePair)
     least, greatest = pair.loss_range

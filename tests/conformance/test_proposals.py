@@ -1,4 +1,6 @@
-"""Every proposal on every kind of composition, in both directions: unbiased, within its bounds, independent samples."""
+"""Every proposal on every kind of composition, in both directions: unbiased, within its bounds,
+independent samples.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,13 @@ from conformance.proposal_cases import (
     exact,
     named,
 )
-from conformance.proposal_checks import check_bounds, check_order, check_proposal, generator, sample_size
+from conformance.proposal_checks import (
+    check_bounds,
+    check_order,
+    check_proposal,
+    generator,
+    sample_size,
+)
 from evr.laws import Step
 from evr.mechanisms import Composition
 from evr.randomness import Stream
@@ -46,7 +54,9 @@ def directions(case: Case) -> tuple[str, ...]:
 
 
 def has_loss(steps: tuple[Step, ...], epsilon: float) -> bool:
-    """Whether a finite loss exceeds epsilon; elsewhere there is nothing to draw. The claim is one that infinite losses do not decide."""
+    """Whether a finite loss exceeds epsilon; elsewhere there is nothing to draw. The claim is one
+    that infinite losses do not decide.
+    """
     return shortcut(steps, Claim(epsilon, 0.5, 0.9)) is None
 
 
@@ -65,7 +75,8 @@ def test_capped(case: Case, direction: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "direction"), [p for p in PAIRS if p.values[0] in SETTINGS or "random" not in p.values[0].name]
+    ("case", "direction"),
+    [p for p in PAIRS if p.values[0] in SETTINGS or "random" not in p.values[0].name],
 )
 def test_simple(case: Case, direction: str) -> None:
     epsilon = case.plain_epsilon()
@@ -73,7 +84,9 @@ def test_simple(case: Case, direction: str) -> None:
     delta = exact(steps, epsilon)
     if delta < 5e-3:
         pytest.skip("this direction has next to no loss here: plain sampling sees nothing")
-    check_proposal(simple_proposal(steps, epsilon), epsilon, delta, size=20_000 if delta < 0.01 else None)
+    check_proposal(
+        simple_proposal(steps, epsilon), epsilon, delta, size=20_000 if delta < 0.01 else None
+    )
 
 
 @pytest.mark.parametrize("theta", ["heuristic", "bound"])
@@ -81,9 +94,13 @@ def test_simple(case: Case, direction: str) -> None:
 def test_single(case: Case, theta: Literal["heuristic", "bound"]) -> None:
     steps = case.steps("remove")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OutOfReachWarning)  # of the bounds; the samples are checked here
+        warnings.simplefilter(
+            "ignore", OutOfReachWarning
+        )  # of the bounds; the samples are checked here
         proposal = single_proposal(steps, case.epsilon, theta=theta)
-    check_proposal(proposal, case.epsilon, exact(steps, case.epsilon), size=2 * sample_size(proposal))
+    check_proposal(
+        proposal, case.epsilon, exact(steps, case.epsilon), size=2 * sample_size(proposal)
+    )
 
 
 def test_bounds_hold_at_other_epsilons() -> None:
@@ -96,12 +113,16 @@ def test_bounds_hold_at_other_epsilons() -> None:
             check_bounds(proposal, block, epsilon, exact(steps, epsilon))
 
 
-@pytest.mark.parametrize("make", [capped_proposal, simple_proposal, single_proposal], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "make", [capped_proposal, simple_proposal, single_proposal], ids=lambda f: f.__name__
+)
 def test_blocks_do_not_depend_on_threads(make: Callable[..., Proposal]) -> None:
     steps = SHORT.steps("remove")
     proposal = make(steps, SHORT.epsilon)
     stream = Stream(entropy=11, purpose="test")
-    drawn = [list(islice(blocks(proposal, stream, 500, workers=workers), 7)) for workers in (1, 2, 3)]
+    drawn = [
+        list(islice(blocks(proposal, stream, 500, workers=workers), 7)) for workers in (1, 2, 3)
+    ]
     again = proposal.draw(stream.block(6), 500)
     for other in (*drawn[1:], [*drawn[0][:6], again]):
         for a, b in zip(drawn[0], other, strict=True):
@@ -116,11 +137,16 @@ def test_blocks_do_not_depend_on_threads(make: Callable[..., Proposal]) -> None:
     ids=lambda case: case.name,
 )
 def test_a_first_part_of_many_blocks_is_like_any_other(case: Case) -> None:
-    """The first samples of every block, a size that is no multiple of the inner loops': were they special, they would show."""
+    """The first samples of every block, a size that is no multiple of the inner loops': were they
+    special, they would show.
+    """
     steps = case.steps("remove")
     proposal, delta = capped(steps, case.epsilon), exact(steps, case.epsilon)
     stream = Stream(entropy=5, purpose="test")
-    firsts = [b.values(case.epsilon)[:101] / delta for b in islice(blocks(proposal, stream, 333, workers=2), 60)]
+    firsts = [
+        b.values(case.epsilon)[:101] / delta
+        for b in islice(blocks(proposal, stream, 333, workers=2), 60)
+    ]
     assert_mean_within(np.concatenate(firsts), 1.0, 1e-7)
 
 

@@ -1,4 +1,5 @@
-"""The documentation keeps its promises: links lead somewhere, names exist, commands run and print the numbers shown.
+"""The documentation keeps its promises: links lead somewhere, names exist, commands run and print
+the numbers shown.
 
 Examples with ``>>>`` are run by pytest itself.
 """
@@ -45,7 +46,9 @@ def anchors(page):
 def consoles():
     """Each command shown in a console block, with the output shown below it."""
     for page in PAGES:
-        for block in re.findall(r"^```console\n(.*?)^```", page.read_text("utf-8"), flags=re.S | re.M):
+        for block in re.findall(
+            r"^```console\n(.*?)^```", page.read_text("utf-8"), flags=re.S | re.M
+        ):
             for shown in re.split(r"^\$ ", block, flags=re.M)[1:]:
                 command, _, output = shown.partition("\n")
                 yield page, command, output
@@ -67,12 +70,16 @@ def test_links_lead_somewhere(page):
 def test_every_page_is_on_the_site_once():
     configuration = (ROOT / "mkdocs.yml").read_text("utf-8")
     for page in (ROOT / "docs").glob("**/*.md"):
-        assert configuration.count(f": {page.relative_to(ROOT / 'docs').as_posix()}\n") == 1, page.name
+        assert configuration.count(f": {page.relative_to(ROOT / 'docs').as_posix()}\n") == 1, (
+            page.name
+        )
 
 
 def test_every_name_of_the_notation_exists():
     rows = re.findall(
-        r"^\|[^|]+\|[^|]+\| `(evr[\w.]*)` \|", (ROOT / "docs" / "notation.md").read_text("utf-8"), flags=re.M
+        r"^\|[^|]+\|[^|]+\| `(evr[\w.]*)` \|",
+        (ROOT / "docs" / "notation.md").read_text("utf-8"),
+        flags=re.M,
     )
     assert len(rows) > 25
     for name in rows:
@@ -88,7 +95,9 @@ def test_every_name_of_the_notation_exists():
 
 
 def test_every_public_name_is_in_the_reference():
-    shown = re.findall(r"^::: evr\.(\S+)$", (ROOT / "docs" / "api.md").read_text("utf-8"), flags=re.M)
+    shown = re.findall(
+        r"^::: evr\.(\S+)$", (ROOT / "docs" / "api.md").read_text("utf-8"), flags=re.M
+    )
     errors = {name for name in evr.__all__ if name.endswith("Error")}
     events = {
         f"events.{name}"
@@ -103,7 +112,9 @@ def test_every_public_name_is_in_the_reference():
 
 
 def test_every_command_is_described():
-    described = set(re.findall(r"^## evr (\w+)$", (ROOT / "docs" / "cli.md").read_text("utf-8"), flags=re.M))
+    described = set(
+        re.findall(r"^## evr (\w+)$", (ROOT / "docs" / "cli.md").read_text("utf-8"), flags=re.M)
+    )
     assert described == COMMANDS
 
 
@@ -127,7 +138,8 @@ def run(command, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "command", sorted({c for _, c, _ in consoles() if c.split()[0] == "evr" and c.split()[1] in CHEAP})
+    "command",
+    sorted({c for _, c, _ in consoles() if c.split()[0] == "evr" and c.split()[1] in CHEAP}),
 )
 def test_commands_print_the_numbers_shown(command, clone, monkeypatch, capsys):
     assert run(command, monkeypatch) == 0
@@ -141,7 +153,9 @@ def test_commands_print_the_numbers_shown(command, clone, monkeypatch, capsys):
 def test_the_commands_around_a_certificate(clone, monkeypatch, capsys):
     """Those of cli.md, in its order, in one folder: each finds what those before it wrote."""
     numbers = itertools.count(1 << 200)
-    monkeypatch.setattr("evr.randomness.secrets.randbits", lambda bits: next(numbers))  # fresh, and the same each time
+    monkeypatch.setattr(
+        "evr.randomness.secrets.randbits", lambda bits: next(numbers)
+    )  # fresh, and the same each time
     cli = ROOT / "docs" / "cli.md"
     for page, command, output in consoles():
         words = shlex.split(command)

@@ -1,4 +1,6 @@
-"""The site as a reader opens it: from a folder, without a network, on a wide screen and on a phone."""
+"""The site as a reader opens it: from a folder, without a network, on a wide
+screen and on a phone.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ for module in ("mkdocs", "material", "mkdocstrings"):
     pytest.importorskip(module, reason="make docs installs what builds the site")
 
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 SIZES = {"desktop": (1280, 900), "phone": (390, 800)}
 
 
@@ -43,18 +47,33 @@ class Elements(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as ``make docs`` builds it: any warning is an error, and nothing is printed."""
+    """The site, built as ``make docs`` builds it: any warning is an error, and
+    nothing is printed.
+    """
     folder = tmp_path_factory.mktemp("docs") / "site"
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--quiet",
+        "--site-dir",
+        str(folder),
+    ]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     return folder
 
 
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[Path, Elements]:
-    return {page: Elements(page) for page in sorted(site.rglob("*.html")) if page.name != "404.html"}
+    return {
+        page: Elements(page) for page in sorted(site.rglob("*.html")) if page.name != "404.html"
+    }
 
 
 def test_every_link_leads_somewhere_on_the_disk(pages: dict[Path, Elements]) -> None:
@@ -76,7 +95,9 @@ def test_nothing_comes_from_the_network(site: Path, pages: dict[Path, Elements])
         for element, name in parts:
             source = element.get(name, "")
             assert "//" not in source, f"{page.name} loads {source}"
-            assert not source or (page.parent / source).is_file(), f"{page.name}: {source} is missing"
+            assert not source or (page.parent / source).is_file(), (
+                f"{page.name}: {source} is missing"
+            )
     for sheet in site.glob("assets/katex/*.css"):
         for font in re.findall(r"url\(([^)]+)\)", sheet.read_text("utf-8")):
             assert (sheet.parent / font).is_file(), font
@@ -84,7 +105,9 @@ def test_nothing_comes_from_the_network(site: Path, pages: dict[Path, Elements])
 
 def test_every_option_is_in_its_commands_table() -> None:
     text = (ROOT / "docs" / "cli.md").read_text("utf-8")
-    marks = re.findall(r"^## evr (\w+)$(?:(?!^## ).)*?^<!-- options of (\w+) -->$", text, flags=re.S | re.M)
+    marks = re.findall(
+        r"^## evr (\w+)$(?:(?!^## ).)*?^<!-- options of (\w+) -->$", text, flags=re.S | re.M
+    )
     commands = {command.name for command in app.registered_commands}
     assert {heading for heading, _ in marks} == commands
     assert all(heading == mark for heading, mark in marks)
@@ -93,7 +116,10 @@ def test_every_option_is_in_its_commands_table() -> None:
 def test_tables_of_options_come_from_the_code(site: Path) -> None:
     text = unescape(re.sub(r"<[^>]+>", "", (site / "cli.html").read_text("utf-8")))
     helped = subprocess.run(
-        [sys.executable, "-m", "evr", "certify", "--help"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "evr", "certify", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     section = text.partition("evr certify¶")[2].partition("evr verify¶")[0]
     flags = set(re.findall(r"--[a-z][\w-]+", helped)) - {"--help"}
@@ -102,8 +128,13 @@ def test_tables_of_options_come_from_the_code(site: Path) -> None:
 
 
 def test_no_option_is_without_words(site: Path) -> None:
-    for row in re.findall(r"<tr>\s*<td><code>-.*?</tr>", (site / "cli.html").read_text("utf-8"), flags=re.S):
-        *_, meaning = (re.sub(r"<[^>]+>", "", cell).strip() for cell in re.findall(r"<td>.*?</td>", row, flags=re.S))
+    for row in re.findall(
+        r"<tr>\s*<td><code>-.*?</tr>", (site / "cli.html").read_text("utf-8"), flags=re.S
+    ):
+        *_, meaning = (
+            re.sub(r"<[^>]+>", "", cell).strip()
+            for cell in re.findall(r"<td>.*?</td>", row, flags=re.S)
+        )
         assert len(meaning) > 10, row
         assert not meaning.startswith("By default"), row
 
@@ -114,17 +145,32 @@ def test_the_reference_shows_types(site: Path) -> None:
     assert re.search(r"->\s*Verification", text)
 
 
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+needs_browser = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium here: apt-get install chromium"
+)
 
 
 def browse(folder: Path, page: Path, *options: str) -> dict[str, Any]:
     """Open a page that ends in ``<pre id="audit">`` with JSON; nothing may reach a network."""
     command = [
-        str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND",
-        "--enable-logging=stderr", f"--user-data-dir={folder / 'profile'}", *options, "--dump-dom", page.as_uri(),
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, encoding="utf-8", check=False)
+        str(CHROMIUM),
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--enable-logging=stderr",
+        f"--user-data-dir={folder / 'profile'}",
+        *options,
+        "--dump-dom",
+        page.as_uri(),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, encoding="utf-8", check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     found = re.search(r'<pre id="audit">(.*?)</pre>', done.stdout, flags=re.S)
     assert found, done.stderr[-2000:]
@@ -136,7 +182,8 @@ def browse(folder: Path, page: Path, *options: str) -> dict[str, Any]:
 AUDIT = """<!doctype html><body style="margin:0"><script>
 const pages = %s, [width, height] = %s, found = {};
 function wide(view) {
-  const scrolls = ".md-typeset__scrollwrap, pre, code, .arithmatex, .md-sidebar, .md-nav, .md-header, .md-search, .md-overlay, .md-skip";
+  const scrolls = ".md-typeset__scrollwrap, pre, code, .arithmatex, .md-sidebar, .md-nav, "
+    + ".md-header, .md-search, .md-overlay, .md-skip";
   return [...view.document.querySelectorAll(".md-content *")]
     .filter(e => !e.closest(scrolls) && e.getBoundingClientRect().right > view.innerWidth + 1)
     .map(e => e.tagName + "." + e.className + ": " + e.textContent.slice(0, 60));
@@ -149,12 +196,16 @@ async function audit() {
     await new Promise(done => { frame.onload = done; frame.src = page; });
     const view = frame.contentWindow, all = view.document;
     const marked = [...all.querySelectorAll(".arithmatex")];
+    const right = e => e.getBoundingClientRect().right;
     const cut = [...all.querySelectorAll(".language-console code")].filter(e => [...e.childNodes]
-      .some(n => n.nodeType === 1 && !n.classList.contains("go") && n.getBoundingClientRect().right > e.getBoundingClientRect().right + 1));
-    const tables = [...all.querySelectorAll(".md-typeset__scrollwrap")].filter(e => e.scrollWidth > e.clientWidth + 1);
+      .some(n => n.nodeType === 1 && !n.classList.contains("go") && right(n) > right(e) + 1));
+    const tables = [...all.querySelectorAll(".md-typeset__scrollwrap")]
+      .filter(e => e.scrollWidth > e.clientWidth + 1);
     found[page] = {
-      width: view.innerWidth, scroll: all.documentElement.scrollWidth, wide: wide(view), formulas: marked.length,
-      raw: marked.filter(e => !e.querySelector(".katex")).map(e => e.textContent), commands: cut.map(e => e.textContent.slice(0, 80)),
+      width: view.innerWidth, scroll: all.documentElement.scrollWidth, wide: wide(view),
+      formulas: marked.length,
+      raw: marked.filter(e => !e.querySelector(".katex")).map(e => e.textContent),
+      commands: cut.map(e => e.textContent.slice(0, 80)),
       tables: tables.map(e => e.textContent.trim().slice(0, 60)),
     };
     frame.remove();
@@ -177,7 +228,9 @@ def test_every_page_fits_and_its_mathematics_is_typeset(
     names = [page.relative_to(site).as_posix() for page in pages]
     harness = site / f"audit-{size}.html"
     harness.write_text(AUDIT % (json.dumps(names), json.dumps(SIZES[size])), "utf-8")
-    found = browse(tmp_path, harness, "--allow-file-access-from-files", "--virtual-time-budget=60000")
+    found = browse(
+        tmp_path, harness, "--allow-file-access-from-files", "--virtual-time-budget=60000"
+    )
     harness.unlink()
     console = found.pop("console")
     assert set(found) == set(names)
@@ -201,7 +254,8 @@ def test_every_page_fits_and_its_mathematics_is_typeset(
 SEARCH = """<script>
 addEventListener("load", async () => {
   const wait = ms => new Promise(done => setTimeout(done, ms));
-  const toggle = document.querySelector("#__search"), field = document.querySelector("[data-md-component=search-query]");
+  const toggle = document.querySelector("#__search");
+  const field = document.querySelector("[data-md-component=search-query]");
   toggle.checked = true;
   toggle.dispatchEvent(new Event("change"));
   field.focus();

@@ -1,4 +1,6 @@
-"""``FFTAccountant`` behind the interface that the field shares: the peer's own base tests, calibration, incremental use."""
+"""``FFTAccountant`` behind the interface that the field shares: the peer's own base tests,
+calibration, incremental use.
+"""
 
 import math
 
@@ -30,9 +32,16 @@ def test_composing_step_by_step_is_composing_at_once():
     for _ in range(50):
         slowly.compose(STEP)
     at_once.compose(dp_event.SelfComposedDpEvent(STEP, 25)).compose(STEP, 25)
-    assert slowly.composition == at_once.composition == Composition.of(dp_event.SelfComposedDpEvent(STEP, 50))
+    assert (
+        slowly.composition
+        == at_once.composition
+        == Composition.of(dp_event.SelfComposedDpEvent(STEP, 50))
+    )
     assert slowly.get_epsilon(1e-6) == at_once.get_epsilon(1e-6)
-    assert slowly.get_delta(0.3) == evr.estimate_delta(dp_event.SelfComposedDpEvent(STEP, 50), 0.3).value
+    assert (
+        slowly.get_delta(0.3)
+        == evr.estimate_delta(dp_event.SelfComposedDpEvent(STEP, 50), 0.3).value
+    )
 
 
 def test_the_answer_moves_on_with_the_run():

@@ -1,7 +1,8 @@
-"""The Fourier accountant between dp_accounting's optimistic and pessimistic discretisations, where atoms and smooth parts mix.
+"""The Fourier accountant between dp_accounting's optimistic and pessimistic discretisations, where
+atoms and smooth parts mix.
 
-Among the settings are those in which single losses exceed all that the other steps can take back, atoms included: these were once counted
-twice beyond the grid's cap.
+Among the settings are those in which single losses exceed all that the other steps can take back,
+atoms included: these were once counted twice beyond the grid's cap.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from evr.mechanisms.events import DiscreteGaussianDpEvent
 
 MECHANISMS: dict[str, tuple[Callable[[float], dp_event.DpEvent], Callable[..., Any]]] = {
     "laplace": (dp_event.LaplaceDpEvent, pld.from_laplace_mechanism),
-    "discrete gaussian": (lambda s: DiscreteGaussianDpEvent(s, 1), pld.from_discrete_gaussian_mechanism),
+    "discrete gaussian": (
+        lambda s: DiscreteGaussianDpEvent(s, 1),
+        pld.from_discrete_gaussian_mechanism,
+    ),
     "gaussian": (dp_event.GaussianDpEvent, pld.from_gaussian_mechanism),
 }
 SETTINGS = [
@@ -39,13 +43,20 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("name", "scale", "q", "steps", "epsilon"), SETTINGS)
-def test_between_a_lower_and_an_upper_bound(name: str, scale: float, q: float, steps: int, epsilon: float) -> None:
+def test_between_a_lower_and_an_upper_bound(
+    name: str, scale: float, q: float, steps: int, epsilon: float
+) -> None:
     ours, theirs = MECHANISMS[name]
     one = ours(scale) if q == 1 else dp_event.PoissonSampledDpEvent(q, ours(scale))
     found = evr.estimate_delta(dp_event.SelfComposedDpEvent(one, steps), epsilon)
     assert found.error <= 1e-5 * found.value
     low, high = (
-        theirs(scale, sampling_prob=q, value_discretization_interval=1e-4, pessimistic_estimate=pessimistic)
+        theirs(
+            scale,
+            sampling_prob=q,
+            value_discretization_interval=1e-4,
+            pessimistic_estimate=pessimistic,
+        )
         .self_compose(steps)
         .get_delta_for_epsilon(epsilon)
         for pessimistic in (False, True)

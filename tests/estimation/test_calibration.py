@@ -1,4 +1,6 @@
-"""The least noise and the most steps: they meet the target, nothing less does, and dp_accounting agrees."""
+"""The least noise and the most steps: they meet the target, nothing less does, and dp_accounting
+agrees.
+"""
 
 import dp_accounting
 import pytest
@@ -13,22 +15,36 @@ def with_noise(q, steps):
 
 @pytest.mark.parametrize(
     ("q", "steps", "epsilon", "delta"),
-    [(0.01, 1000, 1.0, 1e-6), (1e-3, 10_000, 0.5, 1e-9), (1.0, 100, 2.0, 1e-5), (0.1, 50, 8.0, 1e-12)],
+    [
+        (0.01, 1000, 1.0, 1e-6),
+        (1e-3, 10_000, 0.5, 1e-9),
+        (1.0, 100, 2.0, 1e-5),
+        (0.1, 50, 8.0, 1e-12),
+    ],
 )
 def test_least_noise(q, steps, epsilon, delta):
     found = evr.calibrate(with_noise(q, steps), epsilon=epsilon, delta=delta)
     assert found.delta <= delta
     assert found.delta == pytest.approx(delta, rel=1e-5)
-    assert evr.estimate_delta(with_noise(q, steps)(found.parameter), epsilon).value == pytest.approx(
-        found.delta, rel=1e-7
+    assert evr.estimate_delta(
+        with_noise(q, steps)(found.parameter), epsilon
+    ).value == pytest.approx(found.delta, rel=1e-7)
+    assert (
+        evr.estimate_delta(with_noise(q, steps)(found.parameter * (1 - 1e-6)), epsilon).value
+        > delta
     )
-    assert evr.estimate_delta(with_noise(q, steps)(found.parameter * (1 - 1e-6)), epsilon).value > delta
 
 
-@pytest.mark.parametrize(("q", "steps", "epsilon", "delta"), [(0.01, 1000, 1.0, 1e-6), (0.2, 100, 3.0, 1e-5)])
+@pytest.mark.parametrize(
+    ("q", "steps", "epsilon", "delta"), [(0.01, 1000, 1.0, 1e-6), (0.2, 100, 3.0, 1e-5)]
+)
 def test_dp_accounting_agrees(q, steps, epsilon, delta):
     theirs = dp_accounting.calibrate_dp_mechanism(
-        lambda: PLDAccountant(value_discretization_interval=1e-4), with_noise(q, steps), epsilon, delta, tol=1e-6
+        lambda: PLDAccountant(value_discretization_interval=1e-4),
+        with_noise(q, steps),
+        epsilon,
+        delta,
+        tol=1e-6,
     )
     ours = evr.calibrate(with_noise(q, steps), epsilon=epsilon, delta=delta)
     assert ours.parameter == pytest.approx(theirs, rel=3e-5)  # their grid rounds epsilon up

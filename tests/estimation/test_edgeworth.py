@@ -1,4 +1,6 @@
-"""The Edgeworth accountant against high-precision values: better than the CLT in the limit, and its bound a bound."""
+"""The Edgeworth accountant against high-precision values: better than the CLT in the limit, and its
+bound a bound.
+"""
 
 import math
 
@@ -42,7 +44,9 @@ def test_moments_of_a_sampled_gaussian_agree_with_quadrature():
 def test_moments_add_over_steps():
     one = dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=1)
     single = composed_moments(steps(one))
-    total = composed_moments(steps(dp_event.ComposedDpEvent([dp_event.SelfComposedDpEvent(one, 6), one])))
+    total = composed_moments(
+        steps(dp_event.ComposedDpEvent([dp_event.SelfComposedDpEvent(one, 6), one]))
+    )
     np.testing.assert_allclose(np.array(total), 7 * np.array(single), rtol=1e-12)
 
 
@@ -80,7 +84,9 @@ def test_mixed_composition_against_privacy_loss_distributions():
 
 @pytest.mark.parametrize("r", REFERENCES, ids=[r.label for r in REFERENCES])
 def test_the_upper_bound_is_above_the_truth(r):
-    assert EdgeworthCurve(steps(r.event, r.direction)).upper_delta(r.epsilon) >= r.delta * (1 - 1e-9)
+    assert EdgeworthCurve(steps(r.event, r.direction)).upper_delta(r.epsilon) >= r.delta * (
+        1 - 1e-9
+    )
 
 
 def test_the_upper_bound_is_useful_for_many_steps():

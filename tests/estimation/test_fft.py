@@ -27,7 +27,11 @@ from evr.laws.line.laplace import LaplacePair
 from evr.mechanisms import Composition
 from evr.mechanisms.events import EpsilonDeltaDpEvent
 
-repeat, composed, sampled = dp_event.SelfComposedDpEvent, dp_event.ComposedDpEvent, dp_event.PoissonSampledDpEvent
+repeat, composed, sampled = (
+    dp_event.SelfComposedDpEvent,
+    dp_event.ComposedDpEvent,
+    dp_event.PoissonSampledDpEvent,
+)
 gaussian, laplace = dp_event.GaussianDpEvent, dp_event.LaplaceDpEvent
 
 
@@ -35,7 +39,8 @@ def dpsgd(steps, q, noise):
     return evr.dpsgd(noise_multiplier=noise, sampling_probability=q, steps=steps)
 
 
-# 40-digit contour integrals, and for the rest the digits printed in Wang et al. (2023) or found by Monte Carlo.
+# 40-digit contour integrals, and for the rest the digits printed in Wang et al. (2023) or found by
+# Monte Carlo.
 PRINTED = [
     (1.5, 100, 1e-3, 0.6, 6.793e-7, 2e-4),
     (1.5, 1000, 1e-3, 0.6, 7.706e-6, 2e-4),
@@ -51,7 +56,9 @@ STORED = Path(__file__).parent / "references.json"
 REFERENCES = [
     (r["epsilon"], r["steps"], r["probability"], r["noise"], r["direction"], r["delta"])
     for r in (json.loads(STORED.read_text()) if STORED.exists() else [])
-] or [(eps, k, q, s, "remove", delta) for eps, k, q, s, delta, relative in PRINTED if relative <= 1e-6]
+] or [
+    (eps, k, q, s, "remove", delta) for eps, k, q, s, delta, relative in PRINTED if relative <= 1e-6
+]
 
 
 @pytest.mark.parametrize(("epsilon", "steps", "q", "noise", "delta", "relative"), PRINTED)
@@ -78,10 +85,18 @@ def test_gaussians_of_the_paper(epsilon):
 @pytest.mark.parametrize(
     ("steps", "noise", "epsilon"),
     [(1200, 70.0, e) for e in (0.0, 0.1, 1.0, 3.0, 6.0, 9.0)]
-    + [(2, 1.0, 0.5), (10, 0.5, 50.0), (10**6, 1000.0, 1.0), (10**6, 1000.0, 12.0), (10**6, 300.0, 20.0)],
+    + [
+        (2, 1.0, 0.5),
+        (10, 0.5, 50.0),
+        (10**6, 1000.0, 1.0),
+        (10**6, 1000.0, 12.0),
+        (10**6, 300.0, 20.0),
+    ],
 )
 def test_the_transform_itself_on_gaussians(steps, noise, epsilon):
-    """Not folded into one Gaussian, as the library does: here all goes through the transform, down to deltas of 1e-80."""
+    """Not folded into one Gaussian, as the library does: here all goes through the transform, down
+    to deltas of 1e-80.
+    """
     found = FftCurve((Step(GaussianPair(1 / noise), steps),)).delta(epsilon)
     exact = gaussian_delta(math.sqrt(steps) / noise, epsilon)
     assert found.value == pytest.approx(exact, rel=1e-7)
@@ -105,16 +120,22 @@ def test_mixed_and_long_runs_against_contour_integrals(steps, epsilon, direction
     assert found.value == pytest.approx(contour_delta(steps, epsilon, direction), rel=2e-8)
 
 
-@pytest.mark.parametrize(("count", "epsilon"), [(1, 0.5), (2, 0.0), (10, 1.0), (50, 2.0), (400, 3.0), (1000, 30.0)])
+@pytest.mark.parametrize(
+    ("count", "epsilon"), [(1, 0.5), (2, 0.0), (10, 1.0), (50, 2.0), (400, 3.0), (1000, 30.0)]
+)
 def test_randomized_response_is_binomial(count, epsilon):
     noise = 0.8  # of two answers the true one has probability 0.6
     event = repeat(dp_event.RandomizedResponseDpEvent(noise, 2), count)
-    assert evr.estimate_delta(event, epsilon).value == pytest.approx(binomial_delta(0.6, count, epsilon), rel=1e-9)
+    assert evr.estimate_delta(event, epsilon).value == pytest.approx(
+        binomial_delta(0.6, count, epsilon), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 1.7])
 def test_epsilon_delta_mechanisms_compose_optimally(epsilon):
-    """Kairouz, Oh and Viswanath (2015): all outcomes of the least private mechanisms, failures included."""
+    """Kairouz, Oh and Viswanath (2015): all outcomes of the least private mechanisms, failures
+    included.
+    """
 
     def law(e, d):
         low, high = (1 - d) / (1 + math.exp(e)), (1 - d) * math.exp(e) / (1 + math.exp(e))
@@ -123,7 +144,9 @@ def test_epsilon_delta_mechanisms_compose_optimally(epsilon):
     parts = [(0.5, 1e-3, 3), (0.2, 1e-5, 2), (0.1, 0.0, 1)]
     event = composed([repeat(EpsilonDeltaDpEvent(e, d), k) for e, d, k in parts])
     laws = [law(e, d) for e, d, k in parts for _ in range(k)]
-    assert evr.estimate_delta(event, epsilon).value == pytest.approx(atomic_delta(laws, epsilon), rel=1e-9)
+    assert evr.estimate_delta(event, epsilon).value == pytest.approx(
+        atomic_delta(laws, epsilon), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 4.0])
@@ -140,12 +163,21 @@ def test_laplace_twice_and_thrice(scale, share):
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.4, 1.0, 2.0, 3.5])
 def test_different_mechanisms_together(epsilon):
-    """A sampled Gaussian, plain Gaussians, a Laplace mechanism and randomized response, by nested quadrature."""
+    """A sampled Gaussian, plain Gaussians, a Laplace mechanism and randomized response, by nested
+    quadrature.
+    """
     event = composed(
-        [repeat(gaussian(2.0), 4), laplace(2.0), dp_event.RandomizedResponseDpEvent(0.5, 2), repeat(laplace(1.5), 1)]
+        [
+            repeat(gaussian(2.0), 4),
+            laplace(2.0),
+            dp_event.RandomizedResponseDpEvent(0.5, 2),
+            repeat(laplace(1.5), 1),
+        ]
     )
     smooth = GaussianPair(1.0).delta
-    exact = after_laplace(1.5, (), after_laplace(2.0, (), after_atoms([0.75, 0.25], [0.25, 0.75], smooth)))(epsilon)
+    exact = after_laplace(
+        1.5, (), after_laplace(2.0, (), after_atoms([0.75, 0.25], [0.25, 0.75], smooth))
+    )(epsilon)
     assert evr.estimate_delta(event, epsilon).value == pytest.approx(exact, rel=1e-7)
 
 
@@ -179,7 +211,9 @@ def test_the_stated_error_covers_finer_grids(delta, steps, q, noise):
             continue  # 0 as a float, or exactly
         frame, _, _, result = refine(plan, parts, None, epsilon)
         for factor in (2, 4):
-            finer = Frame(plan, [step.pair for step in parts], factor * frame.size, with_atoms=False).law(parts)
+            finer = Frame(
+                plan, [step.pair for step in parts], factor * frame.size, with_atoms=False
+            ).law(parts)
             assert abs(finer.delta(epsilon) - result.value) <= result.error
 
 
@@ -223,10 +257,12 @@ class TestEnds:
         event = dpsgd(10, 0.1, 1.0)
         assert evr.estimate_epsilon(event, 1.0, method=method).value == 0.0
         assert evr.estimate_epsilon(event, 0.0, method=method).value == math.inf
-        assert evr.estimate_epsilon(event, 0.0, method=method, direction="add").value == pytest.approx(
-            -10 * math.log(0.9)
-        )
-        assert evr.estimate_epsilon(repeat(laplace(2.0), 6), 0.0, method=method).value == pytest.approx(3.0)
+        assert evr.estimate_epsilon(
+            event, 0.0, method=method, direction="add"
+        ).value == pytest.approx(-10 * math.log(0.9))
+        assert evr.estimate_epsilon(
+            repeat(laplace(2.0), 6), 0.0, method=method
+        ).value == pytest.approx(3.0)
 
     def test_infinite_epsilon(self, method):
         assert evr.estimate_delta(dpsgd(10, 0.1, 1.0), math.inf, method=method).value == 0.0
@@ -279,14 +315,18 @@ def test_options_of_another_method():
 
 
 def test_epsilon_is_zero_where_only_infinite_losses_cost() -> None:
-    """No finite loss is above 0 in one direction, so that the bracket of the search was a single point."""
+    """No finite loss is above 0 in one direction, so that the bracket of the search was a single
+    point.
+    """
     event = dp_event.PoissonSampledDpEvent(1e-6, EpsilonDeltaDpEvent(0.0, 1e-4))
     assert evr.estimate_epsilon(event, 2e-8).value == 0.0
     assert evr.estimate_epsilon(event, 1e-11).value == math.inf
 
 
 class TruncatedGaussianPair(DominatingPair):
-    """Noise cut off at 4 deviations: smooth losses, and infinite ones where only one of the laws has mass."""
+    """Noise cut off at 4 deviations: smooth losses, and infinite ones where only one of the laws
+    has mass.
+    """
 
     mu, reach = 0.5, 4.0
 
@@ -307,9 +347,13 @@ class TruncatedGaussianPair(DominatingPair):
 
     def log_mass(self, measure, low, high):
         centre = self.mu if measure is Measure.P else 0.0
-        low, high = (np.clip(np.asarray(x, float) - centre, -self.reach, self.reach) for x in (low, high))
+        low, high = (
+            np.clip(np.asarray(x, float) - centre, -self.reach, self.reach) for x in (low, high)
+        )
         with np.errstate(divide="ignore"):
-            return np.log(np.maximum(norm.cdf(high) - norm.cdf(low), 0.0) / (1 - 2 * norm.cdf(-self.reach)))
+            return np.log(
+                np.maximum(norm.cdf(high) - norm.cdf(low), 0.0) / (1 - 2 * norm.cdf(-self.reach))
+            )
 
     def sample(self, measure, generator, low, high):
         raise AssertionError("an estimate draws nothing")
@@ -334,7 +378,9 @@ def test_smooth_losses_beside_infinite_ones() -> None:
     exact = float(np.trapezoid(gains, t)) + pair.infinite_loss_mass
     one = FftCurve((Step(pair, 1),)).delta(1.0)
     assert one.value == pytest.approx(exact, rel=1e-8)
-    assert FftCurve((Step(pair, 5),)).delta(0.0).value == pytest.approx(0.42466, rel=0.01)  # by Monte Carlo
+    assert FftCurve((Step(pair, 5),)).delta(0.0).value == pytest.approx(
+        0.42466, rel=0.01
+    )  # by Monte Carlo
 
 
 def test_no_finite_loss_at_all() -> None:

@@ -15,18 +15,24 @@ from evr.mechanisms.events import EpsilonDeltaDpEvent
 
 def normal_delta(mu: float, epsilon: float) -> float:
     """Of a Gaussian mechanism, which very many tiny losses come to."""
-    return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
+    return float(
+        norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+    )
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])
-@pytest.mark.parametrize(("probability", "noise", "z"), [(1e-8, 1000.0, 3.0), (1e-7, 1000.0, 5.0), (1e-6, 1000.0, 8.0)])
+@pytest.mark.parametrize(
+    ("probability", "noise", "z"), [(1e-8, 1000.0, 3.0), (1e-7, 1000.0, 5.0), (1e-6, 1000.0, 8.0)]
+)
 def test_very_many_tiny_losses(probability: float, noise: float, z: float, direction: str) -> None:
     steps = 10**7
     event = evr.dpsgd(noise_multiplier=noise, sampling_probability=probability, steps=steps)
     epsilon = z * probability * math.sqrt(steps) / noise
     mu = probability * math.sqrt(steps * math.expm1(1 / noise**2))
     found = evr.estimate_delta(event, epsilon, direction=direction)
-    assert found.value == pytest.approx(normal_delta(mu, epsilon), rel=1e-3)  # once off by 0.5% to 12.5%
+    assert found.value == pytest.approx(
+        normal_delta(mu, epsilon), rel=1e-3
+    )  # once off by 0.5% to 12.5%
 
 
 def test_tiny_responses_beside_a_loss_of_epsilon() -> None:
@@ -62,7 +68,9 @@ def test_one_huge_jump_that_is_very_rare() -> None:
 
 def test_gaussians_next_to_nothing_of_noise() -> None:
     assert evr.estimate_delta(dp_event.GaussianDpEvent(1e-18), 1.0).value == pytest.approx(1.0)
-    assert evr.estimate_epsilon(dp_event.GaussianDpEvent(1e-17), 0.1).value == pytest.approx(5e33, rel=1e-6)
+    assert evr.estimate_epsilon(dp_event.GaussianDpEvent(1e-17), 0.1).value == pytest.approx(
+        5e33, rel=1e-6
+    )
 
 
 def test_online_follows_what_composes() -> None:

@@ -1,4 +1,6 @@
-"""The CLT accountant: exact for Gaussians, the published formula for sampled ones, close in the limit for others."""
+"""The CLT accountant: exact for Gaussians, the published formula for sampled ones, close in the
+limit for others.
+"""
 
 import math
 
@@ -31,7 +33,9 @@ def test_gaussian_composition_is_exact(epsilon):
 
 @pytest.mark.parametrize("direction", list(Direction))
 def test_sampled_gaussian_is_the_formula_of_bu_et_al(direction):
-    curve = GdpCurve(steps(dpsgd(noise_multiplier=1.3, sampling_probability=0.02, steps=700), direction))
+    curve = GdpCurve(
+        steps(dpsgd(noise_multiplier=1.3, sampling_probability=0.02, steps=700), direction)
+    )
     mu = 0.02 * math.sqrt(700 * (math.exp(1 / 1.3**2) - 1))
     assert curve.mu == pytest.approx(mu, rel=1e-12)
     assert curve.delta(0.7) == pytest.approx(gaussian_delta(mu, 0.7), rel=1e-9)
@@ -39,9 +43,14 @@ def test_sampled_gaussian_is_the_formula_of_bu_et_al(direction):
 
 def test_mixed_gaussians_add_their_squares():
     event = dp_event.ComposedDpEvent(
-        [dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=100), dp_event.GaussianDpEvent(5.0)]
+        [
+            dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=100),
+            dp_event.GaussianDpEvent(5.0),
+        ]
     )
-    assert GdpCurve(steps(event)).mu ** 2 == pytest.approx(1e-4 * 100 * math.expm1(0.25) + 0.04, rel=1e-12)
+    assert GdpCurve(steps(event)).mu ** 2 == pytest.approx(
+        1e-4 * 100 * math.expm1(0.25) + 0.04, rel=1e-12
+    )
 
 
 def test_many_laplace_steps_approach_the_normal_limit():
@@ -58,4 +67,7 @@ def test_infinite_losses_are_counted_apart():
 def test_extremes():
     assert GdpCurve(()).delta(1.0) == 0.0
     assert GdpCurve(steps(dp_event.NonPrivateDpEvent())).delta(1.0) == 1.0
-    assert GdpCurve(steps(dpsgd(noise_multiplier=0.03, sampling_probability=0.1, steps=1))).delta(1.0) == 1.0
+    assert (
+        GdpCurve(steps(dpsgd(noise_multiplier=0.03, sampling_probability=0.1, steps=1))).delta(1.0)
+        == 1.0
+    )

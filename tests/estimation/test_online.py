@@ -9,7 +9,11 @@ from dp_accounting import dp_event
 import evr
 from evr.mechanisms.events import EpsilonDeltaDpEvent
 
-repeat, composed, sampled = dp_event.SelfComposedDpEvent, dp_event.ComposedDpEvent, dp_event.PoissonSampledDpEvent
+repeat, composed, sampled = (
+    dp_event.SelfComposedDpEvent,
+    dp_event.ComposedDpEvent,
+    dp_event.PoissonSampledDpEvent,
+)
 
 
 def dpsgd(steps, q, noise):
@@ -26,13 +30,16 @@ def test_as_from_scratch(direction):
 
 
 @pytest.mark.parametrize(
-    ("q", "noise", "delta"), [(0.05, 0.8, 1e-5), (1e-4, 0.5, 1e-6), (0.3, 4.0, 1e-12), (1.0, 20.0, 1e-8)]
+    ("q", "noise", "delta"),
+    [(0.05, 0.8, 1e-5), (1e-4, 0.5, 1e-6), (0.3, 4.0, 1e-12), (1.0, 20.0, 1e-8)],
 )
 def test_other_settings(q, noise, delta):
     online = evr.online_epsilon(dpsgd(300, q, noise), delta, every=97)
     assert online.steps.tolist() == [97, 194, 291, 300]
     for steps, epsilon in zip(online.steps.tolist(), online.epsilons, strict=True):
-        assert epsilon == pytest.approx(evr.estimate_epsilon(dpsgd(steps, q, noise), delta).value, rel=1e-6)
+        assert epsilon == pytest.approx(
+            evr.estimate_epsilon(dpsgd(steps, q, noise), delta).value, rel=1e-6
+        )
 
 
 def test_a_run_that_changes_as_it_goes():
@@ -46,7 +53,9 @@ def test_a_run_that_changes_as_it_goes():
     assert online.steps.tolist() == [*range(7, 77, 7), 76]
     after_42 = composed([phases[0], phases[1], dpsgd(1, 0.02, 1.5)])
     assert online.epsilons[5] == pytest.approx(evr.estimate_epsilon(after_42, 1e-6).value, rel=1e-6)
-    assert online.epsilons[-1] == pytest.approx(evr.estimate_epsilon(composed(phases), 1e-6).value, rel=1e-6)
+    assert online.epsilons[-1] == pytest.approx(
+        evr.estimate_epsilon(composed(phases), 1e-6).value, rel=1e-6
+    )
 
 
 def test_alternating_mechanisms():
@@ -64,7 +73,9 @@ def test_failures_end_at_infinity():
 
 
 def test_steps_that_cost_nothing_are_steps():
-    online = evr.online_epsilon(composed([repeat(dp_event.NoOpDpEvent(), 3), dp_event.GaussianDpEvent(5.0)]), 1e-6)
+    online = evr.online_epsilon(
+        composed([repeat(dp_event.NoOpDpEvent(), 3), dp_event.GaussianDpEvent(5.0)]), 1e-6
+    )
     assert online.epsilons[:3].tolist() == [0, 0, 0]
     assert online.epsilons[3] > 0
 
@@ -75,7 +86,12 @@ def test_no_privacy():
 
 def test_progress_is_reported():
     calls = []
-    evr.online_epsilon(dpsgd(10, 0.01, 1.0), 1e-6, every=4, progress=lambda done, total: calls.append((done, total)))
+    evr.online_epsilon(
+        dpsgd(10, 0.01, 1.0),
+        1e-6,
+        every=4,
+        progress=lambda done, total: calls.append((done, total)),
+    )
     assert calls == [(4, 10), (8, 10), (10, 10)]
 
 

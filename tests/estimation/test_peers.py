@@ -1,4 +1,6 @@
-"""The adapters: values of peers against high-precision ones where peers are good; reasons, never exceptions, elsewhere."""
+"""The adapters: values of peers against high-precision ones where peers are good; reasons, never
+exceptions, elsewhere.
+"""
 
 import sys
 
@@ -40,7 +42,10 @@ def test_epsilon_inverts_delta():
 def test_heterogeneous_composition():
     pytest.importorskip("prv_accountant")
     event = dp_event.ComposedDpEvent(
-        [dpsgd(noise_multiplier=2.0, sampling_probability=0.02, steps=200), dp_event.GaussianDpEvent(6.0)]
+        [
+            dpsgd(noise_multiplier=2.0, sampling_probability=0.02, steps=200),
+            dp_event.GaussianDpEvent(6.0),
+        ]
     )
     results = compare(event, epsilon=0.5, peers=("prv", "pld"), eps_error=0.01)
     prv, pld = by_kind(results, "prv"), by_kind(results, "pld")

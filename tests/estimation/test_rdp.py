@@ -34,10 +34,14 @@ def test_epsilon_inverts_delta():
 
 
 def test_gaussian_is_the_closed_form():
-    # log of the bound at order a: a (a+1) mu^2 / 2 - a eps + a log a - (1+a) log(1+a), least on a fine grid of a.
+    # log of the bound at order a: a (a+1) mu^2 / 2 - a eps + a log a - (1+a) log(1+a), least on a
+    # fine grid of a.
     mu, epsilon = 0.5, 2.0
     orders = [0.01 * n for n in range(1, 3000)]
-    logs = [a * (a + 1) * mu**2 / 2 - a * epsilon + a * math.log(a) - (1 + a) * math.log1p(a) for a in orders]
+    logs = [
+        a * (a + 1) * mu**2 / 2 - a * epsilon + a * math.log(a) - (1 + a) * math.log1p(a)
+        for a in orders
+    ]
     steps = Composition.of(dp_event.GaussianDpEvent(1 / mu)).remove
     assert rdp_curve_delta(steps, epsilon) == pytest.approx(math.exp(min(logs)), rel=1e-5)
 

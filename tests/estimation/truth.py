@@ -1,15 +1,18 @@
-"""Deltas of compositions by contour integration in 80-bit floats, and of lattice laws by summation: code of its own.
+"""Deltas of compositions by contour integration in 80-bit floats, and of lattice laws by summation:
+code of its own.
 
-Nothing here is shared with ``src/``. For the finite part of the loss ``S = sum_i (S_i1 + ... + S_ik_i)`` of one direction,
-``M_i(z) = E_P[e^{z S_i1}; finite]`` and any ``a > 0``,
+Nothing here is shared with ``src/``. For the finite part of the loss ``S = sum_i (S_i1 + ... +
+S_ik_i)`` of one direction, ``M_i(z) = E_P[e^{z S_i1}; finite]`` and any ``a > 0``,
 
-    E_P[(1 - e^{eps - S})_+; finite] = 1/(2 pi) * integral over u of prod M_i(z)^k_i e^{-eps z} / (z (z+1)),  z = a + iu.
+    E_P[(1 - e^{eps - S})_+; finite] = 1/(2 pi) * integral over u of prod M_i(z)^k_i e^{-eps z} / (z
+    (z+1)),  z = a + iu.
 
-Each step is a list of points: losses and probabilities, Gauss-Legendre nodes where the law is smooth, so that
-``M - 1 = sum p (e^{z loss} - 1)`` has a relative rounding error, however small the losses are. The outer integral is a
-trapezoidal sum; its step makes the law of the sum periodic, and the period holds all but ``e^-NATS`` of the tilted law.
-A law that has an atom, or nearly one, has no integrand that dies off: ``OutOfReach``. Atoms of a few steps are taken out
-by conditioning on them (``delta``), and the value is computed twice, on two contours; they must agree.
+Each step is a list of points: losses and probabilities, Gauss-Legendre nodes where the law is
+smooth, so that ``M - 1 = sum p (e^{z loss} - 1)`` has a relative rounding error, however small the
+losses are. The outer integral is a trapezoidal sum; its step makes the law of the sum periodic, and
+the period holds all but ``e^-NATS`` of the tilted law. A law that has an atom, or nearly one, has
+no integrand that dies off: ``OutOfReach``. Atoms of a few steps are taken out by conditioning on
+them (``delta``), and the value is computed twice, on two contours; they must agree.
 """
 
 from __future__ import annotations
@@ -55,7 +58,9 @@ def _long(values: Any) -> Any:
     """mpmath numbers as 80-bit floats."""
     if not isinstance(values, list):
         high = float(values)
-        return LONG(high) + LONG(float(values - mp.mpf(high))) if math.isfinite(high) else LONG(high)
+        return (
+            LONG(high) + LONG(float(values - mp.mpf(high))) if math.isfinite(high) else LONG(high)
+        )
     return np.array([_long(v) for v in values], dtype=LONG)
 
 
@@ -64,7 +69,9 @@ GAUSS_NODES, GAUSS_WEIGHTS = _gauss()
 
 @dataclass(frozen=True)
 class Smooth:
-    """A step whose ``P`` has a density on a line: ``log_density(x)``, ``loss(x)``, where it lives, and where it bends."""
+    """A step whose ``P`` has a density on a line: ``log_density(x)``, ``loss(x)``, where it lives,
+    and where it bends.
+    """
 
     log_density: Callable[[Any], Any]
     loss: Callable[[Any], Any]
@@ -77,7 +84,9 @@ class Smooth:
 
 
 def points(law: Smooth, order: float, top: float) -> tuple[Any, Any]:
-    """Losses and probabilities that serve all ``z`` with real part ``order`` and imaginary part up to ``top``."""
+    """Losses and probabilities that serve all ``z`` with real part ``order`` and imaginary part up
+    to ``top``.
+    """
     rough = np.unique(
         np.concatenate(
             [np.linspace(law.low, law.high, 4001)]
@@ -85,7 +94,9 @@ def points(law: Smooth, order: float, top: float) -> tuple[Any, Any]:
         )
     )
     rough = rough[(rough >= law.low) & (rough <= law.high)]
-    rough = rough[np.concatenate(([True], np.diff(rough) > 1e-9 * (1 + np.abs(rough[1:]))))].astype(LONG)
+    rough = rough[np.concatenate(([True], np.diff(rough) > 1e-9 * (1 + np.abs(rough[1:]))))].astype(
+        LONG
+    )
     plain, y = law.log_density(rough), law.loss(rough)
     tilted = plain + LONG(order) * y
     kept = (tilted > tilted.max() - 2.2 * NATS) | (plain > plain.max() - 2.2 * NATS)
@@ -120,7 +131,9 @@ class Kind:
 
     count: int
     law: Smooth | None = None
-    discrete: tuple[tuple[Any, Any], ...] | None = None  # (loss, probability) under P, finite losses
+    discrete: tuple[tuple[Any, Any], ...] | None = (
+        None  # (loss, probability) under P, finite losses
+    )
     infinite: Any = 0  # probability of an infinite loss
     mu: Any = None  # of a plain Gaussian step
     scale: float = 1.0  # one over the width, in losses, of what is smooth: as a Gaussian's noise
@@ -128,7 +141,9 @@ class Kind:
 
     def table(self, order: float, top: float) -> tuple[Any, Any]:
         if self.discrete is not None:
-            return tuple(np.array([LONG(v) for v in column]) for column in zip(*self.discrete, strict=True))  # type: ignore[return-value]
+            return tuple(
+                np.array([LONG(v) for v in column]) for column in zip(*self.discrete, strict=True)
+            )  # type: ignore[return-value]
         assert self.law is not None
         key = (order, top)
         if key not in self.cache:
@@ -190,12 +205,16 @@ def _log1p(w: Any) -> Any:
     x, y = w.real, w.imag
     near = np.abs(w) < 0.5
     with np.errstate(divide="ignore"):
-        modulus = np.where(near, np.log1p(np.where(near, 2 * x + x * x + y * y, 0)) / 2, np.log(np.abs(1 + w)))
+        modulus = np.where(
+            near, np.log1p(np.where(near, 2 * x + x * x + y * y, 0)) / 2, np.log(np.abs(1 + w))
+        )
     return modulus + 1j * np.arctan2(y, 1 + x)
 
 
 def _saddle(kinds: Sequence[Kind], epsilon: Any, nats: float) -> float:
-    """Where the integrand on the real axis, convex in ``a``, is least; or ``nats`` higher, to the right (left if negative)."""
+    """Where the integrand on the real axis, convex in ``a``, is least; or ``nats`` higher, to the
+    right (left if negative).
+    """
 
     def height(log_a: float) -> float:
         a = math.exp(log_a)
@@ -248,16 +267,24 @@ def _period(kinds: Sequence[Kind], epsilon: Any, a: float) -> Any:
 
 
 def _integral(
-    kinds: Sequence[Kind], epsilon: Any, nats: float, period: float, taper: float = 0.0, most: int = 8192
+    kinds: Sequence[Kind],
+    epsilon: Any,
+    nats: float,
+    period: float,
+    taper: float = 0.0,
+    most: int = 8192,
 ) -> Any:
     """The integral on one contour; with a ``taper``, what is far from the real axis fades out.
 
-    In the space of losses that is a convolution with a kernel as wide as the inverse of the taper's width. It moves nothing of a
-    bulk near 0 past ``eps``, and leaves a density that is smooth on that scale as it is: agreement of two tapers shows it.
+    In the space of losses that is a convolution with a kernel as wide as the inverse of the taper's
+    width. It moves nothing of a bulk near 0 past ``eps``, and leaves a density that is smooth on
+    that scale as it is: agreement of two tapers shows it.
     """
     a = _saddle(kinds, epsilon, nats)
     fade = 16.0 * taper / float(epsilon) if taper else math.inf
-    top = 8 * fade * taper + 12.0 * taper * max([1.0 / float(k.mu) if k.mu is not None else k.scale for k in kinds])
+    top = 8 * fade * taper + 12.0 * taper * max(
+        [1.0 / float(k.mu) if k.mu is not None else k.scale for k in kinds]
+    )
     step = 2 * PI / (_period(kinds, epsilon, a) * LONG(period))
     log_peak = sum(k.count * k.log_m(a) for k in kinds) - LONG(a) * epsilon
     total, start, rows = LONG(0), 0, 16
@@ -277,7 +304,9 @@ def _integral(
             break
         if taper and float(u[-1]) > top + 7 * fade:
             break
-        if start > most or (not taper and start >= 1024 and float(np.max(logs.real[-rows:])) > -0.5):
+        if start > most or (
+            not taper and start >= 1024 and float(np.max(logs.real[-rows:])) > -0.5
+        ):
             raise OutOfReach("the integrand does not die off")
     return total * step / PI * np.exp(log_peak)
 
@@ -295,21 +324,30 @@ def _fading(u: Any, top: float, width: float) -> Any:
         )
 
 
-def integral(kinds: Sequence[Kind], epsilon: Any, agreement: float = 1e-10, tapered: bool = True) -> float:
+def integral(
+    kinds: Sequence[Kind], epsilon: Any, agreement: float = 1e-10, tapered: bool = True
+) -> float:
     """``E_P[(1 - e^{eps - S})_+; finite]``, twice."""
-    epsilon = _long(mp.mpf(epsilon.numerator) / epsilon.denominator) if isinstance(epsilon, Fraction) else LONG(epsilon)
+    epsilon = (
+        _long(mp.mpf(epsilon.numerator) / epsilon.denominator)
+        if isinstance(epsilon, Fraction)
+        else LONG(epsilon)
+    )
     try:
         one, other = _integral(kinds, epsilon, 0.0, 1.0), _integral(kinds, epsilon, 1.5, 1.25)
     except OutOfReach:
         if not tapered or epsilon <= 0:
             raise
-        one, other = _integral(kinds, epsilon, 0.0, 1.0, 1.0), _integral(kinds, epsilon, -1.5, 1.2, 1.25)
+        one, other = (
+            _integral(kinds, epsilon, 0.0, 1.0, 1.0),
+            _integral(kinds, epsilon, -1.5, 1.2, 1.25),
+        )
     if not abs(float(other / one) - 1) <= agreement:
         raise OutOfReach(f"two contours: {one} {other}")
     return float(one)
 
 
-# --- mechanisms -------------------------------------------------------------------------------------------------------
+# --- mechanisms -----------------------------------------------------------------------------------
 
 
 def _log_normal(x: Any) -> Any:
@@ -340,11 +378,19 @@ def sampled_gaussian(count: int, noise: float, q: float, direction: str) -> Kind
     if direction == "remove":
         far = max(0.0, min(turn, 1e4)) + reach if turn > 0 else reach
         law = Smooth(
-            lambda x: _log_normal(x) + mixture(x), mixture, -reach, float(mu) + far + 200.0 + 3 * float(mu), bends
+            lambda x: _log_normal(x) + mixture(x),
+            mixture,
+            -reach,
+            float(mu) + far + 200.0 + 3 * float(mu),
+            bends,
         )
     else:
         law = Smooth(
-            _log_normal, lambda x: -mixture(x), -reach - 200.0 - 4 * float(mu) - min(abs(turn), 1e4), reach, bends
+            _log_normal,
+            lambda x: -mixture(x),
+            -reach - 200.0 - 4 * float(mu) - min(abs(turn), 1e4),
+            reach,
+            bends,
         )
     return Kind(count, law, scale=noise)
 
@@ -363,7 +409,15 @@ def laplace(count: int, scale: float, q: float = 1.0, direction: str = "remove")
 
     if q == 1.0:
         return Kind(
-            count, Smooth(p_density, raw, 0.0, 1.0, atoms=((low, p_low), (high, p_high)), bends=((0.5, float(b)),))
+            count,
+            Smooth(
+                p_density,
+                raw,
+                0.0,
+                1.0,
+                atoms=((low, p_low), (high, p_high)),
+                bends=((0.5, float(b)),),
+            ),
         )
     turn = float((b * np.log(rest / prob) + 1) / 2)
     bends = ((0.5, float(b)), (turn, float(b)))
@@ -376,7 +430,9 @@ def laplace(count: int, scale: float, q: float = 1.0, direction: str = "remove")
             (_mixed(y, prob, rest), rest * q_mass + prob * p_mass)
             for y, p_mass, q_mass in ((low, p_low, p_high), (high, p_high, p_low))
         )
-        return Kind(count, Smooth(lambda x: p_density(x) - raw(x) + loss(x), loss, 0.0, 1.0, bends, atoms))
+        return Kind(
+            count, Smooth(lambda x: p_density(x) - raw(x) + loss(x), loss, 0.0, 1.0, bends, atoms)
+        )
 
     def add_loss(x: Any) -> Any:
         return -_mixed(-raw(x), prob, rest)
@@ -386,7 +442,11 @@ def laplace(count: int, scale: float, q: float = 1.0, direction: str = "remove")
 
 
 def gaussian_mixture(
-    count: int, deviation: float, sensitivities: Sequence[float], weights: Sequence[float], direction: str
+    count: int,
+    deviation: float,
+    sensitivities: Sequence[float],
+    weights: Sequence[float],
+    direction: str,
 ) -> Kind:
     m = np.array([LONG(s) / LONG(deviation) for s in sensitivities])
     p = np.array([LONG(w) for w in weights])
@@ -404,7 +464,10 @@ def gaussian_mixture(
     scale = 1 / max(most, 1.0)
     bends = tuple((float(x), scale) for x in np.linspace(0, most, 5))
     if direction == "remove":
-        return Kind(count, Smooth(lambda x: _log_normal(x) + mixture(x), mixture, -13.5, 4 * most + 213.5, bends))
+        return Kind(
+            count,
+            Smooth(lambda x: _log_normal(x) + mixture(x), mixture, -13.5, 4 * most + 213.5, bends),
+        )
     return Kind(count, Smooth(_log_normal, lambda x: -mixture(x), -213.5 - 4 * most, 13.5, bends))
 
 
@@ -415,14 +478,17 @@ Law = list[tuple[Any, Any]]
 def randomized_response(noise: float, buckets: int) -> Law:
     n = mp.mpf(noise)
     truth, other = 1 - n + n / buckets, n / buckets
-    return [(truth, other), (other, truth)] + ([(other * (buckets - 2), other * (buckets - 2))] if buckets > 2 else [])
+    return [(truth, other), (other, truth)] + (
+        [(other * (buckets - 2), other * (buckets - 2))] if buckets > 2 else []
+    )
 
 
 def epsilon_delta(epsilon: float, delta: float) -> Law:
     e, d = mp.exp(mp.mpf(epsilon)), mp.mpf(delta)
-    return [((1 - d) * e / (1 + e), (1 - d) / (1 + e)), ((1 - d) / (1 + e), (1 - d) * e / (1 + e))] + (
-        [(d, mp.mpf(0)), (mp.mpf(0), d)] if d else []
-    )
+    return [
+        ((1 - d) * e / (1 + e), (1 - d) / (1 + e)),
+        ((1 - d) / (1 + e), (1 - d) * e / (1 + e)),
+    ] + ([(d, mp.mpf(0)), (mp.mpf(0), d)] if d else [])
 
 
 def discrete_laplace(a: float, shift: int) -> Law:
@@ -435,7 +501,9 @@ def discrete_laplace(a: float, shift: int) -> Law:
 def discrete_gaussian(sigma: float, shift: int) -> Law:
     s = mp.mpf(sigma)
     reach = int(60 * s) + 2
-    weight = {x: mp.exp(-(mp.mpf(x) ** 2) / (2 * s * s)) for x in range(-reach - shift, reach + shift + 1)}
+    weight = {
+        x: mp.exp(-(mp.mpf(x) ** 2) / (2 * s * s)) for x in range(-reach - shift, reach + shift + 1)
+    }
     total = mp.fsum(weight.values())
     return [
         (weight.get(x - shift, mp.mpf(0)) / total, weight[x] / total)
@@ -446,7 +514,10 @@ def discrete_gaussian(sigma: float, shift: int) -> Law:
 
 def sampled_law(law: Law, q: float, direction: str) -> Law:
     q = mp.mpf(q)
-    return [((1 - q) * b + q * a, b) if direction == "remove" else (a, (1 - q) * a + q * b) for a, b in law]
+    return [
+        ((1 - q) * b + q * a, b) if direction == "remove" else (a, (1 - q) * a + q * b)
+        for a, b in law
+    ]
 
 
 def discrete(count: int, law: Law) -> Kind:
@@ -456,7 +527,9 @@ def discrete(count: int, law: Law) -> Kind:
 
 
 def composed_atoms(laws: Sequence[tuple[Law, int]], most: int = 20_000) -> list[tuple[Any, Any]]:
-    """Finite losses and probabilities of a composition of laws with counts, by multisets of outcomes, equal losses joined."""
+    """Finite losses and probabilities of a composition of laws with counts, by multisets of
+    outcomes, equal losses joined.
+    """
     digits = mp.mp.dps
     total: dict[Any, Any] = {mp.mpf(0): mp.mpf(1)}
     for law, count in laws:
@@ -515,7 +588,9 @@ def atomic(laws: Sequence[tuple[Law, int]], epsilon: float, digits: int = 60) ->
 
 
 def delta(kinds: Sequence[Kind], epsilon: float, laws: Sequence[tuple[Law, int]] = ()) -> float:
-    """delta of smooth kinds and discrete laws together: conditioned on the latter's outcomes where these are few."""
+    """delta of smooth kinds and discrete laws together: conditioned on the latter's outcomes where
+    these are few.
+    """
     if not kinds:
         return atomic(laws, epsilon)
     stays = LONG(1)

@@ -58,14 +58,21 @@ def test_tau_does_not_go_with_a_pair(tmp_path: Path) -> None:
         evr.certify(GAUSSIAN, epsilon=2.1, delta=1e-4, tau=0.9, ledger=tmp_path / "ledger.sqlite")
 
 
-# --- in the user's units ----------------------------------------------------------------------------------------------
+# --- in the user's units --------------------------------------------------------------------------
 
 
 def test_units_of_a_training() -> None:
     by_units = evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
-    assert by_units == evr.dpsgd(noise_multiplier=1.1, sampling_probability=256 / 60_000, steps=3516)
+    assert by_units == evr.dpsgd(
+        noise_multiplier=1.1, sampling_probability=256 / 60_000, steps=3516
+    )
     assert evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, epochs=2.5).count == 25
-    assert evr.dpsgd(noise_multiplier=1.0, dataset_size=100, batch_size=100, steps=3).event.sampling_probability == 1
+    assert (
+        evr.dpsgd(
+            noise_multiplier=1.0, dataset_size=100, batch_size=100, steps=3
+        ).event.sampling_probability
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,7 +94,7 @@ def test_units_that_do_not_fit(options: dict[str, float], message: str) -> None:
         evr.dpsgd(noise_multiplier=1.0, **options)  # type: ignore[arg-type]
 
 
-# --- figures that look like numbers ----------------------------------------------------------------------------------
+# --- figures that look like numbers ---------------------------------------------------------------
 
 
 def test_estimates_look_like_numbers() -> None:

@@ -38,11 +38,17 @@ def test_what_was_written_is_read(path):
             recorder.step(noise_multiplier=noise, clipping_norm=0.5, sampling_probability=0.01)
         recorder.find("note", "weather", "it rained")
     record = evr.Record.load(path)
-    assert [(run.noise_multiplier, run.steps) for run in record.runs] == [(1.0, 3), (2.0, 1), (1.0, 1)]
+    assert [(run.noise_multiplier, run.steps) for run in record.runs] == [
+        (1.0, 3),
+        (2.0, 1),
+        (1.0, 1),
+    ]
     assert record.finished
     assert str(record.notes[0]) == "after step 5: it rained"
     assert [phase.count for phase in record.event.events] == [3, 1, 1]
-    assert record.event.events[1].event == dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(2.0))
+    assert record.event.events[1].event == dp_event.PoissonSampledDpEvent(
+        0.01, dp_event.GaussianDpEvent(2.0)
+    )
 
 
 def test_a_clipping_norm_that_changes_leaves_the_event_alone(path):
@@ -108,7 +114,15 @@ def tamper_rubbish(lines):
 
 @pytest.mark.parametrize(
     "tamper",
-    [tamper_noise, tamper_drop, tamper_swap, tamper_repeat, tamper_start, tamper_rubbish, tamper_and_seal_again],
+    [
+        tamper_noise,
+        tamper_drop,
+        tamper_swap,
+        tamper_repeat,
+        tamper_start,
+        tamper_rubbish,
+        tamper_and_seal_again,
+    ],
 )
 def test_an_altered_record_is_refused(path, tamper):
     lines = write(path).read_text().splitlines()
@@ -138,7 +152,10 @@ def test_a_checkpoint_tells_lost_lines(path):
     lines = path.read_text().splitlines()
     path.write_text("\n".join(lines[:4]) + "\n")
     recorder = evr.Recorder(path)
-    with pytest.raises(evr.RecordError, match="after 5 steps of another record, or of this one before lines were lost"):
+    with pytest.raises(
+        evr.RecordError,
+        match="after 5 steps of another record, or of this one before lines were lost",
+    ):
         recorder.require_mark(mark)
     recorder.close()
 

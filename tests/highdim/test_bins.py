@@ -1,4 +1,6 @@
-"""Balls in bins with independent noise, fixed and redrawn: estimates, bounds, samples and verification."""
+"""Balls in bins with independent noise, fixed and redrawn: estimates, bounds, samples and
+verification.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +47,13 @@ REDRAWN = [  # epsilon, bins, epochs, noise, remove, add: contour integrals of s
 ]
 
 
-# --- estimates --------------------------------------------------------------------------------------------------------
+# --- estimates ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("epsilon", "bins", "epochs", "noise", "remove", "add"), FIXED)
-def test_fixed_bins(epsilon: float, bins: int, epochs: int, noise: float, remove: float, add: float) -> None:
+def test_fixed_bins(
+    epsilon: float, bins: int, epochs: int, noise: float, remove: float, add: float
+) -> None:
     event = E.BallsInBinsDpEvent(noise, bins * epochs, bins)
     found = evr.estimate_delta(event, epsilon)
     assert found.value == pytest.approx(remove, rel=1e-6)
@@ -62,21 +66,31 @@ def test_fixed_bins(epsilon: float, bins: int, epochs: int, noise: float, remove
 
 
 @pytest.mark.parametrize(("epsilon", "bins", "epochs", "noise", "remove", "add"), REDRAWN)
-def test_redrawn_bins(epsilon: float, bins: int, epochs: int, noise: float, remove: float, add: float) -> None:
+def test_redrawn_bins(
+    epsilon: float, bins: int, epochs: int, noise: float, remove: float, add: float
+) -> None:
     event = E.RedrawnBinsDpEvent(noise, bins, epochs)
-    assert evr.estimate_delta(event, epsilon, direction="remove").value == pytest.approx(remove, rel=1.1e-6)
-    assert evr.estimate_delta(event, epsilon, direction="add").value == pytest.approx(add, rel=1.1e-6)
+    assert evr.estimate_delta(event, epsilon, direction="remove").value == pytest.approx(
+        remove, rel=1.1e-6
+    )
+    assert evr.estimate_delta(event, epsilon, direction="add").value == pytest.approx(
+        add, rel=1.1e-6
+    )
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_redrawn_bins_by_a_contour_of_our_own(direction: str) -> None:
     event = E.RedrawnBinsDpEvent(1.0, 100, 10)
     expected = redrawn_delta(2.0, 100, 10, 1.0, 6.0, direction)
-    assert evr.estimate_delta(event, 2.0, direction=direction).value == pytest.approx(expected, rel=1e-8)
+    assert evr.estimate_delta(event, 2.0, direction=direction).value == pytest.approx(
+        expected, rel=1e-8
+    )
 
 
 def exact_of_two(energy: float, epsilon: float, direction: Direction) -> float:
-    """Two bins, by quadrature over one of the ratios; given it, the other's part is the formula of Black and Scholes."""
+    """Two bins, by quadrature over one of the ratios; given it, the other's part is the formula of
+    Black and Scholes.
+    """
     deviation = math.sqrt(energy)
     threshold = 2 * math.exp(epsilon if direction is REMOVE else -epsilon)
     kink = (math.log(threshold) + energy / 2) / deviation
@@ -91,7 +105,9 @@ def exact_of_two(energy: float, epsilon: float, direction: Direction) -> float:
         call = np.where(ratio < threshold, call, 1 + ratio - threshold)
         put = np.where(ratio < threshold, left - 1 + call, 0.0)
         value = call / 2 if direction is REMOVE else put * math.exp(epsilon) / 2
-        total += float((high - low) / 2 * (weights * np.exp(-(v**2) / 2)) @ value) / math.sqrt(2 * math.pi)
+        total += float((high - low) / 2 * (weights * np.exp(-(v**2) / 2)) @ value) / math.sqrt(
+            2 * math.pi
+        )
     return total
 
 
@@ -103,15 +119,25 @@ def test_two_bins_by_quadrature(energy: float, epsilon: float, direction: Direct
 
 
 def test_limits() -> None:
-    """One epoch fixed is one epoch redrawn; at epsilon 0 both directions are the total variation; more bins, less loss."""
+    """One epoch fixed is one epoch redrawn; at epsilon 0 both directions are the total variation;
+    more bins, less loss.
+    """
     fixed, redrawn = E.BallsInBinsDpEvent(1.2, 20, 20), E.RedrawnBinsDpEvent(1.2, 20, 1)
-    assert evr.estimate_delta(fixed, 0.7).value == pytest.approx(evr.estimate_delta(redrawn, 0.7).value, rel=1e-12)
+    assert evr.estimate_delta(fixed, 0.7).value == pytest.approx(
+        evr.estimate_delta(redrawn, 0.7).value, rel=1e-12
+    )
     for event in (fixed, E.RedrawnBinsDpEvent(1.2, 20, 4)):
         remove, add = (evr.estimate_delta(event, 0.0, direction=d).value for d in ("remove", "add"))
         assert remove == pytest.approx(add, rel=1e-6)
-    deltas = [evr.estimate_delta(E.BallsInBinsDpEvent(1.2, bins, bins), 0.7).value for bins in (1, 2, 5, 20, 100)]
+    deltas = [
+        evr.estimate_delta(E.BallsInBinsDpEvent(1.2, bins, bins), 0.7).value
+        for bins in (1, 2, 5, 20, 100)
+    ]
     assert deltas == sorted(deltas, reverse=True)
-    deltas = [evr.estimate_delta(E.BallsInBinsDpEvent(noise, 20, 20), 0.7).value for noise in (0.8, 1.0, 2.0)]
+    deltas = [
+        evr.estimate_delta(E.BallsInBinsDpEvent(noise, 20, 20), 0.7).value
+        for noise in (0.8, 1.0, 2.0)
+    ]
     assert deltas == sorted(deltas, reverse=True)
 
 
@@ -134,7 +160,9 @@ def test_the_law_of_a_training_is_a_law(bins: int, energy: float) -> None:
 
 
 def test_composes_with_pairs_on_a_line() -> None:
-    """Two trainings and a Gaussian: the table's pair against the two-bin law by quadrature over the Gaussian."""
+    """Two trainings and a Gaussian: the table's pair against the two-bin law by quadrature over the
+    Gaussian.
+    """
     energy, epsilon, mu = 0.5, 0.8, 0.4
     event = dp_event.ComposedDpEvent(
         [E.BallsInBinsDpEvent(1 / math.sqrt(energy), 2, 2), dp_event.GaussianDpEvent(1 / mu)]
@@ -145,29 +173,43 @@ def test_composes_with_pairs_on_a_line() -> None:
         if epsilon - loss > 0:
             value = exact_of_two(energy, epsilon - loss, REMOVE)
         else:  # E[(L - t)_+] = 1 - t + t E[(1 - L/t)_+]
-            value = 1 - math.exp(epsilon - loss) + math.exp(epsilon - loss) * exact_of_two(energy, loss - epsilon, ADD)
+            value = (
+                1
+                - math.exp(epsilon - loss)
+                + math.exp(epsilon - loss) * exact_of_two(energy, loss - epsilon, ADD)
+            )
         return value
 
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)  # smooth in v
-    expected = sum(w * inner(x) for x, w in zip(nodes, weights / math.sqrt(2 * math.pi), strict=True))
-    assert evr.estimate_delta(event, epsilon, direction="remove").value == pytest.approx(expected, rel=1e-6)
+    expected = sum(
+        w * inner(x) for x, w in zip(nodes, weights / math.sqrt(2 * math.pi), strict=True)
+    )
+    assert evr.estimate_delta(event, epsilon, direction="remove").value == pytest.approx(
+        expected, rel=1e-6
+    )
 
 
 def test_calibration_and_curve() -> None:
-    found = evr.calibrate(lambda s: E.BallsInBinsDpEvent(s, 1000, 100), epsilon=1.0, delta=1.302178e-6)
+    found = evr.calibrate(
+        lambda s: E.BallsInBinsDpEvent(s, 1000, 100), epsilon=1.0, delta=1.302178e-6
+    )
     assert found.parameter == pytest.approx(3.0, rel=1e-6)
     curve = evr.privacy_curve(E.BallsInBinsDpEvent(3.0, 1000, 100), [0.5, 1.0, 2.0])
     assert list(curve.deltas) == sorted(curve.deltas, reverse=True)
 
 
 def test_far_ends_do_not_break() -> None:
-    for law in (IndependentBins(d, b, g) for d in Direction for b, g in ((10, 3000.0), (1000, 1e-6), (2, 1e-12))):
+    for law in (
+        IndependentBins(d, b, g)
+        for d in Direction
+        for b, g in ((10, 3000.0), (1000, 1e-6), (2, 1e-12))
+    ):
         for epsilon in (0.0, 1e-9, 1.0, 50.0, 800.0):
             assert 0.0 <= bins_delta(law, epsilon).value <= 1.0
     assert evr.estimate_delta(E.BallsInBinsDpEvent(3.0, 1000, 100), math.inf).value == 0.0
 
 
-# --- bounds -----------------------------------------------------------------------------------------------------------
+# --- bounds ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("bins", "order"), [(2, 3), (3, 4), (3, 2), (5, 3)])
@@ -177,18 +219,26 @@ def test_moments_of_whole_order_by_enumeration(bins: int, order: int) -> None:
     for replicas in itertools.product(range(bins), repeat=order):
         pairs = sum(a == b for a, b in itertools.combinations(replicas, 2))
         total += math.exp(energy * pairs) / bins**order
-    assert PartitionTable(bins, energy, order).log_moment == pytest.approx(math.log(total), rel=1e-13)
+    assert PartitionTable(bins, energy, order).log_moment == pytest.approx(
+        math.log(total), rel=1e-13
+    )
 
 
 def test_bound_on_what_clipping_takes_off() -> None:
-    """One bin, where the excess is an integral over a line; and the notes' figures: B of 61 delta at 1%."""
+    """One bin, where the excess is an integral over a line; and the notes' figures: B of 61 delta
+    at 1%.
+    """
     law = ScaledMeans(1, 1.0, (0.7, 0.3), (3.0, 1.5))
     epsilon, clip = 1.0, 0.05
 
     def excess(v: float) -> float:
         ratio = math.exp(v - 0.5)
         density = 0.7 * math.exp(3 * v - 4.5) + 0.3 * math.exp(1.5 * v - 1.125)
-        return max(ratio - math.exp(epsilon) - clip * density, 0.0) * math.exp(-(v**2) / 2) / math.sqrt(2 * math.pi)
+        return (
+            max(ratio - math.exp(epsilon) - clip * density, 0.0)
+            * math.exp(-(v**2) / 2)
+            / math.sqrt(2 * math.pi)
+        )
 
     exact = quad(excess, -10, 10, limit=400)[0]
     assert exact > 0
@@ -196,7 +246,9 @@ def test_bound_on_what_clipping_takes_off() -> None:
     g, delta = 10 / 9, 1.302178e-6
     scale = (math.log(100 * math.expm1(1.0)) + g / 2) / g
     law = ScaledMeans(100, g, (0.7, 0.3), (scale, scale - 1 / math.sqrt(g)))
-    assert math.exp(law.log_excess(1.0, math.log(61.5 * delta))) / delta == pytest.approx(0.01, rel=0.03)
+    assert math.exp(law.log_excess(1.0, math.log(61.5 * delta))) / delta == pytest.approx(
+        0.01, rel=0.03
+    )
 
 
 def test_inverse_moments_are_bounded_from_above_and_closely() -> None:
@@ -215,7 +267,7 @@ def redrawn_moment(bins: int, energy: float, theta: float) -> float:
     return float(np.trapezoid(np.exp(table.log_density(y) - theta * y), y))
 
 
-# --- samples ----------------------------------------------------------------------------------------------------------
+# --- samples --------------------------------------------------------------------------------------
 
 
 def mixture(law: IndependentBins, count: int, *components: Component) -> MixtureProposal:
@@ -224,7 +276,9 @@ def mixture(law: IndependentBins, count: int, *components: Component) -> Mixture
 
 SMALL, SMALL_ADD = IndependentBins(REMOVE, 10, 0.5), IndependentBins(ADD, 10, 0.5)
 PROPOSALS = {
-    "scaled": mixture(SMALL, 1, Component.of(0.7, {"scale": 5.0}), Component.of(0.3, {"scale": 3.0})),
+    "scaled": mixture(
+        SMALL, 1, Component.of(0.7, {"scale": 5.0}), Component.of(0.3, {"scale": 3.0})
+    ),
     "order": mixture(SMALL, 1, Component.of(1.0, {"order": 5.0})),
     "both": mixture(SMALL, 1, Component.of(0.2, {"order": 5.0}), Component.of(0.8, {"scale": 4.0})),
     "plain": mixture(SMALL, 1, Component.of(1.0, {"scale": 1.0})),
@@ -232,7 +286,9 @@ PROPOSALS = {
     "inverse": mixture(SMALL_ADD, 1, Component.of(1.0, {"inverse_order": 6.0})),
     "inverse, redrawn": mixture(SMALL_ADD, 4, Component.of(1.0, {"inverse_order": 3.0})),
     "shift": mixture(SMALL_ADD, 1, Component.of(1.0, {"shift": -8.0})),
-    "shifts": mixture(SMALL_ADD, 2, Component.of(0.5, {"shift": -4.0}), Component.of(0.5, {"shift": 0.0})),
+    "shifts": mixture(
+        SMALL_ADD, 2, Component.of(0.5, {"shift": -4.0}), Component.of(0.5, {"shift": 0.0})
+    ),
 }
 EPSILON = 0.6
 
@@ -264,7 +320,9 @@ def test_densities_are_those_of_the_draws(name: str) -> None:
     logs = proposal.log_densities(coordinates, 40_000) + np.log(proposal.weights)[:, None]
     inverse = np.exp(-np.logaddexp.reduce(logs, axis=0))
     ((law, count),) = proposal.laws
-    low = coordinates[0].max(axis=1).reshape(40_000, count).max(axis=1) < 1.0  # alike for all bins, as evr's draws are
+    low = (
+        coordinates[0].max(axis=1).reshape(40_000, count).max(axis=1) < 1.0
+    )  # alike for all bins, as evr's draws are
     chance = 0.5 * math.erfc(-1.0 / math.sqrt(2 * law.greatest_energy))
     for values, expected in ((inverse * low, chance ** (count * law.dimension)), (inverse, 1.0)):
         if values.std() < 20:  # else the far tail, which is not seen, matters
@@ -280,11 +338,15 @@ def test_mutations_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         right = part.log_density
         monkeypatch.setattr(part, "log_density", lambda x, right=right: right(x) - 0.2)
         with pytest.raises(AssertionError, match="the mean is"):
-            check_mean(proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, delta_of(proposal))
+            check_mean(
+                proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, delta_of(proposal)
+            )
     proposal = mixture(SMALL, 1, Component.of(1.0, {"order": 5.0}))
     proposal.parts[0][0].log_normaliser -= 0.5
     with pytest.raises(AssertionError, match="B is"):
-        check_bounds(proposal, proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, delta_of(proposal))
+        check_bounds(
+            proposal, proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, delta_of(proposal)
+        )
 
 
 def test_times_follow_their_density() -> None:
@@ -299,12 +361,14 @@ def test_times_follow_their_density() -> None:
 def test_no_sample_of_inverse_order_is_above_the_moments_bound() -> None:
     proposal = PROPOSALS["inverse"]
     log_moment = InverseMoment(10, 0.5).log_bound(6.0)
-    assert proposal.log_greatest(EPSILON) == pytest.approx(log_inverse(6.0, log_moment, EPSILON), rel=1e-12)
+    assert proposal.log_greatest(EPSILON) == pytest.approx(
+        log_inverse(6.0, log_moment, EPSILON), rel=1e-12
+    )
     values = proposal.draw(Stream(5, "test").block(0), 100_000).values(EPSILON)
     assert 0.999 <= values.max() / proposal.greatest(EPSILON) <= 1.0  # attained
 
 
-# --- plans and verification -------------------------------------------------------------------------------------------
+# --- plans and verification -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", PROPOSALS)
@@ -312,7 +376,11 @@ def test_a_plan_is_all_it_takes(name: str) -> None:
     proposal = PROPOSALS[name]
     plan = Plan.from_json(json.loads(json.dumps(proposal.plan().to_json())))
     again = built(plan, proposal.steps)
-    for a, b in zip(proposal.draw(Stream(1, "x").block(0), 50), again.draw(Stream(1, "x").block(0), 50), strict=True):
+    for a, b in zip(
+        proposal.draw(Stream(1, "x").block(0), 50),
+        again.draw(Stream(1, "x").block(0), 50),
+        strict=True,
+    ):
         np.testing.assert_array_equal(a, b)
     assert again.log_greatest(EPSILON) == proposal.log_greatest(EPSILON)
 
@@ -341,7 +409,9 @@ EVENTS = {
     "fixed": (E.BallsInBinsDpEvent(3.0, 100, 10), 2.0),
     "redrawn": (E.RedrawnBinsDpEvent(2.0, 20, 10), 1.0),
     "with others": (
-        dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(4.0), E.BallsInBinsDpEvent(3.0, 100, 10)]),
+        dp_event.ComposedDpEvent(
+            [dp_event.LaplaceDpEvent(4.0), E.BallsInBinsDpEvent(3.0, 100, 10)]
+        ),
         2.0,
     ),
     "two trainings and DP-SGD": (
@@ -366,13 +436,15 @@ def test_verification(name: str) -> None:
     accepted = evr.verify(event, epsilon=epsilon, delta=delta, tau=0.85, seed=1)
     assert accepted.verdict is evr.Verdict.ACCEPTED
     assert accepted.guarantee == evr.Guarantee(epsilon, delta / 0.85)
-    rejected = evr.verify(event, epsilon=epsilon, delta=0.8 * delta, tau=0.85, seed=2, max_samples=200_000)
+    rejected = evr.verify(
+        event, epsilon=epsilon, delta=0.8 * delta, tau=0.85, seed=2, max_samples=200_000
+    )
     assert rejected.verdict is evr.Verdict.REJECTED
     report = accepted.directions["remove"]
     if report.samples:
-        assert abs(report.estimate - evr.estimate_delta(event, epsilon, direction="remove").value) < (
-            6 * report.standard_error
-        )
+        assert abs(
+            report.estimate - evr.estimate_delta(event, epsilon, direction="remove").value
+        ) < (6 * report.standard_error)
 
 
 def test_the_fixed_verifier() -> None:
@@ -393,7 +465,9 @@ def test_plain_sampling() -> None:
 
 def test_certificates_replay(tmp_path: object) -> None:
     event, epsilon = EVENTS["with others"]
-    certificate = evr.certify(event, epsilon=epsilon, tau=0.8, ledger=f"{tmp_path}/ledger.sqlite", seed=1)
+    certificate = evr.certify(
+        event, epsilon=epsilon, tau=0.8, ledger=f"{tmp_path}/ledger.sqlite", seed=1
+    )
     assert certificate.accepted
     assert evr.replay(certificate).agrees
     assert "one bin" in certificate.statement
@@ -405,5 +479,7 @@ def test_false_claims_are_not_accepted() -> None:
     delta = evr.estimate_delta(event, epsilon).value
     for number in range(18):
         low = 0.9 * delta * (0.95, 0.85, 0.7)[number % 3]
-        found = evr.verify(event, epsilon=epsilon, delta=low, tau=0.9, seed=number, max_samples=8192)
+        found = evr.verify(
+            event, epsilon=epsilon, delta=low, tau=0.9, seed=number, max_samples=8192
+        )
         assert found.verdict is evr.Verdict.REJECTED

@@ -1,4 +1,6 @@
-"""Events of schemes in many dimensions: what they expand into, what they refuse, and how they are told."""
+"""Events of schemes in many dimensions: what they expand into, what they refuse, and how they are
+told.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ from evr.mechanisms.words import assumptions, describe, relation_of
 E = evr.events
 
 
-# --- what they stand for ----------------------------------------------------------------------------------------------
+# --- what they stand for --------------------------------------------------------------------------
 
 
 def test_one_bin_is_a_gaussian() -> None:
@@ -86,11 +88,15 @@ def test_cyclic_poisson_is_one_groups_composition() -> None:
     by_hand = dp_event.ComposedDpEvent(
         [dp_event.PoissonSampledDpEvent(0.25, dp_event.GaussianDpEvent(m)) for m in multipliers]
     )
-    assert evr.estimate_delta(event, 1.0).value == pytest.approx(evr.estimate_delta(by_hand, 1.0).value, rel=1e-9)
+    assert evr.estimate_delta(event, 1.0).value == pytest.approx(
+        evr.estimate_delta(by_hand, 1.0).value, rel=1e-9
+    )
 
 
 def test_cyclic_poisson_value_of_the_notes() -> None:
-    """n=120, b=6, p=.3, six bands, s=1.6, eps=1.5: .0399383; the matrix mechanism itself .04028 +- .00022."""
+    """n=120, b=6, p=.3, six bands, s=1.6, eps=1.5: .0399383; the matrix mechanism itself .04028 +-
+    .00022.
+    """
     column = [1.0]
     for j in range(1, 6):
         column.append(column[-1] * (2 * j - 1) / (2 * j))
@@ -118,17 +124,21 @@ def test_no_noise_is_no_privacy() -> None:
         assert evr.Composition.of(event).is_non_private
 
 
-# --- matrix mechanisms without amplification --------------------------------------------------------------------------
+# --- matrix mechanisms without amplification ------------------------------------------------------
 
 
 def brute_sensitivity(matrix: np.ndarray, separation: int, most: int | None, signs: bool) -> float:
-    """The greatest norm over all sets of steps that far apart, and over all signs of contributions."""
+    """The greatest norm over all sets of steps that far apart, and over all
+    signs of contributions.
+    """
     n, best = matrix.shape[0], 0.0
     for size in range(1, (most or n) + 1):
         for chosen in itertools.combinations(range(n), size):
             if any(b - a < separation for a, b in itertools.pairwise(chosen)):
                 continue
-            for flips in itertools.product((1, -1), repeat=size - 1) if signs else ((1,) * (size - 1),):
+            for flips in (
+                itertools.product((1, -1), repeat=size - 1) if signs else ((1,) * (size - 1),)
+            ):
                 best = max(best, float(np.sum((matrix[:, chosen] @ np.array((1, *flips))) ** 2)))
     return best
 
@@ -173,28 +183,56 @@ def test_matrix_mechanism_is_one_gaussian() -> None:
     assert step.law.mu == pytest.approx(0.5, rel=1e-14)
 
 
-# --- refusals ---------------------------------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 WRONG: list[Any] = [2.5, "yes"]  # what the type checker would not let through
 
 REFUSED = [
-    (E.BallsInBinsDpEvent(1.0, 10, 2, (1.0, -0.5)), ValueError, r"strategy\[1\]=-0.5 is negative.*cancel.*Matrix"),
-    (E.BMinSepDpEvent(1.0, 3, 2, 0.5, True, ((1.0,), (1.0, -1.0), (1.0,))), ValueError, r"strategy\[1\]\[1\]=-1.0"),
-    (E.BallsInBinsDpEvent(1.0, 10, 2, (0.0, 1.0)), ValueError, "diagonal of a strategy is positive"),
+    (
+        E.BallsInBinsDpEvent(1.0, 10, 2, (1.0, -0.5)),
+        ValueError,
+        r"strategy\[1\]=-0.5 is negative.*cancel.*Matrix",
+    ),
+    (
+        E.BMinSepDpEvent(1.0, 3, 2, 0.5, True, ((1.0,), (1.0, -1.0), (1.0,))),
+        ValueError,
+        r"strategy\[1\]\[1\]=-1.0",
+    ),
+    (
+        E.BallsInBinsDpEvent(1.0, 10, 2, (0.0, 1.0)),
+        ValueError,
+        "diagonal of a strategy is positive",
+    ),
     (E.BallsInBinsDpEvent(1.0, 10, 2, ()), TypeError, "not a list of numbers"),
     (E.BallsInBinsDpEvent(1.0, 10, 2, "1"), TypeError, "not a list of numbers"),
     (E.BallsInBinsDpEvent(1.0, 10, 2, (1.0, (1.0,))), TypeError, "mixes numbers and columns"),
     (E.BallsInBinsDpEvent(1.0, 10, 2, ((1.0,), (1.0,))), ValueError, "2 columns for 10 iterations"),
-    (E.BallsInBinsDpEvent(1.0, 10, 2, (1.0, math.nan)), ValueError, r"strategy\[1\]=nan is not finite"),
+    (
+        E.BallsInBinsDpEvent(1.0, 10, 2, (1.0, math.nan)),
+        ValueError,
+        r"strategy\[1\]=nan is not finite",
+    ),
     (E.BallsInBinsDpEvent(1.0, 10, 0), ValueError, "cycle_length=0"),
     (E.BallsInBinsDpEvent(-1.0, 10, 2), ValueError, "noise_multiplier=-1.0"),
     (E.BallsInBinsDpEvent(1.0, WRONG[0], 2), ValueError, "iterations=2.5"),
     (E.RedrawnBinsDpEvent(1.0, 10, 0), ValueError, "epochs=0"),
     (E.CyclicPoissonDpEvent(1.0, 10, 2, 1.5, "fixed"), ValueError, "sampling_probability=1.5"),
-    (E.CyclicPoissonDpEvent(1.0, 10, 2, 0.5, "shuffled"), ValueError, "partition='shuffled' is not one of"),
-    (E.CyclicPoissonDpEvent(1.0, 10, 2, 0.5, "fixed", (1, 1, 1)), ValueError, "3 bands and cycle_length=2.*at most 2"),
+    (
+        E.CyclicPoissonDpEvent(1.0, 10, 2, 0.5, "shuffled"),
+        ValueError,
+        "partition='shuffled' is not one of",
+    ),
+    (
+        E.CyclicPoissonDpEvent(1.0, 10, 2, 0.5, "fixed", (1, 1, 1)),
+        ValueError,
+        "3 bands and cycle_length=2.*at most 2",
+    ),
     (E.BMinSepDpEvent(1.0, 10, 2, 0.5, True, (1, 1, 1)), ValueError, "3 bands and min_sep=2"),
-    (E.BMinSepDpEvent(1.0, 10, 2, 0.5, WRONG[1]), TypeError, "warm_start='yes' is not True or False"),
+    (
+        E.BMinSepDpEvent(1.0, 10, 2, 0.5, WRONG[1]),
+        TypeError,
+        "warm_start='yes' is not True or False",
+    ),
     (E.MatrixMechanismDpEvent(1.0, (1.0,), 10, 2, 0), ValueError, "max_participations=0"),
     (
         dp_event.PoissonSampledDpEvent(0.5, E.BallsInBinsDpEvent(1.0, 10, 2)),
@@ -216,12 +254,15 @@ def test_methods_on_a_line_refuse_by_name() -> None:
 
 
 def test_spec_names_the_table() -> None:
-    text = '[[mechanism]]\nkind = "balls_in_bins"\nnoise_multiplier = 1.0\niterations = 4\ncycle_length = 2\n'
+    text = (
+        '[[mechanism]]\nkind = "balls_in_bins"\nnoise_multiplier = 1.0\niterations = '
+        "4\ncycle_length = 2\n"
+    )
     with pytest.raises(SpecError, match=r"mechanism\[0\].*strategy\[1\]=-1.0 is negative"):
         parse(text + "strategy = [1.0, -1.0]").event()
 
 
-# --- JAX Privacy's objects --------------------------------------------------------------------------------------------
+# --- JAX Privacy's objects ------------------------------------------------------------------------
 
 
 class PartitionType(enum.Enum):
@@ -276,7 +317,7 @@ def test_what_of_jax_privacy_is_refused() -> None:
         read(3, noise_multiplier=2.0)
 
 
-# --- there and back, and in words -------------------------------------------------------------------------------------
+# --- there and back, and in words -----------------------------------------------------------------
 
 positive = st.floats(0.1, 10.0)
 column = st.lists(positive, min_size=1, max_size=3).map(tuple)
@@ -294,7 +335,9 @@ EVERY = st.one_of(
         st.sampled_from(["fixed", "independent"]),
         column,
     ),
-    st.builds(E.BMinSepDpEvent, positive, counts, st.integers(3, 60), probability, st.booleans(), column),
+    st.builds(
+        E.BMinSepDpEvent, positive, counts, st.integers(3, 60), probability, st.booleans(), column
+    ),
     st.builds(E.MatrixMechanismDpEvent, positive, column, counts, counts, st.none() | counts),
 )
 KINDS = {
@@ -312,7 +355,9 @@ def test_round_trip_through_json_and_toml(event: dp_event.DpEvent) -> None:
     document = event_to_json(event)
     assert event_from_json(json.loads(canonical(document))) == event
     lines = [f'kind = "{KINDS[type(event)]}"']
-    lines += [f"{k} = {json.dumps(v)}" for k, v in document.items() if k != "type" and v is not None]
+    lines += [
+        f"{k} = {json.dumps(v)}" for k, v in document.items() if k != "type" and v is not None
+    ]
     assert parse("[[mechanism]]\n" + "\n".join(lines)).event() == event
     assert describe(event)
     assert assumptions(event)
@@ -324,7 +369,10 @@ def test_groups_of_fixed_size_are_about_zeroing_out() -> None:
         return relation_of(event).name
 
     fixed = E.CyclicPoissonDpEvent(1.0, 10, 2, 0.5, "fixed")
-    assert relation(dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(1.0), fixed])) == "REPLACE_SPECIAL"
+    assert (
+        relation(dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(1.0), fixed]))
+        == "REPLACE_SPECIAL"
+    )
     assert relation(E.CyclicPoissonDpEvent(1.0, 10, 1, 0.5, "fixed")) == "ADD_OR_REMOVE_ONE"
     assert relation(E.CyclicPoissonDpEvent(1.0, 10, 2, 0.5, "independent")) == "ADD_OR_REMOVE_ONE"
     assert relation(E.BallsInBinsDpEvent(1.0, 10, 2)) == "ADD_OR_REMOVE_ONE"
@@ -332,8 +380,14 @@ def test_groups_of_fixed_size_are_about_zeroing_out() -> None:
 
 def test_statement_of_a_certificate(tmp_path: object) -> None:
     event = E.CyclicPoissonDpEvent(1.6, 24, 6, 0.3, "fixed")
-    certificate = evr.certify(event, epsilon=1.5, tau=0.8, ledger=f"{tmp_path}/ledger.sqlite", seed=1)
+    certificate = evr.certify(
+        event, epsilon=1.5, tau=0.8, ledger=f"{tmp_path}/ledger.sqlite", seed=1
+    )
     assert certificate.accepted
     assert certificate.neighboring_relation == "REPLACE_SPECIAL"
-    for words in ("zero-out adjacency", "cyclic Poisson sampling (6 fixed groups in turn", "no truncated batches"):
+    for words in (
+        "zero-out adjacency",
+        "cyclic Poisson sampling (6 fixed groups in turn",
+        "no truncated batches",
+    ):
         assert words in certificate.statement

@@ -1,4 +1,5 @@
-"""A training in a process of its own, for tests that kill it or run several: recorded, with checkpoints.
+"""A training in a process of its own, for tests that kill it or run several: recorded, with
+checkpoints.
 
 python recorded_training.py FOLDER STEPS [PORT RANK RANKS]
 """
@@ -30,7 +31,9 @@ def main(folder: Path, steps: int, place: list[str]) -> None:
     torch.seed()
     if place:
         port, rank, ranks = map(int, place)
-        torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
+        torch.distributed.init_process_group(
+            "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks
+        )
         model = DifferentiallyPrivateDistributedDataParallel(model)
     engine = PrivacyEngine(accountant="evr")
     model, optimizer, loader = engine.make_private(

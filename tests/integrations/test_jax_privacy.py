@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("jax_privacy", reason="needs jax-privacy: pip install jax-privacy==2.0.0", exc_type=ImportError)
+pytest.importorskip(
+    "jax_privacy", reason="needs jax-privacy: pip install jax-privacy==2.0.0", exc_type=ImportError
+)
 pytestmark = pytest.mark.filterwarnings("ignore")  # jax and keras warn about themselves
 
 import dp_accounting
@@ -25,7 +27,10 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "jax_privacy_digits.py"
 
 def plan(**options):
     return BandMFExecutionPlanConfig(
-        strategy=np.ones(1), partition_type=PartitionType.INDEPENDENT, accountant=evr.FFTAccountant(), **options
+        strategy=np.ones(1),
+        partition_type=PartitionType.INDEPENDENT,
+        accountant=evr.FFTAccountant(),
+        **options,
     ).plan
 
 
@@ -37,7 +42,9 @@ def test_a_plan_is_calibrated_by_evr():
 
 
 def test_its_event_is_certified(tmp_path):
-    event = plan(iterations=100, sampling_prob=0.1, epsilon=None, delta=None, noise_multiplier=2.0).dp_event
+    event = plan(
+        iterations=100, sampling_prob=0.1, epsilon=None, delta=None, noise_multiplier=2.0
+    ).dp_event
     certificate = evr.certify(event, delta=1e-5, tau=0.8, ledger=tmp_path / "ledger.sqlite")
     assert certificate.accepted
     assert certificate.dp_event() == event

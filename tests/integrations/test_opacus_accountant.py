@@ -1,4 +1,6 @@
-"""The accountant that Opacus turns on with one word: what Opacus's own tests ask of an accountant, and that it is near-exact."""
+"""The accountant that Opacus turns on with one word: what Opacus's own tests ask of an accountant,
+and that it is near-exact.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ import warnings
 
 import pytest
 
-pytest.importorskip("opacus", reason="needs the extra: pip install evr-dp[opacus]", exc_type=ImportError)
+pytest.importorskip(
+    "opacus", reason="needs the extra: pip install evr-dp[opacus]", exc_type=ImportError
+)
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch and Opacus warn about themselves
 
 import torch
@@ -38,13 +42,19 @@ def test_it_is_registered():
 
 
 def test_the_example_of_opacus():
-    """Opacus's tests have 7.33 by RDP and 6.777 by PRV, whose error bound is 0.01 below and above."""
+    """Opacus's tests have 7.33 by RDP and 6.777 by PRV, whose error bound is
+    0.01 below and above.
+    """
     epsilon = stepped(EvrAccountant()).get_epsilon(delta=DELTA)
-    assert epsilon == pytest.approx(evr.estimate_epsilon(opacus_history([(1.5, 0.04, 2250)]), DELTA).value, abs=1e-6)
+    assert epsilon == pytest.approx(
+        evr.estimate_epsilon(opacus_history([(1.5, 0.04, 2250)]), DELTA).value, abs=1e-6
+    )
     assert 6.777395712150674 - 0.02 < epsilon < 6.777395712150674
 
 
-@pytest.mark.parametrize("history", [[(1.0, 0.01, 300)], [(1.2, 0.02, 100), (0.9, 0.02, 50)], [(4.0, 0.3, 40)]])
+@pytest.mark.parametrize(
+    "history", [[(1.0, 0.01, 300)], [(1.2, 0.02, 100), (0.9, 0.02, 50)], [(4.0, 0.3, 40)]]
+)
 def test_below_the_bounds_of_opacus(history):
     values = {}
     for kind in (EvrAccountant, PRVAccountant, RDPAccountant):
@@ -95,7 +105,9 @@ def test_state_goes_there_and_back():
     loaded.load_state_dict(state)
     assert loaded.state_dict() == state
     stepped(loaded, steps=10)
-    assert loaded.get_epsilon(DELTA) == pytest.approx(stepped(EvrAccountant(), steps=40).get_epsilon(DELTA), abs=1e-6)
+    assert loaded.get_epsilon(DELTA) == pytest.approx(
+        stepped(EvrAccountant(), steps=40).get_epsilon(DELTA), abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("kind", [RDPAccountant, PRVAccountant, GaussianAccountant])
@@ -103,12 +115,21 @@ def test_checkpoints_of_opacus_accountants(kind):
     loaded = EvrAccountant()
     loaded.load_state_dict(stepped(kind(), steps=30).state_dict())
     assert loaded.history == [(1.5, 0.04, 30)]
-    assert loaded.get_epsilon(DELTA) == pytest.approx(stepped(EvrAccountant(), steps=30).get_epsilon(DELTA), abs=1e-6)
+    assert loaded.get_epsilon(DELTA) == pytest.approx(
+        stepped(EvrAccountant(), steps=30).get_epsilon(DELTA), abs=1e-6
+    )
 
 
 @pytest.mark.parametrize(
     "state",
-    [None, {}, {"1": 2}, {"history": []}, {"history": [], "mechanism": "other"}, {"history": [1], "mechanism": "rdp"}],
+    [
+        None,
+        {},
+        {"1": 2},
+        {"history": []},
+        {"history": [], "mechanism": "other"},
+        {"history": [1], "mechanism": "rdp"},
+    ],
 )
 def test_states_that_are_none(state):
     accountant = stepped(EvrAccountant(), steps=1)
@@ -121,7 +142,9 @@ def test_a_training_with_one_word():
     training = Training(accountant="evr", noise=1.0)
     training.epochs(2)
     assert training.engine.accountant.history == [(1.0, BATCH / RECORDS, 20)]
-    exact = evr.estimate_epsilon(evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=20), DELTA).value
+    exact = evr.estimate_epsilon(
+        evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=20), DELTA
+    ).value
     assert training.engine.get_epsilon(DELTA) == pytest.approx(exact, abs=1e-6)
     assert training.engine.accountant.event.count == 20
 
@@ -141,7 +164,9 @@ def test_made_private_with_epsilon():
         epochs=3,
         max_grad_norm=1.0,
     )
-    event = evr.dpsgd(noise_multiplier=optimizer.noise_multiplier, sampling_probability=0.1, steps=30)
+    event = evr.dpsgd(
+        noise_multiplier=optimizer.noise_multiplier, sampling_probability=0.1, steps=30
+    )
     assert 1.99 <= evr.estimate_epsilon(event, DELTA).value <= 2.0
 
 
@@ -185,10 +210,14 @@ def test_schedulers_of_noise(schedule):
 def test_a_checkpoint_of_the_engine(tmp_path):
     training = Training()
     training.epochs()
-    training.engine.save_checkpoint(path=tmp_path / "one.pt", module=training.model, optimizer=training.optimizer)
+    training.engine.save_checkpoint(
+        path=tmp_path / "one.pt", module=training.model, optimizer=training.optimizer
+    )
     other = Training()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        other.engine.load_checkpoint(path=tmp_path / "one.pt", module=other.model, optimizer=other.optimizer)
+        other.engine.load_checkpoint(
+            path=tmp_path / "one.pt", module=other.model, optimizer=other.optimizer
+        )
     other.epochs()
     assert other.engine.accountant.history == [(1.0, 0.1, 20)]

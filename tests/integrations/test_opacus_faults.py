@@ -1,4 +1,6 @@
-"""Trainings that are killed, resumed, run by several processes: the record is whole, and its event right."""
+"""Trainings that are killed, resumed, run by several processes: the record is whole, and its event
+right.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("opacus", reason="needs the extra: pip install evr-dp[opacus]", exc_type=ImportError)
+pytest.importorskip(
+    "opacus", reason="needs the extra: pip install evr-dp[opacus]", exc_type=ImportError
+)
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 import evr
@@ -24,7 +28,12 @@ def start(folder, steps, *place):
     command = [sys.executable, str(SCRIPT), str(folder), str(steps), *map(str, place)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        cwd=folder,
     )
 
 

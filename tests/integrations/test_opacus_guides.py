@@ -1,4 +1,6 @@
-"""The two guides: released with a checkpoint and its certificate side by side, refused with the weights withheld."""
+"""The two guides: released with a checkpoint and its certificate side by side, refused with the
+weights withheld.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("opacus", reason="needs the extra: pip install evr-dp[opacus]", exc_type=ImportError)
+pytest.importorskip(
+    "opacus", reason="needs the extra: pip install evr-dp[opacus]", exc_type=ImportError
+)
 pytest.importorskip("sklearn", reason="needs scikit-learn, for the data")
 
 import evr
@@ -20,7 +24,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "opacus"
 def run(script, folder, *options):
     command = [sys.executable, str(EXAMPLES / f"{script}.py"), "--folder", str(folder), *options]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=300)
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment, check=False, timeout=300
+    )
 
 
 @pytest.mark.parametrize("script", ["before", "after"])
@@ -40,7 +46,8 @@ def test_released(script, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("script", "error"), [("before", "RecordError: step 1 had noise"), ("after", "NotReleasedError")]
+    ("script", "error"),
+    [("before", "RecordError: step 1 had noise"), ("after", "NotReleasedError")],
 )
 def test_refused_with_less_noise_than_planned(script, error, tmp_path):
     done = run(script, tmp_path, "--noise-used", "3.5")

@@ -1,4 +1,6 @@
-"""``evr.record`` around Opacus: what ran is in the record, and what breaks the accounting is refused or noted."""
+"""``evr.record`` around Opacus: what ran is in the record, and what breaks the accounting is
+refused or noted.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-pytest.importorskip("opacus", reason="needs the extra: pip install evr-dp[opacus]", exc_type=ImportError)
+pytest.importorskip(
+    "opacus", reason="needs the extra: pip install evr-dp[opacus]", exc_type=ImportError
+)
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch and Opacus warn about themselves
 
 import torch
@@ -112,11 +116,16 @@ def test_a_schedule_of_noise(path):
         for _ in range(2):
             training.epochs()
             scheduler.step()
-    assert [(run.noise_multiplier, run.steps) for run in evr.Record.load(path).runs] == [(1.0, 10), (0.5, 10)]
+    assert [(run.noise_multiplier, run.steps) for run in evr.Record.load(path).runs] == [
+        (1.0, 10),
+        (0.5, 10),
+    ]
 
 
 def test_the_sampler_s_rate_counts_not_the_accountant_s(path):
-    """Opacus accounts for one over the number of batches, which rounding makes 1/92 where the sampler has 1/93."""
+    """Opacus accounts for one over the number of batches, which rounding makes 1/92 where the
+    sampler has 1/93.
+    """
     training = Training(records=186, batch=2)
     with evr.record(training.optimizer, training.loader, path):
         training.epochs()
@@ -170,7 +179,11 @@ def clipping_off():
 
 
 def adaptive():
-    options = {"target_unclipped_quantile": 0.5, "clipbound_learning_rate": 0.2, "max_clipbound": 5.0}
+    options = {
+        "target_unclipped_quantile": 0.5,
+        "clipbound_learning_rate": 0.2,
+        "max_clipbound": 5.0,
+    }
     return Training(clipping="adaptive", min_clipbound=0.1, unclipped_num_std=1.0, **options)
 
 
@@ -207,7 +220,9 @@ def test_noted_and_the_record_has_no_event(path, make):
     record = evr.Record.load(path)
     assert record.steps == 10
     assert record.breaches
-    with pytest.raises(evr.RecordError, match="what ran is not what is accounted for: at the start"):
+    with pytest.raises(
+        evr.RecordError, match="what ran is not what is accounted for: at the start"
+    ):
         _ = record.event
 
 
@@ -365,11 +380,15 @@ def test_it_goes_on_from_a_checkpoint(path, tmp_path):
     first = Training()
     recording = evr.record(first.engine, first.loader, path)
     first.epochs()
-    first.engine.save_checkpoint(path=tmp_path / "one.pt", module=first.model, optimizer=first.optimizer)
+    first.engine.save_checkpoint(
+        path=tmp_path / "one.pt", module=first.model, optimizer=first.optimizer
+    )
     first.epochs()  # lost: the process dies here
     recording.close()
     second = Training()
-    second.engine.load_checkpoint(path=tmp_path / "one.pt", module=second.model, optimizer=second.optimizer)
+    second.engine.load_checkpoint(
+        path=tmp_path / "one.pt", module=second.model, optimizer=second.optimizer
+    )
     with evr.record(second.engine, second.loader, path):
         second.epochs()
     record = evr.Record.load(path)
@@ -382,10 +401,14 @@ def test_the_checkpoint_may_be_loaded_after_the_recorder_starts(path, tmp_path):
     first = Training()
     with evr.record(first.engine, first.loader, path):
         first.epochs()
-    first.engine.save_checkpoint(path=tmp_path / "one.pt", module=first.model, optimizer=first.optimizer)
+    first.engine.save_checkpoint(
+        path=tmp_path / "one.pt", module=first.model, optimizer=first.optimizer
+    )
     second = Training()
     with evr.record(second.engine, second.loader, path):
-        second.engine.load_checkpoint(path=tmp_path / "one.pt", module=second.model, optimizer=second.optimizer)
+        second.engine.load_checkpoint(
+            path=tmp_path / "one.pt", module=second.model, optimizer=second.optimizer
+        )
         second.epochs()
     assert evr.Record.load(path).event.count == 20
 
@@ -399,7 +422,9 @@ def test_a_checkpoint_of_another_training_is_refused(path, tmp_path):
             path=tmp_path / f"{number}.pt", module=training.model, optimizer=training.optimizer
         )
     training = Training()
-    training.engine.load_checkpoint(path=tmp_path / "0.pt", module=training.model, optimizer=training.optimizer)
+    training.engine.load_checkpoint(
+        path=tmp_path / "0.pt", module=training.model, optimizer=training.optimizer
+    )
     with pytest.raises(evr.RecordError, match="after 10 steps of another record"):
         evr.record(training.engine, training.loader, tmp_path / "1.jsonl")
 
@@ -407,7 +432,9 @@ def test_a_checkpoint_of_another_training_is_refused(path, tmp_path):
 def test_steps_before_the_recorder_are_missed(path):
     training = Training()
     training.epochs()
-    with pytest.raises(evr.RecordError, match="the accountant has counted 10 steps, and the record holds 0"):
+    with pytest.raises(
+        evr.RecordError, match="the accountant has counted 10 steps, and the record holds 0"
+    ):
         evr.record(training.optimizer, training.loader, path)
 
 

@@ -1,4 +1,6 @@
-"""Poisson sampling of an asymmetric pair, by exact enumeration: each direction from its own base pair."""
+"""Poisson sampling of an asymmetric pair, by exact enumeration: each direction from its own base
+pair.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from evr.laws import Direction, DiscretePair, Measure, Pairs
 from evr.laws.line import poisson
 from evr.mechanisms import Composition
 
-WITH, WITHOUT = (0.444, 0.556), (0.599, 0.401)  # the law of the answer with the record, and without it
+WITH, WITHOUT = (
+    (0.444, 0.556),
+    (0.599, 0.401),
+)  # the law of the answer with the record, and without it
 Q, STEPS, EPSILON = 0.38, 4, 0.3
 
 
@@ -21,7 +26,10 @@ def composed_delta(p, q):
     """``delta`` of independent steps, summed over every sequence of outcomes."""
     total = 0.0
     for outcome in itertools.product(range(len(p)), repeat=STEPS):
-        total += max(0.0, math.prod(p[i] for i in outcome) - math.exp(EPSILON) * math.prod(q[i] for i in outcome))
+        total += max(
+            0.0,
+            math.prod(p[i] for i in outcome) - math.exp(EPSILON) * math.prod(q[i] for i in outcome),
+        )
     return total
 
 
@@ -36,7 +44,10 @@ def mixture(first, second):
 
 @pytest.fixture
 def sampled():
-    base = Pairs(DiscretePair.from_probabilities(WITH, WITHOUT), DiscretePair.from_probabilities(WITHOUT, WITH))
+    base = Pairs(
+        DiscretePair.from_probabilities(WITH, WITHOUT),
+        DiscretePair.from_probabilities(WITHOUT, WITH),
+    )
     return poisson.sampled(base, Q)
 
 
@@ -51,11 +62,15 @@ def test_four_sampled_steps(sampled, direction, p, q, expected):
     exact = composed_delta(p, q)
     assert exact == pytest.approx(expected, abs=5e-6)
     pair = sampled.of(direction)
-    assert composed_delta(law(pair, Measure.P), law(pair, Measure.Q)) == pytest.approx(exact, rel=1e-12)
+    assert composed_delta(law(pair, Measure.P), law(pair, Measure.Q)) == pytest.approx(
+        exact, rel=1e-12
+    )
 
 
 def test_the_tempting_error_gives_another_number(sampled):
-    """Swapping the base pair and applying the formula of the other direction is wrong, and too small."""
+    """Swapping the base pair and applying the formula of the other direction is wrong, and too
+    small.
+    """
     wrong = composed_delta(mixture(WITH, WITHOUT), WITH)
     assert wrong == pytest.approx(0.01150, abs=5e-6)
     assert composed_delta(law(sampled.add, Measure.P), law(sampled.add, Measure.Q)) > 1.2 * wrong
@@ -73,7 +88,9 @@ def test_single_step_of_both_directions(sampled, epsilon):
 
 @pytest.mark.parametrize("base", [dp_event.GaussianDpEvent(0.7), dp_event.LaplaceDpEvent(0.7)])
 def test_sampling_twice_is_sampling_with_the_product(base):
-    twice = Composition.of(dp_event.PoissonSampledDpEvent(0.5, dp_event.PoissonSampledDpEvent(0.25, base)))
+    twice = Composition.of(
+        dp_event.PoissonSampledDpEvent(0.5, dp_event.PoissonSampledDpEvent(0.25, base))
+    )
     once = Composition.of(dp_event.PoissonSampledDpEvent(0.125, base))
     for direction in Direction:
         first, second = (c.steps(direction)[0].pair for c in (twice, once))
@@ -88,7 +105,9 @@ def test_sampling_with_certainty_changes_nothing():
 
 
 def test_a_small_probability_is_continuous_with_none():
-    composition = Composition.of(dp_event.PoissonSampledDpEvent(1e-12, dp_event.GaussianDpEvent(1.0)))
+    composition = Composition.of(
+        dp_event.PoissonSampledDpEvent(1e-12, dp_event.GaussianDpEvent(1.0))
+    )
     for direction in Direction:
         assert 0 < composition.steps(direction)[0].pair.delta(0.0) < 1e-12
 
@@ -109,7 +128,9 @@ def test_a_sampled_discrete_pair_as_outcomes():
 
 
 def test_what_has_no_outcomes_to_split_stays_whole():
-    gaussian = poisson.SampledRemovePair(Composition.of(dp_event.GaussianDpEvent(1.0)).steps("remove")[0].pair, 0.1)
+    gaussian = poisson.SampledRemovePair(
+        Composition.of(dp_event.GaussianDpEvent(1.0)).steps("remove")[0].pair, 0.1
+    )
     without_privacy = Composition.of(dp_event.NonPrivateDpEvent()).steps("remove")[0].pair
     for pair in (gaussian, without_privacy):
         assert poisson.finite_part(pair) == pair

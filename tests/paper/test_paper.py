@@ -54,7 +54,8 @@ def test_gaussian_composition(run: Run) -> None:
     assert deltas["Edgeworth"] == pytest.approx(exact, rel=1e-6)
     ordinary = exact > 1e-8
     assert deltas["FFT estimate"][ordinary] == pytest.approx(exact[ordinary], rel=1e-5)
-    # The FFT bound stops falling at its delta_error; its estimate is noise there, and may be negative.
+    # The FFT bound stops falling at its delta_error; its estimate is noise there, and may be
+    # negative.
     assert deltas["FFT upper bound"][-1] == pytest.approx(1e-10, rel=1e-3)
     assert abs(deltas["FFT estimate"][-1] / exact[-1] - 1) > 1
     for name in ("FFT upper bound", "Edgeworth upper bound", "moments accountant"):
@@ -65,8 +66,12 @@ def test_gaussian_composition(run: Run) -> None:
 def test_evr_vs_bound(run: Run) -> None:
     found = run("evr_vs_bound")
     exact = np.array(found["deltas"]["exact"])
-    assert np.array(found["deltas"]["EVR with ours, tau = 0.9"]) == pytest.approx(exact / 0.9, rel=1e-9)
-    assert all(row["accepted"] for row in found["gaussian"]["sequential"] + found["sampled"]["sequential"])
+    assert np.array(found["deltas"]["EVR with ours, tau = 0.9"]) == pytest.approx(
+        exact / 0.9, rel=1e-9
+    )
+    assert all(
+        row["accepted"] for row in found["gaussian"]["sequential"] + found["sampled"]["sequential"]
+    )
     assert found["sampled"]["delta"] == pytest.approx(6.7934759e-7, rel=1e-7)
     fixed = {name: samples[-1] for name, samples in found["sampled"]["fixed"].items()}
     assert fixed["paper's bound"] == pytest.approx(3.29e11, rel=0.01)
@@ -78,7 +83,9 @@ def test_utility(run: Run) -> None:
     found = run("utility")
     for name, delta_epsilon in (("DP-GD", 0.9994), ("DP-SGD", 1.80156)):
         epsilons = found[name]["epsilons"]
-        exact, ours, bound = (np.array(epsilons[k], float) for k in ("exact", "EVR", "FFT upper bound"))
+        exact, ours, bound = (
+            np.array(epsilons[k], float) for k in ("exact", "EVR", "FFT upper bound")
+        )
         assert exact[-1] == pytest.approx(delta_epsilon, rel=1e-4)
         assert np.all((ours > exact) & (ours < 1.012 * exact))
         assert np.all(bound > exact + 0.095)  # eps_error = 0.1
@@ -86,7 +93,9 @@ def test_utility(run: Run) -> None:
         assert errors[-1] < 0.22
         assert errors[-1] < errors[0] - 0.03
         assert all(row["accepted"] for row in found[name]["verified"])
-        assert all(row["error_evr"] <= row["error_bound"] + 0.03 for row in found[name]["at_equal_epsilon"])
+        assert all(
+            row["error_evr"] <= row["error_bound"] + 0.03 for row in found[name]["at_equal_epsilon"]
+        )
     assert found["DP-SGD"]["epsilons"]["FFT upper bound, delta_error = 1e-10"] == "inf"
 
 
@@ -106,7 +115,9 @@ def test_second_moments(run: Run) -> None:
         assert row["our_bound"] < row["sharpened_bound"] < row["printed_bound"]
 
 
-def test_delta_of_the_second_moment_figure_is_that_of_a_thousand_steps(script: Callable[[str], ModuleType]) -> None:
+def test_delta_of_the_second_moment_figure_is_that_of_a_thousand_steps(
+    script: Callable[[str], ModuleType],
+) -> None:
     rows = {(slip.where, slip.quantity): slip for slip in script("slips").slips(20_000)}
     assert rows["figure: delta at k = 100", "delta"].corrected == pytest.approx(6.79e-7, rel=1e-3)
     assert rows["figure: delta at k = 1000", "delta"].corrected == pytest.approx(7.706e-6, rel=1e-4)
@@ -127,7 +138,9 @@ def test_other_slips(script: Callable[[str], ModuleType]) -> None:
 def test_steps_to_epsilon(run: Run) -> None:
     found = run("steps_to_epsilon")
     assert found["epsilons"]["exact"][-1] == pytest.approx(0.2691256, rel=1e-6)  # 200 steps
-    assert 0.1 / 0.2692 < found["excess_of_fft_bound"][-1] < 0.38  # eps_error = 0.1, and a little for delta_error
+    assert (
+        0.1 / 0.2692 < found["excess_of_fft_bound"][-1] < 0.38
+    )  # eps_error = 0.1, and a little for delta_error
     assert 0 < found["excess_of_evr"]["tau = 0.9"][-1] < 0.01
     assert all(row["accepted"] for row in found["verified"])
 
@@ -167,7 +180,9 @@ def test_offline(run: Run) -> None:
 
 
 def test_the_stored_truth_is_ours() -> None:
-    """``truth.json`` holds high-precision values; ``fft`` still agrees with a few of the quick ones."""
+    """``truth.json`` holds high-precision values; ``fft`` still agrees with a few of the quick
+    ones.
+    """
     import evr
 
     stored = json.loads((PAPER / "results" / "truth.json").read_text())
@@ -176,7 +191,9 @@ def test_the_stored_truth_is_ours() -> None:
     assert len(figures) == 8
     for point in stored["points"]:
         event = evr.dpsgd(
-            noise_multiplier=point["noise"], sampling_probability=point["probability"], steps=point["steps"]
+            noise_multiplier=point["noise"],
+            sampling_probability=point["probability"],
+            steps=point["steps"],
         )
         ours = evr.estimate_delta(event, point["epsilon"], direction="remove").value
         assert ours == pytest.approx(point["reference"], rel=2e-9)

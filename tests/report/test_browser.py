@@ -1,4 +1,6 @@
-"""The page in a real browser: wide and narrow, light and dark; nothing complains, overflows, fades or lacks a name."""
+"""The page in a real browser: wide and narrow, light and dark; nothing complains, overflows, fades
+or lacks a name.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,12 @@ import subprocess
 import pytest
 from matplotlib.image import imread
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium here: apt-get install chromium"
+)
 
 SIZES = {"desktop": (1200, 1600), "phone": (390, 1600)}
 THEMES = {"light": 1, "dark": 0}
@@ -19,7 +25,8 @@ THEMES = {"light": 1, "dark": 0}
 AUDIT = """
 <script>
 function luminance(colour) {
-  const parts = colour.match(/[\\d.]+/g).slice(0, 3).map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const parts = colour.match(/[\\d.]+/g).slice(0, 3).map(v => v / 255)
+    .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
   return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
 }
 function ground(element) {
@@ -30,28 +37,39 @@ function ground(element) {
   return "rgb(255, 255, 255)";
 }
 function contrast(element, property) {
-  const [a, b] = [luminance(getComputedStyle(element)[property]), luminance(ground(element))].sort((x, y) => y - x);
+  const [a, b] = [getComputedStyle(element)[property], ground(element)]
+    .map(luminance).sort((x, y) => y - x);
   return (a + 0.05) / (b + 0.05);
 }
-let clipboard = "";  // one that answers at once: the browser's own is a process away, for which virtual time does not wait
-Object.defineProperty(navigator, "clipboard", { value: { writeText: async text => { clipboard = text; } } });
+// A clipboard that answers at once: the browser's own is a process away, for which virtual time
+// does not wait.
+let clipboard = "";
+const ours = { writeText: async text => { clipboard = text; } };
+Object.defineProperty(navigator, "clipboard", { value: ours });
 document.querySelector("button").click();
 setTimeout(() => {
   const faint = [];
-  for (const e of document.querySelectorAll("h1, h2, h3, p, dt, dd, th, td, figcaption, pre, button, summary, .pill")) {
+  const text = "h1, h2, h3, p, dt, dd, th, td, figcaption, pre, button, summary, .pill";
+  for (const e of document.querySelectorAll(text)) {
     if (contrast(e, "color") < 4.5) faint.push(e.tagName + "." + e.className);
   }
   for (const e of document.querySelectorAll("figure svg text")) {
     if (contrast(e, "fill") < 4.5) faint.push("svg text " + e.textContent);
   }
-  const wide = [...document.querySelectorAll("main *")].filter(e => !e.closest(".scroll, svg, pre, .hidden")
-    && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + "." + e.className);
-  const small = [...document.querySelectorAll("figure svg text")].map(e => e.getBoundingClientRect().height).filter(h => h < 9).length;
+  const wide = [...document.querySelectorAll("main *")]
+    .filter(e => !e.closest(".scroll, svg, pre, .hidden"))
+    .filter(e => e.getBoundingClientRect().right > innerWidth + 1)
+    .map(e => e.tagName + "." + e.className);
+  const height = e => e.getBoundingClientRect().height;
+  const small = [...document.querySelectorAll("figure svg text")].map(height).filter(h => h < 9);
   const found = {
-    width: innerWidth, scroll: document.documentElement.scrollWidth, faint: [...new Set(faint)], wide, small,
-    dark: matchMedia("(prefers-color-scheme: dark)").matches, copied: document.querySelector("button").textContent, clipboard,
-    resources: performance.getEntriesByType("resource").map(e => e.name).filter(n => !n.startsWith("data:")),
-    pictures: [...document.querySelectorAll("svg[role=img]")].map(e => e.getBoundingClientRect().height),
+    width: innerWidth, scroll: document.documentElement.scrollWidth,
+    faint: [...new Set(faint)], wide, small: small.length, clipboard,
+    dark: matchMedia("(prefers-color-scheme: dark)").matches,
+    copied: document.querySelector("button").textContent,
+    resources: performance.getEntriesByType("resource").map(e => e.name)
+      .filter(n => !n.startsWith("data:")),
+    pictures: [...document.querySelectorAll("svg[role=img]")].map(height),
   };
   const out = document.createElement("pre");
   out.id = "audit";
@@ -67,11 +85,24 @@ def browse(folder, html, *options):
     path = folder / "page.html"
     path.write_text(html, encoding="utf-8")
     command = [
-        CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND",
-        "--enable-logging=stderr", "--virtual-time-budget=3000", f"--user-data-dir={folder / 'profile'}", *options, path.as_uri(),
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, encoding="utf-8", check=False)
+        CHROMIUM,
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--enable-logging=stderr",
+        "--virtual-time-budget=3000",
+        f"--user-data-dir={folder / 'profile'}",
+        *options,
+        path.as_uri(),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, encoding="utf-8", check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout, [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
 
@@ -87,10 +118,16 @@ def test_audit(tmp_path, html, size, theme):
     width, height = SIZES[size]
     audited = html.replace("</body>", AUDIT + "</body>")
     dom, console = browse(
-        tmp_path, audited, f"--window-size={width},{height}", f"--blink-settings=preferredColorScheme={THEMES[theme]}", "--dump-dom"
-    )  # fmt: skip
+        tmp_path,
+        audited,
+        f"--window-size={width},{height}",
+        f"--blink-settings=preferredColorScheme={THEMES[theme]}",
+        "--dump-dom",
+    )
     found = json.loads(
-        re.search(r'<pre id="audit">(.*?)</pre>', dom, flags=re.S)[1].replace("&gt;", ">").replace("&amp;", "&")
+        re.search(r'<pre id="audit">(.*?)</pre>', dom, flags=re.S)[1]
+        .replace("&gt;", ">")
+        .replace("&amp;", "&")
     )
     assert console == []
     assert found["dark"] == (theme == "dark")
@@ -111,9 +148,12 @@ def test_screenshot(tmp_path, pages, size, theme):
     width, height = SIZES[size]
     shot = tmp_path / f"{size}-{theme}.png"
     browse(
-        tmp_path, pages["accepted"], f"--window-size={width},{height}", f"--blink-settings=preferredColorScheme={THEMES[theme]}",
+        tmp_path,
+        pages["accepted"],
+        f"--window-size={width},{height}",
+        f"--blink-settings=preferredColorScheme={THEMES[theme]}",
         f"--screenshot={shot}",
-    )  # fmt: skip
+    )
     pixels = imread(shot)[..., :3]
     assert pixels.shape[:2] == (height, width)
     assert (pixels.mean() < 0.35) == (theme == "dark")

@@ -1,4 +1,6 @@
-"""The page of a certificate: whole, self-contained, named for those who do not see it, and true to its certificate."""
+"""The page of a certificate: whole, self-contained, named for those who do not see it, and true to
+its certificate.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,20 @@ class Tree(HTMLParser):
         assert not self.open, f"never closed: {[e['tag'] for e in self.open]}"
 
     def handle_starttag(self, tag, attrs):
-        element = {"tag": tag, "attrs": dict(attrs), "text": "", "within": [e["tag"] for e in self.open]}
+        element = {
+            "tag": tag,
+            "attrs": dict(attrs),
+            "text": "",
+            "within": [e["tag"] for e in self.open],
+        }
         self.elements.append(element)
         if tag not in VOID:
             self.open.append(element)
 
     def handle_startendtag(self, tag, attrs):
-        self.elements.append({"tag": tag, "attrs": dict(attrs), "text": "", "within": [e["tag"] for e in self.open]})
+        self.elements.append(
+            {"tag": tag, "attrs": dict(attrs), "text": "", "within": [e["tag"] for e in self.open]}
+        )
 
     def handle_endtag(self, tag):
         assert self.open, f"</{tag}> closes nothing"
@@ -99,7 +108,9 @@ def test_pictures_follow_the_theme(pages):
     text = pages["accepted"]
     assert not any(colour in text for colour in pictures.PAINTS.values())
     svgs = re.findall(r"<svg.*?</svg>", text, flags=re.S)
-    assert not re.search(r"(fill|stroke): #(?!ffffff)", "".join(svgs)), "a colour that no theme changes"
+    assert not re.search(r"(fill|stroke): #(?!ffffff)", "".join(svgs)), (
+        "a colour that no theme changes"
+    )
 
 
 def test_it_has_a_language_a_title_and_one_first_heading(pages, kind):
@@ -151,7 +162,10 @@ def test_names_are_escaped(certificates):
 
 
 def test_the_same_certificate_gives_the_same_page(certificates, pages):
-    assert page.render(certificates["accepted"], source="run.certificate.json", peers=False) == pages["accepted"]
+    assert (
+        page.render(certificates["accepted"], source="run.certificate.json", peers=False)
+        == pages["accepted"]
+    )
 
 
 def test_peers_are_asked_or_the_reason_is_given(certificates, monkeypatch):
@@ -160,8 +174,12 @@ def test_peers_are_asked_or_the_reason_is_given(certificates, monkeypatch):
         asking_peers.Answer("nobody", "", None, None, "is not installed"),
     ]
     monkeypatch.setattr(asking_peers, "ask", lambda event, delta: (answers, None))
-    rows = [" ".join(e["text"].split()) for e in Tree(page.render(certificates["accepted"])).all("tr")]
-    assert "somebodyupper bound0.751.5" in [row.replace(" ", "").replace("upperbound", "upper bound") for row in rows]
+    rows = [
+        " ".join(e["text"].split()) for e in Tree(page.render(certificates["accepted"])).all("tr")
+    ]
+    assert "somebodyupper bound0.751.5" in [
+        row.replace(" ", "").replace("upperbound", "upper bound") for row in rows
+    ]
     assert any("nobody" in row and "is not installed" in row for row in rows)
     assert "They are asked for epsilon" in page.render(certificates["no sample"])
 
@@ -181,19 +199,34 @@ def test_an_event_that_peers_do_not_know():
 
 
 def test_peers_answer():
-    found = list(asking_peers.answers({"event": {"type": "GaussianDpEvent", "noise_multiplier": 2.0}, "delta": 1e-5}))
-    assert asking_peers._read("".join(f"{json.dumps(row)}\n" for row in found).encode() + b"{cut of") == [
-        asking_peers.Answer(**row) for row in found
-    ]
+    found = list(
+        asking_peers.answers(
+            {"event": {"type": "GaussianDpEvent", "noise_multiplier": 2.0}, "delta": 1e-5}
+        )
+    )
+    assert asking_peers._read(
+        "".join(f"{json.dumps(row)}\n" for row in found).encode() + b"{cut of"
+    ) == [asking_peers.Answer(**row) for row in found]
     epsilons = {(row["peer"], row["kind"]): row["epsilon"] for row in found}
-    exact = evr.estimate_epsilon(evr.dpsgd(noise_multiplier=2.0, sampling_probability=1.0, steps=1), 1e-5).value
-    assert epsilons["dp_accounting, privacy loss distributions", "upper bound"] == pytest.approx(exact, rel=1e-3)
+    exact = evr.estimate_epsilon(
+        evr.dpsgd(noise_multiplier=2.0, sampling_probability=1.0, steps=1), 1e-5
+    ).value
+    assert epsilons["dp_accounting, privacy loss distributions", "upper bound"] == pytest.approx(
+        exact, rel=1e-3
+    )
     assert epsilons["dp_accounting, RDP", "upper bound"] > exact
 
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(2.0582e-10, "2.06 × 10⁻¹⁰"), (1e-9, "10⁻⁹"), (0.25, "0.25"), (0.0, "0"), (1.0, "1"), (1.5e20, "1.5 × 10²⁰")],
+    [
+        (2.0582e-10, "2.06 × 10⁻¹⁰"),
+        (1e-9, "10⁻⁹"),
+        (0.25, "0.25"),
+        (0.0, "0"),
+        (1.0, "1"),
+        (1.5e20, "1.5 × 10²⁰"),
+    ],
 )
 def test_numbers_as_people_write_them(value, shown):
     assert pictures.scientific(value).replace("\u00a0", " ") == shown

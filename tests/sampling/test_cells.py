@@ -48,7 +48,9 @@ PAIRS: dict[str, tuple[DominatingPair, Density, tuple[float, ...]]] = {
 
 
 def integral(function: Density, low: float, high: float, corners: tuple[float, ...]) -> float:
-    """Of a function that is negligible beyond 40 and smooth between its corners: Gauss's rule on short pieces."""
+    """Of a function that is negligible beyond 40 and smooth between its corners: Gauss's rule on
+    short pieces.
+    """
     low, high = max(low, -40.0), min(high, 40.0)
     if low >= high:
         return 0.0
@@ -93,7 +95,9 @@ def test_bounds_of_a_tilt(name: str, tilt: Tilt) -> None:
     points = [float(pair.point(x)) for x in (tilt.floor, tilt.cap, tilt.knee) if x is not None]
     corners = (*corners, *(x for x in points if math.isfinite(x)))
 
-    def expectation(s: float, factor: float, low: float = -math.inf, high: float = math.inf) -> float:
+    def expectation(
+        s: float, factor: float, low: float = -math.inf, high: float = math.inf
+    ) -> float:
         def integrand(t: Floats) -> Floats:
             loss = pair.privacy_loss(t)
             return density(t) * np.exp(s * loss + factor * tilt.height(loss))
@@ -122,7 +126,9 @@ def test_pieces_are_the_height(tilt: Tilt) -> None:
     low = -math.inf
     for end, slope, offset in tilt.pieces:
         inside = (losses > low) & (losses <= end)
-        assert np.allclose(tilt.height(losses[inside]), slope * losses[inside] + offset, rtol=0, atol=1e-12)
+        assert np.allclose(
+            tilt.height(losses[inside]), slope * losses[inside] + offset, rtol=0, atol=1e-12
+        )
         low = end
     assert low == math.inf
     assert tilt.height(np.inf) == tilt.height_beyond
@@ -157,7 +163,9 @@ def test_greatest_gap_and_least_height() -> None:
 
 
 def test_cells_of_outcomes_are_exact() -> None:
-    pair = DiscretePair.from_logs(np.log([0.1, 0.2, 0.3, 0.4 - 1e-6, 1e-6]), [*np.log([0.3, 0.4, 0.2, 0.1]), -np.inf])
+    pair = DiscretePair.from_logs(
+        np.log([0.1, 0.2, 0.3, 0.4 - 1e-6, 1e-6]), [*np.log([0.3, 0.4, 0.2, 0.1]), -np.inf]
+    )
     tilt = Tilt(2.0, 0.9, -0.7)
     bounds = TiltedBounds(pair, CellTable.of(pair, 2.0, 64, [0.9, -0.7]), tilt)
     exact = np.exp(np.array(pair.log_p)) * np.exp(tilt.height(pair.losses))
@@ -168,18 +176,28 @@ def test_cells_of_outcomes_are_exact() -> None:
 
 def test_rounding_of_a_normaliser_is_far_below_its_allowance() -> None:
     """Each step of a long composition enters by its logarithm, and errors add up."""
-    for q, mu, order in ((1e-3, 1.0, 20), (4096 / 50000, 1 / 5.971, 27), (1e-6, 0.5, 200), (0.3, 0.05, 100)):
+    for q, mu, order in (
+        (1e-3, 1.0, 20),
+        (4096 / 50000, 1 / 5.971, 27),
+        (1e-6, 0.5, 200),
+        (0.3, 0.05, 100),
+    ):
         pair = SampledRemovePair(GaussianPair(mu), q)
         cap = float(pair.privacy_loss(38.0 + mu * (order + 1)))
         tilt = Tilt(float(order), cap, float(pair.loss_range[0]))
         n = order + 1
         terms = (
-            mp.binomial(n, j) * (1 - mpf(q)) ** (n - j) * mpf(q) ** j * mp.exp(mpf(mu) ** 2 * j * (j - 1) / 2)
+            mp.binomial(n, j)
+            * (1 - mpf(q)) ** (n - j)
+            * mpf(q) ** j
+            * mp.exp(mpf(mu) ** 2 * j * (j - 1) / 2)
             for j in range(n + 1)
         )
         with mp.workdps(40):
             exact = float(mp.log(mp.fsum(terms)))
         by_cells = tilted_bounds(pair, tilt, 65_536)
-        assert abs(MixtureSampler(pair, tilt).log_normaliser - exact) < PER_STEP / 50 * max(1.0, exact)
+        assert abs(MixtureSampler(pair, tilt).log_normaliser - exact) < PER_STEP / 50 * max(
+            1.0, exact
+        )
         assert by_cells.log_normaliser > exact - PER_STEP
         assert by_cells.log_normaliser_lower < exact + PER_STEP

@@ -1,4 +1,6 @@
-"""What a seed draws stays the same, or ``DRAWING`` is raised: else certificates that were made before no longer replay, unexplained."""
+"""What a seed draws stays the same, or ``DRAWING`` is raised: else certificates that were made
+before no longer replay, unexplained.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def merged_proposal(steps: tuple[Step, ...], epsilon: float) -> Proposal:
 SGD = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=100)
 GAUSSIAN = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(20.0), 100)
 LONG = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-4, steps=100_000)
-LAPLACE = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.1, dp_event.LaplaceDpEvent(1.0)), 30)
+LAPLACE = dp_event.SelfComposedDpEvent(
+    dp_event.PoissonSampledDpEvent(0.1, dp_event.LaplaceDpEvent(1.0)), 30
+)
 RESPONSE = dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(0.8, 5), 12)
 
 DRAWN: dict[str, tuple[Callable[..., Proposal], dp_event.DpEvent, str, float, float]] = {
@@ -35,7 +39,9 @@ DRAWN: dict[str, tuple[Callable[..., Proposal], dp_event.DpEvent, str, float, fl
     "merged": (merged_proposal, LONG, "remove", 482.05650989853376, -34267.68446841255),
     "outcomes": (capped_proposal, RESPONSE, "remove", 2592.5439012436027, -54.95328005602985),
 }
-"""Sums over 1000 samples of the losses and of the log weights, at epsilon 0.5, as version 1 draws them."""
+"""Sums over 1000 samples of the losses and of the log weights, at epsilon 0.5, as version 1 draws
+them.
+"""
 
 
 @pytest.mark.parametrize("name", DRAWN)

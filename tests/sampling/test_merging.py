@@ -1,4 +1,6 @@
-"""Many steps on a few outcomes: what stands for them dominates, costs no more than it may, and is verified as they are."""
+"""Many steps on a few outcomes: what stands for them dominates, costs no more than it may, and is
+verified as they are.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +43,14 @@ Spread = Callable[[DominatingPair, Floats], DiscretePair]
 
 
 def dominates(spread: Spread, pair: DominatingPair, edges: Floats) -> bool:
-    """Whether its curve is nowhere below, negative epsilons included: composition needs them too."""
+    """Whether its curve is nowhere below, negative epsilons included:
+    composition needs them too.
+    """
     coarse = spread(pair, edges)
-    return all(coarse.delta(e) >= delta * (1 - 1e-9) - 1e-15 for e, delta in zip(EPSILONS, curve(pair), strict=True))
+    return all(
+        coarse.delta(e) >= delta * (1 - 1e-9) - 1e-15
+        for e, delta in zip(EPSILONS, curve(pair), strict=True)
+    )
 
 
 @cache
@@ -68,13 +75,17 @@ def to_lower_ends(pair: DominatingPair, edges: Floats) -> DiscretePair:
 
 def to_means(pair: DominatingPair, edges: Floats) -> DiscretePair:
     low, high = np.concatenate(([-np.inf], edges)), np.concatenate((edges, [np.inf]))
-    return DiscretePair.from_logs(pair.log_mass(Measure.P, low, high), pair.log_mass(Measure.Q, low, high))
+    return DiscretePair.from_logs(
+        pair.log_mass(Measure.P, low, high), pair.log_mass(Measure.Q, low, high)
+    )
 
 
 def without_the_infinite(pair: DominatingPair, edges: Floats) -> DiscretePair:
     coarse = spread_to_edges(pair, edges)
     kept = np.isfinite(coarse.losses)
-    losses, log_p, log_q = (tuple(np.array(x)[kept]) for x in (coarse.loss_values, coarse.log_p, coarse.log_q))
+    losses, log_p, log_q = (
+        tuple(np.array(x)[kept]) for x in (coarse.loss_values, coarse.log_p, coarse.log_q)
+    )
     return DiscretePair(losses, log_p, log_q)
 
 
@@ -106,10 +117,19 @@ MANY = {
     "rare jumps": (_sgd(0.5, 1e-5, 100_000), 1e-8),
     "often sampled": (_sgd(10.0, 0.3, 20_000), 1e-12),
     "laplace": (_repeated(dp_event.LaplaceDpEvent(100.0), 10_000), 1e-6),
-    "sampled laplace": (_repeated(dp_event.PoissonSampledDpEvent(0.01, dp_event.LaplaceDpEvent(1.0)), 3000), 1e-6),
+    "sampled laplace": (
+        _repeated(dp_event.PoissonSampledDpEvent(0.01, dp_event.LaplaceDpEvent(1.0)), 3000),
+        1e-6,
+    ),
     "small losses": (_sgd(1.0, 1e-7, 100_000), 1e-10),
-    "one phase of no matter": (dp_event.ComposedDpEvent([_sgd(1.0, 1e-3, 10_000), _sgd(100.0, 0.01, 10_000)]), 1e-6),
-    "two phases": (dp_event.ComposedDpEvent([_sgd(1.0, 1e-3, 6000), _sgd(2.0, 2e-3, 50_000)]), 1e-6),
+    "one phase of no matter": (
+        dp_event.ComposedDpEvent([_sgd(1.0, 1e-3, 10_000), _sgd(100.0, 0.01, 10_000)]),
+        1e-6,
+    ),
+    "two phases": (
+        dp_event.ComposedDpEvent([_sgd(1.0, 1e-3, 6000), _sgd(2.0, 2e-3, 50_000)]),
+        1e-6,
+    ),
 }
 
 
@@ -139,7 +159,10 @@ def test_samples_average_to_what_dominates(direction: str) -> None:
 
 
 def test_few_steps_stay_as_they_are() -> None:
-    for event in (_sgd(1.0, 1e-3, 1000), _repeated(dp_event.RandomizedResponseDpEvent(0.5, 3), 100_000)):
+    for event in (
+        _sgd(1.0, 1e-3, 1000),
+        _repeated(dp_event.RandomizedResponseDpEvent(0.5, 3), 100_000),
+    ):
         steps = Composition.of(event).simplified("remove")
         assert merged_steps(steps, 0.5, 1e-9, 1e-3) == steps
 
@@ -153,13 +176,19 @@ def test_many_steps_are_verified(name: str) -> None:
     report = found.directions["remove"]
     assert any(kind.edges is not None for kind in report.plan.kinds)
     truth = exact(Composition.of(event).simplified("remove"), epsilon)
-    assert abs(report.estimate - truth) < 5.3 * report.standard_error + 0.01 * truth  # 1e-7, and what it grows by
-    false = evr.verify(event, epsilon=epsilon, delta=0.97 * 0.9 * delta, tau=0.9, seed=1, max_samples=60_000)
+    assert (
+        abs(report.estimate - truth) < 5.3 * report.standard_error + 0.01 * truth
+    )  # 1e-7, and what it grows by
+    false = evr.verify(
+        event, epsilon=epsilon, delta=0.97 * 0.9 * delta, tau=0.9, seed=1, max_samples=60_000
+    )
     assert not false.accepted
 
 
 def test_many_small_losses_beside_rare_jumps() -> None:
-    """Small losses are tilted down as well as up where they are many: from 0 up only, the bound was 1e9 times delta squared."""
+    """Small losses are tilted down as well as up where they are many: from 0 up only, the bound was
+    1e9 times delta squared.
+    """
     small = dp_event.MixtureOfGaussiansDpEvent(20_000.0, (0.0, 1.0, 2.0), (0.8, 0.15, 0.05))
     event = dp_event.ComposedDpEvent([_repeated(small, 18_000_000), _sgd(0.55, 1e-5, 44_000)])
     epsilon = evr.estimate_epsilon(event, delta=1e-10).value
@@ -169,7 +198,9 @@ def test_many_small_losses_beside_rare_jumps() -> None:
 
 
 def test_a_generous_claim_needs_no_finite_loss() -> None:
-    """All that exceeds epsilon is rarer than the allowance for infinite losses, so nothing is left to draw."""
+    """All that exceeds epsilon is rarer than the allowance for infinite losses, so nothing is left
+    to draw.
+    """
     event = _sgd(0.5, 1e-8, 10_000)
     found = evr.verify(event, epsilon=12.0, delta=0.3, tau=0.5, seed=1)
     assert found.accepted

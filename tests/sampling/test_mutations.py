@@ -1,4 +1,6 @@
-"""Deliberate faults in what is drawn and in what is stated of it: the checks of the conformance suite see each of them."""
+"""Deliberate faults in what is drawn and in what is stated of it: the checks of the conformance
+suite see each of them.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,15 @@ from evr.search import capped_proposal
 from sampling.test_cells import TILTS
 from sampling.test_cells import test_bounds_of_a_tilt as check_bounds_of_a_tilt
 from sampling.test_samplers import ENVELOPES
-from sampling.test_samplers import test_the_envelope_is_above_and_the_bound_on_its_gap_holds as check_envelope
+from sampling.test_samplers import (
+    test_the_envelope_is_above_and_the_bound_on_its_gap_holds as check_envelope,
+)
 
 Patch = pytest.MonkeyPatch
 EPSILON = 1.5
-JUMPS = dpsgd(noise_multiplier=0.6, sampling_probability=1e-3, steps=100)  # one jump carries the loss
+JUMPS = dpsgd(
+    noise_multiplier=0.6, sampling_probability=1e-3, steps=100
+)  # one jump carries the loss
 DENSE = dpsgd(noise_multiplier=3.0, sampling_probability=0.2, steps=60)  # all steps share it
 LIKELY = dpsgd(noise_multiplier=1.0, sampling_probability=0.9999, steps=2)
 
@@ -74,7 +80,9 @@ def check(make: Callable[[], Proposal], epsilon: float = EPSILON) -> None:
     check_proposal(proposal, epsilon, exact(proposal.steps, epsilon))
 
 
-@pytest.mark.parametrize("make", [jumps, dense, near_cap, single_step, gaussian], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "make", [jumps, dense, near_cap, single_step, gaussian], ids=lambda f: f.__name__
+)
 def test_without_a_fault_the_checks_pass(make: Callable[[], Proposal]) -> None:
     check(make)
 
@@ -87,7 +95,9 @@ def drop_weights(patch: Patch) -> None:
 def drop_normaliser(patch: Patch) -> None:
     draw = TiltedProposal.draw
     patch.setattr(
-        TiltedProposal, "draw", lambda s, *a: (b := draw(s, *a))._replace(log_weights=b.log_weights - s.log_normaliser)
+        TiltedProposal,
+        "draw",
+        lambda s, *a: (b := draw(s, *a))._replace(log_weights=b.log_weights - s.log_normaliser),
     )
 
 
@@ -156,12 +166,17 @@ def dealt_in_order(patch: Patch) -> None:
 
 def no_second_draw_of_what_is_outside(patch: Patch) -> None:
     patch.setattr(
-        "evr.sampling.samplers.mixture.sample_normal", lambda g, low, high: g.standard_normal(np.shape(low - high))
+        "evr.sampling.samplers.mixture.sample_normal",
+        lambda g, low, high: g.standard_normal(np.shape(low - high)),
     )
 
 
 def normaliser_without_the_part_beyond_the_cap(patch: Patch) -> None:
-    patch.setattr(TiltedBounds, "log_normaliser", property(lambda self: self._expectation(0.0, 1.0, above=False)))
+    patch.setattr(
+        TiltedBounds,
+        "log_normaliser",
+        property(lambda self: self._expectation(0.0, 1.0, above=False)),
+    )
 
 
 def cells_off_by_one(patch: Patch) -> None:
@@ -182,7 +197,9 @@ def masses_off_by_one(patch: Patch) -> None:
 
     def shifted(_: type, *arguments: Any) -> CellTable:
         t = of(*arguments)
-        return CellTable(t.low, t.high, t.least, t.greatest, np.concatenate((t.log_p[1:], t.log_p[:1])), t.log_q)
+        return CellTable(
+            t.low, t.high, t.least, t.greatest, np.concatenate((t.log_p[1:], t.log_p[:1])), t.log_q
+        )
 
     patch.setattr(CellTable, "of", classmethod(shifted))
 
@@ -193,7 +210,9 @@ def pieces_off_by_one_cell(patch: Patch) -> None:
 
     def shifted(self: TiltedBounds) -> list[tuple[slice, float, float]]:
         last = self.table.high.size
-        return [(slice(max(p.start - 1, 0), p.stop - (p.stop < last)), a, o) for p, a, o in parts(self)]
+        return [
+            (slice(max(p.start - 1, 0), p.stop - (p.stop < last)), a, o) for p, a, o in parts(self)
+        ]
 
     changed = cached_property(shifted)
     changed.__set_name__(TiltedBounds, "_parts")
@@ -271,14 +290,18 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("fault", "make"), FAULTS, ids=lambda f: f.__name__)
-def test_a_fault_is_seen(fault: Callable[[Patch], None], make: Callable[[], Proposal], monkeypatch: Patch) -> None:
+def test_a_fault_is_seen(
+    fault: Callable[[Patch], None], make: Callable[[], Proposal], monkeypatch: Patch
+) -> None:
     fault(monkeypatch)
     with pytest.raises(AssertionError):
         check(make)
 
 
 @pytest.mark.parametrize("fault", [no_rejection_under_the_envelope, what_is_refused_stays])
-def test_a_fault_of_the_envelope_is_seen(fault: Callable[[Patch], None], monkeypatch: Patch) -> None:
+def test_a_fault_of_the_envelope_is_seen(
+    fault: Callable[[Patch], None], monkeypatch: Patch
+) -> None:
     check(likely, 15.0)
     fault(monkeypatch)
     with pytest.raises(AssertionError):
@@ -292,7 +315,9 @@ def test_bounds_below_the_gaps_are_seen(monkeypatch: Patch) -> None:
 
 
 def test_pieces_off_by_one_cell_are_seen(monkeypatch: Patch) -> None:
-    """No sample would tell: the effect is of second order in the width of a cell. Quadrature does."""
+    """No sample would tell: the effect is of second order in the width of a
+    cell. Quadrature does.
+    """
     pieces_off_by_one_cell(monkeypatch)
     with pytest.raises(AssertionError):
         check_bounds_of_a_tilt("gaussian", TILTS["fraction"])
@@ -308,7 +333,9 @@ def test_the_wrong_direction_is_seen(case: Case) -> None:
 
 
 def test_the_tempting_wrong_pair_is_seen() -> None:
-    """Swapping the base pair and sampling it as in the remove direction; invisible for Gaussians, so outcomes are drawn."""
+    """Swapping the base pair and sampling it as in the remove direction; invisible for Gaussians,
+    so outcomes are drawn.
+    """
     p, q = [0.444, 0.556], [0.599, 0.401]
     swapped = DiscretePair.from_probabilities(q, p)
     right: DominatingPair = SampledAddPair(swapped, 0.38)

@@ -1,4 +1,6 @@
-"""Plans are data: they round-trip, build the same proposal, and are refused where they say what cannot be."""
+"""Plans are data: they round-trip, build the same proposal, and are refused where they say what
+cannot be.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from evr.verification import Claim
 
 SGD = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=100)
 LONG = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=20_000)
-MIXED = dp_event.ComposedDpEvent([SGD, dp_event.LaplaceDpEvent(2.0), EpsilonDeltaDpEvent(0.1, 1e-9)])
+MIXED = dp_event.ComposedDpEvent(
+    [SGD, dp_event.LaplaceDpEvent(2.0), EpsilonDeltaDpEvent(0.1, 1e-9)]
+)
 
 CASES = {
     "whole orders": (SGD, "remove", "capped"),
@@ -47,7 +51,9 @@ def test_a_plan_survives_json_and_builds_the_same(name: str) -> None:
     assert again.digest == plan.digest
     first, second = built(plan, steps), built(again, steps)
     for a, b in zip(
-        first.draw(Stream(1, "test").block(0), 50), second.draw(Stream(1, "test").block(0), 50), strict=True
+        first.draw(Stream(1, "test").block(0), 50),
+        second.draw(Stream(1, "test").block(0), 50),
+        strict=True,
     ):
         np.testing.assert_array_equal(a, b)
 
@@ -132,7 +138,9 @@ def test_bounds_follow_the_plan_and_not_the_search() -> None:
 
 
 def test_a_floor_above_the_cap_once_proved_a_false_claim() -> None:
-    """Heights and pieces were two functions there, and losses between cap and floor were bounded by nothing."""
+    """Heights and pieces were two functions there, and losses between cap and floor were bounded by
+    nothing.
+    """
     from evr.bounds import Tilt
 
     with pytest.raises(ValueError, match="the floor is above the cap"):
@@ -164,5 +172,7 @@ def test_means_of_cells_are_never_below_the_truth() -> None:
     for _ in range(20):
         edges = np.sort(generator.normal(size=400))
         coarse = spread_to_edges(pair, edges)
-        total = math.fsum(math.exp(q) - math.exp(p) for p, q in zip(coarse.log_p, coarse.log_q, strict=True))
+        total = math.fsum(
+            math.exp(q) - math.exp(p) for p, q in zip(coarse.log_p, coarse.log_q, strict=True)
+        )
         assert total <= 0  # of Q there is no more than of P: losses were raised, not lowered

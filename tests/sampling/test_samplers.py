@@ -1,4 +1,6 @@
-"""Samplers draw the tilted law itself: compared with its distribution function, found by numerical integration."""
+"""Samplers draw the tilted law itself: compared with its distribution function, found by numerical
+integration.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +37,16 @@ def make(pair: DominatingPair, tilt: Tilt) -> StepSampler:
     return sampler_class(pair, tilt)(pair, tilt, tilted_bounds(pair, tilt, 2048).table)
 
 
-def assert_tilted(pair: DominatingPair, tilt: Tilt, density: Callable[[Floats], Floats], losses: Floats) -> None:
-    """Kolmogorov-Smirnov test of losses against ``e^h P``, its distribution function by the trapezoidal rule."""
+def assert_tilted(
+    pair: DominatingPair, tilt: Tilt, density: Callable[[Floats], Floats], losses: Floats
+) -> None:
+    """Kolmogorov-Smirnov test of losses against ``e^h P``, its distribution function by the
+    trapezoidal rule.
+    """
     ends = [float(pair.point(x)) for x in (tilt.floor, tilt.cap, tilt.knee) if x is not None]
-    t = np.unique(np.concatenate((np.linspace(-20.0, 30.0, 200_001), [x for x in ends if math.isfinite(x)])))
+    t = np.unique(
+        np.concatenate((np.linspace(-20.0, 30.0, 200_001), [x for x in ends if math.isfinite(x)]))
+    )
     log_weight = np.log(np.maximum(density(t), 1e-300)) + tilt.height(pair.privacy_loss(t))
     weight = np.exp(log_weight - log_weight.max())
     mass = np.concatenate(([0.0], np.cumsum(np.diff(t) * (weight[1:] + weight[:-1]) / 2)))
@@ -77,15 +85,25 @@ def test_mixture_sampler(name: str) -> None:
     assert_tilted(pair, tilt, sampled_density(q, mu), losses)
     if tilt.order:
         bounds = tilted_bounds(pair, tilt, 32_768)
-        assert bounds.log_normaliser_lower - 1e-12 <= sampler.log_normaliser <= bounds.log_normaliser + 1e-12
+        assert (
+            bounds.log_normaliser_lower - 1e-12
+            <= sampler.log_normaliser
+            <= bounds.log_normaliser + 1e-12
+        )
 
 
 @pytest.mark.parametrize("steps", [7, 23])
 @pytest.mark.parametrize("name", [*MIXTURES, "add"])
 def test_sums_over_steps_are_sums_of_single_steps(name: str, steps: int) -> None:
-    """Two-sample Kolmogorov-Smirnov test of losses and of heights, the samplers' paths for one, a few and many steps."""
+    """Two-sample Kolmogorov-Smirnov test of losses and of heights, the samplers' paths for one, a
+    few and many steps.
+    """
     q, mu, tilt = MIXTURES.get(name, (0.4, 1.2, Tilt(5.0, 0.4, -60.0)))
-    pair = SampledAddPair(GaussianPair(mu), q) if name == "add" else SampledRemovePair(GaussianPair(mu), q)
+    pair = (
+        SampledAddPair(GaussianPair(mu), q)
+        if name == "add"
+        else SampledRemovePair(GaussianPair(mu), q)
+    )
     sampler, size = make(pair, tilt), 20_000
     together = sampler.draw(generator(2), size, steps)
     alone = [sampler.draw(generator(10 + i), size, 1) for i in range(steps)]
@@ -99,7 +117,9 @@ def test_sums_over_steps_are_sums_of_single_steps(name: str, steps: int) -> None
 def test_many_steps_are_drawn_in_parts() -> None:
     pair = SampledRemovePair(GaussianPair(1.0), 0.3)
     losses, heights = MixtureSampler(pair, Tilt()).draw(generator(), 40, 20_000)
-    mean = -float(pair.privacy_loss(generator(9).standard_normal(400_000)).mean())  # under Q the mean loss is negative
+    mean = -float(
+        pair.privacy_loss(generator(9).standard_normal(400_000)).mean()
+    )  # under Q the mean loss is negative
     assert mean > 0
     assert np.all(heights == 0)
     drawn = pair.privacy_loss(pair.draw(Measure.P, generator(3), 400_000))
@@ -121,7 +141,11 @@ ENVELOPES = {
     "steep": (0.3, 1.0, Tilt(8.0, 3.0, -40.0)),
     "steeper": (0.3, 1.0, Tilt(40.0, 3.0, -40.0)),
     "capped": (0.9, 1.5, Tilt(3.0, 0.8, -80.0)),
-    "mode in circles": (0.9999, 1.0, Tilt(17.0, 20.0, -39.4)),  # iterating for the mode does not settle
+    "mode in circles": (
+        0.9999,
+        1.0,
+        Tilt(17.0, 20.0, -39.4),
+    ),  # iterating for the mode does not settle
     "nearly sure": (1 - 1e-9, 1.0, Tilt(24.6, 17.17, -39.4)),
 }
 
@@ -137,7 +161,9 @@ def test_envelope_sampler(q: float, mu: float, tilt: Tilt) -> None:
 
 
 @pytest.mark.parametrize(("q", "mu", "tilt"), ENVELOPES.values(), ids=ENVELOPES)
-def test_the_envelope_is_above_and_the_bound_on_its_gap_holds(q: float, mu: float, tilt: Tilt) -> None:
+def test_the_envelope_is_above_and_the_bound_on_its_gap_holds(
+    q: float, mu: float, tilt: Tilt
+) -> None:
     sampler = EnvelopeSampler(SampledAddPair(GaussianPair(mu), q), tilt)
     rise, ratios, bounds = np.empty((3, SIZE))
     sampler._fill(generator(), rise, ratios)
@@ -147,17 +173,25 @@ def test_the_envelope_is_above_and_the_bound_on_its_gap_holds(q: float, mu: floa
     assert np.all(bounds >= gaps - 1e-12)
 
 
-@pytest.mark.parametrize("tilt", [Tilt(5.0, 0.4, -0.1), Tilt(2.0, 0.4, -40.0, knee=0.1, jump_order=5.0)])
+@pytest.mark.parametrize(
+    "tilt", [Tilt(5.0, 0.4, -0.1), Tilt(2.0, 0.4, -40.0, knee=0.1, jump_order=5.0)]
+)
 def test_no_envelope_where_it_would_be_pierced(tilt: Tilt) -> None:
     pair = SampledAddPair(GaussianPair(1.2), 0.4)
     sampler = make(pair, tilt)
     assert isinstance(sampler, CellSampler)
-    assert_tilted(pair, tilt, lambda t: norm.pdf(t - 1.2), sampler.draw(generator(), SIZE, 1).losses)
+    assert_tilted(
+        pair, tilt, lambda t: norm.pdf(t - 1.2), sampler.draw(generator(), SIZE, 1).losses
+    )
 
 
 CELLS = {
     "gaussian": (GaussianPair(0.8), lambda t: norm.pdf(t - 0.8), Tilt(4.3, 2.0, -1.5)),
-    "two slopes": (GaussianPair(0.8), lambda t: norm.pdf(t - 0.8), Tilt(1.5, 2.0, -1.5, knee=0.3, jump_order=3.5)),
+    "two slopes": (
+        GaussianPair(0.8),
+        lambda t: norm.pdf(t - 0.8),
+        Tilt(1.5, 2.0, -1.5, knee=0.3, jump_order=3.5),
+    ),
     "sampled, of broken order": (
         SampledRemovePair(GaussianPair(1.2), 0.1),
         sampled_density(0.1, 1.2),
@@ -187,7 +221,10 @@ def test_cell_sampler_with_atoms() -> None:
     t = np.linspace(0.0, 1.0, 200_001)
     weight = laplace.pdf(t, 1.0, 0.8) * np.exp(tilt.height(pair.privacy_loss(t)))
     mass = np.concatenate(([0.0], np.cumsum(np.diff(t) * (weight[1:] + weight[:-1]) / 2)))
-    ends = [laplace.cdf(0.0, 1.0, 0.8) * math.exp(tilt.height(-1.25)), 0.5 * math.exp(tilt.height(1.25))]
+    ends = [
+        laplace.cdf(0.0, 1.0, 0.8) * math.exp(tilt.height(-1.25)),
+        0.5 * math.exp(tilt.height(1.25)),
+    ]
     total = mass[-1] + sum(ends)
     for atom, share in zip((-1.25, 1.25), ends, strict=True):
         chance = share / total
@@ -212,7 +249,9 @@ def test_outcome_sampler(count: int) -> None:
     assert abs(heights.mean() - expected) < 6 * heights.std() / math.sqrt(SIZE)
     if count == 1:
         for loss, chance in zip(pair.losses, weight, strict=True):
-            assert abs(np.mean(losses == loss) - chance) < 6 * math.sqrt(chance * (1 - chance) / SIZE)
+            assert abs(np.mean(losses == loss) - chance) < 6 * math.sqrt(
+                chance * (1 - chance) / SIZE
+            )
             assert np.allclose(heights[losses == loss], tilt.height(loss))
 
 
@@ -221,6 +260,10 @@ def test_plain_sampler() -> None:
     sampler = make(pair, Tilt())
     assert isinstance(sampler, PlainSampler)
     losses, heights = sampler.draw(generator(), SIZE, 3)
-    single = pair.privacy_loss(laplace.rvs(1.0, 2.0, size=3 * SIZE, random_state=np.random.default_rng(1)))
+    single = pair.privacy_loss(
+        laplace.rvs(1.0, 2.0, size=3 * SIZE, random_state=np.random.default_rng(1))
+    )
     assert np.all(heights == 0)
-    assert abs(losses.mean() - 3 * single.mean()) < 6 * math.sqrt(2) * losses.std() / math.sqrt(SIZE)
+    assert abs(losses.mean() - 3 * single.mean()) < 6 * math.sqrt(2) * losses.std() / math.sqrt(
+        SIZE
+    )

@@ -1,6 +1,8 @@
-"""The paper's importance sampling: unbiased, below its bounds, and aware of where it does not reach.
+"""The paper's importance sampling: unbiased, below its bounds, and aware of where it does not
+reach.
 
-Statistical assertions are seeded and rest on proved inequalities, not on normality; see ``assert_mean``.
+Statistical assertions are seeded and rest on proved inequalities, not on normality; see
+``assert_mean``.
 """
 
 from __future__ import annotations
@@ -27,10 +29,17 @@ from evr.sampling.proposals import Block
 from evr.sampling.single import OutOfReachWarning, SingleProposal
 from evr.search import single_proposal
 
-FAILURE = 1e-9  # probability, over the seed, that a correct proposal fails one side of one assertion
+FAILURE = (
+    1e-9  # probability, over the seed, that a correct proposal fails one side of one assertion
+)
 
 # epsilon, steps, sampling probability, noise multiplier
-REACHED = [(1.5, 100, 1e-3, 0.6), (1.5, 1000, 1e-3, 0.5), (0.5, 1000, 1e-3, 1.0), (1.0, 100, 1e-5, 0.5)]
+REACHED = [
+    (1.5, 100, 1e-3, 0.6),
+    (1.5, 1000, 1e-3, 0.5),
+    (0.5, 1000, 1e-3, 1.0),
+    (1.0, 100, 1e-5, 0.5),
+]
 MISSED = [(1.0, 1500, 0.01, 2.0), (2.0, 360, 4096 / 50000, 5.971)]
 
 
@@ -44,10 +53,12 @@ def generator(seed: int) -> np.random.Generator:
 
 
 def mean_is_off(values: Floats, truth: float, nu: float) -> str | None:
-    """Why non-negative i.i.d. values with ``E[X^2] <= nu`` do not have the mean ``truth``; each side errs with ``FAILURE``.
+    """Why non-negative i.i.d. values with ``E[X^2] <= nu`` do not have the mean ``truth``; each
+    side errs with ``FAILURE``.
 
-    Below: ``Pr[mean <= truth - t] <= e^{-n t^2 / (2 nu)}`` for non-negative values. Above: Bernstein for the values clipped at
-    ``b``, whose mean is no greater and whose variance is at most ``nu``.
+    Below: ``Pr[mean <= truth - t] <= e^{-n t^2 / (2 nu)}`` for non-negative values. Above:
+    Bernstein for the values clipped at ``b``, whose mean is no greater and whose variance is at
+    most ``nu``.
     """
     n, log_failure = values.size, math.log(1 / FAILURE)
     slack = math.sqrt(2 * nu * log_failure / n)
@@ -62,7 +73,9 @@ def mean_is_off(values: Floats, truth: float, nu: float) -> str | None:
 
 @pytest.mark.parametrize("theta", ["heuristic", "bound"])
 @pytest.mark.parametrize("setting", REACHED)
-def test_samples_average_to_delta_and_keep_their_bounds(setting: tuple[Any, ...], theta: Any) -> None:
+def test_samples_average_to_delta_and_keep_their_bounds(
+    setting: tuple[Any, ...], theta: Any
+) -> None:
     epsilon, k, q, noise = setting
     steps = steps_of(k, q, noise)
     delta = FftCurve(steps).delta(epsilon).value
@@ -75,8 +88,17 @@ def test_samples_average_to_delta_and_keep_their_bounds(setting: tuple[Any, ...]
     assert np.mean(values**3) <= math.exp(proposal.log_moment(epsilon, 3.0))
 
 
-# Second-moment bounds over delta^2 at the best theta: by the greatest step, and by the sharpened theorems of the paper.
-TABLE = list(zip(REACHED, [6.7935e-07, 4.5822e-04, 2.0582e-10, 6.7809e-11], [12, 22, 32, 9], [1.9e3, 1.05e3, 3.2e8, 4.4e5], strict=True))  # fmt: skip
+# Second-moment bounds over delta^2 at the best theta: by the greatest step, and by the sharpened
+# theorems of the paper.
+TABLE = list(
+    zip(
+        REACHED,
+        [6.7935e-07, 4.5822e-04, 2.0582e-10, 6.7809e-11],
+        [12, 22, 32, 9],
+        [1.9e3, 1.05e3, 3.2e8, 4.4e5],
+        strict=True,
+    )
+)
 
 
 @pytest.mark.parametrize(("setting", "delta", "by_greatest", "by_theorems"), TABLE)
@@ -88,26 +110,40 @@ def test_second_moment_bounds_of_the_table(
     slope = bounds.best_slope("sharpened", epsilon)
     sharpened = bounds.log_theorems(epsilon, slope, sharpened=True)
     assert math.exp(sharpened) / delta**2 <= by_theorems
-    assert bounds.log_moment(epsilon, 2.0, slope) <= sharpened <= bounds.log_theorems(epsilon, slope, sharpened=False)
+    assert (
+        bounds.log_moment(epsilon, 2.0, slope)
+        <= sharpened
+        <= bounds.log_theorems(epsilon, slope, sharpened=False)
+    )
     best = single_proposal(steps_of(k, q, noise), epsilon, theta="bound")
     assert best.second_moment(epsilon) / delta**2 <= by_greatest
-    assert best.second_moment(epsilon) <= best.sharpened_second_moment(epsilon) <= best.printed_second_moment(epsilon)
+    assert (
+        best.second_moment(epsilon)
+        <= best.sharpened_second_moment(epsilon)
+        <= best.printed_second_moment(epsilon)
+    )
 
 
 @pytest.mark.parametrize("theta", [0.4, 2.0, 6.0])
 @pytest.mark.parametrize("p", [1.5, 2.0, 4.0])
 def test_bounds_of_one_step_against_quadrature(theta: float, p: float) -> None:
-    """With one step the moment is one integral, and the decomposition by the greatest step loses its cells' width only."""
+    """With one step the moment is one integral, and the decomposition by the greatest step loses
+    its cells' width only.
+    """
     epsilon, q, noise = 0.8, 0.1, 0.9
     pair = SampledRemovePair(GaussianPair(1 / noise), q)
     proposal = SingleProposal([Step(pair, 1)], theta)
     log_m, slope = proposal.log_normaliser, proposal.slope
 
     def x(t: float) -> float:
-        return -math.expm1(min(0.0, epsilon - float(pair.privacy_loss(t)))) * math.exp(log_m - slope * t)
+        return -math.expm1(min(0.0, epsilon - float(pair.privacy_loss(t)))) * math.exp(
+            log_m - slope * t
+        )
 
     def integrand(t: float) -> float:
-        density = math.exp(-t * t / 2) / math.sqrt(2 * math.pi) * math.exp(float(pair.privacy_loss(t)))
+        density = (
+            math.exp(-t * t / 2) / math.sqrt(2 * math.pi) * math.exp(float(pair.privacy_loss(t)))
+        )
         return density * math.exp(slope * t - log_m) * x(t) ** p
 
     start = float(pair.point(epsilon))
@@ -126,7 +162,11 @@ def test_bound_of_two_steps_against_quadrature() -> None:
     mass = np.exp(-(t**2) / 2 + pair.privacy_loss(t)) / math.sqrt(2 * math.pi) * (t[1] - t[0])
     loss = pair.privacy_loss(t)
     s = -np.expm1(np.minimum(0.0, epsilon - loss[:, None] - loss[None, :]))
-    log_w = math.log(2) + proposal.log_normaliser - np.logaddexp(*np.meshgrid(proposal.slope * t, proposal.slope * t))
+    log_w = (
+        math.log(2)
+        + proposal.log_normaliser
+        - np.logaddexp(*np.meshgrid(proposal.slope * t, proposal.slope * t))
+    )
     weights = mass[:, None] * mass[None, :]
     for p in (1.5, 2.0, 3.0):
         moment = float(np.sum(weights * s**p * np.exp((p - 1) * log_w)))
@@ -136,8 +176,12 @@ def test_bound_of_two_steps_against_quadrature() -> None:
     assert delta <= math.exp(proposal.bounds.log_delta(epsilon)) <= 2.0 * delta
     second = float(np.sum(weights * s**2 * np.exp(log_w)))
     for sharpened in (True, False):
-        assert second <= math.exp(proposal.bounds.log_holder(epsilon, proposal.slope, sharpened=sharpened))
-        assert second <= math.exp(proposal.bounds.log_js(epsilon, proposal.slope, sharpened=sharpened))
+        assert second <= math.exp(
+            proposal.bounds.log_holder(epsilon, proposal.slope, sharpened=sharpened)
+        )
+        assert second <= math.exp(
+            proposal.bounds.log_js(epsilon, proposal.slope, sharpened=sharpened)
+        )
 
 
 @pytest.mark.parametrize("order", [0, 1, 4, 9])
@@ -148,15 +192,21 @@ def test_truncated_moment_generating_function(order: int, x: float, q: float, no
     with mpmath.workdps(25):
 
         def density(t: Any) -> Any:
-            return mpmath.npdf(t) * (1 - q + q * mpmath.exp(mu * t - mpmath.mpf(mu) ** 2 / 2)) ** (order + 1)
+            return mpmath.npdf(t) * (1 - q + q * mpmath.exp(mu * t - mpmath.mpf(mu) ** 2 / 2)) ** (
+                order + 1
+            )
 
         places = sorted({-mpmath.inf, -6, *(min(x, mu * j) for j in range(order + 2)), x})
         exact = mpmath.log(mpmath.quad(density, places))
-    assert float(SingleBounds(mu, q, 1).log_truncated(order, x)) == pytest.approx(float(exact), abs=1e-11)
+    assert float(SingleBounds(mu, q, 1).log_truncated(order, x)) == pytest.approx(
+        float(exact), abs=1e-11
+    )
 
 
 def test_weights_average_to_one() -> None:
-    """A mild tilt. By Jensen ``k/Z`` is at most the mean of ``e^{-slope t_i}``, so ``E[W^2] <= M(slope) M(-slope)``."""
+    """A mild tilt. By Jensen ``k/Z`` is at most the mean of ``e^{-slope t_i}``, so ``E[W^2] <=
+    M(slope) M(-slope)``.
+    """
     proposal = SingleProposal(steps_of(50, 0.05, 1.0), 0.8)
     bounds = proposal.bounds
     nu = math.exp(bounds.log_normaliser(proposal.slope) + bounds.log_normaliser(-proposal.slope))
@@ -168,7 +218,10 @@ def test_more_steps_than_fit_in_the_cache() -> None:
     epsilon, steps = 1.0, steps_of(20_000, 1e-4, 0.6)
     proposal = single_proposal(steps, epsilon, theta="bound")
     values = proposal.draw(generator(5), 1500).values(epsilon)
-    assert mean_is_off(values, FftCurve(steps).delta(epsilon).value, proposal.second_moment(epsilon)) is None
+    assert (
+        mean_is_off(values, FftCurve(steps).delta(epsilon).value, proposal.second_moment(epsilon))
+        is None
+    )
 
 
 @pytest.mark.parametrize("theta", ["heuristic", "bound"])
@@ -206,7 +259,10 @@ GAUSSIAN = GaussianPair(1.0)
     ("steps", "reason"),
     [
         ((), "0 different"),
-        ((Step(SampledRemovePair(GAUSSIAN, 0.1), 3), Step(SampledRemovePair(GAUSSIAN, 0.2), 3)), "2 different"),
+        (
+            (Step(SampledRemovePair(GAUSSIAN, 0.1), 3), Step(SampledRemovePair(GAUSSIAN, 0.2), 3)),
+            "2 different",
+        ),
         ((Step(SampledAddPair(GAUSSIAN, 0.1), 3),), "remove direction"),
         ((Step(GAUSSIAN, 1),), "Poisson-sampled"),
         ((Step(SampledRemovePair(LaplacePair(1.0), 0.1), 3),), "Poisson-sampled Gaussian"),
@@ -228,7 +284,9 @@ def test_refuses_other_tilts() -> None:
 def test_heuristic_theta_is_the_papers_in_its_units() -> None:
     epsilon, q, noise = 1.5, 1e-3, 0.6
     theta = 1 / (2 * noise**2) + math.log((math.exp(epsilon) - (1 - q)) / q)
-    assert single_proposal(steps_of(100, q, noise), epsilon).theta == pytest.approx(theta, rel=1e-12)
+    assert single_proposal(steps_of(100, q, noise), epsilon).theta == pytest.approx(
+        theta, rel=1e-12
+    )
 
 
 def test_a_plan_builds_the_same_proposal() -> None:
@@ -277,7 +335,9 @@ class TwoTilted(SingleProposal):
         t[:, 1] += self.slope
 
 
-@pytest.mark.parametrize("fault", [UntiltedMixture, DroppedWeight, WrongUnit, ForgottenCount, TwoTilted])
+@pytest.mark.parametrize(
+    "fault", [UntiltedMixture, DroppedWeight, WrongUnit, ForgottenCount, TwoTilted]
+)
 def test_deliberate_faults_are_caught(fault: type[SingleProposal]) -> None:
     epsilon, steps = 1.5, steps_of(100, 1e-3, 0.6)
     delta = FftCurve(steps).delta(epsilon).value
@@ -289,7 +349,9 @@ def test_deliberate_faults_are_caught(fault: type[SingleProposal]) -> None:
 
 
 def test_plain_steps_follow_p() -> None:
-    """The steps that are not tilted have the law ``P``: a Kolmogorov-Smirnov distance within Massart's bound."""
+    """The steps that are not tilted have the law ``P``: a Kolmogorov-Smirnov distance within
+    Massart's bound.
+    """
     proposal = SingleProposal(steps_of(200, 0.3, 1.0), 1.0)
     t = np.empty((500, 200))
     proposal._fill(generator(2), t, tilted=True)

@@ -1,4 +1,6 @@
-"""Proposals whose samples have a law that is known: to see what a verifier does with the worst of them."""
+"""Proposals whose samples have a law that is known: to see what a verifier does with the worst of
+them.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ class KnownLaw(Proposal):
 
     def __init__(self, values: Sequence[float], chances: Sequence[float], block: int = 256) -> None:
         self.steps = ()
-        self.law, self.chances, self.block = np.array(values, float), np.array(chances, float), block
+        self.law, self.chances, self.block = (
+            np.array(values, float),
+            np.array(chances, float),
+            block,
+        )
         assert abs(self.chances.sum() - 1) < 1e-12
 
     @property
@@ -40,7 +46,9 @@ class KnownLaw(Proposal):
         return float(self.law @ self.chances)
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
-        values = self.law[np.searchsorted(np.cumsum(self.chances[:-1]), generator.random(size), side="right")]
+        values = self.law[
+            np.searchsorted(np.cumsum(self.chances[:-1]), generator.random(size), side="right")
+        ]
         with np.errstate(divide="ignore"):
             return Block(np.where(values > 0, np.inf, -np.inf), np.log(values))
 
@@ -55,10 +63,17 @@ class KnownLaw(Proposal):
 
 
 class SmallBlocks(Proposal):
-    """Another proposal, in smaller blocks: less is drawn after the decision. Its bounds are computed once."""
+    """Another proposal, in smaller blocks: less is drawn after the decision. Its bounds are
+    computed once.
+    """
 
     def __init__(self, proposal: Proposal, size: int) -> None:
-        self.name, self.steps, self._inner, self._size = proposal.name, proposal.steps, proposal, size
+        self.name, self.steps, self._inner, self._size = (
+            proposal.name,
+            proposal.steps,
+            proposal,
+            size,
+        )
         self._moment, self._greatest = cache(proposal.log_moment), cache(proposal.log_greatest)
 
     @property
@@ -82,12 +97,16 @@ class SmallBlocks(Proposal):
 
 
 def two_points(mean: float, greatest: float, block: int = 256) -> KnownLaw:
-    """0 or the greatest value: of all laws with this mean and bound, the one with the largest variance."""
+    """0 or the greatest value: of all laws with this mean and bound, the one with the largest
+    variance.
+    """
     chance = mean / greatest
     return KnownLaw([0.0, greatest], [1 - chance, chance], block)
 
 
-def play(proposal: Proposal, claim: Claim, budget: float, seed: int, **options: Any) -> DirectionReport:
+def play(
+    proposal: Proposal, claim: Claim, budget: float, seed: int, **options: Any
+) -> DirectionReport:
     """One sequential test with a false-positive budget of the caller's choice."""
     settings = Settings(**options)
     trial = Trial("remove", (), claim, settings, 1, math.log(budget), Stream(seed, "test"))
@@ -112,7 +131,12 @@ def sequential_of(proposal: Proposal, claim: Claim, budget: float) -> Sequential
     """The sequential test of a claim with a budget of the caller's choice."""
     plan = plan_for(proposal, claim)
     return sequential_test(
-        proposal, claim, math.log(budget), clip=plan.clip, variance=plan.variance, block=plan.block_size
+        proposal,
+        claim,
+        math.log(budget),
+        clip=plan.clip,
+        variance=plan.variance,
+        block=plan.block_size,
     )
 
 
@@ -122,11 +146,20 @@ def update(test: SequentialTest, values: Floats) -> None:
 
 
 def acceptances(
-    proposal: Proposal, claims: Sequence[Claim], budget: float, *, runs: int, blocks: int, size: int, seed: int = 5
+    proposal: Proposal,
+    claims: Sequence[Claim],
+    budget: float,
+    *,
+    runs: int,
+    blocks: int,
+    size: int,
+    seed: int = 5,
 ) -> list[int]:
-    """How many of several sequential tests of each claim accept within so many blocks; what a run does, without its records.
+    """How many of several sequential tests of each claim accept within so many blocks; what a run
+    does, without its records.
 
-    All claims are tested on the same samples: each count has its law, together they are not independent.
+    All claims are tested on the same samples: each count has its law, together they are not
+    independent.
     """
     generator = np.random.Generator(np.random.Philox(seed))
     tests = [sequential_of(proposal, claim, budget) for claim in claims]
@@ -145,5 +178,7 @@ def acceptances(
 
 
 def most_of(runs: int, rate: float, failure_probability: float = 1e-6) -> int:
-    """How often an event of that probability happens in so many runs, exceeded with the failure probability at most."""
+    """How often an event of that probability happens in so many runs, exceeded with the failure
+    probability at most.
+    """
     return int(binom.isf(failure_probability, runs, rate))

@@ -95,11 +95,21 @@ def test_stakes_of_a_round_do_not_see_the_round_before(delta: float) -> None:
     assert stakes[0] == stakes[1]  # the first two rounds know nothing
 
 
-def test_snapshots_continue_within_and_between_rounds(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshots_continue_within_and_between_rounds(
+    delta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(driver, "_CHECKPOINT_SECONDS", 0.0)
     taken: list[dict[str, Any]] = []
-    arguments: dict[str, Any] = {"epsilon": 0.5, "delta": delta, "tau": 0.97, "seed": 3, "workers": 1}
-    whole = outcome(proved(EVENT, checkpoint=lambda d, s: taken.append({d: s}), direction="remove", **arguments))
+    arguments: dict[str, Any] = {
+        "epsilon": 0.5,
+        "delta": delta,
+        "tau": 0.97,
+        "seed": 3,
+        "workers": 1,
+    }
+    whole = outcome(
+        proved(EVENT, checkpoint=lambda d, s: taken.append({d: s}), direction="remove", **arguments)
+    )
     for snapshot in taken[:: max(1, len(taken) // 12)]:
         assert outcome(proved(EVENT, resume=snapshot, direction="remove", **arguments)) == whole
 

@@ -1,7 +1,7 @@
 """False claims are accepted no more often than the budget says.
 
-The budget is made large, 0.05, so that the rate can be measured. Counts are compared with the quantile of the binomial law that
-a rate of exactly the budget exceeds with probability 1e-6.
+The budget is made large, 0.05, so that the rate can be measured. Counts are compared with the
+quantile of the binomial law that a rate of exactly the budget exceeds with probability 1e-6.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from conformance.proposal_cases import CASES, RARELY_SAMPLED, SETTINGS, SHORT, UNSAMPLED, Case, exact, named
+from conformance.proposal_cases import (
+    CASES,
+    RARELY_SAMPLED,
+    SETTINGS,
+    SHORT,
+    UNSAMPLED,
+    Case,
+    exact,
+    named,
+)
 from evr.laws import DiscretePair, Step
 from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
 from evr.mechanisms import Composition
@@ -36,7 +45,9 @@ BUDGET = 0.05
 RATIOS = (1.001, 1.01, 1.05, 1.5, 10.0, 1e3)
 TAU = 0.5
 AFFORDABLE = [ratio for ratio in RATIOS if ratio < 2]
-"""For Algorithm 2, whose number of samples grows with the square of the ratio: the claim sets Delta, the truth nu."""
+"""For Algorithm 2, whose number of samples grows with the square of the ratio: the claim sets
+Delta, the truth nu.
+"""
 
 
 def false_claim(delta: float, ratio: float, epsilon: float = 1.0, tau: float = TAU) -> Claim:
@@ -49,7 +60,9 @@ def false_claim(delta: float, ratio: float, epsilon: float = 1.0, tau: float = T
 LAWS = {
     "two points": two_points(1e-6, 4e-6),
     "far points": two_points(1e-6, 3e-5),
-    "rare and huge": KnownLaw([0.0, 1e-6, 2e-3], [0.4, 0.6 - 2e-4, 2e-4]),  # mean 1e-6; clipped, if at all
+    "rare and huge": KnownLaw(
+        [0.0, 1e-6, 2e-3], [0.4, 0.6 - 2e-4, 2e-4]
+    ),  # mean 1e-6; clipped, if at all
     "next to constant": KnownLaw([0.999e-6, 1.001e-6], [0.5, 0.5]),
     "three points": KnownLaw([0.0, 1e-6, 6e-6], [0.5, 0.4, 0.1]),
 }
@@ -68,7 +81,9 @@ def at_the_threshold(delta: float, epsilon: float = 1.0) -> Claim:
 def test_sequential_at_the_threshold(name: str, shape: tuple[int, int]) -> None:
     law, runs = LAWS[name], 200
     blocks, size = shape
-    (accepted,) = acceptances(law, [at_the_threshold(law.mean)], BUDGET, runs=runs, blocks=blocks, size=size)
+    (accepted,) = acceptances(
+        law, [at_the_threshold(law.mean)], BUDGET, runs=runs, blocks=blocks, size=size
+    )
     assert accepted <= most_of(runs, BUDGET)
 
 
@@ -76,13 +91,17 @@ def test_sequential_at_the_threshold(name: str, shape: tuple[int, int]) -> None:
 def test_sequential_on_known_laws(name: str) -> None:
     law, runs = LAWS[name], 100
     claims = [false_claim(law.mean, ratio) for ratio in RATIOS]
-    assert max(acceptances(law, claims, BUDGET, runs=runs, blocks=40, size=64)) <= most_of(runs, BUDGET)
+    assert max(acceptances(law, claims, BUDGET, runs=runs, blocks=40, size=64)) <= most_of(
+        runs, BUDGET
+    )
 
 
 def test_the_rate_is_not_idle() -> None:
     """At the threshold a large part of the budget is spent: the counts above mean something."""
     law, runs = LAWS["far points"], 400
-    (accepted,) = acceptances(law, [at_the_threshold(law.mean)], BUDGET, runs=runs, blocks=50, size=64)
+    (accepted,) = acceptances(
+        law, [at_the_threshold(law.mean)], BUDGET, runs=runs, blocks=50, size=64
+    )
     assert accepted >= 0.4 * BUDGET * runs
 
 
@@ -112,9 +131,13 @@ def fixed_acceptances(proposal: Proposal, claim: Claim, runs: int) -> int:
     plan = replace(plan, samples=samples, log_budget=math.log(BUDGET))
     accepted, drawing = 0, plan_for(proposal, claim)
     for seed in range(runs):
-        trial = Trial("remove", (), claim, Settings("fixed"), 1, math.log(BUDGET), Stream(seed, "test"))
+        trial = Trial(
+            "remove", (), claim, Settings("fixed"), 1, math.log(BUDGET), Stream(seed, "test")
+        )
         test = FixedTest(plan, proposal.rounding(claim.epsilon).weight)
-        work = replace(trial._work(proposal, drawing, math.inf, 0.0), log_unit=math.log(plan.threshold))
+        work = replace(
+            trial._work(proposal, drawing, math.inf, 0.0), log_unit=math.log(plan.threshold)
+        )
         driver = Driver("remove", work, test, unit=plan.threshold, most=plan.samples, run="")
         accepted += driver.play(Lazily(), Hooks()).accepted
     return accepted
@@ -122,19 +145,28 @@ def fixed_acceptances(proposal: Proposal, claim: Claim, runs: int) -> int:
 
 @cache
 def proposal_of(kind: str, steps: tuple[Step, ...], epsilon: float) -> Proposal:
-    make: Any = {"capped": capped_proposal, "simple": simple_proposal, "single": single_proposal}[kind]
+    make: Any = {"capped": capped_proposal, "simple": simple_proposal, "single": single_proposal}[
+        kind
+    ]
     return SmallBlocks(make(steps, epsilon), 2048)
 
 
 def check_real(kind: str, case: Case, direction: str, *, runs: int, fixed_runs: int) -> None:
-    """False claims, one at the threshold included, in both verifiers. Counts of a claim are binomial; of all, dependent."""
+    """False claims, one at the threshold included, in both verifiers. Counts of a claim are
+    binomial; of all, dependent.
+    """
     epsilon = case.plain_epsilon() if kind == "simple" else case.epsilon
     steps = case.steps(direction)
     if (delta := exact(steps, epsilon)) == 0.0:
         pytest.skip("no loss exceeds epsilon: no claim above 0 is false")
     proposal = proposal_of(kind, steps, epsilon)
-    claims = [at_the_threshold(delta, epsilon), *(false_claim(delta, ratio, epsilon) for ratio in RATIOS)]
-    assert max(acceptances(proposal, claims, BUDGET, runs=runs, blocks=30, size=128)) <= most_of(runs, BUDGET)
+    claims = [
+        at_the_threshold(delta, epsilon),
+        *(false_claim(delta, ratio, epsilon) for ratio in RATIOS),
+    ]
+    assert max(acceptances(proposal, claims, BUDGET, runs=runs, blocks=30, size=128)) <= most_of(
+        runs, BUDGET
+    )
     for claim in claims[: 1 + len(AFFORDABLE)]:
         assert fixed_acceptances(proposal, claim, fixed_runs) <= most_of(fixed_runs, BUDGET)
 
@@ -143,7 +175,10 @@ REAL = [
     ("capped", SHORT, 12),
     ("single", SHORT, 12),
     *(("capped", case, 40) for case in named("gaussian")),
-    *(("capped", case, 60) for case in named("randomized response", "infinite losses", "discrete gaussian")),
+    *(
+        ("capped", case, 60)
+        for case in named("randomized response", "infinite losses", "discrete gaussian")
+    ),
     *(("simple", case, 60) for case in named("gaussian", "randomized response")),
 ]
 
@@ -176,7 +211,9 @@ def cached_proposals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @cache
-def _planned(steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, device: str) -> Plan:
+def _planned(
+    steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, device: str
+) -> Plan:
     return replace(planned(steps, direction, claim, proposal), block_size=2048)
 
 
@@ -193,9 +230,16 @@ def test_with_the_real_budget_none_is_accepted(case: Case, proposal: str, method
     for ratio in RATIOS if method == "sequential" else AFFORDABLE:
         claim = false_claim(delta, ratio, case.epsilon, tau)
         found = evr.verify(
-            case.event, epsilon=case.epsilon, delta=claim.delta, method=method, proposal=proposal,
-            seed=round(1000 * ratio), workers=1, tau=tau, max_samples=most,
-        )  # fmt: skip
+            case.event,
+            epsilon=case.epsilon,
+            delta=claim.delta,
+            method=method,
+            proposal=proposal,
+            seed=round(1000 * ratio),
+            workers=1,
+            tau=tau,
+            max_samples=most,
+        )
         assert not found.accepted
         assert found.guarantee is None
 
@@ -204,7 +248,9 @@ def composition_with_a_worse_add() -> Composition:
     """The asymmetric pair of the notes: remove 0.0116, add 0.0139 at epsilon 0.3."""
     base = DiscretePair.from_probabilities([0.444, 0.556], [0.599, 0.401])
     swapped = DiscretePair.from_probabilities([0.599, 0.401], [0.444, 0.556])
-    return Composition((Step(SampledRemovePair(base, 0.38), 4),), (Step(SampledAddPair(swapped, 0.38), 4),))
+    return Composition(
+        (Step(SampledRemovePair(base, 0.38), 4),), (Step(SampledAddPair(swapped, 0.38), 4),)
+    )
 
 
 @pytest.mark.parametrize(

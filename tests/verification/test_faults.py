@@ -1,4 +1,6 @@
-"""Deliberate faults in the verifier: each lets false claims pass, and the counts of acceptances see it."""
+"""Deliberate faults in the verifier: each lets false claims pass, and the counts of acceptances see
+it.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ def bet_with_the_current_block(patch: Patch) -> None:
 
 
 def bet_on_the_current_block(patch: Patch) -> None:
-    """The boldest use of what is not yet known: all on a block whose mean is low, nothing on another."""
+    """The boldest use of what is not yet known: all on a block whose mean is low, nothing on
+    another.
+    """
 
     def update(test: SequentialTest, values: Floats) -> None:
         stake = test.limit if values.mean() < test.mean else 0.0
@@ -94,7 +98,9 @@ def no_correction_for_clipping(patch: Patch) -> None:
 def correction_in_the_wrong_unit(patch: Patch) -> None:
     right = Proposal.excess
     patch.setattr(
-        Proposal, "excess", lambda self, eps, clip, log_unit=0.0: right(self, eps, clip, log_unit) * math.exp(log_unit)
+        Proposal,
+        "excess",
+        lambda self, eps, clip, log_unit=0.0: right(self, eps, clip, log_unit) * math.exp(log_unit),
     )
 
 
@@ -106,7 +112,9 @@ def second_moment_too_small(patch: Patch) -> None:
 
 def weights_too_small(patch: Patch) -> None:
     draw = KnownLaw.draw
-    patch.setattr(KnownLaw, "draw", lambda *a: (b := draw(*a))._replace(log_weights=b.log_weights - 0.7))
+    patch.setattr(
+        KnownLaw, "draw", lambda *a: (b := draw(*a))._replace(log_weights=b.log_weights - 0.7)
+    )
 
 
 def target_forgotten(patch: Patch) -> None:
@@ -125,7 +133,9 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "law", "size"), FAULTS, ids=lambda x: getattr(x, "__name__", None))
+@pytest.mark.parametrize(
+    ("fault", "law", "size"), FAULTS, ids=lambda x: getattr(x, "__name__", None)
+)
 def test_a_fault_is_seen(
     fault: Callable[[Patch], None], law: Callable[[], KnownLaw], size: int, monkeypatch: Patch
 ) -> None:
@@ -134,7 +144,9 @@ def test_a_fault_is_seen(
 
 
 def test_bets_that_know_the_current_block_among_others_are_seen(monkeypatch: Patch) -> None:
-    """The likeliest slip, counting a block before betting on it, raises the rate to some three times the budget."""
+    """The likeliest slip, counting a block before betting on it, raises the rate to some three
+    times the budget.
+    """
     runs = 600
     bet_with_the_current_block(monkeypatch)
     assert counted(coin(), 256, runs) > most_of(runs, BUDGET)

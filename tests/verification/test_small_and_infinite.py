@@ -1,4 +1,6 @@
-"""Losses that are tiny, rare or infinite: what is true is accepted, what is false by a sixth is not."""
+"""Losses that are tiny, rare or infinite: what is true is accepted, what is false by a sixth is
+not.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ def test_known_deltas_need_no_sample() -> None:
 
 
 def test_rarely_infinite_costs_no_more_than_never() -> None:
-    """Infinite losses are added, not drawn: drawn, they were rare and huge, and 70 million samples were needed."""
+    """Infinite losses are added, not drawn: drawn, they were rare and huge, and 70 million samples
+    were needed.
+    """
     (case,) = named("infinite losses")
     delta = evr.estimate_delta(case.event, case.epsilon).value
     found = evr.verify(case.event, epsilon=case.epsilon, delta=delta, tau=0.99, seed=1)
@@ -83,7 +87,9 @@ def test_rarely_infinite_costs_no_more_than_never() -> None:
 
 
 def test_a_composition_of_several_mechanisms_gets_samples_that_are_bounded() -> None:
-    """The least bound on the second moment belonged to a tilt without a useful bound on samples: 13 million were needed."""
+    """The least bound on the second moment belonged to a tilt without a useful bound on samples: 13
+    million were needed.
+    """
     (case,) = named("several mechanisms")
     delta = evr.estimate_delta(case.event, case.epsilon).value
     found = evr.verify(case.event, epsilon=case.epsilon, delta=delta, tau=0.9, seed=1)
@@ -117,7 +123,9 @@ JUMPS_AND_OTHERS = {
 
 @pytest.mark.parametrize("name", JUMPS_AND_OTHERS)
 def test_steps_that_cannot_jump_have_tilts_of_their_own(name: str) -> None:
-    """With one tilt for all kinds the second moment was bounded by thousands of ``delta^2``, and was 50 to 190 of them."""
+    """With one tilt for all kinds the second moment was bounded by thousands of ``delta^2``, and
+    was 50 to 190 of them.
+    """
     event, epsilon = JUMPS_AND_OTHERS[name]
     delta = evr.estimate_delta(event, epsilon).value
     found = evr.verify(event, epsilon=epsilon, delta=delta, tau=0.9, seed=1)
@@ -127,7 +135,9 @@ def test_steps_that_cannot_jump_have_tilts_of_their_own(name: str) -> None:
 
 
 def test_orders_below_one_are_not_made_whole() -> None:
-    """Far out, at large epsilons, the best order is a fraction; rounded to 1 it rejected what is true."""
+    """Far out, at large epsilons, the best order is a fraction; rounded to 1 it rejected what is
+    true.
+    """
     event = dp_event.ComposedDpEvent(
         [
             evr.dpsgd(noise_multiplier=0.9, sampling_probability=1e-4, steps=80),
@@ -145,7 +155,9 @@ def test_orders_below_one_are_not_made_whole() -> None:
 
 
 def test_a_kind_with_one_finite_loss_does_no_harm() -> None:
-    """``(0, delta)`` beside DP-SGD: its loss of 0 was taken for one beyond the cap, and nothing could be proved of samples."""
+    """``(0, delta)`` beside DP-SGD: its loss of 0 was taken for one beyond the cap, and nothing
+    could be proved of samples.
+    """
     alone = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
     both = dp_event.ComposedDpEvent([alone, EpsilonDeltaDpEvent(0.0, 1e-14)])
     for event in (alone, both):
@@ -156,18 +168,26 @@ def test_a_kind_with_one_finite_loss_does_no_harm() -> None:
 
 
 def test_losses_that_are_all_positive(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more outcome of ``Q`` alone leaves ``P`` with positive losses only: a floor above the knee was a crash."""
+    """One more outcome of ``Q`` alone leaves ``P`` with positive losses only: a floor above the
+    knee was a crash.
+    """
     pairs = Pairs(DiscretePair.from_probabilities(P, Q), DiscretePair.from_probabilities(Q, P))
     monkeypatch.setitem(MECHANISMS, Gap, Mechanism(Gap, lambda _: pairs))
-    gap = dp_event.ComposedDpEvent([Gap(), evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=50)])
+    gap = dp_event.ComposedDpEvent(
+        [Gap(), evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=50)]
+    )
     delta = evr.estimate_delta(gap, 1.0).value
     assert evr.verify(gap, epsilon=1.0, delta=delta, tau=0.9, seed=1).accepted
     assert not evr.verify(gap, epsilon=1.0, delta=0.85 * delta, tau=0.9, seed=1).accepted
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_samples_of_little_variance_get_a_second_block(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bet on the first block has learnt nothing; giving up after it rejected what a second block accepts."""
+def test_samples_of_little_variance_get_a_second_block(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bet on the first block has learnt nothing; giving up after it rejected what a second
+    block accepts.
+    """
     (case,) = named("sampled infinite losses")
     delta = evr.estimate_delta(case.event, case.epsilon).value
     monkeypatch.setattr(api, "planned", lambda *a, **k: replace(planned(*a, **k), block_size=4096))

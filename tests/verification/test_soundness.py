@@ -1,4 +1,6 @@
-"""What an attack found: claims that floats cannot settle are not accepted, true claims of tiny losses are not rejected."""
+"""What an attack found: claims that floats cannot settle are not accepted, true claims of tiny
+losses are not rejected.
+"""
 
 from __future__ import annotations
 
@@ -20,32 +22,49 @@ from evr.proving import proved_delta
 
 
 def huge(epsilon: float, steps: int = 20) -> tuple[dp_event.DpEvent, float]:
-    """A loss of plus or minus ``epsilon``, and ``steps`` losses of which a sum is below its last digit; and delta."""
+    """A loss of plus or minus ``epsilon``, and ``steps`` losses of which a sum is below its last
+    digit; and delta.
+    """
     tanh = math.tanh(0.2 * math.ulp(epsilon) / math.sqrt(steps) / 2)
     response = dp_event.RandomizedResponseDpEvent(1 - tanh, 2)
-    event = dp_event.ComposedDpEvent([EpsilonDeltaDpEvent(epsilon, 0.0), dp_event.SelfComposedDpEvent(response, steps)])
+    event = dp_event.ComposedDpEvent(
+        [EpsilonDeltaDpEvent(epsilon, 0.0), dp_event.SelfComposedDpEvent(response, steps)]
+    )
     noise = response.noise_parameter
     loss, chance = math.log1p((1 - noise) / (noise / 2)), 1 - noise / 2
     ups = range(steps // 2 + 1, steps + 1)
-    delta = math.fsum(binom.pmf(j, steps, chance) * -math.expm1(-(2 * j - steps) * loss) for j in ups)
+    delta = math.fsum(
+        binom.pmf(j, steps, chance) * -math.expm1(-(2 * j - steps) * loss) for j in ups
+    )
     return event, delta
 
 
-@pytest.mark.parametrize(("epsilon", "tau"), [(1e9, 0.3), (1e10, 0.99), (1e11, 0.99), (1e13, 0.5), (1e14, 0.99)])
+@pytest.mark.parametrize(
+    ("epsilon", "tau"), [(1e9, 0.3), (1e10, 0.99), (1e11, 0.99), (1e13, 0.5), (1e14, 0.99)]
+)
 @pytest.mark.parametrize("method", ["sequential", "fixed"])
-def test_losses_below_the_last_digit_of_epsilon_are_not_overlooked(epsilon: float, tau: float, method: str) -> None:
+def test_losses_below_the_last_digit_of_epsilon_are_not_overlooked(
+    epsilon: float, tau: float, method: str
+) -> None:
     event, delta = huge(epsilon)
-    with pytest.raises(ValueError, match=r"floats know total losses .* lower tau|no useful bound|needs .* samples"):
+    with pytest.raises(
+        ValueError, match=r"floats know total losses .* lower tau|no useful bound|needs .* samples"
+    ):
         evr.verify(event, epsilon=epsilon, delta=0.5 * delta * tau, tau=tau, seed=7, method=method)
 
 
 def test_the_same_composition_is_verified_where_floats_can_tell() -> None:
     noise = 0.75
     event = dp_event.ComposedDpEvent(
-        [EpsilonDeltaDpEvent(1e6, 0.0), dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(noise, 2), 20)]
+        [
+            EpsilonDeltaDpEvent(1e6, 0.0),
+            dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(noise, 2), 20),
+        ]
     )
     loss, chance = math.log1p((1 - noise) / (noise / 2)), 1 - noise / 2
-    delta = math.fsum(binom.pmf(j, 20, chance) * -math.expm1(-(2 * j - 20) * loss) for j in range(11, 21))
+    delta = math.fsum(
+        binom.pmf(j, 20, chance) * -math.expm1(-(2 * j - 20) * loss) for j in range(11, 21)
+    )
     assert evr.verify(event, epsilon=1e6, delta=delta, tau=0.9, seed=1).accepted
     assert not evr.verify(event, epsilon=1e6, delta=0.9 * delta, tau=0.95, seed=1).accepted
 
@@ -84,7 +103,9 @@ def test_losses_that_were_left_out_are_not_forgotten(event: dp_event.DpEvent) ->
 
 
 @pytest.mark.parametrize(("noise", "probability", "steps"), [(1e16, 0.5, 4), (1e9, 1e-8, 10)])
-def test_losses_too_small_for_floats_are_refused_in_words(noise: float, probability: float, steps: int) -> None:
+def test_losses_too_small_for_floats_are_refused_in_words(
+    noise: float, probability: float, steps: int
+) -> None:
     event = evr.dpsgd(noise_multiplier=noise, sampling_probability=probability, steps=steps)
     with pytest.raises(ValueError, match="floats know total losses"):
         evr.verify(event, epsilon=0.0, delta=1e-17, tau=0.5)
@@ -92,7 +113,9 @@ def test_losses_too_small_for_floats_are_refused_in_words(noise: float, probabil
 
 def test_a_bound_without_samples_does_not_trust_a_tie() -> None:
     seven = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(0.13), 7)
-    assert 0 < proved_delta(seven, 7 * (1 / 0.13))["remove"] < 1e-11  # exactly, 7/0.13 is a little more
+    assert (
+        0 < proved_delta(seven, 7 * (1 / 0.13))["remove"] < 1e-11
+    )  # exactly, 7/0.13 is a little more
     assert proved_delta(dp_event.LaplaceDpEvent(2.0), 0.5) == {"remove": 0.0, "add": 0.0}
 
 

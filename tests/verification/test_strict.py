@@ -37,7 +37,9 @@ def test_a_true_claim_is_proved(tau):
 def test_a_false_claim_is_never_accepted(short):
     """However close: what is claimed is below the truth by that share."""
     tau = 0.99
-    found = evr.verify(EVENT, epsilon=0.5, delta=TRUTH * tau * (1 - short), tau=tau, method="strict")
+    found = evr.verify(
+        EVENT, epsilon=0.5, delta=TRUTH * tau * (1 - short), tau=tau, method="strict"
+    )
     assert found.verdict is evr.Verdict.REJECTED
     assert found.guarantee is None
     assert "is above the claim" in found.directions["remove"].reason
@@ -68,7 +70,10 @@ def test_the_threshold_is_the_exact_quotient_and_no_more_than_the_guarantee_stat
 def test_the_direction_that_is_worse_decides():
     """Asymmetric outcomes whose add direction is the worse one."""
     event = dp_event.SelfComposedDpEvent(
-        dp_event.PoissonSampledDpEvent(0.3, dp_event.MixtureOfGaussiansDpEvent(1.0, (0.0, 2.0), (0.9, 0.1))), 3
+        dp_event.PoissonSampledDpEvent(
+            0.3, dp_event.MixtureOfGaussiansDpEvent(1.0, (0.0, 2.0), (0.9, 0.1))
+        ),
+        3,
     )
     epsilon = 0.05
     deltas = {d: evr.estimate_delta(event, epsilon, direction=d).value for d in ("remove", "add")}
@@ -79,9 +84,13 @@ def test_the_direction_that_is_worse_decides():
     assert not found.accepted
     assert not found.directions[worse].accepted
     one = evr.verify(
-        event, epsilon=epsilon, delta=between * 0.99, tau=0.99, method="strict",
+        event,
+        epsilon=epsilon,
+        delta=between * 0.99,
+        tau=0.99,
+        method="strict",
         direction="add" if worse == "remove" else "remove",
-    )  # fmt: skip
+    )
     assert one.accepted
     assert one.guarantee is None
     assert "only direction" in one.notes[0]
@@ -96,7 +105,9 @@ def test_symmetric_laws_are_proved_once():
 
 
 def test_a_planted_fault_accepts_a_false_claim(monkeypatch):
-    """Were products rounded down at few bits, the verifier would be wrong: the test above would see it."""
+    """Were products rounded down at few bits, the verifier would be wrong: the test above would see
+    it.
+    """
     plant(
         monkeypatch,
         "masses",

@@ -1,4 +1,6 @@
-"""Budgets of releases with terms of their own, and verifications that are interrupted and continued."""
+"""Budgets of releases with terms of their own, and verifications that are interrupted and
+continued.
+"""
 
 from __future__ import annotations
 
@@ -75,9 +77,15 @@ def test_snapshots_are_taken_every_few_seconds_however_often_progress_is_shown(
     shown: list[Progress] = []
     saved: list[str] = []
     found = proved(
-        EVENT, epsilon=EPSILON, delta=delta, tau=0.997, seed=5, workers=1,
-        progress=shown.append, checkpoint=lambda d, s: saved.append(d),
-    )  # fmt: skip
+        EVENT,
+        epsilon=EPSILON,
+        delta=delta,
+        tau=0.997,
+        seed=5,
+        workers=1,
+        progress=shown.append,
+        checkpoint=lambda d, s: saved.append(d),
+    )
     blocks = found.directions["remove"].blocks
     assert len(shown) >= blocks
     assert blocks / 6 < saved.count("remove") < blocks / 3

@@ -1,4 +1,6 @@
-"""``verify``: exact estimates pass, strange claims get the right answer or a clear refusal, and nothing depends on threads."""
+"""``verify``: exact estimates pass, strange claims get the right answer or a clear refusal, and
+nothing depends on threads.
+"""
 
 from __future__ import annotations
 
@@ -43,17 +45,21 @@ def check(event: Any, epsilon: float, delta: float | None = None, **options: Any
     return evr.verify(event, epsilon=epsilon, delta=delta, **{"tau": 0.9, "seed": 1, **options})
 
 
-def check_with(event: Any, epsilon: float, delta: float | None = None, **options: Any) -> Verification:
+def check_with(
+    event: Any, epsilon: float, delta: float | None = None, **options: Any
+) -> Verification:
     """As ``check``, with snapshots."""
     delta = exact(event, epsilon) if delta is None else delta
     return proved(event, epsilon=epsilon, delta=delta, **{"tau": 0.9, "seed": 1, **options})
 
 
-# --- false negatives ------------------------------------------------------------------------------------------------
+# --- false negatives ------------------------------------------------------------------------------
 
 
 @cache
-def _once(steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, device: str) -> Plan:
+def _once(
+    steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, device: str
+) -> Plan:
     plan = planned(steps, direction, claim, proposal)
     return replace(plan, block_size=min(4096, plan.block_size))
 
@@ -64,7 +70,9 @@ CHEAP = [*OFTEN, *named("infinite losses")]
 
 @pytest.mark.parametrize(("tau", "runs"), [(0.9, 5), (0.95, 2), (0.99, 1)])
 @pytest.mark.parametrize("case", OFTEN, ids=lambda case: case.name)
-def test_exact_estimates_are_accepted(case: Case, tau: float, runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exact_estimates_are_accepted(
+    case: Case, tau: float, runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(verify_api, "planned", _once)
     for seed in range(runs):
         found = check(case.event, case.epsilon, tau=tau, seed=seed, workers=1)
@@ -73,7 +81,9 @@ def test_exact_estimates_are_accepted(case: Case, tau: float, runs: int, monkeyp
 
 
 DEAR = dict(zip((case.name for case in SETTINGS), (70, 25, 10, 70, 14, 11), strict=True))
-"""At tau = 0.99 a run takes a second to half a minute: 200 runs over the six settings, more of the cheap ones."""
+"""At tau = 0.99 a run takes a second to half a minute: 200 runs over the six settings, more of the
+cheap ones.
+"""
 
 
 def _runs(case: Case, tau: float) -> int:
@@ -87,8 +97,12 @@ def _runs(case: Case, tau: float) -> int:
 @pytest.mark.full
 @pytest.mark.parametrize("tau", [0.9, 0.95, 0.99])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_exact_estimates_are_accepted_in_full(case: Case, tau: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of 200: seeded, so that a rate of 1e-6 never shows, and one of a hundredth does but with probability 0.13."""
+def test_exact_estimates_are_accepted_in_full(
+    case: Case, tau: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of 200: seeded, so that a rate of 1e-6 never shows, and one of a hundredth does but with
+    probability 0.13.
+    """
     monkeypatch.setattr(verify_api, "planned", _once)
     for seed in range(_runs(case, tau)):
         assert check(case.event, case.epsilon, tau=tau, seed=seed, workers=1).accepted, seed
@@ -109,7 +123,9 @@ def test_the_fixed_verifier_accepts_exact_estimates(attempt: int | None) -> None
     assert found.accepted
     assert found.guarantee == evr.Guarantee(1.0, found.delta / 0.7)
     kappa = 0.3 / 40
-    assert report.threshold == pytest.approx(found.delta / 0.7 * (1 if attempt is None else 1 - kappa))
+    assert report.threshold == pytest.approx(
+        found.delta / 0.7 * (1 if attempt is None else 1 - kappa)
+    )
     budget = found.delta / 0.7 * (1 if attempt is None else kappa * 2.0**-attempt)
     assert found.false_positive_rate == pytest.approx(budget)
     offset = 0.4 * (1 / 0.7 - 1 / 0.85) * found.delta
@@ -122,26 +138,37 @@ def test_the_fixed_verifier_states_its_plan_before_it_starts() -> None:
     first, report = seen[0], found.directions["remove"]
     assert first.plan is not None
     assert (first.samples, first.plan.samples) == (0, report.samples)
-    assert (first.plan.second_moment, first.plan.offset) == (report.second_moment, report.correction)
+    assert (first.plan.second_moment, first.plan.offset) == (
+        report.second_moment,
+        report.correction,
+    )
     assert math.exp(first.plan.log_budget) == found.false_positive_rate
     assert first.seconds_left is not None
     assert 0 < first.seconds_left < 100 * report.seconds
     assert f"m = {report.samples:,} samples" in str(first.plan)
     silent = check(GAUSSIAN, 1.0, tau=0.7, method="fixed")
-    assert silent.directions["remove"].estimate == report.estimate  # samples of the trial serve nothing else
+    assert (
+        silent.directions["remove"].estimate == report.estimate
+    )  # samples of the trial serve nothing else
 
 
-# --- strange compositions and claims --------------------------------------------------------------------------------
+# --- strange compositions and claims --------------------------------------------------------------
 
 STRANGE = {
     "rare jumps": (evr.dpsgd(noise_multiplier=0.3, sampling_probability=1e-8, steps=50), 1.0),
     "infinite losses": (dp_event.SelfComposedDpEvent(EpsilonDeltaDpEvent(0.1, 1e-7), 10), 0.5),
     "only infinite losses": (dp_event.SelfComposedDpEvent(EpsilonDeltaDpEvent(0.0, 1e-3), 3), 0.5),
     "laplace atoms": (dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(2.0), 3), 1.2),
-    "response atoms": (dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(0.5, 3), 4), 4.0),
+    "response atoms": (
+        dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(0.5, 3), 4),
+        4.0,
+    ),
     "epsilon 0": (SMALL, 0.0),
     "one step": (evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=1), 0.5),
-    "likely sampling, add direction": (evr.dpsgd(noise_multiplier=1.0, sampling_probability=1 - 1e-9, steps=1), 17.0),
+    "likely sampling, add direction": (
+        evr.dpsgd(noise_multiplier=1.0, sampling_probability=1 - 1e-9, steps=1),
+        17.0,
+    ),
 }
 
 
@@ -150,7 +177,9 @@ def test_strange_compositions(name: str) -> None:
     event, epsilon = STRANGE[name]
     delta = exact(event, epsilon)
     assert check(event, epsilon, delta).accepted
-    rejected = check(event, epsilon, 0.75 * delta, max_samples=300_000)  # 0.75 / 0.9: the claim is false by a sixth
+    rejected = check(
+        event, epsilon, 0.75 * delta, max_samples=300_000
+    )  # 0.75 / 0.9: the claim is false by a sixth
     assert not rejected.accepted
     assert rejected.guarantee is None
 
@@ -174,7 +203,9 @@ def test_a_claim_of_zero() -> None:
 
 @pytest.mark.parametrize("scale", [0.13, 2 - 2**-52, 3.0, 0.7])
 def test_a_greatest_loss_that_is_epsilon_but_for_rounding(scale: float) -> None:
-    """Exactly, 7 / 0.13 exceeds the float 7 * (1 / 0.13): delta is some 1e-17, and a claim below was once accepted."""
+    """Exactly, 7 / 0.13 exceeds the float 7 * (1 / 0.13): delta is some 1e-17, and a claim below
+    was once accepted.
+    """
     event = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(scale), 7)
     epsilon = 7 * (1 / scale)
     tiny = check(event, epsilon, 1e-100)
@@ -183,7 +214,9 @@ def test_a_greatest_loss_that_is_epsilon_but_for_rounding(scale: float) -> None:
     assert check(event, epsilon, 1e-12).accepted
     assert check(event, epsilon * (1 + 3e-14), 0.0).accepted
     if not tiny.accepted:
-        assert "to within rounding, the greatest loss is epsilon" in tiny.directions["remove"].reason
+        assert (
+            "to within rounding, the greatest loss is epsilon" in tiny.directions["remove"].reason
+        )
 
 
 @pytest.mark.parametrize("delta", [1.0, 0.95])
@@ -254,23 +287,31 @@ def test_no_privacy_and_no_cost() -> None:
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])
-@pytest.mark.parametrize(("steps", "q", "delta"), [(10**18, 1e-9, 1e-3), (10**18, 2e-10, 1e-9), (10**14, 1e-7, 0.2)])
+@pytest.mark.parametrize(
+    ("steps", "q", "delta"), [(10**18, 1e-9, 1e-3), (10**18, 2e-10, 1e-9), (10**14, 1e-7, 0.2)]
+)
 def test_numbers_of_steps_that_floats_cannot_carry_prove_nothing(
     steps: int, q: float, delta: float, direction: str
 ) -> None:
-    """Logarithms of normalisers, rounded, times 1e18: bounds from these once accepted false claims without a sample."""
+    """Logarithms of normalisers, rounded, times 1e18: bounds from these once accepted false claims
+    without a sample.
+    """
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=q, steps=steps)
-    with pytest.raises(ValueError, match=r"floats know total losses|rounding over .* steps may be as large as"):
+    with pytest.raises(
+        ValueError, match=r"floats know total losses|rounding over .* steps may be as large as"
+    ):
         check(event, 1.0, delta, direction=direction)
 
 
 def test_long_compositions_are_accepted_still() -> None:
     event = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(1e6), 10**12)
     assert check(event, 3.0).accepted
-    assert check(evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-5, steps=10**5), 0.5, 1e-9).accepted
+    assert check(
+        evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-5, steps=10**5), 0.5, 1e-9
+    ).accepted
 
 
-# --- limits, streams, hooks -----------------------------------------------------------------------------------------
+# --- limits, streams, hooks -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("most", [1, 1000, 70_001])
@@ -284,9 +325,13 @@ def test_the_sequential_verifier_uses_no_more_than_max_samples(most: int) -> Non
 
 
 def test_the_fixed_verifier_refuses_rather_than_weaken_its_guarantee() -> None:
-    with pytest.raises(ValueError, match=r"max_samples=1000 is below the .* samples .*nu = .*, Delta = "):
+    with pytest.raises(
+        ValueError, match=r"max_samples=1000 is below the .* samples .*nu = .*, Delta = "
+    ):
         check(GAUSSIAN, 1.0, method="fixed", max_samples=1000)
-    with pytest.raises(ValueError, match=r"the fixed verifier needs .* lower tau|rounding over .* lower tau"):
+    with pytest.raises(
+        ValueError, match=r"the fixed verifier needs .* lower tau|rounding over .* lower tau"
+    ):
         check(SMALL, 1.0, tau=1 - 1e-7, method="fixed")
     with pytest.raises(ValueError, match="no mean could pass"):
         check(GAUSSIAN, 1.0, method="fixed", offset=0.9)
@@ -343,13 +388,25 @@ def test_snapshots_of_another_verification_are_refused(monkeypatch: pytest.Monke
     check_with(GAUSSIAN, 1.0, true, checkpoint=taken.__setitem__)
     assert check_with(GAUSSIAN, 1.0, true, resume=taken).accepted
     others: list[dict[str, Any]] = [
-        {"delta": 0.5 * true}, {"epsilon": 0.9}, {"tau": 0.8}, {"seed": 2}, {"seed": None}, {"attempt": 2}, {"method": "fixed"},
-        {"proposal": "simple"}, {"event": dp_event.GaussianDpEvent(1.0)},
-    ]  # fmt: skip
+        {"delta": 0.5 * true},
+        {"epsilon": 0.9},
+        {"tau": 0.8},
+        {"seed": 2},
+        {"seed": None},
+        {"attempt": 2},
+        {"method": "fixed"},
+        {"proposal": "simple"},
+        {"event": dp_event.GaussianDpEvent(1.0)},
+    ]
     for other in others:
         arguments = {"event": GAUSSIAN, "epsilon": 1.0, "delta": true, "resume": taken, **other}
         with pytest.raises(ValueError, match="snapshot of another verification"):
-            check_with(arguments.pop("event"), arguments.pop("epsilon"), arguments.pop("delta"), **arguments)
+            check_with(
+                arguments.pop("event"),
+                arguments.pop("epsilon"),
+                arguments.pop("delta"),
+                **arguments,
+            )
     for state in taken.values():
         del state["run"]
     with pytest.raises(ValueError, match="snapshot of another verification"):

@@ -1,4 +1,5 @@
-"""What is proved of balls in bins with independent noise: docs/guarantees_highdim.md, Sections 5.2, 5.3, 6.2 and 6.3.
+"""What is proved of balls in bins with independent noise: docs/guarantees_highdim.md, Sections 5.2,
+5.3, 6.2 and 6.3.
 
 One ratio is ``A = e^{v - g/2}``, ``v ~ N(0, g)``, ``L`` the mean of ``b`` of them.
 """
@@ -25,7 +26,8 @@ _REACH = 12.0  # deviations beyond which the cells of a normal law end
 
 @dataclass(frozen=True)
 class ScaledMeans:
-    """A mixture of scaled means ``P_u`` for one training of ``bins`` bins: bounds on its samples in the remove direction.
+    """A mixture of scaled means ``P_u`` for one training of ``bins`` bins: bounds on its samples in
+    the remove direction.
 
     Attributes
     ----------
@@ -50,12 +52,17 @@ class ScaledMeans:
         return min(bounds, default=math.inf)
 
     def log_excess(self, epsilon: float, log_clip: float) -> float:
-        """``log`` of an upper bound on ``E[(X - B)_+]``, ``B = e^log_clip`` (5.2), the best of several ``lambda``."""
+        """``log`` of an upper bound on ``E[(X - B)_+]``, ``B = e^log_clip`` (5.2), the best of
+        several ``lambda``.
+        """
         cells = self._cells(log_clip)
         if cells is None:
             return math.inf
         found = math.inf
-        step, centre = 2.0, math.log(self.bins) - epsilon  # e^lambda grows as the greatest ratio over b does
+        step, centre = (
+            2.0,
+            math.log(self.bins) - epsilon,
+        )  # e^lambda grows as the greatest ratio over b does
         tried: dict[float, float] = {}
 
         def value(log_lambda: float) -> float:
@@ -99,7 +106,12 @@ class ScaledMeans:
         one = np.exp(edges - g / 2)
         rise = np.diff(one) / width
         with np.errstate(over="ignore"):
-            exponents = scales[:, None] * middle - scales[:, None] ** 2 * g / 2 + np.log(weights)[:, None] + log_clip
+            exponents = (
+                scales[:, None] * middle
+                - scales[:, None] ** 2 * g / 2
+                + np.log(weights)[:, None]
+                + log_clip
+            )
             taken = np.exp(np.minimum(exponents, 700.0))
         slopes = rise - (scales[:, None] * taken).sum(axis=0)
         at_middle = one[:-1] + rise * (middle - low) - taken.sum(axis=0)
@@ -128,7 +140,9 @@ class ScaledMeans:
 
 @dataclass(frozen=True)
 class _Cells:
-    """Cells of ``v``; on each, ``Psi <= offsets + slopes v``. Below them ``Psi <= below``, beyond them ``Psi <= 0``."""
+    """Cells of ``v``; on each, ``Psi <= offsets + slopes v``. Below them ``Psi <= below``, beyond
+    them ``Psi <= 0``.
+    """
 
     low: Floats
     high: Floats
@@ -158,14 +172,18 @@ class InverseMoment:
     def _cells(self) -> tuple[Floats, Floats, Floats]:
         """Ends of cells of ``A``, masses, and the share of each mass at the upper end."""
         g, deviation = self.energy, math.sqrt(self.energy)
-        low = _REACH if self.bins >= _MANY else _FARTHEST  # what is below counts as ratio 0, once for each bin
+        low = (
+            _REACH if self.bins >= _MANY else _FARTHEST
+        )  # what is below counts as ratio 0, once for each bin
         edges = np.linspace(-low, _REACH, self.cells + 1) * deviation
         ends = np.concatenate(([0.0], np.exp(edges - g / 2)))
         bounds = np.concatenate(([-np.inf], edges, [np.inf])) / deviation
         log_q = log_normal_mass(bounds[:-1], bounds[1:])
         log_p = log_normal_mass(bounds[:-1] - deviation, bounds[1:] - deviation)
         mass, mean = np.exp(log_q), np.exp(log_p)
-        share = np.zeros(mass.size)  # beyond the last end, all of the mass at that end: e^{-tA/b} falls
+        share = np.zeros(
+            mass.size
+        )  # beyond the last end, all of the mass at that end: e^{-tA/b} falls
         share[:-1] = np.clip((mean[:-1] / mass[:-1] - ends[:-1]) / np.diff(ends), 0.0, 1.0)
         return ends, mass, share
 
@@ -182,10 +200,14 @@ class InverseMoment:
         log_phi = self.log_transform(np.exp(grid))
         left, right = np.exp(grid[:-1]), np.exp(grid[1:])
         fall = np.maximum((log_phi[:-1] - log_phi[1:]) / (right - left), 0.0)  # c_1
-        height = np.maximum(log_phi[:-1] + fall * left, log_phi[1:] + fall * right)  # c_0, the chord or above
+        height = np.maximum(
+            log_phi[:-1] + fall * left, log_phi[1:] + fall * right
+        )  # c_0, the chord or above
         middle, width = (grid[:-1] + grid[1:]) / 2, np.diff(grid)
         t = np.exp(middle)
-        half = np.maximum(np.abs(theta - self.bins * fall * t) * width / 2, 1e-12)  # of the tangent's rise
+        half = np.maximum(
+            np.abs(theta - self.bins * fall * t) * width / 2, 1e-12
+        )  # of the tangent's rise
         terms = theta * middle + self.bins * (height - fall * t) + np.log(width)
         terms += half + np.log(-np.expm1(-2 * half) / (2 * half))
         ends = [theta * grid[0] - math.log(theta), self._log_tail(theta, float(grid[-1]))]
@@ -223,5 +245,7 @@ class InverseMoment:
 
 
 def log_inverse(theta: float, log_moment: float, epsilon: float) -> float:
-    """``log`` of ``M theta^theta / (1 + theta)^{1 + theta} e^{-theta epsilon}``: no sample of inverse order is above (6.2)."""
+    """``log`` of ``M theta^theta / (1 + theta)^{1 + theta} e^{-theta epsilon}``: no sample of
+    inverse order is above (6.2).
+    """
     return log_moment + log_peak(theta) - theta * epsilon

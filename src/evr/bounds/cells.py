@@ -1,9 +1,10 @@
 """Rigorous bounds on expectations over one step, as finite sums over cells.
 
-For a cell of the line both ``P(cell)`` and ``Q(cell) = E_P[x; cell]``, ``x = e^{-loss}``, are known. The function
-``e^{r loss} = x^{-r}`` is convex in ``x`` unless ``-1 < r < 0``, where it is concave. So over a cell its expectation lies
-between its value at the mean of ``x`` (Jensen) and the chord through the ends of the cell: one of the two is an upper
-bound and the other a lower one. Both are sharp to second order in the width of the cell. docs/guarantees.md, Section 3.
+For a cell of the line both ``P(cell)`` and ``Q(cell) = E_P[x; cell]``, ``x = e^{-loss}``, are
+known. The function ``e^{r loss} = x^{-r}`` is convex in ``x`` unless ``-1 < r < 0``, where it is
+concave. So over a cell its expectation lies between its value at the mean of ``x`` (Jensen) and the
+chord through the ends of the cell: one of the two is an upper bound and the other a lower one. Both
+are sharp to second order in the width of the cell. docs/guarantees.md, Section 3.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from evr.laws.line.pair import log_sum_exp
 
 @dataclass(frozen=True)
 class CellTable:
-    """Cells of a pair in the order of their losses: ends in ``t``, least and greatest loss, ``log P`` and ``log Q``."""
+    """Cells of a pair in the order of their losses: ends in ``t``, least and greatest loss, ``log
+    P`` and ``log Q``.
+    """
 
     low: Floats
     high: Floats
@@ -34,7 +37,9 @@ class CellTable:
 
     @classmethod
     def of(cls, pair: DominatingPair, order: float, cells: int, losses: Any) -> Self:
-        """Cells even in ``t`` over the span of the tilt's order, with edges at the given losses and at each flat's ends."""
+        """Cells even in ``t`` over the span of the tilt's order, with edges at the given losses and
+        at each flat's ends.
+        """
         losses = np.unique(np.asarray(losses, float))
         edges = np.unique(np.concatenate((cell_edges(pair, order, cells), pair.point(losses))))
         edges = edges[np.isfinite(edges)]
@@ -44,7 +49,11 @@ class CellTable:
         low, high, log_p, log_q = low[held], high[held], log_p[held], log_q[held]
         flats = pair.flats
         least, greatest = pair.privacy_loss(low), pair.privacy_loss(high)
-        if len(flats):  # inside a flat both ends have its loss; just above one, `low` itself belongs to the flat
+        if len(
+            flats
+            # inside a flat both ends have its loss; just above one, `low` itself belongs to the
+            # flat
+        ):
             index = np.clip(np.searchsorted(flats[:, 0], low, side="right") - 1, 0, None)
             inside = (flats[index, 0] <= low) & (high <= flats[index, 1])
             least = np.where(inside, greatest, least)
@@ -52,10 +61,14 @@ class CellTable:
 
     @cached_property
     def _shape(self) -> tuple[Floats, Floats, Floats, Any]:
-        """The mean of ``x`` as a loss, ``log`` of the chord's shares of either end, and where there is a chord."""
+        """The mean of ``x`` as a loss, ``log`` of the chord's shares of either end, and where there
+        is a chord.
+        """
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             centre = np.clip(self.log_p - self.log_q, self.least, self.greatest)
-            share = np.clip(np.expm1(self.least - centre) / np.expm1(self.least - self.greatest), 0.0, 1.0)
+            share = np.clip(
+                np.expm1(self.least - centre) / np.expm1(self.least - self.greatest), 0.0, 1.0
+            )
             usable = np.isfinite(share) & np.isfinite(self.least) & np.isfinite(self.greatest)
             return centre, np.log1p(-share), np.log(share), usable
 
@@ -78,7 +91,8 @@ class CellTable:
 class TiltedBounds:
     """What is proved of one step's tilt: its normaliser and its partial moments, all as logarithms.
 
-    The floor and the cap of the tilt are edges of the table, so on each cell ``h`` is linear in the loss.
+    The floor and the cap of the tilt are edges of the table, so on each cell ``h`` is linear in the
+    loss.
     """
 
     pair: DominatingPair
@@ -87,7 +101,9 @@ class TiltedBounds:
 
     @cached_property
     def _parts(self) -> list[tuple[slice, float, float]]:
-        """Cells of each linear piece of ``h`` with its slope and offset: by ``t``, for losses are rounded."""
+        """Cells of each linear piece of ``h`` with its slope and offset: by ``t``, for losses are
+        rounded.
+        """
         parts, first = [], 0
         for end, slope, offset in self.tilt.pieces:
             if end == math.inf:
@@ -105,12 +121,20 @@ class TiltedBounds:
         return parts
 
     def _expectation(
-        self, loss_factor: float, tilt_factor: float, *, upper: bool = True, above: bool | None = None
+        self,
+        loss_factor: float,
+        tilt_factor: float,
+        *,
+        upper: bool = True,
+        above: bool | None = None,
     ) -> float:
-        """``log`` of a bound on ``E_P[e^{loss_factor loss + tilt_factor h}]``; ``above`` restricts to one side of the cap."""
+        """``log`` of a bound on ``E_P[e^{loss_factor loss + tilt_factor h}]``; ``above`` restricts
+        to one side of the cap.
+        """
         chosen = {None: self._parts, True: self._parts[-1:], False: self._parts[:-1]}[above]
         terms = [
-            self.table.moment(loss_factor + tilt_factor * slope, cells, upper=upper) + tilt_factor * offset
+            self.table.moment(loss_factor + tilt_factor * slope, cells, upper=upper)
+            + tilt_factor * offset
             for cells, slope, offset in chosen
         ]
         values = np.concatenate(terms)
@@ -118,7 +142,9 @@ class TiltedBounds:
 
     @cached_property
     def log_normaliser(self) -> float:
-        """An upper bound on ``log M = log E_P[e^h]``; with it in the weight, samples average to at least delta."""
+        """An upper bound on ``log M = log E_P[e^h]``; with it in the weight, samples average to at
+        least delta.
+        """
         return self._expectation(0.0, 1.0)
 
     @property
@@ -149,7 +175,9 @@ class TiltedBounds:
         return float(np.min(self.tilt.height(self.table.least)))
 
     def greatest_gap(self, a: float) -> float:
-        """``sup (a loss - h)`` over losses up to the cap: at an end of a piece, for it is piecewise linear."""
+        """``sup (a loss - h)`` over losses up to the cap: at an end of a piece, for it is piecewise
+        linear.
+        """
         top = min(self.tilt.cap, float(self.table.greatest.max()))
         ends = [x for x in (self.tilt.floor, self.tilt.knee, top) if x is not None and x <= top]
         return max(a * x - float(self.tilt.height(x)) for x in ends)

@@ -1,4 +1,6 @@
-"""Moments and greatest values of samples, proved without a sample (docs/guarantees.md, Section 3)."""
+"""Moments and greatest values of samples, proved without a sample
+(docs/guarantees.md, Section 3).
+"""
 
 from __future__ import annotations
 
@@ -11,38 +13,60 @@ from evr.bounds.cells import TiltedBounds
 
 
 def log_peak(order: float, power: float = 1.0) -> float:
-    """``log`` of the greatest value of ``(1 - e^{-x})^power e^{-order x}``, which is ``p^p s^s / (p + s)^{p + s}``."""
+    """``log`` of the greatest value of ``(1 - e^{-x})^power e^{-order x}``, which is ``p^p s^s / (p
+    + s)^{p + s}``.
+    """
     p, s = power, order
     return p * math.log(p) + s * math.log(s) - (p + s) * math.log(p + s)
 
 
 def log_clipping(power: float) -> float:
-    """``log`` of ``(p - 1)^{p - 1} / p^p``: ``(x - b)_+`` is at most that times ``x^p / b^{p - 1}``."""
+    """``log`` of ``(p - 1)^{p - 1} / p^p``: ``(x - b)_+`` is at most that times ``x^p / b^{p -
+    1}``.
+    """
     return (power - 1.0) * math.log(power - 1.0) - power * math.log(power)
 
 
 class MomentBound:
-    """The bound on ``E[X^p]`` of docs/guarantees.md, Section 3, as a function of its free parameter ``s > 0``."""
+    """The bound on ``E[X^p]`` of docs/guarantees.md, Section 3, as a function of its free parameter
+    ``s > 0``.
+    """
 
     def __init__(
-        self, counts: Sequence[int], bounds: Sequence[TiltedBounds], log_normaliser: float, epsilon: float, p: float
+        self,
+        counts: Sequence[int],
+        bounds: Sequence[TiltedBounds],
+        log_normaliser: float,
+        epsilon: float,
+        p: float,
     ) -> None:
         self.counts, self.bounds, self.epsilon, self.p = counts, bounds, epsilon, p
         self._factor = (p - 1) * log_normaliser
         wholes = [b.log_whole(p) for b in bounds]
         whole = math.fsum(n * v for n, v in zip(counts, wholes, strict=True))
-        beyond = [math.log(n) + b.log_beyond(p) - v for n, b, v in zip(counts, bounds, wholes, strict=True)]
+        beyond = [
+            math.log(n) + b.log_beyond(p) - v
+            for n, b, v in zip(counts, bounds, wholes, strict=True)
+        ]
         self._jump = whole + float(np.logaddexp.reduce(beyond))
 
     def __call__(self, s: float) -> float:
         """``log`` of the bound."""
         p = self.p
-        joint = math.fsum(n * b.log_partial(s, p) for n, b in zip(self.counts, self.bounds, strict=True))
-        return self._factor + float(np.logaddexp(log_peak(s, p) - s * self.epsilon + joint, self._jump))
+        joint = math.fsum(
+            n * b.log_partial(s, p) for n, b in zip(self.counts, self.bounds, strict=True)
+        )
+        return self._factor + float(
+            np.logaddexp(log_peak(s, p) - s * self.epsilon + joint, self._jump)
+        )
 
 
-def log_greatest(counts: Sequence[int], bounds: Sequence[TiltedBounds], log_normaliser: float, epsilon: float) -> float:
-    """``log`` of the bound on ``X`` of docs/guarantees.md, Section 3, with the best of the tilts' orders as its free parameter."""
+def log_greatest(
+    counts: Sequence[int], bounds: Sequence[TiltedBounds], log_normaliser: float, epsilon: float
+) -> float:
+    """``log`` of the bound on ``X`` of docs/guarantees.md, Section 3, with the best of the tilts'
+    orders as its free parameter.
+    """
     together = math.inf
     for order in {b.tilt.order for b in bounds} - {0.0}:
         value = log_normaliser - order * epsilon + log_peak(order)

@@ -1,7 +1,9 @@
-"""Moments of whole order of the likelihood ratio in many dimensions: ``M_k = E_Q[L^k]``, and draws from ``Q L^k / M_k``.
+"""Moments of whole order of the likelihood ratio in many dimensions: ``M_k = E_Q[L^k]``, and draws
+from ``Q L^k / M_k``.
 
-``L^k`` is a sum over ``k`` replicas of the pattern, attracted by the inner products of their means. A table sums their
-weights, which are positive, and draws replicas from them. docs/guarantees_highdim.md, Section 5.1.
+``L^k`` is a sum over ``k`` replicas of the pattern, attracted by the inner products of their means.
+A table sums their weights, which are positive, and draws replicas from them.
+docs/guarantees_highdim.md, Section 5.1.
 """
 
 from __future__ import annotations
@@ -59,7 +61,9 @@ class PartitionTable:
         log_ways = gammaln(self.bins + 1) - gammaln(self.bins - len(parts) + 1)
         log_ways -= sum(gammaln(n + 1) for n in Counter(parts).values())
         attraction = sum(self.energy * n * (n - 1) / 2 - gammaln(n + 1) for n in parts)
-        return float(log_ways + attraction + gammaln(self.order + 1) - self.order * math.log(self.bins))
+        return float(
+            log_ways + attraction + gammaln(self.order + 1) - self.order * math.log(self.bins)
+        )
 
     @cached_property
     def log_moment(self) -> float:
@@ -71,6 +75,8 @@ class PartitionTable:
         return np.cumsum(np.exp(self.log_weights - self.log_moment))[:-1]
 
     def draw(self, generator: np.random.Generator, size: int) -> NDArray[np.int64]:
-        """How many replicas are in the bins that have some, falling, padded with zeros; at most ``bins`` columns."""
+        """How many replicas are in the bins that have some, falling, padded with zeros; at most
+        ``bins`` columns.
+        """
         chosen = np.searchsorted(self._cumulated, generator.random(size), side="right")
         return self.parts[chosen][:, : self.bins]

@@ -1,8 +1,8 @@
 """How far floats may be off: what is assumed, and what follows (docs/guarantees.md, Section 6).
 
-A total privacy loss is known to within ``loss``, absolutely: samples are taken at an epsilon lower by that much, so that no
-rounded sample is below the true one. A weight, or a bound, is known to within ``weight``, relatively: thresholds are
-lowered by that much.
+A total privacy loss is known to within ``loss``, absolutely: samples are taken at an epsilon lower
+by that much, so that no rounded sample is below the true one. A weight, or a bound, is known to
+within ``weight``, relatively: thresholds are lowered by that much.
 """
 
 from __future__ import annotations
@@ -18,19 +18,27 @@ FIXED = 1e-7
 """Relative, of a weight or a bound: what no term below accounts for, chances of draws among it."""
 
 PER_STEP = 1e-12
-"""Relative, of the normaliser of one step: sums over cells of probabilities that are good to 1e-13 each."""
+"""Relative, of the normaliser of one step: sums over cells of probabilities that are good to 1e-13
+each.
+"""
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """Bounds on errors: ``loss`` absolutely on a sum of losses, ``weight`` relatively on a weight or a bound."""
+    """Bounds on errors: ``loss`` absolutely on a sum of losses, ``weight`` relatively on a weight
+    or a bound.
+    """
 
     loss: float
     weight: float
 
     @classmethod
-    def of(cls, steps: Iterable[Step], epsilon: float, *, order: float = 0.0, heights: float = 0.0) -> Rounding:
-        """Of sums over the steps, with weights of slopes up to ``order`` and logarithms up to ``heights``."""
+    def of(
+        cls, steps: Iterable[Step], epsilon: float, *, order: float = 0.0, heights: float = 0.0
+    ) -> Rounding:
+        """Of sums over the steps, with weights of slopes up to ``order`` and logarithms up to
+        ``heights``.
+        """
         steps = tuple(steps)
         loss = math.fsum(step.law.sum_error(step.count) for step in steps)
         loss += 4.0 * UNIT * abs(epsilon)

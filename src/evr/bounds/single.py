@@ -1,13 +1,15 @@
 """What is proved of the paper's importance sampling for equal Poisson-sampled Gaussian steps.
 
-Notation of Wang et al. (2023), Appendix D, in units of the noise: ``P = (1-q) N(0,1) + q N(mu,1)``, ``mu = 1/sigma``, so their
-``t`` is ``sigma t`` here and ``e^{theta t}`` is ``e^{slope t}`` with ``slope = theta sigma``. A sample is
+Notation of Wang et al. (2023), Appendix D, in units of the noise: ``P = (1-q) N(0,1) + q N(mu,1)``,
+``mu = 1/sigma``, so their ``t`` is ``sigma t`` here and ``e^{theta t}`` is ``e^{slope t}`` with
+``slope = theta sigma``. A sample is
 
-    X = S W,  S = (1 - e^{epsilon - Y})_+,  W = k M / Z,  Z = sum_i e^{slope t_i},  M = E_P[e^{slope t}]
+    X = S W,  S = (1 - e^{epsilon - Y})_+,  W = k M / Z,  Z = sum_i e^{slope t_i},  M = E_P[e^{slope
+    t}]
 
-Three families of bounds on ``E[X^2]``: the paper's three theorems with their slips corrected; the same sharpened; and a
-decomposition by the greatest step, which needs no Hoelder inequality and is the one that the proposal states. Proofs:
-docs/guarantees_single.md.
+Three families of bounds on ``E[X^2]``: the paper's three theorems with their slips corrected; the
+same sharpened; and a decomposition by the greatest step, which needs no Hoelder inequality and is
+the one that the proposal states. Proofs: docs/guarantees_single.md.
 """
 
 from __future__ import annotations
@@ -49,29 +51,38 @@ class SingleBounds:
 
     def log_normaliser(self, slope: float) -> float:
         """``log M``, exact; at a negative slope too."""
-        return slope**2 / 2 + float(np.logaddexp(math.log1p(-self.q), math.log(self.q) + slope * self.mu))
+        return slope**2 / 2 + float(
+            np.logaddexp(math.log1p(-self.q), math.log(self.q) + slope * self.mu)
+        )
 
     # The truncated moment generating function, and what the paper builds on it
 
     def log_truncated(self, order: int, x: Floats | float) -> Floats:
-        """``log r(order, x)``, ``r = E_P[e^{order loss}; t <= x]``, for a whole order >= 0: a sum of normal probabilities.
+        """``log r(order, x)``, ``r = E_P[e^{order loss}; t <= x]``, for a whole order >= 0: a sum
+        of normal probabilities.
 
-        ``P e^{order loss}`` is ``N(0,1) (1 - q + q e^{mu t - mu^2/2})^{order + 1}``: expand, and each term is a normal
-        density centred at a multiple of ``mu``.
+        ``P e^{order loss}`` is ``N(0,1) (1 - q + q e^{mu t - mu^2/2})^{order + 1}``: expand, and
+        each term is a normal density centred at a multiple of ``mu``.
         """
         x = np.asarray(x, float)
         return self._expand(order, log_ndtr(x[..., None] - self.mu * np.arange(order + 2)))
 
     def _expand(self, order: int, log_cdfs: Floats) -> Floats:
-        """The binomial sum over the last axis; ``log_cdfs`` holds ``log Phi(x - mu j)`` for ``j = 0, 1, ...``."""
+        """The binomial sum over the last axis; ``log_cdfs`` holds ``log Phi(x - mu j)`` for ``j =
+        0, 1, ...``.
+        """
         n = order + 1
         j = np.arange(n + 1)
         log_weights = gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1)
-        log_weights += (n - j) * math.log1p(-self.q) + j * math.log(self.q) + self.mu**2 * j * (j - 1) / 2
+        log_weights += (
+            (n - j) * math.log1p(-self.q) + j * math.log(self.q) + self.mu**2 * j * (j - 1) / 2
+        )
         return np.logaddexp.reduce(log_weights + log_cdfs[..., : n + 1], axis=-1)
 
     def log_simple_moment(self, epsilon: float, p: float) -> float:
-        """``log`` of the paper's bound on ``E[S^p]`` under ``P``: its moment theorem at the best whole order; at most 0."""
+        """``log`` of the paper's bound on ``E[S^p]`` under ``P``: its moment theorem at the best
+        whole order; at most 0.
+        """
         bounds = [
             self.count * m - order * epsilon + log_peak(order, p)
             for order, m in zip(_WHOLE_ORDERS, self._log_mgfs, strict=True)
@@ -89,7 +100,9 @@ class SingleBounds:
 
     @cached_property
     def _log_powers(self) -> Floats:
-        """``k log r(order, x)``: a row for each whole order, a column for each edge and for infinity."""
+        """``k log r(order, x)``: a row for each whole order, a column for each edge and for
+        infinity.
+        """
         x = np.append(self._edges, np.inf)
         log_cdfs = log_ndtr(x[:, None] - self.mu * np.arange(_WHOLE_ORDERS[-1] + 2))
         return self.count * np.stack([self._expand(order, log_cdfs) for order in _WHOLE_ORDERS])
@@ -97,8 +110,8 @@ class SingleBounds:
     def _log_joint(self, epsilon: float, order: int | None) -> Floats:
         """``log`` of bounds on ``Pr[max t <= x, Y >= epsilon]`` at the edges and at infinity.
 
-        Chernoff at one order, as the paper has it; or, without one, the least over all orders, of 1, of
-        ``Pr[max t <= x]``, and 0 where ``k`` times the loss at ``x`` is below epsilon.
+        Chernoff at one order, as the paper has it; or, without one, the least over all orders, of
+        1, of ``Pr[max t <= x]``, and 0 where ``k`` times the loss at ``x`` is below epsilon.
         """
         chernoff = self._log_powers - epsilon * np.array(_WHOLE_ORDERS)[:, None]
         if order is not None:
@@ -106,13 +119,17 @@ class SingleBounds:
         x = np.append(self._edges, np.inf)
         greatest = self.count * self.log_truncated(0, x)
         possible = self.count * self.pair.privacy_loss(x) >= epsilon
-        return np.where(possible, np.minimum(np.minimum(greatest, 0.0), chernoff.min(axis=0)), -np.inf)
+        return np.where(
+            possible, np.minimum(np.minimum(greatest, 0.0), chernoff.min(axis=0)), -np.inf
+        )
 
     def _log_inverse_moment(self, slope: float, log_joint: Floats) -> float:
-        """``log`` of an upper sum of ``slope int Pr[max t <= x, Y >= epsilon] e^{-slope x} dx``, a bound on ``E[Z^-1; Y >= epsilon]``.
+        """``log`` of an upper sum of ``slope int Pr[max t <= x, Y >= epsilon] e^{-slope x} dx``, a
+        bound on ``E[Z^-1; Y >= epsilon]``.
 
-        The probability grows with ``x``, so on each cell it is at most its bound at the upper end; the exponential is
-        integrated exactly. What is below the first edge has a probability that no float can hold.
+        The probability grows with ``x``, so on each cell it is at most its bound at the upper end;
+        the exponential is integrated exactly. What is below the first edge has a probability that
+        no float can hold.
         """
         edges = np.append(self._edges, np.inf)
         return log_sum_exp(log_joint[1:] + log_difference(-slope * edges[:-1], -slope * edges[1:]))
@@ -124,25 +141,36 @@ class SingleBounds:
         if sharpened:
             log_least = slope * self.least_mean_point(epsilon)
         else:  # ((epsilon/q + k)/k)^{theta sigma^2} e^{theta/2}
-            log_least = slope / self.mu * math.log1p(epsilon / (self.q * self.count)) + slope * self.mu / 2
+            log_least = (
+                slope / self.mu * math.log1p(epsilon / (self.q * self.count)) + slope * self.mu / 2
+            )
         return self.log_normaliser(slope) - log_least + self.log_simple_moment(epsilon, 2.0)
 
     def log_holder(self, epsilon: float, slope: float, *, sharpened: bool) -> float:
-        """Theorem "is-holder" minimised over its order and exponent, Theorem "is-max" (``b = 1``) included."""
+        """Theorem "is-holder" minimised over its order and exponent, Theorem "is-max" (``b = 1``)
+        included.
+        """
         joints = (
-            [self._log_joint(epsilon, None)] if sharpened else [self._log_joint(epsilon, o) for o in _WHOLE_ORDERS[:64]]
+            [self._log_joint(epsilon, None)]
+            if sharpened
+            else [self._log_joint(epsilon, o) for o in _WHOLE_ORDERS[:64]]
         )
         best = math.inf
         for b in _CONJUGATES:
-            simple = self.log_simple_moment(epsilon, 2 * b / (b - 1)) * (b - 1) / b if b > 1 else 0.0
+            simple = (
+                self.log_simple_moment(epsilon, 2 * b / (b - 1)) * (b - 1) / b if b > 1 else 0.0
+            )
             for joint in joints:
                 best = min(best, simple + self._log_inverse_moment(b * slope, joint) / b)
         return math.log(self.count) + self.log_normaliser(slope) + best
 
     def log_theorems(self, epsilon: float, slope: float, *, sharpened: bool) -> float:
-        """``log`` of the least of the paper's three bounds on ``E[X^2]``, slips corrected; or of the same sharpened."""
+        """``log`` of the least of the paper's three bounds on ``E[X^2]``, slips corrected; or of
+        the same sharpened.
+        """
         return min(
-            self.log_js(epsilon, slope, sharpened=sharpened), self.log_holder(epsilon, slope, sharpened=sharpened)
+            self.log_js(epsilon, slope, sharpened=sharpened),
+            self.log_holder(epsilon, slope, sharpened=sharpened),
         )
 
     # The decomposition by the greatest step
@@ -157,14 +185,20 @@ class SingleBounds:
 
     @cached_property
     def _log_rests(self) -> Floats:
-        """``log E_P[e^{s loss}; t <= upper end]`` from above: a row for each order, order 0 first, a column for each cell."""
+        """``log E_P[e^{s loss}; t <= upper end]`` from above: a row for each order, order 0 first,
+        a column for each cell.
+        """
         rows = [np.minimum(np.logaddexp.accumulate(self._table.log_p), 0.0)]
         for s in _REAL_ORDERS:
-            rows.append(np.logaddexp.accumulate(self._table.moment(float(s), slice(None), upper=True)))
+            rows.append(
+                np.logaddexp.accumulate(self._table.moment(float(s), slice(None), upper=True))
+            )
         return np.stack(rows)
 
     def _log_given_greatest(self, epsilon: float, p: float) -> Floats:
-        """For each cell, ``log`` of a bound on ``E[S^p; the others are not greater]`` given one step in the cell."""
+        """For each cell, ``log`` of a bound on ``E[S^p; the others are not greater]`` given one
+        step in the cell.
+        """
         table, k = self._table, self.count
         constants = np.array([log_peak(float(s), p) for s in _REAL_ORDERS])
         with np.errstate(invalid="ignore"):
@@ -176,7 +210,9 @@ class SingleBounds:
         return np.minimum(log_rest, log_most)
 
     def log_moment(self, epsilon: float, p: float, slope: float) -> float:
-        """``log`` of a bound on ``E[X^p]``, ``p >= 1``; with ``p = 1`` on delta, whatever the slope."""
+        """``log`` of a bound on ``E[X^p]``, ``p >= 1``; with ``p = 1`` on delta, whatever the
+        slope.
+        """
         table, tilt = self._table, (p - 1) * slope
         weights = (math.log1p(-self.q), math.log(self.q) - tilt * self.mu)
         first, second = (
@@ -188,22 +224,34 @@ class SingleBounds:
             log_least = math.log(self.count) + slope * self.least_mean_point(epsilon)
             mass = np.minimum(mass, table.log_p - (p - 1) * log_least)
         log_sum = log_sum_exp(mass + self._log_given_greatest(epsilon, p))
-        return (p - 1) * (math.log(self.count) + self.log_normaliser(slope)) + math.log(self.count) + log_sum
+        return (
+            (p - 1) * (math.log(self.count) + self.log_normaliser(slope))
+            + math.log(self.count)
+            + log_sum
+        )
 
     def log_delta(self, epsilon: float) -> float:
-        """``log`` of an upper bound on delta, the lesser of the decomposition's and of the moments'."""
+        """``log`` of an upper bound on delta, the lesser of the decomposition's and of the
+        moments'.
+        """
         return min(self.log_moment(epsilon, 1.0, self.mu), self.log_simple_moment(epsilon, 1.0))
 
     def log_greatest(self, epsilon: float, slope: float) -> float:
-        """``log`` of a bound on ``X``: the supremum of ``(1 - e^{epsilon - v}) k M / min{Z : Y = v}`` over ``v``, from above."""
+        """``log`` of a bound on ``X``: the supremum of ``(1 - e^{epsilon - v}) k M / min{Z : Y =
+        v}`` over ``v``, from above.
+        """
         v = epsilon + np.concatenate(([0.0], np.geomspace(1e-6, 60.0, 4000)))
-        log_z = slope * self.pair.point(v / self.count) + (math.log(self.count) if slope >= self.mu else 0.0)
+        log_z = slope * self.pair.point(v / self.count) + (
+            math.log(self.count) if slope >= self.mu else 0.0
+        )
         with np.errstate(divide="ignore"):
             log_s = np.log(-np.expm1(epsilon - np.append(v[1:], np.inf)))
         return math.log(self.count) + self.log_normaliser(slope) + float(np.max(log_s - log_z))
 
     def best_slope(self, bound: str, epsilon: float) -> float:
-        """The slope that minimises one of the bounds on the second moment: "greatest", "sharpened" or "printed"."""
+        """The slope that minimises one of the bounds on the second moment: "greatest", "sharpened"
+        or "printed".
+        """
         bounds: dict[str, Callable[[float], float]] = {
             "greatest": lambda slope: self.log_moment(epsilon, 2.0, slope),
             "sharpened": lambda slope: self.log_theorems(epsilon, slope, sharpened=True),
@@ -215,4 +263,8 @@ class SingleBounds:
         at = [value(float(slope)) for slope in grid]
         best = int(np.argmin(at))
         span = (grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)])
-        return float(minimize_scalar(value, bounds=span, method="bounded", options={"xatol": 1e-3 * centre}).x)
+        return float(
+            minimize_scalar(
+                value, bounds=span, method="bounded", options={"xatol": 1e-3 * centre}
+            ).x
+        )

@@ -1,8 +1,9 @@
 """A pair on a few outcomes that dominates a pair on a line (docs/guarantees.md, Section 3.9).
 
-The losses of a cell are moved to its two ends such that both laws keep their mass there: under ``Q`` the likelihood ratio
-keeps its mean and is spread out, so delta can only grow, whatever the edges are. A cell's mean is raised by all that rounding
-may have taken from it (Section 6.8), so the same holds for the numbers as they are computed.
+The losses of a cell are moved to its two ends such that both laws keep their mass there: under
+``Q`` the likelihood ratio keeps its mean and is spread out, so delta can only grow, whatever the
+edges are. A cell's mean is raised by all that rounding may have taken from it (Section 6.8), so the
+same holds for the numbers as they are computed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from evr.laws import DiscretePair, DominatingPair, Floats, Measure
 
 
 class _Cells(NamedTuple):
-    """Ends in loss, masses under ``P``, means of the loss, and by how much rounding may be off there."""
+    """Ends in loss, masses under ``P``, means of the loss, and by how much rounding may be off
+    there.
+    """
 
     least: Floats
     greatest: Floats
@@ -25,7 +28,9 @@ class _Cells(NamedTuple):
 
 
 def spread_to_edges(pair: DominatingPair, edges: Floats) -> DiscretePair:
-    """The pair whose losses are those at the edges, and the least and the greatest: it dominates, cell by cell."""
+    """The pair whose losses are those at the edges, and the least and the greatest: it dominates,
+    cell by cell.
+    """
     least, greatest, log_p, mean, doubt = _cells(pair, edges)
     with np.errstate(divide="ignore", invalid="ignore"):
         raised = np.clip(mean + doubt, least, greatest)
@@ -35,7 +40,9 @@ def spread_to_edges(pair: DominatingPair, edges: Floats) -> DiscretePair:
         losses = np.concatenate((least, greatest))
         log_masses = np.concatenate((log_p + np.log1p(-share), log_p + np.log(share)))
     held = log_masses > -np.inf
-    return DiscretePair.from_logs(log_masses[held], log_masses[held] - losses[held], losses[held], is_cut=pair.is_cut)
+    return DiscretePair.from_logs(
+        log_masses[held], log_masses[held] - losses[held], losses[held], is_cut=pair.is_cut
+    )
 
 
 def spreading_drift(pair: DominatingPair, edges: Floats) -> float:

@@ -1,9 +1,10 @@
 """The capped exponential tilt: how a proposal leans on the privacy loss.
 
-Notation of docs/guarantees.md, Section 3: the tilted law of one step is ``P' = e^{h(y)} P / M`` with ``h`` a non-decreasing,
-piecewise linear function of the loss ``y``: of slope ``order`` from ``floor`` to ``knee``, of slope ``jump_order`` from there to
-``cap``, constant outside. With a far cap all steps share the excess over epsilon; with a cap slightly above epsilon a single
-jump carries it, and a second, steeper slope keeps the many small losses out of it.
+Notation of docs/guarantees.md, Section 3: the tilted law of one step is ``P' = e^{h(y)} P / M``
+with ``h`` a non-decreasing, piecewise linear function of the loss ``y``: of slope ``order`` from
+``floor`` to ``knee``, of slope ``jump_order`` from there to ``cap``, constant outside. With a far
+cap all steps share the excess over epsilon; with a cap slightly above epsilon a single jump carries
+it, and a second, steeper slope keeps the many small losses out of it.
 """
 
 from __future__ import annotations
@@ -35,10 +36,13 @@ class Tilt:
             raise ValueError(f"{self!r}: the floor is above the cap")
         if self.order > 0 and not (math.isfinite(self.cap) and math.isfinite(self.floor)):
             raise ValueError(
-                f"a tilt of order {self.order!r} needs a finite cap and floor, not {self.cap!r}, {self.floor!r}"
+                f"a tilt of order {self.order!r} needs a finite cap and floor, not {self.cap!r}, "
+                f"{self.floor!r}"
             )
         if (self.knee is None) != (self.jump_order is None):
-            raise ValueError(f"knee={self.knee!r} and jump_order={self.jump_order!r} come together or not at all")
+            raise ValueError(
+                f"knee={self.knee!r} and jump_order={self.jump_order!r} come together or not at all"
+            )
         if self.knee is not None and not (
             self.floor <= self.knee <= self.cap and self.order <= (self.jump_order or 0.0)
         ):
@@ -46,7 +50,9 @@ class Tilt:
 
     @property
     def pieces(self) -> tuple[tuple[float, float, float], ...]:
-        """``(upper end, slope, offset)`` of each linear piece of ``h``, in order; the last is that beyond the cap."""
+        """``(upper end, slope, offset)`` of each linear piece of ``h``, in order; the last is that
+        beyond the cap.
+        """
         if self.order == 0:
             return ((self.cap, 0.0, 0.0), (math.inf, 0.0, 0.0))
         pieces = [(self.floor, 0.0, self.order * self.floor)]
@@ -72,7 +78,9 @@ class Tilt:
     @property
     def is_whole(self) -> bool:
         """Whether all slopes are whole numbers."""
-        return float(self.order).is_integer() and (self.jump_order is None or float(self.jump_order).is_integer())
+        return float(self.order).is_integer() and (
+            self.jump_order is None or float(self.jump_order).is_integer()
+        )
 
     @property
     def height_beyond(self) -> float:

@@ -1,7 +1,8 @@
 """What the words of a certificate may be made of.
 
-Most of a certificate is recomputed by a replay. What is not (the name of a release, software, times) is held to patterns that
-leave no room for a sentence, and every text to printable characters, so that nothing in a file speaks to its reader but evr.
+Most of a certificate is recomputed by a replay. What is not (the name of a release, software,
+times) is held to patterns that leave no room for a sentence, and every text to printable
+characters, so that nothing in a file speaks to its reader but evr.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ DEEPEST = 100
 
 NAME = r"^[A-Za-z0-9](?: ?[A-Za-z0-9._-]){0,63}$"
 NAME_IN_WORDS = (
-    "1 to 64 letters, digits, dots, hyphens, underscores or single spaces are wanted, a letter or a digit first"
+    "1 to 64 letters, digits, dots, hyphens, underscores or single spaces are wanted, a letter or "
+    "a digit first"
 )
 TIME = r"^[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{3}\+00:00$"
 
 _VERSION = r"[0-9][0-9A-Za-z.+-]{0,39}"
 _WORD = r"[0-9A-Za-z_.-]{1,20}"
 SOFTWARE = {
-    "evr": r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(?:(?:a|b|rc|\.dev|\.post)[0-9]{1,4}){0,2}",  # in the statement
+    # in the statement
+    "evr": r"[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(?:(?:a|b|rc|\.dev|\.post)[0-9]{1,4}){0,2}",
     "drawing": r"[0-9]{1,6}",
     "numpy": _VERSION,
     "scipy": _VERSION,
@@ -29,9 +32,13 @@ SOFTWARE = {
     "platform": rf"{_WORD} {_WORD}",
     "simd": _WORD,
 }
-"""The fields of ``software``, each with what it is made of. All but ``drawing``, which the first certificates lack, are wanted."""
+"""The fields of ``software``, each with what it is made of. All but ``drawing``, which the first
+certificates lack, are wanted.
+"""
 
-_IDENTIFIER = re.compile(r"[A-Za-z0-9_.+<>-]{1,200}")  # Python names a class of a function f.<locals>.C
+_IDENTIFIER = re.compile(
+    r"[A-Za-z0-9_.+<>-]{1,200}"
+)  # Python names a class of a function f.<locals>.C
 
 
 def in_alphabet(text: str) -> str:
@@ -41,7 +48,9 @@ def in_alphabet(text: str) -> str:
 
 def checked_name(name: str | None) -> str | None:
     """The name of a release, or an error."""
-    if name is not None and not (isinstance(name, str) and len(name) <= 64 and re.fullmatch(NAME, name)):
+    if name is not None and not (
+        isinstance(name, str) and len(name) <= 64 and re.fullmatch(NAME, name)
+    ):
         raise ValueError(f"this is not a name: {NAME_IN_WORDS}")
     return name
 
@@ -59,7 +68,9 @@ def checked_software(fields: dict[str, str]) -> dict[str, str]:
 
 
 def checked_tree(document: dict[str, Any]) -> dict[str, Any]:
-    """An event tree as JSON, or an error: names and numbers only, and not too deep. What it means is not looked at."""
+    """An event tree as JSON, or an error: names and numbers only, and not too deep. What it means
+    is not looked at.
+    """
     stack: list[tuple[Any, int]] = [(document, 0)]
     while stack:
         value, depth = stack.pop()
@@ -78,7 +89,9 @@ def checked_tree(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def unprintable(document: Any) -> str | None:
-    """The first text in a document that has characters which do not print, such as those that command a terminal."""
+    """The first text in a document that has characters which do not print, such as those that
+    command a terminal.
+    """
     stack = [document]
     while stack:
         value = stack.pop()

@@ -21,8 +21,9 @@ from evr.verification.settings import Settings
 from evr.version import __version__
 
 STREAM = (
-    "Philox, key = first 16 bytes (little-endian) of SHA-256 of 'entropy|verify|attempt|direction' (entropy in hexadecimal), "
-    "counter = block number * 2^192; blocks of block_size samples are drawn and played in order from 0"
+    "Philox, key = first 16 bytes (little-endian) of SHA-256 of 'entropy|verify|attempt|direction' "
+    "(entropy in hexadecimal), counter = block number * 2^192; blocks of block_size samples are "
+    "drawn and played in order from 0"
 )
 
 
@@ -40,13 +41,18 @@ def software() -> dict[str, str]:
 
 
 def _simd() -> str:
-    """The widest vector instructions that NumPy uses here: its logarithm differs between them in the last digit."""
+    """The widest vector instructions that NumPy uses here: its logarithm differs between them in
+    the last digit.
+    """
     try:
-        # NumPy has no stubs for it, and its public list names groups of instructions that change between versions.
+        # NumPy has no stubs for it, and its public list names groups of instructions that change
+        # between versions.
         from numpy._core._multiarray_umath import __cpu_features__ as features  # type: ignore[import-not-found]
     except ImportError:
         return "unknown"
-    widest = [name for name in ("AVX512_SKX", "AVX512F", "AVX2", "ASIMD", "VSX") if features.get(name)]
+    widest = [
+        name for name in ("AVX512_SKX", "AVX512F", "AVX2", "ASIMD", "VSX") if features.get(name)
+    ]
     return widest[0] if widest else "none"
 
 
@@ -63,7 +69,9 @@ def build(
     computed_by: dict[str, str],
     times: dict[str, Any],
 ) -> Certificate:
-    """Put together what was claimed, what happened and what follows; ``claim`` carries the terms of its release."""
+    """Put together what was claimed, what happened and what follows; ``claim`` carries the terms of
+    its release.
+    """
     assert claim.terms is not None
     assert verification.attempt is not None
     accepted = verification.verdict is Verdict.ACCEPTED
@@ -91,7 +99,9 @@ def build(
             "floor": None if name is None else claim.terms.base,
             "attempt": verification.attempt,
             "budget": verification.false_positive_rate,
-            "log_budget": claim.log_budget(verification.attempt) if verification.false_positive_rate else -math.inf,
+            "log_budget": claim.log_budget(verification.attempt)
+            if verification.false_positive_rate
+            else -math.inf,
             "total_budget": claim.kappa * claim.terms.base,
         },
         "verification": {
@@ -101,7 +111,9 @@ def build(
             "entropy_is_fresh": entropy_is_fresh,
             "stream": STREAM,
             "samples": verification.samples,
-            "directions": {name: _section(report) for name, report in verification.directions.items()},
+            "directions": {
+                name: _section(report) for name, report in verification.directions.items()
+            },
             "notes": []
             if entropy_is_fresh or not sampled
             else ["the seed was given by the caller: a guarantee wants fresh entropy"],

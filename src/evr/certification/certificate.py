@@ -1,8 +1,10 @@
-"""Certificates: what was verified, with what, and everything that it takes to do it again. Versioned JSON.
+"""Certificates: what was verified, with what, and everything that it takes to do it again.
+Versioned JSON.
 
-The format only grows: older versions are brought up to date when they are read. Fields that this version does not know are
-refused at every depth, for nobody would check them. The digest tells damage; that the content is true is what
-``evr.certification.replay`` finds out, and what it cannot find out is held to closed alphabets.
+The format only grows: older versions are brought up to date when they are read. Fields that this
+version does not know are refused at every depth, for nobody would check them. The digest tells
+damage; that the content is true is what ``evr.certification.replay`` finds out, and what it cannot
+find out is held to closed alphabets.
 """
 
 from __future__ import annotations
@@ -33,7 +35,15 @@ from pydantic import (
 from evr import atomic, validate
 from evr.bounds.strict import Proof
 from evr.certification import words
-from evr.certification.alphabet import NAME, SOFTWARE, TIME, checked_name, checked_software, checked_tree, unprintable
+from evr.certification.alphabet import (
+    NAME,
+    SOFTWARE,
+    TIME,
+    checked_name,
+    checked_software,
+    checked_tree,
+    unprintable,
+)
 from evr.certification.event_json import canonical, event_from_json
 from evr.errors import CertificateError
 from evr.sampling import Plan
@@ -95,7 +105,9 @@ class GuaranteeSection(Section):
 
 
 class EstimateSection(Section):
-    """Where the claim comes from: ``quantity`` was estimated at the other's value ``at``, then rounded outwards."""
+    """Where the claim comes from: ``quantity`` was estimated at the other's value ``at``, then
+    rounded outwards.
+    """
 
     method: Annotated[str, Field(pattern="^[a-z_]{1,20}$")]
     quantity: Literal["epsilon", "delta"]
@@ -106,7 +118,9 @@ class EstimateSection(Section):
 
 
 class ClaimSection(Section):
-    """What was tested: ``delta = delta_estimate / tau``, and that against ``threshold = (1 - kappa) delta``."""
+    """What was tested: ``delta = delta_estimate / tau``, and that against ``threshold = (1 - kappa)
+    delta``.
+    """
 
     epsilon: Number
     delta_estimate: Number
@@ -164,13 +178,17 @@ class DirectionSection(Section):
     correction: Number
     plan: PlanSection | None
     strict: ProofSection | None
-    trace: Annotated[list[Annotated[list[Number], Field(min_length=4, max_length=4)]], Field(max_length=1000)]
+    trace: Annotated[
+        list[Annotated[list[Number], Field(min_length=4, max_length=4)]], Field(max_length=1000)
+    ]
     histogram: Annotated[list[Count], Field(max_length=1000)]
     seconds: Number
 
 
 class VerificationSection(Section):
-    """How it was tested. ``entropy`` is hexadecimal; ``stream`` says which numbers each block gets."""
+    """How it was tested. ``entropy`` is hexadecimal; ``stream`` says which
+    numbers each block gets.
+    """
 
     method: Literal["sequential", "fixed", "strict", "both"]
     proposal: Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")]
@@ -200,7 +218,9 @@ class TimesSection(Section):
 
 
 class RecordSection(Section):
-    """The record of the training that the event comes from: its seal, its run and how many steps it holds."""
+    """The record of the training that the event comes from: its seal, its run and how many steps it
+    holds.
+    """
 
     seal: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     run: Annotated[str, Field(pattern=r"^[0-9a-f]{1,64}$")]
@@ -215,11 +235,13 @@ class Certificate(Section):
     statement
         Sentences for a paper, with every assumption; ``short_statement`` says it in two.
     verdict, guarantee
-        The guarantee is None unless the verdict is ``"accepted"`` (or a proved fallback ran instead).
+        The guarantee is None unless the verdict is ``"accepted"`` (or a proved fallback ran
+        instead).
     event
         The event tree as JSON; ``dp_event()`` builds it.
     record
-        Which recorded training it is about, if any; a replay takes it on trust, the record itself proves it.
+        Which recorded training it is about, if any; a replay takes it on trust, the record itself
+        proves it.
     digest
         SHA-256 of the rest.
     """
@@ -306,7 +328,9 @@ class Certificate(Section):
                 content = file.read(MOST_BYTES + 1)
             text = content.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise CertificateError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
+            raise CertificateError(
+                f"{path}: not UTF-8 text ({error.reason} at byte {error.start})"
+            ) from None
         except OSError as error:
             raise CertificateError(f"{path}: cannot be read ({error.strerror or error})") from None
         try:
@@ -324,16 +348,23 @@ class Certificate(Section):
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
             raise CertificateError("not a certificate of evr: it has no schema_version")
         if version > SCHEMA_VERSION:
-            raise CertificateError(f"schema version {version}; this evr knows {SCHEMA_VERSION}: use a newer evr")
+            raise CertificateError(
+                f"schema version {version}; this evr knows {SCHEMA_VERSION}: use a newer evr"
+            )
         if version < SCHEMA_VERSION:
             raise CertificateError(
-                f"schema version {version}{_writer(document)} did not say what was drawn, so nobody can draw it again: "
-                "certify anew, or replay it with the version that wrote it"
+                f"schema version {version}{_writer(document)} did not say what was drawn, so "
+                "nobody can draw it again: certify anew, or replay it with the version that wrote "
+                "it"
             )
         if (odd := unprintable(document)) is not None:
-            raise CertificateError(f"it holds characters that do not print: {validate.shown(odd)[:80]}")
+            raise CertificateError(
+                f"it holds characters that do not print: {validate.shown(odd)[:80]}"
+            )
         if document.get("digest") != digest_of(document):
-            raise CertificateError("the digest does not match: the certificate was altered or is damaged")
+            raise CertificateError(
+                "the digest does not match: the certificate was altered or is damaged"
+            )
         return cls.sealed(document)
 
     @classmethod
@@ -345,7 +376,9 @@ class Certificate(Section):
             problem = error.errors()[0]
             path = ".".join(map(str, problem["loc"]))[:200]
             if problem["type"] == "extra_forbidden":
-                raise CertificateError(f"{path} is no field of a certificate: altered, or of a newer evr") from None
+                raise CertificateError(
+                    f"{path} is no field of a certificate: altered, or of a newer evr"
+                ) from None
             message = problem["msg"].removeprefix("Value error, ")
             raise CertificateError(f"{path}: {message[0].lower()}{message[1:]}") from None
         return unsealed.model_copy(update={"digest": digest_of(unsealed.document())})
@@ -360,7 +393,9 @@ def _writer(document: dict[str, Any]) -> str:
 
 
 def kept_paths(path: str | Path) -> list[Path]:
-    """The accepted certificates that are kept beside ``path``, where others took their place; the latest is last."""
+    """The accepted certificates that are kept beside ``path``, where others took their place; the
+    latest is last.
+    """
     return list(itertools.takewhile(Path.exists, _numbered(path)))
 
 
@@ -371,7 +406,9 @@ def _free_path(path: str | Path) -> Path:
 def _numbered(path: str | Path) -> Iterator[Path]:
     """``run.accepted.json``, ``run.accepted-2.json`` and so on for ``run.json``."""
     for count in itertools.count(1):
-        yield Path(path).with_suffix(f".accepted{'' if count == 1 else f'-{count}'}{Path(path).suffix}")
+        yield Path(path).with_suffix(
+            f".accepted{'' if count == 1 else f'-{count}'}{Path(path).suffix}"
+        )
 
 
 def digest_of(document: dict[str, Any]) -> str:
@@ -399,7 +436,9 @@ def _parsed(text: str) -> dict[str, Any]:
         return value if math.isfinite(value) else no_word(digits[:40])
 
     try:
-        document = json.loads(text, object_pairs_hook=unique, parse_constant=no_word, parse_float=finite)
+        document = json.loads(
+            text, object_pairs_hook=unique, parse_constant=no_word, parse_float=finite
+        )
     except (ValueError, RecursionError) as error:
         raise CertificateError(f"not valid JSON, perhaps cut off: {error}") from None
     if not isinstance(document, dict):
@@ -412,7 +451,8 @@ def pretty(value: Any, indent: str = "") -> str:
     deeper = indent + "  "
     if isinstance(value, dict) and value:
         items = (
-            f"{deeper}{json.dumps(key, ensure_ascii=False)}: {pretty(item, deeper)}" for key, item in value.items()
+            f"{deeper}{json.dumps(key, ensure_ascii=False)}: {pretty(item, deeper)}"
+            for key, item in value.items()
         )
         return "{\n" + ",\n".join(items) + f"\n{indent}}}"
     if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):

@@ -1,7 +1,8 @@
-"""What it takes to do again what a certificate says, told before it is done: files come from strangers.
+"""What it takes to do again what a certificate says, told before it is done: files come from
+strangers.
 
-Estimates, on the low side: what they refuse would take at least about as long as they say. They bound the work, and a guarantee
-rests on none of them.
+Estimates, on the low side: what they refuse would take at least about as long as they say. They
+bound the work, and a guarantee rests on none of them.
 """
 
 from __future__ import annotations
@@ -27,8 +28,16 @@ _KIND = 0.3  # to account for a kind of step
 _CELL = 1e-7  # to bound the losses of a cell
 _STEP = 1e-8  # to draw a step
 _PLACE = 3e-9  # to multiply the masses of a place, for each bit
-_OUTCOMES = {"sigma": 80.0, "sensitivity": 1.0, "iterations": 0.1, "cycle_length": 0.1, "sensitivities": 500.0}
-"""About how many outcomes, or what costs as much, the fields of an event bring along, for each unit or entry."""
+_OUTCOMES = {
+    "sigma": 80.0,
+    "sensitivity": 1.0,
+    "iterations": 0.1,
+    "cycle_length": 0.1,
+    "sensitivities": 500.0,
+}
+"""About how many outcomes, or what costs as much, the fields of an event bring along, for each unit
+or entry.
+"""
 
 
 def duration(seconds: float) -> str:
@@ -37,9 +46,18 @@ def duration(seconds: float) -> str:
     >>> duration(0.5), duration(90), duration(8e4), duration(1e10)
     ('1 s', '90 s', '22 hours', '317 years')
     """
-    for unit, size in (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+    for unit, size in (
+        ("years", 365.25 * 86400),
+        ("days", 86400.0),
+        ("hours", 3600.0),
+        ("minutes", 60.0),
+    ):
         if seconds >= 2 * size:
-            return f"{seconds / size:.3g} {unit}" if seconds / size >= 100 else f"{seconds / size:.2g} {unit}"
+            return (
+                f"{seconds / size:.3g} {unit}"
+                if seconds / size >= 100
+                else f"{seconds / size:.2g} {unit}"
+            )
     return f"{max(1, math.ceil(seconds))} s"
 
 
@@ -55,22 +73,32 @@ class Patience:
     """
 
     def __init__(self, seconds: float | None, doing: str) -> None:
-        self._seconds, self._doing, self._start = math.inf if seconds is None else seconds, doing, time.monotonic()
+        self._seconds, self._doing, self._start = (
+            math.inf if seconds is None else seconds,
+            doing,
+            time.monotonic(),
+        )
 
     def ask(self, seconds: float, why: str) -> None:
         """Raise if what took its time so far and so many seconds more are too long."""
         total = time.monotonic() - self._start + seconds
         if total > self._seconds:
             raise TooLongError(
-                f"{self._doing} would take about {duration(total)} ({why}), and {duration(self._seconds)} are allowed: if you "
-                "trust where it comes from, allow more with --max-seconds (max_seconds= in Python)"
+                f"{self._doing} would take about {duration(total)} ({why}), and "
+                f"{duration(self._seconds)} are allowed: if you trust where it comes from, allow "
+                "more with --max-seconds (max_seconds= in Python)"
             )
 
 
 def understood(document: dict[str, Any], patience: Patience, *, times: float = 1.0) -> Composition:
-    """The composition of an event given as JSON, unless that, or accounting for it ``times`` times, would take too long."""
+    """The composition of an event given as JSON, unless that, or accounting for it ``times`` times,
+    would take too long.
+    """
     nodes, outcomes = _size(document)
-    patience.ask(_NODE * nodes + _OUTCOME * outcomes, f"its event has {nodes:,} parts and {outcomes:.3g} outcomes")
+    patience.ask(
+        _NODE * nodes + _OUTCOME * outcomes,
+        f"its event has {nodes:,} parts and {outcomes:.3g} outcomes",
+    )
     composition = Composition.of(event_from_json(document))
     kinds = max(len(composition.simplified(direction)) for direction in Direction)
     patience.ask(times * _KIND * kinds, f"it composes {kinds:,} kinds of steps")
@@ -87,7 +115,9 @@ def _size(document: Any) -> tuple[int, float]:
             stack += [item for item in value.values() if isinstance(item, dict | list)]
             for key in _OUTCOMES.keys() & value.keys():
                 size = len(value[key]) if isinstance(value[key], list) else value[key]
-                outcomes += _OUTCOMES[key] * min(abs(size), 1e18) if isinstance(size, int | float) else 0.0
+                outcomes += (
+                    _OUTCOMES[key] * min(abs(size), 1e18) if isinstance(size, int | float) else 0.0
+                )
         elif isinstance(value, list):
             outcomes += len(value)
             stack += [item for item in value if isinstance(item, dict | list)]
@@ -99,17 +129,26 @@ def refuse_long_draws(
 ) -> None:
     """Raise if drawing the samples of a certificate again would take too long."""
     sections = certificate.verification.directions.items()
-    plans = [(name, one.samples, Plan.from_json(one.plan)) for name, one in sections if one.plan is not None]
+    plans = [
+        (name, one.samples, Plan.from_json(one.plan))
+        for name, one in sections
+        if one.plan is not None
+    ]
     for name, _, plan in plans:
         cells = sum(max(plan.cells, len(kind.edges or ())) for kind in plan.kinds)
         patience.ask(_CELL * cells, f"the plan of direction {name!r} has {cells:,} cells")
     for name, one in sections:
         if one.strict is not None and (proof := Proof.from_json(one.strict)).plan is not None:
             seconds = _PLACE * proof.plan.bits * proof.plan.work
-            patience.ask(seconds, f"the proof of direction {name!r} has {proof.plan.places:,} places")
+            patience.ask(
+                seconds, f"the proof of direction {name!r} has {proof.plan.places:,} places"
+            )
     for name, recorded, plan in plans:
         if recorded:
             work = built(plan, composition.simplified(name)).work
             samples = max(recorded, plan.block_size)
             seconds = _STEP * samples * work / worker_count(workers)
-            patience.ask(seconds, f"{samples:.3g} samples of about {work:.3g} steps each in direction {name!r}")
+            patience.ask(
+                seconds,
+                f"{samples:.3g} samples of about {work:.3g} steps each in direction {name!r}",
+            )

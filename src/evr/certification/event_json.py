@@ -1,7 +1,8 @@
-"""``DpEvent`` trees as JSON: an object for each event, its class under ``"type"``, its fields by name.
+"""``DpEvent`` trees as JSON: an object for each event, its class under ``"type"``, its fields by
+name.
 
-Only known classes are ever built: those of dp_accounting, those of ``evr.mechanisms.events``, and registered ones, which
-are named with their module (``evr.mechanisms.registry`` has the names).
+Only known classes are ever built: those of dp_accounting, those of ``evr.mechanisms.events``, and
+registered ones, which are named with their module (``evr.mechanisms.registry`` has the names).
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _UNENDING = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 def canonical(document: Any) -> str:
     """JSON with sorted keys and no spaces: equal documents give equal text."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return json.dumps(
+        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
 
 
 def event_digest(event: dp_event.DpEvent) -> str:
@@ -37,10 +40,13 @@ def event_to_json(event: Any) -> dict[str, Any]:
     """An event tree in JSON's types.
 
     >>> event_to_json(dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(1.5), 10))
-    {'type': 'SelfComposedDpEvent', 'event': {'type': 'GaussianDpEvent', 'noise_multiplier': 1.5}, 'count': 10}
+    {'type': 'SelfComposedDpEvent',
+     'event': {'type': 'GaussianDpEvent', 'noise_multiplier': 1.5}, 'count': 10}
     """
     if not isinstance(event, dp_event.DpEvent):
-        raise TypeError(f"{validate.shown(event)} is not a DpEvent (it is a {type(event).__name__})")
+        raise TypeError(
+            f"{validate.shown(event)} is not a DpEvent (it is a {type(event).__name__})"
+        )
     return checked_tree(_encoded(event, DEEPEST))
 
 
@@ -63,16 +69,22 @@ def event_from_json(document: Any) -> dp_event.DpEvent:
 
 def _encoded(value: Any, depth: int) -> Any:
     if depth < 0:
-        raise ValueError(f"an event tree of more than {DEEPEST} levels has no certificate: flatten it")
+        raise ValueError(
+            f"an event tree of more than {DEEPEST} levels has no certificate: flatten it"
+        )
     if isinstance(value, dp_event.DpEvent):
         name = event_name(type(value))
         if event_classes().get(name) is not type(value):
             if type(value) in MECHANISMS:
                 raise ValueError(
-                    f"{name} is not made by attrs, so its fields have no names in a certificate: decorate it"
+                    f"{name} is not made by attrs, so its fields have no names in a certificate: "
+                    "decorate it"
                 )
             raise ValueError(f"{name} is not a known event: register it with evr.register")
-        fields = {one.alias: _encoded(getattr(value, one.name), depth - 1) for one in written_fields(type(value))}
+        fields = {
+            one.alias: _encoded(getattr(value, one.name), depth - 1)
+            for one in written_fields(type(value))
+        }
         return {"type": name, **fields}
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
@@ -82,7 +94,9 @@ def _encoded(value: Any, depth: int) -> Any:
         return value if math.isfinite(value) else str(value)
     if value is None or isinstance(value, bool | int | str):
         return value
-    raise ValueError(f"{validate.shown(value)}, of type {type(value).__name__}, has no place in a certificate")
+    raise ValueError(
+        f"{validate.shown(value)}, of type {type(value).__name__}, has no place in a certificate"
+    )
 
 
 def _decoded(value: Any, path: str, depth: int) -> Any:
@@ -97,11 +111,15 @@ def _decoded(value: Any, path: str, depth: int) -> Any:
         wanted = {field.alias for field in written_fields(cls)}
         if fields.keys() != wanted:
             odd = sorted(fields.keys() ^ wanted)
-            raise CertificateError(f"{path}: a {cls.__name__} has the fields {sorted(wanted)}; wrong is {odd[0]!r}")
+            raise CertificateError(
+                f"{path}: a {cls.__name__} has the fields {sorted(wanted)}; wrong is {odd[0]!r}"
+            )
         try:
             return cls(**fields)
         except Exception as error:  # a class of somebody else's checks its fields as it likes
-            raise CertificateError(f"{path}: no {cls.__name__} is made of these values ({error})") from None
+            raise CertificateError(
+                f"{path}: no {cls.__name__} is made of these values ({error})"
+            ) from None
     if isinstance(value, list):
         return [_decoded(item, f"{path}[{i}]", depth - 1) for i, item in enumerate(value)]
     return _UNENDING.get(value, value) if isinstance(value, str) else value

@@ -15,7 +15,8 @@ BIBTEX = r"""
 
 @inproceedings{wang2023randomized,
   title = {A Randomized Approach to Tight Privacy Accounting},
-  author = {Wang, Jiachen T. and Mahloujifar, Saeed and Wu, Tong and Jia, Ruoxi and Mittal, Prateek},
+  author = {Wang, Jiachen T. and Mahloujifar, Saeed and Wu, Tong and Jia, Ruoxi
+            and Mittal, Prateek},
   booktitle = {Advances in Neural Information Processing Systems},
   volume = {36},
   year = {2023},
@@ -24,18 +25,28 @@ BIBTEX = r"""
 """As CITATION.cff, which a test holds it to."""
 
 _SPECIAL = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "%": r"\%", "#": r"\#",
-    "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-}  # fmt: skip
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "%": r"\%",
+    "#": r"\#",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
 _NUMBER = r"\d[\d.]*(?:e[+-]?\d+)?"
-_PAIR_OR_NUMBER = re.compile(rf"\(({_NUMBER}), ({_NUMBER})\)(?=-differential)|(?<![\w.])(\d[\d.]*e[+-]?\d+)(?![\w])")
+_PAIR_OR_NUMBER = re.compile(
+    rf"\(({_NUMBER}), ({_NUMBER})\)(?=-differential)|(?<![\w.])(\d[\d.]*e[+-]?\d+)(?![\w])"
+)
 
 
 def statement(certificate: Certificate) -> str:
     """Two sentences with their citations; what they assume follows as a comment.
 
-    >>> typeset("(1.14, 1e-5)-differentially private, with probability 2.5e-9 & 50%")
-    '$(1.14, 10^{-5})$-differentially private, with probability $2.5 \\\\times 10^{-9}$ \\\\& 50\\\\%'
+    >>> typeset("(1.14, 1e-5)-differentially private, but for 2.5e-9 & 50%")
+    '$(1.14, 10^{-5})$-differentially private, but for $2.5 \\\\times 10^{-9}$ \\\\& 50\\\\%'
     """
     assumed = "".join(f"% - {clause}\n" for clause in certificate.assumptions)
     cited = typeset(certificate.short_statement) + r"~\cite{evr,wang2023randomized}"

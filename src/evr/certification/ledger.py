@@ -1,13 +1,15 @@
-"""The ledger: every attempt at a release, written down before its first sample (docs/guarantees.md, Section 5).
+"""The ledger: every attempt at a release, written down before its first sample (docs/guarantees.md,
+Section 5).
 
-A *release* fixes ``kappa`` and the base of its budgets with its first attempt; attempt ``i`` may then be wrong with probability
-``kappa base 2^-i``, so all of them together with less than ``kappa base``, whatever ``tau`` they use. By default all attempts at
-the same ``(epsilon, claim)`` are one release and the base is the claim. A named release takes any claims that are at least its
-floor, and the floor is the base.
+A *release* fixes ``kappa`` and the base of its budgets with its first attempt; attempt ``i`` may
+then be wrong with probability ``kappa base 2^-i``, so all of them together with less than ``kappa
+base``, whatever ``tau`` they use. By default all attempts at the same ``(epsilon, claim)`` are one
+release and the base is the claim. A named release takes any claims that are at least its floor, and
+the floor is the base.
 
-A crash, Ctrl-C or kill counts, for the row is there already. Numbers are given out under SQLite's write lock, so that no
-two processes have the same one. The one output of a release is counted in the same way, before its mechanism starts, and stays
-counted (Section 5.6).
+A crash, Ctrl-C or kill counts, for the row is there already. Numbers are given out under SQLite's
+write lock, so that no two processes have the same one. The one output of a release is counted in
+the same way, before its mechanism starts, and stays counted (Section 5.6).
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ class Ledger(LedgerFile):
     Parameters
     ----------
     path
-        ``.evr/ledger.sqlite`` in the working directory by default; its folder is made where missing.
+        ``.evr/ledger.sqlite`` in the working directory by default; its folder is made where
+        missing.
 
     Examples
     --------
@@ -94,7 +97,9 @@ class Ledger(LedgerFile):
         with self._guarded():
             return self._terms(claim, name, floor)[1]
 
-    def _terms(self, claim: Claim, name: str | None, floor: float | None) -> tuple[str, Terms, int | None]:
+    def _terms(
+        self, claim: Claim, name: str | None, floor: float | None
+    ) -> tuple[str, Terms, int | None]:
         """Key, terms and, if there is one, the row of the release that a claim belongs to."""
         key = release_key(claim.epsilon, claim.value, _name(name))
         if floor is not None:
@@ -107,11 +112,14 @@ class Ledger(LedgerFile):
         else:
             terms = release_of(row).terms
             if floor is not None and floor != terms.base:
-                raise LedgerError(f"floor={floor!r}, but the first attempt at release {name!r} fixed {terms.base!r}")
+                raise LedgerError(
+                    f"floor={floor!r}, but the first attempt at release {name!r} fixed "
+                    f"{terms.base!r}"
+                )
         if claim.value < terms.base:
             raise LedgerError(
-                f"the claim {claim.value!r} is below {terms.base!r}, the floor of release {name!r}: claim more, or start "
-                "another release"
+                f"the claim {claim.value!r} is below {terms.base!r}, the floor of release "
+                f"{name!r}: claim more, or start another release"
             )
         return key, terms, None if row is None else int(row["id"])
 
@@ -163,7 +171,9 @@ class Ledger(LedgerFile):
                 "log_budget": log_budget.hex(),
                 "method": settings.method,
                 "proposal": settings.proposal,
-                "options": json.dumps({"max_samples": settings.max_samples, "offset": settings.offset, **options}),
+                "options": json.dumps(
+                    {"max_samples": settings.max_samples, "offset": settings.offset, **options}
+                ),
                 "event": json.dumps(event),
                 "event_digest": event_digest,
                 "software": json.dumps(software),
@@ -178,14 +188,18 @@ class Ledger(LedgerFile):
                 if "entropy" not in str(error):
                     raise
                 raise LedgerError(
-                    f"entropy {entropy:#x} was used before in this release: an attempt wants fresh samples, so give another "
-                    "seed, or none"
+                    f"entropy {entropy:#x} was used before in this release: an attempt wants fresh "
+                    "samples, so give another seed, or none"
                 ) from None
-            found = connection.execute("SELECT * FROM attempts WHERE id = ?", (attempt_id,)).fetchone()
+            found = connection.execute(
+                "SELECT * FROM attempts WHERE id = ?", (attempt_id,)
+            ).fetchone()
             return attempt_of(found)
 
     def _warn_of_twins(self, claim: Claim) -> None:
-        """Warn where a release that is about to be made differs from an older one by rounding only."""
+        """Warn where a release that is about to be made differs from an older
+        one by rounding only.
+        """
         for row in self._connection.execute("SELECT * FROM releases WHERE name IS NULL").fetchall():
             release = release_of(row, self._output(row["id"]))
             epsilon, value = _numbers(release.key)
@@ -194,18 +208,27 @@ class Ledger(LedgerFile):
             ):
                 out = "let out its output" if release.output else "let nothing out yet"
                 warnings.warn(
-                    f"a new release: ({claim.epsilon!r}, {claim.value!r}) differs from ({epsilon!r}, {value!r}) of "
-                    f"{release.created} by rounding only, which {out}. Their attempts and outputs are counted apart. If they are "
-                    "meant to be one release, claim exactly the older numbers",
+                    f"a new release: ({claim.epsilon!r}, {claim.value!r}) differs from "
+                    f"({epsilon!r}, {value!r}) of {release.created} by rounding only, which {out}. "
+                    "Their attempts and outputs are counted apart. If they are meant to be one "
+                    "release, claim exactly the older numbers",
                     NearbyReleaseWarning,
                     stacklevel=2,
                 )
 
-    def finish(self, attempt: Attempt, state: str, *, samples: int | None = None, message: str | None = None) -> None:
+    def finish(
+        self,
+        attempt: Attempt,
+        state: str,
+        *,
+        samples: int | None = None,
+        message: str | None = None,
+    ) -> None:
         """Write down how an attempt ended. Snapshots stay only where it can be continued."""
         with self._transaction() as connection:
             changed = connection.execute(
-                "UPDATE attempts SET state = ?, samples = ?, message = ?, finished = ?, seen = ? WHERE id = ? AND owner = ?",
+                "UPDATE attempts SET state = ?, samples = ?, message = ?, finished = ?, seen = ? "
+                "WHERE id = ? AND owner = ?",
                 (state, samples, message, now(), now(), attempt.id, attempt.owner),
             )
             self._still_ours(attempt, changed)
@@ -215,21 +238,25 @@ class Ledger(LedgerFile):
     @staticmethod
     def _still_ours(attempt: Attempt, changed: sqlite3.Cursor) -> None:
         if changed.rowcount != 1:
-            raise LedgerError(f"attempt {attempt.number} of this release was taken over by another process")
+            raise LedgerError(
+                f"attempt {attempt.number} of this release was taken over by another process"
+            )
 
     def save(self, attempt: Attempt, direction: str, snapshot: dict[str, Any]) -> None:
         """Keep the latest snapshot of one direction."""
         text = json.dumps(snapshot)
         with self._transaction() as connection:
             connection.execute(
-                "INSERT INTO checkpoints (attempt_id, direction, snapshot, seal) VALUES (?, ?, ?, ?) "
-                "ON CONFLICT (attempt_id, direction) DO UPDATE SET snapshot = excluded.snapshot, seal = excluded.seal",
+                "INSERT INTO checkpoints (attempt_id, direction, snapshot, seal) VALUES (?, ?, ?, "
+                "?) ON CONFLICT (attempt_id, direction) DO UPDATE SET snapshot = "
+                "excluded.snapshot, seal = excluded.seal",
                 (attempt.id, direction, text, seal([attempt.id, direction, text])),
             )
             self._still_ours(
                 attempt,
                 connection.execute(
-                    "UPDATE attempts SET seen = ? WHERE id = ? AND owner = ?", (now(), attempt.id, attempt.owner)
+                    "UPDATE attempts SET seen = ? WHERE id = ? AND owner = ?",
+                    (now(), attempt.id, attempt.owner),
                 ),
             )
 
@@ -237,7 +264,8 @@ class Ledger(LedgerFile):
         """The latest snapshots, by direction."""
         with self._guarded():
             rows = self._connection.execute(
-                "SELECT direction, snapshot, seal FROM checkpoints WHERE attempt_id = ?", (attempt.id,)
+                "SELECT direction, snapshot, seal FROM checkpoints WHERE attempt_id = ?",
+                (attempt.id,),
             ).fetchall()
             for row in rows:
                 if row["seal"] != seal([attempt.id, row["direction"], row["snapshot"]]):
@@ -252,15 +280,19 @@ class Ledger(LedgerFile):
         """Make an interrupted attempt this process's own; only one of several gets it."""
         with self._transaction() as connection:
             changed = connection.execute(
-                "UPDATE attempts SET state = 'running', owner = ?, seen = ?, finished = NULL, message = NULL "
-                "WHERE id = ? AND state = ? AND owner = ?",
+                "UPDATE attempts SET state = 'running', owner = ?, seen = ?, finished = NULL, "
+                "message = NULL WHERE id = ? AND state = ? AND owner = ?",
                 (this_process(), now(), attempt.id, attempt.state, attempt.owner),
             )
             self._still_ours(attempt, changed)
-            found = connection.execute("SELECT * FROM attempts WHERE id = ?", (attempt.id,)).fetchone()
+            found = connection.execute(
+                "SELECT * FROM attempts WHERE id = ?", (attempt.id,)
+            ).fetchone()
             return attempt_of(found)
 
-    def refuse_second_output(self, claim: Claim, *, name: str | None = None, floor: float | None = None) -> None:
+    def refuse_second_output(
+        self, claim: Claim, *, name: str | None = None, floor: float | None = None
+    ) -> None:
         """Raise if the release that a claim belongs to has let out its one output."""
         with self._guarded():
             release_id = self._terms(claim, name, floor)[2]
@@ -269,42 +301,60 @@ class Ledger(LedgerFile):
 
     def _output(self, release_id: int) -> sqlite3.Row | None:
         """The row of a release's output, if that is counted."""
-        row = self._connection.execute("SELECT * FROM outputs WHERE release_id = ?", (release_id,)).fetchone()
+        row = self._connection.execute(
+            "SELECT * FROM outputs WHERE release_id = ?", (release_id,)
+        ).fetchone()
         return None if row is None else checked_output(row)
 
     def _refuse_second_output(self, release_id: int) -> None:
         output = self._output(release_id)
         if output is None:
             return
-        (name,) = self._connection.execute("SELECT name FROM releases WHERE id = ?", (release_id,)).fetchone()
-        what = f"release {name!r}" if name is not None else "this release (the same epsilon and claim)"
+        (name,) = self._connection.execute(
+            "SELECT name FROM releases WHERE id = ?", (release_id,)
+        ).fetchone()
+        what = (
+            f"release {name!r}" if name is not None else "this release (the same epsilon and claim)"
+        )
         if output["ending"] == "released":
             raise AlreadyReleasedError(
-                f"{what} let out its one output at {output['ended']}: another output costs privacy again; "
-                "if that is meant, give the new release a name of its own"
+                f"{what} let out its one output at {output['ended']}: another output costs privacy "
+                "again; if that is meant, give the new release a name of its own"
             )
         ran = (
             f"ran its mechanism, which raised at {output['ended']}"
             if output["ending"] == "raised"
-            else f"let its mechanism run at {output['opened']} in process {output['owner'].split(' ')[1]} on "
-            f"{output['owner'].split(' ')[0]}, which runs still or ended without a word"
+            else f"let its mechanism run at {output['opened']} in process "
+            f"{output['owner'].split(' ')[1]} on {output['owner'].split(' ')[0]}, which runs "
+            "still or ended without a word"
         )
         raise AlreadyReleasedError(
-            f"{what} {ran}: what may have gone out is its one output; give a new release a name of its own (if nothing "
-            "went out, it costs what this one would have)"
+            f"{what} {ran}: what may have gone out is its one output; give a new release a name of "
+            "its own (if nothing went out, it costs what this one would have)"
         )
 
     def count_output(self, attempt: Attempt, *, fallback: bool = False) -> None:
-        """Count the one output of a release, for good, before a mechanism runs; on return it is on the disk.
+        """Count the one output of a release, for good, before a mechanism runs; on return it is on
+        the disk.
 
-        Raises ``AlreadyReleasedError`` if it is counted already, by whomever and however that ended.
+        Raises ``AlreadyReleasedError`` if it is counted already, by whomever and however that
+        ended.
         """
         with self._transaction() as connection:
             self._refuse_second_output(attempt.release_id)
-            row = connection.execute("SELECT * FROM attempts WHERE id = ?", (attempt.id,)).fetchone()
+            row = connection.execute(
+                "SELECT * FROM attempts WHERE id = ?", (attempt.id,)
+            ).fetchone()
             verdict = "rejected" if fallback else "accepted"
-            if row is None or attempt_of(row).state != verdict or row["release_id"] != attempt.release_id:
-                raise LedgerError(f"attempt {attempt.number} was not {verdict}: nothing may be let out on its account")
+            if (
+                row is None
+                or attempt_of(row).state != verdict
+                or row["release_id"] != attempt.release_id
+            ):
+                raise LedgerError(
+                    f"attempt {attempt.number} was not {verdict}: nothing may be let out on its "
+                    "account"
+                )
             self._insert(
                 "outputs",
                 {
@@ -317,11 +367,13 @@ class Ledger(LedgerFile):
             )
 
     def end_output(self, attempt: Attempt, ending: Literal["released", "raised"]) -> None:
-        """Write down how the mechanism ended, for the reader: its output is counted already, and stays so."""
+        """Write down how the mechanism ended, for the reader: its output is counted already, and
+        stays so.
+        """
         with self._transaction() as connection:
             connection.execute(
-                "UPDATE outputs SET ending = ?, ended = ? WHERE release_id = ? AND attempt_id = ? AND owner = ? "
-                "AND ending IS NULL",
+                "UPDATE outputs SET ending = ?, ended = ? WHERE release_id = ? AND attempt_id = ? "
+                "AND owner = ? AND ending IS NULL",
                 (ending, now(), attempt.release_id, attempt.id, this_process()),
             )
 
@@ -334,7 +386,10 @@ class Ledger(LedgerFile):
     def attempts(self) -> list[Attempt]:
         """Every attempt, oldest first."""
         with self._guarded():
-            return [attempt_of(row) for row in self._connection.execute("SELECT * FROM attempts ORDER BY id")]
+            return [
+                attempt_of(row)
+                for row in self._connection.execute("SELECT * FROM attempts ORDER BY id")
+            ]
 
     def spent(self, release: ReleaseRow) -> float:
         """The sum of the budgets of a release's attempts: always below ``kappa`` times the base."""
@@ -345,4 +400,6 @@ def _name(name: str | None) -> str | None:
     try:
         return checked_name(name)
     except ValueError:
-        raise LedgerError(f"release={validate.shown(name)} is not a name: {NAME_IN_WORDS}") from None
+        raise LedgerError(
+            f"release={validate.shown(name)} is not a name: {NAME_IN_WORDS}"
+        ) from None

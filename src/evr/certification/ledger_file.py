@@ -18,7 +18,9 @@ BUSY_SECONDS = 60.0
 
 
 class LedgerFile:
-    """A database that any number of processes share; what a transaction wrote is on the disk when it ends."""
+    """A database that any number of processes share; what a transaction wrote is on the disk when
+    it ends.
+    """
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path
@@ -37,8 +39,12 @@ class LedgerFile:
         connection = self._connection
         connection.row_factory = sqlite3.Row
         patience = time.monotonic() + BUSY_SECONDS
-        journal = "DELETE" if is_shared(self.path) else "WAL"  # WAL rests on memory, which other machines do not share
-        while True:  # two processes that switch a new file to WAL at once do not wait for each other by themselves
+        journal = (
+            "DELETE" if is_shared(self.path) else "WAL"
+        )  # WAL rests on memory, which other machines do not share
+        # two processes that switch a new file to WAL at once do not wait for each other by
+        # themselves
+        while True:
             try:
                 connection.execute(f"PRAGMA journal_mode = {journal}")
                 break
@@ -77,10 +83,15 @@ class LedgerFile:
             yield
         except DamagedRow as error:
             raise self._damaged(str(error)) from None
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter from damage in what SQLite quotes
+        except (
+            sqlite3.Error,
+            UnicodeDecodeError,
+        ) as error:  # the latter from damage in what SQLite quotes
             raise LedgerError(f"{self.path}: the ledger cannot be used ({error})") from error
         except OSError as error:
-            raise LedgerError(f"{self.path}: the ledger cannot be used ({error.strerror or error})") from error
+            raise LedgerError(
+                f"{self.path}: the ledger cannot be used ({error.strerror or error})"
+            ) from error
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -98,7 +109,14 @@ class LedgerFile:
     def _insert(self, table: str, row: dict[str, Any], sealed: tuple[str, ...]) -> int:
         row = {**row, "seal": seal([row[name] for name in sealed])}
         names, places = ", ".join(row), ", ".join(f":{column}" for column in row)
-        return int(self._connection.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", row).lastrowid or 0)
+        return int(
+            self._connection.execute(
+                f"INSERT INTO {table} ({names}) VALUES ({places})", row
+            ).lastrowid
+            or 0
+        )
 
     def _damaged(self, what: str) -> LedgerError:
-        return LedgerError(f"{self.path}: the ledger is damaged ({what}); put it aside and start another release")
+        return LedgerError(
+            f"{self.path}: the ledger is damaged ({what}); put it aside and start another release"
+        )

@@ -13,7 +13,9 @@ _FORGOTTEN_SECONDS = 600.0  # after which a silent process on another machine is
 def _started(process: int) -> str:
     """When a process started, in the kernel's ticks; empty where the system does not say."""
     try:
-        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[19]
+        return (
+            Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[19]
+        )
     except (OSError, IndexError):
         return ""
 
@@ -24,13 +26,17 @@ def this_process() -> str:
 
 
 def is_alive(owner: str, seen: str) -> bool:
-    """Whether the process that wrote a row still runs; on another machine, whether it was heard of lately."""
+    """Whether the process that wrote a row still runs; on another machine, whether it was heard of
+    lately.
+    """
     try:
         host, process, started = owner.split(" ")
         if host == socket.gethostname() and os.name == "posix":
             os.kill(int(process), 0)
             return _started(int(process)) == started
-        return (datetime.now(UTC) - datetime.fromisoformat(seen)).total_seconds() < _FORGOTTEN_SECONDS
+        return (
+            datetime.now(UTC) - datetime.fromisoformat(seen)
+        ).total_seconds() < _FORGOTTEN_SECONDS
     except PermissionError:
         return True
     except (ProcessLookupError, ValueError, TypeError, OverflowError, AttributeError):

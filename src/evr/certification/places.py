@@ -12,7 +12,9 @@ _SHARED = re.compile(
 
 
 def is_shared(path: Path) -> bool:
-    """Whether a file lies on a file system that other machines may write to; False where the system does not say."""
+    """Whether a file lies on a file system that other machines may write to; False where the system
+    does not say.
+    """
     try:
         lines = _MOUNTS.read_text("utf-8", errors="replace").splitlines()
     except OSError:
@@ -21,6 +23,8 @@ def is_shared(path: Path) -> bool:
     for line in lines:
         before, _, after = line.partition(" - ")
         point = Path(re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), before.split(" ")[4]))
-        if target.is_relative_to(point) and len(point.parts) >= longest:  # of two mounted at one place, the later hides
+        if (
+            target.is_relative_to(point) and len(point.parts) >= longest
+        ):  # of two mounted at one place, the later hides
             kind, longest = after.split(" ")[0], len(point.parts)
     return bool(_SHARED.match(kind))

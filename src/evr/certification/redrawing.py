@@ -28,7 +28,9 @@ def redrawn(
     settings: Settings,
     how: Attempt,
 ) -> Verification:
-    """The verification that the certificate's plans give: of samples with its entropy, of integers anywhere."""
+    """The verification that the certificate's plans give: of samples with its entropy, of integers
+    anywhere.
+    """
     if settings.method == "strict":
         return _proved_again(certificate, composition, claim, how)
     plans: dict[str, Plan | None] = {
@@ -45,7 +47,9 @@ def redrawn(
     return how.run(composition, claim, settings, planner)
 
 
-def _proved_again(certificate: Certificate, composition: Composition, claim: Claim, how: Attempt) -> Verification:
+def _proved_again(
+    certificate: Certificate, composition: Composition, claim: Claim, how: Attempt
+) -> Verification:
     """What follows from the plans of the certificate's proofs in exact arithmetic."""
     proofs = {
         name: None if section.strict is None else Proof.from_json(section.strict)

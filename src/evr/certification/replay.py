@@ -1,9 +1,10 @@
 """Doing again what a certificate says, and comparing: the only way to trust one from somebody else.
 
-From the primary fields (event, estimate, ``tau``, ``kappa``, floor, attempt, entropy, settings) everything else is computed anew,
-samples included, and compared field by field. A certificate whose numbers or words were altered differs somewhere, however its
-digest was mended. What cannot be computed is taken as recorded: software, times, the name of a release, and that entropy was
-fresh. Closed alphabets (``alphabet.py``) leave no room in them for anything else.
+From the primary fields (event, estimate, ``tau``, ``kappa``, floor, attempt, entropy, settings)
+everything else is computed anew, samples included, and compared field by field. A certificate whose
+numbers or words were altered differs somewhere, however its digest was mended. What cannot be
+computed is taken as recorded: software, times, the name of a release, and that entropy was fresh.
+Closed alphabets (``alphabet.py``) leave no room in them for anything else.
 """
 
 from __future__ import annotations
@@ -34,14 +35,16 @@ from evr.verification.driver import ProgressHook
 from evr.verification.settings import Settings
 
 UNCHECKED = ("digest", "software", "times", "record")
-"""Top-level fields that no replay can recompute; neither can it recompute the ``seconds`` of a direction."""
+"""Top-level fields that no replay can recompute; neither can it recompute the ``seconds`` of a
+direction.
+"""
 
 _SMALLEST_FRESH = 1 << 160  # 256 fresh bits are below this once in 2^96
 _CLOSE = 1e-9
 _KNOWN = tuple(map(identity, SAMPLERS))
 _WAYS_ON = (
-    "That speaks neither for nor against the certificate: replay it with the software that made it, or verify its claim with "
-    "new samples (--fresh)"
+    "That speaks neither for nor against the certificate: replay it with the software that made "
+    "it, or verify its claim with new samples (--fresh)"
 )
 
 
@@ -54,7 +57,9 @@ class Mismatch:
     recomputed: Any
 
     def __str__(self) -> str:
-        return f"{self.field}: recorded {_short(self.recorded)}, recomputed {_short(self.recomputed)}"
+        return (
+            f"{self.field}: recorded {_short(self.recorded)}, recomputed {_short(self.recomputed)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -72,8 +77,9 @@ class Replay:
     notes
         What else a reader should know.
     undecided
-        Set where other software made the certificate and all that differs may come from that: what drew its samples, and what to
-        do. What differs then speaks neither for nor against the certificate.
+        Set where other software made the certificate and all that differs may come from that: what
+        drew its samples, and what to do. What differs then speaks neither for nor against the
+        certificate.
     """
 
     mismatches: tuple[Mismatch, ...]
@@ -100,20 +106,28 @@ def replay(
     progress: ProgressHook | None = None,
     max_seconds: float | None = MAX_SECONDS,
 ) -> Replay:
-    """Draw the same blocks again and compare every field; with ``fresh``, verify the claim with new entropy instead.
+    """Draw the same blocks again and compare every field; with ``fresh``, verify the claim with new
+    entropy instead.
 
-    A certificate may come from a stranger: what would take longer than ``max_seconds`` raises ``TooLongError`` before it is
-    begun, or, where that shows only then, once its first samples are drawn. None waits for as long as it takes.
+    A certificate may come from a stranger: what would take longer than ``max_seconds`` raises
+    ``TooLongError`` before it is begun, or, where that shows only then, once its first samples are
+    drawn. None waits for as long as it takes.
 
-    On the same software all is equal bit for bit. On other versions or processors statistics may differ in the last digits,
-    which is then noted and not held against the certificate. Where they differ by more, or a sampler drew them that this version
-    does not have, ``undecided`` says so.
+    On the same software all is equal bit for bit. On other versions or processors statistics may
+    differ in the last digits, which is then noted and not held against the certificate. Where they
+    differ by more, or a sampler drew them that this version does not have, ``undecided`` says so.
     """
     if not fresh and (unknown := _unknown_samplers(certificate)):
         names = ", ".join(unknown)
-        missing = Mismatch("verification.directions", f"drawn by {names}", f"not among {', '.join(_KNOWN)}")
+        missing = Mismatch(
+            "verification.directions", f"drawn by {names}", f"not among {', '.join(_KNOWN)}"
+        )
         return Replay(
-            (missing,), None, False, (), f"{_drawn_by(certificate)} with {names}, which is not here. {_WAYS_ON}"
+            (missing,),
+            None,
+            False,
+            (),
+            f"{_drawn_by(certificate)} with {names}, which is not here. {_WAYS_ON}",
         )
     patience = Patience(max_seconds, "replaying it")
     verification = None
@@ -127,13 +141,24 @@ def replay(
         raise
     except _TooMany as error:
         found = [Mismatch("verification.samples", certificate.verification.samples, str(error))]
-    except (ValueError, TypeError, ArithmeticError, MemoryError, RecursionError, DisagreementError) as error:
+    except (
+        ValueError,
+        TypeError,
+        ArithmeticError,
+        MemoryError,
+        RecursionError,
+        DisagreementError,
+    ) as error:
         found = [Mismatch("verification", "done", f"cannot be done: {error}")]
     return _judged(certificate, found, verification, fresh)
 
 
 def _repeated(
-    certificate: Certificate, fresh: bool, workers: int | None, progress: ProgressHook | None, patience: Patience
+    certificate: Certificate,
+    fresh: bool,
+    workers: int | None,
+    progress: ProgressHook | None,
+    patience: Patience,
 ) -> tuple[Verification, Certificate | None]:
     """The verification done again and, of the same samples, the certificate as it should be."""
     claim, settings = _claim(certificate)
@@ -157,9 +182,15 @@ class _Watch:
     """Stops what draws more samples than are recorded, or what takes too long."""
 
     def __init__(
-        self, certificate: Certificate, fresh: bool, progress: ProgressHook | None, patience: Patience
+        self,
+        certificate: Certificate,
+        fresh: bool,
+        progress: ProgressHook | None,
+        patience: Patience,
     ) -> None:
-        self._recorded = {str(name): one.samples for name, one in certificate.verification.directions.items()}
+        self._recorded = {
+            str(name): one.samples for name, one in certificate.verification.directions.items()
+        }
         self._fresh, self._progress, self._patience = fresh, progress, patience
 
     def __call__(self, state: Progress) -> None:
@@ -176,14 +207,21 @@ class _Watch:
             self._progress(state)
 
 
-def _judged(certificate: Certificate, found: list[Mismatch], verification: Verification | None, fresh: bool) -> Replay:
+def _judged(
+    certificate: Certificate, found: list[Mismatch], verification: Verification | None, fresh: bool
+) -> Replay:
     """What the differences mean, given what made the certificate."""
     theirs, here = certificate.software, software()
     other = [key for key in here if theirs.get(key) != here[key]]
     if not other:
         return Replay(tuple(found), verification, fresh)
-    made, have = (", ".join(f"{key} {which.get(key, '?')}" for key in other) for which in (theirs, here))
-    notes = [f"the certificate was made with {made}, and this is {have}: equality to the last bit is not promised"]
+    made, have = (
+        ", ".join(f"{key} {which.get(key, '?')}" for key in other) for which in (theirs, here)
+    )
+    notes = [
+        f"the certificate was made with {made}, and this is {have}: equality to the last bit is "
+        "not promised"
+    ]
     is_drawn = partial(_is_drawn, certificate.verification.method)
     kept = [m for m in found if not (is_drawn(m.field) and _close(m.recorded, m.recomputed))]
     if len(kept) < len(found):
@@ -196,7 +234,11 @@ def _judged(certificate: Certificate, found: list[Mismatch], verification: Verif
 
 def _unknown_samplers(certificate: Certificate) -> list[str]:
     """What drew samples of the certificate and is not in this version."""
-    plans = [section.plan for section in certificate.verification.directions.values() if section.plan is not None]
+    plans = [
+        section.plan
+        for section in certificate.verification.directions.values()
+        if section.plan is not None
+    ]
     named = {kind["sampler"] for plan in plans for kind in plan["kinds"] if kind["sampler"]}
     return sorted(named - set(_KNOWN))
 
@@ -206,14 +248,18 @@ def _drawn_by(certificate: Certificate) -> str:
 
 
 def _is_drawn(method: str, field: str) -> bool:
-    """Whether a field depends on the samples, or on an estimate's last digits. Integers come out the same everywhere."""
+    """Whether a field depends on the samples, or on an estimate's last digits. Integers come out
+    the same everywhere.
+    """
     if method == "strict" or ".strict." in field:
         return field.startswith("estimate.")
     return field.startswith(("verification.directions", "verification.samples", "estimate."))
 
 
 def _is_reworded(certificate: Certificate, field: str) -> bool:
-    """Whether a statement may differ because its numbers do, or because another version words it otherwise."""
+    """Whether a statement may differ because its numbers do, or because another version words it
+    otherwise.
+    """
     if field != "statement":
         return False
     reworded = certificate.software["evr"] != software()["evr"]
@@ -234,7 +280,11 @@ def _claim(certificate: Certificate) -> tuple[Claim, Settings]:
 
 def _independent(certificate: Certificate, verification: Verification) -> Replay:
     verdict = verification.verdict.value
-    differs = [] if verdict == certificate.verdict else [Mismatch("verdict", certificate.verdict, verdict)]
+    differs = (
+        []
+        if verdict == certificate.verdict
+        else [Mismatch("verdict", certificate.verdict, verdict)]
+    )
     return Replay(tuple(differs), verification, True)
 
 
@@ -252,7 +302,11 @@ def _rebuilt(
         if estimate["method"] == "fft":
             function = estimate_epsilon if estimate["quantity"] == "epsilon" else estimate_delta
             found = afresh(function, composition, estimate["at"])
-            estimate |= {"value": found.value, "error": getattr(found, "error", None), "direction": found.direction}
+            estimate |= {
+                "value": found.value,
+                "error": getattr(found, "error", None),
+                "direction": found.direction,
+            }
         else:
             estimate["method"] = "fft"
         estimate["at"] = claim.delta if estimate["quantity"] == "epsilon" else claim.epsilon
@@ -278,9 +332,16 @@ def _rebuilt(
 def _unlikely(certificate: Certificate) -> Iterator[Mismatch]:
     """What is possible and not to be believed."""
     checked = certificate.verification
-    if checked.entropy_is_fresh and not _SMALLEST_FRESH <= int(checked.entropy, 16) < 1 << ENTROPY_BITS:
+    if (
+        checked.entropy_is_fresh
+        and not _SMALLEST_FRESH <= int(checked.entropy, 16) < 1 << ENTROPY_BITS
+    ):
         size = f"a number of {int(checked.entropy, 16).bit_length()} bits"
-        yield Mismatch("verification.entropy_is_fresh", True, f"{size} was not drawn from {ENTROPY_BITS} fresh ones")
+        yield Mismatch(
+            "verification.entropy_is_fresh",
+            True,
+            f"{size} was not drawn from {ENTROPY_BITS} fresh ones",
+        )
 
 
 def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -288,7 +349,9 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any,
     if isinstance(old, dict) and isinstance(new, dict):
         for key, value in new.items():
             field = f"{path}.{key}" if path else key
-            if field in UNCHECKED or (key == "seconds" and path.startswith("verification.directions")):
+            if field in UNCHECKED or (
+                key == "seconds" and path.startswith("verification.directions")
+            ):
                 continue
             if key not in old:
                 yield field, None, value

@@ -16,9 +16,23 @@ from evr.verification.settings import Settings
 
 SEALED_RELEASE = ("key", "name", "kappa", "base", "created")
 SEALED_ATTEMPT = (
-    "release_id", "number", "entropy", "entropy_is_fresh", "epsilon", "delta", "tau", "claim", "log_budget", "method",
-    "proposal", "options", "event", "event_digest", "software", "started",
-)  # fmt: skip
+    "release_id",
+    "number",
+    "entropy",
+    "entropy_is_fresh",
+    "epsilon",
+    "delta",
+    "tau",
+    "claim",
+    "log_budget",
+    "method",
+    "proposal",
+    "options",
+    "event",
+    "event_digest",
+    "software",
+    "started",
+)
 SEALED_OUTPUT = ("release_id", "attempt_id", "owner", "opened")
 ELSEWHERE = "certificate: "
 """What the message of an attempt begins with whose certificate went elsewhere than was planned."""
@@ -39,8 +53,8 @@ class ReleaseRow:
     terms
         ``kappa`` and the base of the budgets.
     output
-        None before the one output is counted; then, for good, ``"open"`` (its mechanism runs, or ended without a word),
-        ``"released"`` (it returned) or ``"raised"``.
+        None before the one output is counted; then, for good, ``"open"`` (its mechanism runs, or
+        ended without a word), ``"released"`` (it returned) or ``"raised"``.
     """
 
     id: int
@@ -82,7 +96,9 @@ class Attempt:
     @property
     def settings(self) -> Settings:
         """How it is verified."""
-        return Settings(self.method, self.proposal, self.options["max_samples"], self.options["offset"])
+        return Settings(
+            self.method, self.proposal, self.options["max_samples"], self.options["offset"]
+        )
 
     @property
     def budget(self) -> float:

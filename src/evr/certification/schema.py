@@ -1,8 +1,8 @@
 """The tables of the ledger.
 
-``PRAGMA user_version`` holds the version of the tables; a file of another version is refused. Numbers that must come back exactly
-are stored as hexadecimal floats. ``seal`` is a digest of what a row was written with, so that damage is noticed; it is no
-signature.
+``PRAGMA user_version`` holds the version of the tables; a file of another version is refused.
+Numbers that must come back exactly are stored as hexadecimal floats. ``seal`` is a digest of what a
+row was written with, so that damage is noticed; it is no signature.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ CREATE TABLE attempts (
     event TEXT NOT NULL,
     event_digest TEXT NOT NULL,
     software TEXT NOT NULL,
-    state TEXT NOT NULL CHECK (state IN ('running', 'accepted', 'rejected', 'failed', 'interrupted')),
+    state TEXT NOT NULL
+        CHECK (state IN ('running', 'accepted', 'rejected', 'failed', 'interrupted')),
     owner TEXT NOT NULL,
     started TEXT NOT NULL,
     seal TEXT NOT NULL,
@@ -73,7 +74,9 @@ CREATE TABLE outputs (
 
 
 def prepare(connection: sqlite3.Connection) -> str | None:
-    """Make the tables of a new file, inside a transaction that the caller holds; say why a file cannot be used, if so."""
+    """Make the tables of a new file, inside a transaction that the caller holds; say why a file
+    cannot be used, if so.
+    """
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     identity = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
@@ -88,8 +91,8 @@ def prepare(connection: sqlite3.Connection) -> str | None:
         return f"it has schema version {version}, and this evr knows {VERSION}: use a newer evr"
     elif version == 1:
         return (
-            "it has schema version 1, of an evr before 0.1.0, which did not count outputs before they were let out: keep it "
-            "for its record, and start a new ledger for new releases"
+            "it has schema version 1, of an evr before 0.1.0, which did not count outputs before "
+            "they were let out: keep it for its record, and start a new ledger for new releases"
         )
     elif version != VERSION:
         return f"its schema version {version} is none of a ledger's"

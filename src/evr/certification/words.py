@@ -29,11 +29,13 @@ def above(value: float) -> str:
 
 
 def describe_event(document: dict[str, Any]) -> str:
-    """An event tree, given as JSON, in words. Nothing of its text is repeated that this evr does not know.
+    """An event tree, given as JSON, in words. Nothing of its text is repeated that this evr does
+    not know.
 
-    >>> describe_event({"type": "SelfComposedDpEvent", "count": 1000, "event": {"type": "PoissonSampledDpEvent",
-    ...     "sampling_probability": 0.001, "event": {"type": "GaussianDpEvent", "noise_multiplier": 1.0}}})
-    '1,000 times Poisson sampling (sampling probability 0.001) of a Gaussian mechanism (noise multiplier 1)'
+    >>> gaussian = {"type": "GaussianDpEvent", "noise_multiplier": 1.0}
+    >>> describe_event({"type": "PoissonSampledDpEvent", "sampling_probability": 0.001,
+    ...                 "event": gaussian})
+    'Poisson sampling (sampling probability 0.001) of a Gaussian mechanism (noise multiplier 1)'
     >>> describe_event({"type": "somebody.ElsesDpEvent"})
     'what is not known here (register its mechanism)'
     """
@@ -53,30 +55,34 @@ def statement(document: dict[str, Any]) -> str:
     how = _how(document)
     if document["verdict"] == "rejected" and document["fallback"] is None:
         return (
-            f"That the composition of {ran} is ({epsilon}, {delta})-differentially private could not be "
-            f"{_TRIED[checked['method']]} ({how}). No guarantee follows from this certificate, and nothing may be released on its account; neither does it "
-            "show that the claim is false."
+            f"That the composition of {ran} is ({epsilon}, {delta})-differentially private could "
+            f"not be {_TRIED[checked['method']]} ({how}). No guarantee follows from this "
+            "certificate, and nothing may be released on its account; neither does it show that "
+            "the claim is false."
         )
     first = (
-        f"The composition of {ran} satisfies ({epsilon}, {delta})-differential privacy under {adjacency}, also if "
-        "later mechanisms are chosen from the outputs of earlier ones within the parameters stated."
+        f"The composition of {ran} satisfies ({epsilon}, {delta})-differential privacy under "
+        f"{adjacency}, also if later mechanisms are chosen from the outputs of earlier ones within "
+        "the parameters stated."
     )
     second = (
-        f"This was verified by Monte Carlo ({how}): had it been false, this attempt would have accepted it with probability at "
-        f"most {bounded(release['budget'])}, and any number of attempts at the release with probability at most "
-        f"{bounded(release['total_budget'])}, which delta includes."
+        f"This was verified by Monte Carlo ({how}): had it been false, this attempt would have "
+        f"accepted it with probability at most {bounded(release['budget'])}, and any number of "
+        f"attempts at the release with probability at most {bounded(release['total_budget'])}, "
+        "which delta includes."
     )
     if checked["method"] in ("strict", "both"):
         second = _proved(document, how)
     if document["fallback"] is not None:
         first = (
             f"The composition of {ran} could not be verified ({how}); {describe(events[1])} ran "
-            f"instead, and what was released satisfies ({epsilon}, {delta})-differential privacy under {adjacency}."
+            f"instead, and what was released satisfies ({epsilon}, {delta})-differential privacy "
+            f"under {adjacency}."
         )
         second = (
             "Of the mechanism that ran, delta is proved to be at most "
-            f"{bounded(max(document['fallback']['bounds'].values()))}; what a false acceptance could have cost, "
-            f"at most {bounded(release['total_budget'])}, is included."
+            f"{bounded(max(document['fallback']['bounds'].values()))}; what a false acceptance "
+            f"could have cost, at most {bounded(release['total_budget'])}, is included."
         )
     return " ".join((first, second, _assumptions(document, events)))
 
@@ -107,7 +113,8 @@ def _proved(document: dict[str, Any], how: str) -> str:
     bounds = [rounded_up(Proof.from_json(proof).delta) for proof in proofs if proof is not None]
     also = ", and independent samples agree" if document["verification"]["method"] == "both" else ""
     return (
-        f"This is proved in exact arithmetic ({how}): in both directions delta is at most {above(max(bounds))}{also}."
+        f"This is proved in exact arithmetic ({how}): in both directions delta is at most "
+        f"{above(max(bounds))}{also}."
     )
 
 
@@ -119,8 +126,8 @@ def short_statement(document: dict[str, Any]) -> str:
     by = f"evr {document['software']['evr']}"
     if document["verdict"] == "rejected" and document["fallback"] is None:
         return (
-            f"That the composition of {describe(events[0])} is {pair}-differentially private could not be verified by {by}. "
-            "No guarantee follows, nor that the claim is false."
+            f"That the composition of {describe(events[0])} is {pair}-differentially private could "
+            f"not be verified by {by}. No guarantee follows, nor that the claim is false."
         )
     first = (
         f"The composition of {describe(events[-1])} satisfies {pair}-differential privacy under "
@@ -129,20 +136,24 @@ def short_statement(document: dict[str, Any]) -> str:
     if document["fallback"] is not None:
         worst = bounded(max(document["fallback"]["bounds"].values()))
         return (
-            f"{first} It ran instead of what {by} could not verify; its delta is proved to be at most {worst}, and "
-            f"{bounded(release['total_budget'])} for a false acceptance is included."
+            f"{first} It ran instead of what {by} could not verify; its delta is proved to be at "
+            f"most {worst}, and {bounded(release['total_budget'])} for a false acceptance is "
+            "included."
         )
     if checked["method"] in ("strict", "both"):
         return f"{first} {_proved(document, by)}"
     how = f"{by}, {checked['method']} test, {checked['samples']:,} samples"
     return (
-        f"{first} This was verified by Monte Carlo ({how}): were it false, it would have been accepted "
-        f"with probability at most {bounded(release['total_budget'])} in any number of attempts at the release."
+        f"{first} This was verified by Monte Carlo ({how}): were it false, it would have been "
+        f"accepted with probability at most {bounded(release['total_budget'])} in any number of "
+        "attempts at the release."
     )
 
 
 def check_words(event: dict[str, Any]) -> None:
-    """Raise what a statement about an event would raise: the words of a mechanism of somebody's own may fail."""
+    """Raise what a statement about an event would raise: the words of a mechanism of somebody's own
+    may fail.
+    """
     (one,) = events_of(event, None)
     describe(one)
     assumptions(one)
@@ -151,7 +162,9 @@ def check_words(event: dict[str, Any]) -> None:
 
 def events_of(event: dict[str, Any], fallback: dict[str, Any] | None) -> list[dp_event.DpEvent]:
     """What a statement is about: the event, and what ran instead if something did."""
-    return [event_from_json(one) for one in (event, *([] if fallback is None else [fallback["event"]]))]
+    return [
+        event_from_json(one) for one in (event, *([] if fallback is None else [fallback["event"]]))
+    ]
 
 
 def bounded(value: float) -> str:
@@ -182,14 +195,19 @@ def _assumed(document: dict[str, Any], events: list[dp_event.DpEvent]) -> list[s
         assumed.append(
             f"{fresh} (it is recorded as fresh, which nothing can prove)"
             if checked["entropy_is_fresh"]
-            else f"{fresh} (it was a seed given by the caller, and nobody must have searched for it)"
+            else f"{fresh} (it was a seed given by the caller, and nobody must have searched for "
+            "it)"
         )
     assumed.append(
-        "which mechanisms were tried and when one stopped did not depend on the data, all attempts were counted in one ledger, and "
-        "one output of the release was let out"
+        "which mechanisms were tried and when one stopped did not depend on the data, all attempts "
+        "were counted in one ledger, and one output of the release was let out"
     )
     margin = (
-        f"; the verification's own rounding is covered by a margin of at least {FIXED:g} of delta" if sampled else ""
+        f"; the verification's own rounding is covered by a margin of at least {FIXED:g} of delta"
+        if sampled
+        else ""
     )
-    assumed.append(f"noise has the stated law to the last digit (floating-point samplers do not{margin})")
+    assumed.append(
+        f"noise has the stated law to the last digit (floating-point samplers do not{margin})"
+    )
     return assumed

@@ -1,7 +1,7 @@
 """The command. It parses and prints; what it decides is decided in the floors below.
 
-Exit codes: 0 accepted or done, 3 rejected, 2 bad input, 1 a bug, 130 interrupted. A pipe that is closed early
-is no mistake, 0; but 1 where a verdict, which nobody has read, is what the code says.
+Exit codes: 0 accepted or done, 3 rejected, 2 bad input, 1 a bug, 130 interrupted. A pipe that is
+closed early is no mistake, 0; but 1 where a verdict, which nobody has read, is what the code says.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def _read_enough() -> int:
 
 
 def _usage(error: Exception) -> None:
-    """Say in one line what typer found wrong with the command line; raise what is not its complaint again."""
+    """Say in one line what typer found wrong with the command line; raise what is not its complaint
+    again.
+    """
     from evr.cli.output import fail
 
     if not hasattr(error, "format_message"):
@@ -60,4 +62,9 @@ def _usage(error: Exception) -> None:
     message = " ".join(error.format_message().split())
     context = getattr(error, "ctx", None)
     where = f" Try '{context.command_path} --help'." if context is not None else ""
-    fail(message[:1].lower() + message[1:] + ("" if message.endswith((".", "?", "!")) else ".") + where)
+    fail(
+        message[:1].lower()
+        + message[1:]
+        + ("" if message.endswith((".", "?", "!")) else ".")
+        + where
+    )

@@ -1,4 +1,6 @@
-"""The application object; each command lives in a file of its own and imports the library when it runs."""
+"""The application object; each command lives in a file of its own and imports the library when it
+runs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the commands around attempts share: their options, progress of a verification, and how an attempt's end is told."""
+"""What the commands around attempts share: their options, progress of a verification, and how an
+attempt's end is told.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,21 @@ if TYPE_CHECKING:
     from evr.verification.driver import ProgressHook
 
 Tau = Annotated[
-    float | None, number_option("--tau", "Slack in (0, 1): nearer to 1 is tighter and takes longer. By default 0.99.")
+    float | None,
+    number_option(
+        "--tau", "Slack in (0, 1): nearer to 1 is tighter and takes longer. By default 0.99."
+    ),
 ]
 METHODS = ("sequential", "fixed", "strict", "both")
 _HOW = (
-    "Proved in exact arithmetic (strict); or samples are tested by betting (sequential), or with a number fixed before "
-    "(Algorithm 2 of the paper, fixed); or both, strict and sequential."
+    "Proved in exact arithmetic (strict); or samples are tested by betting (sequential), or with a "
+    "number fixed before (Algorithm 2 of the paper, fixed); or both, strict and sequential."
 )
 Method = Annotated[
     str,
-    typer.Option("--method", metavar="|".join(METHODS), help=_HOW, autocompletion=lambda: list(METHODS)),
+    typer.Option(
+        "--method", metavar="|".join(METHODS), help=_HOW, autocompletion=lambda: list(METHODS)
+    ),
 ]
 AnyMethod = Annotated[
     str,
@@ -51,18 +58,30 @@ Proposal = Annotated[
 ]
 LedgerFile = Annotated[
     Path | None,
-    typer.Option("--ledger", help="Where attempts are counted; .evr/ledger.sqlite by default.", show_default=False),
+    typer.Option(
+        "--ledger",
+        help="Where attempts are counted; .evr/ledger.sqlite by default.",
+        show_default=False,
+    ),
 ]
 ReleaseName = Annotated[
     str | None,
-    typer.Option("--release", metavar="NAME", help="Count attempts under a name, across claims.", show_default=False),
+    typer.Option(
+        "--release",
+        metavar="NAME",
+        help="Count attempts under a name, across claims.",
+        show_default=False,
+    ),
 ]
 Floor = Annotated[
     float | None,
-    number_option("--floor", "The least delta that a named release may claim; fixed by its first attempt."),
+    number_option(
+        "--floor", "The least delta that a named release may claim; fixed by its first attempt."
+    ),
 ]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Where to write the certificate.", show_default=False)
+    Path | None,
+    typer.Option("--output", "-o", help="Where to write the certificate.", show_default=False),
 ]
 Seed = Annotated[
     int | None,
@@ -76,18 +95,32 @@ Seed = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    typer.Option("--workers", parser=whole, metavar="INTEGER", help="Threads; all by default.", show_default=False),
+    typer.Option(
+        "--workers",
+        parser=whole,
+        metavar="INTEGER",
+        help="Threads; all by default.",
+        show_default=False,
+    ),
 ]
 MaxSamples = Annotated[
     int | None,
-    typer.Option("--max-samples", parser=whole, metavar="INTEGER", help="Reject after so many.", show_default=False),
+    typer.Option(
+        "--max-samples",
+        parser=whole,
+        metavar="INTEGER",
+        help="Reject after so many.",
+        show_default=False,
+    ),
 ]
 
 REJECTED = 3
 _LINE_SECONDS = 5.0
 
 
-def tell(certificate: Certificate, *, path: Any, ledger: Path | None, json: bool, quiet: bool) -> None:
+def tell(
+    certificate: Certificate, *, path: Any, ledger: Path | None, json: bool, quiet: bool
+) -> None:
     """Print how an attempt ended, and leave with 3 if it was rejected."""
     from evr.certification.certificate import kept_paths
     from evr.certification.ledger import DEFAULT_PATH
@@ -97,7 +130,9 @@ def tell(certificate: Certificate, *, path: Any, ledger: Path | None, json: bool
     if json:
         keys = ("verdict", "guarantee", "statement", "claim", "release", "digest")
         document = certificate.document()
-        summary = {key: document[key] for key in keys} | {"short_statement": certificate.short_statement}
+        summary = {key: document[key] for key in keys} | {
+            "short_statement": certificate.short_statement
+        }
         as_json(
             {
                 **summary,
@@ -109,7 +144,10 @@ def tell(certificate: Certificate, *, path: Any, ledger: Path | None, json: bool
     elif quiet:
         print(_sentence(certificate))
     else:
-        print(f"{certificate.verdict.capitalize()}: {_sentence(certificate)}\n\n{certificate.short_statement}\n")
+        print(
+            f"{certificate.verdict.capitalize()}: "
+            f"{_sentence(certificate)}\n\n{certificate.short_statement}\n"
+        )
         if certificate.guarantee is not None:
             print("It is assumed that")
             for clause in certificate.assumptions:
@@ -133,13 +171,20 @@ def _sentence(certificate: Certificate) -> str:
 
     claim = certificate.claim
     if certificate.guarantee is None:
-        return f"({above(claim.epsilon)}, {above(claim.delta)})-differential privacy was not verified."
-    return f"({above(certificate.guarantee.epsilon)}, {above(certificate.guarantee.delta)})-differentially private."
+        return (
+            f"({above(claim.epsilon)}, {above(claim.delta)})-differential privacy was not verified."
+        )
+    return (
+        f"({above(certificate.guarantee.epsilon)}, "
+        f"{above(certificate.guarantee.delta)})-differentially private."
+    )
 
 
 @contextlib.contextmanager
 def watched(*, quiet: bool, resumable: bool = True) -> Iterator[ProgressHook | None]:
-    """Progress of a verification on standard error: a bar on a terminal, a line now and then otherwise."""
+    """Progress of a verification on standard error: a bar on a terminal, a line now and then
+    otherwise.
+    """
     try:
         if quiet:
             yield None
@@ -178,8 +223,9 @@ class _Lines:
         elif time.monotonic() - self._last > _LINE_SECONDS:
             self._last = time.monotonic()
             print(
-                f"{state.direction}: {state.samples:,} samples, delta about {number(state.estimate, 4)}, "
-                f"{'evidence' if state.log_target > 0 else 'done'} {100 * _fraction(state):.0f}%{_left(state)}",
+                f"{state.direction}: {state.samples:,} samples, delta about "
+                f"{number(state.estimate, 4)}, {'evidence' if state.log_target > 0 else 'done'} "
+                f"{100 * _fraction(state):.0f}%{_left(state)}",
                 file=sys.stderr,
             )
 
@@ -205,8 +251,13 @@ def _bar() -> Iterator[ProgressHook]:
                 bar.console.print(_planned(state), highlight=False, soft_wrap=True)
             rate = f" ({state.samples / state.seconds:,.0f}/s)" if state.seconds > 0 else ""
             bar.update(
-                task, description=state.direction, total=1.0, completed=_fraction(state), samples=f"{state.samples:,}",
-                rate=rate, left=_left(state).lstrip(", "),
-            )  # fmt: skip
+                task,
+                description=state.direction,
+                total=1.0,
+                completed=_fraction(state),
+                samples=f"{state.samples:,}",
+                rate=rate,
+                left=_left(state).lstrip(", "),
+            )
 
         yield hook

@@ -24,7 +24,9 @@ from evr.cli.output import as_json, number, number_above, seconds
 
 SpecFile = Annotated[
     Path | None,
-    typer.Argument(metavar="SPEC", help="Specification file (TOML): find how many times all of it may run."),
+    typer.Argument(
+        metavar="SPEC", help="Specification file (TOML): find how many times all of it may run."
+    ),
 ]
 Epsilon = Annotated[float | None, number_option("--epsilon", "The target's epsilon.")]
 Delta = Annotated[float | None, number_option("--delta", "The target's delta.")]
@@ -43,9 +45,11 @@ def command(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Find the least noise multiplier for so many steps, or the most steps for a noise multiplier, that meets a target.
+    """Find the least noise multiplier for so many steps, or the most steps for a noise multiplier,
+    that meets a target.
 
-    Leave out the flag of what is to be found. The target of a SPEC is its claim, unless flags say otherwise.
+    Leave out the flag of what is to be found. The target of a SPEC is its claim, unless flags say
+    otherwise.
 
     Example: `evr calibrate --epsilon 1 --delta 1e-6 --sampling-probability 0.01 --steps 1000`
     """
@@ -55,17 +59,22 @@ def command(
         claim = load(spec).claim
         epsilon = claim.epsilon if epsilon is None else epsilon
         delta = claim.delta if delta is None else delta
-    missing = [name for name, value in (("--epsilon", epsilon), ("--delta", delta)) if value is None]
+    missing = [
+        name for name, value in (("--epsilon", epsilon), ("--delta", delta)) if value is None
+    ]
     if missing:
         raise ValueError(f"calibrate to which target? Add {' and '.join(missing)}")
     epsilon = validate.non_negative(epsilon=epsilon)
     delta = validate.open_probability(delta=delta)
     name, make_event, integer = _question(
-        spec, Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+        spec,
+        Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs),
     )
     from evr.estimation import calibrate
 
-    found = calibrate(make_event, epsilon=epsilon, delta=delta, integer=integer, low=1 if integer else None)
+    found = calibrate(
+        make_event, epsilon=epsilon, delta=delta, integer=integer, low=1 if integer else None
+    )
     if json:
         as_json(
             {
@@ -93,17 +102,23 @@ def _question(spec: Path | None, training: Training) -> tuple[str, Any, bool]:
     """The parameter to find, the event at each of its values, and whether it is a whole number."""
     if spec is not None:
         if training.given:
-            raise ValueError(f"{spec} and the DP-SGD flags both describe a mechanism: give one of them")
+            raise ValueError(
+                f"{spec} and the DP-SGD flags both describe a mechanism: give one of them"
+            )
         from dp_accounting import dp_event
 
         from evr.mechanisms.spec import load
 
         event = load(spec).event()
         return "repetitions", lambda count: dp_event.SelfComposedDpEvent(event, count), True
-    noise, long = training.noise_multiplier, training.steps is not None or training.epochs is not None
+    noise, long = (
+        training.noise_multiplier,
+        training.steps is not None or training.epochs is not None,
+    )
     if noise is not None and long:
         raise ValueError(
-            f"noise_multiplier={noise!r} and steps={training.steps!r} leave nothing to find: leave out one of them"
+            f"noise_multiplier={noise!r} and steps={training.steps!r} leave nothing to find: leave "
+            "out one of them"
         )
     if long:
         training._replace(noise_multiplier=1.0).event()  # what is wrong with the rest is said now
@@ -113,5 +128,6 @@ def _question(spec: Path | None, training: Training) -> tuple[str, Any, bool]:
         training._replace(steps=1).event()
         return "steps", lambda k: training._replace(steps=k).event(), True
     raise ValueError(
-        "find what? Give --steps (to find the noise), --noise-multiplier (to find the steps) or a SPEC file"
+        "find what? Give --steps (to find the noise), --noise-multiplier (to find the steps) or a "
+        "SPEC file"
     )

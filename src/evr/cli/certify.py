@@ -42,10 +42,14 @@ from evr.cli.report import write_page
 
 Report = Annotated[
     Path | None,
-    typer.Option("--report", help="Write the certificate's page (HTML) to this file too.", show_default=False),
+    typer.Option(
+        "--report", help="Write the certificate's page (HTML) to this file too.", show_default=False
+    ),
 ]
 
-Exact = Annotated[bool, typer.Option("--exact", help="Keep all digits of epsilon instead of three.")]
+Exact = Annotated[
+    bool, typer.Option("--exact", help="Keep all digits of epsilon instead of three.")
+]
 
 
 def command(
@@ -74,14 +78,18 @@ def command(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """State what a training run or any composition guarantees: estimate, verify, write a certificate.
+    """State what a training run or any composition guarantees: estimate, verify, write a
+    certificate.
 
-    With a delta, the least epsilon is found, rounded up to three digits and certified; with an epsilon, the least delta; with
-    both, just that pair. Every attempt is counted in the ledger, so trying again is safe. Exit code 0: accepted; 3: rejected.
+    With a delta, the least epsilon is found, rounded up to three digits and certified; with an
+    epsilon, the least delta; with both, just that pair. Every attempt is counted in the ledger, so
+    trying again is safe. Exit code 0: accepted; 3: rejected.
 
     Example: `evr certify examples/dpsgd.toml`
     """
-    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    training = Training(
+        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs
+    )
     event, claim = described(spec, training)
     if epsilon is None and delta is None and claim is not None:
         epsilon, delta = claim.epsilon, claim.delta
@@ -93,13 +101,27 @@ def command(
 
     with watched(quiet=quiet or json) as progress:
         certificate = certify(
-            event, epsilon=epsilon, delta=delta, tau=tau, exact=exact, ledger=ledger, path=path, release=release, floor=floor, seed=seed, workers=workers,
-            progress=progress, method=method,
-            **({} if proposal == "capped" else {"proposal": proposal}), **({} if max_samples is None else {"max_samples": max_samples}),
-        )  # fmt: skip
+            event,
+            epsilon=epsilon,
+            delta=delta,
+            tau=tau,
+            exact=exact,
+            ledger=ledger,
+            path=path,
+            release=release,
+            floor=floor,
+            seed=seed,
+            workers=workers,
+            progress=progress,
+            method=method,
+            **({} if proposal == "capped" else {"proposal": proposal}),
+            **({} if max_samples is None else {"max_samples": max_samples}),
+        )
     try:
         tell(certificate, path=path, ledger=ledger, json=json, quiet=quiet)
-    finally:  # rejected or not, the page comes after the verdict: it asks other accountants, who take their time
+    # rejected or not, the page comes after the verdict: it asks other accountants, who take their
+    # time
+    finally:
         if report is not None:
             write_page(certificate, report, source=path, quiet=quiet or json)
             wrote(report, quiet=quiet or json)

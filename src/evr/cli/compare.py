@@ -54,16 +54,20 @@ def command(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Ask other libraries the same: values, relative differences from evr's, seconds, and bounds that are none.
+    """Ask other libraries the same: values, relative differences from evr's, seconds, and bounds
+    that are none.
 
     Peers that are not installed are named as such; `pip install 'evr-dp[compare]'` brings them.
 
-    Example: `evr compare --noise-multiplier 0.5 --sampling-probability 1e-5 --steps 100 --epsilon 1`
+    Example: `evr compare --noise-multiplier 0.5 --sampling-probability 1e-5 --steps 100 --epsilon
+    1`
     """
     from evr import validate
 
     validate.one_of(METHODS, method=method)
-    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    training = Training(
+        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs
+    )
     event, claim = described(spec, training)
     target = one_target(epsilon, delta, claim)
     from evr.estimation import Estimate, estimate_delta, estimate_epsilon, peers
@@ -101,7 +105,9 @@ def command(
     )
 
 
-def _entry(accountant: str, kind: str, value: float, taken: float, ours: Estimate) -> dict[str, Any]:
+def _entry(
+    accountant: str, kind: str, value: float, taken: float, ours: Estimate
+) -> dict[str, Any]:
     from evr.estimation.side_by_side import fails_as_bound
 
     return {

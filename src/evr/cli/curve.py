@@ -30,7 +30,11 @@ CURVES = ("fft", "strict", "rdp", "gdp", "edgeworth")
 
 Epsilons = Annotated[
     str,
-    typer.Option("--epsilons", metavar="LIST|FIRST:LAST:STEP", help="Where to compute delta: `0,1,2` or `0:5:0.25`."),
+    typer.Option(
+        "--epsilons",
+        metavar="LIST|FIRST:LAST:STEP",
+        help="Where to compute delta: `0,1,2` or `0:5:0.25`.",
+    ),
 ]
 Method = Annotated[
     str,
@@ -67,7 +71,9 @@ def command(
 
     points, plot = numbers(epsilons, "--epsilons"), picture(plot)
     validate.one_of(CURVES, method=method)
-    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    training = Training(
+        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs
+    )
     event, _ = described(spec, training)
     from evr.estimation import privacy_curve
 
@@ -81,9 +87,16 @@ def command(
             "deltas": [r[1] for r in rows],
             "directions": [r[2] for r in rows],
         }
-        as_json({**document, "method": curve.method, "seconds": curve.seconds, "event": repr(event)})
+        as_json(
+            {**document, "method": curve.method, "seconds": curve.seconds, "event": repr(event)}
+        )
     else:
-        table("Privacy curve", header, [[f"{e:.12g}", number(d), way] for e, d, way in rows], quiet=quiet)
+        table(
+            "Privacy curve",
+            header,
+            [[f"{e:.12g}", number(d), way] for e, d, way in rows],
+            quiet=quiet,
+        )
     if csv is not None:
         write_csv(csv, header, rows)
         wrote(csv, quiet=quiet)
@@ -91,5 +104,7 @@ def command(
         from evr.report import figures
 
         title = training.caption(spec)
-        figures.save(figures.privacy_curves({method: (curve.epsilons, curve.deltas)}, title=title), plot)
+        figures.save(
+            figures.privacy_curves({method: (curve.epsilons, curve.deltas)}, title=title), plot
+        )
         wrote(plot, quiet=quiet)

@@ -34,7 +34,8 @@ def command(
     epochs: Epochs = None,
     json: Json = False,
 ) -> None:
-    """Show what would be accounted: noise and batches in words, then each mechanism's pairs and the delta of one step.
+    """Show what would be accounted: noise and batches in words, then each mechanism's pairs and the
+    delta of one step.
 
     Example: `evr describe examples/dpsgd.toml`
     """
@@ -42,7 +43,9 @@ def command(
     from evr.mechanisms import Composition
     from evr.mechanisms.words import assumptions, describe
 
-    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    training = Training(
+        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs
+    )
     event, _ = described(spec, training)
     composition = Composition.of(event)
     rows = [
@@ -52,7 +55,12 @@ def command(
     ]
     if json:
         steps_ = [
-            {"direction": d, "count": c, "pair": p, "delta": dict(zip(map(str, EPSILONS), deltas, strict=True))}
+            {
+                "direction": d,
+                "count": c,
+                "pair": p,
+                "delta": dict(zip(map(str, EPSILONS), deltas, strict=True)),
+            }
             for d, c, p, deltas in rows
         ]
         words = {"what_ran": describe(event), "assumptions": assumptions(event)}
@@ -70,7 +78,10 @@ def command(
     table(
         "One step of each mechanism",
         ["direction", "count", "dominating pair P | Q", *(f"delta({e:g})" for e in EPSILONS)],
-        [[d, f"{c:,}", p, *("-" if x is None else number(x, 4) for x in deltas)] for d, c, p, deltas in rows],
+        [
+            [d, f"{c:,}", p, *("-" if x is None else number(x, 4) for x in deltas)]
+            for d, c, p, deltas in rows
+        ],
     )
 
 
@@ -79,9 +90,12 @@ def _in_units(event: Any, training: Training) -> list[str]:
     if training.noise_multiplier is None:
         return []
     q, records, batch = event.event.sampling_probability, training.dataset_size, training.batch_size
-    batches = "" if records is None or batch is None else f": about {batch:,} of {records:,} records"
+    batches = (
+        "" if records is None or batch is None else f": about {batch:,} of {records:,} records"
+    )
     return [
-        f"Noise: its standard deviation is {training.noise_multiplier:g} times the clipping norm, in each step.",
+        f"Noise: its standard deviation is {training.noise_multiplier:g} times the clipping norm, "
+        "in each step.",
         f"Batches: {event.count:,}; a record is in each with probability {q:.6g}{batches}.",
     ]
 

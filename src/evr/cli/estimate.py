@@ -43,27 +43,40 @@ Method = Annotated[
 ]
 
 Samples = Annotated[
-    int | None, typer.Option("--samples", parser=whole, metavar="INTEGER", help="Of Monte Carlo.", show_default=False)
+    int | None,
+    typer.Option(
+        "--samples", parser=whole, metavar="INTEGER", help="Of Monte Carlo.", show_default=False
+    ),
 ]
 Seed = Annotated[
     int | None,
     typer.Option(
-        "--seed", parser=whole, metavar="INTEGER", help="Of Monte Carlo, to repeat a run.", show_default=False
+        "--seed",
+        parser=whole,
+        metavar="INTEGER",
+        help="Of Monte Carlo, to repeat a run.",
+        show_default=False,
     ),
 ]
 
 
 Tolerance = Annotated[
     float | None,
-    number_option("--tolerance", "Of strict: by how much of delta the bound may exceed it. By default 5e-4."),
+    number_option(
+        "--tolerance", "Of strict: by how much of delta the bound may exceed it. By default 5e-4."
+    ),
 ]
 
 
 def monte_carlo_options(method: str, samples: int | None, seed: int | None) -> dict[str, int]:
     """What the Monte Carlo accountant takes; other methods draw nothing."""
-    given = {name: value for name, value in (("samples", samples), ("seed", seed)) if value is not None}
+    given = {
+        name: value for name, value in (("samples", samples), ("seed", seed)) if value is not None
+    }
     if given and method != "monte_carlo":
-        raise ValueError(f"--{next(iter(given))} belongs to --method monte_carlo, not to {method!r}")
+        raise ValueError(
+            f"--{next(iter(given))} belongs to --method monte_carlo, not to {method!r}"
+        )
     return given
 
 
@@ -85,15 +98,20 @@ def command(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Estimate delta at an epsilon, or epsilon at a delta: near-exact by default, and by other methods to compare.
+    """Estimate delta at an epsilon, or epsilon at a delta: near-exact by default, and by other
+    methods to compare.
 
-    An estimate is no guarantee: `evr certify` makes one of it. `--method strict` is a bound that is proved. Without `--epsilon` and `--delta` the claim of SPEC counts.
+    An estimate is no guarantee: `evr certify` makes one of it. `--method strict` is a bound that is
+    proved. Without `--epsilon` and `--delta` the claim of SPEC counts.
 
-    Example: `evr estimate --noise-multiplier 1 --sampling-probability 1e-3 --steps 1000 --delta 1e-9`
+    Example: `evr estimate --noise-multiplier 1 --sampling-probability 1e-3 --steps 1000 --delta
+    1e-9`
     """
     from evr import validate
 
-    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    training = Training(
+        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs
+    )
     event, claim = described(spec, training)
     target = one_target(epsilon, delta, claim)
     validate.one_of(METHODS, method=method)
@@ -118,12 +136,16 @@ def command(
     else:
         kind = "upper bound" if isinstance(result, UpperBound) else "estimate"
         error = getattr(result, "error", None)
-        how = [f"{kind} by {result.method}", f"{result.direction} direction{'s' * (result.direction == 'both')}"]
+        how = [
+            f"{kind} by {result.method}",
+            f"{result.direction} direction{'s' * (result.direction == 'both')}",
+        ]
         how += [f"numerical error about {number(error, 1)}"] if error else []
         spread = getattr(result, "standard_error", None)
         how += [f"standard error {number(spread, 2)}"] if spread else []
         print(
-            f"{wanted} = {number(result.value)} at {given} = {number(at)} ({', '.join(how)}, {seconds(result.seconds)})"
+            f"{wanted} = {number(result.value)} at {given} = {number(at)} ({', '.join(how)}, "
+            f"{seconds(result.seconds)})"
         )
 
 
@@ -140,17 +162,38 @@ def _about(result: Estimate | UpperBound) -> dict[str, Any]:
     }
 
 
-def _all(event: Any, target: dict[str, float], wanted: str, direction: str | None, *, json: bool, quiet: bool) -> None:
+def _all(
+    event: Any,
+    target: dict[str, float],
+    wanted: str,
+    direction: str | None,
+    *,
+    json: bool,
+    quiet: bool,
+) -> None:
     from evr.estimation.side_by_side import every_method
 
     results = every_method(event, **target, direction=direction)
     if json:
         methods = [
-            {"method": r.method, "kind": r.kind, wanted: r.value, "seconds": r.seconds, "reason": r.reason}
+            {
+                "method": r.method,
+                "kind": r.kind,
+                wanted: r.value,
+                "seconds": r.seconds,
+                "reason": r.reason,
+            }
             for r in results
         ]
         as_json({**target, "methods": methods, "event": repr(event)})
         return
     ((given, at),) = target.items()
-    rows = [[r.method, r.kind, number(r.value), seconds(r.seconds), r.reason or ""] for r in results]
-    table(f"{wanted} at {given} = {number(at)}", ["method", "kind", wanted, "time", "note"], rows, quiet=quiet)
+    rows = [
+        [r.method, r.kind, number(r.value), seconds(r.seconds), r.reason or ""] for r in results
+    ]
+    table(
+        f"{wanted} at {given} = {number(at)}",
+        ["method", "kind", wanted, "time", "note"],
+        rows,
+        quiet=quiet,
+    )

@@ -1,4 +1,6 @@
-"""Where commands write: names made of what a file is about, and refusals before any work is done."""
+"""Where commands write: names made of what a file is about, and refusals
+before any work is done.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,16 @@ import typer
 
 from evr import atomic
 
-Force = Annotated[bool, typer.Option("--force", help="Replace a certificate that is there already.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace a certificate that is there already.")
+]
 
 
-def certificate_path(spec: Path | None, event: Any, epsilon: float | None, delta: float | None) -> Path:
-    """Beside the specification file and by its name; else in the working folder, by what ran and the target.
+def certificate_path(
+    spec: Path | None, event: Any, epsilon: float | None, delta: float | None
+) -> Path:
+    """Beside the specification file and by its name; else in the working folder, by what ran and
+    the target.
 
     >>> import evr
     >>> event = evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
@@ -45,15 +52,17 @@ def new_certificate(path: Path, *, force: bool, option: str = "--output") -> Pat
     """A file to write a certificate to, refused now if it is there already or cannot be written."""
     if path.is_file() and not force:
         raise ValueError(
-            f"{path} is there already, and what it certifies would be lost: add --force to replace it, "
-            f"or name another file with {option}"
+            f"{path} is there already, and what it certifies would be lost: add --force to replace "
+            f"it, or name another file with {option}"
         )
     atomic.check_writable(**{option: path})
     return path
 
 
 def new_page(page: Path | None, certificate: Path) -> Path | None:
-    """A file to write the page of a certificate to, refused now if it cannot be written or is the certificate's."""
+    """A file to write the page of a certificate to, refused now if it cannot be written or is the
+    certificate's.
+    """
     if page is None:
         return None
     atomic.check_writable(**{"--report": page})

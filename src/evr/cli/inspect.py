@@ -13,11 +13,17 @@ from evr.cli.output import as_json, number, seconds, table
 if TYPE_CHECKING:
     from evr.certification import Certificate
 
-CertificateFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
-Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of certificates instead.")]
+CertificateFile = Annotated[
+    Path | None, typer.Argument(metavar="FILE", help="A certificate (JSON).")
+]
+Schema = Annotated[
+    bool, typer.Option("--schema", help="Print the JSON Schema of certificates instead.")
+]
 
 
-Latex = Annotated[bool, typer.Option("--latex", help="Print the short statement as LaTeX, with BibTeX.")]
+Latex = Annotated[
+    bool, typer.Option("--latex", help="Print the short statement as LaTeX, with BibTeX.")
+]
 
 
 def command(
@@ -27,7 +33,8 @@ def command(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show what a certificate says, in words and tables. Whether it is true is what `evr replay` finds out.
+    """Show what a certificate says, in words and tables. Whether it is true is what `evr replay`
+    finds out.
 
     Example: `evr inspect examples/dpsgd.certificate.json`
     """
@@ -54,8 +61,22 @@ def command(
     print()
     table("Certificate", ["field", "value"], _facts(certificate))
     print()
-    table("Directions", ["direction", "accepted", "samples", "delta", "std. error", "threshold", "log wealth", "target",
-                         "greatest sample", "why it stopped"], _directions(certificate))  # fmt: skip
+    table(
+        "Directions",
+        [
+            "direction",
+            "accepted",
+            "samples",
+            "delta",
+            "std. error",
+            "threshold",
+            "log wealth",
+            "target",
+            "greatest sample",
+            "why it stopped",
+        ],
+        _directions(certificate),
+    )
     print(f"\nThe digest holds. To check the content: evr replay {file}")
 
 
@@ -71,16 +92,22 @@ def _facts(certificate: Certificate) -> list[list[str]]:
         "guarantee": guarantee,
         "neighbouring relation": adjacency(certificate.neighboring_relation),
         "what ran": describe_event(certificate.event),
-        "claim": f"epsilon {claim.epsilon!r}, delta {claim.delta!r} = {claim.delta_estimate!r} / {claim.tau!r}",
+        "claim": f"epsilon {claim.epsilon!r}, delta {claim.delta!r} = {claim.delta_estimate!r} / "
+        f"{claim.tau!r}",
         "tested against": f"{claim.threshold!r} = (1 - kappa) delta, kappa = {claim.kappa!r}",
         "attempt": f"{release.attempt} {name}",
-        "false-positive budget": f"{number(release.budget)} (all attempts: {number(release.total_budget)})",
-        "method": checked.method if checked.method == "strict" else f"{checked.method}, proposal {checked.proposal}",
+        "false-positive "
+        "budget": f"{number(release.budget)} (all attempts: {number(release.total_budget)})",
+        "method": checked.method
+        if checked.method == "strict"
+        else f"{checked.method}, proposal {checked.proposal}",
         "entropy": "none: no samples"
         if checked.method == "strict"
-        else f"{checked.entropy} ({'recorded as fresh' if checked.entropy_is_fresh else 'given by the caller'})",
+        else f"{checked.entropy} "
+        f"({'recorded as fresh' if checked.entropy_is_fresh else 'given by the caller'})",
         "software": ", ".join(f"{key} {value}" for key, value in certificate.software.items()),
-        "time": f"{certificate.times.started} to {certificate.times.finished} ({seconds(certificate.times.seconds)})",
+        "time": f"{certificate.times.started} to {certificate.times.finished} "
+        f"({seconds(certificate.times.seconds)})",
         "digest": certificate.digest,
     }
     if certificate.fallback is not None:
@@ -90,7 +117,17 @@ def _facts(certificate: Certificate) -> list[list[str]]:
 
 def _directions(certificate: Certificate) -> list[list[str]]:
     return [
-        [name, "yes" if d.accepted else "no", f"{d.samples:,}", number(d.estimate), number(d.standard_error, 2),
-         number(d.threshold), number(d.log_wealth, 4), number(d.log_target, 4), number(d.bound, 3), d.reason]
+        [
+            name,
+            "yes" if d.accepted else "no",
+            f"{d.samples:,}",
+            number(d.estimate),
+            number(d.standard_error, 2),
+            number(d.threshold),
+            number(d.log_wealth, 4),
+            number(d.log_target, 4),
+            number(d.bound, 3),
+            d.reason,
+        ]
         for name, d in certificate.verification.directions.items()
-    ]  # fmt: skip
+    ]

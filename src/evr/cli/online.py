@@ -28,17 +28,27 @@ from evr.cli.options import (
 )
 from evr.cli.output import as_json, number, progress_bar, table, write_csv, wrote
 
-Delta = Annotated[float | None, number_option("--delta", "At which delta; by default that of SPEC's claim.")]
+Delta = Annotated[
+    float | None, number_option("--delta", "At which delta; by default that of SPEC's claim.")
+]
 Every = Annotated[
     int,
     typer.Option(
-        "--every", parser=whole, metavar="INTEGER", help="Report after every so many steps, and after the last."
+        "--every",
+        parser=whole,
+        metavar="INTEGER",
+        help="Report after every so many steps, and after the last.",
     ),
 ]
 METHODS = ("fft", "monte_carlo")
 Method = Annotated[
     str,
-    typer.Option("--method", metavar="|".join(METHODS), help="Which accountant.", autocompletion=lambda: list(METHODS)),
+    typer.Option(
+        "--method",
+        metavar="|".join(METHODS),
+        help="Which accountant.",
+        autocompletion=lambda: list(METHODS),
+    ),
 ]
 
 
@@ -63,12 +73,15 @@ def command(
 ) -> None:
     """Follow epsilon through a training run: its value after every step, in one pass.
 
-    Example: `evr online --noise-multiplier 1 --sampling-probability 1e-3 --steps 1000 --delta 1e-9 --every 100`
+    Example: `evr online --noise-multiplier 1 --sampling-probability 1e-3 --steps 1000 --delta 1e-9
+    --every 100`
     """
     from evr import validate
 
     plot = picture(plot)
-    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    training = Training(
+        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs
+    )
     event, claim = described(spec, training)
     if delta is None and claim is not None:
         delta = claim.delta
@@ -80,7 +93,13 @@ def command(
 
     with progress_bar("steps", quiet=quiet) as progress:
         online = online_epsilon(
-            event, delta, method=method, every=every, direction=direction, progress=progress, **options
+            event,
+            delta,
+            method=method,
+            every=every,
+            direction=direction,
+            progress=progress,
+            **options,
         )
     columns = {"steps": online.steps.tolist(), "epsilon": online.epsilons.tolist()}
     if online.standard_errors is not None:
@@ -90,11 +109,21 @@ def command(
         document = {"steps": columns["steps"], "epsilons": columns["epsilon"]}
         if online.standard_errors is not None:
             document["standard_errors"] = columns["standard error"]
-        about = {"delta": online.delta, "method": online.method, "seconds": online.seconds, "event": repr(event)}
+        about = {
+            "delta": online.delta,
+            "method": online.method,
+            "seconds": online.seconds,
+            "event": repr(event),
+        }
         as_json({**document, **about})
     else:
         title = f"Epsilon at delta = {number(delta)} after so many steps"
-        table(title, header, [[f"{step}", *map(number, values)] for step, *values in rows], quiet=quiet)
+        table(
+            title,
+            header,
+            [[f"{step}", *map(number, values)] for step, *values in rows],
+            quiet=quiet,
+        )
     if csv is not None:
         write_csv(csv, header, rows)
         wrote(csv, quiet=quiet)
@@ -102,5 +131,8 @@ def command(
         from evr.report import figures
 
         title = training.caption(spec)
-        figures.save(figures.online_epsilon({method: (online.steps, online.epsilons)}, delta, title=title), plot)
+        figures.save(
+            figures.online_epsilon({method: (online.steps, online.epsilons)}, delta, title=title),
+            plot,
+        )
         wrote(plot, quiet=quiet)

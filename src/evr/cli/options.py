@@ -42,19 +42,35 @@ def number_option(name: str, help: str) -> Any:
 
 
 SpecFile = Annotated[
-    Path | None, typer.Argument(metavar="SPEC", help="Specification file (TOML); or give the three DP-SGD flags.")
+    Path | None,
+    typer.Argument(
+        metavar="SPEC", help="Specification file (TOML); or give the three DP-SGD flags."
+    ),
 ]
-NoiseMultiplier = Annotated[float | None, number_option("--noise-multiplier", "Noise over clipping norm.")]
+NoiseMultiplier = Annotated[
+    float | None, number_option("--noise-multiplier", "Noise over clipping norm.")
+]
 SamplingProbability = Annotated[
     float | None,
-    number_option("--sampling-probability", "Poisson sampling probability of a record: 0.004 or 256/60000."),
+    number_option(
+        "--sampling-probability", "Poisson sampling probability of a record: 0.004 or 256/60000."
+    ),
 ]
 Steps = Annotated[
-    int | None, typer.Option("--steps", parser=whole, metavar="INTEGER", help="Number of steps.", show_default=False)
+    int | None,
+    typer.Option(
+        "--steps", parser=whole, metavar="INTEGER", help="Number of steps.", show_default=False
+    ),
 ]
 DatasetSize = Annotated[
     int | None,
-    typer.Option("--dataset-size", parser=whole, metavar="INTEGER", help="Records in the data.", show_default=False),
+    typer.Option(
+        "--dataset-size",
+        parser=whole,
+        metavar="INTEGER",
+        help="Records in the data.",
+        show_default=False,
+    ),
 ]
 BatchSize = Annotated[
     int | None,
@@ -66,7 +82,9 @@ BatchSize = Annotated[
         show_default=False,
     ),
 ]
-Epochs = Annotated[float | None, number_option("--epochs", "Passes over the data, instead of --steps.")]
+Epochs = Annotated[
+    float | None, number_option("--epochs", "Passes over the data, instead of --steps.")
+]
 Epsilon = Annotated[float | None, number_option("--epsilon", "Find delta at this epsilon.")]
 Delta = Annotated[float | None, number_option("--delta", "Find epsilon at this delta.")]
 Direction = Annotated[
@@ -79,9 +97,12 @@ Direction = Annotated[
         autocompletion=lambda: ["remove", "add"],
     ),
 ]
-Csv = Annotated[Path | None, typer.Option("--csv", help="Write the table to this file too.", show_default=False)]
+Csv = Annotated[
+    Path | None, typer.Option("--csv", help="Write the table to this file too.", show_default=False)
+]
 Plot = Annotated[
-    Path | None, typer.Option("--plot", help="Draw it into this file: .png, .svg or .pdf.", show_default=False)
+    Path | None,
+    typer.Option("--plot", help="Draw it into this file: .png, .svg or .pdf.", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only, no progress.")]
@@ -107,14 +128,19 @@ class Training(NamedTuple):
         missing = []
         if self.noise_multiplier is None:
             missing.append("--noise-multiplier")
-        if self.sampling_probability is None and (self.dataset_size is None or self.batch_size is None):
+        if self.sampling_probability is None and (
+            self.dataset_size is None or self.batch_size is None
+        ):
             missing.append(
-                "--sampling-probability (1 if every record is in every step), or --dataset-size and --batch-size,"
+                "--sampling-probability (1 if every record is in every step), or --dataset-size "
+                "and --batch-size,"
             )
         if self.steps is None and self.epochs is None:
             missing.append("--steps or --epochs")
         if missing:
-            raise ValueError(f"what ran? Give a SPEC file, or add {' and '.join(missing)} to the DP-SGD flags")
+            raise ValueError(
+                f"what ran? Give a SPEC file, or add {' and '.join(missing)} to the DP-SGD flags"
+            )
         from evr.mechanisms.events import dpsgd
 
         return dpsgd(**self._asdict())
@@ -123,7 +149,11 @@ class Training(NamedTuple):
         """What ran, in the few words that a title holds."""
         if spec is not None:
             return spec.name
-        words = [f"{name.replace('_', ' ')} {value:,g}" for name, value in self._asdict().items() if value is not None]
+        words = [
+            f"{name.replace('_', ' ')} {value:,g}"
+            for name, value in self._asdict().items()
+            if value is not None
+        ]
         return ", ".join(words).capitalize()
 
 
@@ -137,20 +167,27 @@ def described(spec: Path | None, training: Training) -> tuple[Any, Target | None
     if spec is None:
         return training.event(), None
     if training.given:
-        raise ValueError(f"{spec} and {', '.join(training.given)} both describe a mechanism: give one of them")
+        raise ValueError(
+            f"{spec} and {', '.join(training.given)} both describe a mechanism: give one of them"
+        )
     from evr.mechanisms.spec import load
 
     loaded = load(spec)
     return loaded.event(), loaded.claim
 
 
-def one_target(epsilon: float | None, delta: float | None, claim: Target | None) -> dict[str, float]:
-    """``{"epsilon": ...}`` or ``{"delta": ...}``: exactly one, from the flags or else from the file's claim."""
+def one_target(
+    epsilon: float | None, delta: float | None, claim: Target | None
+) -> dict[str, float]:
+    """``{"epsilon": ...}`` or ``{"delta": ...}``: exactly one, from the flags or else from the
+    file's claim.
+    """
     if epsilon is None and delta is None and claim is not None:
         epsilon, delta = claim.epsilon, claim.delta
     if epsilon is not None and delta is not None:
         raise ValueError(
-            f"epsilon={epsilon!r} and delta={delta!r} are both given: give one, and evr estimates the other"
+            f"epsilon={epsilon!r} and delta={delta!r} are both given: give one, and evr estimates "
+            "the other"
         )
     if epsilon is not None:
         return {"epsilon": validate.non_negative_or_infinite(epsilon=epsilon)}
@@ -174,16 +211,22 @@ def numbers(text: str, option: str) -> list[float]:
     first, last, step = parts
     if step <= 0 or last < first:
         raise ValueError(
-            f"{option}={text!r} is an empty range: the step must be positive and the last not below the first"
+            f"{option}={text!r} is an empty range: the step must be positive and the last not "
+            "below the first"
         )
     count = math.floor((last - first) / step * (1 + 1e-12) + 1e-9) + 1
     if count > _GREATEST_RANGE:
-        raise ValueError(f"{option}={text!r} has {count:,} points, more than {_GREATEST_RANGE:,}: take a greater step")
+        raise ValueError(
+            f"{option}={text!r} has {count:,} points, more than {_GREATEST_RANGE:,}: take a "
+            "greater step"
+        )
     return [float(f"{first + i * step:.12g}") for i in range(count)]
 
 
 def picture(path: Path | None) -> Path | None:
     """The file to draw into, refused before any work is done if its kind is not known."""
     if path is not None and path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ValueError(f"--plot={str(path)!r} does not end in .png, .svg or .pdf: name one of these")
+        raise ValueError(
+            f"--plot={str(path)!r} does not end in .png, .svg or .pdf: name one of these"
+        )
     return path

@@ -22,7 +22,9 @@ def fail(message: str) -> NoReturn:
 
 
 def plain_warnings() -> None:
-    """From here on a warning of evr's own is one line on standard error; others are shown as they always are."""
+    """From here on a warning of evr's own is one line on standard error; others are shown as they
+    always are.
+    """
     others = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
@@ -34,8 +36,12 @@ def plain_warnings() -> None:
     warnings.showwarning = show
 
 
-def table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, quiet: bool = False) -> None:
-    """A table: drawn by rich on a terminal, tab-separated otherwise; ``quiet`` leaves the rows alone."""
+def table(
+    title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, quiet: bool = False
+) -> None:
+    """A table: drawn by rich on a terminal, tab-separated otherwise; ``quiet`` leaves the rows
+    alone.
+    """
     if quiet or not sys.stdout.isatty():
         if not quiet:
             print("\t".join(header))
@@ -106,7 +112,9 @@ def wrote(path: Path, *, quiet: bool) -> None:
 
 @contextlib.contextmanager
 def progress_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar on standard error with rate and time left; none when quiet or when nobody looks."""
+    """A progress bar on standard error with rate and time left; none when quiet or when nobody
+    looks.
+    """
     if quiet or not sys.stderr.isatty():
         yield None
         return

@@ -13,7 +13,10 @@ from evr.cli.options import number_option
 from evr.errors import TooLongError
 
 MaxSeconds = Annotated[
-    float | None, number_option("--max-seconds", "Refuse what would take longer; 600 by default, inf for no limit.")
+    float | None,
+    number_option(
+        "--max-seconds", "Refuse what would take longer; 600 by default, inf for no limit."
+    ),
 ]
 
 
@@ -29,7 +32,11 @@ def limited(max_seconds: float | None, doing: str) -> Iterator[float]:
     """
     from evr.certification.effort import MAX_SECONDS
 
-    seconds = MAX_SECONDS if max_seconds is None else validate.non_negative_or_infinite(max_seconds=max_seconds)
+    seconds = (
+        MAX_SECONDS
+        if max_seconds is None
+        else validate.non_negative_or_infinite(max_seconds=max_seconds)
+    )
     alarms = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
     if not alarms or not 0 < seconds < 1e9:
         yield seconds
@@ -44,15 +51,17 @@ def limited(max_seconds: float | None, doing: str) -> Iterator[float]:
     before = signal.signal(signal.SIGALRM, ring)
     try:
         try:
-            signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)  # again every second, should something swallow it
+            signal.setitimer(
+                signal.ITIMER_REAL, seconds, 1.0
+            )  # again every second, should something swallow it
             yield seconds
         finally:
             armed = False
     except _Alarm:
         armed = False
         raise TooLongError(
-            f"{doing} took more than {seconds:g} s and was given up: if you trust where it comes from, allow more with "
-            "--max-seconds"
+            f"{doing} took more than {seconds:g} s and was given up: if you trust where it comes "
+            "from, allow more with --max-seconds"
         ) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)

@@ -14,7 +14,10 @@ from evr.cli.patience import MaxSeconds, limited
 
 CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
 Fresh = Annotated[
-    bool, typer.Option("--fresh", help="Verify the claim with new entropy instead: an independent check.")
+    bool,
+    typer.Option(
+        "--fresh", help="Verify the claim with new entropy instead: an independent check."
+    ),
 ]
 
 _SHOWN = 20
@@ -30,8 +33,8 @@ def command(
 ) -> None:
     """Draw the samples of a certificate again and compare every field; name those that differ.
 
-    Exit code 0: all agrees and the claim was accepted; 3: something differs, the claim was rejected, or other software drew the
-    samples and they cannot be drawn again here; 2: damaged.
+    Exit code 0: all agrees and the claim was accepted; 3: something differs, the claim was
+    rejected, or other software drew the samples and they cannot be drawn again here; 2: damaged.
 
     Example: `evr replay examples/dpsgd.certificate.json`
     """
@@ -42,7 +45,9 @@ def command(
         limited(max_seconds, "replaying it") as seconds,
         watched(quiet=quiet or json, resumable=False) as progress,
     ):
-        found = replay(certificate, fresh=fresh, workers=workers, progress=progress, max_seconds=seconds)
+        found = replay(
+            certificate, fresh=fresh, workers=workers, progress=progress, max_seconds=seconds
+        )
     verified = found.verification is not None and found.verification.accepted
     if json:
         as_json(
@@ -50,9 +55,12 @@ def command(
                 "agrees": found.agrees,
                 "fresh": fresh,
                 "verdict": certificate.verdict,
-                "replayed": None if found.verification is None else found.verification.verdict.value,
+                "replayed": None
+                if found.verification is None
+                else found.verification.verdict.value,
                 "mismatches": [
-                    {"field": m.field, "recorded": m.recorded, "recomputed": m.recomputed} for m in found.mismatches
+                    {"field": m.field, "recorded": m.recorded, "recomputed": m.recomputed}
+                    for m in found.mismatches
                 ],
                 "notes": list(found.notes),
                 "undecided": found.undecided,
@@ -75,7 +83,9 @@ def command(
                 "strict": "its integers came out the same",
                 "both": f"its integers came out the same, {samples}",
             }.get(certificate.verification.method, samples)
-            print(f"{file}: agrees with its replay ({again}); the verdict is {certificate.verdict}.")
+            print(
+                f"{file}: agrees with its replay ({again}); the verdict is {certificate.verdict}."
+            )
         if not quiet and found.undecided is None:
             for note in found.notes:
                 print(f"note: {note}")

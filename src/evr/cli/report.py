@@ -19,11 +19,17 @@ CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certifi
 Output = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", help="Where to write the page; beside the certificate by default.", show_default=False
+        "--output",
+        "-o",
+        help="Where to write the page; beside the certificate by default.",
+        show_default=False,
     ),
 ]
 Peers = Annotated[
-    bool, typer.Option("--peers/--no-peers", help="Ask other accountants too, for half a minute at most.")
+    bool,
+    typer.Option(
+        "--peers/--no-peers", help="Ask other accountants too, for half a minute at most."
+    ),
 ]
 
 
@@ -35,7 +41,8 @@ def command(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write one HTML page of a certificate: the statement, pictures of the verification, every parameter.
+    """Write one HTML page of a certificate: the statement, pictures of the verification, every
+    parameter.
 
     The page needs no network, follows light and dark, and prints.
 
@@ -46,7 +53,9 @@ def command(
     certificate = Certificate.load(file)
     path = output or page_path(file)
     with limited(max_seconds, "drawing its curve") as seconds:
-        write_page(certificate, path, source=file, peers=peers, quiet=quiet or json, max_seconds=seconds)
+        write_page(
+            certificate, path, source=file, peers=peers, quiet=quiet or json, max_seconds=seconds
+        )
     if json:
         as_json({"report": str(path), "certificate": str(file), "verdict": certificate.verdict})
     elif quiet:

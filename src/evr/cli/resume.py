@@ -17,12 +17,18 @@ if TYPE_CHECKING:
 
 Number = Annotated[
     int | None,
-    typer.Argument(metavar="ID", help="Which attempt, where several were interrupted; `evr ledger` shows them too."),
+    typer.Argument(
+        metavar="ID",
+        help="Which attempt, where several were interrupted; `evr ledger` shows them too.",
+    ),
 ]
 Output = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", help="Where to write the certificate, instead of where it was to go.", show_default=False
+        "--output",
+        "-o",
+        help="Where to write the certificate, instead of where it was to go.",
+        show_default=False,
     ),
 ]
 
@@ -36,7 +42,8 @@ def command(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Continue a verification that was interrupted, killed or cut off; the verdict is the one it would have had.
+    """Continue a verification that was interrupted, killed or cut off; the verdict is the one it
+    would have had.
 
     Where several were, they are listed, and one is chosen by its id.
 
@@ -52,7 +59,9 @@ def command(
         if path is not None:
             new_certificate(path, force=force)
         with watched(quiet=quiet or json) as progress:
-            certificate = resume(opened, attempt=attempt.id, path=output, workers=workers, progress=progress)
+            certificate = resume(
+                opened, attempt=attempt.id, path=output, workers=workers, progress=progress
+            )
     tell(certificate, path=path, ledger=ledger, json=json, quiet=quiet)
 
 
@@ -73,6 +82,9 @@ def _chosen(ledger: Ledger, number: int | None) -> Attempt:
     table(
         "Interrupted attempts, the latest first",
         ["id", "started", "what ran", "claim", "certificate"],
-        [[str(one.id), one.started[:19], ran(one), claimed(one), one.options["path"] or "-"] for one in waiting],
+        [
+            [str(one.id), one.started[:19], ran(one), claimed(one), one.options["path"] or "-"]
+            for one in waiting
+        ],
     )
     raise ValueError(f"which one? Add its id: {ids}")

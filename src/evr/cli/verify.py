@@ -35,8 +35,13 @@ from evr.cli.options import (
 )
 
 Epsilon = Annotated[float | None, number_option("--epsilon", "Epsilon of the estimate.")]
-Delta = Annotated[float | None, number_option("--delta", "The estimated delta; delta / tau is what is proved.")]
-Offset = Annotated[float | None, number_option("--offset", "Delta of the fixed verifier, instead of the paper's rule.")]
+Delta = Annotated[
+    float | None, number_option("--delta", "The estimated delta; delta / tau is what is proved.")
+]
+Offset = Annotated[
+    float | None,
+    number_option("--offset", "Delta of the fixed verifier, instead of the paper's rule."),
+]
 
 
 def command(
@@ -64,21 +69,28 @@ def command(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Verify an estimate (epsilon, delta): if accepted, everything that ran is (epsilon, delta / tau)-DP.
+    """Verify an estimate (epsilon, delta): if accepted, everything that ran is (epsilon, delta /
+    tau)-DP.
 
     The attempt is counted in the ledger. Exit code 0: accepted; 3: rejected.
 
     Example: `evr verify examples/dpsgd.toml --epsilon 0.5 --delta 2.06e-10 --tau 0.9`
     """
-    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs)
+    training = Training(
+        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs
+    )
     event, stated = described(spec, training)
     if stated is not None:
         epsilon = stated.epsilon if epsilon is None else epsilon
         delta = stated.delta if delta is None else delta
         tau = stated.tau if tau is None else tau
-    missing = [name for name, value in (("--epsilon", epsilon), ("--delta", delta)) if value is None]
+    missing = [
+        name for name, value in (("--epsilon", epsilon), ("--delta", delta)) if value is None
+    ]
     if missing:
-        raise ValueError(f"verify which estimate? Add {' and '.join(missing)}, or let `evr certify` estimate it")
+        raise ValueError(
+            f"verify which estimate? Add {' and '.join(missing)}, or let `evr certify` estimate it"
+        )
     if output is not None:
         new_certificate(output, force=force)
     assert epsilon is not None
@@ -89,7 +101,15 @@ def command(
 
     with watched(quiet=quiet or json) as progress:
         certificate = certify_claim(
-            event, Claim(epsilon, delta, 0.99 if tau is None else tau), Settings(method, proposal, max_samples, offset),
-            ledger=ledger, path=output, release=release, floor=floor, seed=seed, workers=workers, progress=progress,
-        )  # fmt: skip
+            event,
+            Claim(epsilon, delta, 0.99 if tau is None else tau),
+            Settings(method, proposal, max_samples, offset),
+            ledger=ledger,
+            path=output,
+            release=release,
+            floor=floor,
+            seed=seed,
+            workers=workers,
+            progress=progress,
+        )
     tell(certificate, path=output, ledger=ledger, json=json, quiet=quiet)

@@ -1,4 +1,6 @@
-"""``FFTAccountant``: the default accountant behind the interface that TF Privacy, JAX Privacy and Google's library share."""
+"""``FFTAccountant``: the default accountant behind the interface that TF Privacy, JAX Privacy and
+Google's library share.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,13 @@ from evr.mechanisms import Composition, leaves
 
 
 class CompositionAccountant(dp_accounting.PrivacyAccountant):
-    """What evr's accountants share: they add up pairs with their counts, so composing costs next to nothing."""
+    """What evr's accountants share: they add up pairs with their counts, so composing costs next to
+    nothing.
+    """
 
-    def __init__(self, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE) -> None:
+    def __init__(
+        self, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    ) -> None:
         Composition.of(dp_event.NoOpDpEvent(), neighboring_relation)  # refuses other relations
         super().__init__(neighboring_relation)
         self._counts: dict[Pairs, int] = {}

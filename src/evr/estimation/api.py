@@ -1,4 +1,6 @@
-"""``estimate_delta``, ``estimate_epsilon``, ``privacy_curve``: any composition, both directions, every method."""
+"""``estimate_delta``, ``estimate_epsilon``, ``privacy_curve``: any composition, both directions,
+every method.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +54,15 @@ def estimate_delta(
     epsilon
         At least 0; may be infinite.
     method
-        ``"fft"`` (near-exact), ``"strict"`` (an upper bound proved in exact arithmetic, near-exact too), ``"rdp"`` (an upper bound,
-        up to rounding), ``"gdp"``, ``"edgeworth"``, ``"monte_carlo"``.
+        ``"fft"`` (near-exact), ``"strict"`` (an upper bound proved in exact arithmetic, near-exact
+        too), ``"rdp"`` (an upper bound, up to rounding), ``"gdp"``, ``"edgeworth"``,
+        ``"monte_carlo"``.
     direction
         ``"remove"`` or ``"add"``; by default the greater of the two.
     options
-        Of ``method="monte_carlo"``: ``samples``, ``relative_error``, ``proposal``, ``seed``, ``workers``. Of ``"strict"``:
-        ``tolerance``, by how much of delta the bound may exceed it (5e-4).
+        Of ``method="monte_carlo"``: ``samples``, ``relative_error``, ``proposal``, ``seed``,
+        ``workers``. Of ``"strict"``: ``tolerance``, by how much of delta the bound may exceed it
+        (5e-4).
 
     Examples
     --------
@@ -85,7 +89,9 @@ def estimate_delta(
     if method == "rdp":
         from evr.estimation.rdp import rdp_delta
 
-        return UpperBound(rdp_delta(event, epsilon), "rdp", direction or "both", time.perf_counter() - start)
+        return UpperBound(
+            rdp_delta(event, epsilon), "rdp", direction or "both", time.perf_counter() - start
+        )
     best, winner, errors = -1.0, Direction.REMOVE, []
     for one in directions_of(composition, direction):
         value, error = _delta(on_lines(composition.simplified(one)), epsilon, method)
@@ -95,9 +101,10 @@ def estimate_delta(
     error = max(errors, default=None)
     if error is not None and error > max(_SAYS_LITTLE * best, _HARMLESS):
         raise AccuracyError(
-            f"epsilon={epsilon!r}: delta would be {best:.3g} with an error of {error:.1g}, which says next to nothing. "
-            "Floats do not hold sums of so many steps, or of losses so large beside others so small: account for the "
-            "large ones apart, or ask for a proved bound (method='strict')"
+            f"epsilon={epsilon!r}: delta would be {best:.3g} with an error of {error:.1g}, which "
+            "says next to nothing. Floats do not hold sums of so many steps, or of losses so "
+            "large beside others so small: account for the large ones apart, or ask for a proved "
+            "bound (method='strict')"
         )
     return Estimate(best, method, winner.value, error, seconds=time.perf_counter() - start)
 
@@ -105,7 +112,8 @@ def estimate_delta(
 def estimate_epsilon(
     event: Any, delta: float, *, method: str = "fft", direction: str | None = None, **options: Any
 ) -> Estimate | UpperBound:
-    """Estimate the least epsilon >= 0 at which delta(epsilon) is at most ``delta``. Parameters as ``estimate_delta``.
+    """Estimate the least epsilon >= 0 at which delta(epsilon) is at most ``delta``. Parameters as
+    ``estimate_delta``.
 
     Examples
     --------
@@ -131,11 +139,17 @@ def estimate_epsilon(
     if method == "rdp":
         from evr.estimation.rdp import rdp_epsilon
 
-        return UpperBound(rdp_epsilon(event, delta), "rdp", direction or "both", time.perf_counter() - start)
+        return UpperBound(
+            rdp_epsilon(event, delta), "rdp", direction or "both", time.perf_counter() - start
+        )
     best, winner, errors = -1.0, Direction.REMOVE, []
     for one in directions_of(composition, direction):
         steps = on_lines(composition.simplified(one))
-        if best >= 0 and 0 < delta < 1 and math.fsum(x or 0.0 for x in _delta(steps, best, method)) <= delta:
+        if (
+            best >= 0
+            and 0 < delta < 1
+            and math.fsum(x or 0.0 for x in _delta(steps, best, method)) <= delta
+        ):
             continue  # the other direction needs no more
         if method == "fft":
             value, error = epsilon_of(steps, delta)
@@ -163,14 +177,20 @@ def privacy_curve(
     Examples
     --------
     >>> import evr
-    >>> curve = evr.privacy_curve(evr.dpsgd(noise_multiplier=70, sampling_probability=1, steps=1200), [0, 1, 2])
+    >>> event = evr.dpsgd(noise_multiplier=70, sampling_probability=1, steps=1200)
+    >>> curve = evr.privacy_curve(event, [0, 1, 2])
     >>> [f"{d:.3e}" for d in curve.deltas]
     ['1.954e-01', '6.396e-03', '7.772e-06']
     """
     start = time.perf_counter()
-    points = [validate.non_negative_or_infinite(epsilon=float(e)) for e in np.asarray(list(epsilons), dtype=float)]
+    points = [
+        validate.non_negative_or_infinite(epsilon=float(e))
+        for e in np.asarray(list(epsilons), dtype=float)
+    ]
     estimates: dict[float, Estimate | UpperBound] = {}
-    falling = sorted(set(points), reverse=True)  # a transform made for one epsilon serves smaller ones
+    falling = sorted(
+        set(points), reverse=True
+    )  # a transform made for one epsilon serves smaller ones
     for done, epsilon in enumerate(falling, start=1):
         estimates[epsilon] = estimate_delta(event, epsilon, method=method, direction=direction)
         if progress is not None:
@@ -187,7 +207,8 @@ def privacy_curve(
 def _no_options(options: dict[str, Any], method: str) -> None:
     if options:
         raise TypeError(
-            f"method={method!r} takes no option {sorted(options)[0]!r}: options belong to 'monte_carlo' and 'strict'"
+            f"method={method!r} takes no option {sorted(options)[0]!r}: options belong to "
+            "'monte_carlo' and 'strict'"
         )
 
 
@@ -205,8 +226,12 @@ def _delta(steps: tuple[Step, ...], epsilon: float, method: str) -> tuple[float,
     return EdgeworthCurve(steps).delta(epsilon), None
 
 
-def afresh(estimate: Callable[[Any, float], Estimate | UpperBound], event: Any, at: float) -> Estimate | UpperBound:
-    """An estimate whose last digits do not depend on what was estimated before: what a certificate records."""
+def afresh(
+    estimate: Callable[[Any, float], Estimate | UpperBound], event: Any, at: float
+) -> Estimate | UpperBound:
+    """An estimate whose last digits do not depend on what was estimated before: what a certificate
+    records.
+    """
     fft_curve.cache_clear()
     return estimate(event, at)
 
@@ -219,7 +244,9 @@ class Epsilon(NamedTuple):
 
 
 def epsilon_of(steps: tuple[Step, ...], delta: float, guess: float = 1.0) -> Epsilon:
-    """Epsilon of one direction at a delta in [0, 1] by the default method; ``guess`` is where to look first."""
+    """Epsilon of one direction at a delta in [0, 1] by the default method; ``guess`` is where to
+    look first.
+    """
     value = _solved(steps, delta, "fft", guess)
     if math.isinf(value) or delta == 1 or not steps:
         return Epsilon(value, 0.0)
@@ -227,17 +254,28 @@ def epsilon_of(steps: tuple[Step, ...], delta: float, guess: float = 1.0) -> Eps
     if delta == 0:
         return Epsilon(value, 4.0 * UNIT * value)
     found = curve.delta(value)
-    off = max(0.0, found.value + found.error - delta) if value == 0.0 else abs(found.value - delta) + found.numerical
+    off = (
+        max(0.0, found.value + found.error - delta)
+        if value == 0.0
+        else abs(found.value - delta) + found.numerical
+    )
     if off == 0.0:
         return Epsilon(value, found.moved)
     rounded = 8.0 * UNIT * value
-    if abs(found.value - delta) > 1e-6 * delta and curve.delta(max(0.0, value - rounded)).value > delta:
-        off, found = found.numerical, found._replace(moved=found.moved + 2.0 * rounded)  # no float is nearer
+    if (
+        abs(found.value - delta) > 1e-6 * delta
+        and curve.delta(max(0.0, value - rounded)).value > delta
+    ):
+        off, found = (
+            found.numerical,
+            found._replace(moved=found.moved + 2.0 * rounded),
+        )  # no float is nearer
     if (value > 0.0 and off > _SAYS_LITTLE * delta) or (found.slope == 0.0 and off > 0.0):
         raise AccuracyError(
-            f"delta={delta!r}: at epsilon={value:.6g} delta is known with an error of {off:.1g} only, so that epsilon is not. "
-            "Floats do not hold sums of so many steps, or of losses so large beside others so small: account for the "
-            "large ones apart, or ask for a proved bound (method='strict')"
+            f"delta={delta!r}: at epsilon={value:.6g} delta is known with an error of {off:.1g} "
+            "only, so that epsilon is not. Floats do not hold sums of so many steps, or of losses "
+            "so large beside others so small: account for the large ones apart, or ask for a "
+            "proved bound (method='strict')"
         )
     slack = off / (found.slope * (1.0 - min(off / delta, 0.5))) if off > 0.0 else 0.0
     return Epsilon(value, slack + found.moved + 1e-11 * value)
@@ -257,5 +295,7 @@ def _solved(steps: tuple[Step, ...], delta: float, method: str, guess: float = 1
     likely = likely_epsilon(steps, delta) if guess == 1.0 and curve.infinite_mass < 1.0 else 1.0
     guess = likely if not 0.01 < likely < 100.0 and likely > 0.0 else guess
     if method == "fft":
-        return solve_epsilon(lambda e: curve.delta(e).value, delta, guess=guess, greatest=max(0.0, curve.greatest))
+        return solve_epsilon(
+            lambda e: curve.delta(e).value, delta, guess=guess, greatest=max(0.0, curve.greatest)
+        )
     return solve_epsilon(lambda e: _delta(steps, e, method)[0], delta, guess=guess)

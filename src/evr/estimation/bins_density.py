@@ -1,9 +1,11 @@
-"""The density of the ratio ``L`` of balls in bins with independent noise, anywhere, to some ten digits.
+"""The density of the ratio ``L`` of balls in bins with independent noise, anywhere, to some ten
+digits.
 
-``S = b L`` is a sum of ``b`` log-normal ratios. Its density at ``x`` is a sum over how many of them exceed a cut ``c``; each
-term is a convolution of powers, of the ratios below and above the cut, tilted such that it is centred at ``x``. Two or
-more above the cut matter little when it is placed where the tilted density of one ratio is least: below it, the bulk shares
-the excess, above it a jump carries it.
+``S = b L`` is a sum of ``b`` log-normal ratios. Its density at ``x`` is a sum over how many of them
+exceed a cut ``c``; each term is a convolution of powers, of the ratios below and above the cut,
+tilted such that it is centred at ``x``. Two or more above the cut matter little when it is placed
+where the tilted density of one ratio is least: below it, the bulk shares the excess, above it a
+jump carries it.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ _BEYOND = 0.1  # in the loss: where the law of one ratio ends, for a density bel
 
 
 class _Term(NamedTuple):
-    """So many ratios below the cut and above it; the tilt that centres their sum, and where it is."""
+    """So many ratios below the cut and above it; the tilt that centres their
+    sum, and where it is.
+    """
 
     below: int
     above: int
@@ -51,7 +55,10 @@ class _Ratios:
     def __init__(self, law: IndependentBins, log_unit: float, log_cut: float) -> None:
         self.law, self.log_unit, self.log_cut = law, log_unit, log_cut
         reach = 38.0 * math.sqrt(law.energy) + law.energy / 2 - log_unit
-        self.parts = [self.nodes(above) for above in ((False, True) if log_cut < min(0.0, reach) else (False,))]
+        self.parts = [
+            self.nodes(above)
+            for above in ((False, True) if log_cut < min(0.0, reach) else (False,))
+        ]
 
     def nodes(self, above: bool, size: int = 0, slope: float = 0.0) -> Nodes:
         low, high = (self.log_cut, 0.0) if above else (-math.inf, self.log_cut)
@@ -105,7 +112,9 @@ class _Ratios:
                 transform *= rfft(spread(nodes.ratios * size, weights, points)) ** power
                 log_total += power * log_one
         ring = irfft(transform, points)
-        ways = gammaln(term.below + term.above + 1) - gammaln(term.below + 1) - gammaln(term.above + 1)
+        ways = (
+            gammaln(term.below + term.above + 1) - gammaln(term.below + 1) - gammaln(term.above + 1)
+        )
         density = _interpolated(ring, sums * size)
         density = np.where(density > _NOISE * float(ring.max()), size * density, 0.0)
         with np.errstate(divide="ignore"):
@@ -126,7 +135,9 @@ def _interpolated(ring: Floats, places: Floats) -> Floats:
 
 
 def density_on(law: IndependentBins, losses: Floats) -> tuple[Floats, float]:
-    """``log`` of the density of ``log L`` under ``Q`` at losses of a short interval; the deviation of a loss tilted to there."""
+    """``log`` of the density of ``log L`` under ``Q`` at losses of a short interval; the deviation
+    of a loss tilted to there.
+    """
     log_unit = float(losses.max()) + math.log(law.bins) + _BEYOND
     sums = np.exp(losses - losses.max() - _BEYOND)
     place = float(sums[sums.size // 2])
@@ -157,22 +168,27 @@ def _converged(ratios: _Ratios, term: _Term, sums: Floats) -> Floats:
 
 
 def _log_cut(law: IndependentBins, x: float) -> float:
-    """Where the density of one ratio is least when tilted such that the bulk's sum is ``x``, or as near as it gets.
+    """Where the density of one ratio is least when tilted such that the bulk's sum is ``x``, or as
+    near as it gets.
 
-    It is the upper root of ``slope = (log a + 3 g / 2) / (g a)``. A steeper tilt moves the bulk further, until the cut that goes
-    with it leaves too little of the bulk.
+    It is the upper root of ``slope = (log a + 3 g / 2) / (g a)``. A steeper tilt moves the bulk
+    further, until the cut that goes with it leaves too little of the bulk.
     """
     if x <= law.bins:
         return math.inf
     cuts, means = _cuts(law.bins, law.energy)
     reached = np.flatnonzero(means >= x)
     cut = float(cuts[reached[0]] if reached.size else cuts[np.argmax(means)])
-    return max(cut, math.log(0.45 * x)) if x > _FAR * law.bins else cut  # a jump that makes up most of the sum
+    return (
+        max(cut, math.log(0.45 * x)) if x > _FAR * law.bins else cut
+    )  # a jump that makes up most of the sum
 
 
 @lru_cache(maxsize=64)
 def _cuts(bins: int, energy: float) -> tuple[Floats, Floats]:
-    """Cuts from far to near, as logarithms, and the bulk's mean sum at the tilt that goes with each."""
+    """Cuts from far to near, as logarithms, and the bulk's mean sum at the tilt that goes with
+    each.
+    """
     start = 1.0 - 1.5 * energy
     top = max(start + 1.0, 10.0 * math.sqrt(energy) + energy, math.log(bins) + 12.0)
     cuts = np.linspace(top, start + 0.2, 160)

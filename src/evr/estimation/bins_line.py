@@ -1,9 +1,10 @@
 """Balls in bins with independent noise as a pair on a line, for estimates.
 
-The ratio ``L`` of one training is a number, so its loss is one of a pair on a line: ``log L`` has some density ``q`` under ``Q``
-and ``e^y q(y)`` under ``P``. ``q`` has no closed form, but tilted Fourier transforms (``estimation.bins``) give it to ten
-digits anywhere: each tilt centres the sum somewhere else, and its part of the density is read off around there. So bins
-compose with themselves, redrawn in each epoch, and with all other pairs, by the default accountant.
+The ratio ``L`` of one training is a number, so its loss is one of a pair on a line: ``log L`` has
+some density ``q`` under ``Q`` and ``e^y q(y)`` under ``P``. ``q`` has no closed form, but tilted
+Fourier transforms (``estimation.bins``) give it to ten digits anywhere: each tilt centres the sum
+somewhere else, and its part of the density is read off around there. So bins compose with
+themselves, redrawn in each epoch, and with all other pairs, by the default accountant.
 
 The table is for estimates. Nothing is drawn from it, and no guarantee rests on it.
 """
@@ -34,7 +35,9 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 @dataclass(frozen=True)
 class RatioLaw:
-    """The density of ``y = log L`` under ``Q`` on ``[low, high]``: its logarithm as a spline, and tail sums at its knots."""
+    """The density of ``y = log L`` under ``Q`` on ``[low, high]``: its logarithm as a spline, and
+    tail sums at its knots.
+    """
 
     knots: Floats
     log_density: BSpline
@@ -60,9 +63,13 @@ class RatioLaw:
     def tails(self, measure: Measure, y: Floats) -> tuple[Floats, Floats]:
         """Mass up to ``y`` and beyond it."""
         inside = np.clip(y, self.knots[0], self.knots[-1])
-        index = np.clip(np.searchsorted(self.knots, inside, side="right") - 1, 0, self.knots.size - 2)
+        index = np.clip(
+            np.searchsorted(self.knots, inside, side="right") - 1, 0, self.knots.size - 2
+        )
         below = self._below[measure][index] + self._between(measure, self.knots[index], inside)
-        above = self._above[measure][index + 1] + self._between(measure, inside, self.knots[index + 1])
+        above = self._above[measure][index + 1] + self._between(
+            measure, inside, self.knots[index + 1]
+        )
         return below, above
 
 
@@ -117,14 +124,22 @@ class BinsPair(DominatingPair):
         if self._sign < 0:  # the roles of both laws change with the sign of the loss
             measure = Measure.Q if measure is Measure.P else Measure.P
             low, high = -high, -low
-        (below_low, above_low), (below_high, above_high) = (self._table.tails(measure, y) for y in (low, high))
+        (below_low, above_low), (below_high, above_high) = (
+            self._table.tails(measure, y) for y in (low, high)
+        )
         with np.errstate(divide="ignore"):
-            logs = [np.log(np.maximum(x, 0.0)) for x in (below_low, above_low, below_high, above_high)]
+            logs = [
+                np.log(np.maximum(x, 0.0)) for x in (below_low, above_low, below_high, above_high)
+            ]
         upper = low > 0
         return np.where(upper, log_difference(logs[1], logs[3]), log_difference(logs[2], logs[0]))
 
-    def sample(self, measure: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
-        raise NotImplementedError(f"{self.describe()} is a table for estimates: draw from {self.law!r}")
+    def sample(
+        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
+    ) -> Floats:
+        raise NotImplementedError(
+            f"{self.describe()} is a table for estimates: draw from {self.law!r}"
+        )
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         ends = float(self._table.knots[0]), float(self._table.knots[-1])
@@ -135,7 +150,11 @@ class BinsPair(DominatingPair):
         return 5e-9
 
     def delta(self, epsilon: float) -> float:
-        return bins_delta(self.law, epsilon).value if 0 <= epsilon < math.inf else super().delta(epsilon)
+        return (
+            bins_delta(self.law, epsilon).value
+            if 0 <= epsilon < math.inf
+            else super().delta(epsilon)
+        )
 
     def describe(self) -> str:
         return self.law.describe()
@@ -143,4 +162,6 @@ class BinsPair(DominatingPair):
 
 def on_lines(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """The steps, bins of independent noise as pairs on a line; others as they are."""
-    return tuple(Step(BinsPair(s.law), s.count) if isinstance(s.law, IndependentBins) else s for s in steps)
+    return tuple(
+        Step(BinsPair(s.law), s.count) if isinstance(s.law, IndependentBins) else s for s in steps
+    )

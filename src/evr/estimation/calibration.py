@@ -52,8 +52,9 @@ def calibrate(
 ) -> Calibration:
     """The parameter at which ``make_event(parameter)`` just meets ``(epsilon, delta)``.
 
-    Works for anything monotone: a noise multiplier (more is more private) or, with ``integer=True``, a number of steps
-    (more is less private); which of the two is found out from the events themselves.
+    Works for anything monotone: a noise multiplier (more is more private) or, with
+    ``integer=True``, a number of steps (more is less private); which of the two is found out from
+    the events themselves.
 
     Parameters
     ----------
@@ -72,7 +73,8 @@ def calibrate(
     --------
     >>> import evr
     >>> found = evr.calibrate(
-    ...     lambda s: evr.dpsgd(noise_multiplier=s, sampling_probability=0.01, steps=1000), epsilon=1.0, delta=1e-6)
+    ...     lambda s: evr.dpsgd(noise_multiplier=s, sampling_probability=0.01, steps=1000),
+    ...     epsilon=1.0, delta=1e-6)
     >>> round(found.parameter, 4)
     1.5627
     """
@@ -95,14 +97,28 @@ def calibrate(
             private, leaky = (middle, leaky) if gap(middle) <= 0 else (private, middle)
         best = private
     else:
-        root = float(brentq(gap, min(private, leaky), max(private, leaky), xtol=1e-300, rtol=max(tolerance / 4, 1e-15)))
+        root = float(
+            brentq(
+                gap,
+                min(private, leaky),
+                max(private, leaky),
+                xtol=1e-300,
+                rtol=max(tolerance / 4, 1e-15),
+            )
+        )
         step = tolerance / 2 * root * (1 if private > leaky else -1)
         for _ in range(60):  # onto the private side
             if gap(root) <= 0:
                 break
             root, step = root + step, 2 * step
         best = root if gap(root) <= 0 else private
-    return Calibration(int(best) if integer else best, epsilon, values[best], len(values), time.perf_counter() - start)
+    return Calibration(
+        int(best) if integer else best,
+        epsilon,
+        values[best],
+        len(values),
+        time.perf_counter() - start,
+    )
 
 
 def _bracket(
@@ -117,10 +133,17 @@ def _bracket(
         if (gap(low) <= 0) == (gap(high) <= 0):
             state = "both meet" if gap(low) <= 0 else "neither meets"
             raise ValueError(
-                f"low={low!r} and high={high!r}: {state} the target, so no parameter between is least; widen"
+                f"low={low!r} and high={high!r}: {state} the target, so no parameter between is "
+                "least; widen"
             )
         return ends if gap(low) <= 0 else (high, low)
-    start = validate.positive(low=low) if low is not None else validate.positive(high=high) if high is not None else 1.0
+    start = (
+        validate.positive(low=low)
+        if low is not None
+        else validate.positive(high=high)
+        if high is not None
+        else 1.0
+    )
     rising, falling = start, start
     met = gap(start) <= 0
     for _ in range(60):
@@ -128,10 +151,14 @@ def _bracket(
             rising = rising * 2
             if (gap(rising) <= 0) != met:
                 return (rising, rising / 2) if gap(rising) <= 0 else (rising / 2, rising)
-            if not met and gap(rising) > gap(start) and (low is not None or (integer and start <= 1)):
+            if (
+                not met
+                and gap(rising) > gap(start)
+                and (low is not None or (integer and start <= 1))
+            ):
                 raise ValueError(
-                    f"the least parameter, {start:g}, misses (epsilon, delta) already and greater ones miss it by more: "
-                    "relax the target, or make each step more private"
+                    f"the least parameter, {start:g}, misses (epsilon, delta) already and greater "
+                    "ones miss it by more: relax the target, or make each step more private"
                 )
         if low is None and not (integer and falling <= 1):
             falling = max(1.0, falling // 2) if integer else falling / 2
@@ -140,5 +167,7 @@ def _bracket(
         if rising > 1e9 or falling < 1e-6:
             break
     word = "meets" if met else "misses"
-    raise ValueError(f"every parameter tried from {falling:.3g} to {rising:.3g} {word} (epsilon, delta): the target "
-                     "does not depend on it, or give low and high")  # fmt: skip
+    raise ValueError(
+        f"every parameter tried from {falling:.3g} to {rising:.3g} {word} (epsilon, delta): the "
+        "target does not depend on it, or give low and high"
+    )

@@ -35,31 +35,42 @@ class PrivacyCurve:
         if not self.epsilons.size:
             return f"PrivacyCurve(no points, method={self.method!r})"
         return (
-            f"PrivacyCurve({self.epsilons.size} points, epsilon {self.epsilons.min():g} to {self.epsilons.max():g}, "
-            f"delta {self.deltas.max():.4g} to {self.deltas.min():.4g}, method={self.method!r})"
+            f"PrivacyCurve({self.epsilons.size} points, epsilon {self.epsilons.min():g} to "
+            f"{self.epsilons.max():g}, delta {self.deltas.max():.4g} to {self.deltas.min():.4g}, "
+            f"method={self.method!r})"
         )
 
     def _repr_html_(self) -> str:
         rows = zip(self.epsilons, self.deltas, self.directions, strict=True)
-        cells = "".join(f"<tr><td>{e:g}</td><td>{d:.6g}</td><td>{way}</td></tr>" for e, d, way in rows)
+        cells = "".join(
+            f"<tr><td>{e:g}</td><td>{d:.6g}</td><td>{way}</td></tr>" for e, d, way in rows
+        )
         return f"<table><tr><th>epsilon</th><th>delta</th><th>direction</th></tr>{cells}</table>"
 
     def to_frame(self) -> Any:
-        """A ``pandas.DataFrame`` with a row for each epsilon; needs pandas (the extra ``notebook``)."""
+        """A ``pandas.DataFrame`` with a row for each epsilon; needs pandas (the extra
+        ``notebook``).
+        """
         try:
             import pandas
         except ImportError:
             raise ImportError("to_frame needs pandas: pip install 'evr-dp[notebook]'") from None
-        columns = {"epsilon": self.epsilons, "delta": self.deltas, "direction": list(self.directions)}
+        columns = {
+            "epsilon": self.epsilons,
+            "delta": self.deltas,
+            "direction": list(self.directions),
+        }
         return pandas.DataFrame(columns)
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
-        """Draw delta over epsilon, delta on a logarithmic scale; ``style`` goes to matplotlib's ``plot``.
+        """Draw delta over epsilon, delta on a logarithmic scale; ``style`` goes to matplotlib's
+        ``plot``.
 
         Examples
         --------
         >>> import evr
-        >>> curve = evr.privacy_curve(evr.dpsgd(noise_multiplier=2, sampling_probability=0.1, steps=10), [0, 1, 2])
+        >>> event = evr.dpsgd(noise_multiplier=2, sampling_probability=0.1, steps=10)
+        >>> curve = evr.privacy_curve(event, [0, 1, 2])
         >>> ax = curve.plot()
         >>> ax.get_xlabel(), ax.get_yscale()
         ('epsilon', 'log')
@@ -72,7 +83,9 @@ class PrivacyCurve:
         order = self.epsilons.argsort()
         epsilons, deltas = self.epsilons[order], self.deltas[order]
         shown = deltas > 0
-        ax.plot(epsilons[shown], deltas[shown], **{"marker": "." if shown.sum() < 50 else "", **style})
+        ax.plot(
+            epsilons[shown], deltas[shown], **{"marker": "." if shown.sum() < 50 else "", **style}
+        )
         ax.set(xlabel="epsilon", ylabel="delta", yscale="log")
         ax.grid(alpha=0.3)
         return ax

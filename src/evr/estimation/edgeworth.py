@@ -1,17 +1,20 @@
-"""The Edgeworth accountant (Wang, Gao, Zhang, Su and Shen 2022, "Analytical composition of differential privacy via the
-Edgeworth accountant"): the distribution functions of the summed loss under ``P`` and under ``Q``, each by its second-order
-Edgeworth expansion, and ``delta(eps) = (1 - F_P(eps)) - e^eps (1 - F_Q(eps))``.
+"""The Edgeworth accountant (Wang, Gao, Zhang, Su and Shen 2022, "Analytical composition of
+differential privacy via the Edgeworth accountant"): the distribution functions of the summed loss
+under ``P`` and under ``Q``, each by its second-order Edgeworth expansion, and ``delta(eps) = (1 -
+F_P(eps)) - e^eps (1 - F_Q(eps))``.
 
-That is an estimate. The upper bound here does not expand: it takes the normal law and its uniform error, as the constants
-for the second-order expansion need more of the loss than its moments. The theorems, for independent ``X_i`` with
-variances ``s_i^2``, third absolute central moments ``b_i`` and ``S^2 = sum s_i^2``:
+That is an estimate. The upper bound here does not expand: it takes the normal law and its uniform
+error, as the constants for the second-order expansion need more of the loss than its moments. The
+theorems, for independent ``X_i`` with variances ``s_i^2``, third absolute central moments ``b_i``
+and ``S^2 = sum s_i^2``:
 
-- any summands (Shevtsova 2010, "An improvement of convergence rate estimates in the Lyapunov theorem"):
-  ``sup |F - Phi| <= 0.5600 sum b_i / S^3``;
+- any summands (Shevtsova 2010, "An improvement of convergence rate estimates in the Lyapunov
+  theorem"): ``sup |F - Phi| <= 0.5600 sum b_i / S^3``;
 - ``n`` equally distributed ones (Shevtsova 2011, arXiv:1111.6554), ``r = b / s^3``:
   ``sup |F - Phi| <= min(0.4748 r, 0.33554 (r + 0.415), 0.3328 (r + 0.429)) / sqrt(n)``.
 
-Both need finite third moments only. As the error is absolute, of order ``1/sqrt(n)``, the bound says little for small delta.
+Both need finite third moments only. As the error is absolute, of order ``1/sqrt(n)``, the bound
+says little for small delta.
 """
 
 from __future__ import annotations
@@ -21,7 +24,13 @@ from functools import cached_property
 
 from scipy.special import ndtr
 
-from evr.estimation.loss_moments import LossMoments, Moments, composed_moments, delta_from_tails, normal_tail
+from evr.estimation.loss_moments import (
+    LossMoments,
+    Moments,
+    composed_moments,
+    delta_from_tails,
+    normal_tail,
+)
 from evr.laws import Step
 
 
@@ -29,7 +38,8 @@ def _edgeworth_tail(law: Moments, epsilon: float) -> float:
     """``Pr[loss > eps]`` to second order, kept within [0, 1] (an expansion need not stay there)."""
     if law.variance == 0.0:
         return float(law.mean > epsilon)
-    # 1 - F(x) = Phi(-x) + phi(x) (k3/6 He2 + k4/24 He3 + k3^2/72 He5), He the Hermite polynomials, k3 and k4 standardised.
+    # 1 - F(x) = Phi(-x) + phi(x) (k3/6 He2 + k4/24 He3 + k3^2/72 He5), He the Hermite polynomials,
+    # k3 and k4 standardised.
     deviation = math.sqrt(law.variance)
     x = (epsilon - law.mean) / deviation
     if abs(x) > 38.0:  # the normal density underflows
@@ -42,7 +52,9 @@ def _edgeworth_tail(law: Moments, epsilon: float) -> float:
 
 
 def _normal_error(law: Moments, equal_steps: int | None) -> float:
-    """Berry and Esseen's uniform bound on ``|F - Phi|`` with the constants in the module's docstring."""
+    """Berry and Esseen's uniform bound on ``|F - Phi|`` with the constants in the module's
+    docstring.
+    """
     if law.variance == 0.0:
         return 0.0
     lyapunov = law.absolute_third / law.variance**1.5
@@ -50,18 +62,22 @@ def _normal_error(law: Moments, equal_steps: int | None) -> float:
     if equal_steps is not None:
         root = math.sqrt(equal_steps)
         ratio = lyapunov * root
-        bounds += [c / root for c in (0.4748 * ratio, 0.33554 * (ratio + 0.415), 0.3328 * (ratio + 0.429))]
+        bounds += [
+            c / root for c in (0.4748 * ratio, 0.33554 * (ratio + 0.415), 0.3328 * (ratio + 0.429))
+        ]
     return min(bounds)
 
 
 class EdgeworthCurve:
-    """delta of the steps of one direction, estimated and bounded. Give the steps as they are, not folded into fewer.
+    """delta of the steps of one direction, estimated and bounded. Give the steps as they are, not
+    folded into fewer.
 
     Examples
     --------
     >>> from evr.mechanisms import Composition
     >>> from evr.mechanisms.events import dpsgd
-    >>> curve = EdgeworthCurve(Composition.of(dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500)).remove)
+    >>> event = dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500)
+    >>> curve = EdgeworthCurve(Composition.of(event).remove)
     >>> f"{curve.delta(0.5):.2e}"
     '7.61e-04'
     >>> curve.delta(0.5) <= curve.upper_delta(0.5) <= 0.04
@@ -83,7 +99,9 @@ class EdgeworthCurve:
         return delta_from_tails(epsilon, self._laws, tail_p, tail_q)
 
     def upper_delta(self, epsilon: float) -> float:
-        """An upper bound on ``delta(epsilon)``, up to the rounding of the moments (1e-9 relative)."""
+        """An upper bound on ``delta(epsilon)``, up to the rounding of the
+        moments (1e-9 relative).
+        """
         if self._laws is None:
             return 1.0
         equal_steps = self._steps[0].count if len(self._steps) == 1 else None

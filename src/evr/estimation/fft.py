@@ -1,21 +1,26 @@
 """The default accountant: a Fourier transform of the exponentially tilted law of the privacy loss.
 
-Peers convolve the law of the loss itself, where rounding is relative to 1 and everything below 1e-10 or so is lost. Here
-each step's law is tilted, ``dP' = e^{order loss} dP / M``, with the order that centres the sum at epsilon; rounding is then
-relative to the moments bound on delta, and a small delta costs nothing:
+Peers convolve the law of the loss itself, where rounding is relative to 1 and everything below
+1e-10 or so is lost. Here each step's law is tilted, ``dP' = e^{order loss} dP / M``, with the order
+that centres the sum at epsilon; rounding is then relative to the moments bound on delta, and a
+small delta costs nothing:
 
-    delta(epsilon) = M^k e^{-order epsilon} sum_S p'(S) (1 - e^{epsilon - S})_+ e^{-order (S - epsilon)}
+    delta(epsilon) = M^k e^{-order epsilon} sum_S p'(S) (1 - e^{epsilon - S})_+ e^{-order (S -
+    epsilon)}
 
-Five things make it near-exact. A single loss beyond epsilon and all that the other steps could take off again decides by
-itself; such losses are counted apart, by a closed form (``estimation.jumps``), so that rare huge losses do not spoil the
-tilt. The one-step law comes from interval probabilities by a fourth-order rule (``laws.line.discretise``), with losses whose
-errors are relative, and only what they add to 1 is computed of its moments, so that a billion steps add up no error. Its points are spread on the grid by
-seven-point Lagrange weights, which keep six moments of the tilted law, so the grid may be coarse. The kink at epsilon, which
-no grid point hits, is mended by the Euler-Maclaurin formula, and the atoms of the composition, which no smooth rule can mend,
-are enumerated (``estimation.atoms``). Sums are held as what exceeds epsilon (``estimation.tilting``).
+Five things make it near-exact. A single loss beyond epsilon and all that the other steps could take
+off again decides by itself; such losses are counted apart, by a closed form (``estimation.jumps``),
+so that rare huge losses do not spoil the tilt. The one-step law comes from interval probabilities
+by a fourth-order rule (``laws.line.discretise``), with losses whose errors are relative, and only
+what they add to 1 is computed of its moments, so that a billion steps add up no error. Its points
+are spread on the grid by seven-point Lagrange weights, which keep six moments of the tilted law, so
+the grid may be coarse. The kink at epsilon, which no grid point hits, is mended by the
+Euler-Maclaurin formula, and the atoms of the composition, which no smooth rule can mend, are
+enumerated (``estimation.atoms``). Sums are held as what exceeds epsilon (``estimation.tilting``).
 
-The result is an estimate with an estimate of its error, not a bound. The error is the sum of what a grid of twice the width
-changes, of the rounding of transforms, which grows with the number of steps, and of what the rounding of losses may move.
+The result is an estimate with an estimate of its error, not a bound. The error is the sum of what a
+grid of twice the width changes, of the rounding of transforms, which grows with the number of
+steps, and of what the rounding of losses may move.
 """
 
 from __future__ import annotations
@@ -34,9 +39,9 @@ from evr.laws import DominatingPair, Step, infinite_mass
 from evr.laws.law import UNIT
 
 _RELATIVE = 1e-8  # wanted of the change from a grid of twice the width, relative to delta
-_IRREGULAR = (
-    5e-9  # what that change may miss, relative to delta: the cells' edges move with the grid, errors do not fall evenly
-)
+# what that change may miss, relative to delta: the cells' edges move with the grid, errors do not
+# fall evenly
+_IRREGULAR = 5e-9
 _UNSETTLED = 1e-6  # a change, relative to delta, after which a grid is not trusted
 _ROUNDED = 1e-12  # relative error of closed forms
 _MOST_CONDITIONS = 400  # atoms of some steps, to sum over what the others add
@@ -47,8 +52,9 @@ _SIZES = tuple(2**n for n in range(12, 22))
 class Delta(NamedTuple):
     """A value of delta with what is known of its error.
 
-    ``error`` is an estimate of the absolute error in all: ``numerical``, and what losses that rounding moved by ``moved``
-    make of it. ``slope`` is how fast delta falls, ``-d delta / d epsilon``.
+    ``error`` is an estimate of the absolute error in all: ``numerical``, and what losses that
+    rounding moved by ``moved`` make of it. ``slope`` is how fast delta falls, ``-d delta / d
+    epsilon``.
     """
 
     value: float
@@ -88,7 +94,9 @@ class FftCurve:
         self._purely_atomic = False
         if steps and not self._single and all(len(step.pair.flats) for step in steps):
             self._atoms = atoms_of(steps)
-            self._purely_atomic = self._atoms is not None and all(_is_atomic(step.pair) for step in steps)
+            self._purely_atomic = self._atoms is not None and all(
+                _is_atomic(step.pair) for step in steps
+            )
 
     def delta(self, epsilon: float) -> Delta:
         """Delta at one epsilon, with an estimate of the error."""
@@ -105,7 +113,9 @@ class FftCurve:
             return Delta(value, numerical + tail.moved, numerical, tail.slope, moved)
         if math.isfinite(self.greatest) and excess(self._greatest, epsilon) <= 0.0:
             moved = math.fsum(2.0 * UNIT * count * abs(loss) for count, loss in self._greatest)
-            near = excess(self._greatest, epsilon) > -moved  # rounded losses may hide that some exceed epsilon
+            near = (
+                excess(self._greatest, epsilon) > -moved
+            )  # rounded losses may hide that some exceed epsilon
             return _constant(self.infinite_mass, moved if near else 0.0)
         found = self._composed(epsilon)
         if found.error > _UNSETTLED * found.value and self._apart is not None:
@@ -122,13 +132,19 @@ class FftCurve:
             if atoms is not None and atoms.losses.size <= _MOST_CONDITIONS:
                 few, listed = (*few, step), atoms
         rest = tuple(step for step in self.steps if step not in few)
-        return _Conditions(listed, infinite_mass(few), FftCurve(rest)) if listed is not None and rest else None
+        return (
+            _Conditions(listed, infinite_mass(few), FftCurve(rest))
+            if listed is not None and rest
+            else None
+        )
 
     def _composed(self, epsilon: float) -> Delta:
         for fine, coarse, reached in self._laws:
             if fine.covers(epsilon):
                 result = compare(fine, coarse, self._atoms, epsilon)
-                if result.error <= max(_REUSE, 2.0 * reached) * result.value:  # another law would do no better
+                if (
+                    result.error <= max(_REUSE, 2.0 * reached) * result.value
+                ):  # another law would do no better
                     return result
         _, cap = limits(self.steps, epsilon)
         jumps = Jumps.of((step.count, jump_of(step.pair, cap)) for step in self.steps)
@@ -145,19 +161,27 @@ class FftCurve:
 
 
 class _Conditions(NamedTuple):
-    """The atoms of some steps, the probability that one of these has an infinite loss, and the curve of the other steps."""
+    """The atoms of some steps, the probability that one of these has an infinite loss, and the
+    curve of the other steps.
+    """
 
     atoms: Atoms
     infinite: float
     curve: FftCurve
 
     def delta(self, epsilon: float) -> Delta:
-        """The sum over the atoms of what the other steps add: right whatever the scales of both are."""
+        """The sum over the atoms of what the other steps add: right whatever the scales of both
+        are.
+        """
         weights = np.exp(self.atoms.log_weights)
         value, error, numerical, slope, moved = self.infinite, 0.0, 0.0, 0.0, 0.0
         for place in range(weights.size - 1, -1, -1):  # delta of the others falls on the way
             part, weight = self.curve.delta(self.atoms.below(epsilon, place)), float(weights[place])
-            value, slope, moved = value + weight * part.value, slope + weight * part.slope, max(moved, part.moved)
+            value, slope, moved = (
+                value + weight * part.value,
+                slope + weight * part.slope,
+                max(moved, part.moved),
+            )
             error, numerical = error + weight * part.error, numerical + weight * part.numerical
             left = part.value * float(weights[:place].sum())
             if left <= 1e-13 * value:
@@ -165,23 +189,35 @@ class _Conditions(NamedTuple):
         rounded = 1e-11 * value + left
         shift = min(1.0, slope * self.atoms.loss_error)
         return Delta(
-            min(1.0, value), error + rounded + shift, numerical + rounded, slope, moved + self.atoms.loss_error
+            min(1.0, value),
+            error + rounded + shift,
+            numerical + rounded,
+            slope,
+            moved + self.atoms.loss_error,
         )
 
 
 def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
-    """Delta of one step by its closed form; the error from what rounding moves the loss at epsilon by."""
+    """Delta of one step by its closed form; the error from what rounding moves the loss at epsilon
+    by.
+    """
     value = pair.delta(epsilon)
     moved = 2.0 * UNIT * abs(epsilon)
     if not _is_atomic(pair) and math.isfinite(place := float(pair.point(epsilon))):
         nudge = 4.0 * UNIT * (1.0 + abs(place))
         losses = pair.privacy_loss(np.array([place - nudge, place, place + nudge]))
-        moved += float(np.max(np.abs(np.diff(losses)), where=np.isfinite(np.diff(losses)), initial=0.0))
+        moved += float(
+            np.max(np.abs(np.diff(losses)), where=np.isfinite(np.diff(losses)), initial=0.0)
+        )
     low, high = pair.delta(epsilon - moved), pair.delta(epsilon + moved)
     numerical = max(_ROUNDED, pair.delta_error) * value
     error = numerical + max(low - value, value - high, 0.0)
     apart = max(1e-6 * abs(epsilon), moved)
-    slope = (pair.delta(epsilon - apart) - pair.delta(epsilon + apart)) / (2.0 * apart) if apart > 0.0 else 0.0
+    slope = (
+        (pair.delta(epsilon - apart) - pair.delta(epsilon + apart)) / (2.0 * apart)
+        if apart > 0.0
+        else 0.0
+    )
     return Delta(value, error, numerical, slope, moved)
 
 
@@ -189,7 +225,9 @@ def compare(fine: TiltedLaw, coarse: TiltedLaw, atoms: Atoms | None, epsilon: fl
     """Delta on the finer grid; its error from the coarser one and from rounding."""
     result = read(fine, atoms, epsilon)
     change = abs(fine.delta(epsilon) - coarse.delta(epsilon))
-    if change > _UNSETTLED * result.value:  # grids that disagree may both be wrong by more than they differ
+    if (
+        change > _UNSETTLED * result.value
+    ):  # grids that disagree may both be wrong by more than they differ
         change *= 8.0
     return result._replace(error=result.error + change, numerical=result.numerical + change)
 
@@ -199,7 +237,13 @@ def read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> Delta:
     scale, tail = law.scale(epsilon), law.tail(epsilon)
     smooth, apart = max(0.0, scale * tail.share), law.jumps.delta(epsilon)
     value, slope = smooth + apart, max(0.0, scale * tail.slope) + law.jumps.slope(epsilon)
-    numerical = law.rounding(epsilon) + law.blur(epsilon) + _IRREGULAR * smooth + _ROUNDED * apart + law.jumps.error
+    numerical = (
+        law.rounding(epsilon)
+        + law.blur(epsilon)
+        + _IRREGULAR * smooth
+        + _ROUNDED * apart
+        + law.jumps.error
+    )
     moved = slope * law.loss_error
     if atoms is not None:
         exact = atoms.tail(epsilon)
@@ -209,7 +253,11 @@ def read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> Delta:
 
 
 def refine(
-    plan: Plan, steps: tuple[Step, ...], atoms: Atoms | None, epsilon: float, sizes: tuple[int, ...] = _SIZES
+    plan: Plan,
+    steps: tuple[Step, ...],
+    atoms: Atoms | None,
+    epsilon: float,
+    sizes: tuple[int, ...] = _SIZES,
 ) -> tuple[Frame, TiltedLaw, TiltedLaw, Delta]:
     """Grids of twice the size until the error estimate is small enough, or rounding rules."""
     pairs = [step.pair for step in steps]
@@ -221,8 +269,12 @@ def refine(
         result = compare(fine, coarse, atoms, epsilon)
         if best is not None and result.error > best[3].error and size > 8 * sizes[0]:
             break
-        best = (frame, fine, coarse, result) if best is None or result.error < best[3].error else best
-        if result.error <= (_RELATIVE + _IRREGULAR) * result.value or result.error <= 2.0 * fine.rounding(epsilon):
+        best = (
+            (frame, fine, coarse, result) if best is None or result.error < best[3].error else best
+        )
+        if result.error <= (
+            _RELATIVE + _IRREGULAR
+        ) * result.value or result.error <= 2.0 * fine.rounding(epsilon):
             break
         coarse = fine
     assert best is not None
@@ -231,7 +283,9 @@ def refine(
 
 def _finite_range(pair: DominatingPair) -> tuple[float, float]:
     least, greatest = pair.loss_range
-    if pair.infinite_loss_mass > 0:  # the last flat; the loss where it starts is the greatest below it
+    if (
+        pair.infinite_loss_mass > 0
+    ):  # the last flat; the loss where it starts is the greatest below it
         greatest = float(pair.privacy_loss(pair.flats[-1, 0]))
     return least, greatest if greatest > -math.inf else 0.0
 
@@ -239,4 +293,8 @@ def _finite_range(pair: DominatingPair) -> tuple[float, float]:
 def _is_atomic(pair: DominatingPair) -> bool:
     """Whether flats hold all of the line."""
     flats = pair.flats
-    return bool(np.all(flats[1:, 0] == flats[:-1, 1])) and flats.shape[0] > 0 and flats[0, 0] <= pair.span()[0]
+    return (
+        bool(np.all(flats[1:, 0] == flats[:-1, 1]))
+        and flats.shape[0] > 0
+        and flats[0, 0] <= pair.span()[0]
+    )

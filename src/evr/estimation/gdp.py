@@ -1,13 +1,16 @@
-"""The CLT accountant: the composition seen as one Gaussian mechanism (an estimate, from either side of the truth).
+"""The CLT accountant: the composition seen as one Gaussian mechanism (an estimate, from either side
+of the truth).
 
 - Gaussian mechanisms compose to a Gaussian mechanism: ``mu^2 = sum 1/noise^2``, exact.
-- Poisson-sampled Gaussian mechanisms have the limit ``mu^2 = k q^2 (e^{1/noise^2} - 1)`` (Bu, Dong, Long and Su 2020, "Deep
-  learning with Gaussian differential privacy", Theorem 5), which is ``k`` times the chi-square divergence of a step.
-- If any other mechanism takes part, the loss is taken to be normal with its own mean and variance under ``P`` and under
-  ``Q``, ``delta = Pr_P[loss > eps] - e^eps Pr_Q[loss > eps]``, infinite losses counted apart as in ``edgeworth.py``.
+- Poisson-sampled Gaussian mechanisms have the limit ``mu^2 = k q^2 (e^{1/noise^2} - 1)`` (Bu, Dong,
+  Long and Su 2020, "Deep learning with Gaussian differential privacy", Theorem 5), which is ``k``
+  times the chi-square divergence of a step.
+- If any other mechanism takes part, the loss is taken to be normal with its own mean and variance
+  under ``P`` and under ``Q``, ``delta = Pr_P[loss > eps] - e^eps Pr_Q[loss > eps]``, infinite
+  losses counted apart as in ``edgeworth.py``.
 
-The limit holds for many steps of small loss; for few steps, small noise or small delta it can be wrong by many orders of
-magnitude, usually below the truth.
+The limit holds for many steps of small loss; for few steps, small noise or small delta it can be
+wrong by many orders of magnitude, usually below the truth.
 """
 
 from __future__ import annotations
@@ -39,7 +42,8 @@ class GdpCurve:
     --------
     >>> from evr.mechanisms import Composition
     >>> from evr.mechanisms.events import dpsgd
-    >>> steps = Composition.of(dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500)).remove
+    >>> event = dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500)
+    >>> steps = Composition.of(event).remove
     >>> f"{GdpCurve(steps).delta(0.5):.2e}"
     '6.71e-04'
     """
@@ -49,7 +53,9 @@ class GdpCurve:
 
     @cached_property
     def mu(self) -> float | None:
-        """The parameter of the Gaussian mechanism in the limit; None where a step is no (sampled) Gaussian."""
+        """The parameter of the Gaussian mechanism in the limit; None where a step is no (sampled)
+        Gaussian.
+        """
         squares = [_squared_mu(step) for step in self._steps]
         known = [square for square in squares if square is not None]
         return math.sqrt(math.fsum(known)) if len(known) == len(squares) else None

@@ -22,7 +22,9 @@ Complexes = NDArray[np.complex128]
 
 
 class Tail(NamedTuple):
-    """``E'[(1 - e^{-x})_+ e^{-order x}]`` of ``x = sum - epsilon``, and the part of ``e^{-x}`` in it, ``E'[e^{-x} e^{-order x}; x > 0]``."""
+    """``E'[(1 - e^{-x})_+ e^{-order x}]`` of ``x = sum - epsilon``, and the part of ``e^{-x}`` in
+    it, ``E'[e^{-x} e^{-order x}; x > 0]``.
+    """
 
     share: float
     slope: float
@@ -30,11 +32,14 @@ class Tail(NamedTuple):
 
 @dataclass(frozen=True)
 class TiltedLaw:
-    """Probabilities of the tilted sum of losses up to a cap on ``origin + width * (first, first + 1, ...)``.
+    """Probabilities of the tilted sum of losses up to a cap on ``origin + width * (first, first +
+    1, ...)``.
 
-    ``atoms`` is the atomic part, accounted for elsewhere; on a ``lattice`` all is atomic and lies on the grid. ``log_moment`` is that
-    of losses taken from the origin. ``noise`` is an estimate of the transform's relative rounding error, ``loss_error`` one of the
-    error that rounded losses make in their sum. A law is ``spiky`` if it has atoms, or nearly so, of which the grid shows nothing.
+    ``atoms`` is the atomic part, accounted for elsewhere; on a ``lattice`` all is atomic and lies
+    on the grid. ``log_moment`` is that of losses taken from the origin. ``noise`` is an estimate of
+    the transform's relative rounding error, ``loss_error`` one of the error that rounded losses
+    make in their sum. A law is ``spiky`` if it has atoms, or nearly so, of which the grid shows
+    nothing.
     """
 
     order: float
@@ -78,10 +83,18 @@ class TiltedLaw:
             return 0.0
         theta = first - position  # in (0, 1]
         w, order = self.width, self.order
-        coefficients = np.polynomial.polynomial.polyfit(np.arange(-4, 4) + theta, smooth[first - 4 : first + 4] / w, 5)
+        coefficients = np.polynomial.polynomial.polyfit(
+            np.arange(-4, 4) + theta, smooth[first - 4 : first + 4] / w, 5
+        )
         density, slope, bend = coefficients[0], coefficients[1] / w, 2 * coefficients[2] / w**2
         second = 2 * (slope - order * density - density / 2)
-        third = 6 * (bend / 2 + order**2 * density / 2 - order * slope - (slope - order * density) / 2 + density / 6)
+        third = 6 * (
+            bend / 2
+            + order**2 * density / 2
+            - order * slope
+            - (slope - order * density) / 2
+            + density / 6
+        )
         b2 = theta**2 - theta + 1 / 6
         b3 = theta**3 - 1.5 * theta**2 + 0.5 * theta
         b4 = theta**4 - 2 * theta**3 + theta**2 - 1 / 30
@@ -95,16 +108,33 @@ class TiltedLaw:
     def rounding(self, epsilon: float) -> float:
         """About the error that rounding makes in ``delta``."""
         farthest = (self.probabilities.size - self._position(epsilon)) * self.width
-        highest = -self.order * math.log1p(1.0 / self.order) - math.log1p(self.order) if self.order > 0 else 0.0
-        peak = min(-math.expm1(-max(farthest, 0.0)), math.exp(highest))  # of (1 - e^{-x}) e^{-order x}
-        return self.scale(epsilon) * peak * (4.0 * UNIT * math.log2(self.probabilities.size) + self.noise)
+        highest = (
+            -self.order * math.log1p(1.0 / self.order) - math.log1p(self.order)
+            if self.order > 0
+            else 0.0
+        )
+        peak = min(
+            -math.expm1(-max(farthest, 0.0)), math.exp(highest)
+        )  # of (1 - e^{-x}) e^{-order x}
+        return (
+            self.scale(epsilon)
+            * peak
+            * (4.0 * UNIT * math.log2(self.probabilities.size) + self.noise)
+        )
 
     def blur(self, epsilon: float) -> float:
-        """What spikes near epsilon may be wrong by: they are spread over some places, where the kink is not mended."""
+        """What spikes near epsilon may be wrong by: they are spread over some places, where the
+        kink is not mended.
+        """
         if not self.spiky:
             return 0.0
         first = max(0, math.floor(self._position(epsilon)) - 4)
-        return self.scale(epsilon) * 0.3 * self.width * float(np.sum(np.abs(self.probabilities[first : first + 10])))
+        return (
+            self.scale(epsilon)
+            * 0.3
+            * self.width
+            * float(np.sum(np.abs(self.probabilities[first : first + 10])))
+        )
 
     def delta(self, epsilon: float) -> float:
         """Delta of losses up to the cap, without what the atoms add."""
@@ -112,7 +142,9 @@ class TiltedLaw:
 
 
 def _lattice(points: list[LossPoints], width: float) -> float | None:
-    """A width near the wanted one on which all atoms lie, if the composition is made of atoms alone."""
+    """A width near the wanted one on which all atoms lie, if the composition is made of atoms
+    alone.
+    """
     if not all(bool(p.is_atom.all()) for p in points):
         return None
     gaps = np.concatenate([np.diff(np.sort(p.losses)) for p in points])
@@ -128,8 +160,9 @@ def _lattice(points: list[LossPoints], width: float) -> float | None:
 
 
 class Spectrum(NamedTuple):
-    """``log`` of a Fourier transform, the loss at the grid's zero, the ``log`` of the moment from there, two errors, and
-    the width of the bulk of a law without atoms."""
+    """``log`` of a Fourier transform, the loss at the grid's zero, the ``log`` of the moment from
+    there, two errors, and the width of the bulk of a law without atoms.
+    """
 
     log_transform: Complexes
     atomic: Complexes | None
@@ -141,9 +174,18 @@ class Spectrum(NamedTuple):
 
 
 def spectrum(
-    points: LossPoints, order: float, width: float, size: int, log_mass: float, *, lattice: bool, with_atoms: bool
+    points: LossPoints,
+    order: float,
+    width: float,
+    size: int,
+    log_mass: float,
+    *,
+    lattice: bool,
+    with_atoms: bool,
 ) -> Spectrum:
-    """The transform of one step's tilted law, and of its atoms, on a grid; ``log_mass`` is of the points' total."""
+    """The transform of one step's tilted law, and of its atoms, on a grid; ``log_mass`` is of the
+    points' total.
+    """
     tilted = Tilted.of(points, order)
     origin, deviations = tilted.origin, tilted.deviations
     residual = 0.0
@@ -158,7 +200,9 @@ def spectrum(
     atomic = None
     if with_atoms:
         weights = tilted.weights[points.is_atom]
-        atomic, _ = _log_transform(_spread(positions[points.is_atom], weights, size), float(weights.sum()))
+        atomic, _ = _log_transform(
+            _spread(positions[points.is_atom], weights, size), float(weights.sum())
+        )
     noise += UNIT * float(tilted.weights @ np.minimum(np.abs(positions), size))
     loss_error = residual + 4.0 * UNIT * float(tilted.weights @ np.abs(points.losses))
     bulk = 0.0 if points.is_atom.any() else tilted.median_deviation
@@ -167,7 +211,9 @@ def spectrum(
 
 
 def _spread(positions: Floats, weights: Floats, size: int) -> Floats:
-    """The weights on the grid: each on the seven nearest places, so that moments up to the sixth are kept."""
+    """The weights on the grid: each on the seven nearest places, so that moments up to the sixth
+    are kept.
+    """
     near = np.rint(positions)
     grid = np.zeros(size)
     index = near.astype(np.int64)
@@ -177,8 +223,9 @@ def _spread(positions: Floats, weights: Floats, size: int) -> Floats:
 
 
 def _log_transform(grid: Floats, mass: float) -> tuple[Complexes, float]:
-    """``log`` of the Fourier transform, and its error. Most of a small step's mass is in one place, kept out of the transform's
-    rounding: the k-th power would magnify it k-fold. So it would the rounding of the sums in the grid; ``mass`` is their true total.
+    """``log`` of the Fourier transform, and its error. Most of a small step's mass is in one place,
+    kept out of the transform's rounding: the k-th power would magnify it k-fold. So it would the
+    rounding of the sums in the grid; ``mass`` is their true total.
     """
     total = float(grid.sum())
     rest = grid.copy()
@@ -187,11 +234,15 @@ def _log_transform(grid: Floats, mass: float) -> tuple[Complexes, float]:
         log_transform = math.log(mass) + np.log1p((scipy_fft.rfft(rest) - rest.sum()) / total)
     log_transform[0] = math.log(mass)
     noise = UNIT * math.log2(grid.size) * math.sqrt(float(rest @ rest))
-    return np.where(np.isfinite(log_transform), log_transform, -1e5), noise  # a zero, whose powers are zero
+    return np.where(
+        np.isfinite(log_transform), log_transform, -1e5
+    ), noise  # a zero, whose powers are zero
 
 
 def _lagrange(x: Floats) -> tuple[Floats, ...]:
-    """Weights of seven-point interpolation at ``x`` in [-1/2, 1/2] from the nodes -3 .. 3: they keep moments up to the sixth."""
+    """Weights of seven-point interpolation at ``x`` in [-1/2, 1/2] from the nodes -3 .. 3: they
+    keep moments up to the sixth.
+    """
     square = x * x
     one, two, three = square - 1.0, square - 4.0, square - 9.0
     first, second, third = x * two * three / 48.0, x * one * three / -120.0, x * one * two / 720.0
@@ -207,14 +258,20 @@ def _lagrange(x: Floats) -> tuple[Floats, ...]:
 
 
 class Frame:
-    """A grid and each pair's transform on it; the law of any counts of these pairs is one inverse transform away."""
+    """A grid and each pair's transform on it; the law of any counts of these pairs is one inverse
+    transform away.
+    """
 
-    def __init__(self, plan: Plan, pairs: Iterable[DominatingPair], size: int, *, with_atoms: bool) -> None:
+    def __init__(
+        self, plan: Plan, pairs: Iterable[DominatingPair], size: int, *, with_atoms: bool
+    ) -> None:
         self.plan, self.size = plan, size
         width = (plan.high - plan.low) / (size - 16)
         self._jumps = {pair: jump_of(pair, plan.cap) for pair in pairs}
         points = {
-            pair: not_below(points_of(pair, plan.order, plan.cap, 3 * size // 4, width), plan.bottom)
+            pair: not_below(
+                points_of(pair, plan.order, plan.cap, 3 * size // 4, width), plan.bottom
+            )
             for pair in self._jumps
         }
         lattice = _lattice(list(points.values()), width)
@@ -236,13 +293,18 @@ class Frame:
         """The law of the tilted sum of these steps."""
         parts = [(step.count, self._spectra[step.pair]) for step in steps]
         origin = sum((count * Fraction(one.origin) for count, one in parts), Fraction(0))
-        first = math.floor((self.plan.low - float(origin - Fraction(self.plan.centre))) / self.width) - 8
+        first = (
+            math.floor((self.plan.low - float(origin - Fraction(self.plan.centre))) / self.width)
+            - 8
+        )
 
         def invert(log_transforms: Iterable[Complexes]) -> Floats:
             return np.roll(scipy_fft.irfft(np.exp(sum(log_transforms)), self.size), -first)
 
         atoms = [(count, one.atomic) for count, one in parts if one.atomic is not None]
-        smoothed = math.sqrt(math.fsum(count * one.bulk**2 for count, one in parts)) > 3.0 * self.width
+        smoothed = (
+            math.sqrt(math.fsum(count * one.bulk**2 for count, one in parts)) > 3.0 * self.width
+        )
         return TiltedLaw(
             order=self.plan.order,
             log_moment=math.fsum(count * one.log_moment for count, one in parts),
@@ -253,8 +315,12 @@ class Frame:
             atoms=invert(count * transform for count, transform in atoms) if atoms else None,
             lattice=self.lattice,
             greatest_epsilon=self.plan.epsilon,
-            jumps=Jumps.of((count, self._jumps[step.pair]) for (count, _), step in zip(parts, steps, strict=True)),
+            jumps=Jumps.of(
+                (count, self._jumps[step.pair])
+                for (count, _), step in zip(parts, steps, strict=True)
+            ),
             noise=math.fsum(count * one.noise for count, one in parts),
             loss_error=math.fsum(count * one.loss_error for count, one in parts),
-            spiky=not (smoothed or self.lattice or atoms) and any(one.bulk == 0.0 for _, one in parts),
+            spiky=not (smoothed or self.lattice or atoms)
+            and any(one.bulk == 0.0 for _, one in parts),
         )

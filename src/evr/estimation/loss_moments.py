@@ -1,8 +1,10 @@
-"""Moments of a pair's finite privacy loss under ``P`` and under ``Q``: what the accountants of the normal limit rest on.
+"""Moments of a pair's finite privacy loss under ``P`` and under ``Q``: what the accountants of the
+normal limit rest on.
 
-``Q`` has weights ``e^{-loss}`` relative to ``P``, so one set of weighted points serves both. Where ``P`` has infinite loss and
-where ``Q`` has mass that ``P`` has not, the loss has no moments: the mass there is counted apart and the moments are of the
-law restricted to finite losses. Points come from ``evr.laws.line.discretise``: exact for atoms, fourth order elsewhere.
+``Q`` has weights ``e^{-loss}`` relative to ``P``, so one set of weighted points serves both. Where
+``P`` has infinite loss and where ``Q`` has mass that ``P`` has not, the loss has no moments: the
+mass there is counted apart and the moments are of the law restricted to finite losses. Points come
+from ``evr.laws.line.discretise``: exact for atoms, fourth order elsewhere.
 """
 
 from __future__ import annotations
@@ -22,9 +24,11 @@ _ROUNDING = 1e-9  # a total mass this close to 1 is 1
 
 
 class Moments(NamedTuple):
-    """Of the finite loss under one law: log of its total mass, then cumulants 1 to 4, then ``E|loss - mean|^3``.
+    """Of the finite loss under one law: log of its total mass, then cumulants 1 to 4, then ``E|loss
+    - mean|^3``.
 
-    Adding two of them, entry by entry, is composing: for the last one the sum is what Berry and Esseen's theorem uses.
+    Adding two of them, entry by entry, is composing: for the last one the sum is what Berry and
+    Esseen's theorem uses.
     """
 
     log_mass: float
@@ -49,7 +53,8 @@ def _moments(losses: Floats, log_weights: Floats, log_mass: float) -> Moments:
     centred = losses - mean
     square = centred * centred
     variance = float(weights @ square)
-    # A tail so light that its moments are nothing but rounding must not make them; all losses equal is variance 0.
+    # A tail so light that its moments are nothing but rounding must not make them; all losses equal
+    # is variance 0.
     if variance <= (1e-15 * max(1.0, float(np.abs(losses).max()))) ** 2:
         return Moments(log_mass, mean, 0.0, 0.0, 0.0, 0.0)
     third, fourth = float(weights @ (square * centred)), float(weights @ (square * square))
@@ -59,7 +64,9 @@ def _moments(losses: Floats, log_weights: Floats, log_mass: float) -> Moments:
 
 @lru_cache(maxsize=1024)
 def loss_moments(pair: DominatingPair) -> LossMoments | None:
-    """Both laws' moments of one step; None if ``P`` has no finite loss at all. Raises ``ValueError`` if one is not finite."""
+    """Both laws' moments of one step; None if ``P`` has no finite loss at all. Raises
+    ``ValueError`` if one is not finite.
+    """
     points = loss_points(pair, cell_edges(pair, 0.0, _CELLS))
     if points.losses.size == 0:
         return None
@@ -90,13 +97,19 @@ def composed_moments(steps: tuple[Step, ...]) -> LossMoments | None:
 
 
 def delta_from_tails(epsilon: float, laws: LossMoments, tail_p: float, tail_q: float) -> float:
-    """``Pr_P[loss > eps] - e^eps Pr_Q[loss > eps]`` in [0, 1], from the tails of the finite loss under each law.
+    """``Pr_P[loss > eps] - e^eps Pr_Q[loss > eps]`` in [0, 1], from the tails of the finite loss
+    under each law.
 
-    ``Pr_P`` is ``1 - m + m tail_p``, ``m`` the product over steps of the chance of a finite loss: one infinite loss makes the
-    sum infinite. ``Pr_Q`` is ``m' tail_q``: mass of ``Q`` alone has loss ``-inf``.
+    ``Pr_P`` is ``1 - m + m tail_p``, ``m`` the product over steps of the chance of a finite loss:
+    one infinite loss makes the sum infinite. ``Pr_Q`` is ``m' tail_q``: mass of ``Q`` alone has
+    loss ``-inf``.
     """
     infinite = -math.expm1(laws.under_p.log_mass)
-    above_q = math.exp(min(epsilon + laws.under_q.log_mass + math.log(tail_q), 700.0)) if tail_q > 0 else 0.0
+    above_q = (
+        math.exp(min(epsilon + laws.under_q.log_mass + math.log(tail_q), 700.0))
+        if tail_q > 0
+        else 0.0
+    )
     return min(1.0, max(0.0, infinite + (1 - infinite) * tail_p - above_q))
 
 

@@ -1,4 +1,6 @@
-"""``MonteCarloAccountant``: the Monte Carlo accountant behind dp_accounting's interface, and a step at a time during training."""
+"""``MonteCarloAccountant``: the Monte Carlo accountant behind dp_accounting's interface, and a step
+at a time during training.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ _FORMAT = 2
 class MonteCarloAccountant(CompositionAccountant):
     """Epsilon and delta by weighted samples: estimates, not bounds.
 
-    Deterministic for its seed: equal compositions give equal answers, so that a calibration converges; and answers of one
-    composition are monotone.
+    Deterministic for its seed: equal compositions give equal answers, so that a calibration
+    converges; and answers of one composition are monotone.
 
     Parameters
     ----------
@@ -44,7 +46,8 @@ class MonteCarloAccountant(CompositionAccountant):
     seed
         Of all samples.
     delta, horizon
-        For ``step``: the delta to track, and about how many steps the run will have, for which samples are tilted.
+        For ``step``: the delta to track, and about how many steps the run will have, for which
+        samples are tilted.
 
     Examples
     --------
@@ -78,18 +81,24 @@ class MonteCarloAccountant(CompositionAccountant):
         delta = validate.probability(target_delta=target_delta)
         if self.composition.is_non_private:
             return math.inf
-        return self._monotone("epsilon", delta, lambda c: monte_carlo_epsilon(c, delta, **self._options).value)
+        return self._monotone(
+            "epsilon", delta, lambda c: monte_carlo_epsilon(c, delta, **self._options).value
+        )
 
     def get_delta(self, target_epsilon: float) -> float:
         epsilon = validate.non_negative_or_infinite(target_epsilon=target_epsilon)
-        return self._monotone("delta", epsilon, lambda c: monte_carlo_delta(c, epsilon, **self._options).value)
+        return self._monotone(
+            "delta", epsilon, lambda c: monte_carlo_delta(c, epsilon, **self._options).value
+        )
 
     @property
     def _options(self) -> dict[str, Any]:
         return {"samples": self.samples, "seed": self.seed}
 
     def _monotone(self, kind: str, argument: float, compute: Any) -> float:
-        """The answer, kept between those given before at greater and at lesser arguments: both curves fall."""
+        """The answer, kept between those given before at greater and at lesser arguments: both
+        curves fall.
+        """
         composition = self.composition
         known = self._answers.setdefault((composition, kind), {})
         if argument not in known:
@@ -102,9 +111,13 @@ class MonteCarloAccountant(CompositionAccountant):
     # --- a step at a time ---
 
     def step(self, event: dp_event.DpEvent) -> float:
-        """Account for one more step and return epsilon at the accountant's ``delta``, from samples that grow with the run."""
+        """Account for one more step and return epsilon at the accountant's ``delta``, from samples
+        that grow with the run.
+        """
         if self.delta is None:
-            raise ValueError("step() needs the delta to track: MonteCarloAccountant(delta=..., horizon=...)")
+            raise ValueError(
+                "step() needs the delta to track: MonteCarloAccountant(delta=..., horizon=...)"
+            )
         before = set(self._counts)
         self.compose(event)
         if self.composition.is_non_private:
@@ -130,21 +143,33 @@ class MonteCarloAccountant(CompositionAccountant):
             if steps := composition.steps(direction):
                 future = self._future(steps)
                 possible = infinite_mass(future) < self.delta
-                centre = pilot_epsilon(future, self.delta, direction, self.seed, "capped") if possible else 1.0
+                centre = (
+                    pilot_epsilon(future, self.delta, direction, self.seed, "capped")
+                    if possible
+                    else 1.0
+                )
                 source = proposal_for("capped", direction.value, future, centre)
                 assert isinstance(source, TiltedProposal)
                 run.plan(source)
 
     def _start(self, direction: Direction) -> RunningSamples:
-        """A new run. Before the first step that tells the directions apart, one run served both, and its samples are the start."""
+        """A new run. Before the first step that tells the directions apart, one run served both,
+        and its samples are the start.
+        """
         run = RunningSamples.start(Stream(self.seed, "online", 1, direction.value), self.samples)
         if (served := self._runs.get(Direction.REMOVE)) is not None:
             run.losses[:], run.log_weights[:] = served.losses, served.log_weights
-            run.steps, run.log_finite, run.log_apart = served.steps, served.log_finite, served.log_apart
+            run.steps, run.log_finite, run.log_apart = (
+                served.steps,
+                served.log_finite,
+                served.log_apart,
+            )
         return run
 
     def _future(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        """The steps, as if they went on to the horizon, or to where infinite losses alone exceed delta."""
+        """The steps, as if they went on to the horizon, or to where infinite losses alone exceed
+        delta.
+        """
         assert self.delta is not None
         scale = max(1, round(self.horizon / max(sum(step.count for step in steps), 1)))
         while True:
@@ -154,32 +179,54 @@ class MonteCarloAccountant(CompositionAccountant):
             scale = scale // 2
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the run to a file, whole or not at all; ``load`` continues it as if it had not been interrupted."""
-        sources = {str(d): run.source.plan().to_json() for d, run in self._runs.items() if run.source is not None}
+        """Write the run to a file, whole or not at all; ``load`` continues it as if it had not been
+        interrupted.
+        """
+        sources = {
+            str(d): run.source.plan().to_json()
+            for d, run in self._runs.items()
+            if run.source is not None
+        }
         header = {
-            "format": _FORMAT, "samples": self.samples, "seed": self.seed, "delta": self.delta, "horizon": self.horizon,
+            "format": _FORMAT,
+            "samples": self.samples,
+            "seed": self.seed,
+            "delta": self.delta,
+            "horizon": self.horizon,
             "sources": sources,
-        }  # fmt: skip
+        }
         arrays: dict[str, Any] = {"header": np.array(json.dumps(header))}
         for direction, run in self._runs.items():
-            arrays[f"{direction}_losses"], arrays[f"{direction}_log_weights"] = run.losses, run.log_weights
+            arrays[f"{direction}_losses"], arrays[f"{direction}_log_weights"] = (
+                run.losses,
+                run.log_weights,
+            )
             arrays[f"{direction}_infinite"] = np.array([run.log_finite, run.log_apart])
-            arrays[f"{direction}_steps"], arrays[f"{direction}_guess"] = np.array(run.steps), np.array(run.guess or 0.0)
+            arrays[f"{direction}_steps"], arrays[f"{direction}_guess"] = (
+                np.array(run.steps),
+                np.array(run.guess or 0.0),
+            )
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)
         write_bytes(Path(path), buffer.getvalue())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], event: dp_event.DpEvent) -> MonteCarloAccountant:
-        """Continue a saved run, of which ``event`` is all that was composed so far (the accountant's ``ledger``)."""
+        """Continue a saved run, of which ``event`` is all that was composed so far (the
+        accountant's ``ledger``).
+        """
         with np.load(path, allow_pickle=False) as data:
             header = json.loads(str(data["header"]))
             if header.get("format") != _FORMAT:
                 raise ValueError(
-                    f"{path}: format {header.get('format')!r} is not {_FORMAT}: written by another version"
+                    f"{path}: format {header.get('format')!r} is not {_FORMAT}: written by another "
+                    "version"
                 )
             accountant = cls(
-                samples=header["samples"], seed=header["seed"], delta=header["delta"], horizon=header["horizon"]
+                samples=header["samples"],
+                seed=header["seed"],
+                delta=header["delta"],
+                horizon=header["horizon"],
             )
             accountant.compose(event)
             for name, source in header["sources"].items():
@@ -187,11 +234,18 @@ class MonteCarloAccountant(CompositionAccountant):
                 plan = Plan.from_json(source)
                 if len(plan.kinds) != len(steps):
                     raise ValueError(
-                        f"{path}: was saved with {len(plan.kinds)} kinds of steps, but event has {len(steps)}"
+                        f"{path}: was saved with {len(plan.kinds)} kinds of steps, but event has "
+                        f"{len(steps)}"
                     )
                 losses, log_weights = data[f"{name}_losses"], data[f"{name}_log_weights"]
                 steps_done, guess = int(data[f"{name}_steps"]), float(data[f"{name}_guess"]) or None
-                run = RunningSamples(Stream(accountant.seed, "online", 1, name), losses, log_weights, steps_done, guess)
+                run = RunningSamples(
+                    Stream(accountant.seed, "online", 1, name),
+                    losses,
+                    log_weights,
+                    steps_done,
+                    guess,
+                )
                 run.plan(TiltedProposal.from_plan(plan, steps))
                 run.log_finite, run.log_apart = data[f"{name}_infinite"].tolist()
                 accountant._runs[Direction(name)] = run

@@ -1,4 +1,5 @@
-"""The Monte Carlo accountant of the paper (Section 5), online: epsilon after every step, from samples that grow with the run.
+"""The Monte Carlo accountant of the paper (Section 5), online: epsilon after every step, from
+samples that grow with the run.
 
 Streams of purpose ``"online"`` are never those of a verification.
 """
@@ -39,8 +40,9 @@ _PART = 1 << 16  # samples that one thread draws at a time
 class RunningSamples:
     """Weighted samples that grow by a step at a time: what the paper calls online accounting.
 
-    What is drawn after ``steps`` steps has a part of the stream to itself, so a run that is saved and continued is the run that
-    was not interrupted; so has each part of the samples, so the number of threads changes nothing.
+    What is drawn after ``steps`` steps has a part of the stream to itself, so a run that is saved
+    and continued is the run that was not interrupted; so has each part of the samples, so the
+    number of threads changes nothing.
     """
 
     stream: Stream
@@ -49,7 +51,9 @@ class RunningSamples:
     steps: int = 0
     guess: float | None = None  # the epsilon before
     log_finite: float = 0.0  # log of the chance that no loss so far is infinite
-    log_apart: float = 0.0  # the same of those steps in which infinite losses were kept apart from the samples
+    log_apart: float = (
+        0.0  # the same of those steps in which infinite losses were kept apart from the samples
+    )
     source: TiltedProposal | None = None
     samplers: dict[DominatingPair, tuple[Any, float]] = field(default_factory=dict)
 
@@ -62,14 +66,22 @@ class RunningSamples:
         self.source = source
         self.samplers = {
             step.pair: (sampler, log_m)
-            for step, sampler, log_m in zip(source.steps, source.samplers, source.log_normalisers, strict=True)
+            for step, sampler, log_m in zip(
+                source.steps, source.samplers, source.log_normalisers, strict=True
+            )
         }
 
-    def advance(self, pair: DominatingPair | None, count: int = 1, pool: Executor | None = None) -> None:
+    def advance(
+        self, pair: DominatingPair | None, count: int = 1, pool: Executor | None = None
+    ) -> None:
         """So many more steps of one kind."""
         if pair is not None:
             sampler, log_m = self.samplers[pair]
-            ends = np.linspace(0, self.losses.size, -(-self.losses.size // _PART) + 1).astype(int).tolist()
+            ends = (
+                np.linspace(0, self.losses.size, -(-self.losses.size // _PART) + 1)
+                .astype(int)
+                .tolist()
+            )
             parts = len(ends) - 1
 
             def grow(part: int) -> None:
@@ -82,11 +94,15 @@ class RunningSamples:
             list((pool.map if pool is not None and parts > 1 else map)(grow, range(parts)))
             log_finite = count * math.log1p(-pair.infinite_loss_mass)
             self.log_finite += log_finite
-            self.log_apart += log_finite if self.source is not None and self.source.infinite else 0.0
+            self.log_apart += (
+                log_finite if self.source is not None and self.source.infinite else 0.0
+            )
         self.steps += count
 
     def epsilon(self, delta: float) -> tuple[float, float]:
-        """Epsilon and its standard error now; near the one before, one pass over the samples beyond it is enough."""
+        """Epsilon and its standard error now; near the one before, one pass over the samples beyond
+        it is enough.
+        """
         if -math.expm1(self.log_finite) >= delta:
             return math.inf, 0.0
         infinite, guess = -math.expm1(self.log_apart), self.guess or 0.0
@@ -97,7 +113,9 @@ class RunningSamples:
         return found
 
     def _near(self, delta: float, guess: float, width: float = 0.01) -> tuple[float, float] | None:
-        """The root so near to the guess, if it is there: samples beyond count whole, those in the band one by one."""
+        """The root so near to the guess, if it is there: samples beyond count whole, those in the
+        band one by one.
+        """
         low, high, size = (1.0 - width) * guess, (1.0 + width) * guess, self.losses.size
         kept = np.flatnonzero(self.losses > low)
         losses = self.losses[kept]
@@ -105,13 +123,24 @@ class RunningSamples:
         duals = weights * np.exp(-losses)
         band = np.flatnonzero(losses <= high)
         band = band[np.argsort(losses[band])[::-1]]
-        # Sums over losses > epsilon, for epsilon just below each sample of the band, from the greatest down.
-        masses = float(weights.sum()) - float(weights[band].sum()) + np.concatenate(([0.0], np.cumsum(weights[band])))
-        others = float(duals.sum()) - float(duals[band].sum()) + np.concatenate(([0.0], np.cumsum(duals[band])))
+        # Sums over losses > epsilon, for epsilon just below each sample of the band, from the
+        # greatest down.
+        masses = (
+            float(weights.sum())
+            - float(weights[band].sum())
+            + np.concatenate(([0.0], np.cumsum(weights[band])))
+        )
+        others = (
+            float(duals.sum())
+            - float(duals[band].sum())
+            + np.concatenate(([0.0], np.cumsum(duals[band])))
+        )
         ends = np.concatenate(
             (losses[band], [low])
         )  # masses[i], others[i] hold for epsilon in [ends[i], the end before)
-        at_ends = masses - np.exp(ends) * others  # size * delta(epsilon) at the lower end of each piece: rising in i
+        at_ends = (
+            masses - np.exp(ends) * others
+        )  # size * delta(epsilon) at the lower end of each piece: rising in i
         first = int(np.searchsorted(at_ends, size * delta))
         if first == ends.size or masses[first] <= size * delta or others[first] <= 0:
             return None
@@ -138,7 +167,8 @@ def monte_carlo_online(
 ) -> OnlineEpsilon:
     """Epsilon and its standard error after every step, from samples that grow with the run.
 
-    A tilt made for the whole run serves its last three quarters; earlier steps have runs of their own, a quarter as long each.
+    A tilt made for the whole run serves its last three quarters; earlier steps have runs of their
+    own, a quarter as long each.
     """
     start = time.perf_counter()
     validate.one_of(("capped", "simple"), proposal=proposal)
@@ -148,8 +178,8 @@ def monte_carlo_online(
     total = checked_reports(runs, every)
     if total * size > _MOST_DRAWS:
         raise ValueError(
-            f"{total} steps of {size} samples are more than {_MOST_DRAWS:.0e} draws: take fewer samples, or method='fft', "
-            "to which the number of steps does not matter"
+            f"{total} steps of {size} samples are more than {_MOST_DRAWS:.0e} draws: take fewer "
+            "samples, or method='fft', to which the number of steps does not matter"
         )
     order = _Order(runs)
     reported = np.array(sorted({*range(every, total + 1, every), total}), dtype=np.int64)
@@ -164,10 +194,17 @@ def monte_carlo_online(
                 if value > epsilons[index]:
                     epsilons[index], errors[index] = value, error
                 if progress is not None:
-                    progress(total * (number * reported.size + done) // (len(directions) * reported.size), total)
+                    progress(
+                        total
+                        * (number * reported.size + done)
+                        // (len(directions) * reported.size),
+                        total,
+                    )
     if progress is not None:
         progress(total, total)
-    return OnlineEpsilon(reported, epsilons, delta, "monte_carlo", time.perf_counter() - start, errors)
+    return OnlineEpsilon(
+        reported, epsilons, delta, "monte_carlo", time.perf_counter() - start, errors
+    )
 
 
 class _Order:
@@ -190,7 +227,9 @@ class _Order:
         return counts
 
     def last_finite(self, direction: Direction, delta: float) -> int:
-        """After how many steps infinite losses alone have nearly the probability delta: there epsilon ends."""
+        """After how many steps infinite losses alone have nearly the probability delta: there
+        epsilon ends.
+        """
         done, log_finite = 0, 0.0
         for pairs, count in self.runs:
             mass = 0.0 if pairs is None else pairs.of(direction).infinite_loss_mass
@@ -204,7 +243,9 @@ class _Order:
         return done
 
 
-def _may_exceed(order: _Order, direction: Direction, delta: float, reported: Any, epsilons: Floats) -> bool:
+def _may_exceed(
+    order: _Order, direction: Direction, delta: float, reported: Any, epsilons: Floats
+) -> bool:
     """Whether the moments bound leaves open that this direction's epsilon is greater somewhere."""
     counts: dict[DominatingPair, int] = {}
     done = 0
@@ -227,7 +268,9 @@ def _stages(
     proposal: str,
     pool: Executor,
 ) -> Iterator[tuple[int, float, float]]:
-    """Results of one direction, from the longest stage to the shortest: place, epsilon, standard error."""
+    """Results of one direction, from the longest stage to the shortest: place, epsilon, standard
+    error.
+    """
     places = {int(number): place for place, number in enumerate(reported.tolist())}
     stop, stage, centre = order.last_finite(direction, delta), 0, 0.0
     yield from ((place, math.inf, 0.0) for number, place in places.items() if number > stop)

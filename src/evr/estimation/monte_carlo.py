@@ -1,7 +1,7 @@
 """The Monte Carlo accountant of the paper (Section 5), offline.
 
-Samples carry weights, and the tilt is fixed before the search over epsilon. Streams of purpose ``"estimate"`` are never those of
-a verification.
+Samples carry weights, and the tilt is fixed before the search over epsilon. Streams of purpose
+``"estimate"`` are never those of a verification.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ from evr import validate
 from evr.bounds.moments import log_peak
 from evr.estimation.api import directions_of
 from evr.estimation.results import Estimate
-from evr.laws import Direction, DominatingPair, Floats, Step, finite_part, greatest_loss, infinite_mass
+from evr.laws import (
+    Direction,
+    DominatingPair,
+    Floats,
+    Step,
+    finite_part,
+    greatest_loss,
+    infinite_mass,
+)
 from evr.mechanisms import Composition
 from evr.randomness import Stream, entropy_of
 from evr.sampling import Block, Proposal, blocks
@@ -33,23 +41,35 @@ _ORDERS = tuple(2.0**n for n in range(11))
 
 
 def proposal_for(name: str, direction: str, steps: tuple[Step, ...], epsilon: float) -> Proposal:
-    """The proposal of that name; the paper's single-coordinate tilt covers the remove direction, add takes the default."""
+    """The proposal of that name; the paper's single-coordinate tilt covers the remove direction,
+    add takes the default.
+    """
     validate.one_of(("capped", "single", "simple"), proposal=name)
     if name == "single" and direction == "remove":
         from evr.search import single_proposal
 
         return single_proposal(steps, epsilon, theta="heuristic")
-    return simple_proposal(steps, epsilon) if name == "simple" else capped_proposal(steps, epsilon, quick=True)
+    return (
+        simple_proposal(steps, epsilon)
+        if name == "simple"
+        else capped_proposal(steps, epsilon, quick=True)
+    )
 
 
-def offline_proposal(name: str, direction: str, steps: tuple[Step, ...], epsilon: float) -> Proposal:
-    """The same; many equal steps drawn as a few outcomes, which raises delta by some 1e-4 of itself (docs/guarantees.md, 3.9)."""
+def offline_proposal(
+    name: str, direction: str, steps: tuple[Step, ...], epsilon: float
+) -> Proposal:
+    """The same; many equal steps drawn as a few outcomes, which raises delta by some 1e-4 of itself
+    (docs/guarantees.md, 3.9).
+    """
     if name == "capped":
-        steps = merged_steps(steps, epsilon, 0.0, _GROWTH)  # the truth is not known: nothing may become infinite
+        steps = merged_steps(
+            steps, epsilon, 0.0, _GROWTH
+        )  # the truth is not known: nothing may become infinite
     return proposal_for(name, direction, steps, epsilon)
 
 
-# --- offline ----------------------------------------------------------------------------------------------------------
+# --- offline --------------------------------------------------------------------------------------
 
 
 def monte_carlo_delta(
@@ -63,14 +83,21 @@ def monte_carlo_delta(
     seed: int | None = None,
     workers: int | None = None,
 ) -> Estimate:
-    """Delta at epsilon by weighted samples; by their number, or until the standard error is small enough."""
+    """Delta at epsilon by weighted samples; by their number, or until the standard error is small
+    enough.
+    """
     start = time.perf_counter()
     samples, relative_error = effort(samples, relative_error)
     entropy = entropy_of(seed)
     best: Estimate | None = None
     for one in directions_of(composition, direction):
         steps = composition.simplified(one)
-        if not steps or math.isinf(epsilon) or greatest_loss(steps) <= epsilon or infinite_mass(steps) >= 1:
+        if (
+            not steps
+            or math.isinf(epsilon)
+            or greatest_loss(steps) <= epsilon
+            or infinite_mass(steps) >= 1
+        ):
             found = Estimate(infinite_mass(steps), "monte_carlo", one.value, standard_error=0.0)
         else:
             source = offline_proposal(proposal, one.value, steps, epsilon)
@@ -95,7 +122,9 @@ def monte_carlo_epsilon(
     seed: int | None = None,
     workers: int | None = None,
 ) -> Estimate:
-    """Epsilon at delta by a search on one set of weighted samples, tilted for an epsilon from a pilot run."""
+    """Epsilon at delta by a search on one set of weighted samples, tilted for an epsilon from a
+    pilot run.
+    """
     start = time.perf_counter()
     samples, relative_error = effort(samples, relative_error)
     entropy = entropy_of(seed)
@@ -107,13 +136,17 @@ def monte_carlo_epsilon(
         if infinite_mass(steps) > delta:
             return _timed(Estimate(math.inf, "monte_carlo", one.value, standard_error=0.0), start)
         if delta == infinite_mass(steps):
-            found = Estimate(max(0.0, greatest_loss(steps)), "monte_carlo", one.value, standard_error=0.0)
+            found = Estimate(
+                max(0.0, greatest_loss(steps)), "monte_carlo", one.value, standard_error=0.0
+            )
         elif best.value > 0 and moments_bound(steps, best.value) <= delta:
             continue
         else:
             centre = pilot_epsilon(steps, delta, one, entropy, proposal)
             source = offline_proposal(proposal, one.value, steps, centre)
-            weighted = WeightedSamples.draw(source, Stream(entropy, "estimate", 1, one.value), samples, workers)
+            weighted = WeightedSamples.draw(
+                source, Stream(entropy, "estimate", 1, one.value), samples, workers
+            )
             while relative_error is not None and weighted.size < MOST_SAMPLES:
                 value, error = weighted.epsilon(delta)
                 if error <= relative_error * max(value, 1e-12):
@@ -128,18 +161,23 @@ def monte_carlo_epsilon(
     return _timed(best, start)
 
 
-def pilot_epsilon(steps: tuple[Step, ...], delta: float, direction: Direction, entropy: int, proposal: str) -> float:
-    """About the epsilon of a delta, to centre a tilt at: from the moments bound down, by small runs.
+def pilot_epsilon(
+    steps: tuple[Step, ...], delta: float, direction: Direction, entropy: int, proposal: str
+) -> float:
+    """About the epsilon of a delta, to centre a tilt at: from the moments bound down, by small
+    runs.
 
-    The moments bound can be far above. There the paper's single-coordinate tilt does not reach and misleads the search
-    without a sign, so the runs take the default proposal in its place; and a run that finds no delta at all says that its
-    tilt is too high, not that epsilon is 0.
+    The moments bound can be far above. There the paper's single-coordinate tilt does not reach and
+    misleads the search without a sign, so the runs take the default proposal in its place; and a
+    run that finds no delta at all says that its tilt is too high, not that epsilon is 0.
     """
     proposal = "capped" if proposal == "single" else proposal
     epsilon = moments_epsilon(steps, delta)
     for turn in range(10):
         source = offline_proposal(proposal, direction.value, steps, epsilon)
-        pilot = WeightedSamples.draw(source, Stream(entropy, f"pilot {turn}", 1, direction.value), 4096, 1)
+        pilot = WeightedSamples.draw(
+            source, Stream(entropy, f"pilot {turn}", 1, direction.value), 4096, 1
+        )
         found = pilot.epsilon(delta)[0]
         if abs(found - epsilon) <= 0.1 * epsilon:
             return found
@@ -149,7 +187,9 @@ def pilot_epsilon(steps: tuple[Step, ...], delta: float, direction: Direction, e
 
 @dataclass(frozen=True)
 class WeightedSamples:
-    """Losses and weights; only those that may exceed some epsilon matter, the rest count in ``size``."""
+    """Losses and weights; only those that may exceed some epsilon matter, the rest count in
+    ``size``.
+    """
 
     losses: Floats
     weights: Floats
@@ -158,7 +198,9 @@ class WeightedSamples:
     """The chance of an infinite loss, where such losses are not among the samples."""
 
     @classmethod
-    def draw(cls, source: Proposal, stream: Stream, samples: int, workers: int | None) -> WeightedSamples:
+    def draw(
+        cls, source: Proposal, stream: Stream, samples: int, workers: int | None
+    ) -> WeightedSamples:
         """A whole number of blocks, at least ``samples`` samples."""
         drawn: list[Block] = []
         size = min(source.block_size(), samples)
@@ -172,17 +214,23 @@ class WeightedSamples:
     @classmethod
     def of(cls, losses: Floats, log_weights: Floats, infinite: float = 0.0) -> WeightedSamples:
         kept = losses > 0
-        return cls(losses[kept], np.exp(np.minimum(log_weights[kept], 700.0)), losses.size, infinite)
+        return cls(
+            losses[kept], np.exp(np.minimum(log_weights[kept], 700.0)), losses.size, infinite
+        )
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """The estimate and its standard error."""
         above = self.losses > epsilon
         values = self.weights[above] * -np.expm1(epsilon - self.losses[above])
         mean = float(values.sum()) / self.size
-        return mean + self.infinite, math.sqrt(max(float((values**2).sum()) / self.size - mean**2, 0.0) / self.size)
+        return mean + self.infinite, math.sqrt(
+            max(float((values**2).sum()) / self.size - mean**2, 0.0) / self.size
+        )
 
     def epsilon(self, delta: float, guess: float | None = None) -> tuple[float, float]:
-        """The root of ``delta(epsilon) = delta`` and its standard error, by Newton's method inside a bracket."""
+        """The root of ``delta(epsilon) = delta`` and its standard error, by Newton's method inside
+        a bracket.
+        """
         if guess is None and self.delta(0.0)[0] <= delta:
             return 0.0, 0.0
         delta -= self.infinite
@@ -191,12 +239,19 @@ class WeightedSamples:
         epsilon = guess if guess is not None and low < guess < high else 0.5 * high
         for _ in range(200):
             above = self.losses > epsilon
-            mass, dual = float(self.weights[above].sum()), float((self.weights[above] * inverse[above]).sum())
+            mass, dual = (
+                float(self.weights[above].sum()),
+                float((self.weights[above] * inverse[above]).sum()),
+            )
             gap = (mass - math.exp(epsilon) * dual) / self.size - delta
             low, high = (epsilon, high) if gap > 0 else (low, epsilon)
             slope = math.exp(epsilon) * dual / self.size
             # Newton on the set {losses > epsilon}: e^epsilon = (mass - size * delta) / dual.
-            target = math.log((mass - self.size * delta) / dual) if dual > 0 and mass > self.size * delta else -1.0
+            target = (
+                math.log((mass - self.size * delta) / dual)
+                if dual > 0 and mass > self.size * delta
+                else -1.0
+            )
             step = target if low < target < high else 0.5 * (low + high)
             if abs(step - epsilon) <= 1e-12 * (1 + epsilon):
                 break
@@ -218,10 +273,16 @@ def _mean(
     count, total, squares = 0, 0.0, 0.0
     for block in blocks(source, stream, size, workers=workers):
         values = block.values(epsilon)
-        count, total, squares = count + values.size, total + float(values.sum()), squares + float((values**2).sum())
+        count, total, squares = (
+            count + values.size,
+            total + float(values.sum()),
+            squares + float((values**2).sum()),
+        )
         mean = total / count
         error = math.sqrt(max(squares / count - mean**2, 0.0) / count)
-        enough = count >= samples if relative is None else 0 < error <= relative * mean and count >= 4096
+        enough = (
+            count >= samples if relative is None else 0 < error <= relative * mean and count >= 4096
+        )
         if enough or count >= MOST_SAMPLES:
             break
     return _estimate(mean, error, direction, count)
@@ -236,22 +297,34 @@ def _timed(found: Estimate, start: float) -> Estimate:
     interval = found.confidence_interval or (found.value, found.value)
     seconds = time.perf_counter() - start
     return Estimate(
-        found.value, found.method, found.direction, None, found.standard_error, interval, found.samples, seconds
+        found.value,
+        found.method,
+        found.direction,
+        None,
+        found.standard_error,
+        interval,
+        found.samples,
+        seconds,
     )
 
 
 def effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
     if samples is not None and relative_error is not None:
-        raise ValueError(f"samples={samples!r} and relative_error={relative_error!r}: give one of them")
+        raise ValueError(
+            f"samples={samples!r} and relative_error={relative_error!r}: give one of them"
+        )
     count = DEFAULT_SAMPLES if samples is None else validate.positive_integer(samples=samples)
     if count > MOST_SAMPLES:
         raise ValueError(
-            f"samples={samples!r} is above {MOST_SAMPLES}: the standard error falls with its square root only"
+            f"samples={samples!r} is above {MOST_SAMPLES}: the standard error falls with its "
+            "square root only"
         )
-    return count, None if relative_error is None else validate.positive(relative_error=relative_error)
+    return count, None if relative_error is None else validate.positive(
+        relative_error=relative_error
+    )
 
 
-# --- moments, for where to look ---------------------------------------------------------------------------------------
+# --- moments, for where to look -------------------------------------------------------------------
 
 
 @lru_cache(maxsize=512)
@@ -260,7 +333,9 @@ def _log_mgf(pair: DominatingPair, order: float) -> float:
 
 
 def _log_moments(steps: tuple[Step, ...]) -> Iterator[tuple[float, float]]:
-    """Orders, and logarithms of ``E[e^{order loss}; loss finite]`` times the constant of the conversion to delta."""
+    """Orders, and logarithms of ``E[e^{order loss}; loss finite]`` times the constant of the
+    conversion to delta.
+    """
     for order in _ORDERS:
         log_mgf = math.fsum(step.count * _log_mgf(step.pair, order) for step in steps)
         yield order, log_mgf + log_peak(order)
@@ -268,7 +343,10 @@ def _log_moments(steps: tuple[Step, ...]) -> Iterator[tuple[float, float]]:
 
 def moments_bound(steps: tuple[Step, ...], epsilon: float) -> float:
     """A moments bound on delta."""
-    finite = min((math.exp(min(0.0, value - order * epsilon)) for order, value in _log_moments(steps)), default=1.0)
+    finite = min(
+        (math.exp(min(0.0, value - order * epsilon)) for order, value in _log_moments(steps)),
+        default=1.0,
+    )
     return min(1.0, infinite_mass(steps) + finite)
 
 
@@ -280,7 +358,8 @@ def moments_epsilon(steps: tuple[Step, ...], delta: float) -> float:
     return max(
         1e-6,
         min(
-            [b for b in bounds if math.isfinite(b)] + ([0.999 * greatest] if math.isfinite(greatest) else []),
+            [b for b in bounds if math.isfinite(b)]
+            + ([0.999 * greatest] if math.isfinite(greatest) else []),
             default=1.0,
         ),
     )

@@ -1,7 +1,8 @@
 """Epsilon after every step of a training run, in one pass.
 
-The logarithm of the tilted sum's Fourier transform is linear in the counts; one inverse transform and a short root search,
-started at the epsilon before, give the next epsilon. Tilt and grid are chosen anew when some count has grown by a quarter.
+The logarithm of the tilted sum's Fourier transform is linear in the counts; one inverse transform
+and a short root search, started at the epsilon before, give the next epsilon. Tilt and grid are
+chosen anew when some count has grown by a quarter.
 """
 
 from __future__ import annotations
@@ -103,9 +104,13 @@ def online_epsilon(
     if method == "monte_carlo":
         from evr.estimation.mc_online import monte_carlo_online
 
-        return monte_carlo_online(event, delta, every=every, direction=direction, progress=progress, **options)
+        return monte_carlo_online(
+            event, delta, every=every, direction=direction, progress=progress, **options
+        )
     if options:
-        raise TypeError(f"method='fft' takes no option {sorted(options)[0]!r}: options belong to 'monte_carlo'")
+        raise TypeError(
+            f"method='fft' takes no option {sorted(options)[0]!r}: options belong to 'monte_carlo'"
+        )
     runs = {one: _Run(delta) for one in directions_of(composition, direction)}
     numbers, values = [], []
     order = timeline(event)
@@ -123,7 +128,9 @@ def online_epsilon(
                 if progress is not None:
                     progress(done, last)
     epsilons, errors = np.array(values).T
-    return OnlineEpsilon(np.array(numbers), epsilons, delta, "fft", time.perf_counter() - start, errors=errors)
+    return OnlineEpsilon(
+        np.array(numbers), epsilons, delta, "fft", time.perf_counter() - start, errors=errors
+    )
 
 
 def checked_reports(order: list[tuple[Pairs | None, int]], every: int) -> int:
@@ -131,8 +138,8 @@ def checked_reports(order: list[tuple[Pairs | None, int]], every: int) -> int:
     total = sum(count for _, count in order)
     if total // every > _MOST_REPORTS:
         raise ValueError(
-            f"{total} steps with every={every} are {total // every} reports, more than {_MOST_REPORTS}: "
-            f"report less often (every={-(-total // 1000)})"
+            f"{total} steps with every={every} are {total // every} reports, more than "
+            f"{_MOST_REPORTS}: report less often (every={-(-total // 1000)})"
         )
     return total
 
@@ -177,7 +184,9 @@ class _Run:
         return tuple(Step(pair, count) for pair, count in self._counts.items())
 
     def exceeds(self, epsilon: float) -> bool:
-        """Whether epsilon is greater than the given one. A moments bound says mostly not, and costs little."""
+        """Whether epsilon is greater than the given one. A moments bound says mostly not, and costs
+        little.
+        """
         if epsilon <= 0:
             return bool(self._counts)
         if infinite_mass(self._steps) == 0:
@@ -189,7 +198,10 @@ class _Run:
         return found.value + found.error > self.delta
 
     def _moments_bound(self, order: float, epsilon: float) -> float:
-        exponent = math.fsum(count * _log_mgf(pair, order) for pair, count in self._counts.items()) - order * epsilon
+        exponent = (
+            math.fsum(count * _log_mgf(pair, order) for pair, count in self._counts.items())
+            - order * epsilon
+        )
         exponent += log_peak(order)
         return math.exp(min(exponent, 0.0))
 
@@ -199,7 +211,11 @@ class _Run:
         folded = Composition(steps, ()).simplified("remove")
         total = sum(step.count for step in steps)
         found = None
-        if total > _FROM_SCRATCH and not len(folded) == folded[0].count == 1 and infinite_mass(steps) == 0:
+        if (
+            total > _FROM_SCRATCH
+            and not len(folded) == folded[0].count == 1
+            and infinite_mass(steps) == 0
+        ):
             fits = all(step.count <= self._limits.get(step.pair, 0) for step in steps)
             found = self._solve(steps) if self._frame is not None and fits else None
             if found is None:
@@ -211,7 +227,9 @@ class _Run:
         return found
 
     def _renew(self, steps: tuple[Step, ...]) -> None:
-        """A frame for the steps to come, whichever of the pairs they repeat; none where it would not be accurate."""
+        """A frame for the steps to come, whichever of the pairs they repeat; none where it would
+        not be accurate.
+        """
         centre = 1.02 * self._previous
         atoms = atoms_of(steps) if all(len(step.pair.flats) for step in steps) else None
         plan = plan_tilt(steps, centre, reach=1.3) if 0 < centre < math.inf else None

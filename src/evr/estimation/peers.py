@@ -1,14 +1,17 @@
-"""Other people's accountants behind one small interface, for ``evr compare``, the benchmarks and ``paper/``.
+"""Other people's accountants behind one small interface, for ``evr compare``, the benchmarks and
+``paper/``.
 
-- ``prv``: prv-accountant (Gopi, Lee and Wutschitz 2021), lower bound, estimate and upper bound; Gaussian mechanisms, Poisson
-  sampled or not. It accounts for the remove direction only.
-- ``pld``: dp_accounting's privacy loss distributions, connect-the-dots (pessimistic), and privacy buckets rounded down
-  (optimistic) for Gaussian mechanisms.
+- ``prv``: prv-accountant (Gopi, Lee and Wutschitz 2021), lower bound, estimate and upper bound;
+  Gaussian mechanisms, Poisson sampled or not. It accounts for the remove direction only.
+- ``pld``: dp_accounting's privacy loss distributions, connect-the-dots (pessimistic), and privacy
+  buckets rounded down (optimistic) for Gaussian mechanisms.
 - ``rdp``: dp_accounting's RDP accountant.
-- ``afa``: autodp's analytical Fourier accountant (Zhu, Dong and Wang 2022), which needs SciPy older than 1.14.
+- ``afa``: autodp's analytical Fourier accountant (Zhu, Dong and Wang 2022), which needs SciPy older
+  than 1.14.
 
-``kind`` is what the peer claims of its number, not what we found. A peer that is not installed, or cannot account for the
-event, yields a ``PeerUnavailable`` with the reason. Nothing is imported before it is asked for.
+``kind`` is what the peer claims of its number, not what we found. A peer that is not installed, or
+cannot account for the event, yields a ``PeerUnavailable`` with the reason. Nothing is imported
+before it is asked for.
 """
 
 from __future__ import annotations
@@ -33,7 +36,12 @@ from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.poisson import SampledRemovePair
 from evr.mechanisms import Composition
 
-_PACKAGES = {"prv": "prv_accountant", "pld": "dp_accounting.pld", "rdp": "dp_accounting.rdp", "afa": "autodp"}
+_PACKAGES = {
+    "prv": "prv_accountant",
+    "pld": "dp_accounting.pld",
+    "rdp": "dp_accounting.rdp",
+    "afa": "autodp",
+}
 
 Kind = Literal["estimate", "upper bound", "lower bound"]
 
@@ -45,7 +53,9 @@ PLD_INTERVAL = 1e-4
 
 @dataclass(frozen=True)
 class PeerResult:
-    """A peer's number: epsilon where delta was asked at, delta where epsilon was. ``seconds`` is for all its kinds."""
+    """A peer's number: epsilon where delta was asked at, delta where epsilon was. ``seconds`` is
+    for all its kinds.
+    """
 
     peer: str
     kind: Kind
@@ -88,7 +98,9 @@ def _gaussians(event: dp_event.DpEvent) -> list[_Gaussian]:
         elif isinstance(pair, SampledRemovePair) and isinstance(pair.base, GaussianPair):
             found.append(_Gaussian(1 / pair.base.mu, pair.q, step.count))
         else:
-            raise _NoAnswer(f"only Gaussian mechanisms, Poisson sampled or not; found {pair.describe()}")
+            raise _NoAnswer(
+                f"only Gaussian mechanisms, Poisson sampled or not; found {pair.describe()}"
+            )
     if not found:
         raise _NoAnswer("the event has no mechanism")
     return found
@@ -101,7 +113,9 @@ def _prv(event: dp_event.DpEvent, target: Target, eps_error: float, delta_error:
     variables = [
         prv.GaussianMechanism(s.noise)
         if s.probability == 1
-        else prv.PoissonSubsampledGaussianMechanism(noise_multiplier=s.noise, sampling_probability=s.probability)
+        else prv.PoissonSubsampledGaussianMechanism(
+            noise_multiplier=s.noise, sampling_probability=s.probability
+        )
         for s in steps
     ]
     counts = [s.count for s in steps]
@@ -111,7 +125,11 @@ def _prv(event: dp_event.DpEvent, target: Target, eps_error: float, delta_error:
     name, value = target
     compute = accountant.compute_delta if name == "epsilon" else accountant.compute_epsilon
     lower, estimate, upper = compute(value, counts)
-    return [("lower bound", float(lower)), ("estimate", float(estimate)), ("upper bound", float(upper))]
+    return [
+        ("lower bound", float(lower)),
+        ("estimate", float(estimate)),
+        ("upper bound", float(upper)),
+    ]
 
 
 def _pld_upper(event: dp_event.DpEvent, target: Target) -> Answers:
@@ -129,18 +147,27 @@ def _pld_lower(event: dp_event.DpEvent, target: Target) -> Answers:
     total: Any = None
     for s in _gaussians(event):
         one = pld.from_gaussian_mechanism(
-            s.noise, pessimistic_estimate=False, value_discretization_interval=PLD_INTERVAL,
-            sampling_prob=s.probability, use_connect_dots=False,
-        ).self_compose(s.count)  # fmt: skip
+            s.noise,
+            pessimistic_estimate=False,
+            value_discretization_interval=PLD_INTERVAL,
+            sampling_prob=s.probability,
+            use_connect_dots=False,
+        ).self_compose(s.count)
         total = one if total is None else total.compose(one)
     name, value = target
-    answer = total.get_delta_for_epsilon(value) if name == "epsilon" else total.get_epsilon_for_delta(value)
+    answer = (
+        total.get_delta_for_epsilon(value)
+        if name == "epsilon"
+        else total.get_epsilon_for_delta(value)
+    )
     return [("lower bound", float(answer))]
 
 
 def _rdp(event: dp_event.DpEvent, target: Target) -> Answers:
     name, value = target
-    return [("upper bound", rdp_delta(event, value) if name == "epsilon" else rdp_epsilon(event, value))]
+    return [
+        ("upper bound", rdp_delta(event, value) if name == "epsilon" else rdp_epsilon(event, value))
+    ]
 
 
 def _afa(event: dp_event.DpEvent, target: Target) -> Answers:
@@ -165,7 +192,9 @@ def _afa(event: dp_event.DpEvent, target: Target) -> Answers:
 
 
 def _afa_answer(total: Any, event: dp_event.DpEvent, target: Target) -> float:
-    """Its delta; for epsilon a root search of ours to 1e-4, as its own takes seconds for each of a hundred values."""
+    """Its delta; for epsilon a root search of ours to 1e-4, as its own takes seconds for each of a
+    hundred values.
+    """
     name, value = target
     if name == "epsilon":
         return float(total.get_approx_delta(value))
@@ -174,7 +203,9 @@ def _afa_answer(total: Any, event: dp_event.DpEvent, target: Target) -> float:
     most = rdp_epsilon(event, value)
     if total.get_approx_delta(0.0) <= value:
         return 0.0
-    return float(brentq(lambda epsilon: total.get_approx_delta(epsilon) - value, 0.0, most, xtol=1e-4 * most))
+    return float(
+        brentq(lambda epsilon: total.get_approx_delta(epsilon) - value, 0.0, most, xtol=1e-4 * most)
+    )
 
 
 def compare(
@@ -188,7 +219,8 @@ def compare(
 ) -> list[PeerResult | PeerUnavailable]:
     """Ask each peer for delta at ``epsilon`` or for epsilon at ``delta``; give exactly one.
 
-    ``eps_error`` and ``delta_error`` are prv-accountant's (the values of Wang et al. 2023, Figure 1).
+    ``eps_error`` and ``delta_error`` are prv-accountant's (the values of Wang et al. 2023, Figure
+    1).
 
     Examples
     --------
@@ -212,20 +244,28 @@ def compare(
     }
     for peer in peers:
         validate.one_of(tuple(adapters), peer=peer)
-    return [result for peer in peers for adapter in adapters[peer] for result in _asked(peer, adapter)]
+    return [
+        result for peer in peers for adapter in adapters[peer] for result in _asked(peer, adapter)
+    ]
 
 
 def _asked(peer: str, adapter: Callable[[], Answers]) -> Iterator[PeerResult | PeerUnavailable]:
-    """Run one adapter. A peer's own failure, whatever it is, is a reason and no exception: it is not our code."""
+    """Run one adapter. A peer's own failure, whatever it is, is a reason and no exception: it is
+    not our code.
+    """
     start = math.nan
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # peers warn about their own numerics; their values are judged by us
+            warnings.simplefilter(
+                "ignore"
+            )  # peers warn about their own numerics; their values are judged by us
             importlib.import_module(_PACKAGES[peer])  # not part of the time
             start = time.perf_counter()
             answers = adapter()
     except ImportError as error:
-        yield PeerUnavailable(peer, f"{error}: pip install 'evr-dp[compare]'" + (_AFA_HINT if peer == "afa" else ""))
+        yield PeerUnavailable(
+            peer, f"{error}: pip install 'evr-dp[compare]'" + (_AFA_HINT if peer == "afa" else "")
+        )
     except (_NoAnswer, UnsupportedEventError, privacy_accountant.UnsupportedEventError) as error:
         yield PeerUnavailable(peer, str(error))
     except Exception as error:

@@ -1,8 +1,9 @@
-"""The moments accountant: upper bounds on delta from the moment generating function of the privacy loss.
+"""The moments accountant: upper bounds on delta from the moment generating function of the privacy
+loss.
 
-``rdp_delta`` and ``rdp_epsilon`` go through dp_accounting's RDP accountant on a ``DpEvent``. ``rdp_curve_delta`` works on
-dominating pairs, for the events that accountant does not know. Both are true upper bounds, up to rounding; the second
-optimises over all orders and is the tighter.
+``rdp_delta`` and ``rdp_epsilon`` go through dp_accounting's RDP accountant on a ``DpEvent``.
+``rdp_curve_delta`` works on dominating pairs, for the events that accountant does not know. Both
+are true upper bounds, up to rounding; the second optimises over all orders and is the tighter.
 """
 
 from __future__ import annotations
@@ -20,14 +21,19 @@ from evr.errors import UnsupportedEventError
 from evr.laws import DominatingPair, Step
 from evr.laws.line.discretise import cell_edges, loss_points
 
-_COARSE, _FINE = 2**10, 2**14  # cells while searching for an order, and for the bound at the order found
+_COARSE, _FINE = (
+    2**10,
+    2**14,
+)  # cells while searching for an order, and for the bound at the order found
 
 
 def _accountant(event: dp_event.DpEvent) -> RdpAccountant:
     try:
         return RdpAccountant().compose(event)
     except privacy_accountant.UnsupportedEventError as error:
-        raise UnsupportedEventError(f"dp_accounting's RDP accountant does not support this event: {error}") from None
+        raise UnsupportedEventError(
+            f"dp_accounting's RDP accountant does not support this event: {error}"
+        ) from None
 
 
 def rdp_delta(event: dp_event.DpEvent, epsilon: float) -> float:
@@ -44,7 +50,9 @@ def rdp_delta(event: dp_event.DpEvent, epsilon: float) -> float:
 
 
 def rdp_epsilon(event: dp_event.DpEvent, delta: float) -> float:
-    """An upper bound on ``epsilon`` at ``delta`` in both directions, by dp_accounting at its own orders."""
+    """An upper bound on ``epsilon`` at ``delta`` in both directions, by dp_accounting at its own
+    orders.
+    """
     delta = validate.probability(delta=delta)
     return max(0.0, float(_accountant(event).get_epsilon(delta)))
 
@@ -54,7 +62,11 @@ def _log_finite_mgf(pair: DominatingPair, order: float, cells: int) -> float:
     if cells == _FINE and pair.infinite_loss_mass == 0.0:
         return pair.log_mgf(order)
     points = loss_points(pair, cell_edges(pair, order, cells))
-    return float(logsumexp(points.log_weights + order * points.losses)) if points.losses.size else -math.inf
+    return (
+        float(logsumexp(points.log_weights + order * points.losses))
+        if points.losses.size
+        else -math.inf
+    )
 
 
 def rdp_curve_delta(steps: tuple[Step, ...], epsilon: float) -> float:
@@ -62,16 +74,20 @@ def rdp_curve_delta(steps: tuple[Step, ...], epsilon: float) -> float:
 
     For every ``a > 0``, ``(1 - e^{-x})_+ <= e^{a x} a^a / (1+a)^{1+a}``, so with ``x = loss - eps``
 
-        delta <= 1 - prod(1 - p_i) + e^{-a eps} a^a / (1+a)^{1+a} prod E_{P_i}[e^{a loss}; loss finite],
+        delta <= 1 - prod(1 - p_i) + e^{-a eps} a^a / (1+a)^{1+a} prod E_{P_i}[e^{a loss}; loss
+        finite],
 
-    ``p_i`` the chance of an infinite loss. The logarithm of the second term is convex in ``a``; whichever ``a`` the search
-    ends at gives a valid bound, up to the accuracy of ``log_mgf`` (1e-10).
+    ``p_i`` the chance of an infinite loss. The logarithm of the second term is convex in ``a``;
+    whichever ``a`` the search ends at gives a valid bound, up to the accuracy of ``log_mgf``
+    (1e-10).
     """
     epsilon = validate.non_negative(epsilon=epsilon)
     masses = [step.pair.infinite_loss_mass for step in steps]
     if 1.0 in masses:
         return 1.0
-    infinite = -math.expm1(math.fsum(step.count * math.log1p(-p) for step, p in zip(steps, masses, strict=True)))
+    infinite = -math.expm1(
+        math.fsum(step.count * math.log1p(-p) for step, p in zip(steps, masses, strict=True))
+    )
 
     def log_bound(log_order: float, cells: int = _COARSE) -> float:
         a = math.exp(log_order)
@@ -79,6 +95,9 @@ def rdp_curve_delta(steps: tuple[Step, ...], epsilon: float) -> float:
         value = moments - a * epsilon + log_peak(a)
         return min(value, 1e300)
 
-    found = [minimize_scalar(log_bound, bounds=ends, method="bounded") for ends in ((-7.0, 2.0), (2.0, 9.0))]
+    found = [
+        minimize_scalar(log_bound, bounds=ends, method="bounded")
+        for ends in ((-7.0, 2.0), (2.0, 9.0))
+    ]
     best = log_bound(min(found, key=lambda result: float(result.fun)).x, _FINE)
     return min(1.0, infinite + math.exp(min(best, 0.0)))

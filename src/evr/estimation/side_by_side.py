@@ -43,7 +43,11 @@ class MethodResult:
 
 
 def every_method(
-    event: Any, *, epsilon: float | None = None, delta: float | None = None, direction: str | None = None
+    event: Any,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    direction: str | None = None,
 ) -> list[MethodResult]:
     """delta at ``epsilon``, or epsilon at ``delta`` (give one), by each method in turn."""
 
@@ -80,7 +84,9 @@ def _edgeworth_bound(
 ) -> float:
     from evr.estimation.edgeworth import EdgeworthCurve
 
-    curves = [EdgeworthCurve(composition.steps(one)) for one in directions_of(composition, direction)]
+    curves = [
+        EdgeworthCurve(composition.steps(one)) for one in directions_of(composition, direction)
+    ]
 
     def bound(at: float) -> float:
         return max(curve.upper_delta(at) for curve in curves)
@@ -94,7 +100,9 @@ def _edgeworth_bound(
 
 
 def fails_as_bound(kind: str, value: float, ours: Estimate) -> bool:
-    """Whether a value that claims to be a bound lies on the wrong side of evr's estimate by more than errors explain."""
+    """Whether a value that claims to be a bound lies on the wrong side of evr's estimate by more
+    than errors explain.
+    """
     slack = max(ours.error or 0.0, _ROUNDING * ours.value)
     if kind == "upper bound":
         return value < ours.value - slack

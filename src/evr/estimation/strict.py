@@ -1,4 +1,6 @@
-"""Strict bounds on delta and epsilon: grids chosen in floats, bounds proved in integers (docs/guarantees_strict.md)."""
+"""Strict bounds on delta and epsilon: grids chosen in floats, bounds proved in integers
+(docs/guarantees_strict.md).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,16 @@ import math
 from fractions import Fraction
 
 from evr import validate
-from evr.bounds.strict import Plan, Proof, halves, infinite_delta, needs_no_plan, one_step_delta, prove, stays_within
+from evr.bounds.strict import (
+    Plan,
+    Proof,
+    halves,
+    infinite_delta,
+    needs_no_plan,
+    one_step_delta,
+    prove,
+    stays_within,
+)
 from evr.estimation.api import epsilon_of, fft_curve
 from evr.estimation.strict_plan import choose, outlook
 from evr.laws import Direction, Step
@@ -35,8 +46,12 @@ class StrictCurve:
         """About how large delta is: no bound, a guide to grids and to when they are fine enough."""
         return self._fft.delta(epsilon).value
 
-    def prove(self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None) -> Proof:
-        """The bound, refined until it is within the tolerance of the estimate, at most ``enough``, or stops falling."""
+    def prove(
+        self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None
+    ) -> Proof:
+        """The bound, refined until it is within the tolerance of the estimate, at most ``enough``,
+        or stops falling.
+        """
         if epsilon == math.inf:
             return Proof(infinite_delta(self.steps))
         exact = Fraction(epsilon)
@@ -62,12 +77,16 @@ class StrictCurve:
         assert best is not None
         return best
 
-    def seconds(self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None) -> float:
+    def seconds(
+        self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None
+    ) -> float:
         """About how long ``prove`` takes."""
         if self.is_one_step or needs_no_plan(self.steps, Fraction(epsilon)) is not None:
             return 0.1
         guess = self.estimate(epsilon)
-        plan = self._plan(epsilon, guess, min(_wanted(guess, tolerance, enough), 0.5) if guess > 0 else 1.0)
+        plan = self._plan(
+            epsilon, guess, min(_wanted(guess, tolerance, enough), 0.5) if guess > 0 else 1.0
+        )
         return 0.1 + _PLACE * plan.bits * plan.work
 
     @property
@@ -84,7 +103,9 @@ class StrictCurve:
         return plan
 
     def epsilon(self, delta: float, tolerance: float = TOLERANCE) -> float:
-        """A float at which delta is proved to be at most ``delta``, and little above the least; infinite if none is found."""
+        """A float at which delta is proved to be at most ``delta``, and little above the least;
+        infinite if none is found.
+        """
         target = Fraction(delta)
         if delta >= 1 or not self.steps:
             return 0.0
@@ -96,7 +117,11 @@ class StrictCurve:
         if guess == math.inf:
             return math.inf
         if guess == 0:
-            return 0.0 if self.prove(0.0, tolerance, target).delta <= target else self._search(1e-9, target, tolerance)
+            return (
+                0.0
+                if self.prove(0.0, tolerance, target).delta <= target
+                else self._search(1e-9, target, tolerance)
+            )
         return self._search(guess, target, tolerance)
 
     def _all_losses(self) -> float:
@@ -109,7 +134,9 @@ class StrictCurve:
         return math.inf
 
     def _search(self, guess: float, target: Fraction, tolerance: float) -> float:
-        """The least float from ``guess`` on, to a small part of what the tolerance is worth, whose bound is at most the target."""
+        """The least float from ``guess`` on, to a small part of what the tolerance is worth, whose
+        bound is at most the target.
+        """
         if self.is_one_step:
             bits = _bits(float(target))
 
@@ -139,7 +166,9 @@ def _bits(delta: float) -> int:
 
 
 def _wanted(guess: float, tolerance: float, enough: Fraction | None) -> float:
-    """By how much of delta the bound may exceed it: as much as proves what is wanted, where that can be proved."""
+    """By how much of delta the bound may exceed it: as much as proves what is wanted, where that
+    can be proved.
+    """
     gap = 0.0 if enough is None else 0.8 * _excess(enough, guess)
     return max(gap, _LEAST_TOLERANCE) if gap > 0 else tolerance
 
@@ -149,15 +178,26 @@ def _excess(number: Fraction, guess: float) -> float:
     return float(min(number / Fraction(guess), Fraction(10**9))) - 1 if guess > 0 else 0.0
 
 
-def strict_curves(composition: Composition, direction: str | None = None) -> dict[Direction, StrictCurve]:
-    """The curves to bound: of the direction asked for, or of both, or of one where they are the same laws."""
-    return {one: StrictCurve(steps) for one, steps in composition.exact_directions(direction).items()}
+def strict_curves(
+    composition: Composition, direction: str | None = None
+) -> dict[Direction, StrictCurve]:
+    """The curves to bound: of the direction asked for, or of both, or of one where they are the
+    same laws.
+    """
+    return {
+        one: StrictCurve(steps) for one, steps in composition.exact_directions(direction).items()
+    }
 
 
 def strict_delta(
-    composition: Composition, epsilon: float, direction: str | None = None, tolerance: float = TOLERANCE
+    composition: Composition,
+    epsilon: float,
+    direction: str | None = None,
+    tolerance: float = TOLERANCE,
 ) -> tuple[Fraction, Direction]:
-    """A proved upper bound on delta(epsilon), and the direction that attains it; of the other it is proved that it is no worse."""
+    """A proved upper bound on delta(epsilon), and the direction that attains it; of the other it is
+    proved that it is no worse.
+    """
     tolerance = validate.open_probability(tolerance=tolerance)
     curves = strict_curves(composition, direction)
     order = sorted(curves, key=lambda one: -curves[one].estimate(epsilon))
@@ -170,14 +210,21 @@ def strict_delta(
 
 
 def strict_epsilon(
-    composition: Composition, delta: float, direction: str | None = None, tolerance: float = TOLERANCE
+    composition: Composition,
+    delta: float,
+    direction: str | None = None,
+    tolerance: float = TOLERANCE,
 ) -> tuple[float, Direction]:
     """A float at which delta is proved to be at most ``delta``, and the direction that needs it."""
     tolerance = validate.open_probability(tolerance=tolerance)
     curves = strict_curves(composition, direction)
     best, winner = -1.0, next(iter(curves))
     for one, curve in curves.items():
-        if best >= 0 and 0 < delta < 1 and curve.prove(best, tolerance, Fraction(delta)).delta <= Fraction(delta):
+        if (
+            best >= 0
+            and 0 < delta < 1
+            and curve.prove(best, tolerance, Fraction(delta)).delta <= Fraction(delta)
+        ):
             continue  # the other direction needs no more
         value = curve.epsilon(delta, tolerance)
         if value > best:

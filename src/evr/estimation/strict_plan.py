@@ -1,9 +1,11 @@
-"""Which grids a strict bound uses. Floats choose; the bound holds whatever they choose (docs/guarantees_strict.md).
+"""Which grids a strict bound uses. Floats choose; the bound holds whatever they choose
+(docs/guarantees_strict.md).
 
-Spreading a loss ``y`` over the ends ``a < b`` of its cell adds the variance ``(y - a)(b - y)``. Under the tilt that centres the sum at
-epsilon, of order ``lambda``, an added variance ``V`` of the sum raises delta by about ``kappa V`` of itself, ``kappa = lambda (lambda + 1) / 2``.
-The tolerance is divided between: one step on its fine grid; one step on its coarse grid, where that is; halving the fine grid between products;
-fine parts that meet coarse ones.
+Spreading a loss ``y`` over the ends ``a < b`` of its cell adds the variance ``(y - a)(b - y)``.
+Under the tilt that centres the sum at epsilon, of order ``lambda``, an added variance ``V`` of the
+sum raises delta by about ``kappa V`` of itself, ``kappa = lambda (lambda + 1) / 2``. The tolerance
+is divided between: one step on its fine grid; one step on its coarse grid, where that is; halving
+the fine grid between products; fine parts that meet coarse ones.
 """
 
 from __future__ import annotations
@@ -61,14 +63,18 @@ class Kind:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What the chooser knows about a composition at an epsilon: the tilt, and about how large delta is."""
+    """What the chooser knows about a composition at an epsilon: the tilt, and about how large delta
+    is.
+    """
 
     epsilon: float
     order: float
     log_delta: float
     kinds: tuple[Kind, ...]
     lattice: float | None
-    """Of which all differences of atoms of a kind are multiples, where all kinds have atoms and there is one."""
+    """Of which all differences of atoms of a kind are multiples, where all kinds have atoms and
+    there is one.
+    """
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -94,7 +100,11 @@ def outlook(steps: Sequence[ExactStep], epsilon: float, log_delta: float) -> Out
     kinds = []
     for step in floats:
         plain = rough_points(step.pair, 0.0, math.inf, keep=math.inf)
-        points = rough_points(step.pair, order, cap, joined=True, keep=math.inf) if plain.losses.size else plain
+        points = (
+            rough_points(step.pair, order, cap, joined=True, keep=math.inf)
+            if plain.losses.size
+            else plain
+        )
         kinds.append(_kind(step, plain, points, order, on_atoms=lattice is not None))
     return Outlook(epsilon, order, log_delta, tuple(kinds), lattice)
 
@@ -105,9 +115,11 @@ def _atoms(pair: DominatingPair) -> Floats:
 
 
 def _lattice(atoms: Sequence[Floats]) -> float | None:
-    """The greatest common measure of the gaps between atoms, by Euclid's algorithm, if it is not too small.
+    """The greatest common measure of the gaps between atoms, by Euclid's algorithm, if it is not
+    too small.
 
-    A sum of atoms has atoms, and one at epsilon would cost a first power of the spacing where it is not on the grid.
+    A sum of atoms has atoms, and one at epsilon would cost a first power of the spacing where it is
+    not on the grid.
     """
     if not atoms or any(not a.size for a in atoms):
         return None
@@ -128,7 +140,9 @@ def _far_tilt(steps: tuple[Step, ...], epsilon: float) -> tuple[float, float]:
     """Where delta is below all floats: an order that shows it to be below 1e-60 or so."""
     order, cap = 1.0, 2.0 * epsilon + 1.0
     while order < 1e6:
-        cumulant = sum(s.count * _cumulant(rough_points(s.pair, order, cap, joined=True), order) for s in steps)
+        cumulant = sum(
+            s.count * _cumulant(rough_points(s.pair, order, cap, joined=True), order) for s in steps
+        )
         if cumulant - order * epsilon < -150.0:
             break
         order *= 1.5
@@ -139,7 +153,9 @@ def _cumulant(points: LossPoints, order: float) -> float:
     return log_sum_exp(points.log_weights + order * points.losses)
 
 
-def _kind(step: Step, plain: LossPoints, points: LossPoints, order: float, *, on_atoms: bool) -> Kind:
+def _kind(
+    step: Step, plain: LossPoints, points: LossPoints, order: float, *, on_atoms: bool
+) -> Kind:
     least, greatest = step.pair.loss_range
     if not plain.losses.size:  # all losses are infinite
         plain = points = LossPoints(np.zeros(1), np.zeros(1), np.ones(1, dtype=bool))
@@ -174,21 +190,29 @@ def _cumulants(points: LossPoints, orders: Floats) -> Floats:
 
 
 class _Windows:
-    """Floors and tops for partial compositions: what is below or above matters less than the tolerance."""
+    """Floors and tops for partial compositions: what is below or above matters less than the
+    tolerance.
+    """
 
     def __init__(self, view: Outlook, tolerance: float) -> None:
         self._view, self._small = view, math.log(tolerance) - _TAIL + math.log(1e3)
 
     def floor(self, counts: Sequence[int]) -> float:
-        """Raising what is below: ``P(Y < floor) e^{order floor} E[e^{order rest}] e^{-order epsilon}`` is small against delta."""
+        """Raising what is below: ``P(Y < floor) e^{order floor} E[e^{order rest}] e^{-order
+        epsilon}`` is small against delta.
+        """
         view = self._view
-        rest = sum((kind.count - n) * kind.cumulant for kind, n in zip(view.kinds, counts, strict=True))
+        rest = sum(
+            (kind.count - n) * kind.cumulant for kind, n in zip(view.kinds, counts, strict=True)
+        )
         room = self._small + view.log_delta + view.order * view.epsilon - rest
         lows = sum(n * kind.low_cumulants for kind, n in zip(view.kinds, counts, strict=True))
         return float(np.max((room - lows) / (view.order + _ORDERS)))
 
     def top(self, counts: Sequence[int]) -> float:
-        """Beyond it, the other steps take back too rarely to matter, delta being linear in ``e^{-loss}``; or all is too rare."""
+        """Beyond it, the other steps take back too rarely to matter, delta being linear in
+        ``e^{-loss}``; or all is too rare.
+        """
         view = self._view
         rest = [kind.count - n for kind, n in zip(view.kinds, counts, strict=True)]
         if not any(rest):
@@ -216,7 +240,9 @@ class _Windows:
 
 @dataclass(frozen=True)
 class _Bulk:
-    """The fine part of a kind on a coarse spacing: its places and halvings, its losses (from the offset) and tilted weights."""
+    """The fine part of a kind on a coarse spacing: its places and halvings, its losses (from the
+    offset) and tilted weights.
+    """
 
     halvings: int
     low: int
@@ -243,11 +269,15 @@ class _Bulk:
         """``log E[e^{s loss}]`` at each order."""
         terms = np.multiply.outer(orders, self.losses)
         tops = np.max(terms, axis=1)
-        return tops + np.log(np.sum(self.weights * np.exp(np.maximum(terms - tops[:, None], -700.0)), axis=1))
+        return tops + np.log(
+            np.sum(self.weights * np.exp(np.maximum(terms - tops[:, None], -700.0)), axis=1)
+        )
 
 
 def _bulk(kind: Kind, spacing: float, fine: float, coarse: float) -> _Bulk:
-    """As little of the loss as leaves no more variance than ``coarse`` outside, halved until it adds no more than ``fine``."""
+    """As little of the loss as leaves no more variance than ``coarse`` outside, halved until it
+    adds no more than ``fine``.
+    """
     offset, losses = float(kind.offset), kind.losses
     added = np.cumsum(kind.spread(spacing))
     if added[-1] <= fine + coarse:
@@ -258,7 +288,10 @@ def _bulk(kind: Kind, spacing: float, fine: float, coarse: float) -> _Bulk:
     high = max(math.ceil((losses[min(last, losses.size - 1)] - offset) / spacing), low + 1)
     within = (losses >= offset + low * spacing) & (losses <= offset + high * spacing)
     halvings = 1
-    while halvings < _MOST_HALVINGS and float(np.sum(kind.spread(spacing / 2**halvings)[within])) > fine:
+    while (
+        halvings < _MOST_HALVINGS
+        and float(np.sum(kind.spread(spacing / 2**halvings)[within])) > fine
+    ):
         halvings += 1
     share = max(float(np.sum(kind.tilted[within])), 1e-300)
     return _Bulk(halvings, low, high, losses[within] - offset, kind.tilted[within] / share, share)
@@ -271,7 +304,9 @@ class _FineRanges:
         self._counts = view.counts
         self._rare = _CUTTING * unit * 6.0 / spacing**2
         variances = [bulk.variance for bulk in bulks]
-        widest = math.sqrt(max(sum(n * v for n, v in zip(view.counts, variances, strict=True)), 1e-300))
+        widest = math.sqrt(
+            max(sum(n * v for n, v in zip(view.counts, variances, strict=True)), 1e-300)
+        )
         narrowest = math.sqrt(max(min((v for v in variances if v > 0), default=widest**2), 1e-300))
         self._orders = np.geomspace(0.3 / widest, 30.0 / narrowest, 64)
         self._ups = [bulk.cumulants(self._orders) for bulk in bulks]
@@ -282,11 +317,15 @@ class _FineRanges:
         tail = max(3.0, math.log(uses * len(counts) / self._rare))
         up = sum(n * x for n, x in zip(counts, self._ups, strict=True))
         down = sum(n * x for n, x in zip(counts, self._downs, strict=True))
-        return -float(np.min((down + tail) / self._orders)), float(np.min((up + tail) / self._orders))
+        return -float(np.min((down + tail) / self._orders)), float(
+            np.min((up + tail) / self._orders)
+        )
 
 
 def choose(view: Outlook, tolerance: float) -> Plan:
-    """Grids for a bound that exceeds delta by about ``tolerance`` of it: the cheapest of several spacings and fine parts."""
+    """Grids for a bound that exceeds delta by about ``tolerance`` of it: the cheapest of several
+    spacings and fine parts.
+    """
     windows = _Windows(view, tolerance)
     products = schedule(view.counts)
     unit = _AIM * tolerance / view.kappa
@@ -306,8 +345,12 @@ def choose(view: Outlook, tolerance: float) -> Plan:
     return _plan(view, windows, best[1], best[2], unit, tolerance)
 
 
-def _meeting(view: Outlook, spacing: float, bulks: list[_Bulk], products: list[tuple[int, ...]]) -> float:
-    """The variance that fine parts add where they meet coarse ones: once in each product, for each part with a coarse step in it."""
+def _meeting(
+    view: Outlook, spacing: float, bulks: list[_Bulk], products: list[tuple[int, ...]]
+) -> float:
+    """The variance that fine parts add where they meet coarse ones: once in each product, for each
+    part with a coarse step in it.
+    """
     if not any(bulk.halvings for bulk in bulks):
         return 0.0
     total = spacing**2 / 3  # the two halves, at last
@@ -338,7 +381,12 @@ def _rounded(spacing: float, lattice: float | None) -> Fraction:
 
 
 def _plan(
-    view: Outlook, windows: _Windows, spacing: Fraction, bulks: list[_Bulk], unit: float, tolerance: float
+    view: Outlook,
+    windows: _Windows,
+    spacing: Fraction,
+    bulks: list[_Bulk],
+    unit: float,
+    tolerance: float,
 ) -> Plan:
     grids, size = [], 0
     for i, (kind, bulk) in enumerate(zip(view.kinds, bulks, strict=True)):
@@ -353,7 +401,9 @@ def _plan(
     for counts in products:
         present = [i for i, n in enumerate(counts) if n]
         floor, top = windows.places(counts, float(spacing))
-        halvings = _fewer(view, spacing, counts, unit, min(halvings_of.get(i, bulks[i].halvings) for i in present))
+        halvings = _fewer(
+            view, spacing, counts, unit, min(halvings_of.get(i, bulks[i].halvings) for i in present)
+        )
         low, high = (x * 2**halvings / float(spacing) for x in ranges(counts))
         window = Window(halvings, math.floor(low) - 1, math.ceil(high) + 1, floor, top)
         for i in present:
@@ -361,12 +411,21 @@ def _plan(
                 halvings_of[i] = window.halvings
         found.append(window)
         size = max(size, window.top - window.floor)
-    bits = math.ceil((math.log(sum(view.counts) * size * 300.0 / tolerance) - view.log_delta) / math.log(2)) + 4
+    bits = (
+        math.ceil(
+            (math.log(sum(view.counts) * size * 300.0 / tolerance) - view.log_delta) / math.log(2)
+        )
+        + 4
+    )
     return Plan(max(bits, 40), spacing, tuple(grids), tuple(found))
 
 
-def _fewer(view: Outlook, spacing: Fraction, counts: tuple[int, ...], unit: float, halvings: int) -> int:
-    """How many halvings are enough: one less adds half of the square of the fine spacing to each use of this part."""
+def _fewer(
+    view: Outlook, spacing: Fraction, counts: tuple[int, ...], unit: float, halvings: int
+) -> int:
+    """How many halvings are enough: one less adds half of the square of the fine spacing to each
+    use of this part.
+    """
     uses = min(kind.count / n for kind, n in zip(view.kinds, counts, strict=True) if n)
     levels = max(1.0, math.log2(max(view.counts)) / 2)
     while halvings and uses * (float(spacing) / 2**halvings) ** 2 / 2 <= _HALVING * unit / levels:

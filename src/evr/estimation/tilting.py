@@ -1,7 +1,8 @@
 """Where to tilt: the order that centres the sum of losses at epsilon, and the range that holds it.
 
-Sums are kept as what exceeds epsilon. The losses of a step are taken from an origin of that step; the origins times their
-counts, less epsilon, are added up exactly (``excess``), so that a loss of 1e17 beside one of 1e-17 spoils neither.
+Sums are kept as what exceeds epsilon. The losses of a step are taken from an origin of that step;
+the origins times their counts, less epsilon, are added up exactly (``excess``), so that a loss of
+1e17 beside one of 1e-17 spoils neither.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ _FAR_SHIFTS = np.geomspace(1.0, 60.0, 8)  # in units of one over the greatest de
 class Plan(NamedTuple):
     """A tilt and the range that holds the tilted sum.
 
-    ``epsilon`` is the greatest for which the plan is right; losses above ``cap`` decide by themselves; ``low`` and
-    ``high`` are taken from ``centre``, the epsilon that the plan was made for; losses below ``bottom`` are raised to it.
+    ``epsilon`` is the greatest for which the plan is right; losses above ``cap`` decide by
+    themselves; ``low`` and ``high`` are taken from ``centre``, the epsilon that the plan was made
+    for; losses below ``bottom`` are raised to it.
     """
 
     epsilon: float
@@ -45,7 +47,9 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True)
 class Tilted:
-    """Points of one step under a tilt: weights that sum to 1, and losses as deviations from their mean, the origin."""
+    """Points of one step under a tilt: weights that sum to 1, and losses as deviations from their
+    mean, the origin.
+    """
 
     weights: Floats
     deviations: Floats
@@ -84,7 +88,10 @@ class Tilted:
     def log_growth(self, shift: float) -> float:
         """``log E'[e^{shift deviation}]``."""
         exponents = shift * self.deviations
-        if float(np.max(exponents)) < 600.0 and (gain := float(self.weights @ np.expm1(exponents))) > -0.5:
+        if (
+            float(np.max(exponents)) < 600.0
+            and (gain := float(self.weights @ np.expm1(exponents))) > -0.5
+        ):
             return math.log1p(gain)
         with np.errstate(divide="ignore"):
             return log_sum_exp(np.log(self.weights) + exponents)
@@ -96,9 +103,11 @@ def excess(origins: Iterable[tuple[int, float]], epsilon: float) -> float:
 
 
 def log_moment(points: LossPoints, order: float, origin: float, log_mass: float) -> float:
-    """``log E_P[e^{order (loss - origin)}]``, ``log_mass`` being that of the points' total probability.
+    """``log E_P[e^{order (loss - origin)}]``, ``log_mass`` being that of the points' total
+    probability.
 
-    Where little is gained or lost by the tilt, only that is computed: the error is then relative to it, and not to 1.
+    Where little is gained or lost by the tilt, only that is computed: the error is then relative to
+    it, and not to 1.
     """
     exponents = order * (points.losses - origin)
     if float(np.max(exponents)) < 1.0:
@@ -110,7 +119,9 @@ def log_moment(points: LossPoints, order: float, origin: float, log_mass: float)
 
 @lru_cache(maxsize=256)
 def _place(pair: DominatingPair, order: float, cap: float) -> tuple[float, float]:
-    """The range of ``t``, up to that of the cap, that holds all but ``e^-80`` of ``P`` and of the tilted law."""
+    """The range of ``t``, up to that of the cap, that holds all but ``e^-80`` of ``P`` and of the
+    tilted law.
+    """
     low, high = pair.span(order)
     high = max(min(high, float(pair.point(cap))), low) if cap < math.inf else high
     for _ in range(12):
@@ -138,10 +149,11 @@ def points_of(
     joined: bool = False,
     keep: float = 120.0,
 ) -> LossPoints:
-    """The law of one step up to ``cap``: cells even in ``t`` where it matters, none wider than ``width`` in losses.
+    """The law of one step up to ``cap``: cells even in ``t`` where it matters, none wider than
+    ``width`` in losses.
 
-    ``joined`` adds what is beyond the cap, joined into one loss. What has less than ``e^-keep`` of the tilted mass, and
-    no probability to speak of, is left out.
+    ``joined`` adds what is beyond the cap, joined into one loss. What has less than ``e^-keep`` of
+    the tilted mass, and no probability to speak of, is left out.
     """
     low, high = _place(pair, order, cap)
     losses = pair.privacy_loss(np.array([low, high]))
@@ -149,7 +161,9 @@ def points_of(
     if losses[0] < losses[1] and np.all(np.isfinite(losses)):
         number = min(math.ceil(float(losses[1] - losses[0]) / width), _MOST_CELLS)
         parts.append(pair.point(np.linspace(losses[0], losses[1], max(2, number + 1))))
-    points = loss_points(pair, np.unique(np.concatenate(parts)), within=cap < math.inf and not joined)
+    points = loss_points(
+        pair, np.unique(np.concatenate(parts)), within=cap < math.inf and not joined
+    )
     if not points.losses.size:
         return points
     tilted = points.log_weights + order * points.losses
@@ -166,7 +180,9 @@ def rough_points(
 
 def not_below(points: LossPoints, bottom: float) -> LossPoints:
     """The points, with lower losses raised to ``bottom``."""
-    return points if bottom == -math.inf else points._replace(losses=np.maximum(points.losses, bottom))
+    return (
+        points if bottom == -math.inf else points._replace(losses=np.maximum(points.losses, bottom))
+    )
 
 
 class _Sum:
@@ -183,7 +199,9 @@ class _Sum:
 
     @property
     def deviation(self) -> float:
-        return math.sqrt(math.fsum(n * part.variance for n, part in zip(self.counts, self.parts, strict=True)))
+        return math.sqrt(
+            math.fsum(n * part.variance for n, part in zip(self.counts, self.parts, strict=True))
+        )
 
     def log_bound(self, epsilon: float) -> float:
         """``log prod M e^{-order epsilon}``, a bound on delta of these points."""
@@ -194,13 +212,19 @@ class _Sum:
         return moments + self.order * self._offset(epsilon)
 
     def _end(self, sign: int) -> float:
-        """How far from its mean the sum reaches on one side but for a mass of ``e^-_TAIL``, by Chernoff's bound."""
+        """How far from its mean the sum reaches on one side but for a mass of ``e^-_TAIL``, by
+        Chernoff's bound.
+        """
         pairs = list(zip(self.counts, self.parts, strict=True))
         end = math.fsum(n * float(np.max(sign * part.deviations)) for n, part in pairs)
         if (deviation := self.deviation) > 0.0:
             farthest = max(float(np.max(np.abs(part.deviations))) for part in self.parts)
             for shift in np.concatenate((_SHIFTS / deviation, _FAR_SHIFTS / farthest)).tolist():
-                end = min(end, (math.fsum(n * part.log_growth(sign * shift) for n, part in pairs) + _TAIL) / shift)
+                end = min(
+                    end,
+                    (math.fsum(n * part.log_growth(sign * shift) for n, part in pairs) + _TAIL)
+                    / shift,
+                )
         return end
 
     def _offset(self, epsilon: float) -> float:
@@ -211,7 +235,9 @@ class _Sum:
         return self._offset(0.0) - self._end(-1)
 
     def range(self, epsilon: float) -> tuple[float, float]:
-        """A range around epsilon outside which the sum has a mass of less than ``e^-_TAIL`` on each side."""
+        """A range around epsilon outside which the sum has a mass of less than ``e^-_TAIL`` on each
+        side.
+        """
         offset, low, high = self._offset(epsilon), -self._end(-1), self._end(1)
         pad = 1e-6 * (high - low) or 1e-9 * max(abs(offset), abs(epsilon), 1e-100)
         return offset + low - pad, offset + high + pad
@@ -219,8 +245,9 @@ class _Sum:
 
 @lru_cache(maxsize=64)
 def limits(steps: tuple[Step, ...], epsilon: float, reach: float = 1.02) -> tuple[float, float]:
-    """The greatest epsilon to serve, and the cap: a loss beyond it exceeds that epsilon whatever the other steps do,
-    under ``P`` and under ``Q``, which is the tilt of order -1."""
+    """The greatest epsilon to serve, and the cap: a loss beyond it exceeds that epsilon whatever
+    the other steps do, under ``P`` and under ``Q``, which is the tilt of order -1.
+    """
     points = [rough_points(step.pair, -1.0, math.inf) for step in steps]
     if not all(p.losses.size for p in points):  # a step without a finite loss
         return reach * epsilon, math.inf
@@ -241,11 +268,12 @@ def plan_tilt(
     joined: bool = False,
     negligible: float = _NEGLIGIBLE,
 ) -> Plan | None:
-    """The order at which the mean of the tilted sum is epsilon, or 0 if the mean is beyond it already.
+    """The order at which the mean of the tilted sum is epsilon, or 0 if the mean is beyond it
+    already.
 
-    The plan serves epsilons up to ``reach`` times the given one. It is one for losses up to its cap; ``joined`` includes
-    what is beyond, joined into one loss. None where a moments bound shows that these losses add less to delta than
-    ``negligible``, a logarithm, says.
+    The plan serves epsilons up to ``reach`` times the given one. It is one for losses up to its
+    cap; ``joined`` includes what is beyond, joined into one loss. None where a moments bound shows
+    that these losses add less to delta than ``negligible``, a logarithm, says.
     """
     counts = [step.count for step in steps]
     valid, cap = limits(steps, epsilon, reach)
@@ -259,7 +287,9 @@ def plan_tilt(
         return None
     low, high = tilted.range(epsilon)
     bottom = -math.inf
-    if tilted.order == 0.0:  # a loss that the others cannot make up for leaves the sum below epsilon, however low it is
+    if (
+        tilted.order == 0.0
+    ):  # a loss that the others cannot make up for leaves the sum below epsilon, however low it is
         bottom = min(epsilon, 0.0) - max(epsilon + high, 1e-300)
         low, high = _Sum([not_below(p, bottom) for p in tilted.points], counts, 0.0).range(epsilon)
     low = min(low, 0.0) if tilted.order > 0.0 else low  # all of it may exceed epsilon
@@ -278,7 +308,8 @@ def _centred(at: _At, epsilon: float, negligible: float) -> _Sum | None:
     start = at(0.0)
     if start is None or start.mean_excess(epsilon) >= 0.0:
         return start
-    # From where a normal law would have it, up or down by growing factors until the mean has passed epsilon.
+    # From where a normal law would have it, up or down by growing factors until the mean has passed
+    # epsilon.
     guess = -start.mean_excess(epsilon) / max(start.deviation, 1e-100) ** 2
     high = min(max(guess, 1e-100), _GREATEST_ORDER)
     low, factor, found = 0.0, 2.0, at(high)
@@ -302,7 +333,9 @@ def _centred(at: _At, epsilon: float, negligible: float) -> _Sum | None:
     order = _bisect(lambda a: _Sum(points, counts, a), low, high, epsilon)
     found = at(order)
     assert found is not None
-    if abs(found.mean_excess(epsilon)) > found.deviation and found.deviation > 0.0:  # points made for `high` misled
+    if (
+        abs(found.mean_excess(epsilon)) > found.deviation and found.deviation > 0.0
+    ):  # points made for `high` misled
         found = at(_bisect(at, low, high, epsilon))
         assert found is not None
     return None if found.log_bound(epsilon) < negligible else found

@@ -1,4 +1,6 @@
-"""One attempt: written down, verified with snapshots, certified. And its continuation after a crash."""
+"""One attempt: written down, verified with snapshots, certified. And its continuation after a
+crash.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _RESUMABLE = (KeyboardInterrupt, SystemExit, GeneratorExit, OSError, MemoryError
 
 
 def checked_event(event: Any) -> dict[str, Any]:
-    """The event as JSON, once it is known that it can be accounted for, built again and put in words."""
+    """The event as JSON, once it is known that it can be accounted for, built again and put in
+    words.
+    """
     document = event_to_json(event)
     Composition.of(event)
     check_words(document)
@@ -37,7 +41,9 @@ def checked_event(event: Any) -> dict[str, Any]:
 
 
 def check_means(workers: int | None, path: Path | None) -> None:
-    """Refuse what an attempt would fail on at its end: no workers, or a certificate that cannot be written."""
+    """Refuse what an attempt would fail on at its end: no workers, or a certificate that cannot be
+    written.
+    """
     if workers is not None:
         validate.positive_integer(workers=workers)
     if path is not None:
@@ -88,14 +94,17 @@ def perform(
     fallback: dict[str, Any] | None = None,
     path: Path | None = None,
 ) -> Certificate:
-    """Verify an attempt that is written down, from its latest snapshots if it has any; write its certificate; close it.
+    """Verify an attempt that is written down, from its latest snapshots if it has any; write its
+    certificate; close it.
 
     The certificate goes to ``path``, or else where the attempt says.
     """
     release = next(r for r in ledger.releases() if r.id == attempt.release_id)
     event = event_from_json(attempt.event)
     if event_digest(event) != attempt.event_digest:
-        raise LedgerError(f"{ledger.path}: the ledger is damaged (the event of attempt {attempt.id})")
+        raise LedgerError(
+            f"{ledger.path}: the ledger is damaged (the event of attempt {attempt.id})"
+        )
     claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
     begun = time.perf_counter()
     with _accounted_for(ledger, attempt):
@@ -133,7 +142,9 @@ def perform(
 
 @contextlib.contextmanager
 def _accounted_for(ledger: Ledger, attempt: Attempt) -> Iterator[None]:
-    """Write down how an attempt ended if it does not end well; where that fails too, the row says that it was running."""
+    """Write down how an attempt ended if it does not end well; where that fails too, the row says
+    that it was running.
+    """
     try:
         yield
     except BaseException as error:
@@ -167,7 +178,8 @@ def resume(
     Raises
     ------
     LedgerError
-        If there is none, or if it was begun with another version of evr, NumPy or SciPy: its samples could not be drawn again.
+        If there is none, or if it was begun with another version of evr, NumPy or SciPy: its
+        samples could not be drawn again.
     """
     with opened(ledger) as one:
         waiting = one.interrupted()
@@ -178,17 +190,22 @@ def resume(
             raise LedgerError(f"{one.path}: attempt {attempt!r} was not interrupted")
         here = software()
         changed = [
-            name for name in ("evr", "drawing", "numpy", "scipy", "simd") if here[name] != chosen.software.get(name)
+            name
+            for name in ("evr", "drawing", "numpy", "scipy", "simd")
+            if here[name] != chosen.software.get(name)
         ]
         if changed:
             raise LedgerError(
-                f"attempt {chosen.number} was begun with {changed[0]} {chosen.software.get(changed[0])}, and this is "
-                f"{here[changed[0]]}: its samples may not come out the same, so start another attempt"
+                f"attempt {chosen.number} was begun with {changed[0]} "
+                f"{chosen.software.get(changed[0])}, and this is {here[changed[0]]}: its samples "
+                "may not come out the same, so start another attempt"
             )
         elsewhere = None if path is None else Path(path).absolute()
         planned = chosen.options["path"]
         check_means(workers, elsewhere or (None if planned is None else Path(planned)))
-        return perform(one, one.take_over(chosen), workers=workers, progress=progress, path=elsewhere)
+        return perform(
+            one, one.take_over(chosen), workers=workers, progress=progress, path=elsewhere
+        )
 
 
 @contextlib.contextmanager

@@ -41,10 +41,10 @@ def certify(
 ) -> Certificate:
     """Certify what everything that ran guarantees: estimate, verify, write down.
 
-    With ``delta``, the least epsilon is found, rounded up to three digits and certified; with ``epsilon``, delta is estimated
-    and ``(epsilon, delta_estimate / tau)`` is certified; with both, just that pair is, or an error says at once that it is
-    false and what would hold. A claim that is not verified gives a certificate with the verdict ``"rejected"`` and without a
-    guarantee.
+    With ``delta``, the least epsilon is found, rounded up to three digits and certified; with
+    ``epsilon``, delta is estimated and ``(epsilon, delta_estimate / tau)`` is certified; with both,
+    just that pair is, or an error says at once that it is false and what would hold. A claim that
+    is not verified gives a certificate with the verdict ``"rejected"`` and without a guarantee.
 
     Parameters
     ----------
@@ -53,24 +53,28 @@ def certify(
     delta, epsilon
         One of the two, or both.
     tau
-        Slack in (0, 1) between the estimate and the claim: the closer to 1, the tighter the guarantee and the more samples.
-        By default it follows from the claim where that is rounded or given, and is 0.99 otherwise.
+        Slack in (0, 1) between the estimate and the claim: the closer to 1, the tighter the
+        guarantee and the more samples. By default it follows from the claim where that is rounded
+        or given, and is 0.99 otherwise.
     exact
-        Keep all digits of epsilon instead of three: a few thousandths tighter, and some ten times the samples.
+        Keep all digits of epsilon instead of three: a few thousandths tighter, and some ten times
+        the samples.
     ledger
         Where the attempt is counted: ``.evr/ledger.sqlite`` in the working directory by default.
     path
         Where to write the certificate.
     release, floor
-        A name that groups attempts across claims, and the least that any of them may claim, fixed by the first (by default its claim).
+        A name that groups attempts across claims, and the least that any of them may claim, fixed
+        by the first (by default its claim).
     seed
         For results that can be repeated; a guarantee wants fresh entropy, so leave it out.
     workers, progress
         As of ``evr.verify``.
     method
-        As of ``evr.verify``; or ``"auto"``: ``"strict"`` where every law is on a line and has an exact form, and the proof takes
-        seconds, else ``"sequential"``. A seed, ``proposal`` or ``max_samples`` belong to samples and choose them. ``"both"`` is
-        for where doubt is expensive. The statement says how the claim was proved.
+        As of ``evr.verify``; or ``"auto"``: ``"strict"`` where every law is on a line and has an
+        exact form, and the proof takes seconds, else ``"sequential"``. A seed, ``proposal`` or
+        ``max_samples`` belong to samples and choose them. ``"both"`` is for where doubt is
+        expensive. The statement says how the claim was proved.
     settings
         ``proposal``, ``max_samples``, ``offset`` as of ``evr.verify``.
 
@@ -79,14 +83,16 @@ def certify(
     >>> import evr, tempfile
     >>> from dp_accounting import dp_event
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     certificate = evr.certify(dp_event.GaussianDpEvent(4.0), delta=1e-5, tau=0.9, ledger=f"{folder}/ledger.sqlite")
+    ...     certificate = evr.certify(dp_event.GaussianDpEvent(4.0), delta=1e-5, tau=0.9,
+    ...                               ledger=f"{folder}/ledger.sqlite")
     >>> certificate.verdict, certificate.guarantee.delta, round(certificate.guarantee.epsilon, 2)
     ('accepted', 1e-05, 0.93)
 
     The pair that one prints:
 
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     pair = evr.certify(dp_event.GaussianDpEvent(4.0), epsilon=0.95, delta=1e-5, ledger=f"{folder}/ledger.sqlite")
+    ...     pair = evr.certify(dp_event.GaussianDpEvent(4.0), epsilon=0.95, delta=1e-5,
+    ...                        ledger=f"{folder}/ledger.sqlite")
     >>> pair.guarantee.epsilon, pair.guarantee.delta
     (0.95, 1e-05)
     """
@@ -99,9 +105,18 @@ def certify(
     if automatic and seed is None and not settings:
         chosen = Settings(proof_for(event, claim))
     return certify_claim(
-        event, claim, chosen, ledger=ledger, path=path, release=release, floor=floor, seed=seed, workers=workers,
-        progress=progress, estimate=estimate,
-    )  # fmt: skip
+        event,
+        claim,
+        chosen,
+        ledger=ledger,
+        path=path,
+        release=release,
+        floor=floor,
+        seed=seed,
+        workers=workers,
+        progress=progress,
+        estimate=estimate,
+    )
 
 
 def certify_claim(
@@ -145,10 +160,14 @@ def _estimated(
     if delta is not None:
         delta = validate.half_open_probability(delta=delta)
     if epsilon is None and delta is None:
-        raise ValueError("certify what? Give delta (epsilon is found), epsilon (delta is found), or both")
+        raise ValueError(
+            "certify what? Give delta (epsilon is found), epsilon (delta is found), or both"
+        )
     if epsilon is not None and delta is not None:
         if tau is not None:
-            raise ValueError(f"tau={tau!r} follows from epsilon={epsilon!r} and delta={delta!r}: leave it out")
+            raise ValueError(
+                f"tau={tau!r} follows from epsilon={epsilon!r} and delta={delta!r}: leave it out"
+            )
         return _given_pair(event, epsilon, delta)
     if epsilon is not None:
         slack = _TAU if tau is None else tau
@@ -171,7 +190,8 @@ def _least_epsilon(event: Any, target: float, delta: float) -> Estimate | UpperB
     found = afresh(estimate_epsilon, event, target)
     if not math.isfinite(found.value):
         raise ValueError(
-            f"no epsilon is enough for delta={delta!r}: some mechanism may fail with more than that; claim more"
+            f"no epsilon is enough for delta={delta!r}: some mechanism may fail with more than "
+            "that; claim more"
         )
     return found
 
@@ -197,13 +217,15 @@ def _given_pair(event: Any, epsilon: float, delta: float) -> tuple[Claim, dict[s
         raise ValueError(
             f"epsilon={epsilon!r}, delta={delta!r}: "
             + ("this is false" if false else "this is true by too little to be verified")
-            + f", for delta({epsilon!r}) is about {found.value:.6g}; "
-            f"epsilon={least!r} at this delta would hold, or delta={_rounded_up(found.value / _TAU)!r} at this epsilon"
+            + f", for delta({epsilon!r}) is about {found.value:.6g}; epsilon={least!r} at this "
+            f"delta would hold, or delta={_rounded_up(found.value / _TAU)!r} at this epsilon"
         )
     return _claim_of(epsilon, delta, found)
 
 
-def _claim_of(epsilon: float, delta: float, found: Estimate | UpperBound) -> tuple[Claim, dict[str, Any]]:
+def _claim_of(
+    epsilon: float, delta: float, found: Estimate | UpperBound
+) -> tuple[Claim, dict[str, Any]]:
     tau = min(max(_not_below(found) / delta, _LOOSEST), _TIGHTEST)
     while _estimate_for(delta, tau) / tau != delta:  # so that the claim is delta to the last digit
         tau = math.nextafter(tau, 1.0)
@@ -232,7 +254,9 @@ def _section(quantity: str, at: float, found: Any) -> dict[str, Any]:
 
 
 def _above(value: float, tau: float) -> float:
-    """The value rounded up to digits that matter, so that it is written down exactly; costs a thousandth of the slack or less."""
+    """The value rounded up to digits that matter, so that it is written down exactly; costs a
+    thousandth of the slack or less.
+    """
     if value == 0:
         return 0.0
     digits = 5 + math.ceil(-math.log10(1.0 - tau))
@@ -240,7 +264,9 @@ def _above(value: float, tau: float) -> float:
 
 
 def _estimate_for(delta: float, tau: float) -> float:
-    """The estimate whose claim is ``delta``: the greatest float that, divided by ``tau``, is at most that."""
+    """The estimate whose claim is ``delta``: the greatest float that, divided by ``tau``, is at
+    most that.
+    """
     value = min(1.0, tau * delta)
     for _ in range(4):
         value = math.nextafter(value, math.inf)

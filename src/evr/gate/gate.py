@@ -1,7 +1,8 @@
-"""The gate: verify first, and run the mechanism only if its claim was verified (Algorithm 1 of the paper and its variants).
+"""The gate: verify first, and run the mechanism only if its claim was verified (Algorithm 1 of the
+paper and its variants).
 
-Whatever the mechanism and however often one tries, what comes out is ``(epsilon, delta / tau)``-DP: docs/guarantees.md,
-Section 5. Verification never sees data.
+Whatever the mechanism and however often one tries, what comes out is ``(epsilon, delta / tau)``-DP:
+docs/guarantees.md, Section 5. Verification never sees data.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def not_released(certificate: Certificate) -> NotReleasedError:
     """The error that says why there is no value."""
     claim = certificate.claim
     return NotReleasedError(
-        f"nothing was released: ({claim.epsilon!r}, {claim.delta!r})-differential privacy could not be verified",
+        f"nothing was released: ({claim.epsilon!r}, {claim.delta!r})-differential privacy could "
+        "not be verified",
         certificate,
     )
 
@@ -95,8 +97,8 @@ class Gate:
     def open(self) -> Iterator[tuple[Source | None, tuple[Certificate, ...]]]:
         """Verify, count the output, and say what may run inside.
 
-        Once it is counted it stays so, however the inside ends (docs/guarantees.md, Section 5.6). The ledger is closed
-        meanwhile: what runs inside may take days, change the folder, or fork.
+        Once it is counted it stays so, however the inside ends (docs/guarantees.md, Section 5.6).
+        The ledger is closed meanwhile: what runs inside may take days, change the folder, or fork.
         """
         with opened(self.ledger) as ledger:
             path = ledger.path.absolute()
@@ -126,7 +128,9 @@ class Gate:
         for instance in range(self.instances):
             attempt = self._attempt(ledger, instance)
             certificates.append(
-                perform(ledger, attempt, workers=self.workers, progress=self.progress, fallback=fallback)
+                perform(
+                    ledger, attempt, workers=self.workers, progress=self.progress, fallback=fallback
+                )
             )
             if certificates[-1].accepted:
                 break
@@ -134,9 +138,17 @@ class Gate:
 
     def _attempt(self, ledger: Ledger, instance: int) -> Attempt:
         return start(
-            ledger, self.event, self.claim, self.settings, name=self.name, floor=self.floor,
-            seed=None if self.seed is None else self.seed + instance, path=self.path, workers=self.workers, for_output=True,
-        )  # fmt: skip
+            ledger,
+            self.event,
+            self.claim,
+            self.settings,
+            name=self.name,
+            floor=self.floor,
+            seed=None if self.seed is None else self.seed + instance,
+            path=self.path,
+            workers=self.workers,
+            for_output=True,
+        )
 
     def _fallback(self, ledger: Ledger) -> dict[str, Any] | None:
         """The fallback for the certificate, once it is proved to be private enough."""
@@ -149,8 +161,9 @@ class Gate:
         direction, worst = max(bounds.items(), key=lambda item: item[1])
         if worst > threshold:
             raise ValueError(
-                f"the fallback is not provably ({self.claim.epsilon!r}, {threshold!r})-DP: the proved bound on its delta is "
-                f"{worst!r} (direction {direction!r}); give it more noise"
+                f"the fallback is not provably ({self.claim.epsilon!r}, {threshold!r})-DP: the "
+                f"proved bound on its delta is {worst!r} (direction {direction!r}); give it more "
+                "noise"
             )
         return {"event": document, "bounds": bounds}
 
@@ -173,7 +186,10 @@ def make_gate(
     **settings: Any,
 ) -> Gate:
     """Check everything that can be checked before anything runs."""
-    for refused, why in (("direction", "a guarantee needs both"), ("attempt", "the ledger counts attempts")):
+    for refused, why in (
+        ("direction", "a guarantee needs both"),
+        ("attempt", "the ledger counts attempts"),
+    ):
         if refused in settings:
             raise TypeError(f"{refused}={settings[refused]!r} cannot be given here: {why}")
     checked_event(event)
@@ -205,17 +221,20 @@ def release(
     instances: int = 1,
     **options: Any,
 ) -> Release[T]:
-    """Run ``mechanism()`` only if what it costs has been verified; what is released is ``(epsilon, delta / tau)``-DP.
+    """Run ``mechanism()`` only if what it costs has been verified; what is released is ``(epsilon,
+    delta / tau)``-DP.
 
-    One output for each release: by default a release is all attempts in a ledger at the same ``(epsilon, delta / tau)``, however
-    many mechanisms they try. The output is counted before the mechanism starts, and the next is refused, however that run ends:
-    what may have gone out counts as out, also where the mechanism raises (its exception goes on to the caller) or the process
+    One output for each release: by default a release is all attempts in a ledger at the same
+    ``(epsilon, delta / tau)``, however many mechanisms they try. The output is counted before the
+    mechanism starts, and the next is refused, however that run ends: what may have gone out counts
+    as out, also where the mechanism raises (its exception goes on to the caller) or the process
     dies. To let out another, which costs privacy again, give it a ``name``.
 
     Parameters
     ----------
     mechanism
-        A function without arguments. It should return its result and write nothing: what it writes by itself is out.
+        A function without arguments. It should return its result and write nothing: what it writes
+        by itself is out.
     event
         The ``DpEvent`` tree of what it does.
     epsilon, delta, tau
@@ -223,13 +242,16 @@ def release(
     ledger
         A path or a ``Ledger``; ``.evr/ledger.sqlite`` in the working directory by default.
     fallback
-        ``(mechanism2, event2)`` to run if the claim is rejected. It must be provably ``(epsilon, (1 - kappa) delta / tau)``-DP,
-        which is checked by a proved bound before anything runs; otherwise ``ValueError``.
+        ``(mechanism2, event2)`` to run if the claim is rejected. It must be provably ``(epsilon, (1
+        - kappa) delta / tau)``-DP, which is checked by a proved bound before anything runs;
+        otherwise ``ValueError``.
     instances
-        Verify up to so many times and run if one accepts; each counts as an attempt. With 2 a false rejection is as rare as its square.
+        Verify up to so many times and run if one accepts; each counts as an attempt. With 2 a false
+        rejection is as rare as its square.
     options
-        ``name`` and ``floor`` of a named release; ``path`` of the certificate; ``seed``, ``workers``, ``progress``, ``method``,
-        ``proposal``, ``max_samples``, ``offset`` as of ``evr.verify``.
+        ``name`` and ``floor`` of a named release; ``path`` of the certificate; ``seed``,
+        ``workers``, ``progress``, ``method``, ``proposal``, ``max_samples``, ``offset`` as of
+        ``evr.verify``.
 
     Examples
     --------
@@ -239,8 +261,10 @@ def release(
     >>> delta = evr.estimate_delta(event, epsilon=1.0).value
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     ledger = f"{folder}/ledger.sqlite"
-    ...     good = evr.release(lambda: "noisy answer", event, epsilon=1.0, delta=delta, tau=0.9, ledger=ledger)
-    ...     bad = evr.release(lambda: "never runs", event, epsilon=1.0, delta=delta / 2, tau=0.9, ledger=ledger)
+    ...     good = evr.release(lambda: "noisy answer", event, epsilon=1.0, delta=delta, tau=0.9,
+    ...                        ledger=ledger)
+    ...     bad = evr.release(lambda: "never runs", event, epsilon=1.0, delta=delta / 2, tau=0.9,
+    ...                       ledger=ledger)
     >>> good.released, good.value
     (True, 'noisy answer')
     >>> bad.released
@@ -257,7 +281,9 @@ def release(
             raise TypeError(f"fallback={fallback!r} is not a pair (mechanism, event)")
         _check_mechanism(second)
         options["fallback_event"] = fallback_event
-    gate = make_gate(event, epsilon=epsilon, delta=delta, tau=tau, ledger=ledger, instances=instances, **options)
+    gate = make_gate(
+        event, epsilon=epsilon, delta=delta, tau=tau, ledger=ledger, instances=instances, **options
+    )
     with gate.open() as (source, certificates):
         if source is None:
             return Release(False, None, certificates)
@@ -268,35 +294,45 @@ def release(
 def _check_mechanism(mechanism: Any) -> None:
     """Refuse what does not run when it is called."""
     if not callable(mechanism):
-        raise TypeError(f"mechanism={mechanism!r} is not callable: give a function without arguments")
+        raise TypeError(
+            f"mechanism={mechanism!r} is not callable: give a function without arguments"
+        )
     if any(
         late(mechanism)
-        for late in (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+        for late in (
+            inspect.isgeneratorfunction,
+            inspect.iscoroutinefunction,
+            inspect.isasyncgenfunction,
+        )
     ):
         raise TypeError(
-            f"mechanism={mechanism!r} is a generator or a coroutine: it would run behind nobody's gate, after the call; give a "
-            "function that returns its result"
+            f"mechanism={mechanism!r} is a generator or a coroutine: it would run behind nobody's "
+            "gate, after the call; give a function that returns its result"
         )
 
 
 class released:
-    """``release`` for scripts: a decorator, or a context manager whose body runs only if the claim was verified.
+    """``release`` for scripts: a decorator, or a context manager whose body runs only if the claim
+    was verified.
 
-    Arguments as of ``release``, without the mechanism. A decorated function returns a ``Release``. The context manager raises
-    ``NotReleasedError`` before its body if the claim is rejected; it yields the certificate, and takes no fallback. The body is
-    the one output of its release, also if it raises.
+    Arguments as of ``release``, without the mechanism. A decorated function returns a ``Release``.
+    The context manager raises ``NotReleasedError`` before its body if the claim is rejected; it
+    yields the certificate, and takes no fallback. The body is the one output of its release, also
+    if it raises.
 
     Examples
     --------
     >>> import evr, tempfile
     >>> from dp_accounting import dp_event
     >>> folder = tempfile.TemporaryDirectory()
-    >>> @evr.released(dp_event.GaussianDpEvent(4.0), epsilon=1.0, delta=1e-5, tau=0.9, ledger=f"{folder.name}/ledger.sqlite")
+    >>> ledger = f"{folder.name}/ledger.sqlite"
+    >>> @evr.released(dp_event.GaussianDpEvent(4.0), epsilon=1.0, delta=1e-5, ledger=ledger)
     ... def answer(question):
     ...     return f"noisy answer to {question}"
     >>> answer("it all").value
     'noisy answer to it all'
-    >>> with evr.released(dp_event.GaussianDpEvent(4.0), epsilon=1.0, delta=2e-5, ledger=f"{folder.name}/ledger.sqlite") as certificate:
+    >>> event = dp_event.GaussianDpEvent(4.0)
+    >>> with evr.released(event, epsilon=1.0, delta=2e-5, ledger=ledger) as certificate:
     ...     print(certificate.verdict)
     accepted
     >>> folder.cleanup()
@@ -317,7 +353,9 @@ class released:
 
     def __enter__(self) -> Certificate:
         if "fallback" in self._options:
-            raise TypeError("a context manager takes no fallback: use evr.release, or the decorator")
+            raise TypeError(
+                "a context manager takes no fallback: use evr.release, or the decorator"
+            )
         manager = make_gate(self._event, **self._options).open()
         source, certificates = manager.__enter__()
         certificate: Certificate = certificates[-1]
@@ -328,7 +366,10 @@ class released:
         return certificate
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> bool | None:
         assert self._open is not None
         return self._open.__exit__(kind, error, trace)

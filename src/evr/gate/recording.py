@@ -29,7 +29,8 @@ class Recorder:
     conditions
         What holds from here on, in JSON's types.
     rank, ranks, run
-        Of a distributed training: which process of how many, and a name of the run that all of them share.
+        Of a distributed training: which process of how many, and a name of the run that all of them
+        share.
 
     Examples
     --------
@@ -38,10 +39,12 @@ class Recorder:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with Recorder(f"{folder}/training.record.jsonl") as recorder:
     ...         for _ in range(100):
-    ...             recorder.step(noise_multiplier=1.0, clipping_norm=0.5, sampling_probability=0.01)
+    ...             recorder.step(noise_multiplier=1.0, clipping_norm=0.5,
+    ...                           sampling_probability=0.01)
     ...     record = Record.load(recorder.path)
     >>> record.steps, record.event.event
-    (100, PoissonSampledDpEvent(sampling_probability=0.01, event=GaussianDpEvent(noise_multiplier=1.0)))
+    (100, PoissonSampledDpEvent(sampling_probability=0.01,
+                                event=GaussianDpEvent(noise_multiplier=1.0)))
     """
 
     def __init__(
@@ -71,9 +74,16 @@ class Recorder:
         first = self._chain.lines[0]
         if (first["rank"], first["ranks"]) != (rank, ranks):
             raise RecordError(
-                f"{self.path}: the record of rank {first['rank']} of {first['ranks']} cannot be continued by rank {rank} of {ranks}"
+                f"{self.path}: the record of rank {first['rank']} of {first['ranks']} cannot be "
+                f"continued by rank {rank} of {ranks}"
             )
-        self._chain.write("resumed", time=_now(), steps=self.steps, cut_off=self._chain.cut_off, conditions=conditions)
+        self._chain.write(
+            "resumed",
+            time=_now(),
+            steps=self.steps,
+            cut_off=self._chain.cut_off,
+            conditions=conditions,
+        )
 
     def step(
         self,
@@ -86,8 +96,8 @@ class Recorder:
     ) -> None:
         """Write down a step that is about to happen; it is on the disk when this returns.
 
-        ``skipped`` counts physical batches before it that were only added up; ``secure`` says whether its noise comes from a
-        cryptographic generator.
+        ``skipped`` counts physical batches before it that were only added up; ``secure`` says
+        whether its noise comes from a cryptographic generator.
         """
         self.steps += 1
         self._chain.write(
@@ -107,15 +117,21 @@ class Recorder:
     @property
     def mark(self) -> dict[str, Any]:
         """Where the record stands: for a checkpoint."""
-        return {"line": len(self._chain.seals) - 1, "seal": self._chain.seals[-1], "steps": self.steps}
+        return {
+            "line": len(self._chain.seals) - 1,
+            "seal": self._chain.seals[-1],
+            "steps": self.steps,
+        }
 
     def require_mark(self, mark: dict[str, Any]) -> None:
-        """Raise ``RecordError`` unless the record holds all that it held when a checkpoint was written."""
+        """Raise ``RecordError`` unless the record holds all that it held when a checkpoint was
+        written.
+        """
         line, seals = mark["line"], self._chain.seals
         if line >= len(seals) or seals[line] != mark["seal"]:
             raise RecordError(
-                f"{self.path}: the checkpoint was written after {mark['steps']} steps of another record, or of this one "
-                "before lines were lost"
+                f"{self.path}: the checkpoint was written after {mark['steps']} steps of another "
+                "record, or of this one before lines were lost"
             )
 
     def finish(self) -> None:
@@ -131,7 +147,10 @@ class Recorder:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if kind is None:
             self.finish()

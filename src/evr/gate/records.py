@@ -31,14 +31,20 @@ class Run:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that a reader should know (a note), or that breaks a hypothesis of the accounting (a breach)."""
+    """Something that a reader should know (a note), or that breaks a hypothesis of the accounting
+    (a breach).
+    """
 
     what: str
     words: str
     after_step: int
 
     def __str__(self) -> str:
-        return f"after step {self.after_step}: {self.words}" if self.after_step else f"at the start: {self.words}"
+        return (
+            f"after step {self.after_step}: {self.words}"
+            if self.after_step
+            else f"at the start: {self.words}"
+        )
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,8 @@ class Record:
     conditions
         What held from the start, and after each restart: libraries, sampler, generators.
     finished
-        Whether the training was closed in order; a record without its end may have lost its last lines, and has no event.
+        Whether the training was closed in order; a record without its end may have lost its last
+        lines, and has no event.
     rank, ranks
         Which process of how many; of all of them, once they were found to agree, ``rank`` is None.
     certificates
@@ -77,14 +84,19 @@ class Record:
 
     @classmethod
     def load(cls, path: str | Path) -> Record:
-        """Read a record. Of a distributed training, ``path`` is what ``evr.record`` was given: all ranks are read, and must agree.
+        """Read a record. Of a distributed training, ``path`` is what ``evr.record`` was given: all
+        ranks are read, and must agree.
 
         Raises
         ------
         RecordError
             If it cannot be read, was altered or is damaged, or if the ranks do not agree.
         """
-        found = sorted(Path(path).parent.glob(rank_path(path, "*").name)) if not Path(path).exists() else []
+        found = (
+            sorted(Path(path).parent.glob(rank_path(path, "*").name))
+            if not Path(path).exists()
+            else []
+        )
         if not found:
             return _read(Path(path))
         return agreed([_read(one) for one in found])
@@ -96,15 +108,22 @@ class Record:
 
     @property
     def event(self) -> dp_event.DpEvent:
-        """The ``DpEvent`` of what ran. Raises ``RecordError`` if the record does not support one."""
+        """The ``DpEvent`` of what ran. Raises ``RecordError`` if the record
+        does not support one.
+        """
         if self.breaches:
             listed = "; ".join(map(str, self.breaches[:5]))
-            raise RecordError(f"the record has no event, for what ran is not what is accounted for: {listed}")
+            raise RecordError(
+                f"the record has no event, for what ran is not what is accounted for: {listed}"
+            )
         if self.rank is not None and self.ranks > 1:
-            raise RecordError(f"this is the record of rank {self.rank} of {self.ranks}: load all of them together")
+            raise RecordError(
+                f"this is the record of rank {self.rank} of {self.ranks}: load all of them together"
+            )
         if not self.finished:
             raise RecordError(
-                "the record is not finished, so its last lines may be missing: continue the training, or finish the recording"
+                "the record is not finished, so its last lines may be missing: continue the "
+                "training, or finish the recording"
             )
         if not self.runs:
             raise RecordError("the record holds no step")
@@ -125,19 +144,25 @@ class Record:
         return certificate
 
     def add(self, certificate: Certificate) -> None:
-        """Name a certificate in the record's file, as a line of its own. Raises ``RecordError`` if it is of another event."""
+        """Name a certificate in the record's file, as a line of its own. Raises ``RecordError`` if
+        it is of another event.
+        """
         if event_digest(certificate.dp_event()) != event_digest(self.event):
             raise RecordError("the certificate is of another event than what this record says ran")
         chain = Chain(self.paths[0])
         try:
             if chain.seals[-1] != self.seals[-1]:
-                raise RecordError(f"{chain.path}: the record has changed since it was read: read it again")
+                raise RecordError(
+                    f"{chain.path}: the record has changed since it was read: read it again"
+                )
             chain.write("certificate", digest=certificate.digest, verdict=certificate.verdict)
         finally:
             chain.close()
 
     def is_certified_by(self, certificate: Certificate) -> bool:
-        """Whether an accepted certificate is named in this record (read after it was), and is of its event."""
+        """Whether an accepted certificate is named in this record (read after it was), and is of
+        its event.
+        """
         return (
             certificate.accepted
             and certificate.digest in self.certificates
@@ -145,7 +170,8 @@ class Record:
         )
 
     def require(self, plan: dp_event.DpEvent) -> None:
-        """Raise ``RecordError`` unless every step was at least as private as the plan's: no less noise, no higher rate, no more steps.
+        """Raise ``RecordError`` unless every step was at least as private as the plan's: no less
+        noise, no higher rate, no more steps.
 
         ``plan`` is an event of Poisson-sampled Gaussian steps, such as ``evr.dpsgd`` makes.
         """
@@ -161,8 +187,9 @@ class Record:
                         raise RecordError(f"{self.steps} steps ran, and {done} were planned")
                 if run.noise_multiplier < noise or run.sampling_probability > rate:
                     raise RecordError(
-                        f"step {done + 1} had noise multiplier {run.noise_multiplier!r} and sampling probability "
-                        f"{run.sampling_probability!r}; planned were {noise!r} and {rate!r}"
+                        f"step {done + 1} had noise multiplier {run.noise_multiplier!r} and "
+                        f"sampling probability {run.sampling_probability!r}; planned were "
+                        f"{noise!r} and {rate!r}"
                     )
                 taken = min(steps, left)
                 steps, left, done = steps - taken, left - taken, done + taken
@@ -181,7 +208,9 @@ def _planned(event: Any) -> Iterator[tuple[float, float, int]]:
     if isinstance(event, dp_event.PoissonSampledDpEvent):
         event, rate = event.event, event.sampling_probability
     if not isinstance(event, dp_event.GaussianDpEvent):
-        raise RecordError(f"{event!r} is not a step of DP-SGD: a record is compared with a plan of Gaussian steps")
+        raise RecordError(
+            f"{event!r} is not a step of DP-SGD: a record is compared with a plan of Gaussian steps"
+        )
     yield event.noise_multiplier, rate, count
 
 
@@ -192,17 +221,28 @@ def rank_path(path: str | Path, rank: int | str) -> Path:
 
 
 def agreed(records: list[Record]) -> Record:
-    """One record of all ranks. Raises ``RecordError`` where they are not ranks of one training that did the same."""
+    """One record of all ranks. Raises ``RecordError`` where they are not ranks of one training that
+    did the same.
+    """
     first = records[0]
     if sorted(-1 if r.rank is None else r.rank for r in records) != list(range(first.ranks)):
         ranks = ", ".join(str(record.rank) for record in records)
-        raise RecordError(f"the ranks do not agree: of {first.ranks} processes there are records of {ranks}")
+        raise RecordError(
+            f"the ranks do not agree: of {first.ranks} processes there are records of {ranks}"
+        )
     for record in records[1:]:
         for what in ("run", "ranks", "steps", "finished", "runs"):
             here, there = getattr(first, what), getattr(record, what)
             if here != there:
-                words = "the steps" if what == "runs" else f"{what} ({validate.shown(here)}, {validate.shown(there)})"
-                raise RecordError(f"the ranks do not agree: ranks {first.rank} and {record.rank} differ in {words}")
+                words = (
+                    "the steps"
+                    if what == "runs"
+                    else f"{what} ({validate.shown(here)}, {validate.shown(there)})"
+                )
+                raise RecordError(
+                    f"the ranks do not agree: ranks {first.rank} and {record.rank} differ in "
+                    f"{words}"
+                )
     ordered = sorted(records, key=lambda record: record.rank or 0)
     return Record(
         runs=first.runs,
@@ -225,7 +265,9 @@ def _read(path: Path) -> Record:
     found: dict[str, list[Finding]] = {"note": [], "breach": []}
     for line in lines:
         if line["kind"] == "step":
-            this = Run(line["noise_multiplier"], line["clipping_norm"], line["sampling_probability"], 1)
+            this = Run(
+                line["noise_multiplier"], line["clipping_norm"], line["sampling_probability"], 1
+            )
             before = runs.pop() if runs else None
             if before is not None and before == Run(*_facts(this), before.steps):
                 this = Run(*_facts(this), before.steps + 1)
@@ -238,7 +280,9 @@ def _read(path: Path) -> Record:
         runs=tuple(runs),
         notes=tuple(found["note"]),
         breaches=tuple(found["breach"]),
-        conditions=tuple(line["conditions"] for line in lines if line["kind"] in ("start", "resumed")),
+        conditions=tuple(
+            line["conditions"] for line in lines if line["kind"] in ("start", "resumed")
+        ),
         finished=_ending(lines) == "end",
         run=lines[0]["run"],
         rank=lines[0]["rank"],

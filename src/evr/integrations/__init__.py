@@ -1,1 +1,3 @@
-"""Other people's training libraries: each integration is one file, and is imported only by who asks for it."""
+"""Other people's training libraries: each integration is one file, and is imported only by who asks
+for it.
+"""

@@ -14,30 +14,42 @@ from evr.randomness import fresh_entropy
 Finding = tuple[str, str]
 
 _BY_HAND = 2**32
-"""Torch seeds its generators with 53 fresh bits; a person types fewer (a fresh seed is below this with probability 2^-21)."""
+"""Torch seeds its generators with 53 fresh bits; a person types fewer (a fresh seed is below this
+with probability 2^-21).
+"""
 _UNSEEDED = 67280421310721  # what every torch.Generator() starts with that nobody seeded
 _METHODS = ("clip_and_accumulate", "add_noise")
 
 
 def batch_sampler(loader: Any) -> Any:
-    """What draws a loader's batches; of a loader that cuts them for memory, what draws the whole ones."""
+    """What draws a loader's batches; of a loader that cuts them for memory, what draws the whole
+    ones.
+    """
     sampler = getattr(loader, "batch_sampler", None)
     if sampler is None:
         raise TypeError(
-            f"{type(loader).__name__} has no batch sampler: give the data loader that make_private returned"
+            f"{type(loader).__name__} has no batch sampler: give the data loader that make_private "
+            "returned"
         )
     return sampler.sampler if type(sampler).__name__ == "BatchSplittingSampler" else sampler
 
 
 def is_poisson(sampler: Any) -> bool:
     """Whether each record is drawn by its own coin."""
-    from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
+    from opacus.utils.uniform_sampler import (
+        DistributedUniformWithReplacementSampler,
+        UniformWithReplacementSampler,
+    )
 
-    return isinstance(sampler, UniformWithReplacementSampler | DistributedUniformWithReplacementSampler)
+    return isinstance(
+        sampler, UniformWithReplacementSampler | DistributedUniformWithReplacementSampler
+    )
 
 
 def rate(sampler: Any) -> float:
-    """The probability of a record to be in a batch; of a sampler that is none by Poisson, its share of an epoch."""
+    """The probability of a record to be in a batch; of a sampler that is none by Poisson, its share
+    of an epoch.
+    """
     return float(sampler.sample_rate) if is_poisson(sampler) else 1.0 / max(1, len(sampler))
 
 
@@ -67,21 +79,29 @@ def breaches(optimizer: Any, sampler: Any) -> list[Finding]:
         found.append(
             (
                 "sampling",
-                f"the loader {how.get(inner, f'draws by {inner}')} and does not sample by Poisson, which is what is accounted "
-                "for: leave poisson_sampling=True in make_private",
+                f"the loader {how.get(inner, f'draws by {inner}')} and does not sample by Poisson, "
+                "which is what is accounted for: leave poisson_sampling=True in make_private",
             )
         )
     if not is_clipping(optimizer):
-        found.append(("clipping", f"clipping is switched off: the clipping norm is {optimizer.max_grad_norm!r}"))
+        found.append(
+            (
+                "clipping",
+                f"clipping is switched off: the clipping norm is {optimizer.max_grad_norm!r}",
+            )
+        )
     if "AdaClip" in type(optimizer).__name__:
         found.append(
             (
                 "clipping",
-                "adaptive clipping divides by the exact size of the batch, which is not private: clip at a fixed norm",
+                "adaptive clipping divides by the exact size of the batch, which is not private: "
+                "clip at a fixed norm",
             )
         )
     if is_replaced(optimizer):
-        found.append(("methods", f"one of the optimizer's methods {', '.join(_METHODS)} is not Opacus's own"))
+        found.append(
+            ("methods", f"one of the optimizer's methods {', '.join(_METHODS)} is not Opacus's own")
+        )
     return found + seeded_by_hand(seeds(optimizer, sampler))
 
 
@@ -89,17 +109,24 @@ def notes(optimizer: Any, sampler: Any) -> list[Finding]:
     """What a reader of the record should know."""
     found: list[Finding] = []
     if not optimizer.secure_mode:
-        found.append(("generator", "the noise is not from a cryptographic generator (secure_mode=False)"))
+        found.append(
+            ("generator", "the noise is not from a cryptographic generator (secure_mode=False)")
+        )
     if "FastGradientClipping" in type(optimizer).__name__:
         found.append(
             (
                 "ghost",
-                "gradients are clipped in the module, which the recorder does not see: its norm must be the optimizer's",
+                "gradients are clipped in the module, which the recorder does not see: its norm "
+                "must be the optimizer's",
             )
         )
     if type(sampler).__name__ == "DistributedUniformWithReplacementSampler":
         found.append(
-            ("sampler", "the distributed sampler leaves out batches that are empty; the ranks would no longer agree")
+            (
+                "sampler",
+                "the distributed sampler leaves out batches that are empty; the ranks would no "
+                "longer agree",
+            )
         )
     return found
 
@@ -112,13 +139,16 @@ def is_clipping(optimizer: Any) -> bool:
 def is_replaced(optimizer: Any) -> bool:
     """Whether clipping or noise is somebody else's code."""
     return any(
-        name in vars(optimizer) or not str(getattr(type(optimizer), name).__module__).startswith("opacus.")
+        name in vars(optimizer)
+        or not str(getattr(type(optimizer), name).__module__).startswith("opacus.")
         for name in _METHODS
     )
 
 
 def seeds(optimizer: Any, sampler: Any) -> dict[str, int | None]:
-    """What the generators of noise and sampling were seeded with; None for a cryptographic one, which has no seed."""
+    """What the generators of noise and sampling were seeded with; None for a cryptographic one,
+    which has no seed.
+    """
     secure = bool(optimizer.secure_mode)
     return {
         "noise": None if secure else _seed(optimizer.generator, optimizer.params[0].device),
@@ -139,8 +169,8 @@ def seeded_by_hand(found: dict[str, int | None]) -> list[Finding]:
     return [
         (
             "seed",
-            f"the generator of the {what} has the seed {seed}, which looks chosen by hand, so it is no secret: call torch.seed(), or "
-            "generator.seed(), before the training",
+            f"the generator of the {what} has the seed {seed}, which looks chosen by hand, so it "
+            "is no secret: call torch.seed(), or generator.seed(), before the training",
         )
         for what, seed in found.items()
         if seed is not None and (seed < _BY_HAND or seed == _UNSEEDED)
@@ -148,7 +178,9 @@ def seeded_by_hand(found: dict[str, int | None]) -> list[Finding]:
 
 
 def batch_size(optimizer: Any) -> int | None:
-    """How many records the gradients in the optimizer are of; None where it does not keep gradients of each."""
+    """How many records the gradients in the optimizer are of; None where it does not keep gradients
+    of each.
+    """
     gradients = getattr(optimizer.params[0], "grad_sample", None)
     if gradients is None:
         return None

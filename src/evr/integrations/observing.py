@@ -73,11 +73,17 @@ class Recording:
         self._parameters = {id(p) for p in optimizer.params}
         found = conditions.breaches(optimizer, self._sampler)
         if found and refuse:
-            raise RecordError("this training cannot be recorded: " + "; ".join(words for _, words in found))
+            raise RecordError(
+                "this training cannot be recorded: " + "; ".join(words for _, words in found)
+            )
         rank, ranks, run = conditions.place()
         self.path = path if ranks == 1 else rank_path(path, rank)
         self._recorder = Recorder(
-            self.path, conditions.described(optimizer, self._sampler), rank=rank, ranks=ranks, run=run
+            self.path,
+            conditions.described(optimizer, self._sampler),
+            rank=rank,
+            ranks=ranks,
+            run=run,
         )
         for what, words in found:
             self._recorder.find("breach", what, words)
@@ -122,7 +128,10 @@ class Recording:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if kind is None:
             self.finish()
@@ -132,7 +141,10 @@ class Recording:
     # -- attaching ---------------------------------------------------------------------------------
 
     def _attach(self) -> None:
-        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+        from torch.optim.optimizer import (
+            register_optimizer_step_post_hook,
+            register_optimizer_step_pre_hook,
+        )
 
         optimizer = self._optimizer
         self._hook_before = optimizer.step_hook
@@ -161,7 +173,9 @@ class Recording:
         self._drawn.append(size)
 
     def _epoch_ends(self) -> None:
-        """The sampler is through, or starts again: what it drew was used, unless somebody dropped it."""
+        """The sampler is through, or starts again: what it drew was used, unless somebody dropped
+        it.
+        """
         left, self._drawn = list(self._drawn), deque()
         if 0 in left:
             self._breach("empty_batch", _EMPTY, happened=True)
@@ -171,7 +185,9 @@ class Recording:
         optimizer = self._optimizer
         self._check_checkpoint()
         if optimizer.step_hook != self._on_noise:
-            self._breach("hook", "the optimizer's step hook was replaced, and with it the recorder's")
+            self._breach(
+                "hook", "the optimizer's step hook was replaced, and with it the recorder's"
+            )
         self._check_parameters()
         size = conditions.batch_size(optimizer)
         self._used = None if size is None or self._used is None else self._used + size
@@ -207,11 +223,17 @@ class Recording:
         """Before a step of any torch optimizer."""
         if optimizer is self._optimizer.original_optimizer:
             if not self._expected:
-                self._breach("outside", "the wrapped optimizer stepped by itself, past clipping and noise")
+                self._breach(
+                    "outside", "the wrapped optimizer stepped by itself, past clipping and noise"
+                )
             self._expected = False
-        elif any(id(p) in self._parameters for group in optimizer.param_groups for p in group["params"]):
+        elif any(
+            id(p) in self._parameters for group in optimizer.param_groups for p in group["params"]
+        ):
             self._breach(
-                "outside", f"another optimizer ({type(optimizer).__name__}) stepped on the recorded parameters"
+                "outside",
+                f"another optimizer ({type(optimizer).__name__}) stepped on the recorded "
+                "parameters",
             )
 
     def _after_any_step(self, optimizer: Any, *_: Any) -> None:
@@ -261,13 +283,15 @@ class Recording:
             self._recorder.find(
                 "note",
                 "parameters",
-                "something other than the recorded optimizer wrote to the parameters: harmless if it came from private "
-                "weights (a checkpoint, an average), not if it came from data",
+                "something other than the recorded optimizer wrote to the parameters: harmless if "
+                "it came from private weights (a checkpoint, an average), not if it came from data",
             )
         self._versions = None
 
     def _check_checkpoint(self) -> None:
-        """The accountant counted what was recorded; after loading a checkpoint, the record holds all that the checkpoint knew."""
+        """The accountant counted what was recorded; after loading a checkpoint, the record holds
+        all that the checkpoint knew.
+        """
         counted = self._count()
         if counted == self._counted:
             return
@@ -280,7 +304,8 @@ class Recording:
             self._breach("unrecorded", words)
         elif self._accountant is not None and counted < recorded:
             words = (
-                f"{recorded - counted} recorded steps are not in the weights that the training goes on from; they count"
+                f"{recorded - counted} recorded steps are not in the weights that the training "
+                "goes on from; they count"
             )
             self._recorder.find("note", "lost", words)
         self._mark_checkpoint()
@@ -295,11 +320,16 @@ class Recording:
 
 
 _OTHER = "a step did not use the batch that the sampler drew, all of it and nothing else"
-_EMPTY = "an empty batch was dropped or filled: a Poisson-sampled step with no records still adds its noise"
+_EMPTY = (
+    "an empty batch was dropped or filled: a Poisson-sampled step with no records still adds its "
+    "noise"
+)
 
 
 def _observed(sampler: type, on_batch: Callable[[int], None], on_end: Callable[[], None]) -> type:
-    """The sampler's class, telling what it draws. A subclass, so that ``isinstance`` and the sampler's state stay as they are."""
+    """The sampler's class, telling what it draws. A subclass, so that ``isinstance`` and the
+    sampler's state stay as they are.
+    """
 
     def __iter__(self: Any) -> Iterator[Any]:
         on_end()
@@ -307,7 +337,9 @@ def _observed(sampler: type, on_batch: Callable[[int], None], on_end: Callable[[
             on_batch(len(batch))
             yield batch
 
-    return type(sampler.__name__, (sampler,), {"__iter__": __iter__, "__module__": sampler.__module__})
+    return type(
+        sampler.__name__, (sampler,), {"__iter__": __iter__, "__module__": sampler.__module__}
+    )
 
 
 def _optimizer_of(source: Any) -> Any:
@@ -316,27 +348,37 @@ def _optimizer_of(source: Any) -> Any:
         from opacus.accountants import IAccountant
         from opacus.optimizers import DPOptimizer
     except ImportError:
-        raise ImportError("evr.record observes Opacus trainings: pip install evr-dp[opacus]") from None
+        raise ImportError(
+            "evr.record observes Opacus trainings: pip install evr-dp[opacus]"
+        ) from None
     if isinstance(source, DPOptimizer):
         return source
     accountant = getattr(source, "accountant", source)
     if not isinstance(accountant, IAccountant):
         raise TypeError(
-            f"{type(source).__name__} is not recorded: give the PrivacyEngine, or the optimizer that make_private returned"
+            f"{type(source).__name__} is not recorded: give the PrivacyEngine, or the optimizer "
+            "that make_private returned"
         )
     found = [
-        one for one in gc.get_objects() if issubclass(type(one), DPOptimizer) and _accountant_of(one) is accountant
+        one
+        for one in gc.get_objects()
+        if issubclass(type(one), DPOptimizer) and _accountant_of(one) is accountant
     ]
     if len(found) != 1:
         raise ValueError(
-            f"{len(found)} optimizers report to this accountant: call make_private first, and give the optimizer that it returned"
+            f"{len(found)} optimizers report to this accountant: call make_private first, and give "
+            "the optimizer that it returned"
         )
     return found[0]
 
 
 def _accountant_of(optimizer: Any) -> Any:
-    """The accountant behind an optimizer's step hook, which is a closure of it; None for another hook."""
+    """The accountant behind an optimizer's step hook, which is a closure of it; None for another
+    hook.
+    """
     from opacus.accountants import IAccountant
 
     cells = getattr(getattr(optimizer, "step_hook", None), "__closure__", None) or ()
-    return next((cell.cell_contents for cell in cells if isinstance(cell.cell_contents, IAccountant)), None)
+    return next(
+        (cell.cell_contents for cell in cells if isinstance(cell.cell_contents, IAccountant)), None
+    )

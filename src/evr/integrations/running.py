@@ -1,11 +1,13 @@
 """Epsilon of a training that goes on: cheap enough to ask after every step.
 
-After ``k`` steps of one phase (one noise multiplier, one sampling rate, on top of the phases before it) epsilon is a smooth
-function of ``log(k + earlier)``, ``earlier`` being the steps of the phases before. So a block of many steps is computed at a few
-Chebyshev points, and what lies between is interpolated: some 30 points serve 15,000 steps. Each block is checked at a point
-that its polynomial has not seen; where it misses by more than ``TOLERANCE``, the block gets more points, or becomes shorter.
-The points inside a block are looked for near what the points so far predict, and in the direction that is the greater at both of its
-ends, which is a fifth of the work of an estimate from nothing.
+After ``k`` steps of one phase (one noise multiplier, one sampling rate, on top of the phases before
+it) epsilon is a smooth function of ``log(k + earlier)``, ``earlier`` being the steps of the phases
+before. So a block of many steps is computed at a few Chebyshev points, and what lies between is
+interpolated: some 30 points serve 15,000 steps. Each block is checked at a point that its
+polynomial has not seen; where it misses by more than ``TOLERANCE``, the block gets more points, or
+becomes shorter. The points inside a block are looked for near what the points so far predict, and
+in the direction that is the greater at both of its ends, which is a fifth of the work of an
+estimate from nothing.
 
 What comes out is an estimate, as the values at the points are (``evr.estimate_epsilon``).
 """
@@ -22,9 +24,9 @@ from evr.estimation import estimate_delta, estimate_epsilon
 from evr.mechanisms.events import opacus_history
 
 TOLERANCE = 2e-7  # of epsilon, at the point that checks a block: a fifth of what is promised
-DIRECT = (
-    2  # the first questions of a phase are answered one by one: who asks once an epoch, or searches, needs no block
-)
+# the first questions of a phase are answered one by one: who asks once an epoch, or searches, needs
+# no block
+DIRECT = 2
 _RATIO = 20.0  # of ``k + earlier`` over one block
 _SIZES = (5, 9, 17)  # numbers of points; each contains the one before
 
@@ -67,11 +69,15 @@ class RunningEpsilon:
             self._phase = _Phase(before, noise, rate, self._counted)
         return self._phase.epsilon(int(steps))
 
-    def _counted(self, history: Sequence[Phase], guess: float | None, direction: str | None) -> tuple[float, str]:
+    def _counted(
+        self, history: Sequence[Phase], guess: float | None, direction: str | None
+    ) -> tuple[float, str]:
         self.evaluations += 1
         return self._evaluate(history, guess, direction)
 
-    def _estimated(self, history: Sequence[Phase], guess: float | None, direction: str | None) -> tuple[float, str]:
+    def _estimated(
+        self, history: Sequence[Phase], guess: float | None, direction: str | None
+    ) -> tuple[float, str]:
         event = opacus_history(history)
         near = _epsilon_near(event, self.delta, guess, direction) if guess and direction else None
         if near is not None and direction is not None:
@@ -87,7 +93,10 @@ def _epsilon_near(event: Any, delta: float, guess: float, direction: str) -> flo
         value = estimate_delta(event, epsilon, direction=direction).value
         return math.log(max(value, 1e-320)) - math.log(delta)
 
-    before, at = 1.002 * guess, 0.999 * guess  # from above: transforms made for one epsilon serve smaller ones
+    before, at = (
+        1.002 * guess,
+        0.999 * guess,
+    )  # from above: transforms made for one epsilon serve smaller ones
     gap_before, gap_at = gap(before), gap(at)
     for _ in range(12):
         if gap_at == gap_before:
@@ -127,7 +136,9 @@ class _Phase:
         self._block = self._new_block(steps)
         return self._block.epsilon(steps)
 
-    def _exact(self, steps: int, guess: float | None = None, direction: str | None = None) -> tuple[float, str]:
+    def _exact(
+        self, steps: int, guess: float | None = None, direction: str | None = None
+    ) -> tuple[float, str]:
         if steps not in self._known:
             history = [*self._before, (self._noise, self._rate, steps)]
             self._known[steps] = self._evaluate(history, guess, direction)
@@ -145,7 +156,9 @@ class _Phase:
             length = max(1, length // 4)
 
     def _checked(self, first: int, last: int) -> _Block | None:
-        """The block, once it is known to be as good as promised; None if no number of points here is enough."""
+        """The block, once it is known to be as good as promised; None if no number of points here
+        is enough.
+        """
         ends = [self._exact(first), self._exact(last)]
         direction = ends[0][1] if ends[0][1] == ends[1][1] else None
         block = _Block(self._earlier, [(first, ends[0][0]), (last, ends[1][0])])
@@ -162,7 +175,9 @@ class _Phase:
         return None
 
     def _points(self, first: int, last: int, size: int) -> list[int]:
-        """Chebyshev's points in ``log(k + earlier)``, at whole numbers of steps, both ends among them."""
+        """Chebyshev's points in ``log(k + earlier)``, at whole numbers of steps, both ends among
+        them.
+        """
         low, high = math.log(first + self._earlier), math.log(last + self._earlier)
         angles = np.cos(np.pi * np.arange(size) / (size - 1))
         spread = np.exp((low + high) / 2 + (high - low) / 2 * angles) - self._earlier
@@ -170,7 +185,9 @@ class _Phase:
 
 
 class _Block:
-    """A polynomial in ``log(k + earlier)`` through some steps' epsilons (their logarithms), by the barycentric formula."""
+    """A polynomial in ``log(k + earlier)`` through some steps' epsilons (their logarithms), by the
+    barycentric formula.
+    """
 
     def __init__(self, earlier: int, points: list[tuple[int, float]]) -> None:
         self.first, self.last = points[0][0], points[-1][0]
@@ -187,7 +204,11 @@ class _Block:
         return steps in self._at
 
     def with_point(self, steps: int, epsilon: float) -> _Block:
-        return self if steps in self else _Block(self._earlier, sorted({**self._at, steps: epsilon}.items()))
+        return (
+            self
+            if steps in self
+            else _Block(self._earlier, sorted({**self._at, steps: epsilon}.items()))
+        )
 
     def epsilon(self, steps: int) -> float:
         if steps in self._at:

@@ -1,7 +1,7 @@
 """What every privacy loss has in common, on a line or in many dimensions.
 
-A composition holds laws. What works on a line only (Fourier transforms, cells, merging) asks a step for its
-``pair``, which is refused by name for a law that is none.
+A composition holds laws. What works on a line only (Fourier transforms, cells, merging) asks a step
+for its ``pair``, which is refused by name for a law that is none.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ class Direction(enum.StrEnum):
 
 
 class LossLaw(abc.ABC):
-    """The law of one step's privacy loss ``log dP/dQ`` under ``P``. Immutable, hashable, comparable by value.
+    """The law of one step's privacy loss ``log dP/dQ`` under ``P``. Immutable, hashable, comparable
+    by value.
 
-    ``(P, Q)`` dominates the step in one direction, for all ``gamma >= 0``. A law is a frozen dataclass of plain
-    values, so that its fields are all that it takes to build it again.
+    ``(P, Q)`` dominates the step in one direction, for all ``gamma >= 0``. A law is a frozen
+    dataclass of plain values, so that its fields are all that it takes to build it again.
     """
 
     @abc.abstractmethod
@@ -54,7 +55,9 @@ class LossLaw(abc.ABC):
         """The greatest number that enters the computation of a loss: rounding is relative to it."""
 
     def sum_error(self, count: int) -> float:
-        """A bound on the rounding error of a sum of ``count`` losses (docs/guarantees.md, Section 6)."""
+        """A bound on the rounding error of a sum of ``count`` losses (docs/guarantees.md, Section
+        6).
+        """
         return 32.0 * UNIT * count * (1.0 + self.loss_magnitude)
 
     def is_exact(self, count: int) -> bool:
@@ -72,7 +75,9 @@ class LossLaw(abc.ABC):
         return self.is_cut or self.loss_range[1] == math.inf
 
     def self_composed(self, count: int) -> LossLaw | None:
-        """One law that equals ``count`` steps of this one, where the family is closed under composition, else None."""
+        """One law that equals ``count`` steps of this one, where the family is closed under
+        composition, else None.
+        """
         return self if count == 1 else None
 
     @property
@@ -90,7 +95,8 @@ class LossLaw(abc.ABC):
 class Pairs:
     """The laws of one mechanism in its two directions: of its dominating pairs, on a line mostly.
 
-    ``exact`` are the same laws by their exact parameters, which strict proofs need; None where a mechanism offers none.
+    ``exact`` are the same laws by their exact parameters, which strict proofs need; None where a
+    mechanism offers none.
     """
 
     remove: LossLaw

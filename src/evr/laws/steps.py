@@ -51,7 +51,9 @@ def on_a_line(steps: Iterable[Step]) -> bool:
 
 def greatest_loss(steps: Iterable[Step]) -> float:
     """The greatest finite sum of losses; infinite where there is none."""
-    laws = ((finite_part(s.law) if isinstance(s.law, DominatingPair) else s.law, s.count) for s in steps)
+    laws = (
+        (finite_part(s.law) if isinstance(s.law, DominatingPair) else s.law, s.count) for s in steps
+    )
     return math.fsum(count * law.loss_range[1] for law, count in laws)
 
 

@@ -1,4 +1,6 @@
-"""What is accounted: ``DpEvent`` trees as compositions of laws, one descriptor for each mechanism."""
+"""What is accounted: ``DpEvent`` trees as compositions of laws, one descriptor
+for each mechanism.
+"""
 
 from evr.mechanisms.composition import Composition
 from evr.mechanisms.descriptor import Mechanism

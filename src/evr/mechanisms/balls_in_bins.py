@@ -24,7 +24,9 @@ MOST_BINS = 10**6
 
 
 def fixed(event: BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent | None:
-    """Laws of a ``BallsInBinsDpEvent``, a Gaussian if there is one bin; None stands for a mechanism without privacy."""
+    """Laws of a ``BallsInBinsDpEvent``, a Gaussian if there is one bin; None stands for a mechanism
+    without privacy.
+    """
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     iterations = validate.positive_integer(iterations=event.iterations)
     bins = _bins(event.cycle_length)
@@ -32,12 +34,18 @@ def fixed(event: BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent | None:
     if noise == 0:
         return None
     if bins == 1:
-        return dp_event.GaussianDpEvent(noise / float(np.linalg.norm(strategy.applied(np.ones((1, iterations))))))
+        return dp_event.GaussianDpEvent(
+            noise / float(np.linalg.norm(strategy.applied(np.ones((1, iterations)))))
+        )
     if strategy.bands == 1 and strategy.is_toeplitz:
         energy = math.ceil(iterations / bins) * (strategy.columns[0][0] / noise) ** 2
-        return Pairs(IndependentBins(Direction.REMOVE, bins, energy), IndependentBins(Direction.ADD, bins, energy))
+        return Pairs(
+            IndependentBins(Direction.REMOVE, bins, energy),
+            IndependentBins(Direction.ADD, bins, energy),
+        )
     return Pairs(
-        CorrelatedBins(Direction.REMOVE, noise, bins, strategy), CorrelatedBins(Direction.ADD, noise, bins, strategy)
+        CorrelatedBins(Direction.REMOVE, noise, bins, strategy),
+        CorrelatedBins(Direction.ADD, noise, bins, strategy),
     )
 
 
@@ -45,13 +53,17 @@ def redrawn(event: RedrawnBinsDpEvent) -> dp_event.DpEvent:
     """One epoch of bins, as often as there are epochs."""
     epochs, bins = validate.positive_integer(epochs=event.epochs), _bins(event.cycle_length)
     validate.noise_scale(noise_multiplier=event.noise_multiplier)
-    return dp_event.SelfComposedDpEvent(BallsInBinsDpEvent(event.noise_multiplier, bins, bins), epochs)
+    return dp_event.SelfComposedDpEvent(
+        BallsInBinsDpEvent(event.noise_multiplier, bins, bins), epochs
+    )
 
 
 def _bins(cycle_length: int) -> int:
     bins = validate.positive_integer(cycle_length=cycle_length)
     if bins > MOST_BINS:
-        raise ValueError(f"cycle_length={bins!r} is above {MOST_BINS}: a sample would have too many coordinates")
+        raise ValueError(
+            f"cycle_length={bins!r} is above {MOST_BINS}: a sample would have too many coordinates"
+        )
     return bins
 
 
@@ -71,8 +83,8 @@ MECHANISM = Mechanism(
     fields=STRATEGY_KEY,
     words=_fixed_in_words,
     assumptions=(
-        "each record was put into one bin, with equal chances and independently of all others, once for the "
-        "whole training (not fixed-size batches of shuffled data)",
+        "each record was put into one bin, with equal chances and independently of all others, "
+        "once for the whole training (not fixed-size batches of shuffled data)",
         CONTRIBUTIONS,
     ),
     takes_sampling=False,
@@ -83,8 +95,8 @@ REDRAWN = Mechanism(
     redrawn,
     words=_redrawn_in_words,
     assumptions=(
-        "each record was put into one bin in each epoch, with equal chances and independently of all others "
-        "and of other epochs (not fixed-size batches of shuffled data)",
+        "each record was put into one bin in each epoch, with equal chances and independently of "
+        "all others and of other epochs (not fixed-size batches of shuffled data)",
         CONTRIBUTIONS,
     ),
     takes_sampling=False,

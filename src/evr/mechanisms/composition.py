@@ -1,7 +1,8 @@
 """From a ``DpEvent`` tree to the dominating pairs of each direction with their counts.
 
-An ordered pair of neighbours has the same direction at every step, so each direction composes by itself; the maximum of
-the two curves is taken at the end, and directions are never mixed across steps.
+An ordered pair of neighbours has the same direction at every step, so each direction composes by
+itself; the maximum of the two curves is taken at the end, and directions are never mixed across
+steps.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from evr.mechanisms.tree import leaves
 
 @dataclass(frozen=True)
 class Composition:
-    """The distinct pairs of each direction with their counts, equal ones merged. Order carries no meaning here.
+    """The distinct pairs of each direction with their counts, equal ones merged. Order carries no
+    meaning here.
 
     Examples
     --------
     >>> from evr.mechanisms.events import dpsgd
-    >>> composition = Composition.of(dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=10**6))
+    >>> event = dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=10**6)
+    >>> composition = Composition.of(event)
     >>> [(step.count, type(step.law).__name__) for step in composition.steps(Direction.REMOVE)]
     [(1000000, 'SampledRemovePair')]
     """
@@ -36,7 +39,9 @@ class Composition:
     remove: tuple[Step, ...]
     add: tuple[Step, ...]
     parts: tuple[tuple[Pairs, int], ...] = ()
-    """The mechanisms as their translators gave them, exact laws included; empty where a composition was built by hand."""
+    """The mechanisms as their translators gave them, exact laws included; empty where a composition
+    was built by hand.
+    """
 
     @classmethod
     def of(
@@ -44,12 +49,15 @@ class Composition:
         event: dp_event.DpEvent | Composition,
         neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ) -> Composition:
-        """Translate an event tree; raise ``UnsupportedEventError`` naming the first sub-event that has no pair."""
+        """Translate an event tree; raise ``UnsupportedEventError`` naming the first sub-event that
+        has no pair.
+        """
         if isinstance(event, Composition):
             return event
         if neighboring_relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
             raise ValueError(
-                f"neighboring_relation={neighboring_relation!r} is not supported: evr accounts for ADD_OR_REMOVE_ONE"
+                f"neighboring_relation={neighboring_relation!r} is not supported: evr accounts for "
+                "ADD_OR_REMOVE_ONE"
             )
         counts: dict[Pairs, int] = {}
         for pairs, count in leaves(event):
@@ -72,20 +80,29 @@ class Composition:
         return self.remove if Direction(direction) is Direction.REMOVE else self.add
 
     def simplified(self, direction: Direction | str) -> tuple[Step, ...]:
-        """As ``steps``, with families closed under composition folded: any number of Gaussians is one Gaussian."""
+        """As ``steps``, with families closed under composition folded: any number of Gaussians is
+        one Gaussian.
+        """
         return simplify(self.steps(direction))
 
     def exact(self, direction: Direction | str) -> tuple[ExactStep, ...]:
-        """The exact laws of one direction with their counts, all Gaussians folded into one; a mechanism without is refused."""
+        """The exact laws of one direction with their counts, all Gaussians folded into one; a
+        mechanism without is refused.
+        """
         if not self.parts and self.steps(direction):
             raise UnsupportedEventError(
-                "this composition was built from pairs: a strict proof needs the exact parameters of events. "
-                "Give the event, with translators that return Pairs(..., exact=ExactPairs(...))"
+                "this composition was built from pairs: a strict proof needs the exact parameters "
+                "of events. Give the event, with translators that return Pairs(..., "
+                "exact=ExactPairs(...))"
             )
         return exact_steps(self.parts, Direction(direction))
 
-    def exact_directions(self, direction: str | None = None) -> dict[Direction, tuple[ExactStep, ...]]:
-        """The exact laws of the direction asked for, or of both, or of one where they are the same laws."""
+    def exact_directions(
+        self, direction: str | None = None
+    ) -> dict[Direction, tuple[ExactStep, ...]]:
+        """The exact laws of the direction asked for, or of both, or of one where they are the same
+        laws.
+        """
         if direction is not None:
             one = Direction(validate.one_of(("remove", "add"), direction=direction))
             return {one: self.exact(one)}

@@ -1,8 +1,9 @@
 """What evr knows of a mechanism, in one place: laws, a table in spec files, words in statements.
 
-The file of each mechanism defines its ``MECHANISM``, and ``registry.py`` lists them. ``evr.register``
-makes one of a mechanism of yours. Composition asks a descriptor for laws, spec files ask it for
-fields, certificates for words and assumptions: none of them knows a mechanism by name.
+The file of each mechanism defines its ``MECHANISM``, and ``registry.py`` lists them.
+``evr.register`` makes one of a mechanism of yours. Composition asks a descriptor for laws, spec
+files ask it for fields, certificates for words and assumptions: none of them knows a mechanism by
+name.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from evr.laws import Pairs
 Translator = Callable[[Any], Pairs | dp_event.DpEvent | None]
 
 KEYS = ("type", "kind", "repeat")
-"""Names that mean something in files: the class of an event in JSON, two keys of every spec table."""
+"""Names that mean something in files: the class of an event in JSON, two keys
+of every spec table.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,18 +87,27 @@ class Mechanism:
                 called = "translator" if role == "laws" else role
                 raise TypeError(f"{called}={value!r} of {name} is not a function of the event")
         if self.kind and not re.fullmatch("[a-z][a-z0-9_]*", self.kind):
-            raise ValueError(f"kind={self.kind!r} is not a name: give lower-case letters, digits and underscores")
-        if isinstance(self.assumptions, str) or not all(_is_clause(one) for one in self.assumptions):
             raise ValueError(
-                f"assumptions={self.assumptions!r} of {name} are not clauses: give a tuple of texts in one line each"
+                f"kind={self.kind!r} is not a name: give lower-case letters, digits and underscores"
+            )
+        if isinstance(self.assumptions, str) or not all(
+            _is_clause(one) for one in self.assumptions
+        ):
+            raise ValueError(
+                f"assumptions={self.assumptions!r} of {name} are not clauses: give a tuple of "
+                "texts in one line each"
             )
         own = {one.alias for one in self.event_fields}
         if taken := own & set(KEYS):
             raise ValueError(
-                f"{name} has a field {min(taken)!r}, which means something else in files: name it otherwise"
+                f"{name} has a field {min(taken)!r}, which means something else in files: name it "
+                "otherwise"
             )
         if unknown := self.fields.keys() - own:
-            raise ValueError(f"fields: {name} has no field {min(unknown)!r}, but {', '.join(sorted(own)) or 'none'}")
+            raise ValueError(
+                f"fields: {name} has no field {min(unknown)!r}, but "
+                f"{', '.join(sorted(own)) or 'none'}"
+            )
         object.__setattr__(self, "kind", self.kind or "_".join(_parts(self.event)).lower())
         object.__setattr__(self, "assumptions", tuple(self.assumptions))
 
@@ -118,11 +130,16 @@ class Mechanism:
             For a field that has no form in a spec file.
         """
         if not is_writable(self.event):
-            raise TypeError(f"{self.event.__name__} is not made by attrs, so its fields have no names in a file")
+            raise TypeError(
+                f"{self.event.__name__} is not made by attrs, so its fields have no names in a file"
+            )
         hints = _hints(self.event)
         return {
             one.alias: self.fields.get(one.alias)
-            or (_in_a_file(hints.get(one.name, one.type), one.alias), ... if one.default is attr.NOTHING else None)
+            or (
+                _in_a_file(hints.get(one.name, one.type), one.alias),
+                ... if one.default is attr.NOTHING else None,
+            )
             for one in self.event_fields
         }
 
@@ -133,8 +150,8 @@ _PROPER = ("Gaussian", "Gaussians", "Laplace", "Poisson")
 def is_writable(event: type[dp_event.DpEvent]) -> bool:
     """Whether attrs made the class itself.
 
-    Of a class that only inherits from such a one, attrs knows the inherited fields. The others would
-    be left out of a certificate, and another event built from it than the one that ran.
+    Of a class that only inherits from such a one, attrs knows the inherited fields. The others
+    would be left out of a certificate, and another event built from it than the one that ran.
     """
     return "__attrs_attrs__" in vars(event)
 
@@ -167,7 +184,9 @@ def _hints(event: type) -> dict[str, Any]:
 
 
 def _in_a_file(hint: Any, name: str) -> Any:
-    """The type in TOML of what has the type ``hint`` in an event: sequences of any kind are lists."""
+    """The type in TOML of what has the type ``hint`` in an event: sequences of
+    any kind are lists.
+    """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint in (float, int, bool, str, type(None)) or origin is Literal:
         return hint

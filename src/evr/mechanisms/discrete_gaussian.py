@@ -1,7 +1,9 @@
-"""The discrete Gaussian mechanism: noise on the integers with probability proportional to ``e^{-x^2 / (2 sigma^2)}``.
+"""The discrete Gaussian mechanism: noise on the integers with probability proportional to ``e^{-x^2
+/ (2 sigma^2)}``.
 
-The support is infinite. Noise beyond 39 ``sigma`` has a probability below 1e-329, less than the least positive float;
-those outcomes are left out, which changes ``delta`` by no more than that. The pair says that its losses go on.
+The support is infinite. Noise beyond 39 ``sigma`` has a probability below 1e-329, less than the
+least positive float; those outcomes are left out, which changes ``delta`` by no more than that. The
+pair says that its losses go on.
 """
 
 from __future__ import annotations
@@ -23,14 +25,17 @@ MAX_SIGMA = 20_000.0
 
 
 def pairs(event: DiscreteGaussianDpEvent) -> Pairs | None:
-    """Dominating pairs of a ``DiscreteGaussianDpEvent``; None stands for a mechanism without privacy."""
+    """Dominating pairs of a ``DiscreteGaussianDpEvent``; None stands for a mechanism without
+    privacy.
+    """
     sigma = validate.noise_scale(sigma=event.sigma)
     shift = validate.positive_integer(sensitivity=event.sensitivity)
     if sigma == 0:
         return None
     if sigma > MAX_SIGMA:
         raise ValueError(
-            f"sigma={sigma!r} is above {MAX_SIGMA:g}, too many outcomes: rescale the values to smaller ones"
+            f"sigma={sigma!r} is above {MAX_SIGMA:g}, too many outcomes: rescale the values to "
+            "smaller ones"
         )
     if shift > 10 * NORMAL_REACH * sigma + 10:
         return None  # the two laws do not overlap within what a float can tell

@@ -1,7 +1,8 @@
-"""The discrete Laplace mechanism: noise ``DLap(a)``, probability ``tanh(a/2) e^{-a|x|}`` on the integers.
+"""The discrete Laplace mechanism: noise ``DLap(a)``, probability ``tanh(a/2) e^{-a|x|}`` on the
+integers.
 
-Between the shifted laws the loss takes the values ``a(2j - sensitivity)``, ``j = 0 .. sensitivity``: both tails are
-atoms, so finitely many outcomes describe the pair exactly.
+Between the shifted laws the loss takes the values ``a(2j - sensitivity)``, ``j = 0 ..
+sensitivity``: both tails are atoms, so finitely many outcomes describe the pair exactly.
 """
 
 from __future__ import annotations
@@ -22,14 +23,17 @@ MAX_SENSITIVITY = 1_000_000
 
 
 def pairs(event: dp_event.DiscreteLaplaceDpEvent) -> Pairs | None:
-    """Dominating pairs of a ``DiscreteLaplaceDpEvent``; None stands for a mechanism without privacy."""
+    """Dominating pairs of a ``DiscreteLaplaceDpEvent``; None stands for a mechanism without
+    privacy.
+    """
     a = validate.noise_scale(noise_parameter=event.noise_parameter)
     shift = validate.positive_integer(sensitivity=event.sensitivity)
     if shift > MAX_SENSITIVITY:
         raise ValueError(f"sensitivity={shift!r} is above {MAX_SENSITIVITY}: rescale the values")
     if a == 0:
         return None
-    # P is centred at `shift`, Q at 0. Outcome 0 joins all x <= 0; outcome `shift` joins all x >= shift.
+    # P is centred at `shift`, Q at 0. Outcome 0 joins all x <= 0; outcome `shift` joins all x >=
+    # shift.
     x = np.arange(shift + 1.0)
     log_atom = math.log(math.tanh(a / 2))
     log_tail = -math.log1p(math.exp(-a))  # P[DLap >= 0] = P[DLap <= 0] = 1 / (1 + e^-a)

@@ -1,4 +1,6 @@
-"""A mechanism known only to be ``(epsilon, delta)``-DP: the tight pair of Kairouz, Oh and Viswanath (2015)."""
+"""A mechanism known only to be ``(epsilon, delta)``-DP: the tight pair of Kairouz, Oh and Viswanath
+(2015).
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,18 @@ from evr.mechanisms.events import EpsilonDeltaDpEvent
 
 
 def pairs(event: EpsilonDeltaDpEvent) -> Pairs | None:
-    """Dominating pairs of an ``EpsilonDeltaDpEvent``; None stands for a mechanism without privacy."""
+    """Dominating pairs of an ``EpsilonDeltaDpEvent``; None stands for a
+    mechanism without privacy.
+    """
     epsilon = validate.non_negative_or_infinite(epsilon=event.epsilon)
     delta = validate.probability(delta=event.delta)
     if delta == 1 or math.isinf(epsilon):
         return None
     rest = math.log1p(-delta)
-    high, low = rest - math.log1p(math.exp(-epsilon)), rest - epsilon - math.log1p(math.exp(-epsilon))
+    high, low = (
+        rest - math.log1p(math.exp(-epsilon)),
+        rest - epsilon - math.log1p(math.exp(-epsilon)),
+    )
     fails = math.log(delta) if delta > 0 else -math.inf
     pair = DiscretePair.from_logs(
         [-math.inf, low, high, fails],

@@ -1,7 +1,7 @@
 """Events that dp_accounting has no class for, and short ways to build the usual ones.
 
-Training schemes in many dimensions are in ``schemes.py``. The names and fields of the two classes here follow
-dp_accounting's development version, so that a later release of it can take their place.
+Training schemes in many dimensions are in ``schemes.py``. The names and fields of the two classes
+here follow dp_accounting's development version, so that a later release of it can take their place.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ __all__ = [
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class DiscreteGaussianDpEvent(dp_event.DpEvent):
-    """Integer values plus noise on the integers, of probability proportional to ``exp(-x^2 / (2 sigma^2))``.
+    """Integer values plus noise on the integers, of probability proportional to ``exp(-x^2 / (2
+    sigma^2))``.
 
     ``sensitivity`` is the greatest change of the (scalar, integer) value by one record.
     """
@@ -67,21 +68,25 @@ def dpsgd(
 ) -> dp_event.DpEvent:
     """DP-SGD with Poisson sampling: ``steps`` times a Poisson-sampled Gaussian mechanism.
 
-    Say how often a record is sampled by ``sampling_probability``, or by ``dataset_size`` and ``batch_size``; and for how
-    long by ``steps``, or by ``epochs``.
+    Say how often a record is sampled by ``sampling_probability``, or by ``dataset_size`` and
+    ``batch_size``; and for how long by ``steps``, or by ``epochs``.
 
     Parameters
     ----------
     noise_multiplier
-        Standard deviation of the noise on the sum of clipped gradients, in units of the clipping norm.
+        Standard deviation of the noise on the sum of clipped gradients, in units of the clipping
+        norm.
     sampling_probability
-        Probability with which each record, independently, is in a batch. Shuffled batches of fixed size are not this.
+        Probability with which each record, independently, is in a batch. Shuffled batches of fixed
+        size are not this.
     steps
         Number of optimizer steps.
     dataset_size, batch_size
-        Records, and the expected number of them in a batch: the sampling probability is their ratio.
+        Records, and the expected number of them in a batch: the sampling probability is their
+        ratio.
     epochs
-        Passes over the data in expectation: ``epochs * dataset_size / batch_size`` steps, rounded up.
+        Passes over the data in expectation: ``epochs * dataset_size / batch_size`` steps, rounded
+        up.
 
     Examples
     --------
@@ -97,18 +102,20 @@ def dpsgd(
     return dp_event.SelfComposedDpEvent(step, count)
 
 
-def _sampling(sampling_probability: float | None, dataset_size: int | None, batch_size: int | None) -> float:
+def _sampling(
+    sampling_probability: float | None, dataset_size: int | None, batch_size: int | None
+) -> float:
     if sampling_probability is not None:
         if batch_size is not None:
             raise ValueError(
-                f"sampling_probability={sampling_probability!r} and batch_size={batch_size!r} say the same twice: "
-                "give one of them"
+                f"sampling_probability={sampling_probability!r} and batch_size={batch_size!r} say "
+                "the same twice: give one of them"
             )
         return validate.probability(sampling_probability=sampling_probability)
     if dataset_size is None or batch_size is None:
         raise ValueError(
-            "how often is a record sampled? Give sampling_probability, or dataset_size and batch_size "
-            "(sampling_probability=1 if every record is in every step)"
+            "how often is a record sampled? Give sampling_probability, or dataset_size and "
+            "batch_size (sampling_probability=1 if every record is in every step)"
         )
     size = validate.positive_integer(dataset_size=dataset_size)
     batch = validate.positive_integer(batch_size=batch_size)
@@ -126,7 +133,9 @@ def _steps(
 ) -> int:
     if steps is not None:
         if epochs is not None:
-            raise ValueError(f"steps={steps!r} and epochs={epochs!r} say the same twice: give one of them")
+            raise ValueError(
+                f"steps={steps!r} and epochs={epochs!r} say the same twice: give one of them"
+            )
         return validate.positive_integer(steps=steps)
     if epochs is None:
         raise ValueError("for how long? Give steps, or epochs")
@@ -139,7 +148,8 @@ def _steps(
 
 
 def opacus_history(history: Iterable[tuple[float, float, int]]) -> dp_event.DpEvent:
-    """The event of an Opacus accountant's ``history``: a list of ``(noise_multiplier, sample_rate, steps)``.
+    """The event of an Opacus accountant's ``history``: a list of ``(noise_multiplier, sample_rate,
+    steps)``.
 
     Examples
     --------
@@ -159,4 +169,10 @@ def opacus_history(history: Iterable[tuple[float, float, int]]) -> dp_event.DpEv
             phases.append(dpsgd(noise_multiplier=noise, sampling_probability=rate, steps=steps))
         except (TypeError, ValueError) as error:
             raise type(error)(f"history[{index}]: {error}") from None
-    return phases[0] if len(phases) == 1 else dp_event.ComposedDpEvent(phases) if phases else dp_event.NoOpDpEvent()
+    return (
+        phases[0]
+        if len(phases) == 1
+        else dp_event.ComposedDpEvent(phases)
+        if phases
+        else dp_event.NoOpDpEvent()
+    )

@@ -14,7 +14,8 @@ from evr.laws.line.pair import Direction, DominatingPair, Pairs, line_pair
 
 
 def exact_steps(parts: Iterable[tuple[Pairs, int]], direction: Direction) -> tuple[ExactStep, ...]:
-    """The exact laws of one direction, equal ones merged and all Gaussians folded into one, exactly.
+    """The exact laws of one direction, equal ones merged and all Gaussians folded into one,
+    exactly.
 
     Raises ``UnsupportedEventError`` naming the first law that offers no exact one.
     """
@@ -25,13 +26,16 @@ def exact_steps(parts: Iterable[tuple[Pairs, int]], direction: Direction) -> tup
             continue
         if pairs.exact is None:
             raise UnsupportedEventError(
-                f"{type(pair).__name__} ({pair.describe()}) offers no exact law, which method='strict' needs: let its translator return "
-                "Pairs(..., exact=ExactPairs(...)), or use another method"
+                f"{type(pair).__name__} ({pair.describe()}) offers no exact law, which "
+                "method='strict' needs: let its translator return Pairs(..., "
+                "exact=ExactPairs(...)), or use another method"
             )
         law = pairs.exact.of(direction)
         if isinstance(law, ExactGaussian):
             square += count * law.square
         else:
             rest[law] = (rest.get(law, (0, pair))[0] + count, line_pair(pair))
-    folded = (ExactStep(ExactGaussian(square), 1, GaussianPair(math.sqrt(square))),) if square else ()
+    folded = (
+        (ExactStep(ExactGaussian(square), 1, GaussianPair(math.sqrt(square))),) if square else ()
+    )
     return folded + tuple(ExactStep(law, count, pair) for law, (count, pair) in rest.items())

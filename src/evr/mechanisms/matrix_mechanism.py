@@ -1,7 +1,7 @@
 """From events of matrix mechanisms that are compositions of Gaussians to those events.
 
-A fixed group of cyclic Poisson sampling, and a matrix mechanism without amplification, need no law of their own:
-docs/guarantees_highdim.md, Section 3.
+A fixed group of cyclic Poisson sampling, and a matrix mechanism without amplification, need no law
+of their own: docs/guarantees_highdim.md, Section 3.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ PARTITIONS = ("fixed", "independent")
 
 
 def matrix_mechanism(event: MatrixMechanismDpEvent) -> dp_event.DpEvent | None:
-    """One Gaussian, of the noise over the sensitivity; None stands for a mechanism without privacy."""
+    """One Gaussian, of the noise over the sensitivity; None stands for a
+    mechanism without privacy.
+    """
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     iterations = validate.positive_integer(iterations=event.iterations)
     separation = validate.positive_integer(min_sep=event.min_sep)
@@ -38,7 +40,9 @@ def matrix_mechanism(event: MatrixMechanismDpEvent) -> dp_event.DpEvent | None:
     strategy = Strategy.of(event.strategy, iterations, signs=True)
     if noise == 0:
         return None
-    return dp_event.GaussianDpEvent(noise / math.sqrt(square_sensitivity(strategy, separation, most)))
+    return dp_event.GaussianDpEvent(
+        noise / math.sqrt(square_sensitivity(strategy, separation, most))
+    )
 
 
 def cyclic_poisson(event: CyclicPoissonDpEvent) -> dp_event.DpEvent | None:
@@ -66,15 +70,23 @@ def require_separation(strategy: Strategy, separation: int, field: str) -> None:
     """Refuse more bands than steps between two participations: their columns would overlap."""
     if strategy.bands > separation:
         raise ValueError(
-            f"strategy has {strategy.bands} bands and {field}={separation}: contributions of one record would share "
-            f"noise, and the law does not factor. Use at most {separation} bands, or a greater {field}"
+            f"strategy has {strategy.bands} bands and {field}={separation}: contributions of one "
+            f"record would share noise, and the law does not factor. Use at most {separation} "
+            f"bands, or a greater {field}"
         )
 
 
-def sampled_gaussians(strategy: Strategy, noise: float, cycle: int, probability: float) -> dp_event.DpEvent:
-    """A Poisson-sampled Gaussian for each cycle, by the greatest norm of a column in it; equal ones together."""
+def sampled_gaussians(
+    strategy: Strategy, noise: float, cycle: int, probability: float
+) -> dp_event.DpEvent:
+    """A Poisson-sampled Gaussian for each cycle, by the greatest norm of a column in it; equal ones
+    together.
+    """
     norms = np.sqrt(strategy.squares)
-    multipliers = [noise / float(norms[first : first + cycle].max()) for first in range(0, strategy.size, cycle)]
+    multipliers = [
+        noise / float(norms[first : first + cycle].max())
+        for first in range(0, strategy.size, cycle)
+    ]
     events: list[dp_event.DpEvent] = []
     for multiplier, equal in itertools.groupby(multipliers):
         step = dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(multiplier))
@@ -86,19 +98,28 @@ def _matrix_in_words(event: MatrixMechanismDpEvent) -> str:
     most = event.max_participations
     often = "" if most is None else f", at most {most:,} times"
     return (
-        f"{event.iterations:,} iterations of {noise_in_words(event.noise_multiplier, event.strategy)}, "
-        f"each record at least {event.min_sep:,} iterations apart{often}"
+        f"{event.iterations:,} iterations of "
+        f"{noise_in_words(event.noise_multiplier, event.strategy)}, each record at least "
+        f"{event.min_sep:,} iterations apart{often}"
     )
 
 
 def _cyclic_in_words(event: CyclicPoissonDpEvent) -> str:
-    groups = f"{event.cycle_length:,} {validate.one_of(PARTITIONS, partition=event.partition)} groups in turn"
+    groups = (
+        f"{event.cycle_length:,} {validate.one_of(PARTITIONS, partition=event.partition)} groups "
+        "in turn"
+    )
     chance = f"sampling probability {event.sampling_probability:g}, {event.iterations:,} iterations"
-    return f"cyclic Poisson sampling ({groups}, {chance}) of {noise_in_words(event.noise_multiplier, event.strategy)}"
+    return (
+        f"cyclic Poisson sampling ({groups}, {chance}) of "
+        f"{noise_in_words(event.noise_multiplier, event.strategy)}"
+    )
 
 
 def _cyclic_relation(event: CyclicPoissonDpEvent) -> NeighboringRelation:
-    """With groups of a fixed size, adding a record would move others (docs/guarantees_highdim.md, Section 3)."""
+    """With groups of a fixed size, adding a record would move others (docs/guarantees_highdim.md,
+    Section 3).
+    """
     moved = event.partition == "fixed" and event.cycle_length > 1
     return NeighboringRelation.REPLACE_SPECIAL if moved else NeighboringRelation.ADD_OR_REMOVE_ONE
 
@@ -121,8 +142,8 @@ CYCLIC_POISSON = Mechanism(
     fields=STRATEGY_KEY,
     words=_cyclic_in_words,
     assumptions=(
-        "each record was in a batch of its group's turn independently with the stated probability, and its "
-        "group came about as stated",
+        "each record was in a batch of its group's turn independently with the stated probability, "
+        "and its group came about as stated",
         CONTRIBUTIONS,
     ),
     takes_sampling=False,

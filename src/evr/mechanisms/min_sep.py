@@ -20,9 +20,11 @@ from evr.mechanisms.schemes import (
 
 
 def pairs(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent | None:
-    """Laws of a ``BMinSepDpEvent``, or the event that it amounts to; None stands for a mechanism without privacy.
+    """Laws of a ``BMinSepDpEvent``, or the event that it amounts to; None stands for a mechanism
+    without privacy.
 
-    With ``min_sep`` of 1 it is Poisson sampling; from a warm start and with probability 1 it is balls in bins.
+    With ``min_sep`` of 1 it is Poisson sampling; from a warm start and with probability 1 it is
+    balls in bins.
     """
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     iterations = validate.positive_integer(iterations=event.iterations)
@@ -40,12 +42,17 @@ def pairs(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent | None:
         return sampled_gaussians(strategy, noise, 1, probability)
     if probability == 1 and event.warm_start:
         return BallsInBinsDpEvent(noise, iterations, separation, event.strategy)
-    remove, add = (MinSep(d, noise, separation, probability, event.warm_start, strategy) for d in Direction)
+    remove, add = (
+        MinSep(d, noise, separation, probability, event.warm_start, strategy) for d in Direction
+    )
     return Pairs(remove, add)
 
 
 def _in_words(event: BMinSepDpEvent) -> str:
-    chance = f"sampling probability {event.sampling_probability:g}, {'warm' if event.warm_start else 'cold'} start"
+    chance = (
+        f"sampling probability {event.sampling_probability:g}, "
+        f"{'warm' if event.warm_start else 'cold'} start"
+    )
     return (
         f"{event.min_sep:,}-min-sep sampling ({chance}, {event.iterations:,} iterations) "
         f"of {noise_in_words(event.noise_multiplier, event.strategy)}"

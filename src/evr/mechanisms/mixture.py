@@ -17,18 +17,22 @@ from evr.mechanisms.descriptor import Mechanism
 
 
 def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | None:
-    """Dominating pairs of a ``MixtureOfGaussiansDpEvent``; None stands for a mechanism without privacy."""
+    """Dominating pairs of a ``MixtureOfGaussiansDpEvent``; None stands for a mechanism without
+    privacy.
+    """
     deviation = validate.noise_scale(standard_deviation=event.standard_deviation)
     sensitivities = [
-        validate.noise_scale(sensitivities=x) for x in validate.sequence(sensitivities=event.sensitivities)
+        validate.noise_scale(sensitivities=x)
+        for x in validate.sequence(sensitivities=event.sensitivities)
     ]
     probabilities = [
-        validate.probability(sampling_probs=x) for x in validate.sequence(sampling_probs=event.sampling_probs)
+        validate.probability(sampling_probs=x)
+        for x in validate.sequence(sampling_probs=event.sampling_probs)
     ]
     if not sensitivities or len(sensitivities) != len(probabilities):
         raise ValueError(
-            f"sensitivities has {len(sensitivities)} entries and sampling_probs {len(probabilities)}: "
-            "give as many of one as of the other, at least one"
+            f"sensitivities has {len(sensitivities)} entries and sampling_probs "
+            f"{len(probabilities)}: give as many of one as of the other, at least one"
         )
     if abs(math.fsum(probabilities) - 1) > 1e-9:
         raise ValueError(f"sampling_probs={list(event.sampling_probs)!r} does not sum to 1")
@@ -41,7 +45,10 @@ def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | None:
     if deviation == 0:
         return None
     total = math.fsum(merged.values())
-    means = tuple(validate.noise_scale(sensitivity_over_standard_deviation=s / deviation) for s in sorted(merged))
+    means = tuple(
+        validate.noise_scale(sensitivity_over_standard_deviation=s / deviation)
+        for s in sorted(merged)
+    )
     weights = tuple(merged[s] / total for s in sorted(merged))
     exact = _exact(deviation, sensitivities, probabilities)
     if len(means) == 1:

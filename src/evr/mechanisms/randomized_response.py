@@ -1,7 +1,7 @@
 """Randomized response over ``num_buckets`` values, as ``RandomizedResponseDpEvent`` defines it.
 
-The pair compares two different inputs; it is the same both ways. Under add/remove adjacency it covers the record's
-answer being replaced by any other answer, a fixed "no answer" value included.
+The pair compares two different inputs; it is the same both ways. Under add/remove adjacency it
+covers the record's answer being replaced by any other answer, a fixed "no answer" value included.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from evr.mechanisms.descriptor import Mechanism
 
 
 def pairs(event: dp_event.RandomizedResponseDpEvent) -> Pairs | None:
-    """Dominating pairs of a ``RandomizedResponseDpEvent``; None stands for a mechanism without privacy."""
+    """Dominating pairs of a ``RandomizedResponseDpEvent``; None stands for a mechanism without
+    privacy.
+    """
     noise = validate.probability(noise_parameter=event.noise_parameter)
     buckets = validate.positive_integer(num_buckets=event.num_buckets)
     if buckets == 1:
@@ -28,13 +30,22 @@ def pairs(event: dp_event.RandomizedResponseDpEvent) -> Pairs | None:
         return None
     other = noise / buckets
     if other == 0:
-        raise ValueError(f"noise_parameter={noise!r} over num_buckets={buckets!r} is below the least positive float")
+        raise ValueError(
+            f"noise_parameter={noise!r} over num_buckets={buckets!r} is below the least positive "
+            "float"
+        )
     log_truth, log_other = math.log(1 - noise + other), math.log(other)
-    loss = math.log1p((1 - noise) / other)  # the difference of the two would lose digits when they are close
+    loss = math.log1p(
+        (1 - noise) / other
+    )  # the difference of the two would lose digits when they are close
     log_p, log_q, losses = [log_other, log_truth], [log_truth, log_other], [-loss, loss]
     if buckets > 2:
         rest = math.log(other) + math.log(buckets - 2)
-        log_p, log_q, losses = [log_other, rest, log_truth], [log_truth, rest, log_other], [-loss, 0.0, loss]
+        log_p, log_q, losses = (
+            [log_other, rest, log_truth],
+            [log_truth, rest, log_other],
+            [-loss, 0.0, loss],
+        )
     pair = DiscretePair.from_logs(log_p, log_q, losses=losses)
     return Pairs(pair, pair, ExactPairs.both(_exact(Fraction(noise), buckets)))
 

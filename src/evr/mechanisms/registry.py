@@ -28,7 +28,9 @@ from evr.mechanisms import (
 from evr.mechanisms.descriptor import Mechanism, Translator, is_writable
 
 DPSGD = "dpsgd"
-"""The one kind in spec files without an event of its own: a sampled Gaussian mechanism, many times."""
+"""The one kind in spec files without an event of its own: a sampled Gaussian
+mechanism, many times.
+"""
 
 MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
     mechanism.event: mechanism
@@ -87,13 +89,23 @@ def register(
     `docs/extending.md` has one from the first line to a statement.
     """
     mechanism = Mechanism(
-        event_type, translator, kind or "", fields or {}, words, assumptions, takes_sampling, relation
+        event_type,
+        translator,
+        kind or "",
+        fields or {},
+        words,
+        assumptions,
+        takes_sampling,
+        relation,
     )
-    others = {cls: one for cls, one in MECHANISMS.items() if event_name(cls) != event_name(event_type)}
+    others = {
+        cls: one for cls, one in MECHANISMS.items() if event_name(cls) != event_name(event_type)
+    }
     taken = {DPSGD: "DP-SGD"} | {one.kind: cls.__name__ for cls, one in others.items()}
     if mechanism.kind in taken:
         raise ValueError(
-            f"kind={mechanism.kind!r} is taken by {taken[mechanism.kind]}: give {event_type.__name__} another"
+            f"kind={mechanism.kind!r} is taken by {taken[mechanism.kind]}: give "
+            f"{event_type.__name__} another"
         )
     for older in MECHANISMS.keys() - others.keys():
         del MECHANISMS[older]
@@ -101,7 +113,9 @@ def register(
 
 
 def event_name(event_type: type[dp_event.DpEvent]) -> str:
-    """The name of an event's class in JSON, with the module unless it is dp_accounting's or ours."""
+    """The name of an event's class in JSON, with the module unless it is
+    dp_accounting's or ours.
+    """
     if event_type.__module__ in (dp_event.__name__, events.__name__, schemes.__name__):
         return event_type.__name__
     return f"{event_type.__module__}.{event_type.__qualname__}"
@@ -122,6 +136,8 @@ def _named(registered: tuple[type[dp_event.DpEvent], ...]) -> dict[str, type[dp_
         value
         for module in (dp_event, events)
         for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, dp_event.DpEvent) and value is not dp_event.DpEvent
+        if isinstance(value, type)
+        and issubclass(value, dp_event.DpEvent)
+        and value is not dp_event.DpEvent
     ]
     return {event_name(cls): cls for cls in [*known, *registered] if is_writable(cls)}

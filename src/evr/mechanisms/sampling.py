@@ -1,4 +1,6 @@
-"""Poisson sampling of what an event tree has inside: the pairs of the sampled mechanism, or why there are none."""
+"""Poisson sampling of what an event tree has inside: the pairs of the sampled mechanism, or why
+there are none.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,12 @@ NON_PRIVATE = Pairs(NON_PRIVATE_PAIR, NON_PRIVATE_PAIR, ExactPairs.both(NON_PRIV
 _TRIVIAL = Pairs(TRIVIAL_PAIR, TRIVIAL_PAIR)
 
 
-def sampled(node: dp_event.PoissonSampledDpEvent, q: float, path: str, inner: dict[Pairs, int]) -> Pairs | None:
-    """The pairs of ``inner``, mechanisms with their counts, sampled with probability ``q < 1``; None if it costs nothing."""
+def sampled(
+    node: dp_event.PoissonSampledDpEvent, q: float, path: str, inner: dict[Pairs, int]
+) -> Pairs | None:
+    """The pairs of ``inner``, mechanisms with their counts, sampled with probability ``q < 1``;
+    None if it costs nothing.
+    """
     inner = {pairs: count for pairs, count in inner.items() if pairs != _TRIVIAL}
     if q == 0 or not inner:
         return None
@@ -29,15 +35,16 @@ def sampled(node: dp_event.PoissonSampledDpEvent, q: float, path: str, inner: di
     folded = [_folded(inner, direction) for direction in Direction]
     if any(len(steps) != 1 or steps[0].count != 1 for steps in folded):
         raise UnsupportedEventError(
-            f"Poisson sampling of a composition of several mechanisms at {path} has no one-dimensional pair here: {node!r}. "
-            "Sample one mechanism, or a composition of Gaussian mechanisms only; sampling each step anew is "
+            f"Poisson sampling of a composition of several mechanisms at {path} has no "
+            f"one-dimensional pair here: {node!r}. Sample one mechanism, or a composition of "
+            "Gaussian mechanisms only; sampling each step anew is "
             "SelfComposedDpEvent(PoissonSampledDpEvent(...)).",
             node,
         )
     if not all(map(on_a_line, folded)):
         raise UnsupportedEventError(
-            f"Poisson sampling of {folded[0][0].law.describe()} at {path} has no pair here: {node!r}. "
-            "The scheme samples already; give its event without PoissonSampledDpEvent.",
+            f"Poisson sampling of {folded[0][0].law.describe()} at {path} has no pair here: "
+            f"{node!r}. The scheme samples already; give its event without PoissonSampledDpEvent.",
             node,
         )
     pairs = poisson.sampled(Pairs(folded[0][0].law, folded[1][0].law), q)

@@ -1,18 +1,20 @@
-"""Events of training schemes in many dimensions: who takes part when, and how the noise is correlated.
+"""Events of training schemes in many dimensions: who takes part when, and how the noise is
+correlated.
 
-Names of schemes and their fields are those of JAX Privacy, ``noise_multiplier`` and ``sampling_probability`` those of
-dp_accounting. In all of them
+Names of schemes and their fields are those of JAX Privacy, ``noise_multiplier`` and
+``sampling_probability`` those of dp_accounting. In all of them
 
-- ``noise_multiplier`` is the standard deviation of the noise over the clipping norm, *before* any norm of the
-  strategy's columns (the convention of JAX Privacy's Monte Carlo; coming from its ``amplified_bandmf_event``, which
-  normalises columns, multiply by the greatest column norm);
-- ``strategy`` is the matrix ``C`` of a matrix mechanism: a tuple of numbers is the first column of a banded Toeplitz
-  matrix (``c_col`` of JAX Privacy), a tuple of tuples the columns from the diagonal down. ``(1.0,)`` is independent
-  noise, DP-SGD.
+- ``noise_multiplier`` is the standard deviation of the noise over the clipping norm, *before* any
+  norm of the strategy's columns (the convention of JAX Privacy's Monte Carlo; coming from its
+  ``amplified_bandmf_event``, which normalises columns, multiply by the greatest column norm);
+- ``strategy`` is the matrix ``C`` of a matrix mechanism: a tuple of numbers is the first column of
+  a banded Toeplitz matrix (``c_col`` of JAX Privacy), a tuple of tuples the columns from the
+  diagonal down. ``(1.0,)`` is independent noise, DP-SGD.
 
-Under what conditions their laws dominate is Theorem 1 of docs/guarantees_highdim.md: entries of ``C`` are not
-negative; who takes part is drawn as the event says, for each record by itself; a contribution depends on its record
-and on past outputs only, so batches are not truncated, and sums are not divided by the size of the batch drawn.
+Under what conditions their laws dominate is Theorem 1 of docs/guarantees_highdim.md: entries of
+``C`` are not negative; who takes part is drawn as the event says, for each record by itself; a
+contribution depends on its record and on past outputs only, so batches are not truncated, and sums
+are not divided by the size of the batch drawn.
 """
 
 from __future__ import annotations
@@ -31,18 +33,20 @@ STRATEGY_KEY = {"strategy": (Any, IDENTITY)}
 """The key of a strategy in a spec file, whose value is checked as one (``Strategy.of``)."""
 
 CONTRIBUTIONS = (
-    "what a record adds to a sum was clipped and depended on that record and on earlier outputs only, not on who else "
-    "was in the batch (no truncated batches, no division by the size of the batch as drawn)"
+    "what a record adds to a sum was clipped and depended on that record and on earlier outputs "
+    "only, not on who else was in the batch (no truncated batches, no division by the size of the "
+    "batch as drawn)"
 )
 """(H3) of Theorem 1 of docs/guarantees_highdim.md in a user's words: all schemes assume it."""
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BallsInBinsDpEvent(dp_event.DpEvent):
-    """Each record is in one of ``cycle_length`` bins, drawn once; batch ``i`` is bin ``i % cycle_length``.
+    """Each record is in one of ``cycle_length`` bins, drawn once; batch ``i`` is bin ``i %
+    cycle_length``.
 
-    Where ``iterations`` is no multiple of ``cycle_length``, independent noise is accounted as if the last cycle were
-    whole.
+    Where ``iterations`` is no multiple of ``cycle_length``, independent noise is accounted as if
+    the last cycle were whole.
     """
 
     noise_multiplier: float
@@ -53,7 +57,9 @@ class BallsInBinsDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class RedrawnBinsDpEvent(dp_event.DpEvent):
-    """As ``BallsInBinsDpEvent`` with independent noise, each record's bin drawn anew in each of ``epochs`` epochs."""
+    """As ``BallsInBinsDpEvent`` with independent noise, each record's bin drawn anew in each of
+    ``epochs`` epochs.
+    """
 
     noise_multiplier: float
     cycle_length: int
@@ -62,11 +68,13 @@ class RedrawnBinsDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class CyclicPoissonDpEvent(dp_event.DpEvent):
-    """Each record is in one of ``cycle_length`` groups; batch ``i`` samples group ``i % cycle_length`` by Poisson.
+    """Each record is in one of ``cycle_length`` groups; batch ``i`` samples group ``i %
+    cycle_length`` by Poisson.
 
-    ``partition`` says how groups come about. ``"fixed"``: groups of equal size, or groups known to whoever sees the
-    outputs (``EQUAL_SPLIT`` of JAX Privacy); the statement is then about *zeroing out* a record, unless there is one
-    group only. ``"independent"``: each record's group is drawn by itself.
+    ``partition`` says how groups come about. ``"fixed"``: groups of equal size, or groups known to
+    whoever sees the outputs (``EQUAL_SPLIT`` of JAX Privacy); the statement is then about *zeroing
+    out* a record, unless there is one group only. ``"independent"``: each record's group is drawn
+    by itself.
     """
 
     noise_multiplier: float
@@ -79,10 +87,12 @@ class CyclicPoissonDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BMinSepDpEvent(dp_event.DpEvent):
-    """A record that was in none of the last ``min_sep - 1`` batches is in the next with ``sampling_probability``.
+    """A record that was in none of the last ``min_sep - 1`` batches is in the next with
+    ``sampling_probability``.
 
-    ``warm_start`` says whether participation starts in its stationary state; a cold start, in which every record is
-    eligible at first, costs more. Batches have an expected share ``1 / (min_sep - 1 + 1 / sampling_probability)``.
+    ``warm_start`` says whether participation starts in its stationary state; a cold start, in which
+    every record is eligible at first, costs more. Batches have an expected share ``1 / (min_sep - 1
+    + 1 / sampling_probability)``.
     """
 
     noise_multiplier: float
@@ -95,10 +105,12 @@ class BMinSepDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class MatrixMechanismDpEvent(dp_event.DpEvent):
-    """A matrix mechanism without amplification: a record takes part at steps at least ``min_sep`` apart, whichever.
+    """A matrix mechanism without amplification: a record takes part at steps at least ``min_sep``
+    apart, whichever.
 
-    It is a Gaussian mechanism, and accounted as one: exactly for Toeplitz strategies that do not rise and for strategies
-    of at most ``min_sep`` bands, from above for others. Entries may have any sign.
+    It is a Gaussian mechanism, and accounted as one: exactly for Toeplitz strategies that do not
+    rise and for strategies of at most ``min_sep`` bands, from above for others. Entries may have
+    any sign.
     """
 
     noise_multiplier: float
@@ -112,7 +124,7 @@ def noise_in_words(noise_multiplier: float, strategy: Any = IDENTITY) -> str:
     """The mechanism of each step of a scheme, as it stands in a statement.
 
     >>> noise_in_words(1.5, (1.0, 0.5))
-    'a Gaussian mechanism (noise multiplier 1.5, noise correlated by a Toeplitz strategy of 2 bands)'
+    'a Gaussian mechanism (noise multiplier 1.5, noise correlated by a Toeplitz strategy ...)'
     """
     correlated = ""
     if strategy and isinstance(strategy[0], list | tuple):
@@ -122,14 +134,17 @@ def noise_in_words(noise_multiplier: float, strategy: Any = IDENTITY) -> str:
     return f"a Gaussian mechanism (noise multiplier {noise_multiplier:.17g}{correlated})"
 
 
-def from_jax_privacy(scheme: Any, *, noise_multiplier: float, strategy: Any = IDENTITY) -> dp_event.DpEvent:
-    """The event of a batch selection strategy of JAX Privacy, read by the names of its class and fields.
+def from_jax_privacy(
+    scheme: Any, *, noise_multiplier: float, strategy: Any = IDENTITY
+) -> dp_event.DpEvent:
+    """The event of a batch selection strategy of JAX Privacy, read by the names of its class and
+    fields.
 
     Parameters
     ----------
     scheme
-        ``BallsInBinsSampling``, ``CyclicPoissonSampling``, ``BMinSepSampling``, or ``RandomAllocationSampling`` with one
-        participation. JAX Privacy itself is not needed.
+        ``BallsInBinsSampling``, ``CyclicPoissonSampling``, ``BMinSepSampling``, or
+        ``RandomAllocationSampling`` with one participation. JAX Privacy itself is not needed.
     noise_multiplier, strategy
         As of the events here; ``strategy`` is JAX Privacy's ``c_col``.
 
@@ -151,8 +166,9 @@ def from_jax_privacy(scheme: Any, *, noise_multiplier: float, strategy: Any = ID
         )
     if getattr(scheme, "truncated_batch_size", None) is not None:
         raise UnsupportedEventError(
-            f"{kind} truncates batches at {scheme.truncated_batch_size}: whether a record is used then depends on the "
-            "others, which no theorem here covers. Set truncated_batch_size=None",
+            f"{kind} truncates batches at {scheme.truncated_batch_size}: whether a record is used "
+            "then depends on the others, which no theorem here covers. Set "
+            "truncated_batch_size=None",
             scheme,
         )
     return reader(scheme, noise_multiplier, frozen(strategy))
@@ -165,7 +181,9 @@ def _balls_in_bins(scheme: Any, noise: float, strategy: Entries) -> dp_event.DpE
 def _cyclic_poisson(scheme: Any, noise: float, strategy: Entries) -> dp_event.DpEvent:
     name = getattr(scheme.partition_type, "name", str(scheme.partition_type)).upper()
     if name not in ("EQUAL_SPLIT", "INDEPENDENT"):
-        raise UnsupportedEventError(f"partition_type={name} is not EQUAL_SPLIT or INDEPENDENT", scheme)
+        raise UnsupportedEventError(
+            f"partition_type={name} is not EQUAL_SPLIT or INDEPENDENT", scheme
+        )
     return CyclicPoissonDpEvent(
         noise,
         scheme.iterations,
@@ -178,15 +196,21 @@ def _cyclic_poisson(scheme: Any, noise: float, strategy: Entries) -> dp_event.Dp
 
 def _b_min_sep(scheme: Any, noise: float, strategy: Entries) -> dp_event.DpEvent:
     return BMinSepDpEvent(
-        noise, scheme.iterations, scheme.min_sep, scheme.sampling_prob, bool(scheme.warm_start), strategy
+        noise,
+        scheme.iterations,
+        scheme.min_sep,
+        scheme.sampling_prob,
+        bool(scheme.warm_start),
+        strategy,
     )
 
 
 def _random_allocation(scheme: Any, noise: float, strategy: Entries) -> dp_event.DpEvent:
     if scheme.total_participations != 1:
         raise UnsupportedEventError(
-            f"RandomAllocationSampling with total_participations={scheme.total_participations!r}: evr accounts for one "
-            "participation, which is BallsInBinsDpEvent(iterations=t, cycle_length=t), and for RedrawnBinsDpEvent",
+            f"RandomAllocationSampling with total_participations={scheme.total_participations!r}: "
+            "evr accounts for one participation, which is BallsInBinsDpEvent(iterations=t, "
+            "cycle_length=t), and for RedrawnBinsDpEvent",
             scheme,
         )
     return BallsInBinsDpEvent(noise, scheme.iterations, scheme.iterations, strategy)

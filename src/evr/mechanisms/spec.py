@@ -71,7 +71,9 @@ class _DpSgd(_Repeated):
 
 
 class _Described(_Repeated):
-    """The table of a mechanism by its descriptor. Keys are aliases: no name of a field is in the way."""
+    """The table of a mechanism by its descriptor. Keys are aliases: no name of a field is in the
+    way.
+    """
 
     descriptor: ClassVar[Mechanism]
 
@@ -79,7 +81,8 @@ class _Described(_Repeated):
         given = {
             field.alias: _frozen(getattr(self, name))
             for name, field in type(self).model_fields.items()
-            if field.alias and (name in self.model_fields_set or field.alias in self.descriptor.fields)
+            if field.alias
+            and (name in self.model_fields_set or field.alias in self.descriptor.fields)
         }
         return self.descriptor.event(**given)
 
@@ -141,7 +144,9 @@ class Spec(_Table):
 
 @dataclass(frozen=True)
 class _Grammar:
-    """What may stand in a file: the whole, a table for each kind, and kinds that have none with the reason."""
+    """What may stand in a file: the whole, a table for each kind, and kinds that have none with the
+    reason.
+    """
 
     spec: type[Spec]
     tables: dict[str, type[_Repeated]]
@@ -166,7 +171,11 @@ def _grammar(mechanisms: tuple[Mechanism, ...]) -> _Grammar:
             without[mechanism.kind] = str(error)
     union: Any = functools.reduce(operator.or_, tables.values())
     listed: Any = list[Annotated[union, Field(discriminator="kind")]]
-    return _Grammar(create_model("Spec", __base__=Spec, mechanism=(listed, Field(min_length=1))), tables, without)
+    return _Grammar(
+        create_model("Spec", __base__=Spec, mechanism=(listed, Field(min_length=1))),
+        tables,
+        without,
+    )
 
 
 _NOTHING = (
@@ -176,7 +185,9 @@ _NOTHING = (
 
 
 def load(path: str | Path) -> Spec:
-    """Read a specification file. A mistake raises ``SpecError``: the key, the rule, the nearest key."""
+    """Read a specification file. A mistake raises ``SpecError``: the key, the rule, the nearest
+    key.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -197,15 +208,20 @@ def parse(text: str) -> Spec:
     >>> parse('[[mechanism]]\\nkind = "gaussian"\\nnoise_multiplyer = 1.0')
     Traceback (most recent call last):
     ...
-    evr.errors.SpecError: mechanism[0].noise_multiplyer: unknown key; did you mean 'noise_multiplier'?
+    evr.errors.SpecError: mechanism[0].noise_multiplyer: unknown key; did you mean ...
     """
     try:
         data = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError is a ValueError; so is an integer without end
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # TOMLDecodeError is a ValueError; so is an integer without end
         raise SpecError(f"not valid TOML: {error or type(error).__name__}") from None
     grammar = _grammar(tuple(MECHANISMS.values()))
     if isinstance(data.get("mechanism"), dict):
-        raise SpecError("[mechanism] is one table, and a file holds a list of them: write [[mechanism]]")
+        raise SpecError(
+            "[mechanism] is one table, and a file holds a list of them: write [[mechanism]]"
+        )
     if "mechanism" not in data and data.keys() <= {"claim"}:
         raise SpecError(_NOTHING)
     try:
@@ -215,7 +231,9 @@ def parse(text: str) -> Spec:
 
 
 def _first(error: ValidationError, grammar: _Grammar) -> str:
-    """The most telling complaint of pydantic: an unknown key before a missing one, which it may explain."""
+    """The most telling complaint of pydantic: an unknown key before a missing one, which it may
+    explain.
+    """
     problems = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
     problem = problems[0]
     location = [  # without the kind, and without pydantic's names for the members of a union
@@ -228,7 +246,9 @@ def _first(error: ValidationError, grammar: _Grammar) -> str:
     if kind == "extra_forbidden":
         known = grammar.keys(problem["loc"])
         near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
-        return f"{path}: unknown key; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}")
+        return f"{path}: unknown key; " + (
+            f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+        )
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return f"{path}.kind: {_no_kind(problem['input'], grammar)}"
     return f"{path}: {problem['msg'][0].lower()}{problem['msg'][1:]}" + (

@@ -1,7 +1,8 @@
 """The one walker of event trees, and two views of what it finds.
 
-``walk`` goes through a ``DpEvent`` tree with a stack, not by recursion, so that depth has no limit. It names the mechanisms
-in reading order and says where repetitions begin and end. ``leaves`` counts them; ``timeline`` keeps their order.
+``walk`` goes through a ``DpEvent`` tree with a stack, not by recursion, so that depth has no limit.
+It names the mechanisms in reading order and says where repetitions begin and end. ``leaves`` counts
+them; ``timeline`` keeps their order.
 """
 
 from __future__ import annotations
@@ -20,13 +21,21 @@ from evr.mechanisms.registry import MECHANISMS
 from evr.mechanisms.sampling import NON_PRIVATE, sampled
 
 MOST_RUNS = 5_000_000
-_COMBINATORS = ("PoissonSampledDpEvent", "SelfComposedDpEvent", "ComposedDpEvent", "NoOpDpEvent", "NonPrivateDpEvent")
+_COMBINATORS = (
+    "PoissonSampledDpEvent",
+    "SelfComposedDpEvent",
+    "ComposedDpEvent",
+    "NoOpDpEvent",
+    "NonPrivateDpEvent",
+)
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class Visited:
-    """A mechanism that runs, in all repetitions together ``count`` times; None is one that costs nothing."""
+    """A mechanism that runs, in all repetitions together ``count`` times; None is one that costs
+    nothing.
+    """
 
     pairs: Pairs | None
     count: int
@@ -54,7 +63,9 @@ class _Sampling(NamedTuple):
 
 
 def walk(event: Any, path: str = "event") -> Iterator[Visited | Begin | End]:
-    """The mechanisms of the tree in reading order, and where repetitions begin and end. Sampled ones are named once, whole."""
+    """The mechanisms of the tree in reading order, and where repetitions begin and end. Sampled
+    ones are named once, whole.
+    """
     stack: list[tuple[Any, str]] = [(event, path)]
     counts = [1]
     samplings: list[_Sampling] = []
@@ -78,7 +89,9 @@ def walk(event: Any, path: str = "event") -> Iterator[Visited | Begin | End]:
             yield from found(sampled(node.node, node.probability, node.path, node.inner))
         elif isinstance(node, dp_event.SelfComposedDpEvent):
             count = _located(path, partial(validate.positive_integer, count=node.count))
-            counts.append(_located(path, partial(validate.positive_integer, count=counts[-1] * count)))
+            counts.append(
+                _located(path, partial(validate.positive_integer, count=counts[-1] * count))
+            )
             if not samplings:
                 yield Begin(count, path)
             stack += [(End(), path), (node.event, path + ".event")]
@@ -86,7 +99,9 @@ def walk(event: Any, path: str = "event") -> Iterator[Visited | Begin | End]:
             events = _located(path, partial(validate.sequence, events=node.events))
             stack += reversed([(child, f"{path}.events[{i}]") for i, child in enumerate(events)])
         elif isinstance(node, dp_event.PoissonSampledDpEvent):
-            q = _located(path, partial(validate.probability, sampling_probability=node.sampling_probability))
+            q = _located(
+                path, partial(validate.probability, sampling_probability=node.sampling_probability)
+            )
             if q != 1:
                 samplings.append(_Sampling(node, q, path, {}))
                 counts.append(1)
@@ -108,7 +123,9 @@ def leaves(event: Any) -> Iterator[tuple[Pairs, int]]:
 
 
 def timeline(event: Any) -> list[tuple[Pairs | None, int]]:
-    """The mechanisms in the order in which they run, as runs of equal steps; None for a step that costs nothing."""
+    """The mechanisms in the order in which they run, as runs of equal steps; None for a step that
+    costs nothing.
+    """
     bodies: list[list[tuple[Pairs | None, int]]] = [[]]
     repeats: list[Begin] = []
     for visit in walk(event):
@@ -125,8 +142,9 @@ def timeline(event: Any) -> list[tuple[Pairs | None, int]]:
                 continue
             if len(body) * count > MOST_RUNS:
                 raise ValueError(
-                    f"count={count} at {path} repeats {len(body)} changes of mechanism: more than {MOST_RUNS} in all cannot be "
-                    "followed step by step; describe fewer repetitions, or ask for epsilon at the end only"
+                    f"count={count} at {path} repeats {len(body)} changes of mechanism: more than "
+                    f"{MOST_RUNS} in all cannot be followed step by step; describe fewer "
+                    "repetitions, or ask for epsilon at the end only"
                 )
             for pairs, number in body * count:
                 _append(bodies[-1], pairs, number)

@@ -16,7 +16,9 @@ from evr.mechanisms.registry import MECHANISMS
 
 ADJACENCIES = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: "add-or-remove-one adjacency",
-    NeighboringRelation.REPLACE_SPECIAL: ("zero-out adjacency (a record is replaced by one that contributes nothing)"),
+    NeighboringRelation.REPLACE_SPECIAL: (
+        "zero-out adjacency (a record is replaced by one that contributes nothing)"
+    ),
 }
 """The relations that a statement may be under."""
 
@@ -31,7 +33,8 @@ def adjacency(name: str) -> str:
 
 
 _SAMPLED = (
-    "each record was in each batch independently with the stated probability (Poisson sampling, not shuffled batches)"
+    "each record was in each batch independently with the stated probability (Poisson sampling, "
+    "not shuffled batches)"
 )
 _LISTED = 6  # parts of a composition that are described one by one
 _LONG = 2000  # characters of them
@@ -61,7 +64,11 @@ def describe(event: dp_event.DpEvent) -> str:
     if isinstance(event, dp_event.NoOpDpEvent):
         return "nothing"
     mechanism = MECHANISMS.get(type(event)) or Mechanism(type(event), lambda _: None)
-    return _by_fields(event, mechanism.name) if mechanism.words is None else _own_words(event, mechanism.words)
+    return (
+        _by_fields(event, mechanism.name)
+        if mechanism.words is None
+        else _own_words(event, mechanism.words)
+    )
 
 
 def _own_words(event: dp_event.DpEvent, words: Callable[[Any], str]) -> str:
@@ -69,7 +76,9 @@ def _own_words(event: dp_event.DpEvent, words: Callable[[Any], str]) -> str:
     try:
         text = words(event)
     except Exception as error:  # somebody else's function raises what it likes
-        raise ValueError(f"{name} has no words for these values: {type(error).__name__}: {error}") from error
+        raise ValueError(
+            f"{name} has no words for these values: {type(error).__name__}: {error}"
+        ) from error
     if not isinstance(text, str) or not text.strip() or not text.isprintable():
         raise ValueError(f"the words of {name} are {text!r}: they have to be text in one line")
     return text
@@ -78,7 +87,8 @@ def _own_words(event: dp_event.DpEvent, words: Callable[[Any], str]) -> str:
 def _by_fields(event: dp_event.DpEvent, name: str) -> str:
     article = "an" if name[:1].lower() in "aeiou" else "a"
     fields = [
-        f"{one.alias.replace('_', ' ')} {_value(getattr(event, one.name))}" for one in written_fields(type(event))
+        f"{one.alias.replace('_', ' ')} {_value(getattr(event, one.name))}"
+        for one in written_fields(type(event))
     ]
     return f"{article} {name} mechanism" + (f" ({', '.join(fields)})" if fields else "")
 
@@ -116,12 +126,15 @@ def assumptions(*events: dp_event.DpEvent) -> list[str]:
             clauses = [_SAMPLED]
         elif type(one) in MECHANISMS:
             mechanisms.append(MECHANISMS[type(one)])
-    clauses += [clause for mechanism in dict.fromkeys(mechanisms) for clause in mechanism.assumptions]
+    clauses += [
+        clause for mechanism in dict.fromkeys(mechanisms) for clause in mechanism.assumptions
+    ]
     return list(reversed(dict.fromkeys(reversed(clauses))))  # what several share comes last
 
 
 def relation_of(*events: dp_event.DpEvent) -> NeighboringRelation:
-    """The relation that a statement about events is under: zeroing out, if one of them knows no other.
+    """The relation that a statement about events is under: zeroing out, if one of them knows no
+    other.
 
     Where a record may be added or removed, it may be zeroed out: a record that contributes nothing
     is as good as none.
@@ -134,12 +147,16 @@ def relation_of(*events: dp_event.DpEvent) -> NeighboringRelation:
         relation = mechanism.relation(one)
         if relation not in ADJACENCIES:
             known = ", ".join(one.name for one in ADJACENCIES)
-            raise ValueError(f"{type(one).__name__} is under {relation!r}: evr can state {known} only")
+            raise ValueError(
+                f"{type(one).__name__} is under {relation!r}: evr can state {known} only"
+            )
         found = found if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else relation
     return found
 
 
-def _spread(events: tuple[dp_event.DpEvent, ...], follows: Callable[[Mechanism], bool]) -> Iterator[dp_event.DpEvent]:
+def _spread(
+    events: tuple[dp_event.DpEvent, ...], follows: Callable[[Mechanism], bool]
+) -> Iterator[dp_event.DpEvent]:
     """Every event in the trees, and in what stands for an event whose descriptor ``follows``."""
     stack = list(reversed(events))
     while stack:

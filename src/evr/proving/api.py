@@ -41,11 +41,12 @@ def verify(
     terms: Terms | None = None,
     progress: ProgressHook | None = None,
 ) -> Verification:
-    """Try to prove, by Monte Carlo or in exact arithmetic, that everything that ran is ``(epsilon, delta / tau)``-DP.
+    """Try to prove, by Monte Carlo or in exact arithmetic, that everything that ran is ``(epsilon,
+    delta / tau)``-DP.
 
-    Rests on: fresh samples in each attempt; an estimate ``delta`` that does not depend on them; trials and stopping that do
-    not depend on the data; one output for each release, attempts counted before they run (``evr.release`` and the ledger do
-    that). docs/guarantees.md, Section 5.
+    Rests on: fresh samples in each attempt; an estimate ``delta`` that does not depend on them;
+    trials and stopping that do not depend on the data; one output for each release, attempts
+    counted before they run (``evr.release`` and the ledger do that). docs/guarantees.md, Section 5.
 
     Parameters
     ----------
@@ -56,21 +57,25 @@ def verify(
     tau
         Slack in (0, 1): the closer to 1, the tighter the guarantee and the more samples.
     method
-        ``"sequential"`` (testing by betting), ``"fixed"`` (Algorithm 2 of the paper), or ``"strict"``: no sample, a bound in
-        exact arithmetic that is never wrong (compositions of one-dimensional mechanisms; docs/guarantees_strict.md); or
-        ``"both"``: the strict and the sequential one, and an error if they do not agree.
+        ``"sequential"`` (testing by betting), ``"fixed"`` (Algorithm 2 of the paper), or
+        ``"strict"``: no sample, a bound in exact arithmetic that is never wrong (compositions of
+        one-dimensional mechanisms; docs/guarantees_strict.md); or ``"both"``: the strict and the
+        sequential one, and an error if they do not agree.
     proposal
-        ``"capped"`` (any composition), ``"single"`` (the paper's, equal Poisson-sampled Gaussian steps), ``"simple"``.
+        ``"capped"`` (any composition), ``"single"`` (the paper's, equal Poisson-sampled Gaussian
+        steps), ``"simple"``.
     attempt
-        The number of this attempt at the release, from 1: it sets the false-positive budget ``kappa claim 2^-attempt``.
-        The fixed verifier without one spends the paper's budget, ``delta / tau``, which is good for a single attempt.
+        The number of this attempt at the release, from 1: it sets the false-positive budget ``kappa
+        claim 2^-attempt``. The fixed verifier without one spends the paper's budget, ``delta /
+        tau``, which is good for a single attempt.
     seed
         For results that can be repeated; a guarantee wants fresh entropy, so leave it out.
     max_samples
-        In each direction. The sequential verifier rejects when they are used up; the fixed one refuses to start if it needs
-        more.
+        In each direction. The sequential verifier rejects when they are used up; the fixed one
+        refuses to start if it needs more.
     workers, executor
-        Threads, or any ``concurrent.futures.Executor`` to do the work; the answer does not depend on it.
+        Threads, or any ``concurrent.futures.Executor`` to do the work; the answer does not depend
+        on it.
     device
         Who draws: ``"cpu"``, or another name in ``evr.verification.summary.BACKENDS``.
     direction
@@ -78,7 +83,8 @@ def verify(
     offset
         ``Delta`` of the fixed verifier, instead of the paper's heuristic.
     terms
-        Of the release that this attempt belongs to, where its first attempt fixed others than this claim would.
+        Of the release that this attempt belongs to, where its first attempt fixed others than this
+        claim would.
     progress
         Called with a ``Progress`` now and then.
 
@@ -107,7 +113,9 @@ def prove(
     *,
     device: str = "cpu",
 ) -> Verification:
-    """``verify`` with value objects, for the ledger, which keeps snapshots and continues from them."""
+    """``verify`` with value objects, for the ledger, which keeps snapshots and
+    continues from them.
+    """
     validate.one_of(tuple(BACKENDS), device=device)
     composition = Composition.of(event)
     if settings.method == "strict":
@@ -120,5 +128,7 @@ def prove(
 
     if settings.method == "both":
         proved = prove_strictly(composition, claim, how)
-        return joined(proved, how.run(composition, claim, replace(settings, method="sequential"), planner))
+        return joined(
+            proved, how.run(composition, claim, replace(settings, method="sequential"), planner)
+        )
     return how.run(composition, claim, settings, planner)

@@ -26,8 +26,12 @@ ALLOWANCE = 0.02
 Search = Callable[[tuple[Step, ...], str, Claim], Plan]
 
 
-def planned(steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, *, device: str = "cpu") -> Plan:
-    """The plan of one direction for the proposal of that name. What it says may be bad, but not false."""
+def planned(
+    steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, *, device: str = "cpu"
+) -> Plan:
+    """The plan of one direction for the proposal of that name. What it says may be bad, but not
+    false.
+    """
     plan = SEARCHES[proposal](steps, direction, claim)
     drawn = built(plan, steps)
     rounding = drawn.rounding(claim.epsilon)

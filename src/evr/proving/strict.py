@@ -26,15 +26,21 @@ def prove_strictly(composition: Composition, claim: Claim, how: Attempt) -> Veri
     def prover(direction: Direction, steps: tuple[ExactStep, ...]) -> Proof:
         return StrictCurve(steps).prove(claim.epsilon, enough=enough)
 
-    return verify_strictly(composition, claim, prover, attempt=how.number, direction=how.direction, seed=how.seed)
+    return verify_strictly(
+        composition, claim, prover, attempt=how.number, direction=how.direction, seed=how.seed
+    )
 
 
 def proof_for(event: Any, claim: Claim) -> str:
-    """``"strict"`` where every law is on a line, has an exact one, and a strict proof takes seconds; else ``"sequential"``."""
+    """``"strict"`` where every law is on a line, has an exact one, and a strict proof takes
+    seconds; else ``"sequential"``.
+    """
     composition, enough = Composition.of(event), threshold_of(claim)
     try:
         laws = composition.exact_directions()
     except UnsupportedEventError:
         return "sequential"
-    seconds = sum(StrictCurve(steps).seconds(claim.epsilon, enough=enough) for steps in laws.values())
+    seconds = sum(
+        StrictCurve(steps).seconds(claim.epsilon, enough=enough) for steps in laws.values()
+    )
     return "strict" if seconds <= QUICK else "sequential"

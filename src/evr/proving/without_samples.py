@@ -1,11 +1,14 @@
 """Proved bounds on delta without a sample: what a fallback has to show.
 
-For any order ``s > 0`` and cap ``c``, with ``Y`` the sum of the losses ``y_i`` and ``(1 - e^{epsilon - Y})_+ <= C_s e^{s (Y - epsilon)}``,
+For any order ``s > 0`` and cap ``c``, with ``Y`` the sum of the losses ``y_i`` and ``(1 -
+e^{epsilon - Y})_+ <= C_s e^{s (Y - epsilon)}``,
 
-    delta <= C_s e^{-s epsilon} prod_i E[e^{s y_i}; y_i <= c] + sum_i P(y_i > c),   C_s = s^s / (1 + s)^{1 + s}
+    delta <= C_s e^{-s epsilon} prod_i E[e^{s y_i}; y_i <= c] + sum_i P(y_i > c),   C_s = s^s / (1 +
+    s)^{1 + s}
 
-the moments bound with jumps apart: docs/guarantees.md, Section 3, with one sample's first moment and no tilt. Its expectations
-are bounded by finite sums over cells. Of a single step delta is known in closed form.
+the moments bound with jumps apart: docs/guarantees.md, Section 3, with one sample's first moment
+and no tilt. Its expectations are bounded by finite sums over cells. Of a single step delta is known
+in closed form.
 """
 
 from __future__ import annotations
@@ -48,16 +51,22 @@ def _bound(steps: tuple[Step, ...], epsilon: float) -> float:
         return min(1.0, found.infinite * (1.0 + Rounding.of(steps, epsilon).weight) + found.excess)
     if len(steps) == 1 and steps[0].count == 1:
         rounding = Rounding.of(steps, epsilon)
-        return min(1.0, steps[0].pair.delta(rounding.bounded(epsilon)) * (1 + rounding.weight) + _ABSOLUTE)
+        return min(
+            1.0, steps[0].pair.delta(rounding.bounded(epsilon)) * (1 + rounding.weight) + _ABSOLUTE
+        )
     scale = max(epsilon, 0.1)
     choices = [(float(order), scale * (1 + times)) for order in _ORDERS for times in _REACHES]
-    order, cap = min(choices, key=lambda choice: _log_bound(steps, epsilon, choice[0], choice[1], 512))
+    order, cap = min(
+        choices, key=lambda choice: _log_bound(steps, epsilon, choice[0], choice[1], 512)
+    )
     rounding = Rounding.of(steps, epsilon, order=order)
     log_bound = _log_bound(steps, rounding.bounded(epsilon), order, cap, 16_384) + rounding.weight
     return math.exp(min(log_bound, 0.0))
 
 
-def _log_bound(steps: tuple[Step, ...], epsilon: float, order: float, cap: float, cells: int) -> float:
+def _log_bound(
+    steps: tuple[Step, ...], epsilon: float, order: float, cap: float, cells: int
+) -> float:
     bounds = []
     for step in steps:
         low, high = step.pair.loss_range

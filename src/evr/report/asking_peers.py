@@ -1,6 +1,8 @@
-"""What other accountants say, asked in a process of its own: their time is limited, and their failures stay theirs.
+"""What other accountants say, asked in a process of its own: their time is limited, and their
+failures stay theirs.
 
-``python -m evr.report.asking_peers`` reads ``{"event": ..., "delta": ...}`` and prints an answer a line, the quickest first.
+``python -m evr.report.asking_peers`` reads ``{"event": ..., "delta": ...}`` and prints an answer a
+line, the quickest first.
 """
 
 from __future__ import annotations
@@ -36,17 +38,27 @@ NAMES = {  # in the order in which they are asked
 }
 
 
-def ask(event: dict[str, Any], delta: float, *, patience: float = PATIENCE) -> tuple[list[Answer], str | None]:
+def ask(
+    event: dict[str, Any], delta: float, *, patience: float = PATIENCE
+) -> tuple[list[Answer], str | None]:
     """Epsilon at ``delta`` by each peer, and what is to be said of those that did not answer."""
     question = json.dumps({"event": event, "delta": delta})
     command = [sys.executable, "-W", "ignore", "-m", "evr.report.asking_peers"]
     try:
-        done = subprocess.run(command, input=question.encode(), capture_output=True, timeout=patience, check=True)
+        done = subprocess.run(
+            command, input=question.encode(), capture_output=True, timeout=patience, check=True
+        )
         return _read(done.stdout), None
     except subprocess.TimeoutExpired as late:
         answers = _read(late.stdout or b"")
-        missing = [name for name in NAMES.values() if name not in {answer.peer for answer in answers}]
-        return answers, f"No answer within {patience:g} seconds: {', '.join(missing)}. evr compare waits for them."
+        missing = [
+            name for name in NAMES.values() if name not in {answer.peer for answer in answers}
+        ]
+        return (
+            answers,
+            f"No answer within {patience:g} seconds: {', '.join(missing)}. evr compare waits for "
+            "them.",
+        )
     except (subprocess.CalledProcessError, OSError):
         return [], "They could not be asked about this event."
 
@@ -63,8 +75,16 @@ def answers(question: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
     event, delta = event_from_json(question["event"]), question["delta"]
     for peer in NAMES:
-        for found in peers.compare(event, delta=delta, delta_error=min(1e-10, delta / 1000), peers=(peer,)):
-            row: dict[str, Any] = {"peer": NAMES[peer], "kind": "", "epsilon": None, "seconds": None, "reason": ""}
+        for found in peers.compare(
+            event, delta=delta, delta_error=min(1e-10, delta / 1000), peers=(peer,)
+        ):
+            row: dict[str, Any] = {
+                "peer": NAMES[peer],
+                "kind": "",
+                "epsilon": None,
+                "seconds": None,
+                "reason": "",
+            }
             if isinstance(found, peers.PeerUnavailable):
                 row["reason"] = found.reason
             elif not math.isfinite(found.value):

@@ -1,6 +1,8 @@
-"""Pictures: privacy curves, and epsilon along a training run. Matplotlib is imported when one is drawn, never shown.
+"""Pictures: privacy curves, and epsilon along a training run. Matplotlib is imported when one is
+drawn, never shown.
 
-Colours are those of Okabe and Ito, which the colour-blind tell apart; lines differ in their dashes too.
+Colours are those of Okabe and Ito, which the colour-blind tell apart; lines differ in their dashes
+too.
 """
 
 from __future__ import annotations
@@ -89,7 +91,12 @@ def online_epsilon(runs: Mapping[str, Series], delta: float, *, title: str | Non
     for name, look, (steps, epsilons) in _dressed(runs, None):
         epsilons = np.asarray(epsilons, float)
         marker = {"marker": "o", "markersize": 3.5} if len(epsilons) <= 30 else {}
-        axes.plot(steps, np.where(np.isfinite(epsilons), epsilons, np.nan), **{**look, **marker}, label=name)
+        axes.plot(
+            steps,
+            np.where(np.isfinite(epsilons), epsilons, np.nan),
+            **{**look, **marker},
+            label=name,
+        )
     axes.set_xlabel("steps")
     axes.set_ylabel(f"ε at δ = {_power_of_ten(delta)}")
     axes.set_xlim(left=0)
@@ -109,7 +116,9 @@ def _power_of_ten(value: float) -> str:
 
 
 def render(figure: Figure, kind: str) -> bytes:
-    """The bytes of a picture, ``kind`` being ``"png"``, ``"svg"`` or ``"pdf"``; the same figure gives the same bytes."""
+    """The bytes of a picture, ``kind`` being ``"png"``, ``"svg"`` or ``"pdf"``; the same figure
+    gives the same bytes.
+    """
     import matplotlib
 
     undated: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
@@ -147,6 +156,11 @@ def _dressed(
         look = (looks or {}).get(name, LOOKS[index % len(LOOKS)])
         drawn = {"color": look.colour, "linestyle": look.dashes, "linewidth": look.width}
         if look.marker:
-            drawn |= {"marker": look.marker, "markersize": 5.5, "markerfacecolor": "white", "markeredgewidth": 1.6}
+            drawn |= {
+                "marker": look.marker,
+                "markersize": 5.5,
+                "markerfacecolor": "white",
+                "markeredgewidth": 1.6,
+            }
         dressed.append((name, drawn, points))
     return dressed

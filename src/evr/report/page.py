@@ -1,7 +1,9 @@
-"""One self-contained HTML page of a certificate: the statement, pictures of the verification, every parameter.
+"""One self-contained HTML page of a certificate: the statement, pictures of the verification, every
+parameter.
 
-The page asks nothing of any network, follows the reader's light or dark theme, and prints. What it shows is computed from the
-certificate; only the privacy curve, and what other accountants say, is computed anew.
+The page asks nothing of any network, follows the reader's light or dark theme, and prints. What it
+shows is computed from the certificate; only the privacy curve, and what other accountants say, is
+computed anew.
 """
 
 from __future__ import annotations
@@ -39,10 +41,12 @@ MEANINGS = {
     "release.attempt": "attempts at this release so far, this one included",
     "release.budget": "probability of accepting in this attempt, were the claim false",
     "release.total_budget": "the same over any number of attempts",
-    "verification.method": "strict (exact arithmetic), sequential (testing by betting), both of these, or fixed (Algorithm 2 of the paper)",
+    "verification.method": "strict (exact arithmetic), sequential (testing by betting), both of "
+    "these, or fixed (Algorithm 2 of the paper)",
     "verification.proposal": "the law that samples were drawn from",
     "verification.entropy": "what the samples came from; enough to draw them again",
-    "verification.entropy_is_fresh": "recorded as drawn from the operating system; nothing can prove that nobody chose it",
+    "verification.entropy_is_fresh": "recorded as drawn from the operating system; nothing can "
+    "prove that nobody chose it",
     "bound": "proved: no sample is larger",
     "clip": "samples were cut here before betting",
     "correction": "proved bound on what clipping takes off the mean",
@@ -61,15 +65,22 @@ def write(
     peers: bool = True,
     max_seconds: float | None = None,
 ) -> None:
-    """Write the page, whole or not at all. ``source`` is the certificate's file, for the commands that replay it.
+    """Write the page, whole or not at all. ``source`` is the certificate's file, for the commands
+    that replay it.
 
     With ``max_seconds``, a curve that would take longer raises ``TooLongError`` before it is begun.
     """
-    atomic.write_text(path, render(certificate, source=source, peers=peers, max_seconds=max_seconds))
+    atomic.write_text(
+        path, render(certificate, source=source, peers=peers, max_seconds=max_seconds)
+    )
 
 
 def render(
-    certificate: Certificate, *, source: str | None = None, peers: bool = True, max_seconds: float | None = None
+    certificate: Certificate,
+    *,
+    source: str | None = None,
+    peers: bool = True,
+    max_seconds: float | None = None,
 ) -> str:
     """The page's text."""
     import jinja2
@@ -77,8 +88,12 @@ def render(
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    template = environment.from_string(resources.files("evr.report").joinpath("page.html").read_text("utf-8"))
-    composition = understood(certificate.event, Patience(max_seconds, "drawing its curve"), times=_CURVES)
+    template = environment.from_string(
+        resources.files("evr.report").joinpath("page.html").read_text("utf-8")
+    )
+    composition = understood(
+        certificate.event, Patience(max_seconds, "drawing its curve"), times=_CURVES
+    )
     claim = certificate.claim
     held = certificate.guarantee is not None
     answers, silence = _peers(certificate) if peers else ([], "They were not asked.")
@@ -110,11 +125,17 @@ def _curve_pictures(certificate: Certificate, composition: Composition) -> list[
     def curves(epsilons: Any) -> Curves:
         found = {name: privacy_curve(composition, epsilons, direction=name) for name in names}
         labels = {"remove": "both directions"} if len(names) == 1 else {}
-        return {labels.get(n, n): (c.epsilons.tolist(), c.deltas.tolist()) for n, c in found.items()}
+        return {
+            labels.get(n, n): (c.epsilons.tolist(), c.deltas.tolist()) for n, c in found.items()
+        }
 
     whole = curves(np.linspace(0.0, 2.0 * claim.epsilon or 1.0, _CURVE_POINTS))
     found = [pictures.privacy_curve(whole, claim, accepted=accepted, key="curve")]
-    if claim.delta > 0 and claim.epsilon > 0 and (half := _reach(whole, claim.epsilon, 2.0 * (1 - claim.tau))):
+    if (
+        claim.delta > 0
+        and claim.epsilon > 0
+        and (half := _reach(whole, claim.epsilon, 2.0 * (1 - claim.tau)))
+    ):
         around = np.linspace(max(0.0, claim.epsilon - half), claim.epsilon + half, _MARGIN_POINTS)
         found.append(pictures.margin(curves(around), claim, accepted=accepted, key="margin"))
     return found
@@ -122,7 +143,9 @@ def _curve_pictures(certificate: Certificate, composition: Composition) -> list[
 
 def _reach(curves: Curves, epsilon: float, change: float) -> float | None:
     """By how much epsilon has to move for delta to change by about that share."""
-    epsilons, deltas = max(curves.values(), key=lambda curve: float(np.interp(epsilon, curve[0], curve[1])))
+    epsilons, deltas = max(
+        curves.values(), key=lambda curve: float(np.interp(epsilon, curve[0], curve[1]))
+    )
     logs = [math.log(d) for d in deltas if d > 0]
     if len(logs) < 3:
         return None
@@ -140,7 +163,9 @@ def _directions(certificate: Certificate) -> Iterator[dict[str, Any]]:
 def _pictures(certificate: Certificate, name: str, report: DirectionSection) -> list[Picture]:
     if not report.trace or not report.samples:
         return []
-    drawn = [pictures.running_estimate(report, certificate.claim, direction=name, key=f"{name}-running")]
+    drawn = [
+        pictures.running_estimate(report, certificate.claim, direction=name, key=f"{name}-running")
+    ]
     if report.log_target is not None:
         drawn.append(pictures.log_wealth(report, direction=name, key=f"{name}-wealth"))
     drawn.append(pictures.histogram(report, direction=name, key=f"{name}-histogram"))
@@ -167,7 +192,9 @@ def _groups(certificate: Certificate) -> list[tuple[str, list[tuple[str, str, st
     document = certificate.document()
     directions = document["verification"].pop("directions")
     top = ("schema_version", "verdict", "neighboring_relation", "digest")
-    groups: list[tuple[str, dict[str, Any]]] = [("certificate", {key: document[key] for key in top})]
+    groups: list[tuple[str, dict[str, Any]]] = [
+        ("certificate", {key: document[key] for key in top})
+    ]
     for name in ("claim", "estimate", "release", "verification", "fallback"):
         if document[name] is not None:
             groups.append((name, document[name]))
@@ -179,7 +206,9 @@ def _groups(certificate: Certificate) -> list[tuple[str, list[tuple[str, str, st
 
 
 def _row(group: str, name: str, value: Any) -> tuple[str, str, str]:
-    meaning = MEANINGS.get(f"{group}.{name}") or (MEANINGS.get(name) if group not in ("claim", "release") else None)
+    meaning = MEANINGS.get(f"{group}.{name}") or (
+        MEANINGS.get(name) if group not in ("claim", "release") else None
+    )
     return name, _shown(value), meaning or ""
 
 
@@ -189,7 +218,9 @@ def _flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield from _flat(value, f"{prefix}{key}.")
         elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
             for index, item in enumerate(value):
-                yield from _flat(item if isinstance(item, Mapping) else {"": item}, f"{prefix}{key}[{index}].")
+                yield from _flat(
+                    item if isinstance(item, Mapping) else {"": item}, f"{prefix}{key}[{index}]."
+                )
         else:
             yield f"{prefix}{key}", value
 

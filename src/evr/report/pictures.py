@@ -1,7 +1,7 @@
 """The pictures of a certificate's page: inline SVG whose colours follow the page, light or dark.
 
-Matplotlib draws in the placeholders of ``PAINTS``, which become CSS variables; text stays text. Each picture carries a title
-and a description for those who do not see it.
+Matplotlib draws in the placeholders of ``PAINTS``, which become CSS variables; text stays text.
+Each picture carries a title and a description for those who do not see it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,11 @@ def scientific(value: float, digits: int = 3) -> str:
 
 @_styled
 def privacy_curve(
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], claim: ClaimSection, *, accepted: bool, key: str
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    claim: ClaimSection,
+    *,
+    accepted: bool,
+    key: str,
 ) -> Picture:
     """delta against epsilon, a line for each direction, and the claim as a point."""
     figure, axes = _axes()
@@ -85,7 +89,13 @@ def privacy_curve(
     for name, (epsilons, deltas) in curves.items():
         values = np.asarray(deltas, float)
         shown = np.where(values > 0, values, np.nan)
-        axes.plot(epsilons, shown, color=PAINTS.get(name, PAINTS["remove"]), dashes=_DASHES.get(name, ()), label=name)
+        axes.plot(
+            epsilons,
+            shown,
+            color=PAINTS.get(name, PAINTS["remove"]),
+            dashes=_DASHES.get(name, ()),
+            label=name,
+        )
     point = claim.delta if claim.delta > 0 else None
     if visible:
         axes.set_yscale("log")
@@ -102,24 +112,40 @@ def privacy_curve(
     axes.set_ylabel("δ(ε)")
     axes.legend(loc="upper right")
     described = (
-        f"Delta falls from {scientific(max(visible))} as epsilon grows. " if visible else "Delta is zero everywhere. "
+        f"Delta falls from {scientific(max(visible))} as epsilon grows. "
+        if visible
+        else "Delta is zero everywhere. "
     )
-    described += f"The claim is the point epsilon {claim.epsilon:g}, delta {scientific(claim.delta)}."
+    described += (
+        f"The claim is the point epsilon {claim.epsilon:g}, delta {scientific(claim.delta)}."
+    )
     return _picture(figure, "Privacy curve of each direction", described, key)
 
 
 @_styled
 def margin(
-    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], claim: ClaimSection, *, accepted: bool, key: str
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    claim: ClaimSection,
+    *,
+    accepted: bool,
+    key: str,
 ) -> Picture:
-    """Around the claim, in units of it: the curve, the estimate, what was tested and the claim, ``1/tau`` above the estimate."""
+    """Around the claim, in units of it: the curve, the estimate, what was tested and the claim,
+    ``1/tau`` above the estimate.
+    """
     from matplotlib.ticker import MaxNLocator
 
     figure, axes = _axes()
     slack = 1 - claim.tau
     for name, (epsilons, deltas) in curves.items():
         ratios = np.asarray(deltas, float) / claim.delta
-        axes.plot(epsilons, ratios, color=PAINTS.get(name, PAINTS["remove"]), dashes=_DASHES.get(name, ()), label=name)
+        axes.plot(
+            epsilons,
+            ratios,
+            color=PAINTS.get(name, PAINTS["remove"]),
+            dashes=_DASHES.get(name, ()),
+            label=name,
+        )
     estimate = claim.delta_estimate / claim.delta
     axes.axhline(1.0, color=PAINTS["muted"], linewidth=0.8, linestyle=(0, (2, 3)))
     axes.axhline(estimate, color=PAINTS["muted"], linewidth=0.8, linestyle=(0, (2, 3)))
@@ -127,9 +153,17 @@ def margin(
     paint = PAINTS["good" if accepted else "bad"]
     axes.plot([claim.epsilon], [1.0], "o", markersize=8, color=paint, label="claim = estimate / τ")
     axes.annotate(
-        "", (claim.epsilon, 1.0), (claim.epsilon, estimate),
-        arrowprops={"arrowstyle": "<->", "color": PAINTS["ink"], "linewidth": 1.0, "shrinkA": 4, "shrinkB": 5},
-    )  # fmt: skip
+        "",
+        (claim.epsilon, 1.0),
+        (claim.epsilon, estimate),
+        arrowprops={
+            "arrowstyle": "<->",
+            "color": PAINTS["ink"],
+            "linewidth": 1.0,
+            "shrinkA": 4,
+            "shrinkB": 5,
+        },
+    )
     axes.set_ylim(max(0.0, 1 - 3.2 * slack), 1 + 2.4 * slack)
     _sparse(axes, 4)
     axes.xaxis.set_major_locator(MaxNLocator(4))
@@ -137,25 +171,40 @@ def margin(
     axes.set_ylabel("δ over the claim")
     axes.legend(loc="upper right")
     described = (
-        f"Enlarged around the claim. The estimate is {claim.tau:g} of the claimed delta: the margin 1/tau is what makes a "
-        "statistical test possible."
+        f"Enlarged around the claim. The estimate is {claim.tau:g} of the claimed delta: the "
+        "margin 1/tau is what makes a statistical test possible."
     )
     return _picture(figure, "The margin between estimate and claim", described, key)
 
 
 @_styled
-def running_estimate(report: DirectionSection, claim: ClaimSection, *, direction: str, key: str) -> Picture:
-    """The mean of the samples so far with its 95% band, against estimate and claim, in units of the claim."""
+def running_estimate(
+    report: DirectionSection, claim: ClaimSection, *, direction: str, key: str
+) -> Picture:
+    """The mean of the samples so far with its 95% band, against estimate and claim, in units of the
+    claim.
+    """
     figure, axes = _axes(_NARROW)
     samples, means, errors, _ = _trace(report)
     means, errors = means / claim.delta, errors / claim.delta
-    axes.fill_between(samples, means - 1.96 * errors, means + 1.96 * errors, color=PAINTS[direction], alpha=0.2, lw=0)
+    axes.fill_between(
+        samples,
+        means - 1.96 * errors,
+        means + 1.96 * errors,
+        color=PAINTS[direction],
+        alpha=0.2,
+        lw=0,
+    )
     marker = {"marker": "o", "markersize": 4} if len(samples) < 10 else {}
     axes.plot(samples, means, color=PAINTS[direction], label="mean, 95% band", **marker)
     if len(samples) == 1:
         axes.errorbar(samples, means, 1.96 * errors, color=PAINTS[direction], capsize=4)
-    axes.axhline(report.threshold / claim.delta, color=PAINTS["ink"], linewidth=1.2, label="threshold")
-    axes.axhline(claim.tau, color=PAINTS["muted"], linewidth=1.2, linestyle=(0, (4, 3)), label="estimate")
+    axes.axhline(
+        report.threshold / claim.delta, color=PAINTS["ink"], linewidth=1.2, label="threshold"
+    )
+    axes.axhline(
+        claim.tau, color=PAINTS["muted"], linewidth=1.2, linestyle=(0, (4, 3)), label="estimate"
+    )
     half = max(3.0 * (1 - claim.tau), 5 * float(errors[-1]), 1.2 * abs(float(means[-1]) - 1))
     axes.set_ylim(1 - half, 1 + half)
     _counts(axes, float(samples[-1]))
@@ -163,8 +212,8 @@ def running_estimate(report: DirectionSection, claim: ClaimSection, *, direction
     axes.set_ylabel("δ over the claim")
     axes.legend(loc="upper right", ncols=1)
     described = (
-        f"After {report.samples:,} samples the mean is {means[-1]:.5g} of the claimed delta, with a standard error of "
-        f"{errors[-1]:.2g}; the estimate is {claim.tau:g} of it."
+        f"After {report.samples:,} samples the mean is {means[-1]:.5g} of the claimed delta, with "
+        f"a standard error of {errors[-1]:.2g}; the estimate is {claim.tau:g} of it."
     )
     return _picture(figure, f"Running estimate, {direction} direction", described, key)
 
@@ -185,15 +234,18 @@ def log_wealth(report: DirectionSection, *, direction: str, key: str) -> Picture
     axes.set_ylabel("log wealth")
     axes.legend(loc="lower right")
     described = (
-        f"The log wealth of the bets against the claim being false {'reached' if report.accepted else 'did not reach'} its "
-        f"target of {report.log_target:.4g}; it ended at {wealth[-1]:.4g}."
+        "The log wealth of the bets against the claim being false "
+        f"{'reached' if report.accepted else 'did not reach'} its target of "
+        f"{report.log_target:.4g}; it ended at {wealth[-1]:.4g}."
     )
     return _picture(figure, f"Log wealth, {direction} direction", described, key)
 
 
 @_styled
 def histogram(report: DirectionSection, *, direction: str, key: str) -> Picture:
-    """Sizes of the samples over the threshold; zeros apart; where they are clipped, and the proved bound on them."""
+    """Sizes of the samples over the threshold; zeros apart; where they are clipped, and the proved
+    bound on them.
+    """
     figure, axes = _axes(_NARROW)
     counts = np.asarray(report.histogram, float)
     share = counts / max(counts.sum(), 1.0)
@@ -211,11 +263,15 @@ def histogram(report: DirectionSection, *, direction: str, key: str) -> Picture:
     top = float(share.max()) * 1.15
     used = np.nonzero(counts[1:])[0]
     last = float(lefts[used[-1]]) if used.size else 0.0
-    right = max(last + 3 * width, *(math.log10(v / report.threshold) + 2 * width for _, v in marks), 1.0)
+    right = max(
+        last + 3 * width, *(math.log10(v / report.threshold) + 2 * width for _, v in marks), 1.0
+    )
     for index, (name, value) in enumerate(marks):
         at = math.log10(value / report.threshold)
         axes.axvline(at, color=PAINTS["ink"], linewidth=1.2)
-        axes.text(at, top * (1 - 0.08 * index), f"{name} ", color=PAINTS["ink"], va="top", ha="right")
+        axes.text(
+            at, top * (1 - 0.08 * index), f"{name} ", color=PAINTS["ink"], va="top", ha="right"
+        )
     axes.set_ylim(0, top)
     axes.set_xlim(zero - 2 * width, right)
     ticks = [tick for tick in range(-6, math.ceil(right), 2) if tick < right]
@@ -224,12 +280,17 @@ def histogram(report: DirectionSection, *, direction: str, key: str) -> Picture:
     axes.set_ylabel("share")
     _sparse(axes, 4)
     described = (
-        f"{share[0]:.0%} of the samples are zero, at the left; the bar beside them gathers all below {ten_to(-6)}. "
+        f"{share[0]:.0%} of the samples are zero, at the left; the bar beside them gathers all "
+        f"below {ten_to(-6)}. "
     )
     if report.clip is not None:
-        described += f"Samples are clipped at {report.clip / report.threshold:.3g} times the threshold. "
+        described += (
+            f"Samples are clipped at {report.clip / report.threshold:.3g} times the threshold. "
+        )
     if math.isfinite(report.bound):
-        described += f"No sample exceeds {scientific(report.bound / report.threshold)} times the threshold."
+        described += (
+            f"No sample exceeds {scientific(report.bound / report.threshold)} times the threshold."
+        )
     return _picture(figure, f"Sizes of the samples, {direction} direction", described, key)
 
 
@@ -238,7 +299,9 @@ def _trace(report: DirectionSection) -> tuple[Any, Any, Any, Any]:
     wealth = math.nan if report.log_wealth is None else report.log_wealth
     rows = [*(row for row in report.trace if row[0] < report.samples)]
     rows.append([report.samples, report.estimate, report.standard_error, wealth])
-    samples, means, errors, wealths = (np.array(column, float) for column in zip(*rows, strict=True))
+    samples, means, errors, wealths = (
+        np.array(column, float) for column in zip(*rows, strict=True)
+    )
     return samples, means, errors, wealths
 
 
@@ -285,7 +348,9 @@ def _powers_of_ten(axes: Any) -> None:
 
     axes.yaxis.set_major_locator(LogLocator(10, numticks=7))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: ten_to(math.log10(value)) if value > 0 else ""))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: ten_to(math.log10(value)) if value > 0 else "")
+    )
 
 
 def _sparse(axes: Any, most: int) -> None:
@@ -299,7 +364,11 @@ def _counts(axes: Any, last: float) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     unit, name = (
-        (1e6, "million samples") if last >= 2e6 else (1e3, "thousand samples") if last >= 2e3 else (1, "samples")
+        (1e6, "million samples")
+        if last >= 2e6
+        else (1e3, "thousand samples")
+        if last >= 2e3
+        else (1, "samples")
     )
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / unit:g}"))
@@ -314,7 +383,9 @@ def _picture(figure: Any, title: str, description: str, key: str) -> Picture:
 
 
 def _inlined(text: str, title: str, description: str, key: str) -> str:
-    """Matplotlib's file as an element of an HTML page: themable, named, its identifiers the page's only ones."""
+    """Matplotlib's file as an element of an HTML page: themable, named, its identifiers the page's
+    only ones.
+    """
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
     text = re.sub(r'<defs>\s*<style type="text/css">.*?</style>\s*</defs>', "", text, flags=re.S)

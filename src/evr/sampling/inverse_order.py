@@ -1,7 +1,9 @@
-"""Draws from ``Q L^-theta / M`` for independent bins, exactly: docs/guarantees_highdim.md, Section 6.2.
+"""Draws from ``Q L^-theta / M`` for independent bins, exactly: docs/guarantees_highdim.md, Section
+6.2.
 
-``L^-theta`` is a mixture over ``t`` of ``e^{-t L}``, under which the bins are independent. ``log t`` has a log-concave density: it is
-drawn below tangents. Given ``t``, a coordinate is drawn from a normal law around its mode, below the tangent there.
+``L^-theta`` is a mixture over ``t`` of ``e^{-t L}``, under which the bins are independent. ``log
+t`` has a log-concave density: it is drawn below tangents. Given ``t``, a coordinate is drawn from a
+normal law around its mode, below the tangent there.
 """
 
 from __future__ import annotations
@@ -33,15 +35,22 @@ class InverseOrderSampler:
         self.bins, self.energy, self.theta = bins, energy, theta
         deviation = math.sqrt(energy)
         self._ratios = np.exp(deviation * _NODES - energy / 2)
-        self._log_weights = -(_NODES**2) / 2 + math.log((_NODES[1] - _NODES[0]) / math.sqrt(2 * math.pi))
+        self._log_weights = -(_NODES**2) / 2 + math.log(
+            (_NODES[1] - _NODES[0]) / math.sqrt(2 * math.pi)
+        )
         points = self._points()
         slopes = self._log_density(points)[1]
-        bends = np.concatenate(([True], np.diff(slopes) < -1e-6 * theta))  # else two tangents are one
+        bends = np.concatenate(
+            ([True], np.diff(slopes) < -1e-6 * theta)
+        )  # else two tangents are one
         points = points[bends]
         self._points_at, self._heights, self._slopes = points, *self._log_density(points)
         gaps = np.diff(self._slopes)
         crossing = (
-            self._heights[:-1] - self._heights[1:] + self._slopes[1:] * points[1:] - self._slopes[:-1] * points[:-1]
+            self._heights[:-1]
+            - self._heights[1:]
+            + self._slopes[1:] * points[1:]
+            - self._slopes[:-1] * points[:-1]
         ) / gaps
         self._ends = np.concatenate(([-np.inf], crossing, [np.inf]))
         self._chances = self._pieces()
@@ -63,7 +72,9 @@ class InverseOrderSampler:
             high *= 2
         for _ in range(60):
             middle = (low + high) / 2
-            low, high = (middle, high) if self._log_density(np.array([middle]))[1][0] > 0 else (low, middle)
+            low, high = (
+                (middle, high) if self._log_density(np.array([middle]))[1][0] > 0 else (low, middle)
+            )
         peak = float(self._log_density(np.array([low]))[0][0])
         ends = []
         for sign in (-1.0, 1.0):
@@ -71,14 +82,19 @@ class InverseOrderSampler:
             while float(self._log_density(np.array([low + sign * reach]))[0][0]) > peak - _DEPTH:
                 reach *= 1.5
             ends.append(low + sign * reach)
-        left = np.linspace(ends[0], low, _TANGENTS, endpoint=False)  # not at the mode, where a slope is 0
+        left = np.linspace(
+            ends[0], low, _TANGENTS, endpoint=False
+        )  # not at the mode, where a slope is 0
         return np.concatenate((left, np.linspace(low, ends[1], _TANGENTS + 1)[1:]))
 
     def _pieces(self) -> Floats:
         """Chances of the pieces of the envelope."""
         logs = []
         for i, slope in enumerate(self._slopes):
-            low, high = (self._heights[i] + slope * (end - self._points_at[i]) for end in self._ends[i : i + 2])
+            low, high = (
+                self._heights[i] + slope * (end - self._points_at[i])
+                for end in self._ends[i : i + 2]
+            )
             top, bottom = max(low, high), min(low, high)
             logs.append(top - math.log(abs(slope)) + math.log(-math.expm1(bottom - top)))
         return np.exp(np.array(logs) - logsumexp(logs))

@@ -1,8 +1,9 @@
 """Mixtures of components as a proposal: for compositions with laws in many dimensions.
 
-A component draws each law its own way; weights are fixed beforehand. Steps on a line take part with one tilt for all
-components. Everything is rebuilt from a plan's numbers: ``3/weight`` is the weight of component 3, ``3/0/scale`` the scale of
-its part of step 0. docs/guarantees_highdim.md, Sections 4 to 7.
+A component draws each law its own way; weights are fixed beforehand. Steps on a line take part with
+one tilt for all components. Everything is rebuilt from a plan's numbers: ``3/weight`` is the weight
+of component 3, ``3/0/scale`` the scale of its part of step 0. docs/guarantees_highdim.md, Sections
+4 to 7.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ _UNREACHED = -600.0  # log of the chance of a draw that never happens
 
 @dataclass(frozen=True)
 class Component:
-    """The share of a component, and the numbers of its part of each law in many dimensions, in the order of the steps."""
+    """The share of a component, and the numbers of its part of each law in many dimensions, in the
+    order of the steps.
+    """
 
     weight: float
     parts: tuple[tuple[tuple[str, float], ...], ...]
@@ -68,7 +71,9 @@ def from_numbers(numbers: Sequence[tuple[str, float]]) -> tuple[Component, ...]:
         else:
             raise ValueError(f"plan.numbers: {name!r} is no number of a component")
     if sorted(weights) != list(range(len(weights))) or sorted(parts) != sorted(weights):
-        raise ValueError("plan.numbers: components do not count from 0, or miss a weight or their parts")
+        raise ValueError(
+            "plan.numbers: components do not count from 0, or miss a weight or their parts"
+        )
     found = []
     for index in range(len(weights)):
         own = parts[index]
@@ -96,7 +101,11 @@ class MixtureProposal(Proposal):
     name = NAME
 
     def __init__(
-        self, steps: Sequence[Step], components: Sequence[Component], kinds: Sequence[Kind] = (), cells: int = 0
+        self,
+        steps: Sequence[Step],
+        components: Sequence[Component],
+        kinds: Sequence[Kind] = (),
+        cells: int = 0,
     ) -> None:
         self.steps, self.components = tuple(steps), tuple(components)
         self.laws = [(s.law, s.count) for s in self.steps if isinstance(s.law, MixtureLaw)]
@@ -105,15 +114,24 @@ class MixtureProposal(Proposal):
         self.line = self._line()
         self.infinite = self.line.infinite if self.line else 0.0
         total = math.fsum(c.weight for c in self.components)
-        if not self.components or min(c.weight for c in self.components) <= 0 or abs(total - 1) > _WEIGHTS:
+        if (
+            not self.components
+            or min(c.weight for c in self.components) <= 0
+            or abs(total - 1) > _WEIGHTS
+        ):
             raise ValueError("weights of components are positive and sum to 1")
         self.weights = np.array([c.weight for c in self.components]) / total
         self._parts: dict[tuple[int, tuple[tuple[str, float], ...]], Part] = {}
-        self.parts = [[self._part(i, numbers) for i, numbers in enumerate(self._own(c))] for c in self.components]
+        self.parts = [
+            [self._part(i, numbers) for i, numbers in enumerate(self._own(c))]
+            for c in self.components
+        ]
 
     def _own(self, component: Component) -> tuple[tuple[tuple[str, float], ...], ...]:
         if len(component.parts) != len(self.laws):
-            raise ValueError(f"a component has {len(component.parts)} parts for {len(self.laws)} laws")
+            raise ValueError(
+                f"a component has {len(component.parts)} parts for {len(self.laws)} laws"
+            )
         return component.parts
 
     def _part(self, index: int, numbers: tuple[tuple[str, float], ...]) -> Part:
@@ -123,7 +141,11 @@ class MixtureProposal(Proposal):
         return self._parts[index, numbers]
 
     def _line(self) -> TiltedProposal | None:
-        chosen = [(s, k) for s, k in zip(self.steps, self._kinds, strict=True) if isinstance(s.law, DominatingPair)]
+        chosen = [
+            (s, k)
+            for s, k in zip(self.steps, self._kinds, strict=True)
+            if isinstance(s.law, DominatingPair)
+        ]
         if not chosen:
             return None
         return TiltedProposal(
@@ -137,7 +159,9 @@ class MixtureProposal(Proposal):
     def from_plan(cls, plan: Plan, steps: Sequence[Step]) -> Self:
         """What the plan says."""
         if len(plan.kinds) != len(steps):
-            raise ValueError(f"the plan is for {len(plan.kinds)} kinds of steps, and there are {len(steps)}")
+            raise ValueError(
+                f"the plan is for {len(plan.kinds)} kinds of steps, and there are {len(steps)}"
+            )
         return cls(steps, from_numbers(plan.numbers), plan.kinds, plan.cells)
 
     def plan(self) -> Plan:
@@ -147,20 +171,28 @@ class MixtureProposal(Proposal):
             kinds.append(next(lines) if isinstance(step.law, DominatingPair) else Kind(Tilt()))
         return Plan(NAME, tuple(kinds), self.cells, to_numbers(self.components))
 
-    # --- drawing ------------------------------------------------------------------------------------------------------
+    # --- drawing ----------------------------------------------------------------------------------
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
         coordinates = self._coordinates(generator, size)
-        return self._block(generator, coordinates, self._mixed(self.log_densities(coordinates, size)))
+        return self._block(
+            generator, coordinates, self._mixed(self.log_densities(coordinates, size))
+        )
 
-    def judged(self, generator: np.random.Generator, size: int, epsilon: float) -> tuple[Floats, Floats, Floats]:
-        """Samples, ``log d_c`` of each component and ``log d``: for whoever looks for better weights."""
+    def judged(
+        self, generator: np.random.Generator, size: int, epsilon: float
+    ) -> tuple[Floats, Floats, Floats]:
+        """Samples, ``log d_c`` of each component and ``log d``: for whoever looks for better
+        weights.
+        """
         coordinates = self._coordinates(generator, size)
         logs = self.log_densities(coordinates, size)
         log_density = self._mixed(logs)
         return self._block(generator, coordinates, log_density).values(epsilon), logs, log_density
 
-    def _block(self, generator: np.random.Generator, coordinates: Sequence[Floats], log_density: Floats) -> Block:
+    def _block(
+        self, generator: np.random.Generator, coordinates: Sequence[Floats], log_density: Floats
+    ) -> Block:
         size = log_density.size
         losses, log_ratios = np.zeros(size), np.zeros(size)
         for (law, count), own in zip(self.laws, coordinates, strict=True):
@@ -187,7 +219,9 @@ class MixtureProposal(Proposal):
             start += number
             for place, part in enumerate(parts if number else ()):
                 count, dimension = out[place].shape[1:]
-                out[place][rows] = part.draw(generator, number * count).reshape(number, count, dimension)
+                out[place][rows] = part.draw(generator, number * count).reshape(
+                    number, count, dimension
+                )
         return [own.reshape(-1, own.shape[2]) for own in out]
 
     def _mixed(self, log_densities: Floats) -> Floats:
@@ -204,25 +238,31 @@ class MixtureProposal(Proposal):
             for place, part in enumerate(parts):
                 if id(part) not in known:
                     count = self.laws[place][1]
-                    known[id(part)] = part.log_density(coordinates[place]).reshape(size, count).sum(axis=1)
+                    known[id(part)] = (
+                        part.log_density(coordinates[place]).reshape(size, count).sum(axis=1)
+                    )
                 logs[index] += known[id(part)]
         return logs
 
-    # --- bounds -------------------------------------------------------------------------------------------------------
+    # --- bounds -----------------------------------------------------------------------------------
 
     def log_greatest(self, epsilon: float) -> float:
         finite = min((value for value, _ in self._bounds(epsilon)), default=math.inf)
         return self._with_infinite(finite)
 
     def _bounds(self, epsilon: float) -> list[tuple[float, float]]:
-        """``log`` of bounds on samples, one for each component that is as good as a tilt; and the component's weight."""
+        """``log`` of bounds on samples, one for each component that is as good as a tilt; and the
+        component's weight.
+        """
         found = []
         for weight, parts in zip(self.weights, self.parts, strict=True):
             orders = {part.order for part in parts}
             order = orders.pop()
             if orders or order is None:
                 continue
-            log_moment = math.fsum(n * p.log_normaliser for p, (_, n) in zip(parts, self.laws, strict=True))
+            log_moment = math.fsum(
+                n * p.log_normaliser for p, (_, n) in zip(parts, self.laws, strict=True)
+            )
             if self.line is not None:
                 log_moment += self.line.log_normaliser + self._line_gap(order)
             peak = log_peak(order) if order > 0 else 0.0
@@ -230,17 +270,22 @@ class MixtureProposal(Proposal):
         return found
 
     def _line_gap(self, order: float) -> float:
-        """``sup (order y - h)`` over the steps on a line; infinite if draws may reach beyond a cap."""
+        """``sup (order y - h)`` over the steps on a line; infinite if draws
+        may reach beyond a cap.
+        """
         assert self.line is not None
         if any(b.log_unreached > _UNREACHED for b in self.line.bounds):
             return math.inf
         return math.fsum(
-            s.count * b.greatest_gap(order) for s, b in zip(self.line.steps, self.line.bounds, strict=True)
+            s.count * b.greatest_gap(order)
+            for s, b in zip(self.line.steps, self.line.bounds, strict=True)
         )
 
     @cached_property
     def scaled_means(self) -> ScaledMeans | None:
-        """The components as scaled means of one training of independent bins, if they are that: then clipping is cheap."""
+        """The components as scaled means of one training of independent bins, if they are that:
+        then clipping is cheap.
+        """
         if len(self.steps) != 1 or len(self.laws) != 1 or self.laws[0][1] != 1:
             return None
         law, parts = self.laws[0][0], [parts[0] for parts in self.parts]
@@ -272,9 +317,11 @@ class MixtureProposal(Proposal):
         return p * self._with_infinite(((p - 1) * greatest + mean) / p)
 
     def _with_infinite(self, log_value: float) -> float:
-        return float(np.logaddexp(log_value, math.log(self.infinite))) if self.infinite else log_value
+        return (
+            float(np.logaddexp(log_value, math.log(self.infinite))) if self.infinite else log_value
+        )
 
-    # --- rounding and cost --------------------------------------------------------------------------------------------
+    # --- rounding and cost ------------------------------------------------------------------------
 
     @property
     def order(self) -> float:
@@ -285,7 +332,9 @@ class MixtureProposal(Proposal):
         errors = [count * law.density_error(scale) for law, count in self.laws]
         base = self.line.rounding(epsilon) if self.line else Rounding.of((), epsilon)
         heights = 16.0 * UNIT * self.order * abs(epsilon)
-        return Rounding(base.loss + math.fsum(errors), base.weight + heights + 4.0 * math.fsum(errors))
+        return Rounding(
+            base.loss + math.fsum(errors), base.weight + heights + 4.0 * math.fsum(errors)
+        )
 
     @property
     def work(self) -> int:

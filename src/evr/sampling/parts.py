@@ -1,8 +1,9 @@
 """How one law in many dimensions is drawn in one component of a mixture, and what is proved of it.
 
-A part is named by numbers, so that a plan holds it as data: ``{"order": 8.0}``, ``{"scale": 5.1}``. Its law has a density with
-respect to ``Q`` that can be computed. If that is at least ``e^{order loss} dP/dQ / M``, the part is as good as a tilt of that
-order: weights are at most ``M e^{-order loss}``. docs/guarantees_highdim.md, Sections 4 to 6.
+A part is named by numbers, so that a plan holds it as data: ``{"order": 8.0}``, ``{"scale": 5.1}``.
+Its law has a density with respect to ``Q`` that can be computed. If that is at least ``e^{order
+loss} dP/dQ / M``, the part is as good as a tilt of that order: weights are at most ``M e^{-order
+loss}``. docs/guarantees_highdim.md, Sections 4 to 6.
 """
 
 from __future__ import annotations
@@ -29,13 +30,17 @@ class Part(abc.ABC):
     """Draws coordinates of one law; knows their density with respect to ``Q``."""
 
     order: float | None = None
-    """The tilt that it is as good as, in the direction of its law, 0 for plain sampling; None if there is no such bound."""
+    """The tilt that it is as good as, in the direction of its law, 0 for plain sampling; None if
+    there is no such bound.
+    """
     log_normaliser: float = 0.0
     """``log M`` of that tilt."""
     is_exact: bool = True
     """Whether the density is that of the draws, and not from below."""
     magnitude: float = 1.0
-    """How many times the means of the law it draws from are, at the most: rounding is relative to that."""
+    """How many times the means of the law it draws from are, at the most: rounding is relative to
+    that.
+    """
 
     @abc.abstractmethod
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
@@ -146,7 +151,9 @@ def part_of(law: MixtureLaw, numbers: Numbers) -> Part:
 
 def _remove_only(law: MixtureLaw, name: str) -> None:
     if law.direction is not Direction.REMOVE:
-        raise ValueError(f"{name} is for the remove direction, and {law.describe()} is of the other")
+        raise ValueError(
+            f"{name} is for the remove direction, and {law.describe()} is of the other"
+        )
 
 
 def _add_only(law: MixtureLaw, name: str) -> None:

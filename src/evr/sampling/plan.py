@@ -1,7 +1,8 @@
 """A plan: all that one direction of a verification draws, as data.
 
-A search makes plans and may be wrong; everything that a guarantee rests on (normalisers, bounds, corrections) is computed
-from the plan by what ``evr.sampling.registry`` builds of it. So a certificate holds its plans, and replay never searches.
+A search makes plans and may be wrong; everything that a guarantee rests on (normalisers, bounds,
+corrections) is computed from the plan by what ``evr.sampling.registry`` builds of it. So a
+certificate holds its plans, and replay never searches.
 """
 
 from __future__ import annotations
@@ -89,10 +90,14 @@ class Plan:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
-        """Undo ``to_json``; a key too many or too few, or a value of another type, raises ``ValueError``."""
+        """Undo ``to_json``; a key too many or too few, or a value of another type, raises
+        ``ValueError``.
+        """
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             found = document.get("format") if isinstance(document, dict) else document
-            raise ValueError(f"format={found!r} of a plan is not {FORMAT}: another version of evr wrote it")
+            raise ValueError(
+                f"format={found!r} of a plan is not {FORMAT}: another version of evr wrote it"
+            )
         data = _checked(cls, document, "plan")
         kinds = []
         for index, entry in enumerate(_list(data.pop("kinds"), "plan.kinds")):
@@ -114,7 +119,10 @@ class Plan:
         numbers_by_name = data["numbers"]
         if not isinstance(numbers_by_name, dict):
             raise ValueError(f"plan.numbers={numbers_by_name!r} is not an object")
-        named = tuple((_text(n, "plan.numbers"), _number(x, f"plan.numbers.{n}")) for n, x in numbers_by_name.items())
+        named = tuple(
+            (_text(n, "plan.numbers"), _number(x, f"plan.numbers.{n}"))
+            for n, x in numbers_by_name.items()
+        )
         return cls(
             proposal=_text(data["proposal"], "plan.proposal"),
             kinds=tuple(kinds),

@@ -1,8 +1,9 @@
 """What samples are drawn from, and what is proved of them.
 
-A proposal draws blocks of ``(loss, log weight)`` of the whole composition in one direction. A sample at epsilon is
-``X = (1 - e^{epsilon - loss})_+ e^{log weight}``; its mean is ``delta(epsilon)``, or a little above it where a normaliser is
-known from above only. Every bound here is proved in docs/guarantees.md, Sections 2 and 3.
+A proposal draws blocks of ``(loss, log weight)`` of the whole composition in one direction. A
+sample at epsilon is ``X = (1 - e^{epsilon - loss})_+ e^{log weight}``; its mean is
+``delta(epsilon)``, or a little above it where a normaliser is known from above only. Every bound
+here is proved in docs/guarantees.md, Sections 2 and 3.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from evr.sampling.samplers import StepSampler, identity, named_sampler, sampler_
 
 
 class Block(NamedTuple):
-    """Samples: total privacy losses and logarithms of their weights; and what infinite losses add to each."""
+    """Samples: total privacy losses and logarithms of their weights; and what infinite losses add
+    to each.
+    """
 
     losses: Floats
     log_weights: Floats
@@ -36,7 +39,9 @@ class Block(NamedTuple):
     def values(self, epsilon: float, log_unit: float = 0.0) -> Floats:
         """``X`` at an epsilon, in units of ``e^log_unit``."""
         values = np.zeros(self.losses.size)
-        hit = np.flatnonzero(~(self.losses <= epsilon))  # a loss that is not a number must not pass for 0
+        hit = np.flatnonzero(
+            ~(self.losses <= epsilon)
+        )  # a loss that is not a number must not pass for 0
         values[hit] = -np.expm1(epsilon - self.losses[hit]) * np.exp(
             np.minimum(self.log_weights[hit] - log_unit, 700.0)
         )
@@ -49,7 +54,9 @@ class Proposal(abc.ABC):
     name: str
     steps: tuple[Step, ...]
     infinite: float = 0.0
-    """The chance of an infinite loss, where it is kept apart: added to each sample instead of drawn."""
+    """The chance of an infinite loss, where it is kept apart: added to each sample instead of
+    drawn.
+    """
 
     source: tuple[Plan, tuple[Step, ...]] | None = None
     """What it was built of, where it was: so it travels to other processes."""
@@ -82,12 +89,19 @@ class Proposal(abc.ABC):
         return math.exp(min(self.log_greatest(epsilon), 700.0))
 
     def excess(self, epsilon: float, clip: float, log_unit: float = 0.0) -> float:
-        """A rigorous upper bound on ``E[(X - clip)_+]``: ``(p-1)^{p-1}/p^p E[X^p]/clip^{p-1}``, the best of several ``p``; all in units of ``e^log_unit``."""
+        """A rigorous upper bound on ``E[(X - clip)_+]``: ``(p-1)^{p-1}/p^p E[X^p]/clip^{p-1}``, the
+        best of several ``p``; all in units of ``e^log_unit``.
+        """
         if self.log_greatest(epsilon) - log_unit <= math.log(clip):
             return 0.0
         bounds = []
         for p in (1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0):
-            bounds.append(log_clipping(p) + self._cached_moment(epsilon, p) - p * log_unit - (p - 1) * math.log(clip))
+            bounds.append(
+                log_clipping(p)
+                + self._cached_moment(epsilon, p)
+                - p * log_unit
+                - (p - 1) * math.log(clip)
+            )
         room = 16.0 * self.rounding(epsilon).weight
         return math.exp(min(min(bounds) + room, 700.0))
 
@@ -122,12 +136,15 @@ class Proposal(abc.ABC):
         return self.total_steps
 
     def block_size(self) -> int:
-        """Samples in a block, fixed by the proposal alone: about a million steps' worth, 64 at least."""
+        """Samples in a block, fixed by the proposal alone: about a million steps' worth, 64 at
+        least.
+        """
         return int(min(65_536, max(64, 2 ** round(math.log2(2**20 / max(self.work, 1))))))
 
 
 class TiltedProposal(Proposal):
-    """Capped exponential tilting of every step (docs/guarantees.md, Section 3); of order 0, plain sampling.
+    """Capped exponential tilting of every step (docs/guarantees.md, Section 3); of order 0, plain
+    sampling.
 
     Parameters
     ----------
@@ -149,18 +166,26 @@ class TiltedProposal(Proposal):
         samplers: Sequence[str] | None = None,
     ) -> None:
         self.name, self.steps, self.tilts, self.cells = name, tuple(steps), tuple(tilts), cells
-        pairs, self.infinite = drawn_pairs(self.steps, apart=any(tilt.order > 0 for tilt in self.tilts))
-        self.bounds = tuple(tilted_bounds(p, t, cells) for p, t in zip(pairs, self.tilts, strict=True))
+        pairs, self.infinite = drawn_pairs(
+            self.steps, apart=any(tilt.order > 0 for tilt in self.tilts)
+        )
+        self.bounds = tuple(
+            tilted_bounds(p, t, cells) for p, t in zip(pairs, self.tilts, strict=True)
+        )
         names = samplers or [""] * len(self.steps)
         self.samplers = tuple(_sampler(b, n) for b, n in zip(self.bounds, names, strict=True))
         self.log_normalisers = tuple(map(_log_normaliser, self.samplers, self.bounds))
-        self.log_normaliser = math.fsum(s.count * m for s, m in zip(self.steps, self.log_normalisers, strict=True))
+        self.log_normaliser = math.fsum(
+            s.count * m for s, m in zip(self.steps, self.log_normalisers, strict=True)
+        )
 
     @classmethod
     def from_plan(cls, plan: Plan, steps: Sequence[Step]) -> Self:
         """What the plan says, of steps that are spread to outcomes where it says so."""
         if len(plan.kinds) != len(steps):
-            raise ValueError(f"the plan is for {len(plan.kinds)} kinds of steps, and there are {len(steps)}")
+            raise ValueError(
+                f"the plan is for {len(plan.kinds)} kinds of steps, and there are {len(steps)}"
+            )
         return cls(
             spread_steps(steps, [kind.edges for kind in plan.kinds]),
             [kind.tilt for kind in plan.kinds],
@@ -201,10 +226,14 @@ class TiltedProposal(Proposal):
 
     @cached_property
     def log_slack(self) -> float:
-        """How far the weights may be above unbiased, in all: an upper bound on ``log(E[X] / delta)``."""
+        """How far the weights may be above unbiased, in all: an upper bound on ``log(E[X] /
+        delta)``.
+        """
         return math.fsum(
             s.count * (m - b.log_normaliser_lower)
-            for s, m, b, sampler in zip(self.steps, self.log_normalisers, self.bounds, self.samplers, strict=True)
+            for s, m, b, sampler in zip(
+                self.steps, self.log_normalisers, self.bounds, self.samplers, strict=True
+            )
             if sampler.log_normaliser is None and (b.tilt.order > 0 or self.infinite > 0)
         )
 
@@ -223,7 +252,9 @@ class TiltedProposal(Proposal):
             return of_s(math.exp(log_s))
 
         order = max((tilt.order for tilt in self.tilts), default=0.0)
-        grid = np.log(order * p * np.geomspace(0.05, 8.0, 16) if order else np.geomspace(0.05, 250.0, 24))
+        grid = np.log(
+            order * p * np.geomspace(0.05, 8.0, 16) if order else np.geomspace(0.05, 250.0, 24)
+        )
         values = [bound(x) for x in grid]
         best = int(np.argmin(values))
         span = (grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)])
@@ -241,7 +272,9 @@ class TiltedProposal(Proposal):
         return log_greatest(self.counts, self.bounds, self.log_normaliser, epsilon)
 
     def _log_with_infinite(self, log_value: float) -> float:
-        return float(np.logaddexp(log_value, math.log(self.infinite))) if self.infinite else log_value
+        return (
+            float(np.logaddexp(log_value, math.log(self.infinite))) if self.infinite else log_value
+        )
 
 
 def _sampler(bounds: TiltedBounds, name: str) -> StepSampler:
@@ -258,7 +291,9 @@ def _log_normaliser(sampler: StepSampler, bounds: TiltedBounds) -> float:
     return bounds.log_normaliser if sampler.log_normaliser is None else sampler.log_normaliser
 
 
-def spread_steps(steps: Sequence[Step], edges: Sequence[Sequence[float] | None]) -> tuple[Step, ...]:
+def spread_steps(
+    steps: Sequence[Step], edges: Sequence[Sequence[float] | None]
+) -> tuple[Step, ...]:
     """The steps, those with edges replaced by ones on a few outcomes that dominate them."""
     return tuple(
         step if cut is None else Step(spread_to_edges(step.pair, np.array(cut)), step.count)
@@ -267,7 +302,8 @@ def spread_steps(steps: Sequence[Step], edges: Sequence[Sequence[float] | None])
 
 
 def drawn_pairs(steps: Sequence[Step], *, apart: bool) -> tuple[list[DominatingPair], float]:
-    """The pairs that are drawn from; if infinite losses are kept ``apart``, without them, and their chance.
+    """The pairs that are drawn from; if infinite losses are kept ``apart``, without them, and their
+    chance.
 
     They are drawn after all where some pair with such losses is not one on finitely many outcomes.
     """
@@ -284,4 +320,6 @@ def tilted_bounds(pair: DominatingPair, tilt: Tilt, cells: int) -> TiltedBounds:
         low, high = max(tilt.floor, pair.loss_range[0]), min(tilt.cap, pair.loss_range[1])
         if low < high:
             losses = [*losses, *np.linspace(low, high, cells // 2).tolist()]
-    return TiltedBounds(pair, CellTable.of(pair, tilt.jump_order or tilt.order, cells, losses), tilt)
+    return TiltedBounds(
+        pair, CellTable.of(pair, tilt.jump_order or tilt.order, cells, losses), tilt
+    )

@@ -23,7 +23,9 @@ PROPOSALS: dict[str, Builder] = {
 
 
 def built(plan: Plan, steps: tuple[Step, ...]) -> Proposal:
-    """The proposal that a plan describes, for the steps of one direction. Bounds and normalisers are computed here."""
+    """The proposal that a plan describes, for the steps of one direction. Bounds and normalisers
+    are computed here.
+    """
     if plan.proposal not in PROPOSALS:
         known = ", ".join(PROPOSALS)
         raise ValueError(f"proposal={plan.proposal!r} of a plan is not one of {known}")

@@ -1,9 +1,11 @@
-"""The paper's importance sampling: tilt one step, chosen at random, of equal Poisson-sampled Gaussian steps.
+"""The paper's importance sampling: tilt one step, chosen at random, of equal Poisson-sampled
+Gaussian steps.
 
-Wang et al. (2023), Appendix D, with its slips corrected (paper/slips.py shows each by a number). It suits losses that one
-large jump carries over epsilon: small sampling probability, little noise. Where many steps share the excess it fails
-without a sign: most samples are non-zero, their standard error is small, and their mean is far below delta. So
-``single_proposal`` compares its bounds before a sample is drawn, and warns. Proofs: docs/guarantees_single.md.
+Wang et al. (2023), Appendix D, with its slips corrected (paper/slips.py shows each by a number). It
+suits losses that one large jump carries over epsilon: small sampling probability, little noise.
+Where many steps share the excess it fails without a sign: most samples are non-zero, their standard
+error is small, and their mean is far below delta. So ``single_proposal`` compares its bounds before
+a sample is drawn, and warns. Proofs: docs/guarantees_single.md.
 """
 
 from __future__ import annotations
@@ -27,18 +29,22 @@ _FARTHEST = 1e3
 
 
 class OutOfReachWarning(UserWarning):
-    """Many steps share the loss, and tilting one of them does not reach it: samples would mislead without a sign."""
+    """Many steps share the loss, and tilting one of them does not reach it: samples would mislead
+    without a sign.
+    """
 
 
 class SingleProposal(Proposal):
-    """One step of ``k``, chosen at random, from ``P_theta = e^{theta t} P / M``; the others from ``P``.
+    """One step of ``k``, chosen at random, from ``P_theta = e^{theta t} P / M``; the others from
+    ``P``.
 
     Parameters
     ----------
     steps
         The remove direction of equal Poisson-sampled Gaussian steps, as a single ``Step``.
     theta
-        The tilt, positive, in the paper's units: ``t`` has the noise multiplier for its deviation and the jump is 1.
+        The tilt, positive, in the paper's units: ``t`` has the noise multiplier for its deviation
+        and the jump is 1.
     cells
         How finely the line is cut for the bounds.
     """
@@ -54,7 +60,8 @@ class SingleProposal(Proposal):
         self.bounds = SingleBounds(mu, q, self.count, cells)
         self.log_normaliser = self.bounds.log_normaliser(self.slope)
         self.tilted_q = 1.0 / (1.0 + (1.0 - q) / q * math.exp(-min(self.slope * mu, 700.0)))
-        # No draw is 14 deviations above its place (1e-44), so products of ratios up to this logarithm do not overflow.
+        # No draw is 14 deviations above its place (1e-44), so products of ratios up to this
+        # logarithm do not overflow.
         self._greatest_ratio = max(mu * (self.slope + mu + 14.0), -math.log1p(-q))
 
     @property
@@ -83,7 +90,9 @@ class SingleProposal(Proposal):
         return Block(losses, math.log(self.count) + self.log_normaliser - log_sums)
 
     def _fill(self, generator: np.random.Generator, t: Floats, *, tilted: bool) -> None:
-        """Steps of ``P``, a row for each sample. Equal steps are exchangeable: the tilted one is first, then the jumps."""
+        """Steps of ``P``, a row for each sample. Equal steps are exchangeable: the tilted one is
+        first, then the jumps.
+        """
         rows, steps = t.shape
         plain = steps - 1 if tilted else steps
         jumps = generator.binomial(plain, self.q, size=rows)
@@ -102,7 +111,9 @@ class SingleProposal(Proposal):
         return self.slope * top + np.log(spare.sum(axis=1))
 
     def _losses(self, t: Floats) -> Floats:
-        """Row sums of the losses, in place: one logarithm for the product of many likelihood ratios."""
+        """Row sums of the losses, in place: one logarithm for the product of many likelihood
+        ratios.
+        """
         np.multiply(t, self.mu, out=t)
         np.subtract(t, self.mu**2 / 2 - math.log(self.q), out=t)
         np.exp(t, out=t)
@@ -110,7 +121,9 @@ class SingleProposal(Proposal):
         return log_of_products(t, self._greatest_ratio)
 
     def log_moment(self, epsilon: float, p: float) -> float:
-        """By the greatest step (docs/guarantees_single.md, Theorem 5), or by ``B`` and the bound on delta where that is less."""
+        """By the greatest step (docs/guarantees_single.md, Theorem 5), or by ``B`` and the bound on
+        delta where that is less.
+        """
         through_greatest = (p - 1) * self.log_greatest(epsilon) + self.bounds.log_delta(epsilon)
         return min(self.bounds.log_moment(epsilon, p, self.slope), through_greatest)
 
@@ -118,22 +131,30 @@ class SingleProposal(Proposal):
         return self.bounds.log_greatest(epsilon, self.slope)
 
     def printed_second_moment(self, epsilon: float) -> float:
-        """The least of the paper's three bounds on ``E[X^2]``, slips corrected, not sharpened: for comparison."""
+        """The least of the paper's three bounds on ``E[X^2]``, slips corrected, not sharpened: for
+        comparison.
+        """
         return math.exp(min(self.bounds.log_theorems(epsilon, self.slope, sharpened=False), 700.0))
 
     def sharpened_second_moment(self, epsilon: float) -> float:
-        """The same with the sharper probability inside the integral (docs/guarantees_single.md, Theorem 4)."""
+        """The same with the sharper probability inside the integral (docs/guarantees_single.md,
+        Theorem 4).
+        """
         return math.exp(min(self.bounds.log_theorems(epsilon, self.slope, sharpened=True), 700.0))
 
     def log_spread(self, epsilon: float) -> float:
-        """``log`` of the second-moment bound over the square of an upper bound on delta: what a relative error costs."""
+        """``log`` of the second-moment bound over the square of an upper bound on delta: what a
+        relative error costs.
+        """
         return self.log_moment(epsilon, 2.0) - 2.0 * self.bounds.log_delta(epsilon)
 
     def reaches(self, epsilon: float) -> bool:
-        """Whether a second moment is proved that makes samples trustworthy; no sample and no value of delta is needed.
+        """Whether a second moment is proved that makes samples trustworthy; no sample and no value
+        of delta is needed.
 
-        Delta is at most its bound, so the relative second moment that is proved is at least ``e^{log_spread}``: where
-        that is large nothing is known of the samples' spread, and weights of ``e^{-theta^2 sigma^2 / 2}`` hide it.
+        Delta is at most its bound, so the relative second moment that is proved is at least
+        ``e^{log_spread}``: where that is large nothing is known of the samples' spread, and weights
+        of ``e^{-theta^2 sigma^2 / 2}`` hide it.
         """
         return self.log_spread(epsilon) <= math.log(_FARTHEST)
 
@@ -142,9 +163,10 @@ class SingleProposal(Proposal):
         if not self.reaches(epsilon):
             spread = self.log_spread(epsilon) / math.log(10.0)
             warnings.warn(
-                f"tilting one of {self.count} steps does not reach epsilon={epsilon:g}: many steps share the loss "
-                f"(proved relative second moment 1e{spread:.0f}), and the samples' mean and standard error may both be far "
-                'too small. Use proposal="capped".',
+                f"tilting one of {self.count} steps does not reach epsilon={epsilon:g}: many steps "
+                f"share the loss (proved relative second moment 1e{spread:.0f}), and the samples' "
+                "mean and standard error may both be far too small. "
+                'Use proposal="capped".',
                 OutOfReachWarning,
                 stacklevel=3,
             )
@@ -159,11 +181,14 @@ def equal_steps(steps: tuple[Step, ...]) -> tuple[float, float, int]:
     """``mu``, ``q`` and the number of steps; refuses what the paper's estimator is not made for."""
     remedy = 'Use proposal="capped", which takes any composition and both directions.'
     if len(steps) != 1:
-        raise ValueError(f'proposal="single" needs equal steps, not {len(steps)} different ones. {remedy}')
+        raise ValueError(
+            f'proposal="single" needs equal steps, not {len(steps)} different ones. {remedy}'
+        )
     pair = steps[0].pair
     sampled = pair.sampled_gaussian
     if sampled is None or sampled.direction is not Direction.REMOVE:
         raise ValueError(
-            f'proposal="single" needs the Poisson-sampled Gaussian in the remove direction, not {pair.describe()}. {remedy}'
+            'proposal="single" needs the Poisson-sampled Gaussian in the remove direction, not '
+            f"{pair.describe()}. {remedy}"
         )
     return sampled.mu, sampled.q, steps[0].count

@@ -1,7 +1,7 @@
 """Blocks of samples in order, drawn by several threads.
 
-Block ``n`` comes from its own part of the stream, so what is drawn does not depend on the number of threads; they run a few
-blocks ahead, so memory is that of a few blocks.
+Block ``n`` comes from its own part of the stream, so what is drawn does not depend on the number of
+threads; they run a few blocks ahead, so memory is that of a few blocks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from evr.randomness import Stream
 from evr.sampling.proposals import Block, Proposal
 
 DRAWING = 1
-"""Version of what a seed draws: to be raised with every change of how proposals are chosen or drawn from. In certificates."""
+"""Version of what a seed draws: to be raised with every change of how proposals are chosen or drawn
+from. In certificates.
+"""
 
 
 def worker_count(workers: int | None) -> int:
@@ -42,7 +44,9 @@ def blocks(
             number += 1
     pool = ThreadPoolExecutor(threads, thread_name_prefix="evr")
     try:
-        pending: deque[Future[Block]] = deque(pool.submit(draw, first + i) for i in range(threads + 1))
+        pending: deque[Future[Block]] = deque(
+            pool.submit(draw, first + i) for i in range(threads + 1)
+        )
         number = first + len(pending)
         while True:
             yield pending.popleft().result()

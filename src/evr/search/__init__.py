@@ -1,4 +1,6 @@
-"""Choosing what to draw from. A search may be wrong without harm: what a guarantee rests on is computed from its result."""
+"""Choosing what to draw from. A search may be wrong without harm: what a guarantee rests on is
+computed from its result.
+"""
 
 from evr.search.merging import merged_steps
 from evr.search.single import single_proposal

@@ -11,7 +11,9 @@ from evr.sampling import Proposal
 
 
 class Clip(NamedTuple):
-    """Where to clip, the proved correction, a guess of the variance, and the growth of log wealth to expect of a sample."""
+    """Where to clip, the proved correction, a guess of the variance, and the growth of log wealth
+    to expect of a sample.
+    """
 
     clip: float
     correction: float
@@ -30,7 +32,8 @@ def choose_clip(
 ) -> Clip:
     """Where to clip, in units of the threshold; ``variance`` is that of samples, where it is known.
 
-    The clip maximises the growth of wealth that is to be expected: a low one lets the bets be large, a high one costs little.
+    The clip maximises the growth of wealth that is to be expected: a low one lets the bets be
+    large, a high one costs little.
     """
     bound = math.exp(min(proposal.log_greatest(epsilon) - log_unit, 700.0))
     if variance is None:

@@ -1,7 +1,7 @@
 """Components that are worth a try, for each law in many dimensions.
 
-In the notation of docs/guarantees_highdim.md, Section 4: scaled means carry the excess over epsilon by one pattern, bumps by
-patterns next to each other, shifts by all of them together.
+In the notation of docs/guarantees_highdim.md, Section 4: scaled means carry the excess over epsilon
+by one pattern, bumps by patterns next to each other, shifts by all of them together.
 """
 
 from __future__ import annotations

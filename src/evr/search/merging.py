@@ -1,8 +1,10 @@
-"""Many equal steps on a few outcomes: a pair that dominates, whose sums cost as much as it has outcomes, however many steps.
+"""Many equal steps on a few outcomes: a pair that dominates, whose sums cost as much as it has
+outcomes, however many steps.
 
-The losses of a cell are moved to its two ends such that both laws keep their mass there: under ``Q`` the likelihood ratio keeps
-its mean and is spread out, so delta can only grow (docs/guarantees.md, Section 3.9). Cells are narrow where a step weighs most, so that
-it grows by about an allowance. Multinomial draws then stand for the steps.
+The losses of a cell are moved to its two ends such that both laws keep their mass there: under
+``Q`` the likelihood ratio keeps its mean and is spread out, so delta can only grow
+(docs/guarantees.md, Section 3.9). Cells are narrow where a step weighs most, so that it grows by
+about an allowance. Multinomial draws then stand for the steps.
 """
 
 from __future__ import annotations
@@ -33,52 +35,73 @@ _NEXT_TO = 15.0  # of exponents: e^-15 of the rest is not worth cells
 Edges = tuple[float, ...] | None
 
 
-def merging_edges(steps: Sequence[Step], epsilon: float, delta: float, allowance: float) -> tuple[Edges, ...]:
-    """Where to cut the losses of steps that are many and dear, to draw them as a few outcomes; None for the others.
+def merging_edges(
+    steps: Sequence[Step], epsilon: float, delta: float, allowance: float
+) -> tuple[Edges, ...]:
+    """Where to cut the losses of steps that are many and dear, to draw them as a few outcomes; None
+    for the others.
 
-    Delta grows by a share of about ``allowance``, for which ``delta``, about its size or less, says what of it may become
-    infinite losses. Some finite loss must exceed ``epsilon``.
+    Delta grows by a share of about ``allowance``, for which ``delta``, about its size or less, says
+    what of it may become infinite losses. Some finite loss must exceed ``epsilon``.
     """
     steps = tuple(steps)
     nowhere: tuple[Edges, ...] = (None,) * len(steps)
-    many = [step.count >= _FEWEST and not isinstance(outcomes(step.pair), DiscretePair) for step in steps]
+    many = [
+        step.count >= _FEWEST and not isinstance(outcomes(step.pair), DiscretePair)
+        for step in steps
+    ]
     if not any(many):
         return nowhere
     tilts = capped_proposal(steps, epsilon, quick=True).tilts
-    affordable = [_affordable(step, tilt) if x else 0 for step, tilt, x in zip(steps, tilts, many, strict=True)]
+    affordable = [
+        _affordable(step, tilt) if x else 0
+        for step, tilt, x in zip(steps, tilts, many, strict=True)
+    ]
     if max(affordable) < _FEWEST:
         return nowhere
     tables = [CellTable.of(step.pair, 0.0, _FINE, []) for step in steps]
     maps = _maps(steps, tables, epsilon)
     each = allowance / sum(number >= _FEWEST for number in affordable)
     found: list[Edges] = []
-    for step, table, tilt, of_step, number in zip(steps, tables, tilts, maps, affordable, strict=True):
+    for step, table, tilt, of_step, number in zip(
+        steps, tables, tilts, maps, affordable, strict=True
+    ):
         edges = _edges(step, table, [tilt, *of_step], each, delta) if number >= _FEWEST else None
         if edges is not None and _drifts(step, edges, [tilt, *of_step], each):
-            edges = None  # losses so small that their rounding, raised to be safe, would cost too much
+            edges = (
+                None  # losses so small that their rounding, raised to be safe, would cost too much
+            )
         found.append(tuple(edges.tolist()) if edges is not None and edges.size <= number else None)
     return tuple(found)
 
 
 def _drifts(step: Step, edges: Floats, maps: list[Tilt], allowance: float) -> bool:
-    """Whether what rounding may take from means of cells, and is added to be safe, is more than the allowance."""
+    """Whether what rounding may take from means of cells, and is added to be safe, is more than the
+    allowance.
+    """
     order = max(tilt.jump_order or tilt.order for tilt in maps)
     return step.count * spreading_drift(step.pair, edges) * (1.0 + order) > allowance
 
 
-def merged_steps(steps: Sequence[Step], epsilon: float, delta: float, allowance: float) -> tuple[Step, ...]:
+def merged_steps(
+    steps: Sequence[Step], epsilon: float, delta: float, allowance: float
+) -> tuple[Step, ...]:
     """The steps, those with ``merging_edges`` replaced by dominating ones on a few outcomes."""
     return spread_steps(steps, merging_edges(steps, epsilon, delta, allowance))
 
 
 def _affordable(step: Step, tilt: Tilt) -> int:
-    """The most outcomes that cost less than the steps: few where a step costs little more than a normal draw."""
+    """The most outcomes that cost less than the steps: few where a step costs little more than a
+    normal draw.
+    """
     return int(step.count * sampler_class(step.pair, tilt).outcomes_per_step)
 
 
 def _maps(steps: Sequence[Step], tables: Sequence[CellTable], epsilon: float) -> list[list[Tilt]]:
-    """Where delta comes from: for each share of epsilon that one step may carry, the tilts that centre the sum at epsilon; those
-    shares whose exponent in Chernoff's bound is next to the greatest, for the others hardly contribute."""
+    """Where delta comes from: for each share of epsilon that one step may carry, the tilts that
+    centre the sum at epsilon; those shares whose exponent in Chernoff's bound is next to the
+    greatest, for the others hardly contribute.
+    """
     floors = [min(floor_of(step.pair), 0.0) for step in steps]
     found: list[tuple[float, list[Tilt]]] = []
     for share in _CAPS if epsilon > 0 else ():
@@ -87,18 +110,27 @@ def _maps(steps: Sequence[Step], tables: Sequence[CellTable], epsilon: float) ->
         def chernoff(log_order: float, cap: float = cap) -> float:
             order = math.exp(log_order)
             tilts = [Tilt(order, cap, floor) for floor in floors]
-            logs = (s.count * _log_normaliser(t, h) for s, t, h in zip(steps, tables, tilts, strict=True))
+            logs = (
+                s.count * _log_normaliser(t, h)
+                for s, t, h in zip(steps, tables, tilts, strict=True)
+            )
             return math.fsum(logs) - order * epsilon
 
-        least = minimize_scalar(chernoff, bounds=(-5.0, 25.0), method="bounded", options={"xatol": 0.05, "maxiter": 40})
-        found.append((float(least.fun), [Tilt(math.exp(float(least.x)), cap, floor) for floor in floors]))
+        least = minimize_scalar(
+            chernoff, bounds=(-5.0, 25.0), method="bounded", options={"xatol": 0.05, "maxiter": 40}
+        )
+        found.append(
+            (float(least.fun), [Tilt(math.exp(float(least.x)), cap, floor) for floor in floors])
+        )
     greatest = max((exponent for exponent, _ in found), default=0.0)
     kept = [tilts for exponent, tilts in found if exponent > greatest - _NEXT_TO]
     return [list(of_step) for of_step in zip(*kept, strict=True)] if kept else [[] for _ in steps]
 
 
 def _log_weights(table: CellTable, tilt: Tilt) -> Floats:
-    """``log`` of the tilted mass of each cell, at its mean; only how much delta grows rests on it."""
+    """``log`` of the tilted mass of each cell, at its mean; only how much
+    delta grows rests on it.
+    """
     mean = np.clip(table.log_p - table.log_q, table.least, table.greatest)
     return table.log_p + tilt.height(mean)
 
@@ -107,16 +139,23 @@ def _log_normaliser(table: CellTable, tilt: Tilt) -> float:
     return log_sum_exp(_log_weights(table, tilt))
 
 
-def _edges(step: Step, table: CellTable, maps: list[Tilt], allowance: float, delta: float) -> Floats:
+def _edges(
+    step: Step, table: CellTable, maps: list[Tilt], allowance: float, delta: float
+) -> Floats:
     """Edges of cells, as few as keep within the allowance.
 
-    To spread a loss over a width ``w`` raises ``e^{order loss}`` by about ``order (order + 1) w^2 / 12`` of itself. With the density
-    ``f`` of the tilted loss the sum of that over cells is least for widths in proportion to ``f^{-1/3}``. The rule is one for
-    narrow cells, so no cell is wide. All that rests on it is how much delta grows.
+    To spread a loss over a width ``w`` raises ``e^{order loss}`` by about ``order (order + 1) w^2 /
+    12`` of itself. With the density ``f`` of the tilted loss the sum of that over cells is least
+    for widths in proportion to ``f^{-1/3}``. The rule is one for narrow cells, so no cell is wide.
+    All that rests on it is how much delta grows.
     """
     pair = step.pair
     log_beyond = pair.log_mass(Measure.P, table.high, np.full(table.high.size, np.inf))
-    rare = math.log(_SHARE_OF_INFINITE * allowance) + math.log(max(delta, 1e-300)) - math.log(step.count)
+    rare = (
+        math.log(_SHARE_OF_INFINITE * allowance)
+        + math.log(max(delta, 1e-300))
+        - math.log(step.count)
+    )
     kept = int(np.searchsorted(-log_beyond, -rare)) + 1  # what is beyond may become infinite
     high, least, greatest = (x[:kept] for x in (table.high, table.least, table.greatest))
     costs = np.zeros(high.size)
@@ -134,8 +173,13 @@ def _edges(step: Step, table: CellTable, maps: list[Tilt], allowance: float, del
     coarse = [inner, high[-1:], pair.flats.reshape(-1)]
     for tilt in maps:
         order, capped = max(tilt.jump_order or tilt.order, 1.0), min(max(tilt.cap, bottom), top)
-        start = min(max(bottom, -1.0 / order), capped)  # what is moved up from far below stays without weight
+        start = min(
+            max(bottom, -1.0 / order), capped
+        )  # what is moved up from far below stays without weight
         wide = ((start, capped, order), (capped, top, 1.0))
-        coarse += [pair.point(np.linspace(a, b, min(2 + math.ceil((b - a) * x), _FINE))) for a, b, x in wide]
+        coarse += [
+            pair.point(np.linspace(a, b, min(2 + math.ceil((b - a) * x), _FINE)))
+            for a, b, x in wide
+        ]
     edges = np.unique(np.concatenate(coarse))
     return edges[np.isfinite(edges)]

@@ -1,9 +1,10 @@
 """Choosing the components of a mixture, for laws in many dimensions. It may be wrong without harm.
 
-A dictionary of components is made for each law; weights come from a fixed point that lowers the second moment of samples,
-``alpha_c <- alpha_c E[X^2 d_c / d] / E[X^2]``, on samples of a stream of their own. One component is as good as a tilt, so that
-samples have a proved bound; which one, and what share it has, is decided by the samples that a verification is expected to
-take. docs/guarantees_highdim.md, Section 4.4.
+A dictionary of components is made for each law; weights come from a fixed point that lowers the
+second moment of samples, ``alpha_c <- alpha_c E[X^2 d_c / d] / E[X^2]``, on samples of a stream of
+their own. One component is as good as a tilt, so that samples have a proved bound; which one, and
+what share it has, is decided by the samples that a verification is expected to take.
+docs/guarantees_highdim.md, Section 4.4.
 """
 
 from __future__ import annotations
@@ -24,7 +25,14 @@ from evr.randomness import Stream
 from evr.sampling.mixtures import Component, MixtureProposal
 from evr.sampling.plan import Kind, Plan
 from evr.search.clipping import choose_clip
-from evr.search.dictionaries import Parts, bounded_orders, dictionary, inverse_part, plain_part, rough_inverse
+from evr.search.dictionaries import (
+    Parts,
+    bounded_orders,
+    dictionary,
+    inverse_part,
+    plain_part,
+    rough_inverse,
+)
 from evr.search.tuning import floor_of
 
 TUNING = Stream(entropy=0, purpose="tuning")
@@ -88,10 +96,12 @@ def mixture_proposal(steps: tuple[Step, ...], goal: Goal) -> MixtureProposal:
     return _remove(steps, laws, goal)
 
 
-# --- add direction ----------------------------------------------------------------------------------------------------
+# --- add direction --------------------------------------------------------------------------------
 
 
-def _add(steps: tuple[Step, ...], laws: list[tuple[MixtureLaw, int]], goal: Goal) -> MixtureProposal:
+def _add(
+    steps: tuple[Step, ...], laws: list[tuple[MixtureLaw, int]], goal: Goal
+) -> MixtureProposal:
     """One component, of the inverse order with the least bound on samples."""
 
     def built(theta: float) -> MixtureProposal:
@@ -114,16 +124,25 @@ def _add(steps: tuple[Step, ...], laws: list[tuple[MixtureLaw, int]], goal: Goal
         if values[-1] <= math.log(goal.threshold) - 0.01:
             return built(math.exp(x))  # accepted without a sample
     best = int(np.argmin(values))
-    ends = grid[max(best - 1, 0)] - (best == 0), grid[min(best + 1, grid.size - 1)] + 2.0 * (best == grid.size - 1)
-    found = minimize_scalar(log_bound, bounds=ends, method="bounded", options={"xatol": 0.05, "maxiter": 12})
-    thetas = [math.exp(float(found.x)) * factor for factor in (1.0, 1.2)]  # a little more lowers the second moment
+    ends = (
+        grid[max(best - 1, 0)] - (best == 0),
+        grid[min(best + 1, grid.size - 1)] + 2.0 * (best == grid.size - 1),
+    )
+    found = minimize_scalar(
+        log_bound, bounds=ends, method="bounded", options={"xatol": 0.05, "maxiter": 12}
+    )
+    thetas = [
+        math.exp(float(found.x)) * factor for factor in (1.0, 1.2)
+    ]  # a little more lowers the second moment
     return max((goal.judge(built(theta)) for theta in thetas), key=lambda one: one.growth).proposal
 
 
-# --- remove direction -------------------------------------------------------------------------------------------------
+# --- remove direction -----------------------------------------------------------------------------
 
 
-def _remove(steps: tuple[Step, ...], laws: list[tuple[MixtureLaw, int]], goal: Goal) -> MixtureProposal:
+def _remove(
+    steps: tuple[Step, ...], laws: list[tuple[MixtureLaw, int]], goal: Goal
+) -> MixtureProposal:
     """Components of the dictionary with the best weights, and one that bounds samples."""
     candidates: list[MixtureProposal] = []
     orders = _best_orders(steps, laws, goal)
@@ -140,23 +159,35 @@ def _remove(steps: tuple[Step, ...], laws: list[tuple[MixtureLaw, int]], goal: G
     return max((goal.judge(one) for one in candidates), key=lambda one: one.growth).proposal
 
 
-def _best_orders(steps: tuple[Step, ...], laws: list[tuple[MixtureLaw, int]], goal: Goal) -> list[int]:
+def _best_orders(
+    steps: tuple[Step, ...], laws: list[tuple[MixtureLaw, int]], goal: Goal
+) -> list[int]:
     """The order with the least bound on samples among those whose tables are affordable."""
     found: list[tuple[float, int]] = []
     for order in bounded_orders(laws):
-        one = with_lines(steps, [Component.of(1.0, *({"order": float(order)} for _ in laws))], order - 1.0)
+        one = with_lines(
+            steps, [Component.of(1.0, *({"order": float(order)} for _ in laws))], order - 1.0
+        )
         found.append((one.log_greatest(goal.epsilon), order))
         if found[-1][0] > min(found)[0] + 3.0:  # past the best: the bound is convex in the order
             break
     return [min(found)[1]] if found else []
 
 
-def _scaled(steps: tuple[Step, ...], families: Sequence[Parts], goal: Goal) -> list[MixtureProposal]:
+def _scaled(
+    steps: tuple[Step, ...], families: Sequence[Parts], goal: Goal
+) -> list[MixtureProposal]:
     """Mixtures of the dictionary alone."""
-    return [with_lines(steps, tuned(steps, [Component.of(1 / len(families), *f) for f in families], goal), 0.0)]
+    return [
+        with_lines(
+            steps, tuned(steps, [Component.of(1 / len(families), *f) for f in families], goal), 0.0
+        )
+    ]
 
 
-def _with_shares(steps: tuple[Step, ...], families: Sequence[Parts], order: int, goal: Goal) -> list[MixtureProposal]:
+def _with_shares(
+    steps: tuple[Step, ...], families: Sequence[Parts], order: int, goal: Goal
+) -> list[MixtureProposal]:
     """Mixtures of the dictionary with some share of the component of an order."""
     bounding: Parts = tuple({"order": float(order)} for _ in families[0])
     first = [Component.of(1 / (1 + len(families)), *f) for f in (bounding, *families)]
@@ -208,9 +239,16 @@ def second_moment_shares(proposal: MixtureProposal, epsilon: float, number: int)
     return np.asarray(np.exp(np.minimum(log_densities - log_density, 50.0)) @ squares / total)
 
 
-def with_lines(steps: tuple[Step, ...], components: Sequence[Component], order: float) -> MixtureProposal:
-    """The mixture, with steps on a line tilted by that order without a cap that could be reached."""
-    kinds = [Kind(_uncapped(s.law, order) if isinstance(s.law, DominatingPair) else Tilt()) for s in steps]
+def with_lines(
+    steps: tuple[Step, ...], components: Sequence[Component], order: float
+) -> MixtureProposal:
+    """The mixture, with steps on a line tilted by that order without a cap
+    that could be reached.
+    """
+    kinds = [
+        Kind(_uncapped(s.law, order) if isinstance(s.law, DominatingPair) else Tilt())
+        for s in steps
+    ]
     cells = 4096 if any(isinstance(s.law, DominatingPair) for s in steps) else 0
     return MixtureProposal(steps, components, kinds, cells)
 

@@ -12,21 +12,25 @@ from evr.sampling.single import SingleProposal, equal_steps
 
 
 def single_proposal(
-    steps: Sequence[Step], epsilon: float, *, theta: float | Literal["heuristic", "bound"] = "heuristic"
+    steps: Sequence[Step],
+    epsilon: float,
+    *,
+    theta: float | Literal["heuristic", "bound"] = "heuristic",
 ) -> SingleProposal:
     """The paper's proposal at ``epsilon``; warns where it does not reach.
 
     Parameters
     ----------
     theta
-        ``"heuristic"``: the paper's ``1/(2 sigma^2) + log((e^epsilon - (1-q))/q)``; ``"bound"``: what minimises the bound on
-        the second moment, better for verifying; or a number.
+        ``"heuristic"``: the paper's ``1/(2 sigma^2) + log((e^epsilon - (1-q))/q)``; ``"bound"``:
+        what minimises the bound on the second moment, better for verifying; or a number.
 
     Examples
     --------
     >>> from evr.mechanisms import Composition
     >>> from evr.mechanisms.events import dpsgd
-    >>> steps = Composition.of(dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)).simplified("remove")
+    >>> event = dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
+    >>> steps = Composition.of(event).simplified("remove")
     >>> single_proposal(steps, 0.5, theta="bound").second_moment(0.5) < 30 * 2.0582e-10**2
     True
     """
@@ -38,7 +42,9 @@ def single_proposal(
     elif theta == "bound":
         theta = mu * bounds.best_slope("greatest", epsilon)
     elif isinstance(theta, str):
-        raise ValueError(f'theta={theta!r} is neither "heuristic" nor "bound" nor a positive number')
+        raise ValueError(
+            f'theta={theta!r} is neither "heuristic" nor "bound" nor a positive number'
+        )
     proposal = SingleProposal(steps, theta)
     proposal.warn_if_out_of_reach(epsilon)
     return proposal

@@ -1,4 +1,6 @@
-"""One attempt: both directions of a claim, one after the other, from plans that somebody else made."""
+"""One attempt: both directions of a claim, one after the other, from plans
+that somebody else made.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ class Attempt:
     Attributes
     ----------
     number
-        Of the attempt at its release; None for the paper's single attempt, which the fixed verifier knows.
+        Of the attempt at its release; None for the paper's single attempt, which the fixed verifier
+        knows.
     seed
         The entropy, or None for fresh one.
     direction
@@ -40,8 +43,9 @@ class Attempt:
     executor, workers
         Who works; the answer does not depend on it.
     progress, checkpoint, resume
-        What is called along the way, and the snapshots by direction to continue from. A snapshot holds the wealth of the
-        test and is believed: only ``evr.gate`` gives one, from a ledger that seals its rows.
+        What is called along the way, and the snapshots by direction to continue from. A snapshot
+        holds the wealth of the test and is believed: only ``evr.gate`` gives one, from a ledger
+        that seals its rows.
     """
 
     number: int | None = None
@@ -61,7 +65,9 @@ class Attempt:
         if self.number is not None:
             validate.positive_integer(attempt=self.number)
 
-    def run(self, composition: Composition, claim: Claim, settings: Settings, planner: Planner) -> Verification:
+    def run(
+        self, composition: Composition, claim: Claim, settings: Settings, planner: Planner
+    ) -> Verification:
         """Test one direction after the other, until one fails."""
         start, entropy = time.perf_counter(), entropy_of(self.seed)
         number = 1 if self.number is None and settings.method == "sequential" else self.number
@@ -103,9 +109,14 @@ class Attempt:
 
     def _notes(self) -> Iterator[str]:
         if self.seed is not None:
-            yield "the seed was given by the caller: repeatable, but a guarantee wants fresh entropy"
+            yield (
+                "the seed was given by the caller: repeatable, but a guarantee wants fresh entropy"
+            )
         if self.direction is not None:
-            yield (f"only direction {self.direction!r} was tested: a guarantee under add/remove adjacency needs both")
+            yield (
+                f"only direction {self.direction!r} was tested: a guarantee under add/remove "
+                "adjacency needs both"
+            )
 
 
 def _log_budget(claim: Claim, number: int | None) -> float:

@@ -1,7 +1,9 @@
-"""What is claimed, and the budget of error that an attempt may spend on it (docs/guarantees.md, Section 5).
+"""What is claimed, and the budget of error that an attempt may spend on it (docs/guarantees.md,
+Section 5).
 
-A release has a fixed claim ``(epsilon, delta_est / tau)``. Attempt ``i`` tests ``delta < (1 - kappa) claim`` with a
-false-positive probability of at most ``kappa claim 2^-i``; over any number of attempts these sum to ``kappa claim``.
+A release has a fixed claim ``(epsilon, delta_est / tau)``. Attempt ``i`` tests ``delta < (1 -
+kappa) claim`` with a false-positive probability of at most ``kappa claim 2^-i``; over any number of
+attempts these sum to ``kappa claim``.
 """
 
 from __future__ import annotations
@@ -14,14 +16,16 @@ from evr import validate
 
 @dataclass(frozen=True)
 class Terms:
-    """What the first attempt at a release fixed for all later ones, whatever they claim and with whatever ``tau``.
+    """What the first attempt at a release fixed for all later ones, whatever they claim and with
+    whatever ``tau``.
 
     Attributes
     ----------
     kappa
         The share of the claim that pays for false positives.
     base
-        ``kappa base 2^-i`` is the budget of attempt ``i``: the claim, or the least that any attempt may claim.
+        ``kappa base 2^-i`` is the budget of attempt ``i``: the claim, or the least that any attempt
+        may claim.
     """
 
     kappa: float
@@ -34,9 +38,11 @@ class Terms:
 
 @dataclass(frozen=True)
 class Claim:
-    """An estimate ``delta`` at ``epsilon`` with slack ``tau``: the claim is ``(epsilon, delta / tau)``-DP.
+    """An estimate ``delta`` at ``epsilon`` with slack ``tau``: the claim is ``(epsilon, delta /
+    tau)``-DP.
 
-    ``terms`` are those of the release that it belongs to; without, the claim is the first of its release.
+    ``terms`` are those of the release that it belongs to; without, the claim is the first of its
+    release.
     """
 
     epsilon: float
@@ -50,11 +56,13 @@ class Claim:
         object.__setattr__(self, "tau", validate.open_probability(tau=self.tau))
         if 0 < self.delta < 1e-290:
             raise ValueError(
-                f"delta={self.delta!r} is below 1e-290: floats cannot tell such a claim from 0; claim more"
+                f"delta={self.delta!r} is below 1e-290: floats cannot tell such a claim from 0; "
+                "claim more"
             )
         if self.terms is not None and self.terms.base > self.value:
             raise ValueError(
-                f"the claim {self.value!r} is below {self.terms.base!r}, the least that this release may claim: claim more"
+                f"the claim {self.value!r} is below {self.terms.base!r}, the least that this "
+                "release may claim: claim more"
             )
 
     @property
@@ -73,7 +81,13 @@ class Claim:
         return (1.0 - self.kappa) * self.value
 
     def log_budget(self, attempt: int) -> float:
-        """``log(kappa claim 2^-attempt)``: the false-positive probability that an attempt may have."""
+        """``log(kappa claim 2^-attempt)``: the false-positive probability that
+        an attempt may have.
+        """
         attempt = validate.positive_integer(attempt=attempt)
         base = self.value if self.terms is None else self.terms.base
-        return math.log(self.kappa) + math.log(base) - attempt * math.log(2.0) if base > 0 else -math.inf
+        return (
+            math.log(self.kappa) + math.log(base) - attempt * math.log(2.0)
+            if base > 0
+            else -math.inf
+        )

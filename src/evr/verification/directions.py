@@ -1,4 +1,6 @@
-"""One direction of a verification: decided without a sample, or played by the driver from a plan."""
+"""One direction of a verification: decided without a sample, or played by the
+driver from a plan.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from evr.verification.settings import Settings
 from evr.verification.summary import BACKENDS, Work
 
 TOO_LONG = 3e12
-"""Steps to draw that nobody waits for: hours to days on one core. Refused unless ``max_samples`` says otherwise."""
+"""Steps to draw that nobody waits for: hours to days on one core. Refused unless ``max_samples``
+says otherwise.
+"""
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,9 @@ class Trial:
             report = play(proposal, plan, pool, hooks, worker_count(workers))
         return replace(report, seconds=time.perf_counter() - start)
 
-    def _decided(self, found: Ending, plan: Plan | None, start: float, bound: float | None = None) -> DirectionReport:
+    def _decided(
+        self, found: Ending, plan: Plan | None, start: float, bound: float | None = None
+    ) -> DirectionReport:
         """A report without samples."""
         trivial = self.claim.value if found.accepted else 1.0
         return DirectionReport(
@@ -146,7 +152,9 @@ class Trial:
             correction=test.correction * claim.threshold,
         )
 
-    def _fixed(self, proposal: Proposal, plan: Plan, pool: Executor, hooks: Hooks, workers: int) -> DirectionReport:
+    def _fixed(
+        self, proposal: Proposal, plan: Plan, pool: Executor, hooks: Hooks, workers: int
+    ) -> DirectionReport:
         fixed = self._fixed_plan(proposal)
         rounding = proposal.rounding(self.claim.epsilon)
         test = FixedTest(fixed, rounding.weight)
@@ -154,7 +162,9 @@ class Trial:
         driver = self._driver(work, test, plan, fixed.samples, unit=fixed.threshold)
         if hooks.progress is not None and hooks.resume is None:
             left = fixed.samples * _seconds_for_each(work) / workers
-            hooks.progress(Progress(self.direction, 0, fixed.samples, math.nan, 0.0, 0.0, 0.0, left, fixed))
+            hooks.progress(
+                Progress(self.direction, 0, fixed.samples, math.nan, 0.0, 0.0, 0.0, left, fixed)
+            )
         ending = driver.play(pool, hooks)
         report = self._played(driver, ending, proposal, plan)
         return replace(
@@ -173,10 +183,10 @@ class Trial:
         fixed = plan_fixed(claim, log_moment, attempt=self.attempt, offset=settings.offset)
         if settings.max_samples is not None and fixed.samples > settings.max_samples:
             raise ValueError(
-                f"max_samples={settings.max_samples!r} is below the {fixed.samples:.6g} samples that "
-                f"the false-positive bound needs in direction {self.direction!r} "
-                f"(nu = {fixed.second_moment:.4g}, Delta = {fixed.offset:.4g}): "
-                "raise it, lower tau, or use method='sequential'"
+                f"max_samples={settings.max_samples!r} is below the {fixed.samples:.6g} samples "
+                f"that the false-positive bound needs in direction {self.direction!r} (nu = "
+                f"{fixed.second_moment:.4g}, Delta = {fixed.offset:.4g}): raise it, lower tau, or "
+                "use method='sequential'"
             )
         if settings.max_samples is None and fixed.samples * proposal.work > TOO_LONG:
             raise ValueError(
@@ -186,7 +196,9 @@ class Trial:
             )
         return fixed
 
-    def _driver(self, work: Work, test: Test, plan: Plan, most: int | None, unit: float | None = None) -> Driver:
+    def _driver(
+        self, work: Work, test: Test, plan: Plan, most: int | None, unit: float | None = None
+    ) -> Driver:
         unit = self.claim.threshold if unit is None else unit
         work = replace(work, log_unit=math.log(unit))
         return Driver(self.direction, work, test, unit=unit, most=most, run=self._run_id(plan))
@@ -196,7 +208,9 @@ class Trial:
         parts = (self.direction, plan.digest, self.steps, self.claim, self.settings, self.attempt)
         return hashlib.sha256(repr((*parts, self.log_budget, self.stream)).encode()).hexdigest()
 
-    def _played(self, driver: Driver, ending: Ending, proposal: Proposal, plan: Plan) -> DirectionReport:
+    def _played(
+        self, driver: Driver, ending: Ending, proposal: Proposal, plan: Plan
+    ) -> DirectionReport:
         claim, record, unit = self.claim, driver.record, driver.unit
         epsilon = proposal.rounding(claim.epsilon).bounded(claim.epsilon)
         mean, error = record.mean_and_error()
@@ -219,7 +233,9 @@ class Trial:
 
 
 def shortcut(steps: tuple[Step, ...], claim: Claim) -> Ending | None:
-    """Whether the claim is accepted, and why, where no sample is needed: delta is known, or the claim is trivial or hopeless."""
+    """Whether the claim is accepted, and why, where no sample is needed: delta is known, or the
+    claim is trivial or hopeless.
+    """
     if claim.value >= 1.0:
         return Ending(True, "every delta is at most 1")
     if not steps:
@@ -238,13 +254,17 @@ def shortcut(steps: tuple[Step, ...], claim: Claim) -> Ending | None:
         return None
     if infinite + found.excess > claim.threshold:
         near = claim.epsilon + 2 * DOUBT * abs(found.finite)
-        return Ending(False, f"to within rounding, the greatest loss is epsilon: claim {near!r} or more")
+        return Ending(
+            False, f"to within rounding, the greatest loss is epsilon: claim {near!r} or more"
+        )
     rest = f", and infinite ones have a probability of {found.infinite:.6g}" if infinite else ""
     return Ending(True, f"no finite loss exceeds epsilon{rest}")
 
 
 def check_rounding(proposal: Proposal, claim: Claim) -> None:
-    """Refuse where floats are too coarse for the slack: a true claim would be rejected, and nobody could tell why."""
+    """Refuse where floats are too coarse for the slack: a true claim would be rejected, and nobody
+    could tell why.
+    """
     rounding, order = proposal.rounding(claim.epsilon), proposal.order
     sensitivity = 1.0 + order if order else 1.0 / claim.threshold
     if min(2.0 * rounding.loss * sensitivity, 1.0) >= (1.0 - claim.tau) / 2.0:
@@ -255,8 +275,9 @@ def check_rounding(proposal: Proposal, claim: Claim) -> None:
         )
     if rounding.weight >= 1.0 - claim.tau:
         raise ValueError(
-            f"rounding over {proposal.total_steps} steps may be as large as {rounding.weight:.2g} of "
-            f"delta, and tau = {claim.tau!r} leaves less than that: lower tau, or account for fewer steps"
+            f"rounding over {proposal.total_steps} steps may be as large as {rounding.weight:.2g} "
+            f"of delta, and tau = {claim.tau!r} leaves less than that: lower tau, or account for "
+            "fewer steps"
         )
 
 
@@ -274,7 +295,9 @@ def _seconds_for_each(work: Work) -> float:
     return (time.perf_counter() - start) / trial.block_size
 
 
-def tested_directions(composition: Composition, direction: str | None) -> tuple[list[Direction], bool]:
+def tested_directions(
+    composition: Composition, direction: str | None
+) -> tuple[list[Direction], bool]:
     """The directions to test, and whether one stands for both because they are the same."""
     if direction is not None:
         return [Direction(direction)], False

@@ -1,8 +1,9 @@
-"""The one loop of a verification: rounds of blocks go out, summaries come back and are absorbed in order.
+"""The one loop of a verification: rounds of blocks go out, summaries come back and are absorbed in
+order.
 
-The stake of a round is fixed by the rounds before the one that precedes it, so two rounds can be under way at a time, and
-nobody waits. Summaries are absorbed block by block in their order, whoever was first: the answer depends on neither the
-number nor the speed of the workers.
+The stake of a round is fixed by the rounds before the one that precedes it, so two rounds can be
+under way at a time, and nobody waits. Summaries are absorbed block by block in their order, whoever
+was first: the answer depends on neither the number nor the speed of the workers.
 """
 
 from __future__ import annotations
@@ -123,9 +124,14 @@ class Record:
         }
 
     def restore(self, data: dict[str, Any]) -> None:
-        self.samples, self.blocks, self.stride = (int(data[k]) for k in ("samples", "blocks", "stride"))
+        self.samples, self.blocks, self.stride = (
+            int(data[k]) for k in ("samples", "blocks", "stride")
+        )
         self.total, self.squares = (float.fromhex(data[k]) for k in ("total", "squares"))
-        self.trace = [(int(n), float.fromhex(a), float.fromhex(b), float.fromhex(c)) for n, a, b, c in data["trace"]]
+        self.trace = [
+            (int(n), float.fromhex(a), float.fromhex(b), float.fromhex(c))
+            for n, a, b, c in data["trace"]
+        ]
         self.histogram = [int(n) for n in data["histogram"]]
 
 
@@ -157,7 +163,9 @@ class Driver:
         A digest of all that the numbers depend on: snapshots of another run are refused.
     """
 
-    def __init__(self, direction: str, work: Work, test: Test, *, unit: float, most: int | None, run: str) -> None:
+    def __init__(
+        self, direction: str, work: Work, test: Test, *, unit: float, most: int | None, run: str
+    ) -> None:
         self.direction, self.work, self.test, self.unit = direction, work, test, unit
         self.most, self.run_id, self.record = most, run, Record()
         self._stakes: list[float] = []  # of the current round, and of the next
@@ -205,7 +213,9 @@ class Driver:
             first, end = next(left)
             blocks = range(max(first, self.record.blocks), end)
             wanted = [(block, self._samples_of(block)) for block in blocks]
-            under_way.append(deque(executor.submit(self.work, block, n, stake) for block, n in wanted if n > 0))
+            under_way.append(
+                deque(executor.submit(self.work, block, n, stake) for block, n in wanted if n > 0)
+            )
 
         if not self._stakes:
             self._stakes = [self.test.stake()] * 2
@@ -236,7 +246,9 @@ class Driver:
             log_wealth=self.test.log_wealth,
             log_target=self.test.log_target,
             seconds=seconds,
-            seconds_left=seconds / drawn * max(left, 0.0) if drawn and math.isfinite(left) else None,
+            seconds_left=seconds / drawn * max(left, 0.0)
+            if drawn and math.isfinite(left)
+            else None,
         )
 
     def snapshot(self) -> dict[str, Any]:

@@ -11,7 +11,9 @@ from evr.sampling import worker_count
 
 
 class Lazily(Executor):
-    """Does in the caller's thread what is asked for, when its result is: nothing is done in vain."""
+    """Does in the caller's thread what is asked for, when its result is:
+    nothing is done in vain.
+    """
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
         return _Lazy(function, arguments, named)

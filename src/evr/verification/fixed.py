@@ -1,8 +1,9 @@
-"""Algorithm 2 of the paper: a number of samples fixed in advance from a proved bound on the second moment.
+"""Algorithm 2 of the paper: a number of samples fixed in advance from a proved bound on the second
+moment.
 
-For non-negative samples with ``E[X^2] <= nu``, ``P(mean <= E[X] - Delta) <= exp(-m Delta^2 / (2 nu))`` (docs/guarantees.md,
-Section 4). So ``m = ceil(2 nu / Delta^2 log(1/beta))`` samples whose mean is below ``threshold - Delta`` refute
-``delta >= threshold`` but with probability ``beta``.
+For non-negative samples with ``E[X^2] <= nu``, ``P(mean <= E[X] - Delta) <= exp(-m Delta^2 / (2
+nu))`` (docs/guarantees.md, Section 4). So ``m = ceil(2 nu / Delta^2 log(1/beta))`` samples whose
+mean is below ``threshold - Delta`` refute ``delta >= threshold`` but with probability ``beta``.
 """
 
 from __future__ import annotations
@@ -43,35 +44,54 @@ class FixedPlan:
 
     def __str__(self) -> str:
         return (
-            f"m = {self.samples:,} samples, from nu = {self.second_moment:.4g} and Delta = {self.offset:.4g}; accepted if "
-            f"their mean is below {self.threshold - self.offset:.6g}, wrongly with probability at most {math.exp(self.log_budget):.3g}"
+            f"m = {self.samples:,} samples, from nu = {self.second_moment:.4g} and Delta = "
+            f"{self.offset:.4g}; accepted if their mean is below "
+            f"{self.threshold - self.offset:.6g}, wrongly with probability at most "
+            f"{math.exp(self.log_budget):.3g}"
         )
 
 
 def default_offset(claim: Claim) -> float:
-    """The paper's ``Delta = 0.4 (1/tau - 1/rho) delta_est``, ``rho = (1 + tau)/2``: a heuristic for few false negatives."""
+    """The paper's ``Delta = 0.4 (1/tau - 1/rho) delta_est``, ``rho = (1 + tau)/2``: a heuristic for
+    few false negatives.
+    """
     rho = (1.0 + claim.tau) / 2.0
     return 0.4 * (1.0 / claim.tau - 1.0 / rho) * claim.delta
 
 
-def plan_fixed(claim: Claim, log_second_moment: float, *, attempt: int | None, offset: float | None) -> FixedPlan:
-    """The number of samples. Without an attempt number, the paper's theorem for a single attempt; with one, its budget."""
+def plan_fixed(
+    claim: Claim, log_second_moment: float, *, attempt: int | None, offset: float | None
+) -> FixedPlan:
+    """The number of samples. Without an attempt number, the paper's theorem for a single attempt;
+    with one, its budget.
+    """
     delta_offset = default_offset(claim) if offset is None else validate.positive(offset=offset)
     threshold = claim.value if attempt is None else claim.threshold
     log_budget = math.log(claim.value) if attempt is None else claim.log_budget(attempt)
     if delta_offset >= threshold:
-        raise ValueError(f"offset={delta_offset!r} is not below the threshold {threshold!r}: no mean could pass")
+        raise ValueError(
+            f"offset={delta_offset!r} is not below the threshold {threshold!r}: no mean could pass"
+        )
     log_ratio = log_second_moment - 2 * math.log(delta_offset)
     if log_ratio > 600:
         raise ValueError(
-            "the fixed verifier has no useful bound on the second moment here: use proposal='capped' or method='sequential'"
+            "the fixed verifier has no useful bound on the second moment here: use "
+            "proposal='capped' or method='sequential'"
         )
     samples = math.ceil(2.0 * math.exp(log_ratio) * max(-log_budget, math.log(2.0)))
-    return FixedPlan(max(1, samples), math.exp(min(log_second_moment, 700.0)), delta_offset, threshold, log_budget)
+    return FixedPlan(
+        max(1, samples),
+        math.exp(min(log_second_moment, 700.0)),
+        delta_offset,
+        threshold,
+        log_budget,
+    )
 
 
 class FixedTest:
-    """Compares the mean of ``plan.samples`` samples, in units of the threshold, with the threshold less the offset."""
+    """Compares the mean of ``plan.samples`` samples, in units of the threshold, with the threshold
+    less the offset.
+    """
 
     log_wealth = log_target = 0.0
 
@@ -94,7 +114,10 @@ class FixedTest:
             return None
         limit = 1.0 - self.plan.offset / self.plan.threshold - self.rounding
         accepted = self.total / self.samples < limit
-        return Ending(accepted, f"the mean is {'below' if accepted else 'not below'} the threshold less the offset")
+        return Ending(
+            accepted,
+            f"the mean is {'below' if accepted else 'not below'} the threshold less the offset",
+        )
 
     def samples_left(self) -> float:
         """How many more."""

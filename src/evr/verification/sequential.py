@@ -1,9 +1,10 @@
-"""Testing by betting (Waudby-Smith and Ramdas 2024): refute ``delta >= mu0`` from samples in ``[0, b]``.
+"""Testing by betting (Waudby-Smith and Ramdas 2024): refute ``delta >= mu0`` from samples in ``[0,
+b]``.
 
-The wealth ``K_n = prod (1 + eta_j (m - X_j))`` is a non-negative supermartingale while the mean is at least ``m``, whatever the
-bets, as long as ``0 <= eta_j < 1/(b - m)`` and ``eta_j`` depends on earlier samples only. By Ville's inequality it ever
-reaches ``1/beta`` with probability at most ``beta``. Stakes are placed for a round of blocks, from earlier ones.
-docs/guarantees.md, Section 4.
+The wealth ``K_n = prod (1 + eta_j (m - X_j))`` is a non-negative supermartingale while the mean is
+at least ``m``, whatever the bets, as long as ``0 <= eta_j < 1/(b - m)`` and ``eta_j`` depends on
+earlier samples only. By Ville's inequality it ever reaches ``1/beta`` with probability at most
+``beta``. Stakes are placed for a round of blocks, from earlier ones. docs/guarantees.md, Section 4.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _LEAST = 4000  # samples before any rejection
 
 @dataclass
 class SequentialState:
-    """Everything that the next block needs; plain numbers, so that a run can be interrupted and continued."""
+    """Everything that the next block needs; plain numbers, so that a run can be interrupted and
+    continued.
+    """
 
     samples: int = 0
     total: float = 0.0
@@ -81,7 +84,9 @@ class SequentialTest:
         centre = s.total / s.samples if s.samples else self.estimate
         spread = max(s.squares / s.samples - centre**2, 0.0) if s.samples else 0.0
         variance = (weight * self.guess + s.samples * spread) / (weight + s.samples)
-        trust = 4.0 * variance / gap**2  # the claimed mean weighs what it takes to tell it from the threshold
+        trust = (
+            4.0 * variance / gap**2
+        )  # the claimed mean weighs what it takes to tell it from the threshold
         centre = (trust * self.estimate + s.total) / (trust + s.samples)
         lead = self.mean - centre
         return min(lead / (variance + lead**2), self.limit) if lead > 0 else 0.0
@@ -106,7 +111,11 @@ class SequentialTest:
     def variance(self) -> float:
         """Of a clipped sample, as seen."""
         s = self.state
-        return max(s.squares / s.samples - (s.total / s.samples) ** 2, 0.0) if s.samples else self.guess
+        return (
+            max(s.squares / s.samples - (s.total / s.samples) ** 2, 0.0)
+            if s.samples
+            else self.guess
+        )
 
     def most_samples(self) -> float:
         """After how many samples a claim as good as ``hope`` would long have been accepted."""
@@ -116,7 +125,8 @@ class SequentialTest:
         z = -float(ndtri(TOLERATED_FALSE_NEGATIVES))
         spread = self.variance() + gap**2
         free = (z + math.sqrt(z * z + 2 * self.log_target)) ** 2 * spread / gap**2
-        # Where the limit holds stakes back, log wealth grows by so much a sample, and strays by stake times deviation.
+        # Where the limit holds stakes back, log wealth grows by so much a sample, and strays by
+        # stake times deviation.
         stake = min(gap / spread, self.limit)
         growth = stake * gap - stake**2 * spread / 2
         held = z * stake * math.sqrt(self.variance())
@@ -151,21 +161,33 @@ class SequentialTest:
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         """Continue from a snapshot."""
-        total, squares, log_wealth = (float.fromhex(snapshot[k]) for k in ("total", "squares", "log_wealth"))
+        total, squares, log_wealth = (
+            float.fromhex(snapshot[k]) for k in ("total", "squares", "log_wealth")
+        )
         self.state = SequentialState(int(snapshot["samples"]), total, squares, log_wealth)
 
 
 def sequential_test(
-    proposal: Proposal, claim: Claim, log_budget: float, *, clip: float | None, variance: float, block: int
+    proposal: Proposal,
+    claim: Claim,
+    log_budget: float,
+    *,
+    clip: float | None,
+    variance: float,
+    block: int,
 ) -> SequentialTest:
-    """The test of one direction, in units of the threshold; what clipping takes off is proved here."""
+    """The test of one direction, in units of the threshold; what clipping
+    takes off is proved here.
+    """
     log_unit, rounding = math.log(claim.threshold), proposal.rounding(claim.epsilon)
     epsilon, estimate = rounding.bounded(claim.epsilon), claim.delta / claim.threshold
     bound = math.exp(min(proposal.log_greatest(epsilon) - log_unit, 700.0))
     clipped = clip is not None and clip < bound
     test = SequentialTest(
         clip=clip if clip is not None and clipped else bound,
-        correction=proposal.excess(epsilon, clip, log_unit) if clip is not None and clipped else 0.0,
+        correction=proposal.excess(epsilon, clip, log_unit)
+        if clip is not None and clipped
+        else 0.0,
         log_target=-log_budget,
         estimate=estimate,
         hope=2.0 * estimate / (1.0 + claim.tau),

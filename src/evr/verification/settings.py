@@ -23,10 +23,13 @@ class Settings:
         validate.one_of(METHODS, method=self.method)
         validate.one_of(tuple(PROPOSALS), proposal=self.proposal)
         if self.max_samples is not None:
-            object.__setattr__(self, "max_samples", validate.positive_integer(max_samples=self.max_samples))
+            object.__setattr__(
+                self, "max_samples", validate.positive_integer(max_samples=self.max_samples)
+            )
         if self.method == "strict" and self.max_samples is not None:
             raise ValueError(
-                f"max_samples={self.max_samples!r} belongs to methods that sample: leave it out for method='strict'"
+                f"max_samples={self.max_samples!r} belongs to methods that sample: leave it out "
+                "for method='strict'"
             )
         if self.offset is not None:
             if self.method != "fixed":

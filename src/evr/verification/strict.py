@@ -1,7 +1,8 @@
-"""Verification by strict bounds: a claim holds if each direction's bound is at most its threshold, as rational numbers.
+"""Verification by strict bounds: a claim holds if each direction's bound is at most its threshold,
+as rational numbers.
 
-No samples, no probability: docs/guarantees_strict.md, Section S7. Who finds the proofs does not matter here: a chooser of
-grids, or a certificate that holds them.
+No samples, no probability: docs/guarantees_strict.md, Section S7. Who finds the proofs does not
+matter here: a chooser of grids, or a certificate that holds them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ Prover = Callable[[Direction, tuple[ExactStep, ...]], Proof]
 
 
 def threshold_of(claim: Claim) -> Fraction:
-    """What delta has to be proved to be at most: ``delta / tau`` exactly, and not above the float that a guarantee states.
+    """What delta has to be proved to be at most: ``delta / tau`` exactly, and not above the float
+    that a guarantee states.
 
     In a release whose other attempts may be sampled, ``1 - kappa`` of it, as theirs.
     """
@@ -55,7 +57,10 @@ def verify_strictly(
     if direction is None and Direction.ADD not in laws and reports["remove"].accepted:
         reports["add"] = replace(reports["remove"], direction="add", reason="the same as remove")
     accepted = all(report.accepted for report in reports.values())
-    one_only = f"only direction {direction!r} was tested: a guarantee under add/remove adjacency needs both"
+    one_only = (
+        f"only direction {direction!r} was tested: a guarantee under add/remove adjacency needs "
+        "both"
+    )
     return Verification(
         verdict=Verdict.ACCEPTED if accepted else Verdict.REJECTED,
         epsilon=claim.epsilon,
@@ -80,7 +85,9 @@ def _report(direction: Direction, proof: Proof, claim: Claim, seconds: float) ->
     accepted = proof.delta <= threshold
     reason = f"proved: delta is at most {proof.shown!r}"
     if not accepted:
-        reason = f"delta is at most {proof.shown!r}, which is above the claim: claim more, or lower tau"
+        reason = (
+            f"delta is at most {proof.shown!r}, which is above the claim: claim more, or lower tau"
+        )
     return DirectionReport(
         direction=direction.value,
         accepted=accepted,
@@ -95,14 +102,19 @@ def _report(direction: Direction, proof: Proof, claim: Claim, seconds: float) ->
 
 
 def joined(proved: Verification, sampled: Verification) -> Verification:
-    """Two proofs of one claim as one verification. If one holds and the other does not, one of them is broken, and that is an error."""
+    """Two proofs of one claim as one verification. If one holds and the other does not, one of them
+    is broken, and that is an error.
+    """
     if proved.accepted != sampled.accepted:
         held, failed = ("strict", "sampled") if proved.accepted else ("sampled", "strict")
         refused = sampled if proved.accepted else proved
-        reason = next(report.reason for report in refused.directions.values() if not report.accepted)
+        reason = next(
+            report.reason for report in refused.directions.values() if not report.accepted
+        )
         raise DisagreementError(
-            f"the {held} proof shows the claim and the {failed} one does not ({reason}): one of them is broken, or the sampled one "
-            "had too few samples; nothing is certified. Please report it, with the event and the claim"
+            f"the {held} proof shows the claim and the {failed} one does not ({reason}): one of "
+            "them is broken, or the sampled one had too few samples; nothing is certified. Please "
+            "report it, with the event and the claim"
         )
     reports = {}
     for name, report in sampled.directions.items():

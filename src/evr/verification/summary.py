@@ -1,7 +1,7 @@
 """What a worker returns of a block of samples: sums, and nothing else.
 
-A worker, be it a thread, a process, a device or a machine, turns ``(work, block, samples, stake)`` into a ``Summary``. The same
-block gives the same summary wherever it is drawn.
+A worker, be it a thread, a process, a device or a machine, turns ``(work, block, samples, stake)``
+into a ``Summary``. The same block gives the same summary wherever it is drawn.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class Summary(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """All that a worker needs to know besides the block, how many of its samples count, and the stake.
+    """All that a worker needs to know besides the block, how many of its samples count, and the
+    stake.
 
     Attributes
     ----------
@@ -111,7 +112,9 @@ def summed(values: Floats, block: int, clip: float, mean: float, stake: float) -
 
 
 def checked(values: Floats, greatest: float) -> Floats:
-    """The samples, or an error if one is not a number or above its bound: then nothing else may be believed."""
+    """The samples, or an error if one is not a number or above its bound: then nothing else may be
+    believed.
+    """
     most = float(values.max(initial=0.0))
     if not most <= greatest or not math.isfinite(most):
         raise ArithmeticError(

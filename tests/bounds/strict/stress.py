@@ -1,6 +1,8 @@
-"""Random compositions of outcomes under random plans, few bits and bad windows included, against their exact delta.
+"""Random compositions of outcomes under random plans, few bits and bad windows included, against
+their exact delta.
 
-The deltas come from enumeration in rational numbers; nothing here is shared with ``src/`` but the interface under test.
+The deltas come from enumeration in rational numbers; nothing here is shared with ``src/`` but the
+interface under test.
 """
 
 from __future__ import annotations
@@ -41,9 +43,16 @@ class Case:
 
     def truth(self) -> mp.mpf:
         """``sum (P(x) - e^epsilon Q(x))_+`` over all outcomes."""
-        laws = [table for table, step in zip(self.tables, self.steps, strict=True) for _ in range(step.count)]
+        laws = [
+            table
+            for table, step in zip(self.tables, self.steps, strict=True)
+            for _ in range(step.count)
+        ]
         with mp.workdps(60):
-            factor, total = mp.exp(mp.mpf(self.epsilon.numerator) / self.epsilon.denominator), mp.mpf(0)
+            factor, total = (
+                mp.exp(mp.mpf(self.epsilon.numerator) / self.epsilon.denominator),
+                mp.mpf(0),
+            )
             for outcome in itertools.product(*laws):
                 p, q = math.prod(x[0] for x in outcome), math.prod(x[1] for x in outcome)
                 gain = mp.mpf(p.numerator) / p.denominator - factor * q.numerator / q.denominator
@@ -58,7 +67,9 @@ class Case:
 
 
 def random_law(rng: random.Random) -> tuple[ExactLaw, Table]:
-    """Outcomes with random weights, some of them impossible under ``P`` or ``Q``, sometimes sampled."""
+    """Outcomes with random weights, some of them impossible under ``P`` or ``Q``, sometimes
+    sampled.
+    """
     size = rng.randint(2, 4)
     weights = [[rng.choice((0, 1, 1, 2, 5, 17, 40)) for _ in range(size)] for _ in range(2)]
     for one in weights:
@@ -92,7 +103,11 @@ def random_plan(rng: random.Random, counts: tuple[int, ...]) -> Plan:
     for _ in schedule(counts):
         low = rng.randint(-40, 10)
         floor = rng.randint(-25, 2)
-        windows.append(Window(rng.randint(0, 3), low, low + rng.randint(0, 60), floor, floor + rng.randint(1, 40)))
+        windows.append(
+            Window(
+                rng.randint(0, 3), low, low + rng.randint(0, 60), floor, floor + rng.randint(1, 40)
+            )
+        )
     return Plan(rng.randint(8, 20), spacing, tuple(grids), tuple(windows))
 
 
@@ -106,23 +121,36 @@ def random_case(seed: int) -> Case:
 
 
 def lattice_case(seed: int) -> Case:
-    """All losses and epsilon on the grid, all probabilities on the grid of integers: a bound without slack but for products' rounding."""
+    """All losses and epsilon on the grid, all probabilities on the grid of integers: a bound
+    without slack but for products' rounding.
+    """
     rng = random.Random(seed)
     count = rng.randint(3, 7)
     p = Fraction(rng.randint(9, 15), 16)
     law, table = RationalOutcomes.of([1 - p, p], [p, 1 - p]), ((1 - p, p), (p, 1 - p))
     parts = rng.randint(1, 4)
-    spacing = Fraction(math.nextafter(math.log(p / (1 - p)) / parts, math.inf))  # losses end a hair below places
+    spacing = Fraction(
+        math.nextafter(math.log(p / (1 - p)) / parts, math.inf)
+    )  # losses end a hair below places
     grid = Grid(Fraction(0), 0, 0, 1, -parts - 1, parts + 1)
     reach = count * (parts + 1) + 1
     windows = tuple(Window(0, 0, 1, -reach, reach) for _ in schedule((count,)))
     epsilon = spacing * parts * rng.randint(0, count - 2)
-    return Case((ExactStep(law, count),), (table,), epsilon, Plan(rng.choice((8, 10, 48)), spacing, (grid,), windows))
+    return Case(
+        (ExactStep(law, count),),
+        (table,),
+        epsilon,
+        Plan(rng.choice((8, 10, 48)), spacing, (grid,), windows),
+    )
 
 
 def lost_in_splits(cases: int) -> Iterator[str]:
-    """What coarsening and windows lose: they must keep the mass, and must not raise the mean of ``e^{-loss}`` (S4.2)."""
-    now = importlib.import_module("evr.bounds.strict.masses")  # as it is now, a planted fault included
+    """What coarsening and windows lose: they must keep the mass, and must not raise the mean of
+    ``e^{-loss}`` (S4.2).
+    """
+    now = importlib.import_module(
+        "evr.bounds.strict.masses"
+    )  # as it is now, a planted fault included
     for seed in range(cases):
         rng = random.Random(seed)
         spacing, bits = Fraction(rng.randint(20, 400), 512), rng.randint(8, 20)
@@ -157,7 +185,9 @@ def violations(cases: int, make: Callable[[int], Case] = random_case) -> Iterato
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, module: str, old: str, new: str) -> None:
-    """Run a module of the kernel with one piece of its text replaced, wherever its names are used."""
+    """Run a module of the kernel with one piece of its text replaced, wherever
+    its names are used.
+    """
     original = importlib.import_module(f"evr.bounds.strict.{module}")
     text = Path(str(original.__file__)).read_text(encoding="utf-8")
     assert text.count(old) == 1, f"{old!r} is in {module}.py {text.count(old)} times"
@@ -165,7 +195,11 @@ def plant(monkeypatch: pytest.MonkeyPatch, module: str, old: str, new: str) -> N
     faulty.__file__ = original.__file__
     monkeypatch.setitem(sys.modules, original.__name__, faulty)
     exec(compile(text.replace(old, new), str(original.__file__), "exec"), faulty.__dict__)
-    users = [m for name, m in list(sys.modules.items()) if name.startswith("evr.bounds.strict") and m is not faulty]
+    users = [
+        m
+        for name, m in list(sys.modules.items())
+        if name.startswith("evr.bounds.strict") and m is not faulty
+    ]
     for name, value in list(vars(original).items()):
         if getattr(value, "__module__", None) != original.__name__:
             continue

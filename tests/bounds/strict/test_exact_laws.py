@@ -1,4 +1,6 @@
-"""Exact laws of every mechanism against laws written down independently, in sixty digits; both directions, sampled too."""
+"""Exact laws of every mechanism against laws written down independently, in sixty digits; both
+directions, sampled too.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ EPSILONS = (-4.0, -0.7, -1e-3, 0.0, 1e-9, 0.01, 0.4, 1.0, 3.7, 12.0)
 
 all_cases = pytest.mark.parametrize(
     ("event", "direction"),
-    [pytest.param(e, d, id=f"{cases.name(e)}-{d}") for e in cases.EVENTS for d in ("remove", "add")],
+    [
+        pytest.param(e, d, id=f"{cases.name(e)}-{d}")
+        for e in cases.EVENTS
+        for d in ("remove", "add")
+    ],
 )
 
 
@@ -51,8 +57,13 @@ def as_mp(number):
 def test_curves_are_those_of_the_definitions(event, direction):
     law, reference = law_of(event, direction), cases.reference(event, direction)
     for epsilon in EPSILONS:
-        found, expected = as_mp(one_step_delta(law, Fraction(epsilon), BITS)), delta(reference, epsilon)
-        assert -(mpf(10) ** -50) <= found - expected <= mpf(2) ** (1 - BITS) + mpf(10) ** -44, epsilon
+        found, expected = (
+            as_mp(one_step_delta(law, Fraction(epsilon), BITS)),
+            delta(reference, epsilon),
+        )
+        assert -(mpf(10) ** -50) <= found - expected <= mpf(2) ** (1 - BITS) + mpf(10) ** -44, (
+            epsilon
+        )
 
 
 @all_cases
@@ -64,15 +75,27 @@ def test_one_step_on_any_grid_is_never_below(event, direction):
         spacing = Fraction(rng.uniform(0.01, 0.2) * reach)
         floor, top = -rng.randint(2, 30), rng.randint(2, 30)
         low = rng.randint(floor, top - 1)
-        grid = Grid(Fraction(rng.uniform(-0.1, 0.1)), rng.randint(0, 2), low, rng.randint(low + 1, top), floor, top)
+        grid = Grid(
+            Fraction(rng.uniform(-0.1, 0.1)),
+            rng.randint(0, 2),
+            low,
+            rng.randint(low + 1, top),
+            floor,
+            top,
+        )
         found = halves((ExactStep(law, 1),), Plan(rng.randint(12, 60), spacing, (grid,), ()))
         for epsilon in (0.0, 0.3, 1.0, 2.2):
-            assert as_mp(found.delta(Fraction(epsilon))) >= delta(reference, epsilon) - mpf(10) ** -50
+            assert (
+                as_mp(found.delta(Fraction(epsilon))) >= delta(reference, epsilon) - mpf(10) ** -50
+            )
 
 
 def test_gaussians_fold_exactly():
     event = dp_event.ComposedDpEvent(
-        [dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(3.0), 7), dp_event.GaussianDpEvent(0.1)]
+        [
+            dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(3.0), 7),
+            dp_event.GaussianDpEvent(0.1),
+        ]
     )
     (step,) = Composition.of(event).exact("remove")
     assert step.law == ExactGaussian(Fraction(7, 9) + 1 / Fraction(0.1) ** 2)
@@ -81,8 +104,12 @@ def test_gaussians_fold_exactly():
 
 def test_parameters_are_those_of_the_event_and_not_of_derived_floats():
     noise = 1.1
-    (step,) = Composition.of(events.dpsgd(noise_multiplier=noise, sampling_probability=0.1, steps=3)).exact("add")
-    assert step.law == SampledCurve(ExactGaussian(1 / Fraction(noise) ** 2), Fraction(0.1), Direction.ADD)
+    (step,) = Composition.of(
+        events.dpsgd(noise_multiplier=noise, sampling_probability=0.1, steps=3)
+    ).exact("add")
+    assert step.law == SampledCurve(
+        ExactGaussian(1 / Fraction(noise) ** 2), Fraction(0.1), Direction.ADD
+    )
     assert ExactGaussian(1 / Fraction(noise) ** 2) != ExactGaussian(Fraction(1 / noise) ** 2)
     other = dp_event.RandomizedResponseDpEvent(0.3, 7)
     (step,) = Composition.of(other).exact("remove")
@@ -94,7 +121,9 @@ def test_parameters_are_those_of_the_event_and_not_of_derived_floats():
 def test_events_of_equal_floats_and_different_parameters_stay_apart():
     pairs = ((x, math.nextafter(x, 2.0)) for x in (1.9 + n / 1000 for n in range(99)))
     first, second = next((x, y) for x, y in pairs if 1 / x == 1 / y)
-    event = dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(first), dp_event.GaussianDpEvent(second)])
+    event = dp_event.ComposedDpEvent(
+        [dp_event.GaussianDpEvent(first), dp_event.GaussianDpEvent(second)]
+    )
     (step,) = Composition.of(event).exact("remove")
     assert isinstance(step.law, ExactGaussian)
     assert step.law.square == 1 / Fraction(first) ** 2 + 1 / Fraction(second) ** 2
@@ -132,7 +161,9 @@ def test_no_loss_beyond_epsilon_is_decided_exactly():
 def test_probabilities_must_sum_to_exactly_one():
     with pytest.raises(ValueError, match="not exactly 1: give Fractions"):
         RationalOutcomes.of([0.1, 0.9], [0.5, 0.5])
-    assert RationalOutcomes.of([Fraction(1, 10), Fraction(9, 10)], [0.5, 0.5]).p[0] == Fraction(1, 10)
+    assert RationalOutcomes.of([Fraction(1, 10), Fraction(9, 10)], [0.5, 0.5]).p[0] == Fraction(
+        1, 10
+    )
     with pytest.raises(ValueError, match="2 and 1 entries"):
         RationalOutcomes.of([0.5, 0.5], [1.0])
 
@@ -146,7 +177,9 @@ def test_a_law_of_ones_own_without_an_exact_one_is_refused_by_name():
     register(PlainDpEvent, lambda event: Pairs(pair, pair))
     try:
         composition = Composition.of(dp_event.PoissonSampledDpEvent(0.5, PlainDpEvent()))
-        with pytest.raises(UnsupportedEventError, match=r"SampledRemovePair .* offers no exact law"):
+        with pytest.raises(
+            UnsupportedEventError, match=r"SampledRemovePair .* offers no exact law"
+        ):
             composition.exact("remove")
     finally:
         del MECHANISMS[PlainDpEvent]

@@ -1,4 +1,6 @@
-"""Upper bounds on delta in exact arithmetic: balls, integers, products of polynomials (docs/guarantees_strict.md)."""
+"""Upper bounds on delta in exact arithmetic: balls, integers, products of polynomials
+(docs/guarantees_strict.md).
+"""
 
 from evr.bounds.strict.bound import Halves, halves, infinite_delta, one_step_delta, stays_within
 from evr.bounds.strict.plan import Grid, Plan, Window, schedule

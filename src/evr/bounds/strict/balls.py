@@ -1,4 +1,6 @@
-"""From balls to integers: ceilings and floors that are the same on every machine (docs/guarantees_strict.md, Section S4.1)."""
+"""From balls to integers: ceilings and floors that are the same on every machine
+(docs/guarantees_strict.md, Section S4.1).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def ceiling(number: arb) -> int | None:
 
 
 def integer_above(number: Callable[[], arb], bits: int) -> int:
-    """``2^bits`` times the number, rounded up, at a precision that decides it; after several raises, that of its upper end."""
+    """``2^bits`` times the number, rounded up, at a precision that decides it; after several
+    raises, that of its upper end.
+    """
     above, precision = None, bits + GUARD
     for _ in range(_RAISES):
         with ctx.workprec(precision):

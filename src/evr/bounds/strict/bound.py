@@ -1,4 +1,6 @@
-"""A composition's two halves by a plan, and the last sum: an upper bound on delta (docs/guarantees_strict.md, Section S5)."""
+"""A composition's two halves by a plan, and the last sum: an upper bound on delta
+(docs/guarantees_strict.md, Section S5).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Halves:
         """A rational number that is at least delta(epsilon)."""
         wide = self.bits + GUARD
         ratio = (epsilon - self.offset) / self.spacing
-        cut = ratio.numerator // ratio.denominator  # of the places of a sum, those above it are beyond epsilon
+        cut = (
+            ratio.numerator // ratio.denominator
+        )  # of the places of a sum, those above it are beyond epsilon
         step = fmpz(power_below(-self.spacing, wide))
         rest = fmpz(power_below(epsilon - self.offset - cut * self.spacing, wide))
         first, second, zero = self.first.poly.coeffs(), self.second.poly.coeffs(), fmpz(0)
@@ -50,7 +54,9 @@ class Halves:
         return min(Fraction(units, 1 << (2 * self.bits)), Fraction(1))
 
     def digest(self, plan: Plan) -> str:
-        """SHA-256 of the plan and of the integers: two machines that follow one plan agree on it."""
+        """SHA-256 of the plan and of the integers: two machines that follow
+        one plan agree on it.
+        """
         text = hashlib.sha256(str(plan.to_json()).encode())
         for masses in (self.first, self.second):
             text.update(f"{masses.first}:{masses.poly.coeffs()};".encode())
@@ -81,7 +87,9 @@ def halves(steps: Sequence[ExactStep], plan: Plan) -> Halves:
     first, second = compose(counts, step, times)
     if not second:
         raise ValueError("a composition without steps has no halves: its delta is 0")
-    offset = sum((s.count * grid.offset for s, grid in zip(steps, plan.grids, strict=True)), Fraction(0))
+    offset = sum(
+        (s.count * grid.offset for s, grid in zip(steps, plan.grids, strict=True)), Fraction(0)
+    )
     nothing = Masses(0, fmpz_poly([1 << plan.bits]))  # all mass at the loss 0: no step
     one = first[0].all_coarse() if first else nothing
     other = one if first and first[0] is second[0] else second[0].all_coarse()
@@ -90,7 +98,9 @@ def halves(steps: Sequence[ExactStep], plan: Plan) -> Halves:
 
 
 def stays_within(steps: Sequence[ExactStep], epsilon: Fraction) -> bool:
-    """Whether the sum of the greatest losses is certainly at most epsilon, so that delta is 0 (S5.1)."""
+    """Whether the sum of the greatest losses is certainly at most epsilon, so that delta is 0
+    (S5.1).
+    """
     room, enclosed = epsilon, []
     for step in steps:
         greatest = step.law.greatest()
@@ -102,7 +112,9 @@ def stays_within(steps: Sequence[ExactStep], epsilon: Fraction) -> bool:
 
 
 def one_step_delta(law: ExactLaw, epsilon: Fraction, bits: int) -> Fraction:
-    """At least delta of one step alone: its curve at epsilon, rounded up to a multiple of ``2^-bits`` (S5.1)."""
+    """At least delta of one step alone: its curve at epsilon, rounded up to a multiple of
+    ``2^-bits`` (S5.1).
+    """
 
     def by_curve() -> arb:
         assert isinstance(law, ExactCurve)
@@ -110,7 +122,11 @@ def one_step_delta(law: ExactLaw, epsilon: Fraction, bits: int) -> Fraction:
 
     def by_outcomes() -> arb:
         assert isinstance(law, ExactOutcomes)
-        gains = (one.p * arb(0).max(1 - (ball(epsilon) - one.loss).exp()) for one in law.sets() if not one.p.is_zero())
+        gains = (
+            one.p * arb(0).max(1 - (ball(epsilon) - one.loss).exp())
+            for one in law.sets()
+            if not one.p.is_zero()
+        )
         return sum(gains, arb(0))
 
     units = integer_above(by_curve if isinstance(law, ExactCurve) else by_outcomes, bits)
@@ -118,7 +134,9 @@ def one_step_delta(law: ExactLaw, epsilon: Fraction, bits: int) -> Fraction:
 
 
 def infinite_delta(steps: Sequence[ExactStep], bits: int = 256) -> Fraction:
-    """At least the probability that some loss is infinite: delta at an infinite epsilon. Curves have no such losses."""
+    """At least the probability that some loss is infinite: delta at an infinite epsilon. Curves
+    have no such losses.
+    """
     total = 0
     for step in steps:
         if isinstance(step.law, ExactOutcomes):

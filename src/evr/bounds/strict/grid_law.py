@@ -1,4 +1,6 @@
-"""Grid laws: what covers the law of some steps, and the product of two (docs/guarantees_strict.md, Section S4)."""
+"""Grid laws: what covers the law of some steps, and the product of two (docs/guarantees_strict.md,
+Section S4).
+"""
 
 from __future__ import annotations
 
@@ -38,13 +40,19 @@ class GridLaw:
         return self.coarse + self.on_coarse_grid()
 
     def at(self, halvings: int) -> GridLaw:
-        """The law with its fine masses on a grid of fewer halvings; on the coarse grid if there are none."""
+        """The law with its fine masses on a grid of fewer halvings; on the coarse grid if there are
+        none.
+        """
         if halvings >= self.halvings:
             return self
         if halvings == 0:
             return replace(self, halvings=0, fine=NOTHING, coarse=self.all_coarse())
         finer = self.spacing / 2**self.halvings
-        return replace(self, halvings=halvings, fine=coarsened(self.fine, finer, self.halvings - halvings, self.bits))
+        return replace(
+            self,
+            halvings=halvings,
+            fine=coarsened(self.fine, finer, self.halvings - halvings, self.bits),
+        )
 
     def times(self, other: GridLaw) -> GridLaw:
         """The law of both (S4.5)."""
@@ -66,7 +74,9 @@ class GridLaw:
         )
 
     def within(self, window: Window) -> GridLaw:
-        """The law cut to a window: fine masses outside of it become coarse, coarse ones are raised or split (S4.4)."""
+        """The law cut to a window: fine masses outside of it become coarse, coarse ones are raised
+        or split (S4.4).
+        """
         law = self.at(window.halvings)
         fine, coarse = law.fine, law.coarse
         if law.halvings and len(fine.poly):

@@ -1,4 +1,6 @@
-"""One step on its grid: from balls to integers (docs/guarantees_strict.md, Sections S3 and S4.1)."""
+"""One step on its grid: from balls to integers (docs/guarantees_strict.md,
+Sections S3 and S4.1).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def one_step(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> GridLaw
     elif isinstance(law, ExactCurve):
         masses, infinite = _spread_curve(law, losses, bits)
     else:
-        raise TypeError(f"{law!r} is neither an ExactCurve nor an ExactOutcomes: it cannot be enclosed")
+        raise TypeError(
+            f"{law!r} is neither an ExactCurve nor an ExactOutcomes: it cannot be enclosed"
+        )
     return _arranged(masses, min(infinite, 1 << bits), grid, spacing, bits)
 
 
@@ -62,9 +66,13 @@ class Losses:
         return self.numerators[j + 1] - self.numerators[j]
 
 
-def _arranged(masses: list[int], infinite: int, grid: Grid, spacing: Fraction, bits: int) -> GridLaw:
+def _arranged(
+    masses: list[int], infinite: int, grid: Grid, spacing: Fraction, bits: int
+) -> GridLaw:
     if not grid.halvings:
-        return GridLaw(1, 0, NOTHING, Masses(grid.floor, fmpz_poly(masses)), infinite, spacing, bits)
+        return GridLaw(
+            1, 0, NOTHING, Masses(grid.floor, fmpz_poly(masses)), infinite, spacing, bits
+        )
     below = grid.low - grid.floor
     number = ((grid.high - grid.low) << grid.halvings) + 1
     fine = Masses(grid.low << grid.halvings, fmpz_poly(masses[below : below + number]))
@@ -73,19 +81,24 @@ def _arranged(masses: list[int], infinite: int, grid: Grid, spacing: Fraction, b
     return GridLaw(1, grid.halvings, fine, low + high, infinite, spacing, bits)
 
 
-# --- by the curve ---------------------------------------------------------------------------------------------------
+# --- by the curve ---------------------------------------------------------------------------------
 
 
 class _Tails:
-    """``G_j`` of Section S3 at the places ``y_0 .. y_J``: how much of ``P`` is put beyond ``y_j``."""
+    """``G_j`` of Section S3 at the places ``y_0 .. y_J``: how much of ``P`` is
+    put beyond ``y_j``.
+    """
 
     def __init__(self, law: ExactCurve, losses: Losses) -> None:
         self._losses, self._value = losses, law.curve()
         least, greatest = law.least(), law.greatest()
         most = ball(greatest) if isinstance(greatest, Fraction) else greatest
         places = range(len(losses))
-        # Below `first` all losses are certainly at the next place or beyond it; from `end` on none is beyond.
-        self.first = max(0, bisect_left(places, True, key=lambda j: not losses.ball(j) <= least) - 1)
+        # Below `first` all losses are certainly at the next place or beyond it; from `end` on none
+        # is beyond.
+        self.first = max(
+            0, bisect_left(places, True, key=lambda j: not losses.ball(j) <= least) - 1
+        )
         self.end = bisect_left(places, True, key=lambda j: bool(losses.ball(j) >= most))
         self._gaps: dict[int, tuple[arb, arb]] = {}
         self._at, self._last = -1, arb(0)  # the curve at one place, which the next mass needs too
@@ -145,7 +158,7 @@ def _mass(law: ExactCurve, losses: Losses, j: int) -> arb:
     return (tails(j - 1) if j else arb(1)) - tails(j)
 
 
-# --- by outcomes ----------------------------------------------------------------------------------------------------
+# --- by outcomes ----------------------------------------------------------------------------------
 
 
 def _spread_outcomes(law: ExactOutcomes, losses: Losses, bits: int) -> tuple[list[int], int]:
@@ -168,7 +181,9 @@ def _spread_outcomes(law: ExactOutcomes, losses: Losses, bits: int) -> tuple[lis
 
 
 def _placed(law: ExactOutcomes, losses: Losses) -> dict[int, arb]:
-    """Each set split between the ends of a cell that holds its loss; infinity is the place after the last."""
+    """Each set split between the ends of a cell that holds its loss; infinity is the place after
+    the last.
+    """
     edges = [losses.ball(j) for j in range(len(losses))]
     infinity, one, zero = len(losses), arb(1), arb(0)
     masses: dict[int, arb] = {}
@@ -182,7 +197,9 @@ def _placed(law: ExactOutcomes, losses: Losses) -> dict[int, arb]:
     for p, _, loss in law.sets():
         if p.is_zero():
             continue
-        upper = bisect_left(edges, True, key=partial(not_below, loss))  # the first place that is certainly not below
+        upper = bisect_left(
+            edges, True, key=partial(not_below, loss)
+        )  # the first place that is certainly not below
         if upper == 0:
             put(0, p)
             continue

@@ -1,7 +1,8 @@
-"""What floats choose, as data: grids, windows, bits. Whatever a plan says, the bound that it leads to holds.
+"""What floats choose, as data: grids, windows, bits. Whatever a plan says, the bound that it leads
+to holds.
 
-Places on the coarse grid are integers ``i`` for the losses ``offset + i spacing``, the offset being the steps' number times that of
-their kind; on a fine grid the spacing is ``spacing / 2^halvings``.
+Places on the coarse grid are integers ``i`` for the losses ``offset + i spacing``, the offset being
+the steps' number times that of their kind; on a fine grid the spacing is ``spacing / 2^halvings``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ MOST_PLACES = 1 << 26
 
 
 class Window(NamedTuple):
-    """What is kept after a product: fine masses in ``low .. high`` on a grid of so many halvings, coarse ones in ``floor .. top``."""
+    """What is kept after a product: fine masses in ``low .. high`` on a grid of so many halvings,
+    coarse ones in ``floor .. top``.
+    """
 
     halvings: int
     low: int
@@ -30,12 +33,15 @@ class Window(NamedTuple):
     @property
     def is_one(self) -> bool:
         """Whether there are no fewer places than none."""
-        return 0 <= self.halvings <= MOST_HALVINGS and self.low <= self.high and self.floor <= self.top
+        return (
+            0 <= self.halvings <= MOST_HALVINGS and self.low <= self.high and self.floor <= self.top
+        )
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Where one step of a kind is put: fine places within ``low .. high`` (coarse units), coarse ones from ``floor`` to ``top``.
+    """Where one step of a kind is put: fine places within ``low .. high`` (coarse units), coarse
+    ones from ``floor`` to ``top``.
 
     Without halvings there are no fine places.
     """
@@ -49,7 +55,9 @@ class Grid:
 
     def __post_init__(self) -> None:
         if not (0 <= self.halvings <= MOST_HALVINGS and self.floor < self.top):
-            raise ValueError(f"{self!r} is no grid: 0 <= halvings <= {MOST_HALVINGS} and floor < top are wanted")
+            raise ValueError(
+                f"{self!r} is no grid: 0 <= halvings <= {MOST_HALVINGS} and floor < top are wanted"
+            )
         if self.halvings and not self.floor <= self.low < self.high <= self.top:
             raise ValueError(f"{self!r} is no grid: floor <= low < high <= top is wanted")
 
@@ -62,8 +70,8 @@ def compose(
 ) -> tuple[list[Part], list[Part]]:
     """Two halves of a composition from its steps: one part each, none where a half has no steps.
 
-    Each kind is raised to half of its count, from the leading bit down, and joined with the kinds before it; the steps that
-    are left over in odd counts extend the second half.
+    Each kind is raised to half of its count, from the leading bit down, and joined with the kinds
+    before it; the steps that are left over in odd counts extend the second half.
     """
     first: list[Part] = []
     for kind, count in enumerate(counts):
@@ -123,12 +131,17 @@ class Plan:
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= MOST_BITS or self.spacing <= 0:
             raise ValueError(
-                f"bits={self.bits!r} and spacing={self.spacing!r}: both must be positive, and bits at most {MOST_BITS}"
+                f"bits={self.bits!r} and spacing={self.spacing!r}: both must be positive, and bits "
+                f"at most {MOST_BITS}"
             )
         if not all(window.is_one for window in self.windows):
-            raise ValueError("a window of the plan holds nothing: low <= high and floor <= top are wanted")
+            raise ValueError(
+                "a window of the plan holds nothing: low <= high and floor <= top are wanted"
+            )
         if self.places > MOST_PLACES:
-            raise ValueError(f"the plan has {self.places:,} places, and {MOST_PLACES:,} at most are followed")
+            raise ValueError(
+                f"the plan has {self.places:,} places, and {MOST_PLACES:,} at most are followed"
+            )
 
     @classmethod
     def of_one_step(cls, bits: int) -> Plan:
@@ -138,15 +151,25 @@ class Plan:
     @property
     def places(self) -> int:
         """The most places that a law has on the way: what memory and time go with."""
-        grids = [(g.top - g.floor) + ((g.high - g.low) << g.halvings if g.halvings else 0) for g in self.grids]
+        grids = [
+            (g.top - g.floor) + ((g.high - g.low) << g.halvings if g.halvings else 0)
+            for g in self.grids
+        ]
         windows = [(w.top - w.floor) + (w.high - w.low if w.halvings else 0) for w in self.windows]
         return max([0, *grids, *windows])
 
     @property
     def work(self) -> int:
-        """About how many masses are multiplied in all; one of a step on its grid counts as twenty."""
-        grids = sum((g.top - g.floor) + ((g.high - g.low) << g.halvings if g.halvings else 0) for g in self.grids)
-        return 20 * grids + sum((w.top - w.floor) + (w.high - w.low if w.halvings else 0) for w in self.windows)
+        """About how many masses are multiplied in all; one of a step on its
+        grid counts as twenty.
+        """
+        grids = sum(
+            (g.top - g.floor) + ((g.high - g.low) << g.halvings if g.halvings else 0)
+            for g in self.grids
+        )
+        return 20 * grids + sum(
+            (w.top - w.floor) + (w.high - w.low if w.halvings else 0) for w in self.windows
+        )
 
     def to_json(self) -> dict[str, object]:
         """The plan as JSON has it: integers, and rational numbers as text."""
@@ -167,10 +190,17 @@ class Plan:
         >>> Plan.from_json(Plan.of_one_step(80).to_json()) == Plan.of_one_step(80)
         True
         """
-        if not isinstance(document, dict) or set(document) != {"bits", "spacing", "grids", "windows"}:
+        if not isinstance(document, dict) or set(document) != {
+            "bits",
+            "spacing",
+            "grids",
+            "windows",
+        }:
             raise ValueError("a plan has bits, spacing, grids and windows, and nothing else")
         (bits,) = _integers([document["bits"]], 1)
-        grids = [Grid(fraction_of(row[0]), *_integers(row[1:], 5)) for row in _rows(document["grids"])]
+        grids = [
+            Grid(fraction_of(row[0]), *_integers(row[1:], 5)) for row in _rows(document["grids"])
+        ]
         windows = [Window(*_integers(row, 5)) for row in _rows(document["windows"])]
         spacing = fraction_of(document["spacing"])
         return cls(bits, spacing, tuple(grids), tuple(windows))
@@ -178,7 +208,11 @@ class Plan:
 
 def fraction_of(text: object) -> Fraction:
     """A rational number as ``str`` writes it, or an error."""
-    if not isinstance(text, str) or len(text) > 8_000 or not re.fullmatch(r"-?[0-9]+(/[0-9]+)?", text):
+    if (
+        not isinstance(text, str)
+        or len(text) > 8_000
+        or not re.fullmatch(r"-?[0-9]+(/[0-9]+)?", text)
+    ):
         raise ValueError("a rational number is written as 3/4")
     over, _, under = text.partition("/")
     if (under and not int(under)) or str(found := Fraction(int(over), int(under or 1))) != text:

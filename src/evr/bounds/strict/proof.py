@@ -1,4 +1,6 @@
-"""Proofs as data: a plan, the bound that it leads to, a digest of its integers. Anybody can follow the plan again."""
+"""Proofs as data: a plan, the bound that it leads to, a digest of its integers. Anybody can follow
+the plan again.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ class Proof:
     delta
         The bound, a rational number.
     plan
-        What it follows from; None where none is needed: no loss exceeds epsilon, or all are infinite.
+        What it follows from; None where none is needed: no loss exceeds epsilon, or all are
+        infinite.
     digest
         SHA-256 of the plan and of the integers that it leads to, where it has grids.
     """
@@ -53,7 +56,9 @@ class Proof:
 
 
 def needs_no_plan(steps: Sequence[ExactStep], epsilon: Fraction) -> Proof | None:
-    """The proof without a plan, where there is one: no loss exceeds epsilon, or all losses are infinite."""
+    """The proof without a plan, where there is one: no loss exceeds epsilon, or all losses are
+    infinite.
+    """
     if stays_within(steps, epsilon):
         return Proof(Fraction(0))
     return Proof(Fraction(1)) if infinite_delta(steps) == 1 else None
@@ -62,8 +67,8 @@ def needs_no_plan(steps: Sequence[ExactStep], epsilon: Fraction) -> Proof | None
 def prove(steps: Sequence[ExactStep], epsilon: Fraction, plan: Plan | None) -> Proof:
     """What follows from a plan at an epsilon.
 
-    Preconditions: ``steps`` are exact laws of pairs that dominate what ran, in one direction. Then delta(epsilon) is at most the
-    proof's ``delta``, whatever the plan: docs/guarantees_strict.md.
+    Preconditions: ``steps`` are exact laws of pairs that dominate what ran, in one direction. Then
+    delta(epsilon) is at most the proof's ``delta``, whatever the plan: docs/guarantees_strict.md.
     """
     if (known := needs_no_plan(steps, epsilon)) is not None:
         return known
@@ -78,6 +83,8 @@ def prove(steps: Sequence[ExactStep], epsilon: Fraction, plan: Plan | None) -> P
 
 
 def rounded_up(number: Fraction) -> float:
-    """The least float that is not below a number in [0, 1]; for showing it, after everything is decided."""
+    """The least float that is not below a number in [0, 1]; for showing it, after everything is
+    decided.
+    """
     found = number.numerator / number.denominator  # to nearest
     return found if Fraction(found) >= number else math.nextafter(found, math.inf)

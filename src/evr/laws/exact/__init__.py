@@ -1,6 +1,16 @@
-"""Laws by their exact parameters: what a strict proof encloses in balls (docs/guarantees_strict.md, Section S6)."""
+"""Laws by their exact parameters: what a strict proof encloses in balls (docs/guarantees_strict.md,
+Section S6).
+"""
 
-from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ExactOutcomes, ExactPairs, ExactStep, OutcomeSet
+from evr.laws.exact.law import (
+    Ball,
+    ExactCurve,
+    ExactLaw,
+    ExactOutcomes,
+    ExactPairs,
+    ExactStep,
+    OutcomeSet,
+)
 from evr.laws.exact.line import ExactGaussian, ExactLaplace
 from evr.laws.exact.mixture import ExactMixture
 from evr.laws.exact.outcomes import (

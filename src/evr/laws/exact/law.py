@@ -1,7 +1,8 @@
-"""What an exact law offers: enclosures, in balls, of numbers that its rational parameters determine.
+"""What an exact law offers: enclosures, in balls, of numbers that its rational parameters
+determine.
 
-A ball holds the true number whatever the precision, so the precision (``flint.ctx.prec``, shared by all threads) decides how
-narrow a ball is and never whether it is right.
+A ball holds the true number whatever the precision, so the precision (``flint.ctx.prec``, shared by
+all threads) decides how narrow a ball is and never whether it is right.
 """
 
 from __future__ import annotations
@@ -17,7 +18,16 @@ from flint import fmpq
 
 from evr.laws.line.pair import Direction, DominatingPair
 
-__all__ = ["Ball", "ExactCurve", "ExactLaw", "ExactOutcomes", "ExactPairs", "ExactStep", "OutcomeSet", "ball"]
+__all__ = [
+    "Ball",
+    "ExactCurve",
+    "ExactLaw",
+    "ExactOutcomes",
+    "ExactPairs",
+    "ExactStep",
+    "OutcomeSet",
+    "ball",
+]
 
 
 def ball(number: Fraction | int) -> Ball:
@@ -38,7 +48,9 @@ class ExactCurve(ExactLaw):
 
     @abc.abstractmethod
     def curve(self) -> Callable[[Ball], Ball]:
-        """The function from ``r > 0`` to ``H_r``, its constants enclosed at the present precision."""
+        """The function from ``r > 0`` to ``H_r``, its constants enclosed at
+        the present precision.
+        """
 
     @abc.abstractmethod
     def least(self) -> Ball:
@@ -46,7 +58,9 @@ class ExactCurve(ExactLaw):
 
 
 class OutcomeSet(NamedTuple):
-    """Outcomes that are placed together: their probability under ``P`` and ``Q``, and a loss that none of them exceeds."""
+    """Outcomes that are placed together: their probability under ``P`` and ``Q``, and a loss that
+    none of them exceeds.
+    """
 
     p: Ball
     q: Ball

@@ -1,4 +1,6 @@
-"""Mixtures of Gaussians against one Gaussian by their exact parameters (docs/guarantees_strict.md, Section S6)."""
+"""Mixtures of Gaussians against one Gaussian by their exact parameters (docs/guarantees_strict.md,
+Section S6).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from evr.laws.exact.law import Ball, ExactCurve, ball
 
 @dataclass(frozen=True)
 class ExactMixture(ExactCurve):
-    """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)``; ``added``: ``N(0, 1)`` against ``sum_i p_i N(-m_i, 1)``.
+    """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)``; ``added``: ``N(0, 1)`` against ``sum_i p_i
+    N(-m_i, 1)``.
 
     The means are non-negative, not all zero, the weights positive with sum 1.
     """
@@ -31,14 +34,18 @@ class ExactMixture(ExactCurve):
         floor = ball(self._floor)
 
         def mixed(t: Ball) -> Ball:
-            """Twice the mass of ``sum_i p_i N(m_i, 1)`` above ``t``, which is given over ``sqrt(2)``."""
+            """Twice the mass of ``sum_i p_i N(m_i, 1)`` above ``t``, which is given over
+            ``sqrt(2)``.
+            """
             return sum((p * (t - m).erfc() for p, m in zip(weights, centres, strict=True)), zero)
 
         def remove(ratio: Ball) -> Ball:
             if ratio <= floor:
                 return one - ratio
             if not ratio > floor:
-                return (one - ratio).union(one - floor)  # between the two, the curve being continuous and falling
+                return (one - ratio).union(
+                    one - floor
+                )  # between the two, the curve being continuous and falling
             t = inverse(ratio) / root
             return half * (mixed(t) - ratio * t.erfc())
 
@@ -53,7 +60,9 @@ class ExactMixture(ExactCurve):
 
     @property
     def _floor(self) -> Fraction:
-        return sum((p for p, m in zip(self.weights, self.means, strict=True) if m == 0), Fraction(0))
+        return sum(
+            (p for p, m in zip(self.weights, self.means, strict=True) if m == 0), Fraction(0)
+        )
 
     def least(self) -> Ball:
         if self.added or not self._floor:
@@ -67,22 +76,32 @@ class ExactMixture(ExactCurve):
 
 
 class _Inverse:
-    """The root of ``g(t) = sum_i p_i e^{m_i t - m_i^2/2} = r``: found by Newton's method, proved by a bracket."""
+    """The root of ``g(t) = sum_i p_i e^{m_i t - m_i^2/2} = r``: found by Newton's method, proved by
+    a bracket.
+    """
 
     def __init__(self, means: tuple[Fraction, ...], weights: tuple[Fraction, ...]) -> None:
         self._means = [ball(m) for m in means]
-        self._scales = [ball(p) * (-ball(m * m) / 2).exp() for p, m in zip(weights, means, strict=True)]
-        self._floats = [(float(m), math.log(p) - float(m) ** 2 / 2) for p, m in zip(weights, means, strict=True)]
+        self._scales = [
+            ball(p) * (-ball(m * m) / 2).exp() for p, m in zip(weights, means, strict=True)
+        ]
+        self._floats = [
+            (float(m), math.log(p) - float(m) ** 2 / 2) for p, m in zip(weights, means, strict=True)
+        ]
         self._zero = Ball(0)
 
     def _ratio(self, t: Ball) -> tuple[Ball, Ball]:
         """``g(t)`` and its slope."""
-        terms = [scale * (mean * t).exp() for scale, mean in zip(self._scales, self._means, strict=True)]
+        terms = [
+            scale * (mean * t).exp() for scale, mean in zip(self._scales, self._means, strict=True)
+        ]
         slopes = [term * mean for term, mean in zip(terms, self._means, strict=True)]
         return sum(terms, self._zero), sum(slopes, self._zero)
 
     def _start(self, target: float) -> float:
-        """A root of ``log g = target`` in floats, from the right, where Newton's steps are monotone."""
+        """A root of ``log g = target`` in floats, from the right, where Newton's steps are
+        monotone.
+        """
         t = min((target - o) / m for m, o in self._floats if m > 0)
         for _ in range(100):
             exponents = [m * t + o for m, o in self._floats]
@@ -106,4 +125,6 @@ class _Inverse:
             if self._ratio(low)[0] < ratio and self._ratio(high)[0] > ratio:
                 return low.union(high)
             width = width * 4
-        raise ArithmeticError(f"no bracket proves the root of the likelihood ratio at {ratio}: raise the precision")
+        raise ArithmeticError(
+            f"no bracket proves the root of the likelihood ratio at {ratio}: raise the precision"
+        )

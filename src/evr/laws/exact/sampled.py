@@ -1,4 +1,6 @@
-"""Poisson sampling of exact laws: remove ``((1-q)Q + qP, Q)``, add ``(P, (1-q)P + qQ)`` (docs/guarantees_strict.md, Section S6)."""
+"""Poisson sampling of exact laws: remove ``((1-q)Q + qP, Q)``, add ``(P, (1-q)P + qQ)``
+(docs/guarantees_strict.md, Section S6).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ExactOutcomes, ExactPairs, OutcomeSet, ball
+from evr.laws.exact.law import (
+    Ball,
+    ExactCurve,
+    ExactLaw,
+    ExactOutcomes,
+    ExactPairs,
+    OutcomeSet,
+    ball,
+)
 from evr.laws.line.pair import Direction
 
 
@@ -80,10 +90,14 @@ class SampledOutcomes(ExactOutcomes):
 
 
 def exact_sampled(base: ExactPairs, q: Fraction) -> ExactPairs:
-    """The exact laws of the Poisson-sampled mechanism, each direction from its own; ``0 < q <= 1``."""
+    """The exact laws of the Poisson-sampled mechanism, each direction from its
+    own; ``0 < q <= 1``.
+    """
 
     def one(law: ExactLaw, direction: Direction) -> ExactLaw:
-        if isinstance(law, SampledOutcomes) and law.direction is direction:  # sampled twice: the product of both
+        if (
+            isinstance(law, SampledOutcomes) and law.direction is direction
+        ):  # sampled twice: the product of both
             return SampledOutcomes(law.base, law.q * q, direction)
         if isinstance(law, SampledCurve) and law.direction is direction:
             return SampledCurve(law.base, law.q * q, direction)
@@ -91,6 +105,12 @@ def exact_sampled(base: ExactPairs, q: Fraction) -> ExactPairs:
             return SampledOutcomes(law, q, direction)
         if isinstance(law, ExactCurve):
             return SampledCurve(law, q, direction)
-        raise TypeError(f"{law!r} is neither an ExactCurve nor an ExactOutcomes: derive it from one of them")
+        raise TypeError(
+            f"{law!r} is neither an ExactCurve nor an ExactOutcomes: derive it from one of them"
+        )
 
-    return base if q == 1 else ExactPairs(one(base.remove, Direction.REMOVE), one(base.add, Direction.ADD))
+    return (
+        base
+        if q == 1
+        else ExactPairs(one(base.remove, Direction.REMOVE), one(base.add, Direction.ADD))
+    )

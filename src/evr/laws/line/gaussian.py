@@ -1,4 +1,6 @@
-"""The Gaussian mechanism: ``P = N(mu, 1)``, ``Q = N(0, 1)`` with ``mu = 1 / noise_multiplier``, the same both ways."""
+"""The Gaussian mechanism: ``P = N(mu, 1)``, ``Q = N(0, 1)`` with ``mu = 1 / noise_multiplier``, the
+same both ways.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from evr.laws.line.pair import DominatingPair, Floats, Measure, log_difference, 
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 NORMAL_REACH = 39.0
-"""In standard deviations: the logarithm of the normal tail beyond is below -760, less than the least positive float."""
+"""In standard deviations: the logarithm of the normal tail beyond is below -760, less than the
+least positive float.
+"""
 
 
 def log_normal_mass(low: Any, high: Any) -> Floats:
@@ -27,24 +31,31 @@ def log_normal_mass(low: Any, high: Any) -> Floats:
 def log_mass_ratio(mu: Any, low: Any, high: Any) -> Floats:
     """``log`` of the probability of ``(low, high]`` under ``N(mu, 1)`` over that under ``N(0, 1)``.
 
-    Within a narrow cell the loss varies little around that of the middle, and a quadrature of the rest keeps an error that is
-    relative to the loss; a wide cell takes the difference of two logarithms.
+    Within a narrow cell the loss varies little around that of the middle, and a quadrature of the
+    rest keeps an error that is relative to the loss; a wide cell takes the difference of two
+    logarithms.
     """
-    mu, low, high = np.broadcast_arrays(np.asarray(mu, float), np.asarray(low, float), np.asarray(high, float))
+    mu, low, high = np.broadcast_arrays(
+        np.asarray(mu, float), np.asarray(low, float), np.asarray(high, float)
+    )
     with np.errstate(invalid="ignore"):
         middle, half = (low + high) / 2, (high - low) / 2
         narrow = half * (np.abs(middle) + half + mu) < 0.5  # False where an end is infinite
     out = np.empty(mu.shape)
     m, centre, s = mu[narrow], middle[narrow], half[narrow] * _NODES[:, None]
     share = _WEIGHTS[:, None] * np.exp(-s * (centre + s / 2))
-    out[narrow] = m * (centre - m / 2) + np.log1p(np.sum(share * np.expm1(m * s), axis=0) / np.sum(share, axis=0))
+    out[narrow] = m * (centre - m / 2) + np.log1p(
+        np.sum(share * np.expm1(m * s), axis=0) / np.sum(share, axis=0)
+    )
     m, low, high = mu[~narrow], low[~narrow], high[~narrow]
     out[~narrow] = log_ratio(log_normal_mass(low - m, high - m), log_normal_mass(low, high))
     return out
 
 
 def sample_normal(generator: np.random.Generator, low: Any, high: Any) -> Floats:
-    """Standard normal draws restricted to ``(low, high]``, by inversion from the tail that keeps relative accuracy."""
+    """Standard normal draws restricted to ``(low, high]``, by inversion from the tail that keeps
+    relative accuracy.
+    """
     low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
     flip = low > 0
     near, far = np.where(flip, -low, high), np.where(flip, -high, low)
@@ -55,7 +66,9 @@ def sample_normal(generator: np.random.Generator, low: Any, high: Any) -> Floats
 
 
 def mills_difference(low: float, high: float) -> float:
-    """``R(low) - R(high)`` of the normal tail's Mills ratio ``R``, without cancellation for close arguments."""
+    """``R(low) - R(high)`` of the normal tail's Mills ratio ``R``, without cancellation for close
+    arguments.
+    """
 
     def ratio(x: Any) -> Any:
         return math.sqrt(math.pi / 2) * erfcx(np.asarray(x) / math.sqrt(2))
@@ -90,7 +103,9 @@ class GaussianPair(DominatingPair):
     def mean_loss(self, low: Any, high: Any) -> Floats:
         return log_mass_ratio(self.mu, low, high)
 
-    def sample(self, measure: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
+    def sample(
+        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
+    ) -> Floats:
         mean = self._mean(measure)
         return mean + sample_normal(generator, np.asarray(low) - mean, np.asarray(high) - mean)
 
@@ -104,7 +119,9 @@ class GaussianPair(DominatingPair):
     def delta(self, epsilon: float) -> float:
         if math.isinf(epsilon):
             return 0.0 if epsilon > 0 else 1.0
-        if epsilon < 0:  # delta(epsilon) = 1 - e^epsilon + e^epsilon delta(-epsilon), the pair being symmetric
+        if (
+            epsilon < 0
+        ):  # delta(epsilon) = 1 - e^epsilon + e^epsilon delta(-epsilon), the pair being symmetric
             return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon))
         low = epsilon / self.mu - self.mu / 2
         if low > NORMAL_REACH:

@@ -1,6 +1,8 @@
-"""The Laplace mechanism: ``P = Lap(1, b)``, ``Q = Lap(0, b)`` with ``b = noise_multiplier``, the same both ways.
+"""The Laplace mechanism: ``P = Lap(1, b)``, ``Q = Lap(0, b)`` with ``b = noise_multiplier``, the
+same both ways.
 
-The loss is ``-1/b`` up to 0, ``(2t - 1)/b`` between and ``1/b`` beyond 1: two atoms and a smooth part.
+The loss is ``-1/b`` up to 0, ``(2t - 1)/b`` between and ``1/b`` beyond 1: two atoms and a smooth
+part.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ class LaplacePair(DominatingPair):
         loss = np.asarray(loss, float)
         with np.errstate(over="ignore"):
             inside = np.clip((loss * self.scale + 1) / 2, 0.0, 1.0)
-        return np.where(loss < -1 / self.scale, -np.inf, np.where(loss >= 1 / self.scale, np.inf, inside))
+        return np.where(
+            loss < -1 / self.scale, -np.inf, np.where(loss >= 1 / self.scale, np.inf, inside)
+        )
 
     def _centred(self, measure: Measure, t: Any) -> Floats:
         return (np.asarray(t, float) - (1.0 if measure is Measure.P else 0.0)) / self.scale
@@ -45,20 +49,27 @@ class LaplacePair(DominatingPair):
         narrow = near <= 0  # both ends on one side: e^near (1 - e^{far - near}) / 2
         with np.errstate(invalid="ignore"):
             one_sided = log_difference(near, far) - math.log(2)
-        return np.where(narrow, one_sided, log_difference(_log_cdf(near), _log_cdf(np.minimum(far, near))))
+        return np.where(
+            narrow, one_sided, log_difference(_log_cdf(near), _log_cdf(np.minimum(far, near)))
+        )
 
     def mean_loss(self, low: Any, high: Any) -> Floats:
-        # Between the centres both densities are exponential: the ratio of two integrals is that at the middle.
+        # Between the centres both densities are exponential: the ratio of two integrals is that at
+        # the middle.
         return self.privacy_loss((np.asarray(low, float) + np.asarray(high, float)) / 2)
 
-    def sample(self, measure: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
+    def sample(
+        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
+    ) -> Floats:
         low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
         a, b = self._centred(measure, low), self._centred(measure, high)
         flip = a > 0
         near, far = np.where(flip, -a, b), np.where(flip, -b, a)
         uniform = np.log(1.0 - generator.random(low.shape))
         width = np.where(
-            near <= 0, log_difference(near, far) - math.log(2), log_difference(_log_cdf(near), _log_cdf(far))
+            near <= 0,
+            log_difference(near, far) - math.log(2),
+            log_difference(_log_cdf(near), _log_cdf(far)),
         )
         log_probability = np.logaddexp(_log_cdf(far), uniform + width)
         left = log_probability + math.log(2)
@@ -86,7 +97,8 @@ class LaplacePair(DominatingPair):
         return -math.expm1((epsilon - bound) / 2)
 
     def log_mgf(self, order: float) -> float:
-        # E_P = (e^{order/b} + e^{-(order+1)/b}) / 2 + (e^{order/b} - e^{-(order+1)/b}) / (2 (2 order + 1))
+        # E_P = (e^{order/b} + e^{-(order+1)/b}) / 2 + (e^{order/b} - e^{-(order+1)/b}) / (2 (2
+        # order + 1))
         up, down, twice = order / self.scale, -(order + 1) / self.scale, 2 * order + 1
         if abs(twice) < 1e-8:
             return up + math.log1p(0.5 / self.scale)

@@ -1,7 +1,9 @@
-"""Mixtures of Gaussians against one Gaussian (Choquette-Choo et al. 2024, "Privacy amplification for matrix mechanisms").
+"""Mixtures of Gaussians against one Gaussian (Choquette-Choo et al. 2024, "Privacy amplification
+for matrix mechanisms").
 
-Remove: ``P = sum_i p_i N(m_i, 1)``, ``Q = N(0, 1)``. Add: ``P = N(0, 1)``, ``Q = sum_i p_i N(-m_i, 1)``, the line being
-reflected so that the loss rises. ``m_i >= 0`` are the sensitivities over the standard deviation.
+Remove: ``P = sum_i p_i N(m_i, 1)``, ``Q = N(0, 1)``. Add: ``P = N(0, 1)``, ``Q = sum_i p_i N(-m_i,
+1)``, the line being reflected so that the loss rises. ``m_i >= 0`` are the sensitivities over the
+standard deviation.
 """
 
 from __future__ import annotations
@@ -14,12 +16,20 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, log_mass_ratio, log_normal_mass, sample_normal
+from evr.laws.line.gaussian import (
+    NORMAL_REACH,
+    GaussianPair,
+    log_mass_ratio,
+    log_normal_mass,
+    sample_normal,
+)
 from evr.laws.line.pair import DominatingPair, Floats, Measure
 
 
 def _log_mean_exp(exponent: Floats, p: Floats) -> Floats:
-    """``log sum_i p_i e^{exponent_i}`` for ``sum_i p_i = 1``, with relative accuracy where all exponents are small."""
+    """``log sum_i p_i e^{exponent_i}`` for ``sum_i p_i = 1``, with relative accuracy where all
+    exponents are small.
+    """
     small = np.max(np.abs(exponent), axis=-1) < 1.0
     near = np.log1p(np.sum(p * np.expm1(np.clip(exponent, -1.0, 1.0)), axis=-1))
     return np.where(small, near, logsumexp(exponent, b=p, axis=-1))
@@ -27,13 +37,19 @@ def _log_mean_exp(exponent: Floats, p: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _MixturePair(DominatingPair):
-    """What both directions share: ``f(t) = log sum_i p_i e^{m_i t - m_i^2/2}``, convex and increasing, and its inverse."""
+    """What both directions share: ``f(t) = log sum_i p_i e^{m_i t - m_i^2/2}``, convex and
+    increasing, and its inverse.
+    """
 
     means: tuple[float, ...]
     probabilities: tuple[float, ...]
 
     def _log_ratio(self, t: Any) -> Floats:
-        t, m, p = np.asarray(t, float)[..., None], np.array(self.means), np.array(self.probabilities)
+        t, m, p = (
+            np.asarray(t, float)[..., None],
+            np.array(self.means),
+            np.array(self.probabilities),
+        )
         with np.errstate(invalid="ignore"):
             exponent = np.where(m == 0, 0.0, m * t - m * m / 2)
         return _log_mean_exp(exponent, p)
@@ -71,15 +87,23 @@ class _MixturePair(DominatingPair):
         return logsumexp(log_normal_mass(low - m, high - m), b=p, axis=-1)
 
     def _log_mass_ratio(self, low: Any, high: Any) -> Floats:
-        """``log`` of the mass of a cell under the mixture of ``N(m_i, 1)`` over that under ``N(0, 1)``."""
+        """``log`` of the mass of a cell under the mixture of ``N(m_i, 1)`` over that under ``N(0,
+        1)``.
+        """
         low, high = np.asarray(low, float)[..., None], np.asarray(high, float)[..., None]
-        return _log_mean_exp(log_mass_ratio(np.array(self.means), low, high), np.array(self.probabilities))
+        return _log_mean_exp(
+            log_mass_ratio(np.array(self.means), low, high), np.array(self.probabilities)
+        )
 
-    def sample(self, measure: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
+    def sample(
+        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
+    ) -> Floats:
         low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
         m, p = self._means_of(measure)
         log_weights = np.log(p) + log_normal_mass(low[..., None] - m, high[..., None] - m)
-        weights = np.cumsum(np.exp(log_weights - np.max(log_weights, axis=-1, keepdims=True)), axis=-1)
+        weights = np.cumsum(
+            np.exp(log_weights - np.max(log_weights, axis=-1, keepdims=True)), axis=-1
+        )
         pick = np.sum(weights < generator.random(low.shape)[..., None] * weights[..., -1:], axis=-1)
         mean = m[np.minimum(pick, m.size - 1)]
         return np.clip(mean + sample_normal(generator, low - mean, high - mean), low, high)
@@ -116,7 +140,8 @@ class MixtureRemovePair(_MixturePair):
         return min(0.0, centre) - NORMAL_REACH, max(0.0, centre) + NORMAL_REACH
 
     def delta(self, epsilon: float) -> float:
-        # With sum_i p_i e^{m_i t - m_i^2/2} = e^epsilon at the threshold t, delta is a mixture of Gaussian deltas.
+        # With sum_i p_i e^{m_i t - m_i^2/2} = e^epsilon at the threshold t, delta is a mixture of
+        # Gaussian deltas.
         if math.isinf(epsilon):
             return 0.0 if epsilon > 0 else 1.0
         t = float(self.point(epsilon))
@@ -126,7 +151,10 @@ class MixtureRemovePair(_MixturePair):
         return min(1.0, float(np.sum(p * self._gaussian_deltas(m * t - m * m / 2))))
 
     def describe(self) -> str:
-        parts = [f"{p:.4g} N({m:.6g}, 1)" for p, m in zip(self.probabilities[:3], self.means[:3], strict=True)]
+        parts = [
+            f"{p:.4g} N({m:.6g}, 1)"
+            for p, m in zip(self.probabilities[:3], self.means[:3], strict=True)
+        ]
         return " + ".join(parts) + (" + ..." if len(self.means) > 3 else "") + " | N(0, 1)"
 
 
@@ -163,5 +191,8 @@ class MixtureAddPair(_MixturePair):
         return min(1.0, float(np.sum(p * np.exp(epsilon - single) * self._gaussian_deltas(single))))
 
     def describe(self) -> str:
-        parts = [f"{p:.4g} N({-m:.6g}, 1)" for p, m in zip(self.probabilities[:3], self.means[:3], strict=True)]
+        parts = [
+            f"{p:.4g} N({-m:.6g}, 1)"
+            for p, m in zip(self.probabilities[:3], self.means[:3], strict=True)
+        ]
         return "N(0, 1) | " + " + ".join(parts) + (" + ..." if len(self.means) > 3 else "")

@@ -1,12 +1,14 @@
 """What a dominating pair must offer, and what follows from it.
 
-A pair ``(P, Q)`` of laws on a line ``t`` dominates a mechanism in one direction if, for all ``epsilon``, the mechanism's
-``delta(epsilon)`` is at most ``sup_A P(A) - e^epsilon Q(A)`` (Zhu, Dong and Wang 2022, Definition 7). Coordinates are
-chosen so that the privacy loss ``log dP/dQ`` is *non-decreasing in t*; intervals are half-open, ``(low, high]``; a
-discrete law lives on the integers ``0, 1, 2, ...`` in the order of its losses.
+A pair ``(P, Q)`` of laws on a line ``t`` dominates a mechanism in one direction if, for all
+``epsilon``, the mechanism's ``delta(epsilon)`` is at most ``sup_A P(A) - e^epsilon Q(A)`` (Zhu,
+Dong and Wang 2022, Definition 7). Coordinates are chosen so that the privacy loss ``log dP/dQ`` is
+*non-decreasing in t*; intervals are half-open, ``(low, high]``; a discrete law lives on the
+integers ``0, 1, 2, ...`` in the order of its losses.
 
-Six methods are abstract: ``privacy_loss``, ``point``, ``log_mass``, ``sample``, ``span`` and ``describe``. Everything else
-has a default built on them, which a pair overrides where a closed form is more accurate.
+Six methods are abstract: ``privacy_loss``, ``point``, ``log_mass``, ``sample``, ``span`` and
+``describe``. Everything else has a default built on them, which a pair overrides where a closed
+form is more accurate.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ class Measure(enum.Enum):
 
 
 class SampledGaussian(NamedTuple):
-    """A Poisson-sampled Gaussian: what the fastest samplers and the normal approximation are made for."""
+    """A Poisson-sampled Gaussian: what the fastest samplers and the normal approximation are made
+    for.
+    """
 
     mu: float
     q: float
@@ -52,30 +56,42 @@ class SampledGaussian(NamedTuple):
 
 
 class DominatingPair(LossLaw):
-    """A pair of laws on a line with a non-decreasing privacy loss. Immutable, hashable, comparable by value."""
+    """A pair of laws on a line with a non-decreasing privacy loss. Immutable, hashable, comparable
+    by value.
+    """
 
     @abc.abstractmethod
     def privacy_loss(self, t: Any) -> Floats:
-        """``log dP/dQ`` at ``t``, non-decreasing; ``+inf`` where only ``P`` has mass, ``-inf`` where only ``Q`` has."""
+        """``log dP/dQ`` at ``t``, non-decreasing; ``+inf`` where only ``P`` has mass, ``-inf``
+        where only ``Q`` has.
+        """
 
     @abc.abstractmethod
     def point(self, loss: Any) -> Floats:
-        """The largest ``t`` with ``privacy_loss(t) <= loss``; ``-inf`` if there is none, ``+inf`` if all have."""
+        """The largest ``t`` with ``privacy_loss(t) <= loss``; ``-inf`` if there is none, ``+inf``
+        if all have.
+        """
 
     @abc.abstractmethod
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
-        """``log`` of the probability of ``(low, high]``, accurate relative to the probability in both tails."""
+        """``log`` of the probability of ``(low, high]``, accurate relative to the probability in
+        both tails.
+        """
 
     def mean_loss(self, low: Any, high: Any) -> Floats:
-        """``log P(cell) / Q(cell)`` of cells ``(low, high]`` outside flats: the loss that stands for a whole cell.
+        """``log P(cell) / Q(cell)`` of cells ``(low, high]`` outside flats: the loss that stands
+        for a whole cell.
 
-        By default the difference of two logarithms, whose error is that of a probability, 1e-16 or so, however small the
-        loss is. A billion steps add up such errors; a pair overrides this where the error can be relative to the loss.
+        By default the difference of two logarithms, whose error is that of a probability, 1e-16 or
+        so, however small the loss is. A billion steps add up such errors; a pair overrides this
+        where the error can be relative to the loss.
         """
         return log_ratio(self.log_mass(Measure.P, low, high), self.log_mass(Measure.Q, low, high))
 
     def mean_and_doubt(self, low: Any, high: Any) -> tuple[Floats, Floats]:
-        """``log P(cell) / Q(cell)`` of cells, and a bound on its rounding error (docs/guarantees.md, Section 6.8)."""
+        """``log P(cell) / Q(cell)`` of cells, and a bound on its rounding error
+        (docs/guarantees.md, Section 6.8).
+        """
         log_p, doubt_p = self._mass_and_doubt(Measure.P, low, high)
         log_q, doubt_q = self._mass_and_doubt(Measure.Q, low, high)
         with np.errstate(invalid="ignore"):
@@ -91,8 +107,12 @@ class DominatingPair(LossLaw):
         return log_mass, np.where(log_mass > -np.inf, doubt, 0.0)
 
     @abc.abstractmethod
-    def sample(self, measure: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
-        """Exact draws from the law restricted to ``(low, high]``, one for each element of ``low`` and ``high``."""
+    def sample(
+        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
+    ) -> Floats:
+        """Exact draws from the law restricted to ``(low, high]``, one for each element of ``low``
+        and ``high``.
+        """
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         """``size`` exact draws from the whole law."""
@@ -103,12 +123,16 @@ class DominatingPair(LossLaw):
 
     @property
     def flats(self) -> Floats:
-        """Intervals ``(low, high]`` of constant loss, infinite loss included, in order, as rows: the atoms of the loss."""
+        """Intervals ``(low, high]`` of constant loss, infinite loss included, in order, as rows:
+        the atoms of the loss.
+        """
         return np.empty((0, 2))
 
     @abc.abstractmethod
     def span(self, order: float = 0.0) -> tuple[float, float]:
-        """A range of ``t`` that holds all but a negligible part (below 1e-300) of ``Q`` and of ``P e^{order loss}``."""
+        """A range of ``t`` that holds all but a negligible part (below 1e-300) of ``Q`` and of ``P
+        e^{order loss}``.
+        """
 
     @property
     def delta_error(self) -> float:
@@ -116,7 +140,9 @@ class DominatingPair(LossLaw):
         return 1e-12
 
     def delta(self, epsilon: float) -> float:
-        """``E_P[(1 - e^{epsilon - loss})_+]`` of one step. By default the difference of two probabilities."""
+        """``E_P[(1 - e^{epsilon - loss})_+]`` of one step. By default the difference of two
+        probabilities.
+        """
         threshold = self.point(epsilon)
         above_p = float(np.exp(self.log_mass(Measure.P, threshold, np.inf)))
         above_q = float(self.log_mass(Measure.Q, threshold, np.inf))
@@ -125,13 +151,17 @@ class DominatingPair(LossLaw):
         return max(0.0, above_p - math.exp(epsilon + above_q))
 
     def log_mgf(self, order: float) -> float:
-        """``log E_P[e^{order loss}]``. By default a fourth-order rule on interval probabilities, refined to 1e-10."""
+        """``log E_P[e^{order loss}]``. By default a fourth-order rule on interval probabilities,
+        refined to 1e-10.
+        """
         from evr.laws.line.discretise import log_mgf_by_cells
 
         return log_mgf_by_cells(self, order)
 
     def self_composed(self, count: int) -> DominatingPair | None:
-        """One pair that equals ``count`` steps of this one, where the family is closed under composition, else None."""
+        """One pair that equals ``count`` steps of this one, where the family is closed under
+        composition, else None.
+        """
         return self if count == 1 else None
 
     @property
@@ -154,7 +184,9 @@ class DominatingPair(LossLaw):
 
     @property
     def is_light(self) -> bool:
-        """Whether large losses come from many steps and never from one: its tail is as light as a normal law's."""
+        """Whether large losses come from many steps and never from one: its tail is as light as a
+        normal law's.
+        """
         return False
 
     @property
@@ -172,18 +204,23 @@ def line_pair(law: LossLaw) -> DominatingPair:
     """The law as a pair on a line; one in many dimensions is refused by name."""
     if not isinstance(law, DominatingPair):
         raise UnsupportedEventError(
-            f"{law.describe()} has no pair on a line: this method takes compositions of pairs on a line only. "
-            "Use the default method of estimate_delta, estimate_epsilon and verify, which serves such laws"
+            f"{law.describe()} has no pair on a line: this method takes compositions of pairs on a "
+            "line only. Use the default method of estimate_delta, estimate_epsilon and verify, "
+            "which serves such laws"
         )
     return law
 
 
 def log_difference(larger: Any, smaller: Any) -> Floats:
-    """``log(e^larger - e^smaller)`` for ``larger >= smaller`` without overflow; ``-inf`` where they are equal."""
+    """``log(e^larger - e^smaller)`` for ``larger >= smaller`` without overflow; ``-inf`` where they
+    are equal.
+    """
     larger, smaller = np.broadcast_arrays(np.asarray(larger, float), np.asarray(smaller, float))
     gap = np.where(np.isneginf(larger), 0.0, smaller - np.where(np.isneginf(larger), 0.0, larger))
     with np.errstate(divide="ignore"):
-        return np.where(np.isneginf(larger), -np.inf, larger + np.log(-np.expm1(np.minimum(gap, 0.0))))
+        return np.where(
+            np.isneginf(larger), -np.inf, larger + np.log(-np.expm1(np.minimum(gap, 0.0)))
+        )
 
 
 def log_ratio(log_p: Floats, log_q: Floats) -> Floats:
@@ -193,6 +230,8 @@ def log_ratio(log_p: Floats, log_q: Floats) -> Floats:
 
 
 def log_sum_exp(x: Floats) -> float:
-    """``log(sum(e^x))`` of a non-empty array; SciPy's does the same for any array, and takes ten times as long."""
+    """``log(sum(e^x))`` of a non-empty array; SciPy's does the same for any array, and takes ten
+    times as long.
+    """
     top = float(np.max(x))
     return top + math.log(float(np.sum(np.exp(x - top)))) if math.isfinite(top) else top

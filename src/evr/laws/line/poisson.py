@@ -1,8 +1,9 @@
 """Poisson sampling of any pair (Zhu, Dong and Wang 2022, Theorem 11).
 
-If ``(P, Q)`` dominates the base mechanism in the remove direction, the sampled one has ``((1-q)Q + qP, Q)``; if ``(P, Q)``
-dominates it in the *add* direction, the sampled one has ``(P, (1-q)P + qQ)``: the mixture is in the second slot. Swapping
-the base pair and applying the remove formula is wrong for asymmetric pairs.
+If ``(P, Q)`` dominates the base mechanism in the remove direction, the sampled one has ``((1-q)Q +
+qP, Q)``; if ``(P, Q)`` dominates it in the *add* direction, the sampled one has ``(P, (1-q)P +
+qQ)``: the mixture is in the second slot. Swapping the base pair and applying the remove formula is
+wrong for asymmetric pairs.
 """
 
 from __future__ import annotations
@@ -17,20 +18,35 @@ import numpy as np
 
 from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.pair import UNIT, Direction, DominatingPair, Floats, Measure, Pairs, SampledGaussian, line_pair
+from evr.laws.line.pair import (
+    UNIT,
+    Direction,
+    DominatingPair,
+    Floats,
+    Measure,
+    Pairs,
+    SampledGaussian,
+    line_pair,
+)
 
 
 def _mix(loss: Any, q: float) -> Floats:
-    """``log(1 - q + q e^loss)``, relatively accurate: by the first form unless nearly all of ``1 - q`` cancels or ``e^loss`` overflows."""
+    """``log(1 - q + q e^loss)``, relatively accurate: by the first form unless nearly all of ``1 -
+    q`` cancels or ``e^loss`` overflows.
+    """
     loss = np.asarray(loss, float)
     change = q * np.expm1(np.minimum(loss, 600.0))
     with np.errstate(divide="ignore"):
         near = np.log1p(change)
-    return np.where((change > -0.5) & (loss < 600.0), near, np.logaddexp(math.log1p(-q), math.log(q) + loss))
+    return np.where(
+        (change > -0.5) & (loss < 600.0), near, np.logaddexp(math.log1p(-q), math.log(q) + loss)
+    )
 
 
 def _mixed_doubt(loss: Floats, doubt: Floats, q: float) -> Floats:
-    """How far ``_mix`` may be off if its loss is: its derivative is at most 1, and about ``q e^loss`` where that is small."""
+    """How far ``_mix`` may be off if its loss is: its derivative is at most 1, and about ``q
+    e^loss`` where that is small.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         weight = q * np.exp(np.minimum(loss + doubt, 600.0))
         slope = np.minimum(weight / (1.0 - q), 1.0)
@@ -97,11 +113,15 @@ class _SampledPair(DominatingPair):
             math.log(self.q) + self.base.log_mass(rare, low, high),
         )
 
-    def _mixed_sample(self, common: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
+    def _mixed_sample(
+        self, common: Measure, generator: np.random.Generator, low: Any, high: Any
+    ) -> Floats:
         rare = Measure.P if common is Measure.Q else Measure.Q
         low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
         in_rare = math.log(self.q) + self.base.log_mass(rare, low, high)
-        from_rare = generator.random(low.shape) < np.exp(in_rare - self._mixed_mass(common, low, high))
+        from_rare = generator.random(low.shape) < np.exp(
+            in_rare - self._mixed_mass(common, low, high)
+        )
         out = np.empty(low.shape)
         out[from_rare] = self.base.sample(rare, generator, low[from_rare], high[from_rare])
         out[~from_rare] = self.base.sample(common, generator, low[~from_rare], high[~from_rare])
@@ -140,7 +160,9 @@ class SampledRemovePair(_SampledPair):
             return self._mixed_mass(Measure.Q, low, high)
         return self.base.log_mass(measure, low, high)
 
-    def sample(self, measure: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
+    def sample(
+        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
+    ) -> Floats:
         if measure is Measure.P:
             return self._mixed_sample(Measure.Q, generator, low, high)
         return self.base.sample(measure, generator, low, high)
@@ -154,7 +176,8 @@ class SampledRemovePair(_SampledPair):
         return self.base.span(order)
 
     def delta(self, epsilon: float) -> float:
-        # P'(A) - e^epsilon Q(A) = q (P(A) - e^epsilon' Q(A)), epsilon' the base loss at which the sampled one is epsilon.
+        # P'(A) - e^epsilon Q(A) = q (P(A) - e^epsilon' Q(A)), epsilon' the base loss at which the
+        # sampled one is epsilon.
         inner = float(_unmix(epsilon, self.q))
         if inner == -math.inf:
             return -math.expm1(epsilon)
@@ -194,7 +217,9 @@ class SampledAddPair(_SampledPair):
             return self._mixed_mass(Measure.P, low, high)
         return self.base.log_mass(measure, low, high)
 
-    def sample(self, measure: Measure, generator: np.random.Generator, low: Any, high: Any) -> Floats:
+    def sample(
+        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
+    ) -> Floats:
         if measure is Measure.Q:
             return self._mixed_sample(Measure.P, generator, low, high)
         return self.base.sample(measure, generator, low, high)
@@ -223,23 +248,31 @@ class SampledAddPair(_SampledPair):
 
 
 def sampled(base: Pairs, q: float) -> Pairs:
-    """The pairs of the Poisson-sampled mechanism, each direction from its own base pair; ``0 < q <= 1``.
+    """The pairs of the Poisson-sampled mechanism, each direction from its own base pair; ``0 < q <=
+    1``.
 
     Sampling what is sampled is sampling with the product of both probabilities.
     """
     if q == 1:
         return base
-    return Pairs(_once(SampledRemovePair, line_pair(base.remove), q), _once(SampledAddPair, line_pair(base.add), q))
+    return Pairs(
+        _once(SampledRemovePair, line_pair(base.remove), q),
+        _once(SampledAddPair, line_pair(base.add), q),
+    )
 
 
-def _once(kind: type[SampledRemovePair | SampledAddPair], base: DominatingPair, q: float) -> DominatingPair:
+def _once(
+    kind: type[SampledRemovePair | SampledAddPair], base: DominatingPair, q: float
+) -> DominatingPair:
     if isinstance(base, kind) and base.q * q > 0.0:
         return kind(base.base, base.q * q)
     return kind(base, q)
 
 
 def outcomes(pair: DominatingPair) -> DominatingPair:
-    """The same pair as one on finitely many outcomes, if it is one that is sampled; else the pair itself."""
+    """The same pair as one on finitely many outcomes, if it is one that is sampled; else the pair
+    itself.
+    """
     if not (isinstance(pair, _SampledPair) and isinstance(pair.base, DiscretePair)):
         return pair
     low, high = pair.flats[:, 0], pair.flats[:, 1]
@@ -248,7 +281,8 @@ def outcomes(pair: DominatingPair) -> DominatingPair:
 
 
 def finite_part(pair: DominatingPair) -> DominatingPair:
-    """The part of a discrete pair with finite losses, which need not be a probability law; other pairs, and one without such losses, as they are.
+    """The part of a discrete pair with finite losses, which need not be a probability law; other
+    pairs, and one without such losses, as they are.
 
     Where infinite losses are counted apart, the rest of a sum over outcomes needs no more.
     """
@@ -258,5 +292,7 @@ def finite_part(pair: DominatingPair) -> DominatingPair:
     kept = np.isfinite(pair.losses) & (np.array(pair.log_p) > -np.inf)
     if not kept.any():
         return pair
-    losses, log_p, log_q = (tuple(np.array(x)[kept].tolist()) for x in (pair.loss_values, pair.log_p, pair.log_q))
+    losses, log_p, log_q = (
+        tuple(np.array(x)[kept].tolist()) for x in (pair.loss_values, pair.log_p, pair.log_q)
+    )
     return DiscretePair(losses, log_p, log_q, pair.is_cut)

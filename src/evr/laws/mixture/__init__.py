@@ -1,1 +1,3 @@
-"""Laws in many dimensions: a mixture of Gaussians against one Gaussian (docs/guarantees_highdim.md)."""
+"""Laws in many dimensions: a mixture of Gaussians against one Gaussian
+(docs/guarantees_highdim.md).
+"""

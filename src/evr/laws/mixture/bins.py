@@ -1,7 +1,8 @@
 """Balls in bins: a record is in one of ``b`` bins, and takes part whenever its bin's turn comes.
 
-There are ``b`` patterns of weight ``1/b``, and all is in the Gram matrix ``G`` of their means: ``v_j = <m_j, z>`` are the
-coordinates, ``N(0, G)`` under ``Q``, and ``L`` is the mean of ``A_j = exp(v_j - G_jj / 2)``.
+There are ``b`` patterns of weight ``1/b``, and all is in the Gram matrix ``G`` of their means:
+``v_j = <m_j, z>`` are the coordinates, ``N(0, G)`` under ``Q``, and ``L`` is the mean of ``A_j =
+exp(v_j - G_jj / 2)``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from evr.laws.mixture.strategy import Strategy
 
 @dataclass(frozen=True)
 class IndependentBins(MixtureLaw):
-    """Bins of independent noise: ``G = energy I``, so ``L`` is a mean of ``bins`` independent log-normal ratios.
+    """Bins of independent noise: ``G = energy I``, so ``L`` is a mean of ``bins`` independent
+    log-normal ratios.
 
     Examples
     --------
@@ -41,7 +43,9 @@ class IndependentBins(MixtureLaw):
 
     def draw_mixture(self, generator: np.random.Generator, size: int) -> Floats:
         coordinates = self.draw_null(generator, size)
-        coordinates[:, 0] += self.energy  # bins are alike: which one it is does not change the law of L
+        coordinates[:, 0] += (
+            self.energy
+        )  # bins are alike: which one it is does not change the law of L
         return coordinates
 
     def log_ratio(self, coordinates: Floats) -> Floats:
@@ -73,7 +77,9 @@ class IndependentBins(MixtureLaw):
 
 @dataclass(frozen=True)
 class CorrelatedBins(MixtureLaw):
-    """Bins of a matrix mechanism: patterns ``{j, j + bins, ...}`` of ``iterations`` steps, noise correlated by ``C``."""
+    """Bins of a matrix mechanism: patterns ``{j, j + bins, ...}`` of ``iterations`` steps, noise
+    correlated by ``C``.
+    """
 
     direction: Direction
     noise: float
@@ -130,7 +136,10 @@ class CorrelatedBins(MixtureLaw):
         return float(self.gram.mean())
 
     def describe(self) -> str:
-        return f"{self.bins} bins, {_who(self.direction)}, {self.strategy.describe()}, noise {self.noise:.6g}"
+        return (
+            f"{self.bins} bins, {_who(self.direction)}, {self.strategy.describe()}, noise "
+            f"{self.noise:.6g}"
+        )
 
 
 def _who(direction: Direction) -> str:

@@ -1,9 +1,10 @@
 """What laws in many dimensions have in common.
 
-Notation of docs/guarantees_highdim.md: without the record the outputs are ``Q = N(0, I)``, with it the mixture
-``sum_x w_x N(m_x, I)`` over the sets ``x`` of steps that it may take part in, means divided by the noise. The likelihood
-ratio is ``L = sum_x w_x exp(<m_x, z> - |m_x|^2 / 2)``; the loss is ``log L`` under the mixture in the remove direction, and
-``-log L`` under ``Q`` in the add direction. ``L`` depends on ``z`` through inner products with a few means or columns, the
+Notation of docs/guarantees_highdim.md: without the record the outputs are ``Q = N(0, I)``, with it
+the mixture ``sum_x w_x N(m_x, I)`` over the sets ``x`` of steps that it may take part in, means
+divided by the noise. The likelihood ratio is ``L = sum_x w_x exp(<m_x, z> - |m_x|^2 / 2)``; the
+loss is ``log L`` under the mixture in the remove direction, and ``-log L`` under ``Q`` in the add
+direction. ``L`` depends on ``z`` through inner products with a few means or columns, the
 *coordinates*, one row for each sample.
 """
 
@@ -18,7 +19,9 @@ from evr.laws.law import UNIT, Direction, Floats, LossLaw
 
 
 class MixtureLaw(LossLaw):
-    """A mixture of Gaussians of one covariance against one of them: what ``L`` is, and draws of its coordinates."""
+    """A mixture of Gaussians of one covariance against one of them: what ``L`` is, and draws of its
+    coordinates.
+    """
 
     direction: Direction
 
@@ -42,7 +45,9 @@ class MixtureLaw(LossLaw):
     @property
     @abc.abstractmethod
     def weights(self) -> Floats:
-        """The share of each coordinate's mean in the mean of the mixture: ``mbar = sum_i weights_i m_i``."""
+        """The share of each coordinate's mean in the mean of the mixture: ``mbar = sum_i weights_i
+        m_i``.
+        """
 
     @property
     @abc.abstractmethod
@@ -74,13 +79,21 @@ class MixtureLaw(LossLaw):
         return self._magnitude(1.0)
 
     def _magnitude(self, scale: float) -> float:
-        """The greatest exponent of a ratio where means are up to ``scale`` times those of patterns: no normal draw is 39
-        deviations out, and no inner product of two patterns' means exceeds the greatest energy."""
+        """The greatest exponent of a ratio where means are up to ``scale`` times those of patterns:
+        no normal draw is 39 deviations out, and no inner product of two patterns' means exceeds the
+        greatest energy.
+        """
         energy = self.greatest_energy
-        return 39.0 * math.sqrt(energy) * (1.0 + scale) + (1.0 + scale) ** 2 * energy + math.log(self.dimension + 1.0)
+        return (
+            39.0 * math.sqrt(energy) * (1.0 + scale)
+            + (1.0 + scale) ** 2 * energy
+            + math.log(self.dimension + 1.0)
+        )
 
     def density_error(self, scale: float) -> float:
-        """A bound on the rounding error of the logarithm of a ratio or density (docs/guarantees_highdim.md, Section 7)."""
+        """A bound on the rounding error of the logarithm of a ratio or density
+        (docs/guarantees_highdim.md, Section 7).
+        """
         return 32.0 * UNIT * (1.0 + self._magnitude(scale)) + 8.0 * UNIT * self.recursion
 
     def sum_error(self, count: int) -> float:

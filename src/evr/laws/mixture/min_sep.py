@@ -1,8 +1,9 @@
-"""b-min-sep sampling: a record takes part at random, never twice within ``b`` steps (Dong and Ganesh 2026).
+"""b-min-sep sampling: a record takes part at random, never twice within ``b`` steps (Dong and
+Ganesh 2026).
 
-With at most ``b`` bands the columns of one record's participations are orthogonal. So the ratio of a pattern is the
-product of ``A_i = exp(v_i - g_i / 2)``, ``v_i = <C e_i, z> / s``, ``g_i = |C e_i|^2 / s^2``, over its steps, and the sum over
-patterns is a recursion over steps.
+With at most ``b`` bands the columns of one record's participations are orthogonal. So the ratio of
+a pattern is the product of ``A_i = exp(v_i - g_i / 2)``, ``v_i = <C e_i, z> / s``, ``g_i = |C
+e_i|^2 / s^2``, over its steps, and the sum over patterns is a recursion over steps.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _STEEP = 300.0  # a factor whose square would overflow
 
 @dataclass(frozen=True)
 class Chain:
-    """Who takes part when: eligible records with ``probability``, then not for ``separation - 1`` steps."""
+    """Who takes part when: eligible records with ``probability``, then not for ``separation - 1``
+    steps.
+    """
 
     steps: int
     separation: int
@@ -30,7 +33,8 @@ class Chain:
     warm: bool
 
     def log_sum(self, log_factors: Floats) -> Floats:
-        """``log`` of the expectation, over patterns, of the product of the factors at its steps; a column for each sample.
+        """``log`` of the expectation, over patterns, of the product of the factors at its steps; a
+        column for each sample.
 
         ``L_i = (1 - p) L_{i+1} + p A_i L_{i+b}``, ``L_i = 1`` from ``i = n`` on.
         """
@@ -48,7 +52,9 @@ class Chain:
         return scale + np.log(self._start(ring))
 
     def _start(self, ring: Floats) -> Floats:
-        """The expectation over the first step at which the record is eligible, of values by that step."""
+        """The expectation over the first step at which the record is eligible, of values by that
+        step.
+        """
         if not self.warm:
             return ring[0]
         p, b = self.probability, self.separation
@@ -59,7 +65,9 @@ class Chain:
         ring, log_p = np.zeros((b, log_factors.shape[1])), math.log(p)
         log_rest = math.log1p(-p) if p < 1 else -math.inf
         for i in range(self.steps - 1, -1, -1):
-            ring[i % b] = np.logaddexp(log_rest + ring[(i + 1) % b], log_p + log_factors[i] + ring[i % b])
+            ring[i % b] = np.logaddexp(
+                log_rest + ring[(i + 1) % b], log_p + log_factors[i] + ring[i % b]
+            )
         top = ring.max(axis=0)
         return top + np.log(self._start(np.exp(ring - top)))
 
@@ -102,7 +110,9 @@ class Chain:
 
 @dataclass(frozen=True)
 class MinSep(MixtureLaw):
-    """b-min-sep sampling of a banded matrix mechanism; coordinates are ``v_i``, one for each step."""
+    """b-min-sep sampling of a banded matrix mechanism; coordinates are
+    ``v_i``, one for each step.
+    """
 
     direction: Direction
     noise: float
@@ -132,7 +142,9 @@ class MinSep(MixtureLaw):
         return self.strategy.correlated(z) / self.noise
 
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
-        return self.strategy.correlated(generator.standard_normal((size, self.dimension))) / self.noise
+        return (
+            self.strategy.correlated(generator.standard_normal((size, self.dimension))) / self.noise
+        )
 
     def draw_mixture(self, generator: np.random.Generator, size: int) -> Floats:
         return self.shifted(generator, self.chain.draw(generator, size))
@@ -172,6 +184,6 @@ class MinSep(MixtureLaw):
     def describe(self) -> str:
         start = "warm" if self.warm else "cold"
         return (
-            f"{self.separation}-min-sep, p = {self.probability:.6g}, {start} start, {self.strategy.describe()}, "
-            f"{self.dimension} steps, noise {self.noise:.6g}"
+            f"{self.separation}-min-sep, p = {self.probability:.6g}, {start} start, "
+            f"{self.strategy.describe()}, {self.dimension} steps, noise {self.noise:.6g}"
         )

@@ -1,8 +1,9 @@
 """Exact draws of sums of tilted steps: one class for each way of drawing, one line for each class.
 
-A sampler draws, for each of ``size`` samples, ``count`` independent steps from ``P' = e^{h(loss)} P / M`` and returns the sum
-of their losses and the sum of their heights ``h``. This is the hot path: arrays that fit into the cache, no temporaries where
-it counts, one logarithm for the product of many likelihood ratios.
+A sampler draws, for each of ``size`` samples, ``count`` independent steps from ``P' = e^{h(loss)} P
+/ M`` and returns the sum of their losses and the sum of their heights ``h``. This is the hot path:
+arrays that fit into the cache, no temporaries where it counts, one logarithm for the product of
+many likelihood ratios.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ SAMPLERS: tuple[type[StepSampler], ...] = (
     PlainSampler,
     CellSampler,
 )
-"""The fastest first. A version that no longer draws new samples stays here, at the end, to replay what it drew."""
+"""The fastest first. A version that no longer draws new samples stays here, at the end, to replay
+what it drew.
+"""
 
 
 def sampler_class(pair: DominatingPair, tilt: Tilt) -> type[StepSampler]:
@@ -42,7 +45,9 @@ def named_sampler(name: str, pair: DominatingPair, tilt: Tilt) -> type[StepSampl
     for one in SAMPLERS:
         if identity(one) == name:
             if not one.serves(pair, tilt):
-                raise ValueError(f"the sampler {name!r} does not draw {pair.describe()} tilted by {tilt}")
+                raise ValueError(
+                    f"the sampler {name!r} does not draw {pair.describe()} tilted by {tilt}"
+                )
             return one
     known = ", ".join(map(identity, SAMPLERS))
     raise ValueError(f"the sampler {name!r} is not one of this version of evr: {known}")

@@ -1,4 +1,6 @@
-"""What samplers share: sums over steps, sizes that fit into the cache, products of likelihood ratios."""
+"""What samplers share: sums over steps, sizes that fit into the cache, products of likelihood
+ratios.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ class StepSampler(abc.ABC):
         """Whether it draws exactly this law."""
 
     @abc.abstractmethod
-    def __init__(self, pair: DominatingPair, tilt: Tilt, table: CellTable | None = None) -> None: ...
+    def __init__(
+        self, pair: DominatingPair, tilt: Tilt, table: CellTable | None = None
+    ) -> None: ...
 
     @abc.abstractmethod
     def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
@@ -57,11 +61,17 @@ class StepSampler(abc.ABC):
 
 
 def log_of_products(ratios: Floats, greatest: float) -> Floats:
-    """Row sums of ``log`` of a matrix, by products of as many entries as cannot overflow. Destroys nothing."""
+    """Row sums of ``log`` of a matrix, by products of as many entries as cannot overflow. Destroys
+    nothing.
+    """
     columns = ratios.shape[1]
     if columns == 1:
         return np.log(ratios[:, 0])
-    together = max(1, min(columns, int(MOST_EXPONENT / max(abs(greatest), 1e-9)))) if math.isfinite(greatest) else 1
+    together = (
+        max(1, min(columns, int(MOST_EXPONENT / max(abs(greatest), 1e-9))))
+        if math.isfinite(greatest)
+        else 1
+    )
     if together >= columns:
         return np.log(np.multiply.reduce(ratios, axis=1))
     starts = np.arange(0, columns, together)

@@ -13,11 +13,12 @@ from evr.sampling.samplers.common import Indices, StepSampler, Sums, log_of_prod
 
 
 class EnvelopeSampler(StepSampler):
-    """The Poisson-sampled Gaussian in the add direction: the loss is concave in ``t``, so its tangent is an envelope.
+    """The Poisson-sampled Gaussian in the add direction: the loss is concave in ``t``, so its
+    tangent is an envelope.
 
-    ``P e^h`` is at most a normal law times a constant, the tangent to ``h``, which a cap leaves concave, taken at the mode; a
-    draw is kept with probability ``e^{h - tangent}``. A floor would break the envelope where it is reached, so ``serves`` asks
-    that it is not.
+    ``P e^h`` is at most a normal law times a constant, the tangent to ``h``, which a cap leaves
+    concave, taken at the mode; a draw is kept with probability ``e^{h - tangent}``. A floor would
+    break the envelope where it is reached, so ``serves`` asks that it is not.
     """
 
     name, version, outcomes_per_step = "envelope", 1, 1 / 8
@@ -26,23 +27,34 @@ class EnvelopeSampler(StepSampler):
         sampled = pair.sampled_gaussian
         assert sampled is not None
         self.mu, self.q, self.tilt = sampled.mu, sampled.q, tilt
-        # At the cap, or beyond it, every slope down to 0 is a tangent's: the mode is not beyond where the cap is reached.
+        # At the cap, or beyond it, every slope down to 0 is a tangent's: the mode is not beyond
+        # where the cap is reached.
         self.mode = min(self._mode(tilt.order), max(self.mu, float(pair.point(tilt.cap))))
-        # The slope that the shift of the normal law stands for, to the last digit: else the law is not the one stated.
+        # The slope that the shift of the normal law stands for, to the last digit: else the law is
+        # not the one stated.
         self._slope = self.mode - self.mu
         self._level = float(tilt.height(pair.privacy_loss(self.mode)))
         self._log_scale = self.mu * (self.mu / 2 - self.mode) + math.log(self.q)
-        self._capped = tilt.order > 0 and tilt.cap < -math.log1p(-self.q)  # else the cap is above all losses
+        self._capped = tilt.order > 0 and tilt.cap < -math.log1p(
+            -self.q
+        )  # else the cap is above all losses
         self._least = math.exp(-tilt.cap) if self._capped else 0.0
         self._at_mode = max(math.exp(self._log_scale) + 1.0 - self.q, self._least)
         self._rate = self._share_kept() if tilt.order else 1.0
-        # No draw is 14 deviations below the mode (1e-44), so this logarithm of a ratio is not exceeded.
+        # No draw is 14 deviations below the mode (1e-44), so this logarithm of a ratio is not
+        # exceeded.
         self._greatest = max(14.0 * self.mu + self._log_scale, 0.0) - math.log1p(-self.q)
 
     @classmethod
     def serves(cls, pair: DominatingPair, tilt: Tilt) -> bool:
-        """Whether the envelope is one: one slope, and a floor that no draw reaches (38 deviations, 1e-316)."""
-        return cls.suits(pair) and tilt.knee is None and (tilt.order == 0 or float(pair.point(tilt.floor)) <= -38.0)
+        """Whether the envelope is one: one slope, and a floor that no draw reaches (38 deviations,
+        1e-316).
+        """
+        return (
+            cls.suits(pair)
+            and tilt.knee is None
+            and (tilt.order == 0 or float(pair.point(tilt.floor)) <= -38.0)
+        )
 
     @staticmethod
     def suits(pair: DominatingPair) -> bool:
@@ -51,11 +63,17 @@ class EnvelopeSampler(StepSampler):
         return sampled is not None and sampled.direction is Direction.ADD
 
     def _mode(self, order: float) -> float:
-        """Without a cap, the root of ``t = mu + order loss'(t)``, by halving: the right side falls in ``t``."""
+        """Without a cap, the root of ``t = mu + order loss'(t)``, by halving: the right side falls
+        in ``t``.
+        """
         low, high = self.mu, self.mu * (1.0 + order)  # the slope of the loss is between 0 and mu
         for _ in range(200):
             middle = (low + high) / 2
-            low, high = (middle, high) if self.mu + order * self._slope_at(middle) > middle else (low, middle)
+            low, high = (
+                (middle, high)
+                if self.mu + order * self._slope_at(middle) > middle
+                else (low, middle)
+            )
         return low
 
     def _slope_at(self, t: float) -> float:
@@ -78,7 +96,11 @@ class EnvelopeSampler(StepSampler):
 
     def _tries(self, number: int) -> int:
         """Draws of which mostly that number is kept."""
-        return math.ceil((number + 3.0 * math.sqrt(number)) / self._rate) if self.tilt.order else number
+        return (
+            math.ceil((number + 3.0 * math.sqrt(number)) / self._rate)
+            if self.tilt.order
+            else number
+        )
 
     def _kept(self, generator: np.random.Generator, number: int, buffers: Floats) -> Floats:
         """``Q / P`` at so many draws that are kept."""
@@ -88,19 +110,26 @@ class EnvelopeSampler(StepSampler):
             return ratios
         refused = self._refused(generator, rise, ratios, bounds)
         inside = int(np.searchsorted(refused, number))
-        spare = np.delete(ratios[number:], refused[inside:] - number)  # stand in for what is refused
+        spare = np.delete(
+            ratios[number:], refused[inside:] - number
+        )  # stand in for what is refused
         while spare.size < inside:
             rise, more, bounds = np.empty((3, self._tries(inside - spare.size)))
             self._fill(generator, rise, more)
-            spare = np.concatenate((spare, np.delete(more, self._refused(generator, rise, more, bounds))))
+            spare = np.concatenate(
+                (spare, np.delete(more, self._refused(generator, rise, more, bounds)))
+            )
         ratios[refused[:inside]] = spare[:inside]
         return ratios[:number]
 
-    def _refused(self, generator: np.random.Generator, rise: Floats, ratios: Floats, bounds: Floats) -> Indices:
+    def _refused(
+        self, generator: np.random.Generator, rise: Floats, ratios: Floats, bounds: Floats
+    ) -> Indices:
         """Places of draws that are not kept.
 
-        A draw is kept if a uniform number is at least ``1 - e^{-gap}``, which is at most the gap. A bound on the gap that needs no
-        logarithm, and the number's leading 16 bits, settle most; the others get all their bits.
+        A draw is kept if a uniform number is at least ``1 - e^{-gap}``, which is at most the gap. A
+        bound on the gap that needs no logarithm, and the number's leading 16 bits, settle most; the
+        others get all their bits.
         """
         self._bound_gaps(rise, ratios, out=bounds)
         leading = generator.integers(0, 1 << 16, size=rise.size, dtype=np.uint16)
@@ -109,7 +138,9 @@ class EnvelopeSampler(StepSampler):
         return doubtful[uniform < 1.0 - np.exp(-self._gap(rise[doubtful], ratios[doubtful]))]
 
     def _fill(self, generator: np.random.Generator, rise: Floats, ratios: Floats) -> None:
-        """At normal draws around the mode, by how much the tangent rises from there, and ``Q / P``; its logarithm is minus the loss."""
+        """At normal draws around the mode, by how much the tangent rises from there, and ``Q / P``;
+        its logarithm is minus the loss.
+        """
         generator.standard_normal(out=rise)
         np.multiply(rise, -self.mu, out=ratios)
         np.add(ratios, self._log_scale, out=ratios)
@@ -129,7 +160,9 @@ class EnvelopeSampler(StepSampler):
         return self._level + rise + self.tilt.order * np.log(np.maximum(ratios, self._least))
 
     def _bound_gaps(self, rise: Floats, ratios: Floats, out: Floats) -> None:
-        """The same with ``log r <= log r_0 + r / r_0 - 1``, ``r_0`` at the mode, where both agree to the first order."""
+        """The same with ``log r <= log r_0 + r / r_0 - 1``, ``r_0`` at the mode, where both agree
+        to the first order.
+        """
         np.maximum(ratios, self._least, out=out)
         np.multiply(out, self.tilt.order / self._at_mode, out=out)
         np.add(out, self._level + self.tilt.order * (math.log(self._at_mode) - 1.0), out=out)

@@ -33,8 +33,10 @@ class PlainSampler(StepSampler):
 
 
 class CellSampler(StepSampler):
-    """Any pair with a table of cells: draw a cell by its tilted mass at the upper end, then ``t`` from ``P`` within it, kept
-    with probability ``e^{h(t) - h(upper end)}``, which is close to 1 in a narrow cell."""
+    """Any pair with a table of cells: draw a cell by its tilted mass at the upper end, then ``t``
+    from ``P`` within it, kept with probability ``e^{h(t) - h(upper end)}``, which is close to 1 in
+    a narrow cell.
+    """
 
     name, version, outcomes_per_step = "cells", 1, 4.0
 
@@ -46,7 +48,8 @@ class CellSampler(StepSampler):
         weights = table.log_p + self._roof
         if not abs(weights.max()) < 1e12:
             raise ValueError(
-                f"the losses of {pair.describe()} are too large for weights in floats: nothing can be drawn here"
+                f"the losses of {pair.describe()} are too large for weights in floats: nothing can "
+                "be drawn here"
             )
         kept = weights > weights.max() - 745.0
         self._roof, self._low, self._high = self._roof[kept], table.low[kept], table.high[kept]
@@ -70,7 +73,9 @@ class CellSampler(StepSampler):
         pending = np.arange(size)
         while pending.size:
             cell = np.searchsorted(self._cumulated, generator.random(pending.size), side="right")
-            drawn = self.pair.privacy_loss(self.pair.sample(Measure.P, generator, self._low[cell], self._high[cell]))
+            drawn = self.pair.privacy_loss(
+                self.pair.sample(Measure.P, generator, self._low[cell], self._high[cell])
+            )
             h = self.tilt.height(drawn)
             loss[pending], height[pending] = drawn, h
             pending = pending[generator.standard_exponential(pending.size) < self._roof[cell] - h]

@@ -24,8 +24,14 @@ class OutcomeSampler(StepSampler):
         heights = tilt.height(losses)
         weights = log_p[held] + heights
         chances = np.exp(weights - log_sum_exp(weights))
-        order = np.argsort(chances, kind="stable")  # the rare first: what a multinomial draw divides by stays large
-        self._chances, self._losses, self._heights = chances[order] / chances.sum(), losses[order], heights[order]
+        order = np.argsort(
+            chances, kind="stable"
+        )  # the rare first: what a multinomial draw divides by stays large
+        self._chances, self._losses, self._heights = (
+            chances[order] / chances.sum(),
+            losses[order],
+            heights[order],
+        )
 
     @classmethod
     def serves(cls, pair: DominatingPair, tilt: Tilt) -> bool:
@@ -38,7 +44,9 @@ class OutcomeSampler(StepSampler):
 
     def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
         if self._chances.size > 4 * count:  # few steps, many outcomes: draw each step
-            index = np.searchsorted(np.cumsum(self._chances[:-1]), generator.random((size, count)), side="right")
+            index = np.searchsorted(
+                np.cumsum(self._chances[:-1]), generator.random((size, count)), side="right"
+            )
             return Sums(self._losses[index].sum(axis=1), self._heights[index].sum(axis=1))
         losses, heights = np.empty(size), np.empty(size)
         rows = max(1, CACHE // self._chances.size)
@@ -48,5 +56,8 @@ class OutcomeSampler(StepSampler):
             counts = generator.multinomial(count, self._chances, size=min(rows, size - start))
             total = counts @ finite
             total[np.any(counts[:, endless] > 0, axis=1)] = np.inf
-            losses[start : start + rows], heights[start : start + rows] = total, counts @ self._heights
+            losses[start : start + rows], heights[start : start + rows] = (
+                total,
+                counts @ self._heights,
+            )
         return Sums(losses, heights)
