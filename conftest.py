@@ -2,4 +2,11 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("opacus") else ["src/evr/integrations/opacus.py"]
+collect_ignore = [
+    file
+    for extra, file in (
+        ("opacus", "src/evr/integrations/opacus.py"),
+        ("distributed", "src/evr/integrations/dask.py"),
+    )
+    if not find_spec(extra)
+]

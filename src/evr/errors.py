@@ -64,6 +64,12 @@ class TooLongError(EvrError, ValueError):
     """What is asked for would take longer than allowed: says how long, why, and how to allow it."""
 
 
+class ClusterError(EvrError, ConnectionError):
+    """A cluster cannot be reached, refuses or was lost: says which, and the remedy. An attempt
+    under way can be continued.
+    """
+
+
 class NotReleasedError(EvrError, RuntimeError):
     """There is no value: the claim was not verified, so nothing ran.
 

@@ -1,11 +1,17 @@
-"""Programs that tests start with torch installed; pytest looks into every module for examples, and
-these need it.
+"""Programs that tests start with torch or Dask installed; pytest looks into every module for
+examples, and these need them.
 """
 
 from __future__ import annotations
 
 import importlib.util
 
-collect_ignore = (
-    [] if importlib.util.find_spec("torch") else ["recorded_training.py", "trainings.py"]
-)
+collect_ignore = [
+    file
+    for extra, file in (
+        ("torch", "recorded_training.py"),
+        ("torch", "trainings.py"),
+        ("distributed", "cluster.py"),
+    )
+    if not importlib.util.find_spec(extra)
+]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import random
 import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
 from dp_accounting import dp_event
 
 import evr
+from evr.gate import resume
 from evr.verification import driver
 from evr.verification.executors import Lazily
 from snapshots import proved
@@ -76,6 +79,59 @@ def test_an_error_of_a_worker_reaches_the_caller(delta: float) -> None:
 
     with pytest.raises(OSError, match="the worker died"):
         evr.verify(EVENT, epsilon=0.5, delta=delta, tau=0.9, seed=1, executor=Broken())
+
+
+def test_answers_to_another_question_are_not_believed(delta: float) -> None:
+    class Confused(Lazily):
+        def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
+            block, samples, stake = arguments
+            return super().submit(function, max(block - 1, 0), samples, stake)
+
+    with pytest.raises(
+        ArithmeticError, match=r"block 1 with \d+ samples .* \d+ samples of block 0"
+    ):
+        evr.verify(EVENT, epsilon=0.5, delta=delta, tau=0.97, seed=3, executor=Confused())
+
+
+def test_a_pool_whose_process_is_killed_leaves_an_attempt_to_be_continued(
+    delta: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "_PROGRESS_SECONDS", 0.0)
+    claim: dict[str, Any] = {"epsilon": 0.5, "delta": delta / 0.993, "seed": 3}
+    whole = evr.certify(EVENT, **claim, ledger=tmp_path / "whole.sqlite")
+    ledger = tmp_path / "ledger.sqlite"
+    with ProcessPoolExecutor(2) as pool:
+
+        def kill(_: object) -> None:
+            for process in list((pool._processes or {}).values()):
+                process.kill()
+                process.join()
+
+        with pytest.raises(BrokenProcessPool):
+            evr.certify(EVENT, **claim, ledger=ledger, executor=pool, progress=kill)
+        with pytest.raises(ValueError, match="does not work: A child process terminated"):
+            evr.certify(EVENT, **claim, ledger=ledger, executor=pool)
+    with ThreadPoolExecutor(2) as threads:
+        found = resume(ledger, executor=threads)
+    for name, section in whole.verification.directions.items():
+        again = found.verification.directions[name]
+        assert (again.blocks, again.log_wealth) == (section.blocks, section.log_wealth)
+    assert whole.verification.directions["remove"].blocks > 2
+
+
+def test_a_release_is_verified_by_any_executor(delta: float, tmp_path: Path) -> None:
+    claim: dict[str, Any] = {"epsilon": 0.5, "delta": delta, "tau": 0.9, "seed": 3}
+    ledger = tmp_path / "ledger.sqlite"
+    drawn: list[int] = []
+
+    class Counting(Lazily):
+        def submit(self, function: Any, /, *arguments: Any, **named: Any) -> Future[Any]:
+            drawn.extend(arguments[:1])
+            return super().submit(function, *arguments, **named)
+
+    released = evr.release(lambda: 7, EVENT, **claim, ledger=ledger, executor=Counting())
+    assert released.value == 7
+    assert drawn[0] == 0
 
 
 def test_stakes_of_a_round_do_not_see_the_round_before(delta: float) -> None:

@@ -40,6 +40,15 @@ def software() -> dict[str, str]:
     }
 
 
+def differences(other: dict[str, str], here: dict[str, str]) -> list[str]:
+    """How other software differs from that here in what samples depend on, in words."""
+    return [
+        f"{name} {other.get(name)}, and this is {here[name]}"
+        for name in ("evr", "drawing", "numpy", "scipy", "simd")
+        if here[name] != other.get(name)
+    ]
+
+
 def _simd() -> str:
     """The widest vector instructions that NumPy uses here: its logarithm differs between them in
     the last digit.

@@ -17,6 +17,8 @@ from evr.cli.options import number_option, whole
 from evr.cli.output import as_json, number
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from evr.certification import Certificate
     from evr.verification import Progress as State
     from evr.verification.driver import ProgressHook
@@ -103,6 +105,15 @@ Workers = Annotated[
         show_default=False,
     ),
 ]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Let a Dask cluster draw: the address of its scheduler, as in tcp://host:8786.",
+        show_default=False,
+    ),
+]
 MaxSamples = Annotated[
     int | None,
     typer.Option(
@@ -178,6 +189,20 @@ def _sentence(certificate: Certificate) -> str:
         f"({above(certificate.guarantee.epsilon)}, "
         f"{above(certificate.guarantee.delta)})-differentially private."
     )
+
+
+@contextlib.contextmanager
+def cluster(address: str | None, workers: int | None) -> Iterator[Executor | None]:
+    """The cluster at an address, if one is given; refused if it cannot be used."""
+    if address is None:
+        yield None
+        return
+    if workers is not None:
+        raise ValueError(f"--workers={workers} are threads here, and --dask draws there: give one")
+    from evr.integrations.dask import executor
+
+    with executor(address) as found:
+        yield found
 
 
 @contextlib.contextmanager

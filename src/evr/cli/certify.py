@@ -9,6 +9,7 @@ import typer
 
 from evr.cli.attempts import (
     AnyMethod,
+    Dask,
     Floor,
     LedgerFile,
     MaxSamples,
@@ -18,6 +19,7 @@ from evr.cli.attempts import (
     Seed,
     Tau,
     Workers,
+    cluster,
     tell,
     watched,
 )
@@ -75,6 +77,7 @@ def command(
     seed: Seed = None,
     max_samples: MaxSamples = None,
     workers: Workers = None,
+    dask: Dask = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -99,7 +102,7 @@ def command(
     report = new_page(report, path)
     from evr.gate import certify
 
-    with watched(quiet=quiet or json) as progress:
+    with cluster(dask, workers) as executor, watched(quiet=quiet or json) as progress:
         certificate = certify(
             event,
             epsilon=epsilon,
@@ -112,6 +115,7 @@ def command(
             floor=floor,
             seed=seed,
             workers=workers,
+            executor=executor,
             progress=progress,
             method=method,
             **({} if proposal == "capped" else {"proposal": proposal}),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evr.cli.attempts import LedgerFile, Workers, tell, watched
+from evr.cli.attempts import Dask, LedgerFile, Workers, cluster, tell, watched
 from evr.cli.files import Force, new_certificate
 from evr.cli.options import Json, Quiet
 from evr.cli.output import table
@@ -39,6 +39,7 @@ def command(
     force: Force = False,
     ledger: LedgerFile = None,
     workers: Workers = None,
+    dask: Dask = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -58,9 +59,14 @@ def command(
         path = output or (None if planned is None else Path(planned))
         if path is not None:
             new_certificate(path, force=force)
-        with watched(quiet=quiet or json) as progress:
+        with cluster(dask, workers) as executor, watched(quiet=quiet or json) as progress:
             certificate = resume(
-                opened, attempt=attempt.id, path=output, workers=workers, progress=progress
+                opened,
+                attempt=attempt.id,
+                path=output,
+                workers=workers,
+                executor=executor,
+                progress=progress,
             )
     tell(certificate, path=path, ledger=ledger, json=json, quiet=quiet)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from evr.cli.attempts import (
+    Dask,
     Floor,
     LedgerFile,
     MaxSamples,
@@ -15,6 +16,7 @@ from evr.cli.attempts import (
     Seed,
     Tau,
     Workers,
+    cluster,
     tell,
     watched,
 )
@@ -66,6 +68,7 @@ def command(
     seed: Seed = None,
     max_samples: MaxSamples = None,
     workers: Workers = None,
+    dask: Dask = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -99,7 +102,7 @@ def command(
     from evr.verification import Claim
     from evr.verification.settings import Settings
 
-    with watched(quiet=quiet or json) as progress:
+    with cluster(dask, workers) as executor, watched(quiet=quiet or json) as progress:
         certificate = certify_claim(
             event,
             Claim(epsilon, delta, 0.99 if tau is None else tau),
@@ -110,6 +113,7 @@ def command(
             floor=floor,
             seed=seed,
             workers=workers,
+            executor=executor,
             progress=progress,
         )
     tell(certificate, path=output, ledger=ledger, json=json, quiet=quiet)

@@ -7,27 +7,38 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor, CancelledError, Executor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from evr import atomic, validate
-from evr.certification.build import build, software
+from evr.certification.build import build, differences, software
 from evr.certification.certificate import Certificate
 from evr.certification.event_json import event_digest, event_from_json, event_to_json
 from evr.certification.ledger import Ledger
 from evr.certification.rows import ELSEWHERE, Attempt
 from evr.certification.words import check_words
-from evr.errors import EvrError, LedgerError
+from evr.errors import ClusterError, EvrError, LedgerError
 from evr.mechanisms import Composition
 from evr.proving import check_proposal, prove
 from evr.randomness import fresh_entropy
 from evr.verification import Claim
 from evr.verification.attempts import Attempt as Trying
 from evr.verification.driver import ProgressHook
+from evr.verification.executors import check_at_work
 from evr.verification.settings import Settings
 
-_RESUMABLE = (KeyboardInterrupt, SystemExit, GeneratorExit, OSError, MemoryError, LedgerError)
+_RESUMABLE = (
+    KeyboardInterrupt,
+    SystemExit,
+    GeneratorExit,
+    OSError,
+    MemoryError,
+    LedgerError,
+    BrokenExecutor,
+    CancelledError,
+)
 
 
 def checked_event(event: Any) -> dict[str, Any]:
@@ -40,12 +51,13 @@ def checked_event(event: Any) -> dict[str, Any]:
     return document
 
 
-def check_means(workers: int | None, path: Path | None) -> None:
-    """Refuse what an attempt would fail on at its end: no workers, or a certificate that cannot be
+def check_means(workers: int | None, executor: Executor | None, path: Path | None) -> None:
+    """Refuse what an attempt would fail on: nobody who works, or a certificate that cannot be
     written.
     """
     if workers is not None:
         validate.positive_integer(workers=workers)
+    check_at_work(executor)
     if path is not None:
         atomic.check_writable(path=path)
 
@@ -62,12 +74,13 @@ def start(
     estimate: dict[str, Any] | None = None,
     path: Path | None = None,
     workers: int | None = None,
+    executor: Executor | None = None,
     for_output: bool = False,
 ) -> Attempt:
     """Write an attempt down; from here on it counts. What can be refused is refused before."""
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
         raise ValueError(f"seed={seed!r} is not an integer >= 0")
-    check_means(workers, path)
+    check_means(workers, executor, path)
     document = checked_event(event)
     check_proposal(Composition.of(event), claim, settings.proposal)
     return ledger.begin(
@@ -90,6 +103,7 @@ def perform(
     attempt: Attempt,
     *,
     workers: int | None = None,
+    executor: Executor | None = None,
     progress: ProgressHook | None = None,
     fallback: dict[str, Any] | None = None,
     path: Path | None = None,
@@ -111,6 +125,7 @@ def perform(
         how = Trying(
             number=attempt.number,
             seed=attempt.entropy,
+            executor=executor,
             workers=workers,
             progress=progress,
             checkpoint=lambda direction, snapshot: ledger.save(attempt, direction, snapshot),
@@ -151,6 +166,8 @@ def _accounted_for(ledger: Ledger, attempt: Attempt) -> Iterator[None]:
         state = "interrupted" if isinstance(error, _RESUMABLE) else "failed"
         with contextlib.suppress(EvrError):
             ledger.finish(attempt, state, message=f"{type(error).__name__}: {error}"[:1000])
+        if isinstance(error, ClusterError):
+            raise ClusterError(f"{error}. The attempt counts; `evr resume` continues it") from error
         raise
 
 
@@ -160,6 +177,7 @@ def resume(
     attempt: int | None = None,
     path: str | Path | None = None,
     workers: int | None = None,
+    executor: Executor | None = None,
     progress: ProgressHook | None = None,
 ) -> Certificate:
     """Continue a verification that was interrupted: the verdict is the one that it would have had.
@@ -172,7 +190,7 @@ def resume(
         The ``id`` of one in ``Ledger.interrupted()``; the latest by default.
     path
         Where to write the certificate, instead of where it was to go.
-    workers, progress
+    workers, executor, progress
         As of ``evr.verify``.
 
     Raises
@@ -188,23 +206,21 @@ def resume(
         chosen = next((a_waiting for a_waiting in waiting if attempt in (None, a_waiting.id)), None)
         if chosen is None:
             raise LedgerError(f"{one.path}: attempt {attempt!r} was not interrupted")
-        here = software()
-        changed = [
-            name
-            for name in ("evr", "drawing", "numpy", "scipy", "simd")
-            if here[name] != chosen.software.get(name)
-        ]
-        if changed:
+        if changed := differences(chosen.software, software()):
             raise LedgerError(
-                f"attempt {chosen.number} was begun with {changed[0]} "
-                f"{chosen.software.get(changed[0])}, and this is {here[changed[0]]}: its samples "
+                f"attempt {chosen.number} was begun with {changed[0]}: its samples "
                 "may not come out the same, so start another attempt"
             )
         elsewhere = None if path is None else Path(path).absolute()
         planned = chosen.options["path"]
-        check_means(workers, elsewhere or (None if planned is None else Path(planned)))
+        check_means(workers, executor, elsewhere or (None if planned is None else Path(planned)))
         return perform(
-            one, one.take_over(chosen), workers=workers, progress=progress, path=elsewhere
+            one,
+            one.take_over(chosen),
+            workers=workers,
+            executor=executor,
+            progress=progress,
+            path=elsewhere,
         )
 
 

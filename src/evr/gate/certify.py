@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import Executor
 from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ def certify(
     floor: float | None = None,
     seed: int | None = None,
     workers: int | None = None,
+    executor: Executor | None = None,
     progress: ProgressHook | None = None,
     method: str = "auto",
     **settings: Any,
@@ -68,7 +70,7 @@ def certify(
         by the first (by default its claim).
     seed
         For results that can be repeated; a guarantee wants fresh entropy, so leave it out.
-    workers, progress
+    workers, executor, progress
         As of ``evr.verify``.
     method
         As of ``evr.verify``; or ``"auto"``: ``"strict"`` where every law is on a line and has an
@@ -114,6 +116,7 @@ def certify(
         floor=floor,
         seed=seed,
         workers=workers,
+        executor=executor,
         progress=progress,
         estimate=estimate,
     )
@@ -130,6 +133,7 @@ def certify_claim(
     floor: float | None = None,
     seed: int | None = None,
     workers: int | None = None,
+    executor: Executor | None = None,
     progress: ProgressHook | None = None,
     estimate: dict[str, Any] | None = None,
 ) -> Certificate:
@@ -147,8 +151,9 @@ def certify_claim(
             estimate=estimate,
             path=target,
             workers=workers,
+            executor=executor,
         )
-        return perform(one, attempt, workers=workers, progress=progress)
+        return perform(one, attempt, workers=workers, executor=executor, progress=progress)
 
 
 def _estimated(

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -89,6 +90,7 @@ class Gate:
     floor: float | None
     seed: int | None
     workers: int | None
+    executor: Executor | None
     progress: ProgressHook | None
     path: Path | None
     settings: Settings
@@ -129,7 +131,12 @@ class Gate:
             attempt = self._attempt(ledger, instance)
             certificates.append(
                 perform(
-                    ledger, attempt, workers=self.workers, progress=self.progress, fallback=fallback
+                    ledger,
+                    attempt,
+                    workers=self.workers,
+                    executor=self.executor,
+                    progress=self.progress,
+                    fallback=fallback,
                 )
             )
             if certificates[-1].accepted:
@@ -147,6 +154,7 @@ class Gate:
             seed=None if self.seed is None else self.seed + instance,
             path=self.path,
             workers=self.workers,
+            executor=self.executor,
             for_output=True,
         )
 
@@ -181,6 +189,7 @@ def make_gate(
     floor: float | None = None,
     seed: int | None = None,
     workers: int | None = None,
+    executor: Executor | None = None,
     progress: ProgressHook | None = None,
     path: str | Path | None = None,
     **settings: Any,
@@ -203,6 +212,7 @@ def make_gate(
         floor=floor,
         seed=seed,
         workers=workers,
+        executor=executor,
         progress=progress,
         path=None if path is None else Path(path).absolute(),
         settings=Settings(**settings),
@@ -250,8 +260,8 @@ def release(
         rejection is as rare as its square.
     options
         ``name`` and ``floor`` of a named release; ``path`` of the certificate; ``seed``,
-        ``workers``, ``progress``, ``method``, ``proposal``, ``max_samples``, ``offset`` as of
-        ``evr.verify``.
+        ``workers``, ``executor``, ``progress``, ``method``, ``proposal``, ``max_samples``,
+        ``offset`` as of ``evr.verify``.
 
     Examples
     --------

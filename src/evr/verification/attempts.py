@@ -18,6 +18,7 @@ from evr.sampling import Plan
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial, tested_directions
 from evr.verification.driver import Checkpoint, Hooks, ProgressHook
+from evr.verification.executors import check_executor
 from evr.verification.results import DirectionReport, Guarantee, Verdict, Verification
 from evr.verification.settings import Settings
 
@@ -58,6 +59,7 @@ class Attempt:
     resume: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_executor(self.executor)
         if self.direction is not None:
             validate.one_of(("remove", "add"), direction=self.direction)
         if self.workers is not None:

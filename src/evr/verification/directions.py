@@ -16,10 +16,10 @@ from evr.bounds.rounding import Rounding
 from evr.laws import Direction, Step
 from evr.mechanisms import Composition
 from evr.randomness import Stream
-from evr.sampling import Plan, Proposal, built, worker_count
+from evr.sampling import Plan, Proposal, built
 from evr.verification.claims import Claim
 from evr.verification.driver import Driver, Ending, Hooks, Test
-from evr.verification.executors import working
+from evr.verification.executors import at_a_time, working
 from evr.verification.fixed import FixedPlan, FixedTest, plan_fixed
 from evr.verification.results import DirectionReport, Progress
 from evr.verification.sequential import sequential_test
@@ -84,7 +84,7 @@ class Trial:
         check_rounding(proposal, claim)
         play = self._sequential if self.settings.method == "sequential" else self._fixed
         with working(executor, workers) as pool:
-            report = play(proposal, plan, pool, hooks, worker_count(workers))
+            report = play(proposal, plan, pool, hooks, at_a_time(executor, workers))
         return replace(report, seconds=time.perf_counter() - start)
 
     def _decided(

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, NamedTuple, Protocol
 
+from evr.verification.executors import submitted
 from evr.verification.results import Progress
 from evr.verification.summary import HISTOGRAM_EDGES, Summary, Work
 
@@ -179,6 +180,7 @@ class Driver:
         shown = saved = start
         drawn_before = self.record.samples
         for summary in self._summaries(executor) if ending is None else ():
+            self._check(summary)
             self.test.absorb(summary)
             self.record.add(summary)
             self.record.mark(self.unit, self.test.log_wealth)
@@ -193,6 +195,15 @@ class Driver:
                 break
         assert ending is not None
         return ending
+
+    def _check(self, summary: Summary) -> None:
+        """An executor that mixes answers up is not believed."""
+        wanted = self.record.blocks, self._samples_of(self.record.blocks)
+        if (summary.block, summary.samples) != wanted:
+            raise ArithmeticError(
+                f"block {wanted[0]} with {wanted[1]} samples was asked for, and the executor "
+                f"answered with {summary.samples} samples of block {summary.block}"
+            )
 
     def _ending(self) -> Ending | None:
         ending = self.test.ending()
@@ -212,10 +223,8 @@ class Driver:
         def send(stake: float) -> None:
             first, end = next(left)
             blocks = range(max(first, self.record.blocks), end)
-            wanted = [(block, self._samples_of(block)) for block in blocks]
-            under_way.append(
-                deque(executor.submit(self.work, block, n, stake) for block, n in wanted if n > 0)
-            )
+            wanted = [(block, n, stake) for block in blocks if (n := self._samples_of(block)) > 0]
+            under_way.append(deque(submitted(executor, self.work, wanted)))
 
         if not self._stakes:
             self._stakes = [self.test.stake()] * 2

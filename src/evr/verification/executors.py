@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
@@ -27,6 +29,61 @@ class _Lazy(Future[Any]):
     def result(self, timeout: float | None = None) -> Any:
         function, arguments, named = self._call
         return function(*arguments, **named)
+
+
+class Crowd(Executor, abc.ABC):
+    """An executor that takes a round of calls at a time: so a cluster sends them in a few messages
+    instead of one for each.
+    """
+
+    @property
+    @abc.abstractmethod
+    def threads(self) -> int:
+        """How many calls it makes at a time, about."""
+
+    @abc.abstractmethod
+    def submit_all(
+        self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]
+    ) -> list[Future[Any]]:
+        """A future for each tuple of arguments, in their order."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        called = functools.partial(function, **named) if named else function
+        return self.submit_all(called, [arguments])[0]
+
+
+def submitted(
+    executor: Executor, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]
+) -> list[Future[Any]]:
+    """Futures of a round of calls, in their order."""
+    if isinstance(executor, Crowd):
+        return executor.submit_all(function, calls)
+    return [executor.submit(function, *call) for call in calls]
+
+
+def at_a_time(executor: Executor | None, workers: int | None) -> int:
+    """About how many calls are made at a time."""
+    return executor.threads if isinstance(executor, Crowd) else worker_count(workers)
+
+
+def check_executor(executor: Executor | None) -> None:
+    """Refuse what is no executor."""
+    if executor is not None and not isinstance(executor, Executor):
+        raise TypeError(
+            f"executor={executor!r} is not a concurrent.futures.Executor; of a Dask client, "
+            "evr.integrations.dask.executor(client) makes one"
+        )
+
+
+def check_at_work(executor: Executor | None) -> None:
+    """Refuse what is no executor, and one that is closed or broken."""
+    check_executor(executor)
+    if executor is None:
+        return
+    try:
+        executor.submit(int).result()
+    except RuntimeError as error:  # closed, or broken
+        raise ValueError(f"executor={executor!r} does not work: {error}") from None
 
 
 @contextlib.contextmanager

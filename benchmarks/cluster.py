@@ -1,0 +1,130 @@
+"""What a cluster costs beside threads, and how many summaries a second a driver takes in.
+
+Run ``python benchmarks/cluster.py [--quick]``. The first table verifies the same claim by threads
+and by eight worker processes of a Dask cluster on this machine's cores, in turn, and counts the
+processor seconds of everybody: driver, scheduler and workers, without their starts. Target: at most
+10% more. The second has workers that draw nothing, so that all there is to do is sending blocks
+and absorbing summaries, for the driver alone and through a cluster, a task for each summary.
+Target: at least 1,000 summaries a second, which is what bounds a cluster of 1,000 cores.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any
+
+import psutil
+from distributed import Client, LocalCluster
+
+import evr
+from evr.integrations import dask
+from evr.verification.driver import Driver, Ending, Hooks
+from evr.verification.executors import Lazily
+from evr.verification.summary import HISTOGRAM_EDGES, Summary
+
+WORKERS = 8
+EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
+EPSILON = 0.5
+
+
+def processor_seconds() -> float:
+    """Of this process and its children."""
+    here = psutil.Process()
+    return sum(sum(one.cpu_times()[:2]) for one in (here, *here.children(recursive=True)))
+
+
+def measured(work: Callable[[], Any]) -> tuple[Any, float, float]:
+    """What it returns, processor seconds, and seconds."""
+    start, processor = time.perf_counter(), processor_seconds()
+    found = work()
+    return found, processor_seconds() - processor, time.perf_counter() - start
+
+
+def against_threads(pool: Executor, tau: float, repeats: int) -> None:
+    delta = float(evr.estimate_delta(EVENT, EPSILON))
+    claim = {"epsilon": EPSILON, "delta": delta, "direction": "remove", "seed": 1}
+    evr.verify(EVENT, **claim, tau=0.8, executor=pool)  # so that everybody has imported evr
+    print(f"{'tau':>6} {'blocks':>7} {'threads':>9} {'cluster':>9} {'ratio':>6}  processor seconds")
+    ratios = []
+    for _ in range(repeats):
+        here, threads, _ = measured(lambda: evr.verify(EVENT, **claim, tau=tau))
+        there, cluster, _ = measured(lambda: evr.verify(EVENT, **claim, tau=tau, executor=pool))
+        assert here.directions["remove"].log_wealth == there.directions["remove"].log_wealth
+        ratios.append(cluster / threads)
+        blocks = here.directions["remove"].blocks
+        print(
+            f"{tau:>6} {blocks:>7} {threads:>9.2f} {cluster:>9.2f} {ratios[-1]:>6.2f}", flush=True
+        )
+    print(f"median ratio {statistics.median(ratios):.3f}; the target is 1.10\n")
+
+
+class Nothing:
+    """Work that draws nothing."""
+
+    block_size = 1000
+
+    def __call__(self, block: int, samples: int, stake: float) -> Summary:
+        histogram = (0,) * HISTOGRAM_EDGES.size
+        return Summary(block, samples, 0.5, 0.25, 0.5, 0.25, stake, histogram)
+
+
+class Forever:
+    """A test that nothing decides."""
+
+    log_wealth, log_target = 0.0, 1.0
+
+    def stake(self) -> float:
+        return 0.5
+
+    def absorb(self, summary: Summary) -> None:
+        pass
+
+    def ending(self) -> Ending | None:
+        return None
+
+    def samples_left(self) -> float:
+        return 1.0
+
+    def most_samples(self) -> float:
+        return 1.0
+
+    def snapshot(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        pass
+
+
+def rate(executor: Executor, summaries: int) -> tuple[float, float]:
+    """Summaries a second, and microseconds of this process's processor for each."""
+    work = Nothing()
+    most = summaries * work.block_size
+    driver = Driver("remove", work, Forever(), unit=1.0, most=most, run="")  # type: ignore[arg-type]
+    start, processor = time.perf_counter(), time.process_time()
+    driver.play(executor, Hooks(progress=lambda _: None, checkpoint=lambda *_: None))
+    spent = time.process_time() - processor
+    return summaries / (time.perf_counter() - start), spent / summaries * 1e6
+
+
+def main() -> None:
+    quick = "--quick" in sys.argv
+    with (
+        LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        client.wait_for_workers(WORKERS)
+        with dask.executor(client) as pool:
+            against_threads(pool, 0.97 if quick else 0.99, 3 if quick else 5)
+            summaries = 2_000 if quick else 10_000
+            print(f"{'who':<28} {'summaries/s':>12} {'driver, us each':>16}")
+            for name, one in (("driver alone", Lazily()), (f"{WORKERS} workers", pool)):
+                found, cost = rate(one, summaries)
+                print(f"{name:<28} {found:>12,.0f} {cost:>16.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,306 @@
+"""Workers in a Dask cluster: ``evr.verify(..., executor=executor("tcp://host:8786"))``, or ``--dask
+ADDRESS`` of the command.
+
+Summaries travel, samples do not. What is to be drawn goes to each worker once, as a task that Dask
+computes again where it is lost; a task names blocks and a stake. A block holds the same numbers
+wherever it is drawn, and the driver absorbs summaries in the order of their blocks: so workers may
+die, join or answer twice, and the answer is the same to the last bit. This rests on the same
+software everywhere: a worker that has another one is refused by name, before its first sample.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import pickle
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from functools import lru_cache
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from evr.certification.build import differences, software
+from evr.errors import ClusterError
+from evr.verification.executors import Crowd
+
+if TYPE_CHECKING:
+    from distributed import Client
+    from distributed import Future as Task
+
+Call = tuple[Any, ...]
+
+TIMEOUT = 10.0
+"""Seconds that a scheduler, and its first worker, may take to answer."""
+
+_EACH = 2  # tasks of a round for each thread: fewer leave threads without work at its end
+_COUNTED_SECONDS = 1.0  # how long the number of threads is believed
+
+
+def executor(client: Client | str, *, timeout: float = TIMEOUT) -> DaskExecutor:
+    """An executor whose calls are made by the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client
+        A ``distributed.Client``, or the address of a scheduler.
+    timeout
+        Seconds that the scheduler, and the first worker, may take to answer.
+
+    Raises
+    ------
+    ClusterError
+        If nobody answers at the address, if there is no worker, or if one of them has another evr,
+        NumPy, SciPy or drawing version than this process, or other vector instructions.
+
+    Examples
+    --------
+    >>> import evr
+    >>> from distributed import Client, LocalCluster
+    >>> from evr.integrations import dask
+    >>> training = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=100)
+    >>> claim = dict(epsilon=0.5, delta=1.62e-11, tau=0.8, seed=1)
+    >>> with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+    ...     with Client(cluster) as client, dask.executor(client) as pool:
+    ...         found = evr.verify(training, **claim, executor=pool)
+    >>> here = evr.verify(training, **claim)
+    >>> found.directions["remove"].log_wealth == here.directions["remove"].log_wealth
+    True
+    """
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ClusterError(
+            "Dask is not installed here: pip install 'evr-dp[dask]' brings it"
+        ) from None
+    if isinstance(client, Client):
+        return DaskExecutor(client, timeout)
+    if not isinstance(client, str):
+        raise TypeError(f"client={client!r} is neither a distributed.Client nor an address")
+    try:
+        opened = Client(client, timeout=timeout, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"no Dask scheduler answers at {client!r} ({error}): start one (dask scheduler), or "
+            "give the address that it prints, as in tcp://host:8786"
+        ) from None
+    try:
+        return DaskExecutor(opened, timeout, owned=True)
+    except BaseException:
+        opened.close()
+        raise
+
+
+class DaskExecutor(Crowd):
+    """What ``executor`` makes: a round of calls becomes a few tasks for each thread of the cluster.
+
+    Closing it closes the client if it was opened for it.
+    """
+
+    def __init__(self, client: Client, timeout: float = TIMEOUT, *, owned: bool = False) -> None:
+        self._client, self._owned = client, owned
+        self._address = str(client.scheduler.address)
+        self._run, self._numbers = uuid.uuid4().hex[:12], count()
+        self._context: tuple[Callable[..., Any], Task] | None = None
+        self._lock, self._open = threading.RLock(), set[Future[Any]]()
+        self._counted = (0, -_COUNTED_SECONDS)
+        self._closed = False
+        self._greet(timeout)
+
+    def _greet(self, timeout: float) -> None:
+        """Wait for a worker; refuse those that would not draw the same."""
+
+        def introduced() -> dict[str, str]:  # travels whole: a worker may have no such module
+            from evr.certification.build import software
+
+            return software()
+
+        try:
+            self._client.wait_for_workers(1, timeout=timeout)
+            found = self._client.run(introduced, on_error="return")
+        except OSError as error:
+            raise ClusterError(
+                f"the cluster at {self._address} has no worker that answers ({error}): start some "
+                "(dask worker), or wait for them"
+            ) from None
+        for worker, answer in sorted(found.items()):
+            if isinstance(answer, BaseException):
+                raise ClusterError(
+                    f"worker {worker} cannot say what it draws with ({type(answer).__name__}: "
+                    f"{answer}): install evr {software()['evr']} there, or take the worker out"
+                )
+            if others := differences(answer, software()):
+                raise _stranger(worker, others)
+
+    @property
+    def threads(self) -> int:
+        threads, at = self._counted
+        if time.monotonic() - at > _COUNTED_SECONDS:
+            with self._connected():
+                threads = sum(self._client.nthreads().values())
+            self._counted = threads, time.monotonic()
+        return max(1, threads)
+
+    def submit_all(self, function: Callable[..., Any], calls: Sequence[Call]) -> list[Future[Any]]:
+        if self._closed:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        if not calls:
+            return []
+        size = -(-len(calls) // (_EACH * self.threads))
+        batches = [list(calls[first : first + size]) for first in range(0, len(calls), size)]
+        packages = [pickle.dumps(batch) for batch in batches]
+        names = [f"evr-{self._run}-{next(self._numbers)}" for _ in batches]
+        with self._connected():
+            contexts = [self._sent(function)] * len(batches)
+            tasks = self._client.map(_answers, contexts, packages, key=names, pure=False)
+        answers: list[list[Future[Any]]] = [[Future() for _ in batch] for batch in batches]
+        for task, futures in zip(tasks, answers, strict=True):
+            self._watch(task, futures)
+        expected = dict(zip(tasks, answers, strict=True))
+        threading.Thread(
+            target=self._collect, args=(expected,), name="evr-dask", daemon=True
+        ).start()
+        return [future for futures in answers for future in futures]
+
+    def _sent(self, function: Callable[..., Any]) -> Task:
+        """The function, in the cluster: the result of a task, so that it is made again if lost."""
+        if self._context is None or self._context[0] is not function:
+            import cloudpickle
+
+            package = pickle.dumps((software(), cloudpickle.dumps(function)))
+            name = f"evr-{self._run}-context-{next(self._numbers)}"
+            task = self._client.submit(_carried, package, key=name, pure=False)
+            self._context = function, task
+        return self._context[1]
+
+    def _watch(self, task: Task, futures: list[Future[Any]]) -> None:
+        """Give the task up when nobody waits for any of its answers."""
+
+        def gone(future: Future[Any]) -> None:
+            with self._lock:
+                self._open.discard(future)
+            if future.cancelled() and all(one.cancelled() for one in futures):
+                task.release()
+
+        with self._lock:
+            self._open.update(futures)
+        for future in futures:
+            future.add_done_callback(gone)
+
+    def _collect(self, expected: dict[Task, list[Future[Any]]]) -> None:
+        """Hand out the answers of a round as they come, those that came together in one message."""
+        from distributed import as_completed
+
+        coming = as_completed(list(expected), loop=self._client.loop)
+        for arrived in coming.batches():
+            done = [task for task in arrived if task.status == "finished"]
+            try:
+                with self._connected():
+                    found = self._client.gather(done) if done else []
+            except BaseException as error:
+                self._settle(list(self._open), error=error)
+                return
+            for task, answers in zip(done, found, strict=True):
+                self._settle(expected[task], answers)
+            for task in arrived:
+                if task.status in ("error", "cancelled"):
+                    self._settle(expected[task], error=self._failure(task))
+                elif task.status != "finished":  # its worker died: another one does it again
+                    coming.add(task)
+
+    def _failure(self, task: Task) -> BaseException:
+        """Why there is no answer: the worker's own exception, unless the cluster is at fault."""
+        try:
+            with self._connected():
+                task.result()
+        except BaseException as error:
+            return error
+        raise AssertionError(f"{task.key} did not fail")
+
+    def _settle(
+        self,
+        futures: list[Future[Any]],
+        answers: list[Any] | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """Answer those that are waited for; a second answer, or one too late, changes nothing."""
+        found = [None] * len(futures) if answers is None else answers
+        with self._lock:
+            for future, answer in zip(futures, found, strict=True):
+                if future.done() or not future.set_running_or_notify_cancel():
+                    continue
+                if error is None:
+                    future.set_result(answer)
+                else:
+                    future.set_exception(error)
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Say in words what happened to the cluster."""
+        from distributed import CancelledError, KilledWorker
+        from distributed.comm import CommClosedError
+
+        try:
+            if self._client.status != "running":
+                raise CommClosedError(f"the client is {self._client.status}")
+            yield
+        except KilledWorker as error:
+            raise ClusterError(
+                f"several workers of the cluster at {self._address} died of the same blocks, the "
+                f"last one was {error.last_worker.address}: are they short of memory?"
+            ) from None
+        except (CommClosedError, CancelledError, TimeoutError) as error:
+            raise ClusterError(
+                f"the connection to the Dask scheduler at {self._address} is lost ({error})"
+            ) from None
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more calls, and wait for those under way or give them up; leave the cluster."""
+        self._closed = True
+        with self._lock:
+            under_way = list(self._open)
+        if cancel_futures:
+            for future in under_way:
+                future.cancel()
+        if wait:
+            concurrent.futures.wait(under_way)
+        self._context = None
+        if self._owned:
+            self._client.close(timeout=TIMEOUT)
+
+
+def _stranger(worker: str, others: list[str]) -> ClusterError:
+    return ClusterError(
+        f"worker {worker} draws with {others[0]}: its samples may not come out the same, so "
+        "install the same there, or take the worker out"
+    )
+
+
+# --- what workers do -----------------------------------------------------------------------------
+
+_LOCK = threading.Lock()
+
+
+def _carried(package: bytes) -> bytes:
+    return package
+
+
+def _answers(context: bytes, package: bytes) -> list[Any]:
+    """The answers to a batch of calls."""
+    with _LOCK:
+        function = _unpacked(context)
+    return [function(*call) for call in pickle.loads(package)]
+
+
+@lru_cache(maxsize=8)
+def _unpacked(context: bytes) -> Callable[..., Any]:
+    """What is called, once for each process; refused where samples would not come out the same."""
+    driver, function = pickle.loads(context)
+    if others := differences(software(), driver):
+        from distributed import get_worker
+
+        raise _stranger(get_worker().address, others)
+    found: Callable[..., Any] = pickle.loads(function)
+    return found

@@ -1,0 +1,271 @@
+"""Verifications by the workers of a Dask cluster: real processes, some of which die."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("distributed")
+
+from distributed import Client
+
+import evr
+from evr.certification import Certificate, Ledger
+from evr.cli import main
+from evr.errors import ClusterError
+from evr.gate import resume
+from evr.gate.certify import certify_claim
+from evr.integrations import dask
+from evr.sampling import Proposal
+from evr.verification import Claim, driver
+from evr.verification.settings import Settings
+from integrations.cluster import PATIENCE, Cluster, until
+
+EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=100)
+CLAIM = Claim(0.5, 1.63e-11, 0.97)
+TRAINING = ["--noise-multiplier", "1", "--sampling-probability", "1e-3", "--steps", "100"]
+ESTIMATE = ["--epsilon", "0.5", "--delta", "1.63e-11", "--tau", "0.97", "--seed", "7"]
+COMMAND = ["verify", *TRAINING, *ESTIMATE]
+MIDDLE = 6
+
+
+@pytest.fixture(autouse=True)
+def _every_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress and snapshots come with each block, so that what happens in the middle does."""
+    monkeypatch.setattr(driver, "_PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(driver, "_CHECKPOINT_SECONDS", 0.0)
+
+
+@pytest.fixture(scope="module")
+def _processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("cluster")) as one:
+        yield one
+
+
+@pytest.fixture
+def cluster(_processes: Cluster) -> Cluster:
+    return _processes.ready()
+
+
+@pytest.fixture
+def pool(cluster: Cluster) -> Iterator[dask.DaskExecutor]:
+    with dask.executor(cluster.address, timeout=PATIENCE) as one:
+        until(lambda: len(workers(one)) >= 2)
+        yield one
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What threads say."""
+    return untimed(certified(tmp_path_factory.mktemp("threads") / "ledger.sqlite"))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite"
+
+
+def certified(ledger: Path, **how: Any) -> Certificate:
+    return certify_claim(EVENT, CLAIM, Settings(), seed=7, ledger=ledger, **how)
+
+
+def untimed(certificate: Certificate) -> dict[str, Any]:
+    """All of a certificate but times, and the digest, which depends on them."""
+    document = certificate.document()
+    del document["times"], document["digest"]
+    for direction in document["verification"]["directions"].values():
+        del direction["seconds"]
+    return document
+
+
+def workers(pool: dask.DaskExecutor) -> list[str]:
+    return sorted(pool._client.nthreads())
+
+
+def under_way(pool: dask.DaskExecutor) -> int:
+    return sum(map(len, pool._client.processing().values()))
+
+
+def states(ledger: Path) -> list[str]:
+    with Ledger(ledger) as opened:
+        return [attempt.state for attempt in opened.attempts()]
+
+
+class Once:
+    """Calls something in the middle of a run, once."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act, self.seen = act, 0
+
+    def __call__(self, *_: object) -> None:
+        self.seen += 1
+        if self.seen == MIDDLE:
+            self._act()
+
+
+def test_the_certificate_is_that_of_threads_though_workers_die_and_join(
+    cluster: Cluster,
+    pool: dask.DaskExecutor,
+    alone: dict[str, Any],
+    ledger: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    packed: list[Proposal] = []
+    reduced = Proposal.__reduce__
+
+    def packing(proposal: Proposal) -> Any:
+        packed.append(proposal)
+        return reduced(proposal)
+
+    monkeypatch.setattr(Proposal, "__reduce__", packing)
+    victim, *others = workers(pool)
+    process = pool._client.run(os.getpid, workers=[victim])[victim]
+
+    def replace_a_worker() -> None:
+        """It is stopped, so that it holds what it is given; then it is killed with that."""
+        os.kill(process, signal.SIGSTOP)
+        threading.Thread(target=kill_when_busy).start()
+        cluster.worker()
+
+    def kill_when_busy() -> None:
+        until(lambda: pool._client.processing([victim])[victim])
+        until(lambda: len(workers(pool)) > len(others) + 1)  # the new one has joined
+        os.kill(process, signal.SIGKILL)
+
+    progress = Once(replace_a_worker)
+    certificate = certified(ledger, executor=pool, progress=progress)
+    assert untimed(certificate) == alone
+    assert victim not in workers(pool)
+    blocks = certificate.verification.directions["remove"].blocks
+    assert progress.seen == blocks > 2 * MIDDLE
+    assert len(packed) == 1  # once for the direction that draws, not with each task
+    until(lambda: under_way(pool) == 0)  # what nobody waits for is given up
+
+
+def test_a_second_answer_changes_nothing(pool: dask.DaskExecutor) -> None:
+    futures = pool.submit_all(divmod, [(7, 2), (9, 4)])
+    assert [future.result() for future in futures] == [(3, 1), (2, 1)]
+    pool._settle(futures, [(0, 0), (0, 0)])
+    pool._settle(futures, error=OSError("late"))
+    assert [future.result() for future in futures] == [(3, 1), (2, 1)]
+
+
+def test_any_call_and_its_error_come_back(pool: dask.DaskExecutor) -> None:
+    assert pool.submit(sorted, [1, 3, 2], reverse=True).result() == [3, 2, 1]
+    assert pool.submit_all(abs, []) == []
+    with pytest.raises(ValueError, match="invalid literal"):
+        pool.submit(int, "x").result()
+
+
+def test_a_worker_of_another_version_is_refused_by_name(
+    cluster: Cluster, pool: dask.DaskExecutor, alone: dict[str, Any], ledger: Path
+) -> None:
+    def pretend(version: str) -> None:
+        from evr.certification import build
+        from evr.integrations import dask
+
+        vars(build)["__version__"] = version
+        dask._unpacked.cache_clear()  # no process changes its version after its first task
+
+    stranger, *_ = workers(pool)
+    words = f"draws with evr 9.9, and this is {evr.__version__}: its samples may not"
+    try:
+        pool._client.run(pretend, "9.9", workers=[stranger])
+        with pytest.raises(ClusterError, match=f"worker {stranger} {words}"):
+            dask.executor(cluster.address, timeout=PATIENCE)
+        assert main_says([*COMMAND, "--dask", cluster.address, "--ledger", str(ledger)]) == 2
+        assert not ledger.exists()
+        pool._client.run(pretend, evr.__version__)
+        # those that come later are refused when they are asked for a block
+        late = Once(lambda: pool._client.run(pretend, "9.9"))
+        with pytest.raises(ClusterError, match=f"worker tcp://[0-9.:]+ {words}.*evr resume"):
+            certified(ledger, executor=pool, progress=late)
+        assert states(ledger) == ["interrupted"]
+    finally:
+        pool._client.run(pretend, evr.__version__)
+    assert untimed(resume(ledger, executor=pool)) == alone
+
+
+def test_ctrl_c_leaves_the_cluster_idle_and_the_attempt_to_be_continued(
+    pool: dask.DaskExecutor, alone: dict[str, Any], ledger: Path
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        certified(ledger, executor=pool, progress=Once(interrupt))
+    until(lambda: under_way(pool) == 0)
+    assert states(ledger) == ["interrupted"]
+    assert untimed(resume(ledger, executor=pool)) == alone
+
+
+def main_says(arguments: list[str]) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["evr", *arguments])
+        with pytest.raises(SystemExit) as left:
+            main()
+    return int(left.value.code)
+
+
+def test_nobody_at_the_address_costs_no_attempt(
+    ledger: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quick = functools.partial(dask.executor, timeout=0.2)
+    monkeypatch.setattr(dask, "executor", quick)
+    for address, words in (("tcp://127.0.0.1:9", "no Dask scheduler answers"), ("x:y", "'x:y'")):
+        assert main_says([*COMMAND, "--dask", address, "--ledger", str(ledger)]) == 2
+        assert words in capsys.readouterr().err
+    assert main_says([*COMMAND, "--dask", "tcp://127.0.0.1:9", "--workers", "2"]) == 2
+    assert "--workers=2 are threads here" in capsys.readouterr().err
+    assert not ledger.exists()
+    with pytest.raises(TypeError, match=r"neither a distributed\.Client nor an address"):
+        dask.executor(7)
+
+
+def test_a_client_is_no_executor_but_makes_one(cluster: Cluster, ledger: Path) -> None:
+    with Client(cluster.address, set_as_default=False) as client:
+        with pytest.raises(TypeError, match=r"evr\.integrations\.dask\.executor\(client\)"):
+            certified(ledger, executor=client)
+        with dask.executor(client) as pool:
+            assert pool.submit(abs, -1).result() == 1
+        with pytest.raises(ValueError, match="cannot schedule new futures after shutdown"):
+            certified(ledger, executor=pool)
+        assert client.status == "running"  # it is the caller's
+    assert states(ledger) == []
+
+
+def test_the_death_of_the_scheduler_leaves_an_attempt_to_be_continued(
+    cluster: Cluster,
+    alone: dict[str, Any],
+    ledger: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def kill() -> None:
+        cluster.scheduler.kill()
+        cluster.scheduler.wait()
+
+    middle, save = Once(kill), Ledger.save
+
+    def saving(*saved: Any) -> None:
+        save(*saved)
+        middle()
+
+    monkeypatch.setattr(Ledger, "save", saving)
+    output = ledger.with_name("certificate.json")
+    kept = ["--ledger", str(ledger), "--output", str(output)]
+    assert main_says([*COMMAND, "--dask", cluster.address, *kept]) == 2
+    said = capsys.readouterr().err
+    assert f"the connection to the Dask scheduler at {cluster.address} is lost" in said
+    assert "The attempt counts; `evr resume` continues it" in said
+    assert states(ledger) == ["interrupted"]
+    assert main_says(["resume", *kept[:2]]) == 0
+    assert untimed(Certificate.load(output)) == alone
