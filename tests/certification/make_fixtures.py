@@ -1,4 +1,5 @@
-"""Make the certificates that every later version must replay; never to be run again for a format that is released.
+"""Make the certificates that every later version must replay; never to be run again for a format
+that is released.
 
 python tests/certification/make_fixtures.py
 """
