@@ -442,7 +442,7 @@ def test_parts_that_cannot_be() -> None:
 # --- verification ---------------------------------------------------------------------------------
 
 SCHEMES = {
-    "bins": (E.BallsInBinsDpEvent(2.0, 100, 20, root_column(3)), 2.0),
+    "bins": (E.BallsInBinsDpEvent(1.5, 20, 10, BAND), 2.0),
     "bins, general": (
         E.BallsInBinsDpEvent(2.0, 12, 4, tuple((1.0, 0.1 * (i % 3)) for i in range(12))),
         1.0,
@@ -469,12 +469,12 @@ SCHEMES = {
 }
 
 
+FULL = ("two trainings", "min_sep", "with a histogram")
+
+
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[pytest.mark.full] * (name in ("two trainings", "min_sep")))
-        for name in SCHEMES
-    ],
+    [pytest.param(name, marks=[pytest.mark.full] * (name in FULL)) for name in SCHEMES],
 )
 def test_verification(name: str) -> None:
     event, epsilon = SCHEMES[name]
@@ -506,8 +506,11 @@ def test_plain_sampling() -> None:
 
 @pytest.mark.parametrize("name", ["bins", "min_sep"])
 def test_certificates_replay(name: str, tmp_path: object) -> None:
-    event, epsilon = SCHEMES[name]
-    ledger = f"{tmp_path}/ledger.sqlite"
+    event = {
+        "bins": E.BallsInBinsDpEvent(1.5, 4, 2, BAND),
+        "min_sep": E.BMinSepDpEvent(1.0, 4, 2, 0.5, True, BAND),
+    }[name]
+    epsilon, ledger = 1.0, f"{tmp_path}/ledger.sqlite"
     certificate = evr.certify(event, epsilon=epsilon, tau=0.7, ledger=ledger, seed=1)
     assert certificate.accepted
     assert evr.replay(certificate).agrees
