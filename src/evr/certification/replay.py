@@ -299,16 +299,14 @@ def _rebuilt(
     estimate, fallback = None, None
     if certificate.estimate is not None:
         estimate = certificate.estimate.model_dump()
-        if estimate["method"] == "fft":
-            function = estimate_epsilon if estimate["quantity"] == "epsilon" else estimate_delta
-            found = afresh(function, composition, estimate["at"])
-            estimate |= {
-                "value": found.value,
-                "error": getattr(found, "error", None),
-                "direction": found.direction,
-            }
-        else:
-            estimate["method"] = "fft"
+        function = estimate_epsilon if estimate["quantity"] == "epsilon" else estimate_delta
+        found = afresh(function, composition, estimate["at"])
+        estimate |= {
+            "method": found.method,
+            "value": found.value,
+            "error": found.doubt,
+            "direction": found.direction,
+        }
         estimate["at"] = claim.delta if estimate["quantity"] == "epsilon" else claim.epsilon
     if certificate.fallback is not None:
         bounds = proved_delta(event_from_json(certificate.fallback.event), claim.epsilon)

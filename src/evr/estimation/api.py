@@ -20,7 +20,7 @@ from evr.estimation.fft import FftCurve
 from evr.estimation.inversion import solve_epsilon
 from evr.estimation.results import Estimate, UpperBound
 from evr.estimation.tilting import likely_epsilon
-from evr.laws import Direction, Step
+from evr.laws import Direction, Step, on_a_line
 from evr.laws.law import UNIT
 from evr.mechanisms import Composition
 
@@ -33,6 +33,11 @@ METHODS = ("fft", "rdp", "gdp", "edgeworth", "monte_carlo", "strict")
 def fft_curve(steps: tuple[Step, ...]) -> FftCurve:
     """The curve of one direction's steps; kept, for its transforms serve other epsilons too."""
     return FftCurve(steps)
+
+
+def needs_samples(composition: Composition) -> bool:
+    """Whether some law can not be brought to a line, so that estimates come from samples."""
+    return not all(on_a_line(on_lines(composition.simplified(one))) for one in Direction)
 
 
 def directions_of(composition: Composition, direction: str | None) -> tuple[Direction, ...]:
@@ -54,8 +59,9 @@ def estimate_delta(
     epsilon
         At least 0; may be infinite.
     method
-        ``"fft"`` (near-exact), ``"strict"`` (an upper bound proved in exact arithmetic, near-exact
-        too), ``"rdp"`` (an upper bound, up to rounding), ``"gdp"``, ``"edgeworth"``,
+        ``"fft"`` (near-exact; where a law has no pair on a line, weighted samples instead, and the
+        estimate has a standard error), ``"strict"`` (an upper bound proved in exact arithmetic,
+        near-exact too), ``"rdp"`` (an upper bound, up to rounding), ``"gdp"``, ``"edgeworth"``,
         ``"monte_carlo"``.
     direction
         ``"remove"`` or ``"add"``; by default the greater of the two.
@@ -86,6 +92,10 @@ def estimate_delta(
         bound, winning = strict_delta(composition, epsilon, direction, **options)
         return UpperBound(rounded_up(bound), "strict", winning.value, time.perf_counter() - start)
     _no_options(options, method)
+    if method == "fft" and needs_samples(composition):
+        from evr.estimation.sampled import sampled_delta
+
+        return sampled_delta(composition, epsilon, directions_of(composition, direction))
     if method == "rdp":
         from evr.estimation.rdp import rdp_delta
 
@@ -136,6 +146,10 @@ def estimate_epsilon(
         least, winning = strict_epsilon(composition, delta, direction, **options)
         return UpperBound(least, "strict", winning.value, time.perf_counter() - start)
     _no_options(options, method)
+    if method == "fft" and needs_samples(composition):
+        from evr.estimation.sampled import sampled_epsilon
+
+        return sampled_epsilon(composition, delta, direction)
     if method == "rdp":
         from evr.estimation.rdp import rdp_epsilon
 
@@ -233,6 +247,10 @@ def afresh(
     records.
     """
     fft_curve.cache_clear()
+    if needs_samples(Composition.of(event)):
+        from evr.estimation.sampled import sampled_curve
+
+        sampled_curve.cache_clear()
     return estimate(event, at)
 
 

@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 
 from evr import validate
 from evr.estimation.api import estimate_delta
+from evr.estimation.results import Estimate
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ def calibrate(
 ) -> Calibration:
     """The parameter at which ``make_event(parameter)`` just meets ``(epsilon, delta)``.
 
+    Where estimates come from samples, delta is at most the target to within their standard error.
     Works for anything monotone: a noise multiplier (more is more private) or, with
     ``integer=True``, a number of steps (more is less private); which of the two is found out from
     the events themselves.
@@ -83,12 +85,18 @@ def calibrate(
     delta = validate.open_probability(delta=delta)
     tolerance = validate.positive(tolerance=tolerance)
     values: dict[float, float] = {}
+    errors: dict[float, float] = {}  # standard errors, relative, where estimates come from samples
 
     def gap(parameter: float) -> float:
         if parameter not in values:
             event = make_event(int(parameter) if integer else parameter)
-            values[parameter] = float(estimate_delta(event, epsilon))
-        return math.log(max(values[parameter], 1e-320)) - math.log(delta)
+            found = estimate_delta(event, epsilon)
+            values[parameter] = float(found)
+            if isinstance(found, Estimate) and found.standard_error:
+                errors[parameter] = found.standard_error / found.value
+        off = math.log(max(values[parameter], 1e-320)) - math.log(delta)
+        known = errors.get(parameter, 0.0)
+        return 0.0 if abs(off + known) <= known else off + known
 
     private, leaky = _bracket(gap, low, high, integer)
     if integer:

@@ -27,11 +27,14 @@ from evr.laws import (
     finite_part,
     greatest_loss,
     infinite_mass,
+    on_a_line,
 )
+from evr.laws.mixture.law import MixtureLaw
 from evr.mechanisms import Composition
 from evr.randomness import Stream, entropy_of
 from evr.sampling import Block, Proposal, blocks
 from evr.search import capped_proposal, merged_steps, simple_proposal
+from evr.search.mixtures import estimating_proposal
 
 DEFAULT_SAMPLES = 100_000
 MOST_SAMPLES = 100_000_000
@@ -62,6 +65,9 @@ def offline_proposal(
     """The same; many equal steps drawn as a few outcomes, which raises delta by some 1e-4 of itself
     (docs/guarantees.md, 3.9).
     """
+    if not on_a_line(steps):
+        validate.one_of(("capped",), proposal=name)
+        return estimating_proposal(steps, epsilon)
     if name == "capped":
         steps = merged_steps(
             steps, epsilon, 0.0, _GROWTH
@@ -139,7 +145,7 @@ def monte_carlo_epsilon(
             found = Estimate(
                 max(0.0, greatest_loss(steps)), "monte_carlo", one.value, standard_error=0.0
             )
-        elif best.value > 0 and moments_bound(steps, best.value) <= delta:
+        elif best.value > 0 and proved_bound(steps, best.value) <= delta:
             continue
         else:
             centre = pilot_epsilon(steps, delta, one, entropy, proposal)
@@ -155,7 +161,7 @@ def monte_carlo_epsilon(
                     source, Stream(entropy, "estimate", 1, one.value), 2 * weighted.size, workers
                 )
             value, error = weighted.epsilon(delta)
-            found = _estimate(value, error, one.value, weighted.size)
+            found = estimated(value, error, one.value, weighted.size)
         if found.value > best.value:
             best = found
     return _timed(best, start)
@@ -172,7 +178,7 @@ def pilot_epsilon(
     run that finds no delta at all says that its tilt is too high, not that epsilon is 0.
     """
     proposal = "capped" if proposal == "single" else proposal
-    epsilon = moments_epsilon(steps, delta)
+    epsilon = first_guess(steps, delta)
     for turn in range(10):
         source = offline_proposal(proposal, direction.value, steps, epsilon)
         pilot = WeightedSamples.draw(
@@ -285,10 +291,11 @@ def _mean(
         )
         if enough or count >= MOST_SAMPLES:
             break
-    return _estimate(mean, error, direction, count)
+    return estimated(mean, error, direction, count)
 
 
-def _estimate(value: float, error: float, direction: str, samples: int) -> Estimate:
+def estimated(value: float, error: float, direction: str, samples: int) -> Estimate:
+    """A mean with its standard error."""
     interval = (max(0.0, value - _NORMAL_95 * error), value + _NORMAL_95 * error)
     return Estimate(value, "monte_carlo", direction, None, error, interval, samples)
 
@@ -325,6 +332,25 @@ def effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
 
 
 # --- moments, for where to look -------------------------------------------------------------------
+
+
+def proved_bound(steps: tuple[Step, ...], epsilon: float) -> float:
+    """A bound on delta without a sample."""
+    if on_a_line(steps):
+        return moments_bound(steps, epsilon)
+    return estimating_proposal(steps, epsilon).greatest(epsilon)
+
+
+def first_guess(steps: tuple[Step, ...], delta: float) -> float:
+    """An epsilon that is not too small: of steps on a line by moments, of mixtures as if the worst
+    pattern were known.
+    """
+    lines = tuple(step for step in steps if isinstance(step.law, DominatingPair))
+    energy = math.fsum(
+        step.count * step.law.greatest_energy for step in steps if isinstance(step.law, MixtureLaw)
+    )
+    known = energy / 2 + math.sqrt(2 * energy * -math.log(min(delta, 0.5)))
+    return known + (moments_epsilon(lines, delta) if lines else 0.0)
 
 
 @lru_cache(maxsize=512)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 class Figure:
@@ -11,6 +11,11 @@ class Figure:
     value: float
     method: str
     direction: str
+
+    @property
+    def doubt(self) -> float | None:
+        """By how much the truth may be above; None where it is not known, or not at all."""
+        return None
 
     def __float__(self) -> float:
         return self.value
@@ -70,6 +75,15 @@ class Estimate(Figure):
     confidence_interval: tuple[float, float] | None = None
     samples: int = 0
     seconds: float = 0.0
+
+    @property
+    def doubt(self) -> float | None:
+        """By how much the truth may well be above: the numerical error, or two standard errors."""
+        return self.error if self.standard_error is None else 2.0 * self.standard_error
+
+    def timed(self, seconds: float) -> Estimate:
+        """The same, and how long it took."""
+        return replace(self, seconds=seconds)
 
     def _doubt(self) -> str:
         if self.standard_error is not None:

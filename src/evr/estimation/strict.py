@@ -15,13 +15,14 @@ from evr.bounds.strict import (
     infinite_delta,
     needs_no_plan,
     one_step_delta,
+    outcomes_of,
     prove,
     stays_within,
 )
 from evr.estimation.api import epsilon_of, fft_curve
-from evr.estimation.strict_plan import choose, outlook
-from evr.laws import Direction, Step
-from evr.laws.exact import ExactStep
+from evr.estimation.strict_plan import choose, outlook, twins
+from evr.laws import Direction
+from evr.laws.exact import ExactBins, ExactStep
 from evr.mechanisms import Composition
 
 TOLERANCE = 5e-4
@@ -31,6 +32,8 @@ _MOST_PLACES = 3_000_000
 _ROUNDS = 5
 _SAFE = 0.6
 _LEAST_LOG = -745.0
+_RATIO_PLACES = 8000  # of the first grid of ratios
+_NARROWEST = -60
 _PLACE = 2e-8  # seconds to multiply the masses of a place, for each bit
 
 
@@ -39,7 +42,7 @@ class StrictCurve:
 
     def __init__(self, steps: tuple[ExactStep, ...]) -> None:
         self.steps = steps
-        self._floats = tuple(Step(s.twin, s.count) for s in steps if s.twin is not None)
+        self._floats = twins(steps)
         self._fft = fft_curve(self._floats)
 
     def estimate(self, epsilon: float) -> float:
@@ -58,9 +61,9 @@ class StrictCurve:
         if (known := needs_no_plan(self.steps, exact)) is not None:
             return known
         guess = self.estimate(epsilon)
-        if self.is_one_step:
-            return prove(self.steps, exact, Plan.of_one_step(_bits(guess)))
         wanted = _wanted(guess, tolerance, enough)
+        if self.is_one_step:
+            return self._one_step(exact, guess, wanted)
         aim = 1.0 if guess == 0 else min(wanted, 0.5)
         best: Proof | None = None
         for _ in range(_ROUNDS):
@@ -74,6 +77,20 @@ class StrictCurve:
             if enough is not None and best.delta <= enough:
                 break
             aim = max(aim * min(0.5, _SAFE * wanted / excess), _LEAST_TOLERANCE)
+        assert best is not None
+        return best
+
+    def _one_step(self, epsilon: Fraction, guess: float, wanted: float) -> Proof:
+        """By the curve of the step; of bins, on grids of ratios that are halved until one will
+        do.
+        """
+        if not isinstance(self.steps[0].law, ExactBins):
+            return prove(self.steps, epsilon, Plan.of_one_step(_bits(guess)))
+        best: Proof | None = None
+        for spacing in _ratio_spacings(self.steps[0].law, epsilon):
+            best = prove(self.steps, epsilon, Plan.of_one_step(_bits(guess), spacing))
+            if _excess(best.delta, guess) <= wanted or guess == 0:
+                break
         assert best is not None
         return best
 
@@ -138,10 +155,14 @@ class StrictCurve:
         bound is at most the target.
         """
         if self.is_one_step:
-            bits = _bits(float(target))
+            bits, law = _bits(float(target)), self.steps[0].law
+            if isinstance(law, ExactBins):
+                far = Fraction(guess) * Fraction(101, 100)
+                spacing = _ratio_spacings(law, far)[2]
+                law = outcomes_of(law, Fraction(guess) * Fraction(99, 100), far, spacing, bits)
 
             def bound(epsilon: float) -> Fraction:
-                return one_step_delta(self.steps[0].law, Fraction(epsilon), bits)
+                return one_step_delta(law, Fraction(epsilon), bits)
         else:
             found = halves(self.steps, self._plan(guess, self.estimate(guess), tolerance))
 
@@ -158,6 +179,14 @@ class StrictCurve:
             middle = (low + high) / 2
             low, high = (low, middle) if bound(middle) <= target else (middle, high)
         return high
+
+
+def _ratio_spacings(law: ExactBins, epsilon: Fraction) -> list[Fraction]:
+    """Spacings of a grid of ratios to try for one step, falling."""
+    sign = 1 if law.direction is Direction.REMOVE else -1
+    reach = law.bins * math.exp(min(sign * float(epsilon), 600.0))
+    widest = max(math.ceil(math.log2(reach / _RATIO_PLACES)), _NARROWEST)
+    return [Fraction(2) ** (widest - halvings) for halvings in range(5)]
 
 
 def _bits(delta: float) -> int:

@@ -18,6 +18,7 @@ from fractions import Fraction
 import numpy as np
 
 from evr.bounds.strict import Grid, Plan, Window, schedule
+from evr.estimation.bins_line import on_lines
 from evr.estimation.tilting import plan_tilt, rough_points
 from evr.laws import DominatingPair, Floats, Step
 from evr.laws.exact import ExactStep
@@ -91,9 +92,14 @@ class Outlook:
         return order * (order + 1.0) / 2.0
 
 
+def twins(steps: Sequence[ExactStep]) -> tuple[Step, ...]:
+    """The same steps in floats, on a line."""
+    return on_lines(tuple(Step(step.twin, step.count) for step in steps if step.twin is not None))
+
+
 def outlook(steps: Sequence[ExactStep], epsilon: float, log_delta: float) -> Outlook:
     """Tilts and loss points of the composition."""
-    floats = tuple(Step(step.twin, step.count) for step in steps if step.twin is not None)
+    floats = twins(steps)
     plan = plan_tilt(floats, epsilon, joined=True)
     order, cap = (plan.order, plan.cap) if plan is not None else _far_tilt(floats, epsilon)
     lattice = _lattice([_atoms(step.pair) for step in floats])

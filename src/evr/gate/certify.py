@@ -239,7 +239,7 @@ def _claim_of(
 
 def _not_below(found: Estimate | UpperBound) -> float:
     """The estimate, raised by its own error, so that a good one is not below the truth."""
-    return found.value + (getattr(found, "error", None) or 0.0)
+    return found.value + (found.doubt or 0.0)
 
 
 def _rounded_up(value: float) -> float:
@@ -253,7 +253,7 @@ def _section(quantity: str, at: float, found: Any) -> dict[str, Any]:
         "quantity": quantity,
         "at": at,
         "value": found.value,
-        "error": getattr(found, "error", None),
+        "error": found.doubt,
         "direction": found.direction,
     }
 

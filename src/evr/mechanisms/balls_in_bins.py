@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
+from fractions import Fraction
 
 import numpy as np
 from dp_accounting import dp_event
 
 from evr import validate
 from evr.laws import Direction, Pairs
+from evr.laws.exact import ExactBins, ExactPairs
 from evr.laws.mixture.bins import CorrelatedBins, IndependentBins
 from evr.laws.mixture.strategy import Strategy
 from evr.mechanisms.descriptor import Mechanism
@@ -38,10 +39,14 @@ def fixed(event: BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent | None:
             noise / float(np.linalg.norm(strategy.applied(np.ones((1, iterations)))))
         )
     if strategy.bands == 1 and strategy.is_toeplitz:
-        energy = math.ceil(iterations / bins) * (strategy.columns[0][0] / noise) ** 2
+        cycles = -(-iterations // bins)
+        energy = cycles * (strategy.columns[0][0] / noise) ** 2
+        exact = cycles * (Fraction(strategy.columns[0][0]) / Fraction(noise)) ** 2
+        remove, add = (ExactBins(one, bins, exact) for one in Direction)
         return Pairs(
             IndependentBins(Direction.REMOVE, bins, energy),
             IndependentBins(Direction.ADD, bins, energy),
+            ExactPairs(remove, add),
         )
     return Pairs(
         CorrelatedBins(Direction.REMOVE, noise, bins, strategy),

@@ -8,9 +8,9 @@ from fractions import Fraction
 
 from evr.errors import UnsupportedEventError
 from evr.laws.exact import ExactGaussian, ExactLaw, ExactStep
+from evr.laws.law import Direction, LossLaw, Pairs
 from evr.laws.line.discrete import TRIVIAL_PAIR
 from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.pair import Direction, DominatingPair, Pairs, line_pair
 
 
 def exact_steps(parts: Iterable[tuple[Pairs, int]], direction: Direction) -> tuple[ExactStep, ...]:
@@ -19,7 +19,7 @@ def exact_steps(parts: Iterable[tuple[Pairs, int]], direction: Direction) -> tup
 
     Raises ``UnsupportedEventError`` naming the first law that offers no exact one.
     """
-    square, rest = Fraction(0), dict[ExactLaw, tuple[int, DominatingPair]]()
+    square, rest = Fraction(0), dict[ExactLaw, tuple[int, LossLaw]]()
     for pairs, count in parts:
         pair = pairs.of(direction)
         if pair == TRIVIAL_PAIR:
@@ -34,7 +34,7 @@ def exact_steps(parts: Iterable[tuple[Pairs, int]], direction: Direction) -> tup
         if isinstance(law, ExactGaussian):
             square += count * law.square
         else:
-            rest[law] = (rest.get(law, (0, pair))[0] + count, line_pair(pair))
+            rest[law] = (rest.get(law, (0, pair))[0] + count, pair)
     folded = (
         (ExactStep(ExactGaussian(square), 1, GaussianPair(math.sqrt(square))),) if square else ()
     )

@@ -24,7 +24,8 @@ from evr.laws import DominatingPair, Floats, Step
 from evr.laws.law import UNIT
 from evr.laws.mixture.bins import IndependentBins
 from evr.laws.mixture.law import MixtureLaw
-from evr.sampling.parts import Part, ScaledBins, part_of
+from evr.sampling.part import Part
+from evr.sampling.parts import ScaledBins, part_of
 from evr.sampling.plan import Kind, Plan
 from evr.sampling.proposals import Block, Proposal, TiltedProposal
 
@@ -329,7 +330,11 @@ class MixtureProposal(Proposal):
 
     def rounding(self, epsilon: float) -> Rounding:
         scale = max((part.magnitude for parts in self.parts for part in parts), default=1.0)
-        errors = [count * law.density_error(scale) for law, count in self.laws]
+        own = [max(parts[i].rounding for parts in self.parts) for i in range(len(self.laws))]
+        errors = [
+            count * (law.density_error(scale) + more)
+            for (law, count), more in zip(self.laws, own, strict=True)
+        ]
         base = self.line.rounding(epsilon) if self.line else Rounding.of((), epsilon)
         heights = 16.0 * UNIT * self.order * abs(epsilon)
         return Rounding(

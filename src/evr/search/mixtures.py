@@ -26,12 +26,15 @@ from evr.sampling.mixtures import Component, MixtureProposal
 from evr.sampling.plan import Kind, Plan
 from evr.search.clipping import choose_clip
 from evr.search.dictionaries import (
+    Laws,
     Parts,
+    best_scale,
     bounded_orders,
     dictionary,
     inverse_part,
     plain_part,
     rough_inverse,
+    scaled_parts,
 )
 from evr.search.tuning import floor_of
 
@@ -40,31 +43,39 @@ TUNING = Stream(entropy=0, purpose="tuning")
 
 _PILOT = 4096  # samples that judge a candidate
 _ROUNDS, _SAMPLES = 8, 4096  # of the fixed point
+_KEPT = (30, 16, 10, 7, 6, 6, 5, 5)  # components after each round: near ones share what is needed
 _CLIPPED = 0.9995  # quantile of X^2 beyond which it is cut: single samples must not rule
 _DROPPED = 0.015  # weight below which a component is left out
-_SHARES = (0.15, 0.4)  # of the component that bounds samples
+_SHARES = (0.15, 0.4, 0.7)  # of the component that bounds samples
 
 
 class Judged(NamedTuple):
-    """A candidate, and the growth of log wealth that its samples promise."""
+    """A candidate, and how good it is."""
 
-    growth: float
+    merit: float
     proposal: MixtureProposal
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What is to be verified: delta below ``threshold`` at ``epsilon``, estimated as ``delta``."""
+    """What is to be verified: delta below ``threshold`` at ``epsilon``, estimated as ``delta``; or
+    that delta is to be estimated, where there is no threshold.
+    """
 
     epsilon: float
-    delta: float
-    threshold: float
+    delta: float = math.nan
+    threshold: float = math.inf
 
     def judge(self, proposal: MixtureProposal) -> Judged:
-        """How fast the claim would be accepted, by a few samples and the proved bound."""
-        values = proposal.draw(TUNING.block(0), min(_PILOT, 16 * proposal.block_size())).values(
-            self.epsilon, math.log(self.threshold)
-        )
+        """How fast the claim would be accepted, by a few samples and the proved bound; of an
+        estimate, how small its variance is.
+        """
+        drawn = proposal.draw(TUNING.block(0), min(_PILOT, 16 * proposal.block_size()))
+        if self.threshold == math.inf:
+            values = drawn.values(self.epsilon, proposal.log_greatest(self.epsilon))
+            mean = float(values.mean())
+            return Judged(-float((values**2).mean()) / mean**2 if mean > 0 else -math.inf, proposal)
+        values = drawn.values(self.epsilon, math.log(self.threshold))
         variance = float(np.var(np.minimum(values, np.quantile(values, _CLIPPED))))
         clip = choose_clip(
             proposal,
@@ -80,6 +91,11 @@ class Goal:
 def mixture_plan(steps: tuple[Step, ...], epsilon: float, delta: float, threshold: float) -> Plan:
     """The plan of one direction; ``delta`` is an estimate of the greater of both."""
     return mixture_proposal(steps, Goal(epsilon, delta, threshold)).plan()
+
+
+def estimating_proposal(steps: tuple[Step, ...], epsilon: float) -> MixtureProposal:
+    """What to estimate delta at an epsilon with: bounded samples of little variance."""
+    return mixture_proposal(steps, Goal(epsilon))
 
 
 def plain_plan(steps: tuple[Step, ...]) -> Plan:
@@ -99,9 +115,7 @@ def mixture_proposal(steps: tuple[Step, ...], goal: Goal) -> MixtureProposal:
 # --- add direction --------------------------------------------------------------------------------
 
 
-def _add(
-    steps: tuple[Step, ...], laws: list[tuple[MixtureLaw, int]], goal: Goal
-) -> MixtureProposal:
+def _add(steps: tuple[Step, ...], laws: Laws, goal: Goal) -> MixtureProposal:
     """One component, of the inverse order with the least bound on samples."""
 
     def built(theta: float) -> MixtureProposal:
@@ -121,7 +135,7 @@ def _add(
     values = []
     for x in grid:
         values.append(log_bound(x))
-        if values[-1] <= math.log(goal.threshold) - 0.01:
+        if values[-1] <= math.log(goal.threshold) - 0.01 and goal.threshold < math.inf:
             return built(math.exp(x))  # accepted without a sample
     best = int(np.argmin(values))
     ends = (
@@ -134,71 +148,66 @@ def _add(
     thetas = [
         math.exp(float(found.x)) * factor for factor in (1.0, 1.2)
     ]  # a little more lowers the second moment
-    return max((goal.judge(built(theta)) for theta in thetas), key=lambda one: one.growth).proposal
+    return max((goal.judge(built(theta)) for theta in thetas), key=lambda one: one.merit).proposal
 
 
 # --- remove direction -----------------------------------------------------------------------------
 
 
-def _remove(
-    steps: tuple[Step, ...], laws: list[tuple[MixtureLaw, int]], goal: Goal
-) -> MixtureProposal:
+def _remove(steps: tuple[Step, ...], laws: Laws, goal: Goal) -> MixtureProposal:
     """Components of the dictionary with the best weights, and one that bounds samples."""
-    candidates: list[MixtureProposal] = []
-    orders = _best_orders(steps, laws, goal)
-    for order in orders:
-        bounding = [{"order": float(order)} for _ in laws]
-        candidates.append(with_lines(steps, [Component.of(1.0, *bounding)], order - 1.0))
+    bounding = _bounding(steps, laws, goal)
+    candidates = [with_lines(steps, [Component.of(1.0, *bounding.parts)], bounding.order)]
     families = dictionary(laws, goal.epsilon)
     if families:
         scaled = Component.of(1.0, *families[0])
-        if not orders or with_lines(steps, [scaled], 0.0).scaled_means is not None:
-            candidates += _scaled(steps, families, goal)
-        if orders:
-            candidates += _with_shares(steps, families, orders[0], goal)
-    return max((goal.judge(one) for one in candidates), key=lambda one: one.growth).proposal
+        if with_lines(steps, [scaled], 0.0).scaled_means is not None:
+            alone = [Component.of(1 / len(families), *f) for f in families]
+            candidates.append(with_lines(steps, tuned(steps, alone, goal), 0.0))
+        candidates += _with_shares(steps, families, bounding, goal)
+    return max((goal.judge(one) for one in candidates), key=lambda one: one.merit).proposal
 
 
-def _best_orders(
-    steps: tuple[Step, ...], laws: list[tuple[MixtureLaw, int]], goal: Goal
-) -> list[int]:
-    """The order with the least bound on samples among those whose tables are affordable."""
-    found: list[tuple[float, int]] = []
+class Bounding(NamedTuple):
+    """A component that bounds samples, and the order of the tilt that it is as good as."""
+
+    log_bound: float
+    order: float
+    parts: Parts
+
+
+def _bounding(steps: tuple[Step, ...], laws: Laws, goal: Goal) -> Bounding:
+    """The least bound on samples, among whole orders with an affordable table and scaled means."""
+
+    def bounding(parts: Parts, order: float) -> Bounding:
+        one = with_lines(steps, [Component.of(1.0, *parts)], order)
+        return Bounding(one.log_greatest(goal.epsilon), order, parts)
+
+    scale = best_scale(laws, goal.epsilon)
+    found = [bounding(scaled_parts(laws, scale), scale - 1.0)]
+    orders: list[float] = []
     for order in bounded_orders(laws):
-        one = with_lines(
-            steps, [Component.of(1.0, *({"order": float(order)} for _ in laws))], order - 1.0
-        )
-        found.append((one.log_greatest(goal.epsilon), order))
-        if found[-1][0] > min(found)[0] + 3.0:  # past the best: the bound is convex in the order
-            break
-    return [min(found)[1]] if found else []
-
-
-def _scaled(
-    steps: tuple[Step, ...], families: Sequence[Parts], goal: Goal
-) -> list[MixtureProposal]:
-    """Mixtures of the dictionary alone."""
-    return [
-        with_lines(
-            steps, tuned(steps, [Component.of(1 / len(families), *f) for f in families], goal), 0.0
-        )
-    ]
+        found.append(bounding(tuple({"order": float(order)} for _ in laws), order - 1.0))
+        orders.append(found[-1].log_bound)
+        if orders[-1] > min(orders) + (0.1 if len(orders) > 3 else 3.0):
+            break  # past the best: the bound is convex in the order
+    return min(found, key=lambda one: one.log_bound)
 
 
 def _with_shares(
-    steps: tuple[Step, ...], families: Sequence[Parts], order: int, goal: Goal
+    steps: tuple[Step, ...], families: Sequence[Parts], bounding: Bounding, goal: Goal
 ) -> list[MixtureProposal]:
-    """Mixtures of the dictionary with some share of the component of an order."""
-    bounding: Parts = tuple({"order": float(order)} for _ in families[0])
-    first = [Component.of(1 / (1 + len(families)), *f) for f in (bounding, *families)]
-    weights = tuned(steps, first, goal, order=order, keep_first=True)
+    """Mixtures of the dictionary with some share of the component that bounds samples."""
+    first = [Component.of(1 / (1 + len(families)), *f) for f in (bounding.parts, *families)]
+    weights = tuned(steps, first, goal, order=bounding.order, keep_first=True)
     found = []
     for share in _SHARES:
         rest = math.fsum(c.weight for c in weights[1:])
         if rest == 0:
             break
         others = [Component(c.weight / rest * (1 - share), c.parts) for c in weights[1:]]
-        found.append(with_lines(steps, [Component.of(share, *bounding), *others], order - 1.0))
+        first_one = Component.of(share, *bounding.parts)
+        found.append(with_lines(steps, [first_one, *others], bounding.order))
     return found
 
 
@@ -207,22 +216,22 @@ def tuned(
     components: Sequence[Component],
     goal: Goal,
     *,
-    order: int = 1,
+    order: float = 0.0,
     keep_first: bool = False,
 ) -> list[Component]:
     """Weights that lower the second moment, by a fixed point; light components are dropped."""
     chosen = list(components)
     for number in range(_ROUNDS):
-        proposal = with_lines(steps, chosen, order - 1.0)
+        proposal = with_lines(steps, chosen, order)
         shares = second_moment_shares(proposal, goal.epsilon, number)
         new = np.array([c.weight for c in chosen]) * shares
         if not np.all(np.isfinite(new)) or new.sum() <= 0:
             break
         new = np.maximum(new / new.sum(), 1e-6)
-        if number >= _ROUNDS // 2:
-            kept = [i for i in range(len(chosen)) if new[i] >= _DROPPED or (keep_first and i == 0)]
-            chosen, new = [chosen[i] for i in kept], new[kept]
-        new /= new.sum()
+        kept = np.sort(np.argsort(-new)[: _KEPT[number]])
+        kept = kept[(new[kept] >= _DROPPED) | (number < _ROUNDS // 2)]
+        kept = np.union1d(kept, [0]) if keep_first else kept
+        chosen, new = [chosen[i] for i in kept], new[kept] / new[kept].sum()
         chosen = [Component(float(w), c.parts) for w, c in zip(new, chosen, strict=True)]
     total = math.fsum(c.weight for c in chosen)
     return [Component(c.weight / total, c.parts) for c in chosen]
@@ -236,7 +245,8 @@ def second_moment_shares(proposal: MixtureProposal, epsilon: float, number: int)
     total = float(squares.sum())
     if total <= 0:
         return np.ones(len(proposal.components))
-    return np.asarray(np.exp(np.minimum(log_densities - log_density, 50.0)) @ squares / total)
+    ratios = np.exp(np.minimum(np.nan_to_num(log_densities - log_density), 50.0))
+    return np.asarray(ratios @ squares / total)
 
 
 def with_lines(

@@ -2,6 +2,7 @@
 (docs/guarantees_strict.md).
 """
 
+from evr.bounds.strict.bins import outcomes_of
 from evr.bounds.strict.bound import Halves, halves, infinite_delta, one_step_delta, stays_within
 from evr.bounds.strict.plan import Grid, Plan, Window, schedule
 from evr.bounds.strict.proof import Proof, needs_no_plan, prove, rounded_up
@@ -16,6 +17,7 @@ __all__ = [
     "infinite_delta",
     "needs_no_plan",
     "one_step_delta",
+    "outcomes_of",
     "prove",
     "rounded_up",
     "schedule",

@@ -124,7 +124,7 @@ def one_step_delta(law: ExactLaw, epsilon: Fraction, bits: int) -> Fraction:
         assert isinstance(law, ExactOutcomes)
         gains = (
             one.p * arb(0).max(1 - (ball(epsilon) - one.loss).exp())
-            for one in law.sets()
+            for one in law.sets_beyond(epsilon)
             if not one.p.is_zero()
         )
         return sum(gains, arb(0))

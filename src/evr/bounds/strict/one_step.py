@@ -13,16 +13,23 @@ from functools import partial
 from flint import arb, ctx, fmpq, fmpz, fmpz_poly
 
 from evr.bounds.strict.balls import GUARD, ceiling, integer_above
+from evr.bounds.strict.bins import outcomes_of, spacing_for
 from evr.bounds.strict.grid_law import GridLaw
 from evr.bounds.strict.masses import NOTHING, Masses
 from evr.bounds.strict.plan import Grid
-from evr.laws.exact import ExactCurve, ExactLaw, ExactOutcomes
+from evr.laws.exact import ExactBins, ExactCurve, ExactLaw, ExactOutcomes
 from evr.laws.exact.law import ball
+from evr.laws.law import Direction
 
 
 def one_step(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> GridLaw:
     """A grid law that covers one step."""
     losses = Losses.of(grid, spacing)
+    if isinstance(law, ExactBins):
+        low, high = (grid.offset + place * spacing for place in (grid.floor, grid.top))
+        top = high if law.direction is Direction.REMOVE else -low
+        of_ratios = spacing_for(law, spacing / (1 << grid.halvings), top)
+        law = outcomes_of(law, low, high, of_ratios, bits)
     if isinstance(law, ExactOutcomes):
         masses, infinite = _spread_outcomes(law, losses, bits)
     elif isinstance(law, ExactCurve):

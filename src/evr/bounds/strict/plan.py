@@ -144,9 +144,9 @@ class Plan:
             )
 
     @classmethod
-    def of_one_step(cls, bits: int) -> Plan:
-        """For a single step, which needs no grid."""
-        return cls(bits, Fraction(1), (), ())
+    def of_one_step(cls, bits: int, spacing: Fraction = Fraction(1)) -> Plan:
+        """For a single step, which needs no grid; ``spacing`` is that of ratios, for bins."""
+        return cls(bits, spacing, (), ())
 
     @property
     def places(self) -> int:

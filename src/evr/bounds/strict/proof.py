@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from evr.bounds.strict.bins import outcomes_of
 from evr.bounds.strict.bound import halves, infinite_delta, one_step_delta, stays_within
 from evr.bounds.strict.plan import Plan, fraction_of
 from evr.laws.exact import ExactStep
@@ -77,7 +78,8 @@ def prove(steps: Sequence[ExactStep], epsilon: Fraction, plan: Plan | None) -> P
     if not plan.grids:
         if len(steps) != 1 or steps[0].count != 1:
             raise ValueError("a plan without grids serves one step alone")
-        return Proof(one_step_delta(steps[0].law, epsilon, plan.bits), plan)
+        law = outcomes_of(steps[0].law, epsilon, epsilon, plan.spacing, plan.bits)
+        return Proof(one_step_delta(law, epsilon, plan.bits), plan)
     found = halves(steps, plan)
     return Proof(found.delta(epsilon), plan, found.digest(plan))
 

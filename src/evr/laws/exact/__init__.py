@@ -2,6 +2,7 @@
 Section S6).
 """
 
+from evr.laws.exact.bins import ExactBins
 from evr.laws.exact.law import (
     Ball,
     ExactCurve,
@@ -25,6 +26,7 @@ from evr.laws.exact.sampled import SampledCurve, SampledOutcomes, exact_sampled
 __all__ = [
     "NON_PRIVATE_LAW",
     "Ball",
+    "ExactBins",
     "ExactCurve",
     "ExactDiscreteGaussian",
     "ExactDiscreteLaplace",

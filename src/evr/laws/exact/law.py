@@ -16,7 +16,7 @@ from typing import NamedTuple
 from flint import arb as Ball
 from flint import fmpq
 
-from evr.laws.line.pair import Direction, DominatingPair
+from evr.laws.law import Direction, LossLaw
 
 __all__ = [
     "Ball",
@@ -74,6 +74,10 @@ class ExactOutcomes(ExactLaw):
     def sets(self) -> list[OutcomeSet]:
         """The sets, enclosed at the present precision; infinite losses are infinite balls."""
 
+    def sets_beyond(self, epsilon: Fraction) -> list[OutcomeSet]:
+        """The sets whose losses may exceed epsilon, and perhaps others."""
+        return self.sets()
+
     def greatest(self) -> Fraction | Ball:
         held = [one.loss for one in self.sets() if not one.p.is_zero()]
         top = held[0]
@@ -108,4 +112,4 @@ class ExactStep:
 
     law: ExactLaw
     count: int
-    twin: DominatingPair | None = field(default=None, compare=False)
+    twin: LossLaw | None = field(default=None, compare=False)

@@ -15,7 +15,7 @@ import numpy as np
 
 from evr.laws.law import Direction, Floats
 from evr.laws.mixture.law import MixtureLaw, log_mean_exp
-from evr.laws.mixture.strategy import Strategy
+from evr.laws.mixture.strategy import Strategy, product
 
 
 @dataclass(frozen=True)
@@ -102,10 +102,14 @@ class CorrelatedBins(MixtureLaw):
         return self.bins
 
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
-        return generator.standard_normal((size, self.bins)) @ self._factor.T
+        return product(generator.standard_normal((size, self.bins)), self._factor.T)
 
     def draw_mixture(self, generator: np.random.Generator, size: int) -> Floats:
         return self.draw_null(generator, size) + self.gram[generator.integers(0, self.bins, size)]
+
+    @property
+    def recursion(self) -> int:
+        return self.bins
 
     @cached_property
     def energies(self) -> Floats:

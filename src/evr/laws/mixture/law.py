@@ -76,9 +76,9 @@ class MixtureLaw(LossLaw):
 
     @property
     def loss_magnitude(self) -> float:
-        return self._magnitude(1.0)
+        return self.magnitude(1.0)
 
-    def _magnitude(self, scale: float) -> float:
+    def magnitude(self, scale: float) -> float:
         """The greatest exponent of a ratio where means are up to ``scale`` times those of patterns:
         no normal draw is 39 deviations out, and no inner product of two patterns' means exceeds the
         greatest energy.
@@ -94,7 +94,7 @@ class MixtureLaw(LossLaw):
         """A bound on the rounding error of the logarithm of a ratio or density
         (docs/guarantees_highdim.md, Section 7).
         """
-        return 32.0 * UNIT * (1.0 + self._magnitude(scale)) + 8.0 * UNIT * self.recursion
+        return 32.0 * UNIT * (1.0 + self.magnitude(scale)) + 8.0 * UNIT * self.recursion
 
     def sum_error(self, count: int) -> float:
         return count * self.density_error(1.0)

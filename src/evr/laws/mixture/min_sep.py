@@ -131,6 +131,14 @@ class MinSep(MixtureLaw):
         """``g_i``."""
         return self.strategy.squares / self.noise**2
 
+    @cached_property
+    def overlaps(self) -> Floats:
+        """``<C e_i, C e_{i-d}> / s^2`` at ``[d, i]``, 0 where ``i < d``."""
+        found = np.zeros((self.strategy.bands, self.dimension))
+        for lag in range(self.strategy.bands):
+            found[lag, lag:] = self.strategy.overlaps(lag) / self.noise**2
+        return found
+
     @property
     def dimension(self) -> int:
         return self.strategy.size

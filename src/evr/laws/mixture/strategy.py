@@ -152,6 +152,11 @@ class Strategy:
         return f"{kind} of {self.bands} band{'s' if self.bands > 1 else ''}"
 
 
+def product(rows: Floats, matrix: Floats) -> Floats:
+    """``rows @ matrix``: of samples with what is no strategy."""
+    return np.asarray(rows @ matrix)
+
+
 def _column(entries: tuple[Any, ...], name: str, most: int, signs: bool) -> tuple[float, ...]:
     """One column, cut to the matrix, without the zeros at its end."""
     numbers = [validate.finite(**{f"{name}[{i}]": x}) for i, x in enumerate(entries)][:most]

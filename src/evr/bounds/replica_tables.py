@@ -1,0 +1,316 @@
+"""Replicas of patterns of matrix mechanisms: ``M_k = E_Q[L^k]`` or more, and draws of the replicas.
+
+``L^k`` is a sum over ``k`` replicas of the pattern, attracted by the inner products of their means
+(docs/guarantees_highdim.md, Section 5.1, c to f). Tables sum weights, which are positive, from the
+last bin or step to the first; draws go the other way.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from evr.laws.law import Floats
+from evr.laws.line.pair import log_sum_exp
+
+Counts = NDArray[np.int64]
+
+MOST_STATES = 60_000
+MOST_VALUES = 8_000_000
+STEEPEST = 650.0
+"""The greatest exponent of a weight: beyond it floats would overflow, and bounds be of no use."""
+
+
+class OccupancyTable:
+    """Replicas in few bins, every occupancy by itself (5.1f): for any Gram matrix.
+
+    Parameters
+    ----------
+    gram
+        ``G``.
+    order
+        ``k``.
+    """
+
+    def __init__(self, gram: Floats, order: int) -> None:
+        bins = gram.shape[0]
+        self.occupancies = _with_sum(order, bins)
+        self.log_weights = (
+            gammaln(order + 1)
+            - order * math.log(bins)
+            - gammaln(self.occupancies + 1).sum(axis=1)
+            + attraction(self.occupancies, gram)
+        )
+
+    @staticmethod
+    def is_affordable(bins: int, order: int) -> bool:
+        """Whether there are not too many occupancies."""
+        return bins * math.comb(bins + order - 1, order) <= MOST_VALUES // 8
+
+    @cached_property
+    def log_moment(self) -> float:
+        """``log M_k``."""
+        return log_sum_exp(self.log_weights)
+
+    @cached_property
+    def _cumulated(self) -> Floats:
+        return np.cumsum(np.exp(self.log_weights - self.log_moment))[:-1]
+
+    def draw(self, generator: np.random.Generator, size: int) -> Counts:
+        """How many replicas are in each bin."""
+        chosen = np.searchsorted(self._cumulated, generator.random(size), side="right")
+        return self.occupancies[chosen]
+
+
+class RingTable:
+    """Replicas in a ring of bins of which only near ones attract each other (5.1e).
+
+    ``near - 1`` bins in a row are left out, at a random place, so that the rest is a chain; inner
+    products are taken as the greatest at each distance.
+
+    Parameters
+    ----------
+    gram
+        ``G``, 0 at ring distances of ``near`` and more.
+    near, order
+        ``k``.
+    """
+
+    def __init__(self, gram: Floats, near: int, order: int) -> None:
+        self.bins, self.near, self.order = gram.shape[0], near, order
+        self.gram, self.length = gram, gram.shape[0] - near + 1
+        self.greatest = greatest_at(gram, near)
+        states = _up_to_sum(order, near)  # the last near - 1 bins, latest first; who is left
+        occupied, self._left = states[:, :-1], states[:, -1]
+        index = _Index(states)
+        pull = occupied @ self.greatest[1:]
+        self._next = np.zeros((states.shape[0], order + 1), dtype=np.int32)
+        self._weights = np.zeros((states.shape[0], order + 1))
+        for j in range(order + 1):
+            able = self._left >= j
+            after = np.column_stack((np.full(len(states), j), occupied, self._left - j))
+            after = np.delete(after, near - 1, axis=1) if near > 1 else after[:, 1:]
+            self._next[able, j] = index.of(after[able])
+            exponent = j * (j - 1) / 2 * self.greatest[0] + j * pull[able]
+            exponent -= gammaln(j + 1) + j * math.log(self.length)
+            self._weights[able, j] = np.exp(exponent)
+        self._start = int(index.of(np.array([[0] * (near - 1) + [order]]))[0])
+        self._values = np.empty((self.length + 1, states.shape[0]))
+        self._values[-1] = self._left == 0
+        for place in range(self.length - 1, -1, -1):
+            later = self._values[place + 1][self._next]
+            np.einsum("sj,sj->s", self._weights, later, out=self._values[place])
+
+    @staticmethod
+    def is_affordable(bins: int, near: int, order: int) -> bool:
+        """Whether there are not too many states, and half of the ring is left."""
+        states = math.comb(order + near, order)
+        return (
+            2 * near <= bins and states <= MOST_STATES and states * (bins - near + 2) <= MOST_VALUES
+        )
+
+    @cached_property
+    def log_moment(self) -> float:
+        """``log`` of an upper bound on ``M_k``."""
+        return float(gammaln(self.order + 1) + math.log(self._values[0, self._start]))
+
+    def draw(self, generator: np.random.Generator, size: int) -> tuple[Counts, NDArray[np.bool_]]:
+        """How many replicas are in each bin; and whether the draw is accepted (4.2)."""
+        chain = np.zeros((size, self.length), dtype=np.int64)
+        state = np.full(size, self._start, dtype=np.int64)
+        busy = np.arange(size)
+        for place in range(self.length):
+            at = state[busy]
+            weights = self._weights[at] * self._values[place + 1][self._next[at]]
+            chosen = _chosen(generator, weights)
+            chain[busy, place] = chosen
+            state[busy] = self._next[at, chosen]
+            busy = busy[self._left[state[busy]] > 0]
+            if not busy.size:
+                break
+        first = generator.integers(0, self.bins, size)
+        places = (first[:, None] + self.near - 1 + np.arange(self.length)) % self.bins
+        occupancies = np.zeros((size, self.bins), dtype=np.int64)
+        np.put_along_axis(occupancies, places, chain, axis=1)
+        lost = self._attraction(chain) - attraction(occupancies, self.gram)
+        return occupancies, generator.random(size) < np.exp(-np.maximum(lost, 0.0))
+
+    def _attraction(self, chain: Counts) -> Floats:
+        """Of all pairs of replicas, by the greatest inner products."""
+        total = self.greatest[0] * (chain * (chain - 1)).sum(axis=1) / 2
+        for lag in range(1, min(self.near, self.length)):
+            total += self.greatest[lag] * (chain[:, lag:] * chain[:, :-lag]).sum(axis=1)
+        return total
+
+
+class ChainTable:
+    """Replicas of b-min-sep patterns: how many took part how long ago is all that matters (5.1c).
+
+    Parameters
+    ----------
+    overlaps
+        ``overlaps[d, i] = <C e_i, C e_{i-d}> / s^2`` for ``d < separation``, 0 where ``i < d``.
+    separation, probability, warm
+        Of the chain.
+    order
+        ``k``.
+    """
+
+    def __init__(
+        self, overlaps: Floats, separation: int, probability: float, warm: bool, order: int
+    ) -> None:
+        self.overlaps, self.order, self.probability = overlaps, order, probability
+        self.near, self.steps = overlaps.shape
+        states = _with_sum(order, separation)  # 1, .., separation - 1 steps ago; and eligible
+        self._recent, self._eligible = states[:, : self.near - 1].astype(float), states[:, -1]
+        index = _Index(states)
+        self._next = np.zeros((states.shape[0], order + 1), dtype=np.int32)
+        self._chances = np.zeros((states.shape[0], order + 1))
+        for j in range(order + 1):
+            able = self._eligible >= j
+            after = np.empty_like(states)
+            after[:, -1] = self._eligible - j
+            if separation > 1:
+                after[:, 0], after[:, 1:-1] = j, states[:, :-2]
+                after[:, -1] += states[:, -2]
+            else:
+                after[:, -1] += j
+            self._next[able, j] = index.of(after[able])
+            rest = self._eligible[able] - j
+            self._chances[able, j] = _binomial(self._eligible[able], j) * (
+                probability**j * (1.0 - probability) ** rest
+            )
+        self._first = _starts(states, separation, probability, warm)
+        self._values = np.empty((self.steps + 1, states.shape[0]))
+        self._values[-1] = 1.0
+        weights, known = self._chances, b""
+        for step in range(self.steps - 1, -1, -1):
+            if overlaps[:, step].tobytes() != known:
+                known = overlaps[:, step].tobytes()
+                weights = self._weights(np.arange(states.shape[0]), step)
+            later = self._values[step + 1][self._next]
+            np.einsum("sj,sj->s", weights, later, out=self._values[step])
+
+    @staticmethod
+    def is_affordable(steps: int, separation: int, order: int) -> bool:
+        """Whether there are not too many states."""
+        states = math.comb(separation + order - 1, order)
+        return states <= MOST_STATES and states * (steps + 1) <= MOST_VALUES
+
+    def _weights(self, states: Counts, step: int) -> Floats:
+        """Of each number of replicas that take part, in each state."""
+        pull = self._recent[states] @ self.overlaps[1:, step]
+        j = np.arange(self.order + 1)
+        exponents = np.multiply.outer(pull, j) + j * (j - 1) / 2 * self.overlaps[0, step]
+        return np.asarray(self._chances[states] * np.exp(exponents))
+
+    @cached_property
+    def log_moment(self) -> float:
+        """``log M_k``."""
+        return math.log(float(self._first @ self._values[0]))
+
+    def draw(self, generator: np.random.Generator, size: int) -> Counts:
+        """How many replicas take part in each step."""
+        cumulated = np.cumsum(self._first * self._values[0])
+        drawn = generator.random(size) * cumulated[-1]
+        state = np.searchsorted(cumulated[:-1], drawn, side="right")
+        pulses = np.zeros((size, self.steps), dtype=np.int64)
+        for step in range(self.steps):
+            weights = self._weights(state, step) * self._values[step + 1][self._next[state]]
+            pulses[:, step] = _chosen(generator, weights)
+            state = self._next[state, pulses[:, step]]
+        return pulses
+
+
+def attraction(occupancies: Counts, gram: Floats) -> Floats:
+    """The sum of inner products over all pairs of replicas."""
+    squares = np.einsum("ij,ij->i", occupancies @ gram, occupancies)
+    return np.asarray((squares - occupancies @ np.diag(gram)) / 2)
+
+
+def reach_of(gram: Floats) -> int:
+    """The least ring distance from which on all inner products are 0."""
+    bins = gram.shape[0]
+    for lag in range(bins // 2, -1, -1):
+        if np.any(gram[np.arange(bins), (np.arange(bins) + lag) % bins] > 0):
+            return lag + 1
+    return 1
+
+
+def greatest_at(gram: Floats, near: int) -> Floats:
+    """The greatest inner product at each ring distance below ``near``."""
+    places = np.arange(gram.shape[0])
+    return np.array([gram[places, (places + d) % places.size].max() for d in range(near)])
+
+
+def _chosen(generator: np.random.Generator, weights: Floats) -> Counts:
+    """An index for each row, with probability proportional to its weights."""
+    cumulated = np.cumsum(weights, axis=1)
+    drawn = generator.random(weights.shape[0]) * cumulated[:, -1]
+    return np.asarray((drawn[:, None] >= cumulated[:, :-1]).sum(axis=1), dtype=np.int64)
+
+
+def _up_to_sum(total: int, parts: int) -> Counts:
+    """All tuples of so many numbers that sum to at most ``total``."""
+    return _with_sum(total, parts + 1)[:, :parts]
+
+
+def _with_sum(total: int, parts: int) -> Counts:
+    """All tuples of so many numbers that sum to ``total``.
+
+    >>> _with_sum(2, 2).tolist()
+    [[0, 2], [1, 1], [2, 0]]
+    """
+    size = math.comb(total + parts - 1, parts - 1)
+    bars = np.array(list(combinations(range(total + parts - 1), parts - 1)), dtype=np.int64)
+    ends = np.full((size, 1), total + parts - 1)
+    bars = np.column_stack((-np.ones_like(ends), bars.reshape(size, parts - 1), ends))
+    return np.diff(bars, axis=1) - 1
+
+
+def _binomial(of: Counts, take: int) -> Floats:
+    return np.asarray(
+        np.round(np.exp(gammaln(of + 1) - gammaln(take + 1) - gammaln(of - take + 1)))
+    )
+
+
+def _starts(states: Counts, separation: int, probability: float, warm: bool) -> Floats:
+    """The chance of each state before the first step."""
+    order = int(states[0].sum())
+    if not warm:
+        return (states[:, -1] == order).astype(float)
+    whole = 1.0 + (separation - 1) * probability
+    logs = np.full(separation, math.log(probability / whole))
+    logs[-1] = -math.log(whole)
+    return np.asarray(np.exp(gammaln(order + 1) - gammaln(states + 1).sum(axis=1) + states @ logs))
+
+
+class _Index:
+    """The place of a state among all, by a code that tells them apart."""
+
+    def __init__(self, states: Counts) -> None:
+        keys = np.random.Generator(np.random.Philox(1)).integers(
+            0, 2**64, states.shape[1], dtype=np.uint64
+        )
+        self._keys = keys | np.uint64(1)
+        codes = self._codes(states)
+        self._order = np.argsort(codes)
+        self._codes_sorted = codes[self._order]
+        if np.any(self._codes_sorted[1:] == self._codes_sorted[:-1]):
+            raise ArithmeticError("two states have one code: a defect of evr, please report it")
+
+    def _codes(self, states: Counts) -> NDArray[np.uint64]:
+        return np.asarray((states.astype(np.uint64) * self._keys).sum(axis=1, dtype=np.uint64))
+
+    def of(self, states: Counts) -> NDArray[np.int32]:
+        """Places; what is no state raises."""
+        codes = self._codes(states)
+        places = np.minimum(np.searchsorted(self._codes_sorted, codes), self._order.size - 1)
+        if np.any(self._codes_sorted[places] != codes):
+            raise ArithmeticError("a state is not among all: a defect of evr, please report it")
+        return self._order[places].astype(np.int32)

@@ -1,0 +1,537 @@
+"""Matrix mechanisms with random participation: laws, tables, samples, estimates, verification.
+
+Oracles of Section 8 of the notes: quadratures, privacy losses of JAX Privacy (commit 8967688), and
+plain sampling in as many dimensions as there are steps.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+
+import evr
+from conformance.proposal_checks import check_bounds, check_mean, check_order
+from evr.bounds.replica_tables import (
+    ChainTable,
+    OccupancyTable,
+    RingTable,
+    greatest_at,
+    reach_of,
+)
+from evr.laws import Direction, Step
+from evr.laws.mixture.bins import CorrelatedBins
+from evr.laws.mixture.law import MixtureLaw
+from evr.laws.mixture.min_sep import Chain, MinSep
+from evr.laws.mixture.strategy import Strategy
+from evr.randomness import Stream
+from evr.sampling import Plan, built, matrix_parts
+from evr.sampling.matrix_parts import log_hoelder, ring_sums
+from evr.sampling.mixtures import Component, MixtureProposal
+from helpers import assert_mean_within
+from highdim.exact_small import bins_linear, delta_by_quadrature, gram_of
+
+E = evr.events
+REMOVE, ADD = Direction.REMOVE, Direction.ADD
+BAND = (1.0, 0.5)
+
+
+def root_column(bands: int) -> tuple[float, ...]:
+    """The column of a square root of the matrix of prefix sums, cut and of norm 1."""
+    column = [1.0]
+    for j in range(1, bands):
+        column.append(column[-1] * (2 * j - 1) / (2 * j))
+    return tuple((np.array(column) / np.linalg.norm(column)).tolist())
+
+
+def correlated(direction: Direction, bins: int, steps: int, noise: float) -> CorrelatedBins:
+    return CorrelatedBins(direction, noise, bins, Strategy.of(BAND, steps))
+
+
+def min_sep(direction: Direction, *, warm: bool, probability: float = 0.5) -> MinSep:
+    return MinSep(direction, 1.5, 2, probability, warm, Strategy.of(BAND, 3))
+
+
+# --- laws: somebody else's numbers ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("z", "column", "loss"),
+    [
+        ((1, 0, 1, 0), (1.0,), 0.4337808304830272),
+        ((1, 0.5, 1, 0.5), (1.0, 0.5), 0.9052974004451105),
+        ((1, 1, 1, 1), (1.0, 1.0, 0.5, 0.5), 1.5799760835798948),
+    ],
+)
+def test_losses_of_bins_are_those_of_jax_privacy(
+    z: tuple[float, ...], column: tuple[float, ...], loss: float
+) -> None:
+    strategy = Strategy.of(column, 4)
+    law = CorrelatedBins(REMOVE, 1.0, 2, strategy)
+    patterns = np.array([[1, 0, 1, 0], [0, 1, 0, 1]], float)
+    coordinates = strategy.applied(patterns) @ np.array(z)
+    assert law.log_ratio(coordinates[None, :])[0] == pytest.approx(loss, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("column", "warm", "loss"),
+    [
+        ((1.0,), False, 0.6070560625306676),
+        ((1.0, 0.5), False, 0.9239798890121712),
+        ((1.0, 0.5), True, 0.8329398380809252),
+    ],
+)
+def test_losses_of_min_sep_are_those_of_jax_privacy(
+    column: tuple[float, ...], warm: bool, loss: float
+) -> None:
+    strategy = Strategy.of(column, 3)
+    law = MinSep(REMOVE, 1.0, 2, 0.5, warm, strategy)
+    coordinates = strategy.correlated(np.ones((1, 3)))
+    assert law.log_ratio(coordinates)[0] == pytest.approx(loss, abs=1e-12)
+
+
+QUADRATURE = {  # of somebody else: remove and add at epsilon
+    "bins": {
+        1.0: (1.055605e-1, 1.046874e-1),
+        2.0: (1.397956e-2, 1.343551e-2),
+        3.0: (7.53251e-4, 6.687391e-4),
+        4.0: (1.590083e-5, 1.195892e-5),
+    },
+    "cold": {1.0: (2.48562777e-2, 5.63966975e-3), 2.0: (8.62629705e-4, 0.0)},
+    "warm": {1.0: (1.63077449e-2, 1.90491511e-3), 2.0: (3.23590770e-4, 0.0)},
+}
+EVENTS = {
+    "bins": E.BallsInBinsDpEvent(1.5, 4, 2, BAND),
+    "cold": E.BMinSepDpEvent(1.5, 3, 2, 0.5, False, BAND),
+    "warm": E.BMinSepDpEvent(1.5, 3, 2, 0.5, True, BAND),
+}
+
+
+def exact_delta(name: str, epsilon: float, direction: str) -> float:
+    """By a quadrature of our own."""
+    if name == "bins":
+        gram = gram_of(BAND, [[0, 2], [1, 3]], 4, 1.5)
+        return delta_by_quadrature(gram, bins_linear(2), epsilon, direction)
+    gram = gram_of(BAND, [[0], [2], [1]], 3, 1.5)
+    chain = Chain(3, 2, 0.5, name == "warm")
+
+    def linear(ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.array([ratios[:, 0], np.zeros(len(ratios)), ratios[:, 1]]))
+        without = np.exp(chain.log_sum(np.maximum(logs, -600.0)))
+        logs[1] = 0.0
+        return without, np.exp(chain.log_sum(logs)) - without
+
+    return delta_by_quadrature(gram, linear, epsilon, direction)
+
+
+@pytest.mark.parametrize("name", QUADRATURE)
+def test_quadratures_agree(name: str) -> None:
+    for epsilon, expected in QUADRATURE[name].items():
+        for direction, value in zip(("remove", "add"), expected, strict=True):
+            found = exact_delta(name, epsilon, direction)
+            assert found == pytest.approx(value, rel=2e-6, abs=1e-7)
+
+
+@pytest.mark.parametrize("name", QUADRATURE)
+def test_estimates(name: str) -> None:
+    for epsilon, expected in QUADRATURE[name].items():
+        for direction, value in zip(("remove", "add"), expected, strict=True):
+            if epsilon in (1.0, 3.0) or value == 0.0:
+                found = evr.estimate_delta(EVENTS[name], epsilon, direction=direction)
+                assert found.value == pytest.approx(
+                    value, abs=4 * (found.standard_error or 0.0) + 1e-15
+                )
+                assert (found.standard_error or 0.0) <= 0.0031 * value + 1e-15
+                assert found.method == "monte_carlo"
+
+
+PLAIN = [  # of somebody else, by plain sampling: event, epsilon, remove, its standard error
+    (E.BallsInBinsDpEvent(2.0, 100, 20, root_column(6)), 1.0, 1.746e-2, 0.012e-2),
+    (E.BMinSepDpEvent(2.0, 200, 8, 0.05, True, root_column(8)), 1.0, 2.723e-2, 0.011e-2),
+]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("event", "epsilon", "expected", "error"), PLAIN, ids=["bins", "min_sep"])
+def test_estimates_against_plain_sampling_of_somebody_else(
+    event: dp_event.DpEvent, epsilon: float, expected: float, error: float
+) -> None:
+    found = evr.estimate_delta(
+        event, epsilon, method="monte_carlo", direction="remove", samples=30_000, seed=3
+    )
+    assert abs(found.value - expected) <= 4 * math.hypot(error, found.standard_error or 0.0)
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+def test_certain_participation_from_a_warm_start_has_the_losses_of_bins() -> None:
+    strategy, generator = Strategy.of((1.0, 0.6, 0.3), 20), np.random.default_rng(1)
+    z = generator.standard_normal((50, 20))
+    chain = MinSep(REMOVE, 1.3, 5, 1.0, True, strategy)
+    bins = CorrelatedBins(REMOVE, 1.3, 5, strategy)
+    patterns = np.array([[float(i % 5 == j) for i in range(20)] for j in range(5)])
+    ratios = bins.log_ratio(z @ strategy.applied(patterns).T / 1.3)
+    np.testing.assert_allclose(chain.log_ratio(strategy.correlated(z) / 1.3), ratios, rtol=1e-12)
+    for name in ("mean_energy", "mean_square"):
+        assert getattr(chain, name) == pytest.approx(getattr(bins, name), rel=1e-12)
+
+
+def test_a_separation_of_one_step_has_the_losses_of_poisson_sampling() -> None:
+    law = MinSep(REMOVE, 1.3, 1, 0.2, False, Strategy.of((1.0,), 12))
+    z = np.random.default_rng(2).standard_normal((50, 12))
+    product = np.log(0.8 + 0.2 * np.exp(z / 1.3 - 1 / (2 * 1.3**2))).sum(axis=1)
+    np.testing.assert_allclose(law.log_ratio(z / 1.3), product, rtol=1e-12)
+
+
+def test_larger_inner_products_dominate() -> None:
+    """More bands, all else equal: entry by entry a larger Gram matrix."""
+    gram = gram_of(BAND, [[0, 2], [1, 3]], 4, 1.5)
+    for direction, epsilon in itertools.product(("remove", "add"), (0.5, 1.5, 3.0)):
+        deltas = [
+            delta_by_quadrature(gram + more * np.ones((2, 2)), bins_linear(2), epsilon, direction)
+            for more in (0.0, 0.1, 0.3)
+        ]
+        assert deltas == sorted(deltas)
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def replica_sum(gram: np.ndarray, bins: list[int], order: int) -> float:
+    """``M_k`` by enumeration."""
+    total = 0.0
+    for replicas in itertools.product(bins, repeat=order):
+        total += math.exp(sum(gram[i, j] for i, j in itertools.combinations(replicas, 2)))
+    return total / len(bins) ** order
+
+
+GRAM = Strategy.of((1.0, 0.6, 0.3), 14).bin_gram(6) / 1.5**2
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_moments_of_few_bins_by_enumeration(order: int) -> None:
+    found = math.exp(OccupancyTable(GRAM, order).log_moment)
+    assert found == pytest.approx(replica_sum(GRAM, list(range(6)), order), rel=1e-12)
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_moments_of_a_ring_by_enumeration(order: int) -> None:
+    """The table's moment is that of the greatest inner products; what is accepted, and where the
+    replicas are, is right for the inner products themselves.
+    """
+    near = reach_of(GRAM)
+    assert near == 3
+    greatest = greatest_at(GRAM, near)
+    ring = [[min((i - j) % 6, (j - i) % 6) for j in range(6)] for i in range(6)]
+    above = np.array([[greatest[d] if d < near else 0.0 for d in row] for row in ring])
+    table = RingTable(GRAM, near, order)
+    moment = math.exp(table.log_moment)
+    assert moment == pytest.approx(replica_sum(above, list(range(2, 6)), order), rel=1e-12)
+    assert moment >= replica_sum(GRAM, list(range(6)), order)
+    occupancies, accepted = table.draw(np.random.default_rng(1), 40_000)
+    assert np.all(occupancies.sum(axis=1) == order)
+    windows = [[(first + 2 + t) % 6 for t in range(4)] for first in range(6)]
+    chance = sum(replica_sum(GRAM, one, order) for one in windows) / 6 / moment
+    assert_mean_within(accepted.astype(float), chance, 1e-7)
+    pairs = [
+        math.exp(sum(GRAM[i, j] for i, j in itertools.combinations(x, 2))) * x.count(0)
+        for one in windows
+        for x in itertools.product(one, repeat=order)
+    ]
+    in_first = sum(pairs) / len(windows) / 4**order / moment
+    assert_mean_within(np.where(accepted, occupancies[:, 0], 0).astype(float), in_first, 1e-7)
+
+
+def test_bins_that_do_not_reach_each_other() -> None:
+    """A matrix with one band that is no multiple of the identity."""
+    strategy = Strategy.of(tuple((1.0 + 0.1 * i,) for i in range(8)), 8)
+    gram = strategy.bin_gram(4)
+    assert reach_of(gram) == 1
+    found = math.exp(RingTable(gram, 1, 3).log_moment)
+    greatest = np.eye(4) * gram.max()
+    assert found == pytest.approx(replica_sum(greatest, list(range(4)), 3), rel=1e-12)
+
+
+def chain_patterns(
+    steps: int, separation: int, p: float, warm: bool
+) -> dict[tuple[int, ...], float]:
+    """All patterns with their probabilities."""
+    found: dict[tuple[int, ...], float] = {}
+
+    def walk(i: int, taken: tuple[int, ...], chance: float) -> None:
+        if i >= steps:
+            found[taken] = found.get(taken, 0.0) + chance
+            return
+        walk(i + 1, taken, chance * (1 - p))
+        walk(i + separation, (*taken, i), chance * p)
+
+    whole = 1 + (separation - 1) * p
+    walk(0, (), 1 / whole if warm else 1.0)
+    for late in range(1, separation if warm else 1):
+        walk(late, (), p / whole)
+    return found
+
+
+@pytest.mark.parametrize("warm", [True, False])
+@pytest.mark.parametrize("order", [2, 3])
+def test_moments_of_chains_by_enumeration(warm: bool, order: int) -> None:
+    law = MinSep(REMOVE, 1.4, 3, 0.3, warm, Strategy.of((1.0, 0.5, 0.25), 7))
+    patterns = chain_patterns(7, 3, 0.3, warm)
+    taken = np.array([[float(i in x) for i in range(7)] for x in patterns])
+    chances = np.array(list(patterns.values()))
+    means = law.strategy.applied(taken) / 1.4
+    pull = np.exp(means @ means.T)
+    spec = {2: "i,j,ij->", 3: "i,j,l,ij,il,jl->"}[order]
+    factors = [chances] * order + [pull] * (1 if order == 2 else 3)
+    moment = float(np.einsum(spec, *factors))
+    table = ChainTable(law.overlaps, 3, 0.3, warm, order)
+    assert math.exp(table.log_moment) == pytest.approx(moment, rel=1e-12)
+    if order == 2:
+        drawn = table.draw(np.random.default_rng(3), 40_000)
+        expected = 2 * np.einsum("i,j,ij,in->n", chances, chances, pull, taken) / moment
+        for step in range(7):
+            assert_mean_within(drawn[:, step].astype(float), float(expected[step]), 1e-8)
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_hoelder_by_enumeration(warm: bool) -> None:
+    """``H`` of 5.3 over starts and patterns, and the inequality at draws."""
+    law = MinSep(REMOVE, 1.0, 3, 0.3, warm, Strategy.of((1.0, 0.5, 0.25), 7))
+    u, other = 2.5, 0.6
+
+    def extended(p: float) -> dict[tuple[int, tuple[int, ...]], float]:
+        whole = 1 + 2 * p
+        starts = {0: 1 / whole, 1: p / whole, 2: p / whole} if warm else {0: 1.0}
+        found: dict[tuple[int, tuple[int, ...]], float] = {}
+
+        def walk(start: int, i: int, taken: tuple[int, ...], chance: float) -> None:
+            if i >= 7:
+                found[start, taken] = found.get((start, taken), 0.0) + chance
+                return
+            walk(start, i + 1, taken, chance * (1 - p))
+            walk(start, i + 3, (*taken, i), chance * p)
+
+        for start, chance in starts.items():
+            walk(start, start, (), chance)
+        return found
+
+    mine, theirs = extended(0.3), extended(other)
+    total = sum(
+        w * (w / theirs[key]) ** (1 / (u - 1)) * math.exp(u * law.energies[list(key[1])].sum() / 2)
+        for key, w in mine.items()
+    )
+    log_h = log_hoelder(law, other, u)
+    assert log_h == pytest.approx(math.log(total), rel=1e-12)
+    part = matrix_parts.ScaledChain(law, {"scale": u, "probability": other})
+    v = law.draw_mixture(np.random.default_rng(1), 2000)
+    assert np.all(u * law.log_ratio(v) <= part.log_density(v) + (u - 1) * log_h + 1e-9)
+
+
+def test_ring_sums() -> None:
+    values = np.random.default_rng(0).random((3, 11))
+    for length in (1, 2, 5, 10, 11):
+        by_hand = np.array(
+            [[sum(row[(s + t) % 11] for t in range(length)) for s in range(11)] for row in values]
+        )
+        np.testing.assert_allclose(ring_sums(values, length), by_hand, rtol=1e-14)
+
+
+# --- samples --------------------------------------------------------------------------------------
+
+
+def mixture(law: MixtureLaw, *components: Component, count: int = 1) -> MixtureProposal:
+    return MixtureProposal([Step(law, count)], components)
+
+
+BINS, BINS_ADD = correlated(REMOVE, 4, 8, 1.2), correlated(ADD, 4, 8, 1.2)
+CHAIN, CHAIN_ADD = min_sep(REMOVE, warm=True), min_sep(ADD, warm=True)
+BUMP = {"scale": 1.2, "width": 0.7, "shift": 1.0}
+COMPONENTS: dict[str, tuple[MixtureLaw, list[Component]]] = {
+    "scaled": (BINS, [Component.of(0.6, {"scale": 2.0}), Component.of(0.4, {"scale": 1.5})]),
+    "bumps": (BINS, [Component.of(0.7, BUMP), Component.of(0.3, {"scale": 1.6})]),
+    "together": (BINS, [Component.of(0.5, {"shift": 2.0}), Component.of(0.5, {"scale": 1.6})]),
+    "order": (BINS, [Component.of(1.0, {"order": 4.0})]),
+    "ring": (BINS, [Component.of(1.0, {"order": 3.0})]),
+    "share of a ring": (BINS, [Component.of(0.3, {"order": 4.0}), Component.of(0.7, BUMP)]),
+    "shift": (BINS_ADD, [Component.of(1.0, {"shift": -2.0})]),
+    "chain": (
+        CHAIN,
+        [
+            Component.of(0.6, {"scale": 2.0, "probability": 0.7}),
+            Component.of(0.4, {"scale": 1.5, "probability": 0.5}),
+        ],
+    ),
+    "plain chain": (CHAIN, [Component.of(1.0, {"scale": 1.0, "probability": 0.5})]),
+    "order of a chain": (CHAIN, [Component.of(1.0, {"order": 5.0})]),
+    "shift of a chain": (CHAIN_ADD, [Component.of(1.0, {"shift": -3.0})]),
+}
+EPSILON = 1.0
+
+
+def exact_of(law: MixtureLaw) -> float:
+    direction = law.direction.value
+    if isinstance(law, MinSep):
+        return exact_delta("warm", EPSILON, direction)
+    gram = gram_of(BAND, [[0, 4], [1, 5], [2, 6], [3, 7]], 8, 1.2)
+    return delta_by_quadrature(gram, bins_linear(4), EPSILON, direction)
+
+
+@pytest.fixture
+def proposal(request: pytest.FixtureRequest) -> Iterator[MixtureProposal]:
+    law, components = COMPONENTS[request.param]
+    matrix_parts.bins_table.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        if "ring" in request.param:
+            patch.setattr(OccupancyTable, "is_affordable", staticmethod(lambda bins, order: False))
+        yield mixture(law, *components)
+    matrix_parts.bins_table.cache_clear()
+
+
+@pytest.mark.parametrize("proposal", COMPONENTS, indirect=True)
+def test_samples(proposal: MixtureProposal) -> None:
+    """Their mean is delta, none is above its bound, and order carries no information; and a plan is
+    all it takes.
+    """
+    delta = exact_of(proposal.laws[0][0])
+    block = proposal.draw(Stream(5, "test").block(0), 40_000)
+    check_mean(block, EPSILON, delta)
+    check_bounds(proposal, block, EPSILON, delta)
+    check_order(block, EPSILON, delta)
+    plan = Plan.from_json(json.loads(json.dumps(proposal.plan().to_json())))
+    again = built(plan, proposal.steps).draw(Stream(5, "test").block(0), 40_000)
+    for a, b in zip(block, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["bumps", "order", "ring", "chain", "order of a chain", "shift"])
+def test_mutations_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong density, or a moment that is too small, does not pass the checks above."""
+    law, components = COMPONENTS[name]
+    if name == "ring":
+        monkeypatch.setattr(OccupancyTable, "is_affordable", staticmethod(lambda b, k: False))
+    matrix_parts.bins_table.cache_clear()
+    one = mixture(law, *components)
+    matrix_parts.bins_table.cache_clear()
+    part = one.parts[0][0]
+    right = part.log_density
+    monkeypatch.setattr(part, "log_density", lambda x: right(x) - 0.3)
+    with pytest.raises(AssertionError, match="the mean is"):
+        check_mean(one.draw(Stream(5, "test").block(0), 40_000), EPSILON, exact_of(law))
+
+
+def test_parts_that_cannot_be() -> None:
+    for law, numbers, message in (
+        (BINS, {"order": 60.0}, "no affordable table"),
+        (BINS, {"order": 1.0}, "no affordable table"),
+        (BINS, {"scale": 1.0, "width": -1.0, "shift": 0.0}, "is negative"),
+        (BINS_ADD, {"order": 3.0}, "for the remove direction"),
+        (CHAIN, {"scale": 1.0, "probability": 1.5}, "above 1"),
+        (CHAIN, {"scale": 1.0}, "named by"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            mixture(law, Component.of(1.0, numbers))
+
+
+# --- verification ---------------------------------------------------------------------------------
+
+SCHEMES = {
+    "bins": (E.BallsInBinsDpEvent(1.5, 20, 10, BAND), 2.0),
+    "bins, general": (
+        E.BallsInBinsDpEvent(2.0, 12, 4, tuple((1.0, 0.1 * (i % 3)) for i in range(12))),
+        1.0,
+    ),
+    "dense": (E.BallsInBinsDpEvent(3.0, 20, 4, root_column(20)), 1.5),
+    "min_sep": (E.BMinSepDpEvent(1.5, 16, 4, 0.2, True, root_column(4)), 2.0),
+    "with a histogram": (
+        dp_event.ComposedDpEvent(
+            [dp_event.LaplaceDpEvent(4.0), E.BallsInBinsDpEvent(2.5, 30, 6, root_column(2))]
+        ),
+        2.0,
+    ),
+    "two trainings": (
+        dp_event.ComposedDpEvent(
+            [
+                E.BallsInBinsDpEvent(2.5, 30, 6, root_column(2)),
+                E.BMinSepDpEvent(2.0, 20, 4, 0.2, False, BAND),
+                E.BallsInBinsDpEvent(3.0, 20, 10),
+                dp_event.GaussianDpEvent(5.0),
+            ]
+        ),
+        2.0,
+    ),
+}
+
+
+FULL = ("two trainings", "min_sep", "with a histogram")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.full] * (name in FULL)) for name in SCHEMES],
+)
+def test_verification(name: str) -> None:
+    event, epsilon = SCHEMES[name]
+    delta = evr.estimate_delta(event, epsilon)
+    accepted = evr.verify(event, epsilon=epsilon, delta=delta.value, tau=0.8, seed=1)
+    assert accepted.verdict is evr.Verdict.ACCEPTED
+    assert accepted.guarantee == evr.Guarantee(epsilon, delta.value / 0.8)
+    low = 0.75 * delta.value
+    rejected = evr.verify(event, epsilon=epsilon, delta=low, tau=0.8, seed=2, max_samples=60_000)
+    assert rejected.verdict is evr.Verdict.REJECTED
+    report = accepted.directions[delta.direction]
+    error = math.hypot(report.standard_error, delta.standard_error or 0.0)
+    assert abs(report.estimate - delta.value) < 5 * error
+
+
+def test_the_fixed_verifier() -> None:
+    event = E.BallsInBinsDpEvent(1.5, 4, 2, BAND)
+    found = evr.verify(event, epsilon=2.0, delta=1.397956e-2, tau=0.5, method="fixed", seed=1)
+    assert found.verdict is evr.Verdict.ACCEPTED
+    assert found.directions["remove"].samples > 100
+
+
+def test_plain_sampling() -> None:
+    for event, delta in ((EVENTS["bins"], 1.055605e-1), (EVENTS["cold"], 2.48562777e-2)):
+        found = evr.verify(event, epsilon=1.0, delta=delta, tau=0.8, proposal="simple", seed=1)
+        assert found.verdict is evr.Verdict.ACCEPTED
+        assert found.directions["remove"].bound == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize("name", ["bins", "min_sep"])
+def test_certificates_replay(name: str, tmp_path: object) -> None:
+    event = {
+        "bins": E.BallsInBinsDpEvent(1.5, 4, 2, BAND),
+        "min_sep": E.BMinSepDpEvent(1.0, 4, 2, 0.5, True, BAND),
+    }[name]
+    epsilon, ledger = 1.0, f"{tmp_path}/ledger.sqlite"
+    certificate = evr.certify(event, epsilon=epsilon, tau=0.7, ledger=ledger, seed=1)
+    assert certificate.accepted
+    assert evr.replay(certificate).agrees
+    assert "noise correlated by a Toeplitz strategy" in certificate.statement
+
+
+def test_one_curve_is_one_set_of_samples() -> None:
+    event = E.BallsInBinsDpEvent(1.5, 12, 3, BAND)
+    curve = evr.privacy_curve(event, [0.9, 0.95, 1.0], direction="remove")
+    assert list(curve.deltas) == sorted(curve.deltas, reverse=True)
+    epsilon = evr.estimate_epsilon(event, float(curve.deltas[2]), direction="remove")
+    assert epsilon.value == pytest.approx(1.0, abs=5 * (epsilon.standard_error or 0.0) + 2e-3)
+
+
+def test_calibration() -> None:
+    found = evr.calibrate(
+        lambda s: E.BallsInBinsDpEvent(s, 4, 2, BAND),
+        epsilon=2.0,
+        delta=1.397956e-2,
+        low=1.2,
+        high=2.0,
+    )
+    assert found.parameter == pytest.approx(1.5, rel=5e-3)
+    assert found.delta <= 1.397956e-2 * 1.004

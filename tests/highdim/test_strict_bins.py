@@ -1,0 +1,157 @@
+"""Strict proofs of bins with independent noise: never below the truth, and little above it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+
+import evr
+from evr.bounds.strict import Plan, outcomes_of, prove
+from evr.bounds.strict.bins import BinsOutcomes
+from evr.laws import Direction
+from evr.laws.exact import ExactBins, ExactStep
+from evr.laws.exact.law import ball
+
+E = evr.events
+REMOVE, ADD = Direction.REMOVE, Direction.ADD
+
+
+def grid_law(law: ExactBins, top: float, spacing: Fraction) -> tuple[np.ndarray, np.ndarray, float]:
+    """Values of ``L'``, masses under ``Q`` and the excess, as floats."""
+    cut = Fraction(top) if law.direction is REMOVE else -Fraction(top)
+    found = outcomes_of(law, cut, cut, spacing, 80)
+    assert isinstance(found, BinsOutcomes)
+    masses = np.array([float(x) for x in found.masses.poly.coeffs()]) * 2.0**-found.bits
+    values = np.arange(masses.size) * float(spacing) / law.bins
+    return values, masses, float(found.excess) * 2.0**-found.bits / law.bins
+
+
+def test_one_ratio_keeps_its_mass_and_its_mean() -> None:
+    values, masses, excess = grid_law(ExactBins(REMOVE, 1, Fraction(1, 2)), 2.0, Fraction(1, 8))
+    assert masses.sum() == pytest.approx(1.0, abs=1e-14)
+    assert values @ masses + excess == pytest.approx(1.0, abs=1e-14)
+
+
+@pytest.mark.parametrize("bins", [2, 3, 5])
+def test_the_grid_law_is_above_in_the_convex_order(bins: int) -> None:
+    """Against a convolution in floats of the same masses, and against the truth by sampling."""
+    law = ExactBins(REMOVE, bins, Fraction(1))
+    _, one, _ = grid_law(ExactBins(REMOVE, 1, Fraction(1)), 3.0, Fraction(1, 16))
+    values, masses, excess = grid_law(law, 3.0, Fraction(1, 16))
+    assert values @ masses + excess == pytest.approx(1.0, abs=1e-13)
+    generator = np.random.default_rng(1)
+    truth = np.exp(generator.standard_normal((400_000, bins)) - 0.5).mean(axis=1)
+    for strike in (0.3, 1.0, 2.0, 4.0):
+        call = float(np.maximum(values - strike, 0.0) @ masses) + excess
+        put = float(np.maximum(strike - values, 0.0) @ masses)
+        for bound, sample in (
+            (call, np.maximum(truth - strike, 0.0)),
+            (put, np.maximum(strike - truth, 0.0)),
+        ):
+            error = float(sample.std()) / math.sqrt(sample.size)
+            assert sample.mean() - 5 * error <= bound <= sample.mean() + 5 * error + 2e-3
+    if bins == 2:  # the whole law, where nothing is cut
+        inner = one.size - 1
+        np.testing.assert_allclose(masses[:inner], np.convolve(one, one)[:inner], atol=1e-15)
+
+
+FIXED = [
+    pytest.param(1.0, 100, 10, 3.0, marks=pytest.mark.full),
+    pytest.param(0.5, 1000, 1, 0.8, marks=pytest.mark.full),
+    (2.0, 10, 10, 3.0),
+    (1.0, 2, 1, 1.0),
+]
+
+
+@pytest.mark.parametrize(("epsilon", "bins", "epochs", "noise"), FIXED)
+def test_fixed_bins(epsilon: float, bins: int, epochs: int, noise: float) -> None:
+    event = E.BallsInBinsDpEvent(noise, bins * epochs, bins)
+    truth = evr.estimate_delta(event, epsilon).value
+    bound = evr.estimate_delta(event, epsilon, method="strict")
+    assert isinstance(bound, evr.UpperBound)
+    assert truth * (1 - 1e-8) <= bound.value <= 1.001 * truth
+    if bins <= 100:
+        add = evr.estimate_delta(event, epsilon, direction="add").value
+        above = evr.estimate_delta(event, epsilon, method="strict", direction="add").value
+        assert add * (1 - 1e-6) <= above <= 1.001 * add
+
+
+def test_redrawn_bins() -> None:
+    event = E.RedrawnBinsDpEvent(2.0, 8, 2)
+    for direction in ("remove", "add"):
+        truth = evr.estimate_delta(event, 0.7, direction=direction).value
+        bound = evr.estimate_delta(
+            event, 0.7, method="strict", direction=direction, tolerance=3e-3
+        ).value
+        assert truth * (1 - 1e-7) <= bound <= 1.005 * truth
+
+
+def test_epsilon() -> None:
+    fixed = E.BallsInBinsDpEvent(3.0, 100, 10)
+    delta = evr.estimate_delta(fixed, 2.0).value
+    epsilon = evr.estimate_epsilon(fixed, delta, method="strict", direction="remove").value
+    assert 2.0 <= epsilon <= 2.0 + 1e-3
+
+
+@pytest.mark.full
+def test_composition() -> None:
+    both = dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(4.0), E.BallsInBinsDpEvent(1.5, 6, 6)])
+    truth = evr.estimate_delta(both, 1.0, direction="remove").value
+    bound = evr.estimate_delta(both, 1.0, method="strict", direction="remove", tolerance=1e-2).value
+    assert truth * (1 - 1e-7) <= bound <= 1.02 * truth
+
+
+def test_whatever_the_grid_it_is_a_bound() -> None:
+    """Wide spacings and few bits are worse, never wrong."""
+    event = E.BallsInBinsDpEvent(2.0, 10, 10)
+    composition = evr.Composition.of(event)
+    for direction, epsilon in itertools.product(Direction, (0.2, 0.6)):
+        truth = evr.estimate_delta(event, epsilon, direction=direction.value).value
+        bounds = [
+            prove(composition.exact(direction), Fraction(epsilon), Plan.of_one_step(bits, spacing))
+            for bits, spacing in itertools.product(
+                (4, 80), (Fraction(2), Fraction(1, 3), Fraction(1, 16))
+            )
+        ]
+        assert all(float(one.delta) >= truth * (1 - 1e-9) for one in bounds)
+        assert float(bounds[-1].delta) <= 1.1 * truth
+
+
+def test_the_call_is_that_of_black_and_scholes() -> None:
+    from scipy.stats import norm
+
+    law = ExactBins(ADD, 3, Fraction(9, 4))
+    for strike in (Fraction(1, 10), Fraction(1), Fraction(20)):
+        t = -math.log(float(strike)) / 1.5 - 0.75
+        expected = norm.cdf(t + 1.5) - float(strike) * norm.cdf(t)
+        assert float(law.call()(ball(strike)).mid()) == pytest.approx(expected, rel=1e-12)
+
+
+def test_verification_and_replay(tmp_path: object) -> None:
+    event = E.BallsInBinsDpEvent(3.0, 100, 10)
+    delta = evr.estimate_delta(event, 2.0).value
+    found = evr.verify(event, epsilon=2.0, delta=delta, tau=0.999, method="strict")
+    assert found.verdict is evr.Verdict.ACCEPTED
+    assert found.false_positive_rate == 0.0
+    low = evr.verify(event, epsilon=2.0, delta=0.998 * delta, tau=0.999, method="strict")
+    assert low.verdict is evr.Verdict.REJECTED
+    certificate = evr.certify(event, epsilon=2.0, ledger=f"{tmp_path}/ledger.sqlite")
+    assert certificate.verification.method == "strict"
+    assert evr.replay(certificate).agrees
+
+
+def test_other_schemes_have_no_strict_proof() -> None:
+    event = E.BallsInBinsDpEvent(3.0, 100, 10, (1.0, 0.5))
+    with pytest.raises(evr.UnsupportedEventError, match="offers no exact law"):
+        evr.estimate_delta(event, 1.0, method="strict")
+
+
+def test_too_many_places_are_refused() -> None:
+    step = ExactStep(ExactBins(REMOVE, 1000, Fraction(1)), 1)
+    with pytest.raises(ValueError, match="a wider spacing is wanted"):
+        prove((step,), Fraction(5), Plan.of_one_step(80, Fraction(1, 1000)))
