@@ -84,6 +84,10 @@ class NotReleasedError(EvrError, RuntimeError):
         self.certificate = certificate
 
 
+class DeviceError(EvrError, ValueError):
+    """A GPU that was asked for cannot be used, or failed: says why, and what to do."""
+
+
 class DisagreementError(EvrError, RuntimeError):
     """Two independent proofs of one claim do not agree: one of them is broken. Nothing is
     certified.

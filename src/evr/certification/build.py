@@ -114,7 +114,7 @@ def build(
             "total_budget": claim.kappa * claim.terms.base,
         },
         "verification": {
-            **asdict(settings),
+            **{name: x for name, x in asdict(settings).items() if name != "device"},  # in plans
             "method": verification.method,
             "entropy": f"{verification.entropy:x}" if sampled else "0",
             "entropy_is_fresh": entropy_is_fresh,

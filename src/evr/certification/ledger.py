@@ -172,7 +172,12 @@ class Ledger(LedgerFile):
                 "method": settings.method,
                 "proposal": settings.proposal,
                 "options": json.dumps(
-                    {"max_samples": settings.max_samples, "offset": settings.offset, **options}
+                    {
+                        "max_samples": settings.max_samples,
+                        "offset": settings.offset,
+                        "device": settings.device,
+                        **options,
+                    }
                 ),
                 "event": json.dumps(event),
                 "event_digest": event_digest,

@@ -21,7 +21,7 @@ from evr.certification.effort import MAX_SECONDS, Patience, refuse_long_draws, u
 from evr.certification.event_json import event_from_json
 from evr.certification.redrawing import redrawn
 from evr.certification.words import statement
-from evr.errors import CertificateError, DisagreementError, TooLongError
+from evr.errors import CertificateError, DeviceError, DisagreementError, TooLongError
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.estimation.api import afresh
 from evr.mechanisms import Composition
@@ -137,7 +137,7 @@ def replay(
             return _independent(certificate, verification)
         found = [Mismatch(*one) for one in _differences(certificate.document(), again.document())]
         found += _unlikely(certificate)
-    except TooLongError:
+    except (TooLongError, DeviceError):
         raise
     except _TooMany as error:
         found = [Mismatch("verification.samples", certificate.verification.samples, str(error))]
@@ -213,34 +213,53 @@ def _judged(
     """What the differences mean, given what made the certificate."""
     theirs, here = certificate.software, software()
     other = [key for key in here if theirs.get(key) != here[key]]
-    if not other:
+    devices = sorted({plan["device"] for plan in _plans(certificate)} - {"cpu"})
+    if not other and not devices:
         return Replay(tuple(found), verification, fresh)
     made, have = (
         ", ".join(f"{key} {which.get(key, '?')}" for key in other) for which in (theirs, here)
     )
-    notes = [
-        f"the certificate was made with {made}, and this is {have}: equality to the last bit is "
-        "not promised"
-    ]
+    notes = []
+    if other:
+        notes.append(
+            f"the certificate was made with {made}, and this is {have}: equality to the last bit "
+            "is not promised"
+        )
+    if devices:
+        notes.append(
+            f"{_drawn_by(certificate)} on {', '.join(devices)}: statistics are compared to "
+            f"{_CLOSE:g} of themselves"
+        )
     is_drawn = partial(_is_drawn, certificate.verification.method)
-    kept = [m for m in found if not (is_drawn(m.field) and _close(m.recorded, m.recomputed))]
+    estimate = certificate.estimate
+    known = {} if estimate is None else {"estimate.error": _CLOSE * abs(estimate.value)}
+    kept = [
+        m
+        for m in found
+        if not (is_drawn(m.field) and _close(m.recorded, m.recomputed, known.get(m.field, 1e-300)))
+    ]
     if len(kept) < len(found):
         notes.append(f"{len(found) - len(kept)} statistics differ in their last digits only")
     undecided = None
-    if kept and all(is_drawn(m.field) or _is_reworded(certificate, m.field) for m in kept):
+    if (
+        other
+        and kept
+        and all(is_drawn(m.field) or _is_reworded(certificate, m.field) for m in kept)
+    ):
         undecided = f"{_drawn_by(certificate)} with {made}, and this is {have}. {_WAYS_ON}"
     return Replay(tuple(kept), verification, fresh, tuple(notes), undecided)
 
 
 def _unknown_samplers(certificate: Certificate) -> list[str]:
     """What drew samples of the certificate and is not in this version."""
-    plans = [
-        section.plan
-        for section in certificate.verification.directions.values()
-        if section.plan is not None
-    ]
+    plans = _plans(certificate)
     named = {kind["sampler"] for plan in plans for kind in plan["kinds"] if kind["sampler"]}
     return sorted(named - set(_KNOWN))
+
+
+def _plans(certificate: Certificate) -> list[dict[str, Any]]:
+    sections = certificate.verification.directions.values()
+    return [section.plan for section in sections if section.plan is not None]
 
 
 def _drawn_by(certificate: Certificate) -> str:
@@ -363,9 +382,12 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any,
         yield path, old, new
 
 
-def _close(old: Any, new: Any) -> bool:
+def _close(old: Any, new: Any, absolute: float) -> bool:
+    """To a share of themselves; the error of an estimate, which is made of roundings, to that of
+    the estimate.
+    """
     numbers = isinstance(old, float) and isinstance(new, float)
-    return numbers and math.isclose(old, new, rel_tol=_CLOSE, abs_tol=1e-300)
+    return numbers and math.isclose(old, new, rel_tol=_CLOSE, abs_tol=absolute)
 
 
 def _short(value: Any) -> str:

@@ -97,7 +97,11 @@ class Attempt:
     def settings(self) -> Settings:
         """How it is verified."""
         return Settings(
-            self.method, self.proposal, self.options["max_samples"], self.options["offset"]
+            self.method,
+            self.proposal,
+            self.options["max_samples"],
+            self.options["offset"],
+            self.options.get("device", "cpu"),
         )
 
     @property

@@ -58,6 +58,16 @@ Proposal = Annotated[
         autocompletion=lambda: ["capped", "single", "simple"],
     ),
 ]
+DEVICES = ("cpu", "cuda", "auto")
+Device = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        metavar="|".join(DEVICES),
+        help="Who draws: the processor, a GPU, or a GPU if one can be used.",
+        autocompletion=lambda: list(DEVICES),
+    ),
+]
 LedgerFile = Annotated[
     Path | None,
     typer.Option(
@@ -130,9 +140,17 @@ _LINE_SECONDS = 5.0
 
 
 def tell(
-    certificate: Certificate, *, path: Any, ledger: Path | None, json: bool, quiet: bool
+    certificate: Certificate,
+    *,
+    path: Any,
+    ledger: Path | None,
+    json: bool,
+    quiet: bool,
+    device: str = "cpu",
 ) -> None:
     """Print how an attempt ended, and leave with 3 if it was rejected."""
+    if device == "auto" and not quiet:
+        print(_who_drew(certificate), file=sys.stderr)
     from evr.certification.certificate import kept_paths
     from evr.certification.ledger import DEFAULT_PATH
     from evr.certification.words import bounded
@@ -175,6 +193,17 @@ def tell(
         )
     if not certificate.accepted:
         raise typer.Exit(REJECTED)
+
+
+def _who_drew(certificate: Certificate) -> str:
+    """What ``--device auto`` came to."""
+    from evr.sampling.cuda import why_not
+
+    sections = certificate.verification.directions.values()
+    drew = {one.plan["device"] for one in sections if one.plan is not None}
+    if "cpu" not in drew:
+        return "device: cuda" if drew else "device: none, for nothing was drawn"
+    return f"device: cpu, for {why_not() or 'a GPU does not draw these steps'}"
 
 
 def _sentence(certificate: Certificate) -> str:

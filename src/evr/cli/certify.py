@@ -10,6 +10,7 @@ import typer
 from evr.cli.attempts import (
     AnyMethod,
     Dask,
+    Device,
     Floor,
     LedgerFile,
     MaxSamples,
@@ -78,6 +79,7 @@ def command(
     max_samples: MaxSamples = None,
     workers: Workers = None,
     dask: Dask = None,
+    device: Device = "cpu",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -120,9 +122,10 @@ def command(
             method=method,
             **({} if proposal == "capped" else {"proposal": proposal}),
             **({} if max_samples is None else {"max_samples": max_samples}),
+            **({} if device == "cpu" else {"device": device}),
         )
     try:
-        tell(certificate, path=path, ledger=ledger, json=json, quiet=quiet)
+        tell(certificate, path=path, ledger=ledger, json=json, quiet=quiet, device=device)
     # rejected or not, the page comes after the verdict: it asks other accountants, who take their
     # time
     finally:

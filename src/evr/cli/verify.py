@@ -6,6 +6,7 @@ from typing import Annotated
 
 from evr.cli.attempts import (
     Dask,
+    Device,
     Floor,
     LedgerFile,
     MaxSamples,
@@ -69,6 +70,7 @@ def command(
     max_samples: MaxSamples = None,
     workers: Workers = None,
     dask: Dask = None,
+    device: Device = "cpu",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -106,7 +108,7 @@ def command(
         certificate = certify_claim(
             event,
             Claim(epsilon, delta, 0.99 if tau is None else tau),
-            Settings(method, proposal, max_samples, offset),
+            Settings(method, proposal, max_samples, offset, device),
             ledger=ledger,
             path=output,
             release=release,
@@ -116,4 +118,4 @@ def command(
             executor=executor,
             progress=progress,
         )
-    tell(certificate, path=output, ledger=ledger, json=json, quiet=quiet)
+    tell(certificate, path=output, ledger=ledger, json=json, quiet=quiet, device=device)

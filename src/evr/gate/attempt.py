@@ -19,9 +19,10 @@ from evr.certification.event_json import event_digest, event_from_json, event_to
 from evr.certification.ledger import Ledger
 from evr.certification.rows import ELSEWHERE, Attempt
 from evr.certification.words import check_words
-from evr.errors import ClusterError, EvrError, LedgerError
+from evr.errors import ClusterError, DeviceError, EvrError, LedgerError
 from evr.mechanisms import Composition
 from evr.proving import check_proposal, prove
+from evr.proving.devices import chosen_device
 from evr.randomness import fresh_entropy
 from evr.verification import Claim
 from evr.verification.attempts import Attempt as Trying
@@ -38,6 +39,7 @@ _RESUMABLE = (
     LedgerError,
     BrokenExecutor,
     CancelledError,
+    DeviceError,
 )
 
 
@@ -83,6 +85,8 @@ def start(
     check_means(workers, executor, path)
     document = checked_event(event)
     check_proposal(Composition.of(event), claim, settings.proposal)
+    if settings.method != "strict":
+        chosen_device(settings.device)
     return ledger.begin(
         claim,
         settings,

@@ -74,11 +74,11 @@ def certify(
         As of ``evr.verify``.
     method
         As of ``evr.verify``; or ``"auto"``: ``"strict"`` where every law is on a line and has an
-        exact form, and the proof takes seconds, else ``"sequential"``. A seed, ``proposal`` or
-        ``max_samples`` belong to samples and choose them. ``"both"`` is for where doubt is
-        expensive. The statement says how the claim was proved.
+        exact form, and the proof takes seconds, else ``"sequential"``. A seed, ``proposal``,
+        ``max_samples`` or ``device`` belong to samples and choose them. ``"both"`` is for where
+        doubt is expensive. The statement says how the claim was proved.
     settings
-        ``proposal``, ``max_samples``, ``offset`` as of ``evr.verify``.
+        ``proposal``, ``max_samples``, ``offset``, ``device`` as of ``evr.verify``.
 
     Examples
     --------

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from dp_accounting import dp_event
 
-from evr import validate
+from evr.errors import DeviceError
 from evr.mechanisms import Composition
+from evr.proving.devices import chosen_device
 from evr.proving.planning import planned
 from evr.proving.strict import prove_strictly
 from evr.sampling import Plan
@@ -19,7 +20,6 @@ from evr.verification.driver import ProgressHook
 from evr.verification.results import Verification
 from evr.verification.settings import Settings
 from evr.verification.strict import joined
-from evr.verification.summary import BACKENDS
 
 
 def verify(
@@ -77,7 +77,9 @@ def verify(
         Threads, or any ``concurrent.futures.Executor`` to do the work; the answer does not depend
         on it.
     device
-        Who draws: ``"cpu"``, or another name in ``evr.verification.summary.BACKENDS``.
+        Who draws: ``"cpu"``; ``"cuda"``, an NVIDIA GPU (docs/guide/gpu.md); ``"auto"``, a GPU if
+        one can be used, else the processor, and ``notes`` say so; or another name in
+        ``evr.verification.summary.BACKENDS``.
     direction
         Test only ``"remove"`` or ``"add"``: then there is no guarantee, for it needs both.
     offset
@@ -100,9 +102,9 @@ def verify(
     True
     """
     claim = Claim(epsilon, delta, tau, terms)
-    settings = Settings(method, proposal, max_samples, offset)
+    settings = Settings(method, proposal, max_samples, offset, device)
     how = Attempt(attempt, seed, direction, executor, workers, progress)
-    return prove(event, claim, settings, how, device=device)
+    return prove(event, claim, settings, how)
 
 
 def prove(
@@ -110,25 +112,33 @@ def prove(
     claim: Claim,
     settings: Settings,
     how: Attempt,
-    *,
-    device: str = "cpu",
 ) -> Verification:
     """``verify`` with value objects, for the ledger, which keeps snapshots and
     continues from them.
     """
-    validate.one_of(tuple(BACKENDS), device=device)
     composition = Composition.of(event)
     if settings.method == "strict":
         return prove_strictly(composition, claim, how)
+    device, note = chosen_device(settings.device)
+    notes = [] if note is None else [note]
 
     def planner(trial: Trial) -> Plan | None:
         if shortcut(trial.steps, claim):
             return None
-        return planned(trial.steps, trial.direction, claim, settings.proposal, device=device)
+        choice = (trial.steps, trial.direction, claim, settings.proposal)
+        try:
+            return planned(*choice, device=device)
+        except DeviceError as error:
+            if settings.device != "auto":
+                raise
+            notes.append(f"the processor drew direction {trial.direction!r}, not a GPU: {error}")
+            return planned(*choice)
 
     if settings.method == "both":
         proved = prove_strictly(composition, claim, how)
-        return joined(
+        found = joined(
             proved, how.run(composition, claim, replace(settings, method="sequential"), planner)
         )
-    return how.run(composition, claim, settings, planner)
+    else:
+        found = how.run(composition, claim, settings, planner)
+    return replace(found, notes=(*found.notes, *notes))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from evr.bounds import Tilt
 from evr.laws import Direction, Step, on_a_line
 from evr.mechanisms import Composition
+from evr.proving import devices
 from evr.sampling import Plan, TiltedProposal, built
 from evr.sampling.proposals import spread_steps
 from evr.sampling.single import equal_steps
@@ -32,7 +33,12 @@ def planned(
     """The plan of one direction for the proposal of that name. What it says may be bad, but not
     false.
     """
-    plan = SEARCHES[proposal](steps, direction, claim)
+    search = SEARCHES[proposal]
+    plan = (
+        search(steps, direction, claim)
+        if device != "cuda"
+        else _for_gpu(steps, direction, claim, proposal)
+    )
     drawn = built(plan, steps)
     rounding = drawn.rounding(claim.epsilon)
     chosen = choose_clip(
@@ -46,9 +52,19 @@ def planned(
         plan,
         clip=chosen.clip if math.isfinite(chosen.clip) else None,
         variance=chosen.variance,
-        block_size=drawn.block_size(),
+        block_size=drawn.block_size()
+        if device != "cuda"
+        else devices.block_size(plan, claim, chosen.variance),
         device=device,
     )
+
+
+def _for_gpu(steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str) -> Plan:
+    merges = proposal == "capped" and on_a_line(steps)
+    plan = (
+        devices.merged_plan(steps, claim) if merges else SEARCHES[proposal](steps, direction, claim)
+    )
+    return devices.placed(plan, steps)
 
 
 def check_proposal(composition: Composition, claim: Claim, proposal: str) -> None:

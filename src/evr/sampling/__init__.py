@@ -1,5 +1,6 @@
 """Drawing: plans as data, proposals with proved bounds, exact samplers, streams of blocks."""
 
+from evr.sampling import cuda
 from evr.sampling.plan import Kind, Plan
 from evr.sampling.proposals import Block, Proposal, TiltedProposal
 from evr.sampling.registry import PROPOSALS, built
@@ -15,5 +16,6 @@ __all__ = [
     "TiltedProposal",
     "blocks",
     "built",
+    "cuda",
     "worker_count",
 ]

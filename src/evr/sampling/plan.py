@@ -130,7 +130,7 @@ class Plan:
             numbers=named,
             clip=None if data["clip"] is None else _positive(data["clip"], "plan.clip"),
             variance=_positive(data["variance"], "plan.variance"),
-            block_size=_whole(data["block_size"], "plan.block_size", least=1, most=1 << 18),
+            block_size=_whole(data["block_size"], "plan.block_size", least=1, most=1 << 20),
             device=_text(data["device"], "plan.device"),
         )
 

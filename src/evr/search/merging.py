@@ -36,13 +36,19 @@ Edges = tuple[float, ...] | None
 
 
 def merging_edges(
-    steps: Sequence[Step], epsilon: float, delta: float, allowance: float
+    steps: Sequence[Step],
+    epsilon: float,
+    delta: float,
+    allowance: float,
+    *,
+    most: int | None = None,
 ) -> tuple[Edges, ...]:
     """Where to cut the losses of steps that are many and dear, to draw them as a few outcomes; None
     for the others.
 
     Delta grows by a share of about ``allowance``, for which ``delta``, about its size or less, says
-    what of it may become infinite losses. Some finite loss must exceed ``epsilon``.
+    what of it may become infinite losses. Some finite loss must exceed ``epsilon``. There are at
+    most ``most`` edges, or as many as cost less than the steps.
     """
     steps = tuple(steps)
     nowhere: tuple[Edges, ...] = (None,) * len(steps)
@@ -54,7 +60,7 @@ def merging_edges(
         return nowhere
     tilts = capped_proposal(steps, epsilon, quick=True).tilts
     affordable = [
-        _affordable(step, tilt) if x else 0
+        (_affordable(step, tilt) if most is None else most) if x else 0
         for step, tilt, x in zip(steps, tilts, many, strict=True)
     ]
     if max(affordable) < _FEWEST:

@@ -26,9 +26,9 @@ from evr.verification.sequential import sequential_test
 from evr.verification.settings import Settings
 from evr.verification.summary import BACKENDS, Work
 
-TOO_LONG = 3e12
-"""Steps to draw that nobody waits for: hours to days on one core. Refused unless ``max_samples``
-says otherwise.
+TOO_LONG = {"cpu": 3e12, "cuda": 3e15}
+"""Steps to draw that nobody waits for: hours to days on one core, or on a GPU. Refused unless
+``max_samples`` says otherwise.
 """
 
 
@@ -132,7 +132,7 @@ class Trial:
             block=plan.block_size,
         )
         expected = test.samples_left() if test.mean > test.estimate else math.inf
-        if most is None and expected * proposal.work > TOO_LONG:
+        if most is None and expected * proposal.work > _too_long(plan):
             other = "" if plan.proposal == "capped" else ", use proposal='capped'"
             raise ValueError(
                 f"verifying this in direction {self.direction!r} would take about {expected:.2g} "
@@ -155,7 +155,7 @@ class Trial:
     def _fixed(
         self, proposal: Proposal, plan: Plan, pool: Executor, hooks: Hooks, workers: int
     ) -> DirectionReport:
-        fixed = self._fixed_plan(proposal)
+        fixed = self._fixed_plan(proposal, _too_long(plan))
         rounding = proposal.rounding(self.claim.epsilon)
         test = FixedTest(fixed, rounding.weight)
         work = self._work(proposal, plan, math.inf, 0.0)
@@ -175,7 +175,7 @@ class Trial:
             correction=fixed.offset,
         )
 
-    def _fixed_plan(self, proposal: Proposal) -> FixedPlan:
+    def _fixed_plan(self, proposal: Proposal, too_long: float) -> FixedPlan:
         claim, settings = self.claim, self.settings
         rounding = proposal.rounding(claim.epsilon)
         log_moment = proposal.log_moment(rounding.bounded(claim.epsilon), 2.0)
@@ -188,7 +188,7 @@ class Trial:
                 f"{fixed.second_moment:.4g}, Delta = {fixed.offset:.4g}): raise it, lower tau, or "
                 "use method='sequential'"
             )
-        if settings.max_samples is None and fixed.samples * proposal.work > TOO_LONG:
+        if settings.max_samples is None and fixed.samples * proposal.work > too_long:
             raise ValueError(
                 f"the fixed verifier needs {fixed.samples:.6g} samples of {proposal.total_steps} "
                 f"steps in direction {self.direction!r}: lower tau (now {claim.tau!r}), "
@@ -230,6 +230,10 @@ class Trial:
             trace=tuple(record.trace),
             histogram=tuple(record.histogram),
         )
+
+
+def _too_long(plan: Plan) -> float:
+    return TOO_LONG.get(plan.device, TOO_LONG["cpu"])
 
 
 def shortcut(steps: tuple[Step, ...], claim: Claim) -> Ending | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from evr import validate
 from evr.sampling import PROPOSALS
+from evr.verification.summary import BACKENDS
 
 METHODS = ("sequential", "fixed", "strict", "both")
 
@@ -18,10 +19,12 @@ class Settings:
     proposal: str = "capped"
     max_samples: int | None = None
     offset: float | None = None
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         validate.one_of(METHODS, method=self.method)
         validate.one_of(tuple(PROPOSALS), proposal=self.proposal)
+        validate.one_of(("auto", *BACKENDS), device=self.device)
         if self.max_samples is not None:
             object.__setattr__(
                 self, "max_samples", validate.positive_integer(max_samples=self.max_samples)

@@ -15,7 +15,7 @@ import numpy as np
 
 from evr.laws import Floats
 from evr.randomness import Stream
-from evr.sampling import Proposal
+from evr.sampling import Proposal, cuda
 
 HISTOGRAM_EDGES = np.concatenate(([-np.inf], np.linspace(-6.0, 4.0, 41), [np.inf]))
 
@@ -90,7 +90,30 @@ def on_processor(work: Work, block: int, samples: int, stake: float) -> Summary:
     return summed(values, block, work.clip, work.mean, stake)
 
 
-BACKENDS: dict[str, Callable[[Work, int, int, float], Summary]] = {"cpu": on_processor}
+def on_gpu(work: Work, block: int, samples: int, stake: float) -> Summary:
+    """Draw a block on a GPU; where none is at hand, the same numbers with NumPy, for a replay."""
+    if not cuda.draws(work.proposal):
+        return on_processor(work, block, samples, stake)
+    terms = cuda.Terms(work.epsilon, work.log_unit, work.clip, work.mean, stake)
+    sums, histogram = cuda.sums_of_block(work.proposal, work.stream.block(block), samples, terms)
+    total, squares, clipped_total, clipped_squares, log_wealth, greatest = sums.tolist()
+    checked(np.array([greatest if math.isfinite(total) else math.nan]), work.greatest)
+    return Summary(
+        block=block,
+        samples=samples,
+        total=total,
+        squares=squares,
+        clipped_total=clipped_total,
+        clipped_squares=clipped_squares,
+        log_wealth=log_wealth,
+        histogram=tuple(histogram.tolist()),
+    )
+
+
+BACKENDS: dict[str, Callable[[Work, int, int, float], Summary]] = {
+    "cpu": on_processor,
+    "cuda": on_gpu,
+}
 """Who can draw, by name: a function that turns work, block, samples and stake into a summary."""
 
 

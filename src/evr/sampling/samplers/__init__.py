@@ -12,11 +12,27 @@ from evr.bounds.tilt import Tilt
 from evr.laws import DominatingPair
 from evr.sampling.samplers.common import StepSampler, Sums
 from evr.sampling.samplers.envelope import EnvelopeSampler
+from evr.sampling.samplers.envelope_philox import EnvelopePhilox
 from evr.sampling.samplers.lines import CellSampler, PlainSampler
 from evr.sampling.samplers.mixture import MixtureSampler
+from evr.sampling.samplers.mixture_philox import MixturePhilox
 from evr.sampling.samplers.outcomes import OutcomeSampler
+from evr.sampling.samplers.outcomes_philox import OutcomesPhilox
+from evr.sampling.samplers.placed import PlacedSampler
 
-__all__ = ["SAMPLERS", "StepSampler", "Sums", "identity", "named_sampler", "sampler_class"]
+__all__ = [
+    "PLACED",
+    "SAMPLERS",
+    "PlacedSampler",
+    "StepSampler",
+    "Sums",
+    "identity",
+    "named_sampler",
+    "sampler_class",
+]
+
+PLACED: tuple[type[PlacedSampler], ...] = (OutcomesPhilox, MixturePhilox, EnvelopePhilox)
+"""Those that a GPU has too, the fastest first."""
 
 SAMPLERS: tuple[type[StepSampler], ...] = (
     MixtureSampler,
@@ -24,6 +40,7 @@ SAMPLERS: tuple[type[StepSampler], ...] = (
     OutcomeSampler,
     PlainSampler,
     CellSampler,
+    *PLACED,  # draw for a GPU, and replay what it drew
 )
 """The fastest first. A version that no longer draws new samples stays here, at the end, to replay
 what it drew.

@@ -1,0 +1,144 @@
+"""What a GPU makes of a verification: steps a second, and seconds for claims that are nearly tight.
+
+Run ``python benchmarks/gpu.py [--quick]`` where there is one; quick leaves out tau = 0.9999. The
+first table has sample-steps a second: of the paper's way (plain torch, losses of untilted steps),
+of evr's kernel for Poisson-sampled Gaussian steps, and of its kernel for outcomes, both from
+drawing to verdict. The second has the seconds of ``evr.verify`` as a whole, planning included, for
+the settings of ``benchmarks/verify.py``.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import evr
+from evr.mechanisms import Composition
+from evr.proving import devices
+from evr.proving.planning import planned
+from evr.sampling import Plan, cuda
+from evr.search.tuning import capped_proposal
+from evr.verification import Claim
+from evr.verification.attempts import Attempt
+from evr.verification.directions import Trial
+from evr.verification.settings import Settings
+from proposals import SETTINGS
+
+FASTEST = (0.5, 1000, 1e-3, 1.0)
+
+
+def event_of(setting: tuple[float, int, float, float]) -> tuple[Any, float, float]:
+    epsilon, steps, probability, noise = setting
+    event = evr.dpsgd(noise_multiplier=noise, sampling_probability=probability, steps=steps)
+    return event, epsilon, float(evr.estimate_delta(event, epsilon).value)
+
+
+def unmerged(trial: Trial) -> Plan:
+    """A plan whose steps are drawn as they are: normal numbers."""
+    claim = trial.claim
+    whole = planned(trial.steps, trial.direction, claim, "capped", device="cuda")
+    plan = capped_proposal(trial.steps, claim.epsilon).plan((None,) * len(trial.steps))
+    return replace(
+        devices.placed(plan, trial.steps),
+        clip=whole.clip,
+        variance=whole.variance,
+        block_size=whole.block_size,
+        device="cuda",
+    )
+
+
+def merged(trial: Trial) -> Plan:
+    return planned(trial.steps, trial.direction, trial.claim, "capped", device="cuda")
+
+
+def steps_a_second(planner: Any, tau: float, most: int) -> tuple[float, str]:
+    """Of one direction, from the first sample to the verdict."""
+    event, epsilon, delta = event_of(FASTEST)
+    plans: dict[str, Plan] = {}
+
+    def once(trial: Trial) -> Plan:
+        return plans.setdefault(trial.direction, planner(trial))
+
+    claim, settings = Claim(epsilon, delta, tau), Settings(max_samples=most, device="cuda")
+    how = Attempt(1, 1, "remove")
+    how.run(Composition.of(event), claim, replace(settings, max_samples=1 << 19), once)
+    start = time.perf_counter()
+    found = how.run(Composition.of(event), claim, settings, once)
+    took = time.perf_counter() - start
+    return found.samples * FASTEST[1] / took, plans["remove"].kinds[0].sampler
+
+
+def papers_way(dtype: str) -> float:
+    """Sample-steps a second of plain torch."""
+    import torch
+
+    kind, size, steps = getattr(torch, dtype), 1 << 17, FASTEST[1]
+    q, mu = FASTEST[2], 1 / FASTEST[3]
+
+    def batch() -> torch.Tensor:
+        hit = torch.rand(size, steps, device="cuda", dtype=kind) < q
+        t = torch.randn(size, steps, device="cuda", dtype=kind) + mu * hit
+        return torch.log1p(q * torch.expm1(mu * t - mu**2 / 2)).sum(dim=1)
+
+    batch()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(20):
+        batch()
+    torch.cuda.synchronize()
+    rate = 20 * size * steps / (time.perf_counter() - start)
+    torch.cuda.empty_cache()
+    return rate
+
+
+def row(setting: tuple[float, int, float, float], tau: float) -> str:
+    event, epsilon, delta = event_of(setting)
+    start = time.perf_counter()
+    found = evr.verify(event, epsilon=epsilon, delta=delta, tau=tau, device="cuda")
+    took = time.perf_counter() - start
+    drawn = sum(one.samples for one in found.directions.values()) * setting[1]
+    names = ", ".join(
+        f"{name}: {one.plan.kinds[0].sampler} {one.seconds:.1f} s"
+        for name, one in found.directions.items()
+        if one.plan is not None
+    )
+    name = f"{epsilon:g}, {setting[1]}, {setting[2]:.4g}, {setting[3]:g}"
+    return (
+        f"{name:<26} {delta:>10.4e} {tau:>6} {found.verdict.value:>9} {found.samples:>9.2e} "
+        f"{took:>8.1f} {drawn / took:>9.2e}  {names}"
+    )
+
+
+def main() -> None:
+    quick = "--quick" in sys.argv
+    if (why := cuda.why_not()) is not None:
+        print(f"no GPU to measure: {why}")
+        return
+    import cupy
+
+    gpu = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    print(f"{gpu}, CuPy {cupy.__version__}, NumPy {np.__version__}, evr {evr.__version__}")
+    start = time.perf_counter()
+    cuda.device.most_outcomes()
+    print(f"kernels compiled in {time.perf_counter() - start:.1f} s\n")
+    print(f"{'steps a second':<44} {FASTEST}, remove")
+    for dtype in ("float32", "float64"):
+        print(f"{f'the paper’s way, torch, {dtype}':<44} {papers_way(dtype):.2e}", flush=True)
+    for planner, tau, most in ((unmerged, 0.9999, 2 * 10**9), (merged, 0.9999, 8 * 10**9)):
+        rate, sampler = steps_a_second(planner, tau, most)
+        print(f"{f'evr, {sampler}, drawing to verdict, float64':<44} {rate:.2e}", flush=True)
+    print(
+        f"\n{'epsilon, steps, q, noise':<26} {'delta':>10} {'tau':>6} {'verdict':>9} "
+        f"{'samples':>9} {'seconds':>8} {'steps/s':>9}"
+    )
+    for tau in (0.999,) if quick else (0.999, 0.9999):
+        for setting in SETTINGS:
+            print(row(setting, tau), flush=True)
+
+
+if __name__ == "__main__":
+    main()

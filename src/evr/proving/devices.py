@@ -1,0 +1,90 @@
+"""Plans for a GPU: who draws, and what suits it. What is said here may be slow, but not false."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from evr.errors import DeviceError
+from evr.laws import Step
+from evr.sampling import Plan, TiltedProposal, built
+from evr.sampling.cuda import why_not
+from evr.sampling.cuda.device import most_outcomes
+from evr.sampling.proposals import spread_steps
+from evr.sampling.samplers import PLACED, identity
+from evr.search.merging import Edges, merging_edges
+from evr.search.tuning import capped_proposal
+from evr.verification.claims import Claim
+from evr.verification.directions import shortcut
+
+_ALLOWANCES = (0.02, 0.06, 0.15)
+"""Shares of the slack that merging may cost, in turn: a look-up costs a fifth of a normal number,
+so more samples of merged steps are worth it.
+"""
+
+_BLOCKS = 48  # of a verification that goes as expected
+_SMALLEST, _LARGEST = 8, 20  # block sizes, as powers of 2
+
+
+def chosen_device(device: str) -> tuple[str, str | None]:
+    """Who draws, and a note where that is not who ``"auto"`` hopes for.
+
+    Examples
+    --------
+    >>> chosen_device("cpu")
+    ('cpu', None)
+    """
+    if device not in ("auto", "cuda"):
+        return device, None
+    why = why_not()
+    if why is None:
+        return "cuda", None
+    if device == "cuda":
+        raise DeviceError(f"device='cuda': {why}; or take device='cpu' or 'auto'")
+    return "cpu", f"the processor drew, not a GPU: {why}"
+
+
+def merged_plan(steps: tuple[Step, ...], claim: Claim) -> Plan:
+    """Capped tilts of steps on as few outcomes as the slack allows, so that a step is a look-up;
+    as they are where tables would not fit.
+    """
+    most = most_outcomes() - 2  # cuts, whose outcomes are one more, and an infinite loss
+    for allowance in _ALLOWANCES:
+        edges = merging_edges(
+            steps, claim.epsilon, claim.delta, allowance * (1.0 - claim.tau), most=most
+        )
+        merged = spread_steps(steps, edges)
+        if any(cut is not None for cut in edges) and shortcut(merged, claim) is None:
+            return capped_proposal(merged, claim.epsilon).plan(edges)
+    nowhere: tuple[Edges, ...] = (None,) * len(steps)
+    return capped_proposal(steps, claim.epsilon).plan(nowhere)
+
+
+def placed(plan: Plan, steps: tuple[Step, ...]) -> Plan:
+    """The plan, drawn by samplers that a GPU has."""
+    proposal = built(plan, steps)
+    if not isinstance(proposal, TiltedProposal):
+        raise DeviceError(
+            f"a GPU does not draw the proposal {plan.proposal!r} of {steps[0].law.describe()}: "
+            "take device='cpu' or 'auto'"
+        )
+    kinds = []
+    for kind, bounds in zip(plan.kinds, proposal.bounds, strict=True):
+        served = [one for one in PLACED if one.serves(bounds.pair, bounds.tilt)]
+        if not served:
+            raise DeviceError(
+                f"a GPU draws Poisson-sampled Gaussian steps and finitely many outcomes, and not "
+                f"{bounds.pair.describe()} tilted by {bounds.tilt}: take device='cpu' or 'auto'"
+            )
+        kinds.append(replace(kind, sampler=identity(served[0])))
+    return replace(plan, kinds=tuple(kinds))
+
+
+def block_size(plan: Plan, claim: Claim, variance: float) -> int:
+    """Samples of a block, so many that launching it costs little, and few enough for a verification
+    to be some blocks: about how many samples it takes is a guess that nothing rests on.
+    """
+    slack = max(1.0 - claim.delta / claim.threshold, 1e-9)
+    expected = 2.0 * variance * max(-claim.log_budget(1), 1.0) / slack**2
+    power = round(math.log2(max(expected / _BLOCKS, 1.0)))
+    return 1 << min(max(power, _SMALLEST), _LARGEST)

@@ -1,0 +1,210 @@
+"""``steps.cu``, compiled for the GPU at hand by NVRTC through CuPy, and called.
+
+A block's samples stay on the device; sums leave it. The sums are added in a fixed order, so a run
+repeats bit for bit on the same kind of GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evr.errors import DeviceError
+from evr.laws import Floats
+from evr.sampling.philox import Place
+from evr.sampling.proposals import Proposal, TiltedProposal
+from evr.sampling.samplers import PlacedSampler
+from evr.sampling.samplers.outcomes_philox import MOST_OUTCOMES, OutcomesPhilox
+
+SOURCE = Path(__file__).parent / "steps.cu"
+
+_CHUNK, _COLUMNS, _BINS = 1024, 6, 43  # of `summarise`
+_THREADS, _MANY_THREADS, _SUMMING_THREADS = 128, 1024, 256
+_NO_DEVICE, _OLD_DRIVER = 100, 35  # cudaErrorNoDevice, cudaErrorInsufficientDriver
+
+
+class Terms(NamedTuple):
+    """What a block's samples are summed up with: where they are taken, their unit, what is bet."""
+
+    epsilon: float
+    log_unit: float
+    clip: float
+    mean: float
+    stake: float
+
+
+@cache
+def why_not() -> str | None:
+    """Why no GPU can be used here, with the remedy, in words; None if one can.
+
+    Examples
+    --------
+    >>> isinstance(why_not(), str | None)
+    True
+    """
+    try:
+        import cupy
+    except ImportError as error:
+        return (
+            f"CuPy cannot be imported ({error}): pip install 'evr-dp[gpu]', or for a driver of "
+            "CUDA 12 pip install cupy-cuda12x"
+        )
+    try:
+        found = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        if error.status == _OLD_DRIVER:
+            return (
+                "the driver of the GPU is too old for this CuPy: update the driver, or install the "
+                "CuPy made for it (cupy-cuda12x)"
+            )
+        found = 0 if error.status == _NO_DEVICE else None
+        if found is None:
+            return f"the GPU cannot be used ({error}): see what nvidia-smi says"
+    if not found:
+        return (
+            "no NVIDIA GPU is visible: see what nvidia-smi lists, and whether CUDA_VISIBLE_DEVICES "
+            "hides it"
+        )
+    return None
+
+
+def draws(proposal: Proposal) -> bool:
+    """Whether the GPU here draws this proposal."""
+    return (
+        isinstance(proposal, TiltedProposal)
+        and all(isinstance(one, PlacedSampler) for one in proposal.samplers)
+        and why_not() is None
+        and max(map(_shared_bytes, proposal.samplers), default=0) <= _gpu().shared_bytes
+    )
+
+
+def most_outcomes() -> int:
+    """Outcomes whose tables fit into the GPU here."""
+    return min(MOST_OUTCOMES, 1 << ((_gpu().shared_bytes // 12).bit_length() - 1))
+
+
+def sums_of_block(
+    proposal: Proposal, generator: np.random.Generator, samples: int, terms: Terms
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Of the first samples of a block: the sums of the samples, of their squares, of both clipped,
+    of the growth of log wealth, and the greatest sample; and the histogram.
+    """
+    assert isinstance(proposal, TiltedProposal)
+    gpu = _gpu()
+    cupy = gpu.cupy
+    with _in_words(cupy), _own_stream(cupy):
+        losses, heights = cupy.zeros((2, samples))
+        for step, sampler in zip(proposal.steps, proposal.samplers, strict=True):
+            assert isinstance(sampler, PlacedSampler)
+            place = Place.of(generator)
+            named = (*map(np.uint32, (*place.key, place.block)), np.int32(samples))
+            arguments = (*named, np.int32(step.count), *_uploaded(cupy, sampler), losses, heights)
+            gpu.launch(sampler, samples, arguments)
+        rows = -(-samples // _CHUNK)
+        sums, histogram = cupy.empty((rows, _COLUMNS)), cupy.zeros(_BINS, np.uint64)
+        unit = terms.log_unit
+        infinite = np.exp(np.log(proposal.infinite) - unit) if proposal.infinite else 0.0
+        numbers = (terms.epsilon, proposal.log_normaliser - unit, infinite, *terms[2:])
+        gpu.kernels["summarise"](
+            (rows,),
+            (_SUMMING_THREADS,),
+            (*map(np.float64, numbers), np.int32(samples), losses, heights, sums, histogram),
+        )
+        table, counts = sums.get(), histogram.get()
+    totals = table.sum(axis=0)
+    totals[-1] = table[:, -1].max()
+    return totals, counts.astype(np.int64)
+
+
+class _Gpu:
+    """The compiled kernels, and what the GPU can hold."""
+
+    def __init__(self) -> None:
+        import cupy
+
+        self.cupy: Any = cupy
+        with _in_words(cupy):
+            properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+            self.shared_bytes = int(properties["sharedMemPerBlockOptin"])
+            self.processors = int(properties["multiProcessorCount"])
+            module = cupy.RawModule(code=SOURCE.read_text(), options=("-std=c++17",))
+            names = ("mixture", "envelope", "outcomes", "summarise")
+            self.kernels = {name: module.get_function(name) for name in names}
+            self.kernels["outcomes"].max_dynamic_shared_size_bytes = self.shared_bytes
+
+    def launch(self, sampler: PlacedSampler, samples: int, arguments: tuple[Any, ...]) -> None:
+        shared = _shared_bytes(sampler)
+        threads = _MANY_THREADS if shared else _THREADS
+        blocks = -(-samples // threads)
+        if shared:  # each loads the tables once
+            blocks = min(blocks, self.processors * (2 if 2 * shared < self.shared_bytes else 1))
+        self.kernels[sampler.kernel]((blocks,), (threads,), arguments, shared_mem=shared)
+
+
+_lock = threading.Lock()
+_here = threading.local()
+_tables: WeakKeyDictionary[PlacedSampler, tuple[Any, ...]] = WeakKeyDictionary()
+
+
+def _gpu() -> _Gpu:
+    with _lock:
+        return _built_gpu()
+
+
+@cache
+def _built_gpu() -> _Gpu:
+    return _Gpu()
+
+
+def _shared_bytes(sampler: Any) -> int:
+    return sampler.shared_bytes if isinstance(sampler, OutcomesPhilox) else 0
+
+
+def _uploaded(cupy: Any, sampler: PlacedSampler) -> tuple[Any, ...]:
+    """The kernel's arguments, arrays on the device: once for each sampler."""
+    with _lock:
+        if sampler not in _tables:
+            _tables[sampler] = tuple(
+                cupy.asarray(np.ascontiguousarray(x)) if isinstance(x, np.ndarray) else x
+                for x in sampler.arguments()
+            )
+            cupy.cuda.get_current_stream().synchronize()  # before another thread reads them
+        return _tables[sampler]
+
+
+@contextlib.contextmanager
+def _own_stream(cupy: Any) -> Iterator[None]:
+    """Each thread has a stream of its own, so that blocks of several threads overlap."""
+    if not hasattr(_here, "stream"):
+        _here.stream = cupy.cuda.Stream(non_blocking=True)
+    with _here.stream:
+        yield
+
+
+@contextlib.contextmanager
+def _in_words(cupy: Any) -> Iterator[None]:
+    """What CUDA reports, with the remedy."""
+    try:
+        yield
+    except cupy.cuda.memory.OutOfMemoryError as error:
+        raise DeviceError(
+            f"the memory of the GPU is used up ({error}): end other programs that use it, or take "
+            "device='cpu'"
+        ) from error
+    except cupy.cuda.compiler.CompileException as error:
+        raise DeviceError(
+            f"the kernels do not compile for this GPU ({error}): install a newer CuPy, or take "
+            "device='cpu'"
+        ) from error
+    except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
+        raise DeviceError(
+            f"the GPU failed ({error}): see what nvidia-smi says, or take device='cpu'"
+        ) from error

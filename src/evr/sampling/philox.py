@@ -1,0 +1,93 @@
+"""Philox 4x32-10 in NumPy: random numbers by their place, the same as a GPU's.
+
+Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011). A place is
+``(call, sample, part, block)``: which call for which purpose, in which sample of which block. A
+call gives two words of 64 bits, from which uniform and normal numbers are made here as
+``cuda/steps.cu`` makes them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evr.laws import Floats
+
+Words = NDArray[np.uint64]
+
+_LOW = np.uint64(0xFFFFFFFF)
+_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+_WEYL = (0x9E3779B9, 0xBB67AE85)
+_ROUNDS = 10
+
+LEADING_BITS = 11
+"""Of each word, those that neither a radius nor an angle uses."""
+
+
+def philox(counter: tuple[Any, Any, Any, Any], key: tuple[int, int]) -> tuple[Words, ...]:
+    """Four words of 32 bits, for each entry of the counter.
+
+    Examples
+    --------
+    >>> [f"{int(x):08x}" for x in philox((0, 0, 0, 0), (0, 0))]
+    ['6627e8d5', 'e169c58d', 'bc57ac4c', '9b00dbd8']
+    """
+    a, b, c, d = (np.asarray(x, np.uint64) for x in counter)
+    first, second = key
+    thirty_two = np.uint64(32)
+    for _ in range(_ROUNDS):
+        one, other = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]
+        a, b, c, d = (
+            (other >> thirty_two) ^ b ^ np.uint64(first),
+            other & _LOW,
+            (one >> thirty_two) ^ d ^ np.uint64(second),
+            one & _LOW,
+        )
+        first, second = (first + _WEYL[0]) & 0xFFFFFFFF, (second + _WEYL[1]) & 0xFFFFFFFF
+    return a, b, c, d
+
+
+class Place(NamedTuple):
+    """Where the numbers of one kind of step in one block are: a key, and the counter's last
+    word.
+    """
+
+    key: tuple[int, int]
+    block: int
+
+    @classmethod
+    def of(cls, generator: np.random.Generator) -> Place:
+        """From 96 bits of the block's stream."""
+        first, second, block = (
+            int(x) for x in generator.integers(0, 1 << 32, size=3, dtype=np.uint32)
+        )
+        return cls((first, second), block)
+
+    def words(self, call: Any, sample: Any, part: Any) -> tuple[Words, Words]:
+        """The two words of 64 bits of each call."""
+        a, b, c, d = philox((call, sample, part, self.block), self.key)
+        return a | (b << np.uint64(32)), c | (d << np.uint64(32))
+
+
+def uniform(words: Words) -> Floats:
+    """In (0, 1], multiples of 2^-53."""
+    return ((words >> np.uint64(11)).astype(float) + 1.0) * 2.0**-53
+
+
+def fine_uniform(words: Words) -> Floats:
+    """In (0, 1], with the resolution 2^-64 where it is small."""
+    return (words.astype(float) + 0.5) * 2.0**-64
+
+
+def normals(words: tuple[Words, Words]) -> tuple[Floats, Floats]:
+    """Two independent normal numbers (Box and Muller)."""
+    radius = np.sqrt(-2.0 * np.log(uniform(words[0])))
+    angle = 2.0 * np.pi * ((words[1] >> np.uint64(11)).astype(float) * 2.0**-53)
+    return radius * np.cos(angle), radius * np.sin(angle)
+
+
+def leading(words: Words) -> NDArray[np.int64]:
+    """The bits that ``normals`` leaves over."""
+    return (words & np.uint64((1 << LEADING_BITS) - 1)).astype(np.int64)

@@ -1,0 +1,69 @@
+"""Certificates that a GPU made (``gpu_certificates.py``) replay where there is none."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import evr
+from certification.gpu_certificates import CERTIFICATES
+from evr.certification.certificate import digest_of
+from evr.sampling import cuda
+
+DATA = Path(__file__).parent / "data"
+SAMPLERS = {
+    "gpu-gaussian": ["mixture_philox/1", "envelope_philox/1"],
+    "gpu-outcomes": ["outcomes_philox/1", "outcomes_philox/1"],
+}
+
+
+def document_of(name):
+    return json.loads((DATA / f"{name}.certificate.json").read_text())
+
+
+def replayed(document):
+    document["digest"] = digest_of(document)
+    return evr.replay(evr.Certificate.from_json(json.dumps(document)))
+
+
+@pytest.mark.parametrize("name", CERTIFICATES)
+def test_a_certificate_of_a_gpu_replays_on_a_processor(name, monkeypatch):
+    monkeypatch.setattr(cuda, "draws", lambda proposal: False)
+    document = document_of(name)
+    plans = [one["plan"] for one in document["verification"]["directions"].values()]
+    assert [plan["kinds"][0]["sampler"] for plan in plans] == SAMPLERS[name]
+    assert {plan["device"] for plan in plans} == {"cuda"}
+    found = replayed(document)
+    assert found.mismatches == ()
+    assert found.verification.verdict.value == document["verdict"]
+    assert any("on cuda" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("path", "change"),
+    [
+        (("log_wealth",), lambda x: x * (1 + 1e-7)),
+        (("estimate",), lambda x: x * (1 - 1e-7)),
+        (("samples",), lambda x: x + 1),
+        (("plan", "block_size"), lambda x: x * 2),
+    ],
+)
+def test_an_altered_certificate_of_a_gpu_does_not(path, change, monkeypatch):
+    monkeypatch.setattr(cuda, "draws", lambda proposal: False)
+    document = document_of("gpu-outcomes")
+    section = document["verification"]["directions"]["remove"]
+    *parents, last = path
+    for key in parents:
+        section = section[key]
+    section[last] = change(section[last])
+    assert not replayed(document).agrees
+
+
+def test_a_rejection_that_was_made_an_acceptance_does_not_agree(monkeypatch):
+    """Fewer samples than the test needs, and a verdict that they do not give."""
+    monkeypatch.setattr(cuda, "draws", lambda proposal: False)
+    document = document_of("gpu-outcomes")
+    document["verification"]["max_samples"] = 100
+    found = replayed(document)
+    assert "verdict" in [one.field for one in found.mismatches]
+    assert found.undecided is None
