@@ -36,9 +36,8 @@ class Halves:
         """A rational number that is at least delta(epsilon)."""
         wide = self.bits + GUARD
         ratio = (epsilon - self.offset) / self.spacing
-        cut = (
-            ratio.numerator // ratio.denominator
-        )  # of the places of a sum, those above it are beyond epsilon
+        # of the places of a sum, those above it are beyond epsilon
+        cut = ratio.numerator // ratio.denominator
         step = fmpz(power_below(-self.spacing, wide))
         rest = fmpz(power_below(epsilon - self.offset - cut * self.spacing, wide))
         first, second, zero = self.first.poly.coeffs(), self.second.poly.coeffs(), fmpz(0)
