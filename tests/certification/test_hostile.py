@@ -106,7 +106,7 @@ def many_masses(document: dict[str, Any]) -> None:
     """Of a proof in exact arithmetic."""
     document["verification"] |= {"method": "strict", "proposal": "capped", "max_samples": None}
     grid, window = ["0", 0, 0, 0, 0, 1 << 26], [0, 0, 0, 0, 1 << 26]
-    plan = {"bits": 20_000, "spacing": "1/1000", "grids": [grid], "windows": [window] * 1000}
+    plan = {"bits": 6_000, "spacing": "1/1000", "grids": [grid], "windows": [window] * 1000}
     for fields in document["verification"]["directions"].values():
         fields |= {"plan": None, "strict": {"bound": "1/2", "plan": plan, "digest": "0" * 64}}
 
