@@ -172,8 +172,7 @@ def main() -> None:
                 trainings[name] = certified(name, Path(folder))
                 found = trainings[name]
                 print(
-                    f"{name}: {found['verdict']}, {found['certified_epsilon']}, "
-                    f"{_proof(found)}",
+                    f"{name}: {found['verdict']}, {found['certified_epsilon']}, {_proof(found)}",
                     flush=True,
                 )
         results = {"evr": __version__, "trainings": trainings}
