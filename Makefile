@@ -35,8 +35,8 @@ bench: $(VENV)/.test ## every benchmark and the full statistical tables
 
 EXTRAS := .venv-integrations
 
-integrations: $(EXTRAS)/.ready ## tests with Opacus and JAX Privacy, in an environment of their own
-	$(EXTRAS)/bin/python -m pytest tests/integrations tests/gate src/evr/integrations -n $(JOBS) -q
+integrations: $(EXTRAS)/.ready ## tests with Opacus, JAX Privacy and Dask, in an environment of their own
+	$(EXTRAS)/bin/python -m pytest tests/integrations src/evr/integrations -n $(JOBS) --dist worksteal -q
 
 published: $(VENV)/.test ## certify the published trainings, and write their page
 	$(BIN)/python examples/published/make_page.py
@@ -79,10 +79,10 @@ $(VENV)/.docs: $(VENV)/.core
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e .[docs]
 	@touch $@
 
-# A torch for processors alone: the usual one is gigabytes. Its sympy wants an older mpmath than ours.
+# pip takes torch 2.13.0+cpu, a tenth of the size, where it is offered. Its sympy wants an older mpmath.
 $(EXTRAS)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(EXTRAS)
 	grep -v '^mpmath' constraints.txt >$(EXTRAS)/constraints.txt
 	$(EXTRAS)/bin/python -m pip install --quiet -c $(EXTRAS)/constraints.txt \
-		-e .[opacus] torch==2.13.0+cpu jax-privacy==2.0.0 pytest pytest-xdist hypothesis mpmath scikit-learn
+		-e .[opacus,dask] torch==2.13.0 jax-privacy==2.0.0 pytest pytest-xdist hypothesis mpmath scikit-learn
 	@touch $@

@@ -55,12 +55,12 @@ def nets() -> dict[str, tuple[Any, int]]:
         nn.Linear(32, 10),
     )
     small = nn.Sequential(
-        nn.Conv2d(1, 8, 3, padding=1),
-        nn.GroupNorm(4, 8),
+        nn.Conv2d(1, 16, 5, padding=2),
+        nn.GroupNorm(4, 16),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Flatten(),
-        nn.Linear(128, 10),
+        nn.Linear(256, 10),
     )
     return {"MNIST's size, batch 256": (tutorial, 28), "digits' size, batch 256": (small, 8)}
 

@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=Path, default=Path("digits"), help="where everything is written"
     )
-    parser.add_argument("--tau", type=float, default=0.9, help="slack of the verification")
+    parser.add_argument("--tau", type=float, default=0.99, help="slack of the verification")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     plan = execution_plan(chosen.tau)
@@ -90,6 +90,7 @@ def main() -> None:
         epsilon=EPSILON,
         delta=chosen.tau * DELTA,
         tau=chosen.tau,
+        method="strict",
         ledger=chosen.folder / "ledger.sqlite",
         path=chosen.folder / "model.certificate.json",
     ) as certificate:

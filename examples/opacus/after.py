@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument(
         "--noise-used", type=float, help="noise of the training; what (3, 1e-5) needs by default"
     )
-    parser.add_argument("--tau", type=float, default=0.9, help="slack of the verification")
+    parser.add_argument("--tau", type=float, default=0.99, help="slack of the verification")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     weights = train(
@@ -39,6 +39,7 @@ def main() -> None:
         epsilon=EPSILON,
         delta=chosen.tau * DELTA,
         tau=chosen.tau,
+        method="strict",
         ledger=chosen.folder / "ledger.sqlite",
         path=chosen.folder / "model.certificate.json",
     ) as certificate:

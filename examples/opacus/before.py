@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument(
         "--noise-used", type=float, help="noise of the training, if it is not what was planned"
     )
-    parser.add_argument("--tau", type=float, default=0.9, help="slack of the verification")
+    parser.add_argument("--tau", type=float, default=0.99, help="slack of the verification")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     noise = least_noise(chosen.tau)
@@ -43,6 +43,7 @@ def main() -> None:
         epsilon=EPSILON,
         delta=chosen.tau * DELTA,
         tau=chosen.tau,
+        method="strict",
         ledger=chosen.folder / "ledger.sqlite",
         path=chosen.folder / "model.certificate.json",
     )

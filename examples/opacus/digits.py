@@ -51,12 +51,12 @@ def digits() -> tuple[TensorDataset, TensorDataset]:
 
 def net() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(1, 8, 3, padding=1),
-        nn.GroupNorm(4, 8),
+        nn.Conv2d(1, 16, 5, padding=2),
+        nn.GroupNorm(4, 16),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Flatten(),
-        nn.Linear(128, 10),
+        nn.Linear(256, 10),
     )
 
 

@@ -37,11 +37,9 @@ def certified(name: str, folder: Path) -> dict[str, Any]:
     described = spec.load(HERE / f"{name}.toml")
     event, claim = described.event(), described.claim
     exact = evr.estimate_epsilon(event, claim.delta)
-    start = time.perf_counter()
-    certificate = evr.certify(
-        event, delta=claim.delta, tau=claim.tau, ledger=folder / f"{name}.sqlite", workers=2
-    )
-    seconds = time.perf_counter() - start
+    start = time.process_time()
+    certificate = evr.certify(event, delta=claim.delta, ledger=folder / f"{name}.sqlite", workers=2)
+    seconds = time.process_time() - start
     return {
         "delta": claim.delta,
         "exact_epsilon": exact.value,
@@ -51,9 +49,8 @@ def certified(name: str, folder: Path) -> dict[str, Any]:
         if certificate.guarantee is None
         else certificate.guarantee.epsilon,
         "method": certificate.verification.method,
-        "tau": claim.tau,
         "samples": certificate.verification.samples,
-        "seconds": seconds,
+        "processor_seconds": seconds,
         "digest": certificate.digest,
     }
 
@@ -72,11 +69,10 @@ def page(results: dict[str, Any]) -> str:
         rows.append(
             f"| [{number}](#{number}) | {source['title']} | {found['delta']:.0e} | "
             f"{source['published_epsilon']:g} | {found['exact_epsilon']:.4f} | {certificate} | "
-            f"{found['samples']:,} samples, {found['seconds']:.0f} s | {source['sampling']} "
-            "|".replace("e-0", "e-")
+            f"{_proof(found)} | {source['sampling']} |".replace("e-0", "e-")
         )
         notes.append(_note(number, name, source))
-    total = sum(found["seconds"] for found in trainings.values())
+    total = sum(found["processor_seconds"] for found in trainings.values())
     less = sorted(
         1 - trainings[name]["exact_epsilon"] / published[name]["published_epsilon"]
         for name in published
@@ -87,11 +83,16 @@ def page(results: dict[str, Any]) -> str:
         rows="\n".join(rows),
         notes="\n\n".join(notes),
         version=results["evr"],
-        minutes=total / 60,
-        tau=", ".join(sorted({f"{found['tau']:g}" for found in trainings.values()})),
+        total=total,
         median=100 * less[len(less) // 2],
         shuffled=shuffled,
     )
+
+
+def _proof(found: dict[str, Any]) -> str:
+    """How a training was proved, and for how many processor seconds."""
+    sampled = f", {found['samples']:,} samples" if found["samples"] else ""
+    return f"{found['method']}{sampled}, {found['processor_seconds']:.1f} s"
 
 
 def _note(number: int, name: str, source: dict[str, Any]) -> str:
@@ -127,8 +128,10 @@ trainings is a spec file in `examples/published`, and `evr certify` takes any of
 - **published** is the epsilon that its authors gave, at the delta of the row;
 - **exact** is evr's near-exact estimate for the same noise, sampling probability and steps, in the
   direction that costs more;
-- **certified** is the epsilon of a certificate at that delta, by evr {version} with a slack of
-  {tau}, and what proving it took on two cores ({minutes:.0f} minutes in all);
+- **certified** is the epsilon of a certificate at that delta, rounded up to three digits, by evr
+  {version};
+- **the proof** is how it was proved ([which proof](guide/which_proof.md)), and what that took in
+  processor seconds ({total:.0f} in all);
 - **sampling** is how the code that the source names forms its batches.
 
 | | training | delta | published | exact | certified | the proof | sampling |
@@ -169,8 +172,7 @@ def main() -> None:
                 trainings[name] = certified(name, Path(folder))
                 found = trainings[name]
                 print(
-                    f"{name}: {found['verdict']}, {found['certified_epsilon']}, "
-                    f"{found['seconds']:.0f} s",
+                    f"{name}: {found['verdict']}, {found['certified_epsilon']}, {_proof(found)}",
                     flush=True,
                 )
         results = {"evr": __version__, "trainings": trainings}

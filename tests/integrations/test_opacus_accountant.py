@@ -207,8 +207,10 @@ def test_schedulers_of_noise(schedule):
     assert training.engine.get_epsilon(DELTA) == pytest.approx(exact, abs=1e-6)
 
 
-def test_a_checkpoint_of_the_engine(tmp_path):
-    training = Training()
+@pytest.mark.parametrize("accountant", ["evr", "rdp", "prv"])
+def test_a_checkpoint_of_the_engine(tmp_path, accountant):
+    """A training that began with one of Opacus's accountants goes on with evr's."""
+    training = Training(accountant=accountant)
     training.epochs()
     training.engine.save_checkpoint(
         path=tmp_path / "one.pt", module=training.model, optimizer=training.optimizer
