@@ -73,7 +73,7 @@ def settings(quick: bool) -> list[Setting]:
     from scipy.special import log_ndtr
 
     found = list(PAPER)
-    stored = ROOT / "tests" / "estimate" / "references.json"
+    stored = ROOT / "tests" / "estimation" / "references.json"
     if stored.exists():
         known = {
             (r["epsilon"], r["steps"], r["probability"], r["noise"]): r["delta"]

@@ -240,6 +240,7 @@ def read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> Delta:
     numerical = (
         law.rounding(epsilon)
         + law.blur(epsilon)
+        + law.wrapped(epsilon)
         + _IRREGULAR * smooth
         + _ROUNDED * apart
         + law.jumps.error

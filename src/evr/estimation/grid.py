@@ -19,6 +19,12 @@ from evr.laws.law import UNIT
 from evr.laws.line.discretise import LossPoints
 
 Complexes = NDArray[np.complex128]
+_PLACES = np.arange(6.0)
+# values at eight places to the coefficients of a polynomial of degree 5, by least squares
+_FIT = np.linalg.pinv(np.vander(np.arange(-4.0, 4.0), 6, increasing=True))
+_SPIKE = 0.3  # the share of a law that makes a spike of it
+_EDGE = 16  # places at an end of the grid that must be empty
+_MARGIN = 64  # places at each end of the grid, for what is spread beyond the range of the sum
 
 
 class Tail(NamedTuple):
@@ -33,18 +39,19 @@ class Tail(NamedTuple):
 @dataclass(frozen=True)
 class TiltedLaw:
     """Probabilities of the tilted sum of losses up to a cap on ``origin + width * (first, first +
-    1, ...)``.
+    1, ...)``; the origin is held as two floats.
 
     ``atoms`` is the atomic part, accounted for elsewhere; on a ``lattice`` all is atomic and lies
     on the grid. ``log_moment`` is that of losses taken from the origin. ``noise`` is an estimate of
     the transform's relative rounding error, ``loss_error`` one of the error that rounded losses
-    make in their sum. A law is ``spiky`` if it has atoms, or nearly so, of which the grid shows
-    nothing.
+    make in their sum. A law is ``narrow`` if the sum of usual losses is, so that the law of one
+    step shows in that of all; of one step it is finest at ``kink``. It is ``spiky`` if it has atoms
+    that are not accounted for elsewhere.
     """
 
     order: float
     log_moment: float
-    origin: Fraction
+    origin: tuple[float, float]
     first: int
     width: float
     probabilities: Floats
@@ -54,11 +61,17 @@ class TiltedLaw:
     jumps: Jumps
     noise: float
     loss_error: float
+    narrow: bool
     spiky: bool
+    kink: float
 
     def _position(self, epsilon: float) -> float:
         """Where epsilon is on the grid."""
-        return float(Fraction(epsilon) - self.origin) / self.width - self.first
+        return -self._above(epsilon) / self.width - self.first
+
+    def _above(self, epsilon: float) -> float:
+        """The origin less epsilon."""
+        return (self.origin[0] - epsilon) + self.origin[1]
 
     def covers(self, epsilon: float) -> bool:
         return epsilon <= self.greatest_epsilon and self._position(epsilon) > 0.0
@@ -83,10 +96,11 @@ class TiltedLaw:
             return 0.0
         theta = first - position  # in (0, 1]
         w, order = self.width, self.order
-        coefficients = np.polynomial.polynomial.polyfit(
-            np.arange(-4, 4) + theta, smooth[first - 4 : first + 4] / w, 5
-        )
-        density, slope, bend = coefficients[0], coefficients[1] / w, 2 * coefficients[2] / w**2
+        fitted = _FIT @ (smooth[first - 4 : first + 4] / w)  # a polynomial in places after `first`
+        powers = (-theta) ** np.arange(6)
+        density = fitted @ powers
+        slope = fitted[1:] @ (_PLACES[1:] * powers[:-1]) / w
+        bend = fitted[2:] @ (_PLACES[2:] * _PLACES[1:-1] * powers[:-2]) / w**2
         second = 2 * (slope - order * density - density / 2)
         third = 6 * (
             bend / 2
@@ -102,11 +116,22 @@ class TiltedLaw:
 
     def scale(self, epsilon: float) -> float:
         """The moments bound on delta, but for a factor below 1."""
-        exponent = self.log_moment + self.order * float(self.origin - Fraction(epsilon))
+        exponent = self.log_moment + self.order * self._above(epsilon)
         return math.exp(exponent) if exponent < 700 else math.inf
 
     def rounding(self, epsilon: float) -> float:
         """About the error that rounding makes in ``delta``."""
+        return self._peak(epsilon) * (4.0 * UNIT * math.log2(self.probabilities.size) + self.noise)
+
+    def wrapped(self, epsilon: float) -> float:
+        """About the error of what is spread beyond the ends of the grid, from what is next to
+        them: between the sum's range and the ends there should be nothing.
+        """
+        ends = np.concatenate((self.probabilities[:_EDGE], self.probabilities[-_EDGE:]))
+        return self._peak(epsilon) * float(np.abs(ends).sum())
+
+    def _peak(self, epsilon: float) -> float:
+        """What a unit of the tilted mass may add to delta at most."""
         farthest = (self.probabilities.size - self._position(epsilon)) * self.width
         highest = (
             -self.order * math.log1p(1.0 / self.order) - math.log1p(self.order)
@@ -116,25 +141,21 @@ class TiltedLaw:
         peak = min(
             -math.expm1(-max(farthest, 0.0)), math.exp(highest)
         )  # of (1 - e^{-x}) e^{-order x}
-        return (
-            self.scale(epsilon)
-            * peak
-            * (4.0 * UNIT * math.log2(self.probabilities.size) + self.noise)
-        )
+        return self.scale(epsilon) * peak
 
     def blur(self, epsilon: float) -> float:
-        """What spikes near epsilon may be wrong by: they are spread over some places, where the
-        kink is not mended.
+        """What the law of one step near epsilon may be wrong by where it shows: spikes are spread
+        over some places, where the kink is not mended, and cells are as wide as these.
         """
-        if not self.spiky:
+        if not self.narrow:
             return 0.0
-        first = max(0, math.floor(self._position(epsilon)) - 4)
-        return (
-            self.scale(epsilon)
-            * 0.3
-            * self.width
-            * float(np.sum(np.abs(self.probabilities[first : first + 10])))
-        )
+        position = math.floor(self._position(epsilon))
+        near = self.probabilities[max(0, position - 4) : position + 6]
+        if self.spiky:
+            return self.scale(epsilon) * 0.3 * self.width * float(np.sum(np.abs(near)))
+        if abs(epsilon - self.kink) <= 4.0 * self.width:
+            return 0.0
+        return self.scale(epsilon) * 0.005 * self.width * float(np.max(np.abs(near), initial=0.0))
 
     def delta(self, epsilon: float) -> float:
         """Delta of losses up to the cap, without what the atoms add."""
@@ -161,7 +182,7 @@ def _lattice(points: list[LossPoints], width: float) -> float | None:
 
 class Spectrum(NamedTuple):
     """``log`` of a Fourier transform, the loss at the grid's zero, the ``log`` of the moment from
-    there, two errors, and the width of the bulk of a law without atoms.
+    there, and two errors.
     """
 
     log_transform: Complexes
@@ -170,7 +191,6 @@ class Spectrum(NamedTuple):
     log_moment: float
     noise: float
     loss_error: float
-    bulk: float
 
 
 def spectrum(
@@ -187,12 +207,10 @@ def spectrum(
     points' total.
     """
     tilted = Tilted.of(points, order)
-    origin, deviations = tilted.origin, tilted.deviations
-    residual = 0.0
+    residual, origin = 0.0, _spike(tilted, width, size)
     if lattice:
-        origin = float(points.losses[int(np.argmin(np.abs(deviations)))])
-        deviations = points.losses - origin
-    positions = deviations / width
+        origin = float(points.losses[int(np.argmin(np.abs(tilted.deviations)))])
+    positions = (points.losses - origin) / width
     if lattice:
         residual = float(np.max(np.abs(positions - np.rint(positions)))) * width
         positions = np.rint(positions)
@@ -205,9 +223,25 @@ def spectrum(
         )
     noise += UNIT * float(tilted.weights @ np.minimum(np.abs(positions), size))
     loss_error = residual + 4.0 * UNIT * float(tilted.weights @ np.abs(points.losses))
-    bulk = 0.0 if points.is_atom.any() else tilted.median_deviation
     moment = log_moment(points, order, origin, log_mass)
-    return Spectrum(transform, atomic, origin, moment, noise, loss_error, bulk)
+    return Spectrum(transform, atomic, origin, moment, noise, loss_error)
+
+
+def _spike(tilted: Tilted, width: float, size: int) -> float:
+    """The loss about which much of the mass is within ``width``, or the mean if there is none such.
+
+    A grid that has it as a place holds its powers without ripples.
+    """
+    if tilted.variance <= width**2:
+        return tilted.origin
+    places = np.rint(tilted.deviations / width).astype(np.int64) % size
+    masses = np.bincount(places, weights=tilted.weights, minlength=size)
+    pairs = masses + np.roll(masses, -1)
+    heaviest = int(np.argmax(pairs))
+    if pairs[heaviest] < _SPIKE:
+        return tilted.origin
+    near = (places - heaviest) % size <= 1
+    return tilted.origin + float(tilted.weights[near] @ tilted.deviations[near]) / pairs[heaviest]
 
 
 def _spread(positions: Floats, weights: Floats, size: int) -> Floats:
@@ -266,16 +300,25 @@ class Frame:
         self, plan: Plan, pairs: Iterable[DominatingPair], size: int, *, with_atoms: bool
     ) -> None:
         self.plan, self.size = plan, size
-        width = (plan.high - plan.low) / (size - 16)
+        width = (plan.high - plan.low) / (size - 2 * _MARGIN)
         self._jumps = {pair: jump_of(pair, plan.cap) for pair in pairs}
         points = {
             pair: not_below(
-                points_of(pair, plan.order, plan.cap, 3 * size // 4, width), plan.bottom
+                points_of(
+                    pair,
+                    plan.order,
+                    plan.cap,
+                    3 * size // 4,
+                    width,
+                    kink=plan.kinks[pair],
+                ),
+                plan.bottom,
             )
             for pair in self._jumps
         }
         lattice = _lattice(list(points.values()), width)
         self.lattice, self.width = lattice is not None, lattice or width
+        self._has_atoms = any(bool(p.is_atom.any()) for p in points.values())
         self._spectra = {
             pair: spectrum(
                 p,
@@ -295,20 +338,17 @@ class Frame:
         origin = sum((count * Fraction(one.origin) for count, one in parts), Fraction(0))
         first = (
             math.floor((self.plan.low - float(origin - Fraction(self.plan.centre))) / self.width)
-            - 8
+            - _MARGIN
         )
 
         def invert(log_transforms: Iterable[Complexes]) -> Floats:
             return np.roll(scipy_fft.irfft(np.exp(sum(log_transforms)), self.size), -first)
 
         atoms = [(count, one.atomic) for count, one in parts if one.atomic is not None]
-        smoothed = (
-            math.sqrt(math.fsum(count * one.bulk**2 for count, one in parts)) > 3.0 * self.width
-        )
         return TiltedLaw(
             order=self.plan.order,
             log_moment=math.fsum(count * one.log_moment for count, one in parts),
-            origin=origin,
+            origin=(float(origin), float(origin - Fraction(float(origin)))),
             first=first,
             width=self.width,
             probabilities=invert(count * one.log_transform for count, one in parts),
@@ -321,6 +361,7 @@ class Frame:
             ),
             noise=math.fsum(count * one.noise for count, one in parts),
             loss_error=math.fsum(count * one.loss_error for count, one in parts),
-            spiky=not (smoothed or self.lattice or atoms)
-            and any(one.bulk == 0.0 for _, one in parts),
+            narrow=not self.lattice and self.plan.bulk <= 3.0 * self.width,
+            spiky=self._has_atoms and not atoms,
+            kink=self.plan.centre,
         )

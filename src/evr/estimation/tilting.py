@@ -8,7 +8,7 @@ the origins times their counts, less epsilon, are added up exactly (``excess``),
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -25,6 +25,7 @@ _NEGLIGIBLE = -760.0  # log of a bound on delta below which it is 0 as a float
 _GREATEST_ORDER = 1e200
 _MOST_CELLS = 2**22
 _SHIFTS = np.geomspace(1e-3, 30.0, 16)  # in units of one over the deviation of the sum
+_NEAR = np.arange(-48, 49) / 8.0  # edges about a kink, in widths of the grid
 _FAR_SHIFTS = np.geomspace(1.0, 60.0, 8)  # in units of one over the greatest deviation of a step
 
 
@@ -33,7 +34,8 @@ class Plan(NamedTuple):
 
     ``epsilon`` is the greatest for which the plan is right; losses above ``cap`` decide by
     themselves; ``low`` and ``high`` are taken from ``centre``, the epsilon that the plan was made
-    for; losses below ``bottom`` are raised to it.
+    for; losses below ``bottom`` are raised to it. ``bulk`` is about the width of the sum of all
+    usual losses; beside them a loss of ``kinks``, by pair, makes the sum epsilon.
     """
 
     epsilon: float
@@ -42,7 +44,9 @@ class Plan(NamedTuple):
     cap: float
     low: float
     high: float
-    bottom: float = -math.inf
+    bottom: float
+    bulk: float
+    kinks: Mapping[DominatingPair, float]
 
 
 @dataclass(frozen=True)
@@ -72,13 +76,15 @@ class Tilted:
     def variance(self) -> float:
         return float(self.weights @ self.deviations**2)
 
-    @property
-    def median_deviation(self) -> float:
-        """A measure of the width of the bulk, which rare large losses do not change."""
-        sizes = np.abs(self.deviations)
-        rising = np.argsort(sizes)
+    def bulk(self) -> tuple[float, float]:
+        """Where the bulk is, and how wide: medians, which rare large losses do not change."""
+        middle = self._median(self.deviations)
+        return self.origin + middle, self._median(np.abs(self.deviations - middle))
+
+    def _median(self, numbers: Floats) -> float:
+        rising = np.argsort(numbers)
         place = int(np.searchsorted(np.cumsum(self.weights[rising]), 0.5))
-        return float(sizes[rising[min(place, rising.size - 1)]])
+        return float(numbers[rising[min(place, rising.size - 1)]])
 
     @property
     def mean(self) -> float:
@@ -118,11 +124,13 @@ def log_moment(points: LossPoints, order: float, origin: float, log_mass: float)
 
 
 @lru_cache(maxsize=256)
-def _place(pair: DominatingPair, order: float, cap: float) -> tuple[float, float]:
-    """The range of ``t``, up to that of the cap, that holds all but ``e^-80`` of ``P`` and of the
-    tilted law.
+def _place(
+    pair: DominatingPair, order: float, cap: float, *, tilted_only: bool = False
+) -> tuple[float, float]:
+    """The range of ``t``, up to that of the cap, that holds all but ``e^-80`` of the tilted law,
+    and of ``P`` if asked for.
     """
-    low, high = pair.span(order)
+    low, high = pair.span(order) if not tilted_only else _place(pair, order, cap)
     high = max(min(high, float(pair.point(cap))), low) if cap < math.inf else high
     for _ in range(12):
         edges = np.linspace(low, high, 129)
@@ -131,11 +139,29 @@ def _place(pair: DominatingPair, order: float, cap: float) -> tuple[float, float
         with np.errstate(invalid="ignore"):
             tilted = log_p + order * np.where(np.isfinite(losses[1:]), losses[1:], losses[:-1])
         tilted = np.where(np.isfinite(tilted), tilted, -np.inf)
-        held = np.flatnonzero((log_p > np.max(log_p) - 80.0) | (tilted > np.max(tilted) - 80.0))
+        held = np.flatnonzero(
+            (tilted > np.max(tilted) - 80.0) | ((not tilted_only) & (log_p > np.max(log_p) - 80.0))
+        )
+        if held.size:
+            low, high = float(edges[held[0]]), float(edges[held[-1] + 1])
         if not held.size or held[-1] + 1 - held[0] > 64:
             break
-        low, high = float(edges[held[0]]), float(edges[held[-1] + 1])
     return low, high
+
+
+def _even(
+    pair: DominatingPair, place: tuple[float, float], cells: int, most: int, width: float
+) -> list[Floats]:
+    """Edges even in ``t``, and edges ``width`` apart in losses, or the ``most`` that there may
+    be.
+    """
+    low, high = place
+    parts = [np.linspace(low, high, cells + 1)]
+    losses = pair.privacy_loss(np.array([low, high]))
+    if losses[0] < losses[1] and np.all(np.isfinite(losses)):
+        number = min(math.ceil(float(losses[1] - losses[0]) / width), most)
+        parts.append(pair.point(np.linspace(losses[0], losses[1], max(2, number + 1))))
+    return parts
 
 
 @lru_cache(maxsize=64)
@@ -148,19 +174,21 @@ def points_of(
     *,
     joined: bool = False,
     keep: float = 120.0,
+    kink: float | None = None,
 ) -> LossPoints:
-    """The law of one step up to ``cap``: cells even in ``t`` where it matters, none wider than
-    ``width`` in losses.
+    """The law of one step up to ``cap``: cells even in ``t`` where it matters, and where the tilted
+    law is none wider than ``width`` in losses; near the loss ``kink`` cells are much finer.
 
     ``joined`` adds what is beyond the cap, joined into one loss. What has less than ``e^-keep`` of
     the tilted mass, and no probability to speak of, is left out.
     """
-    low, high = _place(pair, order, cap)
-    losses = pair.privacy_loss(np.array([low, high]))
-    parts = [cell_edges(pair, order, 64, None, cap), np.linspace(low, high, cells + 1)]
-    if losses[0] < losses[1] and np.all(np.isfinite(losses)):
-        number = min(math.ceil(float(losses[1] - losses[0]) / width), _MOST_CELLS)
-        parts.append(pair.point(np.linspace(losses[0], losses[1], max(2, number + 1))))
+    whole, held = _place(pair, order, cap), _place(pair, order, cap, tilted_only=True)
+    parts = [cell_edges(pair, order, 64, None, cap), *_even(pair, held, cells, _MOST_CELLS, width)]
+    if whole != held:
+        parts += _even(pair, whole, 1024, 4096, width)
+    if kink is not None:
+        near = pair.point(kink + width * _NEAR)
+        parts.append(near[(near > whole[0]) & (near < whole[1])])
     points = loss_points(
         pair, np.unique(np.concatenate(parts)), within=cap < math.inf and not joined
     )
@@ -293,7 +321,24 @@ def plan_tilt(
         bottom = min(epsilon, 0.0) - max(epsilon + high, 1e-300)
         low, high = _Sum([not_below(p, bottom) for p in tilted.points], counts, 0.0).range(epsilon)
     low = min(low, 0.0) if tilted.order > 0.0 else low  # all of it may exceed epsilon
-    return Plan(valid, epsilon, tilted.order, cap, low, max(high, low, 0.0), bottom)
+    bulk, kinks = _usual(at(0.0) or tilted, steps, epsilon)
+    return Plan(valid, epsilon, tilted.order, cap, low, max(high, low, 0.0), bottom, bulk, kinks)
+
+
+def _usual(
+    plain: _Sum, steps: tuple[Step, ...], epsilon: float
+) -> tuple[float, dict[DominatingPair, float]]:
+    """The width of the sum of usual losses, 0 where one has atoms; and for each pair the loss that
+    makes such a sum epsilon.
+    """
+    bulks = [part.bulk() for part in plain.parts]
+    beyond = excess(zip(plain.counts, (place for place, _ in bulks), strict=True), epsilon)
+    smooth = (
+        0.0 if points.is_atom.any() else count * width**2
+        for count, points, (_, width) in zip(plain.counts, plain.points, bulks, strict=True)
+    )
+    kinks = {step.pair: place - beyond for step, (place, _) in zip(steps, bulks, strict=True)}
+    return math.sqrt(math.fsum(smooth)), kinks
 
 
 def likely_epsilon(steps: tuple[Step, ...], delta: float) -> float:
