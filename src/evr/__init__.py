@@ -46,6 +46,9 @@ _HOMES = {
     "Certificate": "evr.certification",
     "Ledger": "evr.certification",
     "Release": "evr.gate",
+    "PrivacyFilter": "evr.gate.filters",
+    "PrivacyOdometer": "evr.gate.filters",
+    "BudgetExceededError": "evr.errors",
     "Record": "evr.gate",
     "Recorder": "evr.gate",
     "record": "evr.integrations.observing",
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
     from evr.errors import (
         AccuracyError,
         AlreadyReleasedError,
+        BudgetExceededError,
         CertificateError,
         EvrError,
         LedgerError,
@@ -90,6 +94,7 @@ if TYPE_CHECKING:
     )
     from evr.gate import Record, Recorder, Release, release, released, resume
     from evr.gate.certify import certify
+    from evr.gate.filters import PrivacyFilter, PrivacyOdometer
     from evr.integrations.observing import record
     from evr.laws import Direction, DominatingPair, Measure, Pairs
     from evr.mechanisms import Composition, events, register
@@ -101,6 +106,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AccuracyError",
     "AlreadyReleasedError",
+    "BudgetExceededError",
     "Calibration",
     "Certificate",
     "CertificateError",
@@ -120,6 +126,8 @@ __all__ = [
     "OnlineEpsilon",
     "Pairs",
     "PrivacyCurve",
+    "PrivacyFilter",
+    "PrivacyOdometer",
     "Record",
     "RecordError",
     "Recorder",

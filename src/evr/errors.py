@@ -70,6 +70,10 @@ class ClusterError(EvrError, ConnectionError):
     """
 
 
+class BudgetExceededError(EvrError, RuntimeError):
+    """A step would exceed the budget of a privacy filter: it was not counted, and must not run."""
+
+
 class NotReleasedError(EvrError, RuntimeError):
     """There is no value: the claim was not verified, so nothing ran.
 

@@ -74,21 +74,33 @@ def positive_integer(**named: Any) -> int:
     ...
     ValueError: steps=0 is not an integer >= 1
     """
-    name, value = _only(named)
+    return _integer(1, *_only(named))
+
+
+def non_negative_integer(**named: Any) -> int:
+    """As ``positive_integer``, 0 included.
+
+    >>> non_negative_integer(sample_size=0)
+    0
+    """
+    return _integer(0, *_only(named))
+
+
+def _integer(least: int, name: str, value: Any) -> int:
     if isinstance(value, bool):
-        raise TypeError(f"{name}={value!r} is not an integer >= 1 (it is a bool)")
+        raise TypeError(f"{name}={value!r} is not an integer >= {least} (it is a bool)")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     try:
         number = operator.index(value)
     except TypeError:
         if isinstance(value, numbers.Real):
-            raise ValueError(f"{name}={value!r} is not an integer >= 1") from None
+            raise ValueError(f"{name}={value!r} is not an integer >= {least}") from None
         raise TypeError(
-            f"{name}={shown(value)} is not an integer >= 1 (it is a {type(value).__name__})"
+            f"{name}={shown(value)} is not an integer >= {least} (it is a {type(value).__name__})"
         ) from None
-    if number < 1:
-        raise ValueError(f"{name}={shown(value)} is not an integer >= 1")
+    if number < least:
+        raise ValueError(f"{name}={shown(value)} is not an integer >= {least}")
     if number > MAX_COUNT:
         raise ValueError(
             f"{name}={shown(value)} is too large: an integer >= 1 and at most 2**63 - 1 is wanted"

@@ -8,14 +8,23 @@ until it has both.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from dp_accounting import dp_event
 from mpmath import mp, mpf
 
-from conformance.reference import Laplace, Normal, OnOutcomes, OnTheLine, reflected
-from evr.mechanisms import events
+from conformance.reference import (
+    Either,
+    Laplace,
+    Normal,
+    OnOutcomes,
+    OnTheLine,
+    WithoutReplacement,
+    reflected,
+)
+from evr.mechanisms import Composition, events
 
 Reference = OnTheLine | OnOutcomes
 
@@ -129,6 +138,38 @@ def _epsilon_delta(event: events.EpsilonDeltaDpEvent, direction: str) -> Referen
     return OnOutcomes(p, q)
 
 
+def _tree(event: dp_event.SingleEpochTreeAggregationDpEvent, direction: str) -> Reference:
+    assert event.step_counts == 1  # one node: a Gaussian mechanism
+    return _gaussian(dp_event.GaussianDpEvent(event.noise_multiplier), direction)
+
+
+def _truncated(event: dp_event.TruncatedSubsampledGaussianDpEvent, direction: str) -> Reference:
+    """Sums of binomial probabilities; Section R3 of docs/guarantees_relations.md."""
+    n, most, q = event.dataset_size, event.truncated_batch_size, mpf(event.sampling_probability)
+
+    def chance(size: int, count: int) -> Any:
+        return mp.binomial(size, count) * q**count * (1 - q) ** (size - count)
+
+    cut = sum(chance(n - 1, k) for k in range(most, n))
+    share = sum(chance(n - 1, k) * q * most / (k + 1) for k in range(most, n)) / cut
+    whole = _gaussian(dp_event.GaussianDpEvent(event.noise_multiplier), direction)
+    doubled = _gaussian(dp_event.GaussianDpEvent(event.noise_multiplier / 2), direction)
+    assert isinstance(whole, OnTheLine)
+    first, other = whole.sampled(q, direction), doubled.sampled(share, direction)
+    places = first.places[2:-2]  # within reach of the losses of the other
+    return Either(first.p, first.q, places, (), first.to_t, other=other, weight=cut)
+
+
+def _against_uniform(event: dp_event.RandomizedResponseDpEvent, direction: str) -> Reference:
+    """An answer against the uniform output."""
+    noise, buckets = mpf(event.noise_parameter), event.num_buckets
+    truth = 1 - noise + noise / buckets
+    answer, uniform = [1 - truth, truth], [1 - mpf(1) / buckets, mpf(1) / buckets]
+    if direction == "remove":
+        return OnOutcomes(answer, uniform)
+    return OnOutcomes(uniform[::-1], answer[::-1])
+
+
 REFERENCES: dict[type, Callable[[Any, str], Reference]] = {
     dp_event.GaussianDpEvent: _gaussian,
     dp_event.LaplaceDpEvent: _laplace,
@@ -137,7 +178,46 @@ REFERENCES: dict[type, Callable[[Any, str], Reference]] = {
     dp_event.DiscreteLaplaceDpEvent: _discrete_laplace,
     events.DiscreteGaussianDpEvent: _discrete_gaussian,
     events.EpsilonDeltaDpEvent: _epsilon_delta,
+    dp_event.SingleEpochTreeAggregationDpEvent: _tree,
+    dp_event.TruncatedSubsampledGaussianDpEvent: _truncated,
 }
+
+UNDER: dict[tuple[type, str], Callable[[Any, str], Reference]] = {
+    (dp_event.GaussianDpEvent, "replace-one"): lambda event, direction: _gaussian(
+        dp_event.GaussianDpEvent(event.noise_multiplier / 2), direction
+    ),
+    (dp_event.LaplaceDpEvent, "replace-one"): lambda event, direction: _laplace(
+        dp_event.LaplaceDpEvent(event.noise_multiplier / 2), direction
+    ),
+    (dp_event.DiscreteLaplaceDpEvent, "replace-one"): lambda event, direction: _discrete_laplace(
+        dp_event.DiscreteLaplaceDpEvent(event.noise_parameter, 2 * event.sensitivity), direction
+    ),
+    (events.DiscreteGaussianDpEvent, "replace-one"): lambda event, direction: _discrete_gaussian(
+        events.DiscreteGaussianDpEvent(event.sigma, 2 * event.sensitivity), direction
+    ),
+    (dp_event.RandomizedResponseDpEvent, "replace-one"): _randomized_response,
+    (dp_event.RandomizedResponseDpEvent, "zero-out"): _against_uniform,
+    (events.EpsilonDeltaDpEvent, "replace-one"): _epsilon_delta,
+}
+"""Laws under other relations than the default one, where they differ."""
+
+
+@dataclass(frozen=True)
+class Under:
+    """An event under another relation than its default one."""
+
+    event: dp_event.DpEvent
+    relation: str
+
+
+def composition(case: dp_event.DpEvent | Under) -> Composition:
+    """What evr makes of a case."""
+    return (
+        Composition.of(case.event, case.relation)
+        if isinstance(case, Under)
+        else Composition.of(case)
+    )
+
 
 _THREE_GAUSSIANS = dp_event.MixtureOfGaussiansDpEvent(1.0, (0.0, 1.0, 2.5), (0.5, 0.25, 0.25))
 _MIXTURES = [
@@ -159,7 +239,33 @@ _SAMPLED = {
     events.EpsilonDeltaDpEvent(1.0, 1e-5): (1e-8, 0.38),
 }
 
-EVENTS: list[dp_event.DpEvent] = [
+_OTHERS = [
+    *(
+        Under(event, "replace-one")
+        for event in (
+            dp_event.GaussianDpEvent(1.0),
+            dp_event.LaplaceDpEvent(1.0),
+            dp_event.DiscreteLaplaceDpEvent(1.0, 3),
+            events.DiscreteGaussianDpEvent(3.0, 2),
+            dp_event.RandomizedResponseDpEvent(0.5, 10),
+            events.EpsilonDeltaDpEvent(1.0, 1e-5),
+        )
+    ),
+    Under(dp_event.RandomizedResponseDpEvent(0.5, 10), "zero-out"),
+    Under(dp_event.LaplaceDpEvent(1.0), "zero-out"),
+    *(
+        Under(dp_event.SampledWithoutReplacementDpEvent(10**4, batch, event), "replace-one")
+        for event, batch in (
+            (dp_event.GaussianDpEvent(1.0), 10),
+            (dp_event.GaussianDpEvent(30.0), 3800),
+            (dp_event.LaplaceDpEvent(1.0), 3800),
+            (dp_event.RandomizedResponseDpEvent(0.5, 10), 10),
+            (events.EpsilonDeltaDpEvent(1.0, 1e-5), 3800),
+        )
+    ),
+]
+
+EVENTS: list[Any] = [
     *(dp_event.GaussianDpEvent(noise) for noise in (0.1, 1.0, 30.0, 1e3)),
     *(dp_event.LaplaceDpEvent(noise) for noise in (0.1, 1.0, 30.0, 1e3)),
     *_MIXTURES,
@@ -173,30 +279,58 @@ EVENTS: list[dp_event.DpEvent] = [
         events.EpsilonDeltaDpEvent(*x)
         for x in ((1.0, 1e-5), (0.0, 0.1), (10.0, 0.0), (1e-6, 1e-12), (50.0, 1e-30))
     ),
+    dp_event.SingleEpochTreeAggregationDpEvent(2.0, 1),
+    dp_event.TruncatedSubsampledGaussianDpEvent(20, 0.25, 7, 1.0),
     *(dp_event.PoissonSampledDpEvent(q, event) for event, qs in _SAMPLED.items() for q in qs),
+    *_OTHERS,
 ]
 
+_SAMPLERS = (dp_event.PoissonSampledDpEvent, dp_event.SampledWithoutReplacementDpEvent)
 
-def base(event: dp_event.DpEvent) -> dp_event.DpEvent:
+
+def base(case: dp_event.DpEvent | Under) -> dp_event.DpEvent:
     """The event without its sampling."""
-    return event.event if isinstance(event, dp_event.PoissonSampledDpEvent) else event
+    event = case.event if isinstance(case, Under) else case
+    return event.event if isinstance(event, _SAMPLERS) else event
+
+
+def unsampled(case: dp_event.DpEvent | Under) -> dp_event.DpEvent | Under:
+    """The same as far as its pair has the coordinates of its base: without Poisson sampling."""
+    return case if isinstance(case, Under) else base(case)
 
 
 @cache
-def reference(event: dp_event.DpEvent, direction: str) -> Reference:
+def reference(case: dp_event.DpEvent | Under, direction: str) -> Reference:
     """The two laws of an event, Poisson sampling written out from Zhu, Dong and Wang (2022),
-    Theorem 11.
+    Theorem 11, sampling without replacement from docs/guarantees_relations.md.
     """
-    inner = base(event)
-    laws = REFERENCES[type(inner)](inner, direction)
-    return laws if inner is event else laws.sampled(event.sampling_probability, direction)
+    event = case.event if isinstance(case, Under) else case
+    inner = base(case)
+    relation = case.relation if isinstance(case, Under) else ""
+    laws = UNDER.get((type(inner), relation), REFERENCES[type(inner)])(inner, direction)
+    if isinstance(event, dp_event.PoissonSampledDpEvent):
+        return laws.sampled(event.sampling_probability, direction)
+    if isinstance(event, dp_event.SampledWithoutReplacementDpEvent):
+        share = mpf(event.sample_size) / event.source_dataset_size
+        if isinstance(laws, OnOutcomes):
+            return laws.without_replacement(share)
+        if direction == "add":  # one pair for both: that of the remove direction
+            return reference(case, "remove")
+        return WithoutReplacement.of(laws, share)
+    return laws
 
 
-def name(event: dp_event.DpEvent) -> str:
+def name(case: dp_event.DpEvent | Under) -> str:
     """A short name for test reports."""
-    inner = base(event)
+    inner = base(case)
+    event = case.event if isinstance(case, Under) else case
     values = ",".join(
         str(getattr(inner, field)).replace(" ", "") for field in inner.__slots__ if field[0] != "_"
     )
-    sampled = "" if inner is event else f"-q={event.sampling_probability:.10g}"
+    sampled = ""
+    if isinstance(event, dp_event.PoissonSampledDpEvent):
+        sampled = f"-q={event.sampling_probability:.10g}"
+    elif inner is not event:
+        sampled = f"-{event.sample_size}of{event.source_dataset_size}"
+    sampled += f"-{case.relation}" if isinstance(case, Under) else ""
     return f"{type(inner).__name__.removesuffix('DpEvent')}({values}){sampled}"

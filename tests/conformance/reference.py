@@ -166,6 +166,120 @@ class OnTheLine:
 
 
 @dataclass(frozen=True)
+class Either(OnTheLine):
+    """The laws of a first pair, or, by a coin that everybody sees, those of ``other``. Places are
+    those of the first.
+    """
+
+    other: Any = None
+    weight: Any = 0
+
+    def mass(self, measure: str, low: Any, high: Any) -> Any:
+        ends = [
+            x if mp.isinf(x) else self.other.threshold(mp.log(self.ratio(x))) for x in (low, high)
+        ]
+        first = super().mass(measure, low, high)
+        return (1 - self.weight) * first + self.weight * self.other.mass(measure, *ends)
+
+    def above(self, loss: float) -> tuple[Any, Any]:
+        both = super().threshold(mpf(loss)), self.other.threshold(mpf(loss))
+        sides = OnTheLine(self.p, self.q, self.places, (), None), self.other
+        p, q = (
+            sum(
+                w * side.mass(m, x, mp.inf) if x < mp.inf else 0
+                for w, side, x in zip((1 - self.weight, self.weight), sides, both, strict=True)
+            )
+            for m in "PQ"
+        )
+        return p, q
+
+    def mgf(self, order: float) -> float:
+        parts = super().mgf(order), self.other.mgf(order)
+        weights = [float(1 - self.weight), float(self.weight)]
+        return float(logsumexp(parts, b=weights))
+
+
+@dataclass(frozen=True)
+class WithoutReplacement(OnTheLine):
+    """Both sides of Section R2 of docs/guarantees_relations.md, cut where the base's loss is 0, and
+    an atom of length 1 between them. ``p`` and ``q`` are of the base; places beyond the cut are
+    those of the base plus 1.
+    """
+
+    share: Any = 0
+
+    @classmethod
+    def of(cls, base: OnTheLine, share: Any) -> WithoutReplacement:
+        cut = base.threshold(mpf(0))
+        places = [x for x in base.places if x < cut] + [x + 1 for x in base.places if x > cut]
+
+        def to_t(x: Any) -> Any:
+            return base.to_t(x) if x <= cut else base.to_t(x - 1) + 1
+
+        return cls(base.p, base.q, places, base.kinks, to_t, share=mpf(share))
+
+    @cached_property
+    def _base(self) -> OnTheLine:
+        return OnTheLine(self.p, self.q, [mpf(-60), mpf(60)], self.kinks, None)
+
+    @cached_property
+    def _sides(self) -> tuple[OnTheLine, OnTheLine]:
+        return self._base.sampled(self.share, "add"), self._base.sampled(self.share, "remove")
+
+    @cached_property
+    def _cut(self) -> Any:
+        return self._base.threshold(mpf(0))
+
+    @cached_property
+    def _atom(self) -> Any:
+        gain = self._base.mass("P", self._cut, mp.inf) - self._base.mass("Q", self._cut, mp.inf)
+        return (1 - self.share) * gain
+
+    def ratio(self, x: Any) -> Any:
+        lower, upper = self._sides
+        return lower.ratio(x) if x <= self._cut else upper.ratio(max(x - 1, self._cut))
+
+    def mass(self, measure: str, low: Any, high: Any) -> Any:
+        (lower, upper), cut = self._sides, self._cut
+        inside = [min(max(x - cut, mpf(0)), mpf(1)) for x in (low, high)]
+        return (
+            lower.mass(measure, min(low, cut), min(high, cut))
+            + self._atom * (inside[1] - inside[0])
+            + upper.mass(measure, max(low - 1, cut), max(high - 1, cut))
+        )
+
+    def above(self, loss: float) -> tuple[Any, Any]:
+        (lower, upper), cut = self._sides, self._cut
+        if loss >= 0:
+            return upper.above(loss)
+        start = min(lower.threshold(mpf(loss)), cut)
+        return self.mass("P", start, mp.inf), self.mass("Q", start, mp.inf)
+
+    def mgf(self, order: float) -> float:
+        (lower, upper), cut = self._sides, float(self._cut)
+        reach = 60.0 * (2 + abs(order))
+        parts = [math.log(self._atom)]
+        for side, first, last in ((lower, cut - reach, cut), (upper, cut, cut + reach)):
+
+            def log_integrand(x: float, side: OnTheLine = side) -> float:
+                p, q = (
+                    float(logsumexp([math.log(w) + c.log_density(x) for w, c in law]))
+                    for law in (side.p, side.q)
+                )
+                return (order + 1) * p - order * q
+
+            grid = np.linspace(first, last, 801)
+            values = np.array([log_integrand(x) for x in grid])
+            held = grid[values > values.max() - 45]
+            ends = np.linspace(max(held[0] - 1, first), min(held[-1] + 1, last), 25).tolist()
+            ends = sorted({*ends, *(float(k) for k in self.kinks if ends[0] < k < ends[-1])})
+            top = float(values.max())
+            total = fp.quad(lambda x, f=log_integrand, top=top: math.exp(f(x) - top), ends)
+            parts.append(top + math.log(total))
+        return float(logsumexp(parts))
+
+
+@dataclass(frozen=True)
 class OnOutcomes:
     """Probabilities of outcomes in the order of their losses, no two equal."""
 
@@ -222,6 +336,22 @@ class OnOutcomes:
         if direction == "remove":
             return OnOutcomes([(1 - weight) * q + weight * p for p, q in pairs], self.q)
         return OnOutcomes(self.p, [(1 - weight) * p + weight * q for p, q in pairs])
+
+    def without_replacement(self, share: Any) -> OnOutcomes:
+        """Section R2 of docs/guarantees_relations.md, outcome by outcome."""
+        g, found = mpf(share), []
+        rest = sum(
+            p if p == q else (1 - g) * max(p - q, 0) for p, q in zip(self.p, self.q, strict=True)
+        )
+        for p, q in zip(self.p, self.q, strict=True):
+            if p > q:
+                found.append(((1 - g) * q + g * p, q))
+            elif p < q:
+                found.append((p, (1 - g) * p + g * q))
+        below = [pair for pair in found if pair[0] < pair[1]]
+        above = [pair for pair in found if pair[0] > pair[1]]
+        p, q = zip(*below, (rest, rest), *above, strict=True)
+        return OnOutcomes(list(p), list(q))
 
 
 def delta(reference: OnTheLine | OnOutcomes, epsilon: float) -> Any:

@@ -16,8 +16,9 @@ from scipy.special import logsumexp
 from conformance import cases
 from conformance.reference import Laplace, Normal, OnTheLine, delta
 from evr.laws import Direction, DiscretePair, Measure
-from evr.mechanisms import MECHANISMS, Composition, schemes
+from evr.mechanisms import MECHANISMS, schemes
 from evr.mechanisms.events import DiscreteGaussianDpEvent
+from evr.mechanisms.relations import name_of
 from helpers import assert_mean_within, assert_uniform, ks_radius
 
 DIRECTIONS = ("remove", "add")
@@ -31,7 +32,7 @@ every_pair = pytest.mark.parametrize(
 
 
 def pair_of(event, direction):
-    (step,) = Composition.of(event).steps(Direction(direction))
+    (step,) = cases.composition(event).steps(Direction(direction))
     return step.pair
 
 
@@ -41,14 +42,14 @@ def is_discrete(event, direction):
 
 def outcome_edges(event, direction):
     """Some ranks of reference outcomes, and the coordinates of evr's pair that cut there."""
-    unsampled = cases.reference(cases.base(event), direction)
+    unsampled = cases.reference(cases.unsampled(event), direction)
     size = len(unsampled.p)
     ranks = sorted(
         {0, size}
         | {round(size * k / 12) for k in range(1, 12)}
         | {i for i in (1, 2, size - 1) if i < size}
     )
-    pair = pair_of(cases.base(event), direction)
+    pair = pair_of(cases.unsampled(event), direction)
     edges = []
     for rank in ranks[1:-1]:
         low, high = unsampled.loss(rank - 1), unsampled.loss(rank)
@@ -91,14 +92,23 @@ def epsilons(event, direction):
 def test_every_registered_mechanism_has_cases():
     tried = {type(cases.base(event)) for event in cases.EVENTS}
     sampled = {type(cases.base(event)) for event in cases.EVENTS if cases.base(event) is not event}
+    under = {
+        (type(case.event), case.relation) for case in cases.EVENTS if isinstance(case, cases.Under)
+    }
     lines = {
         event for event in MECHANISMS if event.__module__ != schemes.__name__
     }  # schemes have tests of their own
     assert lines == set(cases.REFERENCES), (
         "give every registered event type a reference in cases.py"
     )
+    for event in lines:
+        for relation, translator in MECHANISMS[event].under.items():
+            case = (event, name_of(relation))
+            assert translator is None or case in cases.UNDER, f"give {case} a reference in cases.py"
+            assert translator is None or case in under, f"give {case} an event in cases.py"
     assert lines <= tried, "give every registered event type at least one event in cases.py"
-    assert lines <= sampled, "give every registered event type a sampled event in cases.py"
+    taking = {event for event in lines if MECHANISMS[event].takes_sampling}
+    assert taking <= sampled, "give every registered event type a sampled event in cases.py"
 
 
 @pytest.mark.parametrize(
@@ -386,7 +396,7 @@ def test_pickle_hash_and_equality(event, direction):
     pair = pair_of(event, direction)
     pair.delta(0.5)
     pair.log_mass(Measure.P, 0.0, 1.0)  # fills caches, which are no part of the value
-    again = Composition.of(event).steps(Direction(direction))[0].pair
+    again = cases.composition(event).steps(Direction(direction))[0].pair
     copied = pickle.loads(pickle.dumps(pair))
     assert pair == again == copied
     assert hash(pair) == hash(again) == hash(copied)

@@ -25,8 +25,9 @@ from evr.laws.line.gaussian import GaussianPair
 from evr.laws.mixture.bins import CorrelatedBins, IndependentBins
 from evr.laws.mixture.min_sep import MinSep
 from evr.laws.mixture.strategy import Strategy, largest_sum, square_sensitivity
+from evr.mechanisms import Composition
 from evr.mechanisms.spec import parse
-from evr.mechanisms.words import assumptions, describe, relation_of
+from evr.mechanisms.words import assumptions, describe
 
 E = evr.events
 
@@ -366,7 +367,7 @@ def test_round_trip_through_json_and_toml(event: dp_event.DpEvent) -> None:
 
 def test_groups_of_fixed_size_are_about_zeroing_out() -> None:
     def relation(event: dp_event.DpEvent) -> str:
-        return relation_of(event).name
+        return Composition.of(event).relation.name
 
     fixed = E.CyclicPoissonDpEvent(1.0, 10, 2, 0.5, "fixed")
     assert (

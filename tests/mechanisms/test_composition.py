@@ -31,7 +31,7 @@ REFUSED = [
     dp_event.UnsupportedDpEvent(),
     dp_event.SampledWithReplacementDpEvent(100, 10, dp_event.GaussianDpEvent(1.0)),
     dp_event.SampledWithoutReplacementDpEvent(100, 10, dp_event.GaussianDpEvent(1.0)),
-    dp_event.SingleEpochTreeAggregationDpEvent(1.0, 8),
+    dp_event.ZCDpEvent(0.1),
     dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1.0), 1.0, 1.0),
     dp_event.PoissonSampledDpEvent(
         0.5, dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(1.0), 2)
@@ -237,14 +237,17 @@ def test_symmetry_is_seen():
     ).is_symmetric
 
 
-@pytest.mark.parametrize(
-    "relation", [r for r in NeighboringRelation if r is not NeighboringRelation.ADD_OR_REMOVE_ONE]
-)
-def test_another_neighbouring_relation_is_refused(relation):
-    with pytest.raises(
-        ValueError, match=rf"neighboring_relation=.*{relation.name}.*ADD_OR_REMOVE_ONE"
-    ):
+@pytest.mark.parametrize("relation", ["replace", 2, "REPLACE_ONE"])
+def test_what_is_no_relation_is_refused(relation):
+    with pytest.raises(ValueError, match=r"neighboring_relation=.*'add-or-remove', 'replace-one'"):
         Composition.of(dp_event.GaussianDpEvent(1.0), relation)
+
+
+def test_a_composition_keeps_its_relation():
+    composition = Composition.of(dp_event.GaussianDpEvent(1.0), "replace-one")
+    assert Composition.of(composition, NeighboringRelation.REPLACE_ONE) is composition
+    with pytest.raises(ValueError, match="is under 'replace-one'"):
+        Composition.of(composition, "zero-out")
 
 
 def test_the_refusal_says_what_is_supported():

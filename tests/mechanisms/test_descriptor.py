@@ -16,11 +16,11 @@ from dp_accounting import NeighboringRelation, dp_event
 
 import evr
 from evr.certification.event_json import canonical, event_from_json, event_to_json
-from evr.errors import CertificateError, SpecError
+from evr.errors import CertificateError, SpecError, UnsupportedEventError
 from evr.laws import DiscretePair, Pairs
-from evr.mechanisms import MECHANISMS, gaussian
+from evr.mechanisms import MECHANISMS, Composition, gaussian
 from evr.mechanisms.spec import parse
-from evr.mechanisms.words import assumptions, describe, relation_of
+from evr.mechanisms.words import assumptions, describe
 
 E = evr.events
 
@@ -37,6 +37,8 @@ EVENTS: list[dp_event.DpEvent] = [
     E.CyclicPoissonDpEvent(3.0, 20, 4, 0.25, "fixed"),
     E.BMinSepDpEvent(3.0, 2, 4, 0.25, False, ((1.0, 0.5), (2.0,))),
     E.MatrixMechanismDpEvent(3.0, (1.0, -0.5), 20, 4, 3),
+    dp_event.SingleEpochTreeAggregationDpEvent(3.0, (10, 40)),
+    dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.125, 16, 3.0),
 ]
 by_class = pytest.mark.parametrize("event", EVENTS, ids=lambda e: type(e).__name__)
 
@@ -435,10 +437,10 @@ def test_relation_of_what_stands_for_an_event(tmp_path: Path) -> None:
     evr.register(
         TrainingDpEvent, lambda event: attr.evolve(FIXED, noise_multiplier=event.noise_multiplier)
     )
-    assert (
-        relation_of(dp_event.SelfComposedDpEvent(TrainingDpEvent(1.0), 3))
-        is NeighboringRelation.REPLACE_SPECIAL
-    )
+    repeated = dp_event.SelfComposedDpEvent(TrainingDpEvent(1.0), 3)
+    assert Composition.of(repeated).relation is NeighboringRelation.REPLACE_SPECIAL
+    with pytest.raises(UnsupportedEventError, match="CyclicPoissonDpEvent has no law under 'add"):
+        Composition.of(repeated, "add-or-remove")
     certificate = evr.certify(
         TrainingDpEvent(2.0), epsilon=1.5, tau=0.8, ledger=tmp_path / "ledger.sqlite"
     )
@@ -450,20 +452,36 @@ def test_relation_of_what_stands_for_an_event(tmp_path: Path) -> None:
         lambda event: FIXED,
         relation=lambda event: NeighboringRelation.ADD_OR_REMOVE_ONE,
     )
-    assert relation_of(TrainingDpEvent(1.0)) is NeighboringRelation.ADD_OR_REMOVE_ONE
+    vouched = Composition.of(TrainingDpEvent(1.0))
+    assert vouched.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
-def test_a_relation_that_no_certificate_states_is_refused() -> None:
+def test_replace_one_has_to_be_asked_for() -> None:
+    """What holds under replace-one only is refused under the default; a translator for it alone
+    serves it alone.
+    """
+    gaussian = MECHANISMS[dp_event.GaussianDpEvent]
+    own = gaussian.under[NeighboringRelation.REPLACE_ONE]
+    assert own is not None
+
+    def translated(event: TrainingDpEvent) -> Any:
+        return own(dp_event.GaussianDpEvent(event.noise_multiplier))
+
+    evr.register(
+        TrainingDpEvent, translated, relation=lambda event: NeighboringRelation.REPLACE_ONE
+    )
+    with pytest.raises(UnsupportedEventError, match="has one under 'replace-one'"):
+        Composition.of(TrainingDpEvent(1.0))
+    laws = Composition.of(TrainingDpEvent(1.0), "replace-one").remove
+    assert laws == Composition.of(dp_event.GaussianDpEvent(1.0), "replace-one").remove
     evr.register(
         TrainingDpEvent,
-        lambda event: SAMPLED,
-        relation=lambda event: NeighboringRelation.REPLACE_ONE,
+        lambda event: dp_event.GaussianDpEvent(event.noise_multiplier),
+        under={NeighboringRelation.REPLACE_SPECIAL: None},
     )
-    with pytest.raises(
-        ValueError,
-        match=r"TrainingDpEvent is under .*REPLACE_ONE.*ADD_OR_REMOVE_ONE, REPLACE_SPECIAL only",
-    ):
-        relation_of(TrainingDpEvent(1.0))
+    assert Composition.of(TrainingDpEvent(1.0), "replace-one").remove == laws
+    with pytest.raises(UnsupportedEventError, match="no law under 'zero-out'"):
+        Composition.of(TrainingDpEvent(1.0), "zero-out")
 
 
 OWN_MODULE = """

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import scipy
+from dp_accounting import NeighboringRelation
 
 from evr.certification.alphabet import in_alphabet
 from evr.certification.certificate import SCHEMA_VERSION, Certificate, DirectionSection, plain
-from evr.certification.words import events_of, statement
-from evr.mechanisms.words import relation_of
+from evr.certification.words import statement
 from evr.sampling import DRAWING
 from evr.verification import Claim, DirectionReport, Verdict, Verification
 from evr.verification.settings import Settings
@@ -69,6 +69,7 @@ def build(
     verification: Verification,
     *,
     event: dict[str, Any],
+    relation: NeighboringRelation,
     claim: Claim,
     settings: Settings,
     name: str | None,
@@ -92,7 +93,7 @@ def build(
         "statement": "",
         "verdict": verification.verdict.value,
         "guarantee": {"epsilon": claim.epsilon, "delta": claim.value} if holds else None,
-        "neighboring_relation": relation_of(*events_of(event, fallback)).name,
+        "neighboring_relation": relation.name,
         "event": event,
         "estimate": estimate,
         "claim": {

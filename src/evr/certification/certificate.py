@@ -250,7 +250,7 @@ class Certificate(Section):
     statement: Words
     verdict: Literal["accepted", "rejected"]
     guarantee: GuaranteeSection | None
-    neighboring_relation: Literal["ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL"]
+    neighboring_relation: Literal["ADD_OR_REMOVE_ONE", "REPLACE_ONE", "REPLACE_SPECIAL"]
     event: Event
     estimate: EstimateSection | None
     claim: ClaimSection

@@ -11,6 +11,8 @@ import math
 import time
 from typing import Any
 
+from dp_accounting import NeighboringRelation
+
 from evr.bounds.strict import Proof
 from evr.certification.certificate import Certificate
 from evr.certification.event_json import event_from_json
@@ -90,7 +92,13 @@ class Patience:
             )
 
 
-def understood(document: dict[str, Any], patience: Patience, *, times: float = 1.0) -> Composition:
+def understood(
+    document: dict[str, Any],
+    patience: Patience,
+    *,
+    relation: NeighboringRelation | None = None,
+    times: float = 1.0,
+) -> Composition:
     """The composition of an event given as JSON, unless that, or accounting for it ``times`` times,
     would take too long.
     """
@@ -99,7 +107,7 @@ def understood(document: dict[str, Any], patience: Patience, *, times: float = 1
         _NODE * nodes + _OUTCOME * outcomes,
         f"its event has {nodes:,} parts and {outcomes:.3g} outcomes",
     )
-    composition = Composition.of(event_from_json(document))
+    composition = Composition.of(event_from_json(document), relation)
     kinds = max(len(composition.simplified(direction)) for direction in Direction)
     patience.ask(times * _KIND * kinds, f"it composes {kinds:,} kinds of steps")
     return composition

@@ -22,6 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from dp_accounting import NeighboringRelation
+
 from evr import validate
 from evr.certification.alphabet import NAME_IN_WORDS, checked_name
 from evr.certification.ledger_file import LedgerFile
@@ -44,6 +46,7 @@ from evr.verification import Claim, Terms
 from evr.verification.settings import Settings
 
 DEFAULT_PATH = Path(".evr") / "ledger.sqlite"
+_ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _ALIKE = 1e-5  # relative: numbers that agree so far are one number, rounded twice
 
 
@@ -52,16 +55,22 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def release_key(epsilon: float, claim: float, name: str | None) -> str:
+def release_key(
+    epsilon: float,
+    claim: float,
+    name: str | None,
+    relation: NeighboringRelation = _ADD_OR_REMOVE,
+) -> str:
     """What attempts of one release have in common."""
     if name is not None:
         return f"name {name}"
-    return f"epsilon {(epsilon + 0.0).hex()} claim {(claim + 0.0).hex()}"  # -0.0 is 0.0
+    key = f"epsilon {(epsilon + 0.0).hex()} claim {(claim + 0.0).hex()}"  # -0.0 is 0.0
+    return key if relation is _ADD_OR_REMOVE else f"{key} {relation.name}"
 
 
 def _numbers(key: str) -> tuple[float, float]:
     """Epsilon and claim of the key of a release without a name."""
-    _, epsilon, _, claim = key.split(" ")
+    _, epsilon, _, claim = key.split(" ")[:4]
     return float.fromhex(epsilon), float.fromhex(claim)
 
 
@@ -92,16 +101,23 @@ class Ledger(LedgerFile):
         """The ledger given, or one at that path."""
         return ledger if isinstance(ledger, Ledger) else cls(ledger)
 
-    def terms(self, claim: Claim, *, name: str | None = None, floor: float | None = None) -> Terms:
+    def terms(
+        self,
+        claim: Claim,
+        *,
+        name: str | None = None,
+        floor: float | None = None,
+        relation: NeighboringRelation = _ADD_OR_REMOVE,
+    ) -> Terms:
         """The terms that the next attempt would have; nothing is written."""
         with self._guarded():
-            return self._terms(claim, name, floor)[1]
+            return self._terms(claim, name, floor, relation)[1]
 
     def _terms(
-        self, claim: Claim, name: str | None, floor: float | None
+        self, claim: Claim, name: str | None, floor: float | None, relation: NeighboringRelation
     ) -> tuple[str, Terms, int | None]:
         """Key, terms and, if there is one, the row of the release that a claim belongs to."""
-        key = release_key(claim.epsilon, claim.value, _name(name))
+        key = release_key(claim.epsilon, claim.value, _name(name), relation)
         if floor is not None:
             if name is None:
                 raise LedgerError(f"floor={floor!r} belongs to a named release: give it a name")
@@ -111,6 +127,7 @@ class Ledger(LedgerFile):
             terms = Terms(claim.kappa, claim.value if floor is None else floor)
         else:
             terms = release_of(row).terms
+            self._refuse_other_relation(int(row["id"]), name, relation)
             if floor is not None and floor != terms.base:
                 raise LedgerError(
                     f"floor={floor!r}, but the first attempt at release {name!r} fixed "
@@ -123,11 +140,28 @@ class Ledger(LedgerFile):
             )
         return key, terms, None if row is None else int(row["id"])
 
+    def _refuse_other_relation(
+        self, release_id: int, name: str | None, relation: NeighboringRelation
+    ) -> None:
+        """All attempts of a release speak of the same neighbours (docs/guarantees_relations.md,
+        Section R1).
+        """
+        row = self._connection.execute(
+            "SELECT * FROM attempts WHERE release_id = ? ORDER BY number", (release_id,)
+        ).fetchone()
+        if row is not None and (first := attempt_of(row).relation) is not relation:
+            raise LedgerError(
+                f"release {name!r} was begun under {first.name}, and this is under "
+                f"{relation.name}: a release has one relation of neighbours; give the new one a "
+                "name of its own"
+            )
+
     def begin(
         self,
         claim: Claim,
         settings: Settings,
         *,
+        relation: NeighboringRelation = _ADD_OR_REMOVE,
         entropy: int,
         entropy_is_fresh: bool,
         event: Any,
@@ -140,7 +174,7 @@ class Ledger(LedgerFile):
     ) -> Attempt:
         """Write an attempt down and give it its number and budget; on return it is on the disk."""
         with self._transaction() as connection:
-            key, terms, release_id = self._terms(claim, name, floor)
+            key, terms, release_id = self._terms(claim, name, floor, relation)
             if release_id is None:
                 if name is None:
                     self._warn_of_twins(claim)
@@ -176,6 +210,7 @@ class Ledger(LedgerFile):
                         "max_samples": settings.max_samples,
                         "offset": settings.offset,
                         "device": settings.device,
+                        "neighboring_relation": relation.name,
                         **options,
                     }
                 ),
@@ -296,11 +331,16 @@ class Ledger(LedgerFile):
             return attempt_of(found)
 
     def refuse_second_output(
-        self, claim: Claim, *, name: str | None = None, floor: float | None = None
+        self,
+        claim: Claim,
+        *,
+        name: str | None = None,
+        floor: float | None = None,
+        relation: NeighboringRelation = _ADD_OR_REMOVE,
     ) -> None:
         """Raise if the release that a claim belongs to has let out its one output."""
         with self._guarded():
-            release_id = self._terms(claim, name, floor)[2]
+            release_id = self._terms(claim, name, floor, relation)[2]
             if release_id is not None:
                 self._refuse_second_output(release_id)
 

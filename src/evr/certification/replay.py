@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from dp_accounting import NeighboringRelation
+
 from evr.certification.build import build, software
 from evr.certification.certificate import Certificate
 from evr.certification.effort import MAX_SECONDS, Patience, refuse_long_draws, understood
@@ -162,9 +164,10 @@ def _repeated(
 ) -> tuple[Verification, Certificate | None]:
     """The verification done again and, of the same samples, the certificate as it should be."""
     claim, settings = _claim(certificate)
-    composition = understood(certificate.event, patience)
+    relation = NeighboringRelation[certificate.neighboring_relation]
+    composition = understood(certificate.event, patience, relation=relation)
     if certificate.fallback is not None:
-        understood(certificate.fallback.event, patience)
+        understood(certificate.fallback.event, patience, relation=relation)
     how = Attempt(
         number=certificate.release.attempt,
         seed=None if fresh else int(certificate.verification.entropy, 16),
@@ -328,13 +331,15 @@ def _rebuilt(
         }
         estimate["at"] = claim.delta if estimate["quantity"] == "epsilon" else claim.epsilon
     if certificate.fallback is not None:
-        bounds = proved_delta(event_from_json(certificate.fallback.event), claim.epsilon)
+        instead = Composition.of(event_from_json(certificate.fallback.event), composition.relation)
+        bounds = proved_delta(instead, claim.epsilon)
         fallback = {**certificate.fallback.model_dump(), "bounds": bounds}
         if max(bounds.values()) > claim.threshold or verification.accepted:
             fallback = None
     return build(
         verification,
         event=certificate.event,
+        relation=composition.relation,
         claim=claim,
         settings=settings,
         name=certificate.release.name,

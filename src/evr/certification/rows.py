@@ -9,6 +9,8 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
+from dp_accounting import NeighboringRelation
+
 from evr import validate
 from evr.certification.owners import is_alive
 from evr.verification import Terms
@@ -103,6 +105,11 @@ class Attempt:
             self.options["offset"],
             self.options.get("device", "cpu"),
         )
+
+    @property
+    def relation(self) -> NeighboringRelation:
+        """Which data sets are neighbours; rows of before there was a choice say nothing."""
+        return NeighboringRelation[self.options.get("neighboring_relation", "ADD_OR_REMOVE_ONE")]
 
     @property
     def budget(self) -> float:

@@ -11,7 +11,8 @@ from evr.bounds.rounding import FIXED
 from evr.bounds.strict import Proof, rounded_up
 from evr.certification.event_json import event_from_json
 from evr.errors import CertificateError
-from evr.mechanisms.words import ADJACENCIES, assumptions, describe, relation_of
+from evr.mechanisms.relations import adjacency
+from evr.mechanisms.words import assumptions, describe
 
 _DIGITS = 9
 
@@ -51,7 +52,7 @@ def statement(document: dict[str, Any]) -> str:
     claim, release, checked = document["claim"], document["release"], document["verification"]
     epsilon, delta = above(claim["epsilon"]), above(claim["delta"])
     events = events_of(document["event"], document["fallback"])
-    ran, adjacency = describe(events[0]), ADJACENCIES[relation_of(*events)]
+    ran, neighbours = describe(events[0]), adjacency(document["neighboring_relation"])
     how = _how(document)
     if document["verdict"] == "rejected" and document["fallback"] is None:
         return (
@@ -62,8 +63,8 @@ def statement(document: dict[str, Any]) -> str:
         )
     first = (
         f"The composition of {ran} satisfies ({epsilon}, {delta})-differential privacy under "
-        f"{adjacency}, also if later mechanisms are chosen from the outputs of earlier ones within "
-        "the parameters stated."
+        f"{neighbours}, also if later mechanisms are chosen from the outputs of earlier ones "
+        "within the parameters stated."
     )
     second = (
         f"This was verified by Monte Carlo ({how}): had it been false, this attempt would have "
@@ -77,7 +78,7 @@ def statement(document: dict[str, Any]) -> str:
         first = (
             f"The composition of {ran} could not be verified ({how}); {describe(events[1])} ran "
             f"instead, and what was released satisfies ({epsilon}, {delta})-differential privacy "
-            f"under {adjacency}."
+            f"under {neighbours}."
         )
         second = (
             "Of the mechanism that ran, delta is proved to be at most "
@@ -131,7 +132,7 @@ def short_statement(document: dict[str, Any]) -> str:
         )
     first = (
         f"The composition of {describe(events[-1])} satisfies {pair}-differential privacy under "
-        f"{ADJACENCIES[relation_of(*events)]}."
+        f"{adjacency(document['neighboring_relation'])}."
     )
     if document["fallback"] is not None:
         worst = bounded(max(document["fallback"]["bounds"].values()))
@@ -157,7 +158,6 @@ def check_words(event: dict[str, Any]) -> None:
     (one,) = events_of(event, None)
     describe(one)
     assumptions(one)
-    relation_of(one)
 
 
 def events_of(event: dict[str, Any], fallback: dict[str, Any] | None) -> list[dp_event.DpEvent]:

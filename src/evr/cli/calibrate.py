@@ -9,12 +9,14 @@ import typer
 
 from evr import validate
 from evr.cli.options import (
+    Adjacency,
     BatchSize,
     DatasetSize,
     Epochs,
     Json,
     NoiseMultiplier,
     Quiet,
+    Sampling,
     SamplingProbability,
     Steps,
     Training,
@@ -40,6 +42,8 @@ def command(
     dataset_size: DatasetSize = None,
     batch_size: BatchSize = None,
     epochs: Epochs = None,
+    sampling: Sampling = None,
+    adjacency: Adjacency = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     json: Json = False,
@@ -56,7 +60,8 @@ def command(
     if spec is not None:
         from evr.mechanisms.spec import load
 
-        claim = load(spec).claim
+        loaded = load(spec)
+        claim, adjacency = loaded.claim, adjacency or loaded.adjacency
         epsilon = claim.epsilon if epsilon is None else epsilon
         delta = claim.delta if delta is None else delta
     missing = [
@@ -68,12 +73,26 @@ def command(
     delta = validate.open_probability(delta=delta)
     name, make_event, integer = _question(
         spec,
-        Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs),
+        adjacency,
+        Training(
+            noise_multiplier,
+            sampling_probability,
+            steps,
+            dataset_size,
+            batch_size,
+            epochs,
+            sampling,
+        ),
     )
     from evr.estimation import calibrate
 
     found = calibrate(
-        make_event, epsilon=epsilon, delta=delta, integer=integer, low=1 if integer else None
+        make_event,
+        epsilon=epsilon,
+        delta=delta,
+        integer=integer,
+        low=1 if integer else None,
+        neighboring_relation=adjacency,
     )
     if json:
         as_json(
@@ -98,7 +117,9 @@ def command(
         )
 
 
-def _question(spec: Path | None, training: Training) -> tuple[str, Any, bool]:
+def _question(
+    spec: Path | None, adjacency: str | None, training: Training
+) -> tuple[str, Any, bool]:
     """The parameter to find, the event at each of its values, and whether it is a whole number."""
     if spec is not None:
         if training.given:
@@ -109,7 +130,7 @@ def _question(spec: Path | None, training: Training) -> tuple[str, Any, bool]:
 
         from evr.mechanisms.spec import load
 
-        event = load(spec).event()
+        event = load(spec).event(adjacency)
         return "repetitions", lambda count: dp_event.SelfComposedDpEvent(event, count), True
     noise, long = (
         training.noise_multiplier,

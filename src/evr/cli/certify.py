@@ -26,6 +26,7 @@ from evr.cli.attempts import (
 )
 from evr.cli.files import Force, certificate_path, new_certificate, new_page
 from evr.cli.options import (
+    Adjacency,
     BatchSize,
     DatasetSize,
     Delta,
@@ -34,6 +35,7 @@ from evr.cli.options import (
     Json,
     NoiseMultiplier,
     Quiet,
+    Sampling,
     SamplingProbability,
     SpecFile,
     Steps,
@@ -63,6 +65,8 @@ def command(
     dataset_size: DatasetSize = None,
     batch_size: BatchSize = None,
     epochs: Epochs = None,
+    sampling: Sampling = None,
+    adjacency: Adjacency = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     tau: Tau = None,
@@ -93,9 +97,9 @@ def command(
     Example: `evr certify examples/dpsgd.toml`
     """
     training = Training(
-        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs
+        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
     )
-    event, claim = described(spec, training)
+    event, claim, relation = described(spec, training, adjacency)
     if epsilon is None and delta is None and claim is not None:
         epsilon, delta = claim.epsilon, claim.delta
     if tau is None and claim is not None:
@@ -120,6 +124,7 @@ def command(
             executor=executor,
             progress=progress,
             method=method,
+            neighboring_relation=relation,
             **({} if proposal == "capped" else {"proposal": proposal}),
             **({} if max_samples is None else {"max_samples": max_samples}),
             **({} if device == "cpu" else {"device": device}),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evr.cli.options import (
+    Adjacency,
     BatchSize,
     DatasetSize,
     Delta,
@@ -15,6 +16,7 @@ from evr.cli.options import (
     Json,
     NoiseMultiplier,
     Quiet,
+    Sampling,
     SamplingProbability,
     SpecFile,
     Steps,
@@ -48,6 +50,8 @@ def command(
     dataset_size: DatasetSize = None,
     batch_size: BatchSize = None,
     epochs: Epochs = None,
+    sampling: Sampling = None,
+    adjacency: Adjacency = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     method: Method = "fft",
@@ -66,16 +70,16 @@ def command(
 
     validate.one_of(METHODS, method=method)
     training = Training(
-        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs
+        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
     )
-    event, claim = described(spec, training)
+    event, claim, relation = described(spec, training, adjacency)
     target = one_target(epsilon, delta, claim)
     from evr.estimation import Estimate, estimate_delta, estimate_epsilon, peers
 
     ((given, at),) = target.items()
     wanted = "delta" if given == "epsilon" else "epsilon"
     estimate = estimate_delta if wanted == "delta" else estimate_epsilon
-    ours = estimate(event, at)
+    ours = estimate(event, at, neighboring_relation=relation)
     assert isinstance(ours, Estimate)
     found: list[dict[str, Any]] = [
         {
@@ -87,9 +91,15 @@ def command(
         }
     ]
     if method == "strict":
-        bound = estimate(event, at, method="strict")
+        bound = estimate(event, at, method="strict", neighboring_relation=relation)
         found.append(_entry("evr strict", "upper bound", bound.value, bound.seconds, ours))
-    for peer in peers.compare(event, epsilon=target.get("epsilon"), delta=target.get("delta")):
+    asked = peers.compare(
+        event,
+        epsilon=target.get("epsilon"),
+        delta=target.get("delta"),
+        neighboring_relation=relation,
+    )
+    for peer in asked:
         if isinstance(peer, peers.PeerUnavailable):
             found.append({"accountant": peer.peer, "reason": peer.reason})
             continue

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from evr.cli.options import (
+    Adjacency,
     BatchSize,
     Csv,
     DatasetSize,
@@ -16,6 +17,7 @@ from evr.cli.options import (
     NoiseMultiplier,
     Plot,
     Quiet,
+    Sampling,
     SamplingProbability,
     SpecFile,
     Steps,
@@ -55,6 +57,8 @@ def command(
     dataset_size: DatasetSize = None,
     batch_size: BatchSize = None,
     epochs: Epochs = None,
+    sampling: Sampling = None,
+    adjacency: Adjacency = None,
     epsilons: Epsilons = "0:5:0.25",
     method: Method = "fft",
     direction: Direction = None,
@@ -72,13 +76,20 @@ def command(
     points, plot = numbers(epsilons, "--epsilons"), picture(plot)
     validate.one_of(CURVES, method=method)
     training = Training(
-        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs
+        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
     )
-    event, _ = described(spec, training)
+    event, _, relation = described(spec, training, adjacency)
     from evr.estimation import privacy_curve
 
     with progress_bar("privacy curve", quiet=quiet) as progress:
-        curve = privacy_curve(event, points, method=method, direction=direction, progress=progress)
+        curve = privacy_curve(
+            event,
+            points,
+            method=method,
+            direction=direction,
+            neighboring_relation=relation,
+            progress=progress,
+        )
     rows = list(zip(curve.epsilons.tolist(), curve.deltas.tolist(), curve.directions, strict=True))
     header = ["epsilon", "delta", "direction"]
     if json:

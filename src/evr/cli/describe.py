@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from evr.cli.options import (
+    Adjacency,
     BatchSize,
     DatasetSize,
     Epochs,
     Json,
     NoiseMultiplier,
+    Sampling,
     SamplingProbability,
     SpecFile,
     Steps,
@@ -32,6 +34,8 @@ def command(
     dataset_size: DatasetSize = None,
     batch_size: BatchSize = None,
     epochs: Epochs = None,
+    sampling: Sampling = None,
+    adjacency: Adjacency = None,
     json: Json = False,
 ) -> None:
     """Show what would be accounted: noise and batches in words, then each mechanism's pairs and the
@@ -41,13 +45,14 @@ def command(
     """
     from evr.laws import Direction
     from evr.mechanisms import Composition
+    from evr.mechanisms.relations import ADJACENCIES, name_of
     from evr.mechanisms.words import assumptions, describe
 
     training = Training(
-        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs
+        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
     )
-    event, _ = described(spec, training)
-    composition = Composition.of(event)
+    event, _, relation = described(spec, training, adjacency)
+    composition = Composition.of(event, relation)
     rows = [
         (direction.value, step.count, step.law.describe(), _deltas(step.law))
         for direction in Direction
@@ -64,12 +69,14 @@ def command(
             for d, c, p, deltas in rows
         ]
         words = {"what_ran": describe(event), "assumptions": assumptions(event)}
-        as_json({"event": repr(event), **words, "steps": steps_})
+        about = {"event": repr(event), "adjacency": name_of(composition.relation)}
+        as_json({**about, **words, "steps": steps_})
         return
     if not rows:
         print("Nothing that costs privacy.")
         return
     print(f"What ran: {describe(event)}.")
+    print(f"Neighbours: {ADJACENCIES[composition.relation]}.")
     for sentence in _in_units(event, training):
         print(sentence)
     for clause in assumptions(event):
@@ -89,14 +96,19 @@ def _in_units(event: Any, training: Training) -> list[str]:
     """Noise and batches of DP-SGD that flags describe, as whoever trains speaks of them."""
     if training.noise_multiplier is None:
         return []
-    q, records, batch = event.event.sampling_probability, training.dataset_size, training.batch_size
-    batches = (
-        "" if records is None or batch is None else f": about {batch:,} of {records:,} records"
-    )
+    records, batch = training.dataset_size, training.batch_size
+    if training.sampling == "without-replacement":
+        batches = f"Batches: {event.count:,}, each of {batch:,} of {records:,} records."
+    else:
+        about = (
+            "" if records is None or batch is None else f": about {batch:,} of {records:,} records"
+        )
+        q = event.event.sampling_probability
+        batches = f"Batches: {event.count:,}; a record is in each with probability {q:.6g}{about}."
     return [
         f"Noise: its standard deviation is {training.noise_multiplier:g} times the clipping norm, "
         "in each step.",
-        f"Batches: {event.count:,}; a record is in each with probability {q:.6g}{batches}.",
+        batches,
     ]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evr.cli.options import (
+    Adjacency,
     BatchSize,
     DatasetSize,
     Delta,
@@ -16,6 +17,7 @@ from evr.cli.options import (
     Json,
     NoiseMultiplier,
     Quiet,
+    Sampling,
     SamplingProbability,
     SpecFile,
     Steps,
@@ -88,6 +90,8 @@ def command(
     dataset_size: DatasetSize = None,
     batch_size: BatchSize = None,
     epochs: Epochs = None,
+    sampling: Sampling = None,
+    adjacency: Adjacency = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     method: Method = "fft",
@@ -110,15 +114,15 @@ def command(
     from evr import validate
 
     training = Training(
-        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs
+        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
     )
-    event, claim = described(spec, training)
+    event, claim, relation = described(spec, training, adjacency)
     target = one_target(epsilon, delta, claim)
     validate.one_of(METHODS, method=method)
     ((given, at),) = target.items()
     wanted = "delta" if given == "epsilon" else "epsilon"
     if method == "all":
-        _all(event, target, wanted, direction, json=json, quiet=quiet)
+        _all(event, target, wanted, direction, relation, json=json, quiet=quiet)
         return
     from evr.estimation import UpperBound, estimate_delta, estimate_epsilon
 
@@ -128,7 +132,9 @@ def command(
         if method != "strict":
             raise ValueError(f"--tolerance belongs to --method strict, not to {method!r}")
         options["tolerance"] = tolerance
-    result = estimate(event, at, method=method, direction=direction, **options)
+    result = estimate(
+        event, at, method=method, direction=direction, neighboring_relation=relation, **options
+    )
     if json:
         as_json({given: at, wanted: result.value, **_about(result), "event": repr(event)})
     elif quiet:
@@ -140,6 +146,7 @@ def command(
             f"{kind} by {result.method}",
             f"{result.direction} direction{'s' * (result.direction == 'both')}",
         ]
+        how += [] if relation is None else [f"{relation} adjacency"]
         how += [f"numerical error about {number(error, 1)}"] if error else []
         spread = getattr(result, "standard_error", None)
         how += [f"standard error {number(spread, 2)}"] if spread else []
@@ -167,13 +174,14 @@ def _all(
     target: dict[str, float],
     wanted: str,
     direction: str | None,
+    relation: str | None,
     *,
     json: bool,
     quiet: bool,
 ) -> None:
     from evr.estimation.side_by_side import every_method
 
-    results = every_method(event, **target, direction=direction)
+    results = every_method(event, **target, direction=direction, neighboring_relation=relation)
     if json:
         methods = [
             {

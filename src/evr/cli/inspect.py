@@ -82,7 +82,7 @@ def command(
 
 def _facts(certificate: Certificate) -> list[list[str]]:
     from evr.certification.words import describe_event
-    from evr.mechanisms.words import adjacency
+    from evr.mechanisms.relations import adjacency
 
     claim, release, checked = certificate.claim, certificate.release, certificate.verification
     guarantee = "none" if certificate.guarantee is None else str(certificate.guarantee)

@@ -8,6 +8,7 @@ import typer
 
 from evr.cli.estimate import Samples, Seed, monte_carlo_options
 from evr.cli.options import (
+    Adjacency,
     BatchSize,
     Csv,
     DatasetSize,
@@ -17,6 +18,7 @@ from evr.cli.options import (
     NoiseMultiplier,
     Plot,
     Quiet,
+    Sampling,
     SamplingProbability,
     SpecFile,
     Steps,
@@ -60,6 +62,8 @@ def command(
     dataset_size: DatasetSize = None,
     batch_size: BatchSize = None,
     epochs: Epochs = None,
+    sampling: Sampling = None,
+    adjacency: Adjacency = None,
     delta: Delta = None,
     every: Every = 1,
     method: Method = "fft",
@@ -80,9 +84,9 @@ def command(
 
     plot = picture(plot)
     training = Training(
-        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs
+        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
     )
-    event, claim = described(spec, training)
+    event, claim, relation = described(spec, training, adjacency)
     if delta is None and claim is not None:
         delta = claim.delta
     if delta is None:
@@ -98,6 +102,7 @@ def command(
             method=method,
             every=every,
             direction=direction,
+            neighboring_relation=relation,
             progress=progress,
             **options,
         )

@@ -85,6 +85,26 @@ BatchSize = Annotated[
 Epochs = Annotated[
     float | None, number_option("--epochs", "Passes over the data, instead of --steps.")
 ]
+Sampling = Annotated[
+    str | None,
+    typer.Option(
+        "--sampling",
+        metavar="poisson|without-replacement",
+        help="How batches are drawn; by default Poisson. Of a fixed size: without-replacement.",
+        show_default=False,
+        autocompletion=lambda: ["poisson", "without-replacement"],
+    ),
+]
+Adjacency = Annotated[
+    str | None,
+    typer.Option(
+        "--adjacency",
+        metavar="add-or-remove|replace-one|zero-out",
+        help="Which data sets are neighbours; by default add-or-remove.",
+        show_default=False,
+        autocompletion=lambda: ["add-or-remove", "replace-one", "zero-out"],
+    ),
+]
 Epsilon = Annotated[float | None, number_option("--epsilon", "Find delta at this epsilon.")]
 Delta = Annotated[float | None, number_option("--delta", "Find epsilon at this delta.")]
 Direction = Annotated[
@@ -117,6 +137,7 @@ class Training(NamedTuple):
     dataset_size: int | None = None
     batch_size: int | None = None
     epochs: float | None = None
+    sampling: str | None = None
 
     @property
     def given(self) -> list[str]:
@@ -143,14 +164,14 @@ class Training(NamedTuple):
             )
         from evr.mechanisms.events import dpsgd
 
-        return dpsgd(**self._asdict())
+        return dpsgd(**{k: v for k, v in self._asdict().items() if v is not None})
 
     def caption(self, spec: Path | None) -> str:
         """What ran, in the few words that a title holds."""
         if spec is not None:
             return spec.name
         words = [
-            f"{name.replace('_', ' ')} {value:,g}"
+            f"{name.replace('_', ' ')} {value if isinstance(value, str) else format(value, ',g')}"
             for name, value in self._asdict().items()
             if value is not None
         ]
@@ -162,10 +183,18 @@ def flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def described(spec: Path | None, training: Training) -> tuple[Any, Target | None]:
-    """The event tree from a file or from the DP-SGD flags, with the file's claim if it has one."""
+class Described(NamedTuple):
+    """What ran, what a file claims of it, and which data sets are neighbours, if that is said."""
+
+    event: Any
+    claim: Target | None
+    relation: str | None
+
+
+def described(spec: Path | None, training: Training, adjacency: str | None = None) -> Described:
+    """The event tree from a file or from the DP-SGD flags, with what the file says of it."""
     if spec is None:
-        return training.event(), None
+        return Described(training.event(), None, adjacency)
     if training.given:
         raise ValueError(
             f"{spec} and {', '.join(training.given)} both describe a mechanism: give one of them"
@@ -173,7 +202,8 @@ def described(spec: Path | None, training: Training) -> tuple[Any, Target | None
     from evr.mechanisms.spec import load
 
     loaded = load(spec)
-    return loaded.event(), loaded.claim
+    relation = adjacency or loaded.adjacency
+    return Described(loaded.event(relation), loaded.claim, relation)
 
 
 def one_target(

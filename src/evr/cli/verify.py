@@ -23,12 +23,14 @@ from evr.cli.attempts import (
 )
 from evr.cli.files import Force, new_certificate
 from evr.cli.options import (
+    Adjacency,
     BatchSize,
     DatasetSize,
     Epochs,
     Json,
     NoiseMultiplier,
     Quiet,
+    Sampling,
     SamplingProbability,
     SpecFile,
     Steps,
@@ -55,6 +57,8 @@ def command(
     dataset_size: DatasetSize = None,
     batch_size: BatchSize = None,
     epochs: Epochs = None,
+    sampling: Sampling = None,
+    adjacency: Adjacency = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     tau: Tau = None,
@@ -82,9 +86,9 @@ def command(
     Example: `evr verify examples/dpsgd.toml --epsilon 0.5 --delta 2.06e-10 --tau 0.9`
     """
     training = Training(
-        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs
+        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
     )
-    event, stated = described(spec, training)
+    event, stated, relation = described(spec, training, adjacency)
     if stated is not None:
         epsilon = stated.epsilon if epsilon is None else epsilon
         delta = stated.delta if delta is None else delta
@@ -109,6 +113,7 @@ def command(
             event,
             Claim(epsilon, delta, 0.99 if tau is None else tau),
             Settings(method, proposal, max_samples, offset, device),
+            neighboring_relation=relation,
             ledger=ledger,
             path=output,
             release=release,

@@ -8,13 +8,14 @@ import math
 from typing import Any
 
 import dp_accounting
-from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting import dp_event
 
 from evr import validate
 from evr.errors import UnsupportedEventError
 from evr.estimation.api import estimate_delta, estimate_epsilon
 from evr.laws import Pairs
 from evr.mechanisms import Composition, leaves
+from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, relation_named
 
 
 class CompositionAccountant(dp_accounting.PrivacyAccountant):
@@ -22,16 +23,13 @@ class CompositionAccountant(dp_accounting.PrivacyAccountant):
     nothing.
     """
 
-    def __init__(
-        self, neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE
-    ) -> None:
-        Composition.of(dp_event.NoOpDpEvent(), neighboring_relation)  # refuses other relations
-        super().__init__(neighboring_relation)
+    def __init__(self, neighboring_relation: Relation = ADD_OR_REMOVE) -> None:
+        super().__init__(relation_named(neighboring_relation))
         self._counts: dict[Pairs, int] = {}
 
     def _maybe_compose(self, event: dp_event.DpEvent, count: int, do_compose: bool) -> Any:
         try:
-            parts = list(leaves(event))
+            parts = list(leaves(event, self.neighboring_relation))
         except UnsupportedEventError as error:
             return self.CompositionErrorDetails(invalid_event=error.event, error_message=str(error))
         if do_compose:
@@ -42,7 +40,7 @@ class CompositionAccountant(dp_accounting.PrivacyAccountant):
     @property
     def composition(self) -> Composition:
         """Everything composed so far."""
-        return Composition.from_counts(self._counts)
+        return Composition.from_counts(self._counts, self.neighboring_relation)
 
 
 class FFTAccountant(CompositionAccountant):

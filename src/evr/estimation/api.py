@@ -23,6 +23,7 @@ from evr.estimation.tilting import likely_epsilon
 from evr.laws import Direction, Step, on_a_line
 from evr.laws.law import UNIT
 from evr.mechanisms import Composition
+from evr.mechanisms.relations import REPLACE_ONE, Relation
 
 _SAYS_LITTLE = 0.3  # an error, relative to delta, above which an estimate is refused
 _HARMLESS = 1e-12  # an absolute error of delta below which it is not
@@ -48,7 +49,13 @@ def directions_of(composition: Composition, direction: str | None) -> tuple[Dire
 
 
 def estimate_delta(
-    event: Any, epsilon: float, *, method: str = "fft", direction: str | None = None, **options: Any
+    event: Any,
+    epsilon: float,
+    *,
+    method: str = "fft",
+    direction: str | None = None,
+    neighboring_relation: Relation | None = None,
+    **options: Any,
 ) -> Estimate | UpperBound:
     """Estimate delta(epsilon) of everything that ran.
 
@@ -65,6 +72,9 @@ def estimate_delta(
         ``"monte_carlo"``.
     direction
         ``"remove"`` or ``"add"``; by default the greater of the two.
+    neighboring_relation
+        ``"add-or-remove"`` (the default; ``"zero-out"`` where the event knows no other),
+        ``"replace-one"`` or ``"zero-out"``, or a ``dp_accounting.NeighboringRelation``.
     options
         Of ``method="monte_carlo"``: ``samples``, ``relative_error``, ``proposal``, ``seed``,
         ``workers``. Of ``"strict"``: ``tolerance``, by how much of delta the bound may exceed it
@@ -80,7 +90,7 @@ def estimate_delta(
     start = time.perf_counter()
     epsilon = validate.non_negative_or_infinite(epsilon=epsilon)
     validate.one_of(METHODS, method=method)
-    composition = Composition.of(event)
+    composition = Composition.of(event, neighboring_relation)
     if method == "monte_carlo":
         from evr.estimation.monte_carlo import monte_carlo_delta
 
@@ -97,11 +107,7 @@ def estimate_delta(
 
         return sampled_delta(composition, epsilon, directions_of(composition, direction))
     if method == "rdp":
-        from evr.estimation.rdp import rdp_delta
-
-        return UpperBound(
-            rdp_delta(event, epsilon), "rdp", direction or "both", time.perf_counter() - start
-        )
+        return _by_moments(composition, event, epsilon, "delta", direction, start)
     best, winner, errors = -1.0, Direction.REMOVE, []
     for one in directions_of(composition, direction):
         value, error = _delta(on_lines(composition.simplified(one)), epsilon, method)
@@ -120,7 +126,13 @@ def estimate_delta(
 
 
 def estimate_epsilon(
-    event: Any, delta: float, *, method: str = "fft", direction: str | None = None, **options: Any
+    event: Any,
+    delta: float,
+    *,
+    method: str = "fft",
+    direction: str | None = None,
+    neighboring_relation: Relation | None = None,
+    **options: Any,
 ) -> Estimate | UpperBound:
     """Estimate the least epsilon >= 0 at which delta(epsilon) is at most ``delta``. Parameters as
     ``estimate_delta``.
@@ -135,7 +147,7 @@ def estimate_epsilon(
     start = time.perf_counter()
     delta = validate.probability(delta=delta)
     validate.one_of(METHODS, method=method)
-    composition = Composition.of(event)
+    composition = Composition.of(event, neighboring_relation)
     if method == "monte_carlo":
         from evr.estimation.monte_carlo import monte_carlo_epsilon
 
@@ -151,11 +163,7 @@ def estimate_epsilon(
 
         return sampled_epsilon(composition, delta, direction)
     if method == "rdp":
-        from evr.estimation.rdp import rdp_epsilon
-
-        return UpperBound(
-            rdp_epsilon(event, delta), "rdp", direction or "both", time.perf_counter() - start
-        )
+        return _by_moments(composition, event, delta, "epsilon", direction, start)
     best, winner, errors = -1.0, Direction.REMOVE, []
     for one in directions_of(composition, direction):
         steps = on_lines(composition.simplified(one))
@@ -182,6 +190,7 @@ def privacy_curve(
     *,
     method: str = "fft",
     direction: str | None = None,
+    neighboring_relation: Relation | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PrivacyCurve:
     """Deltas for many epsilons, one pass: transforms made for one epsilon serve its neighbours.
@@ -206,7 +215,13 @@ def privacy_curve(
         set(points), reverse=True
     )  # a transform made for one epsilon serves smaller ones
     for done, epsilon in enumerate(falling, start=1):
-        estimates[epsilon] = estimate_delta(event, epsilon, method=method, direction=direction)
+        estimates[epsilon] = estimate_delta(
+            event,
+            epsilon,
+            method=method,
+            direction=direction,
+            neighboring_relation=neighboring_relation,
+        )
         if progress is not None:
             progress(done, len(falling))
     return PrivacyCurve(
@@ -216,6 +231,28 @@ def privacy_curve(
         method,
         time.perf_counter() - start,
     )
+
+
+def _by_moments(
+    composition: Composition,
+    event: Any,
+    at: float,
+    wanted: str,
+    direction: str | None,
+    start: float,
+) -> UpperBound:
+    """The moments accountant: dp_accounting's, or, under replace-one, where that one does not
+    double sensitivities, by the pairs.
+    """
+    from evr.estimation.rdp import pairs_delta, pairs_epsilon, rdp_delta, rdp_epsilon
+
+    if composition.relation is REPLACE_ONE:
+        steps = composition.simplified(Direction.REMOVE)
+        value = pairs_delta(steps, at) if wanted == "delta" else pairs_epsilon(steps, at)
+    else:
+        function = rdp_delta if wanted == "delta" else rdp_epsilon
+        value = function(event, at, composition.relation)
+    return UpperBound(value, "rdp", direction or "both", time.perf_counter() - start)
 
 
 def _no_options(options: dict[str, Any], method: str) -> None:

@@ -13,6 +13,7 @@ from scipy.optimize import brentq
 from evr import validate
 from evr.estimation.api import estimate_delta
 from evr.estimation.results import Estimate
+from evr.mechanisms.relations import Relation
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ def calibrate(
     high: float | None = None,
     integer: bool = False,
     tolerance: float = 1e-8,
+    neighboring_relation: Relation | None = None,
 ) -> Calibration:
     """The parameter at which ``make_event(parameter)`` just meets ``(epsilon, delta)``.
 
@@ -70,6 +72,8 @@ def calibrate(
         Search whole numbers, and return the largest (or least) that meets the target.
     tolerance
         Relative, on the parameter. The answer is on the private side.
+    neighboring_relation
+        As of ``evr.estimate_delta``.
 
     Examples
     --------
@@ -90,7 +94,7 @@ def calibrate(
     def gap(parameter: float) -> float:
         if parameter not in values:
             event = make_event(int(parameter) if integer else parameter)
-            found = estimate_delta(event, epsilon)
+            found = estimate_delta(event, epsilon, neighboring_relation=neighboring_relation)
             values[parameter] = float(found)
             if isinstance(found, Estimate) and found.standard_error:
                 errors[parameter] = found.standard_error / found.value

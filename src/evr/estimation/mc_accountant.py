@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting import dp_event
 
 from evr import validate
 from evr.atomic import write_bytes
@@ -27,10 +27,11 @@ from evr.estimation.monte_carlo import (
 )
 from evr.laws import Direction, Step, infinite_mass
 from evr.mechanisms import Composition
+from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, name_of
 from evr.randomness import Stream, entropy_of
 from evr.sampling import Plan, TiltedProposal
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 class MonteCarloAccountant(CompositionAccountant):
@@ -62,7 +63,7 @@ class MonteCarloAccountant(CompositionAccountant):
 
     def __init__(
         self,
-        neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+        neighboring_relation: Relation = ADD_OR_REMOVE,
         *,
         samples: int = DEFAULT_SAMPLES,
         seed: int = 0,
@@ -122,7 +123,7 @@ class MonteCarloAccountant(CompositionAccountant):
         self.compose(event)
         if self.composition.is_non_private:
             return math.inf
-        added = Composition.of(event)
+        added = Composition.of(event, self.neighboring_relation)
         if set(self._counts) != before or not self._runs:
             self._plan()
         best = 0.0
@@ -189,6 +190,7 @@ class MonteCarloAccountant(CompositionAccountant):
         }
         header = {
             "format": _FORMAT,
+            "relation": name_of(self.neighboring_relation),
             "samples": self.samples,
             "seed": self.seed,
             "delta": self.delta,
@@ -223,6 +225,7 @@ class MonteCarloAccountant(CompositionAccountant):
                     "version"
                 )
             accountant = cls(
+                header["relation"],
                 samples=header["samples"],
                 seed=header["seed"],
                 delta=header["delta"],

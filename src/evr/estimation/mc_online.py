@@ -29,6 +29,7 @@ from evr.estimation.monte_carlo import (
 from evr.estimation.online import OnlineEpsilon, checked_reports
 from evr.laws import Direction, DominatingPair, Floats, Pairs, Step, greatest_loss, line_pair
 from evr.mechanisms import Composition, timeline
+from evr.mechanisms.relations import Relation
 from evr.randomness import Stream, entropy_of
 from evr.sampling import TiltedProposal, worker_count
 
@@ -159,6 +160,7 @@ def monte_carlo_online(
     *,
     every: int = 1,
     direction: str | None = None,
+    neighboring_relation: Relation | None = None,
     samples: int | None = None,
     proposal: str = "capped",
     seed: int | None = None,
@@ -174,7 +176,8 @@ def monte_carlo_online(
     validate.one_of(("capped", "simple"), proposal=proposal)
     size, _ = effort(samples, None)
     entropy = entropy_of(seed)
-    runs = timeline(event)
+    composition = Composition.of(event, neighboring_relation)
+    runs = timeline(event, composition.relation)
     total = checked_reports(runs, every)
     if total * size > _MOST_DRAWS:
         raise ValueError(
@@ -184,7 +187,7 @@ def monte_carlo_online(
     order = _Order(runs)
     reported = np.array(sorted({*range(every, total + 1, every), total}), dtype=np.int64)
     epsilons, errors = np.zeros(reported.size), np.zeros(reported.size)
-    directions = directions_of(Composition.of(event), direction)
+    directions = directions_of(composition, direction)
     with ThreadPoolExecutor(worker_count(workers), thread_name_prefix="evr") as pool:
         for number, one in enumerate(directions):
             if number and not _may_exceed(order, one, delta, reported, epsilons):

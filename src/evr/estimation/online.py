@@ -26,6 +26,7 @@ from evr.estimation.grid import Frame
 from evr.estimation.tilting import plan_tilt, widened
 from evr.laws import DominatingPair, Floats, Pairs, Step, infinite_mass, line_pair
 from evr.mechanisms import Composition, timeline
+from evr.mechanisms.relations import Relation
 
 _FROM_SCRATCH = 3  # so few steps are computed one by one
 _GROWTH = 1.25
@@ -68,6 +69,7 @@ def online_epsilon(
     method: str = "fft",
     every: int = 1,
     direction: str | None = None,
+    neighboring_relation: Relation | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> OnlineEpsilon:
@@ -85,6 +87,8 @@ def online_epsilon(
         Report after every so many steps, and after the last.
     direction
         ``"remove"`` or ``"add"``; by default the greater of the two.
+    neighboring_relation
+        As of ``evr.estimate_delta``.
     progress
         Called with the steps done and their total after each report.
 
@@ -100,12 +104,18 @@ def online_epsilon(
     delta = validate.open_probability(delta=delta)
     every = validate.positive_integer(every=every)
     validate.one_of(("fft", "monte_carlo"), method=method)
-    composition = Composition.of(event)
+    composition = Composition.of(event, neighboring_relation)
     if method == "monte_carlo":
         from evr.estimation.mc_online import monte_carlo_online
 
         return monte_carlo_online(
-            event, delta, every=every, direction=direction, progress=progress, **options
+            event,
+            delta,
+            every=every,
+            direction=direction,
+            neighboring_relation=composition.relation,
+            progress=progress,
+            **options,
         )
     if options:
         raise TypeError(
@@ -113,7 +123,7 @@ def online_epsilon(
         )
     runs = {one: _Run(delta) for one in directions_of(composition, direction)}
     numbers, values = [], []
-    order = timeline(event)
+    order = timeline(event, composition.relation)
     last = checked_reports(order, every)
     done = 0
     for pairs, count in order:

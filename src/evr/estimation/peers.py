@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dp_accounting import dp_event, privacy_accountant
+from dp_accounting import NeighboringRelation, dp_event, privacy_accountant
 
 from evr import validate
 from evr.errors import UnsupportedEventError
@@ -35,6 +35,7 @@ from evr.laws import Direction
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.poisson import SampledRemovePair
 from evr.mechanisms import Composition
+from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, Relation, name_of
 
 _PACKAGES = {
     "prv": "prv_accountant",
@@ -88,10 +89,22 @@ Target = tuple[Literal["epsilon", "delta"], float]
 Answers = list[tuple[Kind, float]]
 
 
-def _gaussians(event: dp_event.DpEvent) -> list[_Gaussian]:
+@dataclass(frozen=True)
+class _Question:
+    """What peers are asked about: an event, and which data sets are neighbours."""
+
+    event: dp_event.DpEvent
+    relation: NeighboringRelation
+
+
+def _gaussians(asked: _Question) -> list[_Gaussian]:
     """The event as (sampled) Gaussian mechanisms, or the reason why it is not."""
+    if asked.relation is not ADD_OR_REMOVE:
+        raise _NoAnswer(
+            f"it knows add-or-remove adjacency only; asked about {name_of(asked.relation)}"
+        )
     found = []
-    for step in Composition.of(event).steps(Direction.REMOVE):
+    for step in Composition.of(asked.event, asked.relation).steps(Direction.REMOVE):
         pair = step.pair
         if isinstance(pair, GaussianPair):
             found.append(_Gaussian(1 / pair.mu, 1.0, step.count))
@@ -106,10 +119,10 @@ def _gaussians(event: dp_event.DpEvent) -> list[_Gaussian]:
     return found
 
 
-def _prv(event: dp_event.DpEvent, target: Target, eps_error: float, delta_error: float) -> Answers:
+def _prv(asked: _Question, target: Target, eps_error: float, delta_error: float) -> Answers:
     import prv_accountant as prv
 
-    steps = _gaussians(event)
+    steps = _gaussians(asked)
     variables = [
         prv.GaussianMechanism(s.noise)
         if s.probability == 1
@@ -132,20 +145,20 @@ def _prv(event: dp_event.DpEvent, target: Target, eps_error: float, delta_error:
     ]
 
 
-def _pld_upper(event: dp_event.DpEvent, target: Target) -> Answers:
+def _pld_upper(asked: _Question, target: Target) -> Answers:
     from dp_accounting.pld import PLDAccountant
 
-    accountant = PLDAccountant(value_discretization_interval=PLD_INTERVAL).compose(event)
+    accountant = PLDAccountant(asked.relation, PLD_INTERVAL).compose(asked.event)
     name, value = target
     answer = accountant.get_delta(value) if name == "epsilon" else accountant.get_epsilon(value)
     return [("upper bound", float(answer))]
 
 
-def _pld_lower(event: dp_event.DpEvent, target: Target) -> Answers:
+def _pld_lower(asked: _Question, target: Target) -> Answers:
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     total: Any = None
-    for s in _gaussians(event):
+    for s in _gaussians(asked):
         one = pld.from_gaussian_mechanism(
             s.noise,
             pessimistic_estimate=False,
@@ -163,21 +176,25 @@ def _pld_lower(event: dp_event.DpEvent, target: Target) -> Answers:
     return [("lower bound", float(answer))]
 
 
-def _rdp(event: dp_event.DpEvent, target: Target) -> Answers:
+def _rdp(asked: _Question, target: Target) -> Answers:
     name, value = target
-    return [
-        ("upper bound", rdp_delta(event, value) if name == "epsilon" else rdp_epsilon(event, value))
-    ]
+    if asked.relation is REPLACE_ONE:
+        raise _NoAnswer(
+            "its noise multiplier is noise over the change by replacing a record, not over the "
+            "norm of one record: another question"
+        )
+    function = rdp_delta if name == "epsilon" else rdp_epsilon
+    return [("upper bound", function(asked.event, value, asked.relation))]
 
 
-def _afa(event: dp_event.DpEvent, target: Target) -> Answers:
+def _afa(asked: _Question, target: Target) -> Answers:
     import scipy
 
     if not hasattr(scipy.integrate, "quadrature"):
         raise _NoAnswer(f"found SciPy {scipy.__version__}: run autodp{_AFA_HINT}")
     from autodp import mechanism_zoo, transformer_zoo
 
-    steps = _gaussians(event)
+    steps = _gaussians(asked)
     answers = []
     for neighboring in ("remove_only", "add_only"):
         mechanisms = []
@@ -187,7 +204,7 @@ def _afa(event: dp_event.DpEvent, target: Target) -> Answers:
             mechanisms.append(sampling(base, s.probability) if s.probability < 1 else base)
         total = transformer_zoo.ComposeAFA()(mechanisms, [s.count for s in steps])
         with contextlib.redirect_stdout(io.StringIO()):  # it prints its searches
-            answers.append(_afa_answer(total, event, target))
+            answers.append(_afa_answer(total, asked.event, target))
     return [("estimate", max(answers))]
 
 
@@ -216,11 +233,13 @@ def compare(
     peers: tuple[str, ...] = ("prv", "pld", "rdp", "afa"),
     eps_error: float = 1e-3,
     delta_error: float = 1e-10,
+    neighboring_relation: Relation | None = None,
 ) -> list[PeerResult | PeerUnavailable]:
     """Ask each peer for delta at ``epsilon`` or for epsilon at ``delta``; give exactly one.
 
-    ``eps_error`` and ``delta_error`` are prv-accountant's (the values of Wang et al. 2023, Figure
-    1).
+    ``neighboring_relation`` is as of ``evr.estimate_delta``; peers that know another one only say
+    so. ``eps_error`` and ``delta_error`` are prv-accountant's (the values of Wang et al. 2023,
+    Figure 1).
 
     Examples
     --------
@@ -236,11 +255,12 @@ def compare(
         if epsilon is not None
         else ("delta", validate.open_probability(delta=delta))
     )
+    asked = _Question(event, Composition.of(event, neighboring_relation).relation)
     adapters: dict[str, list[Callable[[], Answers]]] = {
-        "prv": [lambda: _prv(event, target, eps_error, delta_error)],
-        "pld": [lambda: _pld_upper(event, target), lambda: _pld_lower(event, target)],
-        "rdp": [lambda: _rdp(event, target)],
-        "afa": [lambda: _afa(event, target)],
+        "prv": [lambda: _prv(asked, target, eps_error, delta_error)],
+        "pld": [lambda: _pld_upper(asked, target), lambda: _pld_lower(asked, target)],
+        "rdp": [lambda: _rdp(asked, target)],
+        "afa": [lambda: _afa(asked, target)],
     }
     for peer in peers:
         validate.one_of(tuple(adapters), peer=peer)

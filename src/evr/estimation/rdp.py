@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from dp_accounting import dp_event, privacy_accountant
+from dp_accounting import NeighboringRelation, dp_event, privacy_accountant
 from dp_accounting.rdp import RdpAccountant
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
@@ -18,8 +18,10 @@ from scipy.special import logsumexp
 from evr import validate
 from evr.bounds.moments import log_peak
 from evr.errors import UnsupportedEventError
-from evr.laws import DominatingPair, Step
+from evr.estimation.inversion import solve_epsilon
+from evr.laws import DominatingPair, Step, infinite_mass
 from evr.laws.line.discretise import cell_edges, loss_points
+from evr.mechanisms.relations import ADD_OR_REMOVE
 
 _COARSE, _FINE = (
     2**10,
@@ -27,16 +29,18 @@ _COARSE, _FINE = (
 )  # cells while searching for an order, and for the bound at the order found
 
 
-def _accountant(event: dp_event.DpEvent) -> RdpAccountant:
+def _accountant(event: dp_event.DpEvent, relation: NeighboringRelation) -> RdpAccountant:
     try:
-        return RdpAccountant().compose(event)
+        return RdpAccountant(neighboring_relation=relation).compose(event)
     except privacy_accountant.UnsupportedEventError as error:
         raise UnsupportedEventError(
             f"dp_accounting's RDP accountant does not support this event: {error}"
         ) from None
 
 
-def rdp_delta(event: dp_event.DpEvent, epsilon: float) -> float:
+def rdp_delta(
+    event: dp_event.DpEvent, epsilon: float, relation: NeighboringRelation = ADD_OR_REMOVE
+) -> float:
     """An upper bound on ``delta(epsilon)`` in both directions, by dp_accounting at its own orders.
 
     Examples
@@ -46,15 +50,33 @@ def rdp_delta(event: dp_event.DpEvent, epsilon: float) -> float:
     '4.7e-07'
     """
     epsilon = validate.non_negative_or_infinite(epsilon=epsilon)
-    return min(1.0, max(0.0, float(_accountant(event).get_delta(epsilon))))
+    return min(1.0, max(0.0, float(_accountant(event, relation).get_delta(epsilon))))
 
 
-def rdp_epsilon(event: dp_event.DpEvent, delta: float) -> float:
+def rdp_epsilon(
+    event: dp_event.DpEvent, delta: float, relation: NeighboringRelation = ADD_OR_REMOVE
+) -> float:
     """An upper bound on ``epsilon`` at ``delta`` in both directions, by dp_accounting at its own
     orders.
     """
     delta = validate.probability(delta=delta)
-    return max(0.0, float(_accountant(event).get_epsilon(delta)))
+    return max(0.0, float(_accountant(event, relation).get_epsilon(delta)))
+
+
+def pairs_delta(steps: tuple[Step, ...], epsilon: float) -> float:
+    """As ``rdp_delta``, by the pairs: of no step, and at an infinite epsilon, what is left."""
+    if not steps or math.isinf(epsilon):
+        return infinite_mass(steps)
+    return rdp_curve_delta(steps, epsilon)
+
+
+def pairs_epsilon(steps: tuple[Step, ...], delta: float) -> float:
+    """As ``rdp_epsilon``, by the pairs."""
+    if not steps or delta == 1.0:
+        return 0.0
+    if infinite_mass(steps) > delta or delta == 0.0:
+        return math.inf
+    return solve_epsilon(lambda epsilon: rdp_curve_delta(steps, epsilon), delta)
 
 
 def _log_finite_mgf(pair: DominatingPair, order: float, cells: int) -> float:

@@ -13,6 +13,7 @@ from evr.estimation.api import directions_of, estimate_delta, estimate_epsilon
 from evr.estimation.inversion import solve_epsilon
 from evr.estimation.results import Estimate, UpperBound
 from evr.mechanisms import Composition
+from evr.mechanisms.relations import Relation
 
 _ROUNDING = 1e-9  # relative; a bound that misses by no more has only rounded
 
@@ -48,17 +49,23 @@ def every_method(
     epsilon: float | None = None,
     delta: float | None = None,
     direction: str | None = None,
+    neighboring_relation: Relation | None = None,
 ) -> list[MethodResult]:
     """delta at ``epsilon``, or epsilon at ``delta`` (give one), by each method in turn."""
+    where: dict[str, Any] = {
+        "direction": direction,
+        "neighboring_relation": neighboring_relation,
+    }
 
     def estimated(method: str) -> Estimate | UpperBound:
         if epsilon is not None:
-            return estimate_delta(event, epsilon, method=method, direction=direction)
+            return estimate_delta(event, epsilon, method=method, **where)
         assert delta is not None
-        return estimate_epsilon(event, delta, method=method, direction=direction)
+        return estimate_epsilon(event, delta, method=method, **where)
 
     def bounded() -> float:
-        return _edgeworth_bound(Composition.of(event), epsilon, delta, direction)
+        composition = Composition.of(event, neighboring_relation)
+        return _edgeworth_bound(composition, epsilon, delta, direction)
 
     return [
         _timed("fft", "estimate", lambda: estimated("fft").value),

@@ -21,6 +21,7 @@ from evr.certification.rows import ELSEWHERE, Attempt
 from evr.certification.words import check_words
 from evr.errors import ClusterError, DeviceError, EvrError, LedgerError
 from evr.mechanisms import Composition
+from evr.mechanisms.relations import Relation
 from evr.proving import check_proposal, prove
 from evr.proving.devices import chosen_device
 from evr.randomness import fresh_entropy
@@ -43,12 +44,12 @@ _RESUMABLE = (
 )
 
 
-def checked_event(event: Any) -> dict[str, Any]:
-    """The event as JSON, once it is known that it can be accounted for, built again and put in
-    words.
+def checked_event(event: Any, relation: Relation | None = None) -> dict[str, Any]:
+    """The event as JSON, once it is known that it can be accounted for under the relation, built
+    again and put in words.
     """
     document = event_to_json(event)
-    Composition.of(event)
+    Composition.of(event, relation)
     check_words(document)
     return document
 
@@ -70,6 +71,7 @@ def start(
     claim: Claim,
     settings: Settings,
     *,
+    relation: Relation | None = None,
     name: str | None = None,
     floor: float | None = None,
     seed: int | None = None,
@@ -83,13 +85,15 @@ def start(
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
         raise ValueError(f"seed={seed!r} is not an integer >= 0")
     check_means(workers, executor, path)
-    document = checked_event(event)
-    check_proposal(Composition.of(event), claim, settings.proposal)
+    document = checked_event(event, relation)
+    composition = Composition.of(event, relation)
+    check_proposal(composition, claim, settings.proposal)
     if settings.method != "strict":
         chosen_device(settings.device)
     return ledger.begin(
         claim,
         settings,
+        relation=composition.relation,
         entropy=fresh_entropy() if seed is None else seed,
         entropy_is_fresh=seed is None,
         event=document,
@@ -135,10 +139,12 @@ def perform(
             checkpoint=lambda direction, snapshot: ledger.save(attempt, direction, snapshot),
             resume=ledger.snapshots(attempt),
         )
-        verification = prove(event, claim, attempt.settings, how)
+        composition = Composition.of(event, attempt.relation)
+        verification = prove(composition, claim, attempt.settings, how)
         certificate = build(
             verification,
             event=attempt.event,
+            relation=attempt.relation,
             claim=claim,
             settings=attempt.settings,
             name=release.name,

@@ -14,6 +14,8 @@ from evr.certification.ledger import Ledger
 from evr.estimation import Estimate, UpperBound, estimate_delta, estimate_epsilon
 from evr.estimation.api import afresh
 from evr.gate.attempt import checked_event, opened, perform, start
+from evr.mechanisms import Composition
+from evr.mechanisms.relations import Relation
 from evr.proving.strict import proof_for
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook
@@ -39,6 +41,7 @@ def certify(
     executor: Executor | None = None,
     progress: ProgressHook | None = None,
     method: str = "auto",
+    neighboring_relation: Relation | None = None,
     **settings: Any,
 ) -> Certificate:
     """Certify what everything that ran guarantees: estimate, verify, write down.
@@ -77,6 +80,9 @@ def certify(
         exact form, and the proof takes seconds, else ``"sequential"``. A seed, ``proposal``,
         ``max_samples`` or ``device`` belong to samples and choose them. ``"both"`` is for where
         doubt is expensive. The statement says how the claim was proved.
+    neighboring_relation
+        Which data sets are neighbours: as of ``evr.estimate_delta``. The certificate holds it, and
+        the statement names it.
     settings
         ``proposal``, ``max_samples``, ``offset``, ``device`` as of ``evr.verify``.
 
@@ -100,16 +106,18 @@ def certify(
     """
     automatic = validate.one_of(("auto", *METHODS), method=method) == "auto"
     chosen = Settings("sequential" if automatic else method, **settings)
-    checked_event(event)
+    checked_event(event, neighboring_relation)
     if tau is not None:
         tau = validate.open_probability(tau=tau)
-    claim, estimate = _estimated(event, delta, epsilon, tau, exact=exact)
+    composition = Composition.of(event, neighboring_relation)
+    claim, estimate = _estimated(composition, delta, epsilon, tau, exact=exact)
     if automatic and seed is None and not settings:
-        chosen = Settings(proof_for(event, claim))
+        chosen = Settings(proof_for(composition, claim))
     return certify_claim(
         event,
         claim,
         chosen,
+        neighboring_relation=composition.relation,
         ledger=ledger,
         path=path,
         release=release,
@@ -127,6 +135,7 @@ def certify_claim(
     claim: Claim,
     settings: Settings,
     *,
+    neighboring_relation: Relation | None = None,
     ledger: Ledger | str | Path | None = None,
     path: str | Path | None = None,
     release: str | None = None,
@@ -145,6 +154,7 @@ def certify_claim(
             event,
             claim,
             settings,
+            relation=neighboring_relation,
             name=release,
             floor=floor,
             seed=seed,

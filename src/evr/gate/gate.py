@@ -17,12 +17,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
+from dp_accounting import NeighboringRelation, dp_event
+
 from evr import validate
 from evr.certification.certificate import Certificate
 from evr.certification.ledger import Ledger
 from evr.certification.rows import Attempt
 from evr.errors import EvrError, NotReleasedError
 from evr.gate.attempt import checked_event, opened, perform, start
+from evr.mechanisms import Composition
+from evr.mechanisms.relations import Relation
 from evr.proving.without_samples import proved_delta
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook
@@ -82,6 +86,7 @@ class Gate:
     """What has to be verified before anything may pass."""
 
     event: Any
+    relation: NeighboringRelation
     claim: Claim
     ledger: Ledger | str | Path | None
     fallback_event: Any
@@ -124,7 +129,9 @@ class Gate:
     def _verified(self, ledger: Ledger) -> tuple[tuple[Certificate, ...], Attempt]:
         """The certificates of all instances that it took, and the attempt that decided."""
         ledger.check()
-        ledger.refuse_second_output(self.claim, name=self.name, floor=self.floor)
+        ledger.refuse_second_output(
+            self.claim, name=self.name, floor=self.floor, relation=self.relation
+        )
         fallback = self._fallback(ledger)
         certificates: list[Certificate] = []
         for instance in range(self.instances):
@@ -149,6 +156,7 @@ class Gate:
             self.event,
             self.claim,
             self.settings,
+            relation=self.relation,
             name=self.name,
             floor=self.floor,
             seed=None if self.seed is None else self.seed + instance,
@@ -162,10 +170,11 @@ class Gate:
         """The fallback for the certificate, once it is proved to be private enough."""
         if self.fallback_event is None:
             return None
-        document = checked_event(self.fallback_event)
-        terms = ledger.terms(self.claim, name=self.name, floor=self.floor)
+        document = checked_event(self.fallback_event, self.relation)
+        terms = ledger.terms(self.claim, name=self.name, floor=self.floor, relation=self.relation)
         threshold = (1.0 - terms.kappa) * self.claim.value
-        bounds = proved_delta(self.fallback_event, self.claim.epsilon)
+        composition = Composition.of(self.fallback_event, self.relation)
+        bounds = proved_delta(composition, self.claim.epsilon)
         direction, worst = max(bounds.items(), key=lambda item: item[1])
         if worst > threshold:
             raise ValueError(
@@ -192,6 +201,7 @@ def make_gate(
     executor: Executor | None = None,
     progress: ProgressHook | None = None,
     path: str | Path | None = None,
+    neighboring_relation: Relation | None = None,
     **settings: Any,
 ) -> Gate:
     """Check everything that can be checked before anything runs."""
@@ -201,9 +211,11 @@ def make_gate(
     ):
         if refused in settings:
             raise TypeError(f"{refused}={settings[refused]!r} cannot be given here: {why}")
-    checked_event(event)
+    relation = _one_relation(event, fallback_event, neighboring_relation)
+    checked_event(event, relation)
     return Gate(
         event=event,
+        relation=relation,
         claim=Claim(epsilon, delta, tau),
         ledger=ledger,
         fallback_event=fallback_event,
@@ -217,6 +229,16 @@ def make_gate(
         path=None if path is None else Path(path).absolute(),
         settings=Settings(**settings),
     )
+
+
+def _one_relation(
+    event: Any, fallback_event: Any, relation: Relation | None
+) -> NeighboringRelation:
+    """The relation asked for, or the one under which both the event and the fallback are."""
+    events = [event] if fallback_event is None else [event, fallback_event]
+    if relation is None and all(isinstance(one, dp_event.DpEvent) for one in events):
+        return Composition.of(dp_event.ComposedDpEvent(events)).relation
+    return Composition.of(event, relation).relation
 
 
 def release(
@@ -259,9 +281,9 @@ def release(
         Verify up to so many times and run if one accepts; each counts as an attempt. With 2 a false
         rejection is as rare as its square.
     options
-        ``name`` and ``floor`` of a named release; ``path`` of the certificate; ``seed``,
-        ``workers``, ``executor``, ``progress``, ``method``, ``proposal``, ``max_samples``,
-        ``offset`` as of ``evr.verify``.
+        ``name`` and ``floor`` of a named release; ``path`` of the certificate;
+        ``neighboring_relation``, ``seed``, ``workers``, ``executor``, ``progress``, ``method``,
+        ``proposal``, ``max_samples``, ``offset`` as of ``evr.verify``.
 
     Examples
     --------

@@ -19,6 +19,14 @@ from evr.laws.exact import ExactStep
 from evr.laws.law import Direction, LossLaw, Pairs
 from evr.laws.steps import NON_PRIVATE_PAIR, Step, simplify
 from evr.mechanisms.exact import exact_steps
+from evr.mechanisms.relations import (
+    ADD_OR_REMOVE,
+    ZERO_OUT,
+    OtherRelationError,
+    Relation,
+    name_of,
+    relation_named,
+)
 from evr.mechanisms.tree import leaves
 
 
@@ -42,30 +50,49 @@ class Composition:
     """The mechanisms as their translators gave them, exact laws included; empty where a composition
     was built by hand.
     """
+    relation: NeighboringRelation = ADD_OR_REMOVE
+    """Which data sets are neighbours."""
 
     @classmethod
     def of(
         cls,
         event: dp_event.DpEvent | Composition,
-        neighboring_relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+        neighboring_relation: Relation | None = None,
     ) -> Composition:
         """Translate an event tree; raise ``UnsupportedEventError`` naming the first sub-event that
         has no pair.
+
+        Without a relation it is add-or-remove, or zero-out where some mechanism knows no other.
+        Replace-one has to be asked for.
         """
+        relation = None if neighboring_relation is None else relation_named(neighboring_relation)
         if isinstance(event, Composition):
+            if relation not in (None, event.relation):
+                raise ValueError(
+                    f"neighboring_relation={name_of(relation)!r}, but the composition given is "
+                    f"under {name_of(event.relation)!r}: make it of its event anew"
+                )
             return event
-        if neighboring_relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
-            raise ValueError(
-                f"neighboring_relation={neighboring_relation!r} is not supported: evr accounts for "
-                "ADD_OR_REMOVE_ONE"
-            )
-        counts: dict[Pairs, int] = {}
-        for pairs, count in leaves(event):
-            counts[pairs] = counts.get(pairs, 0) + count
-        return cls.from_counts(counts)
+        if relation is not None:
+            return cls._under(event, relation)
+        try:
+            return cls._under(event, ADD_OR_REMOVE)
+        except OtherRelationError as error:
+            if error.only is not ZERO_OUT:
+                raise
+            return cls._under(event, ZERO_OUT)
 
     @classmethod
-    def from_counts(cls, counts: dict[Pairs, int]) -> Composition:
+    def _under(cls, event: dp_event.DpEvent, relation: NeighboringRelation) -> Composition:
+        counts: dict[Pairs, int] = {}
+        for pairs, count in leaves(event, relation):
+            counts[pairs] = counts.get(pairs, 0) + count
+        return cls.from_counts(counts, relation)
+
+    @classmethod
+    def from_counts(
+        cls, counts: dict[Pairs, int], relation: NeighboringRelation = ADD_OR_REMOVE
+    ) -> Composition:
         """Merge equal pairs, in each direction by itself."""
         merged: dict[Direction, dict[LossLaw, int]] = {direction: {} for direction in Direction}
         for pairs, count in counts.items():
@@ -73,7 +100,7 @@ class Composition:
                 law = pairs.of(direction)
                 merged[direction][law] = merged[direction].get(law, 0) + count
         steps = {d: tuple(Step(law, count) for law, count in m.items()) for d, m in merged.items()}
-        return cls(steps[Direction.REMOVE], steps[Direction.ADD], tuple(counts.items()))
+        return cls(steps[Direction.REMOVE], steps[Direction.ADD], tuple(counts.items()), relation)
 
     def steps(self, direction: Direction | str) -> tuple[Step, ...]:
         """The pairs of one direction with their counts."""

@@ -22,6 +22,7 @@ import attr
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr.laws import Pairs
+from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, not_under
 
 Translator = Callable[[Any], Pairs | dp_event.DpEvent | None]
 
@@ -60,6 +61,9 @@ class Mechanism:
     relation
         Under which relation of neighbours its laws hold, a function of the event. Without it, that
         of the event which stands for it, and adding or removing one record where laws are given.
+        Laws under that relation serve zeroing out too, unless ``under`` says otherwise.
+    under
+        Translators for other relations; None refuses one.
 
     Examples
     --------
@@ -76,6 +80,26 @@ class Mechanism:
     assumptions: Sequence[str] = ()
     takes_sampling: bool = True
     relation: Callable[[Any], NeighboringRelation] | None = None
+    under: Mapping[NeighboringRelation, Translator | None] = field(default_factory=dict)
+
+    def laws_under(
+        self, event: Any, relation: NeighboringRelation, *, vouched: bool = False
+    ) -> Pairs | dp_event.DpEvent | None:
+        """Its laws under a relation, or an error that says under which it has some.
+
+        ``vouched``: an event for which this one stands says itself under which relation it holds.
+        """
+        if (translator := self.under.get(relation)) is not None:
+            return translator(event)
+        declared = None if self.relation is None or vouched else self.relation(event)
+        held = declared or ADD_OR_REMOVE
+        serves = relation is held or (relation is ZERO_OUT and held is ADD_OR_REMOVE)
+        if serves and relation not in self.under:
+            return self.laws(event)
+        laws = self.laws(event) if relation not in self.under and declared is None else ()
+        if laws is None or isinstance(laws, dp_event.DpEvent):
+            return laws  # no privacy, under any relation; or what stands for it says
+        raise not_under(type(event).__name__, relation, event, held)
 
     def __post_init__(self) -> None:
         name = getattr(self.event, "__name__", repr(self.event))

@@ -20,6 +20,7 @@ from evr.laws.line.gaussian import NORMAL_REACH
 from evr.laws.line.pair import Pairs
 from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.events import DiscreteGaussianDpEvent
+from evr.mechanisms.relations import REPLACE_ONE
 
 MAX_SIGMA = 20_000.0
 
@@ -54,4 +55,10 @@ def _log_normaliser(sigma: float) -> float:
     return math.log1p(2 * math.fsum(np.exp(-(x**2) / (2 * sigma**2)).tolist()))
 
 
-MECHANISM = Mechanism(DiscreteGaussianDpEvent, pairs)
+def replaced(event: DiscreteGaussianDpEvent) -> Pairs | None:
+    """As ``pairs``, under replace-one: twice the change by one record."""
+    shift = validate.positive_integer(sensitivity=event.sensitivity)
+    return pairs(DiscreteGaussianDpEvent(event.sigma, 2 * shift))
+
+
+MECHANISM = Mechanism(DiscreteGaussianDpEvent, pairs, under={REPLACE_ONE: replaced})

@@ -18,6 +18,7 @@ from evr.laws.exact import ExactDiscreteLaplace, ExactPairs
 from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.pair import Pairs
 from evr.mechanisms.descriptor import Mechanism
+from evr.mechanisms.relations import REPLACE_ONE
 
 MAX_SENSITIVITY = 1_000_000
 
@@ -44,4 +45,15 @@ def pairs(event: dp_event.DiscreteLaplaceDpEvent) -> Pairs | None:
     return Pairs(pair, pair, ExactPairs.both(ExactDiscreteLaplace(Fraction(a), shift)))
 
 
-MECHANISM = Mechanism(dp_event.DiscreteLaplaceDpEvent, pairs, fields={"sensitivity": (int, 1)})
+def replaced(event: dp_event.DiscreteLaplaceDpEvent) -> Pairs | None:
+    """As ``pairs``, under replace-one: the sensitivity is twice the norm of one record."""
+    shift = validate.positive_integer(sensitivity=event.sensitivity)
+    return pairs(dp_event.DiscreteLaplaceDpEvent(event.noise_parameter, 2 * shift))
+
+
+MECHANISM = Mechanism(
+    dp_event.DiscreteLaplaceDpEvent,
+    pairs,
+    fields={"sensitivity": (int, 1)},
+    under={REPLACE_ONE: replaced},
+)

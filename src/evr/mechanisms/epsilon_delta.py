@@ -13,6 +13,7 @@ from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.pair import Pairs
 from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.events import EpsilonDeltaDpEvent
+from evr.mechanisms.relations import REPLACE_ONE
 
 
 def pairs(event: EpsilonDeltaDpEvent) -> Pairs | None:
@@ -37,4 +38,9 @@ def pairs(event: EpsilonDeltaDpEvent) -> Pairs | None:
     return Pairs(pair, pair, ExactPairs.both(ExactEpsilonDelta(Fraction(epsilon), Fraction(delta))))
 
 
-MECHANISM = Mechanism(EpsilonDeltaDpEvent, pairs)
+MECHANISM = Mechanism(
+    EpsilonDeltaDpEvent,
+    pairs,
+    assumptions=("what is known to be private by itself is so under the adjacency stated",),
+    under={REPLACE_ONE: pairs},
+)

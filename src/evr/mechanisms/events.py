@@ -57,6 +57,9 @@ class EpsilonDeltaDpEvent(dp_event.DpEvent):
     delta: float
 
 
+SAMPLINGS = ("poisson", "without-replacement")
+
+
 def dpsgd(
     *,
     noise_multiplier: float,
@@ -65,8 +68,9 @@ def dpsgd(
     dataset_size: int | None = None,
     batch_size: int | None = None,
     epochs: float | None = None,
+    sampling: str = "poisson",
 ) -> dp_event.DpEvent:
-    """DP-SGD with Poisson sampling: ``steps`` times a Poisson-sampled Gaussian mechanism.
+    """DP-SGD: ``steps`` times a Gaussian mechanism on a sampled batch, by Poisson sampling mostly.
 
     Say how often a record is sampled by ``sampling_probability``, or by ``dataset_size`` and
     ``batch_size``; and for how long by ``steps``, or by ``epochs``.
@@ -87,17 +91,34 @@ def dpsgd(
     epochs
         Passes over the data in expectation: ``epochs * dataset_size / batch_size`` steps, rounded
         up.
+    sampling
+        ``"poisson"``, or ``"without-replacement"``: each batch is a uniformly random set of just
+        ``batch_size`` of the ``dataset_size`` records, drawn anew for each step. That is accounted
+        for under replace-one adjacency only.
 
     Examples
     --------
     >>> dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000).count
     1000
+    >>> dpsgd(noise_multiplier=1.0, dataset_size=60_000, batch_size=256, steps=10,
+    ...       sampling="without-replacement").event.sample_size
+    256
     >>> dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15).count
     3516
     """
     noise = validate.non_negative(noise_multiplier=noise_multiplier)
     probability = _sampling(sampling_probability, dataset_size, batch_size)
     count = _steps(steps, epochs, dataset_size, batch_size, probability)
+    if validate.one_of(SAMPLINGS, sampling=sampling) == "without-replacement":
+        if dataset_size is None or batch_size is None:
+            raise ValueError(
+                f"sampling={sampling!r} needs dataset_size and batch_size: how many records, and "
+                "how many of them are in each batch"
+            )
+        batch = dp_event.SampledWithoutReplacementDpEvent(
+            dataset_size, batch_size, dp_event.GaussianDpEvent(noise)
+        )
+        return dp_event.SelfComposedDpEvent(batch, count)
     step = dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(noise))
     return dp_event.SelfComposedDpEvent(step, count)
 

@@ -11,6 +11,7 @@ from evr.laws.exact import ExactGaussian, ExactPairs
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.pair import Pairs
 from evr.mechanisms.descriptor import Mechanism
+from evr.mechanisms.relations import REPLACE_ONE
 
 
 def pairs(event: dp_event.GaussianDpEvent) -> Pairs | None:
@@ -18,8 +19,19 @@ def pairs(event: dp_event.GaussianDpEvent) -> Pairs | None:
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     if noise == 0:
         return None
-    pair = GaussianPair(1 / noise)
-    return Pairs(pair, pair, ExactPairs.both(ExactGaussian(1 / Fraction(noise) ** 2)))
+    return _shifted(noise, 1)
 
 
-MECHANISM = Mechanism(dp_event.GaussianDpEvent, pairs)
+def replaced(event: dp_event.GaussianDpEvent) -> Pairs | None:
+    """As ``pairs``, under replace-one: the sensitivity is twice the norm of one record."""
+    noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
+    return None if noise == 0 else _shifted(noise, 2)
+
+
+def _shifted(noise: float, sensitivity: int) -> Pairs:
+    pair = GaussianPair(sensitivity / noise)
+    exact = ExactGaussian(Fraction(sensitivity) ** 2 / Fraction(noise) ** 2)
+    return Pairs(pair, pair, ExactPairs.both(exact))
+
+
+MECHANISM = Mechanism(dp_event.GaussianDpEvent, pairs, under={REPLACE_ONE: replaced})

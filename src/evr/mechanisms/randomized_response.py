@@ -16,6 +16,7 @@ from evr.laws.exact import ExactPairs, RationalOutcomes
 from evr.laws.line.discrete import TRIVIAL_PAIR, DiscretePair
 from evr.laws.line.pair import Pairs
 from evr.mechanisms.descriptor import Mechanism
+from evr.mechanisms.relations import REPLACE_ONE, ZERO_OUT
 
 
 def pairs(event: dp_event.RandomizedResponseDpEvent) -> Pairs | None:
@@ -50,9 +51,34 @@ def pairs(event: dp_event.RandomizedResponseDpEvent) -> Pairs | None:
     return Pairs(pair, pair, ExactPairs.both(_exact(Fraction(noise), buckets)))
 
 
+def against_uniform(event: dp_event.RandomizedResponseDpEvent) -> Pairs | None:
+    """As ``pairs``, under zero-out: an answer against the uniform output."""
+    noise = validate.probability(noise_parameter=event.noise_parameter)
+    buckets = validate.positive_integer(num_buckets=event.num_buckets)
+    if buckets == 1 or noise == 1:
+        return Pairs(TRIVIAL_PAIR, TRIVIAL_PAIR)
+    if noise == 0:
+        return None
+    log_noise, log_rest = math.log(noise), math.log((buckets - 1) / buckets)
+    truth = math.log1p((buckets - 1) * (1 - noise))  # the loss where the answer comes out
+    with_record = [log_noise + log_rest, truth - math.log(buckets)]
+    without = [log_rest, -math.log(buckets)]
+    remove = DiscretePair.from_logs(with_record, without, losses=[log_noise, truth])
+    add = DiscretePair.from_logs(without, with_record, losses=[-log_noise, -truth])
+    share, other = Fraction(1, buckets), Fraction(noise) * (buckets - 1) / buckets
+    exact = (other, 1 - other), (1 - share, share)
+    return Pairs(
+        remove, add, ExactPairs(RationalOutcomes(*exact), RationalOutcomes(*reversed(exact)))
+    )
+
+
 def _exact(noise: Fraction, buckets: int) -> RationalOutcomes:
     other, rest = noise / buckets, noise * (buckets - 2) / buckets
     return RationalOutcomes((other, rest, 1 - noise + other), (1 - noise + other, rest, other))
 
 
-MECHANISM = Mechanism(dp_event.RandomizedResponseDpEvent, pairs)
+MECHANISM = Mechanism(
+    dp_event.RandomizedResponseDpEvent,
+    pairs,
+    under={REPLACE_ONE: pairs, ZERO_OUT: against_uniform},
+)

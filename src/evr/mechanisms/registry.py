@@ -24,6 +24,8 @@ from evr.mechanisms import (
     mixture,
     randomized_response,
     schemes,
+    tree_aggregation,
+    truncated,
 )
 from evr.mechanisms.descriptor import Mechanism, Translator, is_writable
 
@@ -47,6 +49,8 @@ MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
         matrix_mechanism.CYCLIC_POISSON,
         min_sep.MECHANISM,
         matrix_mechanism.MECHANISM,
+        tree_aggregation.MECHANISM,
+        truncated.MECHANISM,
     )
 }
 
@@ -61,6 +65,7 @@ def register(
     assumptions: Sequence[str] = (),
     takes_sampling: bool = True,
     relation: Callable[[Any], NeighboringRelation] | None = None,
+    under: Mapping[NeighboringRelation, Translator | None] | None = None,
 ) -> None:
     """Teach evr a mechanism: it composes, and spec files, certificates and statements know it.
 
@@ -83,6 +88,8 @@ def register(
     relation
         A function from the event to the relation of neighbours, if that is not adding or removing
         one record.
+    under
+        Translators for other relations, by relation; None refuses one that the laws would serve.
 
     Examples
     --------
@@ -97,6 +104,7 @@ def register(
         assumptions,
         takes_sampling,
         relation,
+        under or {},
     )
     others = {
         cls: one for cls, one in MECHANISMS.items() if event_name(cls) != event_name(event_type)

@@ -1,54 +1,102 @@
-"""Poisson sampling of what an event tree has inside: the pairs of the sampled mechanism, or why
-there are none.
+"""Sampling of what an event tree has inside: the pairs of the sampled mechanism, or why there are
+none.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import TypeAlias
 
-from dp_accounting import dp_event
+from dp_accounting import NeighboringRelation, dp_event
 
+from evr import validate
 from evr.errors import UnsupportedEventError
-from evr.laws.exact import NON_PRIVATE_LAW, ExactPairs, exact_sampled
+from evr.laws.exact import NON_PRIVATE_LAW, ExactPairs, exact_sampled, exact_without_replacement
 from evr.laws.law import Direction, Pairs
-from evr.laws.line import poisson
+from evr.laws.line import poisson, without_replacement
 from evr.laws.line.discrete import TRIVIAL_PAIR
 from evr.laws.steps import NON_PRIVATE_PAIR, Step, on_a_line, simplify
 from evr.mechanisms.exact import exact_steps
+from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, not_under
 
 NON_PRIVATE = Pairs(NON_PRIVATE_PAIR, NON_PRIVATE_PAIR, ExactPairs.both(NON_PRIVATE_LAW))
 _TRIVIAL = Pairs(TRIVIAL_PAIR, TRIVIAL_PAIR)
 
+Sampled: TypeAlias = "dp_event.PoissonSampledDpEvent | dp_event.SampledWithoutReplacementDpEvent"
 
-def sampled(
-    node: dp_event.PoissonSampledDpEvent, q: float, path: str, inner: dict[Pairs, int]
-) -> Pairs | None:
-    """The pairs of ``inner``, mechanisms with their counts, sampled with probability ``q < 1``;
-    None if it costs nothing.
+
+@dataclass(frozen=True)
+class Sampling:
+    """A sampled part of a tree: its mechanisms are gathered until it ends.
+
+    ``share`` is how likely a record takes part, below 1.
     """
-    inner = {pairs: count for pairs, count in inner.items() if pairs != _TRIVIAL}
-    if q == 0 or not inner:
-        return None
-    if NON_PRIVATE in inner:
-        return NON_PRIVATE  # as dp_accounting: sampling does not mend a mechanism without privacy
-    folded = [_folded(inner, direction) for direction in Direction]
-    if any(len(steps) != 1 or steps[0].count != 1 for steps in folded):
-        raise UnsupportedEventError(
-            f"Poisson sampling of a composition of several mechanisms at {path} has no "
-            f"one-dimensional pair here: {node!r}. Sample one mechanism, or a composition of "
-            "Gaussian mechanisms only; sampling each step anew is "
-            "SelfComposedDpEvent(PoissonSampledDpEvent(...)).",
-            node,
+
+    node: Sampled
+    share: Fraction
+    path: str
+    inner: dict[Pairs, int] = field(default_factory=dict)
+
+    def add(self, pairs: Pairs, count: int) -> None:
+        """One more mechanism inside, so many times."""
+        self.inner[pairs] = self.inner.get(pairs, 0) + count
+
+    @property
+    def _name(self) -> str:
+        poisson = isinstance(self.node, dp_event.PoissonSampledDpEvent)
+        return "Poisson sampling" if poisson else "sampling without replacement"
+
+    def pairs(self) -> Pairs | None:
+        """The pairs of what is inside, sampled; None if it costs nothing."""
+        inner = {pairs: count for pairs, count in self.inner.items() if pairs != _TRIVIAL}
+        if self.share == 0 or not inner:
+            return None
+        if NON_PRIVATE in inner:
+            return NON_PRIVATE  # as dp_accounting: sampling mends no mechanism without privacy
+        folded = [_folded(inner, direction) for direction in Direction]
+        if any(len(steps) != 1 or steps[0].count != 1 for steps in folded):
+            raise UnsupportedEventError(
+                f"{self._name} of a composition of several mechanisms at {self.path} has no "
+                f"one-dimensional pair here: {self.node!r}. Sample one mechanism, or a composition "
+                "of Gaussian mechanisms only; sampling each step anew is "
+                f"SelfComposedDpEvent({type(self.node).__name__}(...)).",
+                self.node,
+            )
+        if not all(map(on_a_line, folded)):
+            raise UnsupportedEventError(
+                f"{self._name} of {folded[0][0].law.describe()} at {self.path} has no pair here: "
+                f"{self.node!r}. The scheme samples already; give its event without "
+                f"{type(self.node).__name__}.",
+                self.node,
+            )
+        base = Pairs(folded[0][0].law, folded[1][0].law)
+        exact = _exact(tuple(inner.items()))
+        if isinstance(self.node, dp_event.PoissonSampledDpEvent):
+            return replace(
+                poisson.sampled(base, float(self.share)),
+                exact=None if exact is None else exact_sampled(exact, self.share),
+            )
+        return replace(
+            without_replacement.sampled(base, float(self.share)),
+            exact=None if exact is None else exact_without_replacement(exact, self.share),
         )
-    if not all(map(on_a_line, folded)):
-        raise UnsupportedEventError(
-            f"Poisson sampling of {folded[0][0].law.describe()} at {path} has no pair here: "
-            f"{node!r}. The scheme samples already; give its event without PoissonSampledDpEvent.",
-            node,
-        )
-    pairs = poisson.sampled(Pairs(folded[0][0].law, folded[1][0].law), q)
-    return replace(pairs, exact=_exact(tuple(inner.items()), Fraction(q)))
+
+
+def sampling_of(node: Sampled, path: str, relation: NeighboringRelation) -> Sampling | None:
+    """The sampling that a node stands for; None if every record takes part."""
+    if isinstance(node, dp_event.PoissonSampledDpEvent):
+        q = validate.probability(sampling_probability=node.sampling_probability)
+        if relation is REPLACE_ONE and 0 < q < 1:
+            raise not_under(f"Poisson sampling at {path}", relation, node, ADD_OR_REMOVE)
+        return None if q == 1 else Sampling(node, Fraction(q), path)
+    size = validate.positive_integer(source_dataset_size=node.source_dataset_size)
+    batch = validate.non_negative_integer(sample_size=node.sample_size)
+    if batch > size:
+        raise ValueError(f"sample_size={batch!r} is above source_dataset_size={size!r}")
+    if relation is not REPLACE_ONE:
+        raise not_under(f"sampling without replacement at {path}", relation, node, REPLACE_ONE)
+    return None if batch == size else Sampling(node, Fraction(batch, size), path)
 
 
 def _folded(inner: dict[Pairs, int], direction: Direction) -> tuple[Step, ...]:
@@ -60,9 +108,9 @@ def _folded(inner: dict[Pairs, int], direction: Direction) -> tuple[Step, ...]:
     return simplify(tuple(counts.values()))
 
 
-def _exact(inner: tuple[tuple[Pairs, int], ...], q: Fraction) -> ExactPairs | None:
-    """As the sampled pairs, for what has folded into one mechanism."""
+def _exact(inner: tuple[tuple[Pairs, int], ...]) -> ExactPairs | None:
+    """The exact laws of what has folded into one mechanism."""
     if any(pairs.exact is None for pairs, _ in inner):
         return None
     remove, add = (exact_steps(inner, direction)[0].law for direction in Direction)
-    return exact_sampled(ExactPairs(remove, add), q)
+    return ExactPairs(remove, add)

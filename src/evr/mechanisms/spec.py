@@ -12,6 +12,9 @@
     delta = 1e-9
     tau = 0.99
 
+Above the first table there may be ``adjacency = "replace-one"`` (or ``"zero-out"``): which data
+sets are neighbours.
+
 Kinds and keys are those of the registered mechanisms (``descriptor.py``), and ``dpsgd``. Every
 mechanism takes ``repeat`` (how many times) and, but for those that say themselves who takes part
 when, ``sampling_probability`` (Poisson).
@@ -37,6 +40,7 @@ from evr.mechanisms import events
 from evr.mechanisms.composition import Composition
 from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.registry import DPSGD, MECHANISMS
+from evr.mechanisms.relations import Relation
 
 
 class _Table(BaseModel):
@@ -65,6 +69,7 @@ class _DpSgd(_Repeated):
     dataset_size: int | None = None
     batch_size: int | None = None
     epochs: float | None = None
+    sampling: Literal["poisson", "without-replacement"] = "poisson"
 
     def _once(self) -> dp_event.DpEvent:
         return events.dpsgd(**self.model_dump(exclude={"kind", "repeat"}))
@@ -125,16 +130,19 @@ class Spec(_Table):
     """A whole file."""
 
     mechanism: list[Any]
+    adjacency: Literal["add-or-remove", "replace-one", "zero-out"] | None = None
     claim: Target = Target()
     _source: str = PrivateAttr(default="")
 
-    def event(self) -> dp_event.DpEvent:
-        """The event tree; translated once here, so that a wrong value is named with its table."""
+    def event(self, relation: Relation | None = None) -> dp_event.DpEvent:
+        """The event tree; translated once here, under the relation given or else the file's, so
+        that a wrong value is named with its table.
+        """
         built = []
         for index, mechanism in enumerate(self.mechanism):
             try:
                 event = mechanism.event()
-                Composition.of(event)
+                Composition.of(event, relation or self.adjacency)
             except (ValueError, TypeError) as error:
                 where = f"{self._source}mechanism[{index}] (kind {mechanism.kind!r})"
                 raise SpecError(f"{where}: {error}") from None
@@ -222,7 +230,7 @@ def parse(text: str) -> Spec:
         raise SpecError(
             "[mechanism] is one table, and a file holds a list of them: write [[mechanism]]"
         )
-    if "mechanism" not in data and data.keys() <= {"claim"}:
+    if "mechanism" not in data and data.keys() <= {"claim", "adjacency"}:
         raise SpecError(_NOTHING)
     try:
         return grammar.spec.model_validate(data)

@@ -12,22 +12,32 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from dp_accounting import dp_event
+from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.errors import UnsupportedEventError
 from evr.laws.law import Pairs
 from evr.mechanisms.registry import MECHANISMS
-from evr.mechanisms.sampling import NON_PRIVATE, sampled
+from evr.mechanisms.relations import ADD_OR_REMOVE
+from evr.mechanisms.sampling import NON_PRIVATE, Sampling, sampling_of
 
 MOST_RUNS = 5_000_000
 _COMBINATORS = (
     "PoissonSampledDpEvent",
+    "SampledWithoutReplacementDpEvent",
     "SelfComposedDpEvent",
     "ComposedDpEvent",
     "NoOpDpEvent",
     "NonPrivateDpEvent",
 )
+_WITHOUT_LAWS = {
+    dp_event.ZCDpEvent: (
+        "It bounds Renyi divergences, and no dominating pair is known for it; evr.PrivacyFilter "
+        "takes it. "
+    ),
+}
+"""Why there is no law, where that is worth saying."""
+SAMPLED = (dp_event.PoissonSampledDpEvent, dp_event.SampledWithoutReplacementDpEvent)
 _T = TypeVar("_T")
 
 
@@ -53,40 +63,32 @@ class End(NamedTuple):
     """A repetition ends."""
 
 
-class _Sampling(NamedTuple):
-    """A Poisson-sampled part: its mechanisms are gathered until it ends."""
-
-    node: dp_event.PoissonSampledDpEvent
-    probability: float
-    path: str
-    inner: dict[Pairs, int]
-
-
-def walk(event: Any, path: str = "event") -> Iterator[Visited | Begin | End]:
+def walk(
+    event: Any, relation: NeighboringRelation = ADD_OR_REMOVE, path: str = "event"
+) -> Iterator[Visited | Begin | End]:
     """The mechanisms of the tree in reading order, and where repetitions begin and end. Sampled
     ones are named once, whole.
     """
-    stack: list[tuple[Any, str]] = [(event, path)]
+    stack: list[tuple[Any, str, bool]] = [(event, path, False)]  # vouched for: `Mechanism`
     counts = [1]
-    samplings: list[_Sampling] = []
+    samplings: list[Sampling] = []
 
     def found(pairs: Pairs | None) -> Iterator[Visited]:
         if not samplings:
             yield Visited(pairs, counts[-1])
         elif pairs is not None:
-            inner = samplings[-1].inner
-            inner[pairs] = inner.get(pairs, 0) + counts[-1]
+            samplings[-1].add(pairs, counts[-1])
 
     while stack:
-        node, path = stack.pop()
+        node, path, vouched = stack.pop()
         if isinstance(node, End):
             counts.pop()
             if not samplings:
                 yield node
-        elif isinstance(node, _Sampling):
+        elif isinstance(node, Sampling):
             samplings.pop()
             counts.pop()
-            yield from found(sampled(node.node, node.probability, node.path, node.inner))
+            yield from found(node.pairs())
         elif isinstance(node, dp_event.SelfComposedDpEvent):
             count = _located(path, partial(validate.positive_integer, count=node.count))
             counts.append(
@@ -94,41 +96,45 @@ def walk(event: Any, path: str = "event") -> Iterator[Visited | Begin | End]:
             )
             if not samplings:
                 yield Begin(count, path)
-            stack += [(End(), path), (node.event, path + ".event")]
+            stack += [(End(), path, vouched), (node.event, path + ".event", vouched)]
         elif isinstance(node, dp_event.ComposedDpEvent):
             events = _located(path, partial(validate.sequence, events=node.events))
-            stack += reversed([(child, f"{path}.events[{i}]") for i, child in enumerate(events)])
-        elif isinstance(node, dp_event.PoissonSampledDpEvent):
-            q = _located(
-                path, partial(validate.probability, sampling_probability=node.sampling_probability)
+            stack += reversed(
+                [(child, f"{path}.events[{i}]", vouched) for i, child in enumerate(events)]
             )
-            if q != 1:
-                samplings.append(_Sampling(node, q, path, {}))
+        elif isinstance(node, SAMPLED):
+            sampling = _located(path, partial(sampling_of, node, path, relation))
+            if sampling is not None:
+                samplings.append(sampling)
                 counts.append(1)
-                stack.append((samplings[-1], path))
-            stack.append((node.event, path + ".event"))
+                stack.append((sampling, path, vouched))
+            stack.append((node.event, path + ".event", vouched))
         else:
-            pairs = _translated(node, path)
+            pairs, vouches = _translated(node, path, relation, vouched)
             if isinstance(pairs, dp_event.DpEvent):  # an event that stands for this one
-                stack.append((pairs, path))
+                stack.append((pairs, path, vouches))
             else:
                 yield from found(pairs)
 
 
-def leaves(event: Any) -> Iterator[tuple[Pairs, int]]:
+def leaves(
+    event: Any, relation: NeighboringRelation = ADD_OR_REMOVE
+) -> Iterator[tuple[Pairs, int]]:
     """Every mechanism of the tree with its multiplicity."""
-    for visit in walk(event):
+    for visit in walk(event, relation):
         if isinstance(visit, Visited) and visit.pairs is not None:
             yield visit.pairs, visit.count
 
 
-def timeline(event: Any) -> list[tuple[Pairs | None, int]]:
+def timeline(
+    event: Any, relation: NeighboringRelation = ADD_OR_REMOVE
+) -> list[tuple[Pairs | None, int]]:
     """The mechanisms in the order in which they run, as runs of equal steps; None for a step that
     costs nothing.
     """
     bodies: list[list[tuple[Pairs | None, int]]] = [[]]
     repeats: list[Begin] = []
-    for visit in walk(event):
+    for visit in walk(event, relation):
         if isinstance(visit, Visited):
             _append(bodies[-1], visit.pairs, 1)
         elif isinstance(visit, Begin):
@@ -169,19 +175,26 @@ def _located(path: str, build: Callable[[], _T]) -> _T:
         raise type(error)(f"{error} (at {path})" if path != "event" else str(error)) from None
 
 
-def _translated(node: Any, path: str) -> Pairs | dp_event.DpEvent | None:
-    """The pairs of one mechanism, or an event that stands for it; None if it costs nothing."""
+def _translated(
+    node: Any, path: str, relation: NeighboringRelation, vouched: bool
+) -> tuple[Pairs | dp_event.DpEvent | None, bool]:
+    """The pairs of one mechanism, or an event that stands for it and whether it vouches for that;
+    None if it costs nothing.
+    """
     if isinstance(node, dp_event.NoOpDpEvent):
-        return None
+        return None, vouched
     if isinstance(node, dp_event.NonPrivateDpEvent):
-        return NON_PRIVATE
+        return NON_PRIVATE, vouched
     if not isinstance(node, dp_event.DpEvent):
         raise TypeError(f"{node!r} at {path} is not a DpEvent (it is a {type(node).__name__})")
     mechanism = MECHANISMS.get(type(node))
     if mechanism is None:
         supported = ", ".join([*sorted(cls.__name__ for cls in MECHANISMS), *_COMBINATORS])
+        why = _WITHOUT_LAWS.get(type(node), "")
         raise UnsupportedEventError(
-            f"unsupported {type(node).__name__} at {path}: {node!r}. Supported: {supported}", node
+            f"unsupported {type(node).__name__} at {path}: {node!r}. {why}Supported: {supported}",
+            node,
         )
-    pairs = _located(path, lambda: mechanism.laws(node))
-    return NON_PRIVATE if pairs is None else pairs
+    pairs = _located(path, lambda: mechanism.laws_under(node, relation, vouched=vouched))
+    vouches = vouched or mechanism.relation is not None
+    return (NON_PRIVATE, vouches) if pairs is None else (pairs, vouches)

@@ -1,4 +1,4 @@
-"""Events in words: what ran, what is assumed of whoever ran it, and under which relation it holds.
+"""Events in words: what ran, and what is assumed of whoever ran it.
 
 Words come from code only: those of a mechanism from its descriptor, those of compositions and of
 sampling from here.
@@ -9,32 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting import dp_event
 
 from evr.mechanisms.descriptor import Mechanism, written_fields
 from evr.mechanisms.registry import MECHANISMS
 
-ADJACENCIES = {
-    NeighboringRelation.ADD_OR_REMOVE_ONE: "add-or-remove-one adjacency",
-    NeighboringRelation.REPLACE_SPECIAL: (
-        "zero-out adjacency (a record is replaced by one that contributes nothing)"
-    ),
-}
-"""The relations that a statement may be under."""
-
-
-def adjacency(name: str) -> str:
-    """A relation of a certificate in words.
-
-    >>> adjacency("ADD_OR_REMOVE_ONE")
-    'add-or-remove-one adjacency'
-    """
-    return ADJACENCIES[NeighboringRelation[name]]
-
-
 _SAMPLED = (
     "each record was in each batch independently with the stated probability (Poisson sampling, "
     "not shuffled batches)"
+)
+_DRAWN = (
+    "each batch was a uniformly random set of the stated size, drawn anew for each step "
+    "(not shuffled batches)"
 )
 _LISTED = 6  # parts of a composition that are described one by one
 _LONG = 2000  # characters of them
@@ -61,6 +47,9 @@ def describe(event: dp_event.DpEvent) -> str:
             return describe(event.event)
         q = number(event.sampling_probability)
         return f"Poisson sampling (sampling probability {q}) of {describe(event.event)}"
+    if isinstance(event, dp_event.SampledWithoutReplacementDpEvent):
+        sizes = f"{event.sample_size:,} of {event.source_dataset_size:,} records"
+        return f"sampling without replacement ({sizes}) of {describe(event.event)}"
     if isinstance(event, dp_event.NoOpDpEvent):
         return "nothing"
     mechanism = MECHANISMS.get(type(event)) or Mechanism(type(event), lambda _: None)
@@ -120,44 +109,23 @@ def assumptions(*events: dp_event.DpEvent) -> list[str]:
     >>> assumptions(dp_event.GaussianDpEvent(1.0))
     []
     """
-    clauses, mechanisms = [], []
-    for one in _spread(events, lambda mechanism: not mechanism.assumptions):
+    sampling: dict[str, None] = {}
+    mechanisms = []
+    for one in _spread(events):
         if isinstance(one, dp_event.PoissonSampledDpEvent) and one.sampling_probability != 1:
-            clauses = [_SAMPLED]
+            sampling[_SAMPLED] = None
+        elif isinstance(one, dp_event.SampledWithoutReplacementDpEvent):
+            sampling[_DRAWN] = None
         elif type(one) in MECHANISMS:
             mechanisms.append(MECHANISMS[type(one)])
-    clauses += [
+    clauses = [*sampling] + [
         clause for mechanism in dict.fromkeys(mechanisms) for clause in mechanism.assumptions
     ]
     return list(reversed(dict.fromkeys(reversed(clauses))))  # what several share comes last
 
 
-def relation_of(*events: dp_event.DpEvent) -> NeighboringRelation:
-    """The relation that a statement about events is under: zeroing out, if one of them knows no
-    other.
-
-    Where a record may be added or removed, it may be zeroed out: a record that contributes nothing
-    is as good as none.
-    """
-    found = NeighboringRelation.ADD_OR_REMOVE_ONE
-    for one in _spread(events, lambda mechanism: mechanism.relation is None):
-        mechanism = MECHANISMS.get(type(one))
-        if mechanism is None or mechanism.relation is None:
-            continue
-        relation = mechanism.relation(one)
-        if relation not in ADJACENCIES:
-            known = ", ".join(one.name for one in ADJACENCIES)
-            raise ValueError(
-                f"{type(one).__name__} is under {relation!r}: evr can state {known} only"
-            )
-        found = found if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else relation
-    return found
-
-
-def _spread(
-    events: tuple[dp_event.DpEvent, ...], follows: Callable[[Mechanism], bool]
-) -> Iterator[dp_event.DpEvent]:
-    """Every event in the trees, and in what stands for an event whose descriptor ``follows``."""
+def _spread(events: tuple[dp_event.DpEvent, ...]) -> Iterator[dp_event.DpEvent]:
+    """Every event in the trees, and in what stands for an event without assumptions of its own."""
     stack = list(reversed(events))
     while stack:
         event = stack.pop()
@@ -168,7 +136,7 @@ def _spread(
             items = value if isinstance(value, list | tuple) else [value]
             inner += [item for item in items if isinstance(item, dp_event.DpEvent)]
         mechanism = MECHANISMS.get(type(event))
-        if mechanism is not None and follows(mechanism):
+        if mechanism is not None and not mechanism.assumptions:
             laws = mechanism.laws(event)
             inner += [laws] if isinstance(laws, dp_event.DpEvent) else []
         stack.extend(reversed(inner))

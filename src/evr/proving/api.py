@@ -9,6 +9,7 @@ from dp_accounting import dp_event
 
 from evr.errors import DeviceError
 from evr.mechanisms import Composition
+from evr.mechanisms.relations import Relation
 from evr.proving.devices import chosen_device
 from evr.proving.planning import planned
 from evr.proving.strict import prove_strictly
@@ -37,6 +38,7 @@ def verify(
     executor: Executor | None = None,
     device: str = "cpu",
     direction: str | None = None,
+    neighboring_relation: Relation | None = None,
     offset: float | None = None,
     terms: Terms | None = None,
     progress: ProgressHook | None = None,
@@ -82,6 +84,8 @@ def verify(
         ``evr.verification.summary.BACKENDS``.
     direction
         Test only ``"remove"`` or ``"add"``: then there is no guarantee, for it needs both.
+    neighboring_relation
+        Which data sets are neighbours: as of ``evr.estimate_delta``.
     offset
         ``Delta`` of the fixed verifier, instead of the paper's heuristic.
     terms
@@ -104,7 +108,7 @@ def verify(
     claim = Claim(epsilon, delta, tau, terms)
     settings = Settings(method, proposal, max_samples, offset, device)
     how = Attempt(attempt, seed, direction, executor, workers, progress)
-    return prove(event, claim, settings, how)
+    return prove(Composition.of(event, neighboring_relation), claim, settings, how)
 
 
 def prove(

@@ -39,10 +39,14 @@ NAMES = {  # in the order in which they are asked
 
 
 def ask(
-    event: dict[str, Any], delta: float, *, patience: float = PATIENCE
+    event: dict[str, Any],
+    delta: float,
+    *,
+    relation: str = "add-or-remove",
+    patience: float = PATIENCE,
 ) -> tuple[list[Answer], str | None]:
     """Epsilon at ``delta`` by each peer, and what is to be said of those that did not answer."""
-    question = json.dumps({"event": event, "delta": delta})
+    question = json.dumps({"event": event, "delta": delta, "relation": relation})
     command = [sys.executable, "-W", "ignore", "-m", "evr.report.asking_peers"]
     try:
         done = subprocess.run(
@@ -76,7 +80,11 @@ def answers(question: dict[str, Any]) -> Iterator[dict[str, Any]]:
     event, delta = event_from_json(question["event"]), question["delta"]
     for peer in NAMES:
         for found in peers.compare(
-            event, delta=delta, delta_error=min(1e-10, delta / 1000), peers=(peer,)
+            event,
+            delta=delta,
+            delta_error=min(1e-10, delta / 1000),
+            peers=(peer,),
+            neighboring_relation=question["relation"],
         ):
             row: dict[str, Any] = {
                 "peer": NAMES[peer],

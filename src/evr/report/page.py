@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from dp_accounting import NeighboringRelation
 
 from evr import atomic
 from evr.certification.certificate import Certificate, DirectionSection
@@ -23,6 +24,7 @@ from evr.certification.words import above, describe_event
 from evr.estimation import privacy_curve
 from evr.laws import Direction
 from evr.mechanisms import Composition
+from evr.mechanisms.relations import name_of
 from evr.report import asking_peers, pictures
 from evr.report.pictures import Picture, at_most, scientific
 
@@ -92,7 +94,10 @@ def render(
         resources.files("evr.report").joinpath("page.html").read_text("utf-8")
     )
     composition = understood(
-        certificate.event, Patience(max_seconds, "drawing its curve"), times=_CURVES
+        certificate.event,
+        Patience(max_seconds, "drawing its curve"),
+        relation=NeighboringRelation[certificate.neighboring_relation],
+        times=_CURVES,
     )
     claim = certificate.claim
     held = certificate.guarantee is not None
@@ -184,7 +189,8 @@ def _peers(certificate: Certificate) -> tuple[list[asking_peers.Answer], str | N
     delta = certificate.claim.delta
     if not 0 < delta < 1:
         return [], f"They are asked for epsilon at a delta between 0 and 1, and this is {delta:g}."
-    return asking_peers.ask(certificate.event, delta)
+    relation = name_of(NeighboringRelation[certificate.neighboring_relation])
+    return asking_peers.ask(certificate.event, delta, relation=relation)
 
 
 def _groups(certificate: Certificate) -> list[tuple[str, list[tuple[str, str, str]]]]:

@@ -22,6 +22,8 @@ from evr.laws.exact.outcomes import (
     RationalOutcomes,
 )
 from evr.laws.exact.sampled import SampledCurve, SampledOutcomes, exact_sampled
+from evr.laws.exact.truncated import ExactTruncated
+from evr.laws.exact.without_replacement import exact_without_replacement
 
 __all__ = [
     "NON_PRIVATE_LAW",
@@ -38,9 +40,11 @@ __all__ = [
     "ExactOutcomes",
     "ExactPairs",
     "ExactStep",
+    "ExactTruncated",
     "OutcomeSet",
     "RationalOutcomes",
     "SampledCurve",
     "SampledOutcomes",
     "exact_sampled",
+    "exact_without_replacement",
 ]

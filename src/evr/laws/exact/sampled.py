@@ -34,6 +34,31 @@ def _as_ball(loss: Fraction | Ball) -> Ball:
     return ball(loss) if isinstance(loss, Fraction) else loss
 
 
+def seen_through(
+    base: Callable[[Ball], Ball], q: Ball, rest: Ball, direction: Direction
+) -> Callable[[Ball], Ball]:
+    """The curve of a pair seen through Poisson sampling with probability ``q``; ``rest`` is ``1 -
+    q``.
+    """
+    zero, one = Ball(0), Ball(1)
+
+    def remove(ratio: Ball) -> Ball:
+        inner = (ratio - rest) / q
+        if inner > zero:
+            return q * base(inner)
+        if inner <= zero:
+            return one - ratio
+        return (one - ratio).union(q)  # 1 - r below 1 - q; above, between that and q
+
+    def add(ratio: Ball) -> Ball:
+        scale = one - rest * ratio
+        if scale > zero:
+            return scale * base(q * ratio / scale)
+        return zero if scale <= zero else zero.union(scale.upper())
+
+    return remove if direction is Direction.REMOVE else add
+
+
 @dataclass(frozen=True)
 class SampledCurve(ExactCurve):
     """A curve seen through Poisson sampling with probability ``q``, ``0 < q < 1``."""
@@ -43,24 +68,7 @@ class SampledCurve(ExactCurve):
     direction: Direction
 
     def curve(self) -> Callable[[Ball], Ball]:
-        base, q, rest = self.base.curve(), ball(self.q), ball(1 - self.q)
-        zero, one = Ball(0), Ball(1)
-
-        def remove(ratio: Ball) -> Ball:
-            inner = (ratio - rest) / q
-            if inner > zero:
-                return q * base(inner)
-            if inner <= zero:
-                return one - ratio
-            return (one - ratio).union(q)  # 1 - r below 1 - q; above, between that and q
-
-        def add(ratio: Ball) -> Ball:
-            scale = one - rest * ratio
-            if scale > zero:
-                return scale * base(q * ratio / scale)
-            return zero if scale <= zero else zero.union(scale.upper())
-
-        return remove if self.direction is Direction.REMOVE else add
+        return seen_through(self.base.curve(), ball(self.q), ball(1 - self.q), self.direction)
 
     def least(self) -> Ball:
         return _sampled_loss(self.base.least(), self.q, self.direction)

@@ -1,0 +1,96 @@
+"""Which data sets are neighbours: three relations, their names, and their words in a statement
+(docs/guarantees_relations.md, Section R1).
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from dp_accounting import NeighboringRelation
+
+from evr.errors import UnsupportedEventError
+
+ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+REPLACE_ONE = NeighboringRelation.REPLACE_ONE
+ZERO_OUT = NeighboringRelation.REPLACE_SPECIAL
+
+NAMES = {"add-or-remove": ADD_OR_REMOVE, "replace-one": REPLACE_ONE, "zero-out": ZERO_OUT}
+"""What the relations are called in files and on the command line."""
+
+Relation: TypeAlias = "NeighboringRelation | str"
+"""A relation as callers give it: dp_accounting's, or its name."""
+
+ADJACENCIES = {
+    ADD_OR_REMOVE: "add-or-remove-one adjacency",
+    REPLACE_ONE: (
+        "replace-one adjacency (a record is replaced by any other, which changes a sum by up to "
+        "twice the norm of one record)"
+    ),
+    ZERO_OUT: "zero-out adjacency (a record is replaced by one that contributes nothing)",
+}
+"""The relations in words, as they stand in a statement."""
+
+
+class OtherRelationError(UnsupportedEventError):
+    """A mechanism has laws, but not under the relation asked for.
+
+    Attributes
+    ----------
+    only
+        The one relation under which it has, or None.
+    """
+
+    def __init__(
+        self, message: str, event: object = None, only: NeighboringRelation | None = None
+    ) -> None:
+        super().__init__(message, event)
+        self.only = only
+
+
+def relation_named(value: Relation) -> NeighboringRelation:
+    """The relation that is meant.
+
+    >>> relation_named("zero-out")
+    <NeighboringRelation.REPLACE_SPECIAL: 3>
+    """
+    if isinstance(value, NeighboringRelation):
+        return value
+    if isinstance(value, str) and value in NAMES:
+        return NAMES[value]
+    raise ValueError(
+        f"neighboring_relation={value!r} is none: give one of {', '.join(map(repr, NAMES))}, or a "
+        "dp_accounting.NeighboringRelation"
+    )
+
+
+def name_of(relation: NeighboringRelation) -> str:
+    """The name in files and on the command line.
+
+    >>> name_of(NeighboringRelation.REPLACE_ONE)
+    'replace-one'
+    """
+    return next(name for name, one in NAMES.items() if one is relation)
+
+
+def adjacency(name: str) -> str:
+    """A relation of a certificate in words.
+
+    >>> adjacency("ADD_OR_REMOVE_ONE")
+    'add-or-remove-one adjacency'
+    """
+    return ADJACENCIES[NeighboringRelation[name]]
+
+
+def not_under(
+    what: str, relation: NeighboringRelation, event: object, only: NeighboringRelation | None = None
+) -> OtherRelationError:
+    """The error that says under which relation there are laws, if under any."""
+    remedy = (
+        ""
+        if only is None
+        else f"; it has one under {name_of(only)!r}: neighboring_relation={name_of(only)!r} "
+        f"(--adjacency {name_of(only)})"
+    )
+    return OtherRelationError(
+        f"{what} has no law under {name_of(relation)!r} adjacency here{remedy}", event, only
+    )

@@ -1,0 +1,85 @@
+"""A Gaussian mechanism on Poisson batches that are cut off at a greatest size
+(docs/guarantees_relations.md, Section R3).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dp_accounting import dp_event
+from scipy.stats import binom
+
+from evr import validate
+from evr.laws.exact import ExactGaussian, ExactPairs, ExactTruncated, exact_sampled
+from evr.laws.law import Direction, Pairs
+from evr.laws.line import poisson
+from evr.laws.line.either import EitherPair
+from evr.laws.line.gaussian import GaussianPair
+from evr.mechanisms.descriptor import Mechanism
+from evr.mechanisms.relations import ZERO_OUT
+
+
+def pairs(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_event.DpEvent | None:
+    """Dominating pairs, or Poisson sampling where nothing is ever cut off; None stands for a
+    mechanism without privacy.
+    """
+    size = validate.non_negative_integer(dataset_size=event.dataset_size)
+    q = validate.probability(sampling_probability=event.sampling_probability)
+    most = validate.non_negative_integer(truncated_batch_size=event.truncated_batch_size)
+    noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
+    if 0 in (size, q, most):
+        return dp_event.NoOpDpEvent()
+    if size <= most:
+        return dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(noise))
+    if noise == 0:
+        return None
+    doubled = GaussianPair(2 / noise)
+    if q == 1:
+        share = Fraction(most, size)
+        exact = ExactPairs.both(ExactGaussian(4 / Fraction(noise) ** 2))
+        sampled = poisson.sampled(Pairs(doubled, doubled), float(share))
+        return Pairs(sampled.remove, sampled.add, exact_sampled(exact, share))
+    log_kept = float(binom.logcdf(most - 1, size - 1, q))
+    log_cut = float(binom.logsf(most - 1, size - 1, q))
+    cut = float(binom.sf(most - 1, size - 1, q))
+    if cut == 0:
+        return _never_seen(size, q, most, noise)
+    share = float(binom.sf(most, size, q)) * most / (size * cut)
+    single = GaussianPair(1 / noise)
+    whole = poisson.sampled(Pairs(single, single), q)
+    truncated = poisson.sampled(Pairs(doubled, doubled), min(share, q))
+    remove, add = (
+        EitherPair(whole.of(one), truncated.of(one), log_kept, log_cut)  # type: ignore[arg-type]
+        for one in Direction
+    )
+    return Pairs(remove, add, _exact(size, q, most, noise))
+
+
+def _never_seen(size: int, q: float, most: int, noise: float) -> Pairs:
+    """Cutting off is less likely than the least positive float: it is left out of the pair, and not
+    of the exact law.
+    """
+    single = GaussianPair(1 / noise)
+    whole = poisson.sampled(Pairs(single, single), q)
+    return Pairs(whole.remove, whole.add, _exact(size, q, most, noise))
+
+
+def _exact(size: int, q: float, most: int, noise: float) -> ExactPairs:
+    remove, add = (
+        ExactTruncated(size, Fraction(q), most, Fraction(noise), direction)
+        for direction in Direction
+    )
+    return ExactPairs(remove, add)
+
+
+MECHANISM = Mechanism(
+    dp_event.TruncatedSubsampledGaussianDpEvent,
+    pairs,
+    assumptions=(
+        "each record was sampled independently with the stated probability, and of a batch that "
+        "was too large a uniformly random part of the stated size was kept",
+        "the larger of two neighbouring data sets has the stated number of records",
+    ),
+    takes_sampling=False,
+    under={ZERO_OUT: None},
+)
