@@ -14,8 +14,8 @@ from evr.estimation.side_by_side import fails_as_bound
 
 @pytest.fixture
 def answers(monkeypatch):
-    def compare(event, *, epsilon=None, delta=None):
-        assert (epsilon, delta) == (0.5, None)
+    def compare(event, *, epsilon=None, delta=None, neighboring_relation=None):
+        assert (epsilon, delta, neighboring_relation) == (0.5, None, None)
         return [
             PeerResult("high", "upper bound", 2.1e-10, 1.0),
             PeerResult("low", "upper bound", 2.0e-10, 2.0),

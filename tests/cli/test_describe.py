@@ -36,9 +36,10 @@ def test_flags(capsys, monkeypatch):
     code, out, err = run(capsys, monkeypatch, "describe", *FLAGS)
     assert (code, err) == (0, "")
     words, pairs = out.split("\n\n")
-    assert words.splitlines()[:3] == [
+    assert words.splitlines()[:4] == [
         "What ran: 100 times Poisson sampling (sampling probability 0.01) of a Gaussian mechanism "
         "(noise multiplier 1).",
+        "Neighbours: add-or-remove-one adjacency.",
         "Noise: its standard deviation is 1 times the clipping norm, in each step.",
         "Batches: 100; a record is in each with probability 0.01.",
     ]

@@ -24,7 +24,7 @@ class Case:
     """A composition and an epsilon at which its delta is small, as for a release."""
 
     name: str
-    event: dp_event.DpEvent
+    event: dp_event.DpEvent | Composition
     epsilon: float
 
     def steps(self, direction: str) -> tuple[Step, ...]:
@@ -98,6 +98,27 @@ OTHERS = [
             ]
         ),
         3.0,
+    ),
+    Case(
+        "without replacement",
+        Composition.of(
+            _repeated(
+                dp_event.SampledWithoutReplacementDpEvent(1000, 10, dp_event.GaussianDpEvent(2.5)),
+                50,
+            ),
+            "replace-one",
+        ),
+        1.0,
+    ),
+    Case(
+        "truncated batches",
+        _repeated(dp_event.TruncatedSubsampledGaussianDpEvent(1000, 0.01, 15, 2.0), 50),
+        1.0,
+    ),
+    Case(
+        "response against the uniform output",
+        Composition.of(_repeated(dp_event.RandomizedResponseDpEvent(0.8, 5), 12), "zero-out"),
+        4.0,
     ),
     Case(
         "likely sampling", dpsgd(noise_multiplier=1.0, sampling_probability=0.9999, steps=3), 20.0

@@ -249,11 +249,8 @@ class WithoutReplacement(OnTheLine):
         )
 
     def above(self, loss: float) -> tuple[Any, Any]:
-        (lower, upper), cut = self._sides, self._cut
-        if loss >= 0:
-            return upper.above(loss)
-        start = min(lower.threshold(mpf(loss)), cut)
-        return self.mass("P", start, mp.inf), self.mass("Q", start, mp.inf)
+        lower, upper = self._sides  # either has the curve of the whole on its side of 0
+        return upper.above(loss) if loss >= 0 else lower.above(loss)
 
     def mgf(self, order: float) -> float:
         (lower, upper), cut = self._sides, float(self._cut)

@@ -173,7 +173,7 @@ def test_peers_are_asked_or_the_reason_is_given(certificates, monkeypatch):
         asking_peers.Answer("somebody", "upper bound", 0.75, 1.5, ""),
         asking_peers.Answer("nobody", "", None, None, "is not installed"),
     ]
-    monkeypatch.setattr(asking_peers, "ask", lambda event, delta: (answers, None))
+    monkeypatch.setattr(asking_peers, "ask", lambda event, delta, relation: (answers, None))
     rows = [
         " ".join(e["text"].split()) for e in Tree(page.render(certificates["accepted"])).all("tr")
     ]
@@ -201,7 +201,11 @@ def test_an_event_that_peers_do_not_know():
 def test_peers_answer():
     found = list(
         asking_peers.answers(
-            {"event": {"type": "GaussianDpEvent", "noise_multiplier": 2.0}, "delta": 1e-5}
+            {
+                "event": {"type": "GaussianDpEvent", "noise_multiplier": 2.0},
+                "delta": 1e-5,
+                "relation": "add-or-remove",
+            }
         )
     )
     assert asking_peers._read(

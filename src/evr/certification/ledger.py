@@ -177,7 +177,7 @@ class Ledger(LedgerFile):
             key, terms, release_id = self._terms(claim, name, floor, relation)
             if release_id is None:
                 if name is None:
-                    self._warn_of_twins(claim)
+                    self._warn_of_twins(claim, relation)
                 fixed = {
                     "key": key,
                     "name": _name(name),
@@ -236,13 +236,15 @@ class Ledger(LedgerFile):
             ).fetchone()
             return attempt_of(found)
 
-    def _warn_of_twins(self, claim: Claim) -> None:
+    def _warn_of_twins(self, claim: Claim, relation: NeighboringRelation) -> None:
         """Warn where a release that is about to be made differs from an older
         one by rounding only.
         """
         for row in self._connection.execute("SELECT * FROM releases WHERE name IS NULL").fetchall():
             release = release_of(row, self._output(row["id"]))
             epsilon, value = _numbers(release.key)
+            if release.key != release_key(epsilon, value, None, relation):
+                continue  # other neighbours: another release in any case
             if math.isclose(epsilon, claim.epsilon, rel_tol=_ALIKE) and math.isclose(
                 value, claim.value, rel_tol=_ALIKE
             ):

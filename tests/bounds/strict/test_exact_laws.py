@@ -44,7 +44,7 @@ all_cases = pytest.mark.parametrize(
 
 
 def law_of(event, direction):
-    steps = Composition.of(event).exact(direction)
+    steps = cases.composition(event).exact(direction)
     assert sum(step.count for step in steps) <= 1
     return steps[0].law if steps else None
 

@@ -92,6 +92,8 @@ class EitherPair(DominatingPair):
         ) * self.second.delta(epsilon)
 
     def log_mgf(self, order: float) -> float:
+        if order == 0.0:
+            return 0.0
         return float(
             np.logaddexp(
                 self.log_first + self.first.log_mgf(order),

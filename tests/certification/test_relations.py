@@ -1,0 +1,124 @@
+"""A certificate holds its relation, its statement names it, and a replay recomputes under it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dp_accounting import dp_event
+
+import evr
+from evr.certification.certificate import Certificate
+from evr.certification.words import statement
+from evr.errors import AlreadyReleasedError, LedgerError
+
+FIXED = evr.dpsgd(
+    noise_multiplier=3.0, dataset_size=100, batch_size=5, steps=10, sampling="without-replacement"
+)
+GAUSSIAN = dp_event.GaussianDpEvent(4.0)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite"
+
+
+@pytest.mark.parametrize("method", ["strict", "sequential"])
+def test_replay_under_the_recorded_relation(ledger: Path, method: str) -> None:
+    certificate = evr.certify(
+        FIXED,
+        epsilon=1.0,
+        tau=0.7,
+        ledger=ledger,
+        method=method,
+        neighboring_relation="replace-one",
+    )
+    assert certificate.neighboring_relation == "REPLACE_ONE"
+    assert certificate.accepted
+    for words in (
+        "under replace-one adjacency (a record is replaced by any other, which changes a sum by up",
+        "10 times sampling without replacement (5 of 100 records) of a Gaussian mechanism",
+        "each batch was a uniformly random set of the stated size, drawn anew for each step",
+    ):
+        assert words in certificate.statement
+    assert "replace-one adjacency" in certificate.short_statement
+    assert evr.replay(certificate, workers=1).agrees
+
+
+def altered(certificate: Certificate, **fields: Any) -> Certificate:
+    """With other fields, and everything that follows from them mended, words included."""
+    document = certificate.document() | fields
+    return Certificate.sealed({**document, "statement": statement(document)})
+
+
+@pytest.mark.parametrize("method", ["strict", "sequential"])
+@pytest.mark.parametrize(
+    ("made", "shown"),
+    [
+        ("add-or-remove", "REPLACE_ONE"),
+        ("replace-one", "ADD_OR_REMOVE_ONE"),
+        ("replace-one", "REPLACE_SPECIAL"),
+    ],
+)
+def test_a_certificate_is_never_one_of_another_relation(
+    ledger: Path, method: str, made: str, shown: str
+) -> None:
+    certificate = evr.certify(
+        GAUSSIAN, epsilon=2.0, tau=0.7, ledger=ledger, method=method, neighboring_relation=made
+    )
+    forged = altered(certificate, neighboring_relation=shown)
+    replayed = evr.replay(forged, workers=1)
+    assert not replayed.agrees
+    assert replayed.undecided is None
+    only = certificate.document() | {"neighboring_relation": shown}
+    mended = Certificate.sealed(only)  # the words still say what was made
+    assert not evr.replay(mended, workers=1).agrees
+
+
+def test_a_relation_that_the_event_does_not_have(ledger: Path) -> None:
+    certificate = evr.certify(
+        FIXED, epsilon=1.0, tau=0.7, ledger=ledger, neighboring_relation="replace-one"
+    )
+    replayed = evr.replay(altered(certificate, neighboring_relation="ADD_OR_REMOVE_ONE"))
+    assert "no law under 'add-or-remove'" in str(replayed.mismatches[0])
+
+
+def test_a_release_has_one_relation(ledger: Path) -> None:
+    """Under a name another relation is refused; without one the releases are two."""
+    options: dict[str, Any] = {"epsilon": 2.0, "tau": 0.7, "ledger": ledger}
+    evr.certify(GAUSSIAN, **options, release="mine")
+    with pytest.raises(LedgerError, match="'mine' was begun under ADD_OR_REMOVE_ONE, and this is"):
+        evr.certify(GAUSSIAN, **options, release="mine", neighboring_relation="replace-one")
+    delta = evr.estimate_delta(GAUSSIAN, 2.0, neighboring_relation="replace-one").value
+    common: dict[str, Any] = {"epsilon": 2.0, "delta": delta, "tau": 0.7, "ledger": ledger}
+    first = evr.release(lambda: 1, GAUSSIAN, **common)
+    other = evr.release(lambda: 2, GAUSSIAN, **common, neighboring_relation="replace-one")
+    assert (first.value, other.value) == (1, 2)
+    assert other.certificate.neighboring_relation == "REPLACE_ONE"
+    with pytest.raises(AlreadyReleasedError):
+        evr.release(lambda: 3, GAUSSIAN, **common, neighboring_relation="replace-one")
+
+
+def test_a_fallback_is_proved_under_the_same_relation(ledger: Path) -> None:
+    common: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-4, "tau": 0.9, "ledger": ledger}
+    enough = dp_event.GaussianDpEvent(8.0)  # for add-or-remove, not for replace-one
+    assert evr.estimate_delta(enough, 0.5).value < 1e-4
+    with pytest.raises(ValueError, match="the fallback is not provably"):
+        evr.release(
+            lambda: 1,
+            GAUSSIAN,
+            **common,
+            fallback=(lambda: 2, enough),
+            neighboring_relation="replace-one",
+        )
+    found = evr.release(
+        lambda: 1,
+        GAUSSIAN,
+        **common,
+        fallback=(lambda: 2, dp_event.GaussianDpEvent(16.0)),
+        neighboring_relation="replace-one",
+    )
+    assert (found.source, found.value) == ("fallback", 2)
+    assert "replace-one adjacency" in found.certificate.statement
+    assert evr.replay(found.certificate).agrees

@@ -1,0 +1,153 @@
+"""Filters and odometers against closed forms and adversaries (docs/guarantees_relations.md, Section
+R4).
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+
+import evr
+from evr.laws.line.gaussian import GaussianPair
+from helpers import assert_mean_within
+
+STEP = dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.0))
+
+
+def gaussian(mu: float) -> dp_event.DpEvent:
+    return dp_event.GaussianDpEvent(1 / mu)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.1, 1e-3), (8.0, 1e-12)])
+def test_the_gaussian_filter_is_tight(epsilon: float, delta: float) -> None:
+    """All of the budget in one step has just the delta that was asked for."""
+    budget = evr.PrivacyFilter(epsilon=epsilon, delta=delta, method="gaussian")
+    budget.spend(gaussian(1e-3))
+    mu = 1e-3 / math.sqrt(budget.used)
+    assert GaussianPair(mu).delta(epsilon) == pytest.approx(delta, rel=1e-6)
+    assert GaussianPair(mu).delta(epsilon) < delta
+    rest = math.sqrt(mu**2 - 1e-6)
+    assert budget.fits(gaussian(rest * (1 - 1e-12)))
+    assert not budget.fits(gaussian(rest * (1 + 1e-8)))
+
+
+def test_what_is_refused_costs_nothing() -> None:
+    budget = evr.PrivacyFilter(epsilon=1.0, delta=1e-6, method="gaussian")
+    budget.spend(gaussian(0.1))
+    before = budget.used
+    with pytest.raises(evr.BudgetExceededError, match=r"would use .* of which .* is spent"):
+        budget.spend(gaussian(0.5))
+    assert budget.used == before
+    budget.spend(gaussian(0.1))
+    assert budget.used == pytest.approx(2 * before)
+
+
+def test_replace_one_costs_four_times_as_much() -> None:
+    parts = []
+    for relation in ("add-or-remove", "replace-one"):
+        budget = evr.PrivacyFilter(
+            epsilon=1.0, delta=1e-6, method="gaussian", neighboring_relation=relation
+        )
+        budget.spend(gaussian(0.05))
+        parts.append(budget.used)
+    assert parts[1] == pytest.approx(4 * parts[0])
+
+
+@pytest.mark.parametrize("order", [3.0, 20.0])
+def test_the_renyi_filter_is_its_formula(order: float) -> None:
+    """One order: the number of equal steps that fit."""
+    epsilon, delta = 2.0, 1e-5
+    peak = order * math.log(order) - (1 + order) * math.log(1 + order)
+    cost = dp_event.GaussianDpEvent(20.0), order * (order + 1) / 800
+    count = math.floor((math.log(delta) + order * epsilon - peak) / cost[1])
+    budget = evr.PrivacyFilter(epsilon=epsilon, delta=delta, orders=[order])
+    if count <= 0:
+        assert not budget.fits(cost[0])
+        return
+    assert budget.fits(dp_event.SelfComposedDpEvent(cost[0], count))
+    assert not budget.fits(dp_event.SelfComposedDpEvent(cost[0], count + 1))
+    zcdp = dp_event.ZCDpEvent(1 / 800)
+    assert budget.fits(dp_event.SelfComposedDpEvent(zcdp, count))
+    assert not budget.fits(dp_event.SelfComposedDpEvent(zcdp, count + 1))
+
+
+def test_the_renyi_filter_is_above_the_truth() -> None:
+    """What it lets through has less than the delta asked for, sampled steps too."""
+    budget = evr.PrivacyFilter(epsilon=3.0, delta=1e-6)
+    count = 0
+    while budget.fits(dp_event.SelfComposedDpEvent(STEP, 50)):
+        budget.spend(dp_event.SelfComposedDpEvent(STEP, 50))
+        count += 50
+    truth = evr.estimate_delta(dp_event.SelfComposedDpEvent(STEP, count), 3.0).value
+    assert count > 100
+    assert 1e-12 < truth < 1e-6
+
+
+def test_zcdp_and_parts() -> None:
+    budget = evr.PrivacyFilter(epsilon=3.0, delta=1e-6)
+    parts = [dp_event.ZCDpEvent(0.01, 0.001), dp_event.LaplaceDpEvent(10.0)]
+    budget.spend(dp_event.ComposedDpEvent(parts))
+    again = evr.PrivacyFilter(epsilon=3.0, delta=1e-6)
+    for one in parts:
+        again.spend(one)
+    assert budget.used == again.used > 0
+    assert not budget.fits(dp_event.NonPrivateDpEvent())
+
+
+def test_an_adversary_gains_nothing() -> None:
+    """Two steps, the noise of the second chosen from the first: all thresholds and both budgets, by
+    quadrature; never above what the filter promises. Fails by chance with 1e-9 each.
+    """
+    epsilon, mu = 1.0, 1.2
+    promised = GaussianPair(mu).delta(epsilon)
+    generator = np.random.default_rng(7)
+    z = generator.standard_normal((2, 200_000))
+    for first, threshold in product((0.3, 0.8), (-0.5, 0.5, 1.5)):
+        loss = first * z[0] + first**2 / 2
+        rest = math.sqrt(mu**2 - first**2)
+        second = np.where(loss > threshold, rest, 0.0)  # goes on only where that may pay
+        total = loss + second * z[1] + second**2 / 2
+        gains = np.maximum(-np.expm1(epsilon - np.maximum(total, epsilon)), 0.0)
+        assert gains.mean() < promised + 4 * gains.std() / math.sqrt(gains.size)
+    total = mu * z[0] + mu**2 / 2
+    gains = np.maximum(-np.expm1(epsilon - np.maximum(total, epsilon)), 0.0)
+    assert_mean_within(gains, promised, bounds=(0.0, 1.0))
+
+
+def test_an_odometer_is_a_family_of_filters() -> None:
+    levels = [0.4, 0.6, 1.0, 2.0]
+    odometer = evr.PrivacyOdometer(delta=1e-6, method="gaussian", levels=levels)
+    assert odometer.epsilon == 0
+    filters = [
+        evr.PrivacyFilter(epsilon=level, delta=1e-6 * 6 / (math.pi * j) ** 2, method="gaussian")
+        for j, level in enumerate(levels, start=1)
+    ]
+    seen = []
+    for _ in range(30):
+        odometer.spend(gaussian(0.09))
+        fitting = []
+        for level, one in zip(levels, filters, strict=True):
+            if one.fits(gaussian(0.09)):
+                one.spend(gaussian(0.09))
+                fitting.append(level)
+        seen.append(odometer.epsilon)
+        assert seen[-1] == min(fitting, default=math.inf)
+    assert set(seen) == {*levels, math.inf}
+
+
+def test_values_that_are_none() -> None:
+    with pytest.raises(ValueError, match="method='rdp'"):
+        evr.PrivacyFilter(epsilon=1.0, delta=1e-6, method="rdp")
+    with pytest.raises(ValueError, match="epsilon=0"):
+        evr.PrivacyFilter(epsilon=0, delta=1e-6)
+    with pytest.raises(TypeError, match="belong to method='renyi'"):
+        evr.PrivacyFilter(epsilon=1.0, delta=1e-6, method="gaussian", orders=[2.0])
+    with pytest.raises(ValueError, match="do not rise"):
+        evr.PrivacyOdometer(delta=1e-6, levels=[1.0, 0.5])
+    budget = evr.PrivacyFilter(epsilon=1.0, delta=1e-6, method="gaussian")
+    with pytest.raises(evr.UnsupportedEventError, match="takes Gaussian mechanisms"):
+        budget.spend(STEP)
