@@ -17,6 +17,8 @@ from scipy.stats import norm
 
 import evr
 from evr.errors import UnsupportedEventError
+from evr.laws import Step
+from evr.laws.line.gaussian import GaussianPair
 from evr.mechanisms import Composition
 
 ADD, REPLACE, ZERO = (
@@ -117,7 +119,7 @@ def test_a_tree_is_as_many_gaussians_as_it_is_deep(steps, depth):
     """ceil(log2(steps + 1)), as the peer's RDP accountant has it."""
     event = dp_event.SingleEpochTreeAggregationDpEvent(2.5, steps)
     (step,) = Composition.of(event).steps("remove")
-    assert (step.pair.mu, step.count) == (1 / 2.5, depth)
+    assert step == Step(GaussianPair(1 / 2.5), depth)
     assert Composition.of(event).relation is ZERO
 
 
@@ -272,7 +274,12 @@ def test_values_that_are_none():
 
 def test_lebeda_et_al():
     """Epsilon near 1 with Poisson batches, above 10 without replacement."""
-    training = {"noise_multiplier": 0.788, "dataset_size": 1000, "batch_size": 1, "steps": 10_000}
+    training: dict[str, Any] = {
+        "noise_multiplier": 0.788,
+        "dataset_size": 1000,
+        "batch_size": 1,
+        "steps": 10_000,
+    }
     poisson = evr.estimate_epsilon(evr.dpsgd(**training), 1e-6).value
     fixed = evr.estimate_epsilon(
         evr.dpsgd(**training, sampling="without-replacement"),

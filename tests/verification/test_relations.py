@@ -31,7 +31,7 @@ CASES = {
         "replace-one",
         2.0,
     ),
-    "response": (repeated(dp_event.RandomizedResponseDpEvent(0.8, 5), 6), "replace-one", 5.0),
+    "response": (repeated(dp_event.RandomizedResponseDpEvent(0.8, 5), 6), "replace-one", 2.0),
     "known": (repeated(evr.events.EpsilonDeltaDpEvent(0.1, 1e-6), 20), "replace-one", 1.0),
     "response against uniform": (
         repeated(dp_event.RandomizedResponseDpEvent(0.8, 5), 6),
@@ -40,9 +40,9 @@ CASES = {
     ),
     "tree": (dp_event.SingleEpochTreeAggregationDpEvent(6.0, 100), "zero-out", 1.5),
     "without replacement": (
-        repeated(dp_event.SampledWithoutReplacementDpEvent(100, 5, GAUSSIAN), 20),
+        repeated(dp_event.SampledWithoutReplacementDpEvent(100, 5, GAUSSIAN), 10),
         "replace-one",
-        0.8,
+        0.5,
     ),
     "response without replacement": (
         repeated(
@@ -55,9 +55,9 @@ CASES = {
         2.0,
     ),
     "truncated": (
-        repeated(dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.05, 8, 2.0), 20),
+        repeated(dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.05, 8, 2.0), 10),
         "add-or-remove",
-        1.0,
+        0.3,
     ),
 }
 

@@ -35,10 +35,10 @@ def pairs(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_even
         return None
     doubled = GaussianPair(2 / noise)
     if q == 1:
-        share = Fraction(most, size)
+        part = Fraction(most, size)
         exact = ExactPairs.both(ExactGaussian(4 / Fraction(noise) ** 2))
-        sampled = poisson.sampled(Pairs(doubled, doubled), float(share))
-        return Pairs(sampled.remove, sampled.add, exact_sampled(exact, share))
+        sampled = poisson.sampled(Pairs(doubled, doubled), float(part))
+        return Pairs(sampled.remove, sampled.add, exact_sampled(exact, part))
     log_kept = float(binom.logcdf(most - 1, size - 1, q))
     log_cut = float(binom.logsf(most - 1, size - 1, q))
     cut = float(binom.sf(most - 1, size - 1, q))
