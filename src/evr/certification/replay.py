@@ -214,6 +214,8 @@ def _judged(
     certificate: Certificate, found: list[Mismatch], verification: Verification | None, fresh: bool
 ) -> Replay:
     """What the differences mean, given what made the certificate."""
+    if _same_estimate(certificate, found):
+        found = [m for m in found if m.field not in ("estimate.value", "estimate.error")]
     theirs, here = certificate.software, software()
     other = [key for key in here if theirs.get(key) != here[key]]
     devices = sorted({plan["device"] for plan in _plans(certificate)} - {"cpu"})
@@ -234,13 +236,7 @@ def _judged(
             f"{_CLOSE:g} of themselves"
         )
     is_drawn = partial(_is_drawn, certificate.verification.method)
-    estimate = certificate.estimate
-    known = {} if estimate is None else {"estimate.error": _CLOSE * abs(estimate.value)}
-    kept = [
-        m
-        for m in found
-        if not (is_drawn(m.field) and _close(m.recorded, m.recomputed, known.get(m.field, 1e-300)))
-    ]
+    kept = [m for m in found if not (is_drawn(m.field) and _close(m.recorded, m.recomputed))]
     if len(kept) < len(found):
         notes.append(f"{len(found) - len(kept)} statistics differ in their last digits only")
     undecided = None
@@ -267,6 +263,21 @@ def _plans(certificate: Certificate) -> list[dict[str, Any]]:
 
 def _drawn_by(certificate: Certificate) -> str:
     return f"its samples were drawn by evr {certificate.software['evr']}"
+
+
+def _same_estimate(certificate: Certificate, found: list[Mismatch]) -> bool:
+    """Whether two estimates of one number say the same. No guarantee rests on them, and a better
+    accountant finds other last digits: values differ by the error that is found now at most, and
+    errors are of one size.
+    """
+    estimate, now = certificate.estimate, {m.field: m.recomputed for m in found}
+    if estimate is None or estimate.error is None:
+        return False
+    value, error = now.get("estimate.value"), now.get("estimate.error", estimate.error)
+    value = estimate.value if value is None else value
+    small = _CLOSE * abs(estimate.value)
+    least, most = sorted((estimate.error, error))
+    return abs(value - estimate.value) <= max(small, error) and most <= 100.0 * least + small
 
 
 def _is_drawn(method: str, field: str) -> bool:
@@ -387,10 +398,8 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any,
         yield path, old, new
 
 
-def _close(old: Any, new: Any, absolute: float) -> bool:
-    """To a share of themselves; the error of an estimate, which is made of roundings, to that of
-    the estimate.
-    """
+def _close(old: Any, new: Any, absolute: float = 1e-300) -> bool:
+    """Whether two numbers differ by a small share of themselves only."""
     numbers = isinstance(old, float) and isinstance(new, float)
     return numbers and math.isclose(old, new, rel_tol=_CLOSE, abs_tol=absolute)
 

@@ -315,7 +315,7 @@ def epsilon_of(steps: tuple[Step, ...], delta: float, guess: float = 1.0) -> Eps
         else abs(found.value - delta) + found.numerical
     )
     if off == 0.0:
-        return Epsilon(value, found.moved)
+        return Epsilon(value, found.moved if value > 0.0 else 0.0)
     rounded = 8.0 * UNIT * value
     if (
         abs(found.value - delta) > 1e-6 * delta
