@@ -9,13 +9,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("distributed")
 
-from distributed import Client
+from distributed import Client, KilledWorker, LocalCluster
 
 import evr
 from evr.certification import Certificate, Ledger
@@ -228,6 +229,19 @@ def test_nobody_at_the_address_costs_no_attempt(
     assert not ledger.exists()
     with pytest.raises(TypeError, match=r"neither a distributed\.Client nor an address"):
         dask.executor(7)
+
+
+def test_a_cluster_without_workers_is_refused() -> None:
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=None) as empty:  # noqa: SIM117
+        with pytest.raises(ClusterError, match=r"has no worker that answers .*: start some"):
+            dask.executor(empty.scheduler_address, timeout=0.2)
+
+
+def test_blocks_that_kill_workers_are_told(pool: dask.DaskExecutor) -> None:
+    deadly = KilledWorker("evr-1", SimpleNamespace(address="tcp://one:1"), 3)
+    with pytest.raises(ClusterError, match="the last one was tcp://one:1: are they short of mem"):  # noqa: SIM117
+        with pool._connected():
+            raise deadly
 
 
 def test_a_client_is_no_executor_but_makes_one(cluster: Cluster, ledger: Path) -> None:

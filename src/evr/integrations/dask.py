@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import math
 import pickle
 import threading
 import time
@@ -36,6 +37,7 @@ TIMEOUT = 10.0
 """Seconds that a scheduler, and its first worker, may take to answer."""
 
 _EACH = 2  # tasks of a round for each thread: fewer leave threads without work at its end
+_TASK_SECONDS = 1e-3  # about what a task costs the scheduler
 _COUNTED_SECONDS = 1.0  # how long the number of threads is believed
 
 
@@ -106,6 +108,7 @@ class DaskExecutor(Crowd):
         self._context: tuple[Callable[..., Any], Task] | None = None
         self._lock, self._open = threading.RLock(), set[Future[Any]]()
         self._counted = (0, -_COUNTED_SECONDS)
+        self._seconds = 1.0  # that a call took lately
         self._closed = False
         self._greet(timeout)
 
@@ -148,7 +151,7 @@ class DaskExecutor(Crowd):
             raise RuntimeError("cannot schedule new futures after shutdown")
         if not calls:
             return []
-        size = -(-len(calls) // (_EACH * self.threads))
+        size = self._batch(len(calls))
         batches = [list(calls[first : first + size]) for first in range(0, len(calls), size)]
         packages = [pickle.dumps(batch) for batch in batches]
         names = [f"evr-{self._run}-{next(self._numbers)}" for _ in batches]
@@ -163,6 +166,16 @@ class DaskExecutor(Crowd):
             target=self._collect, args=(expected,), name="evr-dask", daemon=True
         ).start()
         return [future for futures in answers for future in futures]
+
+    def _batch(self, calls: int) -> int:
+        """How many calls make a task: enough to keep threads busy with few tasks, and the scheduler
+        no longer than a thread. Nothing depends on it but time.
+
+        A round of ``n`` calls, ``b`` to a task, keeps the scheduler busy for ``n/b`` tasks and a
+        thread for ``b`` calls: the greater of the two is least where they are the same.
+        """
+        balanced = math.sqrt(calls * _TASK_SECONDS / self._seconds)
+        return min(calls, max(math.ceil(calls / (_EACH * self.threads)), round(balanced), 1))
 
     def _sent(self, function: Callable[..., Any]) -> Task:
         """The function, in the cluster: the result of a task, so that it is made again if lost."""
@@ -202,7 +215,8 @@ class DaskExecutor(Crowd):
             except BaseException as error:
                 self._settle(list(self._open), error=error)
                 return
-            for task, answers in zip(done, found, strict=True):
+            for task, (seconds, answers) in zip(done, found, strict=True):
+                self._seconds = max(seconds / len(answers), 1e-6)
                 self._settle(expected[task], answers)
             for task in arrived:
                 if task.status in ("error", "cancelled"):
@@ -287,11 +301,13 @@ def _carried(package: bytes) -> bytes:
     return package
 
 
-def _answers(context: bytes, package: bytes) -> list[Any]:
-    """The answers to a batch of calls."""
+def _answers(context: bytes, package: bytes) -> tuple[float, list[Any]]:
+    """The answers to a batch of calls, and the seconds that they took."""
     with _LOCK:
         function = _unpacked(context)
-    return [function(*call) for call in pickle.loads(package)]
+    start = time.perf_counter()
+    answers = [function(*call) for call in pickle.loads(package)]
+    return time.perf_counter() - start, answers
 
 
 @lru_cache(maxsize=8)
