@@ -28,3 +28,9 @@ void host_summarise(double epsilon, double log_weight, double infinite, double c
               histogram);
 }
 }
+
+extern "C" double host_total(double x, int times) {
+  Total total = {0.0, 0.0};
+  for (int i = 0; i < times; ++i) total.add(x);
+  return total.sum;
+}

@@ -119,10 +119,14 @@ def called(function, *arguments):
     function(*passed)
 
 
-@case
-def test_the_kernels_draw_the_numbers_of_numpy(library, name, pair, tilt):
+SHAPES = [(60, 101, one) for one in CASES] + [(60, 1, "mixture"), (60, 2, "envelope")]
+SHAPES += [(2, 20_003, one) for one in ("mixture", "envelope", "outcomes")]
+
+
+@pytest.mark.parametrize(("samples", "count", "which"), SHAPES)
+def test_the_kernels_draw_the_numbers_of_numpy(library, samples, count, which):
+    name, pair, tilt = CASES[which]
     sampler = placed(name, pair, tilt)
-    samples, count = 60, 101
     expected = sampler.drawn(PLACE, np.arange(samples), count)
     losses, heights = np.zeros((2, samples))
     called(
@@ -153,6 +157,13 @@ def test_a_gpu_draws_the_numbers_of_numpy(name, pair, tilt):
     device._gpu().launch(sampler, samples, arguments)
     np.testing.assert_allclose(losses.get(), expected.losses, rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(heights.get(), expected.heights, rtol=1e-11, atol=1e-11)
+
+
+def test_sums_do_not_lose_with_their_length(library):
+    """Kahan's: within 2u, where plain sums are off by 1e-11."""
+    library.host_total.restype = ctypes.c_double
+    found = library.host_total(ctypes.c_double(0.1), 10**6)
+    assert abs(found - 1e5) <= 2.0**-51 * 1e5
 
 
 def test_ties_of_outcomes_are_settled_by_more_bits(library):

@@ -10,8 +10,12 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+from evr.bounds import Tilt
 from evr.errors import DeviceError
+from evr.laws import Step
+from evr.mechanisms import Composition
 from evr.proving import devices
+from evr.sampling import Kind, Plan
 from evr.sampling.cuda import device
 from evr.verification.settings import Settings
 
@@ -60,13 +64,14 @@ def test_a_device_that_nobody_knows_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("event", "samplers"),
+    ("event", "most", "samplers"),
     [
-        (TRAINING, {"remove": "mixture_philox/1", "add": "envelope_philox/1"}),
-        (MANY, {"remove": "outcomes_philox/1", "add": "outcomes_philox/1"}),
+        (TRAINING, 2, {"remove": "mixture_philox/1", "add": "envelope_philox/1"}),
+        (MANY, 4096, {"remove": "outcomes_philox/1", "add": "outcomes_philox/1"}),
     ],
 )
-def test_plans_for_a_gpu_verify_the_same_claims(seeming_gpu, event, samplers):
+def test_plans_for_a_gpu_verify_the_same_claims(seeming_gpu, monkeypatch, event, most, samplers):
+    monkeypatch.setattr(devices, "most_outcomes", lambda: most)
     delta = float(evr.estimate_delta(event, 1.0))
     found = evr.verify(event, epsilon=1.0, delta=delta, tau=0.7, seed=3, device="cuda")
     assert found.accepted
@@ -84,19 +89,28 @@ def test_a_false_claim_is_not_accepted_from_plans_for_a_gpu(seeming_gpu):
     assert not evr.verify(MANY, **false, tau=0.8, seed=3, device="cuda").accepted
 
 
-def test_what_a_gpu_does_not_draw_is_refused_and_auto_draws_it(seeming_gpu):
+def test_few_steps_of_any_law_are_merged_for_a_gpu(seeming_gpu):
     few = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(2.0), 5)
-    claim: dict[str, Any] = {
-        "epsilon": 1.5,
-        "delta": float(evr.estimate_delta(few, 1.5)),
-        "tau": 0.5,
-        "seed": 1,
-    }
-    with pytest.raises(DeviceError, match="a GPU draws Poisson-sampled Gaussian steps"):
-        evr.verify(few, **claim, device="cuda")
-    found = evr.verify(few, **claim, device="auto")
+    delta = float(evr.estimate_delta(few, 1.5))
+    found = evr.verify(few, epsilon=1.5, delta=delta, tau=0.7, seed=1, device="cuda")
+    assert found.accepted
+    assert found.directions["remove"].plan.kinds[0].sampler == "outcomes_philox/1"
+
+
+def test_what_a_gpu_does_not_draw_is_refused_and_auto_draws_it(seeming_gpu):
+    claim: dict[str, Any] = {**CLAIM, "direction": "remove", "proposal": "single"}
+    with pytest.raises(DeviceError, match=r"does not draw the proposal 'single'.*device='cpu'"):
+        evr.verify(TRAINING, **claim, max_samples=500, device="cuda")
+    found = evr.verify(TRAINING, **claim, max_samples=500, device="auto")
     assert found.directions["remove"].plan.device == "cpu"
-    assert any("a GPU draws" in note for note in found.notes)
+    assert any("does not draw" in note for note in found.notes)
+
+
+def test_too_many_steps_to_have_places_are_refused(seeming_gpu):
+    steps = Composition.of(MANY).simplified("remove")
+    plan = Plan("capped", (Kind(Tilt(), None, ""),), cells=1024)
+    with pytest.raises(DeviceError, match="a GPU draws up to"):
+        devices.placed(plan, (Step(steps[0].pair, 1 << 30),))
 
 
 class FakeRuntimeError(RuntimeError):
@@ -163,13 +177,7 @@ def test_what_fails_on_the_gpu_is_said_with_the_remedy(kind):
 @pytest.mark.parametrize("event", [TRAINING, MANY])
 def test_the_gpu_draws_what_numpy_draws(event, monkeypatch):
     delta = float(evr.estimate_delta(event, 1.0))
-    claim: dict[str, Any] = {
-        "epsilon": 1.0,
-        "delta": delta,
-        "tau": 0.8,
-        "seed": 3,
-        "device": "cuda",
-    }
+    claim: dict[str, Any] = {"epsilon": 1.0, "delta": delta, "tau": 0.8, "seed": 3}
     there, again = (evr.verify(event, **claim, device="cuda") for _ in range(2))
     monkeypatch.setattr(device, "why_not", lambda: WHY)
     here = evr.verify(event, **claim, device="cuda")

@@ -19,7 +19,7 @@ from evr.certification.event_json import event_from_json
 from evr.errors import TooLongError
 from evr.laws import Direction
 from evr.mechanisms import Composition
-from evr.sampling import Plan, built, worker_count
+from evr.sampling import Plan, built, cuda, worker_count
 
 MAX_SECONDS = 600.0
 """Allowed by default."""
@@ -29,6 +29,7 @@ _OUTCOME = 6e-5  # to account for an outcome of a discrete law; memory runs out 
 _KIND = 0.3  # to account for a kind of step
 _CELL = 1e-7  # to bound the losses of a cell
 _STEP = 1e-8  # to draw a step
+_GPU_STEP = 5e-12  # on a GPU
 _PLACE = 3e-9  # to multiply the masses of a place, for each bit
 _OUTCOMES = {
     "sigma": 80.0,
@@ -153,9 +154,11 @@ def refuse_long_draws(
             )
     for name, recorded, plan in plans:
         if recorded:
-            work = built(plan, composition.simplified(name)).work
-            samples = max(recorded, plan.block_size)
-            seconds = _STEP * samples * work / worker_count(workers)
+            proposal = built(plan, composition.simplified(name))
+            work, samples = proposal.work, max(recorded, plan.block_size)
+            on_gpu = plan.device == "cuda" and cuda.draws(proposal)
+            step = _GPU_STEP if on_gpu else _STEP / worker_count(workers)
+            seconds = step * samples * work
             patience.ask(
                 seconds,
                 f"{samples:.3g} samples of about {work:.3g} steps each in direction {name!r}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from evr.bounds import Tilt
 from evr.errors import DeviceError
 from evr.laws import Step
 from evr.sampling import Plan, TiltedProposal, built
@@ -12,6 +13,7 @@ from evr.sampling.cuda import why_not
 from evr.sampling.cuda.device import most_outcomes
 from evr.sampling.proposals import spread_steps
 from evr.sampling.samplers import PLACED, identity
+from evr.sampling.samplers.placed import MOST_STEPS
 from evr.search.merging import Edges, merging_edges
 from evr.search.tuning import capped_proposal
 from evr.verification.claims import Claim
@@ -54,7 +56,10 @@ def merged_plan(steps: tuple[Step, ...], claim: Claim) -> Plan:
             steps, claim.epsilon, claim.delta, allowance * (1.0 - claim.tau), most=most
         )
         merged = spread_steps(steps, edges)
-        if any(cut is not None for cut in edges) and shortcut(merged, claim) is None:
+        found = shortcut(merged, claim)
+        if found is not None and found.accepted:
+            return TiltedProposal(merged, [Tilt()] * len(merged), name="simple").plan(edges)
+        if found is None and any(cut is not None for cut in edges):
             return capped_proposal(merged, claim.epsilon).plan(edges)
     nowhere: tuple[Edges, ...] = (None,) * len(steps)
     return capped_proposal(steps, claim.epsilon).plan(nowhere)
@@ -67,6 +72,11 @@ def placed(plan: Plan, steps: tuple[Step, ...]) -> Plan:
         raise DeviceError(
             f"a GPU does not draw the proposal {plan.proposal!r} of {steps[0].law.describe()}: "
             "take device='cpu' or 'auto'"
+        )
+    if (most := max(proposal.counts, default=0)) > MOST_STEPS:
+        raise DeviceError(
+            f"a GPU draws up to {MOST_STEPS:,} equal steps one by one, and these are {most:,}: "
+            "take device='cpu' or 'auto', which draw how many have each outcome"
         )
     kinds = []
     for kind, bounds in zip(plan.kinds, proposal.bounds, strict=True):

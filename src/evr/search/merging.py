@@ -47,14 +47,15 @@ def merging_edges(
     for the others.
 
     Delta grows by a share of about ``allowance``, for which ``delta``, about its size or less, says
-    what of it may become infinite losses. Some finite loss must exceed ``epsilon``. There are at
-    most ``most`` edges, or as many as cost less than the steps.
+    what of it may become infinite losses. Some finite loss must exceed ``epsilon``. There are as
+    many edges as cost less than the steps, at the most; or ``most``, and then steps need not be
+    many.
     """
     steps = tuple(steps)
     nowhere: tuple[Edges, ...] = (None,) * len(steps)
+    fewest = _FEWEST if most is None else 1
     many = [
-        step.count >= _FEWEST and not isinstance(outcomes(step.pair), DiscretePair)
-        for step in steps
+        step.count >= fewest and not isinstance(outcomes(step.pair), DiscretePair) for step in steps
     ]
     if not any(many):
         return nowhere

@@ -274,7 +274,7 @@ class Driver:
         if snapshot.get("run") != self.run_id:
             raise ValueError(
                 "this is a snapshot of another verification: event, claim, attempt, method, "
-                "proposal and seed must be the same"
+                "proposal, device and seed must be the same"
             )
         self.test.restore(snapshot["test"])
         self.record.restore(snapshot["record"])

@@ -19,6 +19,9 @@ from evr.sampling.samplers.common import MOST_EXPONENT, StepSampler, Sums
 TOGETHER = 8
 """Pairs of steps whose ratios are multiplied before a logarithm is taken, at the most."""
 
+MOST_STEPS = 1 << 29
+"""So that parts of a sample's numbers, of 32 bits, do not overlap."""
+
 _AT_ONCE = 1 << 17  # numbers drawn at a time
 _LONGEST = 1 << 14  # steps of a sample drawn at a time
 
@@ -43,6 +46,8 @@ class PlacedSampler(StepSampler):
         """Sums over ``count`` steps of these samples of a block."""
 
     def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
+        if count > MOST_STEPS:
+            raise ValueError(f"{count} steps are more than the {MOST_STEPS} that have places")
         place = Place.of(generator)
         rows = max(1, _AT_ONCE // min(count, _LONGEST))
         parts = [
