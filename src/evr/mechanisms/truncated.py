@@ -19,6 +19,9 @@ from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.relations import ZERO_OUT
 
 
+MOST_RECORDS = 10**9
+
+
 def pairs(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_event.DpEvent | None:
     """Dominating pairs, or Poisson sampling where nothing is ever cut off; None stands for a
     mechanism without privacy.
@@ -27,6 +30,11 @@ def pairs(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_even
     q = validate.probability(sampling_probability=event.sampling_probability)
     most = validate.non_negative_integer(truncated_batch_size=event.truncated_batch_size)
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
+    if size > MOST_RECORDS:
+        raise ValueError(
+            f"dataset_size={size!r} is above {MOST_RECORDS:,}: its binomial probabilities would "
+            "take too long to enclose"
+        )
     if 0 in (size, q, most):
         return dp_event.NoOpDpEvent()
     if size <= most:
