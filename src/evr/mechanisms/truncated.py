@@ -18,7 +18,6 @@ from evr.laws.line.gaussian import GaussianPair
 from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.relations import ZERO_OUT
 
-
 MOST_RECORDS = 10**9
 
 
