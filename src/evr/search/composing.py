@@ -23,6 +23,7 @@ _FEWEST, _MOST = 8, 16  # composites that take the place of all steps
 _GROUPS = 128  # outcomes of the second law that places are chosen by
 _KNOTS = 72
 _FEWEST_PLACES = 200
+_SMALL = 10.0  # composed steps are cheap to draw, so samples without a clip are worth more
 _BEYOND = 10.0  # over epsilon: a jump to there is as good as one to infinity
 _SHARE_BELOW = 1e-3  # of the allowance, for what is raised to the first place
 
@@ -78,7 +79,7 @@ def _tilted(steps: tuple[Step, ...], kinds: list[Kind], epsilon: float) -> tuple
         kind.composing.steps(step)[0] if kind.composing else step
         for step, kind in zip(spread_steps(steps, [x.edges for x in kinds]), kinds, strict=True)
     ]
-    found = capped_proposal(drawn, epsilon)
+    found = capped_proposal(drawn, epsilon, small=_SMALL)
     if not all(tilt.order > 0 for tilt in found.tilts):
         return None
     return tuple(replace(x, tilt=tilt) for x, tilt in zip(kinds, found.tilts, strict=True))

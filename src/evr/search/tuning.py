@@ -66,13 +66,18 @@ def deviations(steps: Sequence[Step]) -> list[float]:
 
 
 def capped_proposal(
-    steps: Sequence[Step], epsilon: float, *, cells: int = 16_384, quick: bool = False
+    steps: Sequence[Step],
+    epsilon: float,
+    *,
+    cells: int = 16_384,
+    quick: bool = False,
+    small: float = 4.0,
 ) -> TiltedProposal:
     """The capped tilt with the least second-moment bound at ``epsilon``; plain sampling if no tilt
     does better.
 
-    ``quick`` searches less, as is good enough for an estimate. Some finite loss must exceed
-    ``epsilon``.
+    ``quick`` searches less, as is good enough for an estimate. A tilt whose samples are at most
+    ``small`` times the root of that bound is preferred. Some finite loss must exceed ``epsilon``.
 
     Examples
     --------
@@ -86,6 +91,7 @@ def capped_proposal(
     """
     steps = tuple(steps)
     search = _Search(steps, epsilon, apart=True)
+    search.small = small
     found = search.run(quick=quick)
     log_bound = search.objective(found)
     if not quick or log_bound > _LARGE:  # else plain sampling is far behind
@@ -136,6 +142,7 @@ class _Search:
         )  # a rare loss may be far beyond the deviation
         top = max(60.0, 1.01 * (greatest - epsilon) / scale if math.isfinite(greatest) else 0.0)
         self.jumps = self._kinds_that_jump()
+        self.small = 4.0  # how many times the root of the bound samples may be, to be preferred
         self.steep = True  # whether kinds that do not jump have the slope of jumps
         self.rising = True  # whether these are tilted from 0 up only
         self.base = self._jump_needed()
@@ -292,7 +299,7 @@ class _Search:
         the bound times delta.
         """
         log_b, other = min(((self._log_greatest(o[1]), o) for o in others), key=lambda x: x[0])
-        return other if log_b <= found[0] / 2 + math.log(4.0) else found
+        return other if log_b <= found[0] / 2 + math.log(self.small) else found
 
     def _log_greatest(self, tilt: Tilt) -> float:
         bounds, log_normaliser = self._normalised(tilt)
