@@ -40,6 +40,9 @@ WEALTH = 10.0
 USUAL_SPREAD = 8.0
 """Twice the variance of samples at good tilts, about, in units of delta squared."""
 
+MERGED_WORK = 4_000
+"""About what a sample of merged steps costs at the most, in steps that are drawn one by one."""
+
 COMPOSED_CELLS = 1024
 """Of plans whose steps are on outcomes: each outcome is a cell anyway."""
 
@@ -75,7 +78,8 @@ def _composed(steps: tuple[Step, ...], claim: Claim) -> Plan | None:
     log_unit, gap = math.log(claim.threshold), 1.0 - claim.tau
     if quick.log_greatest(claim.epsilon) <= log_unit:
         return None  # no sample is needed, or hardly any
-    seconds = SECONDS_PER_STEP * quick.work * (WEALTH - log_unit) * USUAL_SPREAD / gap**2
+    work = min(quick.work, MERGED_WORK)
+    seconds = SECONDS_PER_STEP * work * (WEALTH - log_unit) * USUAL_SPREAD / gap**2
     if seconds < WORTH_COMPOSING:
         return None
     allowance = COMPOSING_ALLOWANCE * gap
