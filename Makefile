@@ -11,7 +11,7 @@ help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 run: $(VENV)/.core ## the main job on the example
-	$(BIN)/evr certify examples/dpsgd.toml --force
+	$(BIN)/evr certify examples/dpsgd.toml --method both --force
 
 test: $(VENV)/.test $(VENV)/.docs ## all tests
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q

@@ -34,15 +34,21 @@ class Rounding:
 
     @classmethod
     def of(
-        cls, steps: Iterable[Step], epsilon: float, *, order: float = 0.0, heights: float = 0.0
+        cls,
+        steps: Iterable[Step],
+        epsilon: float,
+        *,
+        order: float = 0.0,
+        heights: float = 0.0,
+        single_steps: int = 0,
     ) -> Rounding:
         """Of sums over the steps, with weights of slopes up to ``order`` and logarithms up to
-        ``heights``.
+        ``heights``; ``single_steps`` is how many steps they stand for, where some are composed.
         """
         steps = tuple(steps)
         loss = math.fsum(step.law.sum_error(step.count) for step in steps)
         loss += 4.0 * UNIT * abs(epsilon)
-        count = sum(step.count for step in steps)
+        count = max(sum(step.count for step in steps), single_steps)
         weight = 2.0 * order * loss + 16.0 * UNIT * (order * abs(epsilon) + heights)
         return cls(loss, FIXED + PER_STEP * count + weight)
 

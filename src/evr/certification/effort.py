@@ -31,6 +31,8 @@ _CELL = 1e-7  # to bound the losses of a cell
 _STEP = 1e-8  # to draw a step
 _GPU_STEP = 5e-12  # on a GPU
 _PLACE = 3e-9  # to multiply the masses of a place, for each bit
+_PAIR = 5e-8  # to multiply the masses of two outcomes
+_OUTCOMES = 1 << 12  # of a step, where a plan does not say
 _OUTCOMES = {
     "sigma": 80.0,
     "sensitivity": 1.0,
@@ -146,6 +148,14 @@ def refuse_long_draws(
     for name, _, plan in plans:
         cells = sum(max(plan.cells, len(kind.edges or ())) for kind in plan.kinds)
         patience.ask(_CELL * cells, f"the plan of direction {name!r} has {cells:,} cells")
+        pairs = sum(
+            kind.composing.pairs(len(kind.edges or ()) or _OUTCOMES)
+            for kind in plan.kinds
+            if kind.composing is not None
+        )
+        patience.ask(
+            _PAIR * pairs, f"the plan of direction {name!r} multiplies {pairs:,} pairs of outcomes"
+        )
     for name, one in sections:
         if one.strict is not None and (proof := Proof.from_json(one.strict)).plan is not None:
             seconds = _PLACE * proof.plan.bits * proof.plan.work

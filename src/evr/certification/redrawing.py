@@ -42,6 +42,11 @@ def redrawn(
         return plans.get(trial.direction)
 
     if settings.method == "both":
+        if any(kind.composing for plan in plans.values() if plan for kind in plan.kinds):
+            raise ValueError(
+                "a plan composes steps before they are drawn: under method 'both' the sampled "
+                "proof may not, for it shares no composed law with the strict one"
+            )
         sampled = how.run(composition, claim, replace(settings, method="sequential"), planner)
         return joined(_proved_again(certificate, composition, claim, how), sampled)
     return how.run(composition, claim, settings, planner)

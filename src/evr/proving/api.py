@@ -130,13 +130,14 @@ def prove(
         if shortcut(trial.steps, claim):
             return None
         choice = (trial.steps, trial.direction, claim, settings.proposal)
+        composing = settings.method != "both"  # the sampled proof shares no composed law
         try:
-            return planned(*choice, device=device)
+            return planned(*choice, device=device, composing=composing)
         except DeviceError as error:
             if settings.device != "auto":
                 raise
             notes.append(f"the processor drew direction {trial.direction!r}, not a GPU: {error}")
-            return planned(*choice)
+            return planned(*choice, composing=composing)
 
     if settings.method == "both":
         proved = prove_strictly(composition, claim, how)

@@ -11,9 +11,10 @@ from evr.laws import Direction, Step, on_a_line
 from evr.mechanisms import Composition
 from evr.proving import devices
 from evr.sampling import Plan, TiltedProposal, built
-from evr.sampling.proposals import spread_steps
+from evr.sampling.proposals import drawn_steps, spread_steps
 from evr.sampling.single import equal_steps
 from evr.search.clipping import choose_clip
+from evr.search.composing import composed_kinds
 from evr.search.merging import merging_edges
 from evr.search.mixtures import mixture_plan, plain_plan
 from evr.search.single import single_proposal
@@ -24,39 +25,96 @@ from evr.verification.directions import shortcut
 ALLOWANCE = 0.02
 """The share of the slack that drawing many steps as a few outcomes may cost."""
 
+COMPOSING_ALLOWANCE = 0.08
+"""The same for composing equal steps before they are drawn."""
+
+WORTH_COMPOSING = 4.0
+"""Seconds that sampling has to take for composing, which takes about one, to be tried."""
+
+SECONDS_PER_STEP = 2e-8
+"""About what a step costs to draw."""
+
+WEALTH = 10.0
+"""About what a claim's budget asks of log wealth beyond the logarithm of the claim."""
+
+USUAL_SPREAD = 8.0
+"""Twice the variance of samples at good tilts, about, in units of delta squared."""
+
+MERGED_WORK = 4_000
+"""About what a sample of merged steps costs at the most, in steps that are drawn one by one."""
+
+COMPOSED_CELLS = 1024
+"""Of plans whose steps are on outcomes: each outcome is a cell anyway."""
+
 Search = Callable[[tuple[Step, ...], str, Claim], Plan]
 
 
 def planned(
-    steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, *, device: str = "cpu"
+    steps: tuple[Step, ...],
+    direction: str,
+    claim: Claim,
+    proposal: str,
+    *,
+    device: str = "cpu",
+    composing: bool = True,
 ) -> Plan:
     """The plan of one direction for the proposal of that name. What it says may be bad, but not
-    false.
+    false. ``composing`` says whether equal steps may be composed before they are drawn, which is
+    done where it saves time.
     """
-    search = SEARCHES[proposal]
-    plan = (
-        search(steps, direction, claim)
-        if device != "cuda"
-        else _for_gpu(steps, direction, claim, proposal)
-    )
-    drawn = built(plan, steps)
+    if device == "cuda":
+        return _for_gpu(steps, direction, claim, proposal)
+    plan = None
+    if composing and proposal == "capped" and on_a_line(steps):
+        plan = _composed(steps, claim)
+    if plan is None:
+        plan, _ = _clipped(SEARCHES[proposal](steps, direction, claim), steps, claim)
+    return replace(plan, device=device)
+
+
+def _composed(steps: tuple[Step, ...], claim: Claim) -> Plan | None:
+    """A plan with equal steps composed, where that pays; None where it does not."""
+    quick = capped_proposal(steps, claim.epsilon, quick=True)
+    log_unit, gap = math.log(claim.threshold), 1.0 - claim.tau
+    if quick.log_greatest(claim.epsilon) <= log_unit:
+        return None  # no sample is needed, or hardly any
+    work = min(quick.work, MERGED_WORK)
+    seconds = SECONDS_PER_STEP * work * (WEALTH - log_unit) * USUAL_SPREAD / gap**2
+    if seconds < WORTH_COMPOSING:
+        return None
+    allowance = COMPOSING_ALLOWANCE * gap
+    kinds = composed_kinds(steps, quick.tilts, claim.epsilon, claim.delta, allowance)
+    if kinds is None or shortcut(drawn_steps(steps, kinds)[0], claim) is not None:
+        return None  # what composing made infinite rejects no claim
+    plan, composed_seconds = _clipped(Plan("capped", kinds, COMPOSED_CELLS), steps, claim)
+    return plan if composed_seconds < max(seconds, 60.0) else None
+
+
+def _clipped(plan: Plan, steps: tuple[Step, ...], claim: Claim) -> tuple[Plan, float]:
+    """The plan with its clip and the size of its blocks, and about how many seconds of one
+    processor it takes.
+    """
+    drawn, log_unit = built(plan, steps), math.log(claim.threshold)
     rounding = drawn.rounding(claim.epsilon)
+    epsilon = rounding.bounded(claim.epsilon)
     chosen = choose_clip(
         drawn,
-        rounding.bounded(claim.epsilon),
-        log_unit=math.log(claim.threshold),
+        epsilon,
+        log_unit=log_unit,
         estimate=claim.delta / claim.threshold,
         rounding=rounding.weight,
     )
-    return replace(
+    found = replace(
         plan,
         clip=chosen.clip if math.isfinite(chosen.clip) else None,
         variance=chosen.variance,
-        block_size=drawn.block_size()
-        if device != "cuda"
-        else devices.block_size(plan, claim, chosen.variance),
-        device=device,
+        block_size=drawn.block_size(),
     )
+    if drawn.log_greatest(epsilon) + rounding.weight <= log_unit:
+        return found, 0.0
+    wealth = WEALTH - log_unit
+    samples = wealth / chosen.growth if chosen.growth > 0 else math.inf
+    return found, SECONDS_PER_STEP * samples * drawn.work
 
 
 def _for_gpu(steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str) -> Plan:
@@ -64,7 +122,9 @@ def _for_gpu(steps: tuple[Step, ...], direction: str, claim: Claim, proposal: st
     plan = (
         devices.merged_plan(steps, claim) if merges else SEARCHES[proposal](steps, direction, claim)
     )
-    return devices.placed(plan, steps)
+    found, _ = _clipped(devices.placed(plan, steps), steps, claim)
+    size = devices.block_size(found, claim, found.variance)
+    return replace(found, block_size=size, device="cuda")
 
 
 def check_proposal(composition: Composition, claim: Claim, proposal: str) -> None:

@@ -16,6 +16,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
 
+from evr.bounds.composing import Composing, Places
 from evr.bounds.tilt import Tilt
 
 _NAME = re.compile(r"[a-z0-9_/]{0,40}")  # leaves no room for a sentence
@@ -36,11 +37,14 @@ class Kind:
         Where its losses are cut to be spread to a few outcomes; None if they are drawn as they are.
     sampler
         Name and version of what draws it.
+    composing
+        How its steps, on outcomes, are composed before they are drawn; None if they are not.
     """
 
     tilt: Tilt
     edges: tuple[float, ...] | None = None
     sampler: str = ""
+    composing: Composing | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,11 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """In JSON's types; infinite numbers as words."""
-        return _encoded({**asdict(self), "numbers": dict(self.numbers)})
+        document = _encoded({**asdict(self), "numbers": dict(self.numbers)})
+        for kind in document["kinds"]:
+            if kind["composing"] is None:  # as plans were before steps were composed
+                del kind["composing"]
+        return document
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
@@ -102,7 +110,9 @@ class Plan:
         kinds = []
         for index, entry in enumerate(_list(data.pop("kinds"), "plan.kinds")):
             where = f"plan.kinds[{index}]"
-            kind = _checked(Kind, entry, where)
+            if isinstance(entry, dict) and "composing" in entry and entry["composing"] is None:
+                raise ValueError(f"{where}.composing is left out where there is none")
+            kind = _checked(Kind, {"composing": None, **_object(entry, where)}, where)
             tilt = _checked(Tilt, kind["tilt"], f"{where}.tilt")
             numbers: dict[str, Any] = {
                 name: None
@@ -115,7 +125,9 @@ class Plan:
                 edges = tuple(_number(x, f"{where}.edges") for x in _list(edges, f"{where}.edges"))
                 if any(not a < b for a, b in pairwise(edges)):
                     raise ValueError(f"{where}.edges do not rise")
-            kinds.append(Kind(Tilt(**numbers), edges, _text(kind["sampler"], f"{where}.sampler")))
+            sampler = _text(kind["sampler"], f"{where}.sampler")
+            composing = _composing(kind["composing"], f"{where}.composing")
+            kinds.append(Kind(Tilt(**numbers), edges, sampler, composing))
         numbers_by_name = data["numbers"]
         if not isinstance(numbers_by_name, dict):
             raise ValueError(f"plan.numbers={numbers_by_name!r} is not an object")
@@ -156,6 +168,25 @@ def _checked(cls: type[Any], document: Any, where: str) -> dict[str, Any]:
         found = sorted(document) if isinstance(document, dict) else document
         raise ValueError(f"{where}: found {found!r}, and what belongs there is {sorted(names)}")
     return dict(document)
+
+
+def _object(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where}={value!r} is not an object")
+    return value
+
+
+def _composing(document: Any, where: str) -> Composing | None:
+    if document is None:
+        return None
+    data = _checked(Composing, document, where)
+    places = []
+    for index, entry in enumerate(_list(data["places"], f"{where}.places")):
+        place = f"{where}.places[{index}]"
+        one = _checked(Places, entry, place)
+        knots = tuple(_number(x, f"{place}.knots") for x in _list(one["knots"], f"{place}.knots"))
+        places.append(Places(knots, _whole(one["parts"], f"{place}.parts", least=1)))
+    return Composing(_whole(data["size"], f"{where}.size", least=2, most=1 << 40), tuple(places))
 
 
 def _list(value: Any, where: str) -> list[Any]:

@@ -154,6 +154,8 @@ class TiltedProposal(Proposal):
         A tilt for each.
     cells
         Cells in ``t`` of the tables that the bounds are computed from.
+    single_steps
+        How many steps they stand for, where some are composed.
     """
 
     def __init__(
@@ -164,8 +166,10 @@ class TiltedProposal(Proposal):
         cells: int = 16_384,
         name: str = "capped",
         samplers: Sequence[str] | None = None,
+        single_steps: int | None = None,
     ) -> None:
         self.name, self.steps, self.tilts, self.cells = name, tuple(steps), tuple(tilts), cells
+        self.single_steps = self.total_steps if single_steps is None else single_steps
         pairs, self.infinite = drawn_pairs(
             self.steps, apart=any(tilt.order > 0 for tilt in self.tilts)
         )
@@ -186,12 +190,14 @@ class TiltedProposal(Proposal):
             raise ValueError(
                 f"the plan is for {len(plan.kinds)} kinds of steps, and there are {len(steps)}"
             )
+        drawn, kinds, single = drawn_steps(steps, plan.kinds)
         return cls(
-            spread_steps(steps, [kind.edges for kind in plan.kinds]),
-            [kind.tilt for kind in plan.kinds],
+            drawn,
+            [kind.tilt for kind in kinds],
             cells=plan.cells,
             name=plan.proposal,
-            samplers=[kind.sampler for kind in plan.kinds],
+            samplers=[kind.sampler for kind in kinds],
+            single_steps=single,
         )
 
     def plan(self, edges: Sequence[tuple[float, ...] | None] | None = None) -> Plan:
@@ -211,7 +217,13 @@ class TiltedProposal(Proposal):
 
     def rounding(self, epsilon: float) -> Rounding:
         drawn = [Step(b.pair, s.count) for b, s in zip(self.bounds, self.steps, strict=True)]
-        return Rounding.of(drawn, epsilon, order=self.order, heights=self._heights)
+        return Rounding.of(
+            drawn,
+            epsilon,
+            order=self.order,
+            heights=self._heights,
+            single_steps=self.single_steps,
+        )
 
     @property
     def _heights(self) -> float:
@@ -299,6 +311,25 @@ def spread_steps(
         step if cut is None else Step(spread_to_edges(step.pair, np.array(cut)), step.count)
         for step, cut in zip(steps, edges, strict=True)
     )
+
+
+def drawn_steps(
+    steps: Sequence[Step], kinds: Sequence[Kind]
+) -> tuple[tuple[Step, ...], list[Kind], int]:
+    """What is drawn in place of the steps, how each of it is drawn, and how many steps it stands
+    for: spread to outcomes, then composed, where a kind says so.
+    """
+    drawn, how = list[Step](), list[Kind]()
+    for step, kind in zip(spread_steps(steps, [x.edges for x in kinds]), kinds, strict=True):
+        if kind.composing is None:
+            parts: tuple[Step, ...] = (step,)
+        elif kind.tilt.order > 0:
+            parts = kind.composing.steps(step)
+        else:  # its masses sum to a little more than 1, which plain sampling would miss
+            raise ValueError("steps that are composed are tilted: order=0.0 is not above 0")
+        drawn += parts
+        how += [kind] * len(parts)
+    return tuple(drawn), how, sum(step.count for step in steps)
 
 
 def drawn_pairs(steps: Sequence[Step], *, apart: bool) -> tuple[list[DominatingPair], float]:

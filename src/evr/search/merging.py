@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -18,7 +19,7 @@ from scipy.optimize import minimize_scalar
 from evr.bounds.cells import CellTable
 from evr.bounds.spreading import spreading_drift
 from evr.bounds.tilt import Tilt
-from evr.laws import DiscretePair, Floats, Measure, Step, outcomes
+from evr.laws import DiscretePair, DominatingPair, Floats, Measure, Step, outcomes
 from evr.laws.line.pair import log_sum_exp
 from evr.sampling.proposals import spread_steps
 from evr.sampling.samplers import sampler_class
@@ -66,20 +67,36 @@ def merging_edges(
     ]
     if max(affordable) < _FEWEST:
         return nowhere
-    tables = [CellTable.of(step.pair, 0.0, _FINE, []) for step in steps]
-    maps = _maps(steps, tables, epsilon)
     each = allowance / sum(number >= _FEWEST for number in affordable)
     found: list[Edges] = []
-    for step, table, tilt, of_step, number in zip(
-        steps, tables, tilts, maps, affordable, strict=True
+    for step, where, number in zip(
+        steps, where_it_counts(steps, tilts, epsilon), affordable, strict=True
     ):
-        edges = _edges(step, table, [tilt, *of_step], each, delta) if number >= _FEWEST else None
-        if edges is not None and _drifts(step, edges, [tilt, *of_step], each):
-            edges = (
-                None  # losses so small that their rounding, raised to be safe, would cost too much
-            )
-        found.append(tuple(edges.tolist()) if edges is not None and edges.size <= number else None)
+        edges = edges_of(step, where, each, delta) if number >= _FEWEST else None
+        found.append(edges if edges is not None and len(edges) <= number else None)
     return tuple(found)
+
+
+def where_it_counts(
+    steps: Sequence[Step], tilts: Sequence[Tilt], epsilon: float
+) -> list[list[Tilt]]:
+    """For each kind of step, tilts that lead to where delta comes from, its own among them."""
+    tables = [_fine_table(step.pair) for step in steps]
+    maps = _maps(steps, tables, epsilon)
+    return [[tilt, *of_step] for tilt, of_step in zip(tilts, maps, strict=True)]
+
+
+def edges_of(step: Step, where: list[Tilt], allowance: float, delta: float) -> Edges:
+    """Where to cut the losses of a kind of step; None where they are so small that their rounding,
+    raised to be safe, would cost more than the allowance.
+    """
+    edges = _edges(step, _fine_table(step.pair), where, allowance, delta)
+    return None if _drifts(step, edges, where, allowance) else tuple(edges.tolist())
+
+
+@lru_cache(maxsize=16)
+def _fine_table(pair: DominatingPair) -> CellTable:
+    return CellTable.of(pair, 0.0, _FINE, [])
 
 
 def _drifts(step: Step, edges: Floats, maps: list[Tilt], allowance: float) -> bool:

@@ -66,13 +66,18 @@ def deviations(steps: Sequence[Step]) -> list[float]:
 
 
 def capped_proposal(
-    steps: Sequence[Step], epsilon: float, *, cells: int = 16_384, quick: bool = False
+    steps: Sequence[Step],
+    epsilon: float,
+    *,
+    cells: int = 16_384,
+    quick: bool = False,
+    small: float = 4.0,
 ) -> TiltedProposal:
     """The capped tilt with the least second-moment bound at ``epsilon``; plain sampling if no tilt
     does better.
 
-    ``quick`` searches less, as is good enough for an estimate. Some finite loss must exceed
-    ``epsilon``.
+    ``quick`` searches less, as is good enough for an estimate. A tilt whose samples are at most
+    ``small`` times the root of that bound is preferred. Some finite loss must exceed ``epsilon``.
 
     Examples
     --------
@@ -86,6 +91,7 @@ def capped_proposal(
     """
     steps = tuple(steps)
     search = _Search(steps, epsilon, apart=True)
+    search.small = small
     found = search.run(quick=quick)
     log_bound = search.objective(found)
     if not quick or log_bound > _LARGE:  # else plain sampling is far behind
@@ -136,6 +142,7 @@ class _Search:
         )  # a rare loss may be far beyond the deviation
         top = max(60.0, 1.01 * (greatest - epsilon) / scale if math.isfinite(greatest) else 0.0)
         self.jumps = self._kinds_that_jump()
+        self.small = 4.0  # how many times the root of the bound samples may be, to be preferred
         self.steep = True  # whether kinds that do not jump have the slope of jumps
         self.rising = True  # whether these are tilted from 0 up only
         self.base = self._jump_needed()
@@ -240,14 +247,16 @@ class _Search:
         )
 
     def run(self, *, quick: bool = False) -> Tilt:
-        """The best tilt, in either way to treat the kinds that do not jump."""
-        found = []
-        for rising in (True,) if all(self.jumps) else (True, False):
-            self.rising, self.steep = rising, True
-            tilt = self._run(quick=quick)
-            found.append((self.objective(tilt), rising, self.steep, tilt))
-        _, self.rising, self.steep, best = min(found, key=lambda x: x[0])
-        return best
+        """The best tilt, in the better way to treat the kinds that do not jump, which a short
+        search finds.
+        """
+        if not all(self.jumps):
+            found = []
+            for rising in (True, False):
+                self.rising = rising
+                found.append((self._one_slope(float(self.caps[_CAPS // 3]), 14)[0], rising))
+            self.rising = min(found)[1]
+        return self._run(quick=quick)
 
     def _run(self, *, quick: bool) -> Tilt:
         """One slope, from a near and from a far cap; a second slope where rare jumps would make
@@ -263,16 +272,21 @@ class _Search:
         return self._whole(found[1]) if self.integer else found[1]
 
     def _or_two_slopes(self, found: tuple[float, Tilt]) -> tuple[float, Tilt]:
-        """The best of one slope and of two, in either way to treat the kinds that do not jump."""
-        best, ways = (found, self.steep), (True,) if all(self.jumps) else (True, False)
-        for steep in ways if self.two_slopes else ():
-            self.steep = steep
-            two = min(
-                (self._second_slope(found[1], knee) for knee in self.knees.tolist()),
-                key=lambda x: x[0],
-            )
-            best = min(best, (two, steep), key=lambda x: x[0][0])
-        found, self.steep = best
+        """The best of one slope and of two; at the best knee, in either way to treat the kinds that
+        do not jump.
+        """
+        if not self.two_slopes:
+            return found
+        twos = [(self._second_slope(found[1], knee), knee) for knee in self.knees.tolist()]
+        two, knee = min(twos, key=lambda x: x[0][0])
+        if not all(self.jumps):
+            self.steep = False
+            other = self._second_slope(found[1], knee)
+            self.steep = two[0] <= other[0]
+            two = two if self.steep else other
+        if two[0] < found[0]:
+            return two
+        self.steep = True
         return found
 
     def _or_bounded(
@@ -285,7 +299,7 @@ class _Search:
         the bound times delta.
         """
         log_b, other = min(((self._log_greatest(o[1]), o) for o in others), key=lambda x: x[0])
-        return other if log_b <= found[0] / 2 + math.log(4.0) else found
+        return other if log_b <= found[0] / 2 + math.log(self.small) else found
 
     def _log_greatest(self, tilt: Tilt) -> float:
         bounds, log_normaliser = self._normalised(tilt)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from evr.bounds.tilt import Tilt
 from evr.laws import DominatingPair
+from evr.sampling.samplers.alias import AliasSampler
 from evr.sampling.samplers.common import StepSampler, Sums
 from evr.sampling.samplers.envelope import EnvelopeSampler
 from evr.sampling.samplers.envelope_philox import EnvelopePhilox
@@ -40,10 +41,11 @@ SAMPLERS: tuple[type[StepSampler], ...] = (
     OutcomeSampler,
     PlainSampler,
     CellSampler,
+    AliasSampler,
     *PLACED,  # draw for a GPU, and replay what it drew
 )
-"""The fastest first. A version that no longer draws new samples stays here, at the end, to replay
-what it drew.
+"""The fastest first; of outcomes, the table for composed steps serves where a plan names it. A
+version that no longer draws new samples stays here, at the end, to replay what it drew.
 """
 
 

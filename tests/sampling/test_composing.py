@@ -1,0 +1,259 @@
+"""Steps composed before they are drawn: above the exact law for whatever places, close to it for
+good ones, and refused where a plan says what cannot be.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+import evr
+import evr.bounds.composing as kernel
+from evr.bounds.composing import Composing, Masses, Places, products
+from evr.laws import DiscretePair, Step
+from evr.mechanisms import Composition
+from evr.proving.planning import planned
+from evr.randomness import Stream
+from evr.sampling import Plan, built
+from evr.sampling.samplers.alias import alias_table
+from evr.verification import Claim
+
+TRAINING = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=1200)
+EPSILON = 2.0
+
+
+def exact_delta(laws: list[Masses], epsilon: float) -> mpf:
+    """Of independent laws on few outcomes, one combination after the other, in 50 digits."""
+    with mp.workdps(50):
+        total, finite = mpf(0), mpf(1)
+        for law in laws:
+            finite *= 1 - mpf(law.infinite)
+        for combination in product(*(range(law.losses.size) for law in laws)):
+            chosen = list(zip(laws, combination, strict=True))
+            loss = sum((mpf(float(law.losses[i])) for law, i in chosen), mpf(0))
+            mass = mpf(1)
+            for law, i in chosen:
+                mass *= mpf(float(law.masses[i]))
+            if loss > epsilon:
+                total += mass * (1 - mp.exp(mpf(epsilon) - loss))
+        return total + 1 - finite
+
+
+def random_law(generator: np.random.Generator, size: int) -> Masses:
+    masses = generator.dirichlet(np.ones(size + 1))
+    infinite = float(masses[-1]) * 1e-3
+    masses = masses[:-1] * ((1.0 - infinite) / masses[:-1].sum())
+    return Masses(np.sort(generator.normal(0.1, 0.5, size)), masses, infinite)
+
+
+def worst_ratio(number: int) -> float:
+    """Delta of a product over the exact one, at its least, in random laws, places and epsilons."""
+    least = np.inf
+    for seed in range(number):
+        generator = np.random.default_rng(seed)
+        a, b = random_law(generator, 5), random_law(generator, 4)
+        places = np.sort(generator.uniform(-1.0, 1.5, generator.integers(2, 30)))
+        for other in (b, a):
+            found = a.times(other, places)
+            for epsilon in generator.uniform(-0.5, 1.5, 2).tolist():
+                least = min(
+                    least, float(exact_delta([found], epsilon) / exact_delta([a, other], epsilon))
+                )
+    return least
+
+
+def test_a_product_is_never_below_the_exact_one() -> None:
+    assert worst_ratio(60) >= 1.0
+
+
+def test_products_on_fine_places_are_close() -> None:
+    generator = np.random.default_rng(7)
+    a = random_law(generator, 6)
+    fine = a.times(a, np.linspace(-4.0, 4.0, 8001))
+    assert 1.0 <= float(exact_delta([fine], 0.3) / exact_delta([a, a], 0.3)) < 1.0 + 1e-5
+
+
+def test_a_product_keeps_both_masses() -> None:
+    """Of P and of Q, but for what rounding adds: where no loss is beyond the places."""
+    a = replace(random_law(np.random.default_rng(3), 40), infinite=0.0)
+    found = a.times(a, np.linspace(-6.0, 6.0, 500))
+    for power in (0.0, -1.0):
+        one = float(np.sum(a.masses * np.exp(power * a.losses)))
+        two = float(np.sum(found.masses * np.exp(power * found.losses)))
+        assert one**2 <= two * (1 + 1e-15) < one**2 * (1 + 1e-11)
+
+
+def _without(chosen: int) -> Callable[..., Any]:
+    genuine = kernel._split
+
+    def split(*arguments: Any) -> Any:
+        found = list(genuine(*arguments))
+        found[chosen] = found[chosen] * 0.999
+        return tuple(found)
+
+    return split
+
+
+@pytest.mark.parametrize("part", [0, 1, 2])
+def test_a_thousandth_of_a_part_that_is_dropped_is_noticed(
+    part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel, "_split", _without(part))
+    assert worst_ratio(60) < 1.0
+
+
+def test_losses_that_go_down_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    genuine = kernel._split
+
+    def lower(losses: Any, masses: Any, places: Any) -> Any:
+        return genuine(losses - 1e-3, masses, places)
+
+    monkeypatch.setattr(kernel, "_split", lower)
+    assert worst_ratio(60) < 1.0
+
+
+@pytest.mark.parametrize("size", [2, 3, 7, 8, 100, 1170])
+def test_products_make_the_size(size: int) -> None:
+    steps = 1
+    for squared in products(size):
+        steps = 2 * steps if squared else steps + 1
+    assert steps == size
+
+
+def test_all_steps_are_in_the_composites_and_the_rest() -> None:
+    pair = DiscretePair.from_probabilities([0.3, 0.7], [0.6, 0.4])
+    places = Places((-30.0, 30.0), 4000)
+    for count, size in ((17, 5), (12, 4), (7, 7)):
+        composing = Composing(size, tuple(places for _ in products(size)))
+        drawn = composing.steps(Step(pair, count))
+        assert drawn[0].count * size + sum(step.count for step in drawn[1:]) == count
+        mean = sum(
+            step.count * float(np.sum(np.exp(np.array(step.law.log_p))[:k] * step.law.losses[:k]))
+            for step in drawn
+            if isinstance(step.law, DiscretePair)
+            for k in [int(np.isfinite(step.law.losses).sum())]
+        )
+        one = float(np.sum(np.exp(np.array(pair.log_p)) * pair.losses))
+        assert mean == pytest.approx(count * one, abs=1e-3)
+
+
+def test_alias_tables_have_the_chances_of_their_outcomes() -> None:
+    chances = np.random.default_rng(1).dirichlet(np.full(300, 0.1))
+    kept, alias = alias_table(chances)
+    found = kept.copy()
+    np.add.at(found, alias, 1.0 - kept)
+    np.testing.assert_allclose(found / 300, chances, atol=1e-15)
+
+
+@pytest.fixture(scope="module")
+def composed() -> tuple[Plan, tuple[Step, ...], float]:
+    """A plan that composes 1,200 steps, and the exact delta."""
+    steps = Composition.of(TRAINING).simplified("remove")
+    delta = float(evr.estimate_delta(TRAINING, EPSILON, direction="remove"))
+    return planned(steps, "remove", Claim(EPSILON, delta, 0.99), "capped"), steps, delta
+
+
+def test_many_equal_steps_are_composed(composed: tuple[Plan, tuple[Step, ...], float]) -> None:
+    plan, steps, delta = composed
+    assert plan.kinds[0].composing is not None
+    proposal = built(plan, steps)
+    assert proposal.total_steps <= 32
+    values = proposal.draw(Stream(1, "test").block(0), 200_000).values(EPSILON)
+    error = values.std() / np.sqrt(values.size)
+    assert abs(values.mean() - delta) < 5 * error + 2e-3 * delta
+    assert values.max() <= proposal.greatest(EPSILON) * (1 + 1e-9)
+    assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+
+
+def test_claims_are_decided_by_composed_steps() -> None:
+    delta = float(evr.estimate_delta(TRAINING, EPSILON).value)
+    for share, accepted in ((1.0, True), (0.95, False)):
+        found = evr.verify(TRAINING, epsilon=EPSILON, delta=share * delta, tau=0.99, seed=1)
+        plan = found.directions["remove"].plan
+        assert plan is not None
+        assert plan.kinds[0].composing is not None
+        assert found.accepted is accepted
+
+
+def changed(document: dict[str, Any], path: list[Any], value: Any) -> dict[str, Any]:
+    other = copy.deepcopy(document)
+    place = other
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return other
+
+
+def test_plans_that_compose_what_cannot_be_are_refused(
+    composed: tuple[Plan, tuple[Step, ...], float],
+) -> None:
+    plan, steps, _ = composed
+    document = plan.to_json()
+    how = ["kinds", 0, "composing"]
+    first = document["kinds"][0]["composing"]["places"][0]
+    size = document["kinds"][0]["composing"]["size"]
+    wrong = [
+        (r"composing is left out", changed(document, how, None)),
+        (r"composing: found", changed(document, how, {})),
+        (r"composing: found", changed(document, [*how, "more"], 1)),
+        (r"size=1 is not a whole", changed(document, [*how, "size"], 1)),
+        (r"do not make composites", changed(document, [*how, "size"], 2 * size)),
+        (r"do not make composites", changed(document, [*how, "places"], [first])),
+        (r"not two or more", changed(document, [*how, "places", 0, "knots"], [1.0])),
+        (r"not two or more", changed(document, [*how, "places", 0, "knots"], [1.0, 0.0])),
+        (r"not two or more", changed(document, [*how, "places", 0, "knots"], ["-inf", 0.0])),
+        (r"is not a number", changed(document, [*how, "places", 0, "knots"], ["nan", 0.0])),
+        (r"parts=0", changed(document, [*how, "places", 0, "parts"], 0)),
+        (r"places", changed(document, [*how, "places", 0, "parts"], 10**6)),
+    ]
+    for message, other in wrong:
+        with pytest.raises(ValueError, match=message):
+            Plan.from_json(other)
+    untilted = changed(document, ["kinds", 0, "tilt", "order"], 0.0)
+    untilted["kinds"][0]["tilt"].update(knee=None, jump_order=None)
+    with pytest.raises(ValueError, match="are tilted"):
+        built(Plan.from_json(untilted), steps)
+    with pytest.raises(ValueError, match="exceeds the number of steps"):
+        built(plan, (replace(steps[0], count=size - 1),))
+    with pytest.raises(ValueError, match="no outcomes"):
+        built(Plan.from_json(changed(document, ["kinds", 0, "edges"], None)), steps)
+
+
+def test_whatever_places_a_plan_has_samples_average_to_delta_or_more(
+    composed: tuple[Plan, tuple[Step, ...], float],
+) -> None:
+    plan, steps, delta = composed
+    generator = np.random.default_rng(5)
+    for _ in range(4):
+        document = plan.to_json()
+        for places in document["kinds"][0]["composing"]["places"]:
+            knots = generator.choice(places["knots"], 12, replace=False)
+            places["knots"] = np.unique(knots + generator.normal(0, 1e-3, 12)).tolist()
+            places["parts"] = int(generator.integers(1, 40))
+        proposal = built(Plan.from_json(document), steps)
+        values = proposal.draw(Stream(1, "test").block(0), 20_000).values(EPSILON)
+        assert values.mean() + 6 * values.std() / np.sqrt(values.size) > delta
+
+
+def test_both_proofs_share_no_composed_law() -> None:
+    delta = float(evr.estimate_delta(TRAINING, EPSILON).value)
+    claim: dict[str, Any] = {"epsilon": EPSILON, "tau": 0.9, "seed": 1, "method": "both"}
+    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=200)
+    found = evr.verify(event, delta=delta, **claim)
+    for report in found.directions.values():
+        assert report.plan is None or all(kind.composing is None for kind in report.plan.kinds)
+
+
+def test_places_are_cut_evenly() -> None:
+    places = Places((0.0, 0.25, 1.0), 3).losses
+    expected = [Fraction(0), Fraction(1, 12), Fraction(1, 6), Fraction(1, 4), Fraction(1, 2)]
+    np.testing.assert_allclose(places[:5], [float(x) for x in expected], atol=1e-16)
