@@ -33,7 +33,7 @@ def options(name: str) -> str:
 def _parts(usage: str) -> tuple[str, str]:
     """The names of an option, and the value that it takes.
 
-    >>> _parts("-o, --output <path>"), _parts("--method fft|rdp|all"), _parts("SPEC <path>")
+    >>> _parts("-o, --output FILE"), _parts("--method fft|rdp|all"), _parts("SPEC <path>")
     (('`-o`, `--output`', 'FILE'), ('`--method`', '`fft`, `rdp` or `all`'), ('`SPEC`', 'FILE'))
     """
     flags, _, value = usage.rpartition(" ") if " " in usage.replace(", ", ",") else (usage, "", "")

@@ -12,6 +12,7 @@ Needs scikit-learn, for the data.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,8 @@ def main() -> None:
     parser.add_argument("--tau", type=float, default=0.95, help="slack of the verification")
     chosen = parser.parse_args()
 
+    if importlib.util.find_spec("sklearn") is None:  # before an attempt is spent
+        parser.error("scikit-learn is missing: pip install scikit-learn")
     methods = {
         "DP-GD": {"noise_multiplier": None, "sampling_probability": 1.0, "steps": 100, "rate": 1.0},
         "DP-SGD": {

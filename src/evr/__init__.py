@@ -12,6 +12,7 @@ from evr.version import __version__ as __version__
 
 _HOMES = {
     "Composition": "evr.mechanisms",
+    "Mechanism": "evr.mechanisms.descriptor",
     "Direction": "evr.laws",
     "DominatingPair": "evr.laws",
     "Measure": "evr.laws",
@@ -33,6 +34,8 @@ _HOMES = {
     "FFTAccountant": "evr.estimation",
     "MonteCarloAccountant": "evr.estimation",
     "verify": "evr.proving",
+    "Forecast": "evr.proving",
+    "Progress": "evr.verification",
     "Verdict": "evr.verification",
     "Verification": "evr.verification",
     "DirectionReport": "evr.verification",
@@ -52,6 +55,8 @@ _HOMES = {
     "Record": "evr.gate",
     "Recorder": "evr.gate",
     "record": "evr.integrations.observing",
+    "Recording": "evr.integrations.observing",
+    "write_report": "evr.report.page",
     "AccuracyError": "evr.errors",
     "AlreadyReleasedError": "evr.errors",
     "CertificateError": "evr.errors",
@@ -95,13 +100,15 @@ if TYPE_CHECKING:
     from evr.gate import Record, Recorder, Release, release, released, resume
     from evr.gate.certify import certify
     from evr.gate.filters import PrivacyFilter, PrivacyOdometer
-    from evr.integrations.observing import record
+    from evr.integrations.observing import Recording, record
     from evr.laws import Direction, DominatingPair, Measure, Pairs
     from evr.mechanisms import Composition, events, register
+    from evr.mechanisms.descriptor import Mechanism
     from evr.mechanisms.events import dpsgd, opacus_history
     from evr.mechanisms.spec import load
-    from evr.proving import verify
-    from evr.verification import DirectionReport, Guarantee, Verdict, Verification
+    from evr.proving import Forecast, verify
+    from evr.report.page import write_report
+    from evr.verification import DirectionReport, Guarantee, Progress, Verdict, Verification
 
 __all__ = [
     "AccuracyError",
@@ -117,10 +124,12 @@ __all__ = [
     "Estimate",
     "EvrError",
     "FFTAccountant",
+    "Forecast",
     "Guarantee",
     "Ledger",
     "LedgerError",
     "Measure",
+    "Mechanism",
     "MonteCarloAccountant",
     "NotReleasedError",
     "OnlineEpsilon",
@@ -128,9 +137,11 @@ __all__ = [
     "PrivacyCurve",
     "PrivacyFilter",
     "PrivacyOdometer",
+    "Progress",
     "Record",
     "RecordError",
     "Recorder",
+    "Recording",
     "Release",
     "Replay",
     "SpecError",
@@ -155,6 +166,7 @@ __all__ = [
     "replay",
     "resume",
     "verify",
+    "write_report",
 ]
 
 

@@ -132,6 +132,33 @@ def test_a_refusal_costs_no_attempt(name: str, refused: Callable[..., str]) -> N
     assert not list(Path().glob("*.json"))
 
 
+def test_it_says_what_it_is_about_to_do(evr: Callable[..., Any]) -> None:
+    strict = evr("certify", *CHEAP, *TARGET)
+    name = "dpsgd-noise2-q1-steps1-delta0.001.certificate.json"
+    assert strict.err.startswith(
+        f"(1.37, 0.001) is to be proved in exact arithmetic, in about 1 s; the certificate goes to "
+        f"{name}; the attempt is counted in .evr/ledger.sqlite\n"
+    )
+    sampled = evr("certify", *CHEAP, *TARGET, "--method", "sequential", "-o", "two.json")
+    assert "samples (sequential test), in about" in sampled.err
+    assert evr("certify", *CHEAP, *TARGET, "-o", "three.json", "--quiet").err == ""
+
+
+def test_a_dry_run_leaves_nothing_behind(evr: Callable[..., Any]) -> None:
+    told = evr("certify", *CHEAP, *TARGET, "--dry-run")
+    assert (told.code, told.err) == (0, "")
+    assert "is to be proved in exact arithmetic" in told.out
+    asked = evr("certify", *CHEAP, *TARGET, "--method", "sequential", "--dry-run", "--json").json
+    assert asked["method"] == "sequential"
+    assert asked["samples"] > 0
+    assert asked["seconds"] > 0
+    assert asked["certificate"].endswith(".certificate.json")
+    given = ["--epsilon", "1", "--delta", "1e-2"]
+    assert evr("verify", *CHEAP, *given, "--dry-run").code == 0
+    assert counted() == 0
+    assert not list(Path().glob("*.json"))
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
 def test_a_closed_folder_costs_no_attempt(folder: Path, refused: Callable[..., str]) -> None:
     (folder / "closed").mkdir(mode=0o500)
@@ -197,7 +224,7 @@ def test_resume_overwrites_nothing_and_writes_elsewhere(
 
 
 def test_the_ledger_says_what_ran_and_where_its_certificate_is(evr: Callable[..., Any]) -> None:
-    told = evr("certify", "noise.toml")
+    told = evr("certify", "noise.toml", "--method", "sequential")
     assert told.code == 0
     attempts = evr("ledger").rows
     row = dict(zip(attempts[0], attempts[1], strict=True))
@@ -214,7 +241,7 @@ def test_the_ledger_says_what_ran_and_where_its_certificate_is(evr: Callable[...
 
 
 def test_latex_of_a_certificate(evr: Callable[..., Any]) -> None:
-    told = evr("certify", "noise.toml")
+    told = evr("certify", "noise.toml", "--method", "sequential")
     assert "\n\nIt is assumed that\n- " in told.out
     ran = evr("inspect", "noise.certificate.json", "--latex")
     assert ran.code == 0

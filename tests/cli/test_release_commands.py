@@ -36,7 +36,7 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def certificate(spec: Path, evr: Callable[..., Any]) -> Path:
-    assert evr("certify", spec, "--quiet").code == 0
+    assert evr("certify", spec, "--method", "sequential", "--quiet").code == 0
     return spec.with_name("noise.certificate.json")
 
 
@@ -258,7 +258,7 @@ def test_progress_in_lines(
     spec: Path, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evr.cli.attempts._LINE_SECONDS", -1.0)
-    ran = evr("certify", spec)
+    ran = evr("certify", spec, "--method", "sequential")
     assert "remove: 65,536 samples, delta about" in ran.err
 
 
@@ -291,7 +291,7 @@ def test_progress_on_a_terminal(spec: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     with attempts.watched(quiet=False) as hook:
-        assert hook is not None
+        assert hook
         hook(Progress("remove", 1000, None, 1e-6, 3.0, 30.0, 1.0, 9.0))
         hook(Progress("add", 10, 100, 1e-6, 0.0, 0.0, 0.0, None))
 

@@ -7,6 +7,7 @@ Examples with ``>>>`` are run by pytest itself.
 from __future__ import annotations
 
 import importlib
+import inspect
 import itertools
 import operator
 import re
@@ -18,7 +19,6 @@ from pathlib import Path
 import pytest
 
 import evr
-import evr.report.page
 from evr.cli import main
 from evr.cli.app import app
 
@@ -107,8 +107,37 @@ def test_every_public_name_is_in_the_reference():
     assert set(shown) >= (set(evr.__all__) - errors - {"events"}) | events
     for name in errors:
         assert getattr(evr, name) is getattr(evr.errors, name)
+    assert len(shown) == len(set(shown))
     for path in shown:
+        home = path.rpartition(".")[0]
+        optional = home.startswith("integrations.")  # what needs an extra is imported by name
+        assert optional or home in ("", "events"), f"evr.{path} is too deep"
+        if optional:
+            importlib.import_module(f"evr.{home}")
         assert operator.attrgetter(path)(evr)
+
+
+def public(found):
+    """An object, and the public functions of a class that are its own."""
+    yield found
+    if isinstance(found, type):
+        for name, part in vars(found).items():
+            if not name.startswith("_") and (callable(part) or isinstance(part, property)):
+                yield part.fget if isinstance(part, property) else part
+
+
+@pytest.mark.parametrize("name", sorted({*evr.__all__} - {"events"}))
+def test_docstrings_are_complete(name):
+    found = getattr(evr, name)
+    for part in public(found):
+        text = inspect.getdoc(part)
+        assert text, f"{name}: {getattr(part, '__name__', part)} has no docstring"
+        if inspect.isfunction(part) and (part is found or text.count("Parameters")):
+            for parameter in inspect.signature(part).parameters:
+                said = re.search(rf"\b{parameter}\b", text)
+                assert parameter in ("self", "cls") or said, (
+                    f"{name} does not say what {parameter} is"
+                )
 
 
 def test_every_command_is_described():
@@ -162,7 +191,8 @@ def test_the_commands_around_a_certificate(clone, monkeypatch, capsys):
         if page != cli or words[1] in CHEAP | {"compare"}:
             continue
         assert run(command, monkeypatch) == 0, command
-        printed = capsys.readouterr().out
+        captured = capsys.readouterr()
+        printed = captured.err + captured.out
         for line in output.splitlines():
             assert line.split(" [...]")[0] in printed, command
 

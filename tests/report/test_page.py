@@ -15,6 +15,7 @@ import pytest
 import evr
 from evr.report import asking_peers, page, pictures
 
+EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=50)  # of the certificates
 KINDS = ["accepted", "rejected", "fixed", "no sample"]
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 
@@ -131,9 +132,45 @@ def test_buttons_and_header_cells_are_named(pages, kind):
 
 def test_statement_and_verdict_are_the_certificates(certificates, pages, kind):
     tree = Tree(pages[kind])
-    assert tree.text_of("statement") == " ".join(certificates[kind].statement.split())
+    assert tree.text_of("statement") == " ".join(certificates[kind].short_statement.split())
+    full = [" ".join(e["text"].split()) for e in tree.all("details")]
+    assert any(text.endswith(" ".join(certificates[kind].statement.split())) for text in full)
+    clauses = [e["text"].rstrip(";.") for e in tree.all("li")]
+    held = certificates[kind].guarantee is not None
+    assert clauses == ([c.rstrip(".") for c in certificates[kind].assumptions] if held else [])
     assert tree.text_of("verdict").lower() == certificates[kind].verdict
     assert ("Not verified" in tree.all("h1")[0]["text"]) == (certificates[kind].guarantee is None)
+
+
+def test_the_summary_comes_first_and_what_experts_want_is_folded(pages, kind):
+    tree = Tree(pages[kind])
+    places = {e["tag"]: i for i, e in reversed(list(enumerate(tree.elements)))}
+    assert places["h1"] < places["dl"] < places["section"]
+    for picture in tree.all("figure"):
+        expert = re.search("Log wealth|Sizes of the samples", picture["text"]) is not None
+        assert ("details" in picture["within"]) == expert
+    if kind == "accepted":
+        assert "For experts: log wealth and sizes of the samples" in pages[kind]
+
+
+def test_the_margin_names_only_what_it_shows(pages):
+    whole, margin = (
+        next(e for e in Tree(pages["accepted"]).all("figure") if title in e["text"])["text"]
+        for title in ("Privacy curve of each direction", "The margin between")
+    )
+    assert re.search(r"\badd\b", whole)
+    assert not re.search(r"\badd\b", margin)
+    assert re.search(r"\bremove\b", margin)
+
+
+def test_like_is_compared_with_like(certificates, pages):
+    tree = Tree(pages["accepted"])
+    rows = {e["text"].split("\n")[0]: e["text"] for e in tree.all("tr")}
+    delta = certificates["accepted"].claim.delta
+    for start, at in (("evr, with τ = 0.99", 0.99 * delta), ("evr, estimate", delta)):
+        row = next(text for text in rows.values() if text.strip().startswith(start))
+        value = f"{evr.estimate_epsilon(EVENT, at).value:.6g}"
+        assert value in row
 
 
 def test_every_parameter_is_there(certificates, pages, kind):
@@ -189,7 +226,7 @@ def test_impatience_with_peers():
     answers, reason = asking_peers.ask(event, 1e-5, patience=0.01)
     assert answers == []
     assert reason is not None
-    assert reason.startswith("No answer within 0.01 seconds: dp_accounting, RDP, ")
+    assert reason.startswith("No answer within 0.01 seconds: dp_accounting, RDP; ")
 
 
 def test_an_event_that_peers_do_not_know():

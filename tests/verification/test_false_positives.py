@@ -28,7 +28,6 @@ from conformance.proposal_cases import (
 from evr.laws import DiscretePair, Step
 from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
 from evr.mechanisms import Composition
-from evr.proving import api as verify_api
 from evr.proving.planning import planned
 from evr.randomness import Stream
 from evr.sampling import Plan, Proposal
@@ -207,7 +206,7 @@ def test_real_proposals_in_full(kind: str, case: Case, direction: str) -> None:
 @pytest.fixture
 def cached_proposals(monkeypatch: pytest.MonkeyPatch) -> None:
     """One search for the tilt, many verifications."""
-    monkeypatch.setattr(verify_api, "planned", _planned)
+    monkeypatch.setattr("evr.proving.planning.planned", _planned)
 
 
 @cache

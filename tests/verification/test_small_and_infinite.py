@@ -16,7 +16,6 @@ from conformance.proposal_cases import named
 from evr.laws import DiscretePair, Pairs
 from evr.mechanisms import MECHANISMS, Mechanism
 from evr.mechanisms.events import EpsilonDeltaDpEvent
-from evr.proving import api
 from evr.proving.planning import planned
 
 ONLY_INFINITE = EpsilonDeltaDpEvent(0.0, 1e-4)  # no other loss than 0
@@ -190,7 +189,9 @@ def test_samples_of_little_variance_get_a_second_block(
     """
     (case,) = named("sampled infinite losses")
     delta = evr.estimate_delta(case.event, case.epsilon).value
-    monkeypatch.setattr(api, "planned", lambda *a, **k: replace(planned(*a, **k), block_size=4096))
+    monkeypatch.setattr(
+        "evr.proving.planning.planned", lambda *a, **k: replace(planned(*a, **k), block_size=4096)
+    )
     found = evr.verify(case.event, epsilon=case.epsilon, delta=delta, tau=0.9, seed=seed)
     assert found.accepted
     assert found.samples <= 3 * 4096

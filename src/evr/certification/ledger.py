@@ -113,6 +113,25 @@ class Ledger(LedgerFile):
         with self._guarded():
             return self._terms(claim, name, floor, relation)[1]
 
+    def upcoming(
+        self,
+        claim: Claim,
+        *,
+        name: str | None = None,
+        floor: float | None = None,
+        relation: NeighboringRelation = _ADD_OR_REMOVE,
+    ) -> tuple[Terms, int]:
+        """The terms and the number that the next attempt would have; nothing is written."""
+        with self._guarded():
+            _, terms, release_id = self._terms(claim, name, floor, relation)
+            return terms, 1 if release_id is None else self._next_number(release_id)
+
+    def _next_number(self, release_id: int) -> int:
+        (last,) = self._connection.execute(
+            "SELECT max(number) FROM attempts WHERE release_id = ?", (release_id,)
+        ).fetchone()
+        return 1 + int(last or 0)
+
     def _terms(
         self, claim: Claim, name: str | None, floor: float | None, relation: NeighboringRelation
     ) -> tuple[str, Terms, int | None]:
@@ -188,10 +207,7 @@ class Ledger(LedgerFile):
                 release_id = self._insert("releases", fixed, SEALED_RELEASE)
             if for_output:
                 self._refuse_second_output(release_id)
-            (last,) = connection.execute(
-                "SELECT max(number) FROM attempts WHERE release_id = ?", (release_id,)
-            ).fetchone()
-            number = 1 + int(last or 0)
+            number = self._next_number(release_id)
             log_budget = Claim(claim.epsilon, claim.delta, claim.tau, terms).log_budget(number)
             row = {
                 "release_id": release_id,

@@ -33,8 +33,9 @@ from evr.randomness import ENTROPY_BITS
 from evr.sampling.samplers import SAMPLERS, identity
 from evr.verification import Claim, Progress, Terms, Verification
 from evr.verification.attempts import Attempt
-from evr.verification.driver import ProgressHook
+from evr.verification.driver import Hook, ProgressHook
 from evr.verification.settings import Settings
+from evr.verification.showing import watching
 
 UNCHECKED = ("digest", "software", "times", "record")
 """Top-level fields that no replay can recompute; neither can it recompute the ``seconds`` of a
@@ -118,6 +119,17 @@ def replay(
     On the same software all is equal bit for bit. On other versions or processors statistics may
     differ in the last digits, which is then noted and not held against the certificate. Where they
     differ by more, or a sampler drew them that this version does not have, ``undecided`` says so.
+
+    Parameters
+    ----------
+    certificate
+        From ``Certificate.load``, or of ``certify``.
+    fresh
+        Verify the claim with new entropy instead.
+    workers, progress
+        As of ``evr.verify``.
+    max_seconds
+        How long it may take; None for as long as it takes.
     """
     if not fresh and (unknown := _unknown_samplers(certificate)):
         names = ", ".join(unknown)
@@ -134,7 +146,8 @@ def replay(
     patience = Patience(max_seconds, "replaying it")
     verification = None
     try:
-        verification, again = _repeated(certificate, fresh, workers, progress, patience)
+        with watching(progress) as hook:
+            verification, again = _repeated(certificate, fresh, workers, hook, patience)
         if again is None:
             return _independent(certificate, verification)
         found = [Mismatch(*one) for one in _differences(certificate.document(), again.document())]
@@ -159,7 +172,7 @@ def _repeated(
     certificate: Certificate,
     fresh: bool,
     workers: int | None,
-    progress: ProgressHook | None,
+    progress: Hook | None,
     patience: Patience,
 ) -> tuple[Verification, Certificate | None]:
     """The verification done again and, of the same samples, the certificate as it should be."""
@@ -188,7 +201,7 @@ class _Watch:
         self,
         certificate: Certificate,
         fresh: bool,
-        progress: ProgressHook | None,
+        progress: Hook | None,
         patience: Patience,
     ) -> None:
         self._recorded = {

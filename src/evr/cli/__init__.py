@@ -57,7 +57,8 @@ def _usage(error: Exception) -> None:
 
     if not hasattr(error, "format_message"):
         raise error
-    if type(error).__name__ == "NoArgsIsHelpError":  # the help is printed already
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error.format_message())
         sys.exit(2)
     message = " ".join(error.format_message().split())
     context = getattr(error, "ctx", None)

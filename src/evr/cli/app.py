@@ -4,6 +4,7 @@ runs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -30,8 +31,8 @@ app = typer.Typer(
     help="Tight privacy accounting one can trust: estimate, verify, release.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # boxes cut the names of options on narrow terminals
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 
@@ -50,16 +51,22 @@ def _root(
     pass
 
 
-app.command("certify")(certify.command)
-app.command("estimate")(estimate.command)
-app.command("verify")(verify.command)
-app.command("curve")(curve.command)
-app.command("online")(online.command)
-app.command("calibrate")(calibrate.command)
-app.command("compare")(compare.command)
-app.command("describe")(describe.command)
-app.command("replay")(replay.command)
-app.command("report")(report.command)
-app.command("inspect")(inspect.command)
-app.command("ledger")(ledger.command)
-app.command("resume")(resume.command)
+COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
+    "certify": (certify.command, "Estimate, verify, write a certificate."),
+    "estimate": (estimate.command, "Epsilon at a delta, or delta at an epsilon."),
+    "verify": (verify.command, "Prove an estimate that you bring."),
+    "curve": (curve.command, "Delta at many epsilons."),
+    "online": (online.command, "Epsilon after every step of a training."),
+    "calibrate": (calibrate.command, "The least noise, or the most steps."),
+    "compare": (compare.command, "What other libraries say."),
+    "describe": (describe.command, "How a specification is understood."),
+    "replay": (replay.command, "Check a certificate."),
+    "report": (report.command, "A certificate as an HTML page."),
+    "inspect": (inspect.command, "A certificate in the terminal."),
+    "ledger": (ledger.command, "Attempts, verdicts, budgets."),
+    "resume": (resume.command, "Continue what was interrupted."),
+}
+"""Each command, and the few words that `evr --help` has for it."""
+
+for name, (command, words) in COMMANDS.items():
+    app.command(name, short_help=words)(command)

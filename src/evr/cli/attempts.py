@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evr.cli.options import number_option, whole
-from evr.cli.output import as_json, number
+from evr.cli.output import as_json, number, say
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from evr.certification import Certificate
     from evr.verification import Progress as State
-    from evr.verification.driver import ProgressHook
+    from evr.verification.driver import Hook, ProgressHook
 
 Tau = Annotated[
     float | None,
@@ -72,6 +72,7 @@ LedgerFile = Annotated[
     Path | None,
     typer.Option(
         "--ledger",
+        metavar="FILE",
         help="Where attempts are counted; .evr/ledger.sqlite by default.",
         show_default=False,
     ),
@@ -93,7 +94,13 @@ Floor = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="Where to write the certificate.", show_default=False),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Where to write the certificate.",
+        show_default=False,
+    ),
 ]
 Seed = Annotated[
     int | None,
@@ -173,24 +180,25 @@ def tell(
     elif quiet:
         print(_sentence(certificate))
     else:
-        print(
+        say(
             f"{certificate.verdict.capitalize()}: "
             f"{_sentence(certificate)}\n\n{certificate.short_statement}\n"
         )
         if certificate.guarantee is not None:
             print("It is assumed that")
-            for clause in certificate.assumptions:
-                print(f"- {clause};")
-            print()
+            say(";\n".join(f"- {clause}" for clause in certificate.assumptions) + ".\n")
         if path is not None:
             print(f"certificate: {path}")
             if not certificate.accepted and (kept := kept_paths(path)):
                 print(f"the one that was accepted before: {kept[-1]}")
         release = certificate.release
-        print(
-            f"ledger: {counted} (attempt {release.attempt}; false-positive budget spent on it "
-            f"{bounded(release.budget)} of {bounded(release.total_budget)})"
+        spent = (
+            f"false-positive budget spent on it {bounded(release.budget)} of "
+            f"{bounded(release.total_budget)}"
+            if release.budget
+            else "none of its false-positive budget is spent"
         )
+        print(f"ledger: {counted} (attempt {release.attempt}; {spent})")
     if not certificate.accepted:
         raise typer.Exit(REJECTED)
 
@@ -235,13 +243,13 @@ def cluster(address: str | None, workers: int | None) -> Iterator[Executor | Non
 
 
 @contextlib.contextmanager
-def watched(*, quiet: bool, resumable: bool = True) -> Iterator[ProgressHook | None]:
+def watched(*, quiet: bool, resumable: bool = True) -> Iterator[ProgressHook]:
     """Progress of a verification on standard error: a bar on a terminal, a line now and then
     otherwise.
     """
     try:
         if quiet:
-            yield None
+            yield False
         elif sys.stderr.isatty():
             with _bar() as hook:
                 yield hook
@@ -251,12 +259,6 @@ def watched(*, quiet: bool, resumable: bool = True) -> Iterator[ProgressHook | N
         if resumable:
             print("the attempt counts; `evr resume` continues it", file=sys.stderr)
         raise
-
-
-def _fraction(state: State) -> float:
-    if state.log_target > 0:
-        return min(1.0, max(0.0, state.log_wealth / state.log_target))
-    return state.samples / state.max_samples if state.max_samples else 0.0
 
 
 def _planned(state: State) -> str:
@@ -279,13 +281,13 @@ class _Lines:
             print(
                 f"{state.direction}: {state.samples:,} samples, delta about "
                 f"{number(state.estimate, 4)}, {'evidence' if state.log_target > 0 else 'done'} "
-                f"{100 * _fraction(state):.0f}%{_left(state)}",
+                f"{100 * state.fraction:.0f}%{_left(state)}",
                 file=sys.stderr,
             )
 
 
 @contextlib.contextmanager
-def _bar() -> Iterator[ProgressHook]:
+def _bar() -> Iterator[Hook]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
@@ -308,7 +310,7 @@ def _bar() -> Iterator[ProgressHook]:
                 task,
                 description=state.direction,
                 total=1.0,
-                completed=_fraction(state),
+                completed=state.fraction,
                 samples=f"{state.samples:,}",
                 rate=rate,
                 left=_left(state).lstrip(", "),

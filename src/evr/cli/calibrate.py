@@ -22,7 +22,7 @@ from evr.cli.options import (
     Training,
     number_option,
 )
-from evr.cli.output import as_json, number, number_above, seconds
+from evr.cli.output import as_json, number, number_above, say, seconds
 
 SpecFile = Annotated[
     Path | None,
@@ -55,7 +55,7 @@ def command(
     Leave out the flag of what is to be found. The target of a SPEC is its claim, unless flags say
     otherwise.
 
-    Example: `evr calibrate --epsilon 1 --delta 1e-6 --sampling-probability 0.01 --steps 1000`
+    Example: evr calibrate --epsilon 1 --delta 1e-6 --sampling-probability 0.01 --steps 1000
     """
     if spec is not None:
         from evr.mechanisms.spec import load
@@ -111,7 +111,7 @@ def command(
     else:
         value = f"{found.parameter}" if integer else number_above(found.parameter)
         rule = "the most" if integer else "the least"
-        print(
+        say(
             f"{name} = {value}, {rule} for epsilon = {number(epsilon)} and delta = {number(delta)} "
             f"(fft estimate {number(found.delta)}, {seconds(found.seconds)})"
         )

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from evr.cli.announcing import DryRun, announcing
 from evr.cli.attempts import (
     AnyMethod,
     Dask,
@@ -48,7 +49,10 @@ from evr.cli.report import write_page
 Report = Annotated[
     Path | None,
     typer.Option(
-        "--report", help="Write the certificate's page (HTML) to this file too.", show_default=False
+        "--report",
+        metavar="FILE",
+        help="Write the certificate's page (HTML) to this file too.",
+        show_default=False,
     ),
 ]
 
@@ -84,6 +88,7 @@ def command(
     workers: Workers = None,
     dask: Dask = None,
     device: Device = "cpu",
+    dry_run: DryRun = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -94,7 +99,7 @@ def command(
     epsilon, the least delta; with both, just that pair. Every attempt is counted in the ledger, so
     trying again is safe. Exit code 0: accepted; 3: rejected.
 
-    Example: `evr certify examples/dpsgd.toml`
+    Example: evr certify examples/dpsgd.toml
     """
     training = Training(
         noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
@@ -123,6 +128,7 @@ def command(
             workers=workers,
             executor=executor,
             progress=progress,
+            announce=announcing(path=path, ledger=ledger, dry_run=dry_run, json=json, quiet=quiet),
             method=method,
             neighboring_relation=relation,
             **({} if proposal == "capped" else {"proposal": proposal}),

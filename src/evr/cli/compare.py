@@ -63,8 +63,8 @@ def command(
 
     Peers that are not installed are named as such; `pip install 'evr-dp[compare]'` brings them.
 
-    Example: `evr compare --noise-multiplier 0.5 --sampling-probability 1e-5 --steps 100 --epsilon
-    1`
+    Example: evr compare --noise-multiplier 0.5 --sampling-probability 1e-5 --steps 100 --epsilon
+    1
     """
     from evr import validate
 

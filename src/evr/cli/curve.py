@@ -69,7 +69,7 @@ def command(
 ) -> None:
     """Print the privacy curve, delta at many epsilons; write it as CSV, draw it.
 
-    Example: `evr curve --noise-multiplier 70 --steps 1200 --epsilons 0:6:0.5 --plot curve.svg`
+    Example: evr curve --noise-multiplier 70 --sampling-probability 1 --steps 1200 --plot curve.svg
     """
     from evr import validate
 
@@ -114,8 +114,8 @@ def command(
     if plot is not None:
         from evr.report import figures
 
-        title = training.caption(spec)
-        figures.save(
-            figures.privacy_curves({method: (curve.epsilons, curve.deltas)}, title=title), plot
-        )
+        between = figures.smooth(min(points), max(points))
+        drawn = privacy_curve(event, between, method=method, direction=direction)
+        lines = {method: (drawn.epsilons, drawn.deltas)}
+        figures.save(figures.privacy_curves(lines, title=training.caption(spec)), plot)
         wrote(plot, quiet=quiet)

@@ -18,7 +18,7 @@ from evr.cli.options import (
     Training,
     described,
 )
-from evr.cli.output import as_json, number, table
+from evr.cli.output import as_json, number, say, table
 
 if TYPE_CHECKING:
     from evr.laws import LossLaw
@@ -41,7 +41,7 @@ def command(
     """Show what would be accounted: noise and batches in words, then each mechanism's pairs and the
     delta of one step.
 
-    Example: `evr describe examples/dpsgd.toml`
+    Example: evr describe examples/dpsgd.toml
     """
     from evr.laws import Direction
     from evr.mechanisms import Composition
@@ -75,12 +75,12 @@ def command(
     if not rows:
         print("Nothing that costs privacy.")
         return
-    print(f"What ran: {describe(event)}.")
-    print(f"Neighbours: {ADJACENCIES[composition.relation]}.")
+    say(f"What ran: {describe(event)}.")
+    say(f"Neighbours: {ADJACENCIES[composition.relation]}.")
     for sentence in _in_units(event, training):
-        print(sentence)
+        say(sentence)
     for clause in assumptions(event):
-        print(f"It is assumed that {clause}.")
+        say(f"It is assumed that {clause}.")
     print()
     table(
         "One step of each mechanism",

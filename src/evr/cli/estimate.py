@@ -27,7 +27,7 @@ from evr.cli.options import (
     one_target,
     whole,
 )
-from evr.cli.output import as_json, number, seconds, table
+from evr.cli.output import as_json, number, say, seconds, table
 
 if TYPE_CHECKING:
     from evr.estimation.results import Estimate, UpperBound
@@ -108,8 +108,8 @@ def command(
     An estimate is no guarantee: `evr certify` makes one of it. `--method strict` is a bound that is
     proved. Without `--epsilon` and `--delta` the claim of SPEC counts.
 
-    Example: `evr estimate --noise-multiplier 1 --sampling-probability 1e-3 --steps 1000 --delta
-    1e-9`
+    Example: evr estimate --noise-multiplier 1 --sampling-probability 1e-3 --steps 1000 --delta
+    1e-9
     """
     from evr import validate
 
@@ -150,7 +150,7 @@ def command(
         how += [f"numerical error about {number(error, 1)}"] if error else []
         spread = getattr(result, "standard_error", None)
         how += [f"standard error {number(spread, 2)}"] if spread else []
-        print(
+        say(
             f"{wanted} = {number(result.value)} at {given} = {number(at)} ({', '.join(how)}, "
             f"{seconds(result.seconds)})"
         )

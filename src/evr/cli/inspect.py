@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evr.cli.options import Json, Quiet
-from evr.cli.output import as_json, number, seconds, table
+from evr.cli.output import as_json, number, say, seconds, table
 
 if TYPE_CHECKING:
     from evr.certification import Certificate
@@ -36,7 +36,7 @@ def command(
     """Show what a certificate says, in words and tables. Whether it is true is what `evr replay`
     finds out.
 
-    Example: `evr inspect examples/dpsgd.certificate.json`
+    Example: evr inspect examples/dpsgd.certificate.json
     """
     from evr.certification import Certificate
     from evr.certification.certificate import json_schema
@@ -55,7 +55,7 @@ def command(
     if json:
         as_json(certificate.document())
         return
-    print(certificate.statement)
+    say(certificate.statement)
     if quiet:
         return
     print()
@@ -77,7 +77,7 @@ def command(
         ],
         _directions(certificate),
     )
-    print(f"\nThe digest holds. To check the content: evr replay {file}")
+    say(f"\nThe digest holds. To check the content: evr replay {file}")
 
 
 def _facts(certificate: Certificate) -> list[list[str]]:

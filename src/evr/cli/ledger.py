@@ -19,7 +19,7 @@ def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False)
     """List every attempt with its verdict, and each release with the false-positive budget that is
     left.
 
-    Example: `evr ledger`
+    Example: evr ledger
     """
     from evr.certification import Ledger
     from evr.certification.words import bounded

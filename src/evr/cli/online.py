@@ -77,8 +77,8 @@ def command(
 ) -> None:
     """Follow epsilon through a training run: its value after every step, in one pass.
 
-    Example: `evr online --noise-multiplier 1 --sampling-probability 1e-3 --steps 1000 --delta 1e-9
-    --every 100`
+    Example: evr online --noise-multiplier 1 --sampling-probability 1e-3 --steps 1000 --delta 1e-9
+    --every 100
     """
     from evr import validate
 

@@ -118,11 +118,19 @@ Direction = Annotated[
     ),
 ]
 Csv = Annotated[
-    Path | None, typer.Option("--csv", help="Write the table to this file too.", show_default=False)
+    Path | None,
+    typer.Option(
+        "--csv", metavar="FILE", help="Write the table to this file too.", show_default=False
+    ),
 ]
 Plot = Annotated[
     Path | None,
-    typer.Option("--plot", help="Draw it into this file: .png, .svg or .pdf.", show_default=False),
+    typer.Option(
+        "--plot",
+        metavar="FILE",
+        help="Draw it into this file: .png, .svg or .pdf.",
+        show_default=False,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only, no progress.")]

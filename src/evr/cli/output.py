@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 
 from evr.errors import NearbyReleaseWarning
 
+_WORDS = 24  # of a last column, below which folding it does not read well
+
 
 def fail(message: str) -> NoReturn:
     """Say what is wrong with the input and leave with exit code 2."""
@@ -39,8 +41,9 @@ def plain_warnings() -> None:
 def table(
     title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, quiet: bool = False
 ) -> None:
-    """A table: drawn by rich on a terminal, tab-separated otherwise; ``quiet`` leaves the rows
-    alone.
+    """A table: drawn on a terminal, tab-separated otherwise; ``quiet`` leaves the rows alone.
+
+    Where the terminal is too narrow for it, each row is a list of its fields, one below the other.
     """
     if quiet or not sys.stdout.isatty():
         if not quiet:
@@ -48,16 +51,72 @@ def table(
         for row in rows:
             print("\t".join(row))
         return
-    from rich import box
     from rich.console import Console
+
+    listed, console = list(rows), Console()
+    if _width(header, listed) > console.width:
+        _stacked(console, title, header, listed)
+    else:
+        _drawn(console, title, header, listed)
+
+
+def _width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Columns of a terminal that a table takes, unfolded; a last column of words may fold."""
+    widths = [max(map(len, cells)) for cells in zip(header, *rows, strict=True)]
+    return sum(
+        min(width, _WORDS) if i == len(widths) - 1 else width for i, width in enumerate(widths)
+    ) + (3 * len(widths) + 1)
+
+
+def _drawn(console: Any, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich import box
     from rich.table import Table
 
     drawn = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", header_style="bold")
-    for name in header:
-        drawn.add_column(name, overflow="fold")
+    for index, name in enumerate(header):
+        drawn.add_column(name, overflow="fold", no_wrap=index < len(header) - 1)
     for row in rows:
         drawn.add_row(*row)
-    Console().print(drawn)
+    console.print(drawn)
+
+
+def _stacked(
+    console: Any, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
+) -> None:
+    from rich.table import Table
+
+    console.print(title, style="italic")
+    for row in rows:
+        console.print()
+        fields = Table(box=None, show_header=False, padding=(0, 1))
+        fields.add_column(style="bold", no_wrap=True)
+        fields.add_column(overflow="fold")
+        for name, cell in zip(header, row, strict=True):
+            if cell:
+                fields.add_row(name, cell)
+        console.print(fields)
+
+
+def say(text: str) -> None:
+    """Print a text, its lines broken between words on a terminal; a list's lines hang."""
+    if not sys.stdout.isatty():
+        print(text)
+        return
+    import shutil
+    import textwrap
+
+    width = max(20, shutil.get_terminal_size().columns - 1)
+    for line in text.split("\n"):
+        hang = "  " if line.startswith("- ") else ""
+        print(
+            textwrap.fill(
+                line,
+                width,
+                subsequent_indent=hang,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        )
 
 
 def as_json(value: Any) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from evr.cli.attempts import REJECTED, Workers, watched
 from evr.cli.options import Json, Quiet
-from evr.cli.output import as_json
+from evr.cli.output import as_json, say
 from evr.cli.patience import MaxSeconds, limited
 
 CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
@@ -36,7 +36,7 @@ def command(
     Exit code 0: all agrees and the claim was accepted; 3: something differs, the claim was
     rejected, or other software drew the samples and they cannot be drawn again here; 2: damaged.
 
-    Example: `evr replay examples/dpsgd.certificate.json`
+    Example: evr replay examples/dpsgd.certificate.json
     """
     from evr.certification import Certificate, replay
 
@@ -68,26 +68,24 @@ def command(
         )
     else:
         for mismatch in found.mismatches[:_SHOWN]:
-            print(mismatch)
+            say(str(mismatch))
         if (more := len(found.mismatches) - _SHOWN) > 0:
-            print(f"and {more:,} more; --json lists them all")
+            say(f"and {more:,} more; --json lists them all")
         if found.undecided is not None:
-            print(f"{file}: could not be replayed here: {found.undecided}.")
+            say(f"{file}: could not be replayed here: {found.undecided}.")
         elif not found.agrees:
-            print(f"{file}: does NOT agree with its replay: do not rely on it.")
+            say(f"{file}: does NOT agree with its replay: do not rely on it.")
         elif fresh:
-            print(f"{file}: new samples give the same verdict, {certificate.verdict}.")
+            say(f"{file}: new samples give the same verdict, {certificate.verdict}.")
         else:
             samples = f"{certificate.verification.samples:,} samples drawn again"
             again = {
                 "strict": "its integers came out the same",
                 "both": f"its integers came out the same, {samples}",
             }.get(certificate.verification.method, samples)
-            print(
-                f"{file}: agrees with its replay ({again}); the verdict is {certificate.verdict}."
-            )
+            say(f"{file}: agrees with its replay ({again}); the verdict is {certificate.verdict}.")
         if not quiet and found.undecided is None:
             for note in found.notes:
-                print(f"note: {note}")
+                say(f"note: {note}")
     if not (found.agrees and (verified or certificate.guarantee is not None)):
         raise typer.Exit(REJECTED)

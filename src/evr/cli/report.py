@@ -21,6 +21,7 @@ Output = Annotated[
     typer.Option(
         "--output",
         "-o",
+        metavar="FILE",
         help="Where to write the page; beside the certificate by default.",
         show_default=False,
     ),
@@ -46,7 +47,7 @@ def command(
 
     The page needs no network, follows light and dark, and prints.
 
-    Example: `evr report examples/dpsgd.certificate.json`
+    Example: evr report examples/dpsgd.certificate.json
     """
     from evr.certification import Certificate
 
@@ -85,4 +86,4 @@ def write_page(
     if peers and not quiet and sys.stderr.isatty():
         print("asking other accountants, for half a minute at most", file=sys.stderr)
     named = None if source is None else str(source)
-    page.write(certificate, path, source=named, peers=peers, max_seconds=max_seconds)
+    page.write_report(certificate, path, source=named, peers=peers, max_seconds=max_seconds)

@@ -27,6 +27,7 @@ Output = Annotated[
     typer.Option(
         "--output",
         "-o",
+        metavar="FILE",
         help="Where to write the certificate, instead of where it was to go.",
         show_default=False,
     ),
@@ -48,7 +49,7 @@ def command(
 
     Where several were, they are listed, and one is chosen by its id.
 
-    Example: `evr resume`
+    Example: evr resume
     """
     from evr.certification import Ledger
     from evr.gate import resume

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from evr.cli.announcing import DryRun, announcing
 from evr.cli.attempts import (
     Dask,
     Device,
@@ -75,6 +76,7 @@ def command(
     workers: Workers = None,
     dask: Dask = None,
     device: Device = "cpu",
+    dry_run: DryRun = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -83,7 +85,7 @@ def command(
 
     The attempt is counted in the ledger. Exit code 0: accepted; 3: rejected.
 
-    Example: `evr verify examples/dpsgd.toml --epsilon 0.5 --delta 2.06e-10 --tau 0.9`
+    Example: evr verify examples/dpsgd.toml --epsilon 0.5 --delta 2.06e-10 --tau 0.9
     """
     training = Training(
         noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
@@ -122,5 +124,8 @@ def command(
             workers=workers,
             executor=executor,
             progress=progress,
+            announce=announcing(
+                path=output, ledger=ledger, dry_run=dry_run, json=json, quiet=quiet
+            ),
         )
     tell(certificate, path=output, ledger=ledger, json=json, quiet=quiet, device=device)

@@ -134,8 +134,16 @@ def estimate_epsilon(
     neighboring_relation: Relation | None = None,
     **options: Any,
 ) -> Estimate | UpperBound:
-    """Estimate the least epsilon >= 0 at which delta(epsilon) is at most ``delta``. Parameters as
-    ``estimate_delta``.
+    """Estimate the least epsilon >= 0 at which delta(epsilon) is at most ``delta``.
+
+    Parameters
+    ----------
+    event
+        A ``DpEvent`` tree.
+    delta
+        From 0 to 1.
+    method, direction, options
+        As of ``estimate_delta``.
 
     Examples
     --------
@@ -195,7 +203,16 @@ def privacy_curve(
 ) -> PrivacyCurve:
     """Deltas for many epsilons, one pass: transforms made for one epsilon serve its neighbours.
 
-    ``progress(done, total)`` is called as the work goes on. Other parameters as ``estimate_delta``.
+    Parameters
+    ----------
+    event
+        A ``DpEvent`` tree.
+    epsilons
+        Any numbers >= 0, in any order.
+    method, direction
+        As of ``estimate_delta``.
+    progress
+        ``progress(done, total)`` is called as the work goes on.
 
     Examples
     --------

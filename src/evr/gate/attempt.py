@@ -8,6 +8,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,14 +23,15 @@ from evr.certification.words import check_words
 from evr.errors import ClusterError, DeviceError, EvrError, LedgerError
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
-from evr.proving import check_proposal, prove
+from evr.proving import Forecast, check_proposal, forecast, prove
 from evr.proving.devices import chosen_device
 from evr.randomness import fresh_entropy
 from evr.verification import Claim
 from evr.verification.attempts import Attempt as Trying
 from evr.verification.driver import ProgressHook
-from evr.verification.executors import check_at_work
+from evr.verification.executors import at_a_time, check_at_work
 from evr.verification.settings import Settings
+from evr.verification.showing import is_watched
 
 _RESUMABLE = (
     KeyboardInterrupt,
@@ -65,6 +67,35 @@ def check_means(workers: int | None, executor: Executor | None, path: Path | Non
         atomic.check_writable(path=path)
 
 
+def check_seed(seed: int | None) -> None:
+    """Refuse what is no seed."""
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
+        raise ValueError(f"seed={seed!r} is not an integer >= 0")
+
+
+def foresee(
+    ledger: Ledger,
+    event: Any,
+    claim: Claim,
+    settings: Settings,
+    *,
+    relation: Relation | None = None,
+    name: str | None = None,
+    floor: float | None = None,
+    workers: int | None = None,
+    executor: Executor | None = None,
+) -> Forecast:
+    """What the next attempt will take; what only its plan shows to be wrong is refused here."""
+    check_means(workers, executor, None)
+    checked_event(event, relation)
+    composition = Composition.of(event, relation)
+    check_proposal(composition, claim, settings.proposal)
+    terms, number = ledger.upcoming(claim, name=name, floor=floor, relation=composition.relation)
+    promised = replace(claim, terms=terms)
+    workers = at_a_time(executor, workers)
+    return forecast(composition, promised, settings, attempt=number, workers=workers)
+
+
 def start(
     ledger: Ledger,
     event: Any,
@@ -82,8 +113,7 @@ def start(
     for_output: bool = False,
 ) -> Attempt:
     """Write an attempt down; from here on it counts. What can be refused is refused before."""
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
-        raise ValueError(f"seed={seed!r} is not an integer >= 0")
+    check_seed(seed)
     check_means(workers, executor, path)
     document = checked_event(event, relation)
     composition = Composition.of(event, relation)
@@ -115,11 +145,13 @@ def perform(
     progress: ProgressHook | None = None,
     fallback: dict[str, Any] | None = None,
     path: Path | None = None,
+    ahead: Forecast | None = None,
 ) -> Certificate:
     """Verify an attempt that is written down, from its latest snapshots if it has any; write its
     certificate; close it.
 
-    The certificate goes to ``path``, or else where the attempt says.
+    The certificate goes to ``path``, or else where the attempt says. ``ahead`` is what ``foresee``
+    said.
     """
     release = next(r for r in ledger.releases() if r.id == attempt.release_id)
     event = event_from_json(attempt.event)
@@ -130,17 +162,27 @@ def perform(
     claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
     begun = time.perf_counter()
     with _accounted_for(ledger, attempt):
+        if ahead is None and is_watched(progress):
+            ahead = forecast(
+                Composition.of(event, attempt.relation),
+                claim,
+                attempt.settings,
+                attempt=attempt.number,
+                workers=at_a_time(executor, workers),
+            )
         how = Trying(
             number=attempt.number,
             seed=attempt.entropy,
             executor=executor,
             workers=workers,
             progress=progress,
+            expected={} if ahead is None else ahead.seconds,
             checkpoint=lambda direction, snapshot: ledger.save(attempt, direction, snapshot),
             resume=ledger.snapshots(attempt),
         )
         composition = Composition.of(event, attempt.relation)
-        verification = prove(composition, claim, attempt.settings, how)
+        planning = None if ahead is None else ahead.planning
+        verification = prove(composition, claim, attempt.settings, how, planning)
         certificate = build(
             verification,
             event=attempt.event,

@@ -13,9 +13,18 @@ from evr.certification.certificate import Certificate
 from evr.certification.ledger import Ledger
 from evr.estimation import Estimate, UpperBound, estimate_delta, estimate_epsilon
 from evr.estimation.api import afresh
-from evr.gate.attempt import checked_event, opened, perform, start
+from evr.gate.attempt import (
+    check_means,
+    check_seed,
+    checked_event,
+    foresee,
+    opened,
+    perform,
+    start,
+)
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
+from evr.proving import Announce
 from evr.proving.strict import proof_for
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook
@@ -40,6 +49,7 @@ def certify(
     workers: int | None = None,
     executor: Executor | None = None,
     progress: ProgressHook | None = None,
+    announce: Announce | None = None,
     method: str = "auto",
     neighboring_relation: Relation | None = None,
     **settings: Any,
@@ -75,6 +85,9 @@ def certify(
         For results that can be repeated; a guarantee wants fresh entropy, so leave it out.
     workers, executor, progress
         As of ``evr.verify``.
+    announce
+        Called with a ``Forecast`` (claim, method, samples, seconds) before the attempt is counted;
+        what it raises stops everything, and costs nothing.
     method
         As of ``evr.verify``; or ``"auto"``: ``"strict"`` where every law is on a line and has an
         exact form, and the proof takes seconds, else ``"sequential"``. A seed, ``proposal``,
@@ -126,6 +139,7 @@ def certify(
         workers=workers,
         executor=executor,
         progress=progress,
+        announce=announce,
         estimate=estimate,
     )
 
@@ -144,11 +158,27 @@ def certify_claim(
     workers: int | None = None,
     executor: Executor | None = None,
     progress: ProgressHook | None = None,
+    announce: Announce | None = None,
     estimate: dict[str, Any] | None = None,
 ) -> Certificate:
     """As ``certify``, for a claim whose estimate is given."""
     target = None if path is None else Path(path).absolute()
     with opened(ledger) as one:
+        check_seed(seed)
+        check_means(workers, executor, target)
+        ahead = foresee(
+            one,
+            event,
+            claim,
+            settings,
+            relation=neighboring_relation,
+            name=release,
+            floor=floor,
+            workers=workers,
+            executor=executor,
+        )
+        if announce is not None:
+            announce(ahead)
         attempt = start(
             one,
             event,
@@ -163,7 +193,9 @@ def certify_claim(
             workers=workers,
             executor=executor,
         )
-        return perform(one, attempt, workers=workers, executor=executor, progress=progress)
+        return perform(
+            one, attempt, workers=workers, executor=executor, progress=progress, ahead=ahead
+        )
 
 
 def _estimated(

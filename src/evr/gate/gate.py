@@ -24,7 +24,7 @@ from evr.certification.certificate import Certificate
 from evr.certification.ledger import Ledger
 from evr.certification.rows import Attempt
 from evr.errors import EvrError, NotReleasedError
-from evr.gate.attempt import checked_event, opened, perform, start
+from evr.gate.attempt import checked_event, foresee, opened, perform, start
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.proving.without_samples import proved_delta
@@ -135,6 +135,17 @@ class Gate:
         fallback = self._fallback(ledger)
         certificates: list[Certificate] = []
         for instance in range(self.instances):
+            ahead = foresee(
+                ledger,
+                self.event,
+                self.claim,
+                self.settings,
+                relation=self.relation,
+                name=self.name,
+                floor=self.floor,
+                workers=self.workers,
+                executor=self.executor,
+            )
             attempt = self._attempt(ledger, instance)
             certificates.append(
                 perform(
@@ -144,6 +155,7 @@ class Gate:
                     executor=self.executor,
                     progress=self.progress,
                     fallback=fallback,
+                    ahead=ahead,
                 )
             )
             if certificates[-1].accepted:

@@ -193,8 +193,12 @@ _NOTHING = (
 
 
 def load(path: str | Path) -> Spec:
-    """Read a specification file. A mistake raises ``SpecError``: the key, the rule, the nearest
-    key.
+    """Read a specification file (TOML). ``load(path).event()`` is the event that it describes.
+
+    Parameters
+    ----------
+    path
+        The file. A mistake in it raises ``SpecError``: the key, the rule, the nearest key.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")

@@ -7,16 +7,12 @@ from dataclasses import replace
 
 from dp_accounting import dp_event
 
-from evr.errors import DeviceError
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
-from evr.proving.devices import chosen_device
-from evr.proving.planning import planned
+from evr.proving.planning import Planning
 from evr.proving.strict import prove_strictly
-from evr.sampling import Plan
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim, Terms
-from evr.verification.directions import Trial, shortcut
 from evr.verification.driver import ProgressHook
 from evr.verification.results import Verification
 from evr.verification.settings import Settings
@@ -92,7 +88,8 @@ def verify(
         Of the release that this attempt belongs to, where its first attempt fixed others than this
         claim would.
     progress
-        Called with a ``Progress`` now and then.
+        Called with a ``Progress`` now and then. By default a line is shown on a terminal and in a
+        notebook; False shows nothing.
 
     Examples
     --------
@@ -116,28 +113,15 @@ def prove(
     claim: Claim,
     settings: Settings,
     how: Attempt,
+    planning: Planning | None = None,
 ) -> Verification:
     """``verify`` with value objects, for the ledger, which keeps snapshots and
-    continues from them.
+    continues from them. ``planning`` is that of a forecast, whose plans are used.
     """
     composition = Composition.of(event)
     if settings.method == "strict":
         return prove_strictly(composition, claim, how)
-    device, note = chosen_device(settings.device)
-    notes = [] if note is None else [note]
-
-    def planner(trial: Trial) -> Plan | None:
-        if shortcut(trial.steps, claim):
-            return None
-        choice = (trial.steps, trial.direction, claim, settings.proposal)
-        composing = settings.method != "both"  # the sampled proof shares no composed law
-        try:
-            return planned(*choice, device=device, composing=composing)
-        except DeviceError as error:
-            if settings.device != "auto":
-                raise
-            notes.append(f"the processor drew direction {trial.direction!r}, not a GPU: {error}")
-            return planned(*choice, composing=composing)
+    planner = Planning(settings) if planning is None else planning
 
     if settings.method == "both":
         proved = prove_strictly(composition, claim, how)
@@ -146,4 +130,4 @@ def prove(
         )
     else:
         found = how.run(composition, claim, settings, planner)
-    return replace(found, notes=(*found.notes, *notes))
+    return replace(found, notes=(*found.notes, *planner.notes))

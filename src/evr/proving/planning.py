@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from evr.bounds import Tilt
+from evr.errors import DeviceError
 from evr.laws import Direction, Step, on_a_line
 from evr.mechanisms import Composition
 from evr.proving import devices
@@ -20,7 +21,8 @@ from evr.search.mixtures import mixture_plan, plain_plan
 from evr.search.single import single_proposal
 from evr.search.tuning import capped_proposal, simple_proposal
 from evr.verification.claims import Claim
-from evr.verification.directions import shortcut
+from evr.verification.directions import Trial, shortcut
+from evr.verification.settings import Settings
 
 ALLOWANCE = 0.02
 """The share of the slack that drawing many steps as a few outcomes may cost."""
@@ -125,6 +127,41 @@ def _for_gpu(steps: tuple[Step, ...], direction: str, claim: Claim, proposal: st
     found, _ = _clipped(devices.placed(plan, steps), steps, claim)
     size = devices.block_size(found, claim, found.variance)
     return replace(found, block_size=size, device="cuda")
+
+
+class Planning:
+    """Plans the directions of an attempt, each once: what was found before the attempt is counted
+    is used in it.
+
+    ``notes`` say who draws, where that is not who was hoped for.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._device, note = devices.chosen_device(settings.device)
+        self.notes = [] if note is None else [note]
+        self._found: dict[tuple[str, Claim], Plan] = {}
+
+    def __call__(self, trial: Trial) -> Plan | None:
+        if shortcut(trial.steps, trial.claim):
+            return None
+        key = (trial.direction, trial.claim)
+        if key not in self._found:
+            self._found[key] = self._plan(trial)
+        return self._found[key]
+
+    def _plan(self, trial: Trial) -> Plan:
+        choice = (trial.steps, trial.direction, trial.claim, self._settings.proposal)
+        composing = self._settings.method != "both"  # the sampled proof shares no composed law
+        try:
+            return planned(*choice, device=self._device, composing=composing)
+        except DeviceError as error:
+            if self._settings.device != "auto":
+                raise
+            self.notes.append(
+                f"the processor drew direction {trial.direction!r}, not a GPU: {error}"
+            )
+            return planned(*choice, composing=composing)
 
 
 def check_proposal(composition: Composition, claim: Claim, proposal: str) -> None:

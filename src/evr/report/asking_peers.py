@@ -60,7 +60,7 @@ def ask(
         ]
         return (
             answers,
-            f"No answer within {patience:g} seconds: {', '.join(missing)}. evr compare waits for "
+            f"No answer within {patience:g} seconds: {'; '.join(missing)}. evr compare waits for "
             "them.",
         )
     except (subprocess.CalledProcessError, OSError):

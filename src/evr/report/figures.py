@@ -35,6 +35,9 @@ _STYLE = {
 }
 
 
+_DEPTH = 1e-16  # of the greatest delta: below that nobody looks
+
+
 class Look(NamedTuple):
     """How one line is drawn."""
 
@@ -55,6 +58,15 @@ LOOKS = (
 )
 
 
+def smooth(first: float, last: float, count: int = 61) -> Any:
+    """Abscissae of a curve without kinks: denser at the left, where privacy curves are steep.
+
+    >>> smooth(0.0, 4.0, 3).round(2).tolist()
+    [0.0, 1.41, 4.0]
+    """
+    return first + (last - first) * np.linspace(0.0, 1.0, count) ** 1.5
+
+
 def privacy_curves(
     curves: Mapping[str, Series],
     *,
@@ -64,7 +76,8 @@ def privacy_curves(
 ) -> Figure:
     """delta against epsilon, delta logarithmic: one line for each named ``(epsilons, deltas)``.
 
-    ``least_delta`` is the least that is shown; zeros are not drawn.
+    ``least_delta`` is the least that is shown, by default 16 decades below the greatest; zeros are
+    not drawn.
     """
     figure, axes = _axes(title)
     values = [np.asarray(deltas, float) for _, deltas in curves.values()]
@@ -74,12 +87,19 @@ def privacy_curves(
         axes.plot(epsilons, np.where(deltas > 0, deltas, np.nan), **look, label=name)
     if positive.size:
         axes.set_yscale("log")
-        least = least_delta if least_delta is not None else max(float(positive.min()), 1e-300)
+        greatest = float(positive.max())
+        least = (
+            max(float(positive.min()), _DEPTH * greatest) if least_delta is None else least_delta
+        )
         if least < 1:
-            axes.set_ylim(least / 1.5, min(3.0, 3.0 * float(positive.max())))
+            axes.set_ylim(max(least, 1e-300) / 1.5, min(3.0, 3.0 * greatest))
     axes.set_xlabel("ε")
     axes.set_ylabel("δ(ε)")
     axes.margins(x=0.01)
+    if least_delta is None and positive.size:
+        pairs = [(np.asarray(e, float), np.asarray(d, float)) for e, d in curves.values()]
+        seen = np.concatenate([e[d >= _DEPTH * positive.max()] for e, d in pairs])
+        axes.set_xlim(right=1.02 * float(seen.max()) if seen.max() > seen.min() else None)
     if len(curves) > 1:
         axes.legend(frameon=False)
     return figure

@@ -21,16 +21,25 @@ from evr import atomic
 from evr.certification.certificate import Certificate, DirectionSection
 from evr.certification.effort import Patience, understood
 from evr.certification.words import above, describe_event
-from evr.estimation import privacy_curve
+from evr.estimation import estimate_epsilon, privacy_curve
 from evr.laws import Direction
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import name_of
 from evr.report import asking_peers, pictures
+from evr.report.figures import smooth
 from evr.report.pictures import Picture, at_most, scientific
 
 _CURVE_POINTS = 41
 _MARGIN_POINTS = 9
-_CURVES = 3.0  # how much longer its curves take than accounting for a composition once
+_CURVES = 4.0  # how much longer its curves take than accounting for a composition once
+_TIGHT = 0.99  # the slack that evr takes where nothing else is said
+PROOFS = {
+    "strict": "exact arithmetic",
+    "sequential": "sequential test",
+    "both": "exact, and a test",
+    "fixed": "Algorithm 2",
+}
+"""How a claim was proved, in two words."""
 Curves = dict[str, tuple[list[float], list[float]]]
 
 MEANINGS = {
@@ -59,7 +68,7 @@ MEANINGS = {
 }
 
 
-def write(
+def write_report(
     certificate: Certificate,
     path: str | Path,
     *,
@@ -67,10 +76,20 @@ def write(
     peers: bool = True,
     max_seconds: float | None = None,
 ) -> None:
-    """Write the page, whole or not at all. ``source`` is the certificate's file, for the commands
-    that replay it.
+    """Write one HTML page of a certificate, whole or not at all; it needs no network.
 
-    With ``max_seconds``, a curve that would take longer raises ``TooLongError`` before it is begun.
+    Parameters
+    ----------
+    certificate
+        What to show.
+    path
+        Where to write the page.
+    source
+        The certificate's file, for the commands that replay it.
+    peers
+        Whether to ask other accountants, which takes half a minute at most.
+    max_seconds
+        A curve that would take longer raises ``TooLongError`` before it is begun.
     """
     atomic.write_text(
         path, render(certificate, source=source, peers=peers, max_seconds=max_seconds)
@@ -101,6 +120,7 @@ def render(
     )
     claim = certificate.claim
     held = certificate.guarantee is not None
+    ours = _ours(certificate, composition)
     answers, silence = _peers(certificate) if peers else ([], "They were not asked.")
     return template.render(
         certificate=certificate,
@@ -113,6 +133,8 @@ def render(
         curves=_curve_pictures(certificate, composition),
         directions=list(_directions(certificate)),
         mechanisms=_mechanisms(composition),
+        proof=PROOFS[certificate.verification.method],
+        ours=ours,
         answers=answers,
         silence=silence,
         groups=_groups(certificate),
@@ -134,7 +156,7 @@ def _curve_pictures(certificate: Certificate, composition: Composition) -> list[
             labels.get(n, n): (c.epsilons.tolist(), c.deltas.tolist()) for n, c in found.items()
         }
 
-    whole = curves(np.linspace(0.0, 2.0 * claim.epsilon or 1.0, _CURVE_POINTS))
+    whole = curves(smooth(0.0, 2.0 * claim.epsilon or 1.0, _CURVE_POINTS))
     found = [pictures.privacy_curve(whole, claim, accepted=accepted, key="curve")]
     if (
         claim.delta > 0
@@ -191,6 +213,18 @@ def _peers(certificate: Certificate) -> tuple[list[asking_peers.Answer], str | N
         return [], f"They are asked for epsilon at a delta between 0 and 1, and this is {delta:g}."
     relation = name_of(NeighboringRelation[certificate.neighboring_relation])
     return asking_peers.ask(certificate.event, delta, relation=relation)
+
+
+def _ours(certificate: Certificate, composition: Composition) -> list[tuple[str, str, str]]:
+    """What evr says of epsilon at this delta besides the claim: so that like is seen with like."""
+    delta = certificate.claim.delta
+    if not 0 < delta < 1:
+        return []
+    rows: list[tuple[str, str, float]] = [("evr, estimate", "estimate", delta)]
+    if certificate.claim.tau < _TIGHT:
+        rows.insert(0, (f"evr, with τ = {_TIGHT:g}", "could be verified", _TIGHT * delta))
+    found = [(name, kind, estimate_epsilon(composition, at).value) for name, kind, at in rows]
+    return [(name, kind, f"{value:.6g}") for name, kind, value in found if math.isfinite(value)]
 
 
 def _groups(certificate: Certificate) -> list[tuple[str, list[tuple[str, str, str]]]]:

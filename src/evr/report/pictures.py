@@ -42,6 +42,11 @@ class Picture(NamedTuple):
     description: str
     svg: str
 
+    @property
+    def about(self) -> str:
+        """The title without its direction, for the middle of a sentence."""
+        return self.title.partition(",")[0].lower()
+
 
 def _styled(draw: Callable[Parameters, Picture]) -> Callable[Parameters, Picture]:
     """Draw under the style below, whatever the caller's settings are."""
@@ -137,8 +142,11 @@ def margin(
 
     figure, axes = _axes()
     slack = 1 - claim.tau
+    low, high = max(0.0, 1 - 3.2 * slack), 1 + 2.4 * slack
     for name, (epsilons, deltas) in curves.items():
         ratios = np.asarray(deltas, float) / claim.delta
+        if not np.any((ratios >= low) & (ratios <= high)):
+            continue  # no part of it is in the picture
         axes.plot(
             epsilons,
             ratios,
@@ -164,12 +172,12 @@ def margin(
             "shrinkB": 5,
         },
     )
-    axes.set_ylim(max(0.0, 1 - 3.2 * slack), 1 + 2.4 * slack)
+    axes.set_ylim(low, high)
     _sparse(axes, 4)
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.set_xlabel("ε")
     axes.set_ylabel("δ over the claim")
-    axes.legend(loc="upper right")
+    axes.legend(loc="best")
     described = (
         f"Enlarged around the claim. The estimate is {claim.tau:g} of the claimed delta: the "
         "margin 1/tau is what makes a statistical test possible."
@@ -184,7 +192,7 @@ def running_estimate(
     """The mean of the samples so far with its 95% band, against estimate and claim, in units of the
     claim.
     """
-    figure, axes = _axes(_NARROW)
+    figure, axes = _axes()
     samples, means, errors, _ = _trace(report)
     means, errors = means / claim.delta, errors / claim.delta
     axes.fill_between(
@@ -210,7 +218,7 @@ def running_estimate(
     _counts(axes, float(samples[-1]))
     _sparse(axes, 4)
     axes.set_ylabel("δ over the claim")
-    axes.legend(loc="upper right", ncols=1)
+    axes.legend(loc="best")
     described = (
         f"After {report.samples:,} samples the mean is {means[-1]:.5g} of the claimed delta, with "
         f"a standard error of {errors[-1]:.2g}; the estimate is {claim.tau:g} of it."
@@ -222,7 +230,7 @@ def running_estimate(
 def log_wealth(report: DirectionSection, *, direction: str, key: str) -> Picture:
     """Log wealth of the sequential test, climbing to its target."""
     assert report.log_target is not None
-    figure, axes = _axes(_NARROW)
+    figure, axes = _axes()
     traced, _, _, wealths = _trace(report)
     samples, wealth = [0.0, *traced.tolist()], [0.0, *wealths.tolist()]
     paint = PAINTS["good" if report.accepted else "bad"]
@@ -246,7 +254,7 @@ def histogram(report: DirectionSection, *, direction: str, key: str) -> Picture:
     """Sizes of the samples over the threshold; zeros apart; where they are clipped, and the proved
     bound on them.
     """
-    figure, axes = _axes(_NARROW)
+    figure, axes = _axes()
     counts = np.asarray(report.histogram, float)
     share = counts / max(counts.sum(), 1.0)
     edges = np.asarray(HISTOGRAM_EDGES, float)[1:-1]
@@ -269,8 +277,14 @@ def histogram(report: DirectionSection, *, direction: str, key: str) -> Picture:
     for index, (name, value) in enumerate(marks):
         at = math.log10(value / report.threshold)
         axes.axvline(at, color=PAINTS["ink"], linewidth=1.2)
-        axes.text(
-            at, top * (1 - 0.08 * index), f"{name} ", color=PAINTS["ink"], va="top", ha="right"
+        axes.annotate(
+            name,
+            (at, top * (1 - 0.1 * index)),
+            (-6, 0),
+            textcoords="offset points",
+            color=PAINTS["ink"],
+            va="top",
+            ha="right",
         )
     axes.set_ylim(0, top)
     axes.set_xlim(zero - 2 * width, right)
@@ -305,10 +319,9 @@ def _trace(report: DirectionSection) -> tuple[Any, Any, Any, Any]:
     return samples, means, errors, wealths
 
 
-_NARROW = 4.2
 _DASHES: dict[str, tuple[float, ...]] = {"add": (4, 2)}
 _STYLE = {
-    "font.size": 10.5,
+    "font.size": 12,
     "font.family": "sans-serif",
     "text.color": PAINTS["ink"],
     "axes.edgecolor": PAINTS["muted"],
@@ -324,7 +337,7 @@ _STYLE = {
     "xtick.color": PAINTS["muted"],
     "ytick.color": PAINTS["muted"],
     "legend.frameon": False,
-    "legend.fontsize": 9.5,
+    "legend.fontsize": 11.5,
     "legend.handlelength": 1.6,
     "lines.linewidth": 2.0,
     "figure.facecolor": "none",
@@ -334,11 +347,11 @@ _STYLE = {
 }
 
 
-def _axes(width: float = 5.0) -> tuple[Any, Any]:
+def _axes() -> tuple[Any, Any]:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, 3.3), layout="constrained")
+    figure = Figure(figsize=(5.2, 3.6), layout="constrained")
     FigureCanvasSVG(figure)
     return figure, figure.add_subplot()
 
@@ -372,7 +385,7 @@ def _counts(axes: Any, last: float) -> None:
     )
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / unit:g}"))
-    axes.set_xlim(0, last)
+    axes.set_xlim(0, 1.03 * last)
     axes.set_xlabel(name)
 
 

@@ -17,10 +17,11 @@ from evr.randomness import Stream, entropy_of
 from evr.sampling import Plan
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial, tested_directions
-from evr.verification.driver import Checkpoint, Hooks, ProgressHook
+from evr.verification.driver import Checkpoint, Hook, Hooks, ProgressHook
 from evr.verification.executors import check_executor
-from evr.verification.results import DirectionReport, Guarantee, Verdict, Verification
+from evr.verification.results import DirectionReport, Guarantee, Progress, Verdict, Verification
 from evr.verification.settings import Settings
+from evr.verification.showing import watching
 
 PURPOSE = "verify"
 
@@ -43,6 +44,8 @@ class Attempt:
         One to be tested alone: then there is no guarantee.
     executor, workers
         Who works; the answer does not depend on it.
+    expected
+        About how many seconds each direction takes, for the time left that ``progress`` is told.
     progress, checkpoint, resume
         What is called along the way, and the snapshots by direction to continue from. A snapshot
         holds the wealth of the test and is believed: only ``evr.gate`` gives one, from a ledger
@@ -55,6 +58,7 @@ class Attempt:
     executor: Executor | None = None
     workers: int | None = None
     progress: ProgressHook | None = None
+    expected: Mapping[str, float] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
     resume: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -71,17 +75,29 @@ class Attempt:
         self, composition: Composition, claim: Claim, settings: Settings, planner: Planner
     ) -> Verification:
         """Test one direction after the other, until one fails."""
+        with watching(self.progress) as progress:
+            return self._tested(composition, claim, settings, planner, progress)
+
+    def _tested(
+        self,
+        composition: Composition,
+        claim: Claim,
+        settings: Settings,
+        planner: Planner,
+        progress: Hook | None,
+    ) -> Verification:
         start, entropy = time.perf_counter(), entropy_of(self.seed)
         number = 1 if self.number is None and settings.method == "sequential" else self.number
         chosen, one_for_both = tested_directions(composition, self.direction)
-        log_budget = _log_budget(claim, number)
+        budget = log_budget(claim, number)
         reports: dict[str, DirectionReport] = {}
-        for one in chosen:
+        for place, one in enumerate(chosen):
             begun, name = time.perf_counter(), one.value
             stream = Stream(entropy, PURPOSE, number or 1, name)
             steps = composition.simplified(one)
-            trial = Trial(name, steps, claim, settings, number, log_budget, stream)
-            hooks = Hooks(self.progress, self.checkpoint, self.resume.get(name))
+            trial = Trial(name, steps, claim, settings, number, budget, stream)
+            later = sum(self.expected.get(two.value, 0.0) for two in chosen[place + 1 :])
+            hooks = Hooks(_ahead_of(progress, later), self.checkpoint, self.resume.get(name))
             report = trial.run(planner(trial), hooks, executor=self.executor, workers=self.workers)
             reports[name] = replace(report, seconds=time.perf_counter() - begun)
             if not report.accepted:
@@ -99,7 +115,7 @@ class Attempt:
             guarantee=Guarantee(claim.epsilon, claim.value) if held else None,
             method=settings.method,
             attempt=number,
-            false_positive_rate=math.exp(log_budget),
+            false_positive_rate=math.exp(budget),
             samples=sum(report.samples for report in reports.values()),
             directions=reports,
             entropy=entropy,
@@ -121,7 +137,20 @@ class Attempt:
             )
 
 
-def _log_budget(claim: Claim, number: int | None) -> float:
+def _ahead_of(progress: Hook | None, later: float) -> Hook | None:
+    """Progress whose time left includes the directions to come."""
+    if progress is None or not later:
+        return progress
+
+    def with_the_rest(state: Progress) -> None:
+        left = None if state.seconds_left is None else state.seconds_left + later
+        progress(replace(state, seconds_left=left))
+
+    return with_the_rest
+
+
+def log_budget(claim: Claim, number: int | None) -> float:
+    """``log`` of the false-positive probability that an attempt may have; None is the paper's."""
     if claim.value == 0:
         return -math.inf
     return math.log(claim.value) if number is None else claim.log_budget(number)

@@ -9,6 +9,7 @@ import math
 import time
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from evr import validate
 from evr.bounds.reach import DOUBT, reach
@@ -16,20 +17,27 @@ from evr.bounds.rounding import Rounding
 from evr.laws import Direction, Step
 from evr.mechanisms import Composition
 from evr.randomness import Stream
-from evr.sampling import Plan, Proposal, built
+from evr.sampling import Plan, Proposal, built, worker_count
 from evr.verification.claims import Claim
 from evr.verification.driver import Driver, Ending, Hooks, Test
 from evr.verification.executors import at_a_time, working
 from evr.verification.fixed import FixedPlan, FixedTest, plan_fixed
 from evr.verification.results import DirectionReport, Progress
-from evr.verification.sequential import sequential_test
+from evr.verification.sequential import SequentialTest, sequential_test
 from evr.verification.settings import Settings
-from evr.verification.summary import BACKENDS, Work
+from evr.verification.summary import BACKENDS, Summary, Work
 
 TOO_LONG = {"cpu": 3e12, "cuda": 3e15}
 """Steps to draw that nobody waits for: hours to days on one core, or on a GPU. Refused unless
 ``max_samples`` says otherwise.
 """
+
+
+class Expected(NamedTuple):
+    """What a direction is about to take."""
+
+    samples: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -67,28 +75,57 @@ class Trial:
         workers: int | None = None,
     ) -> DirectionReport:
         """Decide the claim; the plan may be None where ``shortcut`` decides it."""
-        start, claim = time.perf_counter(), self.claim
+        start = time.perf_counter()
+        report = self._ready(plan)
+        if not isinstance(report, DirectionReport):
+            assert plan is not None
+            play = self._sequential if self.settings.method == "sequential" else self._fixed
+            with working(executor, workers) as pool:
+                report = play(report, plan, pool, hooks, at_a_time(executor, workers))
+        return replace(report, seconds=time.perf_counter() - start)
+
+    def expected(self, plan: Plan | None, workers: int | None = None) -> Expected:
+        """About how many samples ``run`` would take, and how long; what it would refuse is refused.
+
+        Tried on a few samples that serve nothing else.
+        """
+        proposal = self._ready(plan)
+        if isinstance(proposal, DirectionReport):
+            return Expected(0, 0.0)
+        assert plan is not None
+        if self.settings.method == "sequential":
+            test = self._sequential_test(proposal, plan)
+            each, tried = _tried(self._work(proposal, plan, test.clip, test.mean))
+            samples = test.samples_expected(tried)
+            if self.settings.max_samples is not None:
+                samples = min(samples, self.settings.max_samples)
+            samples = plan.block_size * max(1, math.ceil(samples / plan.block_size))
+        else:
+            samples = self._fixed_plan(proposal, _too_long(plan)).samples
+            each, _ = _tried(self._work(proposal, plan, math.inf, 0.0))
+        return Expected(samples, each * samples / worker_count(workers))
+
+    def _ready(self, plan: Plan | None) -> DirectionReport | Proposal:
+        """What decides the claim without a sample; else what to draw from, once it is checked."""
+        claim = self.claim
         if found := shortcut(self.steps, claim):
-            return self._decided(found, None, start)
+            return self._decided(found, None)
         if plan is None:
             raise ValueError(f"direction {self.direction!r} needs samples, and has no plan")
         validate.one_of(tuple(BACKENDS), device=plan.device)
         proposal = built(plan, self.steps)
         if proposal.steps != self.steps and (found := shortcut(proposal.steps, claim)):
-            return self._decided(found, plan, start)
+            return self._decided(found, plan)
         rounding = proposal.rounding(claim.epsilon)
         log_bound = proposal.log_greatest(rounding.bounded(claim.epsilon)) + rounding.weight
         if log_bound <= math.log(claim.threshold):
             found = Ending(True, "a proved bound on delta is below the claim")
-            return self._decided(found, plan, start, bound=math.exp(log_bound))
+            return self._decided(found, plan, bound=math.exp(log_bound))
         check_rounding(proposal, claim)
-        play = self._sequential if self.settings.method == "sequential" else self._fixed
-        with working(executor, workers) as pool:
-            report = play(proposal, plan, pool, hooks, at_a_time(executor, workers))
-        return replace(report, seconds=time.perf_counter() - start)
+        return proposal
 
     def _decided(
-        self, found: Ending, plan: Plan | None, start: float, bound: float | None = None
+        self, found: Ending, plan: Plan | None, bound: float | None = None
     ) -> DirectionReport:
         """A report without samples."""
         trivial = self.claim.value if found.accepted else 1.0
@@ -99,7 +136,6 @@ class Trial:
             threshold=self.claim.threshold,
             bound=trivial if bound is None else bound,
             plan=None if plan is None else replace(plan, clip=None, variance=1.0, block_size=1),
-            seconds=time.perf_counter() - start,
         )
 
     def _work(self, proposal: Proposal, plan: Plan, clip: float, mean: float) -> Work:
@@ -119,10 +155,9 @@ class Trial:
             device=plan.device,
         )
 
-    def _sequential(
-        self, proposal: Proposal, plan: Plan, pool: Executor, hooks: Hooks, workers: int
-    ) -> DirectionReport:
-        claim, most = self.claim, self.settings.max_samples
+    def _sequential_test(self, proposal: Proposal, plan: Plan) -> SequentialTest:
+        """The test, unless nobody would wait for it."""
+        claim = self.claim
         test = sequential_test(
             proposal,
             claim,
@@ -132,13 +167,20 @@ class Trial:
             block=plan.block_size,
         )
         expected = test.samples_left() if test.mean > test.estimate else math.inf
-        if most is None and expected * proposal.work > _too_long(plan):
+        if self.settings.max_samples is None and expected * proposal.work > _too_long(plan):
             other = "" if plan.proposal == "capped" else ", use proposal='capped'"
             raise ValueError(
                 f"verifying this in direction {self.direction!r} would take about {expected:.2g} "
                 f"samples of {proposal.total_steps} steps: lower tau (now {claim.tau!r}){other}, "
                 "or set max_samples"
             )
+        return test
+
+    def _sequential(
+        self, proposal: Proposal, plan: Plan, pool: Executor, hooks: Hooks, workers: int
+    ) -> DirectionReport:
+        claim, most = self.claim, self.settings.max_samples
+        test = self._sequential_test(proposal, plan)
         work = self._work(proposal, plan, test.clip, test.mean)
         driver = self._driver(work, test, plan, most)
         ending = driver.play(pool, hooks)
@@ -161,7 +203,7 @@ class Trial:
         work = self._work(proposal, plan, math.inf, 0.0)
         driver = self._driver(work, test, plan, fixed.samples, unit=fixed.threshold)
         if hooks.progress is not None and hooks.resume is None:
-            left = fixed.samples * _seconds_for_each(work) / workers
+            left = fixed.samples * _tried(work)[0] / workers
             hooks.progress(
                 Progress(self.direction, 0, fixed.samples, math.nan, 0.0, 0.0, 0.0, left, fixed)
             )
@@ -285,8 +327,10 @@ def check_rounding(proposal: Proposal, claim: Claim) -> None:
         )
 
 
-def _seconds_for_each(work: Work) -> float:
-    """About how long a sample takes on one core, tried on samples that serve nothing else."""
+def _tried(work: Work) -> tuple[float, Summary]:
+    """About how long a sample takes on one core, and the samples that this was tried on: they serve
+    nothing else.
+    """
     trial = replace(
         work,
         stream=replace(work.stream, purpose=f"{work.stream.purpose}, time"),
@@ -295,8 +339,8 @@ def _seconds_for_each(work: Work) -> float:
     summarise = BACKENDS[trial.device]
     summarise(replace(trial, block_size=1), 0, 1, 0.0)  # sets things up
     start = time.perf_counter()
-    summarise(trial, 0, trial.block_size, 0.0)
-    return (time.perf_counter() - start) / trial.block_size
+    summary = summarise(trial, 0, trial.block_size, 0.0)
+    return (time.perf_counter() - start) / trial.block_size, summary
 
 
 def tested_directions(

@@ -15,13 +15,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from evr.verification.executors import submitted
 from evr.verification.results import Progress
 from evr.verification.summary import HISTOGRAM_EDGES, Summary, Work
 
-ProgressHook = Callable[[Progress], None]
+Hook = Callable[[Progress], None]
+ProgressHook = Hook | Literal[False]
+"""Called now and then; None shows a line on a terminal or in a notebook, False nothing."""
 Checkpoint = Callable[[str, dict[str, Any]], None]
 
 _MOST_BLOCKS = 256  # of a round
@@ -74,7 +76,7 @@ class Test(Protocol):
 class Hooks:
     """What is called along the way, and the state to continue from."""
 
-    progress: ProgressHook | None = None
+    progress: Hook | None = None
     checkpoint: Checkpoint | None = None
     resume: dict[str, Any] | None = None
 

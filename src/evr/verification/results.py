@@ -55,6 +55,13 @@ class Progress:
     seconds_left: float | None
     plan: FixedPlan | None = None
 
+    @property
+    def fraction(self) -> float:
+        """How much of the evidence, or of a fixed number of samples, is there."""
+        if self.log_target > 0:
+            return min(1.0, max(0.0, self.log_wealth / self.log_target))
+        return self.samples / self.max_samples if self.max_samples else 0.0
+
 
 @dataclass(frozen=True)
 class DirectionReport:
@@ -163,7 +170,8 @@ class Verification:
         rows = "".join(
             f"<tr><td>{name}</td><td>{'accepted' if one.accepted else 'not accepted'}</td>"
             f"<td>{one.samples:,}</td>"
-            f"<td>{one.estimate:.6g}</td><td>{one.threshold:.6g}</td></tr>"
+            f"<td>{'' if math.isnan(one.estimate) else f'{one.estimate:.6g}'}</td>"
+            f"<td>{one.threshold:.6g}</td></tr>"
             for name, one in self.directions.items()
         )
         head = "".join(

@@ -141,6 +141,15 @@ class SequentialTest:
         growth = stake * gap - stake**2 * spread / 2
         return max(self.log_target - self.state.log_wealth, 0.0) / growth
 
+    def samples_expected(self, tried: Summary) -> float:
+        """About how many in all, with the variance that samples of no other use have shown."""
+        state, self.state = (
+            self.state,
+            SequentialState(tried.samples, tried.clipped_total, tried.clipped_squares),
+        )
+        expected, self.state = self.samples_left(), state
+        return expected
+
     def ending(self) -> Ending | None:
         """Accepted, or why to give up now, if so. Rejecting is always safe."""
         if self.accepted:

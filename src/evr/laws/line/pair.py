@@ -196,6 +196,7 @@ class DominatingPair(LossLaw):
 
     @property
     def loss_magnitude(self) -> float:
+        """The greatest finite loss in absolute value: rounding is relative to it."""
         losses = np.abs(self.privacy_loss(np.array(self.span())))
         return float(np.max(losses[np.isfinite(losses)], initial=0.0))
 

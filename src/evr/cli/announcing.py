@@ -1,0 +1,94 @@
+"""What is about to be done, said before an attempt is counted; and ``--dry-run``, which says it
+and stops.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evr.cli.output import as_json
+
+if TYPE_CHECKING:
+    from evr.proving import Forecast
+
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Say what would be done, and how long it takes; nothing is counted."
+    ),
+]
+_LONG = 20.0  # seconds, from which on it helps to know that one may interrupt
+
+
+def announcing(
+    *, path: Path | None, ledger: Path | None, dry_run: bool, json: bool, quiet: bool
+) -> Callable[[Forecast], None]:
+    """For ``announce`` of ``evr.certify``: a sentence on standard error, and the end of a dry
+    run.
+    """
+
+    def announce(forecast: Forecast) -> None:
+        if dry_run and json:
+            as_json(_document(forecast, path, ledger))
+        elif dry_run:
+            print(in_words(forecast, path, ledger))
+        elif not quiet and not json:
+            print(in_words(forecast, path, ledger), file=sys.stderr)
+        if dry_run:
+            raise typer.Exit
+
+    return announce
+
+
+def in_words(forecast: Forecast, path: Path | None, ledger: Path | None) -> str:
+    """What is to be proved, how, about how long it takes, and where files go."""
+    from evr.certification.ledger import DEFAULT_PATH
+    from evr.certification.words import above
+
+    claim, seconds = forecast.claim, forecast.total_seconds
+    pair = f"({above(claim.epsilon)}, {above(claim.value)})"
+    goes = f"; the certificate goes to {path}" if path is not None else ""
+    safe = "; Ctrl-C is safe, and `evr resume` continues" if seconds > _LONG else ""
+    return (
+        f"{pair} is to be proved {_how(forecast)}, in about {_time(seconds)}{goes}; "
+        f"the attempt is counted in {ledger or DEFAULT_PATH}{safe}"
+    )
+
+
+def _how(forecast: Forecast) -> str:
+    if forecast.settings.method == "strict":
+        return "in exact arithmetic"
+    samples = f"{float(f'{forecast.total_samples:.2g}'):,.0f}"
+    drawn = f"from about {samples} samples" if forecast.total_samples else "without a sample"
+    return {
+        "sequential": f"{drawn} (sequential test)",
+        "fixed": f"{drawn} (Algorithm 2)",
+        "both": f"in exact arithmetic and {drawn} (sequential test)",
+    }[forecast.settings.method]
+
+
+def _time(seconds: float) -> str:
+    from evr.certification.effort import duration
+
+    return duration(float(f"{max(seconds, 1.0):.2g}"))
+
+
+def _document(forecast: Forecast, path: Path | None, ledger: Path | None) -> dict[str, object]:
+    from evr.certification.ledger import DEFAULT_PATH
+
+    claim = forecast.claim
+    return {
+        "epsilon": claim.epsilon,
+        "delta": claim.value,
+        "tau": claim.tau,
+        "method": forecast.settings.method,
+        "samples": forecast.total_samples,
+        "seconds": forecast.total_seconds,
+        "certificate": None if path is None else str(path),
+        "ledger": str(ledger or DEFAULT_PATH),
+    }

@@ -1,0 +1,101 @@
+"""What a proof will take, found out before an attempt is counted: what would be refused later is
+refused here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from evr.estimation.strict import StrictCurve
+from evr.mechanisms import Composition
+from evr.proving.planning import Planning
+from evr.randomness import Stream
+from evr.verification.attempts import PURPOSE, log_budget
+from evr.verification.claims import Claim
+from evr.verification.directions import Trial, tested_directions
+from evr.verification.settings import Settings
+from evr.verification.strict import threshold_of
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a proof is about to take.
+
+    Attributes
+    ----------
+    claim
+        What is to be proved.
+    settings
+        How.
+    samples
+        About how many are drawn, by direction; empty where none is.
+    seconds
+        About how long each direction takes.
+    planning
+        The plans that were found on the way, for ``prove``.
+    """
+
+    claim: Claim
+    settings: Settings
+    samples: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    planning: Planning | None = field(default=None, repr=False)
+
+    @property
+    def total_samples(self) -> int:
+        """Of all directions."""
+        return sum(self.samples.values())
+
+    @property
+    def total_seconds(self) -> float:
+        """Of all directions."""
+        return sum(self.seconds.values())
+
+
+Announce = Callable[[Forecast], None]
+"""Called before an attempt is counted; what it raises stops everything."""
+
+
+def forecast(
+    composition: Composition,
+    claim: Claim,
+    settings: Settings,
+    *,
+    attempt: int = 1,
+    workers: int | None = None,
+) -> Forecast:
+    """About how many samples and seconds ``prove`` will take; whatever it refuses is refused now.
+
+    Examples
+    --------
+    >>> import evr
+    >>> event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=100)
+    >>> found = forecast(Composition.of(event), Claim(0.5, 1.7e-11, 0.8), Settings("sequential"))
+    >>> found.total_samples > 1000, found.total_seconds < 60
+    (True, True)
+    """
+    if settings.method == "strict":
+        return Forecast(claim, settings, seconds=_strictly(composition, claim))
+    sampled = replace(settings, method="sequential") if settings.method == "both" else settings
+    directions, _ = tested_directions(composition, None)
+    planner = Planning(settings)
+    samples, seconds = {}, {}
+    for one in directions:
+        steps = composition.simplified(one)
+        stream = Stream(0, f"{PURPOSE}, forecast", attempt, one.value)
+        budget = log_budget(claim, attempt)
+        trial = Trial(one.value, steps, claim, sampled, attempt, budget, stream)
+        samples[one.value], seconds[one.value] = trial.expected(planner(trial), workers)
+    if settings.method == "both":
+        strictly = _strictly(composition, claim)
+        seconds = {name: time + strictly.get(name, 0.0) for name, time in seconds.items()}
+    return Forecast(claim, settings, samples, seconds, planner)
+
+
+def _strictly(composition: Composition, claim: Claim) -> dict[str, float]:
+    enough = threshold_of(claim)
+    return {
+        one.value: StrictCurve(steps).seconds(claim.epsilon, enough=enough)
+        for one, steps in composition.exact_directions().items()
+    }

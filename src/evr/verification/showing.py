@@ -1,0 +1,102 @@
+"""Progress by default: a line that renews itself, on a terminal or in a notebook."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from evr.verification.driver import Hook, ProgressHook
+from evr.verification.results import Progress
+
+_AFTER = 1.0  # seconds: what is over by then needs no progress
+
+
+def is_watched(progress: ProgressHook | None) -> bool:
+    """Whether anybody sees how far a verification is."""
+    if progress is None:
+        return _in_a_notebook() or _on_a_terminal()
+    return progress is not False
+
+
+@contextlib.contextmanager
+def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
+    """The caller's hook; none for False; else a line where somebody looks, gone at the end."""
+    if progress is not None or not is_watched(progress):
+        yield progress or None
+        return
+    line = _Cell() if _in_a_notebook() else _Line()
+    try:
+        yield line
+    finally:
+        line.clear()
+
+
+def in_words(state: Progress) -> str:
+    """How far a verification is.
+
+    >>> in_words(Progress("remove", 40_000, None, 9.5e-10, 10.0, 20.0, 2.0, 3.2))
+    'evr, remove: 40,000 samples, delta about 9.5e-10, evidence 50%, about 3 s left'
+    """
+    left = "" if state.seconds_left is None else f", about {state.seconds_left:,.0f} s left"
+    what = "evidence" if state.log_target > 0 else "done"
+    return (
+        f"evr, {state.direction}: {state.samples:,} samples, delta about {state.estimate:.4g}, "
+        f"{what} {state.fraction:.0%}{left}"
+    )
+
+
+class _Line:
+    """The last line of a terminal."""
+
+    def __init__(self) -> None:
+        self._width = 0
+
+    def __call__(self, state: Progress) -> None:
+        if state.seconds > _AFTER:
+            self._write(in_words(state))
+
+    def clear(self) -> None:
+        if self._width:
+            self._write("")
+            sys.stderr.write("\r")
+            sys.stderr.flush()
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write("\r" + text.ljust(self._width))
+        sys.stderr.flush()
+        self._width = len(text)
+
+
+class _Cell:
+    """A line below a notebook's cell."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def __call__(self, state: Progress) -> None:
+        if state.seconds > _AFTER:
+            self._show(in_words(state))
+
+    def clear(self) -> None:
+        if self._handle is not None:
+            self._show("")
+
+    def _show(self, text: str) -> None:
+        from IPython.display import display
+
+        content = {"text/plain": text}
+        if self._handle is None:
+            self._handle = display(content, raw=True, display_id=True)
+        else:
+            self._handle.update(content, raw=True)
+
+
+def _on_a_terminal() -> bool:
+    return bool(sys.stderr and sys.stderr.isatty())
+
+
+def _in_a_notebook() -> bool:
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"

@@ -1,0 +1,104 @@
+"""What the commands print on terminals of 60, 80 and 100 columns: nothing is cut, and no word is
+broken.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evr.cli.app import COMMANDS
+
+WIDTHS = (60, 80, 100)
+CHEAP = ["--noise-multiplier", "2", "--sampling-probability", "0.5", "--steps", "3"]
+
+
+@pytest.fixture(params=WIDTHS)
+def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setenv("COLUMNS", str(request.param))
+    return int(request.param)
+
+
+@pytest.fixture
+def terminal(
+    evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., str]:
+    """Run a command as on a terminal; what is on its screen."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> str:
+        with monkeypatch.context() as patched:
+            patched.setattr(sys.stdout, "isatty", lambda: True)
+            ran = evr(*arguments)
+        assert ran.code == 0, ran
+        return re.sub(r"\x1b\[[0-9;]*m", "", ran.out)
+
+    return run
+
+
+def widest(screen: str) -> int:
+    return max(len(line.rstrip()) for line in screen.splitlines())
+
+
+def words(screen: str) -> str:
+    return " ".join(screen.split())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_and_cuts_no_option(
+    name: str, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    helped = evr(name, "--help").out
+    assert widest(helped) <= 60
+    assert "…" not in helped
+    assert "<bool>" not in helped
+
+
+def test_the_list_of_commands_fits(
+    width: int, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helped = evr("--help").out
+    assert widest(helped) <= width
+    assert all(about in words(helped) for _, about in COMMANDS.values())
+    assert "..." not in helped.partition("Commands:")[2]
+
+
+def test_attempts_and_certificates(width: int, terminal: Callable[..., str]) -> None:
+    told = terminal("certify", *CHEAP, "--delta", "1e-3")
+    name = "dpsgd-noise2-q0.5-steps3-delta0.001.certificate.json"
+    ran = (
+        "3 times Poisson sampling (sampling probability 0.5) of a Gaussian mechanism (noise "
+        "multiplier 2)"
+    )
+    listed, shown = terminal("ledger"), terminal("inspect", name)
+    for screen in (told, listed, shown):
+        assert ran in words(screen)
+    sentences = told.partition("certificate: ")[0]
+    assert max(widest(sentences), widest(listed), widest(shown)) <= width
+    for word in ("accepted", "not counted yet", "certificate", "attempts", "samples"):
+        assert word in words(listed), word
+    assert name in listed.replace("\n", "").replace(" ", "")
+    for word in ("false-positive budget", "neighbouring relation", "add-or-remove-one adjacency"):
+        assert word in words(shown), word
+    assert re.search(r"proved: delta is at most \d\S+", words(shown))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (["estimate", *CHEAP, "--delta", "1e-3", "--method", "all"], "upper bound"),
+        (["curve", *CHEAP, "--epsilons", "0,1"], "direction"),
+        (["describe", *CHEAP], "Gaussian mechanism (noise multiplier 2)"),
+        (["online", *CHEAP, "--delta", "1e-3"], "epsilon"),
+    ],
+)
+def test_tables(arguments: list[str], found: str, width: int, terminal: Callable[..., str]) -> None:
+    screen = terminal(*arguments)
+    assert widest(screen) <= width
+    assert found in words(screen)

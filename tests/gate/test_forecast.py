@@ -1,0 +1,155 @@
+"""What a proof takes is told before it begins, and what would be refused later is refused then."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import evr
+from evr.proving import Forecast
+from evr.verification import Progress, driver
+from snapshots import proved
+
+EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=4)
+
+
+class Stop(Exception):
+    pass
+
+
+def told(path: Path, event: Any = EVENT, **options: Any) -> Forecast:
+    """The forecast alone: the attempt is stopped before it is counted."""
+    found: list[Forecast] = []
+
+    def announce(forecast: Forecast) -> None:
+        found.append(forecast)
+        raise Stop
+
+    with pytest.raises(Stop):
+        evr.certify(event, ledger=path / "ledger", announce=announce, **options)
+    with evr.Ledger(path / "ledger") as ledger:
+        assert ledger.attempts() == []
+    return found[0]
+
+
+def test_a_strict_proof_is_foretold_without_samples(tmp_path: Path) -> None:
+    forecast = told(tmp_path, delta=1e-6)
+    assert forecast.settings.method == "strict"
+    assert forecast.total_samples == 0
+    assert 0 < forecast.total_seconds < 20
+    assert set(forecast.seconds) == {"remove", "add"}
+
+
+@pytest.mark.parametrize("tau", [0.9, 0.97])
+def test_the_number_of_samples_is_right_within_a_factor_of_two(tmp_path: Path, tau: float) -> None:
+    options: dict[str, Any] = {"delta": 1e-6, "tau": tau, "method": "sequential"}
+    forecast = told(tmp_path, **options)
+    took = [
+        evr.certify(EVENT, ledger=tmp_path / "ledger", seed=seed, **options).verification.samples
+        for seed in (1, 2, 3)
+    ]
+    assert 0.5 < forecast.total_samples / sorted(took)[1] < 2.0, (forecast, took)
+    assert forecast.total_seconds > 0
+
+
+def test_max_samples_ends_what_is_foretold(tmp_path: Path) -> None:
+    forecast = told(tmp_path, delta=1e-6, tau=0.99, method="sequential", max_samples=10)
+    free = told(tmp_path, delta=1e-6, tau=0.99, method="sequential")
+    assert forecast.total_samples < free.total_samples / 2
+
+
+REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "too few samples": (
+        EVENT,
+        {"delta": 1e-6, "tau": 0.9, "method": "fixed", "max_samples": 10},
+        "max_samples=10 is below",
+    ),
+    "too many samples": (
+        EVENT,
+        {"delta": 1e-6, "tau": 0.999999, "method": "sequential", "proposal": "simple"},
+        "lower tau",
+    ),
+    "no exact law": (
+        evr.events.BallsInBinsDpEvent(2.0, iterations=4, cycle_length=2, strategy=(1.0, 0.5)),
+        {"delta": 1e-3, "method": "strict"},
+        "exact|line",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_only_a_plan_shows_is_refused_before_it_counts(name: str, tmp_path: Path) -> None:
+    event, options, message = REFUSED[name]
+    with pytest.raises((ValueError, evr.UnsupportedEventError), match=message):
+        evr.certify(event, ledger=tmp_path / "ledger", **options)
+    with evr.Ledger(tmp_path / "ledger") as ledger:
+        assert ledger.attempts() == []
+
+
+def test_a_release_refuses_before_it_counts_too(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="max_samples=10 is below"):
+        evr.release(
+            lambda: 1,
+            EVENT,
+            epsilon=1.0,
+            delta=1e-6,
+            tau=0.9,
+            method="fixed",
+            max_samples=10,
+            ledger=tmp_path / "ledger",
+        )
+    with evr.Ledger(tmp_path / "ledger") as ledger:
+        assert ledger.attempts() == []
+
+
+def claimed(tau: float) -> dict[str, Any]:
+    """A true claim."""
+    delta = 1.001 * float(evr.estimate_delta(EVENT, 1.5))
+    return {"epsilon": 1.5, "delta": delta, "tau": tau}
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_the_time_left_is_right_within_a_factor_of_two(
+    resumed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In samples at the speed shown, so that a busy machine does not matter."""
+    monkeypatch.setattr(driver, "_PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr(driver, "_CHECKPOINT_SECONDS", 0.0)
+    claim = claimed(0.99)
+    snapshots: list[dict[str, Any]] = []
+    proved(EVENT, **claim, seed=5, checkpoint=lambda _, state: snapshots.append(state))
+    before = snapshots[len(snapshots) // 2] if resumed else None
+    options: dict[str, Any] = {} if before is None else {"resume": {"remove": before}}
+    seen: list[Progress] = []
+    found = proved(
+        EVENT,
+        **claim,
+        seed=5,
+        progress=seen.append,
+        **options,
+    )
+    total = found.directions["remove"].samples
+    drawn_before = 0 if before is None else int(before["record"]["samples"])
+    ratios = []
+    for state in seen:
+        drawn, left = state.samples - drawn_before, total - state.samples
+        if state.direction == "remove" and drawn > total / 10 and left > total / 10:
+            assert state.seconds_left is not None
+            ratios.append(state.seconds_left * drawn / state.seconds / left)
+    assert len(ratios) > 3
+    assert 0.5 < statistics.median(ratios) < 2.0, ratios  # each rests on luck: evidence is random
+
+
+def test_the_directions_to_come_are_part_of_the_time_left() -> None:
+    seen: list[Progress] = []
+    claim = claimed(0.9)
+    later = {"remove": 1.0, "add": 1000.0}
+    proved(EVENT, **claim, seed=5, progress=seen.append, expected=later)
+    first = next(state for state in seen if state.direction == "remove")
+    assert first.seconds_left is not None
+    assert first.seconds_left >= 1000.0
+    assert math.isfinite(first.seconds_left)

@@ -1,0 +1,97 @@
+"""Progress by default: a line on a terminal and in a notebook, nothing elsewhere or where it is
+not wanted.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import evr
+from evr.verification import Progress, driver, showing
+from evr.verification.showing import is_watched, watching
+
+STATE = Progress("remove", 40_000, None, 9.5e-10, 10.0, 20.0, 2.0, 3.2)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    found = Terminal()
+    monkeypatch.setattr(showing, "sys", SimpleNamespace(stderr=found, modules=sys.modules))
+    return found
+
+
+def test_a_line_on_a_terminal_that_is_gone_at_the_end(terminal: Terminal) -> None:
+    with watching(None) as hook:
+        assert hook is not None
+        hook(STATE)
+        assert terminal.getvalue() == "\r" + showing.in_words(STATE)
+    assert terminal.getvalue().endswith("\r" + " " * len(showing.in_words(STATE)) + "\r")
+
+
+def test_nothing_is_shown_of_what_is_over_at_once(terminal: Terminal) -> None:
+    with watching(None) as hook:
+        assert hook is not None
+        hook(Progress("remove", 10, None, 1e-9, 1.0, 20.0, 0.5, 3.0))
+    assert terminal.getvalue() == ""
+
+
+def test_false_shows_nothing_and_a_hook_is_called(terminal: Terminal) -> None:
+    seen: list[Progress] = []
+    with watching(False) as nothing, watching(seen.append) as hook:
+        assert nothing is None
+        assert hook is not None
+        hook(STATE)
+    assert seen == [STATE]
+    assert terminal.getvalue() == ""
+    assert is_watched(None)
+    assert not is_watched(False)
+
+
+def test_nobody_watches_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = SimpleNamespace(stderr=io.StringIO(), modules=sys.modules)
+    monkeypatch.setattr(showing, "sys", fake)
+    assert not is_watched(None)
+
+
+def test_a_line_below_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Any] = []
+    handle = SimpleNamespace(update=lambda content, raw: shown.append(content["text/plain"]))
+
+    def display(content: Any, *, raw: bool, display_id: bool) -> Any:
+        shown.append(content["text/plain"])
+        return handle
+
+    class ZMQInteractiveShell:
+        pass
+
+    fake = SimpleNamespace(get_ipython=ZMQInteractiveShell)
+    monkeypatch.setitem(sys.modules, "IPython", fake)
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
+    with watching(None) as hook:
+        assert hook is not None
+        hook(STATE)
+        hook(STATE)
+    assert shown == [showing.in_words(STATE)] * 2 + [""]
+
+
+def test_verify_shows_it(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(showing, "_AFTER", -1.0)
+    monkeypatch.setattr(driver, "_PROGRESS_SECONDS", 0.0)
+    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=4)
+    delta = 1.001 * float(evr.estimate_delta(event, 1.5))
+    claim: dict[str, Any] = {"epsilon": 1.5, "delta": delta, "tau": 0.9, "seed": 1}
+    quiet = evr.verify(event, **claim, progress=False)
+    assert terminal.getvalue() == ""
+    assert evr.verify(event, **claim).samples == quiet.samples
+    assert "evr, remove: " in terminal.getvalue()
+    assert "samples, delta about" in terminal.getvalue()
