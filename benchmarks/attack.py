@@ -67,7 +67,7 @@ def arguments() -> argparse.Namespace:
         "--limit",
         type=float,
         default=Limits.answer,
-        help="processor seconds for each question (10)",
+        help="processor seconds for each question (3)",
     )
     parser.add_argument(
         "--results", type=Path, default=ROOT / "build" / "attack", help="folder of the records"

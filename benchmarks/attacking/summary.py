@@ -80,10 +80,10 @@ deltas of 0.9 to 10^-60; about a third of them lie near a corner on purpose. Of 
 - the **estimate** of delta in both directions, which must be within its stated error of the truth;
 - to verify a **false claim**, 3 to 50% below the truth, which must not be accepted;
 - to verify a **true claim**, the truth at a tau of 0.5 to 0.95, which must be accepted;
-- of one in eight, the **strict bound**, which must not be below the truth.
+- of one in sixteen, the **strict bound**, which must not be below the truth.
 
 The truth is computed by contour integrals, enumeration and closed forms that share no code with
-evr, with an error of their own. evr may refuse in words. An answer that takes more than ten
+evr, with an error of their own. evr may refuse in words. An answer that takes more than three
 processor seconds is "too slow", and says nothing either way.
 
 This is evr {version}, seed {seed}: {len(records):,} events, {seconds / 3600:.1f} processor hours.

@@ -36,8 +36,8 @@ FAILURES = (WRONG, CRASHED)
 QUESTIONS = ("estimate, remove", "estimate, add", "false claim", "true claim", "strict bound")
 DIRECTIONS = ("remove", "add")
 KNOWN = 1e-3  # relative error of a truth that claims can be tested with
-STRICT_EVERY = 8  # the strict bound takes longer than the rest together
-MOST_SAMPLES = 3_000_000
+STRICT_EVERY = 16  # the strict bound takes longer than the rest together
+MOST_SAMPLES = 1_000_000
 _EVR = str(Path(evr.__file__).parent)
 _LEAST_CLAIM = 1e-280
 
@@ -46,8 +46,8 @@ _LEAST_CLAIM = 1e-280
 class Limits:
     """Processor seconds for each question, and for the truth of each direction."""
 
-    truth: float = 6.0
-    answer: float = 10.0
+    truth: float = 3.0
+    answer: float = 3.0
 
 
 @dataclass(frozen=True)

@@ -64,9 +64,10 @@ class Atoms(NamedTuple):
         return Tail(value, value * (1e-11 + 4.0 * UNIT * self.steps), min(1.0, moved), slope)
 
 
-def atoms_of(steps: tuple[Step, ...]) -> Atoms | None:
+def atoms_of(steps: tuple[Step, ...], most: int = MAX_ATOMS) -> Atoms | None:
     """The atoms of the whole composition, or None if there are none or too many to list."""
     total = Atoms(np.zeros(1), np.zeros(1), np.zeros(1), 0.0, 0)
+    least = 1  # sums of n numbers and of m numbers are n + m - 1 numbers at least
     for step in steps:
         flats = step.pair.flats
         losses = step.pair.privacy_loss(flats[:, 1]) if len(flats) else np.empty(0)
@@ -77,13 +78,16 @@ def atoms_of(steps: tuple[Step, ...]) -> Atoms | None:
         if not np.any(finite):
             return None
         losses, log_weights = losses[finite], log_weights[finite]
+        least += step.count * (losses.size - 1)
+        if least > most:
+            return None
         error = 0.0 if step.pair.is_exact(1) else 2.0 * UNIT * float(np.max(np.abs(losses)))
         power = _power(Atoms(losses, np.zeros(losses.size), log_weights, error, 1), step.count)
         combined = None if power is None else _product(total, power, UNIT**2)
         if combined is None:
             return None
         total = combined
-    return total
+    return total if total.losses.size <= most else None
 
 
 def _power(atoms: Atoms, count: int) -> Atoms | None:

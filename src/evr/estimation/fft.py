@@ -128,8 +128,8 @@ class FftCurve:
         few: tuple[Step, ...] = ()
         listed = None
         for step in sorted(self.steps, key=lambda step: step.count * len(step.pair.flats)):
-            atoms = atoms_of((*few, step)) if _is_atomic(step.pair) else None
-            if atoms is not None and atoms.losses.size <= _MOST_CONDITIONS:
+            atoms = atoms_of((*few, step), _MOST_CONDITIONS) if _is_atomic(step.pair) else None
+            if atoms is not None:
                 few, listed = (*few, step), atoms
         rest = tuple(step for step in self.steps if step not in few)
         return (

@@ -370,6 +370,8 @@ def _centred(at: _At, epsilon: float, negligible: float) -> _Sum | None:
         while low == 0.0 and high > 1e-100:
             lower = at(high / factor)
             assert lower is not None
+            if lower.log_bound(epsilon) < negligible:
+                return None
             if lower.mean_excess(epsilon) < 0.0:
                 low = high / factor
             else:

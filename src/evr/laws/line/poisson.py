@@ -234,10 +234,10 @@ class SampledAddPair(_SampledPair):
 
     def delta(self, epsilon: float) -> float:
         # P(A) - e^epsilon((1-q)P(A) + qQ(A)) = c (P(A) - e^epsilon' Q(A)), c = 1 - e^epsilon (1-q).
-        scale = -math.expm1(epsilon + math.log1p(-self.q)) if epsilon < math.inf else -math.inf
-        if scale <= 0:
+        least = epsilon + math.log1p(-self.q)
+        if least >= 0:
             return 0.0
-        return scale * self.base.delta(float(self._base_loss(epsilon)))
+        return -math.expm1(least) * self.base.delta(float(self._base_loss(epsilon)))
 
     @property
     def infinite_loss_mass(self) -> float:
