@@ -27,7 +27,7 @@ from evr.bounds.replica_tables import (
 from evr.laws import Direction, Step
 from evr.laws.mixture.bins import CorrelatedBins
 from evr.laws.mixture.law import MixtureLaw
-from evr.laws.mixture.min_sep import Chain, MinSep
+from evr.laws.mixture.min_sep import MinSep
 from evr.laws.mixture.strategy import Strategy
 from evr.randomness import Stream
 from evr.sampling import Plan, built, matrix_parts
@@ -35,10 +35,10 @@ from evr.sampling.matrix_parts import log_hoelder, ring_sums
 from evr.sampling.mixtures import Component, MixtureProposal
 from helpers import assert_mean_within
 from highdim.exact_small import bins_linear, delta_by_quadrature, gram_of
+from highdim.small_events import BAND, EVENTS, exact_delta
 
 E = evr.events
 REMOVE, ADD = Direction.REMOVE, Direction.ADD
-BAND = (1.0, 0.5)
 
 
 def root_column(bands: int) -> tuple[float, ...]:
@@ -105,29 +105,6 @@ QUADRATURE = {  # of somebody else: remove and add at epsilon
     "cold": {1.0: (2.48562777e-2, 5.63966975e-3), 2.0: (8.62629705e-4, 0.0)},
     "warm": {1.0: (1.63077449e-2, 1.90491511e-3), 2.0: (3.23590770e-4, 0.0)},
 }
-EVENTS = {
-    "bins": E.BallsInBinsDpEvent(1.5, 4, 2, BAND),
-    "cold": E.BMinSepDpEvent(1.5, 3, 2, 0.5, False, BAND),
-    "warm": E.BMinSepDpEvent(1.5, 3, 2, 0.5, True, BAND),
-}
-
-
-def exact_delta(name: str, epsilon: float, direction: str) -> float:
-    """By a quadrature of our own."""
-    if name == "bins":
-        gram = gram_of(BAND, [[0, 2], [1, 3]], 4, 1.5)
-        return delta_by_quadrature(gram, bins_linear(2), epsilon, direction)
-    gram = gram_of(BAND, [[0], [2], [1]], 3, 1.5)
-    chain = Chain(3, 2, 0.5, name == "warm")
-
-    def linear(ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        with np.errstate(divide="ignore"):
-            logs = np.log(np.array([ratios[:, 0], np.zeros(len(ratios)), ratios[:, 1]]))
-        without = np.exp(chain.log_sum(np.maximum(logs, -600.0)))
-        logs[1] = 0.0
-        return without, np.exp(chain.log_sum(logs)) - without
-
-    return delta_by_quadrature(gram, linear, epsilon, direction)
 
 
 @pytest.mark.parametrize("name", QUADRATURE)

@@ -1,0 +1,108 @@
+"""False claims about schemes in many dimensions, whose deltas are known by quadrature: none passes.
+
+A verification may accept a false claim with probability ``beta``. At the default budget that is
+1e-12 or less; in the last test it is made large, and the mean is put at the threshold itself, where
+the test is hardest: then the count of false accepts is compared with a binomial law.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import pytest
+from scipy.stats import binom
+
+import evr
+from evr.laws import Direction
+from evr.mechanisms import Composition
+from evr.proving.planning import planned
+from evr.randomness import Stream
+from evr.sampling import Plan, built
+from evr.verification.attempts import Attempt
+from evr.verification.claims import Claim
+from evr.verification.directions import Trial
+from evr.verification.sequential import SequentialTest
+from evr.verification.settings import Settings
+from evr.verification.summary import summed
+from highdim.small_events import EVENTS, exact_delta
+
+TAU = 0.9
+CASES = [
+    (name, epsilon, direction)
+    for name, epsilon in (("bins", 1.0), ("bins", 3.0), ("cold", 1.0), ("warm", 1.0))
+    for direction in ("remove", "add")
+]
+
+
+@cache
+def plan_for(name: str, epsilon: float, direction: str, claimed: float) -> Plan:
+    """The plan that ``verify`` would make."""
+    steps = Composition.of(EVENTS[name]).simplified(Direction(direction))
+    return planned(steps, direction, Claim(epsilon, claimed, TAU), "capped")
+
+
+def accepts(name: str, epsilon: float, direction: str, share: float, seed: int) -> bool:
+    """One verification of the claim that delta is ``share`` of what it is."""
+    claimed = TAU * share * exact_delta(name, epsilon, direction)
+    claim = Claim(epsilon, claimed, TAU)
+
+    def planner(trial: Trial) -> Plan:
+        return plan_for(name, epsilon, trial.direction, claimed)
+
+    how = Attempt(None, seed, direction, None, 1, None)
+    settings = Settings("sequential", "capped", 16_384, None)
+    found = how.run(Composition.of(EVENTS[name]), claim, settings, planner)
+    return found.verdict is evr.Verdict.ACCEPTED
+
+
+def run_table(verifications: int) -> None:
+    for number in range(verifications):
+        name, epsilon, direction = CASES[number % len(CASES)]
+        share = (0.97, 0.9, 0.8, 0.7)[number // len(CASES) % 4]
+        assert not accepts(name, epsilon, direction, share, number), (name, direction, share)
+
+
+def test_false_claims_are_not_accepted() -> None:
+    run_table(32)
+
+
+@pytest.mark.full
+def test_two_thousand_false_claims() -> None:
+    run_table(2000)
+
+
+def test_true_claims_are_accepted() -> None:
+    for name, epsilon, direction in (("bins", 1.0, "add"), ("warm", 1.0, "remove")):
+        assert accepts(name, epsilon, direction, 1 / TAU, 1)
+
+
+@pytest.mark.parametrize("name", ["bins", pytest.param("cold", marks=pytest.mark.full)])
+def test_at_the_threshold_with_a_large_budget(name: str) -> None:
+    """The mean is the threshold, and ``beta = 0.05``: of 200 runs of 20,000 samples, no more accept
+    than a binomial law allows with probability 1e-6.
+    """
+    epsilon, runs, budget = 1.0, 200, 0.05
+    delta = exact_delta(name, epsilon, "remove")
+    steps = Composition.of(EVENTS[name]).simplified(Direction.REMOVE)
+    proposal = built(plan_for(name, epsilon, "remove", TAU * delta), steps)
+    bound = proposal.greatest(epsilon) / delta
+    accepted = 0
+    for run in range(runs):
+        test = SequentialTest(
+            clip=bound,
+            correction=0.0,
+            log_target=math.log(1 / budget),
+            estimate=TAU,
+            hope=0.95,
+            variance=5.0,
+            rounding=0.0,
+        )
+        stream = Stream(run, "false accepts")
+        for block in range(5):
+            values = proposal.draw(stream.block(block), 4000).values(epsilon, math.log(delta))
+            test.absorb(summed(values, block, test.clip, test.mean, test.stake()))
+            if test.accepted:
+                accepted += 1
+                break
+    assert accepted <= binom.isf(1e-6, runs, budget)
