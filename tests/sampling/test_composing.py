@@ -96,7 +96,7 @@ def _without(chosen: int) -> Callable[..., Any]:
     genuine = kernel._split
 
     def split(*arguments: Any) -> Any:
-        found = list(genuine(*arguments))
+        found: list[Any] = list(genuine(*arguments))
         found[chosen] = found[chosen] * 0.999
         return tuple(found)
 

@@ -196,7 +196,7 @@ def _split(
     share = -np.expm1(np.minimum(low - losses, 0.0)) * ((1.0 + 16.0 * UNIT) / widths)[above]
     share[above == 0] = 1.0  # raised to the first place
     np.minimum(share, 1.0, out=share)
-    up = np.bincount(above, masses * share, size + 1)
-    down = np.bincount(above, masses * (1.0 - share), size + 1)
+    up: Floats = np.bincount(above, masses * share, size + 1).astype(np.float64)
+    down: Floats = np.bincount(above, masses * (1.0 - share), size + 1).astype(np.float64)
     number = np.bincount(above, minlength=size + 1)
     return down[1:], up[:-1], float(up[-1]), number[1:] + number[:-1]

@@ -32,7 +32,7 @@ _STEP = 1e-8  # to draw a step
 _GPU_STEP = 5e-12  # on a GPU
 _PLACE = 3e-9  # to multiply the masses of a place, for each bit
 _PAIR = 5e-8  # to multiply the masses of two outcomes
-_OUTCOMES = 1 << 12  # of a step, where a plan does not say
+_USUAL_OUTCOMES = 1 << 12  # of a step, where a plan does not say
 _OUTCOMES = {
     "sigma": 80.0,
     "sensitivity": 1.0,
@@ -149,7 +149,7 @@ def refuse_long_draws(
         cells = sum(max(plan.cells, len(kind.edges or ())) for kind in plan.kinds)
         patience.ask(_CELL * cells, f"the plan of direction {name!r} has {cells:,} cells")
         pairs = sum(
-            kind.composing.pairs(len(kind.edges or ()) or _OUTCOMES)
+            kind.composing.pairs(len(kind.edges or ()) or _USUAL_OUTCOMES)
             for kind in plan.kinds
             if kind.composing is not None
         )

@@ -124,7 +124,7 @@ def _places(
     edges = np.unique(np.append(losses[ends], top)) if top > losses[first] else losses[first:]
     edges = edges[edges <= top]
     held = np.searchsorted(edges, losses, side="left")
-    costs = np.bincount(held, costs, edges.size + 1)[1 : edges.size]
+    costs = np.bincount(held, costs, edges.size + 1)[1 : edges.size].astype(np.float64)
     widths = np.diff(edges)
     density = np.cbrt(costs * widths**2)
     number = np.sqrt(uses / 12.0 * density.sum() ** 3 / allowance)
