@@ -175,6 +175,8 @@ if not TYPE_CHECKING:  # a type checker would take any name for an attribute
     def __getattr__(name: str) -> Any:
         if name == "events":
             return importlib.import_module("evr.mechanisms.events")
+        if name == "integrations":
+            return importlib.import_module("evr.integrations")
         if name not in _HOMES:
             raise AttributeError(f"module 'evr' has no attribute {name!r}")
         return getattr(importlib.import_module(_HOMES[name]), name)
