@@ -128,7 +128,7 @@ def main() -> None:
     quick = "--quick" in sys.argv
     config.set({"distributed.worker.profile.enabled": False})
     with (
-        LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
         dask.executor(client) as pool,
     ):

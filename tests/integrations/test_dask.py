@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import signal
@@ -17,6 +18,7 @@ import pytest
 pytest.importorskip("distributed")
 
 from distributed import Client, KilledWorker, LocalCluster
+from distributed.comm import CommClosedError
 
 import evr
 from evr.certification import Certificate, Ledger
@@ -137,9 +139,15 @@ def test_the_certificate_is_that_of_threads_though_workers_die_and_join(
         cluster.worker()
 
     def kill_when_busy() -> None:
-        until(lambda: pool._client.processing([victim])[victim])
-        until(lambda: len(workers(pool)) > len(others) + 1)  # the new one has joined
-        os.kill(process, signal.SIGKILL)
+        """Others may wait for what it holds instead of giving it work: then the new one comes."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(os.kill, process, signal.SIGKILL)
+            until(
+                lambda: (
+                    pool._client.processing([victim])[victim]
+                    or len(workers(pool)) > len(others) + 1
+                )
+            )
 
     progress = Once(replace_a_worker)
     certificate = certified(ledger, executor=pool, progress=progress)
@@ -164,6 +172,8 @@ def test_any_call_and_its_error_come_back(pool: dask.DaskExecutor) -> None:
     assert pool.submit_all(abs, []) == []
     with pytest.raises(ValueError, match="invalid literal"):
         pool.submit(int, "x").result()
+    with pytest.raises(FileNotFoundError):  # the worker's own, no matter of the connection
+        pool.submit(os.stat, "/nowhere/at/all").result()
 
 
 def test_a_worker_of_another_version_is_refused_by_name(
@@ -232,9 +242,16 @@ def test_nobody_at_the_address_costs_no_attempt(
 
 
 def test_a_cluster_without_workers_is_refused() -> None:
-    with LocalCluster(n_workers=0, processes=False, dashboard_address=None) as empty:  # noqa: SIM117
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty:  # noqa: SIM117
         with pytest.raises(ClusterError, match=r"has no worker that answers .*: start some"):
             dask.executor(empty.scheduler_address, timeout=0.2)
+
+
+@pytest.mark.parametrize("error", [CommClosedError("closed"), OSError("Timed out"), TimeoutError()])
+def test_a_connection_may_be_lost_in_any_way(pool: dask.DaskExecutor, error: OSError) -> None:
+    with pytest.raises(ClusterError, match=r"to the Dask scheduler at .* is lost"):  # noqa: SIM117
+        with pool._connected():
+            raise error
 
 
 def test_blocks_that_kill_workers_are_told(pool: dask.DaskExecutor) -> None:

@@ -64,7 +64,7 @@ def executor(client: Client | str, *, timeout: float = TIMEOUT) -> DaskExecutor:
     >>> from evr.integrations import dask
     >>> training = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=100)
     >>> claim = dict(epsilon=0.5, delta=1.62e-11, tau=0.8, seed=1)
-    >>> with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+    >>> with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster:
     ...     with Client(cluster) as client, dask.executor(client) as pool:
     ...         found = evr.verify(training, **claim, executor=pool)
     >>> here = evr.verify(training, **claim)
@@ -228,10 +228,13 @@ class DaskExecutor(Crowd):
         """Why there is no answer: the worker's own exception, unless the cluster is at fault."""
         try:
             with self._connected():
-                task.result()
+                found = task.exception() if task.status == "error" else None
+                if found is None or type(found).__name__ == "KilledWorker":
+                    task.result()
         except BaseException as error:
             return error
-        raise AssertionError(f"{task.key} did not fail")
+        assert found is not None
+        return found
 
     def _settle(
         self,
@@ -254,18 +257,17 @@ class DaskExecutor(Crowd):
     def _connected(self) -> Iterator[None]:
         """Say in words what happened to the cluster."""
         from distributed import CancelledError, KilledWorker
-        from distributed.comm import CommClosedError
 
         try:
             if self._client.status != "running":
-                raise CommClosedError(f"the client is {self._client.status}")
+                raise ConnectionError(f"the client is {self._client.status}")
             yield
         except KilledWorker as error:
             raise ClusterError(
                 f"several workers of the cluster at {self._address} died of the same blocks, the "
                 f"last one was {error.last_worker.address}: are they short of memory?"
             ) from None
-        except (CommClosedError, CancelledError, TimeoutError) as error:
+        except (OSError, CancelledError) as error:
             raise ClusterError(
                 f"the connection to the Dask scheduler at {self._address} is lost ({error})"
             ) from None
