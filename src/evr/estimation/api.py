@@ -142,7 +142,7 @@ def estimate_epsilon(
         A ``DpEvent`` tree.
     delta
         From 0 to 1.
-    method, direction, options
+    method, direction, neighboring_relation, options
         As of ``estimate_delta``.
 
     Examples
@@ -209,7 +209,7 @@ def privacy_curve(
         A ``DpEvent`` tree.
     epsilons
         Any numbers >= 0, in any order.
-    method, direction
+    method, direction, neighboring_relation
         As of ``estimate_delta``.
     progress
         ``progress(done, total)`` is called as the work goes on.
