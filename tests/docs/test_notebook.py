@@ -23,8 +23,13 @@ def shown(cell) -> list[str]:
         "".join(output.get("text") or output.get("data", {}).get("text/plain", ""))
         for output in cell.outputs
     ]
-    lines = [re.sub(r"seconds=[\d.e-]+|digest='[^']*'", "", text).strip() for text in texts]
-    return [line for line in lines if line]
+    timeless = [re.sub(r"(seconds|error)=[\d.e-]+|digest='[^']*'", "", text) for text in texts]
+    rounded = [re.sub(r"\d+\.\d{5,}(e-?\d+)?", _digits, text).strip() for text in timeless]
+    return [text for text in rounded if text]
+
+
+def _digits(found: re.Match[str]) -> str:
+    return f"{float(found[0]):.5g}"
 
 
 def test_there_is_one() -> None:
