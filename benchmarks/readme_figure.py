@@ -53,9 +53,8 @@ def by_prv(epsilons: Any) -> Any:
         eps_error=eps_error,
         delta_error=delta_error,
     )
-    law = accountant.compute_composition(
-        [STEPS]
-    )  # once; its compute_delta would compose for every epsilon
+    # once; its compute_delta would compose for every epsilon
+    law = accountant.compute_composition([STEPS])
     return np.array(
         [law.compute_delta_estimate(float(e) - eps_error) + delta_error for e in epsilons]
     )

@@ -31,11 +31,8 @@ TAUS = {
     "quick": (0.9, 0.95, 0.98),
     "full": (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999),
 }
-SAMPLED_MOST = {
-    "tiny": 0.9,
-    "quick": 0.95,
-    "full": 0.99,
-}  # the greatest tau run at the sampled setting
+# the greatest tau run at the sampled setting
+SAMPLED_MOST = {"tiny": 0.9, "quick": 0.95, "full": 0.99}
 DELTA = 1e-10
 SAMPLED = {"epsilon": 1.5, "steps": 100, "probability": 1e-3, "noise": 0.6}
 

@@ -28,11 +28,8 @@ from evr.verification.fixed import default_offset
 EPSILON, PROBABILITY, NOISE = 1.5, 1e-3, 0.6
 COUNTS = (100, 1000)
 THETAS = {"tiny": 3, "quick": 7, "full": 25}
-SAMPLES = {
-    "tiny": 20_000,
-    "quick": 30_000,
-    "full": 200_000,
-}  # for each theta; a quarter of them at k = 1000
+# for each theta; a quarter of them at k = 1000
+SAMPLES = {"tiny": 20_000, "quick": 30_000, "full": 200_000}
 RUNS = {"tiny": 500, "quick": 2_000, "full": 20_000}  # of the verifier, for each m
 SIZES = (10, 30, 100, 300, 1000)
 SHARE, CLAIM = 0.8, 1e-5 / 7.706e-6
@@ -171,9 +168,8 @@ def _draw_row(axes: list[Any], name: str, found: dict[str, Any], sizes: list[int
         ("by the greatest step (ours)", "our_bound", "ours"),
         ("measured", "second_moment", "MC"),
     ):
-        shown = [
-            r for r in rows if key != "second_moment" or r["nonzero"] >= 50
-        ]  # with fewer it says nothing
+        # with fewer it says nothing
+        shown = [r for r in rows if key != "second_moment" or r["nonzero"] >= 50]
         common.line(
             a, label, [r["theta"] for r in shown], [r[key] for r in shown], style=style, marker=None
         )

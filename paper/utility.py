@@ -90,9 +90,8 @@ def train(t: Training, data: tuple[Any, Any, Any, Any], seed: int) -> Any:
         logits = x @ weights
         chances = np.exp(logits - logits.max(axis=1, keepdims=True))
         residual = chances / chances.sum(axis=1, keepdims=True) - y
-        clip = 1 / np.maximum(
-            1.0, size * np.linalg.norm(residual, axis=1)
-        )  # the gradient's norm is a product of norms
+        # the gradient's norm is a product of norms
+        clip = 1 / np.maximum(1.0, size * np.linalg.norm(residual, axis=1))
         gradient = x.T @ (residual * clip[:, None]) + t.noise * rng.standard_normal(weights.shape)
         velocity = t.momentum * velocity + gradient / expected
         weights = weights - t.learning_rate * velocity
@@ -118,9 +117,8 @@ def account(t: Training, every: int) -> dict[str, Any]:
         t.noise, t.probability, t.iterations, eps_error=EPS_ERROR, delta_error=delta_error
     )
     fine = common.Prv(t.noise, t.probability, t.iterations, delta_error=delta_error)
-    printed = common.Prv(
-        t.noise, t.probability, t.iterations, eps_error=EPS_ERROR
-    )  # delta_error = 1e-10
+    # delta_error = 1e-10
+    printed = common.Prv(t.noise, t.probability, t.iterations, eps_error=EPS_ERROR)
     return {
         "iterations": exact.steps,
         "exact": exact.epsilons,

@@ -46,9 +46,8 @@ def test_help_is_quick():
     )
     answers = [python(code) for _ in range(3)]
     assert "describe" in answers[0]
-    seconds = min(
-        float(answer.split()[-1]) for answer in answers
-    )  # of the whole process, its start included
+    # of the whole process, its start included
+    seconds = min(float(answer.split()[-1]) for answer in answers)
     assert seconds <= HELP_BUDGET, f"evr --help takes {seconds:.2f} s"
 
 

@@ -103,17 +103,15 @@ def test_contours_of_one_step_agree_with_its_closed_form(event, epsilon, directi
 def test_closed_forms():
     with mp.workdps(50):
         mu, e = mpf(1) / mpf(0.7), mpf(1.5)
-        gaussian = mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(
-            -mu / 2 - e / mu
-        )  # Balle and Wang (2018), Theorem 8
+        # Balle and Wang (2018), Theorem 8
+        gaussian = mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu)
     assert truth(GAUSSIAN(0.7), 1.5, "add").value == pytest.approx(float(gaussian), rel=1e-14)
     assert truth(repeated(GAUSSIAN(7.0), 100), 1.5, "remove").value == pytest.approx(
         float(gaussian), rel=1e-14
     )
     laplace = truth(dp_event.LaplaceDpEvent(0.5), 1.2, "remove").value
-    assert laplace == pytest.approx(
-        -math.expm1((1.2 - 2) / 2), rel=1e-14
-    )  # Dong, Roth and Su (2022)
+    # Dong, Roth and Su (2022)
+    assert laplace == pytest.approx(-math.expm1((1.2 - 2) / 2), rel=1e-14)
     assert truth(dp_event.LaplaceDpEvent(0.5), 2.0, "remove").value == 0
     third = truth(dp_event.LaplaceDpEvent(3.0), 1 / 3, "remove").value  # the float is below 1/3
     assert third == pytest.approx(float(Fraction(1, 3) - Fraction(1 / 3)) / 2, rel=1e-9)

@@ -40,9 +40,8 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
     chance = random.Random(seed)
     path = folder / "ledger.sqlite"
     tried = claims(0.996)
-    evr.verify(
-        EVENT, epsilon=EPSILON, delta=tried[0].delta, tau=0.9, workers=1
-    )  # tunes, before the children are forked
+    # tunes, before the children are forked
+    evr.verify(EVENT, epsilon=EPSILON, delta=tried[0].delta, tau=0.9, workers=1)
     begun, resumed, finished = 0, 0, 0
     clock = time.perf_counter()
     with evr.Ledger(folder / "measured.sqlite") as ledger:
@@ -89,9 +88,8 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
                 finished += 1
                 certificate = evr.Certificate.load(folder / f"{i}.json")
             if mine:
-                again = evr.replay(
-                    certificate, workers=1
-                )  # from the first block, without interruption
+                # from the first block, without interruption
+                again = evr.replay(certificate, workers=1)
                 assert again.agrees, again.mismatches
     with evr.Ledger(path) as ledger:
         ledger.check()

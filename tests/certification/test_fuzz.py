@@ -105,9 +105,8 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 @given(data=st.data())
 def test_certificates_with_anything_anywhere(document: dict[str, Any], data: st.DataObject) -> None:
     """The digest mended: whatever loads either replays to something else or says the same."""
-    known = [
-        p for p in places(document) if p[0] not in ("event", "claim")
-    ]  # those cost seconds: other proposals are tuned
+    # those cost seconds: other proposals are tuned
+    known = [p for p in places(document) if p[0] not in ("event", "claim")]
     path = data.draw(st.sampled_from(known))
     value = data.draw(documents)
     changed = copy.deepcopy(document)
@@ -123,9 +122,8 @@ def test_certificates_with_anything_anywhere(document: dict[str, Any], data: st.
         return
     found = evr.replay(certificate, workers=1)
     if found.agrees:
-        left_out = (
-            path == ("estimate",) and value is None
-        )  # where the claimed delta came from need not be told
+        # where the claimed delta came from need not be told
+        left_out = path == ("estimate",) and value is None
         known_apart = path[0] in ("software", "times", "digest") or path[-1] == "seconds"
         assert left_out or known_apart or value in _same(document, path)
 

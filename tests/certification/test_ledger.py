@@ -189,11 +189,8 @@ def test_a_running_attempt_of_a_living_process_is_left_alone(ledger: evr.Ledger)
         ("another-machine 1 5", None, True),
         ("", None, False),
         (f"{os.uname().nodename} 999999999 1", None, False),
-        (
-            f"{os.uname().nodename} {os.getpid()} 1",
-            None,
-            False,
-        ),  # the number was given to another process since
+        # the number was given to another process since
+        (f"{os.uname().nodename} {os.getpid()} 1", None, False),
     ],
     ids=["seen long ago", "elsewhere", "nobody", "gone", "number given anew"],
 )

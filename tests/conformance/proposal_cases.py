@@ -126,16 +126,8 @@ OTHERS = [
 ]
 
 
-_EPSILONS = (
-    None,
-    24.178,
-    8.707,
-    5.564,
-    0.933,
-    0.285,
-    6.732,
-    5.364,
-)  # where delta is 1e-9 to 1e-3; the first is slow
+# where delta is 1e-9 to 1e-3; the first is slow
+_EPSILONS = (None, 24.178, 8.707, 5.564, 0.933, 0.285, 6.732, 5.364)
 
 
 def _random_cases() -> list[Case]:

@@ -43,9 +43,8 @@ def check_mean(block: Block, epsilon: float, delta: float) -> None:
     """The mean of ``X`` is delta; enough of the samples are not 0 for that to mean something."""
     values = block.values(epsilon, math.log(delta))
     assert np.count_nonzero(values) >= 100, "next to no sample is positive"
-    unseen = (
-        math.log(1 / FAILURE) / values.size
-    )  # what is likelier than that shows up, but with probability FAILURE
+    # what is likelier than that shows up, but with probability FAILURE
+    unseen = math.log(1 / FAILURE) / values.size
     error = Z * float(values.std()) / math.sqrt(values.size) + unseen
     assert abs(values.mean() - 1.0) <= error, (
         f"the mean is {values.mean():.6g} delta, more than {error:.2g} off"

@@ -95,9 +95,8 @@ def test_every_registered_mechanism_has_cases():
     under = {
         (type(case.event), case.relation) for case in cases.EVENTS if isinstance(case, cases.Under)
     }
-    lines = {
-        event for event in MECHANISMS if event.__module__ != schemes.__name__
-    }  # schemes have tests of their own
+    # schemes have tests of their own
+    lines = {event for event in MECHANISMS if event.__module__ != schemes.__name__}
     assert lines == set(cases.REFERENCES), (
         "give every registered event type a reference in cases.py"
     )
@@ -175,9 +174,8 @@ def test_loss_is_the_log_ratio(event, direction):
             (rank - 1, edge) for rank, edge in zip(ranks[1:-1], edges[1:-1], strict=True)
         ] + [(last, np.inf)]
         if isinstance(cases.base(event), DiscreteGaussianDpEvent):
-            checked = checked[
-                :-1
-            ]  # its support here and there ends at different places, beyond what floats can tell
+            # its support here and there ends at different places, beyond what floats can tell
+            checked = checked[:-1]
         checked = [
             (i, t) for i, t in checked if max(reference.p[i], reference.q[i]) > mpf("1e-300")
         ]

@@ -94,9 +94,8 @@ def test_simple(case: Case, direction: str) -> None:
 def test_single(case: Case, theta: Literal["heuristic", "bound"]) -> None:
     steps = case.steps("remove")
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", OutOfReachWarning
-        )  # of the bounds; the samples are checked here
+        # of the bounds; the samples are checked here
+        warnings.simplefilter("ignore", OutOfReachWarning)
         proposal = single_proposal(steps, case.epsilon, theta=theta)
     check_proposal(
         proposal, case.epsilon, exact(steps, case.epsilon), size=2 * sample_size(proposal)

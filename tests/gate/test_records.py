@@ -269,9 +269,8 @@ def test_the_certificate_is_about_the_record(path, tmp_path):
     record = evr.Record.load(path)
     assert record.is_certified_by(certificate)
     assert record.event == certificate.dp_event()
-    assert not evr.Record.load(write(tmp_path / "twin.jsonl")).is_certified_by(
-        certificate
-    )  # the same event, another training
+    # the same event, another training
+    assert not evr.Record.load(write(tmp_path / "twin.jsonl")).is_certified_by(certificate)
     longer = evr.Record.load(write(path, steps=1))  # trained on: the certificate is of less
     assert certificate.digest in longer.certificates
     assert not longer.is_certified_by(certificate)

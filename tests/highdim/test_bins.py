@@ -320,9 +320,8 @@ def test_densities_are_those_of_the_draws(name: str) -> None:
     logs = proposal.log_densities(coordinates, 40_000) + np.log(proposal.weights)[:, None]
     inverse = np.exp(-np.logaddexp.reduce(logs, axis=0))
     ((law, count),) = proposal.laws
-    low = (
-        coordinates[0].max(axis=1).reshape(40_000, count).max(axis=1) < 1.0
-    )  # alike for all bins, as evr's draws are
+    # alike for all bins, as evr's draws are
+    low = coordinates[0].max(axis=1).reshape(40_000, count).max(axis=1) < 1.0
     chance = 0.5 * math.erfc(-1.0 / math.sqrt(2 * law.greatest_energy))
     for values, expected in ((inverse * low, chance ** (count * law.dimension)), (inverse, 1.0)):
         if values.std() < 20:  # else the far tail, which is not seen, matters

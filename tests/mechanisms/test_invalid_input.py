@@ -100,9 +100,8 @@ def test_values_out_of_range(make, name, value, rule):
         (make, name, value)
         for make, name, _, _ in PARAMETERS
         for value in NOT_NUMBERS
-        if not (
-            value is None and make is dpsgd and name != "noise_multiplier"
-        )  # that is leaving it out
+        # that is leaving it out
+        if not (value is None and make is dpsgd and name != "noise_multiplier")
     ],
     ids=case_name,
 )

@@ -15,10 +15,8 @@ from evr.laws import Direction, DiscretePair, Measure, Pairs
 from evr.laws.line import poisson
 from evr.mechanisms import Composition
 
-WITH, WITHOUT = (
-    (0.444, 0.556),
-    (0.599, 0.401),
-)  # the law of the answer with the record, and without it
+# the law of the answer with the record, and without it
+WITH, WITHOUT = ((0.444, 0.556), (0.599, 0.401))
 Q, STEPS, EPSILON = 0.38, 4, 0.3
 
 

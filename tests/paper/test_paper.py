@@ -138,9 +138,8 @@ def test_other_slips(script: Callable[[str], ModuleType]) -> None:
 def test_steps_to_epsilon(run: Run) -> None:
     found = run("steps_to_epsilon")
     assert found["epsilons"]["exact"][-1] == pytest.approx(0.2691256, rel=1e-6)  # 200 steps
-    assert (
-        0.1 / 0.2692 < found["excess_of_fft_bound"][-1] < 0.38
-    )  # eps_error = 0.1, and a little for delta_error
+    # eps_error = 0.1, and a little for delta_error
+    assert 0.1 / 0.2692 < found["excess_of_fft_bound"][-1] < 0.38
     assert 0 < found["excess_of_evr"]["tau = 0.9"][-1] < 0.01
     assert all(row["accepted"] for row in found["verified"])
 

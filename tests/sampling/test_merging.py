@@ -176,9 +176,8 @@ def test_many_steps_are_verified(name: str) -> None:
     report = found.directions["remove"]
     assert any(kind.edges is not None for kind in report.plan.kinds)
     truth = exact(Composition.of(event).simplified("remove"), epsilon)
-    assert (
-        abs(report.estimate - truth) < 5.3 * report.standard_error + 0.01 * truth
-    )  # 1e-7, and what it grows by
+    # 1e-7, and what it grows by
+    assert abs(report.estimate - truth) < 5.3 * report.standard_error + 0.01 * truth
     false = evr.verify(
         event, epsilon=epsilon, delta=0.97 * 0.9 * delta, tau=0.9, seed=1, max_samples=60_000
     )

@@ -37,9 +37,8 @@ from sampling.test_samplers import (
 
 Patch = pytest.MonkeyPatch
 EPSILON = 1.5
-JUMPS = dpsgd(
-    noise_multiplier=0.6, sampling_probability=1e-3, steps=100
-)  # one jump carries the loss
+# one jump carries the loss
+JUMPS = dpsgd(noise_multiplier=0.6, sampling_probability=1e-3, steps=100)
 DENSE = dpsgd(noise_multiplier=3.0, sampling_probability=0.2, steps=60)  # all steps share it
 LIKELY = dpsgd(noise_multiplier=1.0, sampling_probability=0.9999, steps=2)
 

@@ -117,9 +117,8 @@ def test_sums_over_steps_are_sums_of_single_steps(name: str, steps: int) -> None
 def test_many_steps_are_drawn_in_parts() -> None:
     pair = SampledRemovePair(GaussianPair(1.0), 0.3)
     losses, heights = MixtureSampler(pair, Tilt()).draw(generator(), 40, 20_000)
-    mean = -float(
-        pair.privacy_loss(generator(9).standard_normal(400_000)).mean()
-    )  # under Q the mean loss is negative
+    # under Q the mean loss is negative
+    mean = -float(pair.privacy_loss(generator(9).standard_normal(400_000)).mean())
     assert mean > 0
     assert np.all(heights == 0)
     drawn = pair.privacy_loss(pair.draw(Measure.P, generator(3), 400_000))
@@ -141,11 +140,8 @@ ENVELOPES = {
     "steep": (0.3, 1.0, Tilt(8.0, 3.0, -40.0)),
     "steeper": (0.3, 1.0, Tilt(40.0, 3.0, -40.0)),
     "capped": (0.9, 1.5, Tilt(3.0, 0.8, -80.0)),
-    "mode in circles": (
-        0.9999,
-        1.0,
-        Tilt(17.0, 20.0, -39.4),
-    ),  # iterating for the mode does not settle
+    # iterating for the mode does not settle
+    "mode in circles": (0.9999, 1.0, Tilt(17.0, 20.0, -39.4)),
     "nearly sure": (1 - 1e-9, 1.0, Tilt(24.6, 17.17, -39.4)),
 }
 

@@ -59,9 +59,8 @@ def false_claim(delta: float, ratio: float, epsilon: float = 1.0, tau: float = T
 LAWS = {
     "two points": two_points(1e-6, 4e-6),
     "far points": two_points(1e-6, 3e-5),
-    "rare and huge": KnownLaw(
-        [0.0, 1e-6, 2e-3], [0.4, 0.6 - 2e-4, 2e-4]
-    ),  # mean 1e-6; clipped, if at all
+    # mean 1e-6; clipped, if at all
+    "rare and huge": KnownLaw([0.0, 1e-6, 2e-3], [0.4, 0.6 - 2e-4, 2e-4]),
     "next to constant": KnownLaw([0.999e-6, 1.001e-6], [0.5, 0.5]),
     "three points": KnownLaw([0.0, 1e-6, 6e-6], [0.5, 0.4, 0.1]),
 }

@@ -113,9 +113,8 @@ def test_losses_too_small_for_floats_are_refused_in_words(
 
 def test_a_bound_without_samples_does_not_trust_a_tie() -> None:
     seven = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(0.13), 7)
-    assert (
-        0 < proved_delta(seven, 7 * (1 / 0.13))["remove"] < 1e-11
-    )  # exactly, 7/0.13 is a little more
+    # exactly, 7/0.13 is a little more
+    assert 0 < proved_delta(seven, 7 * (1 / 0.13))["remove"] < 1e-11
     assert proved_delta(dp_event.LaplaceDpEvent(2.0), 0.5) == {"remove": 0.0, "add": 0.0}
 
 

@@ -30,9 +30,8 @@ GAUSSIAN = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(20.0), 100)
 SMALL = evr.dpsgd(noise_multiplier=0.8, sampling_probability=0.01, steps=20)
 
 
-BOTH = evr.dpsgd(
-    noise_multiplier=3.0, sampling_probability=0.5, steps=10
-)  # at epsilon 0.5 either direction needs samples
+# at epsilon 0.5 either direction needs samples
+BOTH = evr.dpsgd(noise_multiplier=3.0, sampling_probability=0.5, steps=10)
 
 
 def exact(event: Any, epsilon: float) -> float:
@@ -146,9 +145,8 @@ def test_the_fixed_verifier_states_its_plan_before_it_starts() -> None:
     assert 0 < first.seconds_left < 100 * report.seconds
     assert f"m = {report.samples:,} samples" in str(first.plan)
     silent = check(GAUSSIAN, 1.0, tau=0.7, method="fixed")
-    assert (
-        silent.directions["remove"].estimate == report.estimate
-    )  # samples of the trial serve nothing else
+    # samples of the trial serve nothing else
+    assert silent.directions["remove"].estimate == report.estimate
 
 
 # --- strange compositions and claims --------------------------------------------------------------
@@ -176,9 +174,8 @@ def test_strange_compositions(name: str) -> None:
     event, epsilon = STRANGE[name]
     delta = exact(event, epsilon)
     assert check(event, epsilon, delta).accepted
-    rejected = check(
-        event, epsilon, 0.75 * delta, max_samples=300_000
-    )  # 0.75 / 0.9: the claim is false by a sixth
+    # 0.75 / 0.9: the claim is false by a sixth
+    rejected = check(event, epsilon, 0.75 * delta, max_samples=300_000)
     assert not rejected.accepted
     assert rejected.guarantee is None
 

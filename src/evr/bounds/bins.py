@@ -59,10 +59,8 @@ class ScaledMeans:
         if cells is None:
             return math.inf
         found = math.inf
-        step, centre = (
-            2.0,
-            math.log(self.bins) - epsilon,
-        )  # e^lambda grows as the greatest ratio over b does
+        # e^lambda grows as the greatest ratio over b does
+        step, centre = (2.0, math.log(self.bins) - epsilon)
         tried: dict[float, float] = {}
 
         def value(log_lambda: float) -> float:
@@ -172,18 +170,16 @@ class InverseMoment:
     def _cells(self) -> tuple[Floats, Floats, Floats]:
         """Ends of cells of ``A``, masses, and the share of each mass at the upper end."""
         g, deviation = self.energy, math.sqrt(self.energy)
-        low = (
-            _REACH if self.bins >= _MANY else _FARTHEST
-        )  # what is below counts as ratio 0, once for each bin
+        # what is below counts as ratio 0, once for each bin
+        low = _REACH if self.bins >= _MANY else _FARTHEST
         edges = np.linspace(-low, _REACH, self.cells + 1) * deviation
         ends = np.concatenate(([0.0], np.exp(edges - g / 2)))
         bounds = np.concatenate(([-np.inf], edges, [np.inf])) / deviation
         log_q = log_normal_mass(bounds[:-1], bounds[1:])
         log_p = log_normal_mass(bounds[:-1] - deviation, bounds[1:] - deviation)
         mass, mean = np.exp(log_q), np.exp(log_p)
-        share = np.zeros(
-            mass.size
-        )  # beyond the last end, all of the mass at that end: e^{-tA/b} falls
+        # beyond the last end, all of the mass at that end: e^{-tA/b} falls
+        share = np.zeros(mass.size)
         share[:-1] = np.clip((mean[:-1] / mass[:-1] - ends[:-1]) / np.diff(ends), 0.0, 1.0)
         return ends, mass, share
 
@@ -200,14 +196,12 @@ class InverseMoment:
         log_phi = self.log_transform(np.exp(grid))
         left, right = np.exp(grid[:-1]), np.exp(grid[1:])
         fall = np.maximum((log_phi[:-1] - log_phi[1:]) / (right - left), 0.0)  # c_1
-        height = np.maximum(
-            log_phi[:-1] + fall * left, log_phi[1:] + fall * right
-        )  # c_0, the chord or above
+        # c_0, the chord or above
+        height = np.maximum(log_phi[:-1] + fall * left, log_phi[1:] + fall * right)
         middle, width = (grid[:-1] + grid[1:]) / 2, np.diff(grid)
         t = np.exp(middle)
-        half = np.maximum(
-            np.abs(theta - self.bins * fall * t) * width / 2, 1e-12
-        )  # of the tangent's rise
+        # of the tangent's rise
+        half = np.maximum(np.abs(theta - self.bins * fall * t) * width / 2, 1e-12)
         terms = theta * middle + self.bins * (height - fall * t) + np.log(width)
         terms += half + np.log(-np.expm1(-2 * half) / (2 * half))
         ends = [theta * grid[0] - math.log(theta), self._log_tail(theta, float(grid[-1]))]

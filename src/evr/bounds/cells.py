@@ -112,9 +112,8 @@ class TiltedBounds:
                 last = first
             else:
                 place = float(self.pair.point(end))
-                place += 1e-12 * (
-                    1.0 + abs(place)
-                )  # a point found by iteration may differ from its edge in the last digits
+                # a point found by iteration may differ from its edge in the last digits
+                place += 1e-12 * (1.0 + abs(place))
                 last = max(first, int(np.searchsorted(self.table.high, place, side="right")))
             parts.append((slice(first, last), slope, offset))
             first = last

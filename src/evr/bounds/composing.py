@@ -187,9 +187,8 @@ def _split(
     each sum.
     """
     size = places.size
-    above = np.searchsorted(
-        places, losses, side="left"
-    )  # places[above - 1] < loss <= places[above]
+    # places[above - 1] < loss <= places[above]
+    above = np.searchsorted(places, losses, side="left")
     edges = np.concatenate((places[:1], places))
     low = edges[above]
     widths = np.concatenate(([1.0], -np.expm1(-np.diff(places)), [1.0]))

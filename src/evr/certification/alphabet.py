@@ -36,9 +36,8 @@ SOFTWARE = {
 certificates lack, are wanted.
 """
 
-_IDENTIFIER = re.compile(
-    r"[A-Za-z0-9_.+<>-]{1,200}"
-)  # Python names a class of a function f.<locals>.C
+# Python names a class of a function f.<locals>.C
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_.+<>-]{1,200}")
 
 
 def in_alphabet(text: str) -> str:

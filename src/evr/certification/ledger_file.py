@@ -39,9 +39,8 @@ class LedgerFile:
         connection = self._connection
         connection.row_factory = sqlite3.Row
         patience = time.monotonic() + BUSY_SECONDS
-        journal = (
-            "DELETE" if is_shared(self.path) else "WAL"
-        )  # WAL rests on memory, which other machines do not share
+        # WAL rests on memory, which other machines do not share
+        journal = "DELETE" if is_shared(self.path) else "WAL"
         # two processes that switch a new file to WAL at once do not wait for each other by
         # themselves
         while True:

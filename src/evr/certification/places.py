@@ -23,8 +23,7 @@ def is_shared(path: Path) -> bool:
     for line in lines:
         before, _, after = line.partition(" - ")
         point = Path(re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), before.split(" ")[4]))
-        if (
-            target.is_relative_to(point) and len(point.parts) >= longest
-        ):  # of two mounted at one place, the later hides
+        # of two mounted at one place, the later hides
+        if target.is_relative_to(point) and len(point.parts) >= longest:
             kind, longest = after.split(" ")[0], len(point.parts)
     return bool(_SHARED.match(kind))

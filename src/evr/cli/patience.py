@@ -51,9 +51,8 @@ def limited(max_seconds: float | None, doing: str) -> Iterator[float]:
     before = signal.signal(signal.SIGALRM, ring)
     try:
         try:
-            signal.setitimer(
-                signal.ITIMER_REAL, seconds, 1.0
-            )  # again every second, should something swallow it
+            # again every second, should something swallow it
+            signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
             yield seconds
         finally:
             armed = False

@@ -87,9 +87,8 @@ class EvrAccountant(IAccountant):
         """
         found = state_dict.get("mechanism") if state_dict else None
         if found in _LOADS:
-            opacus_history(
-                state_dict.get("history", ())
-            )  # refuses what is no history, before anything changes
+            # refuses what is no history, before anything changes
+            opacus_history(state_dict.get("history", ()))
             super().load_state_dict({**state_dict, "mechanism": self.mechanism()})
             self.history = [
                 (float(noise), float(rate), int(steps)) for noise, rate, steps in self.history

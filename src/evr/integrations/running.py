@@ -93,10 +93,8 @@ def _epsilon_near(event: Any, delta: float, guess: float, direction: str) -> flo
         value = estimate_delta(event, epsilon, direction=direction).value
         return math.log(max(value, 1e-320)) - math.log(delta)
 
-    before, at = (
-        1.002 * guess,
-        0.999 * guess,
-    )  # from above: transforms made for one epsilon serve smaller ones
+    # from above: transforms made for one epsilon serve smaller ones
+    before, at = (1.002 * guess, 0.999 * guess)
     gap_before, gap_at = gap(before), gap(at)
     for _ in range(12):
         if gap_at == gap_before:

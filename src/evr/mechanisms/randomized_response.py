@@ -36,9 +36,8 @@ def pairs(event: dp_event.RandomizedResponseDpEvent) -> Pairs | None:
             "float"
         )
     log_truth, log_other = math.log(1 - noise + other), math.log(other)
-    loss = math.log1p(
-        (1 - noise) / other
-    )  # the difference of the two would lose digits when they are close
+    # the difference of the two would lose digits when they are close
+    loss = math.log1p((1 - noise) / other)
     log_p, log_q, losses = [log_other, log_truth], [log_truth, log_other], [-loss, loss]
     if buckets > 2:
         rest = math.log(other) + math.log(buckets - 2)

@@ -40,9 +40,8 @@ class InverseOrderSampler:
         )
         points = self._points()
         slopes = self._log_density(points)[1]
-        bends = np.concatenate(
-            ([True], np.diff(slopes) < -1e-6 * theta)
-        )  # else two tangents are one
+        # else two tangents are one
+        bends = np.concatenate(([True], np.diff(slopes) < -1e-6 * theta))
         points = points[bends]
         self._points_at, self._heights, self._slopes = points, *self._log_density(points)
         gaps = np.diff(self._slopes)
@@ -82,9 +81,8 @@ class InverseOrderSampler:
             while float(self._log_density(np.array([low + sign * reach]))[0][0]) > peak - _DEPTH:
                 reach *= 1.5
             ends.append(low + sign * reach)
-        left = np.linspace(
-            ends[0], low, _TANGENTS, endpoint=False
-        )  # not at the mode, where a slope is 0
+        # not at the mode, where a slope is 0
+        left = np.linspace(ends[0], low, _TANGENTS, endpoint=False)
         return np.concatenate((left, np.linspace(low, ends[1], _TANGENTS + 1)[1:]))
 
     def _pieces(self) -> Floats:

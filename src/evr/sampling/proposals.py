@@ -39,9 +39,8 @@ class Block(NamedTuple):
     def values(self, epsilon: float, log_unit: float = 0.0) -> Floats:
         """``X`` at an epsilon, in units of ``e^log_unit``."""
         values = np.zeros(self.losses.size)
-        hit = np.flatnonzero(
-            ~(self.losses <= epsilon)
-        )  # a loss that is not a number must not pass for 0
+        # a loss that is not a number must not pass for 0
+        hit = np.flatnonzero(~(self.losses <= epsilon))
         values[hit] = -np.expm1(epsilon - self.losses[hit]) * np.exp(
             np.minimum(self.log_weights[hit] - log_unit, 700.0)
         )

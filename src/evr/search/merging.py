@@ -197,9 +197,8 @@ def _edges(
     coarse = [inner, high[-1:], pair.flats.reshape(-1)]
     for tilt in maps:
         order, capped = max(tilt.jump_order or tilt.order, 1.0), min(max(tilt.cap, bottom), top)
-        start = min(
-            max(bottom, -1.0 / order), capped
-        )  # what is moved up from far below stays without weight
+        # what is moved up from far below stays without weight
+        start = min(max(bottom, -1.0 / order), capped)
         wide = ((start, capped, order), (capped, top, 1.0))
         coarse += [
             pair.point(np.linspace(a, b, min(2 + math.ceil((b - a) * x), _FINE)))

@@ -145,9 +145,8 @@ def _add(steps: tuple[Step, ...], laws: Laws, goal: Goal) -> MixtureProposal:
     found = minimize_scalar(
         log_bound, bounds=ends, method="bounded", options={"xatol": 0.05, "maxiter": 12}
     )
-    thetas = [
-        math.exp(float(found.x)) * factor for factor in (1.0, 1.2)
-    ]  # a little more lowers the second moment
+    # a little more lowers the second moment
+    thetas = [math.exp(float(found.x)) * factor for factor in (1.0, 1.2)]
     return max((goal.judge(built(theta)) for theta in thetas), key=lambda one: one.merit).proposal
 
 

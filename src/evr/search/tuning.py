@@ -56,9 +56,8 @@ def deviations(steps: Sequence[Step]) -> list[float]:
     sizes = []
     for step in steps:
         table = CellTable.of(step.pair, 0.0, 512, [])
-        middle = np.clip(
-            table.log_p - table.log_q, table.least, table.greatest
-        )  # where those are too close to tell
+        # where those are too close to tell
+        middle = np.clip(table.log_p - table.log_q, table.least, table.greatest)
         with np.errstate(over="ignore"):
             squares = float(np.sum(np.exp(table.log_p) * np.clip(middle, -50.0, 50.0) ** 2))
         sizes.append(math.sqrt(step.count * squares))
@@ -137,9 +136,8 @@ class _Search:
         self.floors = [floor_of(step.pair) for step in self.steps]
         sizes = deviations(self.steps)
         scale = max(epsilon, math.hypot(*sizes))  # epsilon may be too small to set the scale
-        greatest = max(
-            step.pair.loss_range[1] for step in self.steps
-        )  # a rare loss may be far beyond the deviation
+        # a rare loss may be far beyond the deviation
+        greatest = max(step.pair.loss_range[1] for step in self.steps)
         top = max(60.0, 1.01 * (greatest - epsilon) / scale if math.isfinite(greatest) else 0.0)
         self.jumps = self._kinds_that_jump()
         self.small = 4.0  # how many times the root of the bound samples may be, to be preferred
@@ -149,9 +147,8 @@ class _Search:
         self.caps = self.base + scale * np.geomspace(0.01, top, _CAPS)
         self.knees = scale * np.array([0.08, 0.16, 0.3, 0.5])
         least = min((x for x in sizes if x > 0), default=scale)
-        self._steeper = (
-            max(0.0, math.log(0.01 / least)) if least > 0 else 0.0
-        )  # small losses want large orders
+        # small losses want large orders
+        self._steeper = max(0.0, math.log(0.01 / least)) if least > 0 else 0.0
         self.counts = [step.count for step in steps]
         self.two_slopes = not any(step.pair.mixes_second for step in self.steps)
         self._tables: dict[float, list[CellTable]] = {}
@@ -192,9 +189,8 @@ class _Search:
 
     def bounds(self, tilt: Tilt) -> list[TiltedBounds]:
         """Bounds of each pair under a tilt, each with its own floor."""
-        reach = 2.0 ** math.ceil(
-            math.log2(max(tilt.jump_order or tilt.order, 1.0))
-        )  # one table for orders of one size
+        # one table for orders of one size
+        reach = 2.0 ** math.ceil(math.log2(max(tilt.jump_order or tilt.order, 1.0)))
         if reach not in self._tables:
             width = 0.2 / reach
             self._tables[reach] = []

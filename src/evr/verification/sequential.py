@@ -84,9 +84,8 @@ class SequentialTest:
         centre = s.total / s.samples if s.samples else self.estimate
         spread = max(s.squares / s.samples - centre**2, 0.0) if s.samples else 0.0
         variance = (weight * self.guess + s.samples * spread) / (weight + s.samples)
-        trust = (
-            4.0 * variance / gap**2
-        )  # the claimed mean weighs what it takes to tell it from the threshold
+        # the claimed mean weighs what it takes to tell it from the threshold
+        trust = 4.0 * variance / gap**2
         centre = (trust * self.estimate + s.total) / (trust + s.samples)
         lead = self.mean - centre
         return min(lead / (variance + lead**2), self.limit) if lead > 0 else 0.0

@@ -129,9 +129,8 @@ def lattice_case(seed: int) -> Case:
     p = Fraction(rng.randint(9, 15), 16)
     law, table = RationalOutcomes.of([1 - p, p], [p, 1 - p]), ((1 - p, p), (p, 1 - p))
     parts = rng.randint(1, 4)
-    spacing = Fraction(
-        math.nextafter(math.log(p / (1 - p)) / parts, math.inf)
-    )  # losses end a hair below places
+    # losses end a hair below places
+    spacing = Fraction(math.nextafter(math.log(p / (1 - p)) / parts, math.inf))
     grid = Grid(Fraction(0), 0, 0, 1, -parts - 1, parts + 1)
     reach = count * (parts + 1) + 1
     windows = tuple(Window(0, 0, 1, -reach, reach) for _ in schedule((count,)))
@@ -148,9 +147,8 @@ def lost_in_splits(cases: int) -> Iterator[str]:
     """What coarsening and windows lose: they must keep the mass, and must not raise the mean of
     ``e^{-loss}`` (S4.2).
     """
-    now = importlib.import_module(
-        "evr.bounds.strict.masses"
-    )  # as it is now, a planted fault included
+    # as it is now, a planted fault included
+    now = importlib.import_module("evr.bounds.strict.masses")
     for seed in range(cases):
         rng = random.Random(seed)
         spacing, bits = Fraction(rng.randint(20, 400), 512), rng.randint(8, 20)

@@ -204,9 +204,8 @@ def _placed(law: ExactOutcomes, losses: Losses) -> dict[int, arb]:
     for p, _, loss in law.sets():
         if p.is_zero():
             continue
-        upper = bisect_left(
-            edges, True, key=partial(not_below, loss)
-        )  # the first place that is certainly not below
+        # the first place that is certainly not below
+        upper = bisect_left(edges, True, key=partial(not_below, loss))
         if upper == 0:
             put(0, p)
             continue

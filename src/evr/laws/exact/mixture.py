@@ -43,9 +43,8 @@ class ExactMixture(ExactCurve):
             if ratio <= floor:
                 return one - ratio
             if not ratio > floor:
-                return (one - ratio).union(
-                    one - floor
-                )  # between the two, the curve being continuous and falling
+                # between the two, the curve being continuous and falling
+                return (one - ratio).union(one - floor)
             t = inverse(ratio) / root
             return half * (mixed(t) - ratio * t.erfc())
 

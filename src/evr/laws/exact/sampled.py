@@ -103,9 +103,8 @@ def exact_sampled(base: ExactPairs, q: Fraction) -> ExactPairs:
     """
 
     def one(law: ExactLaw, direction: Direction) -> ExactLaw:
-        if (
-            isinstance(law, SampledOutcomes) and law.direction is direction
-        ):  # sampled twice: the product of both
+        # sampled twice: the product of both
+        if isinstance(law, SampledOutcomes) and law.direction is direction:
             return SampledOutcomes(law.base, law.q * q, direction)
         if isinstance(law, SampledCurve) and law.direction is direction:
             return SampledCurve(law.base, law.q * q, direction)

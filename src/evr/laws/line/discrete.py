@@ -119,9 +119,8 @@ class DiscretePair(DominatingPair):
         from_left, from_right = self._cumulated[measure]
         log_mass = self.log_mass(measure, low, high)
         log_uniform = np.log(1.0 - generator.random(first.shape))  # of a number in (0, 1]
-        left = (
-            from_left[last] < from_right[first]
-        )  # inversion from the end where less mass is keeps relative accuracy
+        # inversion from the end where less mass is keeps relative accuracy
+        left = from_left[last] < from_right[first]
         by_left = (
             np.searchsorted(
                 from_left, np.logaddexp(from_left[first], log_uniform + log_mass), side="left"

@@ -162,9 +162,8 @@ def log_mgf_by_cells(pair: DominatingPair, order: float, relative: float = 1e-11
     for exponent in range(9, 20):
         points = loss_points(pair, np.union1d(coarse, np.linspace(low, high, 2**exponent + 1)))
         value = log_sum_exp(points.log_weights + order * points.losses)
-        if abs(value - previous) <= relative + 1e-14 * abs(
-            value
-        ):  # a change of the logarithm is relative already
+        # a change of the logarithm is relative already
+        if abs(value - previous) <= relative + 1e-14 * abs(value):
             break
         previous = value
     return value

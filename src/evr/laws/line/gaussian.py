@@ -119,9 +119,8 @@ class GaussianPair(DominatingPair):
     def delta(self, epsilon: float) -> float:
         if math.isinf(epsilon):
             return 0.0 if epsilon > 0 else 1.0
-        if (
-            epsilon < 0
-        ):  # delta(epsilon) = 1 - e^epsilon + e^epsilon delta(-epsilon), the pair being symmetric
+        # delta(epsilon) = 1 - e^epsilon + e^epsilon delta(-epsilon), the pair being symmetric
+        if epsilon < 0:
             return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * self.delta(-epsilon))
         low = epsilon / self.mu - self.mu / 2
         if low > NORMAL_REACH:

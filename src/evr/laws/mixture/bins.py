@@ -43,9 +43,8 @@ class IndependentBins(MixtureLaw):
 
     def draw_mixture(self, generator: np.random.Generator, size: int) -> Floats:
         coordinates = self.draw_null(generator, size)
-        coordinates[:, 0] += (
-            self.energy
-        )  # bins are alike: which one it is does not change the law of L
+        # bins are alike: which one it is does not change the law of L
+        coordinates[:, 0] += self.energy
         return coordinates
 
     def log_ratio(self, coordinates: Floats) -> Floats:

@@ -35,9 +35,8 @@ class EnvelopeSampler(StepSampler):
         self._slope = self.mode - self.mu
         self._level = float(tilt.height(pair.privacy_loss(self.mode)))
         self._log_scale = self.mu * (self.mu / 2 - self.mode) + math.log(self.q)
-        self._capped = tilt.order > 0 and tilt.cap < -math.log1p(
-            -self.q
-        )  # else the cap is above all losses
+        # else the cap is above all losses
+        self._capped = tilt.order > 0 and tilt.cap < -math.log1p(-self.q)
         self._least = math.exp(-tilt.cap) if self._capped else 0.0
         self._at_mode = max(math.exp(self._log_scale) + 1.0 - self.q, self._least)
         self._rate = self._share_kept() if tilt.order else 1.0
@@ -110,9 +109,8 @@ class EnvelopeSampler(StepSampler):
             return ratios
         refused = self._refused(generator, rise, ratios, bounds)
         inside = int(np.searchsorted(refused, number))
-        spare = np.delete(
-            ratios[number:], refused[inside:] - number
-        )  # stand in for what is refused
+        # stand in for what is refused
+        spare = np.delete(ratios[number:], refused[inside:] - number)
         while spare.size < inside:
             rise, more, bounds = np.empty((3, self._tries(inside - spare.size)))
             self._fill(generator, rise, more)

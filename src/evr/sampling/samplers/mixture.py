@@ -55,9 +55,8 @@ class MixtureSampler(StepSampler):
         most = int(np.argmax([share.sum() for share in shares]))
         self._main, chances = pieces[most], shares[most]
         likely = np.flatnonzero(chances >= min(_COMMON, chances.max()))
-        likely = likely[
-            np.argsort(-chances[likely], kind="stable")
-        ]  # a multinomial draw stops when nothing is left
+        # a multinomial draw stops when nothing is left
+        likely = likely[np.argsort(-chances[likely], kind="stable")]
         rest = np.setdiff1d(np.arange(chances.size), likely)
         rare = self._main._replace(
             means=self._main.means[rest], log_weights=self._main.log_weights[rest]
@@ -143,10 +142,8 @@ class MixtureSampler(StepSampler):
         dealt to random places, costs less.
         """
         counts = generator.multinomial(rows * steps, self._chances)
-        counts[1], size = (
-            0,
-            int(counts.sum() - counts[1]),
-        )  # the most likely component is everywhere else
+        # the most likely component is everywhere else
+        counts[1], size = (0, int(counts.sum() - counts[1]))
         places = generator.choice(rows * steps, size, replace=False)
         shifts = np.full((rows, steps), self._shifts[1])
         shifts.reshape(-1)[places] = np.repeat(self._shifts, counts)

@@ -24,9 +24,8 @@ class OutcomeSampler(StepSampler):
         heights = tilt.height(losses)
         weights = log_p[held] + heights
         chances = np.exp(weights - log_sum_exp(weights))
-        order = np.argsort(
-            chances, kind="stable"
-        )  # the rare first: what a multinomial draw divides by stays large
+        # the rare first: what a multinomial draw divides by stays large
+        order = np.argsort(chances, kind="stable")
         self._chances, self._losses, self._heights = (
             chances[order] / chances.sum(),
             losses[order],
