@@ -26,6 +26,7 @@ from attacking.trials import (
     QUESTIONS,
     REFUSED,
     SLOW,
+    STRICT_EVERY,
     WRONG,
     Limits,
     TooSlow,
@@ -87,7 +88,7 @@ def test_a_bound_below_the_truth_is_wrong(monkeypatch):
         return replace(found, value=found.value * 0.999) if method == "strict" else found
 
     monkeypatch.setattr(evr, "estimate_delta", low)
-    assert outcomes(attack(replace(CASE, index=8), LIMITS))["strict bound"] == WRONG
+    assert outcomes(attack(replace(CASE, index=STRICT_EVERY), LIMITS))["strict bound"] == WRONG
 
 
 @pytest.mark.parametrize(("verdict", "expected"), [(True, (WRONG, GOOD)), (False, (GOOD, WRONG))])

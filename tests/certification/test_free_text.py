@@ -233,7 +233,11 @@ class WordyDpEvent(dp_event.DpEvent):
 def test_events_with_sentences_are_refused_before_anything_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(MECHANISMS, WordyDpEvent, Mechanism(WordyDpEvent, gaussian.pairs))
+    monkeypatch.setitem(
+        MECHANISMS,
+        WordyDpEvent,
+        Mechanism(WordyDpEvent, lambda _: gaussian.pairs(dp_event.GaussianDpEvent(2.0))),
+    )
     with evr.Ledger(tmp_path / "ledger.sqlite") as ledger:
         with pytest.raises(ValueError, match="is neither a name nor a number"):
             evr.release(lambda: 1, WordyDpEvent(LIE), epsilon=1.0, delta=1e-3, ledger=ledger)
