@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -251,6 +252,23 @@ def test_both_proofs_share_no_composed_law() -> None:
     found = evr.verify(event, delta=delta, **claim)
     for report in found.directions.values():
         assert report.plan is None or all(kind.composing is None for kind in report.plan.kinds)
+
+
+def test_certificates_of_composed_steps_replay_and_altered_ones_do_not(tmp_path: Path) -> None:
+    certificate = evr.certify(
+        TRAINING,
+        epsilon=EPSILON,
+        tau=0.97,
+        method="sequential",
+        seed=1,
+        ledger=tmp_path / "ledger.sqlite",
+    )
+    plan = certificate.verification.directions["remove"].plan
+    assert plan is not None
+    assert plan["kinds"][0]["composing"]["size"] > 1
+    assert evr.replay(certificate).agrees
+    plan["kinds"][0]["composing"]["places"][-1]["parts"] += 1
+    assert not evr.replay(certificate).agrees
 
 
 def test_places_are_cut_evenly() -> None:
