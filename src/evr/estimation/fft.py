@@ -41,9 +41,9 @@ from evr.laws.law import UNIT
 _RELATIVE = 1e-8  # wanted of the change from a grid of twice the width, relative to delta
 # what that change may miss, relative to delta: the cells' edges move with the grid, errors do not
 # fall evenly
-_IRREGULAR = 5e-9
+_IRREGULAR = 1e-8
 _UNSETTLED = 1e-6  # a change, relative to delta, after which a grid is not trusted
-_ROUNDED = 1e-12  # relative error of closed forms
+_ROUNDED = 1e-11  # relative error of closed forms
 _MOST_CONDITIONS = 400  # atoms of some steps, to sum over what the others add
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
 _SIZES = tuple(2**n for n in range(12, 22))

@@ -153,9 +153,8 @@ class TiltedLaw:
         near = self.probabilities[max(0, position - 4) : position + 6]
         if self.spiky:
             return self.scale(epsilon) * 0.3 * self.width * float(np.sum(np.abs(near)))
-        if abs(epsilon - self.kink) <= 4.0 * self.width:
-            return 0.0
-        return self.scale(epsilon) * 0.005 * self.width * float(np.max(np.abs(near), initial=0.0))
+        share = 0.0005 if abs(epsilon - self.kink) <= 4.0 * self.width else 0.005
+        return self.scale(epsilon) * share * self.width * float(np.max(np.abs(near), initial=0.0))
 
     def delta(self, epsilon: float) -> float:
         """Delta of losses up to the cap, without what the atoms add."""
