@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,12 +52,18 @@ class OutOfTime(Exception):
 
 
 def integrate(
-    log_integrand: LogIntegrand, distance: float, scale: float, deadline: float
+    log_integrand: LogIntegrand,
+    distance: float,
+    scale: float,
+    deadline: float,
+    revivals: Sequence[tuple[float, float]] = (),
 ) -> Integral:
     """``distance`` is that from the nearest pole, ``scale`` on what scale the integrand changes
     near 0.
 
-    ``deadline`` is of ``time.process_time``.
+    ``deadline`` is of ``time.process_time``. ``revivals`` are where the integrand, dead before,
+    comes to life again, and about the logarithm of its modulus there: no octave before them may be
+    the last if they matter.
     """
     found = _Sum()
     start, edge = 0.0, scale
@@ -73,7 +79,11 @@ def integrate(
         values = [found.cut(start * part) for part in (1.0, math.sqrt(0.5), 0.5)]
         error = abs(values[0] - values[1]) + abs(values[0] - values[2]) + found.rounding
         errors.append(error)
-        if error <= _AGREEMENT * abs(values[0]) + 2 * found.rounding:
+        matters = _AGREEMENT * abs(values[0])
+        if any(start < 4 * r and scale * math.exp(m) > matters for r, m in revivals):
+            best = Integral(math.nan, math.inf)
+            continue
+        if error <= matters + 2 * found.rounding:
             return Integral(values[0], error)
         if errors[-1] < errors[-2] / 2 < errors[-3:][0] / 4:
             best = Integral(values[0], 10 * error)

@@ -24,6 +24,9 @@ EPS = np.finfo(LONG).eps
 _NODES, _ROUGH_NODES = 20, 12
 _NATS = 75  # below the top: what is left out of a law
 _MOST_PANELS = 6000
+_STEEP = 8  # nats that a tilt may rise between the last node and the end of its panel
+_ALONE = 0.8  # the share of a tilted density that no single node may have
+_HEAVY = 0.02  # the share of a law that makes an atom heavy
 
 
 @lru_cache
@@ -51,6 +54,17 @@ class Tilted:
     variance: float
     weights: Floats
     offsets: Floats
+
+    @property
+    def revivals(self) -> list[tuple[float, float]]:
+        """Where heavy atoms are in phase again, and the logarithm of their share of the law."""
+        heavy = np.argsort(self.weights)[-4:]
+        heavy = heavy[self.weights[heavy] > _HEAVY]
+        places = np.sort(self.offsets[heavy])
+        if places.size < 2 or not np.all(np.diff(places) > 0):
+            return []
+        log_share = float(np.log(np.sum(self.weights[heavy])))
+        return [(2 * np.pi * k / float(gap), log_share) for gap in np.diff(places) for k in (1, 2)]
 
     def log_ratio(self, u: Floats) -> Complexes:
         """``log E'[e^{iu (loss - mean)}]``, the first-order term of which is zero.
@@ -82,6 +96,7 @@ class TiltedGaussian:
     mean: Any
     log_scale: Any
     variance: float
+    revivals: tuple[tuple[float, float], ...] = ()
 
     @classmethod
     def of(cls, square: Any, order: Any) -> TiltedGaussian:
@@ -145,10 +160,12 @@ def nodes(law: Law, order: Any, reach: float | None) -> tuple[Longs, Longs]:
     peak = loss.ravel()[np.argmax(log_p + order * loss)]
     done: list[tuple[Longs, Longs]] = [(law.log_p, law.loss)]
     for _ in range(60):
-        matters = (np.max(log_p, axis=1) > tops[0] - _NATS) | (
-            np.max(log_p + order * loss, axis=1) > tops[1] - _NATS
-        )
+        # a steep tilt may live between the last node and the end of its panel
+        at_ends = order * law.density(np.stack((low, high), axis=1))[1]
+        most = np.max(log_p, axis=1) + np.max(np.append(at_ends, order * loss, axis=1), axis=1)
+        matters = (np.max(log_p, axis=1) > tops[0] - _NATS) | (most > tops[1] - _NATS)
         low, high, log_p, loss = low[matters], high[matters], log_p[matters], loss[matters]
+        most = most[matters]
         if not low.size:
             break
         middle = (low + high) / 2
@@ -162,7 +179,8 @@ def nodes(law: Law, order: Any, reach: float | None) -> tuple[Longs, Longs]:
         rounding = 20 * EPS * (1 + abs(order) * np.max(np.abs(loss), axis=1))  # of an exponent
         turning = 1e-16 * (1 + np.max(np.abs(turns), axis=1))
         allowed = np.array([np.full(low.size, 20 * EPS), rounding, np.maximum(turning, rounding)])
-        good = np.all(change <= allowed, axis=0)
+        seen = most - np.max(log_p + order * loss, axis=1) < _STEEP
+        good = np.all(change <= allowed, axis=0) & (seen | (most <= tops[1] - _NATS))
         done.append((log_p[good].ravel(), loss[good].ravel()))
         low, high = (
             np.concatenate((low[~good], middle[~good])),
@@ -215,6 +233,8 @@ def tilt(law: Law, order: Any, reach: float | None = 0.0) -> Tilted | TiltedGaus
     weights = np.exp(log_p + order * distance - log_p[peak])
     total = np.sum(weights)
     weights = weights / total
+    if law.density is not None and peak >= law.log_p.size and weights[peak] > _ALONE:
+        raise Unreached("too steep a tilt for the nodes of a density")
     shift = np.sum(weights * distance)
     mean, offsets = loss[peak] + shift, distance - shift
     exponent = -order * offsets

@@ -122,7 +122,12 @@ def contour(composition: Composition, epsilon: float, seconds: float, order: Any
             total = total + count * tilted.log_ratio(u)
         return total
 
-    integral = integrate(log_integrand, distance, scale, deadline)
+    revivals = [
+        (u, float(log_kernel(np.array([u]), float(order)).real[0]) + count * log_share)
+        for tilted, count in zip(tilts, counts, strict=True)
+        for u, log_share in tilted.revivals
+    ]
+    integral = integrate(log_integrand, distance, scale, deadline, revivals)
     if not math.isfinite(integral.error):
         raise Unreached("no time for the integral")
     factor = np.exp(
