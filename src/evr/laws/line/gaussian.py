@@ -125,8 +125,9 @@ class GaussianPair(DominatingPair):
         low = epsilon / self.mu - self.mu / 2
         if low > NORMAL_REACH:
             return 0.0
-        if low < -30.0:  # the Mills ratio would overflow, and nothing cancels
-            return float(np.exp(log_ndtr(-low)) - np.exp(epsilon + log_ndtr(-low - self.mu)))
+        if low < -30.0:  # the Mills ratio of low would overflow, and nothing cancels
+            ratio = float(erfcx((low + self.mu) / math.sqrt(2.0)))
+            return float(np.exp(log_ndtr(-low))) - 0.5 * math.exp(-low * low / 2.0) * ratio
         density = math.exp(-low * low / 2) / math.sqrt(2 * math.pi)
         return min(1.0, density * mills_difference(low, low + self.mu))
 
