@@ -170,11 +170,15 @@ class TestAbsurdNumbersOfSteps:
         assert found.error is not None
         assert found.error <= 1e-2 * deviation
 
-    def test_curve_online_and_calibration(self) -> None:
+    def test_curve(self) -> None:
         mean, _ = self.moments(0.01, 1.0, 10**12)
         assert evr.privacy_curve(
             dpsgd(10**12, 0.01, 1.0), [1.0, 1.1 * mean]
         ).deltas == pytest.approx([1.0, 0.0])
+
+    @pytest.mark.full
+    def test_online_and_calibration(self) -> None:
+        mean, _ = self.moments(0.01, 1.0, 10**12)
         online = evr.online_epsilon(
             dpsgd(10**12, 0.01, 1.0), 1e-5, every=5 * 10**11, direction="remove"
         )

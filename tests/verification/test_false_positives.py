@@ -210,9 +210,9 @@ def cached_proposals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @cache
 def _planned(
-    steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, device: str
+    steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, **how: Any
 ) -> Plan:
-    return replace(planned(steps, direction, claim, proposal), block_size=2048)
+    return replace(planned(steps, direction, claim, proposal, **how), block_size=2048)
 
 
 @pytest.mark.usefixtures("cached_proposals")

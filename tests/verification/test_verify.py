@@ -55,10 +55,8 @@ def check_with(
 
 
 @cache
-def _once(
-    steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, device: str
-) -> Plan:
-    plan = planned(steps, direction, claim, proposal)
+def _once(steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, **how: Any) -> Plan:
+    plan = planned(steps, direction, claim, proposal, **how)
     return replace(plan, block_size=min(4096, plan.block_size))
 
 
