@@ -30,6 +30,9 @@ ALLOWANCE = 0.02
 COMPOSING_ALLOWANCE = 0.08
 """The same for composing equal steps before they are drawn."""
 
+LEAST_GAP = 1e-4
+"""The least slack ``1 - tau`` at which composing is tried."""
+
 WORTH_COMPOSING = 4.0
 """Seconds that sampling has to take for composing, which takes about one, to be tried."""
 
@@ -78,8 +81,8 @@ def _composed(steps: tuple[Step, ...], claim: Claim) -> Plan | None:
     """A plan with equal steps composed, where that pays; None where it does not."""
     quick = capped_proposal(steps, claim.epsilon, quick=True)
     log_unit, gap = math.log(claim.threshold), 1.0 - claim.tau
-    if quick.log_greatest(claim.epsilon) <= log_unit:
-        return None  # no sample is needed, or hardly any
+    if quick.log_greatest(claim.epsilon) <= log_unit or gap < LEAST_GAP:
+        return None  # no sample is needed, or hardly any; or composing would need too many places
     work = min(quick.work, MERGED_WORK)
     seconds = SECONDS_PER_STEP * work * (WEALTH - log_unit) * USUAL_SPREAD / gap**2
     if seconds < WORTH_COMPOSING:

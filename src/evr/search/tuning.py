@@ -243,16 +243,14 @@ class _Search:
         )
 
     def run(self, *, quick: bool = False) -> Tilt:
-        """The best tilt, in the better way to treat the kinds that do not jump, which a short
-        search finds.
-        """
-        if not all(self.jumps):
-            found = []
-            for rising in (True, False):
-                self.rising = rising
-                found.append((self._one_slope(float(self.caps[_CAPS // 3]), 14)[0], rising))
-            self.rising = min(found)[1]
-        return self._run(quick=quick)
+        """The best tilt, in either way to treat the kinds that do not jump."""
+        found = []
+        for rising in (True,) if all(self.jumps) else (True, False):
+            self.rising, self.steep = rising, True
+            tilt = self._run(quick=quick)
+            found.append((self.objective(tilt), rising, self.steep, tilt))
+        _, self.rising, self.steep, best = min(found, key=lambda x: x[0])
+        return best
 
     def _run(self, *, quick: bool) -> Tilt:
         """One slope, from a near and from a far cap; a second slope where rare jumps would make
@@ -268,21 +266,16 @@ class _Search:
         return self._whole(found[1]) if self.integer else found[1]
 
     def _or_two_slopes(self, found: tuple[float, Tilt]) -> tuple[float, Tilt]:
-        """The best of one slope and of two; at the best knee, in either way to treat the kinds that
-        do not jump.
-        """
-        if not self.two_slopes:
-            return found
-        twos = [(self._second_slope(found[1], knee), knee) for knee in self.knees.tolist()]
-        two, knee = min(twos, key=lambda x: x[0][0])
-        if not all(self.jumps):
-            self.steep = False
-            other = self._second_slope(found[1], knee)
-            self.steep = two[0] <= other[0]
-            two = two if self.steep else other
-        if two[0] < found[0]:
-            return two
-        self.steep = True
+        """The best of one slope and of two, in either way to treat the kinds that do not jump."""
+        best, ways = (found, self.steep), (True,) if all(self.jumps) else (True, False)
+        for steep in ways if self.two_slopes else ():
+            self.steep = steep
+            two = min(
+                (self._second_slope(found[1], knee) for knee in self.knees.tolist()),
+                key=lambda x: x[0],
+            )
+            best = min(best, (two, steep), key=lambda x: x[0][0])
+        found, self.steep = best
         return found
 
     def _or_bounded(
