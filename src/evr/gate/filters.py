@@ -275,7 +275,7 @@ class PrivacyOdometer:
     >>> odometer.spend(dp_event.GaussianDpEvent(12.0))
     >>> odometer.epsilon
     0.5
-    >>> odometer.spend(dp_event.GaussianDpEvent(12.0))
+    >>> odometer.spend(dp_event.GaussianDpEvent(8.0))
     >>> odometer.epsilon
     1.0
     """
