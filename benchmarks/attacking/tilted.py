@@ -54,11 +54,12 @@ class Tilted:
     variance: float
     weights: Floats
     offsets: Floats
+    atoms: int = 0  # of the nodes, the first
 
     @property
     def revivals(self) -> list[tuple[float, float]]:
         """Where heavy atoms are in phase again, and the logarithm of their share of the law."""
-        heavy = np.argsort(self.weights)[-4:]
+        heavy = np.argsort(self.weights[: self.atoms])[-4:]
         heavy = heavy[self.weights[heavy] > _HEAVY]
         places = np.sort(self.offsets[heavy])
         if places.size < 2 or not np.all(np.diff(places) > 0):
@@ -160,9 +161,10 @@ def nodes(law: Law, order: Any, reach: float | None) -> tuple[Longs, Longs]:
     peak = loss.ravel()[np.argmax(log_p + order * loss)]
     done: list[tuple[Longs, Longs]] = [(law.log_p, law.loss)]
     for _ in range(60):
-        # a steep tilt may live between the last node and the end of its panel
-        at_ends = order * law.density(np.stack((low, high), axis=1))[1]
-        most = np.max(log_p, axis=1) + np.max(np.append(at_ends, order * loss, axis=1), axis=1)
+        most = np.max(log_p + order * loss, axis=1)
+        if _is_bounded(law):  # a steep tilt may live between the last node and the end of its panel
+            ends = order * law.density(np.stack((low, high), axis=1))[1]
+            most = np.maximum(most, np.max(log_p, axis=1) + np.max(ends, axis=1))
         matters = (np.max(log_p, axis=1) > tops[0] - _NATS) | (most > tops[1] - _NATS)
         low, high, log_p, loss = low[matters], high[matters], log_p[matters], loss[matters]
         most = most[matters]
@@ -193,6 +195,11 @@ def nodes(law: Law, order: Any, reach: float | None) -> tuple[Longs, Longs]:
     else:
         raise Unreached("the law of one step does not settle")
     return np.concatenate([d[0] for d in done]), np.concatenate([d[1] for d in done])
+
+
+def _is_bounded(law: Law) -> bool:
+    """Whether a density ends at a greatest loss, where a steep tilt puts all of it."""
+    return law.density is not None and bool(np.isfinite(law.greatest))
 
 
 def _tops(parts: list[tuple[Longs, Longs]], order: Any) -> Any:
@@ -233,7 +240,7 @@ def tilt(law: Law, order: Any, reach: float | None = 0.0) -> Tilted | TiltedGaus
     weights = np.exp(log_p + order * distance - log_p[peak])
     total = np.sum(weights)
     weights = weights / total
-    if law.density is not None and peak >= law.log_p.size and weights[peak] > _ALONE:
+    if _is_bounded(law) and peak >= law.log_p.size and weights[peak] > _ALONE:
         raise Unreached("too steep a tilt for the nodes of a density")
     shift = np.sum(weights * distance)
     mean, offsets = loss[peak] + shift, distance - shift
@@ -252,5 +259,10 @@ def tilt(law: Law, order: Any, reach: float | None = 0.0) -> Tilted | TiltedGaus
     variance = float(np.sum(weights * offsets**2))
     kept = weights > 1e-21
     return Tilted(
-        mean, log_scale, variance, weights[kept].astype(float), offsets[kept].astype(float)
+        mean,
+        log_scale,
+        variance,
+        weights[kept].astype(float),
+        offsets[kept].astype(float),
+        int(np.sum(kept[: law.log_p.size])),
     )
