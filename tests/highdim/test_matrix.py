@@ -512,3 +512,10 @@ def test_calibration() -> None:
     )
     assert found.parameter == pytest.approx(1.5, rel=5e-3)
     assert found.delta <= 1.397956e-2 * 1.004
+
+
+def test_a_table_below_all_floats_is_refused() -> None:
+    """Its sums underflowed, and an upper bound was 0.8 of what it bounds."""
+    with pytest.raises(ValueError, match="below all floats"):
+        RingTable(np.eye(6) * 1e-4, 1, 177)
+    assert not RingTable.is_affordable(6, 1, 177)

@@ -288,3 +288,33 @@ def test_lebeda_et_al():
     ).value
     assert poisson == pytest.approx(1.0, abs=0.005)
     assert fixed == pytest.approx(17.33, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("event", "relation"),
+    [
+        (
+            dp_event.PoissonSampledDpEvent(
+                0.01, dp_event.TruncatedSubsampledGaussianDpEvent(10_000, 0.1, 10, 1.0)
+            ),
+            "add-or-remove",
+        ),
+        (
+            dp_event.SampledWithoutReplacementDpEvent(
+                1000,
+                10,
+                dp_event.SampledWithoutReplacementDpEvent(
+                    1000, 10, dp_event.RandomizedResponseDpEvent(0.5, 4)
+                ),
+            ),
+            "replace-one",
+        ),
+    ],
+    ids=["truncated", "without replacement"],
+)
+def test_what_samples_itself_is_not_sampled_once_more(
+    event: dp_event.DpEvent, relation: str
+) -> None:
+    """Amplification counted twice: the first was 114 times below a bound by hand."""
+    with pytest.raises(evr.UnsupportedEventError, match="says itself who takes part"):
+        evr.estimate_delta(event, 1e-4, neighboring_relation=relation)

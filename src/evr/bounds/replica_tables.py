@@ -20,6 +20,7 @@ from evr.laws.line.pair import log_sum_exp
 
 Counts = NDArray[np.int64]
 
+_MOST_NATS = 600.0
 MOST_STATES = 60_000
 MOST_VALUES = 8_000_000
 STEEPEST = 650.0
@@ -67,6 +68,11 @@ class OccupancyTable:
         return self.occupancies[chosen]
 
 
+def _fits(length: int, order: int) -> bool:
+    """Whether all terms of a table, ``1 / (k! T^k)`` and more, are far above the least float."""
+    return length > 0 and float(gammaln(order + 1)) + order * math.log(length) <= _MOST_NATS
+
+
 class RingTable:
     """Replicas in a ring of bins of which only near ones attract each other (5.1e).
 
@@ -84,6 +90,8 @@ class RingTable:
     def __init__(self, gram: Floats, near: int, order: int) -> None:
         self.bins, self.near, self.order = gram.shape[0], near, order
         self.gram, self.length = gram, gram.shape[0] - near + 1
+        if not _fits(self.length, order):
+            raise ValueError(f"order={order} of {self.bins} bins: its terms are below all floats")
         self.greatest = greatest_at(gram, near)
         states = _up_to_sum(order, near)  # the last near - 1 bins, latest first; who is left
         occupied, self._left = states[:, :-1], states[:, -1]
@@ -111,7 +119,10 @@ class RingTable:
         """Whether there are not too many states, and half of the ring is left."""
         states = math.comb(order + near, order)
         return (
-            2 * near <= bins and states <= MOST_STATES and states * (bins - near + 2) <= MOST_VALUES
+            _fits(bins - near + 1, order)
+            and 2 * near <= bins
+            and states <= MOST_STATES
+            and states * (bins - near + 2) <= MOST_VALUES
         )
 
     @cached_property

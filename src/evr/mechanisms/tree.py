@@ -103,6 +103,8 @@ def walk(
                 [(child, f"{path}.events[{i}]", vouched) for i, child in enumerate(events)]
             )
         elif isinstance(node, SAMPLED):
+            if samplings and isinstance(node, dp_event.SampledWithoutReplacementDpEvent):
+                raise _sampled_already(node, path)
             sampling = _located(path, partial(sampling_of, node, path, relation))
             if sampling is not None:
                 samplings.append(sampling)
@@ -110,11 +112,23 @@ def walk(
                 stack.append((sampling, path, vouched))
             stack.append((node.event, path + ".event", vouched))
         else:
+            mechanism = MECHANISMS.get(type(node))
+            if samplings and mechanism is not None and not mechanism.takes_sampling:
+                raise _sampled_already(node, path)
             pairs, vouches = _translated(node, path, relation, vouched)
             if isinstance(pairs, dp_event.DpEvent):  # an event that stands for this one
                 stack.append((pairs, path, vouches))
             else:
                 yield from found(pairs)
+
+
+def _sampled_already(node: Any, path: str) -> UnsupportedEventError:
+    """Its law counts on a data set of a known size: a sample of the records has none."""
+    return UnsupportedEventError(
+        f"unsupported {type(node).__name__} at {path}: it says itself who takes part, so it cannot "
+        "be applied to a sample of the records; describe one sampling",
+        node,
+    )
 
 
 def leaves(
