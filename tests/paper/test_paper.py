@@ -63,6 +63,7 @@ def test_gaussian_composition(run: Run) -> None:
     assert found["edgeworth_bound_over_exact"][0] > 5
 
 
+@pytest.mark.full
 def test_evr_vs_bound(run: Run) -> None:
     found = run("evr_vs_bound")
     exact = np.array(found["deltas"]["exact"])
@@ -79,6 +80,7 @@ def test_evr_vs_bound(run: Run) -> None:
     assert found["sampled"]["sequential"][-1]["samples"] < fixed["our tilt and bound"] / 10
 
 
+@pytest.mark.full
 def test_utility(run: Run) -> None:
     found = run("utility")
     for name, delta_epsilon in (("DP-GD", 0.9994), ("DP-SGD", 1.80156)):
@@ -99,6 +101,7 @@ def test_utility(run: Run) -> None:
     assert found["DP-SGD"]["epsilons"]["FFT upper bound, delta_error = 1e-10"] == "inf"
 
 
+@pytest.mark.full
 def test_second_moments(run: Run) -> None:
     found = run("second_moments")["k = 100"]
     assert found["delta"] == pytest.approx(6.7934759e-7, rel=1e-7)
@@ -135,6 +138,7 @@ def test_other_slips(script: Callable[[str], ModuleType]) -> None:
     assert rows["verification in < 1e-10 s"].truth > 1e-3
 
 
+@pytest.mark.full
 def test_steps_to_epsilon(run: Run) -> None:
     found = run("steps_to_epsilon")
     assert found["epsilons"]["exact"][-1] == pytest.approx(0.2691256, rel=1e-6)  # 200 steps
@@ -144,6 +148,7 @@ def test_steps_to_epsilon(run: Run) -> None:
     assert all(row["accepted"] for row in found["verified"])
 
 
+@pytest.mark.full
 def test_throughput(run: Run) -> None:
     [row] = run("throughput")["targets"]
     assert row["noise_multiplier"] == pytest.approx(0.65052, rel=1e-3)
@@ -163,6 +168,7 @@ def test_online(run: Run) -> None:
     assert worst["GDP"] > 0.3
 
 
+@pytest.mark.full
 def test_offline(run: Run) -> None:
     found = run("offline")
     extreme = found["extreme"]

@@ -133,7 +133,7 @@ MANY = {
 }
 
 
-@pytest.mark.parametrize("tau", [0.9, 0.99])
+@pytest.mark.parametrize("tau", [pytest.param(0.9, marks=pytest.mark.full), 0.99])
 @pytest.mark.parametrize("name", MANY)
 def test_delta_grows_by_the_allowance(name: str, tau: float) -> None:
     event, delta = MANY[name]
