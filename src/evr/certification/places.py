@@ -7,7 +7,8 @@ from pathlib import Path
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _SHARED = re.compile(
-    r"nfs|cifs|smb|9p|afs|ceph|gluster|lustre|gpfs|beegfs|fuse|ocfs2|gfs2|orangefs|virtiofs|vboxsf|prl_fs"
+    r"nfs|cifs|smb|9p|afs|ceph|gluster|lustre|gpfs|beegfs|fuse|ocfs2|gfs2|orangefs"
+    r"|virtiofs|vboxsf|prl_fs"
 )
 
 
