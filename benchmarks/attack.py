@@ -1,11 +1,13 @@
 """Attack evr with random events over its whole domain, and compare what it says with a truth that
 shares no code with it.
 
-    python benchmarks/attack.py --events 300                    # five minutes or so python
-    benchmarks/attack.py --events 10000 --part 3/20      # the third of twenty parts; run it again
-    to continue it python benchmarks/attack.py --events 10000 --write docs/attack.md     # what is
-    missing of all parts, then the page python benchmarks/attack.py --seed 1 --only 4711
-    # one event, with everything that was said
+    python benchmarks/attack.py --events 300
+    python benchmarks/attack.py --events 10000 --part 3/20
+    python benchmarks/attack.py --events 10000 --write docs/attack.md
+    python benchmarks/attack.py --seed 1 --only 4711
+
+The second attacks the third of twenty parts. The third attacks what is missing of all parts, and
+writes the page. The last repeats one event and tells everything that was said.
 
 Records go to ``build/attack``, a line for each event, and reach the disk before the next event
 starts; a later run continues where this one ended. Exits with 1 if anything failed: a false claim

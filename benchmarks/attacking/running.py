@@ -14,9 +14,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Self
 
-MEMORY = (
-    6 * 2**30
-)  # bytes of address space for each worker: a wish for more is a failure, not a frozen machine
+# bytes of address space for each worker: a wish for more is a failure, not a frozen machine
+MEMORY = 6 * 2**30
 # wall-clock seconds for each processor second that a case may take, before its worker is stopped
 PATIENCE = 40
 
