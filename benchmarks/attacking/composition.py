@@ -129,9 +129,16 @@ class Composition:
             log_mass += count * (
                 np.log1p(-law.lost) if law.lost is not None else top + np.log(total)
             )
-            mean = np.sum(weights * np.expm1(-loss)) / total
-            log_ratio += count * np.log1p(np.maximum(mean, -1 + EPS))
-            size += count * (EPS + np.sum(weights * np.abs(np.expm1(-loss))) / total)
+            with np.errstate(over="ignore", invalid="ignore"):
+                gains = weights * np.expm1(-loss)
+                mean = np.sum(gains) / total
+            if abs(mean) < 0.5:
+                log_ratio += count * np.log1p(mean)
+                size += count * (EPS + np.sum(np.abs(gains)) / total)
+            else:
+                log_q, loss = nodes(law, LONG(-1), 0.0)
+                log_ratio += count * (np.logaddexp.reduce(log_q - loss) - top - np.log(total))
+                size += count * (1 + np.max(np.abs(loss)))
         mass = np.exp(log_mass)
         return mass * -np.expm1(log_ratio), 50 * EPS * mass * (
             size * min(LONG(1), np.exp(log_ratio)) + abs(log_mass)

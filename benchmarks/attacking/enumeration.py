@@ -123,9 +123,8 @@ def _of_kind(tilted: Tilted, count: int) -> Sums | None:
         return Sums.ordered(offsets, weights)
     if offsets.size == 2:
         return _two(offsets, weights, count)
-    gaps = np.diff(np.sort(offsets))
-    if np.all(np.abs(gaps - gaps[0]) <= 1e-13 * gaps[0]):
-        return _lattice(tilted, gaps[0], count)
+    if tilted.gap > 0:
+        return _lattice(tilted, LONG(tilted.gap), count)
     if offsets.size == 3 and count <= 2000:
         return _three(offsets, weights, count)
     if offsets.size**count <= _MOST_SUMS:

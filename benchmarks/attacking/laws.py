@@ -25,6 +25,7 @@ HALF_LOG_TWO_PI = LONG("0.9189385332046727417803297364056176398614")
 # standard deviations of a normal law that matter: beyond are e^-288, also to a piece of 1e-60
 _REACH = 24
 _FARTHEST = 60  # a tilt that moves a normal law farther belongs to deltas below 1e-700
+_MOST_GAIN = 100  # an exponent: beyond, a mixture is no longer near 1
 _DISCRETE_REACH = 32  # of a discrete Gaussian: enough for deltas of 1e-60 and less
 
 
@@ -37,8 +38,9 @@ def mixed(loss: Any, q: Any) -> Longs:
     loss, q = np.asarray(loss, LONG), LONG(q)
     if q == 1:
         return loss
-    small = np.log1p(q * np.expm1(np.clip(loss, -1, 1)))
-    return np.where(np.abs(loss) < 1, small, np.logaddexp(np.log1p(-q), np.log(q) + loss))
+    gain = q * np.expm1(np.minimum(loss, _MOST_GAIN))
+    near = np.log1p(np.clip(gain, -0.5, 0.5))  # right also where the whole is tiny
+    return np.where(np.abs(gain) < 0.5, near, np.logaddexp(np.log1p(-q), np.log(q) + loss))
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Law:
     monotone along the line. ``greatest`` is the least upper bound of the finite losses, ``exact``
     says that losses are not rounded, ``lost`` is what finite losses lack to a mass of 1 (None where
     they lack nearly all). ``square`` is ``1 / noise^2`` of a Gaussian mechanism, which needs
-    nothing else.
+    nothing else. ``cut`` is the mass of atoms that were left out.
     """
 
     log_p: Longs
@@ -63,6 +65,7 @@ class Law:
     exact: bool = False
     lost: Any = 0.0
     square: Any = None
+    cut: float = 0.0
 
     @property
     def is_atomic(self) -> bool:
@@ -103,9 +106,10 @@ class Normals:
             np.array(v, x.dtype) for v in (self.means, [long(w) for w in self.weights])
         )
         exponents = means * x[..., None] - means * means / 2
-        small = np.log1p(np.sum(weights * np.expm1(np.clip(exponents, -1, 1)), axis=-1))
+        gain = np.sum(weights * np.expm1(np.minimum(exponents, x.dtype.type(_MOST_GAIN))), axis=-1)
+        near = np.log1p(np.clip(gain, -0.5, 0.5))  # right also where the whole is tiny
         large = np.logaddexp.reduce(exponents + np.log(weights), axis=-1)
-        return np.where(np.max(np.abs(exponents), axis=-1) < 1, small, large)
+        return np.where(np.abs(gain) < 0.5, near, large)
 
     def law(self, direction: str) -> Law:
         sign = 1 if direction == "remove" else -1
@@ -169,6 +173,9 @@ class Laplaces:
 class Atoms:
     """Outcomes with the logarithm of their mass under ``B`` and ``log dA/dB``; and masses that only
     one law has.
+
+    ``ends`` are the bounds of ``log dA/dB``, None where the outcomes have them; ``cut`` is the mass
+    of outcomes that were left out.
     """
 
     log_b: Longs
@@ -176,13 +183,16 @@ class Atoms:
     only_with: Any = 0.0
     only_without: Any = 0.0
     exact: bool = False
+    ends: tuple[Any, Any] | None = None
+    cut: float = 0.0
 
     def sampled(self, q: float) -> Atoms:
         log_b, ratio = self.log_b, mixed(self.log_ratio, q)
         if self.only_without > 0:
             log_b = np.append(log_b, np.log(self.only_without))
             ratio = np.append(ratio, np.log1p(-LONG(q)))
-        return Atoms(log_b, ratio, self.only_with * LONG(q), LONG(0))
+        ends = None if self.ends is None else (np.log1p(-LONG(q)), self.ends[1])
+        return Atoms(log_b, ratio, self.only_with * LONG(q), LONG(0), ends=ends, cut=self.cut)
 
     def law(self, direction: str) -> Law:
         if direction == "remove":
@@ -193,8 +203,16 @@ class Atoms:
         order = np.argsort(loss[held], kind="stable")
         loss = loss[held][order]
         greatest = loss[-1] if loss.size else LONG(-np.inf)
+        if self.ends is not None:
+            greatest = self.ends[1] if direction == "remove" else -self.ends[0]
         return Law(
-            log_p[held][order], loss, infinite, greatest=greatest, exact=self.exact, lost=infinite
+            log_p[held][order],
+            loss,
+            infinite,
+            greatest=greatest,
+            exact=self.exact,
+            lost=infinite,
+            cut=self.cut,
         )
 
 
@@ -324,7 +342,8 @@ def _discrete_gaussian(event: Any) -> Mechanism:
     x = np.arange(-reach, shift + reach + 1, dtype=LONG)
     log_b = -((x / sigma) ** 2) / 2
     norm = np.log1p(2 * np.sum(np.exp(-((np.arange(1, reach + 1, dtype=LONG) / sigma) ** 2) / 2)))
-    return Atoms(log_b - norm, shift * (2 * x - shift) / (2 * sigma**2))
+    ends, cut = (LONG(-np.inf), LONG(np.inf)), math.exp(-(_DISCRETE_REACH**2) / 2)
+    return Atoms(log_b - norm, shift * (2 * x - shift) / (2 * sigma**2), ends=ends, cut=cut)
 
 
 MAKERS: dict[str, Callable[[Any], Mechanism | None]] = {

@@ -42,7 +42,7 @@ class Term:
         for side in (-1, 1):
             try:
                 order = self.composition.saddle(epsilon, side)
-                tilts = self.composition.tilted(order, None)
+                tilts = self.composition.tilted(order)
             except Unreached:
                 continue
             plans.append(

@@ -26,7 +26,6 @@ _NATS = 75  # below the top: what is left out of a law
 _MOST_PANELS = 6000
 _STEEP = 8  # nats that a tilt may rise between the last node and the end of its panel
 _ALONE = 0.8  # the share of a tilted density that no single node may have
-_HEAVY = 0.02  # the share of a law that makes an atom heavy
 
 
 @lru_cache
@@ -57,15 +56,32 @@ class Tilted:
     atoms: int = 0  # of the nodes, the first
 
     @property
-    def revivals(self) -> list[tuple[float, float]]:
-        """Where heavy atoms are in phase again, and the logarithm of their share of the law."""
-        heavy = np.argsort(self.weights[: self.atoms])[-4:]
-        heavy = heavy[self.weights[heavy] > _HEAVY]
-        places = np.sort(self.offsets[heavy])
-        if places.size < 2 or not np.all(np.diff(places) > 0):
+    def gap(self) -> float:
+        """Between neighbouring atoms, if there is nothing else and all are equally far apart; else
+        0.
+        """
+        places = np.sort(self.offsets)
+        if self.atoms < self.offsets.size or places.size < 2:
+            return 0.0
+        gap = float(places[-1] - places[0]) / (places.size - 1)
+        rounded = 1e-13 * gap + 4e-16 * float(np.max(np.abs(places)))
+        even = bool(np.all(np.abs(np.diff(places) - gap) <= rounded))
+        return gap if even and rounded < 1e-6 * gap else 0.0
+
+    @property
+    def revivals(self) -> list[float]:
+        """Where atoms may be in phase again: the heaviest one with its neighbours, and the heaviest
+        with each other.
+        """
+        weights, places = self.weights[: self.atoms], self.offsets[: self.atoms]
+        if weights.size < 2:
             return []
-        log_share = float(np.log(np.sum(self.weights[heavy])))
-        return [(2 * np.pi * k / float(gap), log_share) for gap in np.diff(places) for k in (1, 2)]
+        rising = np.argsort(places)
+        heaviest = int(np.argmax(weights[rising]))
+        beside = places[rising[max(0, heaviest - 1) : heaviest + 2]]
+        heavy = np.sort(places[np.argsort(weights)[-4:]])
+        gaps = np.concatenate((np.diff(beside), np.diff(heavy)))
+        return [2 * np.pi * k / gap for gap in np.unique(gaps[gaps > 0]).tolist() for k in (1, 2)]
 
     def log_ratio(self, u: Floats) -> Complexes:
         """``log E'[e^{iu (loss - mean)}]``, the first-order term of which is zero.
@@ -97,7 +113,7 @@ class TiltedGaussian:
     mean: Any
     log_scale: Any
     variance: float
-    revivals: tuple[tuple[float, float], ...] = ()
+    revivals: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, square: Any, order: Any) -> TiltedGaussian:

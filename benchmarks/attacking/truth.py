@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 from attacking import enumeration, single, split
 from attacking.composition import Composition
 from attacking.contour import integrate, log_kernel
-from attacking.laws import LONG, Atoms, Unreached, exact, mechanisms
+from attacking.laws import LONG, Atoms, Law, Unreached, exact, mechanisms
 from attacking.tilted import EPS, Complexes, Floats
 
 _PI = LONG("3.14159265358979323846264338327950288")
@@ -59,7 +59,9 @@ def truth(event: Any, epsilon: float, direction: str, seconds: float = 20.0) -> 
     if len(made_of) == 1 and made_of[0][1] == 1 and not isinstance(made_of[0][0], Atoms):
         return Truth(single.delta(made_of[0][0], epsilon, direction), 0.0, "closed form")
     found = Truth(math.nan, math.inf, "none")
-    if composition.is_atomic:
+    if composition.is_atomic and sum(count for _, count in composition.parts) == 1:
+        found = _of_one_step(composition.parts[0][0], epsilon)
+    elif composition.is_atomic:
         found = _better(
             found, lambda: enumeration.delta(composition, composition.saddle(epsilon), epsilon)
         )
@@ -68,7 +70,17 @@ def truth(event: Any, epsilon: float, direction: str, seconds: float = 20.0) -> 
             found = _better(found, way)
     if not math.isfinite(found.error):
         raise Unreached("no way led to it")
-    return found.plus(infinite)
+    cut = sum(count * law.cut for law, count in composition.parts)
+    return replace(found, error=found.error + cut).plus(infinite)
+
+
+def _of_one_step(law: Law, epsilon: float) -> Truth:
+    """The sum over the atoms of one step."""
+    above = law.loss - LONG(epsilon)
+    gains = np.exp(law.log_p[above > 0]) * -np.expm1(-above[above > 0])
+    value = float(np.sum(gains))
+    rounding = float(EPS * np.sum(np.exp(law.log_p[above > 0]) * np.abs(law.loss[above > 0])))
+    return Truth(value, 1e-16 * value + 8 * rounding, "sum over outcomes")
 
 
 def _ways(composition: Composition, epsilon: float, seconds: float) -> list[Callable[[], Truth]]:
@@ -95,12 +107,25 @@ def _better(found: Truth, way: Callable[[], Truth | None]) -> Truth:
     return other
 
 
+_AROUND = np.linspace(-20.0, 20.0, 161)
+_ELSEWHERE = 0.8  # of the distance from the pole: where the second contour runs
+
+
 def contour(composition: Composition, epsilon: float, seconds: float, order: Any = None) -> Truth:
-    """By one contour integral through a saddle point; an order below -1 gives ``E[(e^{eps - Y} -
-    1)_+]`` instead.
+    """By a contour integral through a saddle point, and by another one beside it: they are the same
+    but for errors. An order below -1 gives ``E[(e^{eps - Y} - 1)_+]`` instead.
     """
-    deadline = time.process_time() + seconds
     order = composition.saddle(epsilon) if order is None else order
+    found = _contour(composition, epsilon, seconds / 2, order)
+    if found.value == 0.0:
+        return found
+    beside = _ELSEWHERE * order if order > 0 else -1 - _ELSEWHERE * (-1 - order)
+    other = _contour(composition, epsilon, seconds / 2, beside)
+    return replace(found, error=found.error + abs(found.value - other.value))
+
+
+def _contour(composition: Composition, epsilon: float, seconds: float, order: Any) -> Truth:
+    deadline = time.process_time() + seconds
     distance = float(order if order > 0 else -1 - order)
     tilts = composition.tilted(order)
     excess = composition.excess(tilts, epsilon)
@@ -122,11 +147,14 @@ def contour(composition: Composition, epsilon: float, seconds: float, order: Any
             total = total + count * tilted.log_ratio(u)
         return total
 
-    revivals = [
-        (u, float(log_kernel(np.array([u]), float(order)).real[0]) + count * log_share)
-        for tilted, count in zip(tilts, counts, strict=True)
-        for u, log_share in tilted.revivals
-    ]
+    revivals = []
+    for place in sorted({u for tilted in tilts for u in tilted.revivals}):
+        around = place + _AROUND / max(spread, 1 / place)
+        try:
+            log_modulus = float(np.max(log_integrand(around[around > 0]).real))
+        except Unreached:  # what a density would take off is not known
+            log_modulus = float(log_kernel(np.array([place]), float(order)).real[0])
+        revivals.append((place, log_modulus))
     integral = integrate(log_integrand, distance, scale, deadline, revivals)
     if not math.isfinite(integral.error):
         raise Unreached("no time for the integral")

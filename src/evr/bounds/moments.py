@@ -14,10 +14,11 @@ from evr.bounds.cells import TiltedBounds
 
 def log_peak(order: float, power: float = 1.0) -> float:
     """``log`` of the greatest value of ``(1 - e^{-x})^power e^{-order x}``, which is ``p^p s^s / (p
-    + s)^{p + s}``.
+    + s)^{p + s}``; as logarithms of ``p / (p + s)`` and ``s / (p + s)``, for ``s log s`` of a large
+    order has no digits left behind the point.
     """
     p, s = power, order
-    return p * math.log(p) + s * math.log(s) - (p + s) * math.log(p + s)
+    return -p * math.log1p(s / p) - s * math.log1p(p / s)
 
 
 def log_clipping(power: float) -> float:

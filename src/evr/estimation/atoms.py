@@ -18,9 +18,8 @@ from evr.laws.law import UNIT
 
 MAX_ATOMS = 200_000
 _MAX_PRODUCT = 4_000_000
-_SAME = (
-    16.0 * UNIT
-)  # relative to the greatest sum: equal sums of one kind of steps may be so far apart by rounding
+# relative to the greatest sum: equal sums of one kind of steps may be so far apart by rounding
+_SAME = 16.0 * UNIT
 
 
 class Tail(NamedTuple):
@@ -64,8 +63,10 @@ class Atoms(NamedTuple):
         return Tail(value, value * (1e-11 + 4.0 * UNIT * self.steps), min(1.0, moved), slope)
 
 
-def atoms_of(steps: tuple[Step, ...], most: int = MAX_ATOMS) -> Atoms | None:
-    """The atoms of the whole composition, or None if there are none or too many to list."""
+def atoms_of(steps: tuple[Step, ...], most: int = MAX_ATOMS, cap: float = np.inf) -> Atoms | None:
+    """The atoms of the whole composition, or None if there are none or too many to list; those of a
+    step beyond ``cap`` are left out.
+    """
     total = Atoms(np.zeros(1), np.zeros(1), np.zeros(1), 0.0, 0)
     least = 1  # sums of n numbers and of m numbers are n + m - 1 numbers at least
     for step in steps:
@@ -74,14 +75,14 @@ def atoms_of(steps: tuple[Step, ...], most: int = MAX_ATOMS) -> Atoms | None:
         log_weights = (
             step.pair.log_mass(Measure.P, flats[:, 0], flats[:, 1]) if len(flats) else np.empty(0)
         )
-        finite = np.isfinite(losses) & np.isfinite(log_weights)
+        finite = np.isfinite(losses) & np.isfinite(log_weights) & (losses <= cap)
         if not np.any(finite):
             return None
         losses, log_weights = losses[finite], log_weights[finite]
         least += step.count * (losses.size - 1)
         if least > most:
             return None
-        error = 0.0 if step.pair.is_exact(1) else 2.0 * UNIT * float(np.max(np.abs(losses)))
+        error = 0.0 if step.pair.is_exact(1) else 4.0 * UNIT * float(np.max(np.abs(losses)))
         power = _power(Atoms(losses, np.zeros(losses.size), log_weights, error, 1), step.count)
         combined = None if power is None else _product(total, power, UNIT**2)
         if combined is None:

@@ -20,7 +20,7 @@ enumerated (``estimation.atoms``). Sums are held as what exceeds epsilon (``esti
 
 The result is an estimate with an estimate of its error, not a bound. The error is the sum of what a
 grid of twice the width changes, of the rounding of transforms, which grows with the number of
-steps, and of what the rounding of losses may move.
+steps, of how ragged the law is next to epsilon, and of what the rounding of losses may move.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ _RELATIVE = 1e-8  # wanted of the change from a grid of twice the width, relativ
 # fall evenly
 _IRREGULAR = 1e-8
 _UNSETTLED = 1e-6  # a change, relative to delta, after which a grid is not trusted
+_RAGGED = 1e-6  # relative to delta, what a ragged law may add to the error
 _ROUNDED = 1e-11  # relative error of closed forms
 _MOST_CONDITIONS = 400  # atoms of some steps, to sum over what the others add
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
@@ -89,7 +90,7 @@ class FftCurve:
         self._greatest = [(step.count, _finite_range(step.pair)[1]) for step in steps]
         self.greatest = math.fsum(count * loss for count, loss in self._greatest)
         self._atoms: Atoms | None = None
-        self._laws: list[tuple[TiltedLaw, TiltedLaw, float]] = []
+        self._laws: list[_Known] = []
         self._single = len(steps) == 1 and steps[0].count == 1
         self._purely_atomic = False
         if steps and not self._single and all(len(step.pair.flats) for step in steps):
@@ -139,12 +140,11 @@ class FftCurve:
         )
 
     def _composed(self, epsilon: float) -> Delta:
-        for fine, coarse, reached in self._laws:
-            if fine.covers(epsilon):
-                result = compare(fine, coarse, self._atoms, epsilon)
-                if (
-                    result.error <= max(_REUSE, 2.0 * reached) * result.value
-                ):  # another law would do no better
+        for known in self._laws:
+            if known.fine.covers(epsilon):
+                result = compare(known.fine, known.coarse, known.atoms, epsilon)
+                # another law would do no better
+                if result.error <= max(_REUSE, 2.0 * known.reached) * result.value:
                     return result
         _, cap = limits(self.steps, epsilon)
         jumps = Jumps.of((step.count, jump_of(step.pair, cap)) for step in self.steps)
@@ -155,9 +155,21 @@ class FftCurve:
             numerical = _ROUNDED * apart + jumps.error
             return Delta(apart, numerical, numerical, jumps.slope(epsilon), 0.0)
         sizes = _SIZES if self._apart is None else _SIZES[:6]  # there is another way
-        _, fine, coarse, result = refine(plan, self.steps, self._atoms, epsilon, sizes)
-        self._laws.append((fine, coarse, result.error / result.value if result.value > 0 else 0.0))
+        # what is beyond the cap is counted with the jumps
+        atoms = atoms_of(self.steps, cap=plan.cap) if self._atoms is not None else None
+        _, fine, coarse, result = refine(plan, self.steps, atoms, epsilon, sizes)
+        reached = result.error / result.value if result.value > 0 else 0.0
+        self._laws.append(_Known(fine, coarse, atoms, reached))
         return result
+
+
+class _Known(NamedTuple):
+    """A law on two grids, the atoms up to its cap, and the relative error that was reached."""
+
+    fine: TiltedLaw
+    coarse: TiltedLaw
+    atoms: Atoms | None
+    reached: float
 
 
 class _Conditions(NamedTuple):
@@ -240,6 +252,7 @@ def read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> Delta:
     numerical = (
         law.rounding(epsilon)
         + law.blur(epsilon)
+        + law.ragged(epsilon)
         + law.wrapped(epsilon)
         + _IRREGULAR * smooth
         + _ROUNDED * apart
@@ -273,9 +286,11 @@ def refine(
         best = (
             (frame, fine, coarse, result) if best is None or result.error < best[3].error else best
         )
-        if result.error <= (
-            _RELATIVE + _IRREGULAR
-        ) * result.value or result.error <= 2.0 * fine.rounding(epsilon):
+        ragged = fine.ragged(epsilon)
+        settled = result.error - ragged <= (_RELATIVE + _IRREGULAR) * result.value
+        if settled and ragged <= _RAGGED * result.value:
+            break
+        if result.error <= 2.0 * fine.rounding(epsilon):
             break
         coarse = fine
     assert best is not None

@@ -21,7 +21,9 @@ from evr.laws.line.discretise import LossPoints
 Complexes = NDArray[np.complex128]
 _PLACES = np.arange(6.0)
 # values at eight places to the coefficients of a polynomial of degree 5, by least squares
-_FIT = np.linalg.pinv(np.vander(np.arange(-4.0, 4.0), 6, increasing=True))
+_POWERS = np.vander(np.arange(-4.0, 4.0), 6, increasing=True)
+_FIT = np.linalg.pinv(_POWERS)
+_MISFIT = np.eye(8) - _POWERS @ _FIT
 _SPIKE = 0.3  # the share of a law that makes a spike of it
 _EDGE = 16  # places at an end of the grid that must be empty
 _MARGIN = 64  # places at each end of the grid, for what is spread beyond the range of the sum
@@ -156,13 +158,24 @@ class TiltedLaw:
         share = 0.0005 if abs(epsilon - self.kink) <= 4.0 * self.width else 0.005
         return self.scale(epsilon) * share * self.width * float(np.max(np.abs(near), initial=0.0))
 
+    def ragged(self, epsilon: float) -> float:
+        """About the error of the mended kink where the law is ragged next to epsilon: points of
+        cells, spread on the grid, leave ripples that no polynomial fits.
+        """
+        smooth = self.probabilities if self.atoms is None else self.probabilities - self.atoms
+        first = max(0, math.floor(self._position(epsilon)) + 1)
+        if self.lattice or not 4 <= first < smooth.size - 4:
+            return 0.0
+        near = smooth[first - 4 : first + 4]
+        return 0.5 * self.scale(epsilon) * self.width * float(np.max(np.abs(_MISFIT @ near)))
+
     def delta(self, epsilon: float) -> float:
         """Delta of losses up to the cap, without what the atoms add."""
         return self.scale(epsilon) * self.tail(epsilon).share
 
 
 def _lattice(points: list[LossPoints], width: float) -> float | None:
-    """A width near the wanted one on which all atoms lie, if the composition is made of atoms
+    """A width above the wanted one on which all atoms lie, if the composition is made of atoms
     alone.
     """
     if not all(bool(p.is_atom.all()) for p in points):
@@ -176,7 +189,7 @@ def _lattice(points: list[LossPoints], width: float) -> float | None:
         multiples = (p.losses - p.losses[0]) / gap
         if np.any(np.abs(multiples - np.round(multiples)) > 1e-10):
             return None
-    return gap / math.ceil(gap / width)
+    return gap / math.floor(gap / width)  # no narrower: the grid has to hold the whole range
 
 
 class Spectrum(NamedTuple):

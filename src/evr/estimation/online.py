@@ -241,7 +241,6 @@ class _Run:
         not be accurate.
         """
         centre = 1.02 * self._previous
-        atoms = atoms_of(steps) if all(len(step.pair.flats) for step in steps) else None
         plan = plan_tilt(steps, centre, reach=1.3) if 0 < centre < math.inf else None
         self._limits = {step.pair: math.ceil(_GROWTH * step.count) for step in steps}
         self._frame = None
@@ -250,6 +249,8 @@ class _Run:
             for one in range(len(steps) if len(steps) > 1 else 0):
                 plan = widened(plan, (*steps[:one], grown[one], *steps[one + 1 :]))
             plan = widened(plan, tuple(grown))
+            flat = all(len(step.pair.flats) for step in steps)
+            atoms = atoms_of(steps, cap=plan.cap) if flat else None
             frame, _, _, reached = refine(plan, steps, atoms, centre)
             if reached.error <= _ACCURATE * reached.value:
                 self._frame, self._reached = frame, reached.error / reached.value
@@ -258,7 +259,8 @@ class _Run:
         """A root near the epsilon before; None if the frame does not reach it."""
         assert self._frame is not None
         law = self._frame.law(steps)
-        atoms = atoms_of(steps) if law.atoms is not None else None
+        cap = self._frame.plan.cap
+        atoms = atoms_of(steps, cap=cap) if law.atoms is not None else None
 
         def gap(epsilon: float) -> float:
             return math.log(max(read(law, atoms, epsilon).value, 1e-320)) - math.log(self.delta)

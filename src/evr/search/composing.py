@@ -116,6 +116,8 @@ def _places(
         order, heights = max(tilt.jump_order or tilt.order, 1.0), tilt.height(losses)
         weights = masses * np.exp(heights - heights.max())
         total = weights.sum()
+        if not total > 0.0:  # the tilted law is where these laws have no mass
+            continue
         costs = np.maximum(costs, order * (order + 1.0) * weights / total)
         raised = below * np.exp(heights - heights.max()) > _SHARE_BELOW * allowance / uses * total
         first = min(first, int(np.argmax(raised)))

@@ -184,6 +184,8 @@ class Trial:
         work = self._work(proposal, plan, test.clip, test.mean)
         driver = self._driver(work, test, plan, most)
         ending = driver.play(pool, hooks)
+        if not ending.accepted:
+            self._check_rejection(work, driver.record.mean_and_error()[0])
         report = self._played(driver, ending, proposal, plan)
         return replace(
             report,
@@ -208,6 +210,8 @@ class Trial:
                 Progress(self.direction, 0, fixed.samples, math.nan, 0.0, 0.0, 0.0, left, fixed)
             )
         ending = driver.play(pool, hooks)
+        if not ending.accepted:
+            self._check_rejection(work, driver.record.mean_and_error()[0])
         report = self._played(driver, ending, proposal, plan)
         return replace(
             report,
@@ -250,6 +254,22 @@ class Trial:
         parts = (self.direction, plan.digest, self.steps, self.claim, self.settings, self.attempt)
         return hashlib.sha256(repr((*parts, self.log_budget, self.stream)).encode()).hexdigest()
 
+    def _check_rejection(self, work: Work, mean: float) -> None:
+        """Refuse instead of rejecting where the rounding of losses may be all that speaks against
+        the claim.
+
+        Samples are taken below epsilon by that rounding. The claim is believed to be false if
+        their ``mean``, in units of the threshold, would also exceed 1 as far above epsilon; a
+        block tells by what factor it would fall.
+        """
+        rounding = work.proposal.rounding(self.claim.epsilon)
+        if mean <= 1.0 or 2.0 * rounding.loss < (mean - 1.0) * self.claim.threshold:
+            return
+        above = replace(work, epsilon=self.claim.epsilon + rounding.loss)
+        whole = work(0, work.block_size, 0.0).total
+        if above(0, work.block_size, 0.0).total * mean <= whole:
+            raise _too_coarse(self.claim, rounding)
+
     def _played(
         self, driver: Driver, ending: Ending, proposal: Proposal, plan: Plan
     ) -> DirectionReport:
@@ -280,7 +300,7 @@ def _too_long(plan: Plan) -> float:
 
 def shortcut(steps: tuple[Step, ...], claim: Claim) -> Ending | None:
     """Whether the claim is accepted, and why, where no sample is needed: delta is known, or the
-    claim is trivial or hopeless.
+    claim is trivial or hopeless. What floats cannot tell is refused by a ``ValueError``.
     """
     if claim.value >= 1.0:
         return Ending(True, "every delta is at most 1")
@@ -300,8 +320,9 @@ def shortcut(steps: tuple[Step, ...], claim: Claim) -> Ending | None:
         return None
     if infinite + found.excess > claim.threshold:
         near = claim.epsilon + 2 * DOUBT * abs(found.finite)
-        return Ending(
-            False, f"to within rounding, the greatest loss is epsilon: claim {near!r} or more"
+        raise ValueError(
+            f"epsilon={claim.epsilon!r}: to within rounding, the greatest loss is epsilon, and "
+            f"floats cannot tell whether a loss exceeds it: claim epsilon={near!r} or more"
         )
     rest = f", and infinite ones have a probability of {found.infinite:.6g}" if infinite else ""
     return Ending(True, f"no finite loss exceeds epsilon{rest}")
@@ -316,17 +337,21 @@ def check_rounding(proposal: Proposal, claim: Claim) -> None:
     beyond = greatest_loss(proposal.steps) - claim.epsilon  # all losses may exceed it by little
     sensitivity = max(sensitivity, 1.0 / beyond if beyond > 0.0 else 0.0)
     if min(2.0 * rounding.loss * sensitivity, 1.0) >= (1.0 - claim.tau) / 2.0:
-        raise ValueError(
-            f"epsilon={claim.epsilon!r}: floats know total losses of this composition to within "
-            f"{rounding.loss:.2g} only, and delta may change by more than the slack "
-            f"1 - tau = {1.0 - claim.tau:.2g} within that: lower tau, or claim more"
-        )
+        raise _too_coarse(claim, rounding)
     if rounding.weight >= 1.0 - claim.tau:
         raise ValueError(
             f"rounding over {proposal.total_steps} steps may be as large as {rounding.weight:.2g} "
             f"of delta, and tau = {claim.tau!r} leaves less than that: lower tau, or account for "
             "fewer steps"
         )
+
+
+def _too_coarse(claim: Claim, rounding: Rounding) -> ValueError:
+    return ValueError(
+        f"epsilon={claim.epsilon!r}: floats know total losses of this composition to within "
+        f"{rounding.loss:.2g} only, and delta may change by more than the slack "
+        f"1 - tau = {1.0 - claim.tau:.2g} within that: lower tau, or claim more"
+    )
 
 
 def _tried(work: Work) -> tuple[float, Summary]:
