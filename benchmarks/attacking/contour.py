@@ -86,7 +86,7 @@ def integrate(
         if error <= matters + 2 * found.rounding:
             return Integral(values[0], error)
         if errors[-1] < errors[-2] / 2 < errors[-3:][0] / 4:
-            best = Integral(values[0], 30 * error)
+            best = Integral(values[0], 100 * error)
         else:
             best = Integral(
                 math.nan, math.inf

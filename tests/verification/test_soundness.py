@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import math
 
+import mpmath as mp
 import pytest
 from dp_accounting import dp_event
 from scipy.stats import binom
 
 import evr
+from evr.bounds.moments import log_peak
 from evr.bounds.reach import reach
 from evr.bounds.rounding import Rounding
 from evr.laws import Step
@@ -141,3 +143,35 @@ def test_the_loss_of_a_sampled_mechanism_is_relatively_accurate(q: float, loss: 
     index = 1 if loss > -1 else 0
     found = float(SampledRemovePair(base, q).privacy_loss(index))
     assert found == pytest.approx(float(exact), rel=2e-15)
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0, 2.5])
+@pytest.mark.parametrize("order", [1e-12, 0.3, 1.0, 5e4, 3105362296.986955, 1e15])
+def test_the_greatest_value_of_a_sample_keeps_its_digits(order: float, power: float) -> None:
+    """Once 7e-6 too small at an order of 3e9, where ``s log s`` has no digits behind the point: a
+    sample exceeded its bound.
+    """
+    with mp.workdps(60):
+        p, s = mp.mpf(power), mp.mpf(order)
+        truth = p * mp.log(p) + s * mp.log(s) - (p + s) * mp.log(p + s)
+    assert log_peak(order, power) == pytest.approx(float(truth), rel=1e-14, abs=1e-15)
+
+
+def test_tiny_steps_of_large_orders_are_verified() -> None:
+    """The composition that met that bound; delta by a contour integral."""
+    event = evr.dpsgd(
+        noise_multiplier=29.824416016979388, sampling_probability=5.815971363346602e-09, steps=367
+    )
+    claim = {"epsilon": 4.44e-08, "delta": 9.960085962366373e-42, "direction": "remove"}
+    assert evr.verify(event, **claim, tau=0.6, seed=1435595079679305095).accepted
+
+
+def test_what_only_rounding_rejects_is_refused() -> None:
+    """A true claim, once rejected: samples are taken below epsilon by more than small losses are."""
+    small = evr.dpsgd(
+        noise_multiplier=28.588370692362883, sampling_probability=0.00044067127219615034, steps=39
+    )
+    event = dp_event.ComposedDpEvent([EpsilonDeltaDpEvent(2.8e10, 4.318026999126182e-19), small])
+    claim = {"epsilon": 2.8e10, "delta": 3.841461e-05, "direction": "remove"}
+    with pytest.raises(ValueError, match="floats know total losses of this composition to within"):
+        evr.verify(event, **claim, tau=0.8, seed=1, max_samples=50_000)

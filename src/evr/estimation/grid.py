@@ -48,7 +48,8 @@ class TiltedLaw:
     the transform's relative rounding error, ``loss_error`` one of the error that rounded losses
     make in their sum. A law is ``narrow`` if the sum of usual losses is, so that the law of one
     step shows in that of all; of one step it is finest at ``kink``. It is ``spiky`` if it has atoms
-    that are not accounted for elsewhere.
+    that are not accounted for elsewhere. ``comb`` is how far apart sums are where all losses are
+    atoms and no grid tells such sums apart.
     """
 
     order: float
@@ -66,6 +67,7 @@ class TiltedLaw:
     narrow: bool
     spiky: bool
     kink: float
+    comb: float = 0.0
 
     def _position(self, epsilon: float) -> float:
         """Where epsilon is on the grid."""
@@ -149,14 +151,18 @@ class TiltedLaw:
         """What the law of one step near epsilon may be wrong by where it shows: spikes are spread
         over some places, where the kink is not mended, and cells are as wide as these.
         """
-        if not self.narrow:
+        if not (self.narrow or self.comb):
             return 0.0
         position = math.floor(self._position(epsilon))
-        near = self.probabilities[max(0, position - 4) : position + 6]
-        if self.spiky:
-            return self.scale(epsilon) * 0.3 * self.width * float(np.sum(np.abs(near)))
-        share = 0.0005 if abs(epsilon - self.kink) <= 4.0 * self.width else 0.005
-        return self.scale(epsilon) * share * self.width * float(np.max(np.abs(near), initial=0.0))
+        near = np.abs(self.probabilities[max(0, position - 4) : position + 6])
+        most = float(np.max(near, initial=0.0))
+        found = self.comb**2 / 8.0 * most / self.width  # a sum over a comb, taken for an integral
+        if self.narrow and self.spiky:
+            found += 0.3 * self.width * float(np.sum(near))
+        elif self.narrow:
+            share = 0.0005 if abs(epsilon - self.kink) <= 4.0 * self.width else 0.005
+            found += share * self.width * most
+        return self.scale(epsilon) * found
 
     def ragged(self, epsilon: float) -> float:
         """About the error of the mended kink where the law is ragged next to epsilon: points of
@@ -190,6 +196,13 @@ def _lattice(points: list[LossPoints], width: float) -> float | None:
         if np.any(np.abs(multiples - np.round(multiples)) > 1e-10):
             return None
     return gap / math.floor(gap / width)  # no narrower: the grid has to hold the whole range
+
+
+def _comb(points: LossPoints, order: float) -> tuple[float, float]:
+    """The gap between the two heaviest atoms of a tilted step, and its variance."""
+    tilted = Tilted.of(points, order)
+    heavy = tilted.deviations[np.argsort(tilted.weights)[-2:]]
+    return float(np.ptp(heavy)) if heavy.size == 2 else math.inf, tilted.variance
 
 
 class Spectrum(NamedTuple):
@@ -234,7 +247,7 @@ def spectrum(
             _spread(positions[points.is_atom], weights, size), float(weights.sum())
         )
     noise += UNIT * float(tilted.weights @ np.minimum(np.abs(positions), size))
-    loss_error = residual + 4.0 * UNIT * float(tilted.weights @ np.abs(points.losses))
+    loss_error = residual + 8.0 * UNIT * float(tilted.weights @ np.abs(points.losses))
     moment = log_moment(points, order, origin, log_mass)
     return Spectrum(transform, atomic, origin, moment, noise, loss_error)
 
@@ -331,6 +344,8 @@ class Frame:
         lattice = _lattice(list(points.values()), width)
         self.lattice, self.width = lattice is not None, lattice or width
         self._has_atoms = any(bool(p.is_atom.any()) for p in points.values())
+        atomic = not self.lattice and all(bool(p.is_atom.all()) for p in points.values())
+        self._combs = {pair: _comb(p, plan.order) for pair, p in points.items()} if atomic else {}
         self._spectra = {
             pair: spectrum(
                 p,
@@ -376,4 +391,12 @@ class Frame:
             narrow=not self.lattice and self.plan.bulk <= 3.0 * self.width,
             spiky=self._has_atoms and not atoms,
             kink=self.plan.centre,
+            comb=self._comb(steps),
         )
+
+    def _comb(self, steps: Iterable[Step]) -> float:
+        """The least gap of a kind of steps that fills a range with it."""
+        if not self._combs:
+            return 0.0
+        combs = [(step.count, *self._combs[step.pair]) for step in steps]
+        return min((gap for n, gap, variance in combs if n * variance >= gap**2), default=0.0)
