@@ -243,14 +243,14 @@ class ChainTable:
         states = math.comb(separation + order - 1, order)
         return states <= MOST_STATES and states * (steps + 1) <= MOST_VALUES
 
-    def _weights(self, states: Counts, step: int) -> Floats:
+    def _weights(self, states: NDArray[np.integer], step: int) -> Floats:
         """Of each number of replicas that take part, in each state."""
         pull = self._recent[states] @ self.overlaps[1:, step]
         j = np.arange(self.order + 1)
         exponents = np.multiply.outer(pull, j) + j * (j - 1) / 2 * self.overlaps[0, step]
         return np.asarray(self._chances[states] * np.exp(exponents))
 
-    def _weights_of(self, states: NDArray[np.int32], step: int) -> Floats:
+    def _weights_of(self, states: NDArray[np.integer], step: int) -> Floats:
         """The same, from a table where inner products are the usual ones."""
         column, usual = self._usual
         if self.overlaps[:, step].tobytes() == column:
