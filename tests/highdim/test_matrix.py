@@ -28,10 +28,10 @@ from evr.laws import Direction, Step
 from evr.laws.mixture.bins import CorrelatedBins
 from evr.laws.mixture.law import MixtureLaw
 from evr.laws.mixture.min_sep import MinSep
-from evr.laws.mixture.strategy import Strategy
+from evr.laws.mixture.strategy import Strategy, ring_product
 from evr.randomness import Stream
 from evr.sampling import Plan, built, matrix_parts
-from evr.sampling.matrix_parts import log_hoelder, ring_sums
+from evr.sampling.matrix_parts import bump_of, chain_table, log_hoelder, ring_sums
 from evr.sampling.mixtures import Component, MixtureProposal
 from helpers import assert_mean_within
 from highdim.exact_small import bins_linear, delta_by_quadrature, gram_of
@@ -212,8 +212,9 @@ def test_moments_of_a_ring_by_enumeration(order: int) -> None:
     moment = math.exp(table.log_moment)
     assert moment == pytest.approx(replica_sum(above, list(range(2, 6)), order), rel=1e-12)
     assert moment >= replica_sum(GRAM, list(range(6)), order)
-    occupancies, accepted = table.draw(np.random.default_rng(1), 40_000)
+    occupancies, pulled, accepted = table.draw(np.random.default_rng(1), 40_000)
     assert np.all(occupancies.sum(axis=1) == order)
+    np.testing.assert_allclose(pulled, occupancies @ GRAM, rtol=1e-14)
     windows = [[(first + 2 + t) % 6 for t in range(4)] for first in range(6)]
     chance = sum(replica_sum(GRAM, one, order) for one in windows) / 6 / moment
     assert_mean_within(accepted.astype(float), chance, 1e-7)
@@ -308,16 +309,51 @@ def test_hoelder_by_enumeration(warm: bool) -> None:
     assert log_h == pytest.approx(math.log(total), rel=1e-12)
     part = matrix_parts.ScaledChain(law, {"scale": u, "probability": other})
     v = law.draw_mixture(np.random.default_rng(1), 2000)
-    assert np.all(u * law.log_ratio(v) <= part.log_density(v) + (u - 1) * log_h + 1e-9)
+    log_ratio = law.log_ratio(v)
+    assert np.all(u * log_ratio <= part.log_density(v, log_ratio) + (u - 1) * log_h + 1e-9)
 
 
 def test_ring_sums() -> None:
     values = np.random.default_rng(0).random((3, 11))
-    for length in (1, 2, 5, 10, 11):
+    for length in (6, 7, 9, 10, 11):
         by_hand = np.array(
             [[sum(row[(s + t) % 11] for t in range(length)) for s in range(11)] for row in values]
         )
         np.testing.assert_allclose(ring_sums(values, length), by_hand, rtol=1e-14)
+
+
+def test_products_in_blocks() -> None:
+    """With ``C``, its transpose, and on a ring: as with the whole matrix, however it is cut."""
+    drawn = np.random.default_rng(1)
+    for size, bands in ((5, 2), (32, 4), (33, 5), (100, 64), (129, 33)):
+        column = tuple(drawn.random(bands) + 0.1)
+        columns = tuple(tuple(drawn.random(min(bands, size - i)) + 0.1) for i in range(size))
+        for strategy in (Strategy.of(column, size), Strategy.of(columns, size)):
+            rows, matrix = drawn.normal(size=(3, size)), strategy.matrix()
+            np.testing.assert_allclose(strategy.applied(rows), rows @ matrix.T, atol=1e-12)
+            np.testing.assert_allclose(strategy.correlated(rows), rows @ matrix, atol=1e-12)
+    places = np.arange(301)
+    for width in (0.7, 1.5, 3.0, 48.0):
+        bump, rows = bump_of(301, width), drawn.normal(size=(3, 301))
+        dense = rows @ bump[np.abs(places[:, None] - places)]
+        np.testing.assert_allclose(ring_product(rows, bump), dense, atol=1e-12)
+
+
+def test_a_chain_of_replicas_is_drawn_step_by_step() -> None:
+    """As with all weights of each step, from the same numbers."""
+    law = MinSep(REMOVE, 2.0, 3, 0.2, True, Strategy.of((0.8, 0.6), 50))
+    table = chain_table(law, 4)
+    found = table.draw(np.random.default_rng(2), 300)
+    generator = np.random.default_rng(2)
+    cumulated = np.cumsum(table._first * table._values[0])
+    state = np.searchsorted(cumulated, generator.random(300) * cumulated[-1], side="right")
+    for step in range(50):
+        weights = table._weights(state, step) * table._values[step + 1][table._next[state]]
+        sums = np.cumsum(weights, axis=1)
+        drawn = generator.random(300) * sums[:, -1]
+        chosen = (drawn[:, None] >= sums[:, :-1]).sum(axis=1)
+        np.testing.assert_array_equal(found[:, step], chosen)
+        state = table._next[state, chosen]
 
 
 # --- samples --------------------------------------------------------------------------------------
@@ -398,7 +434,7 @@ def test_mutations_are_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     matrix_parts.bins_table.cache_clear()
     part = one.parts[0][0]
     right = part.log_density
-    monkeypatch.setattr(part, "log_density", lambda x: right(x) - 0.3)
+    monkeypatch.setattr(part, "log_density", lambda x, y: right(x, y) - 0.3)
     with pytest.raises(AssertionError, match="the mean is"):
         check_mean(one.draw(Stream(5, "test").block(0), 40_000), EPSILON, exact_of(law))
 

@@ -8,8 +8,10 @@ last bin or step to the first; draws go the other way.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import cached_property
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +19,14 @@ from scipy.special import gammaln
 
 from evr.laws.law import Floats
 from evr.laws.line.pair import log_sum_exp
+from evr.laws.mixture.strategy import product
 
 Counts = NDArray[np.int64]
 
 _MOST_NATS = 600.0
 MOST_STATES = 60_000
 MOST_VALUES = 8_000_000
+_TOGETHER = 16  # places whose chances are bounded together
 STEEPEST = 650.0
 """The greatest exponent of a weight: beyond it floats would overflow, and bounds be of no use."""
 
@@ -73,6 +77,16 @@ def _fits(length: int, order: int) -> bool:
     return length > 0 and float(gammaln(order + 1)) + order * math.log(length) <= _MOST_NATS
 
 
+class RingDraw(NamedTuple):
+    """How many replicas are in each bin of a ring; what they add to the coordinate of each bin,
+    ``G`` times their numbers; and whether the draw is accepted (4.2).
+    """
+
+    occupied: Floats
+    pulled: Floats
+    accepted: NDArray[np.bool_]
+
+
 class RingTable:
     """Replicas in a ring of bins of which only near ones attract each other (5.1e).
 
@@ -107,6 +121,7 @@ class RingTable:
             exponent = j * (j - 1) / 2 * self.greatest[0] + j * pull[able]
             exponent -= gammaln(j + 1) + j * math.log(self.length)
             self._weights[able, j] = np.exp(exponent)
+        self._unmoved = self._next[:, 0].copy()
         self._start = int(index.of(np.array([[0] * (near - 1) + [order]]))[0])
         self._values = np.empty((self.length + 1, states.shape[0]))
         self._values[-1] = self._left == 0
@@ -130,32 +145,46 @@ class RingTable:
         """``log`` of an upper bound on ``M_k``."""
         return float(gammaln(self.order + 1) + math.log(self._values[0, self._start]))
 
-    def draw(self, generator: np.random.Generator, size: int) -> tuple[Counts, NDArray[np.bool_]]:
-        """How many replicas are in each bin; and whether the draw is accepted (4.2)."""
-        chain = np.zeros((size, self.length), dtype=np.int64)
-        state = np.full(size, self._start, dtype=np.int64)
-        busy = np.arange(size)
+    def draw(self, generator: np.random.Generator, size: int) -> RingDraw:
+        """Replicas in each bin."""
+        chain = np.zeros((size, self.length))
+        state, busy = np.full(size, self._start, dtype=np.int32), np.arange(size)
         for place in range(self.length):
-            at = state[busy]
-            weights = self._weights[at] * self._values[place + 1][self._next[at]]
-            chosen = _chosen(generator, weights)
-            chain[busy, place] = chosen
-            state[busy] = self._next[at, chosen]
-            busy = busy[self._left[state[busy]] > 0]
+            drawn = generator.random(busy.size)
+            moved = self._staying.left(place, state, drawn)
+            after = self._unmoved.take(state)
+            if moved.size:
+                at = state[moved]
+                weights = self._weights[at] * self._values[place + 1][self._next[at]]
+                chosen = _chosen(drawn[moved], weights)
+                chain[busy[moved], place] = chosen
+                after[moved] = self._next[at, chosen]
+                if not self._left[after[moved]].all():
+                    left = self._left[after] > 0
+                    busy, after = busy[left], after[left]
+            state = after
             if not busy.size:
                 break
         first = generator.integers(0, self.bins, size)
         places = (first[:, None] + self.near - 1 + np.arange(self.length)) % self.bins
-        occupancies = np.zeros((size, self.bins), dtype=np.int64)
-        np.put_along_axis(occupancies, places, chain, axis=1)
-        lost = self._attraction(chain) - attraction(occupancies, self.gram)
-        return occupancies, generator.random(size) < np.exp(-np.maximum(lost, 0.0))
+        occupied = np.zeros((size, self.bins))
+        np.put_along_axis(occupied, places, chain, axis=1)
+        pulled = product(occupied, self.gram)
+        own = np.einsum("ij,ij->i", pulled, occupied) - product(occupied, np.diag(self.gram))
+        lost = self._attraction(chain) - own / 2
+        return RingDraw(occupied, pulled, generator.random(size) < np.exp(-np.maximum(lost, 0.0)))
 
-    def _attraction(self, chain: Counts) -> Floats:
+    @cached_property
+    def _staying(self) -> _Staying:
+        """That no replica is in a place, whose weight is 1."""
+        return _Staying(self._values[1:][:, self._unmoved], self._values[:-1])
+
+    def _attraction(self, chain: Floats) -> Floats:
         """Of all pairs of replicas, by the greatest inner products."""
-        total = self.greatest[0] * (chain * (chain - 1)).sum(axis=1) / 2
+        total = self.greatest[0] * np.einsum("ij,ij->i", chain, chain - 1.0) / 2
         for lag in range(1, min(self.near, self.length)):
-            total += self.greatest[lag] * (chain[:, lag:] * chain[:, :-lag]).sum(axis=1)
+            pairs = np.einsum("ij,ij->i", chain[:, lag:], chain[:, :-lag])
+            total += self.greatest[lag] * pairs
         return total
 
 
@@ -196,6 +225,7 @@ class ChainTable:
             self._chances[able, j] = _binomial(self._eligible[able], j) * (
                 probability**j * (1.0 - probability) ** rest
             )
+        self._unmoved = self._next[:, 0].copy()
         self._first = _starts(states, separation, probability, warm)
         self._values = np.empty((self.steps + 1, states.shape[0]))
         self._values[-1] = 1.0
@@ -213,29 +243,56 @@ class ChainTable:
         states = math.comb(separation + order - 1, order)
         return states <= MOST_STATES and states * (steps + 1) <= MOST_VALUES
 
-    def _weights(self, states: Counts, step: int) -> Floats:
+    def _weights(self, states: NDArray[np.integer], step: int) -> Floats:
         """Of each number of replicas that take part, in each state."""
         pull = self._recent[states] @ self.overlaps[1:, step]
         j = np.arange(self.order + 1)
         exponents = np.multiply.outer(pull, j) + j * (j - 1) / 2 * self.overlaps[0, step]
         return np.asarray(self._chances[states] * np.exp(exponents))
 
+    def _weights_of(self, states: NDArray[np.integer], step: int) -> Floats:
+        """The same, from a table where inner products are the usual ones."""
+        column, usual = self._usual
+        if self.overlaps[:, step].tobytes() == column:
+            return np.asarray(usual[states])
+        return self._weights(states, step)
+
+    @cached_property
+    def _usual(self) -> tuple[bytes, Floats]:
+        """The most frequent inner products, and all weights with them."""
+        columns = Counter(column.tobytes() for column in self.overlaps.T)
+        column = columns.most_common(1)[0][0]
+        step = next(i for i, one in enumerate(self.overlaps.T) if one.tobytes() == column)
+        return column, self._weights(np.arange(len(self._chances)), step)
+
     @cached_property
     def log_moment(self) -> float:
         """``log M_k``."""
         return math.log(float(self._first @ self._values[0]))
 
-    def draw(self, generator: np.random.Generator, size: int) -> Counts:
+    def draw(self, generator: np.random.Generator, size: int) -> Floats:
         """How many replicas take part in each step."""
         cumulated = np.cumsum(self._first * self._values[0])
-        drawn = generator.random(size) * cumulated[-1]
-        state = np.searchsorted(cumulated[:-1], drawn, side="right")
-        pulses = np.zeros((size, self.steps), dtype=np.int64)
+        start = generator.random(size) * cumulated[-1]
+        state = np.searchsorted(cumulated[:-1], start, side="right").astype(np.int32)
+        pulses = np.zeros((self.steps, size))
         for step in range(self.steps):
-            weights = self._weights(state, step) * self._values[step + 1][self._next[state]]
-            pulses[:, step] = _chosen(generator, weights)
-            state = self._next[state, pulses[:, step]]
-        return pulses
+            drawn = generator.random(size)
+            moved = self._staying.left(step, state, drawn)
+            after = self._unmoved.take(state)
+            if moved.size:
+                at = state[moved]
+                weights = self._weights_of(at, step) * self._values[step + 1][self._next[at]]
+                pulses[step, moved] = chosen = _chosen(drawn[moved], weights)
+                after[moved] = self._next[at, chosen]
+            state = after
+        return pulses.T
+
+    @cached_property
+    def _staying(self) -> _Staying:
+        """That no replica takes part in a step."""
+        later = self._values[1:][:, self._unmoved] * self._chances[:, 0]
+        return _Staying(later, self._values[:-1])
 
 
 def attraction(occupancies: Counts, gram: Floats) -> Floats:
@@ -259,11 +316,36 @@ def greatest_at(gram: Floats, near: int) -> Floats:
     return np.array([gram[places, (places + d) % places.size].max() for d in range(near)])
 
 
-def _chosen(generator: np.random.Generator, weights: Floats) -> Counts:
-    """An index for each row, with probability proportional to its weights."""
+class _Staying:
+    """The chance of what is likeliest, that no replica appears in a place, given the state before
+    it.
+
+    Parameters
+    ----------
+    parts, wholes
+        What it is the ratio of, by place and state.
+    """
+
+    def __init__(self, parts: Floats, wholes: Floats) -> None:
+        # where both are 0, a state is never reached
+        self._chances = np.divide(parts, wholes, out=np.ones_like(parts), where=wholes > 0)
+        starts = np.arange(0, len(parts), _TOGETHER)
+        # one row for several places stays in the cache, and says most of it
+        self._least = np.minimum.reduceat(self._chances, starts, axis=0)
+
+    def left(self, place: int, state: NDArray[np.int32], drawn: Floats) -> NDArray[np.intp]:
+        """Where a uniform number is beyond the chance."""
+        maybe = np.flatnonzero(drawn >= self._least[place // _TOGETHER].take(state))
+        return maybe[drawn[maybe] >= self._chances[place].take(state[maybe])]
+
+
+def _chosen(drawn: Floats, weights: Floats) -> Counts:
+    """An index above 0 for each row, with probability proportional to its weights, by a uniform
+    number that is beyond the share of index 0.
+    """
     cumulated = np.cumsum(weights, axis=1)
-    drawn = generator.random(weights.shape[0]) * cumulated[:, -1]
-    return np.asarray((drawn[:, None] >= cumulated[:, :-1]).sum(axis=1), dtype=np.int64)
+    beyond = (drawn * cumulated[:, -1])[:, None] >= cumulated[:, 1:-1]
+    return np.asarray(1 + beyond.sum(axis=1), dtype=np.int64)
 
 
 def _up_to_sum(total: int, parts: int) -> Counts:

@@ -21,12 +21,14 @@ from evr.bounds.replica_tables import (
 from evr.laws import Direction
 from evr.laws.law import UNIT, Floats
 from evr.laws.mixture.bins import CorrelatedBins
-from evr.laws.mixture.law import MixtureLaw, log_mean_exp
+from evr.laws.mixture.law import MixtureLaw, in_parts, log_mean_exp
 from evr.laws.mixture.min_sep import Chain, MinSep
-from evr.laws.mixture.strategy import product
+from evr.laws.mixture.strategy import product, ring_product
 from evr.sampling.part import Part, positive, remove_only, whole
 
 Numbers = Mapping[str, float]
+
+_FLAT = 1e-20  # of a bump's height, where it ends
 
 
 class BumpedBins(Part):
@@ -44,7 +46,7 @@ class BumpedBins(Part):
         self.rounding = 2.0 * UNIT * law.bins * law.magnitude(self.magnitude)
         places = np.arange(law.bins)
         shape = bump[np.abs(places[:, None] - places)]
-        self._shape = None if self.width == 0 else shape
+        self._bump = None if self.width == 0 else bump
         means = self.scale * shape + self.shift / law.bins  # beta^j, a row for each j
         self._centres = product(means, law.gram)
         self._half_squares = np.einsum("ij,ij->i", self._centres, means) / 2
@@ -59,16 +61,20 @@ class BumpedBins(Part):
             self.log_normaliser = self.order * float(log_h)
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
-        return (
-            self.law.draw_null(generator, size)
-            + self._centres[generator.integers(0, self.law.bins, size)]
-        )
+        coordinates = self.law.draw_null(generator, size)
+        coordinates += self._centres[generator.integers(0, self.law.bins, size)]
+        return coordinates
 
-    def log_density(self, coordinates: Floats) -> Floats:
-        raised = coordinates if self._shape is None else product(coordinates, self._shape)
-        exponents = self.scale * raised - self._half_squares
-        together = self.shift * coordinates.mean(axis=1) if self.shift else 0.0
-        return log_mean_exp(exponents) + together
+    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
+        found = np.empty(len(coordinates))
+        for rows in in_parts(*coordinates.shape):
+            own = coordinates[rows]
+            raised = own if self._bump is None else ring_product(own, self._bump)
+            exponents = self.scale * raised
+            exponents -= self._half_squares
+            together = self.shift * own.mean(axis=1) if self.shift else 0.0
+            found[rows] = log_mean_exp(exponents) + together
+        return found
 
 
 class OrderMatrixBins(Part):
@@ -88,20 +94,26 @@ class OrderMatrixBins(Part):
         coordinates = self.law.draw_null(generator, size)
         if isinstance(self.table, OccupancyTable):
             occupied = self.table.draw(generator, size)
-            return coordinates + product(occupied.astype(float), self.law.gram)
-        occupied, accepted = self.table.draw(generator, size)
-        coordinates += product(occupied.astype(float), self.law.gram)
-        coordinates[~accepted] = np.nan
+            coordinates += product(occupied.astype(float), self.law.gram)
+            return coordinates
+        drawn = self.table.draw(generator, size)
+        coordinates += drawn.pulled
+        coordinates[~drawn.accepted] = np.nan
         return coordinates
 
-    def log_density(self, coordinates: Floats) -> Floats:
+    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
         if isinstance(self.table, OccupancyTable):
-            return self.power * self.law.log_ratio(coordinates) - self.log_normaliser
-        logs = coordinates - self.law.energies / 2
-        top = logs.max(axis=1, keepdims=True)
-        length = self.table.length
-        means = np.log(ring_sums(np.exp(logs - top), length) / length)
-        return log_mean_exp(self.power * means) + self.power * top[:, 0] - self.log_normaliser
+            return self.power * log_ratio - self.log_normaliser
+        found = np.empty(len(coordinates))
+        for rows in in_parts(*coordinates.shape):
+            logs = coordinates[rows] - self.law.energies / 2
+            top = logs.max(axis=1, keepdims=True)
+            logs -= top
+            means = ring_sums(np.exp(logs, out=logs), self.table.length)
+            means /= self.table.length  # 1 / length or more somewhere, 1 at the most
+            powers = whole_power(means, self.power).mean(axis=1)
+            found[rows] = np.log(powers) + self.power * top[:, 0] - self.log_normaliser
+        return found
 
 
 class ScaledChain(Part):
@@ -128,9 +140,9 @@ class ScaledChain(Part):
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
         return self.law.shifted(generator, self.scale * self.chain.draw(generator, size))
 
-    def log_density(self, coordinates: Floats) -> Floats:
+    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
         u = self.scale
-        return self.chain.log_sum((u * coordinates - u * u * self.law.energies / 2).T)
+        return self.chain.log_sum(coordinates.T, u, u * u * self.law.energies / 2)
 
 
 class OrderMinSep(Part):
@@ -144,10 +156,10 @@ class OrderMinSep(Part):
         self.order, self.log_normaliser = self.power - 1.0, self.table.log_moment
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
-        return self.law.shifted(generator, self.table.draw(generator, size).astype(float))
+        return self.law.shifted(generator, self.table.draw(generator, size))
 
-    def log_density(self, coordinates: Floats) -> Floats:
-        return self.power * self.law.log_ratio(coordinates) - self.log_normaliser
+    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
+        return self.power * log_ratio - self.log_normaliser
 
 
 def bump_of(bins: int, width: float) -> Floats:
@@ -156,25 +168,47 @@ def bump_of(bins: int, width: float) -> Floats:
     ring = np.minimum(places, bins - places)
     if width == 0:
         return (ring == 0).astype(float)
-    return np.asarray(np.exp(-(ring**2) / (2 * width**2)))
+    bump = np.exp(-(ring**2) / (2 * width**2))
+    return np.where(bump < _FLAT, 0.0, bump)
 
 
 def ring_sums(values: Floats, length: int) -> Floats:
-    """Sums of ``length`` entries in a row, from each place on a ring; no term is ever taken off.
+    """Sums of ``length`` entries in a row, half of all at least, from each place on a ring; no
+    term is ever taken off.
 
     >>> ring_sums(np.array([[1.0, 2.0, 4.0]]), 2)
     array([[3., 6., 5.]])
     """
-    size, bins = values.shape
-    blocks = -(-2 * bins // length)
-    laid = np.zeros((size, blocks * length))
-    laid[:, :bins] = laid[:, bins : 2 * bins] = values
-    laid = laid.reshape(size, blocks, length)
-    ahead = np.cumsum(laid, axis=2).reshape(size, -1)
-    behind = np.cumsum(laid[:, :, ::-1], axis=2)[:, :, ::-1].reshape(size, -1)
-    starts = np.arange(bins)
-    inner = np.where(starts % length == 0, 0.0, behind[:, :bins])
-    return np.asarray(inner + ahead[:, starts + length - 1])
+    bins = values.shape[1]
+    ahead = np.cumsum(values, axis=1)
+    behind = np.cumsum(values[:, ::-1], axis=1)[:, ::-1]
+    sums = np.empty_like(values)
+    first = bins - length  # from later places they go to the last one, and on from the first
+    np.add(behind[:, first + 1 :], ahead[:, : length - 1], out=sums[:, first + 1 :])
+    sums[:, 0], sums[:, first] = ahead[:, length - 1], behind[:, first]
+    inside = np.arange(1, first)
+    if inside.size:  # between both ends: what all of them share, and the rest on its sides
+        shared = values[:, first:length].sum(axis=1, keepdims=True)
+        left = np.cumsum(values[:, first - 1 : 0 : -1], axis=1)[:, ::-1]
+        right = np.cumsum(values[:, length : length + inside.size], axis=1)
+        sums[:, inside] = shared + left + right
+    return sums
+
+
+def whole_power(values: Floats, power: int) -> Floats:
+    """``values`` to a whole power, by squares: relative to it, its error is ``power`` units.
+
+    >>> whole_power(np.array([3.0]), 5)
+    array([243.])
+    """
+    found = np.ones_like(values)
+    while True:
+        if power & 1:
+            found *= values
+        power >>= 1
+        if not power:
+            return found
+        values = values * values
 
 
 def log_hoelder(law: MinSep, probability: float, scale: float) -> float:

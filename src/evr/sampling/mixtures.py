@@ -32,6 +32,7 @@ from evr.sampling.proposals import Block, Proposal, TiltedProposal
 NAME = "mixture"
 _WEIGHTS = 1e-9
 _UNREACHED = -600.0  # log of the chance of a draw that never happens
+_AT_ONCE, _NUMBERS = 4096, 2**20  # samples of a block, and their coordinates: tables want many
 
 
 @dataclass(frozen=True)
@@ -176,9 +177,9 @@ class MixtureProposal(Proposal):
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
         coordinates = self._coordinates(generator, size)
-        return self._block(
-            generator, coordinates, self._mixed(self.log_densities(coordinates, size))
-        )
+        log_ratios = self._log_ratios(coordinates)
+        log_densities = self.log_densities(coordinates, log_ratios)
+        return self._block(generator, log_ratios, self._mixed(log_densities))
 
     def judged(
         self, generator: np.random.Generator, size: int, epsilon: float
@@ -187,21 +188,22 @@ class MixtureProposal(Proposal):
         weights.
         """
         coordinates = self._coordinates(generator, size)
-        logs = self.log_densities(coordinates, size)
+        log_ratios = self._log_ratios(coordinates)
+        logs = self.log_densities(coordinates, log_ratios)
         log_density = self._mixed(logs)
-        return self._block(generator, coordinates, log_density).values(epsilon), logs, log_density
+        return self._block(generator, log_ratios, log_density).values(epsilon), logs, log_density
 
     def _block(
-        self, generator: np.random.Generator, coordinates: Sequence[Floats], log_density: Floats
+        self, generator: np.random.Generator, log_ratios: Sequence[Floats], log_density: Floats
     ) -> Block:
         size = log_density.size
-        losses, log_ratios = np.zeros(size), np.zeros(size)
-        for (law, count), own in zip(self.laws, coordinates, strict=True):
-            log_ratio = law.log_ratio(own).reshape(size, count).sum(axis=1)
+        losses, total = np.zeros(size), np.zeros(size)
+        for (law, count), own in zip(self.laws, log_ratios, strict=True):
+            log_ratio = own.reshape(size, count).sum(axis=1)
             remove = law.direction.value == "remove"
             losses += log_ratio if remove else -log_ratio
-            log_ratios += log_ratio if remove else 0.0
-        log_weights = log_ratios - log_density
+            total += log_ratio if remove else 0.0
+        log_weights = total - log_density
         refused = np.isnan(losses)
         losses[refused], log_weights[refused] = -np.inf, 0.0
         if self.line is not None:
@@ -231,19 +233,23 @@ class MixtureProposal(Proposal):
         top = logs.max(axis=0)
         return top + np.log(np.exp(logs - top).sum(axis=0))
 
-    def log_densities(self, coordinates: Sequence[Floats], size: int) -> Floats:
+    def _log_ratios(self, coordinates: Sequence[Floats]) -> list[Floats]:
+        """``log L`` of each row."""
+        return [law.log_ratio(own) for (law, _), own in zip(self.laws, coordinates, strict=True)]
+
+    def log_densities(self, coordinates: Sequence[Floats], log_ratios: Sequence[Floats]) -> Floats:
         """``log d_c`` of each component and sample."""
         known: dict[int, Floats] = {}
-        logs = np.zeros((len(self.parts), size))
-        for index, parts in enumerate(self.parts):
-            for place, part in enumerate(parts):
+        for parts in self.parts:
+            for (_, count), own, ratios, part in zip(
+                self.laws, coordinates, log_ratios, parts, strict=True
+            ):
                 if id(part) not in known:
-                    count = self.laws[place][1]
-                    known[id(part)] = (
-                        part.log_density(coordinates[place]).reshape(size, count).sum(axis=1)
-                    )
-                logs[index] += known[id(part)]
-        return logs
+                    each = part.log_density(own, ratios)
+                    known[id(part)] = each.reshape(-1, count).sum(axis=1)
+        return np.array(
+            [np.sum([known[id(part)] for part in parts], axis=0) for parts in self.parts]
+        )
 
     # --- bounds -----------------------------------------------------------------------------------
 
@@ -345,3 +351,7 @@ class MixtureProposal(Proposal):
     def work(self) -> int:
         own = sum(count * law.dimension for law, count in self.laws)
         return own * (2 + len(self.parts)) + (self.line.work if self.line else 0)
+
+    def block_size(self) -> int:
+        own = sum(count * law.dimension for law, count in self.laws)
+        return max(super().block_size(), min(_AT_ONCE, 2 ** round(math.log2(_NUMBERS / own))))

@@ -41,8 +41,8 @@ class Part(abc.ABC):
         """Coordinates, a row for each sample; a row of NaN where the part draws nothing (4.2)."""
 
     @abc.abstractmethod
-    def log_density(self, coordinates: Floats) -> Floats:
-        """``log`` of the density with respect to ``Q``, or less."""
+    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
+        """``log`` of the density with respect to ``Q``, or less; ``log_ratio`` is ``log L``."""
 
 
 def remove_only(law: MixtureLaw, name: str) -> None:

@@ -36,7 +36,7 @@ class ScaledBins(Part):
         coordinates[:, 0] += self.scale * self.law.energy  # bins are alike
         return coordinates
 
-    def log_density(self, coordinates: Floats) -> Floats:
+    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
         return log_mean_exp(self.scale * coordinates) - self.scale**2 * self.law.energy / 2
 
 
@@ -56,8 +56,8 @@ class OrderBins(Part):
         coordinates[:, : occupied.shape[1]] += self.law.energy * occupied
         return coordinates
 
-    def log_density(self, coordinates: Floats) -> Floats:
-        return self.power * self.law.log_ratio(coordinates) - self.table.log_moment
+    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
+        return self.power * log_ratio - self.table.log_moment
 
 
 class InverseBins(Part):
@@ -78,8 +78,8 @@ class InverseBins(Part):
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
         return self._sampler.draw(generator, size)
 
-    def log_density(self, coordinates: Floats) -> Floats:
-        return -self.theta * self.law.log_ratio(coordinates) - self.log_normaliser
+    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
+        return -self.theta * log_ratio - self.log_normaliser
 
 
 class Shifted(Part):
@@ -94,9 +94,11 @@ class Shifted(Part):
             self.log_normaliser = self.order * law.mean_energy / 2 + self._half_square
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
-        return self.law.draw_null(generator, size) + self.shift * self.law.mean_coordinates
+        coordinates = self.law.draw_null(generator, size)
+        coordinates += self.shift * self.law.mean_coordinates
+        return coordinates
 
-    def log_density(self, coordinates: Floats) -> Floats:
+    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
         return self.shift * (coordinates @ self.law.weights) - self._half_square
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from evr.laws.law import Direction, Floats
-from evr.laws.mixture.law import MixtureLaw, log_mean_exp
+from evr.laws.mixture.law import MixtureLaw, in_parts, log_mean_exp
 from evr.laws.mixture.strategy import Strategy, product
 
 
@@ -39,7 +39,9 @@ class IndependentBins(MixtureLaw):
         return self.bins
 
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
-        return math.sqrt(self.energy) * generator.standard_normal((size, self.bins))
+        coordinates = generator.standard_normal((size, self.bins))
+        coordinates *= math.sqrt(self.energy)
+        return coordinates
 
     def draw_mixture(self, generator: np.random.Generator, size: int) -> Floats:
         coordinates = self.draw_null(generator, size)
@@ -101,10 +103,16 @@ class CorrelatedBins(MixtureLaw):
         return self.bins
 
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
-        return product(generator.standard_normal((size, self.bins)), self._factor.T)
+        found = np.empty((size, self.bins))
+        for rows in in_parts(size, self.bins):
+            noise = generator.standard_normal(found[rows].shape)
+            found[rows] = product(noise, self._factor.T)
+        return found
 
     def draw_mixture(self, generator: np.random.Generator, size: int) -> Floats:
-        return self.draw_null(generator, size) + self.gram[generator.integers(0, self.bins, size)]
+        coordinates = self.draw_null(generator, size)
+        coordinates += self.gram[generator.integers(0, self.bins, size)]
+        return coordinates
 
     @property
     def recursion(self) -> int:
@@ -116,7 +124,10 @@ class CorrelatedBins(MixtureLaw):
         return np.diag(self.gram).copy()
 
     def log_ratio(self, coordinates: Floats) -> Floats:
-        return log_mean_exp(coordinates - self.energies / 2)
+        found = np.empty(size := len(coordinates))
+        for rows in in_parts(size, self.bins):
+            found[rows] = log_mean_exp(coordinates[rows] - self.energies / 2)
+        return found
 
     @property
     def weights(self) -> Floats:

@@ -17,6 +17,8 @@ import numpy as np
 
 from evr.laws.law import UNIT, Direction, Floats, LossLaw
 
+_CACHED = 1 << 17  # numbers that stay in the cache, with one or two others for each
+
 
 class MixtureLaw(LossLaw):
     """A mixture of Gaussians of one covariance against one of them: what ``L`` is, and draws of its
@@ -120,7 +122,18 @@ class MixtureLaw(LossLaw):
         return -math.inf, -self.log_absent
 
 
+def in_parts(rows: int, columns: int) -> list[slice]:
+    """All rows, cut into parts whose numbers stay in the cache.
+
+    >>> in_parts(5000, 50)
+    [slice(0, 2621, None), slice(2621, 5242, None)]
+    """
+    at_once = max(64, _CACHED // columns)
+    return [slice(start, start + at_once) for start in range(0, rows, at_once)]
+
+
 def log_mean_exp(x: Floats) -> Floats:
     """``log`` of the mean of ``e^x`` over each row."""
     top = x.max(axis=1)
-    return top + np.log(np.exp(x - top[:, None]).mean(axis=1))
+    below = x - top[:, None]
+    return top + np.log(np.exp(below, out=below).mean(axis=1))

@@ -15,10 +15,11 @@ from functools import cached_property
 import numpy as np
 
 from evr.laws.law import Direction, Floats
-from evr.laws.mixture.law import MixtureLaw
+from evr.laws.mixture.law import MixtureLaw, in_parts
 from evr.laws.mixture.strategy import Strategy, largest_sum
 
 _STEEP = 300.0  # a factor whose square would overflow
+_AT_ONCE = 32  # steps whose factors are computed together
 
 
 @dataclass(frozen=True)
@@ -32,24 +33,37 @@ class Chain:
     probability: float
     warm: bool
 
-    def log_sum(self, log_factors: Floats) -> Floats:
-        """``log`` of the expectation, over patterns, of the product of the factors at its steps; a
-        column for each sample.
+    def log_sum(self, values: Floats, scale: float = 1.0, halves: Floats | float = 0.0) -> Floats:
+        """``log`` of the expectation, over patterns, of the product of the factors ``exp(scale
+        values - halves)`` at its steps; a row for each step, a column for each sample.
 
         ``L_i = (1 - p) L_{i+1} + p A_i L_{i+b}``, ``L_i = 1`` from ``i = n`` on.
         """
-        if log_factors.size and log_factors.max() > _STEEP:
-            return self._log_sum_of_steep(log_factors)
-        p, b = self.probability, self.separation
-        ring, scale = np.ones((b, log_factors.shape[1])), np.zeros(log_factors.shape[1])
-        factors = p * np.exp(log_factors)
+        halves = np.broadcast_to(halves, self.steps)
+        if values.size and (scale * values).max() > _STEEP:
+            return self._log_sum_of_steep(scale * values - halves[:, None])
+        p, b, size = self.probability, self.separation, values.shape[1]
+        ring, scales = np.ones((b, size)), np.zeros(size)
+        rows, last, stay = list(ring), ring[self.steps % b], np.empty(size)
+        factors = np.empty((min(_AT_ONCE, self.steps), size))
         for i in range(self.steps - 1, -1, -1):
-            ring[i % b] = (1.0 - p) * ring[(i + 1) % b] + factors[i] * ring[i % b]
+            start = i - i % _AT_ONCE
+            if i == self.steps - 1 or i == start + _AT_ONCE - 1:
+                now = factors[: i + 1 - start]
+                np.multiply(values[start : i + 1], scale, out=now)
+                now -= halves[start : i + 1, None]
+                np.exp(now, out=now)
+                now *= p
+            own = rows[i % b]
+            np.multiply(last, 1.0 - p, out=stay)
+            own *= factors[i - start]
+            own += stay
+            last = own
             if i % b == 0:
                 top = ring.max(axis=0)
                 ring /= top
-                scale += np.log(top)
-        return scale + np.log(self._start(ring))
+                scales += np.log(top)
+        return scales + np.log(self._start(ring))
 
     def _start(self, ring: Floats) -> Floats:
         """The expectation over the first step at which the record is eligible, of values by that
@@ -145,20 +159,28 @@ class MinSep(MixtureLaw):
 
     def shifted(self, generator: np.random.Generator, pulses: Floats) -> Floats:
         """Coordinates of ``z ~ N(sum_i pulses_i m_i, I)``, a row for each row of pulses."""
-        z = generator.standard_normal(pulses.shape)
-        z += self.strategy.applied(pulses) / self.noise
-        return self.strategy.correlated(z) / self.noise
+        found = np.empty(pulses.shape)
+        for rows in in_parts(len(pulses), self.dimension):
+            shift = self.strategy.applied(pulses[rows])
+            shift /= self.noise
+            shift += generator.standard_normal(shift.shape)
+            found[rows] = self.strategy.correlated(shift)
+            found[rows] /= self.noise
+        return found
 
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
-        return (
-            self.strategy.correlated(generator.standard_normal((size, self.dimension))) / self.noise
-        )
+        found = np.empty((size, self.dimension))
+        for rows in in_parts(size, self.dimension):
+            noise = generator.standard_normal(found[rows].shape)
+            found[rows] = self.strategy.correlated(noise)
+            found[rows] /= self.noise
+        return found
 
     def draw_mixture(self, generator: np.random.Generator, size: int) -> Floats:
         return self.shifted(generator, self.chain.draw(generator, size))
 
     def log_ratio(self, coordinates: Floats) -> Floats:
-        return self.chain.log_sum((coordinates - self.energies / 2).T)
+        return self.chain.log_sum(coordinates.T, halves=self.energies / 2)
 
     @property
     def weights(self) -> Floats:

@@ -21,6 +21,7 @@ from evr.laws.law import Floats
 Entries = tuple[float, ...] | tuple[tuple[float, ...], ...]
 
 MOST_ENTRIES = 5 * 10**7
+_NARROW = 32  # the narrowest blocks of a product, as fast as their entries are few
 
 
 def frozen(strategy: Any) -> Any:
@@ -122,18 +123,39 @@ class Strategy:
         """``|C e_i|^2``."""
         return self.overlaps(0)
 
+    @cached_property
+    def _parts(self) -> list[Floats]:
+        """The matrix cut into blocks of columns, each from the diagonal down to its last entry."""
+        width, found = max(_NARROW, self.bands), list[Floats]()
+        for start in range(0, self.size, width):
+            columns = min(width, self.size - start)
+            rows = min(columns + self.bands - 1, self.size - start)
+            if found and self.is_toeplitz:  # all are alike, but for where they end
+                found.append(found[0][:rows, :columns])
+                continue
+            part = np.zeros((rows, columns))
+            for lag, row in enumerate(self.band):
+                number = np.arange(min(columns, rows - lag))
+                part[number + lag, number] = row[start : start + number.size]
+            found.append(part)
+        return found
+
     def applied(self, pulses: Floats) -> Floats:
         """``C x`` for each row ``x``."""
-        out = np.zeros_like(pulses)
-        for lag, row in enumerate(self.band):
-            out[:, lag:] += pulses[:, : self.size - lag] * row[: self.size - lag]
+        out, start = np.zeros(pulses.shape), 0
+        for part in self._parts:
+            rows, columns = part.shape
+            out[:, start : start + rows] += product(pulses[:, start : start + columns], part.T)
+            start += columns
         return out
 
     def correlated(self, noise: Floats) -> Floats:
         """``C' z`` for each row ``z``."""
-        out = np.zeros_like(noise)
-        for lag, row in enumerate(self.band):
-            out[:, : self.size - lag] += noise[:, lag:] * row[: self.size - lag]
+        out, start = np.empty(noise.shape), 0
+        for part in self._parts:
+            rows, columns = part.shape
+            out[:, start : start + columns] = product(noise[:, start : start + rows], part)
+            start += columns
         return out
 
     def bin_gram(self, bins: int) -> Floats:
@@ -155,6 +177,28 @@ class Strategy:
 def product(rows: Floats, matrix: Floats) -> Floats:
     """``rows @ matrix``: of samples with what is no strategy."""
     return np.asarray(rows @ matrix)
+
+
+def ring_product(rows: Floats, kernel: Floats) -> Floats:
+    """``sum_i rows_i kernel_{j - i}`` for each ``j`` on a ring; the kernel is the same both ways.
+
+    >>> ring_product(np.array([[1.0, 2.0, 4.0, 8.0]]), np.array([1.0, 0.5, 0.0, 0.5]))
+    array([[ 6. ,  4.5,  9. , 10.5]])
+    """
+    bins, width, places = kernel.size, 64, np.arange(kernel.size)
+    reach = int(np.minimum(places, bins - places)[kernel != 0].max(initial=0))
+    if 2 * (width + 2 * reach) >= bins:
+        return product(rows, kernel[np.abs(places[:, None] - places)])
+    distance = np.abs(np.arange(-reach, width + reach)[:, None] - np.arange(width))
+    part = np.where(distance <= reach, kernel[np.minimum(distance, reach)], 0.0)
+    around = np.concatenate((rows[:, -reach:], rows, rows[:, :reach]), axis=1)
+    out = np.empty_like(rows)
+    for start in range(0, bins, width):
+        number = min(width, bins - start)
+        out[:, start : start + number] = product(
+            around[:, start : start + number + 2 * reach], part[: number + 2 * reach, :number]
+        )
+    return out
 
 
 def _column(entries: tuple[Any, ...], name: str, most: int, signs: bool) -> tuple[float, ...]:
