@@ -1,5 +1,5 @@
 """Run by mkdocs: a comment ``<!-- options of certify -->`` becomes the table of that command's
-options, from its code.
+options, from its code; and names such as ``--batch-size`` stay on one line.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import typer
 from evr.cli.app import app
 
 MARK = re.compile(r"<!-- options of (\w+) -->")
+CODE = re.compile(r"<code>[^<]*</code>")
+HYPHENED = re.compile(r"[^\s<>&;]*-\w[^\s<>&;]*")
+_LONGEST = 32  # characters that fit on a phone
 
 
 def options(name: str) -> str:
@@ -52,3 +55,21 @@ def _sentence(text: str) -> str:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by mkdocs for every page."""
     return MARK.sub(lambda mark: options(mark[1]), markdown)
+
+
+def unbroken(html: str) -> str:
+    """Names with hyphens in code among words, each kept on one line.
+
+    >>> unbroken("<p>or <code>--batch-size 256</code></p>")
+    '<p>or <code><span class="whole">--batch-size</span> 256</code></p>'
+    """
+
+    def kept(name: re.Match[str]) -> str:
+        return name[0] if len(name[0]) > _LONGEST else f'<span class="whole">{name[0]}</span>'
+
+    return CODE.sub(lambda code: f"<code>{HYPHENED.sub(kept, code[0][6:-7])}</code>", html)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Called by mkdocs for every page, once it is HTML."""
+    return unbroken(html)

@@ -56,6 +56,8 @@ def _real(rule: str, holds: Callable[[float], bool]) -> Callable[..., float]:
 positive = _real("positive and finite", lambda x: 0 < x < math.inf)
 non_negative = _real(">= 0 and finite", lambda x: 0 <= x < math.inf)
 non_negative_or_infinite = _real(">= 0", lambda x: x >= 0)
+level = _real("in [0, 1e100]", lambda x: 0 <= x <= 1e100)
+level_or_infinite = _real("in [0, 1e100] or infinite", lambda x: 0 <= x <= 1e100 or x == math.inf)
 probability = _real("in [0, 1]", lambda x: 0 <= x <= 1)
 open_probability = _real("in (0, 1)", lambda x: 0 < x < 1)
 half_open_probability = _real("in (0, 1]", lambda x: 0 < x <= 1)

@@ -37,11 +37,11 @@ def test_flags(capsys, monkeypatch):
     assert (code, err) == (0, "")
     words, pairs = out.split("\n\n")
     assert words.splitlines()[:4] == [
+        "Noise: its standard deviation is 1 times the clipping norm, in each step.",
+        "Batches: 100; a record is in each with probability 0.01.",
         "What ran: 100 times Poisson sampling (sampling probability 0.01) of a Gaussian mechanism "
         "(noise multiplier 1).",
         "Neighbours: add-or-remove-one adjacency.",
-        "Noise: its standard deviation is 1 times the clipping norm, in each step.",
-        "Batches: 100; a record is in each with probability 0.01.",
     ]
     assert "Poisson sampling, not shuffled batches" in words
     header, *rows = [line.split("\t") for line in pairs.splitlines()]
@@ -111,6 +111,28 @@ def test_batches_in_the_units_of_a_training(capsys, monkeypatch):
     )
 
 
+def test_a_file_is_described_by_noise_and_batches_too(capsys, monkeypatch, tmp_path):
+    code, out, _ = run(capsys, monkeypatch, "describe", EXAMPLES / "dpsgd.toml")
+    assert code == 0
+    assert out.startswith(
+        "Noise: its standard deviation is 1 times the clipping norm, in each step.\n"
+        "Batches: 1,000; a record is in each with probability 0.001.\n"
+    )
+    path = tmp_path / "two.toml"
+    path.write_text(
+        "[[mechanism]]\nkind = 'laplace'\nnoise_multiplier = 9.0\n"
+        "[[mechanism]]\nkind = 'dpsgd'\nnoise_multiplier = 1.3\ndataset_size = 60000\n"
+        "batch_size = 256\nepochs = 15\nrepeat = 2\n"
+    )
+    code, out, _ = run(capsys, monkeypatch, "describe", path)
+    assert code == 0
+    assert out.startswith(
+        "Noise of mechanism[1]: its standard deviation is 1.3 times the clipping norm, in each "
+        "step.\nBatches of mechanism[1]: 7,032; a record is in each with probability 0.00426667: "
+        "about 256 of 60,000 records.\n"
+    )
+
+
 def test_nothing_to_pay(capsys, monkeypatch):
     code, out, _ = run(
         capsys, monkeypatch, "describe", *FLAGS[:2], "--sampling-probability", 0, *FLAGS[4:]
@@ -121,7 +143,7 @@ def test_nothing_to_pay(capsys, monkeypatch):
 BAD: dict[str, tuple[list[Any], str]] = {
     "nothing": (
         [],
-        "what ran? Give a SPEC file, or add --noise-multiplier and --sampling-probability",
+        "describe DP-SGD by flags: add --noise-multiplier; --sampling-probability (1 if",
     ),
     "half": (["--steps", "3"], "add --noise-multiplier"),
     "both": ([EXAMPLES / "dpsgd.toml", *FLAGS], "both describe a mechanism"),

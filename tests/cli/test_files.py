@@ -110,7 +110,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "no folder for the page": (["--report", "none/r.html"], "lies in a folder that does not exist"),
     "one file for both": (
         ["--output", "x.json", "--report", "x.json"],
-        "is where the certificate goes",
+        "is the certificate's file",
     ),
     "workers": (["--workers", "0"], "workers=0 is not an integer >= 1"),
     "method": (["--method", "x"], "method='x' is not one of"),
@@ -238,6 +238,15 @@ def test_the_ledger_says_what_ran_and_where_its_certificate_is(evr: Callable[...
     assert row["budget"] == bounded(certificate.release.budget)
     assert f"with probability at most {row['budget']}" in certificate.statement
     assert f"spent on it {row['budget']} of {bounded(certificate.release.total_budget)}" in told.out
+
+
+def test_the_ledger_lists_no_budget_for_a_proof_in_exact_arithmetic(
+    evr: Callable[..., Any],
+) -> None:
+    assert evr("certify", "noise.toml", "--method", "strict").code == 0
+    attempts = evr("ledger").rows
+    assert dict(zip(attempts[0], attempts[1], strict=True))["budget"] == "none"
+    assert evr("ledger", "--json").json["attempts"][0]["budget"] == 0
 
 
 def test_latex_of_a_certificate(evr: Callable[..., Any]) -> None:

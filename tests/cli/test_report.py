@@ -68,7 +68,7 @@ def test_bad_input(refused, certified, tmp_path):
     altered.write_text(certified.read_text().replace('"accepted"', '"rejected"', 1))
     assert "altered" in refused("report", altered)
     assert "does not exist" in refused("certify", *SMALL, "--report", tmp_path / "no" / "page.html")
-    assert "No such file" in refused(
+    assert "does not exist" in refused(
         "report", certified, "--no-peers", "-o", tmp_path / "no" / "page.html"
     )
 

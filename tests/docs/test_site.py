@@ -128,15 +128,23 @@ def test_tables_of_options_come_from_the_code(site: Path) -> None:
 
 
 def test_no_option_is_without_words(site: Path) -> None:
-    for row in re.findall(
-        r"<tr>\s*<td><code>-.*?</tr>", (site / "cli.html").read_text("utf-8"), flags=re.S
-    ):
+    text = (site / "cli.html").read_text("utf-8")
+    rows = re.findall(r'<tr>\s*<td><code><span class="whole">-.*?</tr>', text, flags=re.S)
+    assert len(rows) > 100
+    for row in rows:
         *_, meaning = (
             re.sub(r"<[^>]+>", "", cell).strip()
             for cell in re.findall(r"<td>.*?</td>", row, flags=re.S)
         )
         assert len(meaning) > 10, row
         assert not meaning.startswith("By default"), row
+
+
+def test_names_with_hyphens_stay_on_one_line(site: Path) -> None:
+    text = (site / "cli.html").read_text("utf-8")
+    assert '<code><span class="whole">--batch-size</span></code>' in text
+    sheet = (site / "assets" / "extra.css").read_text("utf-8")
+    assert ".whole { white-space: nowrap; }" in sheet
 
 
 def test_the_reference_shows_types(site: Path) -> None:
@@ -205,6 +213,8 @@ async function audit() {
       width: view.innerWidth, scroll: all.documentElement.scrollWidth, wide: wide(view),
       formulas: marked.length,
       raw: marked.filter(e => !e.querySelector(".katex")).map(e => e.textContent),
+      broken: [...all.querySelectorAll("code .whole")].filter(e => e.getClientRects().length > 1)
+        .map(e => e.textContent),
       commands: cut.map(e => e.textContent.slice(0, 80)),
       tables: tables.map(e => e.textContent.trim().slice(0, 60)),
     };
@@ -240,6 +250,7 @@ def test_every_page_fits_and_its_mathematics_is_typeset(
         assert page["scroll"] <= width, (name, page["wide"])
         assert page["wide"] == [], name
         assert page["commands"] == [], name
+        assert page["broken"] == [], name
         assert page["raw"] == [], name
         if size == "desktop":
             assert page["tables"] == [], name

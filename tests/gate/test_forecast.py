@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import evr
+from evr.estimation.strict import StrictCurve
+from evr.laws import Direction
+from evr.mechanisms import Composition
 from evr.proving import Forecast
 from evr.verification import Progress, driver
 from snapshots import proved
@@ -54,6 +59,31 @@ def test_the_number_of_samples_is_right_within_a_factor_of_two(tmp_path: Path, t
     ]
     assert 0.5 < forecast.total_samples / sorted(took)[1] < 2.0, (forecast, took)
     assert forecast.total_seconds > 0
+
+
+def test_a_busy_machine_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something else runs for a hundred seconds between any two looks at the clock."""
+    looks = itertools.count()
+    monkeypatch.setattr("time.perf_counter", lambda: 100.0 * next(looks))
+    assert told(tmp_path, delta=1e-6, tau=0.9, method="sequential").total_seconds < 60
+
+
+@pytest.mark.parametrize(
+    ("event", "epsilon"),
+    [
+        (evr.events.RedrawnBinsDpEvent(3.0, cycle_length=5, epochs=2), 1.0),
+        (evr.events.BallsInBinsDpEvent(5.0, iterations=40, cycle_length=20), 1.0),
+    ],
+    ids=["redrawn", "kept"],
+)
+def test_exact_proofs_of_bins_take_what_is_foretold(event: Any, epsilon: float) -> None:
+    """In processor seconds; a proof of bins takes most of them for a grid of ratios."""
+    steps = Composition.of(event).exact_directions()[Direction.REMOVE]
+    curve = StrictCurve(steps)
+    foretold = curve.seconds(epsilon, 0.02)
+    start = time.thread_time()
+    curve.prove(epsilon, 0.02)
+    assert 0.4 < foretold / (time.thread_time() - start) < 2.5
 
 
 def test_max_samples_ends_what_is_foretold(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ class Patience:
         if total > self._seconds:
             raise TooLongError(
                 f"{self._doing} would take about {duration(total)} ({why}), and "
-                f"{duration(self._seconds)} are allowed: if you trust where it comes from, allow "
+                f"{self._seconds:g} s are allowed: if you trust where it comes from, allow "
                 "more with --max-seconds (max_seconds= in Python)"
             )
 

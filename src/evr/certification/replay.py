@@ -17,6 +17,7 @@ from typing import Any
 
 from dp_accounting import NeighboringRelation
 
+from evr import validate
 from evr.certification.build import build, software
 from evr.certification.certificate import Certificate
 from evr.certification.effort import MAX_SECONDS, Patience, refuse_long_draws, understood
@@ -131,6 +132,8 @@ def replay(
     max_seconds
         How long it may take; None for as long as it takes.
     """
+    if workers is not None:
+        validate.positive_integer(workers=workers)
     if not fresh and (unknown := _unknown_samplers(certificate)):
         names = ", ".join(unknown)
         missing = Mismatch(

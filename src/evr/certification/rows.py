@@ -113,8 +113,8 @@ class Attempt:
 
     @property
     def budget(self) -> float:
-        """The false-positive probability that it may have."""
-        return math.exp(self.log_budget)
+        """The false-positive probability that it may have: none where the proof is exact."""
+        return 0.0 if self.method in ("strict", "both") else math.exp(self.log_budget)
 
     @property
     def certificate(self) -> str | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evr.cli.output import as_json
+from evr.cli.output import as_json, say
 
 if TYPE_CHECKING:
     from evr.proving import Forecast
@@ -36,9 +36,9 @@ def announcing(
         if dry_run and json:
             as_json(_document(forecast, path, ledger))
         elif dry_run:
-            print(in_words(forecast, path, ledger))
+            say(in_words(forecast, path, ledger))
         elif not quiet and not json:
-            print(in_words(forecast, path, ledger), file=sys.stderr)
+            say(in_words(forecast, path, ledger), sys.stderr)
         if dry_run:
             raise typer.Exit
 

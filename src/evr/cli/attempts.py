@@ -146,6 +146,16 @@ REJECTED = 3
 _LINE_SECONDS = 5.0
 
 
+def check_options(method: str, proposal: str, seed: int | None) -> None:
+    """Refuse what speaks of samples where the method draws none."""
+    given = {"--proposal": proposal != "capped", "--seed": seed is not None}
+    if method == "strict" and any(given.values()):
+        name = next(name for name, there in given.items() if there)
+        raise ValueError(
+            f"{name} belongs to methods that sample: leave it out with --method strict"
+        )
+
+
 def tell(
     certificate: Certificate,
     *,
@@ -198,7 +208,7 @@ def tell(
             if release.budget
             else "none of its false-positive budget is spent"
         )
-        print(f"ledger: {counted} (attempt {release.attempt}; {spent})")
+        say(f"ledger: {counted} (attempt {release.attempt}; {spent})")
     if not certificate.accepted:
         raise typer.Exit(REJECTED)
 
@@ -295,12 +305,12 @@ def _bar() -> Iterator[Hook]:
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[samples]} samples{task.fields[rate]}"),
+        TextColumn("{task.fields[samples]}{task.fields[rate]}"),
         TimeElapsedColumn(),
         TextColumn("{task.fields[left]}"),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("choosing the proposal", total=None, samples="0", rate="", left="")
+        task = bar.add_task("working", total=None, samples="", rate="", left="")
 
         def hook(state: State) -> None:
             if state.plan is not None:
@@ -311,7 +321,7 @@ def _bar() -> Iterator[Hook]:
                 description=state.direction,
                 total=1.0,
                 completed=state.fraction,
-                samples=f"{state.samples:,}",
+                samples=f"{state.samples:,} samples",
                 rate=rate,
                 left=_left(state).lstrip(", "),
             )

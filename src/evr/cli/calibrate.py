@@ -137,9 +137,9 @@ def _question(
         training.steps is not None or training.epochs is not None,
     )
     if noise is not None and long:
+        other = "--steps" if training.steps is not None else "--epochs"
         raise ValueError(
-            f"noise_multiplier={noise!r} and steps={training.steps!r} leave nothing to find: leave "
-            "out one of them"
+            f"--noise-multiplier and {other} leave nothing to find: leave out one of them"
         )
     if long:
         training._replace(noise_multiplier=1.0).event()  # what is wrong with the rest is said now

@@ -21,6 +21,7 @@ from evr.cli.attempts import (
     Seed,
     Tau,
     Workers,
+    check_options,
     cluster,
     tell,
     watched,
@@ -109,8 +110,10 @@ def command(
         epsilon, delta = claim.epsilon, claim.delta
     if tau is None and claim is not None:
         tau = claim.tau
+    check_options(method, proposal, seed)
     path = new_certificate(output or certificate_path(spec, event, epsilon, delta), force=force)
-    report = new_page(report, path)
+    if report is not None:
+        new_page(report, path)
     from evr.gate import certify
 
     with cluster(dask, workers) as executor, watched(quiet=quiet or json) as progress:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from evr.cli.files import new_files
 from evr.cli.options import (
     Adjacency,
     BatchSize,
@@ -74,6 +75,7 @@ def command(
     from evr import validate
 
     points, plot = numbers(epsilons, "--epsilons"), picture(plot)
+    new_files(csv=csv, plot=plot)
     validate.one_of(CURVES, method=method)
     training = Training(
         noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evr.cli.options import (
     Adjacency,
@@ -75,10 +76,10 @@ def command(
     if not rows:
         print("Nothing that costs privacy.")
         return
+    for sentence in _noise_and_batches(spec, training):
+        say(sentence)
     say(f"What ran: {describe(event)}.")
     say(f"Neighbours: {ADJACENCIES[composition.relation]}.")
-    for sentence in _in_units(event, training):
-        say(sentence)
     for clause in assumptions(event):
         say(f"It is assumed that {clause}.")
     print()
@@ -92,22 +93,38 @@ def command(
     )
 
 
-def _in_units(event: Any, training: Training) -> list[str]:
-    """Noise and batches of DP-SGD that flags describe, as whoever trains speaks of them."""
-    if training.noise_multiplier is None:
-        return []
-    records, batch = training.dataset_size, training.batch_size
+def _noise_and_batches(spec: Path | None, training: Training) -> list[str]:
+    """What every DP-SGD training adds and draws, as whoever trains speaks of it."""
+    if spec is None:
+        return _in_units(training)
+    from evr.mechanisms.registry import DPSGD
+    from evr.mechanisms.spec import load
+
+    tables = load(spec).mechanism
+    sentences = []
+    for index, one in enumerate(tables):
+        if one.kind == DPSGD:
+            own = Training(**one.model_dump(exclude={"kind", "repeat"}))
+            where = f" of mechanism[{index}]" if len(tables) > 1 else ""
+            sentences += _in_units(own, repeat=one.repeat, where=where)
+    return sentences
+
+
+def _in_units(training: Training, *, repeat: int = 1, where: str = "") -> list[str]:
+    """The noise and the batches of one training, ``where`` it stands in a file."""
+    event, records, batch = training.event(), training.dataset_size, training.batch_size
+    count = f"Batches{where}: {repeat * event.count:,}"
     if training.sampling == "without-replacement":
-        batches = f"Batches: {event.count:,}, each of {batch:,} of {records:,} records."
+        batches = f"{count}, each of {batch:,} of {records:,} records."
     else:
         about = (
             "" if records is None or batch is None else f": about {batch:,} of {records:,} records"
         )
         q = event.event.sampling_probability
-        batches = f"Batches: {event.count:,}; a record is in each with probability {q:.6g}{about}."
+        batches = f"{count}; a record is in each with probability {q:.6g}{about}."
     return [
-        f"Noise: its standard deviation is {training.noise_multiplier:g} times the clipping norm, "
-        "in each step.",
+        f"Noise{where}: its standard deviation is {training.noise_multiplier:g} times the clipping "
+        "norm, in each step.",
         batches,
     ]
 

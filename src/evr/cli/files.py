@@ -31,9 +31,14 @@ def certificate_path(
     if spec is not None:
         return spec.with_name(f"{spec.stem}.certificate.json")
     sampled = event.event
+    drawn = (
+        {"batch": sampled.sample_size, "of": sampled.source_dataset_size}
+        if hasattr(sampled, "sample_size")
+        else {"q": sampled.sampling_probability}
+    )
     named = {
         "noise": sampled.event.noise_multiplier,
-        "q": sampled.sampling_probability,
+        **drawn,
         "steps": event.count,
         "epsilon": epsilon,
         "delta": delta,
@@ -59,13 +64,18 @@ def new_certificate(path: Path, *, force: bool, option: str = "--output") -> Pat
     return path
 
 
-def new_page(page: Path | None, certificate: Path) -> Path | None:
+def new_page(page: Path, certificate: Path, *, option: str = "--report") -> Path:
     """A file to write the page of a certificate to, refused now if it cannot be written or is the
     certificate's.
     """
-    if page is None:
-        return None
-    atomic.check_writable(**{"--report": page})
+    atomic.check_writable(**{option: page})
     if os.path.realpath(certificate) == os.path.realpath(page):
-        raise ValueError(f"--report={str(page)!r} is where the certificate goes: name another file")
+        raise ValueError(f"{option}={str(page)!r} is the certificate's file: name another one")
     return page
+
+
+def new_files(**named: Path | None) -> None:
+    """Refuse now what cannot be written, each file by its flag."""
+    for name, path in named.items():
+        if path is not None:
+            atomic.check_writable(**{f"--{name}": path})

@@ -44,6 +44,8 @@ def command(
     if schema:
         print(json_schema(), end="")
         return
+    if json and latex:
+        raise ValueError("--json and --latex are two ways to print it: give one of them")
     if file is None:
         raise ValueError("inspect which certificate? Give a FILE")
     certificate = Certificate.load(file)
@@ -61,22 +63,7 @@ def command(
     print()
     table("Certificate", ["field", "value"], _facts(certificate))
     print()
-    table(
-        "Directions",
-        [
-            "direction",
-            "accepted",
-            "samples",
-            "delta",
-            "std. error",
-            "threshold",
-            "log wealth",
-            "target",
-            "greatest sample",
-            "why it stopped",
-        ],
-        _directions(certificate),
-    )
+    table("Directions", *_directions(certificate))
     say(f"\nThe digest holds. To check the content: evr replay {file}")
 
 
@@ -115,8 +102,28 @@ def _facts(certificate: Certificate) -> list[list[str]]:
     return [[key, value] for key, value in rows.items()]
 
 
-def _directions(certificate: Certificate) -> list[list[str]]:
-    return [
+def _directions(certificate: Certificate) -> tuple[list[str], list[list[str]]]:
+    """The header and the rows of the directions' table; an exact proof has no samples to show."""
+    sections = certificate.verification.directions.items()
+    if certificate.verification.method == "strict":
+        header = ["direction", "accepted", "threshold", "result"]
+        return header, [
+            [name, "yes" if d.accepted else "no", number(d.threshold), d.reason]
+            for name, d in sections
+        ]
+    header = [
+        "direction",
+        "accepted",
+        "samples",
+        "delta",
+        "std. error",
+        "threshold",
+        "log wealth",
+        "target",
+        "greatest sample",
+        "why it stopped",
+    ]
+    return header, [
         [
             name,
             "yes" if d.accepted else "no",
@@ -129,5 +136,5 @@ def _directions(certificate: Certificate) -> list[list[str]]:
             number(d.bound, 3),
             d.reason,
         ]
-        for name, d in certificate.verification.directions.items()
+        for name, d in sections
     ]

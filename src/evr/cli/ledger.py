@@ -61,7 +61,7 @@ def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False)
             ran(a),
             shown["certificate"] or "-",
             _shown(a.samples),
-            bounded(a.budget),
+            bounded(a.budget) if a.budget else "none",
             a.started[:19],
         ]
         for a, shown in zip(attempts, listed, strict=True)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from evr.cli.estimate import Samples, Seed, monte_carlo_options
+from evr.cli.files import new_files
 from evr.cli.options import (
     Adjacency,
     BatchSize,
@@ -83,6 +84,7 @@ def command(
     from evr import validate
 
     plot = picture(plot)
+    new_files(csv=csv, plot=plot)
     training = Training(
         noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
     )

@@ -43,9 +43,7 @@ def number_option(name: str, help: str) -> Any:
 
 SpecFile = Annotated[
     Path | None,
-    typer.Argument(
-        metavar="SPEC", help="Specification file (TOML); or give the three DP-SGD flags."
-    ),
+    typer.Argument(metavar="SPEC", help="Specification file (TOML); or describe DP-SGD by flags."),
 ]
 NoiseMultiplier = Annotated[
     float | None, number_option("--noise-multiplier", "Noise over clipping norm.")
@@ -162,13 +160,13 @@ class Training(NamedTuple):
         ):
             missing.append(
                 "--sampling-probability (1 if every record is in every step), or --dataset-size "
-                "and --batch-size,"
+                "and --batch-size"
             )
         if self.steps is None and self.epochs is None:
             missing.append("--steps or --epochs")
         if missing:
             raise ValueError(
-                f"what ran? Give a SPEC file, or add {' and '.join(missing)} to the DP-SGD flags"
+                f"what ran? Give a SPEC file, or describe DP-SGD by flags: add {'; '.join(missing)}"
             )
         from evr.mechanisms.events import dpsgd
 
@@ -228,7 +226,7 @@ def one_target(
             "the other"
         )
     if epsilon is not None:
-        return {"epsilon": validate.non_negative_or_infinite(epsilon=epsilon)}
+        return {"epsilon": validate.level_or_infinite(epsilon=epsilon)}
     if delta is not None:
         return {"delta": validate.probability(delta=delta)}
     raise ValueError("estimate what? Give --epsilon (to find delta) or --delta (to find epsilon)")

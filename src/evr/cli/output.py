@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from evr.errors import NearbyReleaseWarning
 
@@ -97,10 +97,11 @@ def _stacked(
         console.print(fields)
 
 
-def say(text: str) -> None:
+def say(text: str, file: TextIO | None = None) -> None:
     """Print a text, its lines broken between words on a terminal; a list's lines hang."""
-    if not sys.stdout.isatty():
-        print(text)
+    file = file or sys.stdout
+    if not file.isatty():
+        print(text, file=file)
         return
     import shutil
     import textwrap
@@ -115,7 +116,8 @@ def say(text: str) -> None:
                 subsequent_indent=hang,
                 break_long_words=False,
                 break_on_hyphens=False,
-            )
+            ),
+            file=file,
         )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evr.cli.files import new_page
 from evr.cli.options import Json, Quiet
 from evr.cli.output import as_json
 from evr.cli.patience import MaxSeconds, limited
@@ -52,7 +53,7 @@ def command(
     from evr.certification import Certificate
 
     certificate = Certificate.load(file)
-    path = output or page_path(file)
+    path = new_page(output or page_path(file), file, option="--output")
     with limited(max_seconds, "drawing its curve") as seconds:
         write_page(
             certificate, path, source=file, peers=peers, quiet=quiet or json, max_seconds=seconds

@@ -18,6 +18,7 @@ from evr.cli.attempts import (
     Seed,
     Tau,
     Workers,
+    check_options,
     cluster,
     tell,
     watched,
@@ -102,6 +103,7 @@ def command(
         raise ValueError(
             f"verify which estimate? Add {' and '.join(missing)}, or let `evr certify` estimate it"
         )
+    check_options(method, proposal, seed)
     if output is not None:
         new_certificate(output, force=force)
     assert epsilon is not None

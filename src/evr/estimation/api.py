@@ -88,7 +88,7 @@ def estimate_delta(
     '2.0582e-10'
     """
     start = time.perf_counter()
-    epsilon = validate.non_negative_or_infinite(epsilon=epsilon)
+    epsilon = validate.level_or_infinite(epsilon=epsilon)
     validate.one_of(METHODS, method=method)
     composition = Composition.of(event, neighboring_relation)
     if method == "monte_carlo":
@@ -224,7 +224,7 @@ def privacy_curve(
     """
     start = time.perf_counter()
     points = [
-        validate.non_negative_or_infinite(epsilon=float(e))
+        validate.level_or_infinite(epsilon=float(e))
         for e in np.asarray(list(epsilons), dtype=float)
     ]
     estimates: dict[float, Estimate | UpperBound] = {}

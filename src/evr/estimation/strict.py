@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import time
 from fractions import Fraction
 
 from evr import validate
@@ -16,7 +17,9 @@ from evr.bounds.strict import (
     needs_no_plan,
     one_step_delta,
     outcomes_of,
+    places_for,
     prove,
+    ratios_of,
     stays_within,
 )
 from evr.estimation.api import epsilon_of, fft_curve
@@ -35,6 +38,8 @@ _LEAST_LOG = -745.0
 _RATIO_PLACES = 8000  # of the first grid of ratios
 _NARROWEST = -60
 _PLACE = 2e-8  # seconds to multiply the masses of a place, for each bit
+_RATIO_PLACE = 4e-5  # to find the mass of a place of a grid of ratios
+_LEAST_SECONDS = 0.1
 
 
 class StrictCurve:
@@ -98,13 +103,34 @@ class StrictCurve:
         self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None
     ) -> float:
         """About how long ``prove`` takes."""
-        if self.is_one_step or needs_no_plan(self.steps, Fraction(epsilon)) is not None:
-            return 0.1
+        if needs_no_plan(self.steps, Fraction(epsilon)) is not None:
+            return _LEAST_SECONDS
         guess = self.estimate(epsilon)
-        plan = self._plan(
-            epsilon, guess, min(_wanted(guess, tolerance, enough), 0.5) if guess > 0 else 1.0
+        wanted = _wanted(guess, tolerance, enough)
+        if self.is_one_step:
+            return _LEAST_SECONDS + self._one_step_seconds(Fraction(epsilon), guess, wanted)
+        plan = self._plan(epsilon, guess, min(wanted, 0.5) if guess > 0 else 1.0)
+        ratios = sum(
+            places_for(law, *ratios_of(law, grid, plan.spacing))
+            for law, grid in zip((step.law for step in self.steps), plan.grids, strict=True)
+            if isinstance(law, ExactBins)
         )
-        return 0.1 + _PLACE * plan.bits * plan.work
+        return _LEAST_SECONDS + _PLACE * plan.bits * plan.work + _RATIO_PLACE * ratios
+
+    def _one_step_seconds(self, epsilon: Fraction, guess: float, wanted: float) -> float:
+        """Of bins: tried on the first grid of ratios. The excess falls by a factor of four with
+        each halving, and the time doubles.
+        """
+        law = self.steps[0].law
+        if not isinstance(law, ExactBins):
+            return 0.0
+        spacings = _ratio_spacings(law, epsilon)
+        start = time.thread_time()
+        first = prove(self.steps, epsilon, Plan.of_one_step(_bits(guess), spacings[0]))
+        taken = time.thread_time() - start
+        excess = _excess(first.delta, guess)
+        halvings = math.ceil(math.log(excess / wanted, 4)) if excess > wanted > 0 else 0
+        return taken * (2 ** (1 + min(halvings, len(spacings) - 1)) - 1)
 
     @property
     def is_one_step(self) -> bool:

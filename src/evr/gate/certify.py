@@ -203,7 +203,7 @@ def _estimated(
 ) -> tuple[Claim, dict[str, Any]]:
     """The claim to test, and where it comes from."""
     if epsilon is not None:
-        epsilon = validate.non_negative(epsilon=epsilon)
+        epsilon = validate.level(epsilon=epsilon)
     if delta is not None:
         delta = validate.half_open_probability(delta=delta)
     if epsilon is None and delta is None:

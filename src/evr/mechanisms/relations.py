@@ -58,8 +58,8 @@ def relation_named(value: Relation) -> NeighboringRelation:
     if isinstance(value, str) and value in NAMES:
         return NAMES[value]
     raise ValueError(
-        f"neighboring_relation={value!r} is none: give one of {', '.join(map(repr, NAMES))}, or a "
-        "dp_accounting.NeighboringRelation"
+        f"neighboring_relation={value!r} is not known: give one of "
+        f"{', '.join(map(repr, NAMES))}, or a dp_accounting.NeighboringRelation"
     )
 
 

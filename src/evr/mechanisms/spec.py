@@ -121,9 +121,9 @@ def _table(mechanism: Mechanism) -> type[_Repeated]:
 class Target(_Table):
     """What to certify: one of ``epsilon`` and ``delta``, and the slack ``tau``."""
 
-    epsilon: float | None = None
-    delta: float | None = None
-    tau: float | None = None
+    epsilon: float | None = Field(default=None, ge=0)
+    delta: float | None = Field(default=None, ge=0, le=1)
+    tau: float | None = Field(default=None, gt=0, lt=1)
 
 
 class Spec(_Table):

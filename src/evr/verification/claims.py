@@ -51,7 +51,7 @@ class Claim:
     terms: Terms | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", validate.non_negative(epsilon=self.epsilon))
+        object.__setattr__(self, "epsilon", validate.level(epsilon=self.epsilon))
         object.__setattr__(self, "delta", validate.probability(delta=self.delta))
         object.__setattr__(self, "tau", validate.open_probability(tau=self.tau))
         if 0 < self.delta < 1e-290:

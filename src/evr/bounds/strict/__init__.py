@@ -2,8 +2,9 @@
 (docs/guarantees_strict.md).
 """
 
-from evr.bounds.strict.bins import outcomes_of
+from evr.bounds.strict.bins import outcomes_of, places_for
 from evr.bounds.strict.bound import Halves, halves, infinite_delta, one_step_delta, stays_within
+from evr.bounds.strict.one_step import ratios_of
 from evr.bounds.strict.plan import Grid, Plan, Window, schedule
 from evr.bounds.strict.proof import Proof, needs_no_plan, prove, rounded_up
 
@@ -18,7 +19,9 @@ __all__ = [
     "needs_no_plan",
     "one_step_delta",
     "outcomes_of",
+    "places_for",
     "prove",
+    "ratios_of",
     "rounded_up",
     "schedule",
     "stays_within",

@@ -84,9 +84,7 @@ def outcomes_of(
     if not isinstance(law, ExactBins):
         return law
     wide = bits + _MORE_BITS
-    top = high if law.direction is Direction.REMOVE else -low
-    ratio = Fraction(law.bins * power_above(top, _LEAST_BITS), 1 << _LEAST_BITS) / spacing
-    places = -(-ratio.numerator // ratio.denominator)
+    places = places_for(law, high if law.direction is Direction.REMOVE else -low, spacing)
     if places > MOST_PLACES:
         raise ValueError(
             f"bins on a grid of ratios would have {places:,} places, and {MOST_PLACES:,} at most "
@@ -94,6 +92,12 @@ def outcomes_of(
         )
     masses, excess = _power(_one(law, places, spacing, wide), law.bins, places, spacing, wide)
     return BinsOutcomes(law, spacing, wide, masses, excess)
+
+
+def places_for(law: ExactBins, top: Fraction, spacing: Fraction) -> int:
+    """How many places a grid of ratios has whose losses reach up to ``top``."""
+    ratio = Fraction(law.bins * power_above(top, _LEAST_BITS), 1 << _LEAST_BITS) / spacing
+    return -(-ratio.numerator // ratio.denominator)
 
 
 def spacing_for(law: ExactBins, fine: Fraction, top: Fraction) -> Fraction:

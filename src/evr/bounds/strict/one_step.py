@@ -27,8 +27,7 @@ def one_step(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> GridLaw
     losses = Losses.of(grid, spacing)
     if isinstance(law, ExactBins):
         low, high = (grid.offset + place * spacing for place in (grid.floor, grid.top))
-        top = high if law.direction is Direction.REMOVE else -low
-        of_ratios = spacing_for(law, spacing / (1 << grid.halvings), top)
+        _, of_ratios = ratios_of(law, grid, spacing)
         law = outcomes_of(law, low, high, of_ratios, bits)
     if isinstance(law, ExactOutcomes):
         masses, infinite = _spread_outcomes(law, losses, bits)
@@ -39,6 +38,16 @@ def one_step(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> GridLaw
             f"{law!r} is neither an ExactCurve nor an ExactOutcomes: it cannot be enclosed"
         )
     return _arranged(masses, min(infinite, 1 << bits), grid, spacing, bits)
+
+
+def ratios_of(law: ExactBins, grid: Grid, spacing: Fraction) -> tuple[Fraction, Fraction]:
+    """Of the grid of ratios that one step of bins is put on: the loss that it reaches up to, and
+    its spacing.
+    """
+    place = grid.top if law.direction is Direction.REMOVE else grid.floor
+    loss = grid.offset + place * spacing
+    top = loss if law.direction is Direction.REMOVE else -loss
+    return top, spacing_for(law, spacing / (1 << grid.halvings), top)
 
 
 @dataclass(frozen=True)

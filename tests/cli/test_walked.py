@@ -1,0 +1,119 @@
+"""What somebody met who walked through all commands with bad input: each is refused in words, at
+once, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import evr as package
+
+GAUSSIAN = '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\n'
+STEP = ["--noise-multiplier", 2, "--sampling-probability", 1, "--steps", 1]
+DRAWN = ["--noise-multiplier", 2, "--dataset-size", 100, "--batch-size", 50, "--steps", 1]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "noise.toml").write_text(f"{GAUSSIAN}[claim]\ndelta = 1e-3\n")
+    return tmp_path
+
+
+@pytest.fixture
+def certificate(evr: Callable[..., Any]) -> Path:
+    assert evr("certify", "noise.toml", "--method", "strict").code == 0
+    return Path("noise.certificate.json")
+
+
+def test_a_page_never_takes_the_place_of_its_certificate(
+    certificate: Path, refused: Callable[..., str]
+) -> None:
+    told = refused("report", certificate, "--no-peers", "-o", certificate)
+    assert "is the certificate's file" in told
+    assert package.Certificate.load(certificate).accepted
+
+
+def test_a_page_is_refused_before_it_is_drawn(
+    certificate: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evr.cli.report.write_page", lambda *_, **__: pytest.fail("was drawn"))
+    assert "create it first" in refused("report", certificate, "-o", "none/page.html")
+    assert "is a folder" in refused("report", certificate, "-o", ".")
+
+
+def test_no_workers_are_the_callers_mistake(certificate: Path, refused: Callable[..., str]) -> None:
+    assert "workers=0 is not an integer >= 1" in refused("replay", certificate, "--workers", 0)
+    told = refused("replay", certificate, "--max-seconds", 0)
+    assert "and 0 s are allowed" in told
+
+
+@pytest.mark.parametrize("command", ["curve", "online"])
+@pytest.mark.parametrize("flag", ["--csv", "--plot"])
+def test_files_are_checked_before_the_work(
+    command: str, flag: str, refused: Callable[..., str]
+) -> None:
+    target = [] if command == "curve" else ["--delta", 1e-5]
+    told = refused(command, *STEP, *target, flag, "none/file.png")
+    assert f"{flag}='none/file.png' lies in a folder that does not exist" in told
+
+
+@pytest.mark.parametrize("command", ["estimate", "certify"])
+def test_absurd_epsilons(command: str, refused: Callable[..., str]) -> None:
+    assert "epsilon=1e+300 is not in [0, 1e100]" in refused(command, *STEP, "--epsilon", 1e300)
+    told = refused("verify", *STEP, "--epsilon", 1e300, "--delta", 0.1)
+    assert "epsilon=1e+300 is not in [0, 1e100]" in told
+
+
+def test_batches_without_replacement_have_a_name_too(evr: Callable[..., Any]) -> None:
+    flags = ["--sampling", "without-replacement", "--adjacency", "replace-one", "--delta", 1e-3]
+    ran = evr("certify", *DRAWN, *flags, "--dry-run", "--json")
+    assert ran.code == 0
+    name = "dpsgd-noise2-batch50-of100-steps1-delta0.001.certificate.json"
+    assert ran.json["certificate"] == name
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"), [(["--proposal", "simple"], "--proposal"), (["--seed", 1], "--seed")]
+)
+def test_an_exact_proof_takes_nothing_of_samples(
+    flags: list[Any], named: str, refused: Callable[..., str]
+) -> None:
+    assert f"{named} belongs to methods that sample" in refused(
+        "certify", "noise.toml", "--method", "strict", *flags
+    )
+    assert f"{named} belongs to methods that sample" in refused(
+        "verify", "noise.toml", "--epsilon", 1, "--method", "strict", *flags
+    )
+    assert not Path(".evr").exists()
+
+
+@pytest.mark.parametrize("claim", ["delta = 2.0", "delta = nan", "epsilon = -1.0", "tau = 1.0"])
+def test_a_claim_is_named_with_its_file(claim: str, refused: Callable[..., str]) -> None:
+    Path("claim.toml").write_text(f"{GAUSSIAN}[claim]\n{claim}\n")
+    key = claim.split()[0]
+    assert f"claim.toml: claim.{key}: input should be" in refused("estimate", "claim.toml")
+
+
+def test_what_leaves_nothing_to_calibrate_is_named(refused: Callable[..., str]) -> None:
+    target = ["--epsilon", 1, "--delta", 1e-5, "--noise-multiplier", 1]
+    assert "--noise-multiplier and --epochs leave nothing" in refused(
+        "calibrate", *target, "--sampling-probability", 0.1, "--epochs", 3
+    )
+
+
+def test_two_ways_to_print(certificate: Path, refused: Callable[..., str]) -> None:
+    assert "--json and --latex" in refused("inspect", certificate, "--json", "--latex")
+
+
+def test_an_exact_proof_is_shown_without_columns_of_samples(
+    certificate: Path, evr: Callable[..., Any]
+) -> None:
+    rows = evr("inspect", certificate).rows
+    first = rows[rows.index(["direction", "accepted", "threshold", "result"]) + 1]
+    section = package.Certificate.load(certificate).verification.directions["remove"]
+    assert first == ["remove", "yes", f"{section.threshold:.6g}", section.reason]
