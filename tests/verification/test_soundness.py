@@ -167,7 +167,7 @@ def test_tiny_steps_of_large_orders_are_verified() -> None:
 
 
 def test_what_only_rounding_rejects_is_refused() -> None:
-    """A true claim, once rejected: samples are taken below epsilon by more than small losses are."""
+    """A true claim, once rejected: samples are taken lower, by more than the small losses."""
     small = evr.dpsgd(
         noise_multiplier=28.588370692362883, sampling_probability=0.00044067127219615034, steps=39
     )
