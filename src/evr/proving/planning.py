@@ -11,9 +11,11 @@ from evr.errors import DeviceError
 from evr.laws import Direction, Step, on_a_line
 from evr.mechanisms import Composition
 from evr.proving import devices
-from evr.sampling import Plan, TiltedProposal, built
+from evr.sampling import Kind, Plan, TiltedProposal, built
+from evr.sampling.blended import NAME as BLENDED
 from evr.sampling.proposals import drawn_steps, spread_steps
 from evr.sampling.single import equal_steps
+from evr.search.blending import blended_kinds
 from evr.search.clipping import choose_clip
 from evr.search.composing import composed_kinds
 from evr.search.merging import merging_edges
@@ -35,6 +37,9 @@ LEAST_GAP = 1e-4
 
 WORTH_COMPOSING = 4.0
 """Seconds that sampling has to take for composing, which takes about one, to be tried."""
+
+WORTH_BLENDING = 2.0
+"""Seconds that sampling composed steps has to take for two tilts at once to be tried."""
 
 SECONDS_PER_STEP = 2e-8
 """About what a step costs to draw."""
@@ -89,10 +94,21 @@ def _composed(steps: tuple[Step, ...], claim: Claim) -> Plan | None:
         return None
     allowance = COMPOSING_ALLOWANCE * gap
     kinds = composed_kinds(steps, quick.tilts, claim.epsilon, claim.delta, allowance)
-    if kinds is None or shortcut(drawn_steps(steps, kinds)[0], claim) is not None:
+    if kinds is None or shortcut(drawn_steps(steps, kinds).steps, claim) is not None:
         return None  # what composing made infinite rejects no claim
     plan, composed_seconds = _clipped(Plan("capped", kinds, COMPOSED_CELLS), steps, claim)
+    if composed_seconds > WORTH_BLENDING:
+        blended = _blended(kinds, steps, claim)
+        plan, composed_seconds = min(blended, (plan, composed_seconds), key=lambda x: x[1])
     return plan if composed_seconds < max(seconds, 60.0) else None
+
+
+def _blended(kinds: tuple[Kind, ...], steps: tuple[Step, ...], claim: Claim) -> tuple[Plan, float]:
+    """A plan with two tilts at once, of kinds that are composed."""
+    found = blended_kinds(steps, kinds, claim.epsilon)
+    if found is None:
+        return Plan(BLENDED), math.inf
+    return _clipped(Plan(BLENDED, found[0], shares=found[1]), steps, claim)
 
 
 def _clipped(plan: Plan, steps: tuple[Step, ...], claim: Claim) -> tuple[Plan, float]:
