@@ -8,6 +8,7 @@ import copy
 import json
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from dp_accounting import dp_event
@@ -22,6 +23,7 @@ from evr.laws import DiscretePair, Pairs
 from evr.mechanisms import MECHANISMS, Composition
 from evr.proving.strict import proof_for
 from evr.sampling import TiltedProposal
+from evr.search.blending import blended_kinds
 from evr.verification import Claim
 from evr.verification.settings import Settings
 
@@ -182,8 +184,8 @@ def test_both_refuse_a_plan_that_composes_steps(double, monkeypatch, blended):
     claim = Claim(stated.epsilon, stated.delta_estimate, stated.tau)
     plan = planning.planned(steps, "remove", claim, "capped")
     if blended:
-        plan, _ = planning._blended(plan.kinds, steps, claim)
-        assert plan.shares
+        kinds, shares = blended_kinds(steps, plan.kinds, claim.epsilon)
+        plan = replace(plan, proposal="blended", kinds=kinds, shares=shares)
     assert plan.kinds[0].composing is not None
     document = copy.deepcopy(double.document())
     document["verification"]["directions"]["remove"]["plan"] = plan.to_json()

@@ -11,7 +11,7 @@ from evr.errors import DeviceError
 from evr.laws import Direction, Step, on_a_line
 from evr.mechanisms import Composition
 from evr.proving import devices
-from evr.sampling import Kind, Plan, TiltedProposal, built
+from evr.sampling import Plan, TiltedProposal, built
 from evr.sampling.blended import NAME as BLENDED
 from evr.sampling.proposals import drawn_steps, spread_steps
 from evr.sampling.single import equal_steps
@@ -96,19 +96,11 @@ def _composed(steps: tuple[Step, ...], claim: Claim) -> Plan | None:
     kinds = composed_kinds(steps, quick.tilts, claim.epsilon, claim.delta, allowance)
     if kinds is None or shortcut(drawn_steps(steps, kinds).steps, claim) is not None:
         return None  # what composing made infinite rejects no claim
-    plan, composed_seconds = _clipped(Plan("capped", kinds, COMPOSED_CELLS), steps, claim)
-    if composed_seconds > WORTH_BLENDING:
-        blended = _blended(kinds, steps, claim)
-        plan, composed_seconds = min(blended, (plan, composed_seconds), key=lambda x: x[1])
+    found = [_clipped(Plan("capped", kinds, COMPOSED_CELLS), steps, claim)]
+    if found[0][1] > WORTH_BLENDING and (blend := blended_kinds(steps, kinds, claim.epsilon)):
+        found.append(_clipped(Plan(BLENDED, blend[0], shares=blend[1]), steps, claim))
+    plan, composed_seconds = min(found, key=lambda x: x[1])
     return plan if composed_seconds < max(seconds, 60.0) else None
-
-
-def _blended(kinds: tuple[Kind, ...], steps: tuple[Step, ...], claim: Claim) -> tuple[Plan, float]:
-    """A plan with two tilts at once, of kinds that are composed."""
-    found = blended_kinds(steps, kinds, claim.epsilon)
-    if found is None:
-        return Plan(BLENDED), math.inf
-    return _clipped(Plan(BLENDED, found[0], shares=found[1]), steps, claim)
 
 
 def _clipped(plan: Plan, steps: tuple[Step, ...], claim: Claim) -> tuple[Plan, float]:
