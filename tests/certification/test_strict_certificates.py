@@ -8,19 +8,22 @@ import copy
 import json
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from dp_accounting import dp_event
 
 import evr
+import evr.proving.planning as planning
 from bounds.strict.stress import plant
 from evr.certification.certificate import Certificate, digest_of
 from evr.errors import CertificateError, DisagreementError
 from evr.gate.certify import certify_claim
 from evr.laws import DiscretePair, Pairs
-from evr.mechanisms import MECHANISMS
+from evr.mechanisms import MECHANISMS, Composition
 from evr.proving.strict import proof_for
 from evr.sampling import TiltedProposal
+from evr.search.blending import blended_kinds
 from evr.verification import Claim
 from evr.verification.settings import Settings
 
@@ -171,6 +174,24 @@ def test_both_proofs_stand_in_one_certificate(double):
     assert all(section.strict is not None for section in double.verification.directions.values())
     assert "independent samples agree" in double.statement
     assert evr.replay(double).agrees
+
+
+@pytest.mark.parametrize("blended", [False, True])
+def test_both_refuse_a_plan_that_composes_steps(double, monkeypatch, blended):
+    """The strict proof composes too: a sampled one that shares its law proves nothing beside it."""
+    monkeypatch.setattr(planning, "WORTH_COMPOSING", 0.0)
+    steps, stated = Composition.of(EVENT).simplified("remove"), double.claim
+    claim = Claim(stated.epsilon, stated.delta_estimate, stated.tau)
+    plan = planning.planned(steps, "remove", claim, "capped")
+    if blended:
+        kinds, shares = blended_kinds(steps, plan.kinds, claim.epsilon)
+        plan = replace(plan, proposal="blended", kinds=kinds, shares=shares)
+    assert plan.kinds[0].composing is not None
+    document = copy.deepcopy(double.document())
+    document["verification"]["directions"]["remove"]["plan"] = plan.to_json()
+    found = evr.replay(Certificate.from_json(mended(document)))
+    assert not found.agrees
+    assert "shares no composed law with the strict one" in found.mismatches[0].recomputed
 
 
 def test_both_find_a_fault_in_the_strict_proof(tmp_path, monkeypatch):

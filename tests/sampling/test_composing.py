@@ -11,7 +11,8 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,17 +20,22 @@ from mpmath import mp, mpf
 
 import evr
 import evr.bounds.composing as kernel
+from evr.bounds import Tilt
 from evr.bounds.composing import Composing, Masses, Places, products
+from evr.bounds.rounding import Rounding
 from evr.laws import DiscretePair, Step
+from evr.laws.line.pair import UNIT
 from evr.mechanisms import Composition
 from evr.proving.planning import planned
 from evr.randomness import Stream
 from evr.sampling import Plan, built
-from evr.sampling.samplers.alias import alias_table
-from evr.verification import Claim
+from evr.sampling.samplers.alias import AliasSampler, alias_slots
+from evr.verification import Claim, directions
+from evr.verification.settings import Settings
 
 TRAINING = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=1200)
 EPSILON = 2.0
+HUGE = [-1.7e308, 1.7e308]  # whose difference is no float
 
 
 def exact_delta(laws: list[Masses], epsilon: float) -> mpf:
@@ -148,11 +154,40 @@ def test_all_steps_are_in_the_composites_and_the_rest() -> None:
 
 
 def test_alias_tables_have_the_chances_of_their_outcomes() -> None:
-    chances = np.random.default_rng(1).dirichlet(np.full(300, 0.1))
-    kept, alias = alias_table(chances)
-    found = kept.copy()
-    np.add.at(found, alias, 1.0 - kept)
-    np.testing.assert_allclose(found / 300, chances, atol=1e-15)
+    """To within 2^-64 each, the rarest too, by whole numbers."""
+    chances = np.random.default_rng(1).dirichlet(np.full(300, 0.03))
+    found, room = [0] * 512, 1 << 55
+    for own, slot in enumerate(alias_slots(chances, 9).tolist()):
+        found[own] += slot % room
+        found[slot // room] += room - slot % room
+    assert sum(found) == 1 << 64
+    assert not any(found[300:])
+    likeliest = int(np.argmax(chances))
+    for index, chance in enumerate(chances.tolist()):
+        most = 300 if index == likeliest else 1
+        assert abs(found[index] - Fraction(chance) * 2**64) <= most + 2**64 * 300 * 1e-16 * (
+            most > 1
+        )
+
+
+def test_a_word_of_64_bits_decides_a_draw() -> None:
+    """Its leading bits the column, all others between the two outcomes."""
+    pair = DiscretePair.from_probabilities([0.1, 0.3, 0.6], [0.5, 0.3, 0.2])
+    sampler = AliasSampler(pair, Tilt())
+    words = [(column << 62) + low for column in range(4) for low in (0, 1 << 61, (1 << 62) - 1)]
+    generator = cast(np.random.Generator, SimpleNamespace(integers=lambda *_: column_of(words)))
+    (drawn,) = sampler.sums(generator, len(words), 1, (np.arange(3.0),))
+    slots = alias_slots(np.array([0.1, 0.3, 0.6]), 2).tolist()
+    expected = [
+        own if word % (1 << 62) < slots[own] % (1 << 62) else slots[own] >> 62
+        for word in words
+        for own in [word >> 62]
+    ]
+    assert drawn.tolist() == expected
+
+
+def column_of(words: list[int]) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    return np.array([words], np.uint64)
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +208,58 @@ def test_many_equal_steps_are_composed(composed: tuple[Plan, tuple[Step, ...], f
     assert abs(values.mean() - delta) < 5 * error + 2e-3 * delta
     assert values.max() <= proposal.greatest(EPSILON) * (1 + 1e-9)
     assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+
+
+def test_composites_are_known_as_well_as_the_steps_they_hold(
+    composed: tuple[Plan, tuple[Step, ...], float],
+) -> None:
+    """1,200 losses that are rounded, not a dozen."""
+    plan, steps, _ = composed
+    proposal = built(plan, steps)
+    whole = proposal.steps[0].count * plan.kinds[0].composing.size
+    (single,) = proposal.composed
+    assert single.count == whole
+    least = whole * 8.0 * UNIT * single.law.loss_magnitude
+    drawn = sum(step.law.sum_error(step.count) for step in proposal.steps)
+    rounding = proposal.rounding(EPSILON)
+    assert rounding.loss > least > 0.0
+    assert rounding.loss < least + drawn + 8.0 * UNIT * EPSILON
+    assert rounding.weight > 1e-7 + 1e-12 * whole
+
+
+def test_what_decides_without_samples_counts_single_steps(
+    composed: tuple[Plan, tuple[Step, ...], float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, steps, delta = composed
+    asked: list[Any] = []
+
+    def spy(*arguments: Any) -> None:
+        asked.append(arguments)
+
+    monkeypatch.setattr(directions, "shortcut", spy)
+    claim = Claim(EPSILON, delta, 0.99)
+    trial = directions.Trial(
+        "remove", steps, claim, Settings("sequential"), 1, -30.0, Stream(1, "test")
+    )
+    trial._ready(plan)
+    assert asked[1:] == [(built(plan, steps).steps, claim, built(plan, steps).rounding(EPSILON))]
+
+
+def test_rounding_decides_where_infinite_losses_are_all_there_is() -> None:
+    pair = DiscretePair.from_probabilities([0.5, 0.499, 0.001], [0.4, 0.6, 0.0])
+    steps, claim = (Step(pair, 1),), Claim(1.0, 0.00101, 0.999)
+    for rounding, accepted in (
+        (None, True),
+        (Rounding(0.0, 1e-3), True),
+        (Rounding(0.0, 0.1), False),
+    ):
+        found = directions.shortcut(steps, claim, rounding)
+        assert found is not None
+        assert found.accepted is accepted
+    tie = Claim(float(pair.losses[1]), 0.00101, 0.999)
+    found = directions.shortcut(steps, tie, Rounding(1e-3, 0.0))
+    assert found is not None
+    assert not found.accepted
 
 
 def test_claims_are_decided_by_composed_steps() -> None:
@@ -213,6 +300,7 @@ def test_plans_that_compose_what_cannot_be_are_refused(
         (r"not two or more", changed(document, [*how, "places", 0, "knots"], [1.0, 0.0])),
         (r"not two or more", changed(document, [*how, "places", 0, "knots"], ["-inf", 0.0])),
         (r"is not a number", changed(document, [*how, "places", 0, "knots"], ["nan", 0.0])),
+        (r"numbers that rise, from", changed(document, [*how, "places", 0, "knots"], HUGE)),
         (r"parts=0", changed(document, [*how, "places", 0, "parts"], 0)),
         (r"places", changed(document, [*how, "places", 0, "parts"], 10**6)),
     ]

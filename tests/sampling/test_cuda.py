@@ -19,8 +19,9 @@ from evr.mechanisms import Composition
 from evr.sampling.cuda import SOURCE, device, why_not
 from evr.sampling.philox import Place, normals, philox, uniform
 from evr.sampling.samplers import SAMPLERS, PlacedSampler, identity, named_sampler, sampler_class
+from evr.sampling.samplers.alias import alias_slots
 from evr.sampling.samplers.mixture_philox import Component, cut_normal
-from evr.sampling.samplers.outcomes_philox import OutcomesPhilox, alias_slots
+from evr.sampling.samplers.outcomes_philox import OutcomesPhilox
 from evr.verification.summary import HISTOGRAM_EDGES, summed
 
 HERE = Path(__file__).parent

@@ -24,7 +24,10 @@ _PAIRS = 1 << 17
 
 MOST_PRODUCTS = 128
 MOST_PLACES = 1 << 14
-"""More than any search asks for: a plan from elsewhere may not ask for all of a machine."""
+MOST_LOSS = 1e9
+"""More than any search asks for: a plan from elsewhere may not ask for all of a machine, nor for
+sums and differences that no float holds.
+"""
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,12 @@ class Places:
     parts: int
 
     def __post_init__(self) -> None:
-        rising = len(self.knots) > 1 and bool(np.all(np.diff(self.knots) > 0))
-        if not rising or not np.all(np.isfinite(self.knots)):
-            raise ValueError(f"knots={self.knots!r} are not two or more finite numbers that rise")
+        small = all(abs(knot) <= MOST_LOSS for knot in self.knots)
+        if not small or len(self.knots) < 2 or not np.all(np.diff(self.knots) > 0):
+            raise ValueError(
+                f"knots={self.knots!r} are not two or more numbers that rise, from "
+                f"{-MOST_LOSS:g} to {MOST_LOSS:g}"
+            )
         number = self.parts * (len(self.knots) - 1)
         if self.parts < 1 or number > MOST_PLACES:
             raise ValueError(

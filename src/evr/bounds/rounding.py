@@ -40,15 +40,16 @@ class Rounding:
         *,
         order: float = 0.0,
         heights: float = 0.0,
-        single_steps: int = 0,
+        composed: Iterable[Step] = (),
     ) -> Rounding:
         """Of sums over the steps, with weights of slopes up to ``order`` and logarithms up to
-        ``heights``; ``single_steps`` is how many steps they stand for, where some are composed.
+        ``heights``; ``composed`` are single steps that some of them stand for.
         """
-        steps = tuple(steps)
+        steps, composed = tuple(steps), tuple(composed)
         loss = math.fsum(step.law.sum_error(step.count) for step in steps)
+        loss += 8.0 * UNIT * math.fsum(s.count * s.law.loss_magnitude for s in composed)
         loss += 4.0 * UNIT * abs(epsilon)
-        count = max(sum(step.count for step in steps), single_steps)
+        count = sum(step.count for step in (*steps, *composed))
         weight = 2.0 * order * loss + 16.0 * UNIT * (order * abs(epsilon) + heights)
         return cls(loss, FIXED + PER_STEP * count + weight)
 

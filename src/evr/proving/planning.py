@@ -12,8 +12,10 @@ from evr.laws import Direction, Step, on_a_line
 from evr.mechanisms import Composition
 from evr.proving import devices
 from evr.sampling import Plan, TiltedProposal, built
+from evr.sampling.blended import NAME as BLENDED
 from evr.sampling.proposals import drawn_steps, spread_steps
 from evr.sampling.single import equal_steps
+from evr.search.blending import blended_kinds
 from evr.search.clipping import choose_clip
 from evr.search.composing import composed_kinds
 from evr.search.merging import merging_edges
@@ -35,6 +37,9 @@ LEAST_GAP = 1e-4
 
 WORTH_COMPOSING = 4.0
 """Seconds that sampling has to take for composing, which takes about one, to be tried."""
+
+WORTH_BLENDING = 2.0
+"""Seconds that sampling composed steps has to take for two tilts at once to be tried."""
 
 SECONDS_PER_STEP = 2e-8
 """About what a step costs to draw."""
@@ -89,9 +94,12 @@ def _composed(steps: tuple[Step, ...], claim: Claim) -> Plan | None:
         return None
     allowance = COMPOSING_ALLOWANCE * gap
     kinds = composed_kinds(steps, quick.tilts, claim.epsilon, claim.delta, allowance)
-    if kinds is None or shortcut(drawn_steps(steps, kinds)[0], claim) is not None:
+    if kinds is None or shortcut(drawn_steps(steps, kinds).steps, claim) is not None:
         return None  # what composing made infinite rejects no claim
-    plan, composed_seconds = _clipped(Plan("capped", kinds, COMPOSED_CELLS), steps, claim)
+    found = [_clipped(Plan("capped", kinds, COMPOSED_CELLS), steps, claim)]
+    if found[0][1] > WORTH_BLENDING and (blend := blended_kinds(steps, kinds, claim.epsilon)):
+        found.append(_clipped(Plan(BLENDED, blend[0], shares=blend[1]), steps, claim))
+    plan, composed_seconds = min(found, key=lambda x: x[1])
     return plan if composed_seconds < max(seconds, 60.0) else None
 
 

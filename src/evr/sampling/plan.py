@@ -21,6 +21,8 @@ from evr.bounds.tilt import Tilt
 
 _NAME = re.compile(r"[a-z0-9_/]{0,40}")  # leaves no room for a sentence
 
+_ABSENT = ()  # no value of JSON
+
 FORMAT = 1
 """Of a plan's JSON, and of how blocks are taken from a stream."""
 
@@ -39,12 +41,15 @@ class Kind:
         Name and version of what draws it.
     composing
         How its steps, on outcomes, are composed before they are drawn; None if they are not.
+    others
+        What it is tilted by in the other parts of a blend, in their order.
     """
 
     tilt: Tilt
     edges: tuple[float, ...] | None = None
     sampler: str = ""
     composing: Composing | None = None
+    others: tuple[Tilt, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,8 @@ class Plan:
         Samples of a block.
     device
         What draws: ``"cpu"``, or a name that another backend registered.
+    shares
+        Of each part of a blend of tilts, the first part's first; none where there is one tilt.
     """
 
     proposal: str
@@ -80,6 +87,7 @@ class Plan:
     block_size: int = 1
     device: str = "cpu"
     format: int = field(default=FORMAT)
+    shares: tuple[float, ...] = ()
 
     def number(self, name: str) -> float:
         """One of ``numbers``."""
@@ -94,6 +102,10 @@ class Plan:
         for kind in document["kinds"]:
             if kind["composing"] is None:  # as plans were before steps were composed
                 del kind["composing"]
+            if not kind["others"]:  # nor blended
+                del kind["others"]
+        if not document["shares"]:
+            del document["shares"]
         return document
 
     @classmethod
@@ -106,28 +118,9 @@ class Plan:
             raise ValueError(
                 f"format={found!r} of a plan is not {FORMAT}: another version of evr wrote it"
             )
-        data = _checked(cls, document, "plan")
-        kinds = []
-        for index, entry in enumerate(_list(data.pop("kinds"), "plan.kinds")):
-            where = f"plan.kinds[{index}]"
-            if isinstance(entry, dict) and "composing" in entry and entry["composing"] is None:
-                raise ValueError(f"{where}.composing is left out where there is none")
-            kind = _checked(Kind, {"composing": None, **_object(entry, where)}, where)
-            tilt = _checked(Tilt, kind["tilt"], f"{where}.tilt")
-            numbers: dict[str, Any] = {
-                name: None
-                if value is None and name in ("knee", "jump_order")
-                else _number(value, f"{where}.tilt.{name}")
-                for name, value in tilt.items()
-            }
-            edges = kind["edges"]
-            if edges is not None:
-                edges = tuple(_number(x, f"{where}.edges") for x in _list(edges, f"{where}.edges"))
-                if any(not a < b for a, b in pairwise(edges)):
-                    raise ValueError(f"{where}.edges do not rise")
-            sampler = _text(kind["sampler"], f"{where}.sampler")
-            composing = _composing(kind["composing"], f"{where}.composing")
-            kinds.append(Kind(Tilt(**numbers), edges, sampler, composing))
+        data = _checked(cls, {"shares": _ABSENT, **document}, "plan")
+        entries = enumerate(_list(data.pop("kinds"), "plan.kinds"))
+        kinds = tuple(_kind(entry, f"plan.kinds[{index}]") for index, entry in entries)
         numbers_by_name = data["numbers"]
         if not isinstance(numbers_by_name, dict):
             raise ValueError(f"plan.numbers={numbers_by_name!r} is not an object")
@@ -137,13 +130,14 @@ class Plan:
         )
         return cls(
             proposal=_text(data["proposal"], "plan.proposal"),
-            kinds=tuple(kinds),
+            kinds=kinds,
             cells=_whole(data["cells"], "plan.cells", least=0),
             numbers=named,
             clip=None if data["clip"] is None else _positive(data["clip"], "plan.clip"),
             variance=_positive(data["variance"], "plan.variance"),
             block_size=_whole(data["block_size"], "plan.block_size", least=1, most=1 << 20),
             device=_text(data["device"], "plan.device"),
+            shares=tuple(_number(x, "plan.shares") for x in _some(data, "shares", "plan")),
         )
 
     @cached_property
@@ -176,6 +170,38 @@ def _object(value: Any, where: str) -> dict[str, Any]:
     return value
 
 
+def _kind(entry: Any, where: str) -> Kind:
+    if isinstance(entry, dict) and "composing" in entry and entry["composing"] is None:
+        raise ValueError(f"{where}.composing is left out where there is none")
+    absent = {"composing": None, "others": _ABSENT}
+    kind = _checked(Kind, {**absent, **_object(entry, where)}, where)
+    edges = kind["edges"]
+    if edges is not None:
+        edges = tuple(_number(x, f"{where}.edges") for x in _list(edges, f"{where}.edges"))
+        if any(not a < b for a, b in pairwise(edges)):
+            raise ValueError(f"{where}.edges do not rise")
+    return Kind(
+        _tilt(kind["tilt"], f"{where}.tilt"),
+        edges,
+        _text(kind["sampler"], f"{where}.sampler"),
+        _composing(kind["composing"], f"{where}.composing"),
+        tuple(
+            _tilt(one, f"{where}.others[{index}]")
+            for index, one in enumerate(_some(kind, "others", where))
+        ),
+    )
+
+
+def _tilt(document: Any, where: str) -> Tilt:
+    numbers: dict[str, Any] = {
+        name: None
+        if value is None and name in ("knee", "jump_order")
+        else _number(value, f"{where}.{name}")
+        for name, value in _checked(Tilt, document, where).items()
+    }
+    return Tilt(**numbers)
+
+
 def _composing(document: Any, where: str) -> Composing | None:
     if document is None:
         return None
@@ -187,6 +213,16 @@ def _composing(document: Any, where: str) -> Composing | None:
         knots = tuple(_number(x, f"{place}.knots") for x in _list(one["knots"], f"{place}.knots"))
         places.append(Places(knots, _whole(one["parts"], f"{place}.parts", least=1)))
     return Composing(_whole(data["size"], f"{where}.size", least=2, most=1 << 40), tuple(places))
+
+
+def _some(document: dict[str, Any], name: str, where: str) -> list[Any]:
+    """A list that is left out where it is empty."""
+    value = document[name]
+    if value is _ABSENT:
+        return []
+    if not _list(value, f"{where}.{name}"):
+        raise ValueError(f"{where}.{name} is left out where there is none")
+    return list(value)
 
 
 def _list(value: Any, where: str) -> list[Any]:

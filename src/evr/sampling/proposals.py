@@ -57,6 +57,9 @@ class Proposal(abc.ABC):
     drawn.
     """
 
+    composed: tuple[Step, ...] = ()
+    """Single steps that some of the steps stand for."""
+
     source: tuple[Plan, tuple[Step, ...]] | None = None
     """What it was built of, where it was: so it travels to other processes."""
 
@@ -110,6 +113,11 @@ class Proposal(abc.ABC):
             cache[epsilon, p] = self.log_moment(epsilon, p)
         return cache[epsilon, p]
 
+    def _log_with_infinite(self, log_value: float) -> float:
+        return (
+            float(np.logaddexp(log_value, math.log(self.infinite))) if self.infinite else log_value
+        )
+
     @property
     def total_steps(self) -> int:
         """Steps that a sample sums over, as drawn."""
@@ -153,8 +161,8 @@ class TiltedProposal(Proposal):
         A tilt for each.
     cells
         Cells in ``t`` of the tables that the bounds are computed from.
-    single_steps
-        How many steps they stand for, where some are composed.
+    composed
+        Single steps that some of them stand for.
     """
 
     def __init__(
@@ -165,10 +173,10 @@ class TiltedProposal(Proposal):
         cells: int = 16_384,
         name: str = "capped",
         samplers: Sequence[str] | None = None,
-        single_steps: int | None = None,
+        composed: Sequence[Step] = (),
     ) -> None:
         self.name, self.steps, self.tilts, self.cells = name, tuple(steps), tuple(tilts), cells
-        self.single_steps = self.total_steps if single_steps is None else single_steps
+        self.composed = tuple(composed)
         pairs, self.infinite = drawn_pairs(
             self.steps, apart=any(tilt.order > 0 for tilt in self.tilts)
         )
@@ -185,18 +193,14 @@ class TiltedProposal(Proposal):
     @classmethod
     def from_plan(cls, plan: Plan, steps: Sequence[Step]) -> Self:
         """What the plan says, of steps that are spread to outcomes where it says so."""
-        if len(plan.kinds) != len(steps):
-            raise ValueError(
-                f"the plan is for {len(plan.kinds)} kinds of steps, and there are {len(steps)}"
-            )
-        drawn, kinds, single = drawn_steps(steps, plan.kinds)
+        drawn = drawn_steps(steps, plan.kinds)
         return cls(
-            drawn,
-            [kind.tilt for kind in kinds],
+            drawn.steps,
+            [kind.tilt for kind in drawn.kinds],
             cells=plan.cells,
             name=plan.proposal,
-            samplers=[kind.sampler for kind in kinds],
-            single_steps=single,
+            samplers=[kind.sampler for kind in drawn.kinds],
+            composed=drawn.composed,
         )
 
     def plan(self, edges: Sequence[tuple[float, ...] | None] | None = None) -> Plan:
@@ -221,7 +225,7 @@ class TiltedProposal(Proposal):
             epsilon,
             order=self.order,
             heights=self._heights,
-            single_steps=self.single_steps,
+            composed=self.composed,
         )
 
     @property
@@ -282,11 +286,6 @@ class TiltedProposal(Proposal):
             return 0.0  # plain samples are at most 1
         return log_greatest(self.counts, self.bounds, self.log_normaliser, epsilon)
 
-    def _log_with_infinite(self, log_value: float) -> float:
-        return (
-            float(np.logaddexp(log_value, math.log(self.infinite))) if self.infinite else log_value
-        )
-
 
 def _sampler(bounds: TiltedBounds, name: str) -> StepSampler:
     """The one of that name, or the fastest."""
@@ -312,23 +311,32 @@ def spread_steps(
     )
 
 
-def drawn_steps(
-    steps: Sequence[Step], kinds: Sequence[Kind]
-) -> tuple[tuple[Step, ...], list[Kind], int]:
-    """What is drawn in place of the steps, how each of it is drawn, and how many steps it stands
-    for: spread to outcomes, then composed, where a kind says so.
+class Drawn(NamedTuple):
+    """What is drawn in place of some steps, how each of it is drawn, and the single steps, spread
+    to outcomes, that composites among it stand for.
     """
-    drawn, how = list[Step](), list[Kind]()
+
+    steps: tuple[Step, ...]
+    kinds: list[Kind]
+    composed: tuple[Step, ...]
+
+
+def drawn_steps(steps: Sequence[Step], kinds: Sequence[Kind]) -> Drawn:
+    """The steps, spread to outcomes, then composed, where a kind says so."""
+    if len(kinds) != len(steps):
+        raise ValueError(f"the plan is for {len(kinds)} kinds of steps, and there are {len(steps)}")
+    drawn, how, composed = list[Step](), list[Kind](), list[Step]()
     for step, kind in zip(spread_steps(steps, [x.edges for x in kinds]), kinds, strict=True):
-        if kind.composing is None:
-            parts: tuple[Step, ...] = (step,)
-        elif kind.tilt.order > 0:
+        parts: tuple[Step, ...] = (step,)
+        if kind.composing is not None:
+            # its masses sum to a little more than 1, which plain sampling would miss
+            if not all(tilt.order > 0 for tilt in (kind.tilt, *kind.others)):
+                raise ValueError("steps that are composed are tilted: order=0.0 is not above 0")
             parts = kind.composing.steps(step)
-        else:  # its masses sum to a little more than 1, which plain sampling would miss
-            raise ValueError("steps that are composed are tilted: order=0.0 is not above 0")
+            composed.append(Step(finite_part(step.pair), parts[0].count * kind.composing.size))
         drawn += parts
         how += [kind] * len(parts)
-    return tuple(drawn), how, sum(step.count for step in steps)
+    return Drawn(tuple(drawn), how, tuple(composed))
 
 
 def drawn_pairs(steps: Sequence[Step], *, apart: bool) -> tuple[list[DominatingPair], float]:

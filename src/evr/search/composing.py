@@ -16,6 +16,8 @@ from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair, Floats, Step, outcomes
 from evr.sampling.plan import Kind
 from evr.sampling.proposals import spread_steps
+from evr.sampling.samplers import identity
+from evr.sampling.samplers.alias import AliasSampler
 from evr.search.merging import edges_of, where_it_counts
 from evr.search.tuning import capped_proposal
 
@@ -23,7 +25,6 @@ _FEWEST, _MOST = 8, 16  # composites that take the place of all steps
 _GROUPS = 128  # outcomes of the second law that places are chosen by
 _KNOTS = 72
 _FEWEST_PLACES = 200
-_SMALL = 10.0  # composed steps are cheap to draw, so samples without a clip are worth more
 _BEYOND = 10.0  # over epsilon: a jump to there is as good as one to infinity
 _SHARE_BELOW = 1e-3  # of the allowance, for what is raised to the first place
 
@@ -67,7 +68,7 @@ def composed_kinds(
         # Sums go below what one step can lose, and count for less there.
         where = [replace(tilt, floor=step.count * min(tilt.floor, -1.0)) for tilt in where]
         how = _composing(Step(pair, step.count), where, epsilon, each) if step.count > 1 else None
-        kinds.append(Kind(Tilt(), edges, "alias/1", how))
+        kinds.append(Kind(Tilt(), edges, identity(AliasSampler), how))
     return _tilted(steps, kinds, epsilon)
 
 
@@ -79,7 +80,7 @@ def _tilted(steps: tuple[Step, ...], kinds: list[Kind], epsilon: float) -> tuple
         kind.composing.steps(step)[0] if kind.composing else step
         for step, kind in zip(spread_steps(steps, [x.edges for x in kinds]), kinds, strict=True)
     ]
-    found = capped_proposal(drawn, epsilon, small=_SMALL)
+    found = capped_proposal(drawn, epsilon)
     if not all(tilt.order > 0 for tilt in found.tilts):
         return None
     return tuple(replace(x, tilt=tilt) for x, tilt in zip(kinds, found.tilts, strict=True))

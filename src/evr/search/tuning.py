@@ -29,6 +29,7 @@ _RARE = math.log(1e-12)
 _SLACK = 2e-5
 _FINEST = 300_000
 _LARGE = math.log(1e-6)
+_SMALL = 4.0  # how many times the root of the bound samples may be, to be preferred
 
 
 def floor_of(pair: DominatingPair) -> float:
@@ -70,13 +71,12 @@ def capped_proposal(
     *,
     cells: int = 16_384,
     quick: bool = False,
-    small: float = 4.0,
 ) -> TiltedProposal:
     """The capped tilt with the least second-moment bound at ``epsilon``; plain sampling if no tilt
     does better.
 
-    ``quick`` searches less, as is good enough for an estimate. A tilt whose samples are at most
-    ``small`` times the root of that bound is preferred. Some finite loss must exceed ``epsilon``.
+    ``quick`` searches less, as is good enough for an estimate. Some finite loss must exceed
+    ``epsilon``.
 
     Examples
     --------
@@ -90,7 +90,6 @@ def capped_proposal(
     """
     steps = tuple(steps)
     search = _Search(steps, epsilon, apart=True)
-    search.small = small
     found = search.run(quick=quick)
     log_bound = search.objective(found)
     if not quick or log_bound > _LARGE:  # else plain sampling is far behind
@@ -140,7 +139,6 @@ class _Search:
         greatest = max(step.pair.loss_range[1] for step in self.steps)
         top = max(60.0, 1.01 * (greatest - epsilon) / scale if math.isfinite(greatest) else 0.0)
         self.jumps = self._kinds_that_jump()
-        self.small = 4.0  # how many times the root of the bound samples may be, to be preferred
         self.steep = True  # whether kinds that do not jump have the slope of jumps
         self.rising = True  # whether these are tilted from 0 up only
         self.base = self._jump_needed()
@@ -288,7 +286,7 @@ class _Search:
         the bound times delta.
         """
         log_b, other = min(((self._log_greatest(o[1]), o) for o in others), key=lambda x: x[0])
-        return other if log_b <= found[0] / 2 + math.log(self.small) else found
+        return other if log_b <= found[0] / 2 + math.log(_SMALL) else found
 
     def _log_greatest(self, tilt: Tilt) -> float:
         bounds, log_normaliser = self._normalised(tilt)

@@ -114,9 +114,10 @@ class Trial:
             raise ValueError(f"direction {self.direction!r} needs samples, and has no plan")
         validate.one_of(tuple(BACKENDS), device=plan.device)
         proposal = built(plan, self.steps)
-        if proposal.steps != self.steps and (found := shortcut(proposal.steps, claim)):
-            return self._decided(found, plan)
         rounding = proposal.rounding(claim.epsilon)
+        composed = rounding if proposal.composed else None
+        if proposal.steps != self.steps and (found := shortcut(proposal.steps, claim, composed)):
+            return self._decided(found, plan)
         log_bound = proposal.log_greatest(rounding.bounded(claim.epsilon)) + rounding.weight
         if log_bound <= math.log(claim.threshold):
             found = Ending(True, "a proved bound on delta is below the claim")
@@ -298,22 +299,27 @@ def _too_long(plan: Plan) -> float:
     return TOO_LONG.get(plan.device, TOO_LONG["cpu"])
 
 
-def shortcut(steps: tuple[Step, ...], claim: Claim) -> Ending | None:
+def shortcut(
+    steps: tuple[Step, ...], claim: Claim, rounding: Rounding | None = None
+) -> Ending | None:
     """Whether the claim is accepted, and why, where no sample is needed: delta is known, or the
     claim is trivial or hopeless. What floats cannot tell is refused by a ``ValueError``.
+    ``rounding`` is that of the single steps which composed ones stand for (docs/guarantees.md,
+    Section 6.10).
     """
     if claim.value >= 1.0:
         return Ending(True, "every delta is at most 1")
     if not steps:
         return Ending(True, "nothing costs privacy")
-    found = reach(steps, claim.epsilon)
+    found = reach(steps, claim.epsilon if rounding is None else rounding.bounded(claim.epsilon))
+    rounding = rounding or Rounding.of(steps, claim.epsilon)
     if found.is_pure:
         return Ending(True, "no privacy loss exceeds epsilon")
     if claim.value == 0.0:
         return Ending(False, "delta is positive: no sample could show it to be 0")
     if found.infinite >= 1.0:
         return Ending(False, "a mechanism without privacy")
-    infinite = found.infinite * (1.0 + Rounding.of(steps, claim.epsilon).weight)
+    infinite = found.infinite * (1.0 + rounding.weight)
     if infinite > claim.threshold:
         return Ending(False, f"infinite losses alone have a probability of {found.infinite:.6g}")
     if found.finite > claim.epsilon:

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from evr.bounds.cells import CellTable
 from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair, DominatingPair, Floats
 from evr.laws.line.pair import log_sum_exp
-from evr.sampling.samplers.common import Indices, StepSampler, Sums, matrices
+from evr.sampling.samplers.common import StepSampler, Sums, matrices
 
 
 class AliasSampler(StepSampler):
-    """Finitely many outcomes, each step drawn by itself: a column of the table is uniform, and
-    holds an outcome and another one, its alias.
+    """Finitely many outcomes, each step drawn by itself: the leading bits of a word of 64 choose a
+    column of the table, the others between its outcome and another one, its alias.
     """
 
-    name, version, outcomes_per_step = "alias", 1, 0.0
+    name, version, outcomes_per_step = "alias", 2, 0.0
 
     def __init__(self, pair: DominatingPair, tilt: Tilt, table: CellTable | None = None) -> None:
         assert isinstance(pair, DiscretePair)
         log_p = np.array(pair.log_p)
         held = log_p > -np.inf
-        self._losses = pair.losses[held]
-        self._heights = tilt.height(self._losses)
+        self.losses = pair.losses[held]
+        self._heights = tilt.height(self.losses)
         weights = log_p[held] + self._heights
         chances = np.exp(weights - log_sum_exp(weights))
-        self._kept, self._alias = alias_table(chances / chances.sum())
+        bits = max(1, (self.losses.size - 1).bit_length())
+        self._slots = alias_slots(chances / chances.sum(), bits)
+        self._lead = np.uint64(64 - bits)
 
     @classmethod
     def serves(cls, pair: DominatingPair, tilt: Tilt) -> bool:
@@ -34,39 +39,49 @@ class AliasSampler(StepSampler):
         return isinstance(pair, DiscretePair)
 
     def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
-        sums = Sums(np.zeros(size), np.zeros(size))
-        columns = self._kept.size
+        return Sums(*self.sums(generator, size, count, (self.losses, self._heights)))
+
+    def sums(
+        self, generator: np.random.Generator, size: int, count: int, tables: Sequence[Floats]
+    ) -> list[Floats]:
+        """For each sample, the sum over its steps of a number that a table holds for each
+        outcome.
+        """
+        found = [np.zeros(size) for _ in tables]
+        mask = (np.uint64(1) << self._lead) - np.uint64(1)
         for start, stop, steps in matrices(size, count):
-            place = generator.random((stop - start, steps))
-            place *= columns
-            index = np.minimum(place.astype(np.int64), columns - 1)
-            place -= index
-            index = np.where(place < self._kept[index], index, self._alias[index])
-            sums.losses[start:stop] += self._losses[index].sum(axis=1)
-            sums.heights[start:stop] += self._heights[index].sum(axis=1)
-        return sums
+            words = generator.integers(0, 1 << 64, (steps, stop - start), np.uint64)
+            own = words >> self._lead
+            slots = self._slots.take(own.view(np.int64))
+            words &= mask
+            index = np.where(words < (slots & mask), own, slots >> self._lead).view(np.int64)
+            for sums, table in zip(found, tables, strict=True):
+                sums[start:stop] += table.take(index).sum(axis=0)
+        return found
 
 
-def alias_table(chances: Floats) -> tuple[Floats, Indices]:
-    """For each column, the chance to keep its own outcome, and the outcome to take otherwise.
+def alias_slots(chances: Floats, bits: int) -> NDArray[np.uint64]:
+    """The alias table of Walker and Vose in whole numbers: chances are multiples of 2^-64, and
+    nothing else is rounded.
 
-    Examples
-    --------
-    >>> kept, alias = alias_table(np.array([0.125, 0.875]))
-    >>> kept.tolist(), alias.tolist()
-    ([0.25, 1.0], [1, 1])
+    A slot holds the index of its other outcome in its leading ``bits``, and in the rest the share
+    of its own.
     """
-    size = chances.size
-    scaled = (chances * size).tolist()
-    alias = list(range(size))
-    small = [i for i, x in enumerate(scaled) if x < 1.0]
-    large = [i for i, x in enumerate(scaled) if x >= 1.0]
-    while small and large:
-        poor, rich = small.pop(), large[-1]
-        alias[poor] = rich
-        scaled[rich] -= 1.0 - scaled[poor]
-        if scaled[rich] < 1.0:
-            small.append(large.pop())
-    for rest in (*small, *large):  # 1 but for rounding
-        scaled[rest] = 1.0
-    return np.array(scaled), np.array(alias, dtype=np.int64)
+    size, room = 1 << bits, 1 << (64 - bits)
+    shares = [int(x * 2.0**64) for x in chances.tolist()] + [0] * (size - chances.size)
+    shares[int(np.argmax(chances))] += (1 << 64) - sum(shares)
+    small = [i for i in range(size) if shares[i] < room]
+    large = [i for i in range(size) if shares[i] >= room]
+    slots = [0] * size
+    while large:
+        rich = large.pop()
+        while shares[rich] > room and small:
+            poor = small.pop()
+            slots[poor] = rich << (64 - bits) | shares[poor]
+            shares[rich] -= room - shares[poor]
+            if shares[rich] < room:
+                small.append(rich)
+                break
+        else:
+            slots[rich] = rich << (64 - bits)  # full: both outcomes are its own
+    return np.array(slots, np.uint64)

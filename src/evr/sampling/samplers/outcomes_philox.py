@@ -13,6 +13,7 @@ from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair, DominatingPair, Floats
 from evr.laws.line.pair import log_sum_exp
 from evr.sampling.philox import Place, philox
+from evr.sampling.samplers.alias import alias_slots
 from evr.sampling.samplers.common import Sums
 from evr.sampling.samplers.placed import PlacedSampler, Samples
 
@@ -97,33 +98,6 @@ class OutcomesPhilox(PlacedSampler):
         other[row, column] = more >= self.ties[own[row, column]]
         chosen: NDArray[np.uint32] = np.where(other, found >> lead, own)
         return chosen
-
-
-def alias_slots(chances: Floats, bits: int) -> NDArray[np.uint64]:
-    """The alias table of Walker and Vose in whole numbers: chances are multiples of 2^-64, and
-    nothing else is rounded.
-
-    A slot holds the index of its other outcome in its leading ``bits``, and in the rest the share
-    of its own.
-    """
-    size, room = 1 << bits, 1 << (64 - bits)
-    shares = [int(x * 2.0**64) for x in chances.tolist()] + [0] * (size - chances.size)
-    shares[int(np.argmax(chances))] += (1 << 64) - sum(shares)
-    small = [i for i in range(size) if shares[i] < room]
-    large = [i for i in range(size) if shares[i] >= room]
-    slots = [0] * size
-    while large:
-        rich = large.pop()
-        while shares[rich] > room and small:
-            poor = small.pop()
-            slots[poor] = rich << (64 - bits) | shares[poor]
-            shares[rich] -= room - shares[poor]
-            if shares[rich] < room:
-                small.append(rich)
-                break
-        else:
-            slots[rich] = rich << (64 - bits)  # full: both outcomes are its own
-    return np.array(slots, np.uint64)
 
 
 def _fixed(values: Floats, size: int) -> tuple[float, NDArray[np.int64]]:
