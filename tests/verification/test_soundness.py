@@ -162,8 +162,9 @@ def test_tiny_steps_of_large_orders_are_verified() -> None:
     event = evr.dpsgd(
         noise_multiplier=29.824416016979388, sampling_probability=5.815971363346602e-09, steps=367
     )
-    claim = {"epsilon": 4.44e-08, "delta": 9.960085962366373e-42, "direction": "remove"}
-    assert evr.verify(event, **claim, tau=0.6, seed=1435595079679305095).accepted
+    epsilon, delta, seed = 4.44e-08, 9.960085962366373e-42, 1435595079679305095
+    found = evr.verify(event, epsilon=epsilon, delta=delta, direction="remove", tau=0.6, seed=seed)
+    assert found.accepted
 
 
 def test_what_only_rounding_rejects_is_refused() -> None:
@@ -172,6 +173,13 @@ def test_what_only_rounding_rejects_is_refused() -> None:
         noise_multiplier=28.588370692362883, sampling_probability=0.00044067127219615034, steps=39
     )
     event = dp_event.ComposedDpEvent([EpsilonDeltaDpEvent(2.8e10, 4.318026999126182e-19), small])
-    claim = {"epsilon": 2.8e10, "delta": 3.841461e-05, "direction": "remove"}
     with pytest.raises(ValueError, match="floats know total losses of this composition to within"):
-        evr.verify(event, **claim, tau=0.8, seed=1, max_samples=50_000)
+        evr.verify(
+            event,
+            epsilon=2.8e10,
+            delta=3.841461e-05,
+            direction="remove",
+            tau=0.8,
+            seed=1,
+            max_samples=50_000,
+        )
