@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import laplace, norm
 
 from evr.bounds import Tilt
+from evr.bounds.cells import CellTable
 from evr.laws import DiscretePair, DominatingPair, Floats, Measure
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.laplace import LaplacePair
@@ -209,6 +210,14 @@ def test_cell_sampler(name: str) -> None:
     losses, heights = sampler.draw(generator(), SIZE, 1)
     assert np.allclose(heights, tilt.height(losses))
     assert_tilted(pair, tilt, density, losses)
+
+
+def test_cells_too_wide_for_a_tilt_do_not_draw_for_ever() -> None:
+    """As in a stranger's plan: nearly every draw would be refused."""
+    pair, tilt = GaussianPair(1.0), Tilt(2000.0, 8.0, -8.0)
+    sampler = CellSampler(pair, tilt, CellTable.of(pair, 0.0, 2, ()))
+    with pytest.raises(ValueError, match="the plan's cells are too wide for its tilt"):
+        sampler.draw(generator(), 1000, 1)
 
 
 def test_cell_sampler_with_atoms() -> None:

@@ -31,6 +31,8 @@ class PlainSampler(StepSampler):
             losses[start:stop] += self.pair.privacy_loss(t).reshape(stop - start, steps).sum(axis=1)
         return Sums(losses, np.zeros(size))
 
+_MOST_REFUSALS = 64  # for each draw that is kept; in cells as the search makes them, below 1
+
 
 class CellSampler(StepSampler):
     """Any pair with a table of cells: draw a cell by its tilted mass at the upper end, then ``t``
@@ -71,7 +73,15 @@ class CellSampler(StepSampler):
     def _accepted(self, generator: np.random.Generator, size: int) -> tuple[Floats, Floats]:
         loss, height = np.empty(size), np.empty(size)
         pending = np.arange(size)
+        left = _MOST_REFUSALS * size + 100_000
         while pending.size:
+            left -= pending.size
+            if left < 0:
+                raise ValueError(
+                    f"more than {_MOST_REFUSALS} of {_MOST_REFUSALS + 1} draws of a loss of "
+                    f"{self.pair.describe()} are refused: the plan's cells are too wide for its "
+                    "tilt, so that nobody would wait for its samples"
+                )
             cell = np.searchsorted(self._cumulated, generator.random(pending.size), side="right")
             drawn = self.pair.privacy_loss(
                 self.pair.sample(Measure.P, generator, self._low[cell], self._high[cell])
