@@ -11,6 +11,7 @@ from __future__ import annotations
 import abc
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -251,7 +252,8 @@ def sampled(base: Pairs, q: float) -> Pairs:
     """The pairs of the Poisson-sampled mechanism, each direction from its own base pair; ``0 < q <=
     1``.
 
-    Sampling what is sampled is sampling with the product of both probabilities.
+    Sampling what is sampled is sampling with the product of both probabilities; rounded up, as more
+    records leak no less (docs/guarantees.md, Section 6.2).
     """
     if q == 1:
         return base
@@ -265,8 +267,19 @@ def _once(
     kind: type[SampledRemovePair | SampledAddPair], base: DominatingPair, q: float
 ) -> DominatingPair:
     if isinstance(base, kind) and base.q * q > 0.0:
-        return kind(base.base, base.q * q)
+        return kind(base.base, _rounded_up(base.q, q))
     return kind(base, q)
+
+
+def _rounded_up(one: float, other: float) -> float:
+    """The least float that is not below the product of two probabilities.
+
+    >>> _rounded_up(0.5, 0.25), _rounded_up(0.1, 0.1) > 0.1 * 0.1 - 1e-18
+    (0.125, True)
+    """
+    found = one * other
+    exact = Fraction(one) * Fraction(other)
+    return found if Fraction(found) >= exact else math.nextafter(found, 1.0)
 
 
 def outcomes(pair: DominatingPair) -> DominatingPair:
