@@ -69,7 +69,7 @@ def arguments() -> argparse.Namespace:
         "--limit",
         type=float,
         default=Limits.answer,
-        help="processor seconds for each question (3)",
+        help="processor seconds for each question, and for each truth (3)",
     )
     parser.add_argument(
         "--results", type=Path, default=ROOT / "build" / "attack", help="folder of the records"
@@ -134,7 +134,7 @@ def attack_missing(
 
 def main() -> int:
     asked = arguments()
-    limits = Limits(answer=asked.limit)
+    limits = Limits(truth=asked.limit, answer=asked.limit)
     if asked.only is not None:
         return only(asked.seed, asked.only, limits)
     files = sorted(asked.results.glob(f"seed-{asked.seed}.*jsonl"))

@@ -15,12 +15,14 @@ import evr
 from evr.bounds.moments import log_peak
 from evr.bounds.reach import reach
 from evr.bounds.rounding import Rounding
+from evr.bounds.tilt import Tilt
 from evr.laws import Step
 from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.poisson import SampledRemovePair
 from evr.mechanisms import Composition
 from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.proving import proved_delta
+from evr.sampling.proposals import TiltedProposal
 
 
 def huge(epsilon: float, steps: int = 20) -> tuple[dp_event.DpEvent, float]:
@@ -146,15 +148,31 @@ def test_the_loss_of_a_sampled_mechanism_is_relatively_accurate(q: float, loss: 
 
 
 @pytest.mark.parametrize("power", [1.0, 2.0, 2.5])
-@pytest.mark.parametrize("order", [1e-12, 0.3, 1.0, 5e4, 3105362296.986955, 1e15])
+@pytest.mark.parametrize(
+    "order", [5e-324, 1e-310, 1e-300, 1e-12, 0.3, 1.0, 5e4, 3105362296.986955, 1e15, 1e300]
+)
 def test_the_greatest_value_of_a_sample_keeps_its_digits(order: float, power: float) -> None:
     """Once 7e-6 too small at an order of 3e9, where ``s log s`` has no digits behind the point: a
-    sample exceeded its bound.
+    sample exceeded its bound. Once minus infinity at 1e-310, where ``p / s`` overflows: a plan of
+    that order would have proved everything.
     """
-    with mp.workdps(60):
+    with mp.workdps(700):
         p, s = mp.mpf(power), mp.mpf(order)
         truth = p * mp.log(p) + s * mp.log(s) - (p + s) * mp.log(p + s)
     assert log_peak(order, power) == pytest.approx(float(truth), rel=1e-14, abs=1e-15)
+
+
+def test_orders_out_of_the_range_of_floats_are_refused() -> None:
+    for tilt in ({"order": 1e-310}, {"order": 0.0, "knee": 0.0, "jump_order": 1e-310}):
+        with pytest.raises(ValueError, match="orders are 0, or finite and at least"):
+            Tilt(cap=2.0, floor=-2.0, **tilt)
+
+
+def test_a_plan_whose_bound_is_zero_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    event = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(1.0), 10)
+    monkeypatch.setattr(TiltedProposal, "log_greatest", lambda *_: -math.inf)
+    with pytest.raises(ValueError, match="out of the range of floats"):
+        evr.verify(event, epsilon=1.0, delta=1e-9, tau=0.9, seed=1)
 
 
 def test_tiny_steps_of_large_orders_are_verified() -> None:

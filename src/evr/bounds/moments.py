@@ -18,7 +18,8 @@ def log_peak(order: float, power: float = 1.0) -> float:
     order has no digits left behind the point.
     """
     p, s = power, order
-    return -p * math.log1p(s / p) - s * math.log1p(p / s)
+    rest = math.log1p(p / s) if s >= p else math.log(p + s) - math.log(s)  # p / s may overflow
+    return -p * math.log1p(s / p) - s * rest
 
 
 def log_clipping(power: float) -> float:

@@ -17,6 +17,11 @@ import numpy as np
 
 from evr.laws import Floats
 
+LEAST_ORDER = 1e-100
+"""Of a tilt that is one: far below what any composition needs, and far above what overflows when it
+divides.
+"""
+
 
 @dataclass(frozen=True)
 class Tilt:
@@ -30,8 +35,8 @@ class Tilt:
 
     def __post_init__(self) -> None:
         orders = (self.order, self.order if self.jump_order is None else self.jump_order)
-        if not all(0.0 <= order < math.inf for order in orders):
-            raise ValueError(f"{self!r}: orders are at least 0 and finite")
+        if not all(order == 0.0 or LEAST_ORDER <= order < math.inf for order in orders):
+            raise ValueError(f"{self!r}: orders are 0, or finite and at least {LEAST_ORDER}")
         if not self.floor <= self.cap:
             raise ValueError(f"{self!r}: the floor is above the cap")
         if self.order > 0 and not (math.isfinite(self.cap) and math.isfinite(self.floor)):

@@ -119,6 +119,11 @@ class Trial:
         if proposal.steps != self.steps and (found := shortcut(proposal.steps, claim, composed)):
             return self._decided(found, plan)
         log_bound = proposal.log_greatest(rounding.bounded(claim.epsilon)) + rounding.weight
+        if not log_bound > -math.inf:
+            raise ValueError(
+                f"direction {self.direction!r}: a sample of this plan is at most 0 though losses "
+                "exceed epsilon, which cannot be: the plan is out of the range of floats"
+            )
         if log_bound <= math.log(claim.threshold):
             found = Ending(True, "a proved bound on delta is below the claim")
             return self._decided(found, plan, bound=math.exp(log_bound))
