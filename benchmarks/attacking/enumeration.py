@@ -69,12 +69,23 @@ def delta(composition: Composition, order: Any, epsilon: float) -> Truth | None:
         if rest.offsets.size * kind.offsets.size > _MOST_SUMS:
             return None
         rest = rest.joined(kind)
+    if not kinds[-1].offsets.size:
+        return None
     excess = composition.excess(tilts, epsilon)
-    scale = np.exp(composition.log_scale(tilts, order, excess))
-    value, error = _paired(rest, kinds[-1], -excess, order)
+
+    def at(shift: Any) -> tuple[Any, Any]:
+        scale = np.exp(composition.log_scale(tilts, order, excess + shift))
+        value, error = _paired(rest, kinds[-1], -excess - shift, order)
+        return scale * value, scale * error
+
+    moved = sum(
+        0.0 if law.exact else 4 * EPS * count * np.max(np.abs(law.loss), initial=0.0)
+        for law, count in composition.parts
+    )
+    (value, error), (above, _) = at(LONG(0)), at(LONG(moved))
     from attacking.truth import Truth
 
-    return Truth(float(scale * value), float(scale * error), "enumeration")
+    return Truth(float(value), float(error + abs(above - value)), "enumeration")
 
 
 def _paired(rest: Sums, last: Sums, threshold: Any, order: Any) -> tuple[Any, Any]:

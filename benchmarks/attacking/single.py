@@ -9,7 +9,7 @@ from mpmath import mp, mpf
 
 from attacking.laws import Laplaces, Normals, exact
 
-_DIGITS = 120
+_DIGITS, _MOST_DIGITS = 120, 5000
 
 
 def gaussian(mean: Any) -> Normals:
@@ -20,7 +20,7 @@ def gaussian(mean: Any) -> Normals:
 def delta(mechanism: Normals | Laplaces, epsilon: float, direction: str) -> float:
     """``P(loss > epsilon) - e^epsilon Q(loss > epsilon)``; some loss exceeds epsilon."""
     of = _normals if isinstance(mechanism, Normals) else _laplaces
-    with mp.workdps(_DIGITS):
+    with mp.workdps(_DIGITS + int(min(abs(epsilon), _MOST_DIGITS))):  # e^epsilon cancels
         return float(of(mechanism, mpf(epsilon), direction))
 
 

@@ -100,7 +100,7 @@ def _ways(composition: Composition, epsilon: float, seconds: float) -> list[Call
 def _better(found: Truth, way: Callable[[], Truth | None]) -> Truth:
     try:
         other = way()
-    except (Unreached, OverflowError):
+    except (Unreached, ArithmeticError, ValueError):  # floats that ended on the way
         return found
     if other is None or not other.error < found.error or not math.isfinite(other.value):
         return found

@@ -115,7 +115,7 @@ def estimate_delta(
         if value > best:
             best, winner = value, one
     error = max(errors, default=None)
-    if error is not None and error > max(_SAYS_LITTLE * best, _HARMLESS):
+    if error is not None and not error <= max(_SAYS_LITTLE * best, _HARMLESS):
         raise AccuracyError(
             f"epsilon={epsilon!r}: delta would be {best:.3g} with an error of {error:.1g}, which "
             "says next to nothing. Floats do not hold sums of so many steps, or of losses so "

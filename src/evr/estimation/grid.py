@@ -25,6 +25,7 @@ _POWERS = np.vander(np.arange(-4.0, 4.0), 6, increasing=True)
 _FIT = np.linalg.pinv(_POWERS)
 _MISFIT = np.eye(8) - _POWERS @ _FIT
 _SPIKE = 0.3  # the share of a law that makes a spike of it
+_FARTHEST = 2.0**52  # places from the origin: what is beyond has no weight to speak of
 _EDGE = 16  # places at an end of the grid that must be empty
 _MARGIN = 64  # places at each end of the grid, for what is spread beyond the range of the sum
 
@@ -48,8 +49,8 @@ class TiltedLaw:
     the transform's relative rounding error, ``loss_error`` one of the error that rounded losses
     make in their sum. A law is ``narrow`` if the sum of usual losses is, so that the law of one
     step shows in that of all; of one step it is finest at ``kink``. It is ``spiky`` if it has atoms
-    that are not accounted for elsewhere. ``comb`` is how far apart sums are where all losses are
-    atoms and no grid tells such sums apart.
+    that are not accounted for elsewhere. ``comb`` is how far apart sums are where
+    many losses are atoms and nothing fills the gaps between their sums.
     """
 
     order: float
@@ -156,7 +157,8 @@ class TiltedLaw:
         position = math.floor(self._position(epsilon))
         near = np.abs(self.probabilities[max(0, position - 4) : position + 6])
         most = float(np.max(near, initial=0.0))
-        found = self.comb**2 / 8.0 * most / self.width  # a sum over a comb, taken for an integral
+        # a sum over a comb, taken for an integral; finer grids tell its teeth apart
+        found = min(self.comb, 16.0 * self.width) ** 2 / 8.0 * most / self.width
         if self.narrow and self.spiky:
             found += 0.3 * self.width * float(np.sum(near))
         elif self.narrow:
@@ -199,10 +201,14 @@ def _lattice(points: list[LossPoints], width: float) -> float | None:
 
 
 def _comb(points: LossPoints, order: float) -> tuple[float, float]:
-    """The gap between the two heaviest atoms of a tilted step, and its variance."""
+    """The gap between the two heaviest atoms of a tilted step, 0 if it has a density, and the
+    square of its width.
+    """
     tilted = Tilted.of(points, order)
+    if not points.is_atom.all():
+        return 0.0, tilted.bulk()[1] ** 2
     heavy = tilted.deviations[np.argsort(tilted.weights)[-2:]]
-    return float(np.ptp(heavy)) if heavy.size == 2 else math.inf, tilted.variance
+    return float(np.ptp(heavy)), tilted.variance
 
 
 class Spectrum(NamedTuple):
@@ -259,7 +265,8 @@ def _spike(tilted: Tilted, width: float, size: int) -> float:
     """
     if tilted.variance <= width**2:
         return tilted.origin
-    places = np.rint(tilted.deviations / width).astype(np.int64) % size
+    far = np.clip(tilted.deviations / width, -_FARTHEST, _FARTHEST)
+    places = np.rint(far).astype(np.int64) % size
     masses = np.bincount(places, weights=tilted.weights, minlength=size)
     pairs = masses + np.roll(masses, -1)
     heaviest = int(np.argmax(pairs))
@@ -273,6 +280,7 @@ def _spread(positions: Floats, weights: Floats, size: int) -> Floats:
     """The weights on the grid: each on the seven nearest places, so that moments up to the sixth
     are kept.
     """
+    positions = np.clip(positions, -_FARTHEST, _FARTHEST)
     near = np.rint(positions)
     grid = np.zeros(size)
     index = near.astype(np.int64)
@@ -344,8 +352,8 @@ class Frame:
         lattice = _lattice(list(points.values()), width)
         self.lattice, self.width = lattice is not None, lattice or width
         self._has_atoms = any(bool(p.is_atom.any()) for p in points.values())
-        atomic = not self.lattice and all(bool(p.is_atom.all()) for p in points.values())
-        self._combs = {pair: _comb(p, plan.order) for pair, p in points.items()} if atomic else {}
+        spiky = self._has_atoms and not self.lattice
+        self._combs = {pair: _comb(p, plan.order) for pair, p in points.items()} if spiky else {}
         self._spectra = {
             pair: spectrum(
                 p,
@@ -395,8 +403,13 @@ class Frame:
         )
 
     def _comb(self, steps: Iterable[Step]) -> float:
-        """The least gap of a kind of steps that fills a range with it."""
-        if not self._combs:
-            return 0.0
-        combs = [(step.count, *self._combs[step.pair]) for step in steps]
-        return min((gap for n, gap, variance in combs if n * variance >= gap**2), default=0.0)
+        """The greatest gap of a kind of steps that makes a comb, whose gaps finer kinds do not
+        fill.
+        """
+        combs = [(step.count, *self._combs[step.pair]) for step in steps if self._combs]
+        found = 0.0
+        for count, gap, square in combs:
+            finer = math.fsum(n * other for n, narrow, other in combs if narrow < gap)
+            if gap > 0.0 and finer < gap**2 <= count * square:
+                found = max(found, gap)
+        return found

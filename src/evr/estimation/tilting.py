@@ -116,7 +116,7 @@ def log_moment(points: LossPoints, order: float, origin: float, log_mass: float)
     it, and not to 1.
     """
     exponents = order * (points.losses - origin)
-    if float(np.max(exponents)) < 1.0:
+    if float(np.max(exponents)) < 1.0 and float(np.max(points.log_weights)) <= log_mass + 1.0:
         gain = float(np.exp(points.log_weights - log_mass) @ np.expm1(exponents))
         if gain > -0.5:
             return log_mass + math.log1p(gain)
