@@ -158,7 +158,7 @@ class TiltedLaw:
         near = np.abs(self.probabilities[max(0, position - 4) : position + 6])
         most = float(np.max(near, initial=0.0))
         # a sum over a comb, taken for an integral; finer grids tell its teeth apart
-        found = min(self.comb, 16.0 * self.width) ** 2 / 8.0 * most / self.width
+        found = min(self.comb, 8.0 * self.width) ** 2 / 4.0 * most / self.width
         if self.narrow and self.spiky:
             found += 0.3 * self.width * float(np.sum(near))
         elif self.narrow:
