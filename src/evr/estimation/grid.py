@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import fft as scipy_fft
 
 from evr.estimation.jumps import Jumps, jump_of
+from evr.estimation.sums import dot
 from evr.estimation.tilting import Plan, Tilted, log_moment, not_below, points_of
 from evr.laws import DominatingPair, Floats, Step
 from evr.laws.law import UNIT
@@ -90,8 +91,8 @@ class TiltedLaw:
             last = min(last, first + 1 + math.ceil(50.0 / (self.order * self.width)))
         distance = self.width * (np.arange(first, last) - position)
         damped = np.exp(-self.order * distance)
-        share = float(np.dot(smooth[first:last], -np.expm1(-distance) * damped))
-        slope = float(np.dot(smooth[first:last], damped)) - share
+        share = dot(smooth[first:last], -np.expm1(-distance) * damped)
+        slope = dot(smooth[first:last], damped) - share
         return Tail(share if self.lattice else share + self._kink(smooth, position, first), slope)
 
     def _kink(self, smooth: Floats, position: float, first: int) -> float:
@@ -246,8 +247,8 @@ def spectrum(
         atomic, _ = _log_transform(
             _spread(positions[points.is_atom], weights, size), float(weights.sum())
         )
-    noise += UNIT * float(tilted.weights @ np.minimum(np.abs(positions), size))
-    loss_error = residual + 8.0 * UNIT * float(tilted.weights @ np.abs(points.losses))
+    noise += UNIT * dot(tilted.weights, np.minimum(np.abs(positions), size))
+    loss_error = residual + 8.0 * UNIT * dot(tilted.weights, np.abs(points.losses))
     moment = log_moment(points, order, origin, log_mass)
     return Spectrum(transform, atomic, origin, moment, noise, loss_error)
 
@@ -266,7 +267,7 @@ def _spike(tilted: Tilted, width: float, size: int) -> float:
     if pairs[heaviest] < _SPIKE:
         return tilted.origin
     near = (places - heaviest) % size <= 1
-    return tilted.origin + float(tilted.weights[near] @ tilted.deviations[near]) / pairs[heaviest]
+    return tilted.origin + dot(tilted.weights[near], tilted.deviations[near]) / pairs[heaviest]
 
 
 def _spread(positions: Floats, weights: Floats, size: int) -> Floats:
@@ -292,7 +293,7 @@ def _log_transform(grid: Floats, mass: float) -> tuple[Complexes, float]:
     with np.errstate(divide="ignore", invalid="ignore"):
         log_transform = math.log(mass) + np.log1p((scipy_fft.rfft(rest) - rest.sum()) / total)
     log_transform[0] = math.log(mass)
-    noise = UNIT * math.log2(grid.size) * math.sqrt(float(rest @ rest))
+    noise = UNIT * math.log2(grid.size) * math.sqrt(dot(rest, rest))
     return np.where(
         np.isfinite(log_transform), log_transform, -1e5
     ), noise  # a zero, whose powers are zero

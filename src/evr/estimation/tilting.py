@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evr.estimation.sums import dot
 from evr.laws import DominatingPair, Floats, Measure, Step
 from evr.laws.line.discretise import LossPoints, cell_edges, loss_points
 from evr.laws.line.pair import log_sum_exp
@@ -69,12 +70,12 @@ class Tilted:
             exponents = points.log_weights + order * (points.losses - points.losses[heaviest])
         weights = np.exp(exponents - exponents.max())
         weights /= weights.sum()
-        origin = float(weights @ points.losses)
+        origin = dot(weights, points.losses)
         return cls(weights, points.losses - origin, origin)
 
     @property
     def variance(self) -> float:
-        return float(self.weights @ self.deviations**2)
+        return dot(self.weights, self.deviations**2)
 
     def bulk(self) -> tuple[float, float]:
         """Where the bulk is, and how wide: medians, which rare large losses do not change."""
@@ -89,14 +90,14 @@ class Tilted:
     @property
     def mean(self) -> float:
         """Of the deviations: what rounding left in the origin."""
-        return float(self.weights @ self.deviations)
+        return dot(self.weights, self.deviations)
 
     def log_growth(self, shift: float) -> float:
         """``log E'[e^{shift deviation}]``."""
         exponents = shift * self.deviations
         if (
             float(np.max(exponents)) < 600.0
-            and (gain := float(self.weights @ np.expm1(exponents))) > -0.5
+            and (gain := dot(self.weights, np.expm1(exponents))) > -0.5
         ):
             return math.log1p(gain)
         with np.errstate(divide="ignore"):
@@ -117,7 +118,7 @@ def log_moment(points: LossPoints, order: float, origin: float, log_mass: float)
     """
     exponents = order * (points.losses - origin)
     if float(np.max(exponents)) < 1.0:
-        gain = float(np.exp(points.log_weights - log_mass) @ np.expm1(exponents))
+        gain = dot(np.exp(points.log_weights - log_mass), np.expm1(exponents))
         if gain > -0.5:
             return log_mass + math.log1p(gain)
     return log_sum_exp(points.log_weights + exponents)
