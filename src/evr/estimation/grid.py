@@ -27,6 +27,7 @@ _FIT = np.linalg.pinv(_POWERS)
 _MISFIT = np.eye(8) - _POWERS @ _FIT
 _SPIKE = 0.3  # the share of a law that makes a spike of it
 _EDGE = 16  # places at an end of the grid that must be empty
+_FEW = 1 << 14  # points that are spread at a time
 _MARGIN = 64  # places at each end of the grid, for what is spread beyond the range of the sum
 
 
@@ -271,15 +272,31 @@ def _spike(tilted: Tilted, width: float, size: int) -> float:
 
 
 def _spread(positions: Floats, weights: Floats, size: int) -> Floats:
-    """The weights on the grid: each on the seven nearest places, so that moments up to the sixth
-    are kept.
+    """The weights on the grid, a ring: each on the seven nearest places, so that moments up to the
+    sixth are kept. Positions rise; a few at a time stay in the cache and meet few places.
     """
-    near = np.rint(positions)
     grid = np.zeros(size)
-    index = near.astype(np.int64)
-    for offset, stencil in zip(range(-3, 4), _lagrange(positions - near), strict=True):
-        grid += np.bincount((index + offset) % size, weights=weights * stencil, minlength=size)
+    for start in range(0, positions.size, _FEW):
+        some, own = positions[start : start + _FEW], weights[start : start + _FEW]
+        near = np.rint(some)
+        first = int(near.min()) - 3
+        index = near.astype(np.int64) - (first + 3)
+        if index.max() + 7 > size:
+            index %= size
+        part = np.zeros(int(index.max()) + 7)
+        for offset, stencil in enumerate(_lagrange(some - near)):
+            mass = np.bincount(index + offset, own * stencil)
+            part[: mass.size] += mass
+        _add_on_ring(grid, first % size, part)
     return grid
+
+
+def _add_on_ring(grid: Floats, first: int, part: Floats) -> None:
+    """Add a part to the places from the given one on; after the last place comes the first."""
+    while part.size:
+        room = min(part.size, grid.size - first)
+        grid[first : first + room] += part[:room]
+        first, part = 0, part[room:]
 
 
 def _log_transform(grid: Floats, mass: float) -> tuple[Complexes, float]:
