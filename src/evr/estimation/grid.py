@@ -14,7 +14,7 @@ from scipy import fft as scipy_fft
 
 from evr.estimation.jumps import Jumps, jump_of
 from evr.estimation.sums import dot
-from evr.estimation.tilting import Plan, Tilted, log_moment, not_below, points_of
+from evr.estimation.tilting import GridPlan, Tilted, log_moment, not_below, points_of
 from evr.laws import DominatingPair, Floats, Step
 from evr.laws.law import UNIT
 from evr.laws.line.discretise import LossPoints
@@ -340,7 +340,7 @@ class Frame:
     """
 
     def __init__(
-        self, plan: Plan, pairs: Iterable[DominatingPair], size: int, *, with_atoms: bool
+        self, plan: GridPlan, pairs: Iterable[DominatingPair], size: int, *, with_atoms: bool
     ) -> None:
         self.plan, self.size = plan, size
         width = (plan.high - plan.low) / (size - 2 * _MARGIN)

@@ -30,7 +30,7 @@ _NEAR = np.arange(-48, 49) / 8.0  # edges about a kink, in widths of the grid
 _FAR_SHIFTS = np.geomspace(1.0, 60.0, 8)  # in units of one over the greatest deviation of a step
 
 
-class Plan(NamedTuple):
+class GridPlan(NamedTuple):
     """A tilt and the range that holds the tilted sum.
 
     ``epsilon`` is the greatest for which the plan is right; losses above ``cap`` decide by
@@ -296,7 +296,7 @@ def plan_tilt(
     *,
     joined: bool = False,
     negligible: float = _NEGLIGIBLE,
-) -> Plan | None:
+) -> GridPlan | None:
     """The order at which the mean of the tilted sum is epsilon, or 0 if the mean is beyond it
     already.
 
@@ -323,7 +323,9 @@ def plan_tilt(
         low, high = _Sum([not_below(p, bottom) for p in tilted.points], counts, 0.0).range(epsilon)
     low = min(low, 0.0) if tilted.order > 0.0 else low  # all of it may exceed epsilon
     bulk, kinks = _usual(at(0.0) or tilted, steps, epsilon)
-    return Plan(valid, epsilon, tilted.order, cap, low, max(high, low, 0.0), bottom, bulk, kinks)
+    return GridPlan(
+        valid, epsilon, tilted.order, cap, low, max(high, low, 0.0), bottom, bulk, kinks
+    )
 
 
 def _usual(
@@ -398,7 +400,7 @@ def _bisect(at: _At, low: float, high: float, epsilon: float) -> float:
     return high
 
 
-def widened(plan: Plan, steps: tuple[Step, ...]) -> Plan:
+def widened(plan: GridPlan, steps: tuple[Step, ...]) -> GridPlan:
     """The plan, with room for other counts of its pairs."""
     counts = [step.count for step in steps]
     cap = max(plan.cap, limits(steps, plan.epsilon, 1.0)[1])
