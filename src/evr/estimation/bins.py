@@ -232,7 +232,9 @@ def _on_grid(nodes: Nodes, bins: int, grid: _Grid) -> tuple[float, float]:
     behind = law[(grid.size - sign) % grid.points] * math.exp(abs(slope) * width)
     bend = near[1] - 2 * near[0] + behind
     used = steps[: math.ceil(grid.reach * grid.size)]
-    total = dot(near[: used.size], used) + near[0] / 12 - bend / 240  # Euler-Maclaurin at the kink
+    total = (
+        dot(near[: used.size], used.astype(float)) + near[0] / 12 - bend / 240
+    )  # Euler-Maclaurin at the kink
     return float(scale * width * total), scale * width
 
 

@@ -126,7 +126,7 @@ class StrictCurve:
             return 0.0
         spacings = _ratio_spacings(law, epsilon)
         start = time.thread_time()
-        first = prove(self.steps, epsilon, Plan.of_one_step(_bits(guess), spacings[0]))
+        first = prove(self.steps, epsilon, StrictPlan.of_one_step(_bits(guess), spacings[0]))
         taken = time.thread_time() - start
         excess = _excess(first.delta, guess)
         halvings = math.ceil(math.log(excess / wanted, 4)) if excess > wanted > 0 else 0

@@ -31,6 +31,7 @@ class PlainSampler(StepSampler):
             losses[start:stop] += self.pair.privacy_loss(t).reshape(stop - start, steps).sum(axis=1)
         return Sums(losses, np.zeros(size))
 
+
 _MOST_REFUSALS = 64  # for each draw that is kept; in cells as the search makes them, below 1
 
 
