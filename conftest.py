@@ -1,6 +1,14 @@
-"""Modules whose extra is not installed are not collected; their tests skip, and say why."""
+"""Modules whose extra is not installed are not collected; their tests skip, and say why.
 
+Tests run two at a time, so each keeps to one thread of BLAS: waking more of them costs more than it
+gives. What a test starts inherits that, unless it asks for more.
+"""
+
+import os
 from importlib.util import find_spec
+
+for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_threads, "1")
 
 collect_ignore = [
     file

@@ -1,13 +1,15 @@
 """Importing evr and asking for help are quick, and nothing heavy comes along unasked.
 
-Seconds are of processor time, best of three, so that other work on the machine does not fail the
-tests.
+Seconds are of processor time, and what is too slow is tried three times, so that other work on the
+machine does not fail the tests.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+
+import pytest
 
 IMPORT_BUDGET = 0.3
 HELP_BUDGET = 0.5
@@ -18,10 +20,10 @@ def python(code):
     return done.stdout
 
 
-def best_of_three(code):
+def seconds(code):
     """Seconds that the code takes inside a fresh interpreter."""
     timed = f"import time; start = time.process_time(); {code}; print(time.process_time() - start)"
-    return min(float(python(timed)) for _ in range(3))
+    return float(python(timed))
 
 
 def test_import_brings_nothing_heavy():
@@ -32,11 +34,13 @@ def test_import_brings_nothing_heavy():
 
 
 def test_import_costs_little_more_than_dp_accounting():
-    base = best_of_three("import dp_accounting")
-    ours = best_of_three("import evr; evr.dpsgd")
-    assert ours <= base + IMPORT_BUDGET, (
-        f"import evr takes {ours:.2f} s, import dp_accounting {base:.2f} s"
-    )
+    base = ours = float("inf")
+    for _ in range(3):
+        base = min(base, seconds("import dp_accounting"))
+        ours = min(ours, seconds("import evr; evr.dpsgd"))
+        if ours <= base + IMPORT_BUDGET:
+            return
+    pytest.fail(f"import evr takes {ours:.2f} s, import dp_accounting {base:.2f} s")
 
 
 def test_help_is_quick():
@@ -44,11 +48,14 @@ def test_help_is_quick():
         "import atexit, sys, time\nsys.argv = ['evr', '--help']\n"
         "atexit.register(lambda: print(time.process_time()))\nfrom evr.cli import main\nmain()"
     )
-    answers = [python(code) for _ in range(3)]
-    assert "describe" in answers[0]
-    # of the whole process, its start included
-    seconds = min(float(answer.split()[-1]) for answer in answers)
-    assert seconds <= HELP_BUDGET, f"evr --help takes {seconds:.2f} s"
+    least = float("inf")
+    for _ in range(3):
+        answer = python(code)
+        assert "describe" in answer
+        least = min(least, float(answer.split()[-1]))  # of the whole process, its start included
+        if least <= HELP_BUDGET:
+            return
+    pytest.fail(f"evr --help takes {least:.2f} s")
 
 
 def test_help_does_not_load_the_library():

@@ -37,7 +37,8 @@ from evr.estimation.results import Estimate
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 12
-SMALL_PART = [*range(12), *(pytest.param(i, marks=pytest.mark.full) for i in range(12, 24))]
+SLOW_ONES = (3, 11, *range(12, 24))
+SMALL_PART = [pytest.param(i, marks=pytest.mark.full) if i in SLOW_ONES else i for i in range(24)]
 LIMITS = Limits(truth=3.0, answer=4.0)
 
 

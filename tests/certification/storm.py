@@ -2,7 +2,8 @@
 or release at once.
 
 ``storm.py kills FOLDER TIMES SEED``, ``storm.py crowd FOLDER PROCESSES ROUNDS``, ``storm.py race
-FOLDER PROCESSES ROUNDS`` and ``storm.py lines FOLDER HOW FIRST``; prints one JSON document.
+FOLDER PROCESSES ROUNDS`` and ``storm.py lines FOLDER HOW FIRST NUMBER EVERY``; prints one JSON
+document.
 """
 
 from __future__ import annotations
@@ -178,13 +179,13 @@ class Struck:
         return self
 
 
-def lines(folder: Path, how: str, first: str) -> dict[str, Any]:
-    """Strike before every line of a release in turn; each time, release again, and count what is
+def lines(folder: Path, how: str, first: str, start: int, every: int) -> dict[str, Any]:
+    """Strike before the lines of a release in turn; each time, release again, and count what is
     out.
     """
     ends: dict[str, int] = {}
     let_out(folder / "warm.sqlite", folder / "warm.txt")
-    for number in range(1, 10_000):
+    for number in range(start, 10_000, every):
         path, file = folder / f"{number}.sqlite", folder / f"{number}.txt"
         child = os.fork()
         if child == 0:
@@ -240,9 +241,9 @@ def race(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
 if __name__ == "__main__":
     vars(search_plans)["capped_proposal"] = lru_cache(capped_proposal)
     driver._CHECKPOINT_SECONDS = 0.02
-    what, folder, first, second = sys.argv[1:]
+    what, folder, first, second, *numbers = sys.argv[1:]
     if what == "lines":
-        print(json.dumps(lines(Path(folder), first, second)))
+        print(json.dumps(lines(Path(folder), first, second, *map(int, numbers))))
     else:
         program = {"kills": kills, "crowd": crowd, "race": race}[what]
         print(json.dumps(program(Path(folder), int(first), int(second))))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -39,9 +39,16 @@ class Normal:
         )
         return (mp.erfc(-b) - mp.erfc(-a)) / 2 if a + b < 0 else (mp.erfc(a) - mp.erfc(b)) / 2
 
-    def log_density(self, x: float) -> float:
-        z = (x - float(self.mean)) / float(self.deviation)
-        return -z * z / 2 - math.log(float(self.deviation)) - math.log(2 * math.pi) / 2
+    @cached_property
+    def _floats(self) -> tuple[float, float, float]:
+        deviation = float(self.deviation)
+        return float(self.mean), deviation, math.log(deviation) + math.log(2 * math.pi) / 2
+
+    def log_density(self, x: Any) -> Any:
+        """Of a float or of an array of them."""
+        mean, deviation, log_scale = self._floats
+        z = (x - mean) / deviation
+        return -z * z / 2 - log_scale
 
     def reflected(self) -> Normal:
         return Normal(-self.mean, self.deviation)
@@ -63,14 +70,34 @@ class Laplace:
             return (mp.exp(b) - mp.exp(a)) / 2
         return 1 - (mp.exp(a) + mp.exp(-b)) / 2
 
-    def log_density(self, x: float) -> float:
-        return -abs(x - float(self.mean)) / float(self.scale) - math.log(2 * float(self.scale))
+    @cached_property
+    def _floats(self) -> tuple[float, float, float]:
+        return float(self.mean), float(self.scale), math.log(2 * float(self.scale))
+
+    def log_density(self, x: Any) -> Any:
+        """Of a float or of an array of them."""
+        mean, scale, log_scale = self._floats
+        return -abs(x - mean) / scale - log_scale
 
     def reflected(self) -> Laplace:
         return Laplace(-self.mean, self.scale)
 
 
 Law = Sequence[tuple[Any, Normal | Laplace]]
+
+
+def log_tilted(p: Law, q: Law, order: float) -> Callable[[Any], Any]:
+    """``log`` of ``p^{order + 1} q^{-order}`` as a function of floats or of arrays."""
+    laws = [[(math.log(w), c) for w, c in law if w > 0] for law in (p, q)]
+
+    def log_law(law: list[tuple[float, Normal | Laplace]], x: Any) -> Any:
+        terms = [log_weight + c.log_density(x) for log_weight, c in law]
+        if isinstance(x, float):
+            top = max(terms)
+            return top + math.log(math.fsum([math.exp(v - top) for v in terms]))
+        return np.logaddexp.reduce(terms)
+
+    return lambda x: (order + 1) * log_law(laws[0], x) - order * log_law(laws[1], x)
 
 
 def mixed(weight: Any, first: Law, second: Law) -> Law:
@@ -135,19 +162,12 @@ class OnTheLine:
         the integrand.
         """
 
-        def log_law(law: Law, x: float) -> float:
-            terms = [math.log(w) + c.log_density(x) for w, c in law if w > 0]
-            top = max(terms)
-            return top + math.log(math.fsum(math.exp(v - top) for v in terms))
-
-        def log_integrand(x: float) -> float:
-            return (order + 1) * log_law(self.p, x) - order * log_law(self.q, x)
-
+        log_integrand = log_tilted(self.p, self.q, order)
         first, last = float(self.places[0]), float(self.places[-1])
         reach = (last - first) * (2 + abs(order))
         grid = np.linspace(first - reach, last + reach, 1001)
-        values = np.array([log_integrand(x) for x in grid])
-        top = values.max()
+        values = log_integrand(grid)
+        top = float(values.max())
         held = grid[values > top - 45]
         width = grid[1] - grid[0]
         ends = np.linspace(held[0] - width, held[-1] + width, 25).tolist()
@@ -257,16 +277,9 @@ class WithoutReplacement(OnTheLine):
         reach = 60.0 * (2 + abs(order))
         parts = [math.log(self._atom)]
         for side, first, last in ((lower, cut - reach, cut), (upper, cut, cut + reach)):
-
-            def log_integrand(x: float, side: OnTheLine = side) -> float:
-                p, q = (
-                    float(logsumexp([math.log(w) + c.log_density(x) for w, c in law]))
-                    for law in (side.p, side.q)
-                )
-                return (order + 1) * p - order * q
-
+            log_integrand = log_tilted(side.p, side.q, order)
             grid = np.linspace(first, last, 801)
-            values = np.array([log_integrand(x) for x in grid])
+            values = log_integrand(grid)
             held = grid[values > values.max() - 45]
             ends = np.linspace(max(held[0] - 1, first), min(held[-1] + 1, last), 25).tolist()
             ends = sorted({*ends, *(float(k) for k in self.kinks if ends[0] < k < ends[-1])})

@@ -18,7 +18,6 @@ from conformance.proposal_cases import (
     DIRECTIONS,
     LARGE_BATCHES,
     RARELY_SAMPLED,
-    SETTINGS,
     SHORT,
     Case,
     exact,
@@ -42,6 +41,8 @@ from evr.verification.directions import shortcut
 from helpers import assert_mean_within
 
 REACHED = RARELY_SAMPLED  # by tilting one step: in the others many steps share the loss
+# no delta reaches 5e-3: plain sampling sees nothing
+UNSEEN = named("dpsgd-1.0-100-1e-05-0.5")
 
 
 @cache
@@ -68,7 +69,16 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("case", "direction"), PAIRS)
+SLOW = ("several mechanisms-remove",)  # it tunes for long; the other direction stays
+
+
+@pytest.mark.parametrize(
+    ("case", "direction"),
+    [
+        pytest.param(*p.values, id=p.id, marks=pytest.mark.full) if p.id in SLOW else p
+        for p in PAIRS
+    ],
+)
 def test_capped(case: Case, direction: str) -> None:
     steps = case.steps(direction)
     check_proposal(capped(steps, case.epsilon), case.epsilon, exact(steps, case.epsilon))
@@ -76,7 +86,7 @@ def test_capped(case: Case, direction: str) -> None:
 
 @pytest.mark.parametrize(
     ("case", "direction"),
-    [p for p in PAIRS if p.values[0] in SETTINGS or "random" not in p.values[0].name],
+    [p for p in PAIRS if "random" not in p.values[0].name and p.values[0] not in UNSEEN],
 )
 def test_simple(case: Case, direction: str) -> None:
     epsilon = case.plain_epsilon()

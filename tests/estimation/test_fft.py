@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -387,3 +390,24 @@ def test_no_finite_loss_at_all() -> None:
     event = dp_event.ComposedDpEvent([dp_event.NonPrivateDpEvent(), dpsgd(10, 0.01, 1.0)])
     assert evr.estimate_delta(event, 1.0).value == 1.0
     assert evr.estimate_epsilon(event, 1e-5).value == math.inf
+
+
+def test_an_estimate_does_not_depend_on_the_threads_of_blas():
+    """Nor does it wait for them: a product of long vectors took a thousand times as long on a busy
+    machine.
+    """
+    code = (
+        "import evr; event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=20);"
+        "print([evr.estimate_delta(event, e, direction='add').value for e in (1e-3, 5e-3, 0.01)])"
+    )
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for threads in ("1", "3")
+    }
+    assert len(printed) == 1, printed

@@ -11,7 +11,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.bounds.strict import Plan, outcomes_of, prove
+from evr.bounds.strict import StrictPlan, outcomes_of, prove
 from evr.bounds.strict.bins import BinsOutcomes
 from evr.laws import Direction
 from evr.laws.exact import ExactBins, ExactStep
@@ -113,7 +113,11 @@ def test_whatever_the_grid_it_is_a_bound() -> None:
     for direction, epsilon in itertools.product(Direction, (0.2, 0.6)):
         truth = evr.estimate_delta(event, epsilon, direction=direction.value).value
         bounds = [
-            prove(composition.exact(direction), Fraction(epsilon), Plan.of_one_step(bits, spacing))
+            prove(
+                composition.exact(direction),
+                Fraction(epsilon),
+                StrictPlan.of_one_step(bits, spacing),
+            )
             for bits, spacing in itertools.product(
                 (4, 80), (Fraction(2), Fraction(1, 3), Fraction(1, 16))
             )
@@ -154,4 +158,4 @@ def test_other_schemes_have_no_strict_proof() -> None:
 def test_too_many_places_are_refused() -> None:
     step = ExactStep(ExactBins(REMOVE, 1000, Fraction(1)), 1)
     with pytest.raises(ValueError, match="a wider spacing is wanted"):
-        prove((step,), Fraction(5), Plan.of_one_step(80, Fraction(1, 1000)))
+        prove((step,), Fraction(5), StrictPlan.of_one_step(80, Fraction(1, 1000)))

@@ -111,24 +111,28 @@ def _repeated(event: dp_event.DpEvent, count: int) -> dp_event.DpEvent:
     return dp_event.SelfComposedDpEvent(event, count)
 
 
+# an event, a delta and the epsilon where it has about that delta
 MANY = {
-    "an image model": (_sgd(2.5, 16384 / 1281167, 72_000), 8e-7),
-    "a million": (_sgd(1.0, 1e-4, 1_000_000), 1e-6),
-    "rare jumps": (_sgd(0.5, 1e-5, 100_000), 1e-8),
-    "often sampled": (_sgd(10.0, 0.3, 20_000), 1e-12),
-    "laplace": (_repeated(dp_event.LaplaceDpEvent(100.0), 10_000), 1e-6),
+    "an image model": (_sgd(2.5, 16384 / 1281167, 72_000), 8e-7, 7.4649835),
+    "a million": (_sgd(1.0, 1e-4, 1_000_000), 1e-6, 0.53242116),
+    "rare jumps": (_sgd(0.5, 1e-5, 100_000), 1e-8, 1.4926487),
+    "often sampled": (_sgd(10.0, 0.3, 20_000), 1e-12, 38.396131),
+    "laplace": (_repeated(dp_event.LaplaceDpEvent(100.0), 10_000), 1e-6, 4.8762576),
     "sampled laplace": (
         _repeated(dp_event.PoissonSampledDpEvent(0.01, dp_event.LaplaceDpEvent(1.0)), 3000),
         1e-6,
+        2.3195053,
     ),
-    "small losses": (_sgd(1.0, 1e-7, 100_000), 1e-10),
+    "small losses": (_sgd(1.0, 1e-7, 100_000), 1e-10, 0.00017836167),
     "one phase of no matter": (
         dp_event.ComposedDpEvent([_sgd(1.0, 1e-3, 10_000), _sgd(100.0, 0.01, 10_000)]),
         1e-6,
+        0.55665373,
     ),
     "two phases": (
         dp_event.ComposedDpEvent([_sgd(1.0, 1e-3, 6000), _sgd(2.0, 2e-3, 50_000)]),
         1e-6,
+        1.1108673,
     ),
 }
 
@@ -136,12 +140,14 @@ MANY = {
 @pytest.mark.parametrize("tau", [pytest.param(0.9, marks=pytest.mark.full), 0.99])
 @pytest.mark.parametrize("name", MANY)
 def test_delta_grows_by_the_allowance(name: str, tau: float) -> None:
-    event, delta = MANY[name]
-    epsilon, allowance = evr.estimate_epsilon(event, delta=delta).value, 0.02 * (1 - tau)
+    event, delta, epsilon = MANY[name]
+    allowance = 0.02 * (1 - tau)
     for direction in DIRECTIONS:
         steps = Composition.of(event).simplified(direction)
         if (truth := exact(steps, epsilon)) < 1e-3 * delta:
             continue  # then a proved bound decides, whatever this grows to
+        if direction == "remove":
+            assert truth == pytest.approx(delta, rel=1e-3)
         merged = merged_steps(steps, epsilon, delta, allowance)
         assert any(isinstance(step.pair, DiscretePair) for step in merged)
         assert [step.count for step in merged] == [step.count for step in steps]
@@ -150,8 +156,7 @@ def test_delta_grows_by_the_allowance(name: str, tau: float) -> None:
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_samples_average_to_what_dominates(direction: str) -> None:
-    event, delta = MANY["an image model"]
-    epsilon = evr.estimate_epsilon(event, delta=delta).value
+    event, delta, epsilon = MANY["an image model"]
     merged = merged_steps(Composition.of(event).simplified(direction), epsilon, delta, 1e-3)
     x = capped_proposal(merged, epsilon).draw(Stream(1, "test").block(0), 40_000).values(epsilon)
     error = x.std() / math.sqrt(x.size)
@@ -167,10 +172,14 @@ def test_few_steps_stay_as_they_are() -> None:
         assert merged_steps(steps, 0.5, 1e-9, 1e-3) == steps
 
 
-@pytest.mark.parametrize("name", MANY)
+SLOW = ("one phase of no matter", "small losses")  # others of their kind stay
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.full) if n in SLOW else n for n in MANY]
+)
 def test_many_steps_are_verified(name: str) -> None:
-    event, delta = MANY[name]
-    epsilon = evr.estimate_epsilon(event, delta=delta).value
+    event, delta, epsilon = MANY[name]
     found = evr.verify(event, epsilon=epsilon, delta=delta, tau=0.9, seed=1)
     assert found.accepted
     report = found.directions["remove"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ CASES = {
 }
 
 
+@cache
 def plan_of(name: str) -> tuple[Plan, Any]:
     event, direction, proposal = CASES[name]
     steps = Composition.of(event).simplified(direction)
@@ -117,9 +119,9 @@ def test_a_sampler_that_does_not_draw_the_law_is_refused() -> None:
 
 
 def test_a_plan_for_other_steps_is_refused() -> None:
-    plan, _ = plan_of("several kinds")
+    plan, _ = plan_of("whole orders")
     with pytest.raises(ValueError, match="kinds of steps"):
-        built(plan, Composition.of(SGD).simplified("remove"))
+        built(plan, Composition.of(MIXED).simplified("remove"))
 
 
 def test_bounds_follow_the_plan_and_not_the_search() -> None:

@@ -120,7 +120,9 @@ JUMPS_AND_OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", JUMPS_AND_OTHERS)
+@pytest.mark.parametrize(
+    "name", [pytest.param("response and laplace", marks=pytest.mark.full), "response"]
+)
 def test_steps_that_cannot_jump_have_tilts_of_their_own(name: str) -> None:
     """With one tilt for all kinds the second moment was bounded by thousands of ``delta^2``, and
     was 50 to 190 of them.

@@ -106,7 +106,10 @@ def test_losses_that_were_left_out_are_not_forgotten(event: dp_event.DpEvent) ->
     assert evr.verify(event, epsilon=500.0, delta=1e-280).accepted
 
 
-@pytest.mark.parametrize(("noise", "probability", "steps"), [(1e16, 0.5, 4), (1e9, 1e-8, 10)])
+@pytest.mark.parametrize(
+    ("noise", "probability", "steps"),
+    [(1e16, 0.5, 4), pytest.param(1e9, 1e-8, 10, marks=pytest.mark.full)],
+)
 def test_losses_too_small_for_floats_are_refused_in_words(
     noise: float, probability: float, steps: int
 ) -> None:

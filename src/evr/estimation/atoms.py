@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evr.estimation.sums import dot
 from evr.laws import Floats, Measure, Step
 from evr.laws.law import UNIT
 
@@ -56,8 +57,8 @@ class Atoms(NamedTuple):
         beyond = high + (low + self.rests)
         above = beyond > 0.0
         weights = np.exp(self.log_weights[above])
-        value = float(weights @ -np.expm1(-beyond[above]))
-        slope = float(weights @ np.exp(-beyond[above]))
+        value = dot(weights, -np.expm1(-beyond[above]))
+        slope = dot(weights, np.exp(-beyond[above]))
         near = np.exp(self.log_weights[np.abs(beyond) <= self.loss_error])
         moved = min(1.0, self.loss_error) * (slope + float(near.sum()))
         return Tail(value, value * (1e-11 + 4.0 * UNIT * self.steps), min(1.0, moved), slope)

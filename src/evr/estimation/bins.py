@@ -28,6 +28,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from evr.estimation.fft import Delta
+from evr.estimation.sums import dot
 from evr.laws import Direction, Floats
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.mixture.bins import IndependentBins
@@ -191,7 +192,7 @@ def _slope(nodes: Nodes, bins: int, sign: float) -> float:
 
     def gap(slope: float) -> float:
         weights, _ = nodes.tilted(sign * slope)
-        return sign * (bins * float(weights @ nodes.ratios) - 1.0)
+        return sign * (bins * dot(weights, nodes.ratios) - 1.0)
 
     if gap(0.0) >= 0:
         return 0.0
@@ -206,8 +207,8 @@ def _slope(nodes: Nodes, bins: int, sign: float) -> float:
 def _range(nodes: Nodes, bins: int, slope: float) -> tuple[float, float]:
     """Where the tilted sum is but for a negligible mass, by Chernoff's bound; the kink is in it."""
     weights, at_slope = nodes.tilted(slope)
-    mean = float(weights @ nodes.ratios)
-    deviation = math.sqrt(bins * float(weights @ (nodes.ratios - mean) ** 2)) + 1e-300
+    mean = dot(weights, nodes.ratios)
+    deviation = math.sqrt(bins * dot(weights, (nodes.ratios - mean) ** 2)) + 1e-300
     highs, lows = [float(bins)], [0.0]
     for shift in np.geomspace(1e-3, 30.0, 31) / deviation:
         highs.append((bins * (nodes.tilted(slope + shift)[1] - at_slope) + _TAIL) / shift)
@@ -232,7 +233,7 @@ def _on_grid(nodes: Nodes, bins: int, grid: _Grid) -> tuple[float, float]:
     bend = near[1] - 2 * near[0] + behind
     used = steps[: math.ceil(grid.reach * grid.size)]
     total = (
-        float(near[: used.size] @ used) + near[0] / 12 - bend / 240
+        dot(near[: used.size], used.astype(float)) + near[0] / 12 - bend / 240
     )  # Euler-Maclaurin at the kink
     return float(scale * width * total), scale * width
 

@@ -20,6 +20,7 @@ from scipy.optimize import brentq
 from scipy.special import gammaln, ndtr
 
 from evr.estimation.bins import Nodes, nodes_between, spread
+from evr.estimation.sums import dot
 from evr.laws import Floats
 from evr.laws.mixture.bins import IndependentBins
 
@@ -71,9 +72,9 @@ class _Ratios:
         for nodes, power in zip(self.parts, powers, strict=False):
             if power:
                 weights, log_one = nodes.tilted(slope)
-                one = float(weights @ nodes.ratios)
+                one = dot(weights, nodes.ratios)
                 mean += power * one
-                variance += power * float(weights @ (nodes.ratios - one) ** 2)
+                variance += power * dot(weights, (nodes.ratios - one) ** 2)
                 log_total += power * log_one
         return mean, variance, log_total
 
@@ -197,5 +198,5 @@ def _cuts(bins: int, energy: float) -> tuple[Floats, Floats]:
         slope = (cut + 1.5 * energy) / energy  # times e^-cut, the unit here
         nodes = nodes_between(energy, -math.inf, 0.0, cut)
         weights, _ = nodes.tilted(slope)
-        means.append(bins * float(weights @ nodes.ratios) * math.exp(cut))
+        means.append(bins * dot(weights, nodes.ratios) * math.exp(cut))
     return cuts, np.array(means)

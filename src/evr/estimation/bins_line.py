@@ -58,7 +58,7 @@ class RatioLaw:
         half = (high - low) / 2
         y = (low + half)[..., None] + half[..., None] * _NODES
         exponent = self.log_density(y) + (y if measure is Measure.P else 0.0)
-        return half * (np.exp(exponent) @ _WEIGHTS)
+        return half * np.einsum("...i,i->...", np.exp(exponent), _WEIGHTS)
 
     def tails(self, measure: Measure, y: Floats) -> tuple[Floats, Floats]:
         """Mass up to ``y`` and beyond it."""

@@ -34,7 +34,7 @@ import numpy as np
 from evr.estimation.atoms import Atoms, atoms_of
 from evr.estimation.grid import Frame, TiltedLaw
 from evr.estimation.jumps import Jumps, jump_of
-from evr.estimation.tilting import Plan, excess, limits, plan_tilt
+from evr.estimation.tilting import GridPlan, excess, limits, plan_tilt
 from evr.laws import DominatingPair, Step, infinite_mass
 from evr.laws.law import UNIT
 
@@ -267,7 +267,7 @@ def read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> Delta:
 
 
 def refine(
-    plan: Plan,
+    plan: GridPlan,
     steps: tuple[Step, ...],
     atoms: Atoms | None,
     epsilon: float,

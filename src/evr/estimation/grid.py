@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy import fft as scipy_fft
 
 from evr.estimation.jumps import Jumps, jump_of
-from evr.estimation.tilting import Plan, Tilted, log_moment, not_below, points_of
+from evr.estimation.sums import dot
+from evr.estimation.tilting import GridPlan, Tilted, log_moment, not_below, points_of
 from evr.laws import DominatingPair, Floats, Step
 from evr.laws.law import UNIT
 from evr.laws.line.discretise import LossPoints
@@ -27,6 +28,7 @@ _MISFIT = np.eye(8) - _POWERS @ _FIT
 _SPIKE = 0.3  # the share of a law that makes a spike of it
 _FARTHEST = 2.0**52  # places from the origin: what is beyond has no weight to speak of
 _EDGE = 16  # places at an end of the grid that must be empty
+_FEW = 1 << 14  # points that are spread at a time
 _MARGIN = 64  # places at each end of the grid, for what is spread beyond the range of the sum
 
 
@@ -91,8 +93,8 @@ class TiltedLaw:
             last = min(last, first + 1 + math.ceil(50.0 / (self.order * self.width)))
         distance = self.width * (np.arange(first, last) - position)
         damped = np.exp(-self.order * distance)
-        share = float(np.dot(smooth[first:last], -np.expm1(-distance) * damped))
-        slope = float(np.dot(smooth[first:last], damped)) - share
+        share = dot(smooth[first:last], -np.expm1(-distance) * damped)
+        slope = dot(smooth[first:last], damped) - share
         return Tail(share if self.lattice else share + self._kink(smooth, position, first), slope)
 
     def _kink(self, smooth: Floats, position: float, first: int) -> float:
@@ -252,8 +254,8 @@ def spectrum(
         atomic, _ = _log_transform(
             _spread(positions[points.is_atom], weights, size), float(weights.sum())
         )
-    noise += UNIT * float(tilted.weights @ np.minimum(np.abs(positions), size))
-    loss_error = residual + 8.0 * UNIT * float(tilted.weights @ np.abs(points.losses))
+    noise += UNIT * dot(tilted.weights, np.minimum(np.abs(positions), size))
+    loss_error = residual + 8.0 * UNIT * dot(tilted.weights, np.abs(points.losses))
     moment = log_moment(points, order, origin, log_mass)
     return Spectrum(transform, atomic, origin, moment, noise, loss_error)
 
@@ -273,20 +275,36 @@ def _spike(tilted: Tilted, width: float, size: int) -> float:
     if pairs[heaviest] < _SPIKE:
         return tilted.origin
     near = (places - heaviest) % size <= 1
-    return tilted.origin + float(tilted.weights[near] @ tilted.deviations[near]) / pairs[heaviest]
+    return tilted.origin + dot(tilted.weights[near], tilted.deviations[near]) / pairs[heaviest]
 
 
 def _spread(positions: Floats, weights: Floats, size: int) -> Floats:
-    """The weights on the grid: each on the seven nearest places, so that moments up to the sixth
-    are kept.
+    """The weights on the grid, a ring: each on the seven nearest places, so that moments up to the
+    sixth are kept. Positions rise; a few at a time stay in the cache and meet few places.
     """
     positions = np.clip(positions, -_FARTHEST, _FARTHEST)
-    near = np.rint(positions)
     grid = np.zeros(size)
-    index = near.astype(np.int64)
-    for offset, stencil in zip(range(-3, 4), _lagrange(positions - near), strict=True):
-        grid += np.bincount((index + offset) % size, weights=weights * stencil, minlength=size)
+    for start in range(0, positions.size, _FEW):
+        some, own = positions[start : start + _FEW], weights[start : start + _FEW]
+        near = np.rint(some)
+        first = int(near.min()) - 3
+        index = near.astype(np.int64) - (first + 3)
+        if index.max() + 7 > size:
+            index %= size
+        part = np.zeros(int(index.max()) + 7)
+        for offset, stencil in enumerate(_lagrange(some - near)):
+            mass = np.bincount(index + offset, own * stencil)
+            part[: mass.size] += mass
+        _add_on_ring(grid, first % size, part)
     return grid
+
+
+def _add_on_ring(grid: Floats, first: int, part: Floats) -> None:
+    """Add a part to the places from the given one on; after the last place comes the first."""
+    while part.size:
+        room = min(part.size, grid.size - first)
+        grid[first : first + room] += part[:room]
+        first, part = 0, part[room:]
 
 
 def _log_transform(grid: Floats, mass: float) -> tuple[Complexes, float]:
@@ -300,7 +318,7 @@ def _log_transform(grid: Floats, mass: float) -> tuple[Complexes, float]:
     with np.errstate(divide="ignore", invalid="ignore"):
         log_transform = math.log(mass) + np.log1p((scipy_fft.rfft(rest) - rest.sum()) / total)
     log_transform[0] = math.log(mass)
-    noise = UNIT * math.log2(grid.size) * math.sqrt(float(rest @ rest))
+    noise = UNIT * math.log2(grid.size) * math.sqrt(dot(rest, rest))
     return np.where(
         np.isfinite(log_transform), log_transform, -1e5
     ), noise  # a zero, whose powers are zero
@@ -330,7 +348,7 @@ class Frame:
     """
 
     def __init__(
-        self, plan: Plan, pairs: Iterable[DominatingPair], size: int, *, with_atoms: bool
+        self, plan: GridPlan, pairs: Iterable[DominatingPair], size: int, *, with_atoms: bool
     ) -> None:
         self.plan, self.size = plan, size
         width = (plan.high - plan.low) / (size - 2 * _MARGIN)

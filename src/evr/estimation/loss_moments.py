@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
+from evr.estimation.sums import dot
 from evr.laws import DominatingPair, Floats, Step
 from evr.laws.line.discretise import cell_edges, loss_points
 
@@ -49,16 +50,16 @@ class LossMoments(NamedTuple):
 def _moments(losses: Floats, log_weights: Floats, log_mass: float) -> Moments:
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
-    mean = float(weights @ losses)
+    mean = dot(weights, losses)
     centred = losses - mean
     square = centred * centred
-    variance = float(weights @ square)
+    variance = dot(weights, square)
     # A tail so light that its moments are nothing but rounding must not make them; all losses equal
     # is variance 0.
     if variance <= (1e-15 * max(1.0, float(np.abs(losses).max()))) ** 2:
         return Moments(log_mass, mean, 0.0, 0.0, 0.0, 0.0)
-    third, fourth = float(weights @ (square * centred)), float(weights @ (square * square))
-    absolute = float(weights @ (square * np.abs(centred)))
+    third, fourth = dot(weights, square * centred), dot(weights, square * square)
+    absolute = dot(weights, square * np.abs(centred))
     return Moments(log_mass, mean, variance, third, fourth - 3 * variance**2, absolute)
 
 

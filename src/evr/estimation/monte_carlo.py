@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -369,23 +369,27 @@ def _log_moments(steps: tuple[Step, ...]) -> Iterator[tuple[float, float]]:
 
 def moments_bound(steps: tuple[Step, ...], epsilon: float) -> float:
     """A moments bound on delta."""
-    finite = min(
-        (math.exp(min(0.0, value - order * epsilon)) for order, value in _log_moments(steps)),
-        default=1.0,
-    )
-    return min(1.0, infinite_mass(steps) + finite)
+    log_finite = _least(value - order * epsilon for order, value in _log_moments(steps))
+    return min(1.0, infinite_mass(steps) + math.exp(min(0.0, log_finite)))
 
 
 def moments_epsilon(steps: tuple[Step, ...], delta: float) -> float:
     """A moments bound on epsilon, or the greatest loss where that is less."""
-    finite = max(delta - infinite_mass(steps), 1e-300)
-    bounds = [(value - math.log(finite)) / order for order, value in _log_moments(steps)]
-    greatest = greatest_loss(steps)
-    return max(
-        1e-6,
-        min(
-            [b for b in bounds if math.isfinite(b)]
-            + ([0.999 * greatest] if math.isfinite(greatest) else []),
-            default=1.0,
-        ),
-    )
+    log_finite = math.log(max(delta - infinite_mass(steps), 1e-300))
+    bound = _least((value - log_finite) / order for order, value in _log_moments(steps))
+    finite = [x for x in (bound, 0.999 * greatest_loss(steps)) if math.isfinite(x)]
+    return max(1e-6, min(finite, default=1.0))
+
+
+def _least(values: Iterable[float]) -> float:
+    """The least of values that fall before they rise; those after a rise are not asked for.
+
+    The logarithms of moments are convex in the order, so both bounds above are such values, and a
+    moment of a high order takes longest.
+    """
+    least = math.inf
+    for value in values:
+        if not value <= least:
+            break
+        least = value
+    return least

@@ -10,8 +10,8 @@ from fractions import Fraction
 
 from evr import validate
 from evr.bounds.strict import (
-    Plan,
     Proof,
+    StrictPlan,
     halves,
     infinite_delta,
     needs_no_plan,
@@ -90,10 +90,10 @@ class StrictCurve:
         do.
         """
         if not isinstance(self.steps[0].law, ExactBins):
-            return prove(self.steps, epsilon, Plan.of_one_step(_bits(guess)))
+            return prove(self.steps, epsilon, StrictPlan.of_one_step(_bits(guess)))
         best: Proof | None = None
         for spacing in _ratio_spacings(self.steps[0].law, epsilon):
-            best = prove(self.steps, epsilon, Plan.of_one_step(_bits(guess), spacing))
+            best = prove(self.steps, epsilon, StrictPlan.of_one_step(_bits(guess), spacing))
             if _excess(best.delta, guess) <= wanted or guess == 0:
                 break
         assert best is not None
@@ -126,7 +126,7 @@ class StrictCurve:
             return 0.0
         spacings = _ratio_spacings(law, epsilon)
         start = time.thread_time()
-        first = prove(self.steps, epsilon, Plan.of_one_step(_bits(guess), spacings[0]))
+        first = prove(self.steps, epsilon, StrictPlan.of_one_step(_bits(guess), spacings[0]))
         taken = time.thread_time() - start
         excess = _excess(first.delta, guess)
         halvings = math.ceil(math.log(excess / wanted, 4)) if excess > wanted > 0 else 0
@@ -137,7 +137,7 @@ class StrictCurve:
         """Whether there is one step only, whose curve is known without a grid."""
         return len(self.steps) == 1 and self.steps[0].count == 1
 
-    def _plan(self, epsilon: float, guess: float, tolerance: float) -> Plan:
+    def _plan(self, epsilon: float, guess: float, tolerance: float) -> StrictPlan:
         view = outlook(self.steps, epsilon, math.log(guess) if guess > 0 else _LEAST_LOG)
         plan = choose(view, tolerance)
         while plan.places > _MOST_PLACES and tolerance < 1:

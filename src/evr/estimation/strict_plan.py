@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from evr.bounds.strict import Grid, Plan, Window, schedule
+from evr.bounds.strict import Grid, StrictPlan, Window, schedule
 from evr.estimation.bins_line import on_lines
 from evr.estimation.tilting import plan_tilt, rough_points
 from evr.laws import DominatingPair, Floats, Step
@@ -328,7 +328,7 @@ class _FineRanges:
         )
 
 
-def choose(view: Outlook, tolerance: float) -> Plan:
+def choose(view: Outlook, tolerance: float) -> StrictPlan:
     """Grids for a bound that exceeds delta by about ``tolerance`` of it: the cheapest of several
     spacings and fine parts.
     """
@@ -393,7 +393,7 @@ def _plan(
     bulks: list[_Bulk],
     unit: float,
     tolerance: float,
-) -> Plan:
+) -> StrictPlan:
     grids, size = [], 0
     for i, (kind, bulk) in enumerate(zip(view.kinds, bulks, strict=True)):
         floor, top = windows.places([int(i == j) for j in range(len(bulks))], float(spacing))
@@ -423,7 +423,7 @@ def _plan(
         )
         + 4
     )
-    return Plan(max(bits, 40), spacing, tuple(grids), tuple(found))
+    return StrictPlan(max(bits, 40), spacing, tuple(grids), tuple(found))
 
 
 def _fewer(

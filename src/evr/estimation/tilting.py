@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evr.estimation.sums import dot
 from evr.laws import DominatingPair, Floats, Measure, Step
 from evr.laws.line.discretise import LossPoints, cell_edges, loss_points
 from evr.laws.line.pair import log_sum_exp
@@ -29,7 +30,7 @@ _NEAR = np.arange(-48, 49) / 8.0  # edges about a kink, in widths of the grid
 _FAR_SHIFTS = np.geomspace(1.0, 60.0, 8)  # in units of one over the greatest deviation of a step
 
 
-class Plan(NamedTuple):
+class GridPlan(NamedTuple):
     """A tilt and the range that holds the tilted sum.
 
     ``epsilon`` is the greatest for which the plan is right; losses above ``cap`` decide by
@@ -69,12 +70,12 @@ class Tilted:
             exponents = points.log_weights + order * (points.losses - points.losses[heaviest])
         weights = np.exp(exponents - exponents.max())
         weights /= weights.sum()
-        origin = float(weights @ points.losses)
+        origin = dot(weights, points.losses)
         return cls(weights, points.losses - origin, origin)
 
     @property
     def variance(self) -> float:
-        return float(self.weights @ self.deviations**2)
+        return dot(self.weights, self.deviations**2)
 
     def bulk(self) -> tuple[float, float]:
         """Where the bulk is, and how wide: medians, which rare large losses do not change."""
@@ -89,14 +90,14 @@ class Tilted:
     @property
     def mean(self) -> float:
         """Of the deviations: what rounding left in the origin."""
-        return float(self.weights @ self.deviations)
+        return dot(self.weights, self.deviations)
 
     def log_growth(self, shift: float) -> float:
         """``log E'[e^{shift deviation}]``."""
         exponents = shift * self.deviations
         if (
             float(np.max(exponents)) < 600.0
-            and (gain := float(self.weights @ np.expm1(exponents))) > -0.5
+            and (gain := dot(self.weights, np.expm1(exponents))) > -0.5
         ):
             return math.log1p(gain)
         with np.errstate(divide="ignore"):
@@ -117,7 +118,7 @@ def log_moment(points: LossPoints, order: float, origin: float, log_mass: float)
     """
     exponents = order * (points.losses - origin)
     if float(np.max(exponents)) < 1.0 and float(np.max(points.log_weights)) <= log_mass + 1.0:
-        gain = float(np.exp(points.log_weights - log_mass) @ np.expm1(exponents))
+        gain = dot(np.exp(points.log_weights - log_mass), np.expm1(exponents))
         if gain > -0.5:
             return log_mass + math.log1p(gain)
     return log_sum_exp(points.log_weights + exponents)
@@ -295,7 +296,7 @@ def plan_tilt(
     *,
     joined: bool = False,
     negligible: float = _NEGLIGIBLE,
-) -> Plan | None:
+) -> GridPlan | None:
     """The order at which the mean of the tilted sum is epsilon, or 0 if the mean is beyond it
     already.
 
@@ -322,7 +323,9 @@ def plan_tilt(
         low, high = _Sum([not_below(p, bottom) for p in tilted.points], counts, 0.0).range(epsilon)
     low = min(low, 0.0) if tilted.order > 0.0 else low  # all of it may exceed epsilon
     bulk, kinks = _usual(at(0.0) or tilted, steps, epsilon)
-    return Plan(valid, epsilon, tilted.order, cap, low, max(high, low, 0.0), bottom, bulk, kinks)
+    return GridPlan(
+        valid, epsilon, tilted.order, cap, low, max(high, low, 0.0), bottom, bulk, kinks
+    )
 
 
 def _usual(
@@ -397,7 +400,7 @@ def _bisect(at: _At, low: float, high: float, epsilon: float) -> float:
     return high
 
 
-def widened(plan: Plan, steps: tuple[Step, ...]) -> Plan:
+def widened(plan: GridPlan, steps: tuple[Step, ...]) -> GridPlan:
     """The plan, with room for other counts of its pairs."""
     counts = [step.count for step in steps]
     cap = max(plan.cap, limits(steps, plan.epsilon, 1.0)[1])

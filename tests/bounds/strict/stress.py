@@ -23,7 +23,7 @@ import pytest
 from flint import fmpz_poly
 
 from evr.bounds import strict
-from evr.bounds.strict import Grid, Plan, Window, schedule
+from evr.bounds.strict import Grid, StrictPlan, Window, schedule
 from evr.bounds.strict.masses import Masses
 from evr.laws import Direction
 from evr.laws.exact import ExactLaw, ExactStep, RationalOutcomes, SampledOutcomes
@@ -39,7 +39,7 @@ class Case:
     steps: tuple[ExactStep, ...]
     tables: tuple[Table, ...]
     epsilon: Fraction
-    plan: Plan
+    plan: StrictPlan
 
     def truth(self) -> mp.mpf:
         """``sum (P(x) - e^epsilon Q(x))_+`` over all outcomes."""
@@ -89,7 +89,7 @@ def random_law(rng: random.Random) -> tuple[ExactLaw, Table]:
     return law, table
 
 
-def random_plan(rng: random.Random, counts: tuple[int, ...]) -> Plan:
+def random_plan(rng: random.Random, counts: tuple[int, ...]) -> StrictPlan:
     """Any plan: coarse grids, offsets, few bits, windows that cut what matters."""
     spacing = Fraction(rng.randint(20, 400), 512)
     grids = []
@@ -108,7 +108,7 @@ def random_plan(rng: random.Random, counts: tuple[int, ...]) -> Plan:
                 rng.randint(0, 3), low, low + rng.randint(0, 60), floor, floor + rng.randint(1, 40)
             )
         )
-    return Plan(rng.randint(8, 20), spacing, tuple(grids), tuple(windows))
+    return StrictPlan(rng.randint(8, 20), spacing, tuple(grids), tuple(windows))
 
 
 def random_case(seed: int) -> Case:
@@ -139,7 +139,7 @@ def lattice_case(seed: int) -> Case:
         (ExactStep(law, count),),
         (table,),
         epsilon,
-        Plan(rng.choice((8, 10, 48)), spacing, (grid,), windows),
+        StrictPlan(rng.choice((8, 10, 48)), spacing, (grid,), windows),
     )
 
 

@@ -5,14 +5,14 @@
 from evr.bounds.strict.bins import outcomes_of, places_for
 from evr.bounds.strict.bound import Halves, halves, infinite_delta, one_step_delta, stays_within
 from evr.bounds.strict.one_step import ratios_of
-from evr.bounds.strict.plan import Grid, Plan, Window, schedule
+from evr.bounds.strict.plan import Grid, StrictPlan, Window, schedule
 from evr.bounds.strict.proof import Proof, needs_no_plan, prove, rounded_up
 
 __all__ = [
     "Grid",
     "Halves",
-    "Plan",
     "Proof",
+    "StrictPlan",
     "Window",
     "halves",
     "infinite_delta",

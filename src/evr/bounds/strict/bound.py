@@ -16,7 +16,7 @@ from evr.bounds.strict.balls import GUARD, integer_above, power_below
 from evr.bounds.strict.grid_law import GridLaw, either
 from evr.bounds.strict.masses import Masses
 from evr.bounds.strict.one_step import one_step
-from evr.bounds.strict.plan import Plan, compose, schedule
+from evr.bounds.strict.plan import StrictPlan, compose, schedule
 from evr.laws.exact import ExactCurve, ExactLaw, ExactOutcomes, ExactStep
 from evr.laws.exact.law import ball
 
@@ -52,7 +52,7 @@ class Halves:
         units = int(total) + (self.infinite << self.bits)
         return min(Fraction(units, 1 << (2 * self.bits)), Fraction(1))
 
-    def digest(self, plan: Plan) -> str:
+    def digest(self, plan: StrictPlan) -> str:
         """SHA-256 of the plan and of the integers: two machines that follow
         one plan agree on it.
         """
@@ -63,7 +63,7 @@ class Halves:
         return text.hexdigest()
 
 
-def halves(steps: Sequence[ExactStep], plan: Plan) -> Halves:
+def halves(steps: Sequence[ExactStep], plan: StrictPlan) -> Halves:
     """Both halves of the composition, by the plan."""
     counts = tuple(step.count for step in steps)
     needed = len(schedule(counts))

@@ -108,7 +108,7 @@ def schedule(counts: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StrictPlan:
     """How to bound one direction of a composition.
 
     Attributes
@@ -144,7 +144,7 @@ class Plan:
             )
 
     @classmethod
-    def of_one_step(cls, bits: int, spacing: Fraction = Fraction(1)) -> Plan:
+    def of_one_step(cls, bits: int, spacing: Fraction = Fraction(1)) -> StrictPlan:
         """For a single step, which needs no grid; ``spacing`` is that of ratios, for bins."""
         return cls(bits, spacing, (), ())
 
@@ -182,12 +182,12 @@ class Plan:
         }
 
     @classmethod
-    def from_json(cls, document: object) -> Plan:
+    def from_json(cls, document: object) -> StrictPlan:
         """The plan that ``to_json`` wrote, or an error.
 
         Examples
         --------
-        >>> Plan.from_json(Plan.of_one_step(80).to_json()) == Plan.of_one_step(80)
+        >>> StrictPlan.from_json(StrictPlan.of_one_step(80).to_json()) == StrictPlan.of_one_step(80)
         True
         """
         if not isinstance(document, dict) or set(document) != {

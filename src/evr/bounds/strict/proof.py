@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from evr.bounds.strict.bins import outcomes_of
 from evr.bounds.strict.bound import halves, infinite_delta, one_step_delta, stays_within
-from evr.bounds.strict.plan import Plan, fraction_of
+from evr.bounds.strict.plan import StrictPlan, fraction_of
 from evr.laws.exact import ExactStep
 
 
@@ -31,7 +31,7 @@ class Proof:
     """
 
     delta: Fraction
-    plan: Plan | None = None
+    plan: StrictPlan | None = None
     digest: str | None = None
 
     @property
@@ -50,7 +50,9 @@ class Proof:
         bound, plan, digest = (document.get(key) for key in ("bound", "plan", "digest"))
         if not (digest is None or isinstance(digest, str)):
             raise ValueError("the digest of a proof is text")
-        found = cls(fraction_of(bound), None if plan is None else Plan.from_json(plan), digest)
+        found = cls(
+            fraction_of(bound), None if plan is None else StrictPlan.from_json(plan), digest
+        )
         if found.to_json() != document:
             raise ValueError("this is no proof as evr writes it")
         return found
@@ -65,7 +67,7 @@ def needs_no_plan(steps: Sequence[ExactStep], epsilon: Fraction) -> Proof | None
     return Proof(Fraction(1)) if infinite_delta(steps) == 1 else None
 
 
-def prove(steps: Sequence[ExactStep], epsilon: Fraction, plan: Plan | None) -> Proof:
+def prove(steps: Sequence[ExactStep], epsilon: Fraction, plan: StrictPlan | None) -> Proof:
     """What follows from a plan at an epsilon.
 
     Preconditions: ``steps`` are exact laws of pairs that dominate what ran, in one direction. Then
