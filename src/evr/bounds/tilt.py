@@ -91,3 +91,12 @@ class Tilt:
     def height_beyond(self) -> float:
         """``h`` beyond the cap."""
         return self.pieces[-1][2]
+
+    @property
+    def magnitude(self) -> float:
+        """The greatest number that a height of two slopes is a sum or difference of: near a far
+        knee such numbers cancel. 0 where there is one slope, and nothing to cancel.
+        """
+        if self.order == 0 or self.knee is None or self.jump_order is None:
+            return 0.0
+        return self.jump_order * max(abs(mark) for mark in (self.floor, self.knee, self.cap))

@@ -93,11 +93,12 @@ class BlendedProposal(Proposal):
     @property
     def _heights(self) -> float:
         kinds = self.blend.kinds
-        return max(
+        found = [
             abs(float(factor))
             + math.fsum(k.count * float(np.max(np.abs(k.heights[part]))) for k in kinds)
             for part, factor in enumerate(self._log_factors)
-        )
+        ]
+        return float(np.max(found))
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
         ends = np.cumsum(self.blend.shares)[:-1]  # the last part gets what is left

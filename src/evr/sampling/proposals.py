@@ -104,6 +104,8 @@ class Proposal(abc.ABC):
                 - p * log_unit
                 - (p - 1) * math.log(clip)
             )
+        if not min(bounds) > -math.inf:
+            raise ValueError("a moment of samples that exceed a clip is 0, which cannot be")
         room = 16.0 * self.rounding(epsilon).weight
         return math.exp(min(min(bounds) + room, 700.0))
 
@@ -231,7 +233,8 @@ class TiltedProposal(Proposal):
     @property
     def _heights(self) -> float:
         return abs(self.log_normaliser) + math.fsum(
-            step.count * max(abs(bounds.least_height), abs(bounds.tilt.height_beyond))
+            step.count
+            * max(abs(bounds.least_height), abs(bounds.tilt.height_beyond), bounds.tilt.magnitude)
             for step, bounds in zip(self.steps, self.bounds, strict=True)
         )
 

@@ -232,6 +232,8 @@ class Trial:
         rounding = proposal.rounding(claim.epsilon)
         log_moment = proposal.log_moment(rounding.bounded(claim.epsilon), 2.0)
         log_moment += 2.0 * rounding.weight
+        if not log_moment > -math.inf:
+            raise ValueError("a second moment of 0 cannot be: the plan is out of floats' range")
         fixed = plan_fixed(claim, log_moment, attempt=self.attempt, offset=settings.offset)
         if settings.max_samples is not None and fixed.samples > settings.max_samples:
             raise ValueError(
@@ -347,9 +349,9 @@ def check_rounding(proposal: Proposal, claim: Claim) -> None:
     sensitivity = 1.0 + order if order else 1.0 / claim.threshold
     beyond = greatest_loss(proposal.steps) - claim.epsilon  # all losses may exceed it by little
     sensitivity = max(sensitivity, 1.0 / beyond if beyond > 0.0 else 0.0)
-    if min(2.0 * rounding.loss * sensitivity, 1.0) >= (1.0 - claim.tau) / 2.0:
+    if not min(2.0 * rounding.loss * sensitivity, 1.0) < (1.0 - claim.tau) / 2.0:
         raise _too_coarse(claim, rounding)
-    if rounding.weight >= 1.0 - claim.tau:
+    if not rounding.weight < 1.0 - claim.tau:
         raise ValueError(
             f"rounding over {proposal.total_steps} steps may be as large as {rounding.weight:.2g} "
             f"of delta, and tau = {claim.tau!r} leaves less than that: lower tau, or account for "
