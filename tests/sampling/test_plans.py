@@ -148,7 +148,7 @@ def test_a_floor_above_the_cap_once_proved_a_false_claim() -> None:
     with pytest.raises(ValueError, match="the floor is above the cap"):
         Tilt(1.0, cap=-200.0, floor=20.0)
     for order in (-1.0, float("inf"), float("nan")):
-        with pytest.raises(ValueError, match="orders are at least 0 and finite"):
+        with pytest.raises(ValueError, match="orders are 0, or finite and at least"):
             Tilt(order, cap=1.0, floor=0.0)
 
 
