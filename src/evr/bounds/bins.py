@@ -128,12 +128,16 @@ class ScaledMeans:
             terms.append(log_e + (p - 1) * right + math.log(-math.expm1((p - 1) * (left - right))))
         return math.log(p) + float(logsumexp(terms))
 
-    @lru_cache(maxsize=8)  # noqa: B019 - instances are few, and kept by what they are anyway
     def log_mean(self, epsilon: float) -> float:
         """``log`` of an upper bound on ``E[X] = delta``: ``t + e(t)`` at the best ``t``."""
-        log_top = self.log_greatest(epsilon)
-        points = np.linspace(log_top - 60.0, log_top, 61)
-        return min(float(np.logaddexp(x, self.log_excess(epsilon, x))) for x in points)
+        return _log_mean(self, epsilon)
+
+
+@lru_cache(maxsize=8)
+def _log_mean(means: ScaledMeans, epsilon: float) -> float:
+    log_top = means.log_greatest(epsilon)
+    points = np.linspace(log_top - 60.0, log_top, 61)
+    return min(float(np.logaddexp(x, means.log_excess(epsilon, x))) for x in points)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import math
 import platform
 import sys
 from dataclasses import asdict
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -54,10 +55,9 @@ def _simd() -> str:
     the last digit.
     """
     try:
-        # NumPy has no stubs for it, and its public list names groups of instructions that change
-        # between versions.
-        from numpy._core._multiarray_umath import __cpu_features__ as features  # type: ignore[import-not-found]
-    except ImportError:
+        # NumPy's public list names groups of instructions that change between versions.
+        features = import_module("numpy._core._multiarray_umath").__cpu_features__
+    except (ImportError, AttributeError):
         return "unknown"
     widest = [
         name for name in ("AVX512_SKX", "AVX512F", "AVX2", "ASIMD", "VSX") if features.get(name)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -326,14 +326,16 @@ _EMPTY = (
 )
 
 
-def _observed(sampler: type, on_batch: Callable[[int], None], on_end: Callable[[], None]) -> type:
+def _observed(
+    sampler: type[Iterable[Any]], on_batch: Callable[[int], None], on_end: Callable[[], None]
+) -> type:
     """The sampler's class, telling what it draws. A subclass, so that ``isinstance`` and the
     sampler's state stay as they are.
     """
 
     def __iter__(self: Any) -> Iterator[Any]:
         on_end()
-        for batch in sampler.__iter__(self):  # type: ignore[attr-defined]
+        for batch in sampler.__iter__(self):
             on_batch(len(batch))
             yield batch
 

@@ -218,7 +218,7 @@ def _in_a_file(hint: Any, name: str) -> Any:
     if origin in (Union, types.UnionType):
         return functools.reduce(operator.or_, inner)
     if isinstance(origin, type) and issubclass(origin, collections.abc.Sequence):
-        return list[functools.reduce(operator.or_, inner)]  # type: ignore[misc]
+        return types.GenericAlias(list, functools.reduce(operator.or_, inner))
     shown = getattr(hint, "__name__", None) or repr(hint)
     raise TypeError(
         f"its field {name!r} is declared as {shown}, which has no form in a spec file: "

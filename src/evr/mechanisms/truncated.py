@@ -15,6 +15,7 @@ from evr.laws.law import Direction, Pairs
 from evr.laws.line import poisson
 from evr.laws.line.either import EitherPair
 from evr.laws.line.gaussian import GaussianPair
+from evr.laws.line.pair import line_pair
 from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.relations import ZERO_OUT
 
@@ -56,7 +57,7 @@ def pairs(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_even
     whole = poisson.sampled(Pairs(single, single), q)
     truncated = poisson.sampled(Pairs(doubled, doubled), min(share, q))
     remove, add = (
-        EitherPair(whole.of(one), truncated.of(one), log_kept, log_cut)  # type: ignore[arg-type]
+        EitherPair(line_pair(whole.of(one)), line_pair(truncated.of(one)), log_kept, log_cut)
         for one in Direction
     )
     return Pairs(remove, add, _exact(size, q, most, noise))

@@ -190,9 +190,10 @@ def _of_outcomes(base: DiscretePair, g: float) -> DiscretePair:
 
     with np.errstate(divide="ignore"):
         rest = np.log(np.exp(np.array(base.log_p)[at]).sum() + (1.0 - g) * base.delta(0.0))
-    log_p, log_q = (
-        kept(lambda pair, measure=measure: pair.log_mass(measure, low, high), [rest])  # type: ignore[misc]
-        for measure in Measure
-    )
+
+    def masses(measure: Measure) -> Floats:
+        return kept(lambda pair: pair.log_mass(measure, low, high), [rest])
+
+    log_p, log_q = (masses(measure) for measure in Measure)
     losses = kept(lambda pair: pair.privacy_loss(high), [0.0])
     return DiscretePair.from_logs(log_p, log_q, losses, is_cut=base.is_cut)
