@@ -69,7 +69,7 @@ def test_what_is_there_is_not_overwritten(
     arguments = [command, *CHEAP, *estimate, "--output", "mine.json", "-q"]
     assert evr(*arguments).code == 0
     before = Path("mine.json").read_bytes()
-    assert "mine.json is there already" in refused(*arguments)
+    assert "mine.json exists already" in refused(*arguments)
     assert Path("mine.json").read_bytes() == before
     assert counted() == 1
     assert evr(*arguments, "--force").code == 0
@@ -212,7 +212,7 @@ def test_resume_overwrites_nothing_and_writes_elsewhere(
 ) -> None:
     interrupt(monkeypatch, evr, "certify", *CHEAP, *TARGET, "-o", "one.json")
     Path("one.json").write_text("something else")
-    assert "one.json is there already" in refused("resume")
+    assert "one.json exists already" in refused("resume")
     assert "workers=0" in refused("resume", "-o", "two.json", "--workers", 0)
     assert "does not exist" in refused("resume", "-o", "none/two.json")
     assert evr("ledger", "--json").json["attempts"][0]["state"] == "interrupted"  # it waits still

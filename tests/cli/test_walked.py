@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import evr as package
+from evr.report import figures
 
 GAUSSIAN = '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\n'
 STEP = ["--noise-multiplier", 2, "--sampling-probability", 1, "--steps", 1]
@@ -117,3 +118,21 @@ def test_an_exact_proof_is_shown_without_columns_of_samples(
     first = rows[rows.index(["direction", "accepted", "threshold", "result"]) + 1]
     section = package.Certificate.load(certificate).verification.directions["remove"]
     assert first == ["remove", "yes", f"{section.threshold:.6g}", section.reason]
+
+
+def test_a_picture_is_of_the_relation_that_was_asked_for(
+    evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: dict[str, Any] = {}
+    figure = figures.privacy_curves
+
+    def watched(lines: dict[str, Any], **options: Any) -> Any:
+        drawn.update(lines)
+        return figure(lines, **options)
+
+    monkeypatch.setattr("evr.report.figures.privacy_curves", watched)
+    flags = ["--epsilons", "0,1", "--adjacency", "replace-one", "--plot", "curve.svg"]
+    ran = evr("curve", "noise.toml", *flags)
+    assert ran.code == 0
+    epsilons, deltas = drawn["fft"]
+    assert (epsilons[-1], deltas[-1]) == (1.0, pytest.approx(float(ran.rows[2][1]), rel=1e-5))

@@ -31,8 +31,8 @@ Tau = Annotated[
 ]
 METHODS = ("sequential", "fixed", "strict", "both")
 _HOW = (
-    "Proved in exact arithmetic (strict); or samples are tested by betting (sequential), or with a "
-    "number fixed before (Algorithm 2 of the paper, fixed); or both, strict and sequential."
+    "strict: exact arithmetic. sequential: samples, tested by betting. fixed: a number of samples "
+    "that is fixed in advance (Algorithm 2 of the paper). both: strict and sequential."
 )
 Method = Annotated[
     str,
@@ -45,7 +45,7 @@ AnyMethod = Annotated[
     typer.Option(
         "--method",
         metavar="|".join(("auto", *METHODS)),
-        help=f"{_HOW} By default strict where that takes seconds.",
+        help=f"{_HOW} auto: strict where that takes seconds, else sequential.",
         autocompletion=lambda: ["auto", *METHODS],
     ),
 ]
@@ -54,7 +54,7 @@ Proposal = Annotated[
     typer.Option(
         "--proposal",
         metavar="capped|single|simple",
-        help="How samples are drawn: every step tilted, one step tilted (the paper's), or plainly.",
+        help="How samples are drawn: every step tilted, one step (as in the paper), or none.",
         autocompletion=lambda: ["capped", "single", "simple"],
     ),
 ]
@@ -64,7 +64,7 @@ Device = Annotated[
     typer.Option(
         "--device",
         metavar="|".join(DEVICES),
-        help="Who draws: the processor, a GPU, or a GPU if one can be used.",
+        help="What draws the samples: the processor, a GPU, or a GPU if one can be used.",
         autocompletion=lambda: list(DEVICES),
     ),
 ]
@@ -108,7 +108,7 @@ Seed = Annotated[
         "--seed",
         parser=whole,
         metavar="INTEGER",
-        help="Repeatable samples; a guarantee wants none.",
+        help="Make samples repeatable; leave it out for anything you publish.",
         show_default=False,
     ),
 ]
@@ -118,7 +118,7 @@ Workers = Annotated[
         "--workers",
         parser=whole,
         metavar="INTEGER",
-        help="Threads; all by default.",
+        help="Number of threads; all by default.",
         show_default=False,
     ),
 ]
@@ -137,7 +137,7 @@ MaxSamples = Annotated[
         "--max-samples",
         parser=whole,
         metavar="INTEGER",
-        help="Reject after so many.",
+        help="Reject after so many samples.",
         show_default=False,
     ),
 ]

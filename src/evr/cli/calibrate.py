@@ -52,7 +52,7 @@ def command(
     """Find the least noise multiplier for so many steps, or the most steps for a noise multiplier,
     that meets a target.
 
-    Leave out the flag of what is to be found. The target of a SPEC is its claim, unless flags say
+    Leave out the flag of what you want to find. The target of a SPEC is its claim, unless flags say
     otherwise.
 
     Example: evr calibrate --epsilon 1 --delta 1e-6 --sampling-probability 0.01 --steps 1000

@@ -58,10 +58,10 @@ def command(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Ask other libraries the same: values, relative differences from evr's, seconds, and bounds
-    that are none.
+    """Ask other libraries the same question: values, relative differences from evr's, seconds, and
+    bounds that do not hold.
 
-    Peers that are not installed are named as such; `pip install 'evr-dp[compare]'` brings them.
+    Libraries that are not installed are named; `pip install 'evr-dp[compare]'` installs them.
 
     Example: evr compare --noise-multiplier 0.5 --sampling-probability 1e-5 --steps 100 --epsilon
     1

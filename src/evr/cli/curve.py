@@ -117,7 +117,9 @@ def command(
         from evr.report import figures
 
         between = figures.smooth(min(points), max(points))
-        drawn = privacy_curve(event, between, method=method, direction=direction)
+        drawn = privacy_curve(
+            event, between, method=method, direction=direction, neighboring_relation=relation
+        )
         lines = {method: (drawn.epsilons, drawn.deltas)}
         figures.save(figures.privacy_curves(lines, title=training.caption(spec)), plot)
         wrote(plot, quiet=quiet)

@@ -47,7 +47,11 @@ Method = Annotated[
 Samples = Annotated[
     int | None,
     typer.Option(
-        "--samples", parser=whole, metavar="INTEGER", help="Of Monte Carlo.", show_default=False
+        "--samples",
+        parser=whole,
+        metavar="INTEGER",
+        help="How many samples Monte Carlo draws.",
+        show_default=False,
     ),
 ]
 Seed = Annotated[
@@ -56,7 +60,7 @@ Seed = Annotated[
         "--seed",
         parser=whole,
         metavar="INTEGER",
-        help="Of Monte Carlo, to repeat a run.",
+        help="Seed of Monte Carlo, to repeat a run.",
         show_default=False,
     ),
 ]
@@ -65,7 +69,7 @@ Seed = Annotated[
 Tolerance = Annotated[
     float | None,
     number_option(
-        "--tolerance", "Of strict: by how much of delta the bound may exceed it. By default 5e-4."
+        "--tolerance", "For strict: by what share the bound may exceed delta. By default 5e-4."
     ),
 ]
 
@@ -105,8 +109,8 @@ def command(
     """Estimate delta at an epsilon, or epsilon at a delta: near-exact by default, and by other
     methods to compare.
 
-    An estimate is no guarantee: `evr certify` makes one of it. `--method strict` is a bound that is
-    proved. Without `--epsilon` and `--delta` the claim of SPEC counts.
+    An estimate is not a guarantee; `evr certify` turns it into one. `--method strict` gives a bound
+    that is proved. Without `--epsilon` and `--delta`, the claim of SPEC counts.
 
     Example: evr estimate --noise-multiplier 1 --sampling-probability 1e-3 --steps 1000 --delta
     1e-9

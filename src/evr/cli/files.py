@@ -12,9 +12,7 @@ import typer
 
 from evr import atomic
 
-Force = Annotated[
-    bool, typer.Option("--force", help="Replace a certificate that is there already.")
-]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing certificate.")]
 
 
 def certificate_path(
@@ -57,8 +55,7 @@ def new_certificate(path: Path, *, force: bool, option: str = "--output") -> Pat
     """A file to write a certificate to, refused now if it is there already or cannot be written."""
     if path.is_file() and not force:
         raise ValueError(
-            f"{path} is there already, and what it certifies would be lost: add --force to replace "
-            f"it, or name another file with {option}"
+            f"{path} exists already: add --force to replace it, or name another file with {option}"
         )
     atomic.check_writable(**{option: path})
     return path

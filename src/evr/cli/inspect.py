@@ -33,8 +33,8 @@ def command(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show what a certificate says, in words and tables. Whether it is true is what `evr replay`
-    finds out.
+    """Show what a certificate says, in words and tables. `evr replay` finds out whether it is
+    true.
 
     Example: evr inspect examples/dpsgd.certificate.json
     """

@@ -46,18 +46,23 @@ SpecFile = Annotated[
     typer.Argument(metavar="SPEC", help="Specification file (TOML); or describe DP-SGD by flags."),
 ]
 NoiseMultiplier = Annotated[
-    float | None, number_option("--noise-multiplier", "Noise over clipping norm.")
+    float | None,
+    number_option("--noise-multiplier", "Standard deviation of the noise over the clipping norm."),
 ]
 SamplingProbability = Annotated[
     float | None,
     number_option(
-        "--sampling-probability", "Poisson sampling probability of a record: 0.004 or 256/60000."
+        "--sampling-probability", "Probability that a record is in a batch: 0.004 or 256/60000."
     ),
 ]
 Steps = Annotated[
     int | None,
     typer.Option(
-        "--steps", parser=whole, metavar="INTEGER", help="Number of steps.", show_default=False
+        "--steps",
+        parser=whole,
+        metavar="INTEGER",
+        help="Number of optimizer steps.",
+        show_default=False,
     ),
 ]
 DatasetSize = Annotated[
@@ -66,7 +71,7 @@ DatasetSize = Annotated[
         "--dataset-size",
         parser=whole,
         metavar="INTEGER",
-        help="Records in the data.",
+        help="Number of records in the training set.",
         show_default=False,
     ),
 ]
@@ -76,7 +81,7 @@ BatchSize = Annotated[
         "--batch-size",
         parser=whole,
         metavar="INTEGER",
-        help="Expected records in a batch; with --dataset-size, instead of the probability.",
+        help="Expected batch size; with --dataset-size, instead of --sampling-probability.",
         show_default=False,
     ),
 ]
@@ -88,7 +93,7 @@ Sampling = Annotated[
     typer.Option(
         "--sampling",
         metavar="poisson|without-replacement",
-        help="How batches are drawn; by default Poisson. Of a fixed size: without-replacement.",
+        help="How batches are drawn: poisson by default; without-replacement for a fixed size.",
         show_default=False,
         autocompletion=lambda: ["poisson", "without-replacement"],
     ),

@@ -43,10 +43,10 @@ def command(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write one HTML page of a certificate: the statement, pictures of the verification, every
+    """Write one HTML page about a certificate: the statement, pictures of the verification, every
     parameter.
 
-    The page needs no network, follows light and dark, and prints.
+    The page needs no network, follows light and dark mode, and prints well.
 
     Example: evr report examples/dpsgd.certificate.json
     """

@@ -47,7 +47,7 @@ def command(
     """Continue a verification that was interrupted, killed or cut off; the verdict is the one it
     would have had.
 
-    Where several were, they are listed, and one is chosen by its id.
+    If several were, they are listed; choose one by its id.
 
     Example: evr resume
     """

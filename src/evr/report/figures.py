@@ -58,7 +58,7 @@ LOOKS = (
 )
 
 
-def smooth(first: float, last: float, count: int = 61) -> Any:
+def smooth(first: float, last: float, count: int = 121) -> Any:
     """Abscissae of a curve without kinks: denser at the left, where privacy curves are steep.
 
     >>> smooth(0.0, 4.0, 3).round(2).tolist()

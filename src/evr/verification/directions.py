@@ -378,7 +378,7 @@ def _tried(work: Work) -> tuple[float, Summary]:
     )
     summarise = BACKENDS[trial.device]
     summarise(replace(trial, block_size=1), 0, 1, 0.0)  # sets things up
-    # of this thread alone, where it draws: what else the machine does is no matter of the proof
+    # the time of this thread alone, so that a busy machine does not make the forecast longer
     clock = time.thread_time if trial.device == "cpu" else time.perf_counter
     start = clock()
     summary = summarise(trial, 0, trial.block_size, 0.0)
