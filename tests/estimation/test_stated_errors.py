@@ -446,3 +446,27 @@ def test_sums_on_a_comb_that_no_grid_resolves() -> None:
             truth += weight * -mp.expm1(epsilon - k * high - (count - k) * low)
             weight *= mp.mpf(count - k) / (k + 1) * p / (1 - p)
     assert within(event, epsilon, "remove", float(truth))
+
+
+def test_what_only_the_second_law_has_takes_a_jump_back() -> None:
+    """Once a thousandth of the truth: a loss of minus infinity beside a jump that exceeds epsilon
+    whatever finite losses do. delta is a sum over the numbers of jumps and of greater losses.
+    """
+    q, loss, mass, count, epsilon = 1e-6, 1e-3, 0.01, 200, 1e-12
+    event = repeat(sampled(q, EpsilonDeltaDpEvent(loss, mass)), count)
+    with mp.workdps(40):
+        share, one, rare = mp.mpf(q), mp.mpf(loss), mp.mpf(mass)
+        low, high = (-mp.log1p(share * mp.expm1(y)) for y in (one, -one))
+        p_low = (1 - rare) / (1 + mp.exp(one))
+        p_high = 1 - rare - p_low
+        truth = mp.mpf(0)
+        for jumps in range(30):
+            rest = count - jumps
+            weight = mp.binomial(count, jumps) * rare**jumps * p_low**rest
+            for k in range(rest + 1):
+                total = k * high + (rest - k) * low - jumps * mp.log1p(-share)
+                truth += weight * max(mp.mpf(0), -mp.expm1(epsilon - total))
+                weight *= mp.mpf(rest - k) / (k + 1) * p_high / p_low
+    found = evr.estimate_delta(event, epsilon, direction="add")
+    assert found.error is not None
+    assert abs(found.value - float(truth)) <= found.error <= 1e-4 * float(truth)

@@ -6,7 +6,9 @@ such a loss add
     A - e^epsilon B,   A = 1 - prod (1 - p_i)^{k_i},   B = 1 - prod (1 - q_i)^{k_i}
 
 to delta, ``p_i`` and ``q_i`` being what a step has beyond the cap under ``P`` and under ``Q``. The
-rest is a sum of losses up to the cap.
+rest is a sum of losses up to the cap. What ``Q`` has where ``P`` has nothing, a loss of minus
+infinity, takes a sum below epsilon again: ``B`` is then ``prod s_i^{k_i} (1 - prod (1 -
+q_i/s_i)^{k_i})`` with ``s_i`` what ``Q`` has elsewhere, for ``B`` is an integral over ``P``.
 """
 
 from __future__ import annotations
@@ -22,14 +24,16 @@ from evr.laws.law import UNIT
 
 
 class Jump(NamedTuple):
-    """What one step has beyond the cap: ``p``, ``log q`` and ``p - q``; and ``log (1 - p)``, which
-    is of all other losses.
+    """What one step has beyond the cap: ``p``, ``log q`` and ``p - q``, ``q`` being a share of what
+    ``Q`` has where ``P`` has something; ``log (1 - p)``, which is of all other losses; and the
+    logarithm of what ``Q`` has there in all.
     """
 
     p: float
     log_q: float
     gap: float
     log_others: float
+    log_support: float = 0.0
 
 
 def jump_of(pair: DominatingPair, cap: float) -> Jump:
@@ -42,7 +46,20 @@ def jump_of(pair: DominatingPair, cap: float) -> Jump:
     p = math.exp(log_p)
     gap = -p * math.expm1(log_q - log_p) if p > 0.0 else 0.0
     log_others = math.log1p(-p) if p < 0.5 else float(pair.log_mass(Measure.P, -np.inf, place))
+    if (missing := _without_p(pair)) > 0.0:
+        log_support = math.log1p(-missing) if missing < 1.0 else -math.inf
+        gap -= math.exp(log_q) * math.expm1(-log_support)
+        return Jump(p, log_q - log_support, gap, log_others, log_support)
     return Jump(p, log_q, gap, log_others)
+
+
+def _without_p(pair: DominatingPair) -> float:
+    """What ``Q`` has at a loss of minus infinity."""
+    flats = pair.flats
+    if not len(flats):
+        return 0.0
+    below = flats[pair.privacy_loss(flats[:, 1]) == -np.inf]
+    return math.fsum(np.exp(pair.log_mass(Measure.Q, below[:, 0], below[:, 1])).tolist())
 
 
 class Jumps(NamedTuple):
@@ -74,6 +91,9 @@ class Jumps(NamedTuple):
             gap = math.exp(log_stay) * math.expm1(growth)
         else:
             gap = math.exp(log_stay_dual) - math.exp(log_stay)
+        log_support = math.fsum(count * jump.log_support for count, jump in held)
+        gap -= math.expm1(log_support) * math.exp(log_dual)
+        log_dual += log_support
         error = 4.0 * UNIT * min(1.0, math.fsum(n * jump.p for n, jump in held))
         return cls(-math.expm1(log_stay), log_dual, gap, error)
 

@@ -361,14 +361,17 @@ def _centred(at: _At, epsilon: float, negligible: float) -> _Sum | None:
     guess = -start.mean_excess(epsilon) / max(start.deviation, 1e-100) ** 2
     high = min(max(guess, 1e-100), _GREATEST_ORDER)
     low, factor, found = 0.0, 2.0, at(high)
-    assert found is not None
+    while found is None:  # so steep that a law has no point left
+        high /= 16.0
+        found = at(high)
     if found.mean_excess(epsilon) < 0.0:
         while found.mean_excess(epsilon) < 0.0 and high < _GREATEST_ORDER:
             if found.log_bound(epsilon) < negligible:
                 return None
-            low, high, factor = high, factor * high, min(16.0, factor**2)
-            found = at(high)
-            assert found is not None
+            steeper = at(factor * high)
+            if steeper is None:
+                break
+            low, high, factor, found = high, factor * high, min(16.0, factor**2), steeper
     else:
         while low == 0.0 and high > 1e-100:
             lower = at(high / factor)

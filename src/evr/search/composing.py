@@ -131,7 +131,7 @@ def _places(
     widths = np.diff(edges)
     density = np.cbrt(costs * widths**2)
     number = np.sqrt(uses / 12.0 * density.sum() ** 3 / allowance)
-    wanted = density * (max(number, _FEWEST_PLACES) / density.sum())
+    wanted = density * (max(number, _FEWEST_PLACES) / max(density.sum(), 1e-300))
     for tilt in tilts:
         order = max(tilt.jump_order or tilt.order, 1.0)
         rate = np.where(edges[:-1] < tilt.cap, order, 1.0)
