@@ -81,8 +81,9 @@ def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False)
     table("Attempts", header, rows, quiet=quiet)
     if not quiet:
         print()
-        header = ["release", "attempts", "budget", "left", "floor", "output", "created"]
-        table("Releases", header, [[_cell(key, s[key]) for key in header] for s in summaries])
+        keys = ["release", "attempts", "budget", "left", "floor", "output", "created"]
+        header = ["left for later attempts" if key == "left" else key for key in keys]
+        table("Releases", header, [[_cell(key, s[key]) for key in keys] for s in summaries])
 
 
 def _attempt(attempt: Attempt, release: str, state: str) -> dict[str, Any]:
