@@ -249,6 +249,11 @@ def test_refusals_in_words(event: dp_event.DpEvent, error: type[Exception], mess
         evr.Composition.of(event)
 
 
+def test_shuffled_batches_of_one_size_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"'shuffled': with one record more.*RedrawnBinsDpEvent"):
+        evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=9, sampling="shuffled")
+
+
 def test_methods_on_a_line_refuse_by_name() -> None:
     with pytest.raises(UnsupportedEventError, match=r"2 bins.*no pair on a line"):
         evr.online_epsilon(E.BallsInBinsDpEvent(1.0, 10, 2), 1e-3)
