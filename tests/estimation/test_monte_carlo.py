@@ -5,6 +5,7 @@ tolerance.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import dp_accounting
@@ -13,8 +14,10 @@ import pytest
 from dp_accounting import dp_event, privacy_accountant_test
 
 import evr
+from evr.estimation import monte_carlo
 from evr.estimation.monte_carlo import WeightedSamples
 from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
+from evr.sampling import Block
 
 SETTINGS = [
     (1.5, 100, 1e-3, 0.6),
@@ -68,6 +71,23 @@ def test_relative_error_decides_how_many_samples() -> None:
     fine = evr.estimate_delta(event, 1.0, method="monte_carlo", relative_error=0.002, seed=1)
     assert fine.samples > 4 * rough.samples
     assert fine.standard_error <= 0.002 * fine.value
+
+
+def test_a_direction_far_below_the_other_takes_few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own relative error would take a hundred times as many."""
+    drawn = []
+    blocks = monte_carlo.blocks
+
+    def counted(*args: object, **more: object) -> Iterator[Block]:
+        for block in blocks(*args, **more):
+            drawn.append(block.losses.size)
+            yield block
+
+    monkeypatch.setattr(monte_carlo, "blocks", counted)
+    event = evr.events.BallsInBinsDpEvent(3.0, 1000, 100, (0.8, 0.6))
+    found = evr.estimate_delta(event, 1.0, method="monte_carlo", relative_error=0.05, seed=1)
+    assert found.direction == "remove"
+    assert sum(drawn) <= found.samples + 20_000
 
 
 @pytest.mark.parametrize("proposal", ["simple", "capped", "single"])

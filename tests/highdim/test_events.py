@@ -249,6 +249,11 @@ def test_refusals_in_words(event: dp_event.DpEvent, error: type[Exception], mess
         evr.Composition.of(event)
 
 
+def test_shuffled_batches_of_one_size_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"'shuffled': with one record more.*RedrawnBinsDpEvent"):
+        evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=9, sampling="shuffled")
+
+
 def test_methods_on_a_line_refuse_by_name() -> None:
     with pytest.raises(UnsupportedEventError, match=r"2 bins.*no pair on a line"):
         evr.online_epsilon(E.BallsInBinsDpEvent(1.0, 10, 2), 1e-3)
@@ -324,7 +329,22 @@ positive = st.floats(0.1, 10.0)
 column = st.lists(positive, min_size=1, max_size=3).map(tuple)
 counts = st.integers(1, 60)
 probability = st.floats(0.01, 1.0)
+columns = st.integers(1, 4).flatmap(
+    lambda n: st.tuples(
+        *[st.lists(positive, min_size=1, max_size=n - i).map(tuple) for i in range(n)]
+    )
+)
 EVERY = st.one_of(
+    columns.flatmap(
+        lambda x: st.sampled_from(
+            [
+                E.BallsInBinsDpEvent(1.5, len(x), 2, x),
+                E.CyclicPoissonDpEvent(1.5, len(x), 4, 0.5, "independent", x),
+                E.BMinSepDpEvent(1.5, len(x), 4, 0.5, False, x),
+                E.MatrixMechanismDpEvent(1.5, x, len(x), 2),
+            ]
+        )
+    ),
     st.builds(E.BallsInBinsDpEvent, positive, counts, counts, column),
     st.builds(E.RedrawnBinsDpEvent, positive, counts, counts),
     st.builds(
@@ -392,3 +412,20 @@ def test_statement_of_a_certificate(tmp_path: object) -> None:
         "no truncated batches",
     ):
         assert words in certificate.statement
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        E.RedrawnBinsDpEvent(2.0, 4, 2),
+        E.CyclicPoissonDpEvent(2.0, 6, 3, 0.5, "independent", (0.8, 0.6)),
+        E.MatrixMechanismDpEvent(2.0, (1.0, 0.5), 6, 2, 2),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_certificates_replay(event: dp_event.DpEvent, tmp_path: object) -> None:
+    """Of the kinds whose certificates no test of samples replays."""
+    ledger = f"{tmp_path}/ledger.sqlite"
+    certificate = evr.certify(event, epsilon=1.0, tau=0.7, ledger=ledger, seed=1)
+    assert certificate.accepted
+    assert evr.replay(certificate).agrees

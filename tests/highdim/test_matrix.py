@@ -510,6 +510,20 @@ def test_the_fixed_verifier() -> None:
     assert found.directions["remove"].samples > 100
 
 
+@pytest.mark.parametrize(
+    ("delta", "remedy"),
+    [
+        (1e-7, r"lower tau \(now 0.99\) to 0.95, which would do, or set max_samples"),
+        (1e-25, r"no tau from 0.1 on would do, .*fewer bands.*MatrixMechanismDpEvent"),
+    ],
+)
+def test_dense_noise_that_nobody_waits_for(delta: float, remedy: str) -> None:
+    """No table of replicas is affordable, and the bound that is left is far above delta."""
+    event = E.BallsInBinsDpEvent(1.5, 60, 30, (1.0, *[0.05] * 59))
+    with pytest.raises(ValueError, match=rf"would take about .* samples.*{remedy}"):
+        evr.verify(event, epsilon=1.0, delta=delta, tau=0.99, seed=1)
+
+
 def test_plain_sampling() -> None:
     for event, delta in ((EVENTS["bins"], 1.055605e-1), (EVENTS["cold"], 2.48562777e-2)):
         found = evr.verify(event, epsilon=1.0, delta=delta, tau=0.8, proposal="simple", seed=1)

@@ -38,6 +38,7 @@ from evr.search.mixtures import estimating_proposal
 
 DEFAULT_SAMPLES = 100_000
 MOST_SAMPLES = 100_000_000
+_FEW = 16_384  # samples that show whether a direction is far below the other
 _GROWTH = 1e-4
 _NORMAL_95 = 1.959963984540054
 _ORDERS = tuple(2.0**n for n in range(11))
@@ -110,7 +111,10 @@ def monte_carlo_delta(
             if best is not None and source.greatest(epsilon) <= best.value:
                 continue  # a proved bound on this direction is below the other's estimate
             stream = Stream(entropy, "estimate", 1, one.value)
-            found = _mean(source, stream, epsilon, samples, relative_error, workers, one.value)
+            worth = 0.0 if best is None else best.value
+            found = _mean(
+                source, stream, epsilon, samples, relative_error, workers, one.value, worth
+            )
         if best is None or found.value > best.value:
             best = found
     assert best is not None
@@ -274,7 +278,9 @@ def _mean(
     relative: float | None,
     workers: int | None,
     direction: str,
+    worth: float = 0.0,
 ) -> Estimate:
+    """The mean of samples; where it is seen to be far below ``worth``, as it is."""
     size = min(source.block_size(), samples)
     count, total, squares = 0, 0.0, 0.0
     for block in blocks(source, stream, size, workers=workers):
@@ -289,7 +295,8 @@ def _mean(
         enough = (
             count >= samples if relative is None else 0 < error <= relative * mean and count >= 4096
         )
-        if enough or count >= MOST_SAMPLES:
+        far = relative is not None and count >= _FEW and mean + 8.0 * error < worth / 2
+        if enough or far or count >= MOST_SAMPLES:
             break
     return estimated(mean, error, direction, count)
 

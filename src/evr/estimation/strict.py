@@ -36,6 +36,7 @@ _ROUNDS = 5
 _SAFE = 0.6
 _LEAST_LOG = -745.0
 _RATIO_PLACES = 8000  # of the first grid of ratios
+_FINER = 16  # times, the last one at the most
 _NARROWEST = -60
 _PLACE = 2e-8  # seconds to multiply the masses of a place, for each bit
 _RATIO_PLACE = 4e-5  # to find the mass of a place of a grid of ratios
@@ -86,18 +87,20 @@ class StrictCurve:
         return best
 
     def _one_step(self, epsilon: Fraction, guess: float, wanted: float) -> Proof:
-        """By the curve of the step; of bins, on grids of ratios that are halved until one will
-        do.
+        """By the curve of the step; of bins, on grids of ratios that are refined until one will do:
+        what a bound exceeds delta by goes with the square of the spacing.
         """
         if not isinstance(self.steps[0].law, ExactBins):
             return prove(self.steps, epsilon, StrictPlan.of_one_step(_bits(guess)))
-        best: Proof | None = None
-        for spacing in _ratio_spacings(self.steps[0].law, epsilon):
+        spacing = _widest_spacing(self.steps[0].law, epsilon)
+        finest = spacing / _FINER
+        while True:
             best = prove(self.steps, epsilon, StrictPlan.of_one_step(_bits(guess), spacing))
-            if _excess(best.delta, guess) <= wanted or guess == 0:
-                break
-        assert best is not None
-        return best
+            excess = _excess(best.delta, guess)
+            if excess <= wanted or guess == 0 or spacing <= finest:
+                return best
+            parts = math.ceil(8 * min(math.sqrt(1.02 * excess / wanted), _FINER))
+            spacing = max(spacing * Fraction(8, max(parts, 12)), finest)
 
     def seconds(
         self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None
@@ -184,7 +187,7 @@ class StrictCurve:
             bits, law = _bits(float(target)), self.steps[0].law
             if isinstance(law, ExactBins):
                 far = Fraction(guess) * Fraction(101, 100)
-                spacing = _ratio_spacings(law, far)[2]
+                spacing = _widest_spacing(law, far) / 4
                 law = outcomes_of(law, Fraction(guess) * Fraction(99, 100), far, spacing, bits)
 
             def bound(epsilon: float) -> Fraction:
@@ -207,12 +210,12 @@ class StrictCurve:
         return high
 
 
-def _ratio_spacings(law: ExactBins, epsilon: Fraction) -> list[Fraction]:
-    """Spacings of a grid of ratios to try for one step, falling."""
+def _widest_spacing(law: ExactBins, epsilon: Fraction) -> Fraction:
+    """The spacing of a grid of ratios that is tried first for one step."""
     sign = 1 if law.direction is Direction.REMOVE else -1
     reach = law.bins * math.exp(min(sign * float(epsilon), 600.0))
     widest = max(math.ceil(math.log2(reach / _RATIO_PLACES)), _NARROWEST)
-    return [Fraction(2) ** (widest - halvings) for halvings in range(5)]
+    return Fraction(2) ** widest
 
 
 def _bits(delta: float) -> int:

@@ -109,6 +109,13 @@ def dpsgd(
     noise = validate.non_negative(noise_multiplier=noise_multiplier)
     probability = _sampling(sampling_probability, dataset_size, batch_size)
     count = _steps(steps, epochs, dataset_size, batch_size, probability)
+    if isinstance(sampling, str) and "shuffl" in sampling.lower():
+        raise ValueError(
+            f"sampling={sampling!r}: with one record more, shuffled batches of one size differ in "
+            "other records too, and no theorem covers that. Put each record into a random batch of "
+            "each epoch (evr.events.RedrawnBinsDpEvent; five lines of a loader are in the guide "
+            "'My batches are shuffled'), or sample by 'poisson' or 'without-replacement'"
+        )
     if validate.one_of(SAMPLINGS, sampling=sampling) == "without-replacement":
         if dataset_size is None or batch_size is None:
             raise ValueError(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from evr import validate
 from evr.bounds.reach import DOUBT, reach
 from evr.bounds.rounding import Rounding
-from evr.laws import Direction, Step, greatest_loss
+from evr.laws import Direction, Step, greatest_loss, on_a_line
 from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.sampling import Plan, Proposal, built, worker_count
@@ -26,6 +26,8 @@ from evr.verification.results import DirectionReport, Progress
 from evr.verification.sequential import SequentialTest, sequential_test
 from evr.verification.settings import Settings
 from evr.verification.summary import BACKENDS, Summary, Work
+
+_TAUS = (0.999, 0.99, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1)  # to name one that would do
 
 TOO_LONG = {"cpu": 3e12, "cuda": 3e15}
 """Steps to draw that nobody waits for: hours to days on one core, or on a GPU. Refused unless
@@ -174,13 +176,42 @@ class Trial:
         )
         expected = test.samples_left() if test.mean > test.estimate else math.inf
         if self.settings.max_samples is None and expected * proposal.work > _too_long(plan):
-            other = "" if plan.proposal == "capped" else ", use proposal='capped'"
             raise ValueError(
                 f"verifying this in direction {self.direction!r} would take about {expected:.2g} "
-                f"samples of {proposal.total_steps} steps: lower tau (now {claim.tau!r}){other}, "
-                "or set max_samples"
+                f"samples, each of {proposal.work} numbers or so: "
+                f"{self._remedy(proposal, plan, expected)}, or set max_samples"
             )
         return test
+
+    def _remedy(self, proposal: Proposal, plan: Plan, expected: float) -> str:
+        """What would do instead of so many samples: a lower tau, a GPU, or neither."""
+        ways = [] if self.settings.proposal == "capped" else ["use proposal='capped'"]
+        tau = self._affordable_tau(proposal, plan)
+        if tau is not None:
+            ways.append(f"lower tau (now {self.claim.tau!r}) to {tau!r}, which would do")
+        if on_a_line(self.steps) and plan.device == "cpu":
+            if expected * proposal.work <= TOO_LONG["cuda"]:
+                ways.append("draw on a GPU (device='cuda'), which would do")
+        elif tau is None:
+            ways.append(
+                f"no tau from {_TAUS[-1]!r} on would do, for no affordable bound on samples is "
+                "near delta. Strategies of fewer bands have one; without amplification "
+                "MatrixMechanismDpEvent needs no sample"
+            )
+        return ", or ".join(ways) or f"lower tau (now {self.claim.tau!r})"
+
+    def _affordable_tau(self, proposal: Proposal, plan: Plan) -> float | None:
+        """The greatest of some taus at which samples would be few enough, about."""
+        claim = self.claim
+        for tau in (one for one in _TAUS if one < claim.tau):
+            other = Claim(claim.epsilon, claim.delta, tau)
+            variance = plan.variance * (claim.threshold / other.threshold) ** 2
+            test = sequential_test(
+                proposal, other, self.log_budget, clip=None, variance=variance, block=1
+            )
+            if test.mean > test.estimate and test.samples_left() * proposal.work < _too_long(plan):
+                return tau
+        return None
 
     def _sequential(
         self, proposal: Proposal, plan: Plan, pool: Executor, hooks: Hooks, workers: int

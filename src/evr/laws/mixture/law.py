@@ -134,6 +134,9 @@ def in_parts(rows: int, columns: int) -> list[slice]:
 
 def log_mean_exp(x: Floats) -> Floats:
     """``log`` of the mean of ``e^x`` over each row."""
-    top = x.max(axis=1)
-    below = x - top[:, None]
-    return top + np.log(np.exp(below, out=below).mean(axis=1))
+    found = np.empty(len(x))
+    for rows in in_parts(*x.shape):
+        top = x[rows].max(axis=1)
+        below = x[rows] - top[:, None]
+        found[rows] = top + np.log(np.exp(below, out=below).mean(axis=1))
+    return found
