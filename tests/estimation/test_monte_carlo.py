@@ -17,7 +17,7 @@ import evr
 from evr.estimation import monte_carlo
 from evr.estimation.monte_carlo import WeightedSamples
 from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
-from evr.sampling import Block
+from evr.sampling import Block, blocks
 
 SETTINGS = [
     (1.5, 100, 1e-3, 0.6),
@@ -76,9 +76,8 @@ def test_relative_error_decides_how_many_samples() -> None:
 def test_a_direction_far_below_the_other_takes_few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own relative error would take a hundred times as many."""
     drawn = []
-    blocks = monte_carlo.blocks
 
-    def counted(*args: object, **more: object) -> Iterator[Block]:
+    def counted(*args: Any, **more: Any) -> Iterator[Block]:
         for block in blocks(*args, **more):
             drawn.append(block.losses.size)
             yield block

@@ -99,8 +99,7 @@ class StrictCurve:
             excess = _excess(best.delta, guess)
             if excess <= wanted or guess == 0 or spacing <= finest:
                 return best
-            parts = math.ceil(8 * min(math.sqrt(1.02 * excess / wanted), _FINER))
-            spacing = max(spacing * Fraction(8, max(parts, 12)), finest)
+            spacing = max(_finer(spacing, excess, wanted), finest)
 
     def seconds(
         self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None
@@ -121,19 +120,22 @@ class StrictCurve:
         return _LEAST_SECONDS + _PLACE * plan.bits * plan.work + _RATIO_PLACE * ratios
 
     def _one_step_seconds(self, epsilon: Fraction, guess: float, wanted: float) -> float:
-        """Of bins: tried on the first grid of ratios. The excess falls by a factor of four with
-        each halving, and the time doubles.
+        """Of bins: tried on the first grid of ratios. The time goes with the places of the next
+        one, as ``_one_step`` chooses it.
         """
         law = self.steps[0].law
         if not isinstance(law, ExactBins):
             return 0.0
-        spacings = _ratio_spacings(law, epsilon)
+        spacing = _widest_spacing(law, epsilon)
         start = time.thread_time()
-        first = prove(self.steps, epsilon, StrictPlan.of_one_step(_bits(guess), spacings[0]))
+        first = prove(self.steps, epsilon, StrictPlan.of_one_step(_bits(guess), spacing))
         taken = time.thread_time() - start
         excess = _excess(first.delta, guess)
-        halvings = math.ceil(math.log(excess / wanted, 4)) if excess > wanted > 0 else 0
-        return taken * (2 ** (1 + min(halvings, len(spacings) - 1)) - 1)
+        if excess <= wanted or guess == 0:
+            return taken
+        return taken * (
+            1.0 + float(spacing / max(_finer(spacing, excess, wanted), spacing / _FINER))
+        )
 
     @property
     def is_one_step(self) -> bool:
@@ -208,6 +210,12 @@ class StrictCurve:
             middle = (low + high) / 2
             low, high = (low, middle) if bound(middle) <= target else (middle, high)
         return high
+
+
+def _finer(spacing: Fraction, excess: float, wanted: float) -> Fraction:
+    """The spacing at which the excess, which goes with its square, is what is wanted."""
+    parts = math.ceil(8 * min(math.sqrt(1.02 * excess / wanted), _FINER))
+    return spacing * Fraction(8, max(parts, 12))
 
 
 def _widest_spacing(law: ExactBins, epsilon: Fraction) -> Fraction:
