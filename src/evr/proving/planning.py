@@ -35,7 +35,7 @@ COMPOSING_ALLOWANCE = 0.08
 LEAST_GAP = 1e-4
 """The least slack ``1 - tau`` at which composing is tried."""
 
-WORTH_COMPOSING = 4.0
+WORTH_COMPOSING = 1.5
 """Seconds that sampling has to take for composing, which takes about one, to be tried."""
 
 WORTH_BLENDING = 2.0
