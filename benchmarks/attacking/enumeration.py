@@ -41,7 +41,8 @@ class Sums:
     def ordered(cls, offsets: Longs, weights: Floats, noise: float = 0.0) -> Sums:
         kept = weights > max(_NEGLIGIBLE * float(np.max(weights)), 0.0)
         order = np.argsort(offsets[kept], kind="stable")
-        return cls(offsets[kept][order], weights[kept][order], noise)
+        dropped = float(np.sum(np.abs(weights[~kept])))
+        return cls(offsets[kept][order], weights[kept][order], noise + dropped)
 
     def joined(self, other: Sums) -> Sums:
         offsets = np.add.outer(self.offsets, other.offsets).ravel()
@@ -73,10 +74,15 @@ def delta(composition: Composition, order: Any, epsilon: float) -> Truth | None:
         return None
     excess = composition.excess(tilts, epsilon)
 
+    counts = [count for _, count in composition.parts]
+    left_out = sum(
+        n * t.dropped for n, t in zip(counts, tilts, strict=True) if isinstance(t, Tilted)
+    )
+
     def at(shift: Any) -> tuple[Any, Any]:
         scale = np.exp(composition.log_scale(tilts, order, excess + shift))
         value, error = _paired(rest, kinds[-1], -excess - shift, order)
-        return scale * value, scale * error
+        return scale * value, scale * (error + left_out)
 
     moved = sum(
         0.0 if law.exact else 4 * EPS * count * np.max(np.abs(law.loss), initial=0.0)

@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
 EPS = np.finfo(LONG).eps
 _NODES, _ROUGH_NODES = 20, 12
+_LEAST_WEIGHT = 1e-21  # of a node of a tilted law
 _NATS = 75  # below the top: what is left out of a law
 _MOST_PANELS = 6000
 _STEEP = 8  # nats that a tilt may rise between the last node and the end of its panel
@@ -54,6 +55,7 @@ class Tilted:
     weights: Floats
     offsets: Floats
     atoms: int = 0  # of the nodes, the first
+    dropped: float = 0.0  # the weight of nodes that were left out
 
     @property
     def gap(self) -> float:
@@ -70,18 +72,30 @@ class Tilted:
 
     @property
     def revivals(self) -> list[float]:
-        """Where atoms may be in phase again: the heaviest one with its neighbours, and the heaviest
-        with each other.
+        """Where losses may be in phase again: the heaviest atom with its neighbours, the heaviest
+        atoms with each other, and rare losses with the usual ones.
         """
         weights, places = self.weights[: self.atoms], self.offsets[: self.atoms]
-        if weights.size < 2:
-            return []
-        rising = np.argsort(places)
-        heaviest = int(np.argmax(weights[rising]))
-        beside = places[rising[max(0, heaviest - 1) : heaviest + 2]]
-        heavy = np.sort(places[np.argsort(weights)[-4:]])
-        gaps = np.concatenate((np.diff(beside), np.diff(heavy)))
+        gaps = np.array([self._to_rare])
+        if weights.size > 1:
+            rising = np.argsort(places)
+            heaviest = int(np.argmax(weights[rising]))
+            beside = places[rising[max(0, heaviest - 1) : heaviest + 2]]
+            heavy = np.sort(places[np.argsort(weights)[-4:]])
+            gaps = np.concatenate((gaps, np.diff(beside), np.diff(heavy)))
         return [2 * np.pi * k / gap for gap in np.unique(gaps[gaps > 0]).tolist() for k in (1, 2)]
+
+    @property
+    def _to_rare(self) -> float:
+        """How far the mean of rare losses is from the usual ones; 0 where none are far away."""
+        rising = np.argsort(self.offsets)
+        places, weights = self.offsets[rising], self.weights[rising]
+        quarters = np.searchsorted(np.cumsum(weights), np.array([0.25, 0.5, 0.75]) * weights.sum())
+        low, middle, high = places[np.minimum(quarters, places.size - 1)]
+        far = places > high + 10 * (high - low)
+        if not far.any() or not weights[far].sum() > 0:
+            return 0.0
+        return float(np.average(places[far], weights=weights[far]) - middle)
 
     def log_ratio(self, u: Floats) -> Complexes:
         """``log E'[e^{iu (loss - mean)}]``, the first-order term of which is zero.
@@ -273,7 +287,7 @@ def tilt(law: Law, order: Any, reach: float | None = 0.0) -> Tilted | TiltedGaus
     else:
         log_scale = log_p[peak] + np.log(total) - order * shift
     variance = float(np.sum(weights * offsets**2))
-    kept = weights > 1e-21
+    kept = weights > _LEAST_WEIGHT
     return Tilted(
         mean,
         log_scale,
@@ -281,4 +295,5 @@ def tilt(law: Law, order: Any, reach: float | None = 0.0) -> Tilted | TiltedGaus
         weights[kept].astype(float),
         offsets[kept].astype(float),
         int(np.sum(kept[: law.log_p.size])),
+        float(np.sum(weights[~kept])),
     )

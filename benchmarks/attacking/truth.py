@@ -70,6 +70,8 @@ def truth(event: Any, epsilon: float, direction: str, seconds: float = 20.0) -> 
             found = _better(found, way)
     if not math.isfinite(found.error):
         raise Unreached("no way led to it")
+    if not -found.error <= found.value <= 1 + 1e-12 + found.error:
+        raise Unreached("what was found is no probability")
     cut = sum(count * law.cut for law, count in composition.parts)
     return replace(found, error=found.error + cut).plus(infinite)
 
@@ -189,21 +191,24 @@ def apart(
             error += math.exp(min(term.log_bound, 0.0))
             continue
         plans.append((plan, term))
-        if plan.side < 0:
-            sure, doubt = term.composition.without_doubt(epsilon)
-            value += math.exp(term.log_number) * float(sure)
-            error += math.exp(term.log_number) * float(doubt)
     for plan, term in sorted(plans, key=lambda pair: -pair[0].log_size):
+        number, most = math.exp(term.log_number), math.exp(min(term.log_bound, 0.0))
+        sure, doubt = (0.0, 0.0)
+        if plan.side < 0:
+            sure, doubt = (float(x) for x in term.composition.without_doubt(epsilon))
         if plan.log_size < _log(1e-16 * value):
-            error += 100 * math.exp(plan.log_size)  # its size is known roughly
+            value += number * sure
+            error += number * doubt + 100 * math.exp(plan.log_size)  # its size is known roughly
             continue
         try:
             part = _of_term(term.composition, epsilon, deadline - time.process_time(), plan)
         except Unreached:
-            error += math.exp(min(plan.log_size + 5.0, term.log_bound))
+            error += most
             continue
-        value += math.exp(term.log_number) * part.value
-        error += math.exp(term.log_number) * part.error
+        share, wrong = number * (sure + part.value), number * (doubt + part.error)
+        if not -wrong <= share <= most + wrong + 1e-9 * most:
+            share, wrong = 0.0, most
+        value, error = value + share, error + wrong
     return Truth(value, max(error, 1e-12 * abs(value)), "contours")
 
 
