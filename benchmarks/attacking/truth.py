@@ -203,7 +203,8 @@ def apart(
         try:
             part = _of_term(term.composition, epsilon, deadline - time.process_time(), plan)
         except Unreached:
-            error += most
+            value += number * sure
+            error += number * doubt + min(math.exp(min(plan.log_size + 5.0, 0.0)), most)
             continue
         share, wrong = number * (sure + part.value), number * (doubt + part.error)
         if not -wrong <= share <= most + wrong + 1e-9 * most:

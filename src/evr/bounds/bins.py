@@ -218,6 +218,8 @@ class InverseMoment:
             coarse = np.linspace(low, high, 200)
             exponent = theta * coarse + self.bins * self.log_transform(np.exp(coarse))
             matters = np.flatnonzero(exponent > exponent.max() - 45.0)
+            if not matters.size:
+                raise ValueError(f"theta={theta!r}: no bound on the inverse moment in floats")
             if matters[-1] < coarse.size - 1 or high > 300.0:
                 break
             high += 10.0

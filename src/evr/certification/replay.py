@@ -163,6 +163,7 @@ def replay(
         ValueError,
         TypeError,
         ArithmeticError,
+        LookupError,
         MemoryError,
         RecursionError,
         DisagreementError,

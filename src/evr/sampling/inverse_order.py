@@ -17,7 +17,9 @@ from evr.laws.law import Floats
 
 _TANGENTS = 48
 _DEPTH = 40.0  # log of the density, below its peak, where the tangents' points end
-_NODES = np.linspace(-13.0, 13.0, 417)
+_NODES = np.linspace(-40.0, 13.0, 849)  # in deviations; the tilted bins lie far below 0
+_LEAST_DEPTH = 32.0  # log of a tilted bin's density, below its peak, where the nodes end
+_STEEPEST = 100.0  # pull on a tilted bin, whose deviation is then 1.6 steps of the nodes
 
 
 class InverseOrderSampler:
@@ -44,6 +46,7 @@ class InverseOrderSampler:
         bends = np.concatenate(([True], np.diff(slopes) < -1e-6 * theta))
         points = points[bends]
         self._points_at, self._heights, self._slopes = points, *self._log_density(points)
+        self._check_reach()
         gaps = np.diff(self._slopes)
         crossing = (
             self._heights[:-1]
@@ -53,6 +56,23 @@ class InverseOrderSampler:
         ) / gaps
         self._ends = np.concatenate(([-np.inf], crossing, [np.inf]))
         self._chances = self._pieces()
+
+    def _check_reach(self) -> None:
+        """Refuse an order at which a tilted bin is narrower than the nodes tell, or beyond them:
+        ``phi`` would come out too small, and what is drawn would not be what weights assume.
+        """
+        deviation, log_t = math.sqrt(self.energy), float(self._points_at[-1])
+        shift = math.log(self.energy / self.bins) - self.energy / 2
+        pull = float(wrightomega(log_t + shift))
+        end = -float(_NODES[0]) * deviation - pull  # from the mode down to the last node
+        depth = -math.inf
+        if end > 0.0:
+            depth = pull / self.energy * (math.expm1(-end) + end) + end**2 / (2 * self.energy)
+        if not (pull <= _STEEPEST and depth >= _LEAST_DEPTH):
+            raise ValueError(
+                f"inverse_order={self.theta!r}: the rule for {self.bins} bins of energy "
+                f"{self.energy:.4g} does not reach what would be drawn"
+            )
 
     def _log_density(self, s: Floats) -> tuple[Floats, Floats]:
         """``log f`` and its slope: ``theta s + b log phi(e^s)`` by the trapezium rule."""

@@ -39,8 +39,8 @@ class BumpedBins(Part):
     def __init__(self, law: CorrelatedBins, numbers: Numbers) -> None:
         self.law, self.scale = law, numbers["scale"]
         self.width, self.shift = numbers.get("width", 0.0), numbers.get("shift", 0.0)
-        if self.width < 0:
-            raise ValueError(f"width={self.width!r} of a bump is negative")
+        if not (self.width == 0 or 1e-3 <= self.width < math.inf):
+            raise ValueError(f"width={self.width!r} of a bump is neither 0 nor at least 1e-3")
         bump = bump_of(law.bins, self.width)
         self.magnitude = abs(self.scale) * float(bump.sum()) + abs(self.shift)
         self.rounding = 2.0 * UNIT * law.bins * law.magnitude(self.magnitude)

@@ -335,8 +335,9 @@ class MixtureProposal(Proposal):
         return max((part.order or 0.0 for parts in self.parts for part in parts), default=0.0)
 
     def rounding(self, epsilon: float) -> Rounding:
-        scale = max((part.magnitude for parts in self.parts for part in parts), default=1.0)
-        own = [max(parts[i].rounding for parts in self.parts) for i in range(len(self.laws))]
+        sizes = [part.magnitude for parts in self.parts for part in parts]
+        scale = float(np.max(sizes)) if sizes else 1.0  # not a number if one of them is none
+        own = [float(np.max([p[i].rounding for p in self.parts])) for i in range(len(self.laws))]
         errors = [
             count * (law.density_error(scale) + more)
             for (law, count), more in zip(self.laws, own, strict=True)

@@ -70,6 +70,7 @@ class InverseBins(Part):
         self.law, self.order = law, positive(numbers["inverse_order"])
         self.log_normaliser = InverseMoment(law.bins, law.energy).log_bound(self.order)
         self.theta = self.order
+        self.magnitude = max(1.0, self.theta)
 
     @cached_property
     def _sampler(self) -> InverseOrderSampler:
