@@ -87,7 +87,9 @@ class Tilted:
 
     @property
     def _to_rare(self) -> float:
-        """How far the mean of rare losses is from the usual ones; 0 where none are far away."""
+        """How far the mean of rare losses is from the usual ones; 0 where none are far away, or
+        they are nowhere near each other.
+        """
         rising = np.argsort(self.offsets)
         places, weights = self.offsets[rising], self.weights[rising]
         quarters = np.searchsorted(np.cumsum(weights), np.array([0.25, 0.5, 0.75]) * weights.sum())
@@ -95,7 +97,9 @@ class Tilted:
         far = places > high + 10 * (high - low)
         if not far.any() or not weights[far].sum() > 0:
             return 0.0
-        return float(np.average(places[far], weights=weights[far]) - middle)
+        mean = float(np.average(places[far], weights=weights[far]))
+        square = float(np.average((places[far] - mean) ** 2, weights=weights[far]))
+        return mean - float(middle) if square < 0.1 * (mean - middle) ** 2 else 0.0
 
     def log_ratio(self, u: Floats) -> Complexes:
         """``log E'[e^{iu (loss - mean)}]``, the first-order term of which is zero.

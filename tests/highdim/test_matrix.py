@@ -443,7 +443,7 @@ def test_parts_that_cannot_be() -> None:
     for law, numbers, message in (
         (BINS, {"order": 60.0}, "no affordable table"),
         (BINS, {"order": 1.0}, "no affordable table"),
-        (BINS, {"scale": 1.0, "width": -1.0, "shift": 0.0}, "is negative"),
+        (BINS, {"scale": 1.0, "width": -1.0, "shift": 0.0}, "neither 0 nor at least 1e-3"),
         (BINS_ADD, {"order": 3.0}, "for the remove direction"),
         (CHAIN, {"scale": 1.0, "probability": 1.5}, "above 1"),
         (CHAIN, {"scale": 1.0}, "named by"),
