@@ -22,6 +22,9 @@ def ceiling(number: arb) -> int | None:
     return None if found is None else int(found)
 
 
+_MOST_EXPONENT = 10**7
+
+
 def integer_above(number: Callable[[], arb], bits: int) -> int:
     """``2^bits`` times the number, rounded up, at a precision that decides it; after several
     raises, that of its upper end.
@@ -48,9 +51,20 @@ def power_above(exponent: Fraction, bits: int) -> int:
     >>> power_above(Fraction(1), 10), power_below(Fraction(1), 10)
     (2784, 2783)
     """
+    _check(exponent)
     return integer_above(lambda: ball(exponent).exp(), bits)
 
 
 def power_below(exponent: Fraction, bits: int) -> int:
     """``2^bits e^exponent``, rounded down."""
+    _check(exponent)
     return -integer_above(lambda: -ball(exponent).exp(), bits)
+
+
+def _check(exponent: Fraction) -> None:
+    """Refuse a power that has no room in memory."""
+    if exponent > _MOST_EXPONENT:
+        raise ValueError(
+            f"e to the power of {float(exponent):.6g} is too large for exact arithmetic, which "
+            f"takes exponents of at most {_MOST_EXPONENT:.0e}: use samples instead"
+        )
