@@ -141,9 +141,8 @@ class Kind:
 
     def table(self, order: float, top: float) -> tuple[Any, Any]:
         if self.discrete is not None:
-            return tuple(
-                np.array([LONG(v) for v in column]) for column in zip(*self.discrete, strict=True)
-            )  # type: ignore[return-value]
+            first, second = zip(*self.discrete, strict=True)
+            return np.array([LONG(v) for v in first]), np.array([LONG(v) for v in second])
         assert self.law is not None
         key = (order, top)
         if key not in self.cache:

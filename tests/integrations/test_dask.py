@@ -242,23 +242,25 @@ def test_nobody_at_the_address_costs_no_attempt(
 
 
 def test_a_cluster_without_workers_is_refused() -> None:
-    with LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty:  # noqa: SIM117
-        with pytest.raises(ClusterError, match=r"has no worker that answers .*: start some"):
-            dask.executor(empty.scheduler_address, timeout=0.2)
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty,
+        pytest.raises(ClusterError, match=r"has no worker that answers .*: start some"),
+    ):
+        dask.executor(empty.scheduler_address, timeout=0.2)
 
 
 @pytest.mark.parametrize("error", [CommClosedError("closed"), OSError("Timed out"), TimeoutError()])
 def test_a_connection_may_be_lost_in_any_way(pool: dask.DaskExecutor, error: OSError) -> None:
-    with pytest.raises(ClusterError, match=r"to the Dask scheduler at .* is lost"):  # noqa: SIM117
-        with pool._connected():
-            raise error
+    lost = pytest.raises(ClusterError, match=r"to the Dask scheduler at .* is lost")
+    with lost, pool._connected():
+        raise error
 
 
 def test_blocks_that_kill_workers_are_told(pool: dask.DaskExecutor) -> None:
     deadly = KilledWorker("evr-1", SimpleNamespace(address="tcp://one:1"), 3)
-    with pytest.raises(ClusterError, match="the last one was tcp://one:1: are they short of mem"):  # noqa: SIM117
-        with pool._connected():
-            raise deadly
+    told = pytest.raises(ClusterError, match="the last one was tcp://one:1: are they short of mem")
+    with told, pool._connected():
+        raise deadly
 
 
 def test_a_client_is_no_executor_but_makes_one(cluster: Cluster, ledger: Path) -> None:
