@@ -11,7 +11,6 @@ from typing import Self
 import numpy as np
 
 from evr.bounds.blending import Blend
-from evr.bounds.rounding import Rounding
 from evr.bounds.tilt import Tilt
 from evr.laws import Step
 from evr.sampling.plan import Plan
@@ -81,14 +80,9 @@ class BlendedProposal(Proposal):
     def order(self) -> float:
         return max(max(self.blend.orders(part)) for part in range(len(self.blend.shares)))
 
-    def rounding(self, epsilon: float) -> Rounding:
-        return Rounding.of(
-            self._drawn,
-            epsilon,
-            order=self.order,
-            heights=self._heights,
-            composed=self.composed,
-        )
+    @property
+    def _summed(self) -> Sequence[Step]:
+        return self._drawn
 
     @property
     def _heights(self) -> float:

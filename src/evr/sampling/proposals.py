@@ -132,7 +132,18 @@ class Proposal(abc.ABC):
 
     def rounding(self, epsilon: float) -> Rounding:
         """How far samples and bounds at ``epsilon`` may be off."""
-        return Rounding.of(self.steps, epsilon, order=self.order, heights=self._heights)
+        return Rounding.of(
+            self._summed,
+            epsilon,
+            order=self.order,
+            heights=self._heights,
+            composed=self.composed,
+        )
+
+    @property
+    def _summed(self) -> Sequence[Step]:
+        """The steps whose losses a sample adds up: without infinite ones, where these are apart."""
+        return self.steps
 
     @property
     def _heights(self) -> float:
@@ -220,15 +231,9 @@ class TiltedProposal(Proposal):
     def order(self) -> float:
         return max((tilt.jump_order or tilt.order for tilt in self.tilts), default=0.0)
 
-    def rounding(self, epsilon: float) -> Rounding:
-        drawn = [Step(b.pair, s.count) for b, s in zip(self.bounds, self.steps, strict=True)]
-        return Rounding.of(
-            drawn,
-            epsilon,
-            order=self.order,
-            heights=self._heights,
-            composed=self.composed,
-        )
+    @property
+    def _summed(self) -> Sequence[Step]:
+        return [Step(b.pair, s.count) for b, s in zip(self.bounds, self.steps, strict=True)]
 
     @property
     def _heights(self) -> float:
