@@ -65,6 +65,7 @@ def _check(exponent: Fraction) -> None:
     """Refuse a power that has no room in memory."""
     if exponent > _MOST_EXPONENT:
         raise ValueError(
-            f"e to the power of {float(exponent):.6g} is too large for exact arithmetic, which "
-            f"takes exponents of at most {_MOST_EXPONENT:.0e}: use samples instead"
+            f"e to the power of {ball(exponent).str(6, radius=False)} is too large for exact "
+            f"arithmetic, which takes exponents of at most {_MOST_EXPONENT:.0e}: "
+            "use samples instead"
         )
