@@ -14,6 +14,7 @@ from evr.bounds.composing import MOST_PLACES, Composing, Masses, Places, compose
 from evr.bounds.spreading import spread_to_edges
 from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair, Floats, Step, outcomes
+from evr.laws.line.pair import UNIT
 from evr.sampling.plan import Kind
 from evr.sampling.proposals import spread_steps
 from evr.sampling.samplers import identity
@@ -110,7 +111,9 @@ def _places(
     the cube root of its density (search/merging.py has the rule), none wide.
     """
     losses, masses = _summed(a, b)
-    top = min(float(a.losses[-1] + b.losses[-1]), max(epsilon, 0.0) + _BEYOND)
+    greatest = float(a.losses[-1] + b.losses[-1])
+    greatest += 4.0 * UNIT * abs(greatest)  # sums are rounded up, and beyond the top is infinity
+    top = min(greatest, max(epsilon, 0.0) + _BEYOND)
     below = np.cumsum(masses)
     costs, first = np.zeros(losses.size), losses.size
     for tilt in tilts:
