@@ -117,9 +117,9 @@ def log_moment(points: LossPoints, order: float, origin: float, log_mass: float)
     it, and not to 1.
     """
     exponents = order * (points.losses - origin)
-    if float(np.max(exponents)) < 1.0 and float(np.max(points.log_weights)) <= log_mass + 1.0:
+    if float(np.max(exponents)) < 600.0 and float(np.max(points.log_weights)) <= log_mass + 1.0:
         gain = dot(np.exp(points.log_weights - log_mass), np.expm1(exponents))
-        if gain > -0.5:
+        if -0.5 < gain < 1.0:
             return log_mass + math.log1p(gain)
     return log_sum_exp(points.log_weights + exponents)
 
