@@ -9,7 +9,7 @@ middle: for each sum of all kinds but the largest, the tail of the largest is kn
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,27 +29,29 @@ _NEGLIGIBLE = 1e-23
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums of losses less their mean, in rising order, their weights, and the
-    error of each weight.
+    """Sums of losses less their mean, in rising order, their weights, the error of each weight, and
+    the weight of sums that were left out.
     """
 
     offsets: Longs
     weights: Floats
     noise: float = 0.0
+    lost: float = 0.0
 
     @classmethod
     def ordered(cls, offsets: Longs, weights: Floats, noise: float = 0.0) -> Sums:
         kept = weights > max(_NEGLIGIBLE * float(np.max(weights)), 0.0)
         order = np.argsort(offsets[kept], kind="stable")
-        dropped = float(np.sum(np.abs(weights[~kept])))
-        return cls(offsets[kept][order], weights[kept][order], noise + dropped)
+        lost = float(np.sum(np.abs(weights[~kept])))
+        return cls(offsets[kept][order], weights[kept][order], noise, lost)
 
     def joined(self, other: Sums) -> Sums:
         offsets = np.add.outer(self.offsets, other.offsets).ravel()
         noise = self.noise * float(np.max(other.weights)) + other.noise * float(
             np.max(self.weights)
         )
-        return Sums.ordered(offsets, np.multiply.outer(self.weights, other.weights).ravel(), noise)
+        found = Sums.ordered(offsets, np.multiply.outer(self.weights, other.weights).ravel(), noise)
+        return replace(found, lost=found.lost + self.lost + other.lost)
 
 
 def delta(composition: Composition, order: Any, epsilon: float) -> Truth | None:
@@ -79,10 +81,14 @@ def delta(composition: Composition, order: Any, epsilon: float) -> Truth | None:
         n * t.dropped for n, t in zip(counts, tilts, strict=True) if isinstance(t, Tilted)
     )
 
+    # of e^{-order x} (1 - e^{-x}): a sum that was left out may be anywhere
+    most = np.exp(-order * np.log1p(1 / order) - np.log1p(order))
+
     def at(shift: Any) -> tuple[Any, Any]:
         scale = np.exp(composition.log_scale(tilts, order, excess + shift))
         value, error = _paired(rest, kinds[-1], -excess - shift, order)
-        return scale * value, scale * (error + left_out)
+        lost = (rest.lost + kinds[-1].lost) * most
+        return scale * value, scale * (error + left_out + lost)
 
     moved = sum(
         0.0 if law.exact else 4 * EPS * count * np.max(np.abs(law.loss), initial=0.0)

@@ -21,13 +21,7 @@ from attacking.trials import (
 
 OUTCOMES = (GOOD, REFUSED, SLOW, UNKNOWN, WRONG, CRASHED)
 Records = list[dict[str, Any]]
-LOOKED_AT = {
-    (101, 3979): "the truth is wrong, and evr right: a sum over the numbers of each outcome in 60 "
-    "digits gives 1.18833045047895e-46.",
-    (101, 4705): "evr is wrong by 3.4e-7 of delta and states 7e-8: a sum over the number of jumps "
-    "in 40 digits agrees with the truth.",
-    (101, 5353): "not settled; a strict bound of 4.43324e-05 allows both.",
-}
+LOOKED_AT: dict[tuple[int, int], str] = {}
 """What is known of a failure, by seed and index."""
 
 

@@ -123,7 +123,10 @@ def contour(composition: Composition, epsilon: float, seconds: float, order: Any
         return found
     beside = _ELSEWHERE * order if order > 0 else -1 - _ELSEWHERE * (-1 - order)
     other = _contour(composition, epsilon, seconds / 2, beside)
-    return replace(found, error=found.error + abs(found.value - other.value))
+    apart_by = abs(found.value - other.value)
+    if apart_by > _GOOD * abs(found.value):  # both may be wrong by more than they differ
+        apart_by *= 8
+    return replace(found, error=found.error + apart_by)
 
 
 def _contour(composition: Composition, epsilon: float, seconds: float, order: Any) -> Truth:

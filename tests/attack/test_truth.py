@@ -324,6 +324,19 @@ def test_the_ways_agree(event, epsilon):
     assert other.relative < 1e-6
 
 
+def test_sums_that_are_left_out_count_as_an_error():
+    """A saddle point at rare jumps left out a binomial tail that was sixty times as large."""
+    event = repeated(
+        sampled(
+            0.9996344215228726, EpsilonDeltaDpEvent(1.981217109492703e-06, 3.3212514714336225e-51)
+        ),
+        575,
+    )
+    found = truth(event, 0.000619, "add", seconds=1.0)
+    # a sum over the numbers of each outcome in 60 digits
+    assert abs(found.value - 1.18833045047895e-46) <= found.error
+
+
 def test_pieces_add_up_to_the_law():
     ((law, count),) = Composition.of(dpsgd(1.0, 1e-3, 1000), "remove").parts
     pieces = split.rare_apart(law, count, 0.5)
