@@ -163,8 +163,8 @@ def _two(offsets: Longs, weights: Floats, count: int) -> Sums | None:
     keep their digits.
     """
     low, high = np.argsort(offsets)
-    share = LONG(weights[high]) / (LONG(weights[low]) + LONG(weights[high]))
-    mean, deviation = count * share, np.sqrt(count * share * (1 - share))
+    one, other = LONG(weights[high]), LONG(weights[low])  # 1 less a share next to 1 has few digits
+    mean, deviation = count * one / (one + other), np.sqrt(count * one * other) / (one + other)
     first, last = (
         max(0, math.floor(mean - 14 * deviation - 80)),
         min(count, math.ceil(mean + 14 * deviation + 80)),
@@ -173,7 +173,7 @@ def _two(offsets: Longs, weights: Floats, count: int) -> Sums | None:
         return None
     n = np.arange(first, last + 1).astype(LONG)
     logs = np.concatenate(
-        ([LONG(0)], np.cumsum(np.log((count - n[:-1]) / (n[:-1] + 1) * (share / (1 - share)))))
+        ([LONG(0)], np.cumsum(np.log((count - n[:-1]) / (n[:-1] + 1) * (one / other))))
     )
     law = np.exp(logs - np.max(logs))
     return Sums.ordered(

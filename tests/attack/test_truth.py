@@ -337,6 +337,16 @@ def test_sums_that_are_left_out_count_as_an_error():
     assert abs(found.value - 1.18833045047895e-46) <= found.error
 
 
+def test_the_rare_one_of_two_outcomes_keeps_its_digits():
+    """A sixth of delta comes from one rare outcome; its chance was off by 3e-10."""
+    event = composed(
+        sampled(0.9999999943524875, DiscreteGaussianDpEvent(0.32111198027695415, 5)),
+        repeated(EpsilonDeltaDpEvent(8.714045573520975, 0.0), 1281),
+    )
+    # a sum over the outcomes of the first and the rare ones of the others in 60 digits
+    assert_is(truth(event, 11500.0, "remove"), 2.1720279863701486e-53, relative=1e-14)
+
+
 def test_pieces_add_up_to_the_law():
     ((law, count),) = Composition.of(dpsgd(1.0, 1e-3, 1000), "remove").parts
     pieces = split.rare_apart(law, count, 0.5)
