@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import evr as package
-from evr.cli import estimate as estimate_module
+from evr.cli.options import WhatRan
 
 COMMANDS = ["estimate", "curve", "online", "calibrate", "compare", "describe"]
 
@@ -44,7 +44,7 @@ def test_interruption(evr, dpsgd, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(estimate_module, "described", interrupted)
+    monkeypatch.setattr(WhatRan, "described", interrupted)
     ran = evr("estimate", *dpsgd, "--epsilon", 1)
     assert (ran.code, ran.err.strip()) == (130, "interrupted")
 
@@ -53,7 +53,7 @@ def test_a_bug_is_not_dressed_as_a_mistake(evr, dpsgd, monkeypatch):
     def broken(*arguments):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(estimate_module, "described", broken)
+    monkeypatch.setattr(WhatRan, "described", broken)
     with pytest.raises(ZeroDivisionError):
         evr("estimate", *dpsgd, "--epsilon", 1)
 

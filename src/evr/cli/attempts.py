@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evr.cli.options import number_option, whole
+from evr.cli.options import choice_option, file_option, number_option, whole_option
 from evr.cli.output import as_json, number, say
 
 if TYPE_CHECKING:
@@ -36,46 +36,36 @@ _HOW = (
 )
 Method = Annotated[
     str,
-    typer.Option(
-        "--method", metavar="|".join(METHODS), help=_HOW, autocompletion=lambda: list(METHODS)
-    ),
+    choice_option("--method", METHODS, _HOW),
 ]
 AnyMethod = Annotated[
     str,
-    typer.Option(
+    choice_option(
         "--method",
-        metavar="|".join(("auto", *METHODS)),
-        help=f"{_HOW} auto: strict where that takes seconds, else sequential.",
-        autocompletion=lambda: ["auto", *METHODS],
+        ("auto", *METHODS),
+        f"{_HOW} auto: strict where that takes seconds, else sequential.",
     ),
 ]
 Proposal = Annotated[
     str,
-    typer.Option(
+    choice_option(
         "--proposal",
-        metavar="capped|single|simple",
-        help="How samples are drawn: every step tilted, one step (as in the paper), or none.",
-        autocompletion=lambda: ["capped", "single", "simple"],
+        ("capped", "single", "simple"),
+        "How samples are drawn: every step tilted, one step (as in the paper), or none.",
     ),
 ]
 DEVICES = ("cpu", "cuda", "auto")
 Device = Annotated[
     str,
-    typer.Option(
+    choice_option(
         "--device",
-        metavar="|".join(DEVICES),
-        help="What draws the samples: the processor, a GPU, or a GPU if one can be used.",
-        autocompletion=lambda: list(DEVICES),
+        DEVICES,
+        "What draws the samples: the processor, a GPU, or a GPU if one can be used.",
     ),
 ]
 LedgerFile = Annotated[
     Path | None,
-    typer.Option(
-        "--ledger",
-        metavar="FILE",
-        help="Where attempts are counted; .evr/ledger.sqlite by default.",
-        show_default=False,
-    ),
+    file_option("--ledger", help="Where attempts are counted; .evr/ledger.sqlite by default."),
 ]
 ReleaseName = Annotated[
     str | None,
@@ -94,33 +84,15 @@ Floor = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Where to write the certificate.",
-        show_default=False,
-    ),
+    file_option("--output", "-o", help="Where to write the certificate."),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(
-        "--seed",
-        parser=whole,
-        metavar="INTEGER",
-        help="Make samples repeatable; leave it out for anything you publish.",
-        show_default=False,
-    ),
+    whole_option("--seed", "Make samples repeatable; leave it out for anything you publish."),
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(
-        "--workers",
-        parser=whole,
-        metavar="INTEGER",
-        help="Number of threads; all by default.",
-        show_default=False,
-    ),
+    whole_option("--workers", "Number of threads; all by default."),
 ]
 Dask = Annotated[
     str | None,
@@ -133,13 +105,7 @@ Dask = Annotated[
 ]
 MaxSamples = Annotated[
     int | None,
-    typer.Option(
-        "--max-samples",
-        parser=whole,
-        metavar="INTEGER",
-        help="Reject after so many samples.",
-        show_default=False,
-    ),
+    whole_option("--max-samples", "Reject after so many samples."),
 ]
 
 REJECTED = 3

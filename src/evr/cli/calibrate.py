@@ -2,48 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
-
-import typer
 
 from evr import validate
 from evr.cli.options import (
-    Adjacency,
-    BatchSize,
-    DatasetSize,
-    Epochs,
     Json,
-    NoiseMultiplier,
     Quiet,
-    Sampling,
-    SamplingProbability,
-    Steps,
     Training,
+    WhatRan,
+    asks_what_ran,
     number_option,
 )
 from evr.cli.output import as_json, number, number_above, say, seconds
 
-SpecFile = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="SPEC", help="Specification file (TOML): find how many times all of it may run."
-    ),
-]
 Epsilon = Annotated[float | None, number_option("--epsilon", "The target's epsilon.")]
 Delta = Annotated[float | None, number_option("--delta", "The target's delta.")]
 
 
+@asks_what_ran
 def command(
-    spec: SpecFile = None,
-    noise_multiplier: NoiseMultiplier = None,
-    sampling_probability: SamplingProbability = None,
-    steps: Steps = None,
-    dataset_size: DatasetSize = None,
-    batch_size: BatchSize = None,
-    epochs: Epochs = None,
-    sampling: Sampling = None,
-    adjacency: Adjacency = None,
+    ran: WhatRan,
     epsilon: Epsilon = None,
     delta: Delta = None,
     json: Json = False,
@@ -52,16 +30,13 @@ def command(
     """Find the least noise multiplier for so many steps, or the most steps for a noise multiplier,
     that meets a target.
 
-    Leave out the flag of what you want to find. The target of a SPEC is its claim, unless flags say
-    otherwise.
+    Leave out the flag of what you want to find. Of a SPEC, find how many times all of it may run;
+    its claim is the target, unless flags say otherwise.
 
     Example: evr calibrate --epsilon 1 --delta 1e-6 --sampling-probability 0.01 --steps 1000
     """
-    if spec is not None:
-        from evr.mechanisms.spec import load
-
-        loaded = load(spec)
-        claim, adjacency = loaded.claim, adjacency or loaded.adjacency
+    event, claim, relation = (None, None, ran.adjacency) if ran.spec is None else ran.described()
+    if claim is not None:
         epsilon = claim.epsilon if epsilon is None else epsilon
         delta = claim.delta if delta is None else delta
     missing = [
@@ -71,19 +46,7 @@ def command(
         raise ValueError(f"calibrate to which target? Add {' and '.join(missing)}")
     epsilon = validate.non_negative(epsilon=epsilon)
     delta = validate.open_probability(delta=delta)
-    name, make_event, integer = _question(
-        spec,
-        adjacency,
-        Training(
-            noise_multiplier,
-            sampling_probability,
-            steps,
-            dataset_size,
-            batch_size,
-            epochs,
-            sampling,
-        ),
-    )
+    name, make_event, integer = _question(ran.training) if event is None else _repeated(event)
     from evr.estimation import calibrate
 
     found = calibrate(
@@ -92,7 +55,7 @@ def command(
         delta=delta,
         integer=integer,
         low=1 if integer else None,
-        neighboring_relation=adjacency,
+        neighboring_relation=relation,
     )
     if json:
         as_json(
@@ -117,21 +80,15 @@ def command(
         )
 
 
-def _question(
-    spec: Path | None, adjacency: str | None, training: Training
-) -> tuple[str, Any, bool]:
+def _repeated(event: Any) -> tuple[str, Any, bool]:
+    """How many times all of it may run."""
+    from dp_accounting import dp_event
+
+    return "repetitions", lambda count: dp_event.SelfComposedDpEvent(event, count), True
+
+
+def _question(training: Training) -> tuple[str, Any, bool]:
     """The parameter to find, the event at each of its values, and whether it is a whole number."""
-    if spec is not None:
-        if training.given:
-            raise ValueError(
-                f"{spec} and the DP-SGD flags both describe a mechanism: give one of them"
-            )
-        from dp_accounting import dp_event
-
-        from evr.mechanisms.spec import load
-
-        event = load(spec).event(adjacency)
-        return "repetitions", lambda count: dp_event.SelfComposedDpEvent(event, count), True
     noise, long = (
         training.noise_multiplier,
         training.steps is not None or training.epochs is not None,

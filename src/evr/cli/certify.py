@@ -28,33 +28,20 @@ from evr.cli.attempts import (
 )
 from evr.cli.files import Force, certificate_path, new_certificate, new_page
 from evr.cli.options import (
-    Adjacency,
-    BatchSize,
-    DatasetSize,
     Delta,
-    Epochs,
     Epsilon,
     Json,
-    NoiseMultiplier,
     Quiet,
-    Sampling,
-    SamplingProbability,
-    SpecFile,
-    Steps,
-    Training,
-    described,
+    WhatRan,
+    asks_what_ran,
+    file_option,
 )
 from evr.cli.output import wrote
 from evr.cli.report import write_page
 
 Report = Annotated[
     Path | None,
-    typer.Option(
-        "--report",
-        metavar="FILE",
-        help="Write the certificate's page (HTML) to this file too.",
-        show_default=False,
-    ),
+    file_option("--report", help="Write the certificate's page (HTML) to this file too."),
 ]
 
 Exact = Annotated[
@@ -62,16 +49,9 @@ Exact = Annotated[
 ]
 
 
+@asks_what_ran
 def command(
-    spec: SpecFile = None,
-    noise_multiplier: NoiseMultiplier = None,
-    sampling_probability: SamplingProbability = None,
-    steps: Steps = None,
-    dataset_size: DatasetSize = None,
-    batch_size: BatchSize = None,
-    epochs: Epochs = None,
-    sampling: Sampling = None,
-    adjacency: Adjacency = None,
+    ran: WhatRan,
     epsilon: Epsilon = None,
     delta: Delta = None,
     tau: Tau = None,
@@ -102,16 +82,13 @@ def command(
 
     Example: evr certify examples/dpsgd.toml
     """
-    training = Training(
-        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
-    )
-    event, claim, relation = described(spec, training, adjacency)
+    event, claim, relation = ran.described()
     if epsilon is None and delta is None and claim is not None:
         epsilon, delta = claim.epsilon, claim.delta
     if tau is None and claim is not None:
         tau = claim.tau
     check_options(method, proposal, seed)
-    path = new_certificate(output or certificate_path(spec, event, epsilon, delta), force=force)
+    path = new_certificate(output or certificate_path(ran.spec, event, epsilon, delta), force=force)
     if report is not None:
         new_page(report, path)
     from evr.gate import certify

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from evr.cli.options import (
-    Adjacency,
-    BatchSize,
-    DatasetSize,
     Delta,
-    Epochs,
     Epsilon,
     Json,
-    NoiseMultiplier,
     Quiet,
-    Sampling,
-    SamplingProbability,
-    SpecFile,
-    Steps,
-    Training,
-    described,
+    WhatRan,
+    asks_what_ran,
+    choice_option,
     one_target,
 )
 from evr.cli.output import as_json, number, seconds, table
@@ -32,26 +22,14 @@ if TYPE_CHECKING:
 METHODS = ("fft", "strict")
 Method = Annotated[
     str,
-    typer.Option(
-        "--method",
-        metavar="|".join(METHODS),
-        help="`strict` also shows evr's bound in exact arithmetic.",
-        autocompletion=lambda: list(METHODS),
-    ),
+    choice_option("--method", METHODS, "`strict` also shows evr's bound in exact arithmetic."),
 ]
 WRONG = "claims to be a bound and is not"
 
 
+@asks_what_ran
 def command(
-    spec: SpecFile = None,
-    noise_multiplier: NoiseMultiplier = None,
-    sampling_probability: SamplingProbability = None,
-    steps: Steps = None,
-    dataset_size: DatasetSize = None,
-    batch_size: BatchSize = None,
-    epochs: Epochs = None,
-    sampling: Sampling = None,
-    adjacency: Adjacency = None,
+    ran: WhatRan,
     epsilon: Epsilon = None,
     delta: Delta = None,
     method: Method = "fft",
@@ -69,10 +47,7 @@ def command(
     from evr import validate
 
     validate.one_of(METHODS, method=method)
-    training = Training(
-        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
-    )
-    event, claim, relation = described(spec, training, adjacency)
+    event, claim, relation = ran.described()
     target = one_target(epsilon, delta, claim)
     from evr.estimation import Estimate, estimate_delta, estimate_epsilon, peers
 

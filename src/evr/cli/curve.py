@@ -8,22 +8,14 @@ import typer
 
 from evr.cli.files import new_files
 from evr.cli.options import (
-    Adjacency,
-    BatchSize,
     Csv,
-    DatasetSize,
     Direction,
-    Epochs,
     Json,
-    NoiseMultiplier,
     Plot,
     Quiet,
-    Sampling,
-    SamplingProbability,
-    SpecFile,
-    Steps,
-    Training,
-    described,
+    WhatRan,
+    asks_what_ran,
+    choice_option,
     numbers,
     picture,
 )
@@ -41,25 +33,13 @@ Epsilons = Annotated[
 ]
 Method = Annotated[
     str,
-    typer.Option(
-        "--method",
-        metavar="|".join(CURVES),
-        help="Which accountant.",
-        autocompletion=lambda: list(CURVES),
-    ),
+    choice_option("--method", CURVES, "Which accountant."),
 ]
 
 
+@asks_what_ran
 def command(
-    spec: SpecFile = None,
-    noise_multiplier: NoiseMultiplier = None,
-    sampling_probability: SamplingProbability = None,
-    steps: Steps = None,
-    dataset_size: DatasetSize = None,
-    batch_size: BatchSize = None,
-    epochs: Epochs = None,
-    sampling: Sampling = None,
-    adjacency: Adjacency = None,
+    ran: WhatRan,
     epsilons: Epsilons = "0:5:0.25",
     method: Method = "fft",
     direction: Direction = None,
@@ -77,10 +57,7 @@ def command(
     points, plot = numbers(epsilons, "--epsilons"), picture(plot)
     new_files(csv=csv, plot=plot)
     validate.one_of(CURVES, method=method)
-    training = Training(
-        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
-    )
-    event, _, relation = described(spec, training, adjacency)
+    event, _, relation = ran.described()
     from evr.estimation import privacy_curve
 
     with progress_bar("privacy curve", quiet=quiet) as progress:
@@ -121,5 +98,5 @@ def command(
             event, between, method=method, direction=direction, neighboring_relation=relation
         )
         lines = {method: (drawn.epsilons, drawn.deltas)}
-        figures.save(figures.privacy_curves(lines, title=training.caption(spec)), plot)
+        figures.save(figures.privacy_curves(lines, title=ran.caption), plot)
         wrote(plot, quiet=quiet)

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evr.cli.options import (
-    Adjacency,
-    BatchSize,
-    DatasetSize,
-    Epochs,
     Json,
-    NoiseMultiplier,
-    Sampling,
-    SamplingProbability,
-    SpecFile,
-    Steps,
     Training,
-    described,
+    WhatRan,
+    asks_what_ran,
 )
 from evr.cli.output import as_json, number, say, table
 
@@ -27,16 +18,9 @@ if TYPE_CHECKING:
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
 
 
+@asks_what_ran
 def command(
-    spec: SpecFile = None,
-    noise_multiplier: NoiseMultiplier = None,
-    sampling_probability: SamplingProbability = None,
-    steps: Steps = None,
-    dataset_size: DatasetSize = None,
-    batch_size: BatchSize = None,
-    epochs: Epochs = None,
-    sampling: Sampling = None,
-    adjacency: Adjacency = None,
+    ran: WhatRan,
     json: Json = False,
 ) -> None:
     """Show what would be accounted: noise and batches in words, then each mechanism's pairs and the
@@ -49,10 +33,7 @@ def command(
     from evr.mechanisms.relations import ADJACENCIES, name_of
     from evr.mechanisms.words import assumptions, describe
 
-    training = Training(
-        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
-    )
-    event, _, relation = described(spec, training, adjacency)
+    event, _, relation = ran.described()
     composition = Composition.of(event, relation)
     rows = [
         (direction.value, step.count, step.law.describe(), _deltas(step.law))
@@ -76,7 +57,7 @@ def command(
     if not rows:
         print("Nothing that costs privacy.")
         return
-    for sentence in _noise_and_batches(spec, training):
+    for sentence in _noise_and_batches(ran):
         say(sentence)
     say(f"What ran: {describe(event)}.")
     say(f"Neighbours: {ADJACENCIES[composition.relation]}.")
@@ -93,14 +74,14 @@ def command(
     )
 
 
-def _noise_and_batches(spec: Path | None, training: Training) -> list[str]:
+def _noise_and_batches(ran: WhatRan) -> list[str]:
     """What every DP-SGD training adds and draws, as whoever trains speaks of it."""
-    if spec is None:
-        return _in_units(training)
+    if ran.spec is None:
+        return _in_units(ran.training)
     from evr.mechanisms.registry import DPSGD
     from evr.mechanisms.spec import load
 
-    tables = load(spec).mechanism
+    tables = load(ran.spec).mechanism
     sentences = []
     for index, one in enumerate(tables):
         if one.kind == DPSGD:

@@ -4,28 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from evr.cli.options import (
-    Adjacency,
-    BatchSize,
-    DatasetSize,
     Delta,
     Direction,
-    Epochs,
     Epsilon,
     Json,
-    NoiseMultiplier,
     Quiet,
-    Sampling,
-    SamplingProbability,
-    SpecFile,
-    Steps,
-    Training,
-    described,
+    WhatRan,
+    asks_what_ran,
+    choice_option,
     number_option,
     one_target,
-    whole,
+    whole_option,
 )
 from evr.cli.output import as_json, number, say, seconds, table
 
@@ -36,33 +26,16 @@ METHODS = ("fft", "strict", "rdp", "gdp", "edgeworth", "monte_carlo", "all")
 
 Method = Annotated[
     str,
-    typer.Option(
-        "--method",
-        metavar="|".join(METHODS),
-        help="Which accountant; `all` shows every one in a table.",
-        autocompletion=lambda: list(METHODS),
-    ),
+    choice_option("--method", METHODS, "Which accountant; `all` shows every one in a table."),
 ]
 
 Samples = Annotated[
     int | None,
-    typer.Option(
-        "--samples",
-        parser=whole,
-        metavar="INTEGER",
-        help="How many samples Monte Carlo draws.",
-        show_default=False,
-    ),
+    whole_option("--samples", "How many samples Monte Carlo draws."),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(
-        "--seed",
-        parser=whole,
-        metavar="INTEGER",
-        help="Seed of Monte Carlo, to repeat a run.",
-        show_default=False,
-    ),
+    whole_option("--seed", "Seed of Monte Carlo, to repeat a run."),
 ]
 
 
@@ -86,16 +59,9 @@ def monte_carlo_options(method: str, samples: int | None, seed: int | None) -> d
     return given
 
 
+@asks_what_ran
 def command(
-    spec: SpecFile = None,
-    noise_multiplier: NoiseMultiplier = None,
-    sampling_probability: SamplingProbability = None,
-    steps: Steps = None,
-    dataset_size: DatasetSize = None,
-    batch_size: BatchSize = None,
-    epochs: Epochs = None,
-    sampling: Sampling = None,
-    adjacency: Adjacency = None,
+    ran: WhatRan,
     epsilon: Epsilon = None,
     delta: Delta = None,
     method: Method = "fft",
@@ -117,10 +83,7 @@ def command(
     """
     from evr import validate
 
-    training = Training(
-        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
-    )
-    event, claim, relation = described(spec, training, adjacency)
+    event, claim, relation = ran.described()
     target = one_target(epsilon, delta, claim)
     validate.one_of(METHODS, method=method)
     ((given, at),) = target.items()

@@ -9,22 +9,14 @@ import typer
 from evr.cli.estimate import Samples, Seed, monte_carlo_options
 from evr.cli.files import new_files
 from evr.cli.options import (
-    Adjacency,
-    BatchSize,
     Csv,
-    DatasetSize,
     Direction,
-    Epochs,
     Json,
-    NoiseMultiplier,
     Plot,
     Quiet,
-    Sampling,
-    SamplingProbability,
-    SpecFile,
-    Steps,
-    Training,
-    described,
+    WhatRan,
+    asks_what_ran,
+    choice_option,
     number_option,
     picture,
     whole,
@@ -46,25 +38,13 @@ Every = Annotated[
 METHODS = ("fft", "monte_carlo")
 Method = Annotated[
     str,
-    typer.Option(
-        "--method",
-        metavar="|".join(METHODS),
-        help="Which accountant.",
-        autocompletion=lambda: list(METHODS),
-    ),
+    choice_option("--method", METHODS, "Which accountant."),
 ]
 
 
+@asks_what_ran
 def command(
-    spec: SpecFile = None,
-    noise_multiplier: NoiseMultiplier = None,
-    sampling_probability: SamplingProbability = None,
-    steps: Steps = None,
-    dataset_size: DatasetSize = None,
-    batch_size: BatchSize = None,
-    epochs: Epochs = None,
-    sampling: Sampling = None,
-    adjacency: Adjacency = None,
+    ran: WhatRan,
     delta: Delta = None,
     every: Every = 1,
     method: Method = "fft",
@@ -85,10 +65,7 @@ def command(
 
     plot = picture(plot)
     new_files(csv=csv, plot=plot)
-    training = Training(
-        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
-    )
-    event, claim, relation = described(spec, training, adjacency)
+    event, claim, relation = ran.described()
     if delta is None and claim is not None:
         delta = claim.delta
     if delta is None:
@@ -137,7 +114,7 @@ def command(
     if plot is not None:
         from evr.report import figures
 
-        title = training.caption(spec)
+        title = ran.caption
         figures.save(
             figures.online_epsilon({method: (online.steps, online.epsilons)}, delta, title=title),
             plot,

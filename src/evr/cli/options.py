@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
@@ -41,6 +44,29 @@ def number_option(name: str, help: str) -> Any:
     return typer.Option(name, parser=real, metavar="NUMBER", help=help, show_default=False)
 
 
+def whole_option(name: str, help: str) -> Any:
+    """An option that takes a whole number and has no default."""
+    return typer.Option(name, parser=whole, metavar="INTEGER", help=help, show_default=False)
+
+
+def file_option(*names: str, help: str) -> Any:
+    """An option that takes a file and has no default."""
+    return typer.Option(*names, metavar="FILE", help=help, show_default=False)
+
+
+def choice_option(
+    name: str, choices: Sequence[str], help: str, *, show_default: bool = True
+) -> Any:
+    """An option that takes one of some words, which shells complete."""
+    return typer.Option(
+        name,
+        metavar="|".join(choices),
+        help=help,
+        show_default=show_default,
+        autocompletion=lambda: list(choices),
+    )
+
+
 SpecFile = Annotated[
     Path | None,
     typer.Argument(metavar="SPEC", help="Specification file (TOML); or describe DP-SGD by flags."),
@@ -57,32 +83,17 @@ SamplingProbability = Annotated[
 ]
 Steps = Annotated[
     int | None,
-    typer.Option(
-        "--steps",
-        parser=whole,
-        metavar="INTEGER",
-        help="Number of optimizer steps.",
-        show_default=False,
-    ),
+    whole_option("--steps", "Number of optimizer steps."),
 ]
 DatasetSize = Annotated[
     int | None,
-    typer.Option(
-        "--dataset-size",
-        parser=whole,
-        metavar="INTEGER",
-        help="Number of records in the training set.",
-        show_default=False,
-    ),
+    whole_option("--dataset-size", "Number of records in the training set."),
 ]
 BatchSize = Annotated[
     int | None,
-    typer.Option(
+    whole_option(
         "--batch-size",
-        parser=whole,
-        metavar="INTEGER",
-        help="Expected batch size; with --dataset-size, instead of --sampling-probability.",
-        show_default=False,
+        "Expected batch size; with --dataset-size, instead of --sampling-probability.",
     ),
 ]
 Epochs = Annotated[
@@ -90,50 +101,40 @@ Epochs = Annotated[
 ]
 Sampling = Annotated[
     str | None,
-    typer.Option(
+    choice_option(
         "--sampling",
-        metavar="poisson|without-replacement",
-        help="How batches are drawn: poisson by default; without-replacement for a fixed size.",
+        ("poisson", "without-replacement"),
+        "How batches are drawn: poisson by default; without-replacement for a fixed size.",
         show_default=False,
-        autocompletion=lambda: ["poisson", "without-replacement"],
     ),
 ]
 Adjacency = Annotated[
     str | None,
-    typer.Option(
+    choice_option(
         "--adjacency",
-        metavar="add-or-remove|replace-one|zero-out",
-        help="Which data sets are neighbours; by default add-or-remove.",
+        ("add-or-remove", "replace-one", "zero-out"),
+        "Which data sets are neighbours; by default add-or-remove.",
         show_default=False,
-        autocompletion=lambda: ["add-or-remove", "replace-one", "zero-out"],
     ),
 ]
 Epsilon = Annotated[float | None, number_option("--epsilon", "Find delta at this epsilon.")]
 Delta = Annotated[float | None, number_option("--delta", "Find epsilon at this delta.")]
 Direction = Annotated[
     str | None,
-    typer.Option(
+    choice_option(
         "--direction",
-        metavar="remove|add",
-        help="One direction only; by default the greater of the two.",
+        ("remove", "add"),
+        "One direction only; by default the greater of the two.",
         show_default=False,
-        autocompletion=lambda: ["remove", "add"],
     ),
 ]
 Csv = Annotated[
     Path | None,
-    typer.Option(
-        "--csv", metavar="FILE", help="Write the table to this file too.", show_default=False
-    ),
+    file_option("--csv", help="Write the table to this file too."),
 ]
 Plot = Annotated[
     Path | None,
-    typer.Option(
-        "--plot",
-        metavar="FILE",
-        help="Draw it into this file: .png, .svg or .pdf.",
-        show_default=False,
-    ),
+    file_option("--plot", help="Draw it into this file: .png, .svg or .pdf."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only, no progress.")]
@@ -177,10 +178,9 @@ class Training(NamedTuple):
 
         return dpsgd(**{k: v for k, v in self._asdict().items() if v is not None})
 
-    def caption(self, spec: Path | None) -> str:
-        """What ran, in the few words that a title holds."""
-        if spec is not None:
-            return spec.name
+    @property
+    def caption(self) -> str:
+        """The flags as words."""
         words = [
             f"{name.replace('_', ' ')} {value if isinstance(value, str) else format(value, ',g')}"
             for name, value in self._asdict().items()
@@ -202,19 +202,71 @@ class Described(NamedTuple):
     relation: str | None
 
 
-def described(spec: Path | None, training: Training, adjacency: str | None = None) -> Described:
-    """The event tree from a file or from the DP-SGD flags, with what the file says of it."""
-    if spec is None:
-        return Described(training.event(), None, adjacency)
-    if training.given:
-        raise ValueError(
-            f"{spec} and {', '.join(training.given)} both describe a mechanism: give one of them"
-        )
-    from evr.mechanisms.spec import load
+class WhatRan(NamedTuple):
+    """A file, or flags, that describe what ran."""
 
-    loaded = load(spec)
-    relation = adjacency or loaded.adjacency
-    return Described(loaded.event(relation), loaded.claim, relation)
+    spec: Path | None
+    training: Training
+    adjacency: str | None
+
+    def described(self) -> Described:
+        """The event tree from the file or from the flags, with what the file says of it."""
+        if self.spec is None:
+            return Described(self.training.event(), None, self.adjacency)
+        if given := self.training.given:
+            raise ValueError(
+                f"{self.spec} and {', '.join(given)} both describe a mechanism: give one of them"
+            )
+        from evr.mechanisms.spec import load
+
+        loaded = load(self.spec)
+        relation = self.adjacency or loaded.adjacency
+        return Described(loaded.event(relation), loaded.claim, relation)
+
+    @property
+    def caption(self) -> str:
+        """It in the few words that a title holds."""
+        return self.training.caption if self.spec is None else self.spec.name
+
+
+def _what_ran(
+    spec: SpecFile = None,
+    noise_multiplier: NoiseMultiplier = None,
+    sampling_probability: SamplingProbability = None,
+    steps: Steps = None,
+    dataset_size: DatasetSize = None,
+    batch_size: BatchSize = None,
+    epochs: Epochs = None,
+    sampling: Sampling = None,
+    adjacency: Adjacency = None,
+) -> WhatRan:
+    training = Training(
+        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
+    )
+    return WhatRan(spec, training, adjacency)
+
+
+def asks_what_ran(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that describe what ran, before its own. It takes them as one
+    ``WhatRan``, its first argument.
+    """
+    shared, (_, *own) = _options(_what_ran), _options(command)
+
+    @wraps(command)
+    def asked(**given: Any) -> None:
+        ran = _what_ran(**{option.name: given.pop(option.name) for option in shared})
+        command(ran, **given)
+
+    options = [*shared, *own]
+    asked.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    asked.__annotations__ = {option.name: option.annotation for option in options}
+    return asked
+
+
+def _options(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    hints = get_type_hints(function, include_extras=True)
+    parameters = inspect.signature(function).parameters.values()
+    return [parameter.replace(annotation=hints[parameter.name]) for parameter in parameters]
 
 
 def one_target(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evr.cli.files import new_page
-from evr.cli.options import Json, Quiet
+from evr.cli.options import Json, Quiet, file_option
 from evr.cli.output import as_json
 from evr.cli.patience import MaxSeconds, limited
 
@@ -19,12 +19,8 @@ if TYPE_CHECKING:
 CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
 Output = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Where to write the page; beside the certificate by default.",
-        show_default=False,
+    file_option(
+        "--output", "-o", help="Where to write the page; beside the certificate by default."
     ),
 ]
 Peers = Annotated[

@@ -9,7 +9,7 @@ import typer
 
 from evr.cli.attempts import Dask, LedgerFile, Workers, cluster, tell, watched
 from evr.cli.files import Force, new_certificate
-from evr.cli.options import Json, Quiet
+from evr.cli.options import Json, Quiet, file_option
 from evr.cli.output import table
 
 if TYPE_CHECKING:
@@ -24,12 +24,8 @@ Number = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Where to write the certificate, instead of where it was to go.",
-        show_default=False,
+    file_option(
+        "--output", "-o", help="Where to write the certificate, instead of where it was to go."
     ),
 ]
 

@@ -25,19 +25,10 @@ from evr.cli.attempts import (
 )
 from evr.cli.files import Force, new_certificate
 from evr.cli.options import (
-    Adjacency,
-    BatchSize,
-    DatasetSize,
-    Epochs,
     Json,
-    NoiseMultiplier,
     Quiet,
-    Sampling,
-    SamplingProbability,
-    SpecFile,
-    Steps,
-    Training,
-    described,
+    WhatRan,
+    asks_what_ran,
     number_option,
 )
 
@@ -51,16 +42,9 @@ Offset = Annotated[
 ]
 
 
+@asks_what_ran
 def command(
-    spec: SpecFile = None,
-    noise_multiplier: NoiseMultiplier = None,
-    sampling_probability: SamplingProbability = None,
-    steps: Steps = None,
-    dataset_size: DatasetSize = None,
-    batch_size: BatchSize = None,
-    epochs: Epochs = None,
-    sampling: Sampling = None,
-    adjacency: Adjacency = None,
+    ran: WhatRan,
     epsilon: Epsilon = None,
     delta: Delta = None,
     tau: Tau = None,
@@ -88,10 +72,7 @@ def command(
 
     Example: evr verify examples/dpsgd.toml --epsilon 0.5 --delta 2.06e-10 --tau 0.9
     """
-    training = Training(
-        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
-    )
-    event, stated, relation = described(spec, training, adjacency)
+    event, stated, relation = ran.described()
     if stated is not None:
         epsilon = stated.epsilon if epsilon is None else epsilon
         delta = stated.delta if delta is None else delta
