@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 from mpmath import mp, mpf
 
 import evr
@@ -98,6 +99,23 @@ def test_products_send_nothing_to_infinity_that_fits_their_places() -> None:
     whole = Masses.of(cast(DiscretePair, kind.composing.steps(merged[0])[0].pair))
     sent = whole.infinite - kind.composing.size * single.infinite
     assert steps[0].count / kind.composing.size * sent < 1e-3 * delta
+
+
+def test_places_are_found_where_the_tilt_is_far_from_all_mass() -> None:
+    """Weights were taken from where the tilt is highest, and all of them were 0: a crash."""
+    event = ComposedDpEvent(
+        [
+            DiscreteLaplaceDpEvent(0.006048357465349389, 60),
+            evr.dpsgd(
+                noise_multiplier=40.5038637096886,
+                sampling_probability=7.49356692309994e-07,
+                steps=2608,
+            ),
+        ]
+    )
+    epsilon = 0.36290559676055845
+    delta = evr.estimate_delta(event, epsilon).value
+    assert evr.verify(event, epsilon=epsilon, delta=delta, tau=0.9, seed=1).accepted
 
 
 def test_a_product_is_never_below_the_exact_one() -> None:

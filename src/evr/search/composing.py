@@ -14,7 +14,7 @@ from evr.bounds.composing import MOST_PLACES, Composing, Masses, Places, compose
 from evr.bounds.spreading import spread_to_edges
 from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair, Floats, Step, outcomes
-from evr.laws.line.pair import UNIT
+from evr.laws.line.pair import UNIT, log_sum_exp
 from evr.sampling.plan import Kind
 from evr.sampling.proposals import spread_steps
 from evr.sampling.samplers import identity
@@ -114,16 +114,16 @@ def _places(
     greatest = float(a.losses[-1] + b.losses[-1])
     greatest += 4.0 * UNIT * abs(greatest)  # sums are rounded up, and beyond the top is infinity
     top = min(greatest, max(epsilon, 0.0) + _BEYOND)
-    below = np.cumsum(masses)
+    with np.errstate(divide="ignore"):
+        log_masses, log_below = np.log(masses), np.log(np.cumsum(masses))
     costs, first = np.zeros(losses.size), losses.size
     for tilt in tilts:
         order, heights = max(tilt.jump_order or tilt.order, 1.0), tilt.height(losses)
-        weights = masses * np.exp(heights - heights.max())
-        total = weights.sum()
-        if not total > 0.0:  # the tilted law is where these laws have no mass
-            continue
-        costs = np.maximum(costs, order * (order + 1.0) * weights / total)
-        raised = below * np.exp(heights - heights.max()) > _SHARE_BELOW * allowance / uses * total
+        log_weights = log_masses + heights
+        log_total = log_sum_exp(log_weights)
+        costs = np.maximum(costs, order * (order + 1.0) * np.exp(log_weights - log_total))
+        share = log_below + heights - log_total  # of what would be raised to the place
+        raised = share > np.log(_SHARE_BELOW * allowance / uses)
         first = min(first, int(np.argmax(raised)))
     ends = np.linspace(first, np.searchsorted(losses, top), 4 * _KNOTS).astype(int)
     ends = np.unique(np.clip(ends, first, losses.size - 1))
