@@ -1,19 +1,44 @@
-"""Epsilons whose exponential has no room in memory."""
+"""Numbers that have no room in memory: FLINT would end the process."""
 
 from __future__ import annotations
 
 import pytest
 from dp_accounting import dp_event
+from flint import arb
 
 import evr
+from evr.bounds.strict.balls import ceiling, integer_above
 from evr.mechanisms.events import EpsilonDeltaDpEvent
 
+# of 2^38 + 2^36 bits, at which GMP raises SIGFPE; a few more or fewer, and it is SIGSEGV
+_HUGE = arb((1, 2**38 + 2**36))
 
-def test_an_epsilon_too_large_for_exact_arithmetic_is_refused() -> None:
-    """Once it ended the process: an integer of 1e13 bits."""
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "noise", "buckets", "steps"),
+    [
+        (9.7e12, 0.0, 0.9999999997748433, 2, 49),
+        (5.9e13, 1.1881802917630182e-14, 0.9990713793595454, 3, 13),
+    ],
+)
+def test_an_epsilon_too_large_for_exact_arithmetic_is_refused(
+    epsilon: float, delta: float, noise: float, buckets: int, steps: int
+) -> None:
+    """Once they ended the process, the first by SIGSEGV, the second by SIGFPE."""
     responses = dp_event.SelfComposedDpEvent(
-        dp_event.RandomizedResponseDpEvent(0.9999999997748433, 2), 49
+        dp_event.RandomizedResponseDpEvent(noise, buckets), steps
     )
-    event = dp_event.ComposedDpEvent([EpsilonDeltaDpEvent(9.7e12, 0.0), responses])
+    event = dp_event.ComposedDpEvent([EpsilonDeltaDpEvent(epsilon, delta), responses])
     with pytest.raises(ValueError, match="too large for exact arithmetic"):
-        evr.estimate_delta(event, 9.7e12, method="strict")
+        evr.estimate_delta(event, epsilon, method="strict")
+
+
+def test_no_integer_is_made_that_has_no_room() -> None:
+    assert ceiling(_HUGE) is None
+    assert ceiling(-_HUGE) is None
+
+
+def test_a_ball_that_is_wide_beyond_measure_is_an_error() -> None:
+    """Its upper end is what ``integer_above`` falls back on."""
+    with pytest.raises(ArithmeticError, match="no finite enclosure"):
+        integer_above(lambda: arb(0).union(_HUGE), 80)

@@ -14,15 +14,18 @@ from evr.laws.exact.law import ball
 GUARD = 48
 """Bits of a ball beyond those of the integers that come from it."""
 _RAISES = 5
+_MOST_EXPONENT = 10**7
+_LARGEST = arb((1, 1 << 25))  # 2^(2^25): beyond any power of e that is admitted
 
 
 def ceiling(number: arb) -> int | None:
-    """The least integer that is not below the number, where the ball decides it."""
+    """The least integer that is not below the number, where the ball decides it and the integer has
+    room in memory: FLINT ends the process where it has none.
+    """
+    if not abs(number) < _LARGEST:
+        return None
     found = number.ceil().unique_fmpz()
     return None if found is None else int(found)
-
-
-_MOST_EXPONENT = 10**7
 
 
 def integer_above(number: Callable[[], arb], bits: int) -> int:
@@ -36,11 +39,11 @@ def integer_above(number: Callable[[], arb], bits: int) -> int:
             found = ceiling(scaled)
             if found is not None:
                 return found
-            above = scaled.upper().ceil().unique_fmpz()
+            above = ceiling(scaled.upper())
         precision *= 2
     if above is None:
         raise ArithmeticError("a number has no finite enclosure at any precision that was tried")
-    return int(above)
+    return above
 
 
 def power_above(exponent: Fraction, bits: int) -> int:
