@@ -5,9 +5,12 @@ shares no code with it.
     python benchmarks/attack.py --events 10000 --part 3/20
     python benchmarks/attack.py --events 10000 --write docs/attack.md
     python benchmarks/attack.py --seed 1 --only 4711
+    python benchmarks/attack.py --events 3000 --strict
 
 The second attacks the third of twenty parts. The third attacks what is missing of all parts, and
-writes the page. The last repeats one event and tells everything that was said.
+writes the page. The fourth repeats one event and tells everything that was said. The last asks for
+nothing but the strict bound, of every event; it takes the truths from the records that are there,
+and keeps records of its own, which the page tells of in a section of theirs.
 
 Records go to ``build/attack``, a line for each event, and reach the disk before the next event
 starts; a later run continues where this one ended. Exits with 1 if anything failed: a false claim
@@ -21,6 +24,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +33,7 @@ import evr
 from attacking import summary
 from attacking.events import make
 from attacking.running import Results, records, run
-from attacking.trials import FAILURES, QUESTIONS, Limits, attack
+from attacking.trials import FAILURES, QUESTIONS, Limits, attack, attack_strict
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -37,6 +41,13 @@ ROOT = Path(__file__).resolve().parent.parent
 def attacked(index: int, seed: int, limits: Limits) -> dict[str, Any]:
     """The record of one case."""
     return attack(make(seed, index), limits)
+
+
+def attacked_strictly(
+    index: int, seed: int, limits: Limits, truths: dict[int, dict[str, Any]]
+) -> dict[str, Any]:
+    """The record of one case that is asked for its strict bound only."""
+    return attack_strict(make(seed, index), limits, truths.get(index))
 
 
 def part_of(text: str) -> tuple[int, int]:
@@ -63,6 +74,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--part", type=part_of, default=(1, 1), metavar="I/N", help="only the I-th of N parts"
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="ask for nothing but the strict bound, of every event"
     )
     parser.add_argument("--workers", type=int, default=1, help="processes (1)")
     parser.add_argument(
@@ -102,26 +116,21 @@ def progress(done: int, total: int, failed: int, since: float) -> None:
 
 
 def attack_missing(
-    asked: argparse.Namespace, limits: Limits, known: dict[int, dict[str, Any]]
+    asked: argparse.Namespace,
+    work: Callable[[int], dict[str, Any]],
+    seconds: float,
+    known: dict[int, dict[str, Any]],
 ) -> None:
-    """Attack what has no record yet, in this part, and add the records to ``known`` and to the
-    file.
+    """Do the work on what has no record yet, in this part, and add the records to ``known`` and to
+    the file. A record takes at most so many processor seconds.
     """
     part, parts = asked.part
-    name = (
-        f"seed-{asked.seed}.jsonl"
-        if parts == 1
-        else f"seed-{asked.seed}.part-{part}-of-{parts}.jsonl"
-    )
+    name = f"{kind_of(asked)}-{asked.seed}{'' if parts == 1 else f'.part-{part}-of-{parts}'}.jsonl"
     missing = [index for index in range(part - 1, asked.events, parts) if index not in known]
-    seconds = 2 * limits.truth + len(QUESTIONS) * limits.answer
     since = shown = time.monotonic()
     failed = 0
     with Results(asked.results / name) as results:
-        found = run(
-            partial(attacked, seed=asked.seed, limits=limits), missing, asked.workers, seconds
-        )
-        for done, record in enumerate(found, start=1):
+        for done, record in enumerate(run(work, missing, asked.workers, seconds), start=1):
             known[record["index"]] = record | {"seed": asked.seed, "evr": evr.__version__}
             results.add(known[record["index"]])
             for index, kind, question, outcome, said in summary.failures([record]):
@@ -132,20 +141,39 @@ def attack_missing(
                 progress(done, len(missing), failed, since)
 
 
+def kind_of(asked: argparse.Namespace) -> str:
+    """What the names of the files of records start with."""
+    return "strict" if asked.strict else "seed"
+
+
+def stored(folder: Path, kind: str, seed: int) -> dict[int, dict[str, Any]]:
+    """The records of all parts by index."""
+    files = sorted(folder.glob(f"{kind}-{seed}.*jsonl"))
+    return {index: record for file in files for index, record in records(file).items()}
+
+
 def main() -> int:
     asked = arguments()
     limits = Limits(truth=asked.limit, answer=asked.limit)
     if asked.only is not None:
         return only(asked.seed, asked.only, limits)
-    files = sorted(asked.results.glob(f"seed-{asked.seed}.*jsonl"))
-    known = {index: record for file in files for index, record in records(file).items()}
-    attack_missing(asked, limits, known)
-    told = [known[index] for index in range(asked.events) if index in known]
-    page = summary.page(told, asked.seed, evr.__version__)
-    print(page)
+    known, strict = (stored(asked.results, kind, asked.seed) for kind in ("seed", "strict"))
+    if asked.strict:
+        truths = {index: r["truth"] for index, r in known.items() if "truth" in r}
+        work = partial(attacked_strictly, seed=asked.seed, limits=limits, truths=truths)
+        attack_missing(asked, work, 12 * limits.truth + 6 * limits.answer, strict)
+        told = [strict[index] for index in range(asked.events) if index in strict]
+        print(summary.strict_table(told))
+    else:
+        work = partial(attacked, seed=asked.seed, limits=limits)
+        seconds = 2 * limits.truth + len(QUESTIONS) * limits.answer
+        attack_missing(asked, work, seconds, known)
+        told = [known[index] for index in range(asked.events) if index in known]
+        page = summary.page(told, list(strict.values()), asked.seed, evr.__version__)
+        print(page)
+        if asked.write is not None:
+            asked.write.write_text(page, encoding="utf-8")
     print("Failures:\n" + summary.failure_table(told, asked.seed))
-    if asked.write is not None:
-        asked.write.write_text(page, encoding="utf-8")
     return int(bool(summary.failures(told)))
 
 

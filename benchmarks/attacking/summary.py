@@ -21,6 +21,7 @@ from attacking.trials import (
 
 OUTCOMES = (GOOD, REFUSED, SLOW, UNKNOWN, WRONG, CRASHED)
 Records = list[dict[str, Any]]
+_WELL_KNOWN = 1e-9  # relative error of a truth that closeness is told of
 LOOKED_AT: dict[tuple[int, int], str] = {}
 """What is known of a failure, by seed and index."""
 
@@ -50,8 +51,8 @@ def failure_table(records: Records, seed: int) -> str:
     return "\n".join(rows) if rows else "  nothing failed"
 
 
-def page(records: Records, seed: int, version: str) -> str:
-    """The page ``docs/attack.md``."""
+def page(records: Records, strict: Records, seed: int, version: str) -> str:
+    """The page ``docs/attack.md``; ``strict`` are the records of ``--strict``."""
     told = [r for r in records if "died" not in r]
     parts = [
         "# The attack\n",
@@ -65,8 +66,9 @@ def page(records: Records, seed: int, version: str) -> str:
         _closeness(told),
         "## What the truth reached\n",
         _reach(told),
+        *(["## Strict bounds\n", strict_table(strict)] if strict else []),
         "## What failed\n",
-        _failed(records, seed),
+        _failed([*records, *strict], seed),
     ]
     return "\n".join(parts)
 
@@ -176,6 +178,36 @@ def _reach(records: Records) -> str:
         "The relative error of the truth, by its own account, for each event and direction. An "
         f"event takes {typical:.1f} processor seconds (median), questions "
         "included.\n\n" + _table(["relative error", "truths"], rows)
+    )
+
+
+def strict_table(records: Records) -> str:
+    """What became of strict bounds that were asked for by ``--strict``, and how close they were."""
+    told = [r for r in records if "died" not in r]
+    answers = [r["answers"]["strict bound"] for r in told]
+    counts = Counter(answer["outcome"] for answer in answers)
+    judged = counts[GOOD] + counts[WRONG]
+    zeros = sum(a["outcome"] == GOOD and a["measure"] is None for a in answers)
+    known = [r for r in told if r["relative"] is not None and r["relative"] <= _WELL_KNOWN]
+    excess = sorted(
+        measure for r in known if (measure := r["answers"]["strict bound"]["measure"]) is not None
+    )
+    said = (
+        f"`--strict` asked {len(records):,} events for nothing but their strict bound, of the "
+        f"worse direction, and {judged:,} bounds were judged (delta is 0 for {zeros:,} of them). "
+        "None may be below the truth, less the truth's own error.\n\n"
+    ) + _table(
+        ["", *OUTCOMES], [["strict bound", *(f"{counts[outcome]:,}" for outcome in OUTCOMES)]]
+    )
+    if not excess:
+        return said
+    rows = [
+        [name, f"{excess[round(part * (len(excess) - 1))]:.3g}"]
+        for name, part in (("least", 0), ("median", 0.5), ("95%", 0.95), ("greatest", 1))
+    ]
+    return (
+        f"{said}\nBound over truth, less 1, of {len(excess):,} truths above 0 that are known to "
+        f"{_WELL_KNOWN:g} or better:\n\n" + _table(["", "bound / truth - 1"], rows)
     )
 
 

@@ -5,6 +5,7 @@ on where it ended.
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -27,10 +28,12 @@ from attacking.trials import (
     REFUSED,
     SLOW,
     STRICT_EVERY,
+    UNKNOWN,
     WRONG,
     Limits,
     TooSlow,
     attack,
+    attack_strict,
     limited,
 )
 from evr.estimation.results import Estimate
@@ -90,6 +93,47 @@ def test_a_bound_below_the_truth_is_wrong(monkeypatch):
 
     monkeypatch.setattr(evr, "estimate_delta", low)
     assert outcomes(attack(replace(CASE, index=STRICT_EVERY), LIMITS))["strict bound"] == WRONG
+
+
+# one Laplace step by its closed form: the strict bound takes milliseconds
+LAPLACE = replace(CASE, kind="laplace", event=dp_event.LaplaceDpEvent(1.0), epsilon=0.5)
+DELTA = 1 - math.exp((0.5 - 1.0) / 2)
+
+
+def truths_of(value):
+    truth = {"value": value, "error": 0.0, "way": "closed form"}
+    return {"remove": truth, "add": truth}
+
+
+def test_a_strict_bound_is_judged_by_the_truth_of_a_record():
+    record = attack_strict(LAPLACE, LIMITS, truths_of(DELTA / 2))
+    assert record["relative"] == 0.0
+    assert record["answers"]["strict bound"]["outcome"] == GOOD
+    assert record["answers"]["strict bound"]["measure"] == pytest.approx(1.0)  # twice the truth
+
+
+def test_a_truth_above_the_strict_bound_is_computed_again():
+    record = attack_strict(LAPLACE, LIMITS, truths_of(2 * DELTA))
+    assert record["answers"]["strict bound"]["outcome"] == GOOD
+    assert record["answers"]["strict bound"]["measure"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_strict_bound_below_the_truth_stays_wrong(monkeypatch):
+    real = evr.estimate_delta
+
+    def low(*arguments, **options):
+        found = real(*arguments, **options)
+        return replace(found, value=found.value * (1 - 1e-12))
+
+    monkeypatch.setattr(evr, "estimate_delta", low)
+    for truths in (None, truths_of(DELTA)):
+        assert outcomes(attack_strict(LAPLACE, LIMITS, truths))["strict bound"] == WRONG
+
+
+def test_a_truth_that_is_unknown_judges_nothing():
+    record = attack_strict(LAPLACE, LIMITS, {"remove": None, "add": None})
+    assert record["relative"] is None
+    assert outcomes(record)["strict bound"] == UNKNOWN
 
 
 @pytest.mark.parametrize(("verdict", "expected"), [(True, (WRONG, GOOD)), (False, (GOOD, WRONG))])
@@ -248,6 +292,33 @@ def test_the_script_continues_where_it_ended_and_writes_its_page(tmp_path):
     text = page.read_text()
     assert "| false claim | 2 | 0 | 0 | 0 | 1 | 0 |" in text
     assert "| 2 | gaussian | false claim | WRONG | bad |" in text
+
+
+def test_strict_records_are_made_of_other_records_and_told_on_the_page(tmp_path):
+    done = {
+        "index": 0,
+        "kind": "gaussian",
+        "relative": 1e-12,
+        "answers": {
+            "strict bound": {"outcome": GOOD, "detail": "", "seconds": 0.1, "measure": 2e-4}
+        },
+        "seconds": 0.1,
+    }
+    (tmp_path / "strict-1.jsonl").write_text(json.dumps(done) + "\n")
+    unknown = {"index": 1, "truth": {"remove": None, "add": None}, "answers": {}, "seconds": 1.0}
+    (tmp_path / "seed-1.jsonl").write_text(
+        "".join(json.dumps(unknown | {"index": i, "kind": "gaussian"}) + "\n" for i in range(2))
+    )
+    found = script(tmp_path, "--events", "2", "--strict")
+    assert found.returncode == 0, found.stderr
+    assert "| strict bound | 1 | 0 | 0 | 1 | 0 | 0 |" in found.stdout
+    assert set(records(tmp_path / "strict-1.jsonl")) == {0, 1}
+    known, strict = (
+        list(records(tmp_path / name).values()) for name in ("seed-1.jsonl", "strict-1.jsonl")
+    )
+    text = summary.page(known, strict, seed=1, version="0")
+    assert "and 1 bounds were judged" in text
+    assert "| greatest | 0.0002 |" in text
 
 
 def test_a_part_that_is_none_is_refused(tmp_path):
