@@ -418,6 +418,17 @@ def test_moments_of_a_billion_steps_with_rare_jumps() -> None:
     assert within(event, 4300.0, "remove", 2.0066346796921386e-09)
 
 
+def test_jumps_that_both_laws_have_nearly_alike() -> None:
+    """What one step has beyond the cap under both laws differs by 3.5e-8 of itself; the logarithms
+    of both are -16.6, and their rounding was not in the error.
+    """
+    one = dp_event.PoissonSampledDpEvent(
+        3.515511905302088e-08, EpsilonDeltaDpEvent(1.6895507678092302e-06, 6.13910786082359e-08)
+    )
+    # a sum over the numbers of each outcome in long doubles
+    assert within(repeat(one, 494), 0.0, "add", 1.5925377604587015e-12)
+
+
 def test_a_lattice_fits_into_its_grid() -> None:
     """Once its tails wrapped around: sums of a discrete Gaussian, whose probabilities are those of
     one of 1812 times the variance, to 1e-1000.

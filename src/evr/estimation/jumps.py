@@ -94,7 +94,9 @@ class Jumps(NamedTuple):
         log_support = math.fsum(count * jump.log_support for count, jump in held)
         gap -= math.expm1(log_support) * math.exp(log_dual)
         log_dual += log_support
-        error = 4.0 * UNIT * min(1.0, math.fsum(n * jump.p for n, jump in held))
+        # p - q comes from two logarithms, each rounded as large as it is
+        rounded = math.fsum(n * jump.p * (1.0 - math.log(jump.p)) for n, jump in held)
+        error = 4.0 * UNIT * min(1.0, rounded)
         return cls(-math.expm1(log_stay), log_dual, gap, error)
 
     def delta(self, epsilon: float) -> float:
