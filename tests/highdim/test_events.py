@@ -8,7 +8,9 @@ import enum
 import itertools
 import json
 import math
+import random
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,8 @@ import evr
 from evr.certification.event_json import canonical, event_from_json, event_to_json
 from evr.errors import SpecError, UnsupportedEventError
 from evr.laws import Direction
+from evr.laws.exact import ExactGaussian
+from evr.laws.exact.sampled import SampledCurve
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.mixture.bins import CorrelatedBins, IndependentBins
 from evr.laws.mixture.min_sep import MinSep
@@ -182,6 +186,61 @@ def test_matrix_mechanism_is_one_gaussian() -> None:
     (step,) = evr.Composition.of(event).remove
     assert isinstance(step.law, GaussianPair)
     assert step.law.mu == pytest.approx(0.5, rel=1e-14)
+
+
+def exact_square(column: tuple[float, ...], steps: int, separation: int) -> Fraction:
+    """``|C 1_x|^2`` of every ``separation``-th step, in rational numbers."""
+    sums = [Fraction(0)] * steps
+    for start in range(0, steps, separation):
+        for lag, entry in enumerate(column[: steps - start]):
+            sums[start + lag] += Fraction(entry)
+    return sum((x * x for x in sums), Fraction(0))
+
+
+def test_noise_is_rounded_down_so_that_strict_bounds_hold() -> None:
+    """The first once had a strict bound 1.2e-14 of itself below delta, and a false claim was
+    accepted: the noise over the sensitivity had been rounded to nearest.
+    """
+    draw = random.Random(2)
+    cases: list[tuple[tuple[float, ...], int, int, float]] = [((1.0, 0.3), 7, 3, 1.1)]
+    for _ in range(40):
+        own = (1.0, draw.uniform(0.1, 0.9), draw.uniform(0.0, 0.1))
+        cases.append((own, draw.choice((20, 50)), draw.choice((1, 2)), draw.uniform(0.5, 9.0)))
+    for column, steps, separation, noise in cases:
+        events = [(E.MatrixMechanismDpEvent(noise, column, steps, separation), separation)]
+        events.append((E.BallsInBinsDpEvent(noise, steps, 1, column), 1))
+        for event, apart in events:
+            (step,) = evr.Composition.of(event).exact("remove")
+            assert isinstance(step.law, ExactGaussian)
+            square = exact_square(column, steps, apart) / Fraction(noise) ** 2
+            assert square <= step.law.square <= square * (1 + Fraction(1, 10**13))
+        cyclic = E.CyclicPoissonDpEvent(noise, 4 * (steps // 4), 4, 0.5, "fixed", column)
+        for step in evr.Composition.of(cyclic).exact("remove"):
+            assert isinstance(step.law, SampledCurve)
+            assert isinstance(step.law.base, ExactGaussian)
+            assert step.law.base.square >= exact_square(column, 4, 4) / Fraction(noise) ** 2
+
+
+def test_entries_of_few_digits_need_no_rounding() -> None:
+    """Four participations of a column of square 1, noise 3: 3/2, to the last bit."""
+    (step,) = evr.Composition.of(E.MatrixMechanismDpEvent(3.0, (1.0,), 8, 2)).exact("remove")
+    assert step.law == ExactGaussian(Fraction(4, 9))
+
+
+@pytest.mark.parametrize("column", [(2.7e-162,), (1.0, 1e101)])
+def test_entries_whose_squares_are_no_floats_are_refused(column: tuple[float, ...]) -> None:
+    """The square of the first is one unit of the least float, 1.5 of them in truth: a strict
+    bound came out 18% too low.
+    """
+    for event in (
+        E.MatrixMechanismDpEvent(1e-100, column, 2, 1),
+        E.BallsInBinsDpEvent(1e-100, 2, 1, column),
+        E.BallsInBinsDpEvent(1e-100, 4, 2, column),
+        E.CyclicPoissonDpEvent(1e-100, 4, 2, 0.5, "fixed", column),
+        E.BMinSepDpEvent(1e-100, 4, 2, 0.5, True, column),
+    ):
+        with pytest.raises(ValueError, match="scale strategy and noise by one number"):
+            evr.Composition.of(event)
 
 
 # --- refusals -------------------------------------------------------------------------------------

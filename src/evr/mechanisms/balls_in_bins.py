@@ -11,7 +11,7 @@ from evr import validate
 from evr.laws import Direction, Pairs
 from evr.laws.exact import ExactBins, ExactPairs
 from evr.laws.mixture.bins import CorrelatedBins, IndependentBins
-from evr.laws.mixture.strategy import Strategy
+from evr.laws.mixture.strategy import Strategy, noise_over
 from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.schemes import (
     CONTRIBUTIONS,
@@ -35,9 +35,7 @@ def fixed(event: BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent | None:
     if noise == 0:
         return None
     if bins == 1:
-        return dp_event.GaussianDpEvent(
-            noise / float(np.linalg.norm(strategy.applied(np.ones((1, iterations)))))
-        )
+        return dp_event.GaussianDpEvent(noise_over(noise, strategy.square_of(np.ones(iterations))))
     if strategy.bands == 1 and strategy.is_toeplitz:
         cycles = -(-iterations // bins)
         energy = cycles * (strategy.columns[0][0] / noise) ** 2

@@ -7,14 +7,12 @@ of their own: docs/guarantees_highdim.md, Section 3.
 from __future__ import annotations
 
 import itertools
-import math
 from typing import Any
 
-import numpy as np
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
-from evr.laws.mixture.strategy import Strategy, square_sensitivity
+from evr.laws.mixture.strategy import Strategy, noise_over, square_sensitivity
 from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.schemes import (
     CONTRIBUTIONS,
@@ -41,7 +39,7 @@ def matrix_mechanism(event: MatrixMechanismDpEvent) -> dp_event.DpEvent | None:
     if noise == 0:
         return None
     return dp_event.GaussianDpEvent(
-        noise / math.sqrt(square_sensitivity(strategy, separation, most))
+        noise_over(noise, square_sensitivity(strategy, separation, most))
     )
 
 
@@ -82,11 +80,11 @@ def sampled_gaussians(
     """A Poisson-sampled Gaussian for each cycle, by the greatest norm of a column in it; equal ones
     together.
     """
-    norms = np.sqrt(strategy.squares)
-    multipliers = [
-        noise / float(norms[first : first + cycle].max())
+    squares = [
+        float(strategy.squares[first : first + cycle].max())
         for first in range(0, strategy.size, cycle)
     ]
+    multipliers = [noise_over(noise, strategy.not_below(x, strategy.bands)) for x in squares]
     events: list[dp_event.DpEvent] = []
     for multiplier, equal in itertools.groupby(multipliers):
         step = dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(multiplier))

@@ -88,7 +88,9 @@ class Chain:
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
         """Which steps each of ``size`` records takes part in: rows of zeros and ones."""
         p, b, n = self.probability, self.separation, self.steps
-        gaps = generator.geometric(p, (size, math.ceil(n / b)))
+        # no gap is longer than all steps are: of a tiny p they are the greatest integers, whose
+        # sums would come round to the first steps
+        gaps = np.minimum(generator.geometric(p, (size, math.ceil(n / b))), n + 1)
         gaps[:, 1:] += b - 1
         places = np.cumsum(gaps, axis=1) - 1
         if self.warm:

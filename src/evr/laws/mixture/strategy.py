@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from evr import validate
-from evr.laws.law import Floats
+from evr.laws.law import UNIT, Floats
 
 Entries = tuple[float, ...] | tuple[tuple[float, ...], ...]
 
 MOST_ENTRIES = 5 * 10**7
+_LARGEST = 1e100  # entries, whose squares are floats
+_SHORT, _SHORT_SUM = 2.0**10, 2.0**33  # so products are multiples of 2^-20, and sums 53 bits
 _NARROW = 32  # the narrowest blocks of a product, as fast as their entries are few
 
 
@@ -124,6 +127,25 @@ class Strategy:
         return self.overlaps(0)
 
     @cached_property
+    def _is_short(self) -> bool:
+        """Whether entries have so few digits that sums of their products are exact."""
+        scaled = _SHORT * np.concatenate([np.array(column) for column in self.columns])
+        return bool(np.all(scaled == np.rint(scaled)))
+
+    def not_below(self, square: float, sums: int) -> float:
+        """A sum of products of entries, raised by what rounding may have taken off in so many
+        sums that follow each other (docs/guarantees_highdim.md, Section 3).
+        """
+        if self._is_short and square <= _SHORT_SUM:
+            return square
+        return square * (1.0 + (sums + 8) * UNIT)
+
+    def square_of(self, pulses: Floats) -> float:
+        """``|C x|^2`` of one ``x``, or a little more; entries of both are not negative."""
+        squares = self.applied(pulses[None, :])[0] ** 2
+        return self.not_below(math.fsum(squares.tolist()), 2 * self.bands)
+
+    @cached_property
     def _parts(self) -> list[Floats]:
         """The matrix cut into blocks of columns, each from the diagonal down to its last entry."""
         width, found = max(_NARROW, self.bands), list[Floats]()
@@ -207,6 +229,11 @@ def _column(entries: tuple[Any, ...], name: str, most: int, signs: bool) -> tupl
     if not numbers or numbers[0] <= 0:
         found = numbers[0] if numbers else "nothing"
         raise ValueError(f"{name}[0]={found!r}: the diagonal of a strategy is positive")
+    if numbers[0] < 1 / _LARGEST or max(map(abs, numbers)) > _LARGEST:
+        raise ValueError(
+            f"{name}: the diagonal of a strategy is at least {1 / _LARGEST:g} and no entry above "
+            f"{_LARGEST:g}, or squares would be no floats: scale strategy and noise by one number"
+        )
     if not signs and min(numbers) < 0:
         worst = numbers.index(min(numbers))
         raise ValueError(
@@ -237,18 +264,30 @@ def largest_sum(values: Floats, separation: int, most: int | None = None) -> Flo
     return best[:, 0]
 
 
+def noise_over(noise: float, square: float) -> float:
+    """``noise / sqrt(square)``, rounded down: less noise has no less delta.
+
+    >>> noise_over(3.0, 4.0), noise_over(1.1, 4.45)
+    (1.5, 0.5214500094539749)
+    """
+    found = noise / math.sqrt(square)
+    while Fraction(found) ** 2 * Fraction(square) > Fraction(noise) ** 2:
+        found = math.nextafter(found, 0.0)
+    return found
+
+
 def square_sensitivity(strategy: Strategy, separation: int, most: int | None = None) -> float:
     """An upper bound on ``|C 1_x|^2`` over sets ``x`` of steps that far apart, contributions of any
-    sign included.
+    sign included, and rounding.
 
     Exact for a Toeplitz matrix of entries that are non-negative and do not rise, and where there
     are no more bands than the separation. docs/guarantees_highdim.md, Section 3.
     """
     column = strategy.columns[0]
     if strategy.is_toeplitz and min(column) >= 0 and list(column) == sorted(column, reverse=True):
-        pulses = np.zeros((1, strategy.size))
-        pulses[0, ::separation][:most] = 1.0
-        return float(np.sum(strategy.applied(pulses) ** 2))
+        pulses = np.zeros(strategy.size)
+        pulses[::separation][:most] = 1.0
+        return strategy.square_of(pulses)
     reach = range(separation, min(strategy.bands, strategy.size))
     near = np.zeros((strategy.size, 2, max(len(reach), 1)))
     for place, lag in enumerate(reach):
@@ -256,4 +295,7 @@ def square_sensitivity(strategy: Strategy, separation: int, most: int | None = N
         near[: strategy.size - lag, 0, place] = near[lag:, 1, place] = overlaps
     others = None if most is None else most - 1
     sides = largest_sum(near.reshape(2 * strategy.size, -1), separation, others).reshape(-1, 2)
-    return float(largest_sum((strategy.squares + sides.sum(axis=1))[None, :], separation, most)[0])
+    found = largest_sum((strategy.squares + sides.sum(axis=1))[None, :], separation, most)[0]
+    # an inner product is off by its bands' units of both squares, and each column has so many
+    sums = strategy.size + 2 * strategy.bands * (1 + 2 * len(reach))
+    return strategy.not_below(float(found), sums)
