@@ -8,6 +8,7 @@ import copy
 import json
 import math
 import random
+import time
 from dataclasses import replace
 
 import pytest
@@ -265,3 +266,27 @@ def test_auto_samples_where_it_cannot(tmp_path):
         assert proof_for(event, Claim(0.1, delta, 0.9)) == "sequential"
     finally:
         del MECHANISMS[PlainDpEvent]
+
+
+def far_offset(plan):
+    """All places are 1e14 and more beyond epsilon: they were once followed one by one."""
+    plan["grids"][0][0] = "1" + "0" * 300
+
+
+def far_window(plan):
+    """Each window is 2^27 places below or above what the one before it left."""
+    most = (1 << 26) - 1
+    plan["grids"][0] = ["0", 0, 0, 1, most - 8, most]
+    for index in range(len(plan["windows"])):
+        low, high = (-most, 8 - most) if index % 2 == 0 else (most - 8, most)
+        plan["windows"][index] = [0, 0, 0, low, high]
+
+
+@pytest.mark.parametrize("alter", [far_offset, far_window])
+def test_places_that_are_far_away_do_not_keep_a_replay_busy(certificate, alter):
+    document = copy.deepcopy(certificate.document())
+    alter(document["verification"]["directions"]["remove"]["strict"]["plan"])
+    start = time.process_time()
+    found = evr.replay(Certificate.from_json(mended(document)), max_seconds=60.0)
+    assert not found.agrees
+    assert time.process_time() - start < 20.0

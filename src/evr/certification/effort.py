@@ -30,7 +30,7 @@ _KIND = 0.3  # to account for a kind of step
 _CELL = 1e-7  # to bound the losses of a cell
 _STEP = 1e-8  # to draw a step
 _GPU_STEP = 5e-12  # on a GPU
-_PLACE = 3e-9  # to multiply the masses of a place, for each bit
+_PLACE, _BITS = 3e-9, 128  # to multiply the masses of a place, for each bit, of so many at least
 _PAIR = 5e-8  # to multiply the masses of two outcomes
 _USUAL_OUTCOMES = 1 << 12  # of a step, where a plan does not say
 _OUTCOMES = {
@@ -158,7 +158,7 @@ def refuse_long_draws(
         )
     for name, one in sections:
         if one.strict is not None and (proof := Proof.from_json(one.strict)).plan is not None:
-            seconds = _PLACE * proof.plan.bits * proof.plan.work
+            seconds = _PLACE * max(_BITS, proof.plan.bits) * proof.plan.work
             patience.ask(
                 seconds, f"the proof of direction {name!r} has {proof.plan.places:,} places"
             )

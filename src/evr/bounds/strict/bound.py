@@ -16,7 +16,7 @@ from evr.bounds.strict.balls import GUARD, integer_above, power_below
 from evr.bounds.strict.grid_law import GridLaw, either
 from evr.bounds.strict.masses import Masses
 from evr.bounds.strict.one_step import one_step
-from evr.bounds.strict.plan import StrictPlan, compose, schedule
+from evr.bounds.strict.plan import MOST_PLACES, StrictPlan, compose, schedule
 from evr.laws.exact import ExactCurve, ExactLaw, ExactOutcomes, ExactStep
 from evr.laws.exact.law import ball
 
@@ -38,6 +38,8 @@ class Halves:
         ratio = (epsilon - self.offset) / self.spacing
         # of the places of a sum, those above it are beyond epsilon
         cut = ratio.numerator // ratio.denominator
+        if cut < self.first.first + self.second.first - MOST_PLACES:
+            return Fraction(1)  # a stranger's offset: nobody waits for what is that far
         step = fmpz(power_below(-self.spacing, wide))
         rest = fmpz(power_below(epsilon - self.offset - cut * self.spacing, wide))
         first, second, zero = self.first.poly.coeffs(), self.second.poly.coeffs(), fmpz(0)

@@ -16,6 +16,8 @@ from flint import arb, fmpz, fmpz_mat, fmpz_poly
 from evr.bounds.strict.balls import integer_above, power_below
 from evr.laws.exact.law import ball
 
+_FEW = 1 << 16  # places, one by one
+
 
 @dataclass(frozen=True)
 class Masses:
@@ -113,11 +115,27 @@ def windowed(
     if masses.last <= top:
         return inside, 0
     above = masses.part(top + 1, masses.last)
-    step, weight, kept = fmpz(power_below(-spacing, bits)), fmpz(1) << bits, fmpz(0)
-    for _ in range(above.first - top - 1):
-        weight = weight * step >> bits
+    step, kept = fmpz(power_below(-spacing, bits)), fmpz(0)
+    weight = _lowered(step, above.first - top - 1, bits)
     for mass in above.poly.coeffs():
         weight = weight * step >> bits
         kept += mass * weight
     kept = kept >> bits
     return inside + Masses(top, fmpz_poly([kept])), int(above.total() - kept)
+
+
+def _lowered(step: fmpz, times: int, bits: int) -> fmpz:
+    """``2^bits`` lowered so many times: not above ``2^bits`` times that power of ``step / 2^bits``.
+
+    One by one where they are few, as all that follow are; by squares where a stranger's window is
+    far from what it is to hold.
+    """
+    weight = fmpz(1) << bits
+    if times <= _FEW:
+        for _ in range(times):
+            weight = weight * step >> bits
+        return weight
+    for bit in bin(times)[2:]:
+        weight = weight * weight >> bits
+        weight = weight * step >> bits if bit == "1" else weight
+    return weight
