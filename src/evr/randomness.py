@@ -9,6 +9,7 @@ number with a verification.
 from __future__ import annotations
 
 import hashlib
+import operator
 import secrets
 from dataclasses import dataclass
 from typing import Any
@@ -25,11 +26,27 @@ def fresh_entropy() -> int:
 
 def entropy_of(seed: Any) -> int:
     """A caller's seed as entropy, fresh entropy where there is none."""
+    given = seed_of(seed)
+    return fresh_entropy() if given is None else given
+
+
+def seed_of(seed: Any) -> int | None:
+    """A caller's seed as a plain integer, whatever kind of integer it is; None stays None.
+
+    >>> seed_of(-1)
+    Traceback (most recent call last):
+    ...
+    ValueError: seed=-1 is not an integer >= 0
+    """
     if seed is None:
-        return fresh_entropy()
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        return None
+    try:
+        number = -1 if isinstance(seed, bool) else operator.index(seed)
+    except TypeError:
+        number = -1
+    if number < 0:
         raise ValueError(f"seed={seed!r} is not an integer >= 0")
-    return seed
+    return number
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+import os
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 
@@ -36,9 +38,12 @@ def _number(name: str, value: Any) -> float:
             "or a float"
         )
     try:
-        return float(value)
+        number = float(value)
     except OverflowError:
         raise ValueError(f"{name}={shown(value)} is too large for a float") from None
+    if number == 0 and value != 0:
+        raise ValueError(f"{name}={shown(value)} is too small for a float: it would be taken for 0")
+    return number + 0.0  # which makes 0.0 of -0.0
 
 
 def _real(rule: str, holds: Callable[[float], bool]) -> Callable[..., float]:
@@ -121,6 +126,40 @@ def sequence(**named: Any) -> list[Any]:
 def one_of(options: tuple[str, ...], **named: Any) -> str:
     """Return the value if it is one of the options, else raise and list them."""
     name, value = _only(named)
-    if value not in options:
-        raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, options))}")
+    if not isinstance(value, str) or value not in options:
+        raise ValueError(f"{name}={shown(value)} is not one of {', '.join(map(repr, options))}")
     return str(value)
+
+
+def function(**named: Any) -> Callable[..., Any]:
+    """Return the value if it can be called, else raise.
+
+    >>> function(progress=True)
+    Traceback (most recent call last):
+    ...
+    TypeError: progress=True is not a function (it is a bool): give something that can be called
+    """
+    name, value = _only(named)
+    if not callable(value):
+        raise TypeError(
+            f"{name}={shown(value)} is not a function (it is a {type(value).__name__}): give "
+            "something that can be called"
+        )
+    return value
+
+
+def path(**named: Any) -> Path:
+    """Return the value as a path if it names a file, else raise.
+
+    >>> path(path=3)
+    Traceback (most recent call last):
+    ...
+    TypeError: path=3 is not the name of a file (it is a int): give a str or a pathlib.Path
+    """
+    name, value = _only(named)
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(
+            f"{name}={shown(value)} is not the name of a file (it is a {type(value).__name__}): "
+            "give a str or a pathlib.Path"
+        )
+    return Path(value)

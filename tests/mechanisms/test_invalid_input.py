@@ -5,6 +5,7 @@ the rule.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -245,6 +246,44 @@ def test_one_of():
     assert validate.one_of(("a", "b"), method="a") == "a"
     with pytest.raises(ValueError, match="method='c' is not one of 'a', 'b'"):
         validate.one_of(("a", "b"), method="c")
+    with pytest.raises(ValueError, match=r"method=array\(\[1, 2\]\) is not one of"):
+        validate.one_of(("a", "b"), method=np.array([1, 2]))
+
+
+def test_what_floats_would_take_for_zero():
+    """A record that is sampled with some chance is not one that is never sampled."""
+    tiny: Any = Fraction(1, 10**400)
+    with pytest.raises(ValueError, match=r"sampling_probability=.* is too small for a float"):
+        evr.dpsgd(noise_multiplier=1, sampling_probability=tiny, steps=1)
+    assert math.copysign(1.0, validate.non_negative(epsilon=-0.0)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("epsilons", "kind", "message"),
+    [
+        (["0.5"], TypeError, "epsilon='0.5' is not a number"),
+        ([True], TypeError, "epsilon=True is not a number"),
+        (b"1", TypeError, "epsilons=b'1' is not a list"),
+        (1.0, TypeError, r"epsilons=1.0 is not a list \(it is a float\)"),
+        ([10**400], ValueError, "too large for a float"),
+        ([-1.0], ValueError, r"epsilon=-1.0 is not in \[0, 1e100\]"),
+    ],
+)
+def test_epsilons_of_a_curve(epsilons, kind, message):
+    """Bytes were once taken for numbers, text and truth values for what they look like."""
+    with pytest.raises(kind, match=message):
+        evr.privacy_curve(dp_event.GaussianDpEvent(1.0), epsilons)
+
+
+@pytest.mark.parametrize("neither", [3, True, None, 1j])
+def test_what_is_to_be_called_or_read(neither: Any):
+    with pytest.raises(TypeError, match=r"make_event=.* is not a function"):
+        evr.calibrate(neither, epsilon=1.0, delta=1e-5)
+    with pytest.raises(TypeError, match=r"path=.* is not the name of a file"):
+        evr.load(neither)
+    if neither is not None:
+        with pytest.raises(TypeError, match=r"progress=.* is not a function"):
+            evr.privacy_curve(dp_event.GaussianDpEvent(1.0), [1.0], progress=neither)
 
 
 def test_long_values_are_shown_short():

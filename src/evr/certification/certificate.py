@@ -321,8 +321,14 @@ class Certificate(Section):
         atomic.write_text(path, self.to_json())
 
     @classmethod
+    def of(cls, certificate: Certificate | str | Path) -> Certificate:
+        """The certificate given, or the one in that file."""
+        return certificate if isinstance(certificate, Certificate) else cls.load(certificate)
+
+    @classmethod
     def load(cls, path: str | Path) -> Certificate:
         """Read one; a file that is damaged, cut off or altered raises ``CertificateError``."""
+        validate.path(certificate=path)
         try:
             with Path(path).open("rb") as file:
                 content = file.read(MOST_BYTES + 1)

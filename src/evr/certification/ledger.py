@@ -94,7 +94,9 @@ class Ledger(LedgerFile):
     """
 
     def __init__(self, path: str | Path | None = None, *, create: bool = True) -> None:
-        super().__init__(Path(DEFAULT_PATH if path is None else path), create=create)
+        super().__init__(
+            Path(DEFAULT_PATH) if path is None else validate.path(ledger=path), create=create
+        )
 
     @classmethod
     def of(cls, ledger: Ledger | str | Path | None) -> Ledger:

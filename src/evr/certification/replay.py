@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from dp_accounting import NeighboringRelation
@@ -36,7 +37,7 @@ from evr.verification import Claim, Progress, Terms, Verification
 from evr.verification.attempts import Attempt
 from evr.verification.driver import Hook, ProgressHook
 from evr.verification.settings import Settings
-from evr.verification.showing import watching
+from evr.verification.showing import check_progress, watching
 
 UNCHECKED = ("digest", "software", "times", "record")
 """Top-level fields that no replay can recompute; neither can it recompute the ``seconds`` of a
@@ -103,7 +104,7 @@ class _TooMany(Exception):
 
 
 def replay(
-    certificate: Certificate,
+    certificate: Certificate | str | Path,
     *,
     fresh: bool = False,
     workers: int | None = None,
@@ -124,7 +125,7 @@ def replay(
     Parameters
     ----------
     certificate
-        From ``Certificate.load``, or of ``certify``.
+        Of ``certify`` or from ``Certificate.load``; or the name of its file.
     fresh
         Verify the claim with new entropy instead.
     workers, progress
@@ -132,8 +133,10 @@ def replay(
     max_seconds
         How long it may take; None for as long as it takes.
     """
+    certificate = Certificate.of(certificate)
     if workers is not None:
         validate.positive_integer(workers=workers)
+    check_progress(progress)
     if not fresh and (unknown := _unknown_samplers(certificate)):
         names = ", ".join(unknown)
         missing = Mismatch(

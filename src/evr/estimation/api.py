@@ -224,9 +224,11 @@ def privacy_curve(
     """
     start = time.perf_counter()
     points = [
-        validate.level_or_infinite(epsilon=float(e))
-        for e in np.asarray(list(epsilons), dtype=float)
+        validate.level_or_infinite(epsilon=epsilon)
+        for epsilon in validate.sequence(epsilons=epsilons)
     ]
+    if progress is not None:
+        validate.function(progress=progress)
     estimates: dict[float, Estimate | UpperBound] = {}
     falling = sorted(
         set(points), reverse=True

@@ -85,6 +85,7 @@ def calibrate(
     1.5627
     """
     start = time.perf_counter()
+    validate.function(make_event=make_event)
     epsilon = validate.non_negative(epsilon=epsilon)
     delta = validate.open_probability(delta=delta)
     tolerance = validate.positive(tolerance=tolerance)

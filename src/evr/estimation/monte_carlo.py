@@ -38,6 +38,8 @@ from evr.search.mixtures import estimating_proposal
 
 DEFAULT_SAMPLES = 100_000
 MOST_SAMPLES = 100_000_000
+_LEAST_SAMPLES = 2
+_LEAST_ERROR = 1e-5
 _FEW = 16_384  # samples that show whether a direction is far below the other
 _GROWTH = 1e-4
 _NORMAL_95 = 1.959963984540054
@@ -66,6 +68,7 @@ def offline_proposal(
     """The same; many equal steps drawn as a few outcomes, which raises delta by some 1e-4 of itself
     (docs/guarantees.md, 3.9).
     """
+    validate.one_of(("capped", "single", "simple"), proposal=name)
     if not on_a_line(steps):
         validate.one_of(("capped",), proposal=name)
         return estimating_proposal(steps, epsilon)
@@ -323,6 +326,7 @@ def _timed(found: Estimate, start: float) -> Estimate:
 
 
 def effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
+    """How many samples to draw first, and the relative error to reach, if one is asked for."""
     if samples is not None and relative_error is not None:
         raise ValueError(
             f"samples={samples!r} and relative_error={relative_error!r}: give one of them"
@@ -333,9 +337,20 @@ def effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
             f"samples={samples!r} is above {MOST_SAMPLES}: the standard error falls with its "
             "square root only"
         )
-    return count, None if relative_error is None else validate.positive(
-        relative_error=relative_error
-    )
+    if count < _LEAST_SAMPLES:
+        raise ValueError(
+            f"samples={samples!r} is below {_LEAST_SAMPLES}: so few say nothing of their own error"
+        )
+    if relative_error is None:
+        return count, None
+    wanted = validate.positive(relative_error=relative_error)
+    if wanted < _LEAST_ERROR:
+        raise ValueError(
+            f"relative_error={relative_error!r} is below {_LEAST_ERROR:g}: {MOST_SAMPLES} samples, "
+            "the most that are drawn, hardly reach it; allow more error, or take a method without "
+            "samples (method='fft', 'strict')"
+        )
+    return count, wanted
 
 
 # --- moments, for where to look -------------------------------------------------------------------

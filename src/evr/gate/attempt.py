@@ -25,13 +25,13 @@ from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.proving import Forecast, check_proposal, forecast, prove
 from evr.proving.devices import chosen_device
-from evr.randomness import fresh_entropy
+from evr.randomness import fresh_entropy, seed_of
 from evr.verification import Claim
 from evr.verification.attempts import Attempt as Trying
 from evr.verification.driver import ProgressHook
 from evr.verification.executors import at_a_time, check_at_work
 from evr.verification.settings import Settings
-from evr.verification.showing import is_watched
+from evr.verification.showing import check_progress, is_watched
 
 _RESUMABLE = (
     KeyboardInterrupt,
@@ -56,21 +56,21 @@ def checked_event(event: Any, relation: Relation | None = None) -> dict[str, Any
     return document
 
 
-def check_means(workers: int | None, executor: Executor | None, path: Path | None) -> None:
-    """Refuse what an attempt would fail on: nobody who works, or a certificate that cannot be
-    written.
+def check_means(
+    workers: int | None,
+    executor: Executor | None,
+    path: Path | None,
+    progress: ProgressHook | None = None,
+) -> None:
+    """Refuse what an attempt would fail on: nobody who works, nothing to tell progress, or a
+    certificate that cannot be written.
     """
+    check_progress(progress)
     if workers is not None:
         validate.positive_integer(workers=workers)
     check_at_work(executor)
     if path is not None:
         atomic.check_writable(path=path)
-
-
-def check_seed(seed: int | None) -> None:
-    """Refuse what is no seed."""
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
-        raise ValueError(f"seed={seed!r} is not an integer >= 0")
 
 
 def foresee(
@@ -113,7 +113,7 @@ def start(
     for_output: bool = False,
 ) -> Attempt:
     """Write an attempt down; from here on it counts. What can be refused is refused before."""
-    check_seed(seed)
+    seed = seed_of(seed)
     check_means(workers, executor, path)
     document = checked_event(event, relation)
     composition = Composition.of(event, relation)
@@ -263,9 +263,10 @@ def resume(
                 f"attempt {chosen.number} was begun with {changed[0]}: its samples "
                 "may not come out the same, so start another attempt"
             )
-        elsewhere = None if path is None else Path(path).absolute()
+        elsewhere = None if path is None else validate.path(path=path).absolute()
         planned = chosen.options["path"]
-        check_means(workers, executor, elsewhere or (None if planned is None else Path(planned)))
+        where = elsewhere or (None if planned is None else Path(planned))
+        check_means(workers, executor, where, progress)
         return perform(
             one,
             one.take_over(chosen),

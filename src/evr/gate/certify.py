@@ -15,7 +15,6 @@ from evr.estimation import Estimate, UpperBound, estimate_delta, estimate_epsilo
 from evr.estimation.api import afresh
 from evr.gate.attempt import (
     check_means,
-    check_seed,
     checked_event,
     foresee,
     opened,
@@ -26,6 +25,7 @@ from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.proving import Announce
 from evr.proving.strict import proof_for
+from evr.randomness import seed_of
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook
 from evr.verification.settings import METHODS, Settings
@@ -162,10 +162,12 @@ def certify_claim(
     estimate: dict[str, Any] | None = None,
 ) -> Certificate:
     """As ``certify``, for a claim whose estimate is given."""
-    target = None if path is None else Path(path).absolute()
+    target = None if path is None else validate.path(path=path).absolute()
     with opened(ledger) as one:
-        check_seed(seed)
-        check_means(workers, executor, target)
+        seed = seed_of(seed)
+        check_means(workers, executor, target, progress)
+        if announce is not None:
+            validate.function(announce=announce)
         ahead = foresee(
             one,
             event,

@@ -28,9 +28,11 @@ from evr.gate.attempt import checked_event, foresee, opened, perform, start
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.proving.without_samples import proved_delta
+from evr.randomness import seed_of
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook
 from evr.verification.settings import Settings
+from evr.verification.showing import check_progress
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -225,6 +227,7 @@ def make_gate(
             raise TypeError(f"{refused}={settings[refused]!r} cannot be given here: {why}")
     relation = _one_relation(event, fallback_event, neighboring_relation)
     checked_event(event, relation)
+    check_progress(progress)
     return Gate(
         event=event,
         relation=relation,
@@ -234,11 +237,11 @@ def make_gate(
         instances=validate.positive_integer(instances=instances),
         name=name,
         floor=floor,
-        seed=seed,
+        seed=seed_of(seed),
         workers=workers,
         executor=executor,
         progress=progress,
-        path=None if path is None else Path(path).absolute(),
+        path=None if path is None else validate.path(path=path).absolute(),
         settings=Settings(**settings),
     )
 

@@ -200,6 +200,7 @@ def load(path: str | Path) -> Spec:
     path
         The file. A mistake in it raises ``SpecError``: the key, the rule, the nearest key.
     """
+    validate.path(path=path)
     try:
         text = Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

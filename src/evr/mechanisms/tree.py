@@ -200,7 +200,10 @@ def _translated(
     if isinstance(node, dp_event.NonPrivateDpEvent):
         return NON_PRIVATE, vouched
     if not isinstance(node, dp_event.DpEvent):
-        raise TypeError(f"{node!r} at {path} is not a DpEvent (it is a {type(node).__name__})")
+        raise TypeError(
+            f"{validate.shown(node)} at {path} is not a DpEvent (it is a {type(node).__name__}): "
+            "give one of dp_accounting's events, or what evr.dpsgd(...) returns"
+        )
     mechanism = MECHANISMS.get(type(node))
     if mechanism is None:
         supported = ", ".join([*sorted(cls.__name__ for cls in MECHANISMS), *_COMBINATORS])

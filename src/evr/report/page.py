@@ -69,7 +69,7 @@ MEANINGS = {
 
 
 def write_report(
-    certificate: Certificate,
+    certificate: Certificate | str | Path,
     path: str | Path,
     *,
     source: str | None = None,
@@ -81,7 +81,7 @@ def write_report(
     Parameters
     ----------
     certificate
-        What to show.
+        What to show, or the name of its file.
     path
         Where to write the page.
     source
@@ -91,6 +91,7 @@ def write_report(
     max_seconds
         A curve that would take longer raises ``TooLongError`` before it is begun.
     """
+    certificate = Certificate.of(certificate)
     atomic.write_text(
         path, render(certificate, source=source, peers=peers, max_seconds=max_seconds)
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 from evr import validate
 from evr.mechanisms import Composition
-from evr.randomness import Stream, entropy_of
+from evr.randomness import Stream, entropy_of, seed_of
 from evr.sampling import Plan
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial, tested_directions
@@ -21,7 +21,7 @@ from evr.verification.driver import Checkpoint, Hook, Hooks, ProgressHook
 from evr.verification.executors import check_executor
 from evr.verification.results import DirectionReport, Guarantee, Progress, Verdict, Verification
 from evr.verification.settings import Settings
-from evr.verification.showing import watching
+from evr.verification.showing import check_progress, watching
 
 PURPOSE = "verify"
 
@@ -64,6 +64,8 @@ class Attempt:
 
     def __post_init__(self) -> None:
         check_executor(self.executor)
+        check_progress(self.progress)
+        object.__setattr__(self, "seed", seed_of(self.seed))
         if self.direction is not None:
             validate.one_of(("remove", "add"), direction=self.direction)
         if self.workers is not None:

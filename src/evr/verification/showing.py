@@ -7,10 +7,17 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from evr import validate
 from evr.verification.driver import Hook, ProgressHook
 from evr.verification.results import Progress
 
 _AFTER = 1.0  # seconds: what is over by then needs no progress
+
+
+def check_progress(progress: ProgressHook | None) -> None:
+    """Refuse what is neither a hook nor False."""
+    if progress is not None and progress is not False:
+        validate.function(progress=progress)
 
 
 def is_watched(progress: ProgressHook | None) -> bool:

@@ -40,5 +40,12 @@ def test_no_integer_is_made_that_has_no_room() -> None:
 
 def test_a_ball_that_is_wide_beyond_measure_is_an_error() -> None:
     """Its upper end is what ``integer_above`` falls back on."""
-    with pytest.raises(ArithmeticError, match="no finite enclosure"):
+    with pytest.raises(ValueError, match="no finite enclosure"):
         integer_above(lambda: arb(0).union(_HUGE), 80)
+
+
+def test_an_enclosure_is_narrowed_before_it_becomes_an_integer() -> None:
+    pure = EpsilonDeltaDpEvent(1.0, 1e-5)
+    assert evr.estimate_delta(pure, 1e100, method="strict").value == pytest.approx(1e-5)
+    with pytest.raises(ValueError, match="too large for exact arithmetic"):
+        evr.estimate_delta(dp_event.GaussianDpEvent(2.0), 1e100, method="strict")

@@ -42,7 +42,10 @@ def integer_above(number: Callable[[], arb], bits: int) -> int:
             above = ceiling(scaled.upper())
         precision *= 2
     if above is None:
-        raise ArithmeticError("a number has no finite enclosure at any precision that was tried")
+        raise ValueError(
+            "a number has no finite enclosure at any precision that was tried: it is too large for "
+            "exact arithmetic; use samples instead"
+        )
     return above
 
 
