@@ -26,6 +26,8 @@ _LEAST_WEIGHT = 1e-21  # of a node of a tilted law
 _NATS = 75  # below the top: what is left out of a law
 _MOST_PANELS = 6000
 _STEEP = 8  # nats that a tilt may rise between the last node and the end of its panel
+_FEW = 8  # atoms
+_TURNS = 32
 _ALONE = 0.8  # the share of a tilted density that no single node may have
 
 
@@ -83,7 +85,12 @@ class Tilted:
             beside = places[rising[max(0, heaviest - 1) : heaviest + 2]]
             heavy = np.sort(places[np.argsort(weights)[-4:]])
             gaps = np.concatenate((gaps, np.diff(beside), np.diff(heavy)))
-        return [2 * np.pi * k / gap for gap in np.unique(gaps[gaps > 0]).tolist() for k in (1, 2)]
+        # a few atoms may be in phase after several turns of each
+        few = 1 < weights.size == self.offsets.size <= _FEW
+        multiples = range(1, _TURNS if few else 3)
+        return [
+            2 * np.pi * k / gap for gap in np.unique(gaps[gaps > 0]).tolist() for k in multiples
+        ]
 
     @property
     def _to_rare(self) -> float:
