@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from dp_accounting import dp_event
 
 import evr
 from evr.estimation import fft, tilting
 from evr.estimation.api import fft_curve
 from evr.mechanisms import Composition
+from evr.mechanisms.events import EpsilonDeltaDpEvent
 
 JUMPS = evr.dpsgd(noise_multiplier=0.5, sampling_probability=1e-5, steps=100)
 BULK = evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500)
@@ -86,3 +88,13 @@ def test_what_is_left_out_is_in_the_error() -> None:
         found = fft.FftCurve(steps).delta(1.5, floor)
         assert abs(found.value - truth.value) <= found.error + truth.error
     assert found.value < truth.value
+
+
+def test_a_root_beside_the_greatest_loss_is_not_approached_by_grids(made: dict[str, int]) -> None:
+    """Grids were planned at the greatest of all losses, where ever steeper tilts take ever more
+    points: sixteen seconds.
+    """
+    step = dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(3.0), EpsilonDeltaDpEvent(0.01, 1e-3)])
+    found = evr.estimate_epsilon(step, 2.5e-3)
+    assert evr.estimate_delta(step, found.value).value == pytest.approx(2.5e-3)
+    assert made["points"] <= 40

@@ -52,6 +52,7 @@ _SIZES = tuple(2**n for n in range(12, 22))
 _NEGLIGIBLE = math.exp(-45.0)  # relative to what large losses add by themselves
 _TRIES = 6  # coarse grids on the way to a root
 _NEWTON = 12
+_FAR_BELOW = 1e-6  # of a delta that is looked for: an epsilon with less is too far from the root
 
 
 class Delta(NamedTuple):
@@ -120,8 +121,11 @@ class FftCurve:
         """
         if self._single or self._purely_atomic or self.infinite_mass >= delta:
             return guess
+        negligible = math.log(_FAR_BELOW * delta)
         for _ in range(_TRIES):
-            plan = plan_tilt(self.steps, guess)
+            if math.isfinite(self.greatest) and excess(self._greatest, guess) <= 0.0:
+                break
+            plan = plan_tilt(self.steps, guess, negligible=negligible)
             if plan is None:
                 break
             pairs = [step.pair for step in self.steps]
