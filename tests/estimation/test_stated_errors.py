@@ -16,7 +16,8 @@ import evr
 from estimation.independent import gaussian_delta
 from evr.estimation import atoms
 from evr.estimation.grid import Frame
-from evr.estimation.tilting import plan_tilt, rough_points
+from evr.estimation.points import rough_points
+from evr.estimation.tilting import plan_tilt
 from evr.mechanisms import Composition, timeline
 from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.mechanisms.tree import MOST_RUNS

@@ -27,6 +27,10 @@ from evr.mechanisms.relations import REPLACE_ONE, Relation
 
 _SAYS_LITTLE = 0.3  # an error, relative to delta, above which an estimate is refused
 _HARMLESS = 1e-12  # an absolute error of delta below which it is not
+_FLOOR = (
+    1e-13  # of one direction's delta: of the other's no more need be known than that it is less
+)
+_SPREAD = 1e-4  # relative: how far from the root of a coarse grid that of a fine one may be
 METHODS = ("fft", "rdp", "gdp", "edgeworth", "monte_carlo", "strict")
 
 
@@ -110,7 +114,8 @@ def estimate_delta(
         return _by_moments(composition, event, epsilon, "delta", direction, start)
     best, winner, errors = -1.0, Direction.REMOVE, []
     for one in directions_of(composition, direction):
-        value, error = _delta(on_lines(composition.simplified(one)), epsilon, method)
+        floor = max(0.0, _FLOOR * best)  # what is so far below the other direction's does not count
+        value, error = _delta(on_lines(composition.simplified(one)), epsilon, method, floor)
         errors += [error] if error is not None else []
         if value > best:
             best, winner = value, one
@@ -178,7 +183,7 @@ def estimate_epsilon(
         if (
             best >= 0
             and 0 < delta < 1
-            and math.fsum(x or 0.0 for x in _delta(steps, best, method)) <= delta
+            and math.fsum(x or 0.0 for x in _delta(steps, best, method, _FLOOR * delta)) <= delta
         ):
             continue  # the other direction needs no more
         if method == "fft":
@@ -233,6 +238,8 @@ def privacy_curve(
     falling = sorted(
         set(points), reverse=True
     )  # a transform made for one epsilon serves smaller ones
+    if method == "fft":
+        _expect(Composition.of(event, neighboring_relation), falling, direction)
     for done, epsilon in enumerate(falling, start=1):
         estimates[epsilon] = estimate_delta(
             event,
@@ -250,6 +257,14 @@ def privacy_curve(
         method,
         time.perf_counter() - start,
     )
+
+
+def _expect(composition: Composition, epsilons: list[float], direction: str | None) -> None:
+    """Say to the curves that are kept which epsilons will be asked for."""
+    for one in directions_of(composition, direction):
+        steps = on_lines(composition.simplified(one))
+        if on_a_line(steps):
+            fft_curve(steps).expect(epsilons)
 
 
 def _by_moments(
@@ -282,10 +297,14 @@ def _no_options(options: dict[str, Any], method: str) -> None:
         )
 
 
-def _delta(steps: tuple[Step, ...], epsilon: float, method: str) -> tuple[float, float | None]:
-    """Delta of one direction and, where known, its error."""
+def _delta(
+    steps: tuple[Step, ...], epsilon: float, method: str, floor: float = 0.0
+) -> tuple[float, float | None]:
+    """Delta of one direction and, where known, its error; by the default method it need not be
+    known where it is below ``floor``.
+    """
     if method == "fft" or not steps:
-        found = fft_curve(steps).delta(epsilon)
+        found = fft_curve(steps).delta(epsilon, floor)
         return found.value, found.error
     if method == "gdp":
         from evr.estimation.gdp import GdpCurve
@@ -317,9 +336,9 @@ class Epsilon(NamedTuple):
     error: float
 
 
-def epsilon_of(steps: tuple[Step, ...], delta: float, guess: float = 1.0) -> Epsilon:
+def epsilon_of(steps: tuple[Step, ...], delta: float, guess: float | None = None) -> Epsilon:
     """Epsilon of one direction at a delta in [0, 1] by the default method; ``guess`` is where to
-    look first.
+    look first, where that is known.
     """
     value = _solved(steps, delta, "fft", guess)
     if math.isinf(value) or delta == 1 or not steps:
@@ -355,7 +374,9 @@ def epsilon_of(steps: tuple[Step, ...], delta: float, guess: float = 1.0) -> Eps
     return Epsilon(value, slack + found.moved + 1e-11 * value)
 
 
-def _solved(steps: tuple[Step, ...], delta: float, method: str, guess: float = 1.0) -> float:
+def _solved(
+    steps: tuple[Step, ...], delta: float, method: str, guess: float | None = None
+) -> float:
     """The root."""
     if delta == 1 or not steps:
         return 0.0
@@ -366,10 +387,10 @@ def _solved(steps: tuple[Step, ...], delta: float, method: str, guess: float = 1
         return max(0.0, curve.greatest)
     if math.fsum(step.count * step.pair.delta(0.0) for step in steps) <= delta:
         return 0.0  # at epsilon 0 deltas add up to a bound
-    likely = likely_epsilon(steps, delta) if guess == 1.0 and curve.infinite_mass < 1.0 else 1.0
-    guess = likely if not 0.01 < likely < 100.0 and likely > 0.0 else guess
-    if method == "fft":
-        return solve_epsilon(
-            lambda e: curve.delta(e).value, delta, guess=guess, greatest=max(0.0, curve.greatest)
-        )
-    return solve_epsilon(lambda e: _delta(steps, e, method)[0], delta, guess=guess)
+    if guess is None:
+        guess = likely_epsilon(steps, delta) if curve.infinite_mass < 1.0 else 1.0
+    if method != "fft":
+        return solve_epsilon(lambda e: _delta(steps, e, method)[0], delta, guess=guess)
+    greatest = max(0.0, curve.greatest)
+    guess = curve.near(delta, min(guess, greatest))
+    return solve_epsilon(curve.value, delta, guess=guess, greatest=greatest, spread=_SPREAD)

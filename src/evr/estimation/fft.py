@@ -26,6 +26,7 @@ steps, of how ragged the law is next to epsilon, and of what the rounding of los
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -48,6 +49,10 @@ _ROUNDED = 1e-11  # relative error of closed forms
 _MOST_CONDITIONS = 400  # atoms of some steps, to sum over what the others add
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
 _SIZES = tuple(2**n for n in range(12, 22))
+_NEGLIGIBLE = math.exp(-45.0)  # relative to what large losses add by themselves
+_TRIES = 6  # coarse grids on the way to a root
+_NEWTON = 12
+_FAR_BELOW = 1e-6  # of a delta that is looked for: an epsilon with less is too far from the root
 
 
 class Delta(NamedTuple):
@@ -91,6 +96,7 @@ class FftCurve:
         self.greatest = math.fsum(count * loss for count, loss in self._greatest)
         self._atoms: Atoms | None = None
         self._laws: list[_Known] = []
+        self._asked: tuple[float, ...] = ()
         self._single = len(steps) == 1 and steps[0].count == 1
         self._purely_atomic = False
         if steps and not self._single and all(len(step.pair.flats) for step in steps):
@@ -99,8 +105,42 @@ class FftCurve:
                 _is_atomic(step.pair) for step in steps
             )
 
-    def delta(self, epsilon: float) -> Delta:
-        """Delta at one epsilon, with an estimate of the error."""
+    def expect(self, epsilons: Iterable[float]) -> None:
+        """Say at which epsilons delta will be asked for: a law made for one then serves others."""
+        self._asked = tuple(epsilons)
+
+    def value(self, epsilon: float) -> float:
+        """Delta at one epsilon, the error left out where it costs extra."""
+        if self._single and math.isfinite(epsilon):
+            return self.steps[0].pair.delta(epsilon)
+        return self.delta(epsilon).value
+
+    def near(self, delta: float, guess: float) -> float:
+        """About the epsilon of a delta, on one coarse grid after the other, each made where the one
+        before has it: a place to start from, without an error.
+        """
+        if self._single or self._purely_atomic or self.infinite_mass >= delta:
+            return guess
+        negligible = math.log(_FAR_BELOW * delta)
+        for _ in range(_TRIES):
+            if math.isfinite(self.greatest) and excess(self._greatest, guess) <= 0.0:
+                break
+            plan = plan_tilt(self.steps, guess, negligible=negligible)
+            if plan is None:
+                break
+            pairs = [step.pair for step in self.steps]
+            found = _root(Frame(plan, pairs, _SIZES[0], with_atoms=False).law(self.steps), delta)
+            if not 0.1 * guess < found < 10.0 * guess:
+                break
+            if abs(found - guess) <= 0.01 * guess:
+                return found
+            guess = found
+        return guess
+
+    def delta(self, epsilon: float, floor: float = 0.0) -> Delta:
+        """Delta at one epsilon, with an estimate of the error; a part that a moments bound shows to
+        be below ``floor`` is left out, and is in the error.
+        """
         if not self.steps:
             return _constant(0.0)
         if math.isinf(epsilon) or self.infinite_mass >= 1.0:
@@ -118,7 +158,7 @@ class FftCurve:
                 excess(self._greatest, epsilon) > -moved
             )  # rounded losses may hide that some exceed epsilon
             return _constant(self.infinite_mass, moved if near else 0.0)
-        found = self._composed(epsilon)
+        found = self._composed(epsilon, floor)
         if found.error > _UNSETTLED * found.value and self._apart is not None:
             found = min(found, self._apart.delta(epsilon), key=lambda delta: delta.error)
         return found
@@ -139,20 +179,21 @@ class FftCurve:
             else None
         )
 
-    def _composed(self, epsilon: float) -> Delta:
-        for known in self._laws:
+    def _composed(self, epsilon: float, floor: float) -> Delta:
+        for known in reversed(self._laws):
             if known.fine.covers(epsilon):
-                result = compare(known.fine, known.coarse, known.atoms, epsilon)
+                result, _ = compare(known.fine, known.coarse, known.atoms, epsilon)
                 # another law would do no better
                 if result.error <= max(_REUSE, 2.0 * known.reached) * result.value:
                     return result
         _, cap = limits(self.steps, epsilon)
         jumps = Jumps.of((step.count, jump_of(step.pair, cap)) for step in self.steps)
         apart = max(0.0, jumps.delta(epsilon))
-        negligible = math.log(apart) - 45.0 if apart > 0.0 else -760.0
-        plan = plan_tilt(self.steps, epsilon, negligible=max(negligible, -760.0))
+        small = max(apart * _NEGLIGIBLE, floor)
+        negligible = math.log(small) if small > 0.0 else -math.inf
+        plan = plan_tilt(self.steps, epsilon, negligible=max(negligible, -760.0), asked=self._asked)
         if plan is None:
-            numerical = _ROUNDED * apart + jumps.error
+            numerical = _ROUNDED * apart + jumps.error + floor
             return Delta(apart, numerical, numerical, jumps.slope(epsilon), 0.0)
         sizes = _SIZES if self._apart is None else _SIZES[:6]  # there is another way
         # what is beyond the cap is counted with the jumps
@@ -233,19 +274,43 @@ def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
     return Delta(value, error, numerical, slope, moved)
 
 
-def compare(fine: TiltedLaw, coarse: TiltedLaw, atoms: Atoms | None, epsilon: float) -> Delta:
-    """Delta on the finer grid; its error from the coarser one and from rounding."""
-    result = read(fine, atoms, epsilon)
-    change = abs(fine.delta(epsilon) - coarse.delta(epsilon))
-    if (
-        change > _UNSETTLED * result.value
-    ):  # grids that disagree may both be wrong by more than they differ
-        change *= 8.0
-    return result._replace(error=result.error + change, numerical=result.numerical + change)
+def _root(law: TiltedLaw, delta: float) -> float:
+    """The epsilon of a delta on one grid, by Newton's method for the logarithm, from where the grid
+    was made; about.
+    """
+    epsilon = law.kinks[0]
+    for _ in range(_NEWTON):
+        found = read(law, None, epsilon)
+        if not (found.value > 0.0 and found.slope > 0.0 and found.error < found.value):
+            break
+        before = epsilon
+        epsilon += math.log(found.value / delta) * found.value / found.slope
+        if abs(epsilon - before) <= 1e-6 * before or not law.covers(epsilon):
+            break
+    return epsilon
+
+
+def compare(
+    fine: TiltedLaw, coarse: TiltedLaw, atoms: Atoms | None, epsilon: float
+) -> tuple[Delta, float]:
+    """Delta on the finer grid; its error from the coarser one and from rounding. And by how much
+    both differ.
+    """
+    result, smooth = _read(fine, atoms, epsilon)
+    change = abs(smooth - coarse.delta(epsilon))
+    # grids that disagree may both be wrong by more than they differ
+    doubt = 8.0 * change if change > _UNSETTLED * result.value else change
+    result = result._replace(error=result.error + doubt, numerical=result.numerical + doubt)
+    return result, change
 
 
 def read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> Delta:
     """Delta on one grid, which its error takes for fine enough."""
+    return _read(law, atoms, epsilon)[0]
+
+
+def _read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, float]:
+    """The same, and what the grid has of it."""
     scale, tail = law.scale(epsilon), law.tail(epsilon)
     smooth, apart = max(0.0, scale * tail.share), law.jumps.delta(epsilon)
     value, slope = smooth + apart, max(0.0, scale * tail.slope) + law.jumps.slope(epsilon)
@@ -263,7 +328,8 @@ def read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> Delta:
         exact = atoms.tail(epsilon)
         value, slope = value + exact.value, slope + exact.slope
         numerical, moved = numerical + exact.numerical, moved + exact.moved
-    return Delta(min(1.0, value), numerical + moved, numerical, slope, law.loss_error)
+    found = Delta(min(1.0, value), numerical + moved, numerical, slope, law.loss_error)
+    return found, scale * tail.share
 
 
 def refine(
@@ -281,10 +347,10 @@ def refine(
     for size in sizes[1:]:
         frame = Frame(plan, pairs, size, with_atoms=atoms is not None)
         fine = frame.law(steps)
-        result = compare(fine, coarse, atoms, epsilon)
+        result, change = compare(fine, coarse, atoms, epsilon)
         lucky = before / 16.0  # of fourth order; a smaller change is luck
         result = result._replace(error=result.error + lucky, numerical=result.numerical + lucky)
-        before = abs(fine.delta(epsilon) - coarse.delta(epsilon))
+        before = change
         if best is not None and result.error > best[3].error and size > 8 * sizes[0]:
             break
         best = (

@@ -16,6 +16,7 @@ def solve_epsilon(
     *,
     guess: float = 1.0,
     greatest: float = math.inf,
+    spread: float = 0.1,
 ) -> float:
     """The least ``epsilon >= 0`` with ``delta(epsilon) <= target``, to 1e-10 relative; ``inf`` if
     there is none.
@@ -30,6 +31,8 @@ def solve_epsilon(
         Where to look first; the bracket grows from there.
     greatest
         An epsilon beyond which delta is constant, where one is known.
+    spread
+        How far from the guess the root is thought to be, relative to it.
     """
 
     def gap(epsilon: float) -> float:
@@ -37,7 +40,7 @@ def solve_epsilon(
 
     low, high = 0.0, min(guess, greatest)
     if (above := gap(high)) > 0:
-        factor, before = 1.1, math.inf
+        factor, before = 1.0 + spread, math.inf
         while above > 0:
             if high >= greatest or high > 1e300:
                 return math.inf
@@ -48,13 +51,13 @@ def solve_epsilon(
                 if above < before < math.inf
                 else math.inf
             )
-            step = min(max(line, 1.02 * high), factor * high)
-            low, high, factor, before = high, min(step, greatest), min(2.0, factor**2), above
+            step = min(max(line, (1.0 + 0.2 * spread) * high), factor * high)
+            low, high, factor, before = high, min(step, greatest), min(2.0, factor**4), above
             above = gap(high)
     else:
-        factor = 0.9
+        factor = 1.0 - spread
         while True:
-            low, factor = factor * high, max(0.01, factor**2)
+            low, factor = factor * high, max(0.01, factor**4)
             if factor < 0.5 and gap(0.0) <= 0:
                 return 0.0
             if low < 1e-300:

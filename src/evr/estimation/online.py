@@ -232,7 +232,7 @@ class _Run:
                 self._renew(steps)
                 found = self._solve(steps) if self._frame is not None else None
         if found is None:
-            found = epsilon_of(folded, self.delta, guess=self._previous or 1.0)
+            found = epsilon_of(folded, self.delta, guess=self._previous or None)
         self._previous = found.value
         return found
 

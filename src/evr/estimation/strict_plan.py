@@ -19,7 +19,8 @@ import numpy as np
 
 from evr.bounds.strict import Grid, StrictPlan, Window, schedule
 from evr.estimation.bins_line import on_lines
-from evr.estimation.tilting import plan_tilt, rough_points
+from evr.estimation.points import rough_points
+from evr.estimation.tilting import plan_tilt
 from evr.laws import DominatingPair, Floats, Step
 from evr.laws.exact import ExactStep
 from evr.laws.line.discretise import LossPoints

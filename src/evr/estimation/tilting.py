@@ -9,24 +9,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
-from evr.estimation.sums import dot
-from evr.laws import DominatingPair, Floats, Measure, Step
-from evr.laws.line.discretise import LossPoints, cell_edges, loss_points
+from evr.estimation.points import Tilted, log_moment, not_below, rough_points
+from evr.laws import DominatingPair, Step
+from evr.laws.line.discretise import LossPoints
 from evr.laws.line.pair import log_sum_exp
 
 _TAIL = 34.0  # log of the tilted mass that may wrap around the grid
 _NEGLIGIBLE = -760.0  # log of a bound on delta below which it is 0 as a float
 _GREATEST_ORDER = 1e200
-_MOST_CELLS = 2**22
+_CENTRED = 0.1  # of the deviation: as near to epsilon as the mean of a tilted sum has to be
+_FOLLOWED = 4  # times that points of one order may lead to another
+_SEEN = -70.0  # log of a probability that points made without a tilt hold for sure
+_UPWARDS = (2.0, 4.0, 16.0, 256.0, 2.0**16)
+_FACTORS = 20  # factors of 8 that may be between the two
 _SHIFTS = np.geomspace(1e-3, 30.0, 16)  # in units of one over the deviation of the sum
-_NEAR = np.arange(-48, 49) / 8.0  # edges about a kink, in widths of the grid
 _FAR_SHIFTS = np.geomspace(1.0, 60.0, 8)  # in units of one over the greatest deviation of a step
 
 
@@ -36,7 +39,8 @@ class GridPlan(NamedTuple):
     ``epsilon`` is the greatest for which the plan is right; losses above ``cap`` decide by
     themselves; ``low`` and ``high`` are taken from ``centre``, the epsilon that the plan was made
     for; losses below ``bottom`` are raised to it. ``bulk`` is about the width of the sum of all
-    usual losses; beside them a loss of ``kinks``, by pair, makes the sum epsilon.
+    usual losses; beside them a loss of ``kinks``, by pair, makes the sum one of ``asked``, the
+    epsilons at which delta will be read.
     """
 
     epsilon: float
@@ -47,171 +51,13 @@ class GridPlan(NamedTuple):
     high: float
     bottom: float
     bulk: float
-    kinks: Mapping[DominatingPair, float]
-
-
-@dataclass(frozen=True)
-class Tilted:
-    """Points of one step under a tilt: weights that sum to 1, and losses as deviations from their
-    mean, the origin.
-    """
-
-    weights: Floats
-    deviations: Floats
-    origin: float
-
-    @classmethod
-    def of(cls, points: LossPoints, order: float) -> Tilted:
-        """Exponents are taken from the heaviest point, so that large orders lose no digits."""
-        if order == 0.0:
-            exponents = points.log_weights
-        else:
-            heaviest = int(np.argmax(points.log_weights + order * points.losses))
-            exponents = points.log_weights + order * (points.losses - points.losses[heaviest])
-        weights = np.exp(exponents - exponents.max())
-        weights /= weights.sum()
-        origin = dot(weights, points.losses)
-        return cls(weights, points.losses - origin, origin)
-
-    @property
-    def variance(self) -> float:
-        return dot(self.weights, self.deviations**2)
-
-    def bulk(self) -> tuple[float, float]:
-        """Where the bulk is, and how wide: medians, which rare large losses do not change."""
-        middle = self._median(self.deviations)
-        return self.origin + middle, self._median(np.abs(self.deviations - middle))
-
-    def _median(self, numbers: Floats) -> float:
-        rising = np.argsort(numbers)
-        place = int(np.searchsorted(np.cumsum(self.weights[rising]), 0.5))
-        return float(numbers[rising[min(place, rising.size - 1)]])
-
-    @property
-    def mean(self) -> float:
-        """Of the deviations: what rounding left in the origin."""
-        return dot(self.weights, self.deviations)
-
-    def log_growth(self, shift: float) -> float:
-        """``log E'[e^{shift deviation}]``."""
-        exponents = shift * self.deviations
-        if (
-            float(np.max(exponents)) < 600.0
-            and (gain := dot(self.weights, np.expm1(exponents))) > -0.5
-        ):
-            return math.log1p(gain)
-        with np.errstate(divide="ignore"):
-            return log_sum_exp(np.log(self.weights) + exponents)
+    kinks: Mapping[DominatingPair, tuple[float, ...]]
+    asked: tuple[float, ...]
 
 
 def excess(origins: Iterable[tuple[int, float]], epsilon: float) -> float:
     """The sum of counts times origins, less epsilon, rounded once."""
     return float(sum((count * Fraction(origin) for count, origin in origins), -Fraction(epsilon)))
-
-
-def log_moment(points: LossPoints, order: float, origin: float, log_mass: float) -> float:
-    """``log E_P[e^{order (loss - origin)}]``, ``log_mass`` being that of the points' total
-    probability.
-
-    Where little is gained or lost by the tilt, only that is computed: the error is then relative to
-    it, and not to 1.
-    """
-    exponents = order * (points.losses - origin)
-    if float(np.max(exponents)) < 600.0 and float(np.max(points.log_weights)) <= log_mass + 1.0:
-        gain = dot(np.exp(points.log_weights - log_mass), np.expm1(exponents))
-        if -0.5 < gain < 1.0:
-            return log_mass + math.log1p(gain)
-    return log_sum_exp(points.log_weights + exponents)
-
-
-@lru_cache(maxsize=256)
-def _place(
-    pair: DominatingPair, order: float, cap: float, *, tilted_only: bool = False
-) -> tuple[float, float]:
-    """The range of ``t``, up to that of the cap, that holds all but ``e^-80`` of the tilted law,
-    and of ``P`` if asked for.
-    """
-    low, high = pair.span(order) if not tilted_only else _place(pair, order, cap)
-    high = max(min(high, float(pair.point(cap))), low) if cap < math.inf else high
-    for _ in range(12):
-        edges = np.linspace(low, high, 129)
-        losses = pair.privacy_loss(edges)
-        log_p = pair.log_mass(Measure.P, edges[:-1], edges[1:])
-        with np.errstate(invalid="ignore"):
-            tilted = log_p + order * np.where(np.isfinite(losses[1:]), losses[1:], losses[:-1])
-        tilted = np.where(np.isfinite(tilted), tilted, -np.inf)
-        held = np.flatnonzero(
-            (tilted > np.max(tilted) - 80.0) | ((not tilted_only) & (log_p > np.max(log_p) - 80.0))
-        )
-        if held.size:
-            low, high = float(edges[held[0]]), float(edges[held[-1] + 1])
-        if not held.size or held[-1] + 1 - held[0] > 64:
-            break
-    return low, high
-
-
-def _even(
-    pair: DominatingPair, place: tuple[float, float], cells: int, most: int, width: float
-) -> list[Floats]:
-    """Edges even in ``t``, and edges ``width`` apart in losses, or the ``most`` that there may
-    be.
-    """
-    low, high = place
-    parts = [np.linspace(low, high, cells + 1)]
-    losses = pair.privacy_loss(np.array([low, high]))
-    if losses[0] < losses[1] and np.all(np.isfinite(losses)):
-        number = min(math.ceil(float(losses[1] - losses[0]) / width), most)
-        parts.append(pair.point(np.linspace(losses[0], losses[1], max(2, number + 1))))
-    return parts
-
-
-@lru_cache(maxsize=64)
-def points_of(
-    pair: DominatingPair,
-    order: float,
-    cap: float,
-    cells: int,
-    width: float,
-    *,
-    joined: bool = False,
-    keep: float = 120.0,
-    kink: float | None = None,
-) -> LossPoints:
-    """The law of one step up to ``cap``: cells even in ``t`` where it matters, and where the tilted
-    law is none wider than ``width`` in losses; near the loss ``kink`` cells are much finer.
-
-    ``joined`` adds what is beyond the cap, joined into one loss. What has less than ``e^-keep`` of
-    the tilted mass, and no probability to speak of, is left out.
-    """
-    whole, held = _place(pair, order, cap), _place(pair, order, cap, tilted_only=True)
-    parts = [cell_edges(pair, order, 64, None, cap), *_even(pair, held, cells, _MOST_CELLS, width)]
-    if whole != held:
-        parts += _even(pair, whole, 1024, 4096, width)
-    if kink is not None:
-        near = pair.point(kink + width * _NEAR)
-        parts.append(near[(near > whole[0]) & (near < whole[1])])
-    points = loss_points(
-        pair, np.unique(np.concatenate(parts)), within=cap < math.inf and not joined
-    )
-    if not points.losses.size:
-        return points
-    tilted = points.log_weights + order * points.losses
-    kept = (tilted > tilted.max() - keep) | (points.log_weights > -60.0)
-    return LossPoints(points.losses[kept], points.log_weights[kept], points.is_atom[kept])
-
-
-def rough_points(
-    pair: DominatingPair, order: float, cap: float, *, joined: bool = False, keep: float = 120.0
-) -> LossPoints:
-    """As much of the law as a plan needs."""
-    return points_of(pair, order, cap, 1024, 0.1 / max(order, 1.0), joined=joined, keep=keep)
-
-
-def not_below(points: LossPoints, bottom: float) -> LossPoints:
-    """The points, with lower losses raised to ``bottom``."""
-    return (
-        points if bottom == -math.inf else points._replace(losses=np.maximum(points.losses, bottom))
-    )
 
 
 class _Sum:
@@ -231,6 +77,24 @@ class _Sum:
         return math.sqrt(
             math.fsum(n * part.variance for n, part in zip(self.counts, self.parts, strict=True))
         )
+
+    def crossing(self, order: float, epsilon: float) -> float | None:
+        """The order at which these points have their mean at epsilon, looked for around a given
+        one; None where it is not near.
+        """
+
+        def beyond(order: float) -> float:
+            return _Sum(self.points, self.counts, order).mean_excess(epsilon)
+
+        below = beyond(order) < 0.0
+        factor = 8.0 if below else 0.125
+        for _ in range(_FACTORS):
+            order *= factor
+            if order > _GREATEST_ORDER:
+                break
+            if (beyond(order) < 0.0) != below:
+                return float(brentq(beyond, order / factor, order, xtol=1e-300, rtol=1e-3))
+        return None
 
     def log_bound(self, epsilon: float) -> float:
         """``log prod M e^{-order epsilon}``, a bound on delta of these points."""
@@ -273,17 +137,28 @@ class _Sum:
 
 
 @lru_cache(maxsize=64)
-def limits(steps: tuple[Step, ...], epsilon: float, reach: float = 1.02) -> tuple[float, float]:
-    """The greatest epsilon to serve, and the cap: a loss beyond it exceeds that epsilon whatever
-    the other steps do, under ``P`` and under ``Q``, which is the tilt of order -1.
+def _lowest(steps: tuple[Step, ...]) -> tuple[float, float] | None:
+    """The deviation of the sum, and how low it may be under ``P`` and under ``Q``, which is the
+    tilt of order -1; None where a step has no finite loss.
     """
     points = [rough_points(step.pair, -1.0, math.inf) for step in steps]
-    if not all(p.losses.size for p in points):  # a step without a finite loss
-        return reach * epsilon, math.inf
+    if not all(p.losses.size for p in points):
+        return None
     counts = [step.count for step in steps]
     first, second = _Sum(points, counts, 0.0), _Sum(points, counts, -1.0)
-    valid = max(epsilon, reach * epsilon) + 1e-3 * min(1.0, first.deviation)
-    return valid, valid - min(0.0, first.low(), second.low())
+    return first.deviation, min(0.0, first.low(), second.low())
+
+
+def limits(steps: tuple[Step, ...], epsilon: float, reach: float = 1.02) -> tuple[float, float]:
+    """The greatest epsilon to serve, and the cap: a loss beyond it exceeds that epsilon whatever
+    the other steps do, under ``P`` and under ``Q``.
+    """
+    known = _lowest(steps)
+    if known is None:
+        return reach * epsilon, math.inf
+    deviation, lowest = known
+    valid = max(epsilon, reach * epsilon) + 1e-3 * min(1.0, deviation)
+    return valid, valid - lowest
 
 
 _At = Callable[[float], _Sum | None]
@@ -296,13 +171,15 @@ def plan_tilt(
     *,
     joined: bool = False,
     negligible: float = _NEGLIGIBLE,
+    asked: tuple[float, ...] = (),
 ) -> GridPlan | None:
     """The order at which the mean of the tilted sum is epsilon, or 0 if the mean is beyond it
     already.
 
     The plan serves epsilons up to ``reach`` times the given one. It is one for losses up to its
     cap; ``joined`` includes what is beyond, joined into one loss. None where a moments bound shows
-    that these losses add less to delta than ``negligible``, a logarithm, says.
+    that these losses add less to delta than ``negligible``, a logarithm, says. ``asked`` are other
+    epsilons at which delta will be read.
     """
     counts = [step.count for step in steps]
     valid, cap = limits(steps, epsilon, reach)
@@ -322,9 +199,13 @@ def plan_tilt(
         bottom = min(epsilon, 0.0) - max(epsilon + high, 1e-300)
         low, high = _Sum([not_below(p, bottom) for p in tilted.points], counts, 0.0).range(epsilon)
     low = min(low, 0.0) if tilted.order > 0.0 else low  # all of it may exceed epsilon
-    bulk, kinks = _usual(at(0.0) or tilted, steps, epsilon)
+    bulk, places = _usual(at(0.0) or tilted, steps, epsilon)
+    asked = (epsilon, *(other for other in asked if other <= valid and other != epsilon))
+    kinks = {
+        pair: tuple(place + (other - epsilon) for other in asked) for pair, place in places.items()
+    }
     return GridPlan(
-        valid, epsilon, tilted.order, cap, low, max(high, low, 0.0), bottom, bulk, kinks
+        valid, epsilon, tilted.order, cap, low, max(high, low, 0.0), bottom, bulk, kinks, asked
     )
 
 
@@ -345,10 +226,25 @@ def _usual(
 
 
 def likely_epsilon(steps: tuple[Step, ...], delta: float) -> float:
-    """About epsilon at delta if the sum of losses were normal: of use where it is far from 1."""
+    """About epsilon at delta, if the sum of losses is normal, or if a large one comes alone:
+    whichever is greater; at least a tiny number.
+    """
     points = [rough_points(step.pair, -1.0, math.inf) for step in steps]
     plain = _Sum(points, [step.count for step in steps], 0.0)
-    return plain.mean_excess(0.0) + math.sqrt(-2.0 * math.log(delta)) * plain.deviation
+    normal = plain.mean_excess(0.0) + math.sqrt(-2.0 * math.log(delta)) * plain.deviation
+    low = normal if 1e-300 < normal < math.inf else 1.0
+
+    def beyond(epsilon: float) -> float:
+        alone = math.fsum(step.count * step.pair.delta(epsilon) for step in steps)
+        return math.log(max(alone, 1e-320) / delta)
+
+    if beyond(low) <= 0.0:
+        return low
+    for factor in _UPWARDS:
+        if beyond(factor * low) <= 0.0:
+            return float(brentq(beyond, low, factor * low, rtol=0.01))
+        low *= factor
+    return low
 
 
 def _centred(at: _At, epsilon: float, negligible: float) -> _Sum | None:
@@ -356,10 +252,41 @@ def _centred(at: _At, epsilon: float, negligible: float) -> _Sum | None:
     start = at(0.0)
     if start is None or start.mean_excess(epsilon) >= 0.0:
         return start
-    # From where a normal law would have it, up or down by growing factors until the mean has passed
-    # epsilon.
+    if negligible > _SEEN:  # the points seen so far may tell
+        likely = _Sum(start.points, start.counts, _guess(start, epsilon))
+        if likely.log_bound(epsilon) < negligible:
+            return None
+    found = _followed(at, start, epsilon) or _searched(at, start, epsilon, negligible)
+    return None if found is None or found.log_bound(epsilon) < negligible else found
+
+
+def _guess(start: _Sum, epsilon: float) -> float:
+    """The order at which a normal law of this mean and deviation would be centred at epsilon."""
     guess = -start.mean_excess(epsilon) / max(start.deviation, 1e-100) ** 2
-    high = min(max(guess, 1e-100), _GREATEST_ORDER)
+    return min(max(guess, 1e-100), _GREATEST_ORDER)
+
+
+def _followed(at: _At, found: _Sum, epsilon: float) -> _Sum | None:
+    """The sum at an order that the points of the order before show; None where this leads
+    nowhere, as it may where these points do not hold what a greater order makes weighty.
+    """
+    order: float | None = _guess(found, epsilon)
+    for _ in range(_FOLLOWED):
+        order = found.crossing(order, epsilon) if order is not None else None
+        following = at(order) if order is not None else None
+        if following is None:
+            return None
+        if abs(following.mean_excess(epsilon)) < _CENTRED * following.deviation:
+            return following
+        found = following
+    return None
+
+
+def _searched(at: _At, start: _Sum, epsilon: float, negligible: float) -> _Sum | None:
+    """The same with points made for every order on the way: up or down by growing factors from
+    where a normal law would have it, until the mean has passed epsilon.
+    """
+    high = _guess(start, epsilon)
     low, factor, found = 0.0, 2.0, at(high)
     while found is None:  # so steep that a law has no point left
         high /= 16.0
@@ -390,8 +317,7 @@ def _centred(at: _At, epsilon: float, negligible: float) -> _Sum | None:
         abs(found.mean_excess(epsilon)) > found.deviation and found.deviation > 0.0
     ):  # points made for `high` misled
         found = at(_bisect(at, low, high, epsilon))
-        assert found is not None
-    return None if found.log_bound(epsilon) < negligible else found
+    return found
 
 
 def _bisect(at: _At, low: float, high: float, epsilon: float) -> float:

@@ -14,6 +14,7 @@ from scipy.special import erfcx, log_ndtr, ndtri_exp
 from evr.laws.line.pair import DominatingPair, Floats, Measure, log_difference, log_ratio
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
+_MILLS_NODES, _MILLS_WEIGHTS = np.polynomial.legendre.leggauss(20)
 NORMAL_REACH = 39.0
 """In standard deviations: the logarithm of the normal tail beyond is below -760, less than the
 least positive float.
@@ -75,9 +76,8 @@ def mills_difference(low: float, high: float) -> float:
 
     if high - low > 1.0:
         return float(ratio(low) - ratio(high))
-    nodes, weights = np.polynomial.legendre.leggauss(20)
-    x = low + (high - low) * (nodes + 1) / 2  # R' = x R - 1
-    return float((high - low) / 2 * np.sum(weights * (1 - x * ratio(x))))
+    x = low + (high - low) * (_MILLS_NODES + 1) / 2  # R' = x R - 1
+    return float((high - low) / 2 * np.sum(_MILLS_WEIGHTS * (1 - x * ratio(x))))
 
 
 @dataclass(frozen=True)
