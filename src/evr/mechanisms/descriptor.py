@@ -171,6 +171,17 @@ class Mechanism:
 _PROPER = ("Gaussian", "Gaussians", "Laplace", "Poisson")
 
 
+def number(value: Any) -> str:
+    """A number in six digits if these are all that it has, else in all of them.
+
+    >>> number(0.25), number(1e-9), number(1 / 3)
+    ('0.25', '1e-09', '0.3333333333333333')
+    """
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return str(value)
+
+
 def is_writable(event: type[dp_event.DpEvent]) -> bool:
     """Whether attrs made the class itself.
 

@@ -13,7 +13,7 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.laws.mixture.strategy import Strategy, noise_over, square_sensitivity
-from evr.mechanisms.descriptor import Mechanism
+from evr.mechanisms.descriptor import Mechanism, number
 from evr.mechanisms.schemes import (
     CONTRIBUTIONS,
     STRATEGY_KEY,
@@ -107,7 +107,8 @@ def _cyclic_in_words(event: CyclicPoissonDpEvent) -> str:
         f"{event.cycle_length:,} {validate.one_of(PARTITIONS, partition=event.partition)} groups "
         "in turn"
     )
-    chance = f"sampling probability {event.sampling_probability:g}, {event.iterations:,} iterations"
+    probability = number(event.sampling_probability)
+    chance = f"sampling probability {probability}, {event.iterations:,} iterations"
     return (
         f"cyclic Poisson sampling ({groups}, {chance}) of "
         f"{noise_in_words(event.noise_multiplier, event.strategy)}"

@@ -8,7 +8,7 @@ from evr import validate
 from evr.laws import Direction, Pairs
 from evr.laws.mixture.min_sep import MinSep
 from evr.laws.mixture.strategy import Strategy
-from evr.mechanisms.descriptor import Mechanism
+from evr.mechanisms.descriptor import Mechanism, number
 from evr.mechanisms.matrix_mechanism import require_separation, sampled_gaussians
 from evr.mechanisms.schemes import (
     CONTRIBUTIONS,
@@ -50,7 +50,7 @@ def pairs(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent | None:
 
 def _in_words(event: BMinSepDpEvent) -> str:
     chance = (
-        f"sampling probability {event.sampling_probability:g}, "
+        f"sampling probability {number(event.sampling_probability)}, "
         f"{'warm' if event.warm_start else 'cold'} start"
     )
     return (

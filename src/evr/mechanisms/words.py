@@ -11,7 +11,7 @@ from typing import Any
 
 from dp_accounting import dp_event
 
-from evr.mechanisms.descriptor import Mechanism, written_fields
+from evr.mechanisms.descriptor import Mechanism, number, written_fields
 from evr.mechanisms.registry import MECHANISMS
 
 _SAMPLED = (
@@ -90,17 +90,6 @@ def _value(value: Any) -> str:
     if len(value) > _VALUES:
         return f"of {len(value):,} values, the first being {_value(value[0])}"
     return str(list(value))
-
-
-def number(value: Any) -> str:
-    """A number in six digits if these are all that it has, else in all of them.
-
-    >>> number(0.25), number(1e-9), number(1 / 3)
-    ('0.25', '1e-09', '0.3333333333333333')
-    """
-    if isinstance(value, float):
-        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-    return str(value)
 
 
 def assumptions(*events: dp_event.DpEvent) -> list[str]:
