@@ -119,7 +119,7 @@ class FakeRuntimeError(RuntimeError):
         self.status = status
 
 
-def fake_cupy(count):
+def fake_cupy(count, driver=12040):
     """As much of CuPy as ``why_not`` asks."""
 
     def devices_here():
@@ -127,7 +127,11 @@ def fake_cupy(count):
             raise count
         return count
 
-    runtime = types.SimpleNamespace(getDeviceCount=devices_here, CUDARuntimeError=FakeRuntimeError)
+    runtime = types.SimpleNamespace(
+        getDeviceCount=devices_here,
+        driverGetVersion=lambda: driver,
+        CUDARuntimeError=FakeRuntimeError,
+    )
     return types.SimpleNamespace(cuda=types.SimpleNamespace(runtime=runtime))
 
 
@@ -138,6 +142,7 @@ def fake_cupy(count):
         (fake_cupy(0), "no NVIDIA GPU is visible"),
         (fake_cupy(FakeRuntimeError(100)), "no NVIDIA GPU is visible"),
         (fake_cupy(FakeRuntimeError(35)), "the driver of the GPU is too old"),
+        (fake_cupy(FakeRuntimeError(35), driver=0), "there is no NVIDIA driver"),
         (fake_cupy(FakeRuntimeError(999)), "status 999"),
     ],
 )

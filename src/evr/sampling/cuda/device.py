@@ -60,6 +60,11 @@ def why_not() -> str | None:
     try:
         found = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
+        if error.status == _OLD_DRIVER and not cupy.cuda.runtime.driverGetVersion():
+            return (
+                "there is no NVIDIA driver: if the machine has an NVIDIA GPU, install its driver, "
+                "and see what nvidia-smi lists"
+            )
         if error.status == _OLD_DRIVER:
             return (
                 "the driver of the GPU is too old for this CuPy: update the driver, or install the "
