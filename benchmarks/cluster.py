@@ -6,7 +6,7 @@ processor seconds of everybody: driver, scheduler and workers, without their sta
 10% more. Idle workers cost something too, for as long as a run takes; the column ``idle`` is that,
 from what they take before the runs, and the last ratio is without it: it grows with the time that a
 busy machine makes us wait, the rest does not. Workers run without Dask's statistical
-profiler, with a slower clock and a slower monitor, as docs/guide/cluster.md advises.
+profiler, with a slower clock and slower monitors, as docs/guide/cluster.md advises.
 
 The first table has workers that draw nothing, so that all there is to do is sending blocks and
 absorbing summaries, for the driver alone and through the cluster. Target: at least 1,000 summaries
@@ -130,6 +130,7 @@ def main() -> None:
     config.set({"distributed.worker.profile.enabled": False})
     config.set({"distributed.admin.tick.interval": "500ms"})
     config.set({"distributed.admin.system-monitor.interval": "5s"})
+    config.set({"distributed.worker.memory.monitor-interval": "5s"})
     with (
         LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
