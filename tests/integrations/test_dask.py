@@ -167,6 +167,21 @@ def test_a_second_answer_changes_nothing(pool: dask.DaskExecutor) -> None:
     assert [future.result() for future in futures] == [(3, 1), (2, 1)]
 
 
+def test_short_calls_share_a_task(pool: dask.DaskExecutor) -> None:
+    """A task has a cost of its own; where calls take long, threads share them evenly."""
+    threads, long = pool.threads, pool._seconds
+    sizes = {}
+    for seconds in (1e-6, 0.01, 0.1):
+        pool._seconds = seconds
+        sizes[seconds] = [pool._batch(calls) for calls in (1, 4 * threads, 400 * threads)]
+    pool._seconds = long
+    assert sizes == {
+        1e-6: [1, 4 * threads, 400 * threads],
+        0.01: [1, 5, 200],
+        0.1: [1, 2, 200],
+    }
+
+
 def test_any_call_and_its_error_come_back(pool: dask.DaskExecutor) -> None:
     assert pool.submit(sorted, [1, 3, 2], reverse=True).result() == [3, 2, 1]
     assert pool.submit_all(abs, []) == []

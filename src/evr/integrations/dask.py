@@ -39,6 +39,7 @@ TIMEOUT = 10.0
 
 _EACH = 2  # tasks of a round for each thread: fewer leave threads without work at its end
 _TASK_SECONDS = 1e-3  # about what a task costs the scheduler
+_WORTH_SECONDS = 0.05  # what a task should take: beside its calls it costs everybody some 3 ms
 _COUNTED_SECONDS = 1.0  # how long the number of threads is believed
 
 
@@ -109,7 +110,7 @@ class DaskExecutor(Crowd):
         self._context: tuple[Callable[..., Any], Task] | None = None
         self._lock, self._open = threading.RLock(), set[Future[Any]]()
         self._counted = (0, -_COUNTED_SECONDS)
-        self._seconds = 1.0  # that a call took lately
+        self._seconds = 1.0  # of a processor, that a call took lately
         self._closed = False
         self._greet(timeout)
 
@@ -176,7 +177,9 @@ class DaskExecutor(Crowd):
         thread for ``b`` calls: the greater of the two is least where they are the same.
         """
         balanced = math.sqrt(calls * _TASK_SECONDS / self._seconds)
-        return min(calls, max(math.ceil(calls / (_EACH * self.threads)), round(balanced), 1))
+        worth = _WORTH_SECONDS / self._seconds
+        each = calls / (_EACH * self.threads)
+        return min(calls, max(math.ceil(each), round(balanced), round(worth), 1))
 
     def _sent(self, function: Callable[..., Any]) -> Task:
         """The function, in the cluster: the result of a task, so that it is made again if lost."""
@@ -307,12 +310,14 @@ def _carried(package: bytes) -> bytes:
 
 
 def _answers(context: bytes, package: bytes) -> tuple[float, list[Any]]:
-    """The answers to a batch of calls, and the seconds that they took."""
+    """The answers to a batch of calls, and the processor seconds that they took: on a machine with
+    more workers than cores they take longer, and so does all else.
+    """
     with _LOCK:
         function = _unpacked(context)
-    start = time.perf_counter()
+    start = time.thread_time()
     answers = [function(*call) for call in pickle.loads(package)]
-    return time.perf_counter() - start, answers
+    return time.thread_time() - start, answers
 
 
 @lru_cache(maxsize=8)
