@@ -92,6 +92,16 @@ def online_epsilon(
     progress
         Called with the steps done and their total after each report.
 
+    Returns
+    -------
+    OnlineEpsilon
+        The steps that are reported, and epsilon after each.
+
+    Raises
+    ------
+    UnsupportedEventError, AccuracyError, ValueError, TypeError
+        As of ``evr.estimate_delta``; and where steps have no order, or none on a line.
+
     Examples
     --------
     >>> import evr

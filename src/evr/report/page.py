@@ -90,6 +90,13 @@ def write_report(
         Whether to ask other accountants, which takes half a minute at most.
     max_seconds
         A curve that would take longer raises ``TooLongError`` before it is begun.
+
+    Raises
+    ------
+    CertificateError
+        If the certificate's file is damaged or altered.
+    TooLongError
+        If a curve would take longer than ``max_seconds``.
     """
     certificate = Certificate.of(certificate)
     atomic.write_text(
