@@ -14,6 +14,7 @@ from evr.cli.app import app
 MARK = re.compile(r"<!-- options of (\w+) -->")
 CODE = re.compile(r"<code>[^<]*</code>")
 HYPHENED = re.compile(r"[^\s<>&;]*-\w[^\s<>&;]*")
+NUMBER = re.compile(r"(<(pre|code|script|style)\b.*?</\2>|<[^>]*>)|\b\d[\d.]*e-\d+", re.S)
 _LONGEST = 32  # characters that fit on a phone
 
 
@@ -58,15 +59,18 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def unbroken(html: str) -> str:
-    """Names with hyphens in code among words, each kept on one line.
+    """Names with hyphens in code among words, and numbers such as 1e-9, each kept on one line.
 
     >>> unbroken("<p>or <code>--batch-size 256</code></p>")
     '<p>or <code><span class="whole">--batch-size</span> 256</code></p>'
+    >>> unbroken('<p id="1e-9">at 1e-9</p>')
+    '<p id="1e-9">at <span class="whole">1e-9</span></p>'
     """
 
     def kept(name: re.Match[str]) -> str:
         return name[0] if len(name[0]) > _LONGEST else f'<span class="whole">{name[0]}</span>'
 
+    html = NUMBER.sub(lambda one: one[0] if one[1] else kept(one), html)
     return CODE.sub(lambda code: f"<code>{HYPHENED.sub(kept, code[0][6:-7])}</code>", html)
 
 

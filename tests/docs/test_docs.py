@@ -6,6 +6,7 @@ Examples with ``>>>`` are run by pytest itself.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import itertools
@@ -138,6 +139,22 @@ def test_docstrings_are_complete(name):
                 assert parameter in ("self", "cls") or said, (
                     f"{name} does not say what {parameter} is"
                 )
+
+
+@pytest.mark.parametrize("name", sorted({*evr.__all__} - {"events"}))
+def test_docstrings_say_what_comes_back_and_what_is_raised(name):
+    found = getattr(evr, name)
+    text = inspect.getdoc(found)
+    if inspect.isfunction(found):
+        returns = inspect.signature(found).return_annotation
+        assert returns == "None" or "Returns\n-------" in text, (
+            f"{name} does not say what it returns"
+        )
+        assert "Raises\n------" in text, f"{name} does not say what it raises"
+    if dataclasses.is_dataclass(found):
+        for one in dataclasses.fields(found):
+            said = one.name.startswith("_") or re.search(rf"\b{one.name}\b", text)
+            assert said, f"{name} does not say what {one.name} is"
 
 
 def test_every_command_is_described():

@@ -213,7 +213,7 @@ async function audit() {
       width: view.innerWidth, scroll: all.documentElement.scrollWidth, wide: wide(view),
       formulas: marked.length,
       raw: marked.filter(e => !e.querySelector(".katex")).map(e => e.textContent),
-      broken: [...all.querySelectorAll("code .whole")].filter(e => e.getClientRects().length > 1)
+      broken: [...all.querySelectorAll(".whole")].filter(e => e.getClientRects().length > 1)
         .map(e => e.textContent),
       commands: cut.map(e => e.textContent.slice(0, 80)),
       tables: tables.map(e => e.textContent.trim().slice(0, 60)),

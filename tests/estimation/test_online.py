@@ -102,8 +102,16 @@ def test_progress_is_reported():
         ({"delta": 1e-6, "every": 0}, ValueError, "every=0 is not"),
         ({"delta": 1e-6, "method": "gdp"}, ValueError, "method='gdp' is not one of"),
         ({"delta": 1e-6, "samples": 3}, TypeError, "takes no option 'samples'"),
+        ({"delta": 1e-6, "progress": True}, TypeError, "progress=True is not a function"),
     ],
 )
 def test_bad_values(arguments, error, words):
     with pytest.raises(error, match=words):
         evr.online_epsilon(dpsgd(10, 0.01, 1.0), **arguments)
+
+
+@pytest.mark.parametrize("method", ["fft", "monte_carlo"])
+def test_nothing_ran(method):
+    """Once it said that there were not enough values to unpack."""
+    with pytest.raises(ValueError, match="empty composition: no step ran"):
+        evr.online_epsilon(dp_event.ComposedDpEvent([]), 1e-6, method=method)

@@ -133,6 +133,8 @@ def test_buttons_and_header_cells_are_named(pages, kind):
 def test_statement_and_verdict_are_the_certificates(certificates, pages, kind):
     tree = Tree(pages[kind])
     assert tree.text_of("statement") == " ".join(certificates[kind].short_statement.split())
+    for number in re.findall(r"\d[\d.]*e-\d+", certificates[kind].short_statement):
+        assert f'<span class="whole">{number}</span>' in pages[kind]
     full = [" ".join(e["text"].split()) for e in tree.all("details")]
     assert any(text.endswith(" ".join(certificates[kind].statement.split())) for text in full)
     clauses = [e["text"].rstrip(";.") for e in tree.all("li")]

@@ -237,8 +237,14 @@ class Certificate(Section):
     verdict, guarantee
         The guarantee is None unless the verdict is ``"accepted"`` (or a proved fallback ran
         instead).
-    event
-        The event tree as JSON; ``dp_event()`` builds it.
+    event, neighboring_relation
+        The event tree as JSON, which ``dp_event()`` builds; which data sets are neighbours.
+    estimate, claim, verification
+        The estimate, the claim that follows from it, and the attempt to prove it, plans included.
+    release, fallback
+        The release that the attempt belongs to, and what ran instead, if anything did.
+    software, times, schema_version
+        What made it, when, and the format of the file.
     record
         Which recorded training it is about, if any; a replay takes it on trust, the record itself
         proves it.

@@ -132,6 +132,28 @@ def replay(
         As of ``evr.verify``.
     max_seconds
         How long it may take; None for as long as it takes.
+
+    Returns
+    -------
+    Replay
+        What differs, if anything: ``agrees``.
+
+    Raises
+    ------
+    CertificateError
+        If the file is damaged or altered.
+    TooLongError
+        If it would take longer than ``max_seconds``.
+
+    Examples
+    --------
+    >>> import evr, tempfile
+    >>> from dp_accounting import dp_event
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     certificate = evr.certify(dp_event.GaussianDpEvent(4.0), delta=1e-5,
+    ...                               ledger=f"{folder}/ledger.sqlite")
+    >>> evr.replay(certificate).agrees
+    True
     """
     certificate = Certificate.of(certificate)
     if workers is not None:

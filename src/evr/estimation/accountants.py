@@ -46,6 +46,11 @@ class CompositionAccountant(dp_accounting.PrivacyAccountant):
 class FFTAccountant(CompositionAccountant):
     """Near-exact epsilon and delta of what was composed: estimates, not bounds.
 
+    Parameters
+    ----------
+    neighboring_relation
+        As of ``evr.estimate_delta``; adding or removing one record by default.
+
     Examples
     --------
     >>> import dp_accounting, evr

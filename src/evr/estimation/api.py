@@ -84,6 +84,20 @@ def estimate_delta(
         ``workers``. Of ``"strict"``: ``tolerance``, by how much of delta the bound may exceed it
         (5e-4).
 
+    Returns
+    -------
+    Estimate or UpperBound
+        The latter for ``"strict"`` and ``"rdp"``.
+
+    Raises
+    ------
+    UnsupportedEventError
+        If some mechanism has no law here, or none under the relation; it is named.
+    AccuracyError
+        If floats cannot tell delta.
+    ValueError, TypeError
+        If a value is out of its range, or no number.
+
     Examples
     --------
     >>> import evr
@@ -148,6 +162,16 @@ def estimate_epsilon(
     delta
         From 0 to 1.
     method, direction, neighboring_relation, options
+        As of ``estimate_delta``.
+
+    Returns
+    -------
+    Estimate or UpperBound
+        The latter for ``"strict"`` and ``"rdp"``. Infinite where no epsilon is enough.
+
+    Raises
+    ------
+    UnsupportedEventError, AccuracyError, ValueError, TypeError
         As of ``estimate_delta``.
 
     Examples
@@ -218,6 +242,16 @@ def privacy_curve(
         As of ``estimate_delta``.
     progress
         ``progress(done, total)`` is called as the work goes on.
+
+    Returns
+    -------
+    PrivacyCurve
+        The points in the order of ``epsilons``.
+
+    Raises
+    ------
+    UnsupportedEventError, AccuracyError, ValueError, TypeError
+        As of ``estimate_delta``.
 
     Examples
     --------

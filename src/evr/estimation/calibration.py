@@ -75,6 +75,17 @@ def calibrate(
     neighboring_relation
         As of ``evr.estimate_delta``.
 
+    Returns
+    -------
+    Calibration
+        The parameter on the private side, and the delta there.
+
+    Raises
+    ------
+    ValueError
+        If no parameter between the ends meets the target, or all do; and as of
+        ``evr.estimate_delta``.
+
     Examples
     --------
     >>> import evr

@@ -42,6 +42,8 @@ class MonteCarloAccountant(CompositionAccountant):
 
     Parameters
     ----------
+    neighboring_relation
+        As of ``evr.estimate_delta``; adding or removing one record by default.
     samples
         Samples of each answer.
     seed

@@ -92,6 +92,16 @@ def online_epsilon(
     progress
         Called with the steps done and their total after each report.
 
+    Returns
+    -------
+    OnlineEpsilon
+        The steps that are reported, and epsilon after each.
+
+    Raises
+    ------
+    UnsupportedEventError, AccuracyError, ValueError, TypeError
+        As of ``evr.estimate_delta``; and where steps have no order, or none on a line.
+
     Examples
     --------
     >>> import evr
@@ -104,6 +114,8 @@ def online_epsilon(
     delta = validate.open_probability(delta=delta)
     every = validate.positive_integer(every=every)
     validate.one_of(("fft", "monte_carlo"), method=method)
+    if progress is not None:
+        validate.function(progress=progress)
     composition = Composition.of(event, neighboring_relation)
     if method == "monte_carlo":
         from evr.estimation.mc_online import monte_carlo_online
@@ -144,8 +156,13 @@ def online_epsilon(
 
 
 def checked_reports(order: list[tuple[Pairs | None, int]], every: int) -> int:
-    """How many steps there are; too many reports are refused."""
+    """How many steps there are; too many reports are refused, and none at all."""
     total = sum(count for _, count in order)
+    if total == 0:
+        raise ValueError(
+            "the event is an empty composition: no step ran, so there is none to report epsilon "
+            "after; give at least one mechanism"
+        )
     if total // every > _MOST_REPORTS:
         raise ValueError(
             f"{total} steps with every={every} are {total // every} reports, more than "

@@ -98,7 +98,10 @@ class UpperBound(Figure):
     By ``"strict"``, without exception and tight; by ``"rdp"``, up to the rounding of floats, and
     usually far from tight.
 
-    Attributes as of ``Estimate``.
+    Attributes
+    ----------
+    value, method, direction, seconds
+        As of ``Estimate``; the direction is ``"both"`` where the bound is not of one.
     """
 
     value: float

@@ -245,6 +245,11 @@ def resume(
     workers, executor, progress
         As of ``evr.verify``.
 
+    Returns
+    -------
+    Certificate
+        Of the attempt, now complete.
+
     Raises
     ------
     LedgerError

@@ -99,6 +99,21 @@ def certify(
     settings
         ``proposal``, ``max_samples``, ``offset``, ``device`` as of ``evr.verify``.
 
+    Returns
+    -------
+    Certificate
+        Accepted or rejected; written to ``path`` where one is given.
+
+    Raises
+    ------
+    ValueError
+        If the pair is false, or true by too little; or a value is out of its range. Nothing is
+        counted then.
+    UnsupportedEventError
+        If some mechanism has no law here, or none under the relation.
+    LedgerError
+        If the ledger cannot be used, or the release does not allow the claim.
+
     Examples
     --------
     >>> import evr, tempfile

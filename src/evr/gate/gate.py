@@ -300,6 +300,19 @@ def release(
         ``neighboring_relation``, ``seed``, ``workers``, ``executor``, ``progress``, ``method``,
         ``proposal``, ``max_samples``, ``offset`` as of ``evr.verify``.
 
+    Returns
+    -------
+    Release
+        ``released``, ``value`` (which raises ``NotReleasedError`` where nothing was released) and
+        the certificates.
+
+    Raises
+    ------
+    AlreadyReleasedError
+        If the release has let out its output.
+    ValueError, TypeError, UnsupportedEventError, LedgerError
+        If something cannot be tested; the mechanism has not run then.
+
     Examples
     --------
     >>> import evr, tempfile

@@ -62,8 +62,9 @@ class Record:
     finished
         Whether the training was closed in order; a record without its end may have lost its last
         lines, and has no event.
-    rank, ranks
-        Which process of how many; of all of them, once they were found to agree, ``rank`` is None.
+    run, rank, ranks
+        Which training, and which process of how many; of all of them, once they were found to
+        agree, ``rank`` is None.
     certificates
         Digests of the certificates that were added to it.
     paths, seals

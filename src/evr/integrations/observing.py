@@ -57,6 +57,20 @@ def record(
         a dropped batch, clipping switched off, a step past the recorder): ``"refuse"`` raises
         ``RecordError`` before the weights move, ``"note"`` writes it down and lets the training go
         on, and the record has no event.
+
+    Returns
+    -------
+    Recording
+        To be finished; its ``path`` is the file.
+
+    Raises
+    ------
+    RecordError
+        If the training cannot be recorded as it is.
+
+    Examples
+    --------
+    `docs/guide/record_a_training.md` has one from the first line to the certificate.
     """
     validate.one_of(("refuse", "note"), breaches=breaches)
     optimizer = _optimizer_of(source)

@@ -95,8 +95,13 @@ class LossLaw(abc.ABC):
 class Pairs:
     """The laws of one mechanism in its two directions: of its dominating pairs, on a line mostly.
 
-    ``exact`` are the same laws by their exact parameters, which strict proofs need; None where a
-    mechanism offers none.
+    Attributes
+    ----------
+    remove, add
+        The law of each direction.
+    exact
+        The same laws by their exact parameters, which strict proofs need; None where a mechanism
+        offers none.
     """
 
     remove: LossLaw

@@ -35,6 +35,15 @@ class Composition:
     """The distinct pairs of each direction with their counts, equal ones merged. Order carries no
     meaning here.
 
+    Attributes
+    ----------
+    remove, add
+        The steps of each direction: a law and how often it ran.
+    parts
+        The mechanisms as their translators gave them.
+    relation
+        Which data sets are neighbours.
+
     Examples
     --------
     >>> from evr.mechanisms.events import dpsgd

@@ -96,6 +96,16 @@ def dpsgd(
         ``batch_size`` of the ``dataset_size`` records, drawn anew for each step. That is accounted
         for under replace-one adjacency only.
 
+    Returns
+    -------
+    DpEvent
+        A ``SelfComposedDpEvent`` of the sampled step.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a value is out of its range, or what is said is too little, or twice.
+
     Examples
     --------
     >>> dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000).count
@@ -178,6 +188,16 @@ def _steps(
 def opacus_history(history: Iterable[tuple[float, float, int]]) -> dp_event.DpEvent:
     """The event of an Opacus accountant's ``history``: a list of ``(noise_multiplier, sample_rate,
     steps)``.
+
+    Returns
+    -------
+    DpEvent
+        The phases, composed.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an entry is no such triple, or a value is out of its range.
 
     Examples
     --------

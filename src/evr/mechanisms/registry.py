@@ -91,6 +91,11 @@ def register(
     under
         Translators for other relations, by relation; None refuses one that the laws would serve.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If ``event_type`` is no class of events, or ``kind`` is taken.
+
     Examples
     --------
     `docs/extending.md` has one from the first line to a statement.

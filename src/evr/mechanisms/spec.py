@@ -199,6 +199,25 @@ def load(path: str | Path) -> Spec:
     ----------
     path
         The file. A mistake in it raises ``SpecError``: the key, the rule, the nearest key.
+
+    Returns
+    -------
+    Spec
+        The file's tables; ``event()`` makes the event, ``claim`` holds what it claims.
+
+    Raises
+    ------
+    SpecError
+        If the file cannot be read, or says what cannot be.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "run.toml"
+    ...     _ = path.write_text('[[mechanism]]\\nkind = "gaussian"\\nnoise_multiplier = 2.0\\n')
+    ...     load(path).event()
+    GaussianDpEvent(noise_multiplier=2.0)
     """
     validate.path(path=path)
     try:

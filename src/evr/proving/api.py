@@ -91,6 +91,21 @@ def verify(
         Called with a ``Progress`` now and then. By default a line is shown on a terminal and in a
         notebook; False shows nothing.
 
+    Returns
+    -------
+    Verification
+        The verdict, the guarantee if it is ``ACCEPTED``, and what happened in each direction.
+
+    Raises
+    ------
+    UnsupportedEventError
+        If some mechanism has no law here, or none under the relation.
+    ValueError, TypeError
+        If a value is out of its range, or what is asked for cannot be tested: the error says what
+        can.
+    DeviceError
+        If ``device="cuda"`` and no GPU can be used.
+
     Examples
     --------
     >>> import evr

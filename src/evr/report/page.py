@@ -9,6 +9,7 @@ computed anew.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from dp_accounting import NeighboringRelation
+from markupsafe import Markup, escape
 
 from evr import atomic
 from evr.certification.certificate import Certificate, DirectionSection
@@ -31,6 +33,7 @@ from evr.report.pictures import Picture, at_most, scientific
 
 _CURVE_POINTS = 41
 _MARGIN_POINTS = 9
+_NUMBER = re.compile(r"\b\d[\d.]*e-\d+")
 _CURVES = 4.0  # how much longer its curves take than accounting for a composition once
 _TIGHT = 0.99  # the slack that evr takes where nothing else is said
 PROOFS = {
@@ -90,11 +93,27 @@ def write_report(
         Whether to ask other accountants, which takes half a minute at most.
     max_seconds
         A curve that would take longer raises ``TooLongError`` before it is begun.
+
+    Raises
+    ------
+    CertificateError
+        If the certificate's file is damaged or altered.
+    TooLongError
+        If a curve would take longer than ``max_seconds``.
     """
     certificate = Certificate.of(certificate)
     atomic.write_text(
         path, render(certificate, source=source, peers=peers, max_seconds=max_seconds)
     )
+
+
+def unbroken(text: str) -> Markup:
+    """Words as HTML, each number such as 1e-9 on one line: browsers break lines at its hyphen.
+
+    >>> unbroken("at most 1e-9 < 1")
+    Markup('at most <span class="whole">1e-9</span> &lt; 1')
+    """
+    return Markup(_NUMBER.sub(r'<span class="whole">\g<0></span>', str(escape(text))))
 
 
 def render(
@@ -110,6 +129,7 @@ def render(
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
+    environment.filters["unbroken"] = unbroken
     template = environment.from_string(
         resources.files("evr.report").joinpath("page.html").read_text("utf-8")
     )

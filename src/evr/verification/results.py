@@ -29,6 +29,11 @@ class Guarantee:
     Under the conditions of docs/guarantees.md, Section 5: fresh samples in each attempt, an
     estimate that does not depend on them, trials that do not depend on the data, one output for
     each release.
+
+    Attributes
+    ----------
+    epsilon, delta
+        Of the claim: its delta is the estimate over ``tau``.
     """
 
     epsilon: float
@@ -40,9 +45,22 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a verification stands; ``seconds_left`` is an estimate, None before there is one.
+    """Where a verification stands.
 
-    The first one of the fixed verifier comes before the first sample and has its ``plan``.
+    Attributes
+    ----------
+    direction
+        Which is being tested.
+    samples, max_samples
+        Drawn so far, and the most that will be, where that is known.
+    estimate
+        Mean of the samples so far: delta.
+    log_wealth, log_target
+        Evidence so far, and how much of it accepts; the target is 0 in the fixed verifier.
+    seconds, seconds_left
+        Time taken, and an estimate of what is left, None before there is one.
+    plan
+        Of the fixed verifier: the first one comes before the first sample and has its plan.
     """
 
     direction: str
@@ -69,6 +87,8 @@ class DirectionReport:
 
     Attributes
     ----------
+    direction, seconds
+        ``"remove"`` or ``"add"``, and the time that it took.
     accepted, reason
         Whether this direction passed, and why it stopped.
     samples, blocks, block_size
@@ -127,10 +147,16 @@ class Verification:
     verdict
         ``Verdict.ACCEPTED`` or ``Verdict.REJECTED``. There is no truth value: ``if verification:``
         raises.
+    epsilon, delta, tau, method, attempt
+        What was asked: the claim and its slack, how it was tested, the number of the attempt.
     guarantee
         ``Guarantee(epsilon, delta / tau)`` if accepted, else None.
+    samples, seconds
+        Drawn in all directions, and the time taken.
     directions
         One report for each direction that was tested, by name.
+    notes
+        What else a reader should know.
     false_positive_rate
         A proved bound on the probability of accepting this claim were it false.
     entropy, seed, entropy_is_fresh
