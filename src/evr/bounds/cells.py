@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -20,6 +20,19 @@ from evr.bounds.tilt import Tilt
 from evr.laws import DominatingPair, Floats, Measure
 from evr.laws.line.discretise import cell_edges
 from evr.laws.line.pair import log_sum_exp
+
+
+class _Shape(NamedTuple):
+    """Of cells: the mean of ``x`` as a loss; where there is a chord, ``log`` of what ``P`` has at
+    either end of it, and the losses there; and which cells have none, if some do.
+    """
+
+    centre: Floats
+    log_lower: Floats
+    log_upper: Floats
+    least: Floats
+    greatest: Floats
+    without_chord: np.ndarray[tuple[int], np.dtype[np.bool_]] | None
 
 
 @dataclass(frozen=True)
@@ -60,31 +73,44 @@ class CellTable:
         return cls(low, high, np.minimum(least, greatest), greatest, log_p, log_q)
 
     @cached_property
-    def _shape(self) -> tuple[Floats, Floats, Floats, Any]:
-        """The mean of ``x`` as a loss, ``log`` of the chord's shares of either end, and where there
-        is a chord.
-        """
+    def _shape(self) -> _Shape:
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             centre = np.clip(self.log_p - self.log_q, self.least, self.greatest)
             share = np.clip(
                 np.expm1(self.least - centre) / np.expm1(self.least - self.greatest), 0.0, 1.0
             )
             usable = np.isfinite(share) & np.isfinite(self.least) & np.isfinite(self.greatest)
-            return centre, np.log1p(-share), np.log(share), usable
+            return _Shape(
+                centre,
+                np.where(usable, self.log_p + np.log1p(-share), -np.inf),
+                np.where(usable, self.log_p + np.log(share), -np.inf),
+                np.where(usable, self.least, 0.0),
+                np.where(usable, self.greatest, 0.0),
+                None if usable.all() else ~usable,
+            )
 
-    def moment(self, r: float, chosen: slice, *, upper: bool) -> Floats:
-        """``log`` of an upper or a lower bound on ``E_P[e^{r loss}; cell]``, cell by cell."""
+    def terms(self, r: float, chosen: slice, *, upper: bool) -> list[Floats]:
+        """``log`` of an upper or a lower bound on ``E_P[e^{r loss}; cell]``, cell by cell: of one
+        number, or of two that add up to it, which are cheaper to sum than to join.
+        """
         log_p = self.log_p[chosen]
         if r == 0.0:
-            return log_p
-        centre, log_lower, log_upper, usable = (x[chosen] for x in self._shape)
+            return [log_p]
+        shape = self._shape
         if (-1.0 < r < 0.0) == upper:
-            return log_p + r * centre
-        least, greatest = self.least[chosen], self.greatest[chosen]
-        with np.errstate(invalid="ignore"):
-            chord = np.logaddexp(log_lower + r * least, log_upper + r * greatest)
-        worst = r * (greatest if (r > 0) == upper else least)
-        return log_p + np.where(usable, chord, worst)
+            return [log_p + r * shape.centre[chosen]]
+        first = shape.log_lower[chosen] + r * shape.least[chosen]
+        second = shape.log_upper[chosen] + r * shape.greatest[chosen]
+        if shape.without_chord is not None:
+            apart = shape.without_chord[chosen]
+            worst = (self.greatest if (r > 0) == upper else self.least)[chosen][apart]
+            first[apart] = log_p[apart] + r * worst
+        return [first, second]
+
+    def moment(self, r: float, chosen: slice, *, upper: bool) -> Floats:
+        """The same as one number for each cell."""
+        terms = self.terms(r, chosen, upper=upper)
+        return terms[0] if len(terms) == 1 else np.logaddexp(*terms)
 
 
 @dataclass(frozen=True)
@@ -132,9 +158,9 @@ class TiltedBounds:
         """
         chosen = {None: self._parts, True: self._parts[-1:], False: self._parts[:-1]}[above]
         terms = [
-            self.table.moment(loss_factor + tilt_factor * slope, cells, upper=upper)
-            + tilt_factor * offset
+            term + tilt_factor * offset
             for cells, slope, offset in chosen
+            for term in self.table.terms(loss_factor + tilt_factor * slope, cells, upper=upper)
         ]
         values = np.concatenate(terms)
         return log_sum_exp(values) if values.size else -math.inf

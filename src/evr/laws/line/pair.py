@@ -234,5 +234,5 @@ def log_sum_exp(x: Floats) -> float:
     """``log(sum(e^x))`` of a non-empty array; SciPy's does the same for any array, and takes ten
     times as long.
     """
-    top = float(np.max(x))
-    return top + math.log(float(np.sum(np.exp(x - top)))) if math.isfinite(top) else top
+    top = float(x.max())
+    return top + math.log(float(np.exp(x - top).sum())) if math.isfinite(top) else top
