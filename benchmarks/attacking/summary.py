@@ -22,7 +22,10 @@ from attacking.trials import (
 OUTCOMES = (GOOD, REFUSED, SLOW, UNKNOWN, WRONG, CRASHED)
 Records = list[dict[str, Any]]
 _WELL_KNOWN = 1e-9  # relative error of a truth that closeness is told of
-LOOKED_AT: dict[tuple[int, int], str] = {}
+LOOKED_AT: dict[tuple[int, int], str] = {
+    (101, 9313): "the truth is wrong, and evr right to 2e-8: sums over a lattice that this law is "
+    "next to, by a Fourier transform, give 8.35535684e-50 and 8.35534957e-50.",
+}
 """What is known of a failure, by seed and index."""
 
 

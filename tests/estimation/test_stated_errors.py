@@ -430,6 +430,16 @@ def test_jumps_that_both_laws_have_nearly_alike() -> None:
     assert within(repeat(one, 494), 0.0, "add", 1.5925377604587015e-12)
 
 
+def test_one_sampled_step_next_to_its_greatest_loss() -> None:
+    """Epsilon is 3e-14 below a loss of 2.1, which comes from one of 22.7 and is rounded as that."""
+    one = dp_event.PoissonSampledDpEvent(
+        1e-09, dp_event.RandomizedResponseDpEvent(1.3298993547458137e-07, 1000)
+    )
+    found = evr.estimate_delta(one, 2.1423418082976657, direction="remove")
+    truth = 3.190171416362802e-23  # by 50 digits
+    assert abs(found.value - truth) <= found.error <= truth
+
+
 def test_a_lattice_fits_into_its_grid() -> None:
     """Once its tails wrapped around: sums of a discrete Gaussian, whose probabilities are those of
     one of 1812 times the variance, to 1e-1000.

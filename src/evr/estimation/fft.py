@@ -256,7 +256,9 @@ def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
     """
     value = pair.delta(epsilon)
     moved = 2.0 * UNIT * abs(epsilon)
-    if not _is_atomic(pair) and math.isfinite(place := float(pair.point(epsilon))):
+    if _is_atomic(pair):  # a sampled loss comes from one that may be larger
+        moved = max(moved, 2.0 * UNIT * pair.loss_magnitude)
+    elif math.isfinite(place := float(pair.point(epsilon))):
         nudge = 4.0 * UNIT * (1.0 + abs(place))
         losses = pair.privacy_loss(np.array([place - nudge, place, place + nudge]))
         moved += float(
