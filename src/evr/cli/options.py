@@ -258,6 +258,7 @@ def asks_what_ran(command: Callable[..., None]) -> Callable[..., None]:
         command(ran, **given)
 
     options = [*shared, *own]
+    # Typer reads both; that a function may have a signature of its own, mypy does not know.
     asked.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     asked.__annotations__ = {option.name: option.annotation for option in options}
     return asked

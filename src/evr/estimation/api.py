@@ -27,9 +27,7 @@ from evr.mechanisms.relations import REPLACE_ONE, Relation
 
 _SAYS_LITTLE = 0.3  # an error, relative to delta, above which an estimate is refused
 _HARMLESS = 1e-12  # an absolute error of delta below which it is not
-_FLOOR = (
-    1e-13  # of one direction's delta: of the other's no more need be known than that it is less
-)
+_FLOOR = 1e-13  # of one direction's delta: what is below it in the other need not be known
 _SPREAD = 1e-4  # relative: how far from the root of a coarse grid that of a fine one may be
 METHODS = ("fft", "rdp", "gdp", "edgeworth", "monte_carlo", "strict")
 

@@ -52,9 +52,9 @@ class TiltedLaw:
     the transform's relative rounding error, ``loss_error`` one of the error that rounded losses
     make in their sum. A law is ``narrow`` if the sum of usual losses is, so that the law of one
     step shows in that of all, the more so the less the others smooth it: ``shows``, from 0 to 1.
-    Of one step it is finest at ``kinks``. It is ``spiky`` if it has
-    atoms that are not accounted for elsewhere. ``comb`` is how far apart sums are where many losses
-    are atoms and nothing fills the gaps between their sums.
+    Of one step it is finest at ``kinks``. It is ``spiky`` if it has atoms that are not accounted
+    for elsewhere. ``comb`` is how far apart sums are where many losses are atoms and nothing fills
+    the gaps between their sums.
     """
 
     order: float
