@@ -47,6 +47,19 @@ class Integral:
     error: float
 
 
+@dataclass(frozen=True)
+class Revival:
+    """Where the integrand comes to life again."""
+
+    place: float
+    reach: float
+    """To either side."""
+    log_modulus: float
+    """About the greatest of the integrand there."""
+    is_new: bool
+    """Not one of a row of equal or falling ones, which what comes before shows."""
+
+
 class OutOfTime(Exception):
     """Raised between panels when the deadline has passed."""
 
@@ -56,21 +69,21 @@ def integrate(
     distance: float,
     scale: float,
     deadline: float,
-    revivals: Sequence[tuple[float, float]] = (),
+    revivals: Sequence[Revival] = (),
 ) -> Integral:
     """``distance`` is that from the nearest pole, ``scale`` on what scale the integrand changes
     near 0.
 
-    ``deadline`` is of ``time.process_time``. ``revivals`` are where the integrand, dead before,
-    comes to life again, and about the logarithm of its modulus there: no octave before them may be
-    the last if they matter.
+    ``deadline`` is of ``time.process_time``. No octave before a new revival that matters may be
+    the last, and no panel steps over any.
     """
     found = _Sum()
     start, edge = 0.0, scale
     best, errors = Integral(math.nan, math.inf), [math.inf]
+    new = [revival for revival in revivals if revival.is_new]
     for _ in range(_MOST_OCTAVES):
         try:
-            found.add(log_integrand, start, edge, deadline)
+            found.add(log_integrand, _edges(start, edge, revivals), deadline)
         except OutOfTime:
             break
         start, edge = edge, 2 * edge
@@ -80,7 +93,7 @@ def integrate(
         error = abs(values[0] - values[1]) + abs(values[0] - values[2]) + found.rounding
         errors.append(error)
         matters = _AGREEMENT * abs(values[0])
-        if any(start < 4 * r and scale * math.exp(m) > matters for r, m in revivals):
+        if any(start < 4 * r.place and scale * math.exp(r.log_modulus) > matters for r in new):
             best = Integral(math.nan, math.inf)
             continue
         if error <= matters + 2 * found.rounding:
@@ -92,6 +105,13 @@ def integrate(
                 math.nan, math.inf
             )  # what comes beyond may matter as much: an atom next to epsilon
     return best
+
+
+def _edges(start: float, end: float, revivals: Sequence[Revival]) -> Floats:
+    """Of the first panels between two places: eight of them, and one around each revival."""
+    ends = [r.place + side * r.reach for r in revivals for side in (-1, 1)]
+    edges = np.unique(np.concatenate((np.linspace(start, end, 9), np.array(ends))))
+    return edges[(edges >= start) & (edges <= end)]
 
 
 class _Sum:
@@ -111,11 +131,9 @@ class _Sum:
         kept = u < top
         return math.fsum(terms[kept] * erfc(12 * u[kept] / top - 6) / 2)
 
-    def add(self, log_integrand: LogIntegrand, start: float, end: float, deadline: float) -> None:
-        """The integral over an interval, its panels halved until halving changes nothing."""
-        count = 8
-        edges = np.linspace(start, end, count + 1)
-        low, high = edges[:-1], edges[1:]
+    def add(self, log_integrand: LogIntegrand, edges: Floats, deadline: float) -> None:
+        """The integral over panels that are halved until halving changes nothing."""
+        low, high, end = edges[:-1], edges[1:], edges[-1]
         u, terms, sizes = _panels(log_integrand, low, high)
         before = np.full(low.size, np.inf)
         for level in range(40):

@@ -9,7 +9,7 @@ terms are zero and are left out, not subtracted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -27,7 +27,7 @@ _NATS = 75  # below the top: what is left out of a law
 _MOST_PANELS = 6000
 _STEEP = 8  # nats that a tilt may rise between the last node and the end of its panel
 _FEW = 8  # atoms
-_TURNS = 32
+_TURNS = 20_000
 _ALONE = 0.8  # the share of a tilted density that no single node may have
 
 
@@ -73,9 +73,9 @@ class Tilted:
         return gap if even and rounded < 1e-6 * gap else 0.0
 
     @property
-    def revivals(self) -> list[float]:
-        """Where losses may be in phase again: the heaviest atom with its neighbours, the heaviest
-        atoms with each other, and rare losses with the usual ones.
+    def periods(self) -> Floats:
+        """After which, and multiples of which, losses may be in phase again: the heaviest atom with
+        its neighbours, the heaviest atoms with each other, and rare losses with the usual ones.
         """
         weights, places = self.weights[: self.atoms], self.offsets[: self.atoms]
         gaps = np.array([self._to_rare])
@@ -85,12 +85,12 @@ class Tilted:
             beside = places[rising[max(0, heaviest - 1) : heaviest + 2]]
             heavy = np.sort(places[np.argsort(weights)[-4:]])
             gaps = np.concatenate((gaps, np.diff(beside), np.diff(heavy)))
-        # a few atoms may be in phase after several turns of each
-        few = 1 < weights.size == self.offsets.size <= _FEW
-        multiples = range(1, _TURNS if few else 3)
-        return [
-            2 * np.pi * k / gap for gap in np.unique(gaps[gaps > 0]).tolist() for k in multiples
-        ]
+        return 2 * np.pi / np.unique(gaps[gaps > 0])
+
+    @property
+    def turns(self) -> int:
+        """How many multiples matter: a few atoms may be in phase after many turns of each."""
+        return _TURNS if 1 < self.atoms == self.offsets.size <= _FEW else 2
 
     @property
     def _to_rare(self) -> float:
@@ -138,7 +138,8 @@ class TiltedGaussian:
     mean: Any
     log_scale: Any
     variance: float
-    revivals: tuple[float, ...] = ()
+    periods: Floats = field(default_factory=lambda: np.empty(0))
+    turns: int = 0
 
     @classmethod
     def of(cls, square: Any, order: Any) -> TiltedGaussian:

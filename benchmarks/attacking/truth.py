@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from attacking import enumeration, single, split
-from attacking.composition import Composition
-from attacking.contour import integrate, log_kernel
+from attacking.composition import Composition, Tilts
+from attacking.contour import Revival, integrate, log_kernel
 from attacking.laws import LONG, Atoms, Law, Unreached, exact, mechanisms
 from attacking.tilted import EPS, Complexes, Floats
 
@@ -109,7 +109,10 @@ def _better(found: Truth, way: Callable[[], Truth | None]) -> Truth:
     return other
 
 
-_AROUND = np.linspace(-20.0, 20.0, 161)
+_AROUND = np.linspace(-20.0, 20.0, 17)
+_FEW_TURNS = 31
+_DEAD = -60.0  # the logarithm of a modulus that no longer matters
+_MORE = 0.1  # than the revival before: a new one
 _ELSEWHERE = 0.8  # of the distance from the pole: where the second contour runs
 
 
@@ -152,14 +155,7 @@ def _contour(composition: Composition, epsilon: float, seconds: float, order: An
             total = total + count * tilted.log_ratio(u)
         return total
 
-    revivals = []
-    for place in sorted({u for tilted in tilts for u in tilted.revivals}):
-        around = place + _AROUND / max(spread, 1 / place)
-        try:
-            log_modulus = float(np.max(log_integrand(around[around > 0]).real))
-        except Unreached:  # what a density would take off is not known
-            log_modulus = float(log_kernel(np.array([place]), float(order)).real[0])
-        revivals.append((place, log_modulus))
+    revivals, doubt = _revivals(tilts, log_integrand, float(order), spread)
     integral = integrate(log_integrand, distance, scale, deadline, revivals)
     if not math.isfinite(integral.error):
         raise Unreached("no time for the integral")
@@ -172,8 +168,45 @@ def _contour(composition: Composition, epsilon: float, seconds: float, order: An
         for t, (law, count) in zip(tilts, composition.parts, strict=True)
     )
     relative = 8 * float(EPS) * (float(rounded) + 20 * math.sqrt(sum(counts)))
-    error = float(factor * integral.error) + relative * abs(value)
+    error = float(factor * (integral.error + scale * doubt)) + relative * abs(value)
     return Truth(value, error, "contour")
+
+
+def _revivals(
+    tilts: Tilts, log_integrand: Callable[[Floats], Complexes], order: float, spread: float
+) -> tuple[list[Revival], float]:
+    """Where the integrand may come to life again, and about the sum of its moduli at the multiples
+    beyond those that were looked at.
+    """
+    found, doubt = [], 0.0
+    lasting = all(tilted.turns > 2 for tilted in tilts)
+    for tilted in tilts:
+        for period in tilted.periods:
+            turns = tilted.turns if lasting else min(tilted.turns, _FEW_TURNS)
+            places = period * np.arange(1.0, turns + 1)
+            try:
+                heights = log_integrand(places).real
+                if lasting:
+                    doubt += turns * math.exp(np.max(heights[turns // 2 :]))
+                places = places[heights > _DEAD]
+                if not places.size:
+                    continue
+                around = places[:, None] + _AROUND / np.maximum(spread, 1 / places)[:, None]
+                heights = log_integrand(np.abs(around).ravel()).real.reshape(around.shape).max(1)
+            except Unreached:  # what a density would take off is not known
+                heights = log_kernel(places, order).real
+            alive = np.append(-np.inf, heights - log_kernel(places, order).real)
+            found += [
+                Revival(*numbers)
+                for numbers in zip(
+                    places.tolist(),
+                    (_AROUND[-1] / np.maximum(spread, 1 / places)).tolist(),
+                    heights.tolist(),
+                    (alive[1:] > alive[:-1] + _MORE).tolist(),
+                    strict=True,
+                )
+            ]
+    return found, doubt
 
 
 def apart(

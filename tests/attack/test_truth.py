@@ -360,6 +360,18 @@ def test_losses_that_are_in_phase_after_several_turns():
     assert abs(found.value - 4.173944315364e-05) <= found.error + 1e-9 * found.value
 
 
+def test_spikes_of_a_law_next_to_a_lattice():
+    """Atoms that are nearly on a lattice keep the integrand alive at each of its turns; panels of
+    the later octaves stepped over them, and the truth was off by 1e-4.
+    """
+    event = repeated(
+        sampled(0.999999999, dp_event.RandomizedResponseDpEvent(0.8554788827868804, 3)), 10**6
+    )
+    # a sum over the lattice, by a Fourier transform
+    assert_is(truth(event, 64300.0, "remove"), 8.35535684e-50, relative=1e-9)
+    assert_is(truth(event, 64300.0, "add"), 8.35534957e-50, relative=1e-9)
+
+
 def test_pieces_add_up_to_the_law():
     ((law, count),) = Composition.of(dpsgd(1.0, 1e-3, 1000), "remove").parts
     pieces = split.rare_apart(law, count, 0.5)
