@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import erfc
 
 from attacking.tilted import Complexes, Floats, gauss_legendre
@@ -48,16 +49,43 @@ class Integral:
 
 
 @dataclass(frozen=True)
-class Revival:
-    """Where the integrand comes to life again."""
+class Revivals:
+    """Where the integrand comes to life again, one place a row."""
 
-    place: float
-    reach: float
+    places: Floats
+    reach: Floats
     """To either side."""
-    log_modulus: float
+    log_moduli: Floats
     """About the greatest of the integrand there."""
-    is_new: bool
+    are_new: NDArray[np.bool_]
     """Not one of a row of equal or falling ones, which what comes before shows."""
+
+    @classmethod
+    def joined(cls, parts: Sequence[Revivals]) -> Revivals:
+        if not parts:
+            return cls(np.empty(0), np.empty(0), np.empty(0), np.empty(0, bool))
+        names = ("places", "reach", "log_moduli", "are_new")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+    def strongest(self, most: int) -> tuple[Revivals, float]:
+        """Without all but the strongest new ones, and the sum of the moduli of those left out."""
+        weak = np.flatnonzero(self.are_new)
+        weak = weak[np.argsort(-self.log_moduli[weak])][most:]
+        kept = np.delete(np.arange(self.places.size), weak)
+        parts = (self.places, self.reach, self.log_moduli, self.are_new)
+        return Revivals(*(part[kept] for part in parts)), math.fsum(np.exp(self.log_moduli[weak]))
+
+    def edges(self, start: float, end: float) -> Floats:
+        """Of the first panels between two places: eight of them, and one around each revival."""
+        inside = (self.places + self.reach > start) & (self.places - self.reach < end)
+        places, reach = self.places[inside], self.reach[inside]
+        ends = np.clip(np.concatenate((places - reach, places + reach)), start, end)
+        return np.unique(np.concatenate((np.linspace(start, end, 9), ends)))
+
+    def last(self, log_modulus: float) -> float:
+        """The last place of a new one that is greater than that; 0 where there is none."""
+        great = self.are_new & (self.log_moduli > log_modulus)
+        return float(np.max(self.places[great], initial=0.0))
 
 
 class OutOfTime(Exception):
@@ -69,7 +97,7 @@ def integrate(
     distance: float,
     scale: float,
     deadline: float,
-    revivals: Sequence[Revival] = (),
+    revivals: Revivals,
 ) -> Integral:
     """``distance`` is that from the nearest pole, ``scale`` on what scale the integrand changes
     near 0.
@@ -80,10 +108,9 @@ def integrate(
     found = _Sum()
     start, edge = 0.0, scale
     best, errors = Integral(math.nan, math.inf), [math.inf]
-    new = [revival for revival in revivals if revival.is_new]
     for _ in range(_MOST_OCTAVES):
         try:
-            found.add(log_integrand, _edges(start, edge, revivals), deadline)
+            found.add(log_integrand, revivals.edges(start, edge), deadline)
         except OutOfTime:
             break
         start, edge = edge, 2 * edge
@@ -93,7 +120,7 @@ def integrate(
         error = abs(values[0] - values[1]) + abs(values[0] - values[2]) + found.rounding
         errors.append(error)
         matters = _AGREEMENT * abs(values[0])
-        if any(start < 4 * r.place and scale * math.exp(r.log_modulus) > matters for r in new):
+        if start < 4 * revivals.last(math.log(max(matters / scale, 1e-300))):
             best = Integral(math.nan, math.inf)
             continue
         if error <= matters + 2 * found.rounding:
@@ -105,13 +132,6 @@ def integrate(
                 math.nan, math.inf
             )  # what comes beyond may matter as much: an atom next to epsilon
     return best
-
-
-def _edges(start: float, end: float, revivals: Sequence[Revival]) -> Floats:
-    """Of the first panels between two places: eight of them, and one around each revival."""
-    ends = [r.place + side * r.reach for r in revivals for side in (-1, 1)]
-    edges = np.unique(np.concatenate((np.linspace(start, end, 9), np.array(ends))))
-    return edges[(edges >= start) & (edges <= end)]
 
 
 class _Sum:

@@ -19,7 +19,7 @@ import numpy as np
 
 from attacking import enumeration, single, split
 from attacking.composition import Composition, Tilts
-from attacking.contour import Revival, integrate, log_kernel
+from attacking.contour import Revivals, integrate, log_kernel
 from attacking.laws import LONG, Atoms, Law, Unreached, exact, mechanisms
 from attacking.tilted import EPS, Complexes, Floats
 
@@ -111,7 +111,9 @@ def _better(found: Truth, way: Callable[[], Truth | None]) -> Truth:
 
 _AROUND = np.linspace(-20.0, 20.0, 17)
 _FEW_TURNS = 31
-_DEAD = -60.0  # the logarithm of a modulus that no longer matters
+_MOST_NEW = 60
+_DEAD = -40.0  # the logarithm of a modulus that no longer matters
+_NARROW = 100.0  # turns of a period that are this many times as long as a spike is wide
 _MORE = 0.1  # than the revival before: a new one
 _ELSEWHERE = 0.8  # of the distance from the pole: where the second contour runs
 
@@ -174,20 +176,22 @@ def _contour(composition: Composition, epsilon: float, seconds: float, order: An
 
 def _revivals(
     tilts: Tilts, log_integrand: Callable[[Floats], Complexes], order: float, spread: float
-) -> tuple[list[Revival], float]:
-    """Where the integrand may come to life again, and about the sum of its moduli at the multiples
-    beyond those that were looked at.
+) -> tuple[Revivals, float]:
+    """Where the integrand may come to life again, and about the sum of its moduli at weaker places
+    and at the multiples beyond those that were looked at: moduli fall with the square, and that of all beyond a place is
+    that of the later half before it.
     """
     found, doubt = [], 0.0
     lasting = all(tilted.turns > 2 for tilted in tilts)
     for tilted in tilts:
         for period in tilted.periods:
-            turns = tilted.turns if lasting else min(tilted.turns, _FEW_TURNS)
+            many = lasting and period * spread > _NARROW
+            turns = tilted.turns if many else min(tilted.turns, _FEW_TURNS)
             places = period * np.arange(1.0, turns + 1)
             try:
                 heights = log_integrand(places).real
-                if lasting:
-                    doubt += turns * math.exp(np.max(heights[turns // 2 :]))
+                if many:
+                    doubt += float(np.sum(np.exp(heights[turns // 2 :])))
                 places = places[heights > _DEAD]
                 if not places.size:
                     continue
@@ -196,17 +200,10 @@ def _revivals(
             except Unreached:  # what a density would take off is not known
                 heights = log_kernel(places, order).real
             alive = np.append(-np.inf, heights - log_kernel(places, order).real)
-            found += [
-                Revival(*numbers)
-                for numbers in zip(
-                    places.tolist(),
-                    (_AROUND[-1] / np.maximum(spread, 1 / places)).tolist(),
-                    heights.tolist(),
-                    (alive[1:] > alive[:-1] + _MORE).tolist(),
-                    strict=True,
-                )
-            ]
-    return found, doubt
+            reach = _AROUND[-1] / np.maximum(spread, 1 / places)
+            found.append(Revivals(places, reach, heights, alive[1:] > alive[:-1] + _MORE))
+    revivals, left_out = Revivals.joined(found).strongest(_MOST_NEW)
+    return revivals, doubt + left_out
 
 
 def apart(
