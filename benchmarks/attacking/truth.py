@@ -177,9 +177,9 @@ def _contour(composition: Composition, epsilon: float, seconds: float, order: An
 def _revivals(
     tilts: Tilts, log_integrand: Callable[[Floats], Complexes], order: float, spread: float
 ) -> tuple[Revivals, float]:
-    """Where the integrand may come to life again, and about the sum of its moduli at weaker places
-    and at the multiples beyond those that were looked at: moduli fall with the square, and that of all beyond a place is
-    that of the later half before it.
+    """Where the integrand may come to life again, and about the sum of its moduli elsewhere: at
+    weaker places, and at multiples beyond those that were looked at. Moduli fall with the square:
+    the sum over all beyond a place is that over the later half before it.
     """
     found, doubt = [], 0.0
     lasting = all(tilted.turns > 2 for tilted in tilts)
