@@ -11,6 +11,7 @@ import math
 import numbers
 import operator
 import os
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,23 @@ finite = _real("finite", math.isfinite)
 noise_scale = _real("0 or in [1e-100, 1e100]", lambda x: x == 0 or 1e-100 <= x <= 1e100)
 
 MAX_COUNT = 2**63 - 1
+
+
+def normal_delta(delta: float) -> float:
+    """Return a delta whose epsilon is asked for if floats hold deltas of its size to all their
+    digits, or if it is 0; else raise.
+
+    >>> normal_delta(5e-324)
+    Traceback (most recent call last):
+    ...
+    ValueError: delta=5e-324 is below 2.23e-308, where floats lose their digits: ask ...
+    """
+    if 0 < delta < sys.float_info.min:
+        raise ValueError(
+            f"delta={delta!r} is below 2.23e-308, where floats lose their digits: ask for more, or "
+            "for 0, or bound epsilon by method='rdp', which works with logarithms"
+        )
+    return delta
 
 
 def positive_integer(**named: Any) -> int:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dp_accounting import dp_event
 
 import evr
 from evr.certification import latex
-from evr.certification.words import bounded
+from evr.certification.event_json import canonical, event_digest
+from evr.certification.words import bounded, identified
 
 ROOT = Path(__file__).parents[2]
 EVENT = evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.5, steps=2)
@@ -133,3 +136,22 @@ def test_bibtex_says_what_citation_cff_says() -> None:
     )
     for year in re.findall(r"^ *year: (\d+)$", citation, flags=re.M):
         assert f"year = {{{year}}}" in " ".join(latex.BIBTEX.split())
+
+
+def test_statements_of_other_strategies_are_other_statements(tmp_path: Path) -> None:
+    """What words leave out, the digest of the event in the certificate tells apart."""
+    said = set()
+    for last in (0.25, 0.24):
+        event = evr.events.MatrixMechanismDpEvent(2.0, (1.0, *[0.5] * 12, last), 20, 20)
+        certificate = evr.certify(event, delta=1e-5, ledger=tmp_path / f"{last}.sqlite")
+        digest = hashlib.sha256(canonical(certificate.event).encode()).hexdigest()
+        for text in (certificate.statement, certificate.short_statement):
+            assert f"apart, in full the event with SHA-256 {digest}, satisfies (" in text
+            said.add(text)
+    assert len(said) == 4
+    short = evr.events.MatrixMechanismDpEvent(2.0, (1.0, 0.5), 20, 20)
+    assert identified(short).endswith("as given: 1, 0.5), each record at least 20 iterations apart")
+    columns = evr.events.MatrixMechanismDpEvent(2.0, ((1.0, 0.5), (1.0,)), 2, 2)
+    parts = dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(x) for x in range(1, 8)])
+    for event in (columns, parts, dp_event.SelfComposedDpEvent(parts, 2)):
+        assert f"SHA-256 {event_digest(event)}," in identified(event)

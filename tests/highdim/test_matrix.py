@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from dp_accounting import dp_event
+from mpmath import mp
 
 import evr
 from conformance.proposal_checks import check_bounds, check_mean, check_order
@@ -580,3 +581,23 @@ def test_who_hardly_ever_takes_part_does_not(probability: float, warm: bool) -> 
     for steps, separation in ((8, 4), (24, 4), (5, 2)):
         chain = Chain(steps, separation, probability, warm)
         assert chain.draw(Stream(1, "never").block(0), 1000).sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("steps", "separation", "probability"),
+    [(10, 3, 1e-17), (10, 3, 1e-12), (2000, 3, 0.9), (5, 9, 0.3), (300, 300, 0.3), (3, 9, 1e-5)],
+)
+@pytest.mark.parametrize("warm", [False, True])
+def test_the_chance_of_never_taking_part(
+    steps: int, separation: int, probability: float, warm: bool
+) -> None:
+    """It was 1 for tiny probabilities, so no loss of the add direction was above 0; and below all
+    floats for large ones, where its logarithm did not exist.
+    """
+    with mp.workdps(60):
+        p, b = mp.mpf(probability), separation
+        chances = [(1 - p) ** max(steps - i, 0) for i in range(b)]
+        late = (chances[0] + p * sum(chances[1:])) / (1 + (b - 1) * p)
+        truth = float(mp.log(late if warm else chances[0]))
+    found = Chain(steps, separation, probability, warm).log_absent
+    assert found == pytest.approx(truth, rel=1e-14)

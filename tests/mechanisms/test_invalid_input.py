@@ -286,6 +286,22 @@ def test_what_is_to_be_called_or_read(neither: Any):
             evr.privacy_curve(dp_event.GaussianDpEvent(1.0), [1.0], progress=neither)
 
 
+@pytest.mark.parametrize("delta", [5e-324, 1e-320, 2.2e-308])
+def test_deltas_that_floats_hold_without_their_digits(delta: float):
+    event = dp_event.GaussianDpEvent(1.0)
+    sampled = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.01, event), 100)
+    for one in (event, sampled):
+        for method in ("fft", "gdp", "edgeworth", "strict"):
+            with pytest.raises(ValueError, match=r"is below 2\.23e-308"):
+                evr.estimate_epsilon(one, delta, method=method)
+        with pytest.raises(ValueError, match=r"is below 2\.23e-308"):
+            evr.online_epsilon(one, delta=delta)
+    with pytest.raises(ValueError, match=r"is below 2\.23e-308"):
+        evr.calibrate(dp_event.GaussianDpEvent, epsilon=1.0, delta=delta)
+    bound = evr.estimate_epsilon(event, delta, method="rdp").value
+    assert evr.estimate_epsilon(event, 2.3e-308).value < bound < 40.0
+
+
 def test_long_values_are_shown_short():
     assert len(validate.shown("x" * 10**6)) == 500
     assert validate.shown(10**5000) == f"<an integer of {(10**5000).bit_length()} bits>"

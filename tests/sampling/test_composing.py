@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -191,6 +192,15 @@ def test_all_steps_are_in_the_composites_and_the_rest() -> None:
         )
         one = float(np.sum(np.exp(np.array(pair.log_p)) * pair.losses))
         assert mean == pytest.approx(count * one, abs=1e-3)
+
+
+def test_a_pair_of_infinite_losses_only_is_composed_to_one() -> None:
+    pair = DiscretePair.from_probabilities([0.0, 1.0], [1.0, 0.0])
+    (drawn,) = Composing(2, (Places((0.0, 1.0), 1),)).steps(Step(pair, 4))
+    law = drawn.law
+    assert isinstance(law, DiscretePair)
+    assert (drawn.count, law.losses.tolist()) == (2, [math.inf])
+    assert np.exp(law.log_p) == pytest.approx([1.0])
 
 
 def test_alias_tables_have_the_chances_of_their_outcomes() -> None:

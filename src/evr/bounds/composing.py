@@ -164,7 +164,7 @@ class Masses:
         """A law that dominates the sum of both losses, on the places and at infinity."""
         total, beyond, terms = np.zeros(places.size), 0.0, 0
         counts = np.zeros(places.size, np.int64)
-        rows = max(1, _PAIRS // other.losses.size)
+        rows = max(1, _PAIRS // max(1, other.losses.size))
         for first in range(0, self.losses.size, rows):
             last = min(first + rows, self.losses.size)
             # Of a square, pairs to the right of the block stand for those below it too.

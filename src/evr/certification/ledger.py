@@ -36,6 +36,7 @@ from evr.certification.rows import (
     DamagedRow,
     ReleaseRow,
     attempt_of,
+    checked_attempt,
     checked_output,
     parsed,
     release_of,
@@ -129,10 +130,18 @@ class Ledger(LedgerFile):
             return terms, 1 if release_id is None else self._next_number(release_id)
 
     def _next_number(self, release_id: int) -> int:
-        (last,) = self._connection.execute(
-            "SELECT max(number) FROM attempts WHERE release_id = ?", (release_id,)
+        """One more than all attempts before it; refused where one of them is missing."""
+        rows = self._connection.execute(
+            "SELECT * FROM attempts WHERE release_id = ? ORDER BY number", (release_id,)
+        ).fetchall()
+        held, ever = self._connection.execute(
+            "SELECT (SELECT count(*) FROM attempts), "
+            "(SELECT max(seq) FROM sqlite_sequence WHERE name = 'attempts')"
         ).fetchone()
-        return 1 + int(last or 0)
+        numbers = [checked_attempt(row)["number"] for row in rows]
+        if numbers != list(range(1, len(rows) + 1)) or held != (ever or 0):
+            raise DamagedRow("an attempt that was written is not there")
+        return len(rows) + 1
 
     def _terms(
         self, claim: Claim, name: str | None, floor: float | None, relation: NeighboringRelation
@@ -194,7 +203,7 @@ class Ledger(LedgerFile):
         for_output: bool = False,
     ) -> Attempt:
         """Write an attempt down and give it its number and budget; on return it is on the disk."""
-        with self._transaction() as connection:
+        with self._counting() as connection:
             key, terms, release_id = self._terms(claim, name, floor, relation)
             if release_id is None:
                 if name is None:
@@ -405,7 +414,7 @@ class Ledger(LedgerFile):
         Raises ``AlreadyReleasedError`` if it is counted already, by whomever and however that
         ended.
         """
-        with self._transaction() as connection:
+        with self._counting() as connection:
             self._refuse_second_output(attempt.release_id)
             row = connection.execute(
                 "SELECT * FROM attempts WHERE id = ?", (attempt.id,)

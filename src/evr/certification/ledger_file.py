@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -19,16 +20,23 @@ BUSY_SECONDS = 60.0
 
 class LedgerFile:
     """A database that any number of processes share; what a transaction wrote is on the disk when
-    it ends.
+    it ends, in this very file (docs/guarantees.md, Section 5.6).
     """
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
-        self.path = path
+        self.path, self._absolute = path, path.absolute()
+        if str(path) == ":memory:" or str(path).startswith("file:"):
+            raise LedgerError(
+                f"{path}: SQLite may take this for a database that is gone when it is closed, and "
+                "a ledger must not forget: name a file"
+            )
         if not create and not path.exists():
             raise LedgerError(f"{path}: there is no ledger")
         with self._guarded():
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+            self._connection = sqlite3.connect(
+                self._absolute, timeout=BUSY_SECONDS, isolation_level=None
+            )
             try:
                 self._prepare()
             except BaseException:
@@ -51,12 +59,38 @@ class LedgerFile:
                 if "locked" not in str(error) or time.monotonic() > patience:
                     raise
                 time.sleep(0.02)
+        self._identity = self._at_its_place()
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         with self._transaction():
             reason = schema.prepare(connection)
             if reason is not None:
                 raise LedgerError(f"{self.path}: not a ledger that can be used: {reason}")
+
+    def _at_its_place(self) -> tuple[int, int]:
+        """Which file lies at the path; refused if it has other names, each of which would have a
+        write-ahead log of its own.
+        """
+        found = os.stat(self._absolute)
+        if found.st_nlink > 1:
+            raise LedgerError(
+                f"{self.path}: the file has {found.st_nlink} names (hard links), and who uses "
+                "another would not see what is counted here: copy it to a file of its own, and "
+                "use that one only"
+            )
+        return found.st_dev, found.st_ino
+
+    def _refuse_another_file(self) -> None:
+        """What is counted in a file that nobody will open again is not counted."""
+        try:
+            same = self._at_its_place() == self._identity
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise LedgerError(
+                f"{self.path}: the ledger was moved, deleted or replaced while it was open: put "
+                "it back, and begin again"
+            )
 
     def close(self) -> None:
         """Let the file go."""
@@ -99,11 +133,22 @@ class LedgerFile:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 yield self._connection
+                self._refuse_another_file()
                 self._connection.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
                 raise
+
+    @contextlib.contextmanager
+    def _counting(self) -> Iterator[sqlite3.Connection]:
+        """A transaction after which the file itself holds what was written, not SQLite's log beside
+        it alone: a copy of the file, made after a crash, does not forget.
+        """
+        with self._transaction() as connection:
+            yield connection
+        with contextlib.suppress(sqlite3.OperationalError):
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def _insert(self, table: str, row: dict[str, Any], sealed: tuple[str, ...]) -> int:
         row = {**row, "seal": seal([row[name] for name in sealed])}

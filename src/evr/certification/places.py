@@ -13,7 +13,8 @@ _SHARED = re.compile(
 
 
 def is_shared(path: Path) -> bool:
-    """Whether a file lies on a file system that other machines may write to; False where the system
+    """Whether a file lies on a file system that other machines may write to, or is mounted by
+    itself, as containers do, so that files beside it are not shared with it; False where the system
     does not say.
     """
     try:
@@ -27,4 +28,4 @@ def is_shared(path: Path) -> bool:
         # of two mounted at one place, the later hides
         if target.is_relative_to(point) and len(point.parts) >= longest:
             kind, longest = after.split(" ")[0], len(point.parts)
-    return bool(_SHARED.match(kind))
+    return longest == len(target.parts) or bool(_SHARED.match(kind))

@@ -159,11 +159,17 @@ def checked_output(row: sqlite3.Row) -> sqlite3.Row:
     return row
 
 
+def checked_attempt(row: sqlite3.Row) -> sqlite3.Row:
+    """The row of an attempt, if it is what was written."""
+    if row["seal"] != seal([row[name] for name in SEALED_ATTEMPT]):
+        raise DamagedRow(f"attempt {row['id']} is not what was written")
+    return row
+
+
 def attempt_of(row: sqlite3.Row) -> Attempt:
     """An attempt as it was written."""
-    values = dict(row)
-    if values.pop("seal") != seal([row[name] for name in SEALED_ATTEMPT]):
-        raise DamagedRow(f"attempt {row['id']} is not what was written")
+    values = dict(checked_attempt(row))
+    del values["seal"]
     try:
         for name in ("epsilon", "delta", "tau", "claim", "log_budget"):
             values[name] = float.fromhex(values[name])

@@ -9,10 +9,10 @@ from dp_accounting import dp_event
 
 from evr.bounds.rounding import FIXED
 from evr.bounds.strict import Proof, rounded_up
-from evr.certification.event_json import event_from_json
+from evr.certification.event_json import event_digest, event_from_json
 from evr.errors import CertificateError
 from evr.mechanisms.relations import adjacency
-from evr.mechanisms.words import assumptions, describe
+from evr.mechanisms.words import assumptions, describe, is_abridged
 
 _DIGITS = 9
 
@@ -47,12 +47,22 @@ def describe_event(document: dict[str, Any]) -> str:
     return describe(event)
 
 
+def identified(event: dp_event.DpEvent) -> str:
+    """An event in words that no other event has: where they leave numbers out, with the SHA-256 of
+    the event's JSON, which is in the certificate.
+    """
+    words = describe(event)
+    if not is_abridged(event):
+        return words
+    return f"{words}, in full the event with SHA-256 {event_digest(event)},"
+
+
 def statement(document: dict[str, Any]) -> str:
     """The statement of a certificate, from the rest of it."""
     claim, release, checked = document["claim"], document["release"], document["verification"]
     epsilon, delta = above(claim["epsilon"]), above(claim["delta"])
     events = events_of(document["event"], document["fallback"])
-    ran, neighbours = describe(events[0]), adjacency(document["neighboring_relation"])
+    ran, neighbours = identified(events[0]), adjacency(document["neighboring_relation"])
     how = _how(document)
     if document["verdict"] == "rejected" and document["fallback"] is None:
         return (
@@ -76,7 +86,7 @@ def statement(document: dict[str, Any]) -> str:
         second = _proved(document, how)
     if document["fallback"] is not None:
         first = (
-            f"The composition of {ran} could not be verified ({how}); {describe(events[1])} ran "
+            f"The composition of {ran} could not be verified ({how}); {identified(events[1])} ran "
             f"instead, and what was released satisfies ({epsilon}, {delta})-differential privacy "
             f"under {neighbours}."
         )
@@ -127,11 +137,11 @@ def short_statement(document: dict[str, Any]) -> str:
     by = f"evr {document['software']['evr']}"
     if document["verdict"] == "rejected" and document["fallback"] is None:
         return (
-            f"That the composition of {describe(events[0])} is {pair}-differentially private could "
-            f"not be verified by {by}. No guarantee follows, nor that the claim is false."
+            f"That the composition of {identified(events[0])} is {pair}-differentially private "
+            f"could not be verified by {by}. No guarantee follows, nor that the claim is false."
         )
     first = (
-        f"The composition of {describe(events[-1])} satisfies {pair}-differential privacy under "
+        f"The composition of {identified(events[-1])} satisfies {pair}-differential privacy under "
         f"{adjacency(document['neighboring_relation'])}."
     )
     if document["fallback"] is not None:

@@ -182,6 +182,8 @@ def estimate_epsilon(
     start = time.perf_counter()
     delta = validate.probability(delta=delta)
     validate.one_of(METHODS, method=method)
+    if method not in ("rdp", "monte_carlo"):
+        validate.normal_delta(delta)
     composition = Composition.of(event, neighboring_relation)
     if method == "monte_carlo":
         from evr.estimation.monte_carlo import monte_carlo_epsilon

@@ -98,7 +98,7 @@ def calibrate(
     start = time.perf_counter()
     validate.function(make_event=make_event)
     epsilon = validate.non_negative(epsilon=epsilon)
-    delta = validate.open_probability(delta=delta)
+    delta = validate.normal_delta(validate.open_probability(delta=delta))
     tolerance = validate.positive(tolerance=tolerance)
     values: dict[float, float] = {}
     errors: dict[float, float] = {}  # standard errors, relative, where estimates come from samples

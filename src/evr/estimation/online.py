@@ -111,7 +111,7 @@ def online_epsilon(
     (100, 0.2812)
     """
     start = time.perf_counter()
-    delta = validate.open_probability(delta=delta)
+    delta = validate.normal_delta(validate.open_probability(delta=delta))
     every = validate.positive_integer(every=every)
     validate.one_of(("fft", "monte_carlo"), method=method)
     if progress is not None:

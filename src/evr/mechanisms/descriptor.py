@@ -171,6 +171,10 @@ class Mechanism:
 _PROPER = ("Gaussian", "Gaussians", "Laplace", "Poisson")
 
 
+LISTED = 12
+"""Numbers of a list that words write out."""
+
+
 def number(value: Any) -> str:
     """A number in six digits if these are all that it has, else in all of them.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from dp_accounting import dp_event
 
-from evr.mechanisms.descriptor import Mechanism, number, written_fields
+from evr.mechanisms.descriptor import LISTED, Mechanism, number, written_fields
 from evr.mechanisms.registry import MECHANISMS
 
 _SAMPLED = (
@@ -22,9 +22,8 @@ _DRAWN = (
     "each batch was a uniformly random set of the stated size, drawn anew for each step "
     "(not shuffled batches)"
 )
-_LISTED = 6  # parts of a composition that are described one by one
+_PARTS = 6  # of a composition that are described one by one
 _LONG = 2000  # characters of them
-_VALUES = 12  # of a list that is written out
 
 
 def describe(event: dp_event.DpEvent) -> str:
@@ -39,7 +38,7 @@ def describe(event: dp_event.DpEvent) -> str:
         return ("" if event.count == 1 else f"{event.count:,} times ") + describe(event.event)
     if isinstance(event, dp_event.ComposedDpEvent):
         parts = [describe(one) for one in event.events]
-        if len(parts) > _LISTED or sum(map(len, parts)) > _LONG:
+        if _too_many(parts):
             return f"{len(parts):,} mechanisms one after the other, the first being {parts[0]}"
         return f"({'; '.join(parts)})" if parts else "nothing"
     if isinstance(event, dp_event.PoissonSampledDpEvent):
@@ -58,6 +57,33 @@ def describe(event: dp_event.DpEvent) -> str:
         if mechanism.words is None
         else _own_words(event, mechanism.words)
     )
+
+
+def _too_many(parts: list[str]) -> bool:
+    return len(parts) > _PARTS or sum(map(len, parts)) > _LONG
+
+
+def is_abridged(event: dp_event.DpEvent) -> bool:
+    """Whether ``describe`` leaves some of an event's numbers out, so that other events have the
+    same words.
+
+    >>> step = dp_event.GaussianDpEvent(1.0)
+    >>> is_abridged(dp_event.ComposedDpEvent([step] * 6)), is_abridged(
+    ...     dp_event.ComposedDpEvent([step] * 7))
+    (False, True)
+    """
+    if isinstance(event, dp_event.ComposedDpEvent):
+        parts = list(event.events)
+        return _too_many([describe(one) for one in parts]) or any(map(is_abridged, parts))
+    return any(_is_left_out(getattr(event, one.name)) for one in written_fields(type(event)))
+
+
+def _is_left_out(value: Any) -> bool:
+    if isinstance(value, dp_event.DpEvent):
+        return is_abridged(value)
+    if not isinstance(value, list | tuple):
+        return False
+    return len(value) > LISTED or any(isinstance(one, list | tuple) for one in value)
 
 
 def _own_words(event: dp_event.DpEvent, words: Callable[[Any], str]) -> str:
@@ -87,7 +113,7 @@ def _value(value: Any) -> str:
         return describe(value)
     if not isinstance(value, list | tuple):
         return number(value)
-    if len(value) > _VALUES:
+    if len(value) > LISTED:
         return f"of {len(value):,} values, the first being {_value(value[0])}"
     return str(list(value))
 

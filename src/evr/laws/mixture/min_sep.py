@@ -120,8 +120,9 @@ class Chain:
             steps = self.separation - self.steps
             return math.log(steps / self.separation) if self.warm and steps > 0 else -math.inf
         eligible = self.steps - np.arange(self.separation if self.warm else 1)
-        chances = (1.0 - self.probability) ** np.maximum(eligible, 0)
-        return math.log(float(self._start(chances[:, None])[0]))
+        logs = math.log1p(-self.probability) * np.maximum(eligible, 0)[:, None]
+        top = float(logs.max())  # tiny chances of taking part show in log1p, none underflows
+        return top + math.log1p(float(self._start(np.expm1(logs - top))[0]))
 
 
 @dataclass(frozen=True)

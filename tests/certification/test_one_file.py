@@ -1,0 +1,117 @@
+"""A ledger is one file under one name: what is counted in it is not forgotten by way of another
+name, a copy, or SQLite's own ideas of what a name means.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dp_accounting import dp_event
+
+import evr
+from evr.certification import places
+from evr.errors import AlreadyReleasedError, LedgerError
+
+SURE = dp_event.LaplaceDpEvent(2.0)  # at epsilon 1 accepted without a sample
+CLAIM: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3, "tau": 0.9}
+
+
+def release(ledger: Any) -> bool:
+    return evr.release(lambda: "out", SURE, ledger=ledger, **CLAIM).released
+
+
+def not_run() -> None:
+    pytest.fail("ran twice")
+
+
+@pytest.mark.parametrize("name", [":memory:", "file:a.sqlite?mode=memory", "file::memory:"])
+def test_what_sqlite_would_forget_is_no_ledger(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LedgerError, match="must not forget: name a file"):
+        evr.release(not_run, SURE, ledger=name, **CLAIM)
+
+
+def test_a_file_of_two_names_is_refused(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.sqlite", tmp_path / "two.sqlite"
+    evr.Ledger(one).close()
+    os.link(one, two)
+    for path in (one, two):
+        with pytest.raises(LedgerError, match=r"2 names \(hard links\)"):
+            evr.release(not_run, SURE, ledger=path, **CLAIM)
+    two.unlink()
+    assert release(one)
+
+
+def test_a_link_that_is_followed_is_the_same_file(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.sqlite", tmp_path / "two.sqlite"
+    assert release(one)
+    two.symlink_to(one)
+    with pytest.raises(AlreadyReleasedError):
+        evr.release(not_run, SURE, ledger=two, **CLAIM)
+
+
+@pytest.mark.parametrize("what", ["moved", "replaced", "linked"])
+def test_nothing_is_counted_in_a_file_that_is_not_there_any_more(what: str, tmp_path: Path) -> None:
+    path, aside = tmp_path / "ledger.sqlite", tmp_path / "aside.sqlite"
+    with evr.Ledger(path) as ledger:
+        if what == "linked":
+            os.link(path, aside)
+        else:
+            path.rename(aside)
+        if what == "replaced":
+            evr.Ledger(path).close()
+        with pytest.raises(LedgerError, match=r"moved, deleted or replaced|2 names|cannot be used"):
+            evr.release(not_run, SURE, ledger=ledger, **CLAIM)
+
+
+def test_a_copy_of_the_file_alone_holds_what_was_counted(tmp_path: Path) -> None:
+    path, copy = tmp_path / "ledger.sqlite", tmp_path / "copy.sqlite"
+    with evr.Ledger(path):  # as after a crash: SQLite does not empty its log
+        assert release(path)
+        assert path.with_name("ledger.sqlite-wal").stat().st_size > 0
+        shutil.copy(path, copy)
+    with pytest.raises(AlreadyReleasedError):
+        evr.release(not_run, SURE, ledger=copy, **CLAIM)
+
+
+def test_a_file_that_is_mounted_by_itself_has_no_log_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        "22 1 8:1 / / rw - ext4 /dev/root rw\n40 22 8:1 /a /app/ledger.sqlite rw - ext4 /dev/x rw\n"
+    )
+    monkeypatch.setattr(places, "_MOUNTS", mounts)
+    assert places.is_shared(Path("/app/ledger.sqlite"))
+    assert not places.is_shared(Path("/app/other.sqlite"))
+
+
+EDITS = (
+    "DELETE FROM attempts WHERE number = 1",
+    "DELETE FROM attempts WHERE number = 3",
+    "DELETE FROM attempts",
+    "UPDATE attempts SET number = 9 WHERE number = 3",
+    "UPDATE attempts SET entropy = '7' WHERE number = 2",
+)
+
+
+def test_attempts_that_are_gone_or_edited_are_missed(tmp_path: Path) -> None:
+    path, copy = tmp_path / "ledger.sqlite", tmp_path / "copy.sqlite"
+    claim = CLAIM | {"delta": 1e-9}
+    for _ in range(3):
+        refused = evr.release(not_run, dp_event.LaplaceDpEvent(0.5), ledger=path, **claim)
+        assert not refused.released
+    for edit in EDITS:
+        shutil.copy(path, copy)
+        with sqlite3.connect(copy) as connection:
+            connection.execute(edit)
+        connection.close()
+        with pytest.raises(LedgerError, match="the ledger is damaged"):
+            evr.release(not_run, SURE, ledger=copy, **claim)
