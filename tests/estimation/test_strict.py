@@ -115,6 +115,21 @@ def test_what_cannot_happen_has_delta_0_and_what_has_no_privacy_1():
     )
 
 
+@pytest.mark.parametrize("epsilon", [1e3, 1e12])
+@pytest.mark.parametrize(
+    "event",
+    [
+        evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=100),
+        dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(1.0), dp_event.LaplaceDpEvent(1.0)]),
+        dp_event.SelfComposedDpEvent(events.DiscreteGaussianDpEvent(1.0), 3),
+    ],
+    ids=["dpsgd", "two kinds", "discrete"],
+)
+def test_where_delta_is_below_all_floats_the_bound_is_next_to_nothing(event, epsilon):
+    """It was 1 here, and at 1e30 there was a crash."""
+    assert 0 < evr.estimate_delta(event, epsilon, method="strict").value < 1e-250
+
+
 def test_both_directions_are_covered_and_the_greater_is_told():
     event = repeated(dp_event.GaussianDpEvent(2.0), 1500, 0.01)
     both = evr.estimate_delta(event, 1.0, method="strict")

@@ -34,7 +34,7 @@ _LEAST_TOLERANCE = 2e-6
 _MOST_PLACES = 3_000_000
 _ROUNDS = 5
 _SAFE = 0.6
-_LEAST_LOG = -745.0
+_NEXT_TO_NOTHING = 1e-280
 _RATIO_PLACES = 8000  # of the first grid of ratios
 _FINER = 16  # times, the last one at the most
 _NARROWEST = -60
@@ -70,7 +70,9 @@ class StrictCurve:
         wanted = _wanted(guess, tolerance, enough)
         if self.is_one_step:
             return self._one_step(exact, guess, wanted)
-        aim = 1.0 if guess == 0 else min(wanted, 0.5)
+        if guess == 0:
+            return prove(self.steps, exact, self._plan_below(epsilon))
+        aim = min(wanted, 0.5)
         best: Proof | None = None
         for _ in range(_ROUNDS):
             plan = self._plan(epsilon, guess, aim)
@@ -85,6 +87,13 @@ class StrictCurve:
             aim = max(aim * min(0.5, _SAFE * wanted / excess), _LEAST_TOLERANCE)
         assert best is not None
         return best
+
+    def _plan_below(self, epsilon: float) -> StrictPlan:
+        """For an epsilon where delta is below all floats: the plan of a smaller one, where it is
+        next to nothing. Delta does not rise in between.
+        """
+        smaller = min(epsilon_of(self._floats, _NEXT_TO_NOTHING).value, epsilon)
+        return self._plan(smaller, self.estimate(smaller) or _NEXT_TO_NOTHING, 0.5)
 
     def _one_step(self, epsilon: Fraction, guess: float, wanted: float) -> Proof:
         """By the curve of the step; of bins, on grids of ratios that are refined until one will do:
@@ -111,7 +120,9 @@ class StrictCurve:
         wanted = _wanted(guess, tolerance, enough)
         if self.is_one_step:
             return _LEAST_SECONDS + self._one_step_seconds(Fraction(epsilon), guess, wanted)
-        plan = self._plan(epsilon, guess, min(wanted, 0.5) if guess > 0 else 1.0)
+        plan = (
+            self._plan(epsilon, guess, min(wanted, 0.5)) if guess > 0 else self._plan_below(epsilon)
+        )
         ratios = sum(
             places_for(law, *ratios_of(law, grid, plan.spacing))
             for law, grid in zip((step.law for step in self.steps), plan.grids, strict=True)
@@ -143,7 +154,7 @@ class StrictCurve:
         return len(self.steps) == 1 and self.steps[0].count == 1
 
     def _plan(self, epsilon: float, guess: float, tolerance: float) -> StrictPlan:
-        view = outlook(self.steps, epsilon, math.log(guess) if guess > 0 else _LEAST_LOG)
+        view = outlook(self.steps, epsilon, math.log(guess))
         plan = choose(view, tolerance)
         while plan.places > _MOST_PLACES and tolerance < 1:
             tolerance *= 4
