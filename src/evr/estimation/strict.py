@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from fractions import Fraction
@@ -22,6 +23,7 @@ from evr.bounds.strict import (
     ratios_of,
     stays_within,
 )
+from evr.errors import AccuracyError
 from evr.estimation.api import epsilon_of, fft_curve
 from evr.estimation.strict_plan import choose, outlook, twins
 from evr.laws import Direction
@@ -35,6 +37,7 @@ _MOST_PLACES = 3_000_000
 _ROUNDS = 5
 _SAFE = 0.6
 _NEXT_TO_NOTHING = 1e-280
+_INFINITE_BITS = 1100
 _RATIO_PLACES = 8000  # of the first grid of ratios
 _FINER = 16  # times, the last one at the most
 _NARROWEST = -60
@@ -50,6 +53,7 @@ class StrictCurve:
         self.steps = steps
         self._floats = twins(steps)
         self._fft = fft_curve(self._floats)
+        self._infinite = float(infinite_delta(steps, _INFINITE_BITS))
 
     def estimate(self, epsilon: float) -> float:
         """About how large delta is: no bound, a guide to grids and to when they are fine enough."""
@@ -70,9 +74,7 @@ class StrictCurve:
         wanted = _wanted(guess, tolerance, enough)
         if self.is_one_step:
             return self._one_step(exact, guess, wanted)
-        if guess == 0:
-            return prove(self.steps, exact, self._plan_below(epsilon))
-        aim = min(wanted, 0.5)
+        aim = min(wanted, 0.5) if guess > 0 else 0.5
         best: Proof | None = None
         for _ in range(_ROUNDS):
             plan = self._plan(epsilon, guess, aim)
@@ -87,13 +89,6 @@ class StrictCurve:
             aim = max(aim * min(0.5, _SAFE * wanted / excess), _LEAST_TOLERANCE)
         assert best is not None
         return best
-
-    def _plan_below(self, epsilon: float) -> StrictPlan:
-        """For an epsilon where delta is below all floats: the plan of a smaller one, where it is
-        next to nothing. Delta does not rise in between.
-        """
-        smaller = min(epsilon_of(self._floats, _NEXT_TO_NOTHING).value, epsilon)
-        return self._plan(smaller, self.estimate(smaller) or _NEXT_TO_NOTHING, 0.5)
 
     def _one_step(self, epsilon: Fraction, guess: float, wanted: float) -> Proof:
         """By the curve of the step; of bins, on grids of ratios that are refined until one will do:
@@ -120,9 +115,7 @@ class StrictCurve:
         wanted = _wanted(guess, tolerance, enough)
         if self.is_one_step:
             return _LEAST_SECONDS + self._one_step_seconds(Fraction(epsilon), guess, wanted)
-        plan = (
-            self._plan(epsilon, guess, min(wanted, 0.5)) if guess > 0 else self._plan_below(epsilon)
-        )
+        plan = self._plan(epsilon, guess, min(wanted, 0.5) if guess > 0 else 0.5)
         ratios = sum(
             places_for(law, *ratios_of(law, grid, plan.spacing))
             for law, grid in zip((step.law for step in self.steps), plan.grids, strict=True)
@@ -154,6 +147,14 @@ class StrictCurve:
         return len(self.steps) == 1 and self.steps[0].count == 1
 
     def _plan(self, epsilon: float, guess: float, tolerance: float) -> StrictPlan:
+        """Where all but a small part of delta is infinite loss, or delta is below all floats, the
+        plan of a smaller epsilon, where that part is small enough: a bound does not rise from it.
+        """
+        small = max(tolerance / 10 * self._infinite, _NEXT_TO_NOTHING)
+        if guess < self._infinite + small < 1:
+            with contextlib.suppress(AccuracyError):  # floats may not tell the two apart
+                epsilon = min(epsilon, epsilon_of(self._floats, self._infinite + small).value)
+            guess, tolerance = small, 0.5
         view = outlook(self.steps, epsilon, math.log(guess))
         plan = choose(view, tolerance)
         while plan.places > _MOST_PLACES and tolerance < 1:

@@ -35,6 +35,7 @@ _ORDERS = np.geomspace(1e-4, 1e5, 46)
 _TIMES = np.geomspace(0.5, 4.0, 25)
 _OFFSET_BITS = 64
 _FINEST_LATTICE = 1e-3
+_STEEPEST = 2000.0
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,9 @@ def _kind(
         high_cumulants=_cumulants(points, _TIMES * max(order, 1.0)),
         least=least,
         greatest=greatest,
-        offset=Fraction(round(centre * 2**_OFFSET_BITS), 2**_OFFSET_BITS),
+        offset=Fraction(centre)
+        if on_atoms
+        else Fraction(round(centre * 2**_OFFSET_BITS), 2**_OFFSET_BITS),
     )
 
 
@@ -418,12 +421,9 @@ def _plan(
                 halvings_of[i] = window.halvings
         found.append(window)
         size = max(size, window.top - window.floor)
-    bits = (
-        math.ceil(
-            (math.log(sum(view.counts) * size * 300.0 / tolerance) - view.log_delta) / math.log(2)
-        )
-        + 4
-    )
+    units = math.log(sum(view.counts) * size * 300.0 / tolerance) - view.log_delta
+    steep = min(float(spacing), _STEEPEST)  # e^-spacing is no less than a unit
+    bits = math.ceil((units + steep) / math.log(2)) + 4
     return StrictPlan(max(bits, 40), spacing, tuple(grids), tuple(found))
 
 
