@@ -130,6 +130,55 @@ def test_where_delta_is_below_all_floats_the_bound_is_next_to_nothing(event, eps
     assert 0 < evr.estimate_delta(event, epsilon, method="strict").value < 1e-250
 
 
+@pytest.mark.parametrize(
+    ("event", "count"),
+    [
+        (events.EpsilonDeltaDpEvent(0.3, 1e-9), 1000),
+        (events.EpsilonDeltaDpEvent(1e-3, 1e-9), 10**6),
+        (events.EpsilonDeltaDpEvent(1.17e-6, 6e-44), 2),
+    ],
+    ids=["many", "very many", "two, tiny"],
+)
+def test_beyond_all_finite_losses_the_bound_is_the_mass_of_infinite_ones(event, count):
+    """It was 1, but for the last, where it was 4e22 times what it should be."""
+    found = evr.estimate_delta(repeated(event, count), count * event.epsilon, method="strict").value
+    truth = -math.expm1(count * math.log1p(-event.delta))
+    assert truth <= found <= truth * (1 + TOLERANCE)
+
+
+def test_losses_that_are_far_apart():
+    """A loss of a step is 0.0377 or -500: the bound at 0 was 1."""
+    sampled = dp_event.PoissonSampledDpEvent(0.037, dp_event.DiscreteLaplaceDpEvent(503.4, 1))
+    found = evr.estimate_delta(
+        dp_event.SelfComposedDpEvent(sampled, 27), 0.0, method="strict", direction="add"
+    )
+    truth = 1 - (1 - 0.037) ** 27
+    assert truth * (1 - 1e-12) <= found.value <= truth * (1 + TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("event", "epsilon"),
+    [
+        (
+            dp_event.ComposedDpEvent(
+                [
+                    repeated(events.EpsilonDeltaDpEvent(1.2221467870001965, 0.0), 5),
+                    dp_event.GaussianDpEvent(388.396),
+                ]
+            ),
+            3.666498385405616,
+        ),
+        (repeated(dp_event.LaplaceDpEvent(10.75), 5, 4.63e-9), 0.0),
+    ],
+    ids=["atoms beside a narrow Gaussian", "atoms and a density, tiny"],
+)
+def test_atoms_are_on_the_grid_beside_densities(event, epsilon):
+    """The bounds were 0.1% and 2% above delta."""
+    found = evr.estimate_delta(event, epsilon, method="strict").value
+    truth = evr.estimate_delta(event, epsilon).value
+    assert truth * (1 - 1e-9) <= found <= truth * (1 + TOLERANCE)
+
+
 def test_both_directions_are_covered_and_the_greater_is_told():
     event = repeated(dp_event.GaussianDpEvent(2.0), 1500, 0.01)
     both = evr.estimate_delta(event, 1.0, method="strict")

@@ -75,9 +75,7 @@ class Outlook:
     log_delta: float
     kinds: tuple[Kind, ...]
     lattice: float | None
-    """Of which all differences of atoms of a kind are multiples, where all kinds have atoms and
-    there is one.
-    """
+    """Of which all differences of atoms of a kind are multiples, where there is one."""
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -86,11 +84,12 @@ class Outlook:
     @property
     def kappa(self) -> float:
         """By how much of itself delta grows per added variance."""
-        variance = 0.0
+        variance, square = 0.0, 1e-300
         for kind in self.kinds:
             mean = float(np.sum(kind.tilted * kind.losses))
             variance += kind.count * float(np.sum(kind.tilted * (kind.losses - mean) ** 2))
-        order = math.hypot(self.order, 1.0 / math.sqrt(max(variance, 1e-12)))
+            square += kind.count * float(np.sum(kind.tilted * kind.losses**2))
+        order = math.hypot(self.order, 1.0 / math.sqrt(max(variance, 1e-12 * min(square, 1.0))))
         return order * (order + 1.0) / 2.0
 
 
@@ -129,9 +128,7 @@ def _lattice(atoms: Sequence[Floats]) -> float | None:
     A sum of atoms has atoms, and one at epsilon would cost a first power of the spacing where it is
     not on the grid.
     """
-    if not atoms or any(not a.size for a in atoms):
-        return None
-    gaps = np.concatenate([np.diff(a) for a in atoms])
+    gaps = np.concatenate([np.empty(0), *(np.diff(a) for a in atoms)])
     if not gaps.size:
         return None
     measure, rounding = float(gaps.max()), 1e-9 * float(gaps.max())
@@ -171,6 +168,7 @@ def _kind(
     points = LossPoints(points.losses[rising], points.log_weights[rising], points.is_atom[rising])
     exponents = points.log_weights + order * points.losses
     cumulant = log_sum_exp(exponents)
+    on_atoms = on_atoms and bool(points.is_atom.any())
     if on_atoms:
         centre = float(points.losses[np.argmax(np.where(points.is_atom, exponents, -np.inf))])
     else:
