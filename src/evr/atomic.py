@@ -61,11 +61,23 @@ def check_writable(**named: str | Path) -> None:
         raise ValueError(
             f"{name}={str(path)!r} lies in a folder that does not exist: create it first"
         )
-    replaced = _mode(target) is not None  # by a file that is made beside it
-    if not os.access(target.parent if replaced else target, os.W_OK):
+    if not _takes_a_file(target):
         raise ValueError(
             f"{name}={str(path)!r} cannot be written: name a file in a folder of yours"
         )
+
+
+def _takes_a_file(target: Path) -> bool:
+    """Whether ``write_bytes`` can write there. What the permissions say is not enough: the root
+    user has all of them, and a folder such as ``/proc`` takes no file all the same.
+    """
+    if _mode(target) is None:
+        return os.access(target, os.W_OK)
+    try:
+        with tempfile.TemporaryFile(dir=target.parent):
+            return True
+    except OSError:
+        return False
 
 
 def write_text(path: str | Path, text: str) -> None:

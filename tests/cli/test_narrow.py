@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from evr.cli.app import COMMANDS
+from evr.cli.output import table
 
 WIDTHS = (60, 80, 100)
 CHEAP = ["--noise-multiplier", "2", "--sampling-probability", "0.5", "--steps", "3"]
@@ -100,5 +101,18 @@ def test_attempts_and_certificates(width: int, terminal: Callable[..., str]) -> 
 )
 def test_tables(arguments: list[str], found: str, width: int, terminal: Callable[..., str]) -> None:
     screen = terminal(*arguments)
+    if arguments[0] == "online":
+        assert screen.startswith("Epsilon at delta = 0.001 after so many steps\n")
     assert widest(screen) <= width
     assert found in words(screen)
+
+
+def test_what_looks_like_markup_is_shown_as_it_is(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    note = "pip install 'evr-dp[compare]' brings it, and much more than this line holds"
+    table("Peers of [all] kinds", ["name", "kind", "note"], [["autodp", "none", note]])
+    shown = words(capsys.readouterr().out)
+    assert "'evr-dp[compare]'" in shown
+    assert "[all]" in shown

@@ -4,6 +4,7 @@ once, and nothing is lost.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -136,3 +137,46 @@ def test_a_picture_is_of_the_relation_that_was_asked_for(
     assert ran.code == 0
     epsilons, deltas = drawn["fft"]
     assert (epsilons[-1], deltas[-1]) == (1.0, pytest.approx(float(ran.rows[2][1]), rel=1e-5))
+
+
+def test_a_rejection_says_why(evr: Callable[..., Any]) -> None:
+    claim = ["verify", *STEP, "--epsilon", 1, "--delta", 1e-4, "--tau", 0.5]
+    strictly = evr(*claim, "--method", "strict")
+    assert strictly.code == 3
+    assert "remove direction: delta is at most 0.0" in strictly.out
+    drawn = evr(*claim, "--max-samples", 10)
+    assert drawn.code == 3
+    assert "remove direction: max_samples is used up (delta is about " in drawn.out
+    assert "from about 10 samples" in drawn.err
+
+
+def test_new_samples_are_spoken_of_where_there_are_some(
+    certificate: Path, evr: Callable[..., Any]
+) -> None:
+    exact = evr("replay", certificate, "--fresh").out
+    assert "a new verification, which needs no samples, gives the same verdict" in exact
+    assert evr("certify", "noise.toml", "--method", "sequential", "-o", "drawn.json").code == 0
+    drawn = evr("replay", "drawn.json", "--fresh").out
+    assert re.search(r": [\d,]+ new samples give the same verdict", drawn)
+
+
+def test_a_folder_that_takes_no_file_is_found_out_first(
+    refused: Callable[..., str], folder: Path
+) -> None:
+    if not Path("/proc").is_dir():
+        pytest.skip("there is no /proc here")
+    assert "cannot be written" in refused("certify", "noise.toml", "-o", "/proc/evr.json")
+    assert not (folder / ".evr").exists()
+
+
+@pytest.mark.parametrize("text", ["1e-400", "1e400", "1e-200/1e200"])
+def test_numbers_that_no_float_holds(text: str, refused: Callable[..., str]) -> None:
+    assert "beyond what a float holds" in refused("estimate", *STEP, "--epsilon", text)
+
+
+def test_noise_is_looked_for_far_away(evr: Callable[..., Any]) -> None:
+    found = evr(
+        *("calibrate", "--epsilon", 1e-3, "--delta", 1e-16, "--json"),
+        *("--steps", 1e9, "--sampling-probability", 1),
+    )
+    assert 2.15e8 < found.json["value"] < 2.16e8  # one Gaussian of noise 2.154e8 / sqrt(1e9)

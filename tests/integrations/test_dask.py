@@ -256,6 +256,12 @@ def test_nobody_at_the_address_costs_no_attempt(
         dask.executor(7)
 
 
+def test_what_is_no_address_opens_no_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distributed.Client.__init__", lambda *_, **__: pytest.fail("was opened"))
+    with pytest.raises(ClusterError, match="missing port number in address 'nonsense'"):
+        dask.executor("nonsense")
+
+
 def test_a_cluster_without_workers_is_refused() -> None:
     with (
         LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty,

@@ -110,6 +110,7 @@ MaxSamples = Annotated[
 
 REJECTED = 3
 _LINE_SECONDS = 5.0
+_WIDE = 100  # columns of a terminal that hold rate and time too
 
 
 def check_options(method: str, proposal: str, seed: int | None) -> None:
@@ -163,6 +164,8 @@ def tell(
         if certificate.guarantee is not None:
             print("It is assumed that")
             say(";\n".join(f"- {clause}" for clause in certificate.assumptions) + ".\n")
+        else:
+            say(f"{_why_rejected(certificate)}\n")
         if path is not None:
             print(f"certificate: {path}")
             if not certificate.accepted and (kept := kept_paths(path)):
@@ -177,6 +180,16 @@ def tell(
         say(f"ledger: {counted} (attempt {release.attempt}; {spent})")
     if not certificate.accepted:
         raise typer.Exit(REJECTED)
+
+
+def _why_rejected(certificate: Certificate) -> str:
+    """Which direction stopped it, a line each, and the delta that its samples came to."""
+    return "\n".join(
+        f"{name} direction: {one.reason}"
+        + (f" (delta is about {number(one.estimate, 4)})" if one.samples else "")
+        for name, one in certificate.verification.directions.items()
+        if not one.accepted
+    )
 
 
 def _who_drew(certificate: Certificate) -> str:
@@ -267,15 +280,17 @@ def _bar() -> Iterator[Hook]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
+    console = Console(stderr=True)
+    wide = console.width >= _WIDE
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=40 if wide else 10),
         TaskProgressColumn(),
-        TextColumn("{task.fields[samples]}{task.fields[rate]}"),
-        TimeElapsedColumn(),
+        TextColumn("{task.fields[samples]}" + ("{task.fields[rate]}" if wide else "")),
+        *([TimeElapsedColumn()] if wide else []),
         TextColumn("{task.fields[left]}"),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("working", total=None, samples="", rate="", left="")
 
         def hook(state: State) -> None:

@@ -81,7 +81,8 @@ def _facts(certificate: Certificate) -> list[list[str]]:
         "what ran": describe_event(certificate.event),
         "claim": f"epsilon {claim.epsilon!r}, delta {claim.delta!r} = {claim.delta_estimate!r} / "
         f"{claim.tau!r}",
-        "tested against": f"{claim.threshold!r} = (1 - kappa) delta, kappa = {claim.kappa!r}",
+        "tested against": f"delta {number(claim.threshold, 9)} = (1 - kappa) times the claim, "
+        f"kappa = {claim.kappa!r}",
         "attempt": f"{release.attempt} {name}",
         "false-positive "
         "budget": f"{number(release.budget)} (all attempts: {number(release.total_budget)})",

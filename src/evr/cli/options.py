@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
@@ -23,9 +24,14 @@ def real(text: str) -> float:
     """A number of the command line; fractions such as ``256/60000`` are numbers too."""
     above, slash, below = text.partition("/")
     try:
-        return float(above) / float(below) if slash else float(text)
+        value = float(above) / float(below) if slash else float(text)
     except (ValueError, ZeroDivisionError):
         raise typer.BadParameter(f"{text!r} is not a number") from None
+    if (value == 0 and re.search("[1-9]", above.lower().partition("e")[0])) or (
+        math.isinf(value) and "inf" not in text.lower()
+    ):
+        raise typer.BadParameter(f"{text!r} is beyond what a float holds (1e-308 to 1e308)")
+    return value
 
 
 def whole(text: str) -> int:

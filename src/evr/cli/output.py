@@ -70,22 +70,25 @@ def _width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
 
 def _drawn(console: Any, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
-    drawn = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", header_style="bold")
+    console.print(title, style="italic", markup=False, highlight=False)
+    drawn = Table(box=box.SIMPLE_HEAD, header_style="bold")
     for index, name in enumerate(header):
         drawn.add_column(name, overflow="fold", no_wrap=index < len(header) - 1)
     for row in rows:
-        drawn.add_row(*row)
+        drawn.add_row(*map(escape, row))
     console.print(drawn)
 
 
 def _stacked(
     console: Any, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
-    console.print(title, style="italic")
+    console.print(title, style="italic", markup=False, highlight=False)
     for row in rows:
         console.print()
         fields = Table(box=None, show_header=False, padding=(0, 1))
@@ -93,7 +96,7 @@ def _stacked(
         fields.add_column(overflow="fold")
         for name, cell in zip(header, row, strict=True):
             if cell:
-                fields.add_row(name, cell)
+                fields.add_row(name, escape(cell))
         console.print(fields)
 
 

@@ -76,7 +76,12 @@ def command(
         elif not found.agrees:
             say(f"{file}: does NOT agree with its replay: do not rely on it.")
         elif fresh:
-            say(f"{file}: new samples give the same verdict, {certificate.verdict}.")
+            drawn = 0 if found.verification is None else found.verification.samples
+            how = (
+                f"{drawn:,} new samples" if drawn else "a new verification, which needs no samples,"
+            )
+            gives = "give" if drawn else "gives"
+            say(f"{file}: {how} {gives} the same verdict, {certificate.verdict}.")
         else:
             samples = f"{certificate.verification.samples:,} samples drawn again"
             again = {

@@ -15,6 +15,8 @@ from evr.estimation.api import estimate_delta
 from evr.estimation.results import Estimate
 from evr.mechanisms.relations import Relation
 
+_LEAST, _GREATEST = 1e-6, 1e9  # how far a parameter is looked for where nobody says
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -171,7 +173,7 @@ def _bracket(
     rising, falling = start, start
     met = gap(start) <= 0
     for _ in range(60):
-        if high is None:
+        if high is None and rising <= _GREATEST:
             rising = rising * 2
             if (gap(rising) <= 0) != met:
                 return (rising, rising / 2) if gap(rising) <= 0 else (rising / 2, rising)
@@ -181,17 +183,15 @@ def _bracket(
                 and (low is not None or (integer and start <= 1))
             ):
                 raise ValueError(
-                    f"the least parameter, {start:g}, misses (epsilon, delta) already and greater "
+                    f"the least parameter, {start:g}, misses the target already, and greater "
                     "ones miss it by more: relax the target, or make each step more private"
                 )
-        if low is None and not (integer and falling <= 1):
+        if low is None and falling >= _LEAST and not (integer and falling <= 1):
             falling = max(1.0, falling // 2) if integer else falling / 2
             if (gap(falling) <= 0) != met:
                 return (falling, start) if gap(falling) <= 0 else (start, falling)
-        if rising > 1e9 or falling < 1e-6:
-            break
     word = "meets" if met else "misses"
     raise ValueError(
-        f"every parameter tried from {falling:.3g} to {rising:.3g} {word} (epsilon, delta): the "
-        "target does not depend on it, or give low and high"
+        f"every parameter tried from {falling:.3g} to {rising:.3g} {word} the target: it does not "
+        "depend on the parameter, or what meets it lies outside (low and high say where to look)"
     )

@@ -75,6 +75,7 @@ def executor(client: Client | str, *, timeout: float = TIMEOUT) -> DaskExecutor:
     """
     try:
         from distributed import Client
+        from distributed.comm.addressing import get_address_host_port
     except ImportError:
         raise ClusterError(
             "Dask is not installed here: pip install 'evr-dp[dask]' brings it"
@@ -84,6 +85,8 @@ def executor(client: Client | str, *, timeout: float = TIMEOUT) -> DaskExecutor:
     if not isinstance(client, str):
         raise TypeError(f"client={client!r} is neither a distributed.Client nor an address")
     try:
+        if not client.startswith("inproc://"):
+            get_address_host_port(client)  # a client of what is no address is never quite closed
         opened = Client(client, timeout=timeout, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ClusterError(

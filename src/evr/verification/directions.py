@@ -99,9 +99,9 @@ class Trial:
             test = self._sequential_test(proposal, plan)
             each, tried = _tried(self._work(proposal, plan, test.clip, test.mean))
             samples = test.samples_expected(tried)
+            samples = plan.block_size * max(1, math.ceil(samples / plan.block_size))
             if self.settings.max_samples is not None:
                 samples = min(samples, self.settings.max_samples)
-            samples = plan.block_size * max(1, math.ceil(samples / plan.block_size))
         else:
             samples = self._fixed_plan(proposal, _too_long(plan)).samples
             each, _ = _tried(self._work(proposal, plan, math.inf, 0.0))

@@ -140,7 +140,8 @@ class StrictPlan:
             )
         if self.places > MOST_PLACES:
             raise ValueError(
-                f"the plan has {self.places:,} places, and {MOST_PLACES:,} at most are followed"
+                f"an exact proof of this would follow {self.places:,} places, and {MOST_PLACES:,} "
+                "is the most: claim a greater delta, or take a method that samples"
             )
 
     @classmethod
