@@ -22,11 +22,6 @@ from attacking.trials import (
 OUTCOMES = (GOOD, REFUSED, SLOW, UNKNOWN, WRONG, CRASHED)
 Records = list[dict[str, Any]]
 _WELL_KNOWN = 1e-9  # relative error of a truth that closeness is told of
-LOOKED_AT: dict[tuple[int, int], str] = {
-    (101, 9313): "the truth is wrong, and evr right to 2e-8: sums over a lattice that this law is "
-    "next to, by a Fourier transform, give 8.35535684e-50 and 8.35534957e-50.",
-}
-"""What is known of a failure, by seed and index."""
 
 
 def failures(records: Records) -> list[tuple[int, str, str, str, str]]:
@@ -71,7 +66,7 @@ def page(records: Records, strict: Records, seed: int, version: str) -> str:
         _reach(told),
         *(["## Strict bounds\n", strict_table(strict)] if strict else []),
         "## What failed\n",
-        _failed([*records, *strict], seed),
+        _failed([*records, *strict]),
     ]
     return "\n".join(parts)
 
@@ -220,7 +215,7 @@ def _relative(known: dict[str, Any]) -> float:
     return 0.0 if known["error"] == 0 else math.inf
 
 
-def _failed(records: Records, seed: int) -> str:
+def _failed(records: Records) -> str:
     found = failures(records)
     if not found:
         return "Nothing.\n"
@@ -228,10 +223,4 @@ def _failed(records: Records, seed: int) -> str:
         [index, kind or "-", question or "-", outcome, said.replace("|", "\\|")]
         for index, kind, question, outcome, said in found
     ]
-    notes = [
-        f"- {index}: {LOOKED_AT[seed, index]}\n"
-        for index in dict.fromkeys(row[0] for row in rows)
-        if (seed, index) in LOOKED_AT
-    ]
-    table = _table(["index", "kind", "question", "outcome", "what was said"], rows)
-    return table + ("\nLooked at by hand:\n\n" + "".join(notes) if notes else "")
+    return _table(["index", "kind", "question", "outcome", "what was said"], rows)
