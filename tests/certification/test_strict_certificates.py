@@ -21,7 +21,7 @@ from evr.certification.certificate import Certificate, digest_of
 from evr.errors import CertificateError, DisagreementError
 from evr.gate.certify import certify_claim
 from evr.laws import DiscretePair, Pairs
-from evr.mechanisms import MECHANISMS, Composition
+from evr.mechanisms import MECHANISMS, Composition, events
 from evr.proving.strict import proof_for
 from evr.sampling import TiltedProposal
 from evr.search.blending import blended_kinds
@@ -255,6 +255,19 @@ def test_auto_chooses_strict_where_it_can(tmp_path):
     assert sampled.verification.method == "sequential"
     with pytest.raises(ValueError, match="method='guess' is not one of 'auto'"):
         evr.certify(EVENT, epsilon=0.5, method="guess", ledger=ledger)
+
+
+def test_auto_samples_where_a_strict_proof_fails(tmp_path):
+    """A strict bound is not tight for a large loss beside tiny ones; that claim, twice the truth,
+    was rejected.
+    """
+    tiny = dp_event.RandomizedResponseDpEvent(1 - 1e-10, 2)
+    event = dp_event.ComposedDpEvent(
+        [events.EpsilonDeltaDpEvent(3.0, 0.0), dp_event.SelfComposedDpEvent(tiny, 20)]
+    )
+    certificate = evr.certify(event, epsilon=3.0, delta=2 * 3.3568e-10, ledger=tmp_path / "ledger")
+    assert certificate.verification.method == "sequential"
+    assert certificate.verdict == "accepted"
 
 
 def test_auto_samples_where_it_cannot(tmp_path):

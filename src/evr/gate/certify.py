@@ -90,9 +90,9 @@ def certify(
         what it raises stops everything, and costs nothing.
     method
         As of ``evr.verify``; or ``"auto"``: ``"strict"`` where every law is on a line and has an
-        exact form, and the proof takes seconds, else ``"sequential"``. A seed, ``proposal``,
-        ``max_samples`` or ``device`` belong to samples and choose them. ``"both"`` is for where
-        doubt is expensive. The statement says how the claim was proved.
+        exact form, and the proof takes seconds and succeeds, else ``"sequential"``. A seed,
+        ``proposal``, ``max_samples`` or ``device`` belong to samples and choose them. ``"both"`` is
+        for where doubt is expensive. The statement says how the claim was proved.
     neighboring_relation
         Which data sets are neighbours: as of ``evr.estimate_delta``. The certificate holds it, and
         the statement names it.

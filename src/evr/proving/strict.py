@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from evr.bounds.strict import Proof
@@ -24,23 +26,35 @@ def prove_strictly(composition: Composition, claim: Claim, how: Attempt) -> Veri
     enough = threshold_of(claim)
 
     def prover(direction: Direction, steps: tuple[ExactStep, ...]) -> Proof:
-        return StrictCurve(steps).prove(claim.epsilon, enough=enough)
+        return _proof(steps, claim.epsilon, enough)
 
     return verify_strictly(
         composition, claim, prover, attempt=how.number, direction=how.direction, seed=how.seed
     )
 
 
+@lru_cache(maxsize=4)
+def _proof(steps: tuple[ExactStep, ...], epsilon: float, enough: Fraction) -> Proof:
+    """Known again where it decided which proof a claim gets."""
+    return StrictCurve(steps).prove(epsilon, enough=enough)
+
+
 def proof_for(event: Any, claim: Claim) -> str:
-    """``"strict"`` where every law is on a line, has an exact one, and a strict proof takes
-    seconds; else ``"sequential"``.
+    """``"strict"`` where every law is on a line, has an exact one, and a strict proof takes seconds
+    and shows the claim, as an attempt of a release too; else ``"sequential"``.
     """
-    composition, enough = Composition.of(event), threshold_of(claim)
+    composition = Composition.of(event)
+    enough = threshold_of(claim)
+    if claim.terms is None:
+        enough *= 1 - Fraction(claim.kappa)
     try:
         laws = composition.exact_directions()
-    except UnsupportedEventError:
+        seconds = sum(
+            StrictCurve(steps).seconds(claim.epsilon, enough=enough) for steps in laws.values()
+        )
+        shown = seconds <= QUICK and all(
+            _proof(steps, claim.epsilon, enough).delta <= enough for steps in laws.values()
+        )
+    except (UnsupportedEventError, ValueError):  # no exact law, or numbers too large for one
         return "sequential"
-    seconds = sum(
-        StrictCurve(steps).seconds(claim.epsilon, enough=enough) for steps in laws.values()
-    )
-    return "strict" if seconds <= QUICK else "sequential"
+    return "strict" if shown else "sequential"
