@@ -4,32 +4,41 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
+import pickle
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-pytest.importorskip("distributed")
+distributed = pytest.importorskip("distributed")
 
 from distributed import Client, KilledWorker, LocalCluster
 from distributed.comm import CommClosedError
 
 import evr
 from evr.certification import Certificate, Ledger
+from evr.certification.build import software
 from evr.cli import main
 from evr.errors import ClusterError
 from evr.gate import resume
 from evr.gate.certify import certify_claim
 from evr.integrations import dask
-from evr.sampling import Proposal
+from evr.mechanisms import Composition
+from evr.proving.planning import planned
+from evr.randomness import Stream
+from evr.sampling import built, registry
 from evr.verification import Claim, driver
 from evr.verification.settings import Settings
+from evr.verification.summary import Work
 from integrations.cluster import PATIENCE, Cluster, until
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=100)
@@ -121,14 +130,14 @@ def test_the_certificate_is_that_of_threads_though_workers_die_and_join(
     ledger: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    packed: list[Proposal] = []
-    reduced = Proposal.__reduce__
+    packed: list[Any] = []
+    packing = dask._packed
 
-    def packing(proposal: Proposal) -> Any:
-        packed.append(proposal)
-        return reduced(proposal)
+    def counted(function: Any) -> bytes:
+        packed.append(function)
+        return packing(function)
 
-    monkeypatch.setattr(Proposal, "__reduce__", packing)
+    monkeypatch.setattr(dask, "_packed", counted)
     victim, *others = workers(pool)
     process = pool._client.run(os.getpid, workers=[victim])[victim]
 
@@ -155,7 +164,8 @@ def test_the_certificate_is_that_of_threads_though_workers_die_and_join(
     assert victim not in workers(pool)
     blocks = certificate.verification.directions["remove"].blocks
     assert progress.seen == blocks > 2 * MIDDLE
-    assert len(packed) == 1  # once for the direction that draws, not with each task
+    # once for the direction that draws, not with each task
+    assert sum(isinstance(one, Work) for one in packed) == 1
     until(lambda: under_way(pool) == 0)  # what nobody waits for is given up
 
 
@@ -173,13 +183,85 @@ def test_short_calls_share_a_task(pool: dask.DaskExecutor) -> None:
     sizes = {}
     for seconds in (1e-6, 0.01, 0.1):
         pool._seconds = seconds
-        sizes[seconds] = [pool._batch(calls) for calls in (1, 4 * threads, 400 * threads)]
+        rounds = (1, 4 * threads, 400 * threads)
+        sizes[seconds] = [pool._sizes(calls, math.inf)[0] for calls in rounds]
     pool._seconds = long
     assert sizes == {
         1e-6: [1, 4 * threads, 400 * threads],
         0.01: [1, 5, 200],
         0.1: [1, 2, 200],
     }
+
+
+def test_tasks_are_shorter_towards_the_end(pool: dask.DaskExecutor) -> None:
+    """What is begun when the verdict comes is in vain: less is at stake near the end."""
+    threads, long = pool.threads, pool._seconds
+    pool._seconds = 0.025
+    sizes = [pool._sizes(64 * threads, left * threads) for left in (128, 64, 32, -1)]
+    pool._seconds = long
+    assert all(sum(one) == 64 * threads for one in sizes)
+    assert sizes[0] == [32] * (2 * threads)
+    assert (sizes[1][0], sizes[2][0], sizes[3][0]) == (32, 16, 2 + threads // 4)
+    assert all(one == sorted(one, reverse=True) for one in sizes[:3])
+    assert sizes[2][-2] == sizes[3][0]
+
+
+def test_what_is_given_up_is_put_down(cluster: Cluster, tmp_path: Path) -> None:
+    """A worker ends with the call that it is at, and nobody leaves before that."""
+    made = tmp_path / "made"
+
+    def slow(_: int) -> None:
+        with made.open("a") as file:
+            file.write(".")
+        time.sleep(0.05)
+
+    def busy(dask_worker: Any) -> int:
+        return len(dask_worker.state.executing)
+
+    with Client(cluster.address, set_as_default=False) as client:
+        with dask.executor(client, timeout=PATIENCE) as pool:
+            pool._seconds = 1e-6  # so they are one task, which would take minutes
+            futures = pool.submit_all(slow, [(call,) for call in range(2_000)])
+            until(made.exists)
+            for future in futures:
+                future.cancel()
+        assert sum(client.run(busy).values()) == 0
+
+
+def test_a_task_that_is_given_up_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some answers of a task must not pass for all: if it is wanted after all, it is done again."""
+    task = SimpleNamespace(state="executing")
+    worker = SimpleNamespace(
+        get_current_task=lambda: "one", state=SimpleNamespace(tasks={"one": task})
+    )
+    monkeypatch.setattr(distributed, "get_worker", lambda: worker)
+    context = pickle.dumps((software(), dask._packed(abs)))
+    calls = pickle.dumps([(-1,), (2,)])
+    assert dask._answers(context, calls)[1] == [1, 2]
+    task.state = "cancelled"
+    with pytest.raises(distributed.Reschedule):
+        dask._answers(context, calls)
+
+
+def test_tables_travel_with_a_proposal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Composing outcomes took each worker as long as the driver; large tables are built there."""
+    steps = Composition.of(EVENT).simplified("remove")
+    proposal = built(planned(steps, "remove", CLAIM, "simple"), steps)
+    registry._built.cache_clear()
+    package = dask._packed(proposal)
+    arrived = pickle.loads(package)
+    assert registry._built.cache_info().misses == 0
+    assert type(arrived) is type(proposal)
+    for a, b in zip(
+        arrived.draw(Stream(1, "test").block(0), 50),
+        proposal.draw(Stream(1, "test").block(0), 50),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+    monkeypatch.setattr(dask, "_MOST_BYTES", len(package) - 1)
+    again = pickle.loads(dask._packed(proposal))
+    assert registry._built.cache_info().misses == 1
+    assert again.source == proposal.source
 
 
 def test_any_call_and_its_error_come_back(pool: dask.DaskExecutor) -> None:

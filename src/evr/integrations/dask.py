@@ -1,11 +1,11 @@
 """Workers in a Dask cluster: ``evr.verify(..., executor=executor("tcp://host:8786"))``, or ``--dask
 ADDRESS`` of the command.
 
-Summaries travel, samples do not. What is to be drawn goes to each worker once, as a task that Dask
-computes again where it is lost; a task names blocks and a stake. A block holds the same numbers
-wherever it is drawn, and the driver absorbs summaries in the order of their blocks: so workers may
-die, join or answer twice, and the answer is the same to the last bit. This rests on the same
-software everywhere: a worker that has another one is refused by name, before its first sample.
+Summaries travel, samples do not. What is to be drawn goes to each worker once, with its tables, as
+a task that Dask computes again where it is lost; a task names blocks and a stake. A block holds the
+same numbers wherever it is drawn, and the driver absorbs summaries in the order of their blocks: so
+workers may die, join or answer twice, and the answer is the same to the last bit. This rests on the
+same software everywhere: a worker that has another one is refused by name, before its first sample.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import ctypes
+import io
 import math
 import pickle
 import threading
@@ -21,11 +22,12 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import lru_cache
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 from evr.certification.build import differences, software
 from evr.errors import ClusterError
+from evr.sampling import Proposal
 from evr.verification.executors import Crowd
 
 if TYPE_CHECKING:
@@ -39,7 +41,8 @@ TIMEOUT = 10.0
 
 _EACH = 2  # tasks of a round for each thread: fewer leave threads without work at its end
 _TASK_SECONDS = 1e-3  # about what a task costs the scheduler
-_WORTH_SECONDS = 0.05  # what a task should take: beside its calls it costs everybody some 3 ms
+_WORTH_SECONDS = 0.05  # what a task should take: beside its calls it costs everybody some 5 ms
+_MOST_BYTES = 2**23  # of tables that travel: Dask warns of more
 _COUNTED_SECONDS = 1.0  # how long the number of threads is believed
 
 
@@ -114,7 +117,7 @@ class DaskExecutor(Crowd):
         self._lock, self._open = threading.RLock(), set[Future[Any]]()
         self._counted = (0, -_COUNTED_SECONDS)
         self._seconds = 1.0  # of a processor, that a call took lately
-        self._closed = False
+        self._closed = self._gave_up = False
         self._greet(timeout)
 
     def _greet(self, timeout: float) -> None:
@@ -151,17 +154,21 @@ class DaskExecutor(Crowd):
             self._counted = threads, time.monotonic()
         return max(1, threads)
 
-    def submit_all(self, function: Callable[..., Any], calls: Sequence[Call]) -> list[Future[Any]]:
+    def submit_all(
+        self, function: Callable[..., Any], calls: Sequence[Call], left: float = math.inf
+    ) -> list[Future[Any]]:
         if self._closed:
             raise RuntimeError("cannot schedule new futures after shutdown")
         if not calls:
             return []
-        size = self._batch(len(calls))
-        batches = [list(calls[first : first + size]) for first in range(0, len(calls), size)]
+        coming = iter(calls)
+        batches = [list(islice(coming, size)) for size in self._sizes(len(calls), left)]
         packages = [pickle.dumps(batch) for batch in batches]
-        names = [f"evr-{self._run}-{next(self._numbers)}" for _ in batches]
         with self._connected():
-            contexts = [self._sent(function)] * len(batches)
+            context = self._sent(function)
+            contexts = [context] * len(batches)
+            # One group for each context: Dask then hands tasks out in order, one after the other.
+            names = [(f"{context.key}-calls", next(self._numbers)) for _ in batches]
             tasks = self._client.map(_answers, contexts, packages, key=names, pure=False)
         answers: list[list[Future[Any]]] = [[Future() for _ in batch] for batch in batches]
         for task, futures in zip(tasks, answers, strict=True):
@@ -172,25 +179,29 @@ class DaskExecutor(Crowd):
         ).start()
         return [future for futures in answers for future in futures]
 
-    def _batch(self, calls: int) -> int:
-        """How many calls make a task: enough to keep threads busy with few tasks, and the scheduler
-        no longer than a thread. Nothing depends on it but time.
+    def _sizes(self, calls: int, left: float) -> list[int]:
+        """How many calls each task makes: enough to keep threads busy with few tasks, and the
+        scheduler no longer than a thread. Nothing depends on it but time.
 
         A round of ``n`` calls, ``b`` to a task, keeps the scheduler busy for ``n/b`` tasks and a
-        thread for ``b`` calls: the greater of the two is least where they are the same.
+        thread for ``b`` calls: the greater of the two is least where they are the same. Where
+        ``left`` calls are left, tasks get shorter: what threads have begun at the end is in vain.
         """
         balanced = math.sqrt(calls * _TASK_SECONDS / self._seconds)
         worth = _WORTH_SECONDS / self._seconds
-        each = calls / (_EACH * self.threads)
-        return min(calls, max(math.ceil(each), round(balanced), round(worth), 1))
+        least, tasks = max(round(balanced), round(worth), 1), _EACH * self.threads
+        sizes, done = list[int](), 0
+        while done < calls:
+            fair = math.ceil(min(calls, max(left - done, 0.0)) / tasks)
+            sizes.append(min(calls - done, max(fair, least)))
+            done += sizes[-1]
+        return sizes
 
     def _sent(self, function: Callable[..., Any]) -> Task:
         """The function, in the cluster: the result of a task, so that it is made again if lost."""
         if self._context is None or self._context[0] is not function:
-            import cloudpickle
-
-            package = pickle.dumps((software(), cloudpickle.dumps(function)))
-            name = f"evr-{self._run}-context-{next(self._numbers)}"
+            package = pickle.dumps((software(), _packed(function)))
+            name = f"evr-{self._run}-{next(self._numbers)}"
             task = self._client.submit(_carried, package, key=name, pure=False)
             self._context = function, task
         return self._context[1]
@@ -202,6 +213,7 @@ class DaskExecutor(Crowd):
             with self._lock:
                 self._open.discard(future)
             if future.cancelled() and all(one.cancelled() for one in futures):
+                self._gave_up = True
                 task.release()
 
         with self._lock:
@@ -289,9 +301,32 @@ class DaskExecutor(Crowd):
                 future.cancel()
         if wait:
             concurrent.futures.wait(under_way)
+            if self._gave_up:
+                self._wait_for_workers()
         self._context = None
         if self._owned:
             self._client.close(timeout=TIMEOUT)
+
+    def _wait_for_workers(self) -> None:
+        """Until they have put down what was given up: Dask complains of workers that are stopped
+        with a task in hand. A block takes them seconds at the most; who takes longer is left alone.
+        """
+        run = f"evr-{self._run}-"  # part of the names of its tasks
+
+        async def at_rest(dask_worker: Any) -> None:  # travels whole
+            import asyncio
+
+            while any(run in str(task.key) for task in dask_worker.state.executing):
+                await asyncio.sleep(0.01)
+
+        def ask() -> None:
+            with contextlib.suppress(OSError):  # who is gone is at rest, too
+                self._client.run(at_rest, on_error="ignore")
+
+        if self._client.status == "running":
+            asking = threading.Thread(target=ask, name="evr-dask-rest", daemon=True)
+            asking.start()
+            asking.join(TIMEOUT)
 
 
 def _stranger(worker: str, others: list[str]) -> ClusterError:
@@ -299,6 +334,23 @@ def _stranger(worker: str, others: list[str]) -> ClusterError:
         f"worker {worker} draws with {others[0]}: its samples may not come out the same, so "
         "install the same there, or take the worker out"
     )
+
+
+def _packed(function: object) -> bytes:
+    """A function as it is. By itself, a proposal travels as its plan; composing its outcomes
+    again took each worker as long as it took the driver. Larger tables are made by each worker.
+    """
+    import cloudpickle
+
+    class Whole(cloudpickle.Pickler):
+        def reducer_override(self, one: Any) -> Any:
+            if isinstance(one, Proposal):
+                return object.__new__, (type(one),), one.__dict__
+            return super().reducer_override(one)
+
+    Whole(file := io.BytesIO()).dump(function)
+    whole = file.getvalue()
+    return whole if len(whole) <= _MOST_BYTES else bytes(cloudpickle.dumps(function))
 
 
 # --- what workers do -----------------------------------------------------------------------------
@@ -315,11 +367,22 @@ def _carried(package: bytes) -> bytes:
 def _answers(context: bytes, package: bytes) -> tuple[float, list[Any]]:
     """The answers to a batch of calls, and the processor seconds that they took: on a machine with
     more workers than cores they take longer, and so does all else.
+
+    A task that is given up meanwhile ends with the call that it is at. If somebody has come to want
+    it again, Dask does it again.
     """
+    from distributed import Reschedule, get_worker
+
     with _LOCK:
         function = _unpacked(context)
+    worker = get_worker()
+    name, answers = worker.get_current_task(), []
     start = time.thread_time()
-    answers = [function(*call) for call in pickle.loads(package)]
+    for call in pickle.loads(package):
+        task = worker.state.tasks.get(name)
+        if task is None or task.state == "cancelled":
+            raise Reschedule
+        answers.append(function(*call))
     return time.thread_time() - start, answers
 
 

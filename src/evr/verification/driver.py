@@ -220,13 +220,15 @@ class Driver:
     def _summaries(self, executor: Executor) -> Iterator[Summary]:
         """Summaries of the blocks that are left, in order; two rounds are under way."""
         under_way: deque[deque[Future[Summary]]] = deque()
-        left = (x for x in rounds() if x[1] > self.record.blocks)
+        coming = (x for x in rounds() if x[1] > self.record.blocks)
 
         def send(stake: float) -> None:
-            first, end = next(left)
+            first, end = next(coming)
             blocks = range(max(first, self.record.blocks), end)
             wanted = [(block, n, stake) for block in blocks if (n := self._samples_of(block)) > 0]
-            under_way.append(deque(submitted(executor, self.work, wanted)))
+            ahead = blocks.start - self.record.blocks
+            left = self._samples_left() / self.work.block_size - ahead
+            under_way.append(deque(submitted(executor, self.work, wanted, left)))
 
         if not self._stakes:
             self._stakes = [self.test.stake()] * 2
@@ -244,10 +246,12 @@ class Driver:
                 for future in one_round:
                     future.cancel()
 
-    def _progress(self, seconds: float, drawn: int) -> Progress:
+    def _samples_left(self) -> float:
         left = self.test.samples_left()
-        if self.most is not None:
-            left = min(left, self.most - self.record.samples)
+        return left if self.most is None else min(left, self.most - self.record.samples)
+
+    def _progress(self, seconds: float, drawn: int) -> Progress:
+        left = self._samples_left()
         most = min(self.test.most_samples(), math.inf if self.most is None else self.most)
         return Progress(
             direction=self.direction,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
@@ -43,9 +44,14 @@ class Crowd(Executor, abc.ABC):
 
     @abc.abstractmethod
     def submit_all(
-        self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]
+        self,
+        function: Callable[..., Any],
+        calls: Sequence[tuple[Any, ...]],
+        left: float = math.inf,
     ) -> list[Future[Any]]:
-        """A future for each tuple of arguments, in their order."""
+        """A future for each tuple of arguments, in their order; about ``left`` of these, and of
+        calls to come, will be waited for.
+        """
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
         called = functools.partial(function, **named) if named else function
@@ -53,11 +59,14 @@ class Crowd(Executor, abc.ABC):
 
 
 def submitted(
-    executor: Executor, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]
+    executor: Executor,
+    function: Callable[..., Any],
+    calls: Sequence[tuple[Any, ...]],
+    left: float = math.inf,
 ) -> list[Future[Any]]:
-    """Futures of a round of calls, in their order."""
+    """Futures of a round of calls, in their order; about ``left`` will be waited for, from here."""
     if isinstance(executor, Crowd):
-        return executor.submit_all(function, calls)
+        return executor.submit_all(function, calls, left)
     return [executor.submit(function, *call) for call in calls]
 
 
