@@ -180,3 +180,18 @@ def test_noise_is_looked_for_far_away(evr: Callable[..., Any]) -> None:
         *("--steps", 1e9, "--sampling-probability", 1),
     )
     assert 2.15e8 < found.json["value"] < 2.16e8  # one Gaussian of noise 2.154e8 / sqrt(1e9)
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_an_interruption_counts_where_an_attempt_was_counted(
+    counted: bool, evr: Callable[..., Any], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    place = "evr.gate.attempt.prove" if counted else "evr.cli.announcing.say"
+    monkeypatch.setattr(place, interrupt)
+    ran = evr("certify", "noise.toml")
+    assert ran.code == 130
+    assert ("the attempt counts; `evr resume` continues it\n" in ran.err) == counted
+    assert len(evr("ledger", "--json").json["attempts"]) == counted
