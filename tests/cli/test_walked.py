@@ -195,3 +195,11 @@ def test_an_interruption_counts_where_an_attempt_was_counted(
     assert ran.code == 130
     assert ("the attempt counts; `evr resume` continues it\n" in ran.err) == counted
     assert len(evr("ledger", "--json").json["attempts"]) == counted
+
+
+def test_a_sampling_probability_near_nothing(
+    evr: Callable[..., Any], refused: Callable[..., str]
+) -> None:
+    rare = ["--noise-multiplier", 1, "--sampling-probability", 1e-300, "--steps", 20]
+    assert evr("estimate", *rare, "--delta", 1e-5).out.startswith("epsilon = 0 at delta = 1e-05 ")
+    assert "ask for a proved bound (method='strict')" in refused("estimate", *rare, "--epsilon", 0)
