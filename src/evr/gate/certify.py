@@ -133,7 +133,7 @@ def certify(
     (0.95, 1e-05)
     """
     automatic = validate.one_of(("auto", *METHODS), method=method) == "auto"
-    chosen = Settings("sequential" if automatic else method, **settings)
+    chosen = Settings.of({"method": "sequential" if automatic else method, **settings})
     checked_event(event, neighboring_relation)
     if tau is not None:
         tau = validate.open_probability(tau=tau)
