@@ -203,3 +203,9 @@ def test_a_sampling_probability_near_nothing(
     rare = ["--noise-multiplier", 1, "--sampling-probability", 1e-300, "--steps", 20]
     assert evr("estimate", *rare, "--delta", 1e-5).out.startswith("epsilon = 0 at delta = 1e-05 ")
     assert "ask for a proved bound (method='strict')" in refused("estimate", *rare, "--epsilon", 0)
+
+
+def test_a_claim_that_no_float_tells_from_0_is_named_as_it_was_given(
+    refused: Callable[..., str],
+) -> None:
+    assert "delta=1e-300 is not above 2e-290" in refused("certify", *STEP, "--delta", 1e-300)

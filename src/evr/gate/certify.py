@@ -240,6 +240,11 @@ def _estimated(
         value = max(value, _LEAST) if value > 0 else value
         return Claim(epsilon, value, slack), _section("delta", epsilon, found)
     assert delta is not None
+    if delta <= _LEAST / _LOOSEST:
+        raise ValueError(
+            f"delta={delta!r} is not above {_LEAST / _LOOSEST:g}: floats cannot tell such a claim "
+            "from 0; claim a greater delta"
+        )
     if tau is None and not exact:
         return _rounded_pair(event, delta)
     slack = _TAU if tau is None else tau
