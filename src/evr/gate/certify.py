@@ -260,7 +260,7 @@ def _least_epsilon(event: Any, target: float, delta: float) -> Estimate | UpperB
     if not math.isfinite(found.value):
         raise ValueError(
             f"no epsilon is enough for delta={delta!r}: some mechanism may fail with more than "
-            "that; claim more"
+            "that; claim a greater delta"
         )
     return found
 
