@@ -149,7 +149,7 @@ def test_a_fallback_is_a_pair(gaussian: Any, claim: dict[str, Any], fallback: An
         ({"max_samples": -1}, ValueError, "max_samples=-1"),
         ({"offset": 1e-9}, ValueError, "belongs to method='fixed'"),
         ({"tau": 1.0}, ValueError, "tau=1.0"),
-        ({"nonsense": 1}, TypeError, "nonsense"),
+        ({"nonsense": 1}, TypeError, "argument 'nonsense': a verification takes method, proposal,"),
     ],
 )
 def test_bad_options_count_nothing(

@@ -180,3 +180,32 @@ def test_noise_is_looked_for_far_away(evr: Callable[..., Any]) -> None:
         *("--steps", 1e9, "--sampling-probability", 1),
     )
     assert 2.15e8 < found.json["value"] < 2.16e8  # one Gaussian of noise 2.154e8 / sqrt(1e9)
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_an_interruption_counts_where_an_attempt_was_counted(
+    counted: bool, evr: Callable[..., Any], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    place = "evr.gate.attempt.prove" if counted else "evr.cli.announcing.say"
+    monkeypatch.setattr(place, interrupt)
+    ran = evr("certify", "noise.toml")
+    assert ran.code == 130
+    assert ("the attempt counts; `evr resume` continues it\n" in ran.err) == counted
+    assert len(evr("ledger", "--json").json["attempts"]) == counted
+
+
+def test_a_sampling_probability_near_nothing(
+    evr: Callable[..., Any], refused: Callable[..., str]
+) -> None:
+    rare = ["--noise-multiplier", 1, "--sampling-probability", 1e-300, "--steps", 20]
+    assert evr("estimate", *rare, "--delta", 1e-5).out.startswith("epsilon = 0 at delta = 1e-05 ")
+    assert "ask for a proved bound (method='strict')" in refused("estimate", *rare, "--epsilon", 0)
+
+
+def test_a_claim_that_no_float_tells_from_0_is_named_as_it_was_given(
+    refused: Callable[..., str],
+) -> None:
+    assert "delta=1e-300 is not above 2e-290" in refused("certify", *STEP, "--delta", 1e-300)

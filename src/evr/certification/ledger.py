@@ -166,7 +166,7 @@ class Ledger(LedgerFile):
         if claim.value < terms.base:
             raise LedgerError(
                 f"the claim {claim.value!r} is below {terms.base!r}, the floor of release "
-                f"{name!r}: claim more, or start another release"
+                f"{name!r}: claim a greater delta, or start another release"
             )
         return key, terms, None if row is None else int(row["id"])
 

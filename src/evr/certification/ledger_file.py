@@ -31,7 +31,9 @@ class LedgerFile:
                 "a ledger must not forget: name a file"
             )
         if not create and not path.exists():
-            raise LedgerError(f"{path}: there is no ledger")
+            raise LedgerError(
+                f"{path}: there is no ledger: the first attempt makes one; --ledger names another"
+            )
         with self._guarded():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(

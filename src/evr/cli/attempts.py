@@ -232,9 +232,9 @@ def cluster(address: str | None, workers: int | None) -> Iterator[Executor | Non
 
 
 @contextlib.contextmanager
-def watched(*, quiet: bool, resumable: bool = True) -> Iterator[ProgressHook]:
+def watched(*, quiet: bool) -> Iterator[ProgressHook]:
     """Progress of a verification on standard error: a bar on a terminal, a line now and then
-    otherwise.
+    otherwise. Where it is interrupted, whether an attempt counts is told.
     """
     try:
         if quiet:
@@ -244,9 +244,9 @@ def watched(*, quiet: bool, resumable: bool = True) -> Iterator[ProgressHook]:
                 yield hook
         else:
             yield _Lines()
-    except KeyboardInterrupt:
-        if resumable:
-            print("the attempt counts; `evr resume` continues it", file=sys.stderr)
+    except KeyboardInterrupt as stopped:
+        for note in getattr(stopped, "__notes__", []):
+            print(note, file=sys.stderr)
         raise
 
 

@@ -28,13 +28,12 @@ from evr.cli.attempts import (
 )
 from evr.cli.files import Force, certificate_path, new_certificate, new_page
 from evr.cli.options import (
-    Delta,
-    Epsilon,
     Json,
     Quiet,
     WhatRan,
     asks_what_ran,
     file_option,
+    number_option,
 )
 from evr.cli.output import wrote
 from evr.cli.report import write_page
@@ -44,6 +43,14 @@ Report = Annotated[
     file_option("--report", help="Write the certificate's page (HTML) to this file too."),
 ]
 
+Epsilon = Annotated[
+    float | None,
+    number_option("--epsilon", "Find and certify delta at this epsilon; with --delta, this pair."),
+]
+Delta = Annotated[
+    float | None,
+    number_option("--delta", "Find and certify epsilon at this delta; with --epsilon, this pair."),
+]
 Exact = Annotated[
     bool, typer.Option("--exact", help="Keep all digits of epsilon instead of three.")
 ]

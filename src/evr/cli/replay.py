@@ -43,7 +43,7 @@ def command(
     certificate = Certificate.load(file)
     with (
         limited(max_seconds, "replaying it") as seconds,
-        watched(quiet=quiet or json, resumable=False) as progress,
+        watched(quiet=quiet or json) as progress,
     ):
         found = replay(
             certificate, fresh=fresh, workers=workers, progress=progress, max_seconds=seconds

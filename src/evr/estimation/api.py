@@ -205,7 +205,7 @@ def estimate_epsilon(
     for one in directions_of(composition, direction):
         steps = on_lines(composition.simplified(one))
         if (
-            best >= 0
+            best > 0
             and 0 < delta < 1
             and math.fsum(x or 0.0 for x in _delta(steps, best, method, _FLOOR * delta)) <= delta
         ):
@@ -375,7 +375,7 @@ def epsilon_of(steps: tuple[Step, ...], delta: float, guess: float | None = None
     look first, where that is known.
     """
     value = _solved(steps, delta, "fft", guess)
-    if math.isinf(value) or delta == 1 or not steps:
+    if math.isinf(value) or delta == 1 or not steps or _at_zero(steps) <= 0.5 * delta:
         return Epsilon(value, 0.0)
     curve = fft_curve(steps)
     if delta == 0:
@@ -408,6 +408,11 @@ def epsilon_of(steps: tuple[Step, ...], delta: float, guess: float | None = None
     return Epsilon(value, slack + found.moved + 1e-11 * value)
 
 
+def _at_zero(steps: tuple[Step, ...]) -> float:
+    """A bound on delta at epsilon 0, where deltas add up."""
+    return math.fsum(step.count * step.pair.delta(0.0) for step in steps)
+
+
 def _solved(
     steps: tuple[Step, ...], delta: float, method: str, guess: float | None = None
 ) -> float:
@@ -419,8 +424,8 @@ def _solved(
         return math.inf
     if delta == 0:
         return max(0.0, curve.greatest)
-    if math.fsum(step.count * step.pair.delta(0.0) for step in steps) <= delta:
-        return 0.0  # at epsilon 0 deltas add up to a bound
+    if _at_zero(steps) <= delta:
+        return 0.0
     if guess is None:
         guess = likely_epsilon(steps, delta) if curve.infinite_mass < 1.0 else 1.0
     if method != "fft":

@@ -32,6 +32,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evr.errors import AccuracyError
 from evr.estimation.atoms import Atoms, atoms_of
 from evr.estimation.grid import Frame, TiltedLaw
 from evr.estimation.jumps import Jumps, jump_of
@@ -158,7 +159,13 @@ class FftCurve:
                 excess(self._greatest, epsilon) > -moved
             )  # rounded losses may hide that some exceed epsilon
             return _constant(self.infinite_mass, moved if near else 0.0)
-        found = self._composed(epsilon, floor)
+        try:
+            found = self._composed(epsilon, floor)
+        except ArithmeticError:
+            raise AccuracyError(
+                f"epsilon={epsilon!r}: the losses of these steps are so small that floats do not "
+                "hold their density: ask for a proved bound (method='strict')"
+            ) from None
         if found.error > _UNSETTLED * found.value and self._apart is not None:
             found = min(found, self._apart.delta(epsilon), key=lambda delta: delta.error)
         return found

@@ -98,7 +98,10 @@ class TiltedLaw:
         damped = np.exp(-self.order * distance)
         share = dot(smooth[first:last], -np.expm1(-distance) * damped)
         slope = dot(smooth[first:last], damped) - share
-        return Tail(share if self.lattice else share + self._kink(smooth, position, first), slope)
+        if self.lattice:
+            return Tail(share, slope)
+        with np.errstate(over="raise"):
+            return Tail(share + self._kink(smooth, position, first), slope)
 
     def _kink(self, smooth: Floats, position: float, first: int) -> float:
         """Euler-Maclaurin terms at epsilon, from the density's value and two derivatives there."""

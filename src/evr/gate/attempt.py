@@ -220,6 +220,8 @@ def _accounted_for(ledger: Ledger, attempt: Attempt) -> Iterator[None]:
             ledger.finish(attempt, state, message=f"{type(error).__name__}: {error}"[:1000])
         if isinstance(error, ClusterError):
             raise ClusterError(f"{error}. The attempt counts; `evr resume` continues it") from error
+        if isinstance(error, KeyboardInterrupt):
+            error.add_note("the attempt counts; `evr resume` continues it")
         raise
 
 

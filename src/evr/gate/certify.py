@@ -133,7 +133,7 @@ def certify(
     (0.95, 1e-05)
     """
     automatic = validate.one_of(("auto", *METHODS), method=method) == "auto"
-    chosen = Settings("sequential" if automatic else method, **settings)
+    chosen = Settings.of({"method": "sequential" if automatic else method, **settings})
     checked_event(event, neighboring_relation)
     if tau is not None:
         tau = validate.open_probability(tau=tau)
@@ -240,6 +240,11 @@ def _estimated(
         value = max(value, _LEAST) if value > 0 else value
         return Claim(epsilon, value, slack), _section("delta", epsilon, found)
     assert delta is not None
+    if delta <= _LEAST / _LOOSEST:
+        raise ValueError(
+            f"delta={delta!r} is not above {_LEAST / _LOOSEST:g}: floats cannot tell such a claim "
+            "from 0; claim a greater delta"
+        )
     if tau is None and not exact:
         return _rounded_pair(event, delta)
     slack = _TAU if tau is None else tau
@@ -255,7 +260,7 @@ def _least_epsilon(event: Any, target: float, delta: float) -> Estimate | UpperB
     if not math.isfinite(found.value):
         raise ValueError(
             f"no epsilon is enough for delta={delta!r}: some mechanism may fail with more than "
-            "that; claim more"
+            "that; claim a greater delta"
         )
     return found
 

@@ -242,7 +242,7 @@ def make_gate(
         executor=executor,
         progress=progress,
         path=None if path is None else validate.path(path=path).absolute(),
-        settings=Settings(**settings),
+        settings=Settings.of(settings),
     )
 
 

@@ -57,12 +57,12 @@ class Claim:
         if 0 < self.delta < 1e-290:
             raise ValueError(
                 f"delta={self.delta!r} is below 1e-290: floats cannot tell such a claim from 0; "
-                "claim more"
+                "claim a greater delta"
             )
         if self.terms is not None and self.terms.base > self.value:
             raise ValueError(
                 f"the claim {self.value!r} is below {self.terms.base!r}, the least that this "
-                "release may claim: claim more"
+                "release may claim: claim a greater delta"
             )
 
     @property

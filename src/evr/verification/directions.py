@@ -394,7 +394,7 @@ def _too_coarse(claim: Claim, rounding: Rounding) -> ValueError:
     return ValueError(
         f"epsilon={claim.epsilon!r}: floats know total losses of this composition to within "
         f"{rounding.loss:.2g} only, and delta may change by more than the slack "
-        f"1 - tau = {1.0 - claim.tau:.2g} within that: lower tau, or claim more"
+        f"1 - tau = {1.0 - claim.tau:.2g} within that: lower tau"
     )
 
 

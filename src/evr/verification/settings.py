@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 from evr import validate
 from evr.sampling import PROPOSALS
@@ -20,6 +22,17 @@ class Settings:
     max_samples: int | None = None
     offset: float | None = None
     device: str = "cpu"
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Settings:
+        """From keywords of ``certify`` or ``release``; one that does not exist is named."""
+        known = [one.name for one in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise TypeError(
+                    f"unexpected keyword argument {name!r}: a verification takes {', '.join(known)}"
+                )
+        return cls(**options)
 
     def __post_init__(self) -> None:
         validate.one_of(METHODS, method=self.method)
