@@ -154,9 +154,11 @@ def _closeness(records: Records) -> str:
         count = sum(below < m <= edge if below else m <= edge for m in measures)
         rows.append([f"up to {edge:g}" if edge < math.inf else "more", f"{count:,}"])
         below = edge
-    return "The error of an estimate over the error that it states:\n\n" + _table(
-        ["error / stated", "estimates"], rows
+    said = (
+        "How far an estimate is from the truth, over the error that it states. What is further "
+        "away and not wrong is within the error of the truth.\n\n"
     )
+    return said + _table(["distance / stated", "estimates"], rows)
 
 
 def _reach(records: Records) -> str:
