@@ -115,3 +115,13 @@ def test_attempts_that_are_gone_or_edited_are_missed(tmp_path: Path) -> None:
         connection.close()
         with pytest.raises(LedgerError, match="the ledger is damaged"):
             evr.release(not_run, SURE, ledger=copy, **claim)
+
+
+def test_tables_that_are_damaged_are_refused_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    assert release(path)
+    content = path.read_bytes()
+    for name in (b"    seen TEXT", b"    ending TEXT", b"    seal TEXT"):
+        path.write_bytes(content.replace(name, name.replace(b"e", b"g", 1)))
+        with pytest.raises(LedgerError, match=r"its tables are not a ledger's|cannot be used"):
+            evr.release(not_run, SURE, ledger=path, **CLAIM)

@@ -14,8 +14,13 @@ import evr
 from evr.certification import latex
 from evr.certification.event_json import canonical, event_digest
 from evr.certification.words import bounded, identified
+from evr.cli.output import number_above
+from evr.estimation import UpperBound
+from evr.report.pictures import not_below
+from evr.verification import Guarantee
 
 ROOT = Path(__file__).parents[2]
+PLAIN = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 EVENT = evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.5, steps=2)
 
 
@@ -155,3 +160,18 @@ def test_statements_of_other_strategies_are_other_statements(tmp_path: Path) -> 
     parts = dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(x) for x in range(1, 8)])
     for event in (columns, parts, dp_event.SelfComposedDpEvent(parts, 2)):
         assert f"SHA-256 {event_digest(event)}," in identified(event)
+
+
+@pytest.mark.parametrize("value", [0.41000049, 1.0000004e-9, 2.06049e-10, 3.0000001])
+def test_what_is_promised_is_never_printed_smaller(value: float) -> None:
+    guarantee = Guarantee(value, value / 10)
+    epsilon, delta = re.findall(r"[\d.e+-]+(?=[,)])", str(guarantee))
+    assert value <= float(epsilon) < value * 1.00001
+    assert value / 10 <= float(delta) < value / 10 * 1.00001
+    bound = UpperBound(value, "strict", "remove")
+    html = re.search(r"<b>(.*)</b>", bound._repr_html_())
+    assert html is not None
+    for shown in (str(bound), f"{bound}", html[1], number_above(value, 6)):
+        assert value <= float(shown) < value * 1.00001
+    page = not_below(value).replace("\u00a0×\u00a010", "e").translate(PLAIN)
+    assert value <= float(page) < value * 1.01

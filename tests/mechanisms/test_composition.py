@@ -151,9 +151,11 @@ def test_what_costs_nothing(event):
 @pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
 def test_sampling_a_mechanism_that_reveals_nothing_is_allowed(probability):
     trivial = dp_event.RandomizedResponseDpEvent(0.5, 1)
-    composition = Composition.of(dp_event.PoissonSampledDpEvent(probability, trivial))
-    for direction in Direction:
-        assert composition.simplified(direction) == ()
+    nothing = EpsilonDeltaDpEvent(0.0, 0.0)  # has exact laws, too
+    for one in (trivial, nothing) if probability < 1 else (trivial,):
+        composition = Composition.of(dp_event.PoissonSampledDpEvent(probability, one))
+        for direction in Direction:
+            assert composition.simplified(direction) == ()
 
 
 def test_sampling_with_certainty_is_the_unsampled_composition():

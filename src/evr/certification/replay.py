@@ -313,7 +313,7 @@ def _same_estimate(certificate: Certificate, found: list[Mismatch]) -> bool:
     errors are of one size.
     """
     estimate, now = certificate.estimate, {m.field: m.recomputed for m in found}
-    if estimate is None or estimate.error is None:
+    if estimate is None or estimate.error is None or not math.isfinite(estimate.value):
         return False
     value, error = now.get("estimate.value"), now.get("estimate.error", estimate.error)
     value = estimate.value if value is None else value
@@ -436,7 +436,7 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any,
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (one, other) in enumerate(zip(old, new, strict=True)):
             yield from _differences(one, other, f"{path}[{index}]")
-    elif old != new or type(old) is not type(new):
+    elif repr(old) != repr(new):  # which also tells 1 from 1.0, and 0.0 from -0.0
         yield path, old, new
 
 

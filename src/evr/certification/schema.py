@@ -8,6 +8,7 @@ row was written with, so that damage is noticed; it is no signature.
 from __future__ import annotations
 
 import sqlite3
+from functools import cache
 
 APPLICATION_ID = 0x45565231  # "EVR1": tells a ledger from another program's database
 VERSION = 2
@@ -83,8 +84,7 @@ def prepare(connection: sqlite3.Connection) -> str | None:
     if identity != APPLICATION_ID:
         if tables or version or identity:
             return "it is a database of another program"
-        for statement in filter(str.strip, TABLES.split(";\n")):
-            connection.execute(statement)
+        _create(connection)
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     elif version > VERSION:
@@ -96,4 +96,30 @@ def prepare(connection: sqlite3.Connection) -> str | None:
         )
     elif version != VERSION:
         return f"its schema version {version} is none of a ledger's"
+    elif _columns(connection) != _right_columns():
+        return "it is damaged: its tables are not a ledger's"
     return None
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    for statement in filter(str.strip, TABLES.split(";\n")):
+        connection.execute(statement)
+
+
+def _columns(connection: sqlite3.Connection) -> set[tuple[str, str]]:
+    """Every column, with its table."""
+    found = connection.execute(
+        "SELECT one.name, two.name FROM sqlite_master AS one, pragma_table_info(one.name) AS two "
+        "WHERE one.type = 'table' AND one.name NOT LIKE 'sqlite%'"
+    )
+    return {(str(table), str(column)) for table, column in found}
+
+
+@cache
+def _right_columns() -> set[tuple[str, str]]:
+    connection = sqlite3.connect(":memory:")
+    try:
+        _create(connection)
+        return _columns(connection)
+    finally:
+        connection.close()

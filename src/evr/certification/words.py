@@ -7,6 +7,7 @@ from typing import Any
 
 from dp_accounting import dp_event
 
+from evr import validate
 from evr.bounds.rounding import FIXED
 from evr.bounds.strict import Proof, rounded_up
 from evr.certification.event_json import event_digest, event_from_json
@@ -23,10 +24,7 @@ def above(value: float) -> str:
     >>> above(1e-09), above(1.0000000000000002e-09), above(0.41), above(1.0)
     ('1e-9', '1.00000001e-9', '0.41', '1')
     """
-    short = f"{value:.{_DIGITS}g}"
-    if float(short) < value:
-        short = f"{float(Decimal(value).normalize(Context(_DIGITS, ROUND_CEILING))):.{_DIGITS}g}"
-    return short.replace("e-0", "e-")
+    return validate.above(value, _DIGITS).replace("e-0", "e-")
 
 
 def describe_event(document: dict[str, Any]) -> str:

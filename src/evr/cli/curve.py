@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -19,7 +20,7 @@ from evr.cli.options import (
     numbers,
     picture,
 )
-from evr.cli.output import as_json, number, progress_bar, table, write_csv, wrote
+from evr.cli.output import as_json, number, number_above, progress_bar, table, write_csv, wrote
 
 CURVES = ("fft", "strict", "rdp", "gdp", "edgeworth")
 
@@ -71,6 +72,7 @@ def command(
         )
     rows = list(zip(curve.epsilons.tolist(), curve.deltas.tolist(), curve.directions, strict=True))
     header = ["epsilon", "delta", "direction"]
+    shown = partial(number_above, digits=6) if method in ("strict", "rdp") else number
     if json:
         document = {
             "epsilons": [r[0] for r in rows],
@@ -84,7 +86,7 @@ def command(
         table(
             "Privacy curve",
             header,
-            [[f"{e:.12g}", number(d), way] for e, d, way in rows],
+            [[f"{e:.12g}", shown(d), way] for e, d, way in rows],
             quiet=quiet,
         )
     if csv is not None:

@@ -17,10 +17,11 @@ from evr.cli.options import (
     one_target,
     whole_option,
 )
-from evr.cli.output import as_json, number, say, seconds, table
+from evr.cli.output import as_json, number, number_above, say, seconds, table
 
 if TYPE_CHECKING:
     from evr.estimation.results import Estimate, UpperBound
+    from evr.estimation.side_by_side import MethodResult
 
 METHODS = ("fft", "strict", "rdp", "gdp", "edgeworth", "monte_carlo", "all")
 
@@ -118,9 +119,16 @@ def command(
         spread = getattr(result, "standard_error", None)
         how += [f"standard error {number(spread, 2)}"] if spread else []
         say(
-            f"{wanted} = {number(result.value)} at {given} = {number(at)} ({', '.join(how)}, "
+            f"{wanted} = {result} at {given} = {number(at)} ({', '.join(how)}, "
             f"{seconds(result.seconds)})"
         )
+
+
+def _shown(answer: MethodResult) -> str:
+    """Its number; of a bound, never a smaller one."""
+    if answer.value is None or answer.kind != "upper bound":
+        return number(answer.value)
+    return number_above(answer.value, 6)
 
 
 def _about(result: Estimate | UpperBound) -> dict[str, Any]:
@@ -163,9 +171,7 @@ def _all(
         as_json({**target, "methods": methods, "event": repr(event)})
         return
     ((given, at),) = target.items()
-    rows = [
-        [r.method, r.kind, number(r.value), seconds(r.seconds), r.reason or ""] for r in results
-    ]
+    rows = [[r.method, r.kind, _shown(r), seconds(r.seconds), r.reason or ""] for r in results]
     table(
         f"{wanted} at {given} = {number(at)}",
         ["method", "kind", wanted, "time", "note"],

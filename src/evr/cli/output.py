@@ -8,10 +8,10 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
+from evr import validate
 from evr.errors import NearbyReleaseWarning
 
 _WORDS = 24  # of a last column, below which folding it does not read well
@@ -146,7 +146,7 @@ def number(value: float | None, digits: int = 6) -> str:
 
 def number_above(value: float, digits: int = 7) -> str:
     """As ``number``, rounded up: for what must not become smaller by being written down."""
-    return f"{Decimal(value).normalize(Context(digits, ROUND_CEILING)):g}"
+    return validate.above(value, digits)
 
 
 def seconds(value: float) -> str:

@@ -146,6 +146,8 @@ def points_of(
     ``joined`` adds what is beyond the cap, joined into one loss. What has less than ``e^-keep`` of
     the tilted mass, and no probability to speak of, is left out.
     """
+    if not joined and pair.point(cap) == -math.inf:  # every loss is beyond it, the least atom too
+        return LossPoints(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
     whole, held = _place(pair, order, cap), _place(pair, order, cap, tilted_only=True)
     parts = [cell_edges(pair, order, 64, None, cap), *_even(pair, held, cells, _MOST_CELLS, width)]
     if whole != held:

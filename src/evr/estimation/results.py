@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from evr import validate
+
 
 class Figure:
     """What estimates and bounds have in common: they are a number, and look like one."""
@@ -24,6 +26,9 @@ class Figure:
         return format(self.value, spec) if spec else str(self)
 
     def __str__(self) -> str:
+        return self._short()
+
+    def _short(self) -> str:
         return f"{self.value:.6g}"
 
     def __repr__(self) -> str:
@@ -35,7 +40,7 @@ class Figure:
     def _repr_html_(self) -> str:
         kind = type(self).__name__.replace("UpperBound", "upper bound").lower()
         return (
-            f"<b>{self.value:.6g}</b> <small>({kind} by {self.method}, {self.direction} direction"
+            f"<b>{self._short()}</b> <small>({kind} by {self.method}, {self.direction} direction"
             f"{self._doubt()})</small>"
         )
 
@@ -108,3 +113,6 @@ class UpperBound(Figure):
     method: str
     direction: str
     seconds: float = 0.0
+
+    def _short(self) -> str:
+        return validate.above(self.value, 6)

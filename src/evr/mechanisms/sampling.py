@@ -55,6 +55,8 @@ class Sampling:
         if NON_PRIVATE in inner:
             return NON_PRIVATE  # as dp_accounting: sampling mends no mechanism without privacy
         folded = [_folded(inner, direction) for direction in Direction]
+        if not any(folded):
+            return None
         if any(len(steps) != 1 or steps[0].count != 1 for steps in folded):
             raise UnsupportedEventError(
                 f"{self._name} of a composition of several mechanisms at {self.path} has no "

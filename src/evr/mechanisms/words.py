@@ -74,7 +74,9 @@ def is_abridged(event: dp_event.DpEvent) -> bool:
     """
     if isinstance(event, dp_event.ComposedDpEvent):
         parts = list(event.events)
-        return _too_many([describe(one) for one in parts]) or any(map(is_abridged, parts))
+        if len(parts) > _PARTS or any(map(is_abridged, parts)):
+            return True  # what follows is for few words, of however hostile a tree
+        return _too_many([describe(one) for one in parts])
     return any(_is_left_out(getattr(event, one.name)) for one in written_fields(type(event)))
 
 

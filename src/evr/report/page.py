@@ -29,7 +29,7 @@ from evr.mechanisms import Composition
 from evr.mechanisms.relations import name_of
 from evr.report import asking_peers, pictures
 from evr.report.figures import smooth
-from evr.report.pictures import Picture, at_most, scientific
+from evr.report.pictures import Picture, at_most, not_below, scientific
 
 _CURVE_POINTS = 41
 _MARGIN_POINTS = 9
@@ -148,7 +148,7 @@ def render(
         held=held,
         verdict=certificate.verdict if certificate.fallback is None else "fallback released",
         epsilon=above(claim.epsilon),
-        delta=scientific(claim.delta, 9),
+        delta=not_below(claim.delta, 9),
         ran=describe_event(certificate.event),
         date=certificate.times.finished[:10],
         curves=_curve_pictures(certificate, composition),
@@ -162,6 +162,7 @@ def render(
         source=source or "CERTIFICATE.json",
         scientific=scientific,
         at_most=at_most,
+        not_below=not_below,
     )
 
 

@@ -12,11 +12,11 @@ import io
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 import numpy as np
 
+from evr import validate
 from evr.verification.summary import HISTOGRAM_EDGES
 
 if TYPE_CHECKING:
@@ -68,7 +68,12 @@ def ten_to(exponent: float) -> str:
 
 def at_most(value: float) -> str:
     """Two digits, never less than the value."""
-    return scientific(float(Decimal(repr(value)).normalize(Context(2, ROUND_CEILING))), 2)
+    return not_below(value, 2)
+
+
+def not_below(value: float, digits: int = 3) -> str:
+    """As ``scientific``, never less than the value: for claims and bounds."""
+    return scientific(float(validate.above(value, digits)), digits)
 
 
 def scientific(value: float, digits: int = 3) -> str:
@@ -122,7 +127,8 @@ def privacy_curve(
         else "Delta is zero everywhere. "
     )
     described += (
-        f"The claim is the point epsilon {claim.epsilon:g}, delta {scientific(claim.delta)}."
+        f"The claim is the point epsilon {validate.above(claim.epsilon, 6)}, "
+        f"delta {not_below(claim.delta)}."
     )
     return _picture(figure, "Privacy curve of each direction", described, key)
 
@@ -303,7 +309,7 @@ def histogram(report: DirectionSection, *, direction: str, key: str) -> Picture:
         )
     if math.isfinite(report.bound):
         described += (
-            f"No sample exceeds {scientific(report.bound / report.threshold)} times the threshold."
+            f"No sample exceeds {not_below(report.bound / report.threshold)} times the threshold."
         )
     return _picture(figure, f"Sizes of the samples, {direction} direction", described, key)
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import re
+import sys
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from itertools import pairwise
@@ -234,7 +235,8 @@ def _list(value: Any, where: str) -> list[Any]:
 def _number(value: Any, where: str) -> float:
     if value in ("inf", "-inf"):
         return float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not abs(value) <= sys.float_info.max:  # no NaN, nor an endless integer
         raise ValueError(f"{where}={value!r} is not a number")
     return float(value)
 

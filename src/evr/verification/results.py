@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
+from evr import validate
 from evr.bounds.strict import Proof
 from evr.sampling import Plan
 
@@ -40,7 +41,8 @@ class Guarantee:
     delta: float
 
     def __str__(self) -> str:
-        return f"({self.epsilon:.6g}, {self.delta:.6g})-differentially private"
+        epsilon, delta = (validate.above(value, 6) for value in (self.epsilon, self.delta))
+        return f"({epsilon}, {delta})-differentially private"
 
 
 @dataclass(frozen=True)
