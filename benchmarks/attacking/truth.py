@@ -110,10 +110,10 @@ def _better(found: Truth, way: Callable[[], Truth | None]) -> Truth:
 
 
 _AROUND = np.linspace(-20.0, 20.0, 17)
-_FEW_TURNS = 31
-_MOST_NEW = 60
+_FEW_TURNS = 31  # of a period, where spikes are wide
+_MOST_NEW = 60  # revivals that are integrated, however late they come
 _DEAD = -40.0  # the logarithm of a modulus that no longer matters
-_NARROW = 100.0  # turns of a period that are this many times as long as a spike is wide
+_NARROW = 100.0  # a spike: this many times shorter than its period
 _MORE = 0.1  # than the revival before: a new one
 _ELSEWHERE = 0.8  # of the distance from the pole: where the second contour runs
 

@@ -36,8 +36,8 @@ _LEAST_TOLERANCE = 2e-6
 _MOST_PLACES = 3_000_000
 _ROUNDS = 5
 _SAFE = 0.6
-_NEXT_TO_NOTHING = 1e-280
-_INFINITE_BITS = 1100
+_NEXT_TO_NOTHING = 1e-280  # of delta: what is left where it is below all floats
+_INFINITE_BITS = 1100  # as small as floats are
 _RATIO_PLACES = 8000  # of the first grid of ratios
 _FINER = 16  # times, the last one at the most
 _NARROWEST = -60
@@ -74,7 +74,7 @@ class StrictCurve:
         wanted = _wanted(guess, tolerance, enough)
         if self.is_one_step:
             return self._one_step(exact, guess, wanted)
-        aim = min(wanted, 0.5) if guess > 0 else 0.5
+        aim = min(wanted, 0.5)
         best: Proof | None = None
         for _ in range(_ROUNDS):
             plan = self._plan(epsilon, guess, aim)
@@ -115,7 +115,7 @@ class StrictCurve:
         wanted = _wanted(guess, tolerance, enough)
         if self.is_one_step:
             return _LEAST_SECONDS + self._one_step_seconds(Fraction(epsilon), guess, wanted)
-        plan = self._plan(epsilon, guess, min(wanted, 0.5) if guess > 0 else 0.5)
+        plan = self._plan(epsilon, guess, min(wanted, 0.5))
         ratios = sum(
             places_for(law, *ratios_of(law, grid, plan.spacing))
             for law, grid in zip((step.law for step in self.steps), plan.grids, strict=True)

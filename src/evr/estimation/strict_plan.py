@@ -35,7 +35,7 @@ _ORDERS = np.geomspace(1e-4, 1e5, 46)
 _TIMES = np.geomspace(0.5, 4.0, 25)
 _OFFSET_BITS = 64
 _FINEST_LATTICE = 1e-3
-_STEEPEST = 2000.0
+_STEEPEST = 2000.0  # spacing that bits are added for: a plan may not have many more
 
 
 @dataclass(frozen=True)
@@ -171,10 +171,12 @@ def _kind(
     on_atoms = on_atoms and bool(points.is_atom.any())
     if on_atoms:
         centre = float(points.losses[np.argmax(np.where(points.is_atom, exponents, -np.inf))])
+        offset = Fraction(centre)
     else:
         rising = np.argsort(plain.losses)
         middle = np.searchsorted(np.cumsum(np.exp(plain.log_weights[rising])), 0.5)
         centre = float(plain.losses[rising][min(int(middle), rising.size - 1)])
+        offset = Fraction(round(centre * 2**_OFFSET_BITS), 2**_OFFSET_BITS)
     return Kind(
         count=step.count,
         losses=points.losses,
@@ -184,9 +186,7 @@ def _kind(
         high_cumulants=_cumulants(points, _TIMES * max(order, 1.0)),
         least=least,
         greatest=greatest,
-        offset=Fraction(centre)
-        if on_atoms
-        else Fraction(round(centre * 2**_OFFSET_BITS), 2**_OFFSET_BITS),
+        offset=offset,
     )
 
 

@@ -6,7 +6,6 @@ from fractions import Fraction
 from typing import Any
 
 from evr.bounds.strict import Proof
-from evr.errors import UnsupportedEventError
 from evr.estimation.strict import StrictCurve
 from evr.laws import Direction
 from evr.laws.exact import ExactStep
@@ -46,6 +45,6 @@ def proof_for(event: Any, claim: Claim) -> str:
         shown = seconds <= QUICK and all(
             curve.prove(claim.epsilon, enough=enough).delta <= enough for curve in curves
         )
-    except (UnsupportedEventError, ValueError):  # no exact law, or numbers too large for one
+    except ValueError:  # a mechanism without an exact law, or numbers too large for one
         return "sequential"
     return "strict" if shown else "sequential"
