@@ -1,10 +1,14 @@
 """What a GPU makes of a verification: steps a second, and seconds for claims that are nearly tight.
 
-Run ``python benchmarks/gpu.py [--quick]`` where there is one; quick leaves out tau = 0.9999. The
-first table has sample-steps a second: of the paper's way (plain torch, losses of untilted steps),
-of evr's kernel for Poisson-sampled Gaussian steps, and of its kernel for outcomes, both from
-drawing to verdict. The second has the seconds of ``evr.verify`` as a whole, planning included, for
-the settings of ``benchmarks/verify.py``.
+Run ``python benchmarks/gpu.py [--quick | --many]`` where there is one; quick leaves out tau =
+0.9999, and many has the last table only. The first table has sample-steps a second: of the paper's
+way (plain torch, losses of untilted steps), of evr's kernel for Poisson-sampled Gaussian steps, and
+of its kernel for outcomes, both from drawing to verdict. The second has the seconds of
+``evr.verify`` as a whole, planning included, for the settings of ``benchmarks/verify.py``. The
+third has settings of ``benchmarks/highdim.py``: how long a sample takes the GPU, in its greater
+direction and from drawing to sums, and a core of this machine, and the seconds of ``evr.verify`` as
+a whole. Their deltas are estimates, by samples where noise is correlated, and then a claim is two
+standard errors above.
 """
 
 from __future__ import annotations
@@ -14,13 +18,18 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import highdim  # before NumPy, whose products it keeps to one thread each
+
+# isort: split
 import numpy as np
 
 import evr
+from evr.laws import Direction
 from evr.mechanisms import Composition
 from evr.proving import devices
 from evr.proving.planning import planned
-from evr.sampling import Plan, cuda
+from evr.randomness import Stream
+from evr.sampling import Plan, built, cuda
 from evr.search.tuning import capped_proposal
 from evr.verification import Claim
 from evr.verification.attempts import Attempt
@@ -29,6 +38,17 @@ from evr.verification.settings import Settings
 from proposals import SETTINGS
 
 FASTEST = (0.5, 1000, 1e-3, 1.0)
+
+MANY_DIMENSIONS = [
+    highdim.bins(1, 100, 10, 4),
+    highdim.bins(2, 10, 10, 3),
+    highdim.redrawn(1, 20, 10, 3),
+    highdim.bins(1, 100, 10, 3, 4),
+    highdim.bins(4, 100, 10, 2, 8),
+    highdim.bins(2, 500, 10, 2, 8),
+    highdim.min_sep(4, 200, 8, 0.1, 8, 2.4),
+    highdim.min_sep(8, 500, 16, 0.2, 16, 2.2),
+]
 
 
 def event_of(setting: tuple[float, int, float, float]) -> tuple[Any, float, float]:
@@ -163,18 +183,48 @@ def row(setting: tuple[float, int, float, float], tau: float) -> str:
     )
 
 
-def main() -> None:
-    quick = "--quick" in sys.argv
-    if (why := cuda.why_not()) is not None:
-        print(f"no GPU to measure: {why}")
-        return
-    import cupy
+def many_dimensions(case: highdim.Case) -> str:
+    """The line of one setting in many dimensions."""
+    if case.is_independent:
+        estimate = evr.estimate_delta(case.event, case.epsilon)
+    else:
+        how = {"direction": "remove", "method": "monte_carlo", "relative_error": 2e-3}
+        estimate = evr.estimate_delta(case.event, case.epsilon, **how)
+    delta = float(estimate.value) + 2.0 * (estimate.standard_error or 0.0)
+    found, cells = None, []
+    for tau in (0.99, 0.999):
+        start = time.perf_counter()
+        found = evr.verify(case.event, epsilon=case.epsilon, delta=delta, tau=tau, device="cuda")
+        took = time.perf_counter() - start
+        cells.append(f"{found.verdict.value:>9} {found.samples:>9.2e} {took:>7.1f}")
+    assert found is not None
+    on_gpu, on_core = sample_seconds(case, found.directions["remove"].plan, delta)
+    return (
+        f"{case.name:<44} {delta:>10.4e} {on_gpu * 1e9:>7.1f} {on_core * 1e9:>8.0f} "
+        f"{on_core / on_gpu:>6.0f}  {'  '.join(cells)}"
+    )
 
-    gpu = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    print(f"{gpu}, CuPy {cupy.__version__}, NumPy {np.__version__}, evr {evr.__version__}")
-    start = time.perf_counter()
-    cuda.device.most_outcomes()
-    print(f"kernels compiled in {time.perf_counter() - start:.1f} s\n")
+
+def sample_seconds(case: highdim.Case, plan: Plan, delta: float) -> tuple[float, float]:
+    """Of a sample, by the GPU and by a core."""
+    steps = Composition.of(case.event).simplified(Direction.REMOVE)
+    kinds = tuple(replace(kind, sampler="") for kind in plan.kinds)
+    here, there = built(replace(plan, kinds=kinds), steps), built(plan, steps)
+    terms, stream = cuda.Terms(case.epsilon, float(np.log(delta)), 1e3, 1.0, 1e-3), Stream(1, "")
+    found = []
+    for draw, size in (
+        (lambda block, size: cuda.sums_of_block(there, block, size, terms), 1 << 18),
+        (here.draw, here.block_size()),
+    ):
+        draw(stream.block(0), size)
+        start = time.perf_counter()
+        draw(stream.block(1), size)
+        found.append((time.perf_counter() - start) / size)
+    return found[0], found[1]
+
+
+def on_a_line(quick: bool) -> None:
+    """The first two tables."""
     print(f"{'steps a second':<44} {FASTEST}, remove")
     for dtype in ("float32", "float64"):
         print(f"{f'the paper’s way, torch, {dtype}':<44} {papers_way(dtype):.2e}", flush=True)
@@ -189,6 +239,28 @@ def main() -> None:
     for tau in (0.999,) if quick else (0.999, 0.9999):
         for setting in SETTINGS:
             print(row(setting, tau), flush=True)
+
+
+def main() -> None:
+    quick = "--quick" in sys.argv
+    if (why := cuda.why_not()) is not None:
+        print(f"no GPU to measure: {why}")
+        return
+    import cupy
+
+    gpu = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    print(f"{gpu}, CuPy {cupy.__version__}, NumPy {np.__version__}, evr {evr.__version__}")
+    start = time.perf_counter()
+    cuda.device.most_outcomes()
+    print(f"kernels compiled in {time.perf_counter() - start:.1f} s\n")
+    if "--many" not in sys.argv:
+        on_a_line(quick)
+    print(
+        f"\n{'in many dimensions':<44} {'delta':>10} {'GPU, ns':>7} {'core, ns':>8} {'ratio':>6}  "
+        f"{'tau 0.99':>9} {'samples':>9} {'seconds':>7}  {'0.999':>9} {'samples':>9} {'seconds':>7}"
+    )
+    for case in MANY_DIMENSIONS:
+        print(many_dimensions(case), flush=True)
 
 
 if __name__ == "__main__":

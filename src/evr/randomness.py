@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 ENTROPY_BITS = 256
 
@@ -75,3 +76,23 @@ class Stream:
         digest = hashlib.sha256(name.encode()).digest()[:16]
         key = int.from_bytes(digest, "little")
         return np.random.Generator(np.random.Philox(key=key, counter=number << 192))
+
+
+def of_rows(generator: np.random.Generator, rows: NDArray[np.intp]) -> np.random.Generator:
+    """What draws for these rows only, of all that it draws for. Who draws by place (``RowNumbers``
+    of ``evr.sampling.philox``) must know which rows they are; to others it is all the same.
+    """
+    chosen: np.random.Generator = getattr(generator, "of_rows", lambda _: generator)(rows)
+    return chosen
+
+
+def for_purpose(generator: np.random.Generator, purpose: int) -> np.random.Generator:
+    """What draws for another purpose: who draws by place counts its calls from 0 again."""
+    chosen: np.random.Generator = getattr(generator, "for_purpose", lambda _: generator)(purpose)
+    return chosen
+
+
+def for_cells(generator: np.random.Generator, columns: int) -> np.random.Generator:
+    """What draws for every column of every row by itself."""
+    chosen: np.random.Generator = getattr(generator, "for_cells", lambda _: generator)(columns)
+    return chosen

@@ -7,30 +7,45 @@ them on a processor takes seconds.
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
+
+from dp_accounting.dp_event import DpEvent
 
 import evr
 from evr.proving import devices
 from evr.sampling.cuda.device import most_outcomes
 
-CERTIFICATES: dict[str, tuple[dict[str, Any], float]] = {
+E = evr.events
+
+CERTIFICATES: dict[str, tuple[DpEvent, float]] = {
     # drawn as they are: mixtures in the one direction, envelopes in the other
-    "gpu-gaussian": ({"noise_multiplier": 4.0, "sampling_probability": 0.2, "steps": 90}, 1.0),
+    "gpu-gaussian": (
+        evr.dpsgd(noise_multiplier=4.0, sampling_probability=0.2, steps=90),
+        1.0,
+    ),
     # merged to outcomes
-    "gpu-outcomes": ({"noise_multiplier": 2.0, "sampling_probability": 0.1, "steps": 200}, 1.5),
+    "gpu-outcomes": (
+        evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.1, steps=200),
+        1.5,
+    ),
+    # in many dimensions: independent bins, with an inverse order in the other direction
+    "gpu-bins": (E.RedrawnBinsDpEvent(3.0, 20, 10), 1.0),
+    # bins of correlated noise
+    "gpu-matrix": (E.BallsInBinsDpEvent(3.0, 300, 30, (1.0, 0.5)), 1.0),
+    # b-min-sep sampling
+    "gpu-min-sep": (E.BMinSepDpEvent(2.4, 60, 6, 0.1, True, (1.0, 0.5, 0.25)), 2.0),
 }
 
 
 def main(folder: Path) -> None:
-    for name, (training, epsilon) in CERTIFICATES.items():
-        merges = name == "gpu-outcomes"  # else as if tables did not fit
+    for name, (event, epsilon) in CERTIFICATES.items():
+        merges = name != "gpu-gaussian"  # else as if tables did not fit
         with (
             tempfile.TemporaryDirectory() as ledger,
             patch.object(devices, "most_outcomes", most_outcomes if merges else lambda: 2),
         ):
             found = evr.certify(
-                evr.dpsgd(**training),
+                event,
                 epsilon=epsilon,
                 tau=0.9,
                 device="cuda",

@@ -14,6 +14,9 @@ DATA = Path(__file__).parent / "data"
 SAMPLERS = {
     "gpu-gaussian": ["mixture_philox/1", "envelope_philox/1"],
     "gpu-outcomes": ["outcomes_philox/1", "outcomes_philox/1"],
+    "gpu-bins": ["parts_philox/1", "parts_philox/1"],
+    "gpu-matrix": ["parts_philox/1", "parts_philox/1"],
+    "gpu-min-sep": ["parts_philox/1", "parts_philox/1"],
 }
 
 
@@ -56,6 +59,18 @@ def test_an_altered_certificate_of_a_gpu_does_not(path, change, monkeypatch):
     for key in parents:
         section = section[key]
     section[last] = change(section[last])
+    assert not replayed(document).agrees
+
+
+@pytest.mark.parametrize("name", ["0/weight", "0/0/order"])
+def test_another_mixture_than_a_gpu_drew_does_not_agree(name, monkeypatch):
+    monkeypatch.setattr(cuda, "draws", lambda proposal: False)
+    document = document_of("gpu-matrix")
+    numbers = document["verification"]["directions"]["remove"]["plan"]["numbers"]
+    if name == "0/weight":  # still sums to 1
+        numbers["0/weight"], numbers["1/weight"] = numbers["1/weight"], numbers["0/weight"]
+    else:
+        numbers[name] -= 1.0
     assert not replayed(document).agrees
 
 

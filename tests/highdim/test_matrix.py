@@ -346,15 +346,15 @@ def test_a_chain_of_replicas_is_drawn_step_by_step() -> None:
     table = chain_table(law, 4)
     found = table.draw(np.random.default_rng(2), 300)
     generator = np.random.default_rng(2)
-    cumulated = np.cumsum(table._first * table._values[0])
+    cumulated = np.cumsum(table._first * table.values[0])
     state = np.searchsorted(cumulated, generator.random(300) * cumulated[-1], side="right")
     for step in range(50):
-        weights = table._weights(state, step) * table._values[step + 1][table._next[state]]
+        weights = table._weights(state, step) * table.values[step + 1][table.next[state]]
         sums = np.cumsum(weights, axis=1)
         drawn = generator.random(300) * sums[:, -1]
         chosen = (drawn[:, None] >= sums[:, :-1]).sum(axis=1)
         np.testing.assert_array_equal(found[:, step], chosen)
-        state = table._next[state, chosen]
+        state = table.next[state, chosen]
 
 
 # --- samples --------------------------------------------------------------------------------------
@@ -514,7 +514,7 @@ def test_the_fixed_verifier() -> None:
 @pytest.mark.parametrize(
     ("delta", "remedy"),
     [
-        (1e-7, r"lower tau \(now 0.99\) to 0.95, which would do, or set max_samples"),
+        (1e-7, r"lower tau \(now 0.99\) to 0.95, which would do, or draw on a GPU"),
         (1e-25, r"no tau from 0.1 on would do, .*fewer bands.*MatrixMechanismDpEvent"),
     ],
 )

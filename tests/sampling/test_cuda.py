@@ -1,13 +1,10 @@
 """What a GPU draws: numbers by place, the same in steps.cu and in NumPy, of the right law.
 
-Where there is no GPU, steps.cu is compiled for the processor (``on_host.hpp`` stands for CUDA).
+Where there is no GPU, kernels are compiled for the processor (``on_host.hpp`` stands for CUDA).
 """
 
 import ctypes
 import math
-import shutil
-import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,15 +13,15 @@ import evr
 from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair
 from evr.mechanisms import Composition
-from evr.sampling.cuda import SOURCE, device, why_not
+from evr.sampling.cuda import device, why_not
 from evr.sampling.philox import Place, normals, philox, uniform
 from evr.sampling.samplers import SAMPLERS, PlacedSampler, identity, named_sampler, sampler_class
 from evr.sampling.samplers.alias import alias_slots
 from evr.sampling.samplers.mixture_philox import Component, cut_normal
 from evr.sampling.samplers.outcomes_philox import OutcomesPhilox
 from evr.verification.summary import HISTOGRAM_EDGES, summed
+from sampling.host import HostBench
 
-HERE = Path(__file__).parent
 PLACE = Place((0x12345678, 0x9ABCDEF0), 7)
 
 
@@ -97,27 +94,8 @@ def test_a_sample_is_the_same_whoever_draws_it_with_others(name, pair, tilt):
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    if shutil.which("g++") is None:
-        pytest.skip("no C++ compiler here")
-    target = tmp_path_factory.mktemp("cuda") / "steps.so"
-    flags = ["-O1", "-shared", "-fPIC", "-w", f'-DSTEPS="{SOURCE}"']
-    subprocess.run(["g++", *flags, str(HERE / "on_host.cpp"), "-o", str(target)], check=True)
-    return ctypes.CDLL(str(target))
-
-
-def called(function, *arguments):
-    """A C function with numbers as they are and arrays by address."""
-    passed: list[ctypes.c_void_p | ctypes.c_double | ctypes.c_uint] = []
-    for value in arguments:
-        if isinstance(value, np.ndarray):
-            passed.append(ctypes.c_void_p(value.ctypes.data))
-        elif isinstance(value, float):
-            passed.append(ctypes.c_double(value))
-        else:
-            passed.append(ctypes.c_uint(int(value)))
-    function.restype = None
-    function(*passed)
+def bench(tmp_path_factory):
+    return HostBench(tmp_path_factory.mktemp("cuda"))
 
 
 SHAPES = [(60, 101, one) for one in CASES] + [(60, 1, "mixture"), (60, 2, "envelope")]
@@ -125,21 +103,17 @@ SHAPES += [(2, 20_003, one) for one in ("mixture", "envelope", "outcomes")]
 
 
 @pytest.mark.parametrize(("samples", "count", "which"), SHAPES)
-def test_the_kernels_draw_the_numbers_of_numpy(library, samples, count, which):
+def test_the_kernels_draw_the_numbers_of_numpy(bench, samples, count, which):
     name, pair, tilt = CASES[which]
     sampler = placed(name, pair, tilt)
     expected = sampler.drawn(PLACE, np.arange(samples), count)
     losses, heights = np.zeros((2, samples))
-    called(
-        library[f"host_{sampler.kernel}"],
-        *PLACE.key,
-        PLACE.block,
-        samples,
-        count,
-        *(np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x for x in sampler.arguments()),
-        losses,
-        heights,
+    tables = (
+        np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x for x in sampler.arguments()
     )
+    threads = 1 if sampler.kernel == "outcomes" else samples
+    named = (*PLACE.key, PLACE.block, samples, count)
+    bench.launch(sampler.kernel, threads, *named, *tables, losses, heights)
     np.testing.assert_allclose(losses, expected.losses, rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(heights, expected.heights, rtol=1e-11, atol=1e-11)
 
@@ -155,19 +129,19 @@ def test_a_gpu_draws_the_numbers_of_numpy(name, pair, tilt):
     losses, heights = cupy.zeros((2, samples))
     where = (*map(np.uint32, (*PLACE.key, PLACE.block)), np.int32(samples), np.int32(count))
     arguments = (*where, *device._uploaded(cupy, sampler), losses, heights)
-    device._gpu().launch(sampler, samples, arguments)
+    device._gpu().launch_steps(sampler, samples, arguments)
     np.testing.assert_allclose(losses.get(), expected.losses, rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(heights.get(), expected.heights, rtol=1e-11, atol=1e-11)
 
 
-def test_sums_do_not_lose_with_their_length(library):
+def test_sums_do_not_lose_with_their_length(bench):
     """Kahan's: within 2u, where plain sums are off by 1e-11."""
-    library.host_total.restype = ctypes.c_double
-    found = library.host_total(ctypes.c_double(0.1), 10**6)
+    bench.library.host_total.restype = ctypes.c_double
+    found = bench.library.host_total(ctypes.c_double(0.1), 10**6)
     assert abs(found - 1e5) <= 2.0**-51 * 1e5
 
 
-def test_ties_of_outcomes_are_settled_by_more_bits(library):
+def test_ties_of_outcomes_are_settled_by_more_bits(bench):
     """With 14 bits to choose, 18 are left to decide: once in 2^18 they do not."""
     pair, tilt, samples, count = discrete(9000), Tilt(1.5, 1.0, -0.5), 2500, 401
     sampler = OutcomesPhilox(pair, tilt)
@@ -177,12 +151,12 @@ def test_ties_of_outcomes_are_settled_by_more_bits(library):
     expected = sampler.drawn(PLACE, np.arange(samples), count)
     losses, heights = np.zeros((2, samples))
     key = (*PLACE.key, PLACE.block, samples, count)
-    called(library.host_outcomes, *key, *sampler.arguments(), losses, heights)
+    bench.launch("outcomes", 1, *key, *sampler.arguments(), losses, heights)
     np.testing.assert_allclose(losses, expected.losses, rtol=1e-14)
 
 
 @pytest.mark.parametrize("stake", [0.0, 0.3])
-def test_the_sums_over_samples_are_those_of_numpy(library, stake):
+def test_the_sums_over_samples_are_those_of_numpy(bench, stake):
     generator = np.random.default_rng(1)
     losses, heights = generator.normal(0.5, 1.0, 3000), generator.normal(0.0, 2.0, 3000)
     epsilon, log_weight, infinite, clip, mean = 0.5, 0.3, 0.01, 3.0, 0.9
@@ -192,7 +166,7 @@ def test_the_sums_over_samples_are_those_of_numpy(library, stake):
     expected = summed(values + infinite, 0, clip, mean, stake)
     sums, histogram = np.zeros((3, 6)), np.zeros(HISTOGRAM_EDGES.size, np.uint64)
     numbers = (epsilon, log_weight, infinite, clip, mean, stake)
-    called(library.host_summarise, *numbers, 3000, losses, heights, sums, histogram)
+    bench.launch("summarise", 3, *numbers, 3000, losses, heights, sums, histogram)
     np.testing.assert_allclose(sums[:, :5].sum(axis=0), expected[2:7], rtol=1e-12)
     assert sums[:, 5].max() == pytest.approx((values + infinite).max(), rel=1e-14)
     assert tuple(histogram.tolist()) == expected.histogram

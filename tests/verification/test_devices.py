@@ -89,6 +89,37 @@ def test_a_false_claim_is_not_accepted_from_plans_for_a_gpu(seeming_gpu):
     assert not evr.verify(MANY, **false, tau=0.8, seed=3, device="cuda").accepted
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        evr.events.RedrawnBinsDpEvent(2.0, 6, 2),
+        evr.events.BallsInBinsDpEvent(2.0, 24, 6, (1.0, 0.5)),
+        evr.events.BMinSepDpEvent(2.0, 20, 4, 0.1, True, (1.0, 0.5)),
+    ],
+)
+def test_laws_in_many_dimensions_are_drawn_for_a_gpu(seeming_gpu, event):
+    how: dict[str, Any] = {"method": "monte_carlo", "relative_error": 0.02, "direction": "remove"}
+    estimate = evr.estimate_delta(event, 1.0, **how, seed=1)
+    delta = 1.06 * float(estimate)
+    found = evr.verify(event, epsilon=1.0, delta=delta, tau=0.8, seed=3, device="cuda")
+    assert found.accepted
+    one = found.directions["remove"]
+    assert one.samples > 0
+    assert one.plan.device == "cuda"
+    assert one.plan.kinds[0].sampler == "parts_philox/1"
+    error = math.hypot(one.standard_error, estimate.standard_error)
+    assert abs(one.estimate - float(estimate)) < 6 * error
+    false: dict[str, Any] = {"epsilon": 1.0, "delta": 0.6 * delta, "max_samples": 20_000}
+    assert not evr.verify(event, **false, tau=0.8, seed=3, device="cuda").accepted
+
+
+def test_more_laws_in_many_dimensions_than_have_places_are_refused(seeming_gpu):
+    event = evr.events.RedrawnBinsDpEvent(60.0, 2, 5000)
+    claim: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3, "tau": 0.5, "max_samples": 100}
+    with pytest.raises(DeviceError, match=r"up to 4,096 equal laws.*device='cpu'"):
+        evr.verify(event, **claim, direction="remove", device="cuda")
+
+
 def test_few_steps_of_any_law_are_merged_for_a_gpu(seeming_gpu):
     few = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(2.0), 5)
     delta = float(evr.estimate_delta(few, 1.5))

@@ -71,12 +71,13 @@ class PartitionTable:
         return log_sum_exp(self.log_weights)
 
     @cached_property
-    def _cumulated(self) -> Floats:
+    def cumulated(self) -> Floats:
+        """What a uniform number is compared with to choose one."""
         return np.cumsum(np.exp(self.log_weights - self.log_moment))[:-1]
 
     def draw(self, generator: np.random.Generator, size: int) -> NDArray[np.int64]:
         """How many replicas are in the bins that have some, falling, padded with zeros; at most
         ``bins`` columns.
         """
-        chosen = np.searchsorted(self._cumulated, generator.random(size), side="right")
+        chosen = np.searchsorted(self.cumulated, generator.random(size), side="right")
         return self.parts[chosen][:, : self.bins]

@@ -20,6 +20,7 @@ from scipy.special import gammaln
 from evr.laws.law import Floats
 from evr.laws.line.pair import log_sum_exp
 from evr.laws.mixture.strategy import product
+from evr.randomness import for_purpose, of_rows
 
 Counts = NDArray[np.int64]
 
@@ -63,12 +64,13 @@ class OccupancyTable:
         return log_sum_exp(self.log_weights)
 
     @cached_property
-    def _cumulated(self) -> Floats:
+    def cumulated(self) -> Floats:
+        """What a uniform number is compared with to choose one."""
         return np.cumsum(np.exp(self.log_weights - self.log_moment))[:-1]
 
     def draw(self, generator: np.random.Generator, size: int) -> Counts:
         """How many replicas are in each bin."""
-        chosen = np.searchsorted(self._cumulated, generator.random(size), side="right")
+        chosen = np.searchsorted(self.cumulated, generator.random(size), side="right")
         return self.occupancies[chosen]
 
 
@@ -108,26 +110,26 @@ class RingTable:
             raise ValueError(f"order={order} of {self.bins} bins: its terms are below all floats")
         self.greatest = greatest_at(gram, near)
         states = _up_to_sum(order, near)  # the last near - 1 bins, latest first; who is left
-        occupied, self._left = states[:, :-1], states[:, -1]
+        occupied, self.left = states[:, :-1], states[:, -1]
         index = _Index(states)
         pull = occupied @ self.greatest[1:]
-        self._next = np.zeros((states.shape[0], order + 1), dtype=np.int32)
-        self._weights = np.zeros((states.shape[0], order + 1))
+        self.next = np.zeros((states.shape[0], order + 1), dtype=np.int32)
+        self.weights = np.zeros((states.shape[0], order + 1))
         for j in range(order + 1):
-            able = self._left >= j
-            after = np.column_stack((np.full(len(states), j), occupied, self._left - j))
+            able = self.left >= j
+            after = np.column_stack((np.full(len(states), j), occupied, self.left - j))
             after = np.delete(after, near - 1, axis=1) if near > 1 else after[:, 1:]
-            self._next[able, j] = index.of(after[able])
+            self.next[able, j] = index.of(after[able])
             exponent = j * (j - 1) / 2 * self.greatest[0] + j * pull[able]
             exponent -= gammaln(j + 1) + j * math.log(self.length)
-            self._weights[able, j] = np.exp(exponent)
-        self._unmoved = self._next[:, 0].copy()
-        self._start = int(index.of(np.array([[0] * (near - 1) + [order]]))[0])
-        self._values = np.empty((self.length + 1, states.shape[0]))
-        self._values[-1] = self._left == 0
+            self.weights[able, j] = np.exp(exponent)
+        self._unmoved = self.next[:, 0].copy()
+        self.start = int(index.of(np.array([[0] * (near - 1) + [order]]))[0])
+        self.values = np.empty((self.length + 1, states.shape[0]))
+        self.values[-1] = self.left == 0
         for place in range(self.length - 1, -1, -1):
-            later = self._values[place + 1][self._next]
-            np.einsum("sj,sj->s", self._weights, later, out=self._values[place])
+            later = self.values[place + 1][self.next]
+            np.einsum("sj,sj->s", self.weights, later, out=self.values[place])
 
     @staticmethod
     def is_affordable(bins: int, near: int, order: int) -> bool:
@@ -143,28 +145,29 @@ class RingTable:
     @cached_property
     def log_moment(self) -> float:
         """``log`` of an upper bound on ``M_k``."""
-        return float(gammaln(self.order + 1) + math.log(self._values[0, self._start]))
+        return float(gammaln(self.order + 1) + math.log(self.values[0, self.start]))
 
     def draw(self, generator: np.random.Generator, size: int) -> RingDraw:
         """Replicas in each bin."""
         chain = np.zeros((size, self.length))
-        state, busy = np.full(size, self._start, dtype=np.int32), np.arange(size)
+        state, busy = np.full(size, self.start, dtype=np.int32), np.arange(size)
         for place in range(self.length):
-            drawn = generator.random(busy.size)
-            moved = self._staying.left(place, state, drawn)
+            drawn = of_rows(generator, busy).random(busy.size)
+            moved = self.staying.left(place, state, drawn)
             after = self._unmoved.take(state)
             if moved.size:
                 at = state[moved]
-                weights = self._weights[at] * self._values[place + 1][self._next[at]]
+                weights = self.weights[at] * self.values[place + 1][self.next[at]]
                 chosen = _chosen(drawn[moved], weights)
                 chain[busy[moved], place] = chosen
-                after[moved] = self._next[at, chosen]
-                if not self._left[after[moved]].all():
-                    left = self._left[after] > 0
+                after[moved] = self.next[at, chosen]
+                if not self.left[after[moved]].all():
+                    left = self.left[after] > 0
                     busy, after = busy[left], after[left]
             state = after
             if not busy.size:
                 break
+        generator = for_purpose(generator, 1)
         first = generator.integers(0, self.bins, size)
         places = (first[:, None] + self.near - 1 + np.arange(self.length)) % self.bins
         occupied = np.zeros((size, self.bins))
@@ -175,9 +178,9 @@ class RingTable:
         return RingDraw(occupied, pulled, generator.random(size) < np.exp(-np.maximum(lost, 0.0)))
 
     @cached_property
-    def _staying(self) -> _Staying:
+    def staying(self) -> Staying:
         """That no replica is in a place, whose weight is 1."""
-        return _Staying(self._values[1:][:, self._unmoved], self._values[:-1])
+        return Staying(self.values[1:][:, self._unmoved], self.values[:-1])
 
     def _attraction(self, chain: Floats) -> Floats:
         """Of all pairs of replicas, by the greatest inner products."""
@@ -207,10 +210,10 @@ class ChainTable:
         self.overlaps, self.order, self.probability = overlaps, order, probability
         self.near, self.steps = overlaps.shape
         states = _with_sum(order, separation)  # 1, .., separation - 1 steps ago; and eligible
-        self._recent, self._eligible = states[:, : self.near - 1].astype(float), states[:, -1]
+        self.recent, self._eligible = states[:, : self.near - 1].astype(float), states[:, -1]
         index = _Index(states)
-        self._next = np.zeros((states.shape[0], order + 1), dtype=np.int32)
-        self._chances = np.zeros((states.shape[0], order + 1))
+        self.next = np.zeros((states.shape[0], order + 1), dtype=np.int32)
+        self.chances = np.zeros((states.shape[0], order + 1))
         for j in range(order + 1):
             able = self._eligible >= j
             after = np.empty_like(states)
@@ -220,22 +223,22 @@ class ChainTable:
                 after[:, -1] += states[:, -2]
             else:
                 after[:, -1] += j
-            self._next[able, j] = index.of(after[able])
+            self.next[able, j] = index.of(after[able])
             rest = self._eligible[able] - j
-            self._chances[able, j] = _binomial(self._eligible[able], j) * (
+            self.chances[able, j] = _binomial(self._eligible[able], j) * (
                 probability**j * (1.0 - probability) ** rest
             )
-        self._unmoved = self._next[:, 0].copy()
+        self._unmoved = self.next[:, 0].copy()
         self._first = _starts(states, separation, probability, warm)
-        self._values = np.empty((self.steps + 1, states.shape[0]))
-        self._values[-1] = 1.0
-        weights, known = self._chances, b""
+        self.values = np.empty((self.steps + 1, states.shape[0]))
+        self.values[-1] = 1.0
+        weights, known = self.chances, b""
         for step in range(self.steps - 1, -1, -1):
             if overlaps[:, step].tobytes() != known:
                 known = overlaps[:, step].tobytes()
                 weights = self._weights(np.arange(states.shape[0]), step)
-            later = self._values[step + 1][self._next]
-            np.einsum("sj,sj->s", weights, later, out=self._values[step])
+            later = self.values[step + 1][self.next]
+            np.einsum("sj,sj->s", weights, later, out=self.values[step])
 
     @staticmethod
     def is_affordable(steps: int, separation: int, order: int) -> bool:
@@ -245,10 +248,10 @@ class ChainTable:
 
     def _weights(self, states: NDArray[np.integer], step: int) -> Floats:
         """Of each number of replicas that take part, in each state."""
-        pull = self._recent[states] @ self.overlaps[1:, step]
+        pull = self.recent[states] @ self.overlaps[1:, step]
         j = np.arange(self.order + 1)
         exponents = np.multiply.outer(pull, j) + j * (j - 1) / 2 * self.overlaps[0, step]
-        return np.asarray(self._chances[states] * np.exp(exponents))
+        return np.asarray(self.chances[states] * np.exp(exponents))
 
     def _weights_of(self, states: NDArray[np.integer], step: int) -> Floats:
         """The same, from a table where inner products are the usual ones."""
@@ -263,36 +266,40 @@ class ChainTable:
         columns = Counter(column.tobytes() for column in self.overlaps.T)
         column = columns.most_common(1)[0][0]
         step = next(i for i, one in enumerate(self.overlaps.T) if one.tobytes() == column)
-        return column, self._weights(np.arange(len(self._chances)), step)
+        return column, self._weights(np.arange(len(self.chances)), step)
 
     @cached_property
     def log_moment(self) -> float:
         """``log M_k``."""
-        return math.log(float(self._first @ self._values[0]))
+        return math.log(float(self._first @ self.values[0]))
+
+    @cached_property
+    def starts(self) -> Floats:
+        """Weights of the states before the first step, added up."""
+        return np.cumsum(self._first * self.values[0])
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
         """How many replicas take part in each step."""
-        cumulated = np.cumsum(self._first * self._values[0])
-        start = generator.random(size) * cumulated[-1]
-        state = np.searchsorted(cumulated[:-1], start, side="right").astype(np.int32)
+        start = generator.random(size) * self.starts[-1]
+        state = np.searchsorted(self.starts[:-1], start, side="right").astype(np.int32)
         pulses = np.zeros((self.steps, size))
         for step in range(self.steps):
             drawn = generator.random(size)
-            moved = self._staying.left(step, state, drawn)
+            moved = self.staying.left(step, state, drawn)
             after = self._unmoved.take(state)
             if moved.size:
                 at = state[moved]
-                weights = self._weights_of(at, step) * self._values[step + 1][self._next[at]]
+                weights = self._weights_of(at, step) * self.values[step + 1][self.next[at]]
                 pulses[step, moved] = chosen = _chosen(drawn[moved], weights)
-                after[moved] = self._next[at, chosen]
+                after[moved] = self.next[at, chosen]
             state = after
         return pulses.T
 
     @cached_property
-    def _staying(self) -> _Staying:
+    def staying(self) -> Staying:
         """That no replica takes part in a step."""
-        later = self._values[1:][:, self._unmoved] * self._chances[:, 0]
-        return _Staying(later, self._values[:-1])
+        later = self.values[1:][:, self._unmoved] * self.chances[:, 0]
+        return Staying(later, self.values[:-1])
 
 
 def attraction(occupancies: Counts, gram: Floats) -> Floats:
@@ -316,7 +323,7 @@ def greatest_at(gram: Floats, near: int) -> Floats:
     return np.array([gram[places, (places + d) % places.size].max() for d in range(near)])
 
 
-class _Staying:
+class Staying:
     """The chance of what is likeliest, that no replica appears in a place, given the state before
     it.
 
@@ -328,15 +335,15 @@ class _Staying:
 
     def __init__(self, parts: Floats, wholes: Floats) -> None:
         # where both are 0, a state is never reached
-        self._chances = np.divide(parts, wholes, out=np.ones_like(parts), where=wholes > 0)
+        self.chances = np.divide(parts, wholes, out=np.ones_like(parts), where=wholes > 0)
         starts = np.arange(0, len(parts), _TOGETHER)
         # one row for several places stays in the cache, and says most of it
-        self._least = np.minimum.reduceat(self._chances, starts, axis=0)
+        self._least = np.minimum.reduceat(self.chances, starts, axis=0)
 
     def left(self, place: int, state: NDArray[np.int32], drawn: Floats) -> NDArray[np.intp]:
         """Where a uniform number is beyond the chance."""
         maybe = np.flatnonzero(drawn >= self._least[place // _TOGETHER].take(state))
-        return maybe[drawn[maybe] >= self._chances[place].take(state[maybe])]
+        return maybe[drawn[maybe] >= self.chances[place].take(state[maybe])]
 
 
 def _chosen(drawn: Floats, weights: Floats) -> Counts:

@@ -29,7 +29,7 @@ _OUTCOME = 6e-5  # to account for an outcome of a discrete law; memory runs out 
 _KIND = 0.3  # to account for a kind of step
 _CELL = 1e-7  # to bound the losses of a cell
 _STEP = 1e-8  # to draw a step
-_GPU_STEP = 5e-12  # on a GPU
+_GPU_STEP, _PLACED_STEP = 5e-12, 5e-8  # on a GPU, and what a GPU drew, with NumPy
 _PLACE, _BITS = 3e-9, 128  # to multiply the masses of a place, for each bit, of so many at least
 _PAIR = 5e-8  # to multiply the masses of two outcomes
 _USUAL_OUTCOMES = 1 << 12  # of a step, where a plan does not say
@@ -166,8 +166,9 @@ def refuse_long_draws(
         if recorded:
             proposal = built(plan, composition.simplified(name))
             work, samples = proposal.work, max(recorded, plan.block_size)
-            on_gpu = plan.device == "cuda" and cuda.draws(proposal)
-            step = _GPU_STEP if on_gpu else _STEP / worker_count(workers)
+            step = (_PLACED_STEP if plan.device == "cuda" else _STEP) / worker_count(workers)
+            if plan.device == "cuda" and cuda.draws(proposal):
+                step = _GPU_STEP
             seconds = step * samples * work
             patience.ask(
                 seconds,

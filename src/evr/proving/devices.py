@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from evr.bounds import Tilt
 from evr.errors import DeviceError
-from evr.laws import Step
+from evr.laws import DominatingPair, Step
 from evr.sampling import Plan, TiltedProposal, built
 from evr.sampling.cuda import why_not
 from evr.sampling.cuda.device import most_outcomes
+from evr.sampling.mixtures import MixtureProposal
+from evr.sampling.placed_parts import MOST_COPIES
+from evr.sampling.placed_parts import NAME as PARTS
+from evr.sampling.plan import Kind
 from evr.sampling.proposals import spread_steps
 from evr.sampling.samplers import PLACED, identity
 from evr.sampling.samplers.placed import MOST_STEPS
@@ -68,26 +73,45 @@ def merged_plan(steps: tuple[Step, ...], claim: Claim) -> Plan:
 def placed(plan: Plan, steps: tuple[Step, ...]) -> Plan:
     """The plan, drawn by samplers that a GPU has."""
     proposal = built(plan, steps)
+    if isinstance(proposal, MixtureProposal):
+        return _placed_mixture(plan, proposal)
     if not isinstance(proposal, TiltedProposal):
         raise DeviceError(
             f"a GPU does not draw the proposal {plan.proposal!r} of {steps[0].law.describe()}: "
             "take device='cpu' or 'auto'"
         )
+    return replace(plan, kinds=_placed_kinds(plan.kinds, proposal))
+
+
+def _placed_mixture(plan: Plan, proposal: MixtureProposal) -> Plan:
+    if (most := max(count for _, count in proposal.laws)) > MOST_COPIES:
+        raise DeviceError(
+            f"a GPU draws up to {MOST_COPIES:,} equal laws in many dimensions, and these are "
+            f"{most:,}: take device='cpu' or 'auto'"
+        )
+    on_line = [isinstance(step.law, DominatingPair) for step in proposal.steps]
+    line = [kind for kind, is_on in zip(plan.kinds, on_line, strict=True) if is_on]
+    own = iter(_placed_kinds(line, proposal.line) if proposal.line is not None else ())
+    other = Kind(Tilt(), sampler=PARTS)
+    return replace(plan, kinds=tuple(next(own) if is_on else other for is_on in on_line))
+
+
+def _placed_kinds(kinds: Sequence[Kind], proposal: TiltedProposal) -> tuple[Kind, ...]:
     if (most := max(proposal.counts, default=0)) > MOST_STEPS:
         raise DeviceError(
             f"a GPU draws up to {MOST_STEPS:,} equal steps one by one, and these are {most:,}: "
             "take device='cpu' or 'auto', which draw how many have each outcome"
         )
-    kinds = []
-    for kind, bounds in zip(plan.kinds, proposal.bounds, strict=True):
+    found = []
+    for kind, bounds in zip(kinds, proposal.bounds, strict=True):
         served = [one for one in PLACED if one.serves(bounds.pair, bounds.tilt)]
         if not served:
             raise DeviceError(
                 f"a GPU draws Poisson-sampled Gaussian steps and finitely many outcomes, and not "
                 f"{bounds.pair.describe()} tilted by {bounds.tilt}: take device='cpu' or 'auto'"
             )
-        kinds.append(replace(kind, sampler=identity(served[0])))
-    return replace(plan, kinds=tuple(kinds))
+        found.append(replace(kind, sampler=identity(served[0])))
+    return tuple(found)
 
 
 def block_size(plan: Plan, claim: Claim, variance: float) -> int:

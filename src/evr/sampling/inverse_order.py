@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import logsumexp, wrightomega
 
 from evr.laws.law import Floats
+from evr.randomness import for_cells, of_rows
 
 _TANGENTS = 48
 _DEPTH = 40.0  # log of the density, below its peak, where the tangents' points end
@@ -117,21 +118,30 @@ class InverseOrderSampler:
             logs.append(top - math.log(abs(slope)) + math.log(-math.expm1(bottom - top)))
         return np.exp(np.array(logs) - logsumexp(logs))
 
+    def tables(self) -> tuple[Floats, ...]:
+        """What a device draws from: chances of the pieces added up, their ends, points, heights and
+        slopes; logarithms of the nodes' weights, and their ratios.
+        """
+        chances = np.cumsum(self._chances)[:-1]
+        tangents = (self._points_at, self._heights, self._slopes)
+        return (chances, self._ends, *tangents, self._log_weights, self._ratios)
+
     def draw_times(self, generator: np.random.Generator, size: int) -> Floats:
         """``t``, exactly."""
         out, missing = np.empty(size), np.arange(size)
         cumulated = np.cumsum(self._chances)[:-1]
         while missing.size:
-            piece = np.searchsorted(cumulated, generator.random(missing.size), side="right")
+            numbers = of_rows(generator, missing)
+            piece = np.searchsorted(cumulated, numbers.random(missing.size), side="right")
             slope, point = self._slopes[piece], self._points_at[piece]
             low, high = self._ends[piece], self._ends[piece + 1]
             start = np.where(slope > 0, high, low)  # the end where the envelope is greatest
             width = np.where(np.isfinite(low) & np.isfinite(high), high - low, np.inf)
-            u = generator.random(missing.size)
+            u = numbers.random(missing.size)
             s = start + np.log1p(u * np.expm1(-np.abs(slope) * width)) / slope
             roof = self._heights[piece] + slope * (s - point)
             floor = np.interp(s, self._points_at, self._heights, left=-np.inf, right=-np.inf)
-            log_u = -generator.standard_exponential(missing.size)
+            log_u = -numbers.standard_exponential(missing.size)
             kept = log_u <= floor - roof
             doubtful = np.flatnonzero(~kept)
             kept[doubtful] = log_u[doubtful] <= self._log_density(s[doubtful])[0] - roof[doubtful]
@@ -146,11 +156,12 @@ class InverseOrderSampler:
         pull = wrightomega(np.log(t) + math.log(g / self.bins) - g / 2)  # minus the mode
         out = np.empty((size, self.bins))
         flat = out.reshape(-1)
-        missing = np.arange(out.size)
+        missing, cells = np.arange(out.size), for_cells(generator, self.bins)
         while missing.size:
-            x = math.sqrt(g) * generator.standard_normal(missing.size)
+            numbers = of_rows(cells, missing)
+            x = math.sqrt(g) * numbers.standard_normal(missing.size)
             at = pull[missing // self.bins]
             flat[missing] = x - at
             gap = at / g * (np.expm1(x) - x)
-            missing = missing[generator.standard_exponential(missing.size) < gap]
+            missing = missing[numbers.standard_exponential(missing.size) < gap]
         return out

@@ -43,13 +43,13 @@ class BumpedBins(Part):
             raise ValueError(f"width={self.width!r} of a bump is neither 0 nor at least 1e-3")
         bump = bump_of(law.bins, self.width)
         self.magnitude = abs(self.scale) * float(bump.sum()) + abs(self.shift)
-        self.rounding = 2.0 * UNIT * law.bins * law.magnitude(self.magnitude)
+        self.products = law.bins
         places = np.arange(law.bins)
         shape = bump[np.abs(places[:, None] - places)]
-        self._bump = None if self.width == 0 else bump
+        self.bump = None if self.width == 0 else bump
         means = self.scale * shape + self.shift / law.bins  # beta^j, a row for each j
-        self._centres = product(means, law.gram)
-        self._half_squares = np.einsum("ij,ij->i", self._centres, means) / 2
+        self.centres = product(means, law.gram)
+        self.half_squares = np.einsum("ij,ij->i", self.centres, means) / 2
         if self.width == 0 and self.shift == 0 and law.direction is Direction.REMOVE:
             self._bounded()
 
@@ -62,16 +62,16 @@ class BumpedBins(Part):
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
         coordinates = self.law.draw_null(generator, size)
-        coordinates += self._centres[generator.integers(0, self.law.bins, size)]
+        coordinates += self.centres[generator.integers(0, self.law.bins, size)]
         return coordinates
 
     def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
         found = np.empty(len(coordinates))
         for rows in in_parts(*coordinates.shape):
             own = coordinates[rows]
-            raised = own if self._bump is None else ring_product(own, self._bump)
+            raised = own if self.bump is None else ring_product(own, self.bump)
             exponents = self.scale * raised
-            exponents -= self._half_squares
+            exponents -= self.half_squares
             together = self.shift * own.mean(axis=1) if self.shift else 0.0
             found[rows] = log_mean_exp(exponents) + together
         return found

@@ -24,6 +24,7 @@ from evr.laws import DominatingPair, Floats, Step
 from evr.laws.law import UNIT
 from evr.laws.mixture.bins import IndependentBins
 from evr.laws.mixture.law import MixtureLaw
+from evr.sampling import placed_parts
 from evr.sampling.part import Part
 from evr.sampling.parts import ScaledBins, part_of
 from evr.sampling.plan import Kind, Plan
@@ -95,7 +96,8 @@ class MixtureProposal(Proposal):
     components
         What is drawn.
     kinds
-        How each step is drawn that is on a line; those of others say nothing.
+        How each step is drawn that is on a line; those of others say whether they are drawn by
+        place, as a GPU draws them.
     cells
         Of the bounds of steps on a line.
     """
@@ -112,6 +114,7 @@ class MixtureProposal(Proposal):
         self.steps, self.components = tuple(steps), tuple(components)
         self.laws = [(s.law, s.count) for s in self.steps if isinstance(s.law, MixtureLaw)]
         self._kinds = tuple(kinds) or tuple(Kind(Tilt()) for _ in self.steps)
+        self.by_place = self._is_by_place()
         self.cells = cells
         self.line = self._line()
         self.infinite = self.line.infinite if self.line else 0.0
@@ -128,6 +131,21 @@ class MixtureProposal(Proposal):
             [self._part(i, numbers) for i, numbers in enumerate(self._own(c))]
             for c in self.components
         ]
+
+    def _is_by_place(self) -> bool:
+        """Whether laws in many dimensions are drawn by place: all of them, or none."""
+        own = zip(self.steps, self._kinds, strict=True)
+        names = {kind.sampler for step, kind in own if isinstance(step.law, MixtureLaw)}
+        if names == {""}:
+            return False
+        if names != {placed_parts.NAME}:
+            raise ValueError(
+                f"samplers {sorted(names)} of laws in many dimensions: all of them have "
+                f"{placed_parts.NAME!r}, or none has a name"
+            )
+        if max(count for _, count in self.laws) > placed_parts.MOST_COPIES:
+            raise ValueError(f"more than {placed_parts.MOST_COPIES} copies of a law have no places")
+        return True
 
     def _own(self, component: Component) -> tuple[tuple[tuple[str, float], ...], ...]:
         if len(component.parts) != len(self.laws):
@@ -169,17 +187,30 @@ class MixtureProposal(Proposal):
     def plan(self) -> Plan:
         """What it draws, as data."""
         kinds, lines = [], iter(self.line.plan().kinds if self.line else ())
+        other = Kind(Tilt(), sampler=placed_parts.NAME if self.by_place else "")
         for step in self.steps:
-            kinds.append(next(lines) if isinstance(step.law, DominatingPair) else Kind(Tilt()))
+            kinds.append(next(lines) if isinstance(step.law, DominatingPair) else other)
         return Plan(NAME, tuple(kinds), self.cells, to_numbers(self.components))
 
     # --- drawing ----------------------------------------------------------------------------------
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
-        coordinates = self._coordinates(generator, size)
+        if not self.by_place:
+            return self._with_line(generator, *self._weighted(self._coordinates(generator, size)))
+        places = placed_parts.Places.of(generator, len(self.laws))
+        found = [
+            self._weighted(
+                placed_parts.coordinates(places, samples, self.weights, self.parts, self.laws)
+            )
+            for samples in placed_parts.spans(size, self.laws)
+        ]
+        losses, log_weights = (np.concatenate(one) for one in zip(*found, strict=True))
+        return self._with_line(generator, losses, log_weights)
+
+    def _weighted(self, coordinates: Sequence[Floats]) -> tuple[Floats, Floats]:
+        """Losses and logarithms of weights of the laws in many dimensions."""
         log_ratios = self._log_ratios(coordinates)
-        log_densities = self.log_densities(coordinates, log_ratios)
-        return self._block(generator, log_ratios, self._mixed(log_densities))
+        return self._lost(log_ratios, self._mixed(self.log_densities(coordinates, log_ratios)))
 
     def judged(
         self, generator: np.random.Generator, size: int, epsilon: float
@@ -191,11 +222,10 @@ class MixtureProposal(Proposal):
         log_ratios = self._log_ratios(coordinates)
         logs = self.log_densities(coordinates, log_ratios)
         log_density = self._mixed(logs)
-        return self._block(generator, log_ratios, log_density).values(epsilon), logs, log_density
+        block = self._with_line(generator, *self._lost(log_ratios, log_density))
+        return block.values(epsilon), logs, log_density
 
-    def _block(
-        self, generator: np.random.Generator, log_ratios: Sequence[Floats], log_density: Floats
-    ) -> Block:
+    def _lost(self, log_ratios: Sequence[Floats], log_density: Floats) -> tuple[Floats, Floats]:
         size = log_density.size
         losses, total = np.zeros(size), np.zeros(size)
         for (law, count), own in zip(self.laws, log_ratios, strict=True):
@@ -206,8 +236,13 @@ class MixtureProposal(Proposal):
         log_weights = total - log_density
         refused = np.isnan(losses)
         losses[refused], log_weights[refused] = -np.inf, 0.0
+        return losses, log_weights
+
+    def _with_line(
+        self, generator: np.random.Generator, losses: Floats, log_weights: Floats
+    ) -> Block:
         if self.line is not None:
-            block = self.line.draw(generator, size)
+            block = self.line.draw(generator, losses.size)
             losses, log_weights = losses + block.losses, log_weights + block.log_weights
         return Block(losses, log_weights, self.infinite)
 
@@ -337,16 +372,23 @@ class MixtureProposal(Proposal):
     def rounding(self, epsilon: float) -> Rounding:
         sizes = [part.magnitude for parts in self.parts for part in parts]
         scale = float(np.max(sizes)) if sizes else 1.0  # not a number if one of them is none
-        own = [float(np.max([p[i].rounding for p in self.parts])) for i in range(len(self.laws))]
         errors = [
-            count * (law.density_error(scale) + more)
-            for (law, count), more in zip(self.laws, own, strict=True)
+            count * (law.density_error(scale) + self._sum_error(index, law.magnitude(scale)))
+            for index, (law, count) in enumerate(self.laws)
         ]
         base = self.line.rounding(epsilon) if self.line else Rounding.of((), epsilon)
         heights = 16.0 * UNIT * self.order * abs(epsilon)
         return Rounding(
             base.loss + math.fsum(errors), base.weight + heights + 4.0 * math.fsum(errors)
         )
+
+    def _sum_error(self, index: int, exponent: float) -> float:
+        """What parts of one law add to the error of the logarithm of a density, where exponents are
+        up to that; drawn by place, sums may be taken in any order.
+        """
+        own = [row[index] for row in self.parts]
+        found = float(np.max([p.rounding + 2.0 * UNIT * p.products * exponent for p in own]))
+        return found + (4.0 * UNIT * self.laws[index][0].dimension if self.by_place else 0.0)
 
     @property
     def work(self) -> int:

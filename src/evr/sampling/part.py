@@ -31,6 +31,8 @@ class Part(abc.ABC):
     """Whether the density is that of the draws, and not from below."""
     rounding: float = 0.0
     """What sums of its own add to the error of the logarithm of its density, absolutely."""
+    products: int = 0
+    """Of how many products each of its exponents is a sum, where they are more than a few."""
     magnitude: float = 1.0
     """How many times the means of the law it draws from are, at the most: rounding is relative to
     that.

@@ -73,11 +73,12 @@ class InverseBins(Part):
         self.magnitude = max(1.0, self.theta)
 
     @cached_property
-    def _sampler(self) -> InverseOrderSampler:
+    def sampler(self) -> InverseOrderSampler:
+        """What draws it."""
         return InverseOrderSampler(self.law.bins, self.law.energy, self.theta)
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
-        return self._sampler.draw(generator, size)
+        return self.sampler.draw(generator, size)
 
     def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
         return -self.theta * log_ratio - self.log_normaliser
@@ -88,11 +89,11 @@ class Shifted(Part):
 
     def __init__(self, law: MixtureLaw, numbers: Numbers) -> None:
         self.law, self.shift = law, numbers["shift"]
-        self.magnitude = abs(self.shift)
-        self._half_square = self.shift**2 * law.mean_square / 2
+        self.magnitude, self.products = abs(self.shift), law.dimension
+        self.half_square = self.shift**2 * law.mean_square / 2
         if self.shift <= 0 and law.direction is Direction.ADD:
             self.order = -self.shift
-            self.log_normaliser = self.order * law.mean_energy / 2 + self._half_square
+            self.log_normaliser = self.order * law.mean_energy / 2 + self.half_square
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
         coordinates = self.law.draw_null(generator, size)
@@ -100,7 +101,7 @@ class Shifted(Part):
         return coordinates
 
     def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
-        return self.shift * (coordinates @ self.law.weights) - self._half_square
+        return self.shift * (coordinates @ self.law.weights) - self.half_square
 
 
 Maker = Callable[[MixtureLaw, Numbers], Part]

@@ -3,11 +3,13 @@
 Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011). A place is
 ``(call, sample, part, block)``: which call for which purpose, in which sample of which block. A
 call gives two words of 64 bits, from which uniform and normal numbers are made here as
-``cuda/steps.cu`` makes them.
+``cuda/numbers.cu`` makes them.
 """
 
 from __future__ import annotations
 
+import math
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +23,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
+_LONGEST = 2.0**62  # of a geometric number
 
 LEADING_BITS = 11
 """Of each word, those that neither a radius nor an angle uses."""
@@ -76,6 +79,11 @@ def uniform(words: Words) -> Floats:
     return ((words >> np.uint64(11)).astype(float) + 1.0) * 2.0**-53
 
 
+def unit(words: Words) -> Floats:
+    """In [0, 1), multiples of 2^-53: what compares with chances."""
+    return (words >> np.uint64(11)).astype(float) * 2.0**-53
+
+
 def fine_uniform(words: Words) -> Floats:
     """In (0, 1], with the resolution 2^-64 where it is small."""
     return (words.astype(float) + 0.5) * 2.0**-64
@@ -91,3 +99,83 @@ def normals(words: tuple[Words, Words]) -> tuple[Floats, Floats]:
 def leading(words: Words) -> NDArray[np.int64]:
     """The bits that ``normals`` leaves over."""
     return (words & np.uint64((1 << LEADING_BITS) - 1)).astype(np.int64)
+
+
+COORDINATES, CHOICES, CELLS = 0, 1, 3
+"""Parts of a row's numbers: its normal coordinates in pairs; what it chooses, for two purposes;
+and from there on a part for each column.
+"""
+
+
+class RowNumbers:
+    """Stands for ``numpy.random.Generator`` where numbers have places: the same few methods, for
+    given rows of a block. What a row gets does not depend on the others.
+
+    Examples
+    --------
+    >>> place = Place((1, 2), 3)
+    >>> two, one = (RowNumbers(place, np.array(rows)) for rows in ([4, 9], [9]))
+    >>> bool(two.random(2)[1] == one.random(1)[0])
+    True
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        rows: NDArray[np.int64],
+        part: int | NDArray[np.int64] = CHOICES,
+        calls: count[int] | None = None,
+    ) -> None:
+        self._place, self._rows, self._part = place, rows, part
+        self._calls = count() if calls is None else calls
+        self._row = 0  # whose coordinates are next
+
+    def of_rows(self, rows: NDArray[np.intp]) -> RowNumbers:
+        """For some of the rows."""
+        part = self._part if isinstance(self._part, int) else self._part[rows]
+        return RowNumbers(self._place, self._rows[rows], part, self._calls)
+
+    def for_purpose(self, purpose: int) -> RowNumbers:
+        """Other numbers, of the same rows."""
+        return RowNumbers(self._place, self._rows, CHOICES + purpose)
+
+    def for_cells(self, columns: int) -> RowNumbers:
+        """Rows are then cells: all columns of the first row, of the second one, and so on."""
+        part = CELLS + np.arange(self._rows.size * columns) % columns
+        return RowNumbers(self._place, np.repeat(self._rows, columns), part)
+
+    def _words(self, size: int) -> tuple[Words, Words]:
+        assert size == self._rows.size
+        return self._place.words(next(self._calls), self._rows, self._part)
+
+    def random(self, size: int) -> Floats:
+        return unit(self._words(size)[0])
+
+    def integers(self, low: int, high: int, size: int) -> NDArray[np.int64]:
+        return low + np.minimum((self.random(size) * (high - low)).astype(np.int64), high - low - 1)
+
+    def standard_exponential(self, size: int) -> Floats:
+        return -np.log(uniform(self._words(size)[0]))
+
+    def geometric(self, p: float, size: tuple[int, int]) -> NDArray[np.int64]:
+        """One column after the other; the greatest of all integers where it would be beyond."""
+        if p == 1.0:
+            return np.ones(size, np.int64)
+        gap = 1.0 / math.log1p(-p)
+        found = np.empty(size, np.int64)
+        for column in range(size[1]):
+            with np.errstate(divide="ignore"):
+                number = np.floor(np.log1p(-fine_uniform(self._words(size[0])[0])) * gap)
+            found[:, column] = np.minimum(number, _LONGEST).astype(np.int64) + 1
+        return found
+
+    def standard_normal(self, size: int | tuple[int, int]) -> Floats:
+        """A number for each row; or coordinates, of as many of the next rows as are asked for."""
+        if isinstance(size, int):
+            return normals(self._words(size))[0]
+        number, columns = size
+        rows = self._rows[self._row : self._row + number]
+        self._row += number
+        pairs = np.arange((columns + 1) // 2)
+        both = normals(self._place.words(pairs[None, :], rows[:, None], COORDINATES))
+        return np.stack(both, axis=2).reshape(number, -1)[:, :columns]

@@ -189,10 +189,9 @@ class Trial:
         tau = self._affordable_tau(proposal, plan)
         if tau is not None:
             ways.append(f"lower tau (now {self.claim.tau!r}) to {tau!r}, which would do")
-        if on_a_line(self.steps) and plan.device == "cpu":
-            if expected * proposal.work <= TOO_LONG["cuda"]:
-                ways.append("draw on a GPU (device='cuda'), which would do")
-        elif tau is None:
+        if plan.device == "cpu" and expected * proposal.work <= TOO_LONG["cuda"]:
+            ways.append("draw on a GPU (device='cuda'), which would do")
+        elif tau is None and not on_a_line(self.steps):
             ways.append(
                 f"no tau from {_TAUS[-1]!r} on would do, for no affordable bound on samples is "
                 "near delta. Strategies of fewer bands have one; without amplification "

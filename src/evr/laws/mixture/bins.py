@@ -93,7 +93,7 @@ class CorrelatedBins(MixtureLaw):
         return self.strategy.bin_gram(self.bins) / self.noise**2
 
     @cached_property
-    def _factor(self) -> Floats:
+    def factor(self) -> Floats:
         """``F`` with ``F F' = G``, which may be singular."""
         values, vectors = np.linalg.eigh(self.gram)
         return vectors * np.sqrt(np.maximum(values, 0.0))
@@ -106,7 +106,7 @@ class CorrelatedBins(MixtureLaw):
         found = np.empty((size, self.bins))
         for rows in in_parts(size, self.bins):
             noise = generator.standard_normal(found[rows].shape)
-            found[rows] = product(noise, self._factor.T)
+            found[rows] = product(noise, self.factor.T)
         return found
 
     def draw_mixture(self, generator: np.random.Generator, size: int) -> Floats:

@@ -146,7 +146,7 @@ class Strategy:
         return self.not_below(math.fsum(squares.tolist()), 2 * self.bands)
 
     @cached_property
-    def _parts(self) -> list[Floats]:
+    def parts(self) -> list[Floats]:
         """The matrix cut into blocks of columns, each from the diagonal down to its last entry."""
         width, found = max(_NARROW, self.bands), list[Floats]()
         for start in range(0, self.size, width):
@@ -165,7 +165,7 @@ class Strategy:
     def applied(self, pulses: Floats) -> Floats:
         """``C x`` for each row ``x``."""
         out, start = np.zeros(pulses.shape), 0
-        for part in self._parts:
+        for part in self.parts:
             rows, columns = part.shape
             out[:, start : start + rows] += product(pulses[:, start : start + columns], part.T)
             start += columns
@@ -174,7 +174,7 @@ class Strategy:
     def correlated(self, noise: Floats) -> Floats:
         """``C' z`` for each row ``z``."""
         out, start = np.empty(noise.shape), 0
-        for part in self._parts:
+        for part in self.parts:
             rows, columns = part.shape
             out[:, start : start + columns] = product(noise[:, start : start + rows], part)
             start += columns

@@ -2,6 +2,6 @@
 needed.
 """
 
-from evr.sampling.cuda.device import SOURCE, Terms, draws, sums_of_block, why_not
+from evr.sampling.cuda.device import SOURCES, Terms, draws, sums_of_block, why_not
 
-__all__ = ["SOURCE", "Terms", "draws", "sums_of_block", "why_not"]
+__all__ = ["SOURCES", "Terms", "draws", "sums_of_block", "why_not"]

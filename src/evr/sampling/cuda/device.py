@@ -1,4 +1,4 @@
-"""``steps.cu``, compiled for the GPU at hand by NVRTC through CuPy, and called.
+"""The kernels, compiled for the GPU at hand by NVRTC through CuPy, and called.
 
 A block's samples stay on the device; sums leave it. The sums are added in a fixed order, so a run
 repeats bit for bit on the same kind of GPU.
@@ -7,6 +7,7 @@ repeats bit for bit on the same kind of GPU.
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections.abc import Iterator
 from functools import cache
@@ -19,14 +20,19 @@ from numpy.typing import NDArray
 
 from evr.errors import DeviceError
 from evr.laws import Floats
+from evr.sampling.cuda.mixtures import MixtureOnDevice
+from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.philox import Place
 from evr.sampling.proposals import Proposal, TiltedProposal
 from evr.sampling.samplers import PlacedSampler
 from evr.sampling.samplers.outcomes_philox import MOST_OUTCOMES, OutcomesPhilox
 
-SOURCE = Path(__file__).parent / "steps.cu"
+_FOLDER = Path(__file__).parent
+SOURCES = tuple(_FOLDER / name for name in ("numbers.cu", "steps.cu", "mixtures.cu"))
+"""Compiled as one, in this order."""
 
 _CHUNK, _COLUMNS, _BINS = 1024, 6, 43  # of `summarise`
+_KERNEL = re.compile(r"__global__ void (\w+)\(")
 _THREADS, _MANY_THREADS, _SUMMING_THREADS = 128, 1024, 256
 _NO_DEVICE, _OLD_DRIVER = 100, 35  # cudaErrorNoDevice, cudaErrorInsufficientDriver
 
@@ -83,11 +89,16 @@ def why_not() -> str | None:
 
 def draws(proposal: Proposal) -> bool:
     """Whether the GPU here draws this proposal."""
+    line: Proposal | None = proposal
+    by_place = isinstance(proposal, TiltedProposal)
+    if isinstance(proposal, MixtureProposal):
+        by_place, line = proposal.by_place, proposal.line
+    samplers = line.samplers if isinstance(line, TiltedProposal) else []
     return (
-        isinstance(proposal, TiltedProposal)
-        and all(isinstance(one, PlacedSampler) for one in proposal.samplers)
+        by_place
+        and all(isinstance(one, PlacedSampler) for one in samplers)
         and why_not() is None
-        and max(map(_shared_bytes, proposal.samplers), default=0) <= _gpu().shared_bytes
+        and max(map(_shared_bytes, samplers), default=0) <= _gpu().shared_bytes
     )
 
 
@@ -102,22 +113,23 @@ def sums_of_block(
     """Of the first samples of a block: the sums of the samples, of their squares, of both clipped,
     of the growth of log wealth, and the greatest sample; and the histogram.
     """
-    assert isinstance(proposal, TiltedProposal)
     gpu = _gpu()
-    cupy = gpu.cupy
+    cupy = gpu.arrays
     with _in_words(cupy), _own_stream(cupy):
         losses, heights = cupy.zeros((2, samples))
-        for step, sampler in zip(proposal.steps, proposal.samplers, strict=True):
-            assert isinstance(sampler, PlacedSampler)
-            place = Place.of(generator)
-            named = (*map(np.uint32, (*place.key, place.block)), np.int32(samples))
-            arguments = (*named, np.int32(step.count), *_uploaded(cupy, sampler), losses, heights)
-            gpu.launch(sampler, samples, arguments)
+        line: Proposal | None = proposal
+        if isinstance(proposal, MixtureProposal):
+            _mixture_on(gpu, proposal).draw(generator, samples, losses, heights)
+            line = proposal.line
+        log_normaliser = 0.0
+        if isinstance(line, TiltedProposal):
+            log_normaliser = line.log_normaliser
+            _add_steps(gpu, line, generator, losses, heights)
         rows = -(-samples // _CHUNK)
         sums, histogram = cupy.empty((rows, _COLUMNS)), cupy.zeros(_BINS, np.uint64)
         unit = terms.log_unit
         infinite = np.exp(np.log(proposal.infinite) - unit) if proposal.infinite else 0.0
-        numbers = (terms.epsilon, proposal.log_normaliser - unit, infinite, *terms[2:])
+        numbers = (terms.epsilon, log_normaliser - unit, infinite, *terms[2:])
         gpu.kernels["summarise"](
             (rows,),
             (_SUMMING_THREADS,),
@@ -129,23 +141,43 @@ def sums_of_block(
     return totals, counts.astype(np.int64)
 
 
+def _add_steps(
+    gpu: _Gpu, line: TiltedProposal, generator: np.random.Generator, losses: Any, heights: Any
+) -> None:
+    """Add the losses and heights of steps on a line."""
+    for step, sampler in zip(line.steps, line.samplers, strict=True):
+        assert isinstance(sampler, PlacedSampler)
+        place, samples = Place.of(generator), losses.size
+        named = (*map(np.uint32, (*place.key, place.block)), np.int32(samples))
+        tables = _uploaded(gpu.arrays, sampler)
+        arguments = (*named, np.int32(step.count), *tables, losses, heights)
+        gpu.launch_steps(sampler, samples, arguments)
+
+
 class _Gpu:
     """The compiled kernels, and what the GPU can hold."""
 
     def __init__(self) -> None:
         import cupy
 
-        self.cupy: Any = cupy
+        self.arrays: Any = cupy
         with _in_words(cupy):
             properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
             self.shared_bytes = int(properties["sharedMemPerBlockOptin"])
             self.processors = int(properties["multiProcessorCount"])
-            module = cupy.RawModule(code=SOURCE.read_text(), options=("-std=c++17",))
-            names = ("mixture", "envelope", "outcomes", "summarise")
-            self.kernels = {name: module.get_function(name) for name in names}
+            code = "".join(path.read_text() for path in SOURCES)
+            module = cupy.RawModule(code=code, options=("-std=c++17",))
+            self.kernels = {name: module.get_function(name) for name in _KERNEL.findall(code)}
             self.kernels["outcomes"].max_dynamic_shared_size_bytes = self.shared_bytes
 
-    def launch(self, sampler: PlacedSampler, samples: int, arguments: tuple[Any, ...]) -> None:
+    def launch(self, kernel: str, rows: int, *arguments: Any) -> None:
+        """A thread for each row."""
+        threads = (-(-rows // _THREADS),), (_THREADS,)
+        self.kernels[kernel](*threads, tuple(_typed(x) for x in arguments))
+
+    def launch_steps(
+        self, sampler: PlacedSampler, samples: int, arguments: tuple[Any, ...]
+    ) -> None:
         shared = _shared_bytes(sampler)
         threads = _MANY_THREADS if shared else _THREADS
         blocks = -(-samples // threads)
@@ -154,9 +186,17 @@ class _Gpu:
         self.kernels[sampler.kernel]((blocks,), (threads,), arguments, shared_mem=shared)
 
 
+def _typed(value: Any) -> Any:
+    """A number as kernels take it."""
+    if isinstance(value, int):
+        return np.int32(value)
+    return np.float64(value) if isinstance(value, float) else value
+
+
 _lock = threading.Lock()
 _here = threading.local()
 _tables: WeakKeyDictionary[PlacedSampler, tuple[Any, ...]] = WeakKeyDictionary()
+_mixtures: WeakKeyDictionary[MixtureProposal, MixtureOnDevice] = WeakKeyDictionary()
 
 
 def _gpu() -> _Gpu:
@@ -183,6 +223,15 @@ def _uploaded(cupy: Any, sampler: PlacedSampler) -> tuple[Any, ...]:
             )
             cupy.cuda.get_current_stream().synchronize()  # before another thread reads them
         return _tables[sampler]
+
+
+def _mixture_on(gpu: _Gpu, proposal: MixtureProposal) -> MixtureOnDevice:
+    """With its tables on the device: once for each proposal."""
+    with _lock:
+        if proposal not in _mixtures:
+            _mixtures[proposal] = MixtureOnDevice(proposal, gpu)
+            gpu.arrays.cuda.get_current_stream().synchronize()  # before another thread reads them
+        return _mixtures[proposal]
 
 
 @contextlib.contextmanager
