@@ -47,7 +47,6 @@ MANY_DIMENSIONS = [
     highdim.bins(4, 100, 10, 2, 8),
     highdim.bins(2, 500, 10, 2, 8),
     highdim.min_sep(4, 200, 8, 0.1, 8, 2.4),
-    highdim.min_sep(8, 500, 16, 0.2, 16, 2.2),
 ]
 
 
