@@ -19,6 +19,7 @@ from evr.sampling.cuda import Terms, why_not
 from evr.sampling.cuda.mixtures import MixtureOnDevice
 from evr.sampling.cuda.parts import PARTS
 from evr.sampling.mixtures import Component, MixtureProposal, to_numbers
+from evr.sampling.philox import Place, philox
 from evr.sampling.placed_parts import MOST_COPIES, NAME
 from evr.sampling.plan import Kind
 from evr.verification.summary import summed
@@ -50,7 +51,7 @@ CASES = {
     "chain, cold": (COLD, "remove", [{"scale": 1.5, "probability": 0.4}, {"order": 2.0}]),
     "chain, columns": (COLUMNS, "remove", [{"order": 2.0}, {"scale": 2.0, "probability": 0.3}]),
     "chain, steep": (
-        E.BMinSepDpEvent(0.05, 6, 2, 0.3, True, (1.0, 0.5)),
+        E.BMinSepDpEvent(0.02, 6, 2, 0.3, True, (1.0, 0.5)),
         "remove",
         [{"scale": 1.0, "probability": 0.3}],
     ),
@@ -147,6 +148,26 @@ def test_the_first_samples_of_a_block_do_not_depend_on_the_others(name):
     some, more = proposal.draw(block(), 40), proposal.draw(block(), 90)
     np.testing.assert_allclose(some.losses, more.losses[:40], rtol=1e-12)
     np.testing.assert_allclose(some.log_weights, more.log_weights[:40], rtol=1e-11, atol=1e-12)
+
+
+@case
+def test_no_number_serves_twice(name, monkeypatch):
+    used = []
+
+    def words(self, call, sample, part):
+        counters = np.broadcast_arrays(*map(np.asarray, (call, sample, part)))
+        where = np.broadcast_to(np.array([*self.key, self.block]), (counters[0].size, 3))
+        used.append(np.column_stack([where, *(x.reshape(-1) for x in counters)]))
+        a, b, c, d = philox((call, sample, part, self.block), self.key)
+        return a | (b << np.uint64(32)), c | (d << np.uint64(32))
+
+    monkeypatch.setattr(Place, "words", words)
+    proposal = proposal_of(name)
+    proposal.line = None
+    proposal.draw(block(), 300)
+    places = np.concatenate(used)
+    assert len(np.unique(places, axis=0)) == len(places)
+    assert places[:, 4].max() < 300 * proposal.laws[0][1]
 
 
 def test_every_part_and_table_is_among_the_cases():
