@@ -99,8 +99,7 @@ def bench(tmp_path_factory):
 
 
 @case
-def test_the_kernels_draw_the_numbers_of_numpy(bench, name, monkeypatch):
-    monkeypatch.setattr("evr.sampling.cuda.mixtures._NUMBERS", 3000)  # a few spans of samples
+def test_the_kernels_draw_the_numbers_of_numpy(bench, name):
     proposal, size = proposal_of(name), 220
     proposal.line = None  # its steps have tests of their own
     expected = proposal.draw(block(), size)

@@ -34,6 +34,10 @@ SOURCES = tuple(_FOLDER / name for name in ("numbers.cu", "steps.cu", "mixtures.
 _CHUNK, _COLUMNS, _BINS = 1024, 6, 43  # of `summarise`
 _KERNEL = re.compile(r"__global__ void (\w+)\(")
 _THREADS, _MANY_THREADS, _SUMMING_THREADS = 128, 1024, 256
+_MOST_NUMBERS, _ARRAYS = (
+    1 << 25,
+    128,
+)  # of coordinates, and arrays: 8 for each of 16 threads
 _NO_DEVICE, _OLD_DRIVER = 100, 35  # cudaErrorNoDevice, cudaErrorInsufficientDriver
 
 
@@ -165,6 +169,8 @@ class _Gpu:
             properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
             self.shared_bytes = int(properties["sharedMemPerBlockOptin"])
             self.processors = int(properties["multiProcessorCount"])
+            share = int(properties["totalGlobalMem"]) // (8 * _ARRAYS)
+            self.most_numbers = min(_MOST_NUMBERS, 1 << (max(share, 1).bit_length() - 1))
             code = "".join(path.read_text() for path in SOURCES)
             module = cupy.RawModule(code=code, options=("-std=c++17",))
             self.kernels = {name: module.get_function(name) for name in _KERNEL.findall(code)}

@@ -29,6 +29,10 @@ class Bench(Protocol):
     def arrays(self) -> Any:
         """The module that makes arrays."""
 
+    @property
+    def most_numbers(self) -> int:
+        """How many numbers an array of coordinates should have at the most."""
+
     def launch(self, kernel: str, rows: int, *arguments: Any) -> None:
         """A kernel of ``mixtures.cu``, a thread for each row."""
 

@@ -16,8 +16,6 @@ from evr.sampling.part import Part
 from evr.sampling.philox import Place
 from evr.sampling.placed_parts import Places, cumulated
 
-_NUMBERS = 1 << 25  # of an array of coordinates: a quarter of a gigabyte
-
 
 class MixtureOnDevice:
     """A proposal with its tables on the device.
@@ -39,7 +37,7 @@ class MixtureOnDevice:
             for index, (law, count) in enumerate(proposal.laws)
         ]
         numbers = sum(law.dimension * count for law, count in proposal.laws)
-        self._together = max(1, _NUMBERS // numbers)
+        self._together = max(1, bench.most_numbers // numbers)
 
     def draw(
         self, generator: np.random.Generator, samples: int, losses: Array, heights: Array
