@@ -140,7 +140,7 @@ def variance_of(total: float, squares: float, samples: int) -> float:
     samples of 1e150 times the threshold.
     """
     mean = total / samples
-    return max(squares / samples - mean * mean, 0.0) if math.isfinite(squares) else math.inf
+    return max(squares / samples - mean**2, 0.0) if math.isfinite(squares) else math.inf
 
 
 def checked(values: Floats, greatest: float) -> Floats:
