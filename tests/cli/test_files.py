@@ -153,10 +153,19 @@ def test_a_dry_run_leaves_nothing_behind(evr: Callable[..., Any]) -> None:
     assert asked["samples"] > 0
     assert asked["seconds"] > 0
     assert asked["certificate"].endswith(".certificate.json")
+    assert asked["ledger"] == str(Path(".evr/ledger.sqlite"))
     given = ["--epsilon", "1", "--delta", "1e-2"]
     assert evr("verify", *CHEAP, *given, "--dry-run").code == 0
-    assert counted() == 0
+    assert not Path(".evr").exists()
     assert not list(Path().glob("*.json"))
+
+
+def test_a_dry_run_asks_the_ledger_that_there_is(evr: Callable[..., Any]) -> None:
+    given = [*CHEAP, "--epsilon", "1", "--delta", "1e-2", "--method", "sequential"]
+    assert evr("verify", *given).code == 0
+    first = evr("verify", *given, "--dry-run", "--release", "named", "--floor", "1e-3")
+    assert first.code == 0
+    assert counted() == 1
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")

@@ -116,3 +116,16 @@ def test_what_looks_like_markup_is_shown_as_it_is(
     shown = words(capsys.readouterr().out)
     assert "'evr-dp[compare]'" in shown
     assert "[all]" in shown
+
+
+def test_a_bar_breaks_no_word_of_the_announcement(
+    evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Rich folds what is printed while its bar stands, long names of files too."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    name = "a-name-of-a-file-that-is-longer-than-the-terminal-is-wide.certificate.json"
+    ran = evr("certify", *CHEAP, "--delta", "1e-3", "--output", name)
+    assert ran.code == 0
+    assert f"the certificate goes to\n{name};\nthe attempt" in ran.err.replace("\r", "")

@@ -292,3 +292,30 @@ def test_the_units_of_a_training():
     event = parse(f'[[mechanism]]\nkind = "dpsgd"\n{units}').event()
     assert event == dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
     assert event.count == 3516
+
+
+RATIO = '[[mechanism]]\nkind = "{}"\n{}\nsampling_probability = "{}"\n'
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        ("dpsgd", "noise_multiplier = 1.0\nsteps = 3"),
+        ("laplace", "noise_multiplier = 1.0"),
+        (
+            "b_min_sep",
+            "noise_multiplier = 1.0\niterations = 4\nmin_sep = 2\nwarm_start = true",
+        ),
+    ],
+)
+def test_a_probability_may_be_a_ratio(kind, keys):
+    given, meant = (
+        parse(RATIO.format(kind, keys, q)).event() for q in ("256/60000", "256 / 60000")
+    )
+    exact = RATIO.format(kind, keys, "x").replace('"x"', repr(256 / 60000))
+    assert given == meant == parse(exact).event()
+    for wrong in ("256/0", "a lot", "1/3/4", "-1/3"):
+        with pytest.raises(SpecError, match=r"sampling_probability: .*number \(found '"):
+            parse(RATIO.format(kind, keys, wrong))
+    with pytest.raises(SpecError, match=r"sampling_probability=2.0 is not in \[0, 1\]"):
+        parse(RATIO.format(kind, keys, "2/1")).event()

@@ -197,3 +197,15 @@ def test_samples_of_little_variance_get_a_second_block(
     found = evr.verify(case.event, epsilon=case.epsilon, delta=delta, tau=0.9, seed=seed)
     assert found.accepted
     assert found.samples <= 3 * 4096
+
+
+@pytest.mark.parametrize("delta", [1e-20, 1e-170, 1e-289])
+def test_a_claim_that_is_false_by_hundreds_of_digits_is_rejected(delta):
+    """Samples in units of the threshold have squares beyond all floats: once an OverflowError."""
+    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=100)
+    verification = evr.verify(event, epsilon=0.5, delta=delta, tau=0.9, seed=1)
+    assert verification.verdict is evr.Verdict.REJECTED
+    assert verification.guarantee is None
+    (report,) = (one for one in verification.directions.values() if one.samples)
+    assert report.estimate == pytest.approx(evr.estimate_delta(event, 0.5).value, rel=0.3)
+    assert 0.0 < report.standard_error <= report.estimate

@@ -76,20 +76,23 @@ class ScaledMeans:
                 break
         return found
 
+    @np.errstate(over="ignore", invalid="ignore")  # beyond floats there is no bound
     def _log_excess_at(self, epsilon: float, slope: float, cells: _Cells) -> float:
         """The bound for one ``lambda``."""
         rate = slope / self.bins
         g = self.energy
-        with np.errstate(over="ignore"):
-            shift = g * cells.slopes * rate
-            log_cells = rate * cells.offsets + g * (cells.slopes * rate) ** 2 / 2
+        shift = g * cells.slopes * rate
+        log_cells = rate * cells.offsets + g * (cells.slopes * rate) ** 2 / 2
         deviation = math.sqrt(g)
         masses = log_normal_mass((cells.low - shift) / deviation, (cells.high - shift) / deviation)
         below = rate * cells.below + log_ndtr(cells.low[0] / deviation)
         beyond = float(log_ndtr(-cells.high[-1] / deviation))
         log_one = log_sum_exp(np.concatenate((log_cells + masses, [below, beyond])))
+        if math.isnan(log_one):
+            return math.inf
         return self.bins * log_one - slope * math.exp(epsilon) - 1.0 - math.log(slope)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _cells(self, log_clip: float) -> _Cells | None:
         """Linear functions above ``Psi`` on cells; None if no component is scaled up."""
         g, weights, scales = self.energy, np.array(self.weights), np.array(self.scales)
@@ -103,14 +106,13 @@ class ScaledMeans:
         middle, width = (low + high) / 2, high - low
         one = np.exp(edges - g / 2)
         rise = np.diff(one) / width
-        with np.errstate(over="ignore"):
-            exponents = (
-                scales[:, None] * middle
-                - scales[:, None] ** 2 * g / 2
-                + np.log(weights)[:, None]
-                + log_clip
-            )
-            taken = np.exp(np.minimum(exponents, 700.0))
+        exponents = (
+            scales[:, None] * middle
+            - scales[:, None] ** 2 * g / 2
+            + np.log(weights)[:, None]
+            + log_clip
+        )
+        taken = np.exp(np.minimum(exponents, 700.0))
         slopes = rise - (scales[:, None] * taken).sum(axis=0)
         at_middle = one[:-1] + rise * (middle - low) - taken.sum(axis=0)
         return _Cells(low, high, at_middle - slopes * middle, slopes, float(one[0]))

@@ -4,8 +4,10 @@ and stops.
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +25,18 @@ DryRun = Annotated[
     ),
 ]
 _LONG = 20.0  # seconds, from which on it helps to know that one may interrupt
+
+
+@contextlib.contextmanager
+def ledger_to_ask(ledger: Path | None, *, dry_run: bool) -> Iterator[Path | None]:
+    """The ledger; where a dry run would make one, an empty one that is gone afterwards."""
+    from evr.certification.ledger import DEFAULT_PATH
+
+    if not dry_run or (ledger or Path(DEFAULT_PATH)).exists():
+        yield ledger
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "ledger.sqlite"
 
 
 def announcing(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evr.cli.options import choice_option, file_option, number_option, whole_option
-from evr.cli.output import as_json, number, say
+from evr.cli.output import as_json, number, say, standard_error
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -277,10 +277,10 @@ class _Lines:
 
 @contextlib.contextmanager
 def _bar() -> Iterator[Hook]:
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
+    standard_error.cache_clear()  # as wide as the terminal is now
+    console = standard_error()
     wide = console.width >= _WIDE
     columns = (
         TextColumn("{task.description}"),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from evr.cli.announcing import DryRun, announcing
+from evr.cli.announcing import DryRun, announcing, ledger_to_ask
 from evr.cli.attempts import (
     AnyMethod,
     Dask,
@@ -100,14 +100,18 @@ def command(
         new_page(report, path)
     from evr.gate import certify
 
-    with cluster(dask, workers) as executor, watched(quiet=quiet or json) as progress:
+    with (
+        cluster(dask, workers) as executor,
+        watched(quiet=quiet or json) as progress,
+        ledger_to_ask(ledger, dry_run=dry_run) as counted,
+    ):
         certificate = certify(
             event,
             epsilon=epsilon,
             delta=delta,
             tau=tau,
             exact=exact,
-            ledger=ledger,
+            ledger=counted,
             path=path,
             release=release,
             floor=floor,

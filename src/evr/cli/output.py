@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from evr import validate
 from evr.errors import NearbyReleaseWarning
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _WORDS = 24  # of a last column, below which folding it does not read well
 
@@ -100,6 +104,14 @@ def _stacked(
         console.print(fields)
 
 
+@functools.cache
+def standard_error() -> Console:
+    """The terminal behind standard error: bars on it, and what is said while there is one."""
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
 def say(text: str, file: TextIO | None = None) -> None:
     """Print a text, its lines broken between words on a terminal; a list's lines hang."""
     file = file or sys.stdout
@@ -110,18 +122,20 @@ def say(text: str, file: TextIO | None = None) -> None:
     import textwrap
 
     width = max(20, shutil.get_terminal_size().columns - 1)
-    for line in text.split("\n"):
-        hang = "  " if line.startswith("- ") else ""
-        print(
-            textwrap.fill(
-                line,
-                width,
-                subsequent_indent=hang,
-                break_long_words=False,
-                break_on_hyphens=False,
-            ),
-            file=file,
+    folded = "\n".join(
+        textwrap.fill(
+            line,
+            width,
+            subsequent_indent="  " if line.startswith("- ") else "",
+            break_long_words=False,
+            break_on_hyphens=False,
         )
+        for line in text.split("\n")
+    )
+    if hasattr(file, "rich_proxied_file"):  # a bar stands there, and would break long words
+        standard_error().print(folded, markup=False, highlight=False, soft_wrap=True)
+    else:
+        print(folded, file=file)
 
 
 def as_json(value: Any) -> None:
@@ -182,7 +196,6 @@ def progress_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], Non
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -201,7 +214,8 @@ def progress_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], Non
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    standard_error.cache_clear()  # as wide as the terminal is now
+    with Progress(*columns, console=standard_error(), transient=True) as bar:
         task = bar.add_task(what, total=None, rate="")
 
         def update(done: int, total: int) -> None:

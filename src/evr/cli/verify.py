@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from evr.cli.announcing import DryRun, announcing
+from evr.cli.announcing import DryRun, announcing, ledger_to_ask
 from evr.cli.attempts import (
     Dask,
     Device,
@@ -93,13 +93,17 @@ def command(
     from evr.verification import Claim
     from evr.verification.settings import Settings
 
-    with cluster(dask, workers) as executor, watched(quiet=quiet or json) as progress:
+    with (
+        cluster(dask, workers) as executor,
+        watched(quiet=quiet or json) as progress,
+        ledger_to_ask(ledger, dry_run=dry_run) as counted,
+    ):
         certificate = certify_claim(
             event,
             Claim(epsilon, delta, 0.99 if tau is None else tau),
             Settings(method, proposal, max_samples, offset, device),
             neighboring_relation=relation,
-            ledger=ledger,
+            ledger=counted,
             path=output,
             release=release,
             floor=floor,

@@ -4,6 +4,7 @@ every method.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -11,9 +12,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from dp_accounting.dp_event import DpEvent
 
 from evr import validate
-from evr.errors import AccuracyError
+from evr.errors import AccuracyError, UnsupportedEventError
 from evr.estimation.bins_line import on_lines
 from evr.estimation.curves import PrivacyCurve
 from evr.estimation.fft import FftCurve
@@ -309,17 +311,23 @@ def _by_moments(
     direction: str | None,
     start: float,
 ) -> UpperBound:
-    """The moments accountant: dp_accounting's, or, under replace-one, where that one does not
-    double sensitivities, by the pairs.
+    """The moments accountant: dp_accounting's; or by the pairs what that one does not know, or has
+    no number for, and replace-one, under which it does not double sensitivities.
     """
     from evr.estimation.rdp import pairs_delta, pairs_epsilon, rdp_delta, rdp_epsilon
 
-    if composition.relation is REPLACE_ONE:
-        steps = composition.simplified(Direction.REMOVE)
-        value = pairs_delta(steps, at) if wanted == "delta" else pairs_epsilon(steps, at)
-    else:
-        function = rdp_delta if wanted == "delta" else rdp_epsilon
-        value = function(event, at, composition.relation)
+    directions = directions_of(composition, direction)
+    by_event, by_pairs = (
+        (rdp_delta, pairs_delta) if wanted == "delta" else (rdp_epsilon, pairs_epsilon)
+    )
+    value = None
+    trivial = at == (math.inf if wanted == "delta" else 1.0)
+    settled = trivial or not composition.remove or composition.is_non_private
+    if isinstance(event, DpEvent) and composition.relation is not REPLACE_ONE and not settled:
+        with contextlib.suppress(UnsupportedEventError, ArithmeticError, RecursionError):
+            value = by_event(event, at, composition.relation)
+    if value is None:
+        value = max(by_pairs(composition.simplified(one), at) for one in directions)
     return UpperBound(value, "rdp", direction or "both", time.perf_counter() - start)
 
 

@@ -35,6 +35,7 @@ from evr.sampling import TiltedProposal, worker_count
 
 _MOST_DRAWS = 10**12
 _PART = 1 << 16  # samples that one thread draws at a time
+_WIDEST = 300.0  # of a band of losses: e to twice as much is a float
 
 
 @dataclass
@@ -115,43 +116,40 @@ class RunningSamples:
 
     def _near(self, delta: float, guess: float, width: float = 0.01) -> tuple[float, float] | None:
         """The root so near to the guess, if it is there: samples beyond count whole, those in the
-        band one by one.
+        band one by one. What falls like ``e^-loss`` is in units of ``e^-low``, whatever epsilon is.
         """
+        width = min(width, _WIDEST / guess)
         low, high, size = (1.0 - width) * guess, (1.0 + width) * guess, self.losses.size
         kept = np.flatnonzero(self.losses > low)
         losses = self.losses[kept]
         weights = np.exp(np.minimum(self.log_weights[kept], 700.0))
-        duals = weights * np.exp(-losses)
+        duals = weights * np.exp(low - losses)
         band = np.flatnonzero(losses <= high)
         band = band[np.argsort(losses[band])[::-1]]
         # Sums over losses > epsilon, for epsilon just below each sample of the band, from the
-        # greatest down.
-        masses = (
-            float(weights.sum())
-            - float(weights[band].sum())
-            + np.concatenate(([0.0], np.cumsum(weights[band])))
-        )
-        others = (
-            float(duals.sum())
-            - float(duals[band].sum())
-            + np.concatenate(([0.0], np.cumsum(duals[band])))
+        # greatest down. What is beyond is summed by itself: of a sum of all, little of it is left.
+        beyond = losses > high
+        masses, others = (
+            float(part[beyond].sum()) + np.concatenate(([0.0], np.cumsum(part[band])))
+            for part in (weights, duals)
         )
         ends = np.concatenate(
             (losses[band], [low])
         )  # masses[i], others[i] hold for epsilon in [ends[i], the end before)
         at_ends = (
-            masses - np.exp(ends) * others
+            masses - np.exp(ends - low) * others
         )  # size * delta(epsilon) at the lower end of each piece: rising in i
         first = int(np.searchsorted(at_ends, size * delta))
         if first == ends.size or masses[first] <= size * delta or others[first] <= 0:
             return None
-        epsilon = math.log((masses[first] - size * delta) / others[first])
+        epsilon = low + math.log((masses[first] - size * delta) / others[first])
         if not low < epsilon <= high:
             return None
         above = losses > epsilon
-        values = weights[above] - math.exp(epsilon) * duals[above]
+        scale = math.exp(epsilon - low)
+        values = weights[above] - scale * duals[above]
         spread = math.sqrt(max(float((values * values).sum()) / size - delta**2, 0.0) / size)
-        return epsilon, spread * size / (math.exp(epsilon) * float(others[first]))
+        return epsilon, spread * size / (scale * float(others[first]))
 
 
 def monte_carlo_online(

@@ -107,6 +107,8 @@ def monte_carlo_delta(
             or math.isinf(epsilon)
             or greatest_loss(steps) <= epsilon
             or infinite_mass(steps) >= 1
+            # below the least float: no sample would tell it from 0
+            or (on_a_line(steps) and moments_bound(steps, epsilon) == 0.0)
         ):
             found = Estimate(infinite_mass(steps), "monte_carlo", one.value, standard_error=0.0)
         else:
@@ -247,21 +249,19 @@ class WeightedSamples:
         if guess is None and self.delta(0.0)[0] <= delta:
             return 0.0, 0.0
         delta -= self.infinite
-        inverse = np.exp(-self.losses)
         low, high = 0.0, float(np.max(self.losses[np.isfinite(self.losses)], initial=0.0))
         epsilon = guess if guess is not None and low < guess < high else 0.5 * high
         for _ in range(200):
             above = self.losses > epsilon
-            mass, dual = (
-                float(self.weights[above].sum()),
-                float((self.weights[above] * inverse[above]).sum()),
-            )
-            gap = (mass - math.exp(epsilon) * dual) / self.size - delta
+            weights = self.weights[above]
+            mass = float(weights.sum())
+            dual = float((weights * np.exp(epsilon - self.losses[above])).sum())
+            gap = (mass - dual) / self.size - delta
             low, high = (epsilon, high) if gap > 0 else (low, epsilon)
-            slope = math.exp(epsilon) * dual / self.size
-            # Newton on the set {losses > epsilon}: e^epsilon = (mass - size * delta) / dual.
+            slope = dual / self.size
+            # Newton on the set {losses > epsilon}: e^(target - epsilon) = (mass - size delta)/dual.
             target = (
-                math.log((mass - self.size * delta) / dual)
+                epsilon + math.log((mass - self.size * delta) / dual)
                 if dual > 0 and mass > self.size * delta
                 else -1.0
             )

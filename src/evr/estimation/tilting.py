@@ -256,8 +256,22 @@ def _centred(at: _At, epsilon: float, negligible: float) -> _Sum | None:
         likely = _Sum(start.points, start.counts, _guess(start, epsilon))
         if likely.log_bound(epsilon) < negligible:
             return None
+    if _far_below(at, start, epsilon, negligible):
+        return None
     found = _followed(at, start, epsilon) or _searched(at, start, epsilon, negligible)
     return None if found is None or found.log_bound(epsilon) < negligible else found
+
+
+def _far_below(at: _At, start: _Sum, epsilon: float, negligible: float) -> bool:
+    """Whether a small order shows already that the sum adds too little to matter. It is tried where
+    a normal law of this mean and deviation would; the order that centres the sum may be so great
+    that its points take minutes.
+    """
+    below = -start.mean_excess(epsilon)
+    if _guess(start, epsilon) * below < -8.0 * negligible:
+        return False
+    modest = at(-2.0 * negligible / below)
+    return modest is not None and modest.log_bound(epsilon) < negligible
 
 
 def _guess(start: _Sum, epsilon: float) -> float:

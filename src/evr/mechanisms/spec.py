@@ -17,7 +17,7 @@ sets are neighbours.
 
 Kinds and keys are those of the registered mechanisms (``descriptor.py``), and ``dpsgd``. Every
 mechanism takes ``repeat`` (how many times) and, but for those that say themselves who takes part
-when, ``sampling_probability`` (Poisson).
+when, ``sampling_probability`` (Poisson), a number or a ratio as in ``"256/60000"``.
 """
 
 from __future__ import annotations
@@ -26,13 +26,22 @@ import abc
 import difflib
 import functools
 import operator
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from dp_accounting import dp_event
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    create_model,
+)
 
 from evr import validate
 from evr.errors import SpecError
@@ -41,6 +50,15 @@ from evr.mechanisms.composition import Composition
 from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.registry import DPSGD, MECHANISMS
 from evr.mechanisms.relations import Relation
+
+
+def _ratio(value: Any) -> Any:
+    """A text such as ``256/60000`` as its number; what else is given, as it is."""
+    found = re.fullmatch(r"(\d{1,18})\s*/\s*(\d{1,18})", value) if isinstance(value, str) else None
+    return int(found[1]) / int(found[2]) if found and int(found[2]) else value
+
+
+_RATIO = BeforeValidator(_ratio)
 
 
 class _Table(BaseModel):
@@ -64,7 +82,7 @@ class _DpSgd(_Repeated):
 
     kind: Literal["dpsgd"]
     noise_multiplier: float
-    sampling_probability: float | None = None
+    sampling_probability: Annotated[float | None, _RATIO] = None
     steps: int | None = None
     dataset_size: int | None = None
     batch_size: int | None = None
@@ -93,7 +111,7 @@ class _Described(_Repeated):
 
 
 class _Sampled(_Described):
-    sampling_probability: float = 1.0
+    sampling_probability: Annotated[float, _RATIO] = 1.0
 
     def _once(self) -> dp_event.DpEvent:
         q = validate.probability(sampling_probability=self.sampling_probability)
@@ -107,7 +125,10 @@ def _frozen(value: Any) -> Any:
 
 def _table(mechanism: Mechanism) -> type[_Repeated]:
     keys: dict[str, Any] = {
-        f"key_{index}": (annotation, Field(default=default, alias=key))
+        f"key_{index}": (
+            Annotated[annotation, _RATIO] if key == "sampling_probability" else annotation,
+            Field(default=default, alias=key),
+        )
         for index, (key, (annotation, default)) in enumerate(mechanism.table().items())
     }
     sampled = mechanism.takes_sampling and "sampling_probability" not in mechanism.table()

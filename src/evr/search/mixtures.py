@@ -20,6 +20,7 @@ from scipy.optimize import minimize_scalar
 from evr.bounds.bins import log_inverse
 from evr.bounds.tilt import Tilt
 from evr.laws import Direction, DominatingPair, Floats, Step
+from evr.laws.mixture.bins import IndependentBins
 from evr.laws.mixture.law import MixtureLaw
 from evr.randomness import Stream
 from evr.sampling.mixtures import Component, MixtureProposal
@@ -46,6 +47,7 @@ _ROUNDS, _SAMPLES = 8, 4096  # of the fixed point
 _KEPT = (30, 16, 10, 7, 6, 6, 5, 5)  # components after each round: near ones share what is needed
 _CLIPPED = 0.9995  # quantile of X^2 beyond which it is cut: single samples must not rule
 _DROPPED = 0.015  # weight below which a component is left out
+_MOST_EPSILON = 690.0  # bounds on bins hold e^epsilon
 _SHARES = (0.15, 0.4, 0.7)  # of the component that bounds samples
 
 
@@ -76,7 +78,8 @@ class Goal:
             mean = float(values.mean())
             return Judged(-float((values**2).mean()) / mean**2 if mean > 0 else -math.inf, proposal)
         values = drawn.values(self.epsilon, math.log(self.threshold))
-        variance = float(np.var(np.minimum(values, np.quantile(values, _CLIPPED))))
+        with np.errstate(over="ignore"):  # of a claim that is false by hundreds of digits
+            variance = float(np.var(np.minimum(values, np.quantile(values, _CLIPPED))))
         clip = choose_clip(
             proposal,
             self.epsilon,
@@ -107,6 +110,11 @@ def plain_plan(steps: tuple[Step, ...]) -> Plan:
 def mixture_proposal(steps: tuple[Step, ...], goal: Goal) -> MixtureProposal:
     """The best candidate."""
     laws = [(s.law, s.count) for s in steps if isinstance(s.law, MixtureLaw)]
+    if goal.epsilon > _MOST_EPSILON and any(isinstance(law, IndependentBins) for law, _ in laws):
+        raise ValueError(
+            f"epsilon={goal.epsilon!r} is above {_MOST_EPSILON:g}, and e^epsilon is no float: bins "
+            "are not sampled there. Ask at a smaller epsilon; delta is no greater at this one"
+        )
     if laws[0][0].direction is Direction.ADD:
         return _add(steps, laws, goal)
     return _remove(steps, laws, goal)

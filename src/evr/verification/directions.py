@@ -23,12 +23,13 @@ from evr.verification.driver import Driver, Ending, Hooks, Test
 from evr.verification.executors import at_a_time, working
 from evr.verification.fixed import FixedPlan, FixedTest, plan_fixed
 from evr.verification.results import DirectionReport, Progress
-from evr.verification.sequential import SequentialTest, sequential_test
+from evr.verification.sequential import LEAST, SequentialState, SequentialTest, sequential_test
 from evr.verification.settings import Settings
 from evr.verification.summary import BACKENDS, Summary, Work
 
 _TAUS = (0.999, 0.99, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1)  # to name one that would do
 
+_FEW_NUMBERS = 1e8  # that are drawn to see whether a claim is plainly false
 TOO_LONG = {"cpu": 3e12, "cuda": 3e15}
 """Steps to draw that nobody waits for: hours to days on one core, or on a GPU. Refused unless
 ``max_samples`` says otherwise.
@@ -98,7 +99,10 @@ class Trial:
         if self.settings.method == "sequential":
             test = self._sequential_test(proposal, plan)
             each, tried = _tried(self._work(proposal, plan, test.clip, test.mean))
-            samples = test.samples_expected(tried)
+            # a claim that is plainly false is rejected as soon as any is
+            endless = _wanted(test) * proposal.work > _too_long(plan)
+            plain = endless and self._plainly_false(proposal, plan, test)
+            samples = LEAST if plain else test.samples_expected(tried)
             samples = plan.block_size * max(1, math.ceil(samples / plan.block_size))
             if self.settings.max_samples is not None:
                 samples = min(samples, self.settings.max_samples)
@@ -174,14 +178,31 @@ class Trial:
             variance=plan.variance,
             block=plan.block_size,
         )
-        expected = test.samples_left() if test.mean > test.estimate else math.inf
-        if self.settings.max_samples is None and expected * proposal.work > _too_long(plan):
+        expected = _wanted(test)
+        if (
+            self.settings.max_samples is None
+            and expected * proposal.work > _too_long(plan)
+            and not self._plainly_false(proposal, plan, test)
+        ):
             raise ValueError(
                 f"verifying this in direction {self.direction!r} would take about {expected:.2g} "
                 f"samples, each of {proposal.work} numbers or so: "
                 f"{self._remedy(proposal, plan, expected)}, or set max_samples"
             )
         return test
+
+    def _plainly_false(self, proposal: Proposal, plan: Plan, test: SequentialTest) -> bool:
+        """Whether the claim is rejected as soon as any is, however long a true one would take.
+
+        That is tried on samples that serve nothing else.
+        """
+        if LEAST * proposal.work > _FEW_NUMBERS:
+            return False
+        work = _elsewhere(self._work(proposal, plan, test.clip, test.mean))
+        tried = SequentialState()
+        for block in range(math.ceil(LEAST / plan.block_size)):
+            tried.add(BACKENDS[work.device](work, block, work.block_size, 0.0))
+        return tried.beyond_doubt(test.mean)
 
     def _remedy(self, proposal: Proposal, plan: Plan, expected: float) -> str:
         """What would do instead of so many samples: a lower tau, a GPU, or neither."""
@@ -397,15 +418,21 @@ def _too_coarse(claim: Claim, rounding: Rounding) -> ValueError:
     )
 
 
+def _wanted(test: SequentialTest) -> float:
+    """About how many samples an exact estimate takes."""
+    return test.samples_left() if test.mean > test.estimate else math.inf
+
+
+def _elsewhere(work: Work) -> Work:
+    """The same work on samples that serve nothing else."""
+    return replace(work, stream=replace(work.stream, purpose=f"{work.stream.purpose}, time"))
+
+
 def _tried(work: Work) -> tuple[float, Summary]:
     """About how long a sample takes on one core, and the samples that this was tried on: they serve
     nothing else.
     """
-    trial = replace(
-        work,
-        stream=replace(work.stream, purpose=f"{work.stream.purpose}, time"),
-        block_size=max(1, work.block_size // 8),
-    )
+    trial = replace(_elsewhere(work), block_size=max(1, work.block_size // 8))
     summarise = BACKENDS[trial.device]
     summarise(replace(trial, block_size=1), 0, 1, 0.0)  # sets things up
     # the time of this thread alone, so that a busy machine does not make the forecast longer

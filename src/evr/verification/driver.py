@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from evr.verification.executors import submitted
 from evr.verification.results import Progress
-from evr.verification.summary import HISTOGRAM_EDGES, Summary, Work
+from evr.verification.summary import HISTOGRAM_EDGES, Summary, Work, variance_of
 
 Hook = Callable[[Progress], None]
 ProgressHook = Hook | Literal[False]
@@ -113,7 +113,8 @@ class Record:
         if not self.samples:
             return math.nan, math.nan
         mean = self.total / self.samples
-        return mean, math.sqrt(max(self.squares / self.samples - mean**2, 0.0) / self.samples)
+        variance = variance_of(self.total, self.squares, self.samples)
+        return mean, math.sqrt(variance / self.samples) if math.isfinite(variance) else mean
 
     def snapshot(self) -> dict[str, Any]:
         return {

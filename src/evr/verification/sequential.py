@@ -18,13 +18,13 @@ from scipy.special import ndtri
 from evr.sampling import Proposal
 from evr.verification.claims import Claim
 from evr.verification.driver import Ending
-from evr.verification.summary import Summary
+from evr.verification.summary import Summary, variance_of
 
 TOLERATED_FALSE_NEGATIVES = 1e-6
 _PATIENCE = 2.0  # the bets have to be learnt
 _CUSHION = 1e-3  # of log wealth, for rounding
 _HOPELESS = 7.0  # standard errors
-_LEAST = 4000  # samples before any rejection
+LEAST = 4000  # samples before any rejection
 
 
 @dataclass
@@ -37,6 +37,24 @@ class SequentialState:
     total: float = 0.0
     squares: float = 0.0
     log_wealth: float = 0.0
+
+    def add(self, summary: Summary) -> None:
+        """One more block."""
+        self.samples += summary.samples
+        self.total += summary.clipped_total
+        self.squares += summary.clipped_squares
+        self.log_wealth += summary.log_wealth
+
+    def variance(self) -> float:
+        """Of a clipped sample, as seen."""
+        return variance_of(self.total, self.squares, self.samples)
+
+    def beyond_doubt(self, mean: float) -> bool:
+        """Whether samples leave no doubt that their mean is above the one given; where floats lose
+        count of their squares, they are far above.
+        """
+        error = math.sqrt(self.variance() / self.samples)
+        return math.isinf(error) or self.total / self.samples - _HOPELESS * error > mean
 
 
 class SequentialTest:
@@ -81,9 +99,10 @@ class SequentialTest:
         s = self.state
         gap = max(self.mean - self.estimate, 1e-12)
         weight = 100.0  # samples' worth of trust in the guess of the variance
-        centre = s.total / s.samples if s.samples else self.estimate
-        spread = max(s.squares / s.samples - centre**2, 0.0) if s.samples else 0.0
-        variance = (weight * self.guess + s.samples * spread) / (weight + s.samples)
+        seen = s.variance() if s.samples else 0.0
+        if math.isinf(seen):
+            return 0.0
+        variance = (weight * self.guess + s.samples * seen) / (weight + s.samples)
         # the claimed mean weighs what it takes to tell it from the threshold
         trust = 4.0 * variance / gap**2
         centre = (trust * self.estimate + s.total) / (trust + s.samples)
@@ -92,11 +111,7 @@ class SequentialTest:
 
     def absorb(self, summary: Summary) -> None:
         """Play one block."""
-        s = self.state
-        s.log_wealth += summary.log_wealth
-        s.samples += summary.samples
-        s.total += summary.clipped_total
-        s.squares += summary.clipped_squares
+        self.state.add(summary)
 
     @property
     def log_wealth(self) -> float:
@@ -109,12 +124,7 @@ class SequentialTest:
 
     def variance(self) -> float:
         """Of a clipped sample, as seen."""
-        s = self.state
-        return (
-            max(s.squares / s.samples - (s.total / s.samples) ** 2, 0.0)
-            if s.samples
-            else self.guess
-        )
+        return self.state.variance() if self.state.samples else self.guess
 
     def most_samples(self) -> float:
         """After how many samples a claim as good as ``hope`` would long have been accepted."""
@@ -154,10 +164,9 @@ class SequentialTest:
         if self.accepted:
             return Ending(True, "the wealth reached its target")
         s = self.state
-        if s.samples < _LEAST:
+        if s.samples < LEAST:
             return None
-        mean, error = s.total / s.samples, math.sqrt(self.variance() / s.samples)
-        if mean - _HOPELESS * error > self.mean:
+        if s.beyond_doubt(self.mean):
             return Ending(False, "the mean is beyond doubt above the threshold")
         if s.samples > self.most_samples() + 4 * self.block:
             return Ending(False, "a true claim would long have been accepted")

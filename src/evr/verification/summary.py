@@ -117,6 +117,7 @@ BACKENDS: dict[str, Callable[[Work, int, int, float], Summary]] = {
 """Who can draw, by name: a function that turns work, block, samples and stake into a summary."""
 
 
+@np.errstate(over="ignore")  # a sum of squares beyond all floats is infinite: see ``variance_of``
 def summed(values: Floats, block: int, clip: float, mean: float, stake: float) -> Summary:
     """The summary of given samples."""
     clipped = np.minimum(values, clip)
@@ -132,6 +133,14 @@ def summed(values: Floats, block: int, clip: float, mean: float, stake: float) -
         log_wealth=float(np.sum(np.log1p(stake * (mean - clipped)))) if stake > 0 else 0.0,
         histogram=(values.size - positive.size, *counts.tolist()),
     )
+
+
+def variance_of(total: float, squares: float, samples: int) -> float:
+    """The variance that sums show; infinite where the squares are beyond all floats, which takes
+    samples of 1e150 times the threshold.
+    """
+    mean = total / samples
+    return max(squares / samples - mean**2, 0.0) if math.isfinite(squares) else math.inf
 
 
 def checked(values: Floats, greatest: float) -> Floats:

@@ -84,11 +84,13 @@ def outcomes_of(
     if not isinstance(law, ExactBins):
         return law
     wide = bits + _MORE_BITS
-    places = places_for(law, high if law.direction is Direction.REMOVE else -low, spacing)
+    top = high if law.direction is Direction.REMOVE else -low
+    places = places_for(law, top, spacing)
     if places > MOST_PLACES:
         raise ValueError(
-            f"bins on a grid of ratios would have {places:,} places, and {MOST_PLACES:,} at most "
-            "are followed: a wider spacing is wanted"
+            f"bins on a grid of ratios would have more than the {MOST_PLACES:,} places that are "
+            f"followed, for losses up to {float(top):.4g}: a smaller epsilon or a wider spacing is "
+            "wanted"
         )
     masses, excess = _power(_one(law, places, spacing, wide), law.bins, places, spacing, wide)
     return BinsOutcomes(law, spacing, wide, masses, excess)

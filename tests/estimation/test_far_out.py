@@ -1,0 +1,142 @@
+"""Numbers at the ends: epsilons in the thousands, deltas below all floats, events that cost nothing
+or everything. Each of these once took minutes, warned, or ended in an exception of another library.
+"""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+
+import evr
+from evr.errors import UnsupportedEventError
+from evr.estimation.fft import FftCurve
+from evr.estimation.monte_carlo import WeightedSamples
+from evr.estimation.points import rough_points
+from evr.estimation.tilting import plan_tilt
+from evr.mechanisms import Composition
+
+DPSGD = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=1000)
+
+
+@pytest.mark.parametrize("epsilon", [1e3, 1e8, 1e100])
+def test_a_modest_order_shows_that_delta_is_no_float(epsilon, monkeypatch):
+    """The order that centres the sum there is so great that its points took minutes."""
+    orders = []
+
+    def watched(pair, order, *args, **kwargs):
+        orders.append(order)
+        return rough_points(pair, order, *args, **kwargs)
+
+    monkeypatch.setattr("evr.estimation.tilting.rough_points", watched)
+    steps = Composition.of(DPSGD).simplified("remove")
+    assert plan_tilt(steps, epsilon) is None
+    assert max(orders) < 10.0
+    assert evr.estimate_delta(DPSGD, epsilon).value == 0.0
+
+
+@pytest.mark.parametrize("epsilon", [40.0, 70.0])
+def test_a_small_delta_is_still_found(epsilon, monkeypatch):
+    steps = Composition.of(DPSGD).simplified("remove")
+    found = FftCurve(steps).delta(epsilon)
+    assert 0.0 < found.value < 1e-120
+    monkeypatch.setattr("evr.estimation.tilting._far_below", lambda *_: False)
+    assert FftCurve(steps).delta(epsilon) == found
+
+
+@pytest.mark.parametrize(
+    ("event", "delta"),
+    [
+        (dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(4.0), 40_000), 0.3),
+        (evr.events.EpsilonDeltaDpEvent(1000.0, 0.0), 1e-3),
+    ],
+)
+def test_monte_carlo_knows_epsilons_beyond_the_logarithm_of_all_floats(event, delta):
+    found = evr.estimate_epsilon(event, delta, method="monte_carlo", seed=1, samples=4096)
+    exact = evr.estimate_epsilon(event, delta).value
+    assert exact > 710.0
+    assert abs(found.value - exact) <= 7.0 * found.standard_error + 1e-8
+
+
+def test_monte_carlo_online_does_too():
+    """Beyond 75 or so, what lies beyond a band of losses was lost in the sum of all."""
+    event = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(0.25), 60)
+    found = evr.online_epsilon(event, 0.3, method="monte_carlo", seed=1, samples=4096)
+    exact = evr.online_epsilon(event, 0.3)
+    assert exact.epsilons[-1] > 480.0
+    gap = abs(found.epsilons - exact.epsilons)
+    assert (gap <= 7.0 * found.standard_errors + 1e-9).all()
+
+
+def test_weighted_samples_do_not_depend_on_where_losses_are():
+    """Losses and epsilon moved by the same: the root moves by it."""
+    losses, weights = np.linspace(1.0, 5.0, 200), np.zeros(200)
+    near = WeightedSamples.of(losses, weights).epsilon(0.3)
+    far = WeightedSamples.of(losses + 5000.0, weights).epsilon(0.3)
+    assert far[0] - 5000.0 == pytest.approx(near[0], abs=1e-7)
+    assert far[1] == pytest.approx(near[1], rel=1e-6)
+
+
+@pytest.mark.parametrize("event", [dp_event.GaussianDpEvent(1.0), DPSGD])
+def test_monte_carlo_says_0_where_delta_is_no_float(event):
+    found = evr.estimate_delta(event, 1000.0, method="monte_carlo")
+    assert (found.value, found.standard_error, found.samples) == (0.0, 0.0, 0)
+
+
+def test_monte_carlo_refuses_bins_where_e_to_epsilon_is_no_float():
+    event = evr.events.BallsInBinsDpEvent(1.0, 20, 10)
+    with pytest.raises(ValueError, match=r"epsilon=1000.0 is above 690.*smaller epsilon"):
+        evr.estimate_delta(event, 1000.0, method="monte_carlo")
+    with pytest.raises(ValueError, match=r"losses up to .{4,9}: a smaller epsilon") as refused:
+        evr.estimate_delta(event, 1000.0, method="strict")
+    assert len(str(refused.value)) < 200
+
+
+# --- the moments accountant -----------------------------------------------------------------------
+
+NOTHING = dp_event.PoissonSampledDpEvent(0.1, dp_event.ComposedDpEvent([]))
+
+
+def nested(event: dp_event.DpEvent, depth: int) -> dp_event.DpEvent:
+    for _ in range(depth):
+        event = dp_event.ComposedDpEvent([event])
+    return event
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        dp_event.LaplaceDpEvent(0.0),
+        dp_event.NonPrivateDpEvent(),
+        dp_event.GaussianDpEvent(0.0),
+        NOTHING,
+        dp_event.ComposedDpEvent([NOTHING, dp_event.GaussianDpEvent(2.0)]),
+        nested(dp_event.GaussianDpEvent(2.0), 3000),
+        evr.events.DiscreteGaussianDpEvent(2.0),
+        evr.events.EpsilonDeltaDpEvent(0.5, 1e-7),
+    ],
+    ids=["laplace", "non-private", "gaussian", "nothing", "more", "deep", "discrete", "known"],
+)
+def test_rdp_bounds_what_dp_accounting_has_no_number_for(event):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for epsilon in (0.0, 1.0, math.inf):
+            bound = evr.estimate_delta(event, epsilon, method="rdp").value
+            assert evr.estimate_delta(event, epsilon).value <= bound * (1 + 1e-9) <= 1 + 1e-9
+        for delta in (1e-6, 1.0):
+            bound = evr.estimate_epsilon(event, delta, method="rdp").value
+            assert evr.estimate_epsilon(event, delta).value <= bound * (1 + 1e-9) + 1e-12
+
+
+def test_rdp_takes_a_composition_and_refuses_a_direction_that_is_none():
+    of_event = evr.estimate_delta(DPSGD, 1.0, method="rdp").value
+    bound = evr.estimate_delta(Composition.of(DPSGD), 1.0, method="rdp").value
+    assert evr.estimate_delta(DPSGD, 1.0).value < bound <= of_event * (1 + 1e-9)
+    with pytest.raises(ValueError, match="direction='up' is not one of"):
+        evr.estimate_delta(DPSGD, 1.0, method="rdp", direction="up")
+
+
+def test_rdp_still_refuses_what_has_no_pair_on_a_line():
+    with pytest.raises(UnsupportedEventError, match="no pair on a line"):
+        evr.estimate_delta(evr.events.BallsInBinsDpEvent(1.0, 20, 10), 1.0, method="rdp")
