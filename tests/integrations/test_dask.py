@@ -31,7 +31,7 @@ from evr.cli import main
 from evr.errors import ClusterError
 from evr.gate import resume
 from evr.gate.certify import certify_claim
-from evr.integrations import dask
+from evr.integrations import dask, dask_worker
 from evr.mechanisms import Composition
 from evr.proving.planning import planned
 from evr.randomness import Stream
@@ -131,13 +131,13 @@ def test_the_certificate_is_that_of_threads_though_workers_die_and_join(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     packed: list[Any] = []
-    packing = dask._packed
+    packing = dask_worker.packed
 
     def counted(function: Any) -> bytes:
         packed.append(function)
         return packing(function)
 
-    monkeypatch.setattr(dask, "_packed", counted)
+    monkeypatch.setattr(dask, "packed", counted)
     victim, *others = workers(pool)
     process = pool._client.run(os.getpid, workers=[victim])[victim]
 
@@ -167,6 +167,26 @@ def test_the_certificate_is_that_of_threads_though_workers_die_and_join(
     # once for the direction that draws, not with each task
     assert sum(isinstance(one, Work) for one in packed) == 1
     until(lambda: under_way(pool) == 0)  # what nobody waits for is given up
+
+
+def test_a_stopped_worker_holds_up_only_its_own_task(
+    cluster: Cluster, pool: dask.DaskExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where workers take turns, the others go on; when it is killed, they do its task, too."""
+    monkeypatch.setattr(pool, "_sizes", lambda calls, _: [1] * calls)
+    pool._room = 2
+    victim, *_ = workers(pool)
+    process = pool._client.run(os.getpid, workers=[victim])[victim]
+    futures = pool.submit_all(time.sleep, [(0.02,)] * 60)
+    until(lambda: pool._client.processing([victim])[victim])
+    os.kill(process, signal.SIGSTOP)
+    try:
+        until(lambda: sum(not future.done() for future in futures) <= 1)
+    finally:
+        os.kill(process, signal.SIGKILL)
+        cluster.worker()
+    assert [future.result(timeout=PATIENCE) for future in futures] == [None] * 60
+    until(lambda: pool._under_way == 0)
 
 
 def test_a_second_answer_changes_nothing(pool: dask.DaskExecutor) -> None:
@@ -232,15 +252,17 @@ def test_a_task_that_is_given_up_has_no_answer(monkeypatch: pytest.MonkeyPatch) 
     """Some answers of a task must not pass for all: if it is wanted after all, it is done again."""
     task = SimpleNamespace(state="executing")
     worker = SimpleNamespace(
-        get_current_task=lambda: "one", state=SimpleNamespace(tasks={"one": task})
+        address="tcp://one:1",
+        get_current_task=lambda: "one",
+        state=SimpleNamespace(tasks={"one": task}),
     )
     monkeypatch.setattr(distributed, "get_worker", lambda: worker)
-    context = pickle.dumps((software(), dask._packed(abs)))
+    context = pickle.dumps((software(), dask_worker.packed(abs)))
     calls = pickle.dumps([(-1,), (2,)])
-    assert dask._answers(context, calls)[1] == [1, 2]
+    assert dask_worker.answers(context, calls).found == [1, 2]
     task.state = "cancelled"
     with pytest.raises(distributed.Reschedule):
-        dask._answers(context, calls)
+        dask_worker.answers(context, calls)
 
 
 def test_tables_travel_with_a_proposal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +270,7 @@ def test_tables_travel_with_a_proposal(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = Composition.of(EVENT).simplified("remove")
     proposal = built(planned(steps, "remove", CLAIM, "simple"), steps)
     registry._built.cache_clear()
-    package = dask._packed(proposal)
+    package = dask_worker.packed(proposal)
     arrived = pickle.loads(package)
     assert registry._built.cache_info().misses == 0
     assert type(arrived) is type(proposal)
@@ -258,8 +280,8 @@ def test_tables_travel_with_a_proposal(monkeypatch: pytest.MonkeyPatch) -> None:
         strict=True,
     ):
         np.testing.assert_array_equal(a, b)
-    monkeypatch.setattr(dask, "_MOST_BYTES", len(package) - 1)
-    again = pickle.loads(dask._packed(proposal))
+    monkeypatch.setattr(dask_worker, "_MOST_BYTES", len(package) - 1)
+    again = pickle.loads(dask_worker.packed(proposal))
     assert registry._built.cache_info().misses == 1
     assert again.source == proposal.source
 
@@ -278,10 +300,10 @@ def test_a_worker_of_another_version_is_refused_by_name(
 ) -> None:
     def pretend(version: str) -> None:
         from evr.certification import build
-        from evr.integrations import dask
+        from evr.integrations import dask_worker
 
         vars(build)["__version__"] = version
-        dask._unpacked.cache_clear()  # no process changes its version after its first task
+        dask_worker.unpacked.cache_clear()  # no process changes its version after its first task
 
     stranger, *_ = workers(pool)
     words = f"draws with evr 9.9, and this is {evr.__version__}: its samples may not"

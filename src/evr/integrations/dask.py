@@ -12,22 +12,21 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import ctypes
-import io
 import math
 import pickle
 import threading
 import time
 import uuid
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from functools import lru_cache
+from dataclasses import dataclass
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 from evr.certification.build import differences, software
 from evr.errors import ClusterError
-from evr.sampling import Proposal
+from evr.integrations.dask_worker import Answers, Place, answers, carried, packed, stranger
 from evr.verification.executors import Crowd
 
 if TYPE_CHECKING:
@@ -42,8 +41,9 @@ TIMEOUT = 10.0
 _EACH = 2  # tasks of a round for each thread: fewer leave threads without work at its end
 _TASK_SECONDS = 1e-3  # about what a task costs the scheduler
 _WORTH_SECONDS = 0.05  # what a task should take: beside its calls it costs everybody some 5 ms
-_MOST_BYTES = 2**23  # of tables that travel: Dask warns of more
 _COUNTED_SECONDS = 1.0  # how long the number of threads is believed
+_ENDS = ("finished", "error", "cancelled")  # of a task
+_AHEAD = 1.1  # tasks under way for each core, where threads are more: one is on its way
 
 
 def executor(client: Client | str, *, timeout: float = TIMEOUT) -> DaskExecutor:
@@ -103,10 +103,25 @@ def executor(client: Client | str, *, timeout: float = TIMEOUT) -> DaskExecutor:
         raise
 
 
+@dataclass(eq=False)
+class _Batch:
+    """The calls of a task, and who waits for their answers."""
+
+    context: Task
+    package: bytes
+    futures: list[Future[Any]]
+    task: Task | None = None  # when it is under way
+
+    def wanted(self) -> bool:
+        return not all(future.done() for future in self.futures)
+
+
 class DaskExecutor(Crowd):
     """What ``executor`` makes: a round of calls becomes a few tasks for each thread of the cluster.
 
-    Closing it closes the client if it was opened for it.
+    Where workers have fewer cores than threads, they take turns: as many tasks are under way as
+    there are cores, and the rest wait here. So they cost little more than fewer workers would, and
+    little is begun in vain. Closing it closes the client if it was opened for it.
     """
 
     def __init__(self, client: Client, timeout: float = TIMEOUT, *, owned: bool = False) -> None:
@@ -115,7 +130,10 @@ class DaskExecutor(Crowd):
         self._run, self._numbers = uuid.uuid4().hex[:12], count()
         self._context: tuple[Callable[..., Any], Task] | None = None
         self._lock, self._open = threading.RLock(), set[Future[Any]]()
-        self._counted = (0, -_COUNTED_SECONDS)
+        self._waiting, self._under_way = deque[_Batch](), 0
+        self._places: dict[str, Place] = {}  # of workers that have answered
+        self._counted = (0, -math.inf)
+        self._room = math.inf  # for tasks under way
         self._seconds = 1.0  # of a processor, that a call took lately
         self._closed = self._gave_up = False
         self._greet(timeout)
@@ -143,16 +161,23 @@ class DaskExecutor(Crowd):
                     f"{answer}): install evr {software()['evr']} there, or take the worker out"
                 )
             if others := differences(answer, software()):
-                raise _stranger(worker, others)
+                raise stranger(worker, others)
 
     @property
     def threads(self) -> int:
-        threads, at = self._counted
+        """Those that can run at a time: no more than there are cores."""
+        usable, at = self._counted
         if time.monotonic() - at > _COUNTED_SECONDS:
             with self._connected():
-                threads = sum(self._client.nthreads().values())
-            self._counted = threads, time.monotonic()
-        return max(1, threads)
+                threads = self._client.nthreads()
+            sharing = Counter[Place]()
+            for worker, number in threads.items():
+                sharing[self._places.get(worker, Place(worker, number))] += number
+            usable = sum(min(number, place.cores) for place, number in sharing.items())
+            crowded = usable < sum(threads.values())
+            self._room = math.ceil(_AHEAD * usable) if crowded else math.inf
+            self._counted = usable, time.monotonic()
+        return max(1, usable)
 
     def submit_all(
         self, function: Callable[..., Any], calls: Sequence[Call], left: float = math.inf
@@ -162,22 +187,38 @@ class DaskExecutor(Crowd):
         if not calls:
             return []
         coming = iter(calls)
-        batches = [list(islice(coming, size)) for size in self._sizes(len(calls), left)]
-        packages = [pickle.dumps(batch) for batch in batches]
+        packed = [list(islice(coming, size)) for size in self._sizes(len(calls), left)]
         with self._connected():
             context = self._sent(function)
-            contexts = [context] * len(batches)
-            # One group for each context: Dask then hands tasks out in order, one after the other.
-            names = [(f"{context.key}-calls", next(self._numbers)) for _ in batches]
-            tasks = self._client.map(_answers, contexts, packages, key=names, pure=False)
-        answers: list[list[Future[Any]]] = [[Future() for _ in batch] for batch in batches]
-        for task, futures in zip(tasks, answers, strict=True):
-            self._watch(task, futures)
-        expected = dict(zip(tasks, answers, strict=True))
-        threading.Thread(
-            target=self._collect, args=(expected,), name="evr-dask", daemon=True
-        ).start()
-        return [future for futures in answers for future in futures]
+        batches = [_Batch(context, pickle.dumps(one), [Future() for _ in one]) for one in packed]
+        for batch in batches:
+            self._watch(batch)
+        with self._lock:
+            self._waiting.extend(batches)
+        threading.Thread(target=self._collect, name="evr-dask", daemon=True).start()
+        return [future for batch in batches for future in batch.futures]
+
+    def _send(self) -> dict[Task, _Batch]:
+        """Hand what waits to the scheduler, in order, as far as there is room."""
+        with self._lock:
+            ready = list[_Batch]()
+            while self._waiting and self._under_way + len(ready) < self._room:
+                if (batch := self._waiting.popleft()).wanted():
+                    ready.append(batch)
+            if not ready:
+                return {}
+            with self._connected():
+                contexts, packages = zip(
+                    *((one.context, one.package) for one in ready), strict=True
+                )
+                # One group for each context: Dask then hands tasks out in order.
+                names = [(f"{context.key}-calls", next(self._numbers)) for context in contexts]
+                tasks = self._client.map(answers, contexts, packages, key=names, pure=False)
+            sent = dict(zip(tasks, ready, strict=True))
+            for task, batch in sent.items():
+                batch.task = task
+            self._under_way += len(sent)
+            return sent
 
     def _sizes(self, calls: int, left: float) -> list[int]:
         """How many calls each task makes: enough to keep threads busy with few tasks, and the
@@ -200,48 +241,63 @@ class DaskExecutor(Crowd):
     def _sent(self, function: Callable[..., Any]) -> Task:
         """The function, in the cluster: the result of a task, so that it is made again if lost."""
         if self._context is None or self._context[0] is not function:
-            package = pickle.dumps((software(), _packed(function)))
+            package = pickle.dumps((software(), packed(function)))
             name = f"evr-{self._run}-{next(self._numbers)}"
-            task = self._client.submit(_carried, package, key=name, pure=False)
+            task = self._client.submit(carried, package, key=name, pure=False)
             self._context = function, task
         return self._context[1]
 
-    def _watch(self, task: Task, futures: list[Future[Any]]) -> None:
-        """Give the task up when nobody waits for any of its answers."""
+    def _watch(self, batch: _Batch) -> None:
+        """Give its task up when nobody waits for any of its answers."""
 
         def gone(future: Future[Any]) -> None:
             with self._lock:
                 self._open.discard(future)
-            if future.cancelled() and all(one.cancelled() for one in futures):
-                self._gave_up = True
-                task.release()
+                if future.cancelled() and batch.task is not None and not batch.wanted():
+                    self._gave_up = True
+                    batch.task.release()
 
         with self._lock:
-            self._open.update(futures)
-        for future in futures:
+            self._open.update(batch.futures)
+        for future in batch.futures:
             future.add_done_callback(gone)
 
-    def _collect(self, expected: dict[Task, list[Future[Any]]]) -> None:
-        """Hand out the answers of a round as they come, those that came together in one message."""
+    def _collect(self) -> None:
+        """Send what there is room for, hand out answers as they come, and send what waits."""
         from distributed import as_completed
 
-        coming = as_completed(list(expected), loop=self._client.loop)
-        for arrived in coming.batches():
-            done = [task for task in arrived if task.status == "finished"]
-            try:
-                with self._connected():
-                    found = self._client.gather(done) if done else []
-            except BaseException as error:
-                self._settle(list(self._open), error=error)
-                return
-            for task, (seconds, answers) in zip(done, found, strict=True):
-                self._seconds = max(seconds / len(answers), 1e-6)
-                self._settle(expected[task], answers)
-            for task in arrived:
-                if task.status in ("error", "cancelled"):
-                    self._settle(expected[task], error=self._failure(task))
-                elif task.status != "finished":  # its worker died: another one does it again
-                    coming.add(task)
+        expected: dict[Task, _Batch] = {}
+        try:
+            expected |= self._send()
+            coming = as_completed(list(expected), loop=self._client.loop)
+            for arrived in coming.batches():
+                states = {task: task.status for task in arrived}
+                # of those with no end, the worker died: another one does it again
+                over = {task: how for task, how in states.items() if how in _ENDS}
+                batches = {task: expected.pop(task) for task in over}
+                with self._lock:
+                    self._under_way -= len(over)
+                expected |= (more := self._send())
+                coming.update([*more, *(states.keys() - over)])
+                self._hand_out(over, batches)
+        except BaseException as error:
+            self._settle(list(self._open), error=error)
+        finally:
+            with self._lock:
+                self._under_way -= len(expected)
+
+    def _hand_out(self, over: dict[Task, str], batches: dict[Task, _Batch]) -> None:
+        """Answer those who wait for tasks that are over: what came together, in one message."""
+        done = [task for task, how in over.items() if how == "finished"]
+        with self._connected():
+            found: list[Answers] = self._client.gather(done) if done else []
+        for task, one in zip(done, found, strict=True):
+            self._seconds = max(one.seconds / len(one.found), 1e-6)
+            if self._places.get(one.worker) != one.place:
+                self._places[one.worker], self._counted = one.place, (0, -math.inf)
+            self._settle(batches[task].futures, one.found)
+        for task in over.keys() - done:
+            self._settle(batches[task].futures, error=self._failure(task))
 
     def _failure(self, task: Task) -> BaseException:
         """Why there is no answer: the worker's own exception, unless the cluster is at fault."""
@@ -327,85 +383,3 @@ class DaskExecutor(Crowd):
             asking = threading.Thread(target=ask, name="evr-dask-rest", daemon=True)
             asking.start()
             asking.join(TIMEOUT)
-
-
-def _stranger(worker: str, others: list[str]) -> ClusterError:
-    return ClusterError(
-        f"worker {worker} draws with {others[0]}: its samples may not come out the same, so "
-        "install the same there, or take the worker out"
-    )
-
-
-def _packed(function: object) -> bytes:
-    """A function as it is. By itself, a proposal travels as its plan; composing its outcomes
-    again took each worker as long as it took the driver. Larger tables are made by each worker.
-    """
-    import cloudpickle
-
-    class Whole(cloudpickle.Pickler):
-        def reducer_override(self, one: Any) -> Any:
-            if isinstance(one, Proposal):
-                return object.__new__, (type(one),), one.__dict__
-            return super().reducer_override(one)
-
-    Whole(file := io.BytesIO()).dump(function)
-    whole = file.getvalue()
-    return whole if len(whole) <= _MOST_BYTES else bytes(cloudpickle.dumps(function))
-
-
-# --- what workers do -----------------------------------------------------------------------------
-
-_LOCK = threading.Lock()
-_KEPT_BYTES = 2**26  # that a worker keeps for its next block
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
-
-
-def _carried(package: bytes) -> bytes:
-    return package
-
-
-def _answers(context: bytes, package: bytes) -> tuple[float, list[Any]]:
-    """The answers to a batch of calls, and the processor seconds that they took: on a machine with
-    more workers than cores they take longer, and so does all else.
-
-    A task that is given up meanwhile ends with the call that it is at. If somebody has come to want
-    it again, Dask does it again.
-    """
-    from distributed import Reschedule, get_worker
-
-    with _LOCK:
-        function = _unpacked(context)
-    worker = get_worker()
-    name, answers = worker.get_current_task(), []
-    start = time.thread_time()
-    for call in pickle.loads(package):
-        task = worker.state.tasks.get(name)
-        if task is None or task.state == "cancelled":
-            raise Reschedule
-        answers.append(function(*call))
-    return time.thread_time() - start, answers
-
-
-@lru_cache(maxsize=8)
-def _unpacked(context: bytes) -> Callable[..., Any]:
-    """What is called, once for each process; refused where samples would not come out the same."""
-    driver, function = pickle.loads(context)
-    if others := differences(software(), driver):
-        from distributed import get_worker
-
-        raise _stranger(get_worker().address, others)
-    _keep_memory()
-    found: Callable[..., Any] = pickle.loads(function)
-    return found
-
-
-def _keep_memory() -> None:
-    """Keep some memory between blocks.
-
-    Dask starts its workers such that glibc gives every larger array back to the system when it is
-    freed; asking for it again took half of a worker's time. Other systems have no such setting.
-    """
-    with contextlib.suppress(OSError, AttributeError, TypeError):
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES // 2)
-        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
