@@ -22,6 +22,7 @@ from evr.sampling.mixtures import Component, MixtureProposal, to_numbers
 from evr.sampling.philox import Place, philox
 from evr.sampling.placed_parts import MOST_COPIES, NAME
 from evr.sampling.plan import Kind
+from evr.sampling.proposals import Block
 from evr.verification.summary import summed
 from sampling.host import HostBench
 
@@ -54,6 +55,16 @@ CASES = {
         E.BMinSepDpEvent(0.02, 6, 2, 0.3, True, (1.0, 0.5)),
         "remove",
         [{"scale": 1.0, "probability": 0.3}],
+    ),
+    "chain, below floats": (
+        E.BMinSepDpEvent(0.02, 4, 2, 1.0, False),
+        "add",
+        [{"shift": -0.04}],
+    ),
+    "chain, steep order": (
+        E.BMinSepDpEvent(0.21, 4, 4, 0.3, True, (1.0, 0.6, 0.3)),
+        "remove",
+        [{"order": 5.0}],
     ),
     "chain, shift": (CHAIN, "add", [{"shift": -2.0}]),
     "chain, certain": (
@@ -106,9 +117,44 @@ def test_the_kernels_draw_the_numbers_of_numpy(bench, name):
     losses, heights = np.zeros((2, size))
     MixtureOnDevice(proposal, bench).draw(block(), size, losses, heights)
     np.testing.assert_allclose(losses, expected.losses, rtol=1e-10, atol=1e-11)
-    held = expected.losses > -math.inf
+    np.testing.assert_array_equal(heights == math.inf, expected.log_weights == -math.inf)
+    held = expected.log_weights > -math.inf
     assert held.sum() > size / 4
     np.testing.assert_allclose(-heights[held], expected.log_weights[held], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["ring", "chain", "chain, steep"])
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_kernels_keep_what_is_not_a_number(bench, name, place, monkeypatch):
+    """A coordinate that is none makes a loss that is none, refused draws apart."""
+    proposal, size = proposal_of(name), 50
+    on_device = MixtureOnDevice(proposal, bench)
+    (own,) = on_device._own
+    correct = own._kernels.coordinates
+
+    def wrong(*orders):
+        x = correct(*orders)
+        x[place] = math.nan
+        return x
+
+    monkeypatch.setattr(own._kernels, "coordinates", wrong)
+    losses, heights = np.zeros((2, size))
+    on_device.draw(block(), size, losses, heights)
+    held = heights != math.inf
+    assert held.any()
+    assert np.isnan(losses[held]).all()
+    assert np.isnan(heights[held]).all()
+
+
+@pytest.mark.parametrize(("loss", "height"), [(math.nan, 0.0), (1.0, math.nan), (1.0, -1e9)])
+def test_a_sum_shows_what_is_not_a_number(bench, loss, height):
+    losses, heights = np.ones(100), np.zeros(100)
+    losses[5], heights[5] = loss, height
+    sums, histogram = np.zeros((1, 6)), np.zeros(43, np.uint64)
+    terms = (0.1, 0.0, 0.0, 5.0, 0.9, 0.1)
+    bench.launch("summarise", 1, *terms, 100, losses, heights, sums, histogram)
+    values = Block(losses, -heights).values(0.1)
+    np.testing.assert_allclose(sums[0, 0], values.sum(), rtol=1e-12)
 
 
 @pytest.mark.skipif(why_not() is not None, reason="no GPU here")

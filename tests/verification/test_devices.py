@@ -1,6 +1,7 @@
 """Who draws: the choice, what is said where there is no GPU, and plans for one."""
 
 import math
+import re
 import sys
 import types
 from typing import Any
@@ -118,6 +119,18 @@ def test_more_laws_in_many_dimensions_than_have_places_are_refused(seeming_gpu):
     claim: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-3, "tau": 0.5, "max_samples": 100}
     with pytest.raises(DeviceError, match=r"up to 4,096 equal laws.*device='cpu'"):
         evr.verify(event, **claim, direction="remove", device="cuda")
+
+
+def test_what_is_not_drawn_beside_laws_in_many_dimensions_is_said(seeming_gpu):
+    event = dp_event.ComposedDpEvent(
+        [evr.events.RedrawnBinsDpEvent(3.0, 6, 2), dp_event.LaplaceDpEvent(2.0)]
+    )
+    claim: dict[str, Any] = {"epsilon": 2.0, "delta": 0.2, "tau": 0.5, "direction": "add"}
+    why = r"and not Lap\(1, 2\) \| Lap\(0, 2\) beside a law in many dimensions: take device='cpu'"
+    with pytest.raises(DeviceError, match=why):
+        evr.verify(event, **claim, device="cuda", max_samples=1000)
+    found = evr.verify(event, **claim, device="auto", seed=1)
+    assert any(re.search(why, note) for note in found.notes)
 
 
 def test_few_steps_of_any_law_are_merged_for_a_gpu(seeming_gpu):

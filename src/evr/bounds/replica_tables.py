@@ -249,9 +249,10 @@ class ChainTable:
     def _weights(self, states: NDArray[np.integer], step: int) -> Floats:
         """Of each number of replicas that take part, in each state."""
         pull = self.recent[states] @ self.overlaps[1:, step]
-        j = np.arange(self.order + 1)
+        j, chances = np.arange(self.order + 1), self.chances[states]
         exponents = np.multiply.outer(pull, j) + j * (j - 1) / 2 * self.overlaps[0, step]
-        return np.asarray(self.chances[states] * np.exp(exponents))
+        exponents[chances == 0.0] = -np.inf  # more than are eligible: e^exponent may be no float
+        return np.asarray(chances * np.exp(exponents))
 
     def _weights_of(self, states: NDArray[np.integer], step: int) -> Floats:
         """The same, from a table where inner products are the usual ones."""

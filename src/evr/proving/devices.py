@@ -91,12 +91,15 @@ def _placed_mixture(plan: Plan, proposal: MixtureProposal) -> Plan:
         )
     on_line = [isinstance(step.law, DominatingPair) for step in proposal.steps]
     line = [kind for kind, is_on in zip(plan.kinds, on_line, strict=True) if is_on]
-    own = iter(_placed_kinds(line, proposal.line) if proposal.line is not None else ())
+    beside = " beside a law in many dimensions"
+    own = iter(_placed_kinds(line, proposal.line, beside) if proposal.line is not None else ())
     other = Kind(Tilt(), sampler=PARTS)
     return replace(plan, kinds=tuple(next(own) if is_on else other for is_on in on_line))
 
 
-def _placed_kinds(kinds: Sequence[Kind], proposal: TiltedProposal) -> tuple[Kind, ...]:
+def _placed_kinds(
+    kinds: Sequence[Kind], proposal: TiltedProposal, beside: str = ""
+) -> tuple[Kind, ...]:
     if (most := max(proposal.counts, default=0)) > MOST_STEPS:
         raise DeviceError(
             f"a GPU draws up to {MOST_STEPS:,} equal steps one by one, and these are {most:,}: "
@@ -107,8 +110,8 @@ def _placed_kinds(kinds: Sequence[Kind], proposal: TiltedProposal) -> tuple[Kind
         served = [one for one in PLACED if one.serves(bounds.pair, bounds.tilt)]
         if not served:
             raise DeviceError(
-                f"a GPU draws Poisson-sampled Gaussian steps and finitely many outcomes, and not "
-                f"{bounds.pair.describe()} tilted by {bounds.tilt}: take device='cpu' or 'auto'"
+                "a GPU draws Poisson-sampled Gaussian steps and steps on finitely many outcomes, "
+                f"and not {bounds.pair.describe()}{beside}: take device='cpu' or 'auto'"
             )
         found.append(replace(kind, sampler=identity(served[0])))
     return tuple(found)

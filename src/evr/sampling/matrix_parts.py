@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from evr.bounds.order_tables import MOST_REPLICAS
 from evr.bounds.replica_tables import (
     STEEPEST,
     ChainTable,
@@ -88,6 +89,7 @@ class OrderMatrixBins(Part):
         self.magnitude = float(self.power)
         self.rounding = 4.0 * UNIT * law.bins * self.power
         self.table = bins_table(law, self.power)
+        self.refuses = isinstance(self.table, RingTable)
         self.order, self.log_normaliser = self.power - 1.0, self.table.log_moment
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
@@ -136,6 +138,9 @@ class ScaledChain(Part):
         elif self.scale > 1 and (probability < 1 or self.law.probability == 1):
             self.order = self.scale - 1
             self.log_normaliser = self.order * log_hoelder(self.law, probability, self.scale)
+
+    def sum_error(self, law: MixtureLaw, scale: float) -> float:
+        return self.law.logs_error(self.chain, abs(self.scale), scale)
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
         return self.law.shifted(generator, self.scale * self.chain.draw(generator, size))
@@ -266,5 +271,5 @@ def chain_table(law: MinSep, order: int) -> ChainTable:
 
 
 def _check(law: MixtureLaw, order: int) -> None:
-    if order < 2 or not affords(law, order):
+    if not 2 <= order <= MOST_REPLICAS or not affords(law, order):
         raise ValueError(f"order={order!r} has no affordable table for {law.describe()}")

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evr.bounds.bins import ScaledMeans
 from evr.bounds.moments import log_peak
@@ -210,7 +211,8 @@ class MixtureProposal(Proposal):
     def _weighted(self, coordinates: Sequence[Floats]) -> tuple[Floats, Floats]:
         """Losses and logarithms of weights of the laws in many dimensions."""
         log_ratios = self._log_ratios(coordinates)
-        return self._lost(log_ratios, self._mixed(self.log_densities(coordinates, log_ratios)))
+        log_density = self._mixed(self.log_densities(coordinates, log_ratios))
+        return self._lost(log_ratios, log_density, self._refused(coordinates))
 
     def judged(
         self, generator: np.random.Generator, size: int, epsilon: float
@@ -222,10 +224,21 @@ class MixtureProposal(Proposal):
         log_ratios = self._log_ratios(coordinates)
         logs = self.log_densities(coordinates, log_ratios)
         log_density = self._mixed(logs)
-        block = self._with_line(generator, *self._lost(log_ratios, log_density))
+        lost = self._lost(log_ratios, log_density, self._refused(coordinates))
+        block = self._with_line(generator, *lost)
         return block.values(epsilon), logs, log_density
 
-    def _lost(self, log_ratios: Sequence[Floats], log_density: Floats) -> tuple[Floats, Floats]:
+    def _refused(self, coordinates: Sequence[Floats]) -> NDArray[np.bool_]:
+        """Which samples a part refused to draw. Whatever else is not a number stops the run."""
+        found = np.zeros(coordinates[0].shape[0] // self.laws[0][1], dtype=bool)
+        for index, ((_, count), own) in enumerate(zip(self.laws, coordinates, strict=True)):
+            if any(parts[index].refuses for parts in self.parts):
+                found |= np.isnan(own[:, 0]).reshape(-1, count).any(axis=1)
+        return found
+
+    def _lost(
+        self, log_ratios: Sequence[Floats], log_density: Floats, refused: NDArray[np.bool_]
+    ) -> tuple[Floats, Floats]:
         size = log_density.size
         losses, total = np.zeros(size), np.zeros(size)
         for (law, count), own in zip(self.laws, log_ratios, strict=True):
@@ -234,8 +247,7 @@ class MixtureProposal(Proposal):
             losses += log_ratio if remove else -log_ratio
             total += log_ratio if remove else 0.0
         log_weights = total - log_density
-        refused = np.isnan(losses)
-        losses[refused], log_weights[refused] = -np.inf, 0.0
+        losses[refused], log_weights[refused] = 0.0, -np.inf  # whatever is lost on a line
         return losses, log_weights
 
     def _with_line(
@@ -373,7 +385,7 @@ class MixtureProposal(Proposal):
         sizes = [part.magnitude for parts in self.parts for part in parts]
         scale = float(np.max(sizes)) if sizes else 1.0  # not a number if one of them is none
         errors = [
-            count * (law.density_error(scale) + self._sum_error(index, law.magnitude(scale)))
+            count * (law.density_error(scale) + self._sum_error(index, scale))
             for index, (law, count) in enumerate(self.laws)
         ]
         base = self.line.rounding(epsilon) if self.line else Rounding.of((), epsilon)
@@ -382,13 +394,13 @@ class MixtureProposal(Proposal):
             base.loss + math.fsum(errors), base.weight + heights + 4.0 * math.fsum(errors)
         )
 
-    def _sum_error(self, index: int, exponent: float) -> float:
-        """What parts of one law add to the error of the logarithm of a density, where exponents are
-        up to that; drawn by place, sums may be taken in any order.
+    def _sum_error(self, index: int, scale: float) -> float:
+        """What parts of one law add to the error of the logarithm of a density. Drawn by place,
+        sums may be in any order.
         """
-        own = [row[index] for row in self.parts]
-        found = float(np.max([p.rounding + 2.0 * UNIT * p.products * exponent for p in own]))
-        return found + (4.0 * UNIT * self.laws[index][0].dimension if self.by_place else 0.0)
+        law, _ = self.laws[index]
+        found = float(np.max([parts[index].sum_error(law, scale) for parts in self.parts]))
+        return found + (4.0 * UNIT * law.dimension if self.by_place else 0.0)
 
     @property
     def work(self) -> int:

@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from evr.laws import Direction
-from evr.laws.law import Floats
+from evr.laws.law import UNIT, Floats
 from evr.laws.mixture.law import MixtureLaw
 
 
@@ -29,8 +29,10 @@ class Part(abc.ABC):
     """``log M`` of that tilt."""
     is_exact: bool = True
     """Whether the density is that of the draws, and not from below."""
+    refuses: bool = False
+    """Whether it may draw nothing (4.2)."""
     rounding: float = 0.0
-    """What sums of its own add to the error of the logarithm of its density, absolutely."""
+    """The error of sums of its own that does not depend on exponents."""
     products: int = 0
     """Of how many products each of its exponents is a sum, where they are more than a few."""
     magnitude: float = 1.0
@@ -38,9 +40,17 @@ class Part(abc.ABC):
     that.
     """
 
+    def sum_error(self, law: MixtureLaw, scale: float) -> float:
+        """What sums of its own add to the error of the logarithm of its density, where means are up
+        to ``scale`` times those of patterns of its law.
+        """
+        return self.rounding + 2.0 * UNIT * self.products * law.magnitude(scale)
+
     @abc.abstractmethod
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
-        """Coordinates, a row for each sample; a row of NaN where the part draws nothing (4.2)."""
+        """Coordinates, a row for each sample; a row of NaN where a part that ``refuses`` draws
+        nothing.
+        """
 
     @abc.abstractmethod
     def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
@@ -89,7 +90,10 @@ class Shifted(Part):
 
     def __init__(self, law: MixtureLaw, numbers: Numbers) -> None:
         self.law, self.shift = law, numbers["shift"]
-        self.magnitude, self.products = abs(self.shift), law.dimension
+        self.magnitude = abs(self.shift)
+        # noise of n coordinates is up to 39 + sqrt(n) long, not 39 (Section 7)
+        more = (39.0 + math.sqrt(law.dimension)) / 156.0
+        self.products = math.ceil(law.dimension * max(1.0, more))
         self.half_square = self.shift**2 * law.mean_square / 2
         if self.shift <= 0 and law.direction is Direction.ADD:
             self.order = -self.shift

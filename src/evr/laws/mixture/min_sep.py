@@ -14,11 +14,12 @@ from functools import cached_property
 
 import numpy as np
 
-from evr.laws.law import Direction, Floats
+from evr.laws.law import UNIT, Direction, Floats
 from evr.laws.mixture.law import MixtureLaw, in_parts
 from evr.laws.mixture.strategy import Strategy, largest_sum
 
 _STEEP = 300.0  # a factor whose square would overflow
+_LEAST = 1e-150  # of the values of a recursion: smaller ones might underflow
 _AT_ONCE = 32  # steps whose factors are computed together
 
 
@@ -40,8 +41,15 @@ class Chain:
         ``L_i = (1 - p) L_{i+1} + p A_i L_{i+b}``, ``L_i = 1`` from ``i = n`` on.
         """
         halves = np.broadcast_to(halves, self.steps)
-        if values.size and (scale * values).max() > _STEEP:
-            return self._log_sum_of_steep(scale * values - halves[:, None])
+        found = None
+        if not (values.size and (scale * values).max() > _STEEP):
+            found = self._log_sum_in_range(values, scale, halves)
+        if found is None:
+            found = self._log_sum_of_logs(scale * values - halves[:, None])
+        return found
+
+    def _log_sum_in_range(self, values: Floats, scale: float, halves: Floats) -> Floats | None:
+        """None where a value of the recursion would be too small for floats."""
         p, b, size = self.probability, self.separation, values.shape[1]
         ring, scales = np.ones((b, size)), np.zeros(size)
         rows, last, stay = list(ring), ring[self.steps % b], np.empty(size)
@@ -60,6 +68,8 @@ class Chain:
             own += stay
             last = own
             if i % b == 0:
+                if not ring.min(initial=1.0) >= _LEAST:
+                    return None
                 top = ring.max(axis=0)
                 ring /= top
                 scales += np.log(top)
@@ -74,7 +84,8 @@ class Chain:
         p, b = self.probability, self.separation
         return (ring[0] + p * ring[1:].sum(axis=0)) / (1.0 + (b - 1) * p)
 
-    def _log_sum_of_steep(self, log_factors: Floats) -> Floats:
+    def _log_sum_of_logs(self, log_factors: Floats) -> Floats:
+        """The recursion in logarithms: slower, and never out of range."""
         p, b = self.probability, self.separation
         ring, log_p = np.zeros((b, log_factors.shape[1])), math.log(p)
         log_rest = math.log1p(-p) if p < 1 else -math.inf
@@ -82,8 +93,19 @@ class Chain:
             ring[i % b] = np.logaddexp(
                 log_rest + ring[(i + 1) % b], log_p + log_factors[i] + ring[i % b]
             )
+        if not self.warm:
+            return ring[0]
         top = ring.max(axis=0)
         return top + np.log(self._start(np.exp(ring - top)))
+
+    def is_in_range(self, steepest: float) -> bool:
+        """Whether ``log_sum`` never needs logarithms, where no exponent is above ``steepest``: from
+        step to step its values fall by ``1 - probability`` at the most.
+        """
+        if self.probability == 1:
+            return False
+        fall = -2.0 * self.separation * math.log1p(-self.probability)
+        return steepest <= _STEEP and fall <= -math.log(_LEAST)
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
         """Which steps each of ``size`` records takes part in: rows of zeros and ones."""
@@ -201,6 +223,19 @@ class MinSep(MixtureLaw):
     @property
     def recursion(self) -> int:
         return self.dimension
+
+    def density_error(self, scale: float) -> float:
+        return super().density_error(scale) + self.logs_error(self.chain, 1.0, scale)
+
+    def logs_error(self, chain: Chain, factor: float, scale: float) -> float:
+        """What the recursion of ``chain`` adds where it may have to be in logarithms, coordinates
+        times ``factor``: three roundings of a logarithm at each step. Means are up to ``scale``
+        times those of patterns.
+        """
+        of_step, of_pattern = math.sqrt(self.energies.max()), math.sqrt(self.greatest_energy)
+        if chain.is_in_range(factor * of_step * (39.0 + scale * of_pattern)):
+            return 0.0
+        return 2.0 * UNIT * self.dimension * self.magnitude(scale)
 
     @property
     def mean_energy(self) -> float:

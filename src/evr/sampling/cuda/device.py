@@ -1,7 +1,7 @@
 """The kernels, compiled for the GPU at hand by NVRTC through CuPy, and called.
 
 A block's samples stay on the device; sums leave it. The sums are added in a fixed order, so a run
-repeats bit for bit on the same kind of GPU.
+repeats bit for bit on the same kind of GPU, as far as cuBLAS does.
 """
 
 from __future__ import annotations

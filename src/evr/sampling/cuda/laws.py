@@ -45,10 +45,14 @@ class Pulsing(Protocol):
 
 
 class Rows:
-    """The rows of one law in some samples of a block, and which component each sample has."""
+    """The rows of one law in some samples of a block; which component each sample has, and which
+    samples are refused.
+    """
 
-    def __init__(self, place: Place, samples: int, count: int, first: int, chosen: Array) -> None:
-        self.number, self.samples, self.chosen = samples * count, samples, chosen
+    def __init__(self, place: Place, count: int, first: int, chosen: Array, refused: Array) -> None:
+        samples = chosen.size
+        self.number, self.samples = samples * count, samples
+        self.chosen, self.refused = chosen, refused
         self.named = (*map(np.uint32, (*place.key, place.block)), self.number, samples, count)
         self.named += (np.uint32(first),)
 

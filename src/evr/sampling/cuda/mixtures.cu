@@ -17,7 +17,7 @@
   const word id = (word)((first + row % samples) * count + row / samples);
 #define AT(i) ((whole)(i) * rows + row)
 
-#define MOST_REPLICAS 40
+#define MOST_REPLICAS 40  // evr.bounds.order_tables
 #define INFINITE __longlong_as_double(0x7ff0000000000000LL)
 
 // How many of `size` rising numbers are at most u.
@@ -66,12 +66,13 @@ extern "C" __global__ void add_table(ROWS, const int *chosen, const unsigned cha
   for (int i = 0; i < columns; ++i) x[AT(i)] += table[(whole)k * columns + i];
 }
 
-// Replicas in a ring of bins, from a table of the weights of what may follow (RingTable).
+// Replicas in a ring of bins, from a table of the weights of what may follow (RingTable). Some draws
+// are refused; their samples count for nothing.
 extern "C" __global__ void add_ring(ROWS, const int *chosen, const unsigned char *uses, int bins,
                                     int near, int order, int start, int states, const int *next,
                                     const double *weights, const double *values,
                                     const double *staying, const int *left, const double *gram,
-                                    const double *greatest, double *x) {
+                                    const double *greatest, unsigned char *refused, double *x) {
   ROW
   if (!uses[chosen[row % samples]]) return;
   const int length = bins - near + 1;
@@ -113,7 +114,7 @@ extern "C" __global__ void add_ring(ROWS, const int *chosen, const unsigned char
       x[AT(i)] += n * own[i];
     }
   }
-  if (!(unit(philox(place, 1, id, 2).a) < exp(-fmax(lost, 0.0)))) x[row] = nan("");
+  if (!(unit(philox(place, 1, id, 2).a) < exp(-fmax(lost, 0.0)))) refused[row % samples] = 1;
 }
 
 // b-min-sep patterns: who takes part when, by the gaps between.
@@ -165,8 +166,10 @@ extern "C" __global__ void chain_table(ROWS, const int *chosen, const unsigned c
     for (int d = 1; d < bands; ++d)
       pull += recent[(whole)state * (bands - 1) + d - 1] * overlaps[(whole)d * steps + at];
     double total = 0.0, sum = 0.0, weight[MOST_REPLICAS + 1];
-    for (int j = 0; j <= order; ++j) {
-      weight[j] = chance[j] * exp(pull * j + j * (j - 1) / 2 * overlaps[at]) * value[after[j]];
+    for (int j = 0; j <= order; ++j) {  // more than are eligible: exp may be no float
+      weight[j] = chance[j] == 0.0 ? 0.0
+                                   : chance[j] * exp(pull * j + j * (j - 1) / 2 * overlaps[at]) *
+                                         value[after[j]];
       total += weight[j];
     }
     sum = weight[0];
@@ -314,13 +317,14 @@ extern "C" __global__ void ring_powers(int rows, int bins, int left_out, int pow
 #undef RATIO
 }
 
+// What is not a number stays that: fmax and fmin would lose it.
 __device__ __forceinline__ double log_add(double a, double b) {
-  const double high = fmax(a, b), low = fmin(a, b);
-  return high == -INFINITE ? high : high + log1p(exp(low - high));
+  const double high = a < b ? b : a, low = a < b ? a : b;
+  return high == low ? high + log(2.0) : high + log1p(exp(low - high));
 }
 
 // log of the expectation over b-min-sep patterns of the product of e^{scale x - halves} at their
-// steps (Chain.log_sum).
+// steps (Chain.log_sum). In logarithms where a factor, or a value, is beyond what floats square.
 extern "C" __global__ void chain_sum(int rows, int steps, int separation, double probability,
                                      int warm, const double *x, double scale, const double *halves,
                                      double *ring, double *found) {
@@ -329,17 +333,25 @@ extern "C" __global__ void chain_sum(int rows, int steps, int separation, double
   const double p = probability, log_p = log(p), log_rest = log1p(-p);
   double steepest = 0.0, scaled = 0.0;
   for (int i = 0; i < steps; ++i) steepest = fmax(steepest, scale * x[AT(i)]);
-  const bool steep = steepest > 300.0;
-  for (int i = 0; i < b; ++i) ring[AT(i)] = steep ? 0.0 : 1.0;
+  bool steep = steepest > 300.0;
   double last = steep ? 0.0 : 1.0;
+  for (int i = 0; i < b; ++i) ring[AT(i)] = last;
   for (int i = steps - 1, slot = i % b; i >= 0; --i, slot = slot ? slot - 1 : b - 1) {
     const double exponent = scale * x[AT(i)] - halves[i], own = ring[AT(slot)];
     last = steep ? log_add(log_rest + last, log_p + exponent + own)
                  : (1.0 - p) * last + p * exp(exponent) * own;
     ring[AT(slot)] = last;
     if (slot == 0 && !steep) {
-      double top = 0.0;
-      for (int k = 0; k < b; ++k) top = fmax(top, ring[AT(k)]);
+      double top = last, least = last;
+      for (int k = 1; k < b; ++k) top = fmax(top, ring[AT(k)]), least = fmin(least, ring[AT(k)]);
+      if (least < 1e-150) {  // once more from the last step, in logarithms
+        steep = true;
+        last = 0.0;
+        for (int k = 0; k < b; ++k) ring[AT(k)] = last;
+        i = steps;
+        slot = steps % b;
+        continue;
+      }
       for (int k = 0; k < b; ++k) ring[AT(k)] /= top;
       last = ring[row];
       scaled += log(top);
@@ -347,7 +359,8 @@ extern "C" __global__ void chain_sum(int rows, int steps, int separation, double
   }
   if (steep) {
     double top = ring[row];
-    for (int k = 1; k < b; ++k) top = fmax(top, ring[AT(k)]);
+    if (warm)
+      for (int k = 1; k < b; ++k) top = fmax(top, ring[AT(k)]);
     for (int k = 0; k < b; ++k) ring[AT(k)] = exp(ring[AT(k)] - top);
     scaled = top;
   }
@@ -360,19 +373,28 @@ extern "C" __global__ void chain_sum(int rows, int steps, int separation, double
   found[row] = scaled + log(sum);
 }
 
+// Sums over the copies of a law in each sample.
+extern "C" __global__ void add_copies(int rows, int count, const double *each, double *found) {
+  ROW_ONLY
+  Total total = {0.0, 0.0};
+  for (int k = 0; k < count; ++k) total.add(each[AT(k)]);
+  found[row] += total.sum;
+}
+
 // What samples lose, and the logarithm of what their weights are divided by. A draw that was refused
-// is not a number, and counts for nothing.
+// has no weight, whatever is lost on a line; what is not a number stays that, and stops the run.
 extern "C" __global__ void settle(int rows, int components, const double *log_weights,
                                   const double *densities, const double *lost,
-                                  const double *log_null, double *losses, double *heights) {
+                                  const double *log_null, const unsigned char *refused,
+                                  double *losses, double *heights) {
   ROW_ONLY
+  if (refused[row]) {
+    heights[row] = INFINITE;
+    return;
+  }
   double top = -INFINITE, sum = 0.0;
   for (int c = 0; c < components; ++c) top = fmax(top, densities[AT(c)] + log_weights[c]);
   for (int c = 0; c < components; ++c) sum += exp(densities[AT(c)] + log_weights[c] - top);
-  if (lost[row] != lost[row]) {
-    losses[row] = -INFINITE;
-    return;
-  }
   losses[row] += lost[row];
   heights[row] += top + log(sum) - log_null[row];
 }

@@ -13,7 +13,6 @@ from evr.sampling.cuda.parts import part_on
 from evr.sampling.matrix_parts import OrderMinSep, ScaledChain
 from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.part import Part
-from evr.sampling.philox import Place
 from evr.sampling.placed_parts import Places, cumulated
 
 
@@ -52,18 +51,19 @@ class MixtureOnDevice:
 
     def _draw(self, places: Places, first: int, losses: Array, heights: Array) -> None:
         bench, size = self._bench, losses.size
-        chosen = bench.arrays.empty(size, np.int32)
-        every = Rows(places.components, size, 1, first, chosen)
+        chosen, refused = bench.arrays.empty(size, np.int32), bench.arrays.zeros(size, np.uint8)
+        every = Rows(places.components, 1, first, chosen, refused)
         components = self._log_weights.size
         bench.launch("choose", size, *every.named, components, self._cumulated, chosen)
         densities = bench.arrays.zeros((components, size))
         lost, log_null = bench.arrays.zeros((2, size))
         for own, place in zip(self._own, places.laws, strict=True):
-            log_ratio = own.draw(place, first, chosen, densities)
+            log_ratio = bench.arrays.zeros(size)
+            own.draw(Rows(place, own.count, first, chosen, refused), log_ratio, densities)
             remove = own.law.direction.value == "remove"
             lost += log_ratio if remove else -log_ratio
             log_null += log_ratio if remove else 0.0
-        numbers = (components, self._log_weights, densities, lost, log_null)
+        numbers = (components, self._log_weights, densities, lost, log_null, refused)
         bench.launch("settle", size, size, *numbers, losses, heights)
 
 
@@ -85,17 +85,19 @@ class LawOnDevice:
         ]
         self._amounts = bench.arrays.asarray(np.array(amounts))
 
-    def draw(self, place: Place, first: int, chosen: Array, densities: Array) -> Array:
-        """``log L`` of each sample; adds the logarithm of each component's density."""
-        size, bench = chosen.size, self._bench
-        rows = Rows(place, size, self.count, first, chosen)
+    def draw(self, rows: Rows, log_ratio: Array, densities: Array) -> None:
+        """Add ``log L`` of each sample, and the logarithm of each component's density."""
         parts = [part for part, _ in self._parts]
         x = self._kernels.coordinates(rows, parts, self._amounts)
         for part in parts:
             part.move(rows, x)
-        log_ratio = self._kernels.log_ratio(x)
+        ratios = self._kernels.log_ratio(x)
+        self._add(rows, ratios, log_ratio)
         for part, components in self._parts:
-            each = part.log_density(x, log_ratio).reshape(self.count, size).sum(axis=0)
+            each = part.log_density(x, ratios)
             for component in components:
-                densities[component] += each
-        return bench.arrays.asarray(log_ratio.reshape(self.count, size).sum(axis=0))
+                self._add(rows, each, densities[component])
+
+    def _add(self, rows: Rows, each: Array, sums: Array) -> None:
+        """Numbers of rows to sums of samples."""
+        self._bench.launch("add_copies", rows.samples, rows.samples, self.count, each, sums)

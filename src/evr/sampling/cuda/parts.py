@@ -99,7 +99,7 @@ class RingOnDevice(PartOnDevice):
         self._halves = sent(self.part.law.energies / 2)
 
     def move(self, rows: Rows, x: Array) -> None:
-        self.launch("add_ring", rows, *self._numbers, *self._tables, x)
+        self.launch("add_ring", rows, *self._numbers, *self._tables, rows.refused, x)
 
     def log_density(self, x: Array, log_ratio: Array) -> Array:
         bins, rows = x.shape

@@ -244,9 +244,10 @@ extern "C" __global__ void summarise(double epsilon, double log_weight, double i
   for (int sample = start + threadIdx.x; sample < end; sample += blockDim.x) {
     const double loss = losses[sample];
     double value = 0.0;
-    if (!(loss <= epsilon))  // a loss that is not a number must not pass for 0
-      value = -expm1(epsilon - loss) *
-              exp(fmin(log_weight - heights[sample], 700.0));
+    if (!(loss <= epsilon)) {  // what is not a number must not pass for 0, nor for 700
+      const double log_value = log_weight - heights[sample];
+      value = -expm1(epsilon - loss) * exp(log_value > 700.0 ? 700.0 : log_value);
+    }
     value += infinite;
     const double clipped = fmin(value, clip);
     own[0] += value;

@@ -1,0 +1,164 @@
+"""Laws in many dimensions where floats end: ratios far below 1, steep weights, many replicas."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from scipy.special import log_ndtr
+
+import evr
+from evr.bounds.order_tables import MOST_REPLICAS
+from evr.bounds.tilt import Tilt
+from evr.laws import Direction
+from evr.laws.law import UNIT, Floats
+from evr.laws.mixture.law import MixtureLaw
+from evr.laws.mixture.min_sep import Chain, MinSep
+from evr.randomness import Stream
+from evr.sampling import Plan, built
+from evr.sampling.cuda import SOURCES
+from evr.sampling.matrix_parts import chain_table
+from evr.sampling.mixtures import Component, MixtureProposal, to_numbers
+from evr.sampling.placed_parts import NAME
+from evr.sampling.plan import Kind
+from evr.verification.claims import Claim
+from evr.verification.directions import Trial
+from evr.verification.driver import Hooks
+from evr.verification.settings import Settings
+from evr.verification.summary import checked
+
+E = evr.events
+
+
+def plan_of(*parts: dict[str, float], sampler: str = "") -> Plan:
+    components = [Component.of(1 / len(parts), part) for part in parts]
+    kinds = (Kind(Tilt(), sampler=sampler),)
+    return Plan("mixture", kinds, numbers=to_numbers(components), block_size=4096)
+
+
+def by_recursion(chain: Chain, logs: Floats) -> float:
+    """``log L`` by its recursion, in logarithms, a step after the other."""
+    p, b = chain.probability, chain.separation
+    later = np.zeros(chain.steps + b)
+    log_rest = math.log1p(-p) if p < 1 else -math.inf
+    for i in range(chain.steps - 1, -1, -1):
+        later[i] = np.logaddexp(log_rest + later[i + 1], math.log(p) + logs[i] + later[i + b])
+    if not chain.warm:
+        return float(later[0])
+    starts = np.full(b, math.log(p))
+    starts[0] = 0.0
+    return float(np.logaddexp.reduce(starts + later[:b]) - math.log1p((b - 1) * p))
+
+
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize(
+    ("steps", "separation", "probability"), [(4, 2, 1.0), (90, 30, 1 - 1e-16), (900, 400, 0.9)]
+)
+def test_ratios_below_all_floats(
+    steps: int, separation: int, probability: float, warm: bool
+) -> None:
+    """They came out as no numbers, which passed for refused draws: samples of 0."""
+    chain = Chain(steps, separation, probability, warm)
+    logs = 50.0 * np.random.default_rng(1).standard_normal((steps, 3)) - 1250.0
+    expected = [by_recursion(chain, own) for own in logs.T]
+    assert max(expected) < -745.0
+    np.testing.assert_allclose(chain.log_sum(logs), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("sampler", ["", NAME])
+def test_a_false_claim_of_ratios_below_all_floats_is_not_accepted(sampler: str) -> None:
+    """It was, where a plan drew what the claim is about: all samples were 0."""
+    event, epsilon, deviation = E.BMinSepDpEvent(0.02, 4, 2, 1.0, False), 2700.0, math.sqrt(5000.0)
+    middle = epsilon / deviation
+    delta = math.exp(log_ndtr(deviation / 2 - middle))  # it is a Gaussian mechanism
+    delta -= math.exp(epsilon + log_ndtr(-deviation / 2 - middle))
+    steps = evr.Composition.of(event).simplified(Direction.ADD)
+    claim, settings = Claim(epsilon, delta / 20, 0.5), Settings(max_samples=100_000)
+    stream = Stream(1, "test", 1, "add")
+    trial = Trial("add", steps, claim, settings, 1, math.log(1e-6), stream)
+    found = trial.run(plan_of({"shift": -0.04}, sampler=sampler), Hooks())
+    assert not found.accepted
+    assert abs(found.estimate - delta) < 6 * found.standard_error
+
+
+def test_weights_of_more_replicas_than_are_eligible_do_not_overflow() -> None:
+    """Infinite times 0 once made a moment no number."""
+    event = E.BMinSepDpEvent(0.21, 4, 4, 0.3, True, (1.0, 0.6, 0.3))
+    (step,) = evr.Composition.of(event).simplified(Direction.REMOVE)
+    assert isinstance(step.law, MinSep)
+    energy, share = float(step.law.energies.max()), 5 * math.log(0.3 / 1.9)
+    found = chain_table(step.law, 5).log_moment  # most of it: all in one step
+    assert 10 * energy + share <= found <= 10 * energy + share + math.log(4**5)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        E.BallsInBinsDpEvent(100.0, 60, 20, (1.0, 0.5)),
+        E.BMinSepDpEvent(100.0, 20, 2, 0.3, True, (1.0, 0.5)),
+    ],
+)
+def test_more_replicas_than_kernels_have_room_for_are_refused(event: dp_event.DpEvent) -> None:
+    steps = evr.Composition.of(event).simplified(Direction.REMOVE)
+    built(plan_of({"order": float(MOST_REPLICAS)}), steps)
+    with pytest.raises(ValueError, match="order=41 has no affordable table"):
+        built(plan_of({"order": MOST_REPLICAS + 1.0}), steps)
+    code = "".join(path.read_text() for path in SOURCES)
+    assert re.findall(r"#define MOST_REPLICAS (\d+)", code) == [str(MOST_REPLICAS)]
+
+
+@pytest.mark.parametrize("sampler", ["", NAME])
+@pytest.mark.parametrize("name", ["ring", "bins"])
+def test_what_is_not_a_number_does_not_pass_for_a_refused_draw(
+    monkeypatch: pytest.MonkeyPatch, name: str, sampler: str
+) -> None:
+    strategy = {"ring": (1.0, 0.5), "bins": (1.0,)}[name]
+    event = E.BallsInBinsDpEvent(2.0, 60, 30, strategy)
+    steps = evr.Composition.of(event).simplified(Direction.REMOVE)
+    proposal = built(plan_of({"order": 5.0}, sampler=sampler), steps)
+    assert isinstance(proposal, MixtureProposal)
+    checked(proposal.draw(Stream(1, "test").block(0), 500).values(0.1), math.inf)
+    law = type(proposal.laws[0][0])
+    correct = law.log_ratio
+
+    def wrong(self: MixtureLaw, coordinates: Floats) -> Floats:
+        found = correct(self, coordinates)
+        found[7] = math.nan
+        return found
+
+    monkeypatch.setattr(law, "log_ratio", wrong)
+    with pytest.raises(ArithmeticError, match="a sample is nan"):
+        checked(proposal.draw(Stream(1, "test").block(0), 500).values(0.1), math.inf)
+
+
+def test_a_refused_draw_has_no_weight_whatever_is_lost_on_a_line() -> None:
+    """Less infinity and infinity were no number, and stopped the run."""
+    event = E.BallsInBinsDpEvent(0.5, 60, 30, [[1.0, 0.1 + (i % 7) / 8] for i in range(59)] + [[1]])
+    steps = evr.Composition.of(event).simplified(Direction.REMOVE)
+    proposal = built(plan_of({"order": 4.0}), steps)
+    found = proposal.draw(Stream(1, "test").block(0), 500)
+    refused = found.log_weights == -math.inf
+    assert 0 < refused.sum() < 500
+    added = found._replace(losses=np.where(refused, math.inf, found.losses))
+    np.testing.assert_array_equal(added.values(0.1), found.values(0.1))
+
+
+def test_a_recursion_in_logarithms_rounds_more() -> None:
+    def error(noise: float, probability: float) -> float:
+        event = E.BMinSepDpEvent(noise, 400, 4, probability, False)
+        (step,) = evr.Composition.of(event).simplified(Direction.REMOVE)
+        assert isinstance(step.law, MinSep)
+        return (step.law.density_error(1.0) - 8 * UNIT * 400) / (1 + step.law.magnitude(1.0))
+
+    usual = error(1.0, 0.2)
+    assert usual == pytest.approx(32 * UNIT)
+    assert error(0.05, 0.2) > 20 * usual  # steep
+    assert error(1.0, 1.0) > 20 * usual  # nothing holds values up
+    chain = Chain(40, 4, 0.9, True)  # which is in range, if exponents are
+    assert chain.is_in_range(300.0)
+    logs = np.random.default_rng(2).uniform(-3000.0, 300.0, (40, 50))
+    assert chain._log_sum_in_range(logs, 1.0, np.zeros(40)) is not None
+    assert not chain.is_in_range(300.1)
