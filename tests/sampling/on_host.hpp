@@ -22,7 +22,6 @@ using std::fmin;
 using std::log;
 using std::log10;
 using std::log1p;
-using std::nan;
 using std::sqrt;
 
 static void sincospi(double x, double *sine, double *cosine) {

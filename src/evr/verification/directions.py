@@ -210,7 +210,8 @@ class Trial:
         tau = self._affordable_tau(proposal, plan)
         if tau is not None:
             ways.append(f"lower tau (now {self.claim.tau!r}) to {tau!r}, which would do")
-        if plan.device == "cpu" and expected * proposal.work <= TOO_LONG["cuda"]:
+        alike = on_a_line(self.steps) or not any(on_a_line((one,)) for one in self.steps)
+        if alike and plan.device == "cpu" and expected * proposal.work <= TOO_LONG["cuda"]:
             ways.append("draw on a GPU (device='cuda'), which would do")
         elif tau is None and not on_a_line(self.steps):
             ways.append(
