@@ -96,7 +96,7 @@ def test_bad_values(arguments, words):
 
 
 def test_even_one_step_is_too_many():
-    with pytest.raises(ValueError, match="the parameter 1 misses .* greater ones miss"):
+    with pytest.raises(ValueError, match=r"the parameter 1 misses .* greater ones miss"):
         evr.calibrate(
             lambda steps: evr.dpsgd(noise_multiplier=0.2, sampling_probability=0.5, steps=steps),
             epsilon=0.1,
