@@ -4,6 +4,7 @@ agrees.
 
 import dp_accounting
 import pytest
+from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 
 import evr
@@ -95,7 +96,7 @@ def test_bad_values(arguments, words):
 
 
 def test_even_one_step_is_too_many():
-    with pytest.raises(ValueError, match="the least parameter, 1, misses"):
+    with pytest.raises(ValueError, match=r"the parameter 1 misses .* greater ones miss"):
         evr.calibrate(
             lambda steps: evr.dpsgd(noise_multiplier=0.2, sampling_probability=0.5, steps=steps),
             epsilon=0.1,
@@ -107,3 +108,58 @@ def test_even_one_step_is_too_many():
 def test_a_target_that_does_not_depend_on_the_parameter():
     with pytest.raises(ValueError, match="meets"):
         evr.calibrate(with_noise(0.0, 10), epsilon=1.0, delta=1e-6)
+
+
+@pytest.mark.parametrize("gaussian", [lambda s: 1.0 / s, lambda s: s])
+def test_delta_is_not_above_the_target_by_a_last_digit(gaussian):
+    """Logarithms of both may be the same float."""
+    found = evr.calibrate(
+        lambda s: dp_event.GaussianDpEvent(gaussian(s)), epsilon=1.0, delta=1e-6, low=1e-9, high=1e9
+    )
+    assert found.delta <= 1e-6
+    assert found.delta == pytest.approx(1e-6, rel=1e-6)
+
+
+def test_far_ends():
+    """On the scale of logarithms far ends cost next to nothing."""
+    found = evr.calibrate(
+        dp_event.GaussianDpEvent, epsilon=1.0, delta=1e-6, low=1e-90, high=1e90
+    ).parameter
+    assert found == pytest.approx(4.224678889, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [
+        ({"low": 4.0}, "the parameter 4 meets the target already, and greater ones meet it by mor"),
+        ({"high": 1.0}, "the parameter 1 misses the target already, and smaller ones miss it by m"),
+    ],
+)
+def test_what_leads_away_from_the_target_is_not_followed(ends, words):
+    """Noise multipliers down to 1e-6 and up to 1e9 were tried, for minutes."""
+    seen = []
+
+    def make(noise):
+        seen.append(noise)
+        return with_noise(0.01, 1000)(noise)
+
+    with pytest.raises(ValueError, match=words):
+        evr.calibrate(make, epsilon=1.0, delta=1e-6, **ends)
+    assert len(seen) == 2
+
+
+def test_a_parameter_that_makes_no_sense_is_told_with_the_way_on():
+    for make, words in (
+        (with_probability, "sampling_probability=2.0 is not in .* low and high"),
+        (with_steps, "steps=0.5 is not an integer .* integer=True"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            evr.calibrate(make, epsilon=1.0, delta=1e-6)
+
+
+def with_probability(q):
+    return evr.dpsgd(noise_multiplier=1.0, sampling_probability=q, steps=100)
+
+
+def with_steps(steps):
+    return evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=steps)

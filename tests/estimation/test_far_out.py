@@ -8,13 +8,14 @@ import warnings
 import numpy as np
 import pytest
 from dp_accounting import dp_event
+from scipy.special import log_ndtr
 
 import evr
 from evr.errors import UnsupportedEventError
 from evr.estimation.fft import FftCurve
 from evr.estimation.monte_carlo import WeightedSamples
 from evr.estimation.points import rough_points
-from evr.estimation.tilting import plan_tilt
+from evr.estimation.tilting import is_certain, plan_tilt
 from evr.mechanisms import Composition
 
 DPSGD = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=1000)
@@ -88,9 +89,35 @@ def test_monte_carlo_refuses_bins_where_e_to_epsilon_is_no_float():
     event = evr.events.BallsInBinsDpEvent(1.0, 20, 10)
     with pytest.raises(ValueError, match=r"epsilon=1000.0 is above 690.*smaller epsilon"):
         evr.estimate_delta(event, 1000.0, method="monte_carlo")
-    with pytest.raises(ValueError, match=r"losses up to .{4,9}: a smaller epsilon") as refused:
+    with pytest.raises(ValueError, match=r"losses up to 1,0\d\d: a smaller epsilon") as refused:
         evr.estimate_delta(event, 1000.0, method="strict")
     assert len(str(refused.value)) < 200
+
+
+# --- deltas next to 1 -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mu", [10.0, 15.0, 20.0, 25.0, 200.0])
+def test_delta_is_called_1_only_where_it_is(mu):
+    """``1 - delta`` of a Gaussian by its closed form, from both sides of where it matters."""
+    steps = Composition.of(dp_event.GaussianDpEvent(1.0 / mu)).simplified("remove")
+    for epsilon in (0.0, 0.2 * mu**2, 0.3 * mu**2, 0.5 * mu**2, mu**2):
+        rest = math.exp(log_ndtr(epsilon / mu - mu / 2)) + math.exp(
+            epsilon + log_ndtr(-epsilon / mu - mu / 2)
+        )
+        assert not is_certain(steps, epsilon) or rest < 1e-19
+        assert epsilon > 0.0 or is_certain(steps, epsilon) or rest > 1e-22
+
+
+def test_a_delta_of_1_needs_no_grid(monkeypatch):
+    """It took a minute, with a stated error of 7e-5, where some steps have atoms."""
+    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=50_000)
+    monkeypatch.delattr("evr.estimation.fft.Frame")
+    monkeypatch.delattr("evr.estimation.strict.prove")
+    assert evr.estimate_delta(event, 4.0).value == 1.0
+    assert evr.estimate_delta(event, 4.0, method="strict").value == 1.0
+    found = evr.estimate_delta(event, 4.0, method="monte_carlo")
+    assert (found.value, found.standard_error, found.samples) == (1.0, 0.0, 0)
 
 
 # --- the moments accountant -----------------------------------------------------------------------

@@ -16,6 +16,7 @@ from evr.estimation.results import Estimate
 from evr.mechanisms.relations import Relation
 
 _LEAST, _GREATEST = 1e-6, 1e9  # how far a parameter is looked for where nobody says
+_FLAT = 0.05  # a change of the logarithm of delta that says nothing of where it leads
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def calibrate(
             values[parameter] = float(found)
             if isinstance(found, Estimate) and found.standard_error:
                 errors[parameter] = found.standard_error / found.value
-        off = math.log(max(values[parameter], 1e-320)) - math.log(delta)
+        off = math.log(max(values[parameter], 1e-320) / delta)
         known = errors.get(parameter, 0.0)
         return 0.0 if abs(off + known) <= known else off + known
 
@@ -123,15 +124,7 @@ def calibrate(
             private, leaky = (middle, leaky) if gap(middle) <= 0 else (private, middle)
         best = private
     else:
-        root = float(
-            brentq(
-                gap,
-                min(private, leaky),
-                max(private, leaky),
-                xtol=1e-300,
-                rtol=max(tolerance / 4, 1e-15),
-            )
-        )
+        root = _root(gap, private, leaky, tolerance)
         step = tolerance / 2 * root * (1 if private > leaky else -1)
         for _ in range(60):  # onto the private side
             if gap(root) <= 0:
@@ -170,28 +163,75 @@ def _bracket(
         if high is not None
         else 1.0
     )
+    return _doubled(gap, start, rises=high is None, falls=low is None, integer=integer)
+
+
+def _doubled(
+    gap: Callable[[float], float], start: float, *, rises: bool, falls: bool, integer: bool
+) -> tuple[float, float]:
+    """The same by doubling and halving from a start, which way as long as it leads there."""
     rising, falling = start, start
-    met = gap(start) <= 0
+    first = gap(start)
+    met = first <= 0
+    falls = falls and not (integer and start <= 1)
+
+    def leads_away(parameter: float) -> bool:
+        return (_moved(gap, start, parameter) - first) * (-1.0 if met else 1.0) > _FLAT
+
     for _ in range(60):
-        if high is None and rising <= _GREATEST:
-            rising = rising * 2
+        if rises and rising <= _GREATEST:
+            rising *= 2
+            rises = not leads_away(rising)
             if (gap(rising) <= 0) != met:
-                return (rising, rising / 2) if gap(rising) <= 0 else (rising / 2, rising)
-            if (
-                not met
-                and gap(rising) > gap(start)
-                and (low is not None or (integer and start <= 1))
-            ):
-                raise ValueError(
-                    f"the least parameter, {start:g}, misses the target already, and greater "
-                    "ones miss it by more: relax the target, or make each step more private"
-                )
-        if low is None and falling >= _LEAST and not (integer and falling <= 1):
-            falling = max(1.0, falling // 2) if integer else falling / 2
+                return (rising, rising / 2) if not met else (rising / 2, rising)
+        if falls and falling >= _LEAST:
+            before, falling = falling, max(1.0, falling // 2) if integer else falling / 2
+            falls = not leads_away(falling) and not (integer and falling <= 1)
             if (gap(falling) <= 0) != met:
-                return (falling, start) if gap(falling) <= 0 else (start, falling)
-    word = "meets" if met else "misses"
+                return (falling, before) if not met else (before, falling)
+        if not rises and not falls:
+            break
+    word, more = ("meets", "meet") if met else ("misses", "miss")
+    if not rises and not falls:
+        where = "greater" if rising > start else "smaller"
+        remedy = (
+            "look elsewhere (low and high say where)"
+            if met
+            else "relax the target, make each step more private, or look elsewhere (low and high)"
+        )
+        raise ValueError(
+            f"the parameter {start:g} {word} the target already, and {where} ones {more} it by "
+            f"more: {remedy}"
+        )
     raise ValueError(
         f"every parameter tried from {falling:.3g} to {rising:.3g} {word} the target: it does not "
         "depend on the parameter, or what meets it lies outside (low and high say where to look)"
     )
+
+
+def _moved(gap: Callable[[float], float], start: float, parameter: float) -> float:
+    """The gap at a parameter that nobody named: what is wrong with it is told with the way on."""
+    try:
+        return gap(parameter)
+    except (ValueError, TypeError) as error:
+        if type(error) not in (ValueError, TypeError):
+            raise
+        raise type(error)(
+            f"{error}; the search came there from {start:g} by doubling and halving: say where "
+            "parameters make sense by low and high, and by integer=True if they are whole numbers"
+        ) from None
+
+
+def _root(gap: Callable[[float], float], private: float, leaky: float, tolerance: float) -> float:
+    """Where the gap is 0 to within a quarter of the tolerance, looked for on the scale of the
+    parameter's logarithm.
+    """
+    ends = {math.log(end): end for end in (private, leaky)}
+
+    def at(logarithm: float) -> float:
+        return gap(ends.get(logarithm, math.exp(logarithm)))
+
+    root = float(
+        brentq(at, min(ends), max(ends), xtol=max(tolerance / 4, 1e-15), rtol=1e-15, maxiter=1000)
+    )
+    return ends.get(root, math.exp(root))

@@ -36,7 +36,7 @@ from evr.errors import AccuracyError
 from evr.estimation.atoms import Atoms, atoms_of
 from evr.estimation.grid import Frame, TiltedLaw
 from evr.estimation.jumps import Jumps, jump_of
-from evr.estimation.tilting import GridPlan, excess, limits, plan_tilt
+from evr.estimation.tilting import GridPlan, excess, is_certain, limits, plan_tilt
 from evr.laws import DominatingPair, Step, infinite_mass
 from evr.laws.law import UNIT
 
@@ -159,6 +159,8 @@ class FftCurve:
                 excess(self._greatest, epsilon) > -moved
             )  # rounded losses may hide that some exceed epsilon
             return _constant(self.infinite_mass, moved if near else 0.0)
+        if is_certain(self.steps, epsilon):
+            return _constant(1.0)
         try:
             found = self._composed(epsilon, floor)
         except ArithmeticError:

@@ -19,6 +19,7 @@ from evr import validate
 from evr.bounds.moments import log_peak
 from evr.estimation.api import directions_of
 from evr.estimation.results import Estimate
+from evr.estimation.tilting import is_certain
 from evr.laws import (
     Direction,
     DominatingPair,
@@ -111,6 +112,8 @@ def monte_carlo_delta(
             or (on_a_line(steps) and moments_bound(steps, epsilon) == 0.0)
         ):
             found = Estimate(infinite_mass(steps), "monte_carlo", one.value, standard_error=0.0)
+        elif on_a_line(steps) and is_certain(steps, epsilon):
+            found = Estimate(1.0, "monte_carlo", one.value, standard_error=0.0)
         else:
             source = offline_proposal(proposal, one.value, steps, epsilon)
             if best is not None and source.greatest(epsilon) <= best.value:

@@ -71,6 +71,8 @@ class StrictCurve:
         if (known := needs_no_plan(self.steps, exact)) is not None:
             return known
         guess = self.estimate(epsilon)
+        if (guess * (1.0 + tolerance) if enough is None else enough) >= 1:
+            return Proof(Fraction(1))  # no delta is above, and this is as near as it has to be
         wanted = _wanted(guess, tolerance, enough)
         if self.is_one_step:
             return self._one_step(exact, guess, wanted)

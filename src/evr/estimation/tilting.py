@@ -23,6 +23,8 @@ from evr.laws.line.pair import log_sum_exp
 
 _TAIL = 34.0  # log of the tilted mass that may wrap around the grid
 _NEGLIGIBLE = -760.0  # log of a bound on delta below which it is 0 as a float
+_CERTAIN = -45.0  # log of a bound on 1 - delta
+_ROUGH = 0.01  # as far as rough points may be off, of the logarithms that make up the bound
 _GREATEST_ORDER = 1e200
 _CENTRED = 0.1  # of the deviation: as near to epsilon as the mean of a tilted sum has to be
 _FOLLOWED = 4  # times that points of one order may lead to another
@@ -159,6 +161,21 @@ def limits(steps: tuple[Step, ...], epsilon: float, reach: float = 1.02) -> tupl
     deviation, lowest = known
     valid = max(epsilon, reach * epsilon) + 1e-3 * min(1.0, deviation)
     return valid, valid - lowest
+
+
+@lru_cache(maxsize=64)
+def _halved(steps: tuple[Step, ...]) -> _Sum | None:
+    points = [rough_points(step.pair, -0.5, math.inf) for step in steps]
+    counts = [step.count for step in steps]
+    return _Sum(points, counts, -0.5) if all(p.losses.size for p in points) else None
+
+
+def is_certain(steps: tuple[Step, ...], epsilon: float) -> bool:
+    """Whether delta is 1 to all digits of a float: ``1 - delta`` is the mean of ``min(1, e^(epsilon
+    - loss))``, which is at most that of the root of ``e^(epsilon - loss)``.
+    """
+    halved = _halved(steps)
+    return halved is not None and halved.log_bound(epsilon) < _CERTAIN - _ROUGH * abs(epsilon)
 
 
 _At = Callable[[float], _Sum | None]

@@ -89,8 +89,8 @@ def outcomes_of(
     if places > MOST_PLACES:
         raise ValueError(
             f"bins on a grid of ratios would have more than the {MOST_PLACES:,} places that are "
-            f"followed, for losses up to {float(top):.4g}: a smaller epsilon or a wider spacing is "
-            "wanted"
+            f"followed, for losses up to {-(-top.numerator // top.denominator):,}: a smaller "
+            "epsilon or a wider spacing is wanted"
         )
     masses, excess = _power(_one(law, places, spacing, wide), law.bins, places, spacing, wide)
     return BinsOutcomes(law, spacing, wide, masses, excess)
