@@ -167,3 +167,26 @@ def test_rdp_takes_a_composition_and_refuses_a_direction_that_is_none():
 def test_rdp_still_refuses_what_has_no_pair_on_a_line():
     with pytest.raises(UnsupportedEventError, match="no pair on a line"):
         evr.estimate_delta(evr.events.BallsInBinsDpEvent(1.0, 20, 10), 1.0, method="rdp")
+
+
+def test_rdp_says_nothing_of_the_orders_that_it_leaves_out(caplog):
+    """dp_accounting warns of each of them, ten lines for usual numbers."""
+    event = evr.dpsgd(noise_multiplier=0.55, sampling_probability=0.06, steps=10)
+    assert evr.estimate_epsilon(event, 1e-5, method="rdp").value > 0.0
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("probability", [5e-324, 1e-310, 1e-260])
+def test_a_probability_that_is_next_to_nothing_is_refused_in_words(probability):
+    """Once a warning of NumPy, or "math domain error"."""
+    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=probability, steps=10)
+    for ask in (
+        lambda: evr.estimate_delta(event, 0.5),
+        lambda: evr.verify(event, epsilon=0.5, delta=1e-5, tau=0.9),
+    ):
+        with pytest.raises(ValueError, match=r"is below 1e-250, .* give 1e-250, which covers it"):
+            ask()
+    covered = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-250, steps=10)
+    assert evr.estimate_delta(covered, 0.5).value < 1e-248
+    accepted = evr.verify(covered, epsilon=0.5, delta=1e-5, tau=0.9)
+    assert accepted.verdict is evr.Verdict.ACCEPTED

@@ -8,7 +8,10 @@ are true upper bounds, up to rounding; the second optimises over all orders and 
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import math
+from collections.abc import Iterator
 
 from dp_accounting import NeighboringRelation, dp_event, privacy_accountant
 from dp_accounting.rdp import RdpAccountant
@@ -27,6 +30,18 @@ _COARSE, _FINE = (
     2**10,
     2**14,
 )  # cells while searching for an order, and for the bound at the order found
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """dp_accounting warns of each order that it leaves out; the others bound what is asked for."""
+    logger = logging.getLogger("absl")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _accountant(event: dp_event.DpEvent, relation: NeighboringRelation) -> RdpAccountant:
@@ -50,7 +65,8 @@ def rdp_delta(
     '4.7e-07'
     """
     epsilon = validate.non_negative_or_infinite(epsilon=epsilon)
-    return min(1.0, max(0.0, float(_accountant(event, relation).get_delta(epsilon))))
+    with _quietly():
+        return min(1.0, max(0.0, float(_accountant(event, relation).get_delta(epsilon))))
 
 
 def rdp_epsilon(
@@ -60,7 +76,8 @@ def rdp_epsilon(
     orders.
     """
     delta = validate.probability(delta=delta)
-    return max(0.0, float(_accountant(event, relation).get_epsilon(delta)))
+    with _quietly():
+        return max(0.0, float(_accountant(event, relation).get_epsilon(delta)))
 
 
 def pairs_delta(steps: tuple[Step, ...], epsilon: float) -> float:

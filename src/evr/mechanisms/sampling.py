@@ -22,6 +22,7 @@ from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, not_under
 
 NON_PRIVATE = Pairs(NON_PRIVATE_PAIR, NON_PRIVATE_PAIR, ExactPairs.both(NON_PRIVATE_LAW))
 _TRIVIAL = Pairs(TRIVIAL_PAIR, TRIVIAL_PAIR)
+_LEAST = 1e-250  # of a sampling probability but 0
 
 Sampled: TypeAlias = "dp_event.PoissonSampledDpEvent | dp_event.SampledWithoutReplacementDpEvent"
 
@@ -89,6 +90,11 @@ def sampling_of(node: Sampled, path: str, relation: NeighboringRelation) -> Samp
     """The sampling that a node stands for; None if every record takes part."""
     if isinstance(node, dp_event.PoissonSampledDpEvent):
         q = validate.probability(sampling_probability=node.sampling_probability)
+        if 0 < q < _LEAST:
+            raise ValueError(
+                f"sampling_probability={q!r} is below {_LEAST:g}, where floats lose what a sampled "
+                f"record adds: give {_LEAST:g}, which covers it, or 0 if nobody is sampled"
+            )
         if relation is REPLACE_ONE and 0 < q < 1:
             raise not_under(f"Poisson sampling at {path}", relation, node, ADD_OR_REMOVE)
         return None if q == 1 else Sampling(node, Fraction(q), path)
