@@ -7,7 +7,8 @@ those of everybody, driver, scheduler and workers, until the last worker has put
 not their starts. A verification takes about a minute of one core, for which one would ask a
 cluster; with ``--quick``, seconds. Each has a seed of its own, so no worker knows its work. What
 can be kept of a plan, the driver and the threads have kept: planning is the same for both, and
-would only hide the difference. Target: at most 10% more.
+would only hide the difference. Workers have fewer cores than threads here, so they take turns.
+Target: at most 10% more.
 
 Idle workers cost something too, for as long as a run takes: a heartbeat twice a second. The column
 ``idle`` is that, from what they take before the runs, and the last ratio is without it: it grows

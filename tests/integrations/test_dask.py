@@ -174,11 +174,17 @@ def test_a_stopped_worker_holds_up_only_its_own_task(
 ) -> None:
     """Where workers take turns, the others go on; when it is killed, they do its task, too."""
     monkeypatch.setattr(pool, "_sizes", lambda calls, _: [1] * calls)
+
+    def all_have_worked() -> bool:  # so each has what is called, and none waits for the victim's
+        for future in pool.submit_all(time.sleep, [(0.02,)] * 8):
+            future.result(timeout=PATIENCE)
+        return pool._places.keys() >= set(workers(pool))
+
+    until(all_have_worked)
     pool._room = 2
     victim, *_ = workers(pool)
     process = pool._client.run(os.getpid, workers=[victim])[victim]
     futures = pool.submit_all(time.sleep, [(0.02,)] * 60)
-    until(lambda: pool._client.processing([victim])[victim])
     os.kill(process, signal.SIGSTOP)
     try:
         until(lambda: sum(not future.done() for future in futures) <= 1)

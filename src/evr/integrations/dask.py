@@ -187,10 +187,10 @@ class DaskExecutor(Crowd):
         if not calls:
             return []
         coming = iter(calls)
-        packed = [list(islice(coming, size)) for size in self._sizes(len(calls), left)]
+        shares = [list(islice(coming, size)) for size in self._sizes(len(calls), left)]
         with self._connected():
             context = self._sent(function)
-        batches = [_Batch(context, pickle.dumps(one), [Future() for _ in one]) for one in packed]
+        batches = [_Batch(context, pickle.dumps(one), [Future() for _ in one]) for one in shares]
         for batch in batches:
             self._watch(batch)
         with self._lock:
@@ -207,12 +207,10 @@ class DaskExecutor(Crowd):
                     ready.append(batch)
             if not ready:
                 return {}
+            contexts, packages = [one.context for one in ready], [one.package for one in ready]
+            # One group for each context: Dask then hands tasks out in order, one after the other.
+            names = [(f"{context.key}-calls", next(self._numbers)) for context in contexts]
             with self._connected():
-                contexts, packages = zip(
-                    *((one.context, one.package) for one in ready), strict=True
-                )
-                # One group for each context: Dask then hands tasks out in order.
-                names = [(f"{context.key}-calls", next(self._numbers)) for context in contexts]
                 tasks = self._client.map(answers, contexts, packages, key=names, pure=False)
             sent = dict(zip(tasks, ready, strict=True))
             for task, batch in sent.items():
