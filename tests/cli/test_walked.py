@@ -200,9 +200,12 @@ def test_an_interruption_counts_where_an_attempt_was_counted(
 def test_a_sampling_probability_near_nothing(
     evr: Callable[..., Any], refused: Callable[..., str]
 ) -> None:
-    rare = ["--noise-multiplier", 1, "--sampling-probability", 1e-300, "--steps", 20]
-    assert evr("estimate", *rare, "--delta", 1e-5).out.startswith("epsilon = 0 at delta = 1e-05 ")
-    assert "ask for a proved bound (method='strict')" in refused("estimate", *rare, "--epsilon", 0)
+    steps = ["--noise-multiplier", 1, "--steps", 20, "--sampling-probability"]
+    found = evr("estimate", *steps, 1e-250, "--delta", 1e-5)
+    assert found.out.startswith("epsilon = 0 at delta = 1e-05 ")
+    words = refused("estimate", *steps, 1e-300, "--delta", 1e-5)
+    assert "sampling_probability=1e-300 is below 1e-250" in words
+    assert "give 1e-250, which covers it" in words
 
 
 def test_a_claim_that_no_float_tells_from_0_is_named_as_it_was_given(
