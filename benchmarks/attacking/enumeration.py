@@ -205,10 +205,12 @@ def _lattice(tilted: Tilted, gap: Any, count: int) -> Sums | None:
             break
     law = np.fft.irfft(np.conj(spectrum), size)
     places = np.arange(size)
-    places = np.where(places < size // 2, places, places - size)
+    end = min(size // 2, widest - centre) if size < widest else widest - centre
+    places = np.where(places < end, places, places - size)  # sums may lie to one side of their mean
     inside = (places + centre >= 0) & (places + centre < widest)
     noise = 4e-16 * float(np.max(np.abs(law)))
-    return Sums.ordered((places[inside] + fraction) * gap, law[inside], noise)
+    found = Sums.ordered((places[inside] + fraction) * gap, law[inside], noise)
+    return replace(found, lost=found.lost + float(np.sum(np.abs(law[~inside]))))
 
 
 def _three(offsets: Longs, weights: Floats, count: int) -> Sums:

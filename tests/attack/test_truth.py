@@ -16,6 +16,7 @@ import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import privacy_loss_distribution as pld
 from mpmath import mp, mpf
+from scipy.stats import binom
 
 from attacking import enumeration, split
 from attacking.composition import Composition
@@ -393,3 +394,26 @@ def test_numbers():
     third = Fraction(1, 3)
     assert abs(exact(long(third)) - third) < Fraction(1, 10**19)
     assert exact(LONG(1) + LONG(2) ** -60) == 1 + Fraction(1, 2**60)
+
+
+def test_sums_that_lie_to_one_side_of_their_mean_are_all_counted():
+    """Two steps whose tilted mean is near the end of their range: a tenth of them was left out."""
+    small, wide = (0.0016749443566607413, 1), (0.0012059187028186564, 60)
+    number, epsilon = 2_190_018, 38.436894113992345
+    event = composed(
+        repeated(dp_event.DiscreteLaplaceDpEvent(*small), number),
+        repeated(dp_event.DiscreteLaplaceDpEvent(*wide), 2),
+    )
+    a, reach = wide
+    chances = np.tanh(a / 2) * np.exp(-a * np.arange(reach + 1))
+    chances[[0, -1]] = np.exp([0.0, -a * reach]) / (1 + math.exp(-a))
+    heads = np.arange(number // 2, number // 2 + 60_000)
+    law = binom.logpmf(heads, number, 1 / (1 + math.exp(-small[0])))
+    expected = 0.0
+    for places, weight in enumerate(np.convolve(chances, chances)):
+        losses = (2 * heads - number) * small[0] + a * (2 * reach - 2 * places)
+        gains = -np.expm1(np.minimum(epsilon - losses, 0.0))
+        expected += weight * float(np.exp(law) @ gains)
+    found = truth(event, epsilon, "remove")
+    assert found.value == pytest.approx(expected, rel=1e-6, abs=0)
+    assert found.error < 1e-9 * found.value
