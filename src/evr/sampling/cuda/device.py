@@ -34,10 +34,8 @@ SOURCES = tuple(_FOLDER / name for name in ("numbers.cu", "steps.cu", "mixtures.
 _CHUNK, _COLUMNS, _BINS = 1024, 6, 43  # of `summarise`
 _KERNEL = re.compile(r"__global__ void (\w+)\(")
 _THREADS, _MANY_THREADS, _SUMMING_THREADS = 128, 1024, 256
-_MOST_NUMBERS, _ARRAYS = (
-    1 << 25,
-    128,
-)  # of coordinates, and arrays: 8 for each of 16 threads
+_MOST_NUMBERS = 1 << 25  # of an array of coordinates
+_ARRAYS = 128  # of them that memory should have room for: 8 for each of 16 threads
 _NO_DEVICE, _OLD_DRIVER = 100, 35  # cudaErrorNoDevice, cudaErrorInsufficientDriver
 
 

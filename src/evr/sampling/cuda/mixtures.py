@@ -10,7 +10,6 @@ import numpy as np
 from evr.laws.mixture.law import MixtureLaw
 from evr.sampling.cuda.laws import Array, Bench, Rows, kernels_of
 from evr.sampling.cuda.parts import part_on
-from evr.sampling.matrix_parts import OrderMinSep, ScaledChain
 from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.part import Part
 from evr.sampling.placed_parts import Places, cumulated
@@ -73,17 +72,15 @@ class LawOnDevice:
     def __init__(self, bench: Bench, law: MixtureLaw, count: int, parts: list[Part]) -> None:
         self.law, self.count, self._bench = law, count, bench
         self._kernels = kernels_of(law, bench)
-        self._parts = []
+        self._parts, amounts = [], np.zeros(len(parts))
         for part in {id(part): part for part in parts}.values():
             components = [c for c, one in enumerate(parts) if one is part]
             uses = np.zeros(len(parts), np.uint8)
             uses[components] = 1
-            self._parts.append((part_on(part, bench, bench.arrays.asarray(uses)), components))
-        amounts = [
-            getattr(one, "scale", 1.0) if isinstance(one, ScaledChain | OrderMinSep) else 0.0
-            for one in parts
-        ]
-        self._amounts = bench.arrays.asarray(np.array(amounts))
+            own = part_on(part, bench, bench.arrays.asarray(uses))
+            amounts[components] = own.amount
+            self._parts.append((own, components))
+        self._amounts = bench.arrays.asarray(amounts)
 
     def draw(self, rows: Rows, log_ratio: Array, densities: Array) -> None:
         """Add ``log L`` of each sample, and the logarithm of each component's density."""

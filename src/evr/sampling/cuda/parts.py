@@ -4,6 +4,7 @@ tables.
 
 from __future__ import annotations
 
+import abc
 from typing import Any
 
 import numpy as np
@@ -16,28 +17,32 @@ from evr.sampling.part import Part
 from evr.sampling.parts import InverseBins, OrderBins, ScaledBins, Shifted
 
 
-class PartOnDevice:
+class PartOnDevice(abc.ABC):
     """A part with its tables: what it adds to coordinates or pulses, and its density."""
+
+    amount: float = 0.0
+    """What its pulses are scaled by, where it has some."""
 
     def __init__(self, bench: Bench, part: Any, uses: Array) -> None:
         self.bench, self.part, self.uses = bench, part, uses
         self.prepare(bench.arrays.asarray)
 
+    @abc.abstractmethod
     def prepare(self, sent: Any) -> None:
         """Send tables to the device."""
 
     def launch(self, kernel: str, rows: Rows, *numbers: Any) -> None:
         self.bench.launch(kernel, rows.number, *rows.named, rows.chosen, self.uses, *numbers)
 
-    def pulse(self, rows: Rows, pulses: Array) -> None:
+    def pulse(self, rows: Rows, pulses: Array) -> None:  # noqa: B027 - most parts have none
         """Set pulses, where the law has some."""
 
-    def move(self, rows: Rows, x: Array) -> None:
+    def move(self, rows: Rows, x: Array) -> None:  # noqa: B027 - pulses move noise instead
         """Move coordinates of the rows whose components have this part."""
 
+    @abc.abstractmethod
     def log_density(self, x: Array, log_ratio: Array) -> Array:
         """Of each row."""
-        raise NotImplementedError
 
 
 class TablePart(PartOnDevice):
@@ -157,7 +162,8 @@ class ScaledChainOnDevice(PartOnDevice):
     part: ScaledChain
 
     def prepare(self, sent: Any) -> None:
-        scale, chain = self.part.scale, self.part.chain
+        self.amount = scale = self.part.scale
+        chain = self.part.chain
         halves = scale * scale * self.part.law.energies / 2
         self._chain = ChainOnDevice(self.bench, chain, scale, halves)
         self._numbers = (chain.steps, chain.separation, chain.probability, int(chain.warm))
@@ -171,6 +177,7 @@ class ScaledChainOnDevice(PartOnDevice):
 
 class OrderMinSepOnDevice(PartOnDevice):
     part: OrderMinSep
+    amount = 1.0
 
     def prepare(self, sent: Any) -> None:
         table = self.part.table
