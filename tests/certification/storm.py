@@ -21,7 +21,8 @@ from typing import Any
 from dp_accounting import dp_event
 
 import evr
-from evr.gate.attempt import perform, start
+from attempts import start
+from evr.gate.attempt import perform
 from evr.proving import planning as search_plans
 from evr.search import capped_proposal
 from evr.verification import Claim, driver

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 import evr
+from attempts import certify_claim, start
 from evr.errors import LedgerError
-from evr.gate.attempt import start
-from evr.gate.certify import certify_claim
 from evr.verification import Claim
 from evr.verification.settings import Settings
 

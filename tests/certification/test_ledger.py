@@ -12,12 +12,12 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+from attempts import certify_claim, start
 from evr.certification import schema
 from evr.certification.ledger import now
 from evr.certification.owners import is_alive
 from evr.errors import LedgerError
-from evr.gate.attempt import perform, start
-from evr.gate.certify import certify_claim
+from evr.gate.attempt import perform
 from evr.verification import Claim
 from evr.verification.settings import Settings
 

@@ -18,9 +18,10 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+from attempts import start
 from evr.certification import ledger as ledger_module
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
-from evr.gate.attempt import perform, start
+from evr.gate.attempt import perform
 from evr.verification import Claim
 from evr.verification.settings import Settings
 

@@ -225,7 +225,7 @@ def test_epsilons_are_proved_and_close(event, delta):
     assert isinstance(found, evr.UpperBound)
     assert estimate - 1e-8 <= found.value <= estimate + 2e-3 * max(estimate, 0.1)
     for curve in (StrictCurve(Composition.of(event).exact(d)) for d in ("remove", "add")):
-        assert curve.prove(found.value, 1e-5, Fraction(delta)).delta <= Fraction(delta)
+        assert curve.bound(found.value, 1e-5, Fraction(delta)) <= Fraction(delta)
 
 
 def test_epsilons_at_the_ends():
@@ -274,7 +274,7 @@ def test_integers_do_not_depend_on_the_precision_of_balls(monkeypatch):
     """Each ceiling is decided, so more bits lead to the same integers."""
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=20)
     curve = StrictCurve(Composition.of(event).exact("remove"))
-    proof = curve.prove(1.0, 0.01)
+    proof = strict.prove_within(curve.steps, Fraction(1), curve.plans(1.0, 0.01))
     for guard in (24, 48, 160):
         for module in (balls, strict.one_step):
             monkeypatch.setattr(module, "GUARD", guard)

@@ -82,7 +82,7 @@ def test_exact_proofs_of_bins_take_what_is_foretold(event: Any, epsilon: float) 
     curve = StrictCurve(steps)
     foretold = curve.seconds(epsilon, 0.02)
     start = time.thread_time()
-    curve.prove(epsilon, 0.02)
+    curve.bound(epsilon, 0.02)
     assert 0.4 < foretold / (time.thread_time() - start) < 2.5
 
 

@@ -25,12 +25,12 @@ from distributed import Client, KilledWorker, LocalCluster
 from distributed.comm import CommClosedError
 
 import evr
+from attempts import certify_claim
 from evr.certification import Certificate, Ledger
 from evr.certification.build import software
 from evr.cli import main
 from evr.errors import ClusterError
 from evr.gate import resume
-from evr.gate.certify import certify_claim
 from evr.integrations import dask, dask_worker
 from evr.mechanisms import Composition
 from evr.proving.planning import planned

@@ -8,7 +8,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.gate.certify import certify_claim
+from attempts import certify_claim
 from evr.verification import Claim
 from evr.verification.settings import Settings
 

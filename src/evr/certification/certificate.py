@@ -33,7 +33,7 @@ from pydantic import (
 )
 
 from evr import atomic, validate
-from evr.bounds.strict import Proof
+from evr.bounds.strict import StatedProof
 from evr.certification import words
 from evr.certification.alphabet import (
     NAME,
@@ -153,7 +153,7 @@ PlanSection = Annotated[dict[str, Any], AfterValidator(_checked_plan)]
 
 def _checked_proof(document: dict[str, Any]) -> dict[str, Any]:
     """A proof in exact arithmetic as JSON, or an error."""
-    return Proof.from_json(document).to_json()
+    return StatedProof.from_json(document).to_json()
 
 
 ProofSection = Annotated[dict[str, Any], AfterValidator(_checked_proof)]

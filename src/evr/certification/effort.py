@@ -13,7 +13,7 @@ from typing import Any
 
 from dp_accounting import NeighboringRelation
 
-from evr.bounds.strict import Proof
+from evr.bounds.strict import StatedProof
 from evr.certification.certificate import Certificate
 from evr.certification.event_json import event_from_json
 from evr.errors import TooLongError
@@ -157,7 +157,7 @@ def refuse_long_draws(
             _PAIR * pairs, f"the plan of direction {name!r} multiplies {pairs:,} pairs of outcomes"
         )
     for name, one in sections:
-        if one.strict is not None and (proof := Proof.from_json(one.strict)).plan is not None:
+        if one.strict is not None and (proof := StatedProof.from_json(one.strict)).plan is not None:
             seconds = _PLACE * max(_BITS, proof.plan.bits) * proof.plan.work
             patience.ask(
                 seconds, f"the proof of direction {name!r} has {proof.plan.places:,} places"

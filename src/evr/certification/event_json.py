@@ -33,7 +33,12 @@ def canonical(document: Any) -> str:
 
 def event_digest(event: dp_event.DpEvent) -> str:
     """SHA-256 of an event's canonical JSON."""
-    return hashlib.sha256(canonical(event_to_json(event)).encode()).hexdigest()
+    return digest_of(event_to_json(event))
+
+
+def digest_of(document: dict[str, Any]) -> str:
+    """SHA-256 of canonical JSON."""
+    return hashlib.sha256(canonical(document).encode()).hexdigest()
 
 
 def event_to_json(event: Any) -> dict[str, Any]:

@@ -6,9 +6,8 @@ It imports neither search nor estimates: what a plan is worth is computed from t
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 
-from evr.bounds.strict import Proof, prove
+from evr.bounds.strict import StatedProof, StrictPlan
 from evr.certification.certificate import Certificate
 from evr.laws import Direction
 from evr.laws.exact import ExactStep
@@ -48,7 +47,7 @@ def redrawn(
                 "proof may not, for it shares no composed law with the strict one"
             )
         sampled = how.run(composition, claim, replace(settings, method="sequential"), planner)
-        return joined(_proved_again(certificate, composition, claim, how), sampled)
+        return joined(claim, _proved_again(certificate, composition, claim, how), sampled)
     return how.run(composition, claim, settings, planner)
 
 
@@ -56,15 +55,17 @@ def _proved_again(
     certificate: Certificate, composition: Composition, claim: Claim, how: Attempt
 ) -> Verification:
     """What follows from the plans of the certificate's proofs in exact arithmetic."""
-    proofs = {
-        name: None if section.strict is None else Proof.from_json(section.strict)
+    plans = {
+        name: []
+        if (stated := StatedProof.from_json(section.strict)).plan is None
+        else [stated.plan]
         for name, section in certificate.verification.directions.items()
+        if section.strict is not None
     }
 
-    def prover(direction: Direction, steps: tuple[ExactStep, ...]) -> Proof:
-        recorded = proofs.get(direction.value)
-        if recorded is None:
+    def planner(direction: Direction, steps: tuple[ExactStep, ...]) -> list[StrictPlan]:
+        if direction.value not in plans:
             raise ValueError(f"there is no proof for direction {direction.value!r}")
-        return prove(steps, Fraction(claim.epsilon), recorded.plan)
+        return plans[direction.value]
 
-    return verify_strictly(composition, claim, prover, attempt=how.number, seed=how.seed)
+    return verify_strictly(composition, claim, planner, attempt=how.number, seed=how.seed)

@@ -9,7 +9,7 @@ from dp_accounting import dp_event
 
 from evr import validate
 from evr.bounds.rounding import FIXED
-from evr.bounds.strict import Proof, rounded_up
+from evr.bounds.strict import StatedProof, rounded_up
 from evr.certification.event_json import event_digest, event_from_json
 from evr.errors import CertificateError
 from evr.mechanisms.relations import adjacency
@@ -119,7 +119,9 @@ def _how(document: dict[str, Any]) -> str:
 def _proved(document: dict[str, Any], how: str) -> str:
     """That it is so, without a probability."""
     proofs = [section["strict"] for section in document["verification"]["directions"].values()]
-    bounds = [rounded_up(Proof.from_json(proof).delta) for proof in proofs if proof is not None]
+    bounds = [
+        rounded_up(StatedProof.from_json(proof).delta) for proof in proofs if proof is not None
+    ]
     also = ", and independent samples agree" if document["verification"]["method"] == "both" else ""
     return (
         f"This is proved in exact arithmetic ({how}): in both directions delta is at most "

@@ -90,6 +90,7 @@ def command(
     assert epsilon is not None
     assert delta is not None
     from evr.gate.certify import certify_claim
+    from evr.gate.request import Request
     from evr.verification import Claim
     from evr.verification.settings import Settings
 
@@ -98,19 +99,22 @@ def command(
         watched(quiet=quiet or json) as progress,
         ledger_to_ask(ledger, dry_run=dry_run) as counted,
     ):
-        certificate = certify_claim(
+        request = Request.of(
             event,
             Claim(epsilon, delta, 0.99 if tau is None else tau),
             Settings(method, proposal, max_samples, offset, device),
-            neighboring_relation=relation,
-            ledger=counted,
+            relation=relation,
             path=output,
-            release=release,
+            name=release,
             floor=floor,
             seed=seed,
             workers=workers,
             executor=executor,
             progress=progress,
+        )
+        certificate = certify_claim(
+            request,
+            ledger=counted,
             announce=announcing(
                 path=output, ledger=ledger, dry_run=dry_run, json=json, quiet=quiet
             ),

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from evr import validate
 from evr.bounds.strict import (
-    Proof,
+    Plans,
     StrictPlan,
     halves,
     infinite_delta,
@@ -20,6 +20,7 @@ from evr.bounds.strict import (
     outcomes_of,
     places_for,
     prove,
+    prove_within,
     ratios_of,
     stays_within,
 )
@@ -54,63 +55,67 @@ class StrictCurve:
         self._floats = twins(steps)
         self._fft = fft_curve(self._floats)
         self._infinite = float(infinite_delta(steps, _INFINITE_BITS))
+        self._plans: dict[tuple[float, float, float], StrictPlan] = {}
 
     def estimate(self, epsilon: float) -> float:
         """About how large delta is: no bound, a guide to grids and to when they are fine enough."""
         return self._fft.delta(epsilon).value
 
-    def prove(
+    def bound(
         self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None
-    ) -> Proof:
+    ) -> Fraction:
         """The bound, refined until it is within the tolerance of the estimate, at most ``enough``,
         or stops falling.
         """
         if epsilon == math.inf:
-            return Proof(infinite_delta(self.steps))
-        exact = Fraction(epsilon)
-        if (known := needs_no_plan(self.steps, exact)) is not None:
-            return known
+            return infinite_delta(self.steps)
+        plans = self.plans(epsilon, tolerance, enough)
+        return prove_within(self.steps, Fraction(epsilon), plans, enough).delta
+
+    def plans(
+        self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None
+    ) -> Plans:
+        """Plans, finer and finer, until a bound is within the tolerance of the estimate or stops
+        falling.
+        """
         guess = self.estimate(epsilon)
-        if (guess * (1.0 + tolerance) if enough is None else enough) >= 1:
-            return Proof(Fraction(1))  # no delta is above, and this is as near as it has to be
+        if enough is None and guess * (1.0 + tolerance) >= 1:
+            return  # without a plan the bound is 1, which is as near as it has to be
         wanted = _wanted(guess, tolerance, enough)
         if self.is_one_step:
-            return self._one_step(exact, guess, wanted)
-        aim = min(wanted, 0.5)
-        best: Proof | None = None
+            yield from self._one_step_plans(Fraction(epsilon), guess, wanted)
+            return
+        aim, best = min(wanted, 0.5), Fraction(2)
         for _ in range(_ROUNDS):
             plan = self._plan(epsilon, guess, aim)
-            proof = prove(self.steps, exact, plan)
-            fell = best is None or proof.delta < best.delta * Fraction(1 - wanted / 4)
-            best = proof if best is None or proof.delta < best.delta else best
-            excess = _excess(best.delta, guess)
+            found = yield plan
+            fell = found < best * Fraction(1 - wanted / 4)
+            best = min(best, found)
+            excess = _excess(best, guess)
             if excess <= wanted or not fell or plan.places > _MOST_PLACES / 2:
-                break
-            if enough is not None and best.delta <= enough:
-                break
+                return
             aim = max(aim * min(0.5, _SAFE * wanted / excess), _LEAST_TOLERANCE)
-        assert best is not None
-        return best
 
-    def _one_step(self, epsilon: Fraction, guess: float, wanted: float) -> Proof:
-        """By the curve of the step; of bins, on grids of ratios that are refined until one will do:
-        what a bound exceeds delta by goes with the square of the spacing.
+    def _one_step_plans(self, epsilon: Fraction, guess: float, wanted: float) -> Plans:
+        """By the curve of the step; for bins, on grids of ratios that are refined until one will
+        do: the excess of a bound over delta goes with the square of the spacing.
         """
-        if not isinstance(self.steps[0].law, ExactBins):
-            return prove(self.steps, epsilon, StrictPlan.of_one_step(_bits(guess)))
-        spacing = _widest_spacing(self.steps[0].law, epsilon)
+        law = self.steps[0].law
+        if not isinstance(law, ExactBins):
+            yield StrictPlan.of_one_step(_bits(guess))
+            return
+        spacing = _widest_spacing(law, epsilon)
         finest = spacing / _FINER
         while True:
-            best = prove(self.steps, epsilon, StrictPlan.of_one_step(_bits(guess), spacing))
-            excess = _excess(best.delta, guess)
+            excess = _excess((yield StrictPlan.of_one_step(_bits(guess), spacing)), guess)
             if excess <= wanted or guess == 0 or spacing <= finest:
-                return best
+                return
             spacing = max(_finer(spacing, excess, wanted), finest)
 
     def seconds(
         self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None
     ) -> float:
-        """About how long ``prove`` takes."""
+        """About how long a proof takes."""
         if needs_no_plan(self.steps, Fraction(epsilon)) is not None:
             return _LEAST_SECONDS
         guess = self.estimate(epsilon)
@@ -126,8 +131,8 @@ class StrictCurve:
         return _LEAST_SECONDS + _PLACE * plan.bits * plan.work + _RATIO_PLACE * ratios
 
     def _one_step_seconds(self, epsilon: Fraction, guess: float, wanted: float) -> float:
-        """Of bins: tried on the first grid of ratios. The time goes with the places of the next
-        one, as ``_one_step`` chooses it.
+        """For bins, tried on the first grid of ratios. The time goes with the places of the next
+        one, as ``_one_step_plans`` chooses it.
         """
         law = self.steps[0].law
         if not isinstance(law, ExactBins):
@@ -157,12 +162,15 @@ class StrictCurve:
             with contextlib.suppress(AccuracyError):  # floats may not tell the two apart
                 epsilon = min(epsilon, epsilon_of(self._floats, self._infinite + small).value)
             guess, tolerance = small, 0.5
-        view = outlook(self.steps, epsilon, math.log(guess))
-        plan = choose(view, tolerance)
-        while plan.places > _MOST_PLACES and tolerance < 1:
-            tolerance *= 4
+        key = (epsilon, guess, tolerance)
+        if key not in self._plans:
+            view = outlook(self.steps, epsilon, math.log(guess))
             plan = choose(view, tolerance)
-        return plan
+            while plan.places > _MOST_PLACES and tolerance < 1:
+                tolerance *= 4
+                plan = choose(view, tolerance)
+            self._plans[key] = plan
+        return self._plans[key]
 
     def epsilon(self, delta: float, tolerance: float = TOLERANCE) -> float:
         """A float at which delta is proved to be at most ``delta``, and little above the least;
@@ -181,7 +189,7 @@ class StrictCurve:
         if guess == 0:
             return (
                 0.0
-                if self.prove(0.0, tolerance, target).delta <= target
+                if self.bound(0.0, tolerance, target) <= target
                 else self._search(1e-9, target, tolerance)
             )
         return self._search(guess, target, tolerance)
@@ -283,9 +291,9 @@ def strict_delta(
     order = sorted(curves, key=lambda one: -curves[one].estimate(epsilon))
     best, winner = Fraction(-1), order[0]
     for one in order:
-        proof = curves[one].prove(epsilon, tolerance, best if best >= 0 else None)
-        if proof.delta > best:
-            best, winner = proof.delta, one
+        bound = curves[one].bound(epsilon, tolerance, best if best >= 0 else None)
+        if bound > best:
+            best, winner = bound, one
     return best, winner
 
 
@@ -303,7 +311,7 @@ def strict_epsilon(
         if (
             best >= 0
             and 0 < delta < 1
-            and curve.prove(best, tolerance, Fraction(delta)).delta <= Fraction(delta)
+            and curve.bound(best, tolerance, Fraction(delta)) <= Fraction(delta)
         ):
             continue  # the other direction needs no more
         value = curve.epsilon(delta, tolerance)

@@ -13,25 +13,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from evr import atomic, validate
+from evr import validate
 from evr.certification.build import build, differences, software
 from evr.certification.certificate import Certificate
-from evr.certification.event_json import event_digest, event_from_json, event_to_json
+from evr.certification.event_json import event_digest, event_from_json
 from evr.certification.ledger import Ledger
 from evr.certification.rows import ELSEWHERE, Attempt
-from evr.certification.words import check_words
 from evr.errors import ClusterError, DeviceError, EvrError, LedgerError
+from evr.gate.request import Request, check_means
 from evr.mechanisms import Composition
-from evr.mechanisms.relations import Relation
-from evr.proving import Forecast, check_proposal, forecast, prove
+from evr.proving import Forecast, forecast, prove
 from evr.proving.devices import chosen_device
-from evr.randomness import fresh_entropy, seed_of
+from evr.randomness import fresh_entropy
 from evr.verification import Claim
 from evr.verification.attempts import Attempt as Trying
 from evr.verification.driver import ProgressHook
-from evr.verification.executors import at_a_time, check_at_work
-from evr.verification.settings import Settings
-from evr.verification.showing import check_progress, is_watched
+from evr.verification.executors import at_a_time
+from evr.verification.showing import is_watched
 
 _RESUMABLE = (
     KeyboardInterrupt,
@@ -46,92 +44,41 @@ _RESUMABLE = (
 )
 
 
-def checked_event(event: Any, relation: Relation | None = None) -> dict[str, Any]:
-    """The event as JSON, once it is known that it can be accounted for under the relation, built
-    again and put in words.
-    """
-    document = event_to_json(event)
-    Composition.of(event, relation)
-    check_words(document)
-    return document
-
-
-def check_means(
-    workers: int | None,
-    executor: Executor | None,
-    path: Path | None,
-    progress: ProgressHook | None = None,
-) -> None:
-    """Refuse what an attempt would fail on: nobody who works, nothing to tell progress, or a
-    certificate that cannot be written.
-    """
-    check_progress(progress)
-    if workers is not None:
-        validate.positive_integer(workers=workers)
-    check_at_work(executor)
-    if path is not None:
-        atomic.check_writable(path=path)
-
-
-def foresee(
-    ledger: Ledger,
-    event: Any,
-    claim: Claim,
-    settings: Settings,
-    *,
-    relation: Relation | None = None,
-    name: str | None = None,
-    floor: float | None = None,
-    workers: int | None = None,
-    executor: Executor | None = None,
-) -> Forecast:
+def foresee(ledger: Ledger, request: Request) -> Forecast:
     """What the next attempt will take; what only its plan shows to be wrong is refused here."""
-    check_means(workers, executor, None)
-    checked_event(event, relation)
-    composition = Composition.of(event, relation)
-    check_proposal(composition, claim, settings.proposal)
-    terms, number = ledger.upcoming(claim, name=name, floor=floor, relation=composition.relation)
-    promised = replace(claim, terms=terms)
-    workers = at_a_time(executor, workers)
-    return forecast(composition, promised, settings, attempt=number, workers=workers)
+    composition = request.subject.composition
+    terms, number = ledger.upcoming(
+        request.claim, name=request.name, floor=request.floor, relation=composition.relation
+    )
+    return forecast(
+        composition,
+        replace(request.claim, terms=terms),
+        request.settings,
+        attempt=number,
+        workers=at_a_time(request.executor, request.workers),
+        strict=request.subject.strict,
+    )
 
 
-def start(
-    ledger: Ledger,
-    event: Any,
-    claim: Claim,
-    settings: Settings,
-    *,
-    relation: Relation | None = None,
-    name: str | None = None,
-    floor: float | None = None,
-    seed: int | None = None,
-    estimate: dict[str, Any] | None = None,
-    path: Path | None = None,
-    workers: int | None = None,
-    executor: Executor | None = None,
-    for_output: bool = False,
-) -> Attempt:
+def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Attempt:
     """Write an attempt down; from here on it counts. What can be refused is refused before."""
-    seed = seed_of(seed)
-    check_means(workers, executor, path)
-    document = checked_event(event, relation)
-    composition = Composition.of(event, relation)
-    check_proposal(composition, claim, settings.proposal)
-    if settings.method != "strict":
-        chosen_device(settings.device)
+    if request.settings.method != "strict":
+        chosen_device(request.settings.device)
     return ledger.begin(
-        claim,
-        settings,
-        relation=composition.relation,
-        entropy=fresh_entropy() if seed is None else seed,
-        entropy_is_fresh=seed is None,
-        event=document,
-        event_digest=event_digest(event),
-        options={"estimate": estimate, "path": None if path is None else str(path)},
+        request.claim,
+        request.settings,
+        relation=request.subject.composition.relation,
+        entropy=fresh_entropy() if request.seed is None else request.seed,
+        entropy_is_fresh=request.seed is None,
+        event=request.subject.document,
+        event_digest=request.subject.digest,
+        options={
+            "estimate": request.estimate,
+            "path": None if request.path is None else str(request.path),
+        },
         software=software(),
-        name=name,
-        floor=floor,
+        name=request.name,
+        floor=request.floor,
         for_output=for_output,
     )
 
@@ -151,20 +98,24 @@ def perform(
     certificate; close it.
 
     The certificate goes to ``path``, or else where the attempt says. ``ahead`` is what ``foresee``
-    said.
+    said of the request that the attempt was started with.
     """
     release = next(r for r in ledger.releases() if r.id == attempt.release_id)
-    event = event_from_json(attempt.event)
-    if event_digest(event) != attempt.event_digest:
-        raise LedgerError(
-            f"{ledger.path}: the ledger is damaged (the event of attempt {attempt.id})"
-        )
+    if ahead is None:
+        event = event_from_json(attempt.event)
+        if event_digest(event) != attempt.event_digest:
+            raise LedgerError(
+                f"{ledger.path}: the ledger is damaged (the event of attempt {attempt.id})"
+            )
+        composition = Composition.of(event, attempt.relation)
+    else:
+        composition = ahead.composition
     claim = Claim(attempt.epsilon, attempt.delta, attempt.tau, release.terms)
     begun = time.perf_counter()
     with _accounted_for(ledger, attempt):
         if ahead is None and is_watched(progress):
             ahead = forecast(
-                Composition.of(event, attempt.relation),
+                composition,
                 claim,
                 attempt.settings,
                 attempt=attempt.number,
@@ -180,9 +131,7 @@ def perform(
             checkpoint=lambda direction, snapshot: ledger.save(attempt, direction, snapshot),
             resume=ledger.snapshots(attempt),
         )
-        composition = Composition.of(event, attempt.relation)
-        planning = None if ahead is None else ahead.planning
-        verification = prove(composition, claim, attempt.settings, how, planning)
+        verification = prove(composition, claim, attempt.settings, how, ahead)
         certificate = build(
             verification,
             event=attempt.event,

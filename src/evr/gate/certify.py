@@ -13,19 +13,10 @@ from evr.certification.certificate import Certificate
 from evr.certification.ledger import Ledger
 from evr.estimation import Estimate, UpperBound, estimate_delta, estimate_epsilon
 from evr.estimation.api import afresh
-from evr.gate.attempt import (
-    check_means,
-    checked_event,
-    foresee,
-    opened,
-    perform,
-    start,
-)
-from evr.mechanisms import Composition
+from evr.gate.attempt import foresee, opened, perform, start
+from evr.gate.request import Request, Subject
 from evr.mechanisms.relations import Relation
 from evr.proving import Announce
-from evr.proving.strict import proof_for
-from evr.randomness import seed_of
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook
 from evr.verification.settings import METHODS, Settings
@@ -134,84 +125,49 @@ def certify(
     """
     automatic = validate.one_of(("auto", *METHODS), method=method) == "auto"
     chosen = Settings.of({"method": "sequential" if automatic else method, **settings})
-    checked_event(event, neighboring_relation)
+    if announce is not None:
+        validate.function(announce=announce)
+    subject = Subject.of(event, neighboring_relation)
     if tau is not None:
         tau = validate.open_probability(tau=tau)
-    composition = Composition.of(event, neighboring_relation)
-    claim, estimate = _estimated(composition, delta, epsilon, tau, exact=exact)
-    if automatic and seed is None and not settings:
-        chosen = Settings(proof_for(composition, claim))
-    return certify_claim(
-        event,
+    claim, estimate = _estimated(subject.composition, delta, epsilon, tau, exact=exact)
+    if automatic and seed is None and not settings and subject.strict.shows(claim):
+        chosen = Settings("strict")
+    request = Request(
+        subject,
         claim,
         chosen,
-        neighboring_relation=composition.relation,
-        ledger=ledger,
-        path=path,
-        release=release,
+        name=release,
         floor=floor,
         seed=seed,
+        estimate=estimate,
+        path=None if path is None else validate.path(path=path).absolute(),
         workers=workers,
         executor=executor,
         progress=progress,
-        announce=announce,
-        estimate=estimate,
     )
+    return certify_claim(request, ledger=ledger, announce=announce)
 
 
 def certify_claim(
-    event: Any,
-    claim: Claim,
-    settings: Settings,
+    request: Request,
     *,
-    neighboring_relation: Relation | None = None,
     ledger: Ledger | str | Path | None = None,
-    path: str | Path | None = None,
-    release: str | None = None,
-    floor: float | None = None,
-    seed: int | None = None,
-    workers: int | None = None,
-    executor: Executor | None = None,
-    progress: ProgressHook | None = None,
     announce: Announce | None = None,
-    estimate: dict[str, Any] | None = None,
 ) -> Certificate:
     """As ``certify``, for a claim whose estimate is given."""
-    target = None if path is None else validate.path(path=path).absolute()
     with opened(ledger) as one:
-        seed = seed_of(seed)
-        check_means(workers, executor, target, progress)
-        if announce is not None:
-            validate.function(announce=announce)
-        ahead = foresee(
-            one,
-            event,
-            claim,
-            settings,
-            relation=neighboring_relation,
-            name=release,
-            floor=floor,
-            workers=workers,
-            executor=executor,
-        )
+        ahead = foresee(one, request)
         if announce is not None:
             announce(ahead)
-        attempt = start(
-            one,
-            event,
-            claim,
-            settings,
-            relation=neighboring_relation,
-            name=release,
-            floor=floor,
-            seed=seed,
-            estimate=estimate,
-            path=target,
-            workers=workers,
-            executor=executor,
-        )
+        attempt = start(one, request)
         return perform(
-            one, attempt, workers=workers, executor=executor, progress=progress, ahead=ahead
+            one,
+            attempt,
+            workers=request.workers,
+            executor=request.executor,
+            progress=request.progress,
+            ahead=ahead,
         )
 
 

@@ -12,27 +12,26 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
-from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting import dp_event
 
 from evr import validate
 from evr.certification.certificate import Certificate
 from evr.certification.ledger import Ledger
 from evr.certification.rows import Attempt
 from evr.errors import EvrError, NotReleasedError
-from evr.gate.attempt import checked_event, foresee, opened, perform, start
+from evr.gate.attempt import foresee, opened, perform, start
+from evr.gate.request import Request, Subject
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.proving.without_samples import proved_delta
-from evr.randomness import seed_of
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook
 from evr.verification.settings import Settings
-from evr.verification.showing import check_progress
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -87,20 +86,10 @@ def not_released(certificate: Certificate) -> NotReleasedError:
 class Gate:
     """What has to be verified before anything may pass."""
 
-    event: Any
-    relation: NeighboringRelation
-    claim: Claim
+    request: Request
     ledger: Ledger | str | Path | None
     fallback_event: Any
     instances: int
-    name: str | None
-    floor: float | None
-    seed: int | None
-    workers: int | None
-    executor: Executor | None
-    progress: ProgressHook | None
-    path: Path | None
-    settings: Settings
 
     @contextlib.contextmanager
     def open(self) -> Iterator[tuple[Source | None, tuple[Certificate, ...]]]:
@@ -131,31 +120,26 @@ class Gate:
     def _verified(self, ledger: Ledger) -> tuple[tuple[Certificate, ...], Attempt]:
         """The certificates of all instances that it took, and the attempt that decided."""
         ledger.check()
+        request = self.request
         ledger.refuse_second_output(
-            self.claim, name=self.name, floor=self.floor, relation=self.relation
+            request.claim,
+            name=request.name,
+            floor=request.floor,
+            relation=request.subject.composition.relation,
         )
         fallback = self._fallback(ledger)
         certificates: list[Certificate] = []
         for instance in range(self.instances):
-            ahead = foresee(
-                ledger,
-                self.event,
-                self.claim,
-                self.settings,
-                relation=self.relation,
-                name=self.name,
-                floor=self.floor,
-                workers=self.workers,
-                executor=self.executor,
-            )
-            attempt = self._attempt(ledger, instance)
+            seed = None if request.seed is None else request.seed + instance
+            ahead = foresee(ledger, request)
+            attempt = start(ledger, replace(request, seed=seed), for_output=True)
             certificates.append(
                 perform(
                     ledger,
                     attempt,
-                    workers=self.workers,
-                    executor=self.executor,
-                    progress=self.progress,
+                    workers=request.workers,
+                    executor=request.executor,
+                    progress=request.progress,
                     fallback=fallback,
                     ahead=ahead,
                 )
@@ -164,39 +148,24 @@ class Gate:
                 break
         return tuple(certificates), attempt
 
-    def _attempt(self, ledger: Ledger, instance: int) -> Attempt:
-        return start(
-            ledger,
-            self.event,
-            self.claim,
-            self.settings,
-            relation=self.relation,
-            name=self.name,
-            floor=self.floor,
-            seed=None if self.seed is None else self.seed + instance,
-            path=self.path,
-            workers=self.workers,
-            executor=self.executor,
-            for_output=True,
-        )
-
     def _fallback(self, ledger: Ledger) -> dict[str, Any] | None:
         """The fallback for the certificate, once it is proved to be private enough."""
         if self.fallback_event is None:
             return None
-        document = checked_event(self.fallback_event, self.relation)
-        terms = ledger.terms(self.claim, name=self.name, floor=self.floor, relation=self.relation)
-        threshold = (1.0 - terms.kappa) * self.claim.value
-        composition = Composition.of(self.fallback_event, self.relation)
-        bounds = proved_delta(composition, self.claim.epsilon)
+        request = self.request
+        claim, relation = request.claim, request.subject.composition.relation
+        subject = Subject.of(self.fallback_event, relation)
+        terms = ledger.terms(claim, name=request.name, floor=request.floor, relation=relation)
+        threshold = (1.0 - terms.kappa) * claim.value
+        bounds = proved_delta(subject.composition, claim.epsilon)
         direction, worst = max(bounds.items(), key=lambda item: item[1])
         if worst > threshold:
             raise ValueError(
-                f"the fallback is not provably ({self.claim.epsilon!r}, {threshold!r})-DP: the "
+                f"the fallback is not provably ({claim.epsilon!r}, {threshold!r})-DP: the "
                 f"proved bound on its delta is {worst!r} (direction {direction!r}); give it more "
                 "noise"
             )
-        return {"event": document, "bounds": bounds}
+        return {"event": subject.document, "bounds": bounds}
 
 
 def make_gate(
@@ -226,34 +195,30 @@ def make_gate(
         if refused in settings:
             raise TypeError(f"{refused}={settings[refused]!r} cannot be given here: {why}")
     relation = _one_relation(event, fallback_event, neighboring_relation)
-    checked_event(event, relation)
-    check_progress(progress)
-    return Gate(
-        event=event,
+    request = Request.of(
+        event,
+        Claim(epsilon, delta, tau),
+        Settings.of(settings),
         relation=relation,
-        claim=Claim(epsilon, delta, tau),
-        ledger=ledger,
-        fallback_event=fallback_event,
-        instances=validate.positive_integer(instances=instances),
+        path=path,
         name=name,
         floor=floor,
-        seed=seed_of(seed),
+        seed=seed,
         workers=workers,
         executor=executor,
         progress=progress,
-        path=None if path is None else validate.path(path=path).absolute(),
-        settings=Settings.of(settings),
+    )
+    return Gate(
+        request, ledger, fallback_event, instances=validate.positive_integer(instances=instances)
     )
 
 
-def _one_relation(
-    event: Any, fallback_event: Any, relation: Relation | None
-) -> NeighboringRelation:
+def _one_relation(event: Any, fallback_event: Any, relation: Relation | None) -> Relation | None:
     """The relation asked for, or the one under which both the event and the fallback are."""
-    events = [event] if fallback_event is None else [event, fallback_event]
+    events = [event, fallback_event]
     if relation is None and all(isinstance(one, dp_event.DpEvent) for one in events):
         return Composition.of(dp_event.ComposedDpEvent(events)).relation
-    return Composition.of(event, relation).relation
+    return relation
 
 
 def release(

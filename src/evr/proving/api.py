@@ -9,8 +9,9 @@ from dp_accounting import dp_event
 
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
+from evr.proving.forecast import Forecast
 from evr.proving.planning import Planning
-from evr.proving.strict import prove_strictly
+from evr.proving.strict import StrictProving
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim, Terms
 from evr.verification.driver import ProgressHook
@@ -128,21 +129,21 @@ def prove(
     claim: Claim,
     settings: Settings,
     how: Attempt,
-    planning: Planning | None = None,
+    ahead: Forecast | None = None,
 ) -> Verification:
-    """``verify`` with value objects, for the ledger, which keeps snapshots and
-    continues from them. ``planning`` is that of a forecast, whose plans are used.
+    """``verify`` with value objects, for the ledger, which keeps snapshots and continues from them.
+    ``ahead`` is a forecast, whose plans and proofs are used.
     """
     composition = Composition.of(event)
+    strict = None if ahead is None else ahead.strict
+    strict = StrictProving(composition) if strict is None else strict
     if settings.method == "strict":
-        return prove_strictly(composition, claim, how)
-    planner = Planning(settings) if planning is None else planning
-
+        return strict.verify(claim, how)
+    planner = ahead.planning if ahead is not None and ahead.planning else Planning(settings)
     if settings.method == "both":
-        proved = prove_strictly(composition, claim, how)
-        found = joined(
-            proved, how.run(composition, claim, replace(settings, method="sequential"), planner)
-        )
+        proved = strict.verify(claim, how)
+        sampled = how.run(composition, claim, replace(settings, method="sequential"), planner)
+        found = joined(claim, proved, sampled)
     else:
         found = how.run(composition, claim, settings, planner)
-    return replace(found, notes=(*found.notes, *planner.notes))
+    return found.noted(*planner.notes)

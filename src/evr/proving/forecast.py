@@ -7,15 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from evr.estimation.strict import StrictCurve
 from evr.mechanisms import Composition
 from evr.proving.planning import Planning
+from evr.proving.strict import StrictProving
 from evr.randomness import Stream
 from evr.verification.attempts import PURPOSE, log_budget
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial, tested_directions
 from evr.verification.settings import Settings
-from evr.verification.strict import threshold_of
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class Forecast:
 
     Attributes
     ----------
-    claim
+    composition, claim
         What is to be proved.
     settings
         How.
@@ -32,15 +31,17 @@ class Forecast:
         About how many are drawn, by direction; empty where none is.
     seconds
         About how long each direction takes.
-    planning
-        The plans that were found on the way, for ``prove``.
+    planning, strict
+        The plans and proofs that were found on the way, for ``prove``.
     """
 
+    composition: Composition = field(repr=False)
     claim: Claim
     settings: Settings
     samples: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     planning: Planning | None = field(default=None, repr=False)
+    strict: StrictProving | None = field(default=None, repr=False)
 
     @property
     def total_samples(self) -> int:
@@ -64,8 +65,11 @@ def forecast(
     *,
     attempt: int = 1,
     workers: int | None = None,
+    strict: StrictProving | None = None,
 ) -> Forecast:
     """About how many samples and seconds ``prove`` will take; whatever it refuses is refused now.
+
+    ``strict`` holds proofs of the composition that are in hand.
 
     Examples
     --------
@@ -75,8 +79,11 @@ def forecast(
     >>> found.total_samples > 1000, found.total_seconds < 60
     (True, True)
     """
+    if settings.method in ("strict", "both") and strict is None:
+        strict = StrictProving(composition)
     if settings.method == "strict":
-        return Forecast(claim, settings, seconds=_strictly(composition, claim))
+        assert strict is not None
+        return Forecast(composition, claim, settings, seconds=strict.seconds(claim), strict=strict)
     sampled = replace(settings, method="sequential") if settings.method == "both" else settings
     directions, _ = tested_directions(composition, None)
     planner = Planning(settings)
@@ -88,14 +95,7 @@ def forecast(
         trial = Trial(one.value, steps, claim, sampled, attempt, budget, stream)
         samples[one.value], seconds[one.value] = trial.expected(planner(trial), workers)
     if settings.method == "both":
-        strictly = _strictly(composition, claim)
+        assert strict is not None
+        strictly = strict.seconds(claim)
         seconds = {name: time + strictly.get(name, 0.0) for name, time in seconds.items()}
-    return Forecast(claim, settings, samples, seconds, planner)
-
-
-def _strictly(composition: Composition, claim: Claim) -> dict[str, float]:
-    enough = threshold_of(claim)
-    return {
-        one.value: StrictCurve(steps).seconds(claim.epsilon, enough=enough)
-        for one, steps in composition.exact_directions().items()
-    }
+    return Forecast(composition, claim, settings, samples, seconds, planner, strict)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
-from evr.bounds.strict import Proof
+from evr.bounds.strict import Plans, Proof
 from evr.estimation.strict import StrictCurve
 from evr.laws import Direction
 from evr.laws.exact import ExactStep
@@ -13,38 +12,76 @@ from evr.mechanisms import Composition
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim
 from evr.verification.results import Verification
-from evr.verification.strict import threshold_of, verify_strictly
+from evr.verification.strict import (
+    StrictPlanner,
+    proved_directions,
+    threshold_of,
+    verify_strictly,
+)
 
 QUICK = 10.0
-"""Seconds that a strict proof may take where nobody asked for one; it is made twice then."""
+"""Seconds that a strict proof may take where nobody asked for one."""
 
 
-def prove_strictly(composition: Composition, claim: Claim, how: Attempt) -> Verification:
-    """Accept iff a strict bound shows the claim in each direction."""
-    enough = threshold_of(claim)
-
-    def prover(direction: Direction, steps: tuple[ExactStep, ...]) -> Proof:
-        return StrictCurve(steps).prove(claim.epsilon, enough=enough)
-
-    return verify_strictly(
-        composition, claim, prover, attempt=how.number, direction=how.direction, seed=how.seed
-    )
-
-
-def proof_for(event: Any, claim: Claim) -> str:
-    """``"strict"`` where every law is on a line, has an exact one, and a strict proof takes seconds
-    and shows the claim, as an attempt of a release too; else ``"sequential"``.
+class StrictProving:
+    """Chooses grids for the strict proofs of a composition, each once, and keeps the proofs that
+    the kernel made from them.
     """
-    composition = Composition.of(event)
-    enough = threshold_of(claim)
-    if claim.terms is None:
-        enough *= 1 - Fraction(claim.kappa)
-    try:
-        curves = [StrictCurve(steps) for steps in composition.exact_directions().values()]
-        seconds = sum(curve.seconds(claim.epsilon, enough=enough) for curve in curves)
-        shown = seconds <= QUICK and all(
-            curve.prove(claim.epsilon, enough=enough).delta <= enough for curve in curves
+
+    def __init__(self, composition: Composition) -> None:
+        self.composition = composition
+        self._curves: dict[tuple[ExactStep, ...], StrictCurve] = {}
+        self._proofs: dict[Direction, Proof] = {}
+
+    def seconds(self, claim: Claim, enough: Fraction | None = None) -> dict[str, float]:
+        """About how long it takes to show in each direction that delta is at most ``enough``, by
+        default what the claim needs; nothing where the proof is in hand.
+        """
+        enough = threshold_of(claim) if enough is None else enough
+        return {
+            one.value: 0.0
+            if one in self._proofs
+            else self._curve(steps).seconds(claim.epsilon, enough=enough)
+            for one, steps in self.composition.exact_directions().items()
+        }
+
+    def shows(self, claim: Claim) -> bool:
+        """Whether proofs that take seconds show the claim, as an attempt of a release too; they are
+        kept. False where a law has no exact form.
+        """
+        enough = threshold_of(claim)
+        if claim.terms is None:
+            enough *= 1 - Fraction(claim.kappa)
+        try:
+            if sum(self.seconds(claim, enough).values()) > QUICK:
+                return False
+            found = proved_directions(
+                self.composition, claim.epsilon, enough, self._planner(claim.epsilon, enough)
+            )
+        except ValueError:  # a mechanism without an exact law, or numbers too large for one
+            return False
+        self._proofs = found
+        return all(proof.delta <= enough for proof in found.values())
+
+    def verify(self, claim: Claim, how: Attempt) -> Verification:
+        """Accept iff a strict bound shows the claim in each direction."""
+        return verify_strictly(
+            self.composition,
+            claim,
+            self._planner(claim.epsilon, threshold_of(claim)),
+            attempt=how.number,
+            direction=how.direction,
+            seed=how.seed,
+            proofs=self._proofs,
         )
-    except ValueError:  # a mechanism without an exact law, or numbers too large for one
-        return "sequential"
-    return "strict" if shown else "sequential"
+
+    def _planner(self, epsilon: float, enough: Fraction) -> StrictPlanner:
+        def plans(_: Direction, steps: tuple[ExactStep, ...]) -> Plans:
+            return self._curve(steps).plans(epsilon, enough=enough)
+
+        return plans
+
+    def _curve(self, steps: tuple[ExactStep, ...]) -> StrictCurve:
+        if steps not in self._curves:
+            self._curves[steps] = StrictCurve(steps)
+        return self._curves[steps]

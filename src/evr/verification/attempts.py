@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,10 +16,11 @@ from evr.mechanisms import Composition
 from evr.randomness import Stream, entropy_of, seed_of
 from evr.sampling import Plan
 from evr.verification.claims import Claim
+from evr.verification.concluding import concluded
 from evr.verification.directions import Trial, tested_directions
 from evr.verification.driver import Checkpoint, Hook, Hooks, ProgressHook
 from evr.verification.executors import check_executor
-from evr.verification.results import DirectionReport, Guarantee, Progress, Verdict, Verification
+from evr.verification.results import DirectionReport, Progress, Verification
 from evr.verification.settings import Settings
 from evr.verification.showing import check_progress, watching
 
@@ -107,36 +108,17 @@ class Attempt:
         if one_for_both and reports["remove"].accepted:
             same = replace(reports["remove"], direction="add", reason="the same as remove")
             reports["add"] = replace(same, samples=0, blocks=0)
-        accepted = all(report.accepted for report in reports.values())
-        held = accepted and self.direction is None
-        return Verification(
-            verdict=Verdict.ACCEPTED if accepted else Verdict.REJECTED,
-            epsilon=claim.epsilon,
-            delta=claim.delta,
-            tau=claim.tau,
-            guarantee=Guarantee(claim.epsilon, claim.value) if held else None,
+        return concluded(
+            claim,
+            reports,
             method=settings.method,
             attempt=number,
             false_positive_rate=math.exp(budget),
-            samples=sum(report.samples for report in reports.values()),
-            directions=reports,
+            direction=self.direction,
             entropy=entropy,
             seed=self.seed,
-            entropy_is_fresh=self.seed is None,
             seconds=time.perf_counter() - start,
-            notes=tuple(self._notes()),
         )
-
-    def _notes(self) -> Iterator[str]:
-        if self.seed is not None:
-            yield (
-                "the seed was given by the caller: repeatable, but a guarantee wants fresh entropy"
-            )
-        if self.direction is not None:
-            yield (
-                f"only direction {self.direction!r} was tested: a guarantee under add/remove "
-                "adjacency needs both"
-            )
 
 
 def _ahead_of(progress: Hook | None, later: float) -> Hook | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
 from evr import validate
@@ -13,6 +13,10 @@ from evr.sampling import Plan
 
 if TYPE_CHECKING:
     from evr.verification.fixed import FixedPlan
+
+
+SEAL = object()
+"""What only ``evr.verification.concluding`` has: the key to an accepted verdict."""
 
 
 class Verdict(enum.Enum):
@@ -30,6 +34,9 @@ class Guarantee:
     Under the conditions of docs/guarantees.md, Section 5: fresh samples in each attempt, an
     estimate that does not depend on them, trials that do not depend on the data, one output for
     each release.
+
+    A value by itself proves nothing: a guarantee holds if an accepted ``Verification`` or a
+    certificate that replays states it.
 
     Attributes
     ----------
@@ -159,6 +166,8 @@ class Verification:
         One report for each direction that was tested, by name.
     notes
         What else a reader should know.
+    direction
+        The only one that was tested, where one was asked for: then there is no guarantee.
     false_positive_rate
         A proved bound on the probability of accepting this claim were it false.
     entropy, seed, entropy_is_fresh
@@ -181,6 +190,16 @@ class Verification:
     entropy_is_fresh: bool
     seconds: float
     notes: tuple[str, ...] = field(default=())
+    direction: str | None = None
+    seal: InitVar[object] = None
+
+    def __post_init__(self, seal: object) -> None:
+        if seal is not SEAL:
+            raise TypeError("a Verification is made by evr.verify: it cannot be put together")
+
+    def noted(self, *notes: str) -> Verification:
+        """The same with more notes."""
+        return replace(self, notes=(*self.notes, *notes), seal=SEAL)
 
     @property
     def accepted(self) -> bool:

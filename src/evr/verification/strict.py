@@ -1,28 +1,29 @@
 """Verification by strict bounds: a claim holds if each direction's bound is at most its threshold,
 as rational numbers.
 
-No samples, no probability: docs/guarantees_strict.md, Section S7. Who finds the proofs does not
-matter here: a chooser of grids, or a certificate that holds them.
+No samples, no probability: docs/guarantees_strict.md, Section S7. Plans come from anywhere, a
+chooser of grids or a certificate; every proof is made here.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from evr.bounds.strict import Proof
+from evr.bounds.strict import Plans, Proof, StrictPlan, prove_within
 from evr.errors import DisagreementError
 from evr.laws import Direction
 from evr.laws.exact import ExactStep
 from evr.mechanisms import Composition
 from evr.randomness import entropy_of
 from evr.verification.claims import Claim
-from evr.verification.results import DirectionReport, Guarantee, Verdict, Verification
+from evr.verification.concluding import concluded
+from evr.verification.results import DirectionReport, Verification
 
-Prover = Callable[[Direction, tuple[ExactStep, ...]], Proof]
-"""From the exact laws of one direction to a proof about it."""
+StrictPlanner = Callable[[Direction, tuple[ExactStep, ...]], Plans | Iterable[StrictPlan]]
+"""From the exact laws of one direction to plans, finer and finer."""
 
 
 def threshold_of(claim: Claim) -> Fraction:
@@ -35,48 +36,69 @@ def threshold_of(claim: Claim) -> Fraction:
     return value if claim.terms is None else value * (1 - Fraction(claim.kappa))
 
 
+def proved_directions(
+    composition: Composition,
+    epsilon: float,
+    enough: Fraction,
+    planner: StrictPlanner,
+    *,
+    direction: str | None = None,
+    proofs: Mapping[Direction, Proof] | None = None,
+) -> dict[Direction, Proof]:
+    """Prove one direction after the other, until one bound exceeds ``enough``.
+
+    ``proofs`` are proofs in hand: one that is about the same steps and epsilon, and shows enough,
+    is not made again.
+    """
+    found: dict[Direction, Proof] = {}
+    for one, steps in composition.exact_directions(direction).items():
+        proof = None if proofs is None else proofs.get(one)
+        if proof is None or proof.delta > enough or not proof.is_about(steps, Fraction(epsilon)):
+            proof = prove_within(steps, Fraction(epsilon), planner(one, steps), enough)
+        found[one] = proof
+        if proof.delta > enough:
+            break
+    return found
+
+
 def verify_strictly(
     composition: Composition,
     claim: Claim,
-    prover: Prover,
+    planner: StrictPlanner,
     *,
     attempt: int | None = None,
     direction: str | None = None,
     seed: int | None = None,
+    proofs: Mapping[Direction, Proof] | None = None,
 ) -> Verification:
     """Accept iff the proofs show the claim, one direction after the other, until one fails."""
     start = time.perf_counter()
-    reports: dict[str, DirectionReport] = {}
-    laws = composition.exact_directions(direction)
-    for one, steps in laws.items():
-        begun = time.perf_counter()
-        proof = prover(one, steps)
-        reports[one.value] = report = _report(one, proof, claim, time.perf_counter() - begun)
-        if not report.accepted:
-            break
-    if direction is None and Direction.ADD not in laws and reports["remove"].accepted:
-        reports["add"] = replace(reports["remove"], direction="add", reason="the same as remove")
-    accepted = all(report.accepted for report in reports.values())
-    one_only = (
-        f"only direction {direction!r} was tested: a guarantee under add/remove adjacency needs "
-        "both"
+    found = proved_directions(
+        composition,
+        claim.epsilon,
+        threshold_of(claim),
+        planner,
+        direction=direction,
+        proofs=proofs,
     )
-    return Verification(
-        verdict=Verdict.ACCEPTED if accepted else Verdict.REJECTED,
-        epsilon=claim.epsilon,
-        delta=claim.delta,
-        tau=claim.tau,
-        guarantee=Guarantee(claim.epsilon, claim.value) if accepted and direction is None else None,
+    seconds = (time.perf_counter() - start) / len(found)
+    reports = {one.value: _report(one, proof, claim, seconds) for one, proof in found.items()}
+    if (
+        direction is None
+        and len(composition.exact_directions()) == 1
+        and reports["remove"].accepted
+    ):
+        reports["add"] = replace(reports["remove"], direction="add", reason="the same as remove")
+    return concluded(
+        claim,
+        reports,
         method="strict",
         attempt=attempt,
         false_positive_rate=0.0,
-        samples=0,
-        directions=reports,
+        direction=direction,
         entropy=entropy_of(seed),
         seed=seed,
-        entropy_is_fresh=seed is None,
         seconds=time.perf_counter() - start,
-        notes=() if direction is None else (one_only,),
     )
 
 
@@ -101,7 +123,7 @@ def _report(direction: Direction, proof: Proof, claim: Claim, seconds: float) ->
     )
 
 
-def joined(proved: Verification, sampled: Verification) -> Verification:
+def joined(claim: Claim, proved: Verification, sampled: Verification) -> Verification:
     """Two proofs of one claim as one verification. If one holds and the other does not, one of them
     is broken, and that is an error.
     """
@@ -119,12 +141,15 @@ def joined(proved: Verification, sampled: Verification) -> Verification:
     reports = {}
     for name, report in sampled.directions.items():
         other = proved.directions.get(name)
-        proof = None if other is None else other.strict
-        reports[name] = replace(report, strict=proof)
-    return replace(
-        sampled,
+        reports[name] = replace(report, strict=None if other is None else other.strict)
+    return concluded(
+        claim,
+        reports,
         method="both",
-        directions=reports,
+        attempt=sampled.attempt,
         false_positive_rate=0.0,
+        direction=sampled.direction,
+        entropy=sampled.entropy,
+        seed=sampled.seed,
         seconds=proved.seconds + sampled.seconds,
     )

@@ -6,12 +6,22 @@ from evr.bounds.strict.bins import outcomes_of, places_for
 from evr.bounds.strict.bound import Halves, halves, infinite_delta, one_step_delta, stays_within
 from evr.bounds.strict.one_step import ratios_of
 from evr.bounds.strict.plan import Grid, StrictPlan, Window, schedule
-from evr.bounds.strict.proof import Proof, needs_no_plan, prove, rounded_up
+from evr.bounds.strict.proof import (
+    Plans,
+    Proof,
+    StatedProof,
+    needs_no_plan,
+    prove,
+    prove_within,
+    rounded_up,
+)
 
 __all__ = [
     "Grid",
     "Halves",
+    "Plans",
     "Proof",
+    "StatedProof",
     "StrictPlan",
     "Window",
     "halves",
@@ -21,6 +31,7 @@ __all__ = [
     "outcomes_of",
     "places_for",
     "prove",
+    "prove_within",
     "ratios_of",
     "rounded_up",
     "schedule",

@@ -1,12 +1,12 @@
-"""Proofs as data: a plan, the bound that it leads to, a digest of its integers. Anybody can follow
-the plan again.
+"""Proofs: a plan goes in as data, a proof comes out of one function. Anybody can follow the plan
+again.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
 
 from evr.bounds.strict.bins import outcomes_of
@@ -14,39 +14,75 @@ from evr.bounds.strict.bound import halves, infinite_delta, one_step_delta, stay
 from evr.bounds.strict.plan import StrictPlan, fraction_of
 from evr.laws.exact import ExactStep
 
+_SEAL = object()
+
+Plans = Generator[StrictPlan, Fraction, None]
+"""Plans, finer and finer. Each is answered with the bound that follows from it."""
+
 
 @dataclass(frozen=True)
 class Proof:
-    """That delta is at most ``delta``, in one direction.
+    """That delta of ``steps`` at ``epsilon`` is at most ``delta``, in one direction.
+
+    Only ``prove`` and ``prove_within`` make one: a proof in hand was computed by this module.
 
     Attributes
     ----------
+    steps, epsilon
+        What the proof is about.
     delta
         The bound, a rational number.
     plan
-        What it follows from; None where none is needed: no loss exceeds epsilon, or all are
-        infinite.
+        What it follows from; None where none is needed: no loss exceeds epsilon, or all losses are
+        infinite, or the bound is 1.
     digest
         SHA-256 of the plan and of the integers that it leads to, where it has grids.
     """
 
+    steps: tuple[ExactStep, ...] = field(repr=False)
+    epsilon: Fraction
     delta: Fraction
     plan: StrictPlan | None = None
     digest: str | None = None
+    seal: InitVar[object] = None
+
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _SEAL:
+            raise TypeError("a Proof comes out of evr.bounds.strict.prove: give it a plan")
+
+    def is_about(self, steps: Sequence[ExactStep], epsilon: Fraction) -> bool:
+        """Whether these are the steps and the epsilon of the proof."""
+        return self.steps == tuple(steps) and self.epsilon == epsilon
 
     @property
     def shown(self) -> float:
         """The bound as a float, rounded up."""
         return rounded_up(self.delta)
 
+    @property
+    def stated(self) -> StatedProof:
+        """The proof as data, for a certificate."""
+        return StatedProof(self.delta, self.plan, self.digest)
+
+
+@dataclass(frozen=True)
+class StatedProof:
+    """The words of a proof: a bound, the plan, a digest. They prove nothing until ``prove`` follows
+    the plan again.
+    """
+
+    delta: Fraction
+    plan: StrictPlan | None = None
+    digest: str | None = None
+
     def to_json(self) -> dict[str, object]:
-        """The proof as JSON has it."""
+        """The words as JSON has them."""
         plan = None if self.plan is None else self.plan.to_json()
         return {"bound": str(self.delta), "plan": plan, "digest": self.digest}
 
     @classmethod
-    def from_json(cls, document: dict[str, object]) -> Proof:
-        """The proof that ``to_json`` wrote; whether it proves anything, ``prove`` finds out."""
+    def from_json(cls, document: dict[str, object]) -> StatedProof:
+        """The words that ``to_json`` wrote, or an error."""
         bound, plan, digest = (document.get(key) for key in ("bound", "plan", "digest"))
         if not (digest is None or isinstance(digest, str)):
             raise ValueError("the digest of a proof is text")
@@ -54,7 +90,7 @@ class Proof:
             fraction_of(bound), None if plan is None else StrictPlan.from_json(plan), digest
         )
         if found.to_json() != document:
-            raise ValueError("this is no proof as evr writes it")
+            raise ValueError("this is not a proof as evr writes it")
         return found
 
 
@@ -62,28 +98,60 @@ def needs_no_plan(steps: Sequence[ExactStep], epsilon: Fraction) -> Proof | None
     """The proof without a plan, where there is one: no loss exceeds epsilon, or all losses are
     infinite.
     """
+    about = (tuple(steps), epsilon)
     if stays_within(steps, epsilon):
-        return Proof(Fraction(0))
-    return Proof(Fraction(1)) if infinite_delta(steps) == 1 else None
+        return Proof(*about, Fraction(0), seal=_SEAL)
+    return Proof(*about, Fraction(1), seal=_SEAL) if infinite_delta(steps) == 1 else None
 
 
-def prove(steps: Sequence[ExactStep], epsilon: Fraction, plan: StrictPlan | None) -> Proof:
-    """What follows from a plan at an epsilon.
+def prove(steps: Sequence[ExactStep], epsilon: Fraction, plan: StrictPlan) -> Proof:
+    """The bound that follows from a plan at an epsilon.
 
     Preconditions: ``steps`` are exact laws of pairs that dominate what ran, in one direction. Then
     delta(epsilon) is at most the proof's ``delta``, whatever the plan: docs/guarantees_strict.md.
     """
-    if (known := needs_no_plan(steps, epsilon)) is not None:
-        return known
-    if plan is None:
-        raise ValueError("a loss may exceed epsilon: the proof needs a plan, and there is none")
+    about = (tuple(steps), epsilon)
     if not plan.grids:
         if len(steps) != 1 or steps[0].count != 1:
             raise ValueError("a plan without grids serves one step alone")
         law = outcomes_of(steps[0].law, epsilon, epsilon, plan.spacing, plan.bits)
-        return Proof(one_step_delta(law, epsilon, plan.bits), plan)
+        return Proof(*about, one_step_delta(law, epsilon, plan.bits), plan, seal=_SEAL)
     found = halves(steps, plan)
-    return Proof(found.delta(epsilon), plan, found.digest(plan))
+    return Proof(*about, found.delta(epsilon), plan, found.digest(plan), seal=_SEAL)
+
+
+def prove_within(
+    steps: Sequence[ExactStep],
+    epsilon: Fraction,
+    plans: Plans | Iterable[StrictPlan],
+    enough: Fraction | None = None,
+) -> Proof:
+    """The best proof of the plans, up to the first whose bound is at most ``enough``.
+
+    A generator of plans is sent the bound of each before it is asked for the next. No plan is asked
+    for where none is needed, and without a plan the bound is 1. Preconditions and statement are
+    those of ``prove``.
+    """
+    if (known := needs_no_plan(steps, epsilon)) is not None:
+        return known
+    best = Proof(tuple(steps), epsilon, Fraction(1), seal=_SEAL)  # delta is a probability
+    if enough is not None and enough >= 1:
+        return best
+    one_by_one = iter(plans)
+    plan = next(one_by_one, None)
+    while plan is not None:
+        proof = prove(steps, epsilon, plan)
+        best = proof if proof.delta < best.delta else best
+        if enough is not None and best.delta <= enough:
+            break
+        try:
+            if isinstance(one_by_one, Generator):
+                plan = one_by_one.send(proof.delta)
+            else:
+                plan = next(one_by_one)
+        except StopIteration:
+            break
+    return best
 
 
 def rounded_up(number: Fraction) -> float:

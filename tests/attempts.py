@@ -1,0 +1,33 @@
+"""Attempts at claims whose estimates are given, in one call each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import evr
+from evr.certification.rows import Attempt
+from evr.gate.attempt import start as started
+from evr.gate.certify import certify_claim as certified
+from evr.gate.request import Request
+from evr.verification import Claim
+from evr.verification.settings import Settings
+
+
+def certify_claim(
+    event: Any, claim: Claim, settings: Settings, *, ledger: Any, **how: Any
+) -> evr.Certificate:
+    """``evr.certify`` of just this claim."""
+    return certified(Request.of(event, claim, settings, **how), ledger=ledger)
+
+
+def start(
+    ledger: evr.Ledger,
+    event: Any,
+    claim: Claim,
+    settings: Settings,
+    *,
+    for_output: bool = False,
+    **how: Any,
+) -> Attempt:
+    """Write an attempt down."""
+    return started(ledger, Request.of(event, claim, settings, **how), for_output=for_output)

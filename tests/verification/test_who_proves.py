@@ -1,0 +1,135 @@
+"""Only the kernel makes proofs, verdicts and guarantees, and it makes each once."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import evr
+from evr.bounds.strict import Proof, StrictPlan, proof, prove_within
+from evr.estimation import strict as choosing
+from evr.estimation.strict import StrictCurve
+from evr.laws import Direction
+from evr.mechanisms import Composition, composition
+from evr.verification import Claim
+from evr.verification.strict import proved_directions, verify_strictly
+
+SOURCE = Path(evr.__file__).parent
+KERNEL = ("laws", "mechanisms", "bounds", "sampling", "verification")
+MADE_IN_THE_KERNEL = {"Proof", "Verification", "Guarantee", "DirectionReport", "concluded"}
+TRAINING = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=200)
+OTHER = evr.dpsgd(noise_multiplier=4.0, sampling_probability=0.001, steps=200)
+
+
+def test_a_proof_cannot_be_put_together():
+    steps = Composition.of(TRAINING).exact(Direction.REMOVE)
+    with pytest.raises(TypeError, match="comes out of"):
+        Proof(steps, Fraction(1), Fraction(0))
+    found = prove_within(steps, Fraction(1), StrictCurve(steps).plans(1.0))
+    with pytest.raises(TypeError, match="comes out of"):
+        replace(found, delta=Fraction(0))
+
+
+def test_a_verification_cannot_be_put_together():
+    rejected = evr.verify(TRAINING, epsilon=1.0, delta=1e-12, tau=0.9, method="strict")
+    assert rejected.verdict is evr.Verdict.REJECTED
+    with pytest.raises(TypeError, match=r"made by evr\.verify"):
+        replace(rejected, verdict=evr.Verdict.ACCEPTED)
+    with pytest.raises(TypeError, match=r"made by evr\.verify"):
+        replace(rejected, guarantee=evr.Guarantee(1.0, 1e-12))
+
+
+def test_nothing_above_the_kernel_makes_one():
+    """Read in the sources: no call of a constructor, no import of the key."""
+    seen = 0
+    for path in sorted(SOURCE.rglob("*.py")):
+        if path.relative_to(SOURCE).parts[0] in KERNEL:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                name = getattr(node.func, "id", getattr(node.func, "attr", None))
+                assert name not in MADE_IN_THE_KERNEL, (path, node.lineno)
+                seen += 1
+            if isinstance(node, ast.ImportFrom):
+                assert not {"SEAL", "_SEAL", "concluded"} & {a.name for a in node.names}, path
+    assert seen > 3000
+
+
+def test_plans_are_followed_up_to_the_first_that_is_enough(monkeypatch):
+    steps = Composition.of(TRAINING).exact(Direction.REMOVE)
+    curve = StrictCurve(steps)
+    coarse, fine, finer = (next(curve.plans(1.0, tolerance)) for tolerance in (0.5, 0.1, 0.01))
+    asked = []
+
+    def plans():
+        for plan in (coarse, fine, finer):
+            asked.append((plan, (yield plan)))
+
+    bounds = [prove_within(steps, Fraction(1), [plan]).delta for plan in (coarse, fine, finer)]
+    assert bounds[0] > bounds[1] > bounds[2]
+    found = prove_within(steps, Fraction(1), plans(), enough=bounds[1])
+    assert (found.delta, found.plan) == (bounds[1], fine)
+    assert asked == [(coarse, bounds[0])]  # the second was enough, so nobody asked on
+
+
+def test_without_a_plan_the_bound_is_one():
+    steps = Composition.of(TRAINING).exact(Direction.REMOVE)
+    assert prove_within(steps, Fraction(1), ()).delta == 1
+
+
+def test_a_proof_of_something_else_is_not_believed():
+    """A proof in hand counts for its own steps and its own epsilon only."""
+    private, other = Composition.of(OTHER), Composition.of(TRAINING)
+    enough = Fraction(1, 10**9)
+
+    def planner(direction, steps):
+        return StrictCurve(steps).plans(1.0, enough=enough)
+
+    proofs = proved_directions(private, 1.0, enough, planner)
+    assert all(one.delta <= enough for one in proofs.values())
+    claim = Claim(1.0, 0.9e-9, 0.9)
+    assert not verify_strictly(other, claim, planner, proofs=proofs).accepted
+    smaller = Claim(0.01, 0.9e-9, 0.9)
+    assert not verify_strictly(private, smaller, planner, proofs=proofs).accepted
+    assert verify_strictly(private, claim, planner, proofs=proofs).accepted
+
+
+def test_a_coarse_plan_of_a_stranger_rejects():
+    """A plan that loses too much cannot make the kernel accept."""
+    worst = StrictPlan.of_one_step(4)
+
+    def planner(direction, steps):
+        return [worst]
+
+    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1.0, steps=1)
+    delta = evr.estimate_delta(event, 3.0).value
+    claim = Claim(3.0, 0.999 * delta, 0.999)
+    assert not verify_strictly(Composition.of(event), claim, planner).accepted
+
+
+def test_each_fact_is_built_once(tmp_path, monkeypatch):
+    """One strict certificate: one translation, one grid and one proof for each direction."""
+    calls: Counter[str] = Counter()
+
+    def counted(module, name):
+        original = getattr(module, name)
+
+        def wrapper(*args, **options):
+            calls[name] += 1
+            return original(*args, **options)
+
+        monkeypatch.setattr(module, name, wrapper)
+
+    counted(proof, "prove")
+    counted(choosing, "choose")
+    counted(choosing, "outlook")
+    counted(composition, "leaves")
+    found = evr.certify(TRAINING, delta=1e-5, ledger=tmp_path / "ledger.sqlite")
+    assert found.accepted
+    assert found.verification.method == "strict"
+    assert calls == {"leaves": 1, "choose": 2, "outlook": 2, "prove": 2}
