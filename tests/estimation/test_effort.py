@@ -9,7 +9,6 @@ from dp_accounting import dp_event
 
 import evr
 from evr.estimation import fft, tilting
-from evr.estimation.api import fft_curve
 from evr.mechanisms import Composition
 from evr.mechanisms.events import EpsilonDeltaDpEvent
 from helpers import near
@@ -36,7 +35,6 @@ def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     counted(fft, "plan_tilt", "plans")
     counted(fft, "Frame", "grids")
     counted(tilting, "rough_points", "points")
-    fft_curve.cache_clear()
     tilting._halved.cache_clear()
     return counts
 
@@ -66,7 +64,6 @@ def test_laws_of_a_curve_serve_many_epsilons(made: dict[str, int]) -> None:
     curve = evr.privacy_curve(JUMPS, [i / 10 for i in range(1, 21)], direction="remove")
     assert made["plans"] <= 6
     for epsilon, delta in list(zip(curve.epsilons, curve.deltas, strict=True))[::6]:
-        fft_curve.cache_clear()
         alone = evr.estimate_delta(JUMPS, epsilon, direction="remove")
         assert delta == near(alone.value, rel=2e-7)
 
@@ -76,7 +73,6 @@ def test_a_direction_far_below_the_other_costs_no_grid(made: dict[str, int]) -> 
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
     one = evr.estimate_delta(event, 0.5, direction="remove")
     alone = made["grids"]
-    fft_curve.cache_clear()
     both = evr.estimate_delta(event, 0.5)
     assert both.value == one.value
     assert both.error == one.error
