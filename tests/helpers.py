@@ -1,8 +1,8 @@
-"""Statistical assertions. Each states the probability with which it fails although the code is
-right.
+"""Comparisons, and statistical assertions. Each of the latter states the probability with which it
+fails although the code is right.
 
-Tests are seeded, so a passing test keeps passing; the failure probability is what a reader needs to
-trust a change of the seed, and what a wrong implementation has to get past.
+Random tests are seeded, so a passing test keeps passing; the failure probability is what a reader
+needs to trust a change of the seed, and what a wrong implementation has to get past.
 """
 
 from __future__ import annotations
@@ -12,7 +12,20 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy.stats import norm
+
+
+def near(expected: Any, rel: float | None = None, abs: float = 0.0) -> Any:
+    """What equals numbers within ``rel`` of ``expected`` (1e-6 by default), or within ``abs``.
+
+    ``pytest.approx`` also accepts whatever is within 1e-12, so that 0 passes for a delta of 1e-13.
+    Here nothing is accepted but what was asked for: where the truth is 0, give ``abs``.
+    ``expected`` is a number, an array, a sequence or a dictionary.
+    """
+    if rel is None:
+        rel = 0.0 if abs else 1e-6
+    return pytest.approx(expected, rel=rel, abs=abs)
 
 
 def assert_mean_within(

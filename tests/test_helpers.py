@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from helpers import assert_follows, assert_mean_within, assert_uniform, ks_radius
+from helpers import assert_follows, assert_mean_within, assert_uniform, ks_radius, near
 
 
 def test_mean_accepts_the_truth_and_refuses_a_shift():
@@ -38,4 +38,18 @@ def test_ks_accepts_the_truth_and_refuses_a_change():
 
 
 def test_ks_radius_is_the_two_sided_bound():
-    assert 2 * np.exp(-2 * 1000 * ks_radius(1000, 1e-6) ** 2) == pytest.approx(1e-6)
+    assert 2 * np.exp(-2 * 1000 * ks_radius(1000, 1e-6) ** 2) == near(1e-6)
+
+
+def test_near_accepts_only_what_was_asked_for() -> None:
+    """``pytest.approx`` takes 0 for 5.86e-15, whatever the relative tolerance."""
+    assert near(5.86e-15, rel=1e-9) != 0.0
+    assert near(5.86e-15, rel=1e-9) == 5.86e-15 * (1 + 5e-10)
+    assert near(1.0) == 1.0 + 9e-7
+    assert near(1.0) != 1.0 + 2e-6
+    assert near(0.0) != 1e-300
+    assert near(0.0, abs=1e-9) == 1e-10
+    assert near(1e3, abs=1e-9) != 1e3 + 1e-6  # not relative where only abs is given
+    assert near([1.0, 1e-20], rel=1e-3) != [1.0, 0.0]
+    assert near(np.array([1.0, 1e-20]), rel=1e-3) != np.array([1.0, 0.0])
+    assert near({"a": 1e-20}, rel=1e-3) != {"a": 0.0}

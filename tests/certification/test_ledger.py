@@ -20,6 +20,7 @@ from evr.errors import LedgerError
 from evr.gate.attempt import perform
 from evr.verification import Claim
 from evr.verification.settings import Settings
+from helpers import near
 
 
 def begin(ledger: evr.Ledger, claim: Claim, **options: Any) -> Any:
@@ -42,8 +43,8 @@ def test_attempts_at_one_claim_share_a_release_whatever_tau(ledger: evr.Ledger) 
     assert (first.number, second.number, other.number) == (1, 2, 1)
     assert first.release_id == second.release_id != other.release_id
     kappa = 0.5 / 40  # of the first
-    assert first.budget == pytest.approx(kappa * 1e-6 / 2)
-    assert second.budget == pytest.approx(kappa * 1e-6 / 4)
+    assert first.budget == near(kappa * 1e-6 / 2)
+    assert second.budget == near(kappa * 1e-6 / 4)
     assert ledger.spent(ledger.releases()[0]) < kappa * 1e-6
 
 
@@ -65,9 +66,7 @@ def test_a_name_groups_claims_above_its_floor(ledger: evr.Ledger) -> None:
     second = begin(ledger, Claim(2.0, 0.5e-5, 0.5), name="thesis")
     assert (first.number, second.number) == (1, 2)
     kappa = 0.5 / 40
-    assert [a.budget for a in ledger.attempts()] == pytest.approx(
-        [kappa * 1e-7 / 2, kappa * 1e-7 / 4]
-    )
+    assert [a.budget for a in ledger.attempts()] == near([kappa * 1e-7 / 2, kappa * 1e-7 / 4])
     with pytest.raises(LedgerError, match="below 1e-07, the floor of release 'thesis'"):
         begin(ledger, Claim(1.0, 0.4e-7, 0.5), name="thesis")
     with pytest.raises(

@@ -14,6 +14,7 @@ import pytest
 import evr as package
 from evr.certification.words import bounded
 from evr.cli.files import certificate_path
+from helpers import near
 
 CHEAP = ["--noise-multiplier", "2", "--sampling-probability", "1", "--steps", "1"]
 TARGET = ["--delta", "1e-3", "--tau", "0.9"]
@@ -46,7 +47,7 @@ def test_certificates_are_named_after_what_they_certify(evr: Callable[..., Any])
         "dpsgd-noise2-q1-steps1-delta0.002.certificate.json",
     ]
     for name, delta in zip(found, (1e-3, 2e-3), strict=True):
-        assert package.Certificate.load(name).claim.delta == pytest.approx(delta, rel=1e-12)
+        assert package.Certificate.load(name).claim.delta == near(delta, rel=1e-12)
 
 
 def test_names_tell_trainings_apart() -> None:
@@ -94,7 +95,7 @@ def test_force_keeps_what_was_accepted_of_something_else(evr: Callable[..., Any]
         package.Certificate.load(name).claim.delta
         for name in ("mine.accepted.json", "mine.accepted-2.json")
     ]
-    assert kept == pytest.approx([1e-3, 2e-3])
+    assert kept == near([1e-3, 2e-3])
     assert (
         evr(
             "certify", *CHEAP, "--delta", "3e-3", "--tau", "0.9", "-o", "mine.json", "-q", "--force"
@@ -210,9 +211,9 @@ def test_resume_lists_and_chooses(
     assert ran.rows[2][4].endswith("one.json")
     assert "attempt 7 was not interrupted; those that were: 2, 1" in refused("resume", 7)
     assert evr("resume", 1, "-q").code == 0
-    assert package.Certificate.load("one.json").claim.delta == pytest.approx(1e-3)
+    assert package.Certificate.load("one.json").claim.delta == near(1e-3)
     assert evr("resume", "-q").code == 0  # one is left
-    assert package.Certificate.load("noise.certificate.json").claim.delta == pytest.approx(2e-3)
+    assert package.Certificate.load("noise.certificate.json").claim.delta == near(2e-3)
     assert "no verification was interrupted" in refused("resume")
 
 

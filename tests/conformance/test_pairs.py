@@ -19,7 +19,7 @@ from evr.laws import Direction, DiscretePair, Measure
 from evr.mechanisms import MECHANISMS, schemes
 from evr.mechanisms.events import DiscreteGaussianDpEvent
 from evr.mechanisms.relations import name_of
-from helpers import assert_mean_within, assert_uniform, ks_radius
+from helpers import assert_mean_within, assert_uniform, ks_radius, near
 
 DIRECTIONS = ("remove", "add")
 SAMPLES = 10_000
@@ -78,15 +78,15 @@ def epsilons(event, direction):
             reference.loss(i)
             for i in {0, size - 1, *(round((size - 1) * k / 16) for k in range(17))}
         ]
-        near = [
+        places = [
             x * factor
             for x in losses
             if mp.isfinite(x)
             for factor in (mpf("0.7"), mpf("0.999"), mpf("1.001"))
         ]
     else:
-        near = [reference.loss(x) for x in reference.places]
-    return sorted({0.0, 0.1, 1.0, 5.0, -0.5, *(float(x) for x in near)})
+        places = [reference.loss(x) for x in reference.places]
+    return sorted({0.0, 0.1, 1.0, 5.0, -0.5, *(float(x) for x in places)})
 
 
 def test_every_registered_mechanism_has_cases():
@@ -147,13 +147,13 @@ def test_delta_is_exact_down_to_1e_30(event, direction):
 @every_pair
 def test_delta_at_infinity(event, direction):
     pair = pair_of(event, direction)
-    assert pair.delta(-math.inf) == pytest.approx(1.0, rel=1e-12)
-    assert pair.delta(math.inf) == pytest.approx(pair.infinite_loss_mass, rel=1e-13)
+    assert pair.delta(-math.inf) == near(1.0, rel=1e-12)
+    assert pair.delta(math.inf) == near(pair.infinite_loss_mass, rel=1e-13)
     reference = cases.reference(event, direction)
     never: Any = 0
     if isinstance(reference, cases.OnOutcomes) and reference.q[-1] == 0:
         never = reference.p[-1]
-    assert pair.infinite_loss_mass == pytest.approx(float(never), rel=1e-13)
+    assert pair.infinite_loss_mass == near(float(never), rel=1e-13)
 
 
 @every_pair
@@ -184,7 +184,7 @@ def test_loss_is_the_log_ratio(event, direction):
     for place, t in checked:
         expected = reference.loss(place)
         found = float(pair.privacy_loss(t))
-        assert found == pytest.approx(float(expected), rel=2e-10, abs=1e-300), f"at {t!r}"
+        assert found == near(float(expected), rel=2e-10, abs=1e-300), f"at {t!r}"
 
 
 @every_pair
@@ -193,19 +193,19 @@ def test_interval_probabilities(event, direction, measure):
     reference, pair = cases.reference(event, direction), pair_of(event, direction)
     places, edges = places_and_edges(event, direction)
     found = pair.log_mass(measure, edges[:-1], edges[1:])
-    assert float(logsumexp(found)) == pytest.approx(0.0, abs=1e-12)
-    assert float(pair.log_mass(measure, -np.inf, np.inf)) == pytest.approx(0.0, abs=1e-12)
+    assert float(logsumexp(found)) == near(0.0, abs=1e-12)
+    assert float(pair.log_mass(measure, -np.inf, np.inf)) == near(0.0, abs=1e-12)
     for low, high, value in zip(places[:-1], places[1:], found, strict=True):
         expected = reference.mass(measure.value, low, high)
         if expected < mpf("1e-40") and is_discrete(event, direction):
             continue  # the reference leaves such outcomes out
-        assert value == pytest.approx(float(mp.log(expected)), rel=0, abs=1e-10), f"({low}, {high}]"
+        assert value == near(float(mp.log(expected)), rel=0, abs=1e-10), f"({low}, {high}]"
     # Tails add up: from each edge on to the end, and from the start on to each edge.
     for i in range(1, len(edges) - 1):
-        assert float(pair.log_mass(measure, edges[i], np.inf)) == pytest.approx(
+        assert float(pair.log_mass(measure, edges[i], np.inf)) == near(
             float(logsumexp(found[i:])), abs=1e-10
         )
-        assert float(pair.log_mass(measure, -np.inf, edges[i])) == pytest.approx(
+        assert float(pair.log_mass(measure, -np.inf, edges[i])) == near(
             float(logsumexp(found[:i])), abs=1e-10
         )
 
@@ -227,7 +227,7 @@ def test_exponential_of_minus_the_loss(event, direction):
         expected -= float(sum(q for p, q in zip(reference.p, reference.q, strict=True) if p == 0))
     value = math.exp(pair.log_mgf(-1.0))
     assert value <= 1 + 1e-10
-    assert value == pytest.approx(expected, rel=1e-9)
+    assert value == near(expected, rel=1e-9)
 
 
 @every_pair
@@ -245,7 +245,7 @@ def test_log_mgf(event, direction, order):
         # the tilted law lies beyond the outcomes that the pair keeps, whose probability is below
         # 1e-329
         return
-    assert pair.log_mgf(order) == pytest.approx(reference.mgf(order), rel=1e-12, abs=1e-8)
+    assert pair.log_mgf(order) == near(reference.mgf(order), rel=1e-12, abs=1e-8)
 
 
 @every_pair

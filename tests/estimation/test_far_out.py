@@ -17,6 +17,7 @@ from evr.estimation.monte_carlo import WeightedSamples
 from evr.estimation.points import rough_points
 from evr.estimation.tilting import is_certain, plan_tilt
 from evr.mechanisms import Composition
+from helpers import near
 
 DPSGD = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=1000)
 
@@ -73,10 +74,10 @@ def test_monte_carlo_online_does_too():
 def test_weighted_samples_do_not_depend_on_where_losses_are():
     """Losses and epsilon moved by the same: the root moves by it."""
     losses, weights = np.linspace(1.0, 5.0, 200), np.zeros(200)
-    near = WeightedSamples.of(losses, weights).epsilon(0.3)
+    here = WeightedSamples.of(losses, weights).epsilon(0.3)
     far = WeightedSamples.of(losses + 5000.0, weights).epsilon(0.3)
-    assert far[0] - 5000.0 == pytest.approx(near[0], abs=1e-7)
-    assert far[1] == pytest.approx(near[1], rel=1e-6)
+    assert far[0] - 5000.0 == near(here[0], abs=1e-7)
+    assert far[1] == near(here[1], rel=1e-6)
 
 
 @pytest.mark.parametrize("event", [dp_event.GaussianDpEvent(1.0), DPSGD])

@@ -18,6 +18,7 @@ from evr.estimation import monte_carlo
 from evr.estimation.monte_carlo import WeightedSamples
 from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.sampling import Block, blocks
+from helpers import near
 
 SETTINGS = [
     (1.5, 100, 1e-3, 0.6),
@@ -154,7 +155,7 @@ def test_epsilon_of_weighted_samples_is_the_root() -> None:
     samples = WeightedSamples.of(losses, log_weights)
     for target in (0.3, 0.05, 1e-3):
         epsilon, error = samples.epsilon(target)
-        assert samples.delta(epsilon)[0] == pytest.approx(target, rel=1e-9)
+        assert samples.delta(epsilon)[0] == near(target, rel=1e-9)
         assert error > 0
 
 
@@ -184,7 +185,7 @@ def test_online_of_a_composition_that_changes() -> None:
     assert online.steps.tolist() == [2, 4, 6, 8, 10, 12, 13]
     wanted = dict(zip(exact.steps.tolist(), exact.epsilons.tolist(), strict=True))
     for number, epsilon in zip(online.steps.tolist(), online.epsilons.tolist(), strict=True):
-        assert epsilon == pytest.approx(wanted[number], rel=0.05)
+        assert epsilon == near(wanted[number], rel=0.05)
 
 
 def test_online_is_the_same_for_any_number_of_threads_and_tells_how_far_it_is() -> None:
@@ -238,11 +239,11 @@ def test_online_with_infinite_losses_ends_where_they_exceed_delta(tmp_path) -> N
     assert (
         np.isinf(exact).tolist() == np.isinf(online.epsilons).tolist() == [False] * 5 + [True] * 3
     )
-    assert online.epsilons[:5] == pytest.approx(exact[:5], rel=1e-3)
+    assert online.epsilons[:5] == near(exact[:5], rel=1e-3)
     step = EpsilonDeltaDpEvent(0.05, 1e-9)
     whole = evr.MonteCarloAccountant(samples=5000, delta=5.5e-9, horizon=8)
     straight = [whole.step(step) for _ in range(7)]
-    assert straight == pytest.approx([*exact[:5], math.inf, math.inf], rel=1e-3)
+    assert straight == near([*exact[:5], math.inf, math.inf], rel=1e-3)
     first = evr.MonteCarloAccountant(samples=5000, delta=5.5e-9, horizon=8)
     half = [first.step(step) for _ in range(4)]
     first.save(tmp_path / "run.npz")
@@ -285,7 +286,7 @@ def test_accountant_calibrates() -> None:
     exact = evr.calibrate(
         lambda s: dp_event.SelfComposedDpEvent(_step(s), 20), epsilon=1.0, delta=1e-5
     ).parameter
-    assert found == pytest.approx(exact, rel=0.05)
+    assert found == near(exact, rel=0.05)
 
 
 def test_a_saved_run_continues_as_if_uninterrupted(tmp_path) -> None:
@@ -315,10 +316,10 @@ def test_the_root_near_a_guess_is_the_root() -> None:
     for target in (0.2, 0.05, 1e-3):
         epsilon, error = whole.epsilon(target)
         for off in (0.992, 0.999, 1.0, 1.008):
-            near = run._near(target, off * epsilon)
-            assert near is not None
-            assert near == pytest.approx((epsilon, error), rel=1e-9)
-        assert run._near(target, 1.15 * epsilon, 0.2) == pytest.approx((epsilon, error), rel=1e-9)
+            close = run._near(target, off * epsilon)
+            assert close is not None
+            assert close == near((epsilon, error), rel=1e-9)
+        assert run._near(target, 1.15 * epsilon, 0.2) == near((epsilon, error), rel=1e-9)
         assert run._near(target, 1.5 * epsilon) is None
         assert run._near(target, 0.5 * epsilon) is None
 
@@ -342,7 +343,7 @@ def test_steps_end_where_infinite_losses_exceed_delta(
         for n in range(1, 5)
     ]
     assert exact[2:] == found[2:] == [math.inf, math.inf]
-    assert found[:2] == pytest.approx(exact[:2], rel=0.1, abs=0.005)
+    assert found[:2] == near(exact[:2], rel=0.1, abs=0.005)
 
 
 def test_symmetric_steps_before_an_asymmetric_one_count_in_both_directions() -> None:
@@ -355,10 +356,10 @@ def test_symmetric_steps_before_an_asymmetric_one_count_in_both_directions() -> 
         [dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(1.0), 2), asymmetric]
     )
     for direction, value in runs.items():
-        assert value == pytest.approx(
+        assert value == near(
             evr.estimate_epsilon(whole, 1e-3, direction=direction.value).value, rel=0.03
         )
-    assert found == pytest.approx(max(runs.values()), rel=1e-9)
+    assert found == near(max(runs.values()), rel=1e-9)
 
 
 def test_a_step_without_privacy_ends_it() -> None:

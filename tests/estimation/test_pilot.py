@@ -8,6 +8,7 @@ import pytest
 
 import evr
 from evr.sampling.single import OutOfReachWarning
+from helpers import near
 
 
 def test_the_papers_tilt_is_centred_by_a_proposal_that_reaches() -> None:
@@ -25,7 +26,7 @@ def test_the_papers_tilt_is_centred_by_a_proposal_that_reaches() -> None:
             seed=1,
             direction="remove",
         )
-    assert found.value == pytest.approx(evr.estimate_epsilon(event, 1e-13).value, rel=0.03)
+    assert found.value == near(evr.estimate_epsilon(event, 1e-13).value, rel=0.03)
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=pytest.mark.full) for s in (2, 3))])
@@ -36,7 +37,7 @@ def test_a_tilt_that_is_too_high_is_lowered(seed: int) -> None:
     found = evr.estimate_epsilon(
         event, 1e-13, method="monte_carlo", samples=5_000, seed=seed, direction="remove"
     )
-    assert found.value == pytest.approx(9.8464762, rel=0.06)
+    assert found.value == near(9.8464762, rel=0.06)
 
 
 def test_epsilon_zero() -> None:

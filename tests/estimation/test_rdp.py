@@ -11,6 +11,7 @@ from evr.estimation.rdp import rdp_curve_delta, rdp_delta, rdp_epsilon
 from evr.laws import Direction
 from evr.mechanisms import Composition
 from evr.mechanisms.events import EpsilonDeltaDpEvent, dpsgd
+from helpers import near
 
 
 @pytest.mark.parametrize("r", REFERENCES, ids=[r.label for r in REFERENCES])
@@ -43,13 +44,13 @@ def test_gaussian_is_the_closed_form():
         for a in orders
     ]
     steps = Composition.of(dp_event.GaussianDpEvent(1 / mu)).remove
-    assert rdp_curve_delta(steps, epsilon) == pytest.approx(math.exp(min(logs)), rel=1e-5)
+    assert rdp_curve_delta(steps, epsilon) == near(math.exp(min(logs)), rel=1e-5)
 
 
 def test_infinite_losses_are_added():
     event = dp_event.SelfComposedDpEvent(EpsilonDeltaDpEvent(0.1, 1e-4), 10)
     steps = Composition.of(event).steps(Direction.REMOVE)
-    assert rdp_curve_delta(steps, 3.0) == pytest.approx(1 - (1 - 1e-4) ** 10, rel=1e-6)
+    assert rdp_curve_delta(steps, 3.0) == near(1 - (1 - 1e-4) ** 10, rel=1e-6)
     assert rdp_curve_delta(steps, 0.3) > 1 - (1 - 1e-4) ** 10
 
 

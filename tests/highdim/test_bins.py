@@ -27,7 +27,7 @@ from evr.randomness import Stream
 from evr.sampling import Plan, built
 from evr.sampling.inverse_order import InverseOrderSampler
 from evr.sampling.mixtures import Component, MixtureProposal
-from helpers import assert_follows, assert_mean_within
+from helpers import assert_follows, assert_mean_within, near
 from highdim.contour import redrawn_delta
 
 E = evr.events
@@ -56,13 +56,13 @@ def test_fixed_bins(
 ) -> None:
     event = E.BallsInBinsDpEvent(noise, bins * epochs, bins)
     found = evr.estimate_delta(event, epsilon)
-    assert found.value == pytest.approx(remove, rel=1e-6)
+    assert found.value == near(remove, rel=1e-6)
     assert found.direction == "remove"
     assert isinstance(found, evr.Estimate)
     assert found.error is not None
     assert found.error < 1e-8 * remove
-    assert evr.estimate_delta(event, epsilon, direction="add").value == pytest.approx(add, rel=7e-3)
-    assert evr.estimate_epsilon(event, found.value).value == pytest.approx(epsilon, rel=1e-7)
+    assert evr.estimate_delta(event, epsilon, direction="add").value == near(add, rel=7e-3)
+    assert evr.estimate_epsilon(event, found.value).value == near(epsilon, rel=1e-7)
 
 
 @pytest.mark.parametrize(("epsilon", "bins", "epochs", "noise", "remove", "add"), REDRAWN)
@@ -70,21 +70,15 @@ def test_redrawn_bins(
     epsilon: float, bins: int, epochs: int, noise: float, remove: float, add: float
 ) -> None:
     event = E.RedrawnBinsDpEvent(noise, bins, epochs)
-    assert evr.estimate_delta(event, epsilon, direction="remove").value == pytest.approx(
-        remove, rel=1.1e-6
-    )
-    assert evr.estimate_delta(event, epsilon, direction="add").value == pytest.approx(
-        add, rel=1.1e-6
-    )
+    assert evr.estimate_delta(event, epsilon, direction="remove").value == near(remove, rel=1.1e-6)
+    assert evr.estimate_delta(event, epsilon, direction="add").value == near(add, rel=1.1e-6)
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_redrawn_bins_by_a_contour_of_our_own(direction: str) -> None:
     event = E.RedrawnBinsDpEvent(1.0, 100, 10)
     expected = redrawn_delta(2.0, 100, 10, 1.0, 6.0, direction)
-    assert evr.estimate_delta(event, 2.0, direction=direction).value == pytest.approx(
-        expected, rel=1e-8
-    )
+    assert evr.estimate_delta(event, 2.0, direction=direction).value == near(expected, rel=1e-8)
 
 
 def exact_of_two(energy: float, epsilon: float, direction: Direction) -> float:
@@ -115,7 +109,7 @@ def exact_of_two(energy: float, epsilon: float, direction: Direction) -> float:
 @pytest.mark.parametrize(("energy", "epsilon"), [(0.25, 0.5), (1.0, 1.0), (1.0, 0.0)])
 def test_two_bins_by_quadrature(energy: float, epsilon: float, direction: Direction) -> None:
     found = bins_delta(IndependentBins(direction, 2, energy), epsilon)
-    assert found.value == pytest.approx(exact_of_two(energy, epsilon, direction), rel=1e-7)
+    assert found.value == near(exact_of_two(energy, epsilon, direction), rel=1e-7)
 
 
 def test_limits() -> None:
@@ -123,12 +117,12 @@ def test_limits() -> None:
     more bins, less loss.
     """
     fixed, redrawn = E.BallsInBinsDpEvent(1.2, 20, 20), E.RedrawnBinsDpEvent(1.2, 20, 1)
-    assert evr.estimate_delta(fixed, 0.7).value == pytest.approx(
+    assert evr.estimate_delta(fixed, 0.7).value == near(
         evr.estimate_delta(redrawn, 0.7).value, rel=1e-12
     )
     for event in (fixed, E.RedrawnBinsDpEvent(1.2, 20, 4)):
         remove, add = (evr.estimate_delta(event, 0.0, direction=d).value for d in ("remove", "add"))
-        assert remove == pytest.approx(add, rel=1e-6)
+        assert remove == near(add, rel=1e-6)
     deltas = [
         evr.estimate_delta(E.BallsInBinsDpEvent(1.2, bins, bins), 0.7).value
         for bins in (1, 2, 5, 20, 100)
@@ -152,11 +146,11 @@ def test_the_law_of_a_training_is_a_law(bins: int, energy: float) -> None:
     table = ratio_law(bins, energy)
     for measure in Measure:
         below, above = table.tails(measure, np.array([0.1]))
-        assert float(below[0] + above[0]) == pytest.approx(1.0, abs=1e-10)
+        assert float(below[0] + above[0]) == near(1.0, abs=1e-10)
     for direction, epsilon in itertools.product(Direction, (0.05, 0.2)):
         pair = BinsPair(IndependentBins(direction, bins, energy))
         by_masses = super(BinsPair, pair).delta(epsilon)
-        assert by_masses == pytest.approx(pair.delta(epsilon), rel=1e-7, abs=1e-12)
+        assert by_masses == near(pair.delta(epsilon), rel=1e-7, abs=1e-12)
 
 
 @pytest.mark.parametrize("direction", list(Direction))
@@ -196,16 +190,14 @@ def test_composes_with_pairs_on_a_line() -> None:
     expected = sum(
         w * inner(x) for x, w in zip(nodes, weights / math.sqrt(2 * math.pi), strict=True)
     )
-    assert evr.estimate_delta(event, epsilon, direction="remove").value == pytest.approx(
-        expected, rel=1e-6
-    )
+    assert evr.estimate_delta(event, epsilon, direction="remove").value == near(expected, rel=1e-6)
 
 
 def test_calibration_and_curve() -> None:
     found = evr.calibrate(
         lambda s: E.BallsInBinsDpEvent(s, 1000, 100), epsilon=1.0, delta=1.302178e-6
     )
-    assert found.parameter == pytest.approx(3.0, rel=1e-6)
+    assert found.parameter == near(3.0, rel=1e-6)
     curve = evr.privacy_curve(E.BallsInBinsDpEvent(3.0, 1000, 100), [0.5, 1.0, 2.0])
     assert list(curve.deltas) == sorted(curve.deltas, reverse=True)
 
@@ -231,9 +223,7 @@ def test_moments_of_whole_order_by_enumeration(bins: int, order: int) -> None:
     for replicas in itertools.product(range(bins), repeat=order):
         pairs = sum(a == b for a, b in itertools.combinations(replicas, 2))
         total += math.exp(energy * pairs) / bins**order
-    assert PartitionTable(bins, energy, order).log_moment == pytest.approx(
-        math.log(total), rel=1e-13
-    )
+    assert PartitionTable(bins, energy, order).log_moment == near(math.log(total), rel=1e-13)
 
 
 def test_bound_on_what_clipping_takes_off() -> None:
@@ -258,9 +248,7 @@ def test_bound_on_what_clipping_takes_off() -> None:
     g, delta = 10 / 9, 1.302178e-6
     scale = (math.log(100 * math.expm1(1.0)) + g / 2) / g
     law = ScaledMeans(100, g, (0.7, 0.3), (scale, scale - 1 / math.sqrt(g)))
-    assert math.exp(law.log_excess(1.0, math.log(61.5 * delta))) / delta == pytest.approx(
-        0.01, rel=0.03
-    )
+    assert math.exp(law.log_excess(1.0, math.log(61.5 * delta))) / delta == near(0.01, rel=0.03)
 
 
 def test_inverse_moments_are_bounded_from_above_and_closely() -> None:
@@ -373,9 +361,7 @@ def test_times_follow_their_density() -> None:
 def test_no_sample_of_inverse_order_is_above_the_moments_bound() -> None:
     proposal = PROPOSALS["inverse"]
     log_moment = InverseMoment(10, 0.5).log_bound(6.0)
-    assert proposal.log_greatest(EPSILON) == pytest.approx(
-        log_inverse(6.0, log_moment, EPSILON), rel=1e-12
-    )
+    assert proposal.log_greatest(EPSILON) == near(log_inverse(6.0, log_moment, EPSILON), rel=1e-12)
     values = proposal.draw(Stream(5, "test").block(0), 100_000).values(EPSILON)
     assert 0.999 <= values.max() / proposal.greatest(EPSILON) <= 1.0  # attained
 
@@ -472,7 +458,7 @@ def test_plain_sampling() -> None:
     delta = evr.estimate_delta(event, 0.5).value
     found = evr.verify(event, epsilon=0.5, delta=delta, tau=0.8, proposal="simple", seed=1)
     assert found.verdict is evr.Verdict.ACCEPTED
-    assert found.directions["remove"].bound == pytest.approx(1.0)
+    assert found.directions["remove"].bound == near(1.0)
 
 
 def test_certificates_replay(tmp_path: object) -> None:

@@ -32,6 +32,7 @@ from evr.laws.mixture.strategy import Strategy, largest_sum, square_sensitivity
 from evr.mechanisms import Composition
 from evr.mechanisms.spec import parse
 from evr.mechanisms.words import assumptions, describe
+from helpers import near
 
 E = evr.events
 
@@ -43,7 +44,7 @@ def test_one_bin_is_a_gaussian() -> None:
     (step,) = evr.Composition.of(E.BallsInBinsDpEvent(3.0, 5, 1, (1.0, 0.5))).remove
     column_sums = np.tril(np.eye(5) + 0.5 * np.eye(5, k=-1)).sum(axis=1)
     assert isinstance(step.law, GaussianPair)
-    assert step.law.mu == pytest.approx(np.linalg.norm(column_sums) / 3.0, rel=1e-14)
+    assert step.law.mu == near(np.linalg.norm(column_sums) / 3.0, rel=1e-14)
 
 
 def test_redrawn_bins_are_epochs_of_bins() -> None:
@@ -93,7 +94,7 @@ def test_cyclic_poisson_is_one_groups_composition() -> None:
     by_hand = dp_event.ComposedDpEvent(
         [dp_event.PoissonSampledDpEvent(0.25, dp_event.GaussianDpEvent(m)) for m in multipliers]
     )
-    assert evr.estimate_delta(event, 1.0).value == pytest.approx(
+    assert evr.estimate_delta(event, 1.0).value == near(
         evr.estimate_delta(by_hand, 1.0).value, rel=1e-9
     )
 
@@ -107,7 +108,7 @@ def test_cyclic_poisson_value_of_the_notes() -> None:
         column.append(column[-1] * (2 * j - 1) / (2 * j))
     column = np.array(column) / np.linalg.norm(column)
     event = E.CyclicPoissonDpEvent(1.6, 120, 6, 0.3, "fixed", column)
-    assert evr.estimate_delta(event, 1.5).value == pytest.approx(0.0399383, abs=6e-8)
+    assert evr.estimate_delta(event, 1.5).value == near(0.0399383, abs=6e-8)
 
 
 def test_participation_that_never_happens_costs_nothing() -> None:
@@ -157,7 +158,7 @@ def test_sensitivity(separation: int, most: int | None) -> None:
         bound = square_sensitivity(strategy, separation, most)
         tight = list(column) == sorted(column, reverse=True) and min(column) >= 0
         if tight or strategy.bands <= separation:
-            assert bound == pytest.approx(exact, rel=1e-13)
+            assert bound == near(exact, rel=1e-13)
         assert bound >= exact * (1 - 1e-13)
     columns = tuple(tuple(generator.normal(size=4).tolist()) for _ in range(6))
     columns = tuple((abs(c[0]) + 0.1, *c[1:]) for c in columns)
@@ -176,7 +177,7 @@ def test_largest_sum_by_brute_force() -> None:
                 for x in itertools.combinations(range(7), size)
                 if all(b - a >= separation for a, b in itertools.pairwise(x))
             ]
-            assert found == pytest.approx(max(sums))
+            assert found == near(max(sums))
 
 
 def test_matrix_mechanism_is_one_gaussian() -> None:
@@ -185,7 +186,7 @@ def test_matrix_mechanism_is_one_gaussian() -> None:
     event = E.MatrixMechanismDpEvent(8.0, column, 18, 5)
     (step,) = evr.Composition.of(event).remove
     assert isinstance(step.law, GaussianPair)
-    assert step.law.mu == pytest.approx(0.5, rel=1e-14)
+    assert step.law.mu == near(0.5, rel=1e-14)
 
 
 def exact_square(column: tuple[float, ...], steps: int, separation: int) -> Fraction:

@@ -16,6 +16,7 @@ from evr.bounds.strict.bins import BinsOutcomes
 from evr.laws import Direction
 from evr.laws.exact import ExactBins, ExactStep
 from evr.laws.exact.law import ball
+from helpers import near
 
 E = evr.events
 REMOVE, ADD = Direction.REMOVE, Direction.ADD
@@ -33,8 +34,8 @@ def grid_law(law: ExactBins, top: float, spacing: Fraction) -> tuple[np.ndarray,
 
 def test_one_ratio_keeps_its_mass_and_its_mean() -> None:
     values, masses, excess = grid_law(ExactBins(REMOVE, 1, Fraction(1, 2)), 2.0, Fraction(1, 8))
-    assert masses.sum() == pytest.approx(1.0, abs=1e-14)
-    assert values @ masses + excess == pytest.approx(1.0, abs=1e-14)
+    assert masses.sum() == near(1.0, abs=1e-14)
+    assert values @ masses + excess == near(1.0, abs=1e-14)
 
 
 @pytest.mark.parametrize("bins", [2, 3, 5])
@@ -43,7 +44,7 @@ def test_the_grid_law_is_above_in_the_convex_order(bins: int) -> None:
     law = ExactBins(REMOVE, bins, Fraction(1))
     _, one, _ = grid_law(ExactBins(REMOVE, 1, Fraction(1)), 3.0, Fraction(1, 16))
     values, masses, excess = grid_law(law, 3.0, Fraction(1, 16))
-    assert values @ masses + excess == pytest.approx(1.0, abs=1e-13)
+    assert values @ masses + excess == near(1.0, abs=1e-13)
     generator = np.random.default_rng(1)
     truth = np.exp(generator.standard_normal((400_000, bins)) - 0.5).mean(axis=1)
     for strike in (0.3, 1.0, 2.0, 4.0):
@@ -133,7 +134,7 @@ def test_the_call_is_that_of_black_and_scholes() -> None:
     for strike in (Fraction(1, 10), Fraction(1), Fraction(20)):
         t = -math.log(float(strike)) / 1.5 - 0.75
         expected = norm.cdf(t + 1.5) - float(strike) * norm.cdf(t)
-        assert float(law.call()(ball(strike)).mid()) == pytest.approx(expected, rel=1e-12)
+        assert float(law.call()(ball(strike)).mid()) == near(expected, rel=1e-12)
 
 
 def test_verification_and_replay(tmp_path: object) -> None:

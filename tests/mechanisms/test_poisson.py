@@ -14,6 +14,7 @@ from dp_accounting import dp_event
 from evr.laws import Direction, DiscretePair, Measure, Pairs
 from evr.laws.line import poisson
 from evr.mechanisms import Composition
+from helpers import near
 
 # the law of the answer with the record, and without it
 WITH, WITHOUT = ((0.444, 0.556), (0.599, 0.401))
@@ -58,11 +59,9 @@ def sampled():
 )
 def test_four_sampled_steps(sampled, direction, p, q, expected):
     exact = composed_delta(p, q)
-    assert exact == pytest.approx(expected, abs=5e-6)
+    assert exact == near(expected, abs=5e-6)
     pair = sampled.of(direction)
-    assert composed_delta(law(pair, Measure.P), law(pair, Measure.Q)) == pytest.approx(
-        exact, rel=1e-12
-    )
+    assert composed_delta(law(pair, Measure.P), law(pair, Measure.Q)) == near(exact, rel=1e-12)
 
 
 def test_the_tempting_error_gives_another_number(sampled):
@@ -70,7 +69,7 @@ def test_the_tempting_error_gives_another_number(sampled):
     small.
     """
     wrong = composed_delta(mixture(WITH, WITHOUT), WITH)
-    assert wrong == pytest.approx(0.01150, abs=5e-6)
+    assert wrong == near(0.01150, abs=5e-6)
     assert composed_delta(law(sampled.add, Measure.P), law(sampled.add, Measure.Q)) > 1.2 * wrong
 
 
@@ -81,7 +80,7 @@ def test_single_step_of_both_directions(sampled, epsilon):
         (sampled.add, WITHOUT, mixture(WITHOUT, WITH)),
     ):
         exact = sum(max(0.0, a - math.exp(epsilon) * b) for a, b in zip(p, q, strict=True))
-        assert pair.delta(epsilon) == pytest.approx(exact, rel=1e-12, abs=1e-16)
+        assert pair.delta(epsilon) == near(exact, rel=1e-12, abs=1e-16)
 
 
 @pytest.mark.parametrize("base", [dp_event.GaussianDpEvent(0.7), dp_event.LaplaceDpEvent(0.7)])
@@ -93,8 +92,8 @@ def test_sampling_twice_is_sampling_with_the_product(base):
     for direction in Direction:
         first, second = (c.steps(direction)[0].pair for c in (twice, once))
         for epsilon in (-0.05, 0.0, 0.05, 0.1):
-            assert first.delta(epsilon) == pytest.approx(second.delta(epsilon), rel=1e-11)
-        assert first.log_mgf(3.0) == pytest.approx(second.log_mgf(3.0), rel=1e-9)
+            assert first.delta(epsilon) == near(second.delta(epsilon), rel=1e-11)
+        assert first.log_mgf(3.0) == near(second.log_mgf(3.0), rel=1e-9)
 
 
 def test_sampling_with_certainty_changes_nothing():
@@ -117,11 +116,11 @@ def test_a_sampled_discrete_pair_as_outcomes():
         assert isinstance(whole, DiscretePair)
         assert isinstance(finite, DiscretePair)
         for epsilon in (0.0, 0.1, 0.35, 2.0, math.inf):
-            assert whole.delta(epsilon) == pytest.approx(pair.delta(epsilon), rel=1e-13)
+            assert whole.delta(epsilon) == near(pair.delta(epsilon), rel=1e-13)
         infinite = pair.infinite_loss_mass
-        assert whole.infinite_loss_mass == pytest.approx(infinite, rel=1e-13)
+        assert whole.infinite_loss_mass == near(infinite, rel=1e-13)
         assert np.isfinite(finite.losses).all()
-        assert np.exp(finite.log_p).sum() == pytest.approx(1 - infinite, rel=1e-13)
+        assert np.exp(finite.log_p).sum() == near(1 - infinite, rel=1e-13)
         assert finite.infinite_loss_mass == 0.0
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers import near
+
 PAPER = Path(__file__).parents[2] / "paper"
 Run = Callable[[str], dict[str, Any]]
 
@@ -49,14 +51,14 @@ def test_gaussian_composition(run: Run) -> None:
     found = run("gaussian_composition")
     deltas = {name: np.array(values, float) for name, values in found["deltas"].items()}
     exact = deltas["exact"]
-    assert exact[[0, -1]] == pytest.approx([1e-2, 1e-20], rel=1e-9)
-    assert deltas["ours"] == pytest.approx(exact, rel=1e-9)
-    assert deltas["Edgeworth"] == pytest.approx(exact, rel=1e-6)
+    assert exact[[0, -1]] == near([1e-2, 1e-20], rel=1e-9)
+    assert deltas["ours"] == near(exact, rel=1e-9)
+    assert deltas["Edgeworth"] == near(exact, rel=1e-6)
     ordinary = exact > 1e-8
-    assert deltas["FFT estimate"][ordinary] == pytest.approx(exact[ordinary], rel=1e-5)
+    assert deltas["FFT estimate"][ordinary] == near(exact[ordinary], rel=1e-5)
     # The FFT bound stops falling at its delta_error; its estimate is noise there, and may be
     # negative.
-    assert deltas["FFT upper bound"][-1] == pytest.approx(1e-10, rel=1e-3)
+    assert deltas["FFT upper bound"][-1] == near(1e-10, rel=1e-3)
     assert abs(deltas["FFT estimate"][-1] / exact[-1] - 1) > 1
     for name in ("FFT upper bound", "Edgeworth upper bound", "moments accountant"):
         assert np.all(deltas[name] >= exact)
@@ -67,16 +69,14 @@ def test_gaussian_composition(run: Run) -> None:
 def test_evr_vs_bound(run: Run) -> None:
     found = run("evr_vs_bound")
     exact = np.array(found["deltas"]["exact"])
-    assert np.array(found["deltas"]["EVR with ours, tau = 0.9"]) == pytest.approx(
-        exact / 0.9, rel=1e-9
-    )
+    assert np.array(found["deltas"]["EVR with ours, tau = 0.9"]) == near(exact / 0.9, rel=1e-9)
     assert all(
         row["accepted"] for row in found["gaussian"]["sequential"] + found["sampled"]["sequential"]
     )
-    assert found["sampled"]["delta"] == pytest.approx(6.7934759e-7, rel=1e-7)
+    assert found["sampled"]["delta"] == near(6.7934759e-7, rel=1e-7)
     fixed = {name: samples[-1] for name, samples in found["sampled"]["fixed"].items()}
-    assert fixed["paper's bound"] == pytest.approx(3.29e11, rel=0.01)
-    assert fixed["paper's bound, sharpened"] == pytest.approx(9.14e7, rel=0.01)
+    assert fixed["paper's bound"] == near(3.29e11, rel=0.01)
+    assert fixed["paper's bound, sharpened"] == near(9.14e7, rel=0.01)
     assert found["sampled"]["sequential"][-1]["samples"] < fixed["our tilt and bound"] / 10
 
 
@@ -88,7 +88,7 @@ def test_utility(run: Run) -> None:
         exact, ours, bound = (
             np.array(epsilons[k], float) for k in ("exact", "EVR", "FFT upper bound")
         )
-        assert exact[-1] == pytest.approx(delta_epsilon, rel=1e-4)
+        assert exact[-1] == near(delta_epsilon, rel=1e-4)
         assert np.all((ours > exact) & (ours < 1.012 * exact))
         assert np.all(bound > exact + 0.095)  # eps_error = 0.1
         errors = found[name]["test_error"]
@@ -104,16 +104,16 @@ def test_utility(run: Run) -> None:
 @pytest.mark.full
 def test_second_moments(run: Run) -> None:
     found = run("second_moments")["k = 100"]
-    assert found["delta"] == pytest.approx(6.7934759e-7, rel=1e-7)
+    assert found["delta"] == near(6.7934759e-7, rel=1e-7)
     heuristic, printed = found["stars"]["heuristic"], found["stars"]["least printed bound"]
-    assert heuristic["mean"] == pytest.approx(1, abs=0.12)
-    assert heuristic["second_moment"] == pytest.approx(8.5, rel=0.3)
-    assert heuristic["zeros"] == pytest.approx(0.08, abs=0.02)
-    assert heuristic["sharpened_bound"] == pytest.approx(4.63e3, rel=0.02)
-    assert printed["printed_bound"] == pytest.approx(6.4e6, rel=0.05)
+    assert heuristic["mean"] == near(1, abs=0.12)
+    assert heuristic["second_moment"] == near(8.5, rel=0.3)
+    assert heuristic["zeros"] == near(0.08, abs=0.02)
+    assert heuristic["sharpened_bound"] == near(4.63e3, rel=0.02)
+    assert printed["printed_bound"] == near(6.4e6, rel=0.05)
     assert printed["zeros"] > 0.98
-    assert found["our tilt"]["second_moment"] == pytest.approx(3.65, rel=0.15)
-    assert found["our tilt"]["proved"] == pytest.approx(19.6, rel=0.05)
+    assert found["our tilt"]["second_moment"] == near(3.65, rel=0.15)
+    assert found["our tilt"]["proved"] == near(19.6, rel=0.05)
     for row in found["rows"]:
         assert row["our_bound"] < row["sharpened_bound"] < row["printed_bound"]
 
@@ -122,9 +122,9 @@ def test_delta_of_the_second_moment_figure_is_that_of_a_thousand_steps(
     script: Callable[[str], ModuleType],
 ) -> None:
     rows = {(slip.where, slip.quantity): slip for slip in script("slips").slips(20_000)}
-    assert rows["figure: delta at k = 100", "delta"].corrected == pytest.approx(6.79e-7, rel=1e-3)
-    assert rows["figure: delta at k = 1000", "delta"].corrected == pytest.approx(7.706e-6, rel=1e-4)
-    assert rows["tilted mixture's weights", "E[X]/delta"].printed == pytest.approx(2.1, rel=0.1)
+    assert rows["figure: delta at k = 100", "delta"].corrected == near(6.79e-7, rel=1e-3)
+    assert rows["figure: delta at k = 1000", "delta"].corrected == near(7.706e-6, rel=1e-4)
+    assert rows["tilted mixture's weights", "E[X]/delta"].printed == near(2.1, rel=0.1)
     remark = rows["remark: e^{-lambda eps} outside", "bound/delta^2"]
     assert remark.printed < remark.truth < remark.corrected
 
@@ -132,16 +132,16 @@ def test_delta_of_the_second_moment_figure_is_that_of_a_thousand_steps(
 def test_other_slips(script: Callable[[str], ModuleType]) -> None:
     rows = {slip.where: slip for slip in script("slips").other_slips(20_000)}
     assert rows["MC accountant: unweighted mean"].printed > 1e5
-    assert rows["MC accountant: unweighted mean"].corrected == pytest.approx(1, abs=0.1)
-    assert rows["utility proof: coupling term"].corrected == pytest.approx(0.698, rel=1e-3)
-    assert rows["rejections' figure: tau inverted"].corrected == pytest.approx(0.6165, rel=1e-3)
+    assert rows["MC accountant: unweighted mean"].corrected == near(1, abs=0.1)
+    assert rows["utility proof: coupling term"].corrected == near(0.698, rel=1e-3)
+    assert rows["rejections' figure: tau inverted"].corrected == near(0.6165, rel=1e-3)
     assert rows["verification in < 1e-10 s"].truth > 1e-3
 
 
 @pytest.mark.full
 def test_steps_to_epsilon(run: Run) -> None:
     found = run("steps_to_epsilon")
-    assert found["epsilons"]["exact"][-1] == pytest.approx(0.2691256, rel=1e-6)  # 200 steps
+    assert found["epsilons"]["exact"][-1] == near(0.2691256, rel=1e-6)  # 200 steps
     # eps_error = 0.1, and a little for delta_error
     assert 0.1 / 0.2692 < found["excess_of_fft_bound"][-1] < 0.38
     assert 0 < found["excess_of_evr"]["tau = 0.9"][-1] < 0.01
@@ -151,10 +151,10 @@ def test_steps_to_epsilon(run: Run) -> None:
 @pytest.mark.full
 def test_throughput(run: Run) -> None:
     [row] = run("throughput")["targets"]
-    assert row["noise_multiplier"] == pytest.approx(0.65052, rel=1e-3)
-    assert row["delta"] == pytest.approx(0.77e-6, rel=1e-4)
-    assert row["fixed_samples"]["paper's bound"] == pytest.approx(7.68e10, rel=0.02)
-    assert row["fixed_samples"]["paper's tilt, our bound"] == pytest.approx(4.42e4, rel=0.02)
+    assert row["noise_multiplier"] == near(0.65052, rel=1e-3)
+    assert row["delta"] == near(0.77e-6, rel=1e-4)
+    assert row["fixed_samples"]["paper's bound"] == near(7.68e10, rel=0.02)
+    assert row["fixed_samples"]["paper's tilt, our bound"] == near(4.42e4, rel=0.02)
     assert row["sequential"]["accepted"]
     assert row["sequential"]["samples"] < 20_000
 
@@ -172,7 +172,7 @@ def test_online(run: Run) -> None:
 def test_offline(run: Run) -> None:
     found = run("offline")
     extreme = found["extreme"]
-    assert extreme["delta"]["exact"] == pytest.approx([6.7808500e-11], rel=1e-6)
+    assert extreme["delta"]["exact"] == near([6.7808500e-11], rel=1e-6)
     for part in ("delta", "epsilon"):
         errors = {name: values[0] for name, values in extreme[part]["relative_errors"].items()}
         assert errors["MC"] < 0.05
@@ -201,4 +201,4 @@ def test_the_stored_truth_is_ours() -> None:
             steps=point["steps"],
         )
         ours = evr.estimate_delta(event, point["epsilon"], direction="remove").value
-        assert ours == pytest.approx(point["reference"], rel=2e-9)
+        assert ours == near(point["reference"], rel=2e-9)

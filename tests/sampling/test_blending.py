@@ -28,6 +28,7 @@ from evr.sampling import Plan, built
 from evr.sampling.blended import BlendedProposal
 from evr.search.blending import blended_kinds
 from evr.verification import Claim
+from helpers import near
 
 TRAINING = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.05, steps=60)
 EPSILON = 2.0
@@ -128,7 +129,7 @@ def test_one_tilt_twice_is_that_tilt() -> None:
     one = blend.tilts[0]
     twice = Blend(blend.steps, [one, one], (0.25, 0.75))
     lone = Blend(blend.steps, [one, one], (1.0 - 1e-3, 1e-3))
-    assert twice.at(epsilon).log_greatest == pytest.approx(
+    assert twice.at(epsilon).log_greatest == near(
         lone.at(epsilon).log_greatest - math.log(0.75 / (1.0 - 1e-3))
     )
 
@@ -207,13 +208,13 @@ def test_wrong_weights_and_parts_are_noticed(wrong: type[BlendedProposal]) -> No
 
 def test_infinite_losses_are_in_samples_bounds_and_corrections() -> None:
     proposal = some_blend()
-    assert proposal.infinite == pytest.approx(1.0 - 0.999**2)
+    assert proposal.infinite == near(1.0 - 0.999**2)
     finite = proposal.blend.at(EPSILON)
     greatest = math.exp(finite.log_greatest) + proposal.infinite
-    assert proposal.greatest(EPSILON) == pytest.approx(greatest)
+    assert proposal.greatest(EPSILON) == near(greatest)
     clip = 0.9 * math.exp(finite.log_greatest)
     excess = math.exp(finite.log_excess(math.log(clip - proposal.infinite)))
-    assert proposal.excess(EPSILON, clip) == pytest.approx(excess, rel=1e-5)
+    assert proposal.excess(EPSILON, clip) == near(excess, rel=1e-5)
     assert proposal.excess(EPSILON, 0.5 * proposal.infinite) == math.inf
     assert proposal.excess(EPSILON, 1.01 * greatest) == 0.0
 

@@ -25,6 +25,7 @@ from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
 from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.search import capped_proposal, merged_steps
+from helpers import near
 
 PAIRS: dict[str, DominatingPair] = {
     "gaussian": GaussianPair(0.7),
@@ -64,7 +65,7 @@ def curve(pair: DominatingPair) -> list[float]:
 def test_what_is_spread_dominates(name: str, edges: list[float]) -> None:
     pair = PAIRS[name]
     coarse = spread_to_edges(pair, np.sort(edges))
-    assert math.fsum(np.exp(coarse.log_p)) == pytest.approx(1.0, abs=1e-12)
+    assert math.fsum(np.exp(coarse.log_p)) == near(1.0, abs=1e-12)
     assert math.fsum(np.exp(coarse.log_q)) <= 1.0 + 1e-12
     assert dominates(spread_to_edges, pair, np.sort(edges))
 
@@ -147,7 +148,7 @@ def test_delta_grows_by_the_allowance(name: str, tau: float) -> None:
         if (truth := exact(steps, epsilon)) < 1e-3 * delta:
             continue  # then a proved bound decides, whatever this grows to
         if direction == "remove":
-            assert truth == pytest.approx(delta, rel=1e-3)
+            assert truth == near(delta, rel=1e-3)
         merged = merged_steps(steps, epsilon, delta, allowance)
         assert any(isinstance(step.pair, DiscretePair) for step in merged)
         assert [step.count for step in merged] == [step.count for step in steps]

@@ -28,6 +28,7 @@ from evr.sampling.samplers.envelope import EnvelopeSampler
 from evr.sampling.samplers.lines import CellSampler
 from evr.sampling.samplers.mixture import MixtureSampler
 from evr.search import capped_proposal
+from helpers import near
 from sampling.test_cells import TILTS
 from sampling.test_cells import test_bounds_of_a_tilt as check_bounds_of_a_tilt
 from sampling.test_samplers import ENVELOPES
@@ -340,7 +341,7 @@ def test_the_tempting_wrong_pair_is_seen() -> None:
     right: DominatingPair = SampledAddPair(swapped, 0.38)
     wrong: DominatingPair = SampledRemovePair(swapped, 0.38)
     delta = exact((Step(right, 4),), 0.3)
-    assert delta == pytest.approx(0.0139, abs=5e-5)
+    assert delta == near(0.0139, abs=5e-5)
     check_proposal(capped_proposal((Step(right, 4),), 0.3), 0.3, delta)
     with pytest.raises(AssertionError):
         check_proposal(capped_proposal((Step(wrong, 4),), 0.3), 0.3, delta)

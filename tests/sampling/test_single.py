@@ -28,6 +28,7 @@ from evr.sampling import Plan, built
 from evr.sampling.proposals import Block
 from evr.sampling.single import OutOfReachWarning, SingleProposal
 from evr.search import single_proposal
+from helpers import near
 
 FAILURE = (
     1e-9  # probability, over the seed, that a correct proposal fails one side of one assertion
@@ -198,9 +199,7 @@ def test_truncated_moment_generating_function(order: int, x: float, q: float, no
 
         places = sorted({-mpmath.inf, -6, *(min(x, mu * j) for j in range(order + 2)), x})
         exact = mpmath.log(mpmath.quad(density, places))
-    assert float(SingleBounds(mu, q, 1).log_truncated(order, x)) == pytest.approx(
-        float(exact), abs=1e-11
-    )
+    assert float(SingleBounds(mu, q, 1).log_truncated(order, x)) == near(float(exact), abs=1e-11)
 
 
 def test_weights_average_to_one() -> None:
@@ -284,9 +283,7 @@ def test_refuses_other_tilts() -> None:
 def test_heuristic_theta_is_the_papers_in_its_units() -> None:
     epsilon, q, noise = 1.5, 1e-3, 0.6
     theta = 1 / (2 * noise**2) + math.log((math.exp(epsilon) - (1 - q)) / q)
-    assert single_proposal(steps_of(100, q, noise), epsilon).theta == pytest.approx(
-        theta, rel=1e-12
-    )
+    assert single_proposal(steps_of(100, q, noise), epsilon).theta == near(theta, rel=1e-12)
 
 
 def test_a_plan_builds_the_same_proposal() -> None:

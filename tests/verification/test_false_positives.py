@@ -38,6 +38,7 @@ from evr.verification.driver import Driver, Hooks
 from evr.verification.executors import Lazily
 from evr.verification.fixed import FixedTest, plan_fixed
 from evr.verification.settings import Settings
+from helpers import near
 from verification.laws import KnownLaw, SmallBlocks, acceptances, most_of, plan_for, two_points
 
 BUDGET = 0.05
@@ -52,7 +53,7 @@ Delta, the truth nu.
 def false_claim(delta: float, ratio: float, epsilon: float = 1.0, tau: float = TAU) -> Claim:
     """A claim that the truth exceeds by the ratio."""
     claim = Claim(epsilon, delta * tau / ratio, tau)
-    assert claim.value * ratio == pytest.approx(delta)
+    assert claim.value * ratio == near(delta)
     return claim
 
 
@@ -70,7 +71,7 @@ def at_the_threshold(delta: float, epsilon: float = 1.0) -> Claim:
     """The claim whose threshold is the mean: as true as a false claim can be."""
     kappa = (1 - TAU) / 40
     claim = Claim(epsilon, delta / (1 - kappa) * TAU, TAU)
-    assert claim.threshold == pytest.approx(delta, rel=1e-12)
+    assert claim.threshold == near(delta, rel=1e-12)
     return claim
 
 

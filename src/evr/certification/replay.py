@@ -27,7 +27,6 @@ from evr.certification.redrawing import redrawn
 from evr.certification.words import statement
 from evr.errors import CertificateError, DeviceError, DisagreementError, TooLongError
 from evr.estimation import estimate_delta, estimate_epsilon
-from evr.estimation.api import afresh
 from evr.mechanisms import Composition
 from evr.proving import prove
 from evr.proving.without_samples import proved_delta
@@ -376,7 +375,7 @@ def _rebuilt(
     if certificate.estimate is not None:
         estimate = certificate.estimate.model_dump()
         function = estimate_epsilon if estimate["quantity"] == "epsilon" else estimate_delta
-        found = afresh(function, composition, estimate["at"])
+        found = function(composition, estimate["at"])
         estimate |= {
             "method": found.method,
             "value": found.value,

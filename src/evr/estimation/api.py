@@ -8,7 +8,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,12 +32,6 @@ _HARMLESS = 1e-12  # an absolute error of delta below which it is not
 _FLOOR = 1e-13  # of one direction's delta: what is below it in the other need not be known
 _SPREAD = 1e-4  # relative: how far from the root of a coarse grid that of a fine one may be
 METHODS = ("fft", "rdp", "gdp", "edgeworth", "monte_carlo", "strict")
-
-
-@lru_cache(maxsize=32)
-def fft_curve(steps: tuple[Step, ...]) -> FftCurve:
-    """The curve of one direction's steps; kept, for its transforms serve other epsilons too."""
-    return FftCurve(steps)
 
 
 def needs_samples(composition: Composition) -> bool:
@@ -120,28 +114,10 @@ def estimate_delta(
         bound, winning = strict_delta(composition, epsilon, direction, **options)
         return UpperBound(rounded_up(bound), "strict", winning.value, time.perf_counter() - start)
     _no_options(options, method)
-    if method == "fft" and needs_samples(composition):
-        from evr.estimation.sampled import sampled_delta
-
-        return sampled_delta(composition, epsilon, directions_of(composition, direction))
     if method == "rdp":
         return _by_moments(composition, event, epsilon, "delta", direction, start)
-    best, winner, errors = -1.0, Direction.REMOVE, []
-    for one in directions_of(composition, direction):
-        floor = max(0.0, _FLOOR * best)  # what is so far below the other direction's does not count
-        value, error = _delta(on_lines(composition.simplified(one)), epsilon, method, floor)
-        errors += [error] if error is not None else []
-        if value > best:
-            best, winner = value, one
-    error = max(errors, default=None)
-    if error is not None and not error <= max(_SAYS_LITTLE * best, _HARMLESS):
-        raise AccuracyError(
-            f"epsilon={epsilon!r}: delta would be {best:.3g} with an error of {error:.1g}, which "
-            "says next to nothing. Floats do not hold sums of so many steps, or of losses so "
-            "large beside others so small: account for the large ones apart, or ask for a proved "
-            "bound (method='strict')"
-        )
-    return Estimate(best, method, winner.value, error, seconds=time.perf_counter() - start)
+    found = _deltas(composition, method, direction)(epsilon)
+    return found.timed(time.perf_counter() - start)
 
 
 def estimate_epsilon(
@@ -205,18 +181,18 @@ def estimate_epsilon(
         return _by_moments(composition, event, delta, "epsilon", direction, start)
     best, winner, errors = -1.0, Direction.REMOVE, []
     for one in directions_of(composition, direction):
-        steps = on_lines(composition.simplified(one))
+        curve = FftCurve(on_lines(composition.simplified(one)))
         if (
             best > 0
             and 0 < delta < 1
-            and math.fsum(x or 0.0 for x in _delta(steps, best, method, _FLOOR * delta)) <= delta
+            and math.fsum(x or 0.0 for x in _delta(curve, best, method, _FLOOR * delta)) <= delta
         ):
             continue  # the other direction needs no more
         if method == "fft":
-            value, error = epsilon_of(steps, delta)
+            value, error = epsilon_of(curve, delta)
             errors.append(error)
         else:
-            value = _solved(steps, delta, method)
+            value = _solved(curve, delta, method)
         if value > best:
             best, winner = value, one
     worst = max(errors) if errors and math.isfinite(best) else None
@@ -270,20 +246,23 @@ def privacy_curve(
     ]
     if progress is not None:
         validate.function(progress=progress)
-    estimates: dict[float, Estimate | UpperBound] = {}
     falling = sorted(
         set(points), reverse=True
     )  # a transform made for one epsilon serves smaller ones
+    at: Callable[[float], Estimate | UpperBound]
     if method == "fft":
-        _expect(Composition.of(event, neighboring_relation), falling, direction)
-    for done, epsilon in enumerate(falling, start=1):
-        estimates[epsilon] = estimate_delta(
+        at = _deltas(Composition.of(event, neighboring_relation), method, direction, falling)
+    else:
+        at = partial(
+            estimate_delta,
             event,
-            epsilon,
             method=method,
             direction=direction,
             neighboring_relation=neighboring_relation,
         )
+    estimates: dict[float, Estimate | UpperBound] = {}
+    for done, epsilon in enumerate(falling, start=1):
+        estimates[epsilon] = at(epsilon)
         if progress is not None:
             progress(done, len(falling))
     return PrivacyCurve(
@@ -295,12 +274,45 @@ def privacy_curve(
     )
 
 
-def _expect(composition: Composition, epsilons: list[float], direction: str | None) -> None:
-    """Say to the curves that are kept which epsilons will be asked for."""
-    for one in directions_of(composition, direction):
-        steps = on_lines(composition.simplified(one))
-        if on_a_line(steps):
-            fft_curve(steps).expect(epsilons)
+def _deltas(
+    composition: Composition, method: str, direction: str | None, asked: Iterable[float] = ()
+) -> Callable[[float], Estimate]:
+    """From an epsilon to the greater delta of the directions.
+
+    What is made for one epsilon serves others, and moves their last digits: so the curves belong to
+    one question, which says at which epsilons it will ask, and no other sees them.
+    """
+    directions = directions_of(composition, direction)
+    if method == "fft" and needs_samples(composition):
+        from evr.estimation.sampled import SampledCurve, sampled_delta
+
+        return partial(
+            sampled_delta,
+            {one: SampledCurve(composition.simplified(one), one) for one in directions},
+        )
+    curves = {
+        one: FftCurve(on_lines(composition.simplified(one)), asked=asked) for one in directions
+    }
+    return partial(_greater_delta, curves, method)
+
+
+def _greater_delta(curves: dict[Direction, FftCurve], method: str, epsilon: float) -> Estimate:
+    best, winner, errors = -1.0, Direction.REMOVE, []
+    for one, curve in curves.items():
+        floor = max(0.0, _FLOOR * best)  # what is so far below the other direction's does not count
+        value, error = _delta(curve, epsilon, method, floor)
+        errors += [error] if error is not None else []
+        if value > best:
+            best, winner = value, one
+    error = max(errors, default=None)
+    if error is not None and not error <= max(_SAYS_LITTLE * best, _HARMLESS):
+        raise AccuracyError(
+            f"epsilon={epsilon!r}: delta would be {best:.3g} with an error of {error:.1g}, which "
+            "says next to nothing. Floats do not hold sums of so many steps, or of losses so "
+            "large beside others so small: account for the large ones apart, or ask for a proved "
+            "bound (method='strict')"
+        )
+    return Estimate(best, method, winner.value, error)
 
 
 def _by_moments(
@@ -340,35 +352,21 @@ def _no_options(options: dict[str, Any], method: str) -> None:
 
 
 def _delta(
-    steps: tuple[Step, ...], epsilon: float, method: str, floor: float = 0.0
+    curve: FftCurve, epsilon: float, method: str, floor: float = 0.0
 ) -> tuple[float, float | None]:
     """Delta of one direction and, where known, its error; by the default method it need not be
     known where it is below ``floor``.
     """
-    if method == "fft" or not steps:
-        found = fft_curve(steps).delta(epsilon, floor)
+    if method == "fft" or not curve.steps:
+        found = curve.delta(epsilon, floor)
         return found.value, found.error
     if method == "gdp":
         from evr.estimation.gdp import GdpCurve
 
-        return GdpCurve(steps).delta(epsilon), None
+        return GdpCurve(curve.steps).delta(epsilon), None
     from evr.estimation.edgeworth import EdgeworthCurve
 
-    return EdgeworthCurve(steps).delta(epsilon), None
-
-
-def afresh(
-    estimate: Callable[[Any, float], Estimate | UpperBound], event: Any, at: float
-) -> Estimate | UpperBound:
-    """An estimate whose last digits do not depend on what was estimated before: what a certificate
-    records.
-    """
-    fft_curve.cache_clear()
-    if needs_samples(Composition.of(event)):
-        from evr.estimation.sampled import sampled_curve
-
-        sampled_curve.cache_clear()
-    return estimate(event, at)
+    return EdgeworthCurve(curve.steps).delta(epsilon), None
 
 
 class Epsilon(NamedTuple):
@@ -378,14 +376,13 @@ class Epsilon(NamedTuple):
     error: float
 
 
-def epsilon_of(steps: tuple[Step, ...], delta: float, guess: float | None = None) -> Epsilon:
+def epsilon_of(curve: FftCurve, delta: float, guess: float | None = None) -> Epsilon:
     """Epsilon of one direction at a delta in [0, 1] by the default method; ``guess`` is where to
     look first, where that is known.
     """
-    value = _solved(steps, delta, "fft", guess)
-    if math.isinf(value) or delta == 1 or not steps or _at_zero(steps) <= 0.5 * delta:
+    value = _solved(curve, delta, "fft", guess)
+    if math.isinf(value) or delta == 1 or not curve.steps or _at_zero(curve.steps) <= 0.5 * delta:
         return Epsilon(value, 0.0)
-    curve = fft_curve(steps)
     if delta == 0:
         return Epsilon(value, 4.0 * UNIT * value)
     found = curve.delta(value)
@@ -421,23 +418,20 @@ def _at_zero(steps: tuple[Step, ...]) -> float:
     return math.fsum(step.count * step.pair.delta(0.0) for step in steps)
 
 
-def _solved(
-    steps: tuple[Step, ...], delta: float, method: str, guess: float | None = None
-) -> float:
+def _solved(curve: FftCurve, delta: float, method: str, guess: float | None = None) -> float:
     """The root."""
-    if delta == 1 or not steps:
+    if delta == 1 or not curve.steps:
         return 0.0
-    curve = fft_curve(steps)
     if curve.infinite_mass > delta:
         return math.inf
     if delta == 0:
         return max(0.0, curve.greatest)
-    if _at_zero(steps) <= delta:
+    if _at_zero(curve.steps) <= delta:
         return 0.0
     if guess is None:
-        guess = likely_epsilon(steps, delta) if curve.infinite_mass < 1.0 else 1.0
+        guess = likely_epsilon(curve.steps, delta) if curve.infinite_mass < 1.0 else 1.0
     if method != "fft":
-        return solve_epsilon(lambda e: _delta(steps, e, method)[0], delta, guess=guess)
+        return solve_epsilon(lambda e: _delta(curve, e, method)[0], delta, guess=guess)
     greatest = max(0.0, curve.greatest)
     guess = curve.near(delta, min(guess, greatest))
     return solve_epsilon(curve.value, delta, guess=guess, greatest=greatest, spread=_SPREAD)

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -80,6 +80,9 @@ def _constant(value: float, moved: float = 0.0) -> Delta:
 class FftCurve:
     """The privacy curve of one direction's steps.
 
+    A law made for one epsilon serves others, so that the last digits depend on what a curve was
+    asked before. ``asked`` are epsilons that it will be asked for: laws are made to serve them.
+
     Examples
     --------
     >>> from evr.mechanisms import Composition
@@ -90,14 +93,14 @@ class FftCurve:
     '2.0582e-10'
     """
 
-    def __init__(self, steps: tuple[Step, ...]) -> None:
+    def __init__(self, steps: tuple[Step, ...], asked: Iterable[float] = ()) -> None:
         self.steps = steps
         self.infinite_mass = infinite_mass(steps)
         self._greatest = [(step.count, _finite_range(step.pair)[1]) for step in steps]
         self.greatest = math.fsum(count * loss for count, loss in self._greatest)
         self._atoms: Atoms | None = None
         self._laws: list[_Known] = []
-        self._asked: tuple[float, ...] = ()
+        self._asked = tuple(asked)
         self._single = len(steps) == 1 and steps[0].count == 1
         self._purely_atomic = False
         if steps and not self._single and all(len(step.pair.flats) for step in steps):
@@ -105,10 +108,6 @@ class FftCurve:
             self._purely_atomic = self._atoms is not None and all(
                 _is_atomic(step.pair) for step in steps
             )
-
-    def expect(self, epsilons: Iterable[float]) -> None:
-        """Say at which epsilons delta will be asked for: a law made for one then serves others."""
-        self._asked = tuple(epsilons)
 
     def value(self, epsilon: float) -> float:
         """Delta at one epsilon, the error left out where it costs extra."""
@@ -211,6 +210,14 @@ class FftCurve:
         reached = result.error / result.value if result.value > 0 else 0.0
         self._laws.append(_Known(fine, coarse, atoms, reached))
         return result
+
+
+@lru_cache(maxsize=64)
+def delta_of(steps: tuple[Step, ...], epsilon: float) -> Delta:
+    """Delta by a curve that was asked for nothing else. It is kept: a new curve would say the same
+    to the last bit.
+    """
+    return FftCurve(steps).delta(epsilon)
 
 
 class _Known(NamedTuple):

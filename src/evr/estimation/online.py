@@ -19,9 +19,9 @@ from scipy.optimize import brentq
 
 from evr import validate
 from evr.bounds.moments import log_peak
-from evr.estimation.api import Epsilon, directions_of, epsilon_of, fft_curve
+from evr.estimation.api import Epsilon, directions_of, epsilon_of
 from evr.estimation.atoms import atoms_of
-from evr.estimation.fft import read, refine
+from evr.estimation.fft import FftCurve, read, refine
 from evr.estimation.grid import Frame
 from evr.estimation.tilting import plan_tilt, widened
 from evr.laws import DominatingPair, Floats, Pairs, Step, infinite_mass, line_pair
@@ -221,7 +221,7 @@ class _Run:
                 if order > 0 and self._moments_bound(order, epsilon) <= self.delta:
                     self._order = order
                     return False
-        found = fft_curve(Composition(self._steps, ()).simplified("remove")).delta(epsilon)
+        found = FftCurve(Composition(self._steps, ()).simplified("remove")).delta(epsilon)
         return found.value + found.error > self.delta
 
     def _moments_bound(self, order: float, epsilon: float) -> float:
@@ -249,7 +249,7 @@ class _Run:
                 self._renew(steps)
                 found = self._solve(steps) if self._frame is not None else None
         if found is None:
-            found = epsilon_of(folded, self.delta, guess=self._previous or None)
+            found = epsilon_of(FftCurve(folded), self.delta, guess=self._previous or None)
         self._previous = found.value
         return found
 

@@ -25,7 +25,8 @@ from evr.bounds.strict import (
     stays_within,
 )
 from evr.errors import AccuracyError
-from evr.estimation.api import epsilon_of, fft_curve
+from evr.estimation.api import epsilon_of
+from evr.estimation.fft import FftCurve, delta_of
 from evr.estimation.strict_plan import choose, outlook, twins
 from evr.laws import Direction
 from evr.laws.exact import ExactBins, ExactStep
@@ -52,14 +53,13 @@ class StrictCurve:
 
     def __init__(self, steps: tuple[ExactStep, ...]) -> None:
         self.steps = steps
-        self._floats = twins(steps)
-        self._fft = fft_curve(self._floats)
+        self._fft = FftCurve(twins(steps))
         self._infinite = float(infinite_delta(steps, _INFINITE_BITS))
         self._plans: dict[tuple[float, float, float], StrictPlan] = {}
 
     def estimate(self, epsilon: float) -> float:
         """About how large delta is: no bound, a guide to grids and to when they are fine enough."""
-        return self._fft.delta(epsilon).value
+        return delta_of(self._fft.steps, epsilon).value
 
     def bound(
         self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None
@@ -160,7 +160,7 @@ class StrictCurve:
         small = max(tolerance / 10 * self._infinite, _NEXT_TO_NOTHING)
         if guess < self._infinite + small < 1:
             with contextlib.suppress(AccuracyError):  # floats may not tell the two apart
-                epsilon = min(epsilon, epsilon_of(self._floats, self._infinite + small).value)
+                epsilon = min(epsilon, epsilon_of(self._fft, self._infinite + small).value)
             guess, tolerance = small, 0.5
         key = (epsilon, guess, tolerance)
         if key not in self._plans:
@@ -183,7 +183,7 @@ class StrictCurve:
             return math.inf
         if delta == 0:
             return self._all_losses()
-        guess = epsilon_of(self._floats, delta).value
+        guess = epsilon_of(self._fft, delta).value
         if guess == math.inf:
             return math.inf
         if guess == 0:
@@ -217,7 +217,8 @@ class StrictCurve:
             def bound(epsilon: float) -> Fraction:
                 return one_step_delta(law, Fraction(epsilon), bits)
         else:
-            found = halves(self.steps, self._plan(guess, self.estimate(guess), tolerance))
+            estimate = self._fft.delta(guess).value
+            found = halves(self.steps, self._plan(guess, estimate, tolerance))
 
             def bound(epsilon: float) -> Fraction:
                 return found.delta(Fraction(epsilon))

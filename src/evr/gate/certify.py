@@ -12,7 +12,6 @@ from evr import validate
 from evr.certification.certificate import Certificate
 from evr.certification.ledger import Ledger
 from evr.estimation import Estimate, UpperBound, estimate_delta, estimate_epsilon
-from evr.estimation.api import afresh
 from evr.gate.attempt import foresee, opened, perform, start
 from evr.gate.request import Request, Subject
 from evr.mechanisms.relations import Relation
@@ -191,7 +190,7 @@ def _estimated(
         return _given_pair(event, epsilon, delta)
     if epsilon is not None:
         slack = _TAU if tau is None else tau
-        found = afresh(estimate_delta, event, epsilon)
+        found = estimate_delta(event, epsilon)
         value = min(1.0, _above(_not_below(found), slack))
         value = max(value, _LEAST) if value > 0 else value
         return Claim(epsilon, value, slack), _section("delta", epsilon, found)
@@ -212,7 +211,7 @@ def _estimated(
 
 
 def _least_epsilon(event: Any, target: float, delta: float) -> Estimate | UpperBound:
-    found = afresh(estimate_epsilon, event, target)
+    found = estimate_epsilon(event, target)
     if not math.isfinite(found.value):
         raise ValueError(
             f"no epsilon is enough for delta={delta!r}: some mechanism may fail with more than "
@@ -224,18 +223,18 @@ def _least_epsilon(event: Any, target: float, delta: float) -> Estimate | UpperB
 def _rounded_pair(event: Any, delta: float) -> tuple[Claim, dict[str, Any]]:
     """Epsilon with three digits, and the tau that its estimate leaves, 0.99 at the most."""
     epsilon = _rounded_up(_not_below(_least_epsilon(event, delta, delta)))
-    found = afresh(estimate_delta, event, epsilon)
+    found = estimate_delta(event, epsilon)
     for _ in range(3):
         if _not_below(found) <= _TAU * delta:
             break
         epsilon = _rounded_up(epsilon * (1.0 + 1e-9))
-        found = afresh(estimate_delta, event, epsilon)
+        found = estimate_delta(event, epsilon)
     return _claim_of(epsilon, delta, found)
 
 
 def _given_pair(event: Any, epsilon: float, delta: float) -> tuple[Claim, dict[str, Any]]:
     """Just this pair; what is false, or true by too little, is refused with what would hold."""
-    found = afresh(estimate_delta, event, epsilon)
+    found = estimate_delta(event, epsilon)
     if _not_below(found) > _TIGHTEST * delta:
         least = _rounded_pair(event, delta)[0].epsilon
         false = found.value > delta

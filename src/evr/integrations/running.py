@@ -20,7 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from evr.estimation import estimate_delta, estimate_epsilon
+from evr.estimation import estimate_epsilon
+from evr.estimation.fft import FftCurve
+from evr.mechanisms import Composition
 from evr.mechanisms.events import opacus_history
 
 TOLERANCE = 2e-7  # of epsilon, at the point that checks a block: a fifth of what is promised
@@ -88,9 +90,10 @@ class RunningEpsilon:
 
 def _epsilon_near(event: Any, delta: float, guess: float, direction: str) -> float | None:
     """Epsilon by the secant method on the logarithm of delta; None if it is not near the guess."""
+    curve = FftCurve(Composition.of(event).simplified(direction))
 
     def gap(epsilon: float) -> float:
-        value = estimate_delta(event, epsilon, direction=direction).value
+        value = curve.delta(epsilon).value
         return math.log(max(value, 1e-320)) - math.log(delta)
 
     # from above: transforms made for one epsilon serve smaller ones
