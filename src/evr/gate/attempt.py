@@ -111,6 +111,7 @@ def start(
     workers: int | None = None,
     executor: Executor | None = None,
     for_output: bool = False,
+    record: dict[str, Any] | None = None,
 ) -> Attempt:
     """Write an attempt down; from here on it counts. What can be refused is refused before."""
     seed = seed_of(seed)
@@ -128,7 +129,11 @@ def start(
         entropy_is_fresh=seed is None,
         event=document,
         event_digest=event_digest(event),
-        options={"estimate": estimate, "path": None if path is None else str(path)},
+        options={
+            "estimate": estimate,
+            "path": None if path is None else str(path),
+            "record": record,
+        },
         software=software(),
         name=name,
         floor=floor,
@@ -199,6 +204,7 @@ def perform(
                 "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
                 "seconds": time.perf_counter() - begun,
             },
+            record=attempt.options.get("record"),
         )
         if path is not None or attempt.options["path"] is not None:
             certificate.save(path or attempt.options["path"])

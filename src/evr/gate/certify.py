@@ -52,6 +52,7 @@ def certify(
     announce: Announce | None = None,
     method: str = "auto",
     neighboring_relation: Relation | None = None,
+    record: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Certificate:
     """Certify what everything that ran guarantees: estimate, verify, write down.
@@ -96,6 +97,9 @@ def certify(
     neighboring_relation
         Which data sets are neighbours: as of ``evr.estimate_delta``. The certificate holds it, and
         the statement names it.
+    record
+        What the certificate says of the record that the event comes from: ``Record.certify`` gives
+        it.
     settings
         ``proposal``, ``max_samples``, ``offset``, ``device`` as of ``evr.verify``.
 
@@ -156,6 +160,7 @@ def certify(
         progress=progress,
         announce=announce,
         estimate=estimate,
+        record=record,
     )
 
 
@@ -175,6 +180,7 @@ def certify_claim(
     progress: ProgressHook | None = None,
     announce: Announce | None = None,
     estimate: dict[str, Any] | None = None,
+    record: dict[str, Any] | None = None,
 ) -> Certificate:
     """As ``certify``, for a claim whose estimate is given."""
     target = None if path is None else validate.path(path=path).absolute()
@@ -209,6 +215,7 @@ def certify_claim(
             path=target,
             workers=workers,
             executor=executor,
+            record=record,
         )
         return perform(
             one, attempt, workers=workers, executor=executor, progress=progress, ahead=ahead

@@ -100,6 +100,7 @@ class Gate:
     executor: Executor | None
     progress: ProgressHook | None
     path: Path | None
+    record: dict[str, Any] | None
     settings: Settings
 
     @contextlib.contextmanager
@@ -178,6 +179,7 @@ class Gate:
             workers=self.workers,
             executor=self.executor,
             for_output=True,
+            record=self.record,
         )
 
     def _fallback(self, ledger: Ledger) -> dict[str, Any] | None:
@@ -216,6 +218,7 @@ def make_gate(
     progress: ProgressHook | None = None,
     path: str | Path | None = None,
     neighboring_relation: Relation | None = None,
+    record: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Gate:
     """Check everything that can be checked before anything runs."""
@@ -242,6 +245,7 @@ def make_gate(
         executor=executor,
         progress=progress,
         path=None if path is None else validate.path(path=path).absolute(),
+        record=record,
         settings=Settings.of(settings),
     )
 
