@@ -186,7 +186,7 @@ def test_constants_that_the_training_does_not_have(path):
     training = constant_training(21)
     with pytest.raises(
         evr.RecordError,
-        match="divisor was 21.0, and the constant is 20.0.*set optimizer.expected_batch_size",
+        match=r"divisor was 21\.0, and the constant is 20\.0.*set optimizer\.expected_batch_size",
     ):
         evr.record(training.optimizer, training.loader, path, constants=CONSTANTS)
     assert not path.exists()
@@ -194,7 +194,7 @@ def test_constants_that_the_training_does_not_have(path):
     with evr.record(training.optimizer, training.loader, path, constants=CONSTANTS):
         training.optimizer.expected_batch_size = 19
         before = weights(training)
-        with pytest.raises(evr.RecordError, match="after step 0: the divisor was 19.0"):
+        with pytest.raises(evr.RecordError, match=r"after step 0: the divisor was 19\.0"):
             training.epochs()
         assert same(before, weights(training))
 
