@@ -3,7 +3,7 @@
     python examples/opacus/after.py [--folder out] [--noise-used 2.0]
 
 The training is recorded. What the record says, not what was planned, is verified at (3, 1e-5), and
-the record names the certificate. With less noise than that takes (``--noise-used``) the claim is
+the record and the certificate name each other. With less noise than that takes (``--noise-used``) the claim is
 rejected, and the weights are withheld.
 """
 
@@ -34,8 +34,7 @@ def main() -> None:
     )
 
     record = evr.Record.load(chosen.folder / "training.record.jsonl")
-    with evr.released(
-        record.event,
+    with record.released(
         epsilon=EPSILON,
         delta=chosen.tau * DELTA,
         tau=chosen.tau,
@@ -43,7 +42,6 @@ def main() -> None:
         ledger=chosen.folder / "ledger.sqlite",
         path=chosen.folder / "model.certificate.json",
     ) as certificate:
-        record.add(certificate)
         torch.save(weights, chosen.folder / "model.pt")
     print(f"released with accuracy {accuracy(weights):.3f}")
     print(certificate.statement)

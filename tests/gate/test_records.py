@@ -13,6 +13,8 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+from evr.certification.certificate import Certificate
+from evr.certification.words import statement
 from evr.gate import chain
 from evr.gate.records import rank_path
 
@@ -263,19 +265,204 @@ def test_the_certificate_is_about_the_record(path, tmp_path):
     file = tmp_path / "one.certificate.json"
     record.certify(delta=1e-6, tau=0.5, ledger=tmp_path / "ledger.sqlite", path=file)
     certificate = evr.Certificate.load(file)
-    assert not record.is_certified_by(certificate)  # it was read before
-    with pytest.raises(evr.RecordError, match="changed since it was read"):
-        record.add(certificate)
-    record = evr.Record.load(path)
-    assert record.is_certified_by(certificate)
+    assert record.is_certified_by(certificate)  # at once
+    record.add(certificate)  # named already
+    assert record.certificates == (certificate.digest,)
+    assert evr.Record.load(path).is_certified_by(certificate)
     assert record.event == certificate.dp_event()
     # the same event, another training
     assert not evr.Record.load(write(tmp_path / "twin.jsonl")).is_certified_by(certificate)
     longer = evr.Record.load(write(path, steps=1))  # trained on: the certificate is of less
+    with pytest.raises(evr.RecordError, match="changed since it was read"):
+        record.is_certified_by(certificate)
     assert certificate.digest in longer.certificates
     assert not longer.is_certified_by(certificate)
     with pytest.raises(evr.RecordError, match="of another event"):
         longer.add(certificate)
+
+
+def certified(path, **options):
+    folder = path.parent
+    return evr.Record.load(path).certify(delta=1e-6, ledger=folder / "ledger.sqlite", **options)
+
+
+def test_a_certificate_names_its_record(path):
+    with evr.Recorder(path) as recorder:
+        recorder.step(**STEP)
+        recorder.find("note", "weather", "it rained")
+    record, certificate = evr.Record.load(path), certified(path)
+    assert certificate.record.seals == list(record.seals)
+    assert certificate.record.steps == 1
+    assert certificate.record.notes == ["generator", "other"]
+    assert f"whose last seal begins with {record.seals[0][:16]}" in certificate.statement
+    assert "did not come from a cryptographic generator" in certificate.statement
+    assert "rained" not in certificate.to_json()  # words of others stay in the record
+    replayed = evr.replay(certificate)
+    assert replayed.agrees
+    assert "does not see the record" in replayed.notes[0]
+
+
+def test_a_record_is_certified_more_than_once(path):
+    record = evr.Record.load(write(path))
+    ledger = path.parent / "ledger.sqlite"
+    first, second = (record.certify(delta=delta, ledger=ledger) for delta in (1e-6, 1e-5))
+    assert record.is_certified_by(first)
+    assert record.is_certified_by(second)
+    assert first.record == second.record
+
+
+def test_noise_of_a_cryptographic_generator_is_not_noted(path):
+    with evr.Recorder(path) as recorder:
+        recorder.step(**STEP, secure=True)
+    assert certified(path).record.notes == []
+
+
+def test_the_certificate_of_several_processes_names_all_their_files(path):
+    for rank in range(2):
+        write(rank_path(path, rank), rank=rank, ranks=2, run="one")
+    record = evr.Record.load(path)
+    certificate = certified(path)
+    assert len(certificate.record.seals) == 2
+    assert "(and those of 1 more process)" in certificate.statement
+    assert record.is_certified_by(certificate)
+
+
+def test_the_gate_names_the_record(path):
+    record = evr.Record.load(write(path))
+    options = {"epsilon": 1.0, "delta": 1e-6, "ledger": path.parent / "ledger.sqlite"}
+    with record.released(**options) as certificate:
+        assert record.is_certified_by(certificate)
+    assert certificate.record.steps == 5
+    assert certificate.neighboring_relation == "REPLACE_SPECIAL"
+    with pytest.raises(evr.RecordError, match="keeps the number of records private"):
+        record.released(**options, neighboring_relation="add-or-remove").__enter__()
+
+
+# -- what must not depend on the number of records -------------------------------------------------
+
+FIXED: dict[str, Any] = {"divisor": 20, "sampling_probability": 0.01, "steps": 5}
+
+
+def test_without_constants_the_number_of_records_is_public(path):
+    certificate = certified(write(path))
+    assert certificate.neighboring_relation == "REPLACE_SPECIAL"
+    assert certificate.record.constants is None
+    assert "the number of records is public" in certificate.statement
+    same = evr.certify(plan(), delta=1e-6, ledger=path.parent / "other.sqlite")
+    assert same.guarantee == certificate.guarantee  # no number changes
+    with pytest.raises(
+        evr.RecordError, match=r"must be constants, and this record does not say so\. Certify under"
+    ):
+        certified(path, neighboring_relation="add-or-remove")
+
+
+def test_with_constants_it_is_private(path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "STEP", {**STEP, "divisor": 20.0})
+    record = evr.Record.load(write(path, constants=FIXED))
+    assert record.relation.name == "ADD_OR_REMOVE_ONE"
+    certificate = certified(path)
+    assert certificate.neighboring_relation == "ADD_OR_REMOVE_ONE"
+    assert certificate.record.constants.model_dump() == FIXED
+    assert "did not depend on the data, the number of records included" in certificate.statement
+    assert evr.replay(certificate).agrees
+    assert certified(path, neighboring_relation="zero-out").record.constants is not None
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        ({}, "the divisor was not recorded, and the constant is 20.0"),
+        ({"divisor": 19.0}, "the divisor was 19.0, and the constant is 20.0"),
+        (
+            {"divisor": 20.0, "sampling_probability": 0.02},
+            "the sampling probability was 0.02, and the constant is 0.01",
+        ),
+    ],
+)
+def test_a_step_that_differs_from_the_constants_is_refused(path, step, words):
+    recorder = evr.Recorder(path, constants=FIXED)
+    with pytest.raises(evr.RecordError, match=words):
+        recorder.step(**{**STEP, **step})
+    recorder.finish()
+    assert evr.Record.load(path).steps == 0
+
+
+@pytest.mark.parametrize("steps", [4, 6])
+def test_another_number_of_steps_than_the_constant(path, monkeypatch, steps):
+    monkeypatch.setattr(sys.modules[__name__], "STEP", {**STEP, "divisor": 20.0})
+    assert certified(write(path, steps, constants=FIXED)).neighboring_relation == "REPLACE_SPECIAL"
+    with pytest.raises(evr.RecordError, match=f"{steps} steps ran, and the constant is 5"):
+        certified(path, neighboring_relation="add-or-remove")
+
+
+def test_steps_lost_in_a_crash_run_again(path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "STEP", {**STEP, "divisor": 20.0})
+    write(path, 3, finish=False, constants=FIXED)
+    for other in (None, {**FIXED, "steps": 9}):
+        with pytest.raises(evr.RecordError, match="continue it with the same"):
+            evr.Recorder(path, constants=other)
+    record = evr.Record.load(write(path, 3, constants=FIXED))
+    assert (record.steps, record.relation.name) == (6, "ADD_OR_REMOVE_ONE")
+
+
+@pytest.mark.parametrize("bad", [{"divisor": 1}, {**FIXED, "steps": 0}, {**FIXED, "rate": 1}, 3])
+def test_what_are_not_constants(path, bad):
+    with pytest.raises(ValueError, match="steps"):
+        evr.Recorder(path, constants=bad)
+    assert not path.exists()
+
+
+def forged(certificate, **changes):
+    """A certificate whose document was altered, with everything mended that can be."""
+    document = {**certificate.document(), **changes}
+    return Certificate.sealed({**document, "statement": statement(document)})
+
+
+def test_a_forged_record_does_not_strengthen_the_claim(path):
+    certificate = certified(write(path))
+    section = certificate.document()["record"]
+    for field, changes in {
+        "neighboring_relation": {"neighboring_relation": "ADD_OR_REMOVE_ONE"},
+        "record.steps": {"record": {**section, "steps": 50}},
+        "record.constants.steps": {
+            "neighboring_relation": "ADD_OR_REMOVE_ONE",
+            "record": {**section, "constants": {**FIXED, "divisor": 20.0, "steps": 6}},
+        },
+        "record.constants.sampling_probability": {
+            "neighboring_relation": "ADD_OR_REMOVE_ONE",
+            "record": {
+                **section,
+                "constants": {**FIXED, "divisor": 20.0, "sampling_probability": 0.02},
+            },
+        },
+    }.items():
+        found = evr.replay(forged(certificate, **changes))
+        assert field in [one.field for one in found.mismatches]
+    # nobody but the record tells these; a statement says that a replay does not see it
+    record = evr.Record.load(path)
+    for changes in (
+        {"seals": ["0" * 64]},
+        {"notes": []},
+        {"constants": {**FIXED, "divisor": 20.0}},
+    ):
+        altered = forged(certificate, record={**section, **changes})
+        assert evr.replay(altered).agrees
+        assert "a replay does not see the record" in altered.statement
+        assert not record.is_certified_by(altered)
+    with pytest.raises(evr.CertificateError, match="'all is well' is not a kind of note"):
+        Certificate.sealed(
+            {**certificate.document(), "record": {**section, "notes": ["all is well"]}}
+        )
+
+
+def test_a_section_of_another_record_is_told_though_it_is_named(path):
+    certificate = certified(write(path))
+    section = certificate.document()["record"]
+    altered = forged(certificate, record={**section, "seals": ["0" * 64]})
+    record = evr.Record.load(path)
+    record.add(altered)
+    assert altered.digest in record.certificates
+    assert not record.is_certified_by(altered)
 
 
 KILLED = """

@@ -17,9 +17,12 @@ pytest.importorskip(
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch and Opacus warn about themselves
 
 import torch
+from dp_accounting import NeighboringRelation
+from opacus.data_loader import DPDataLoader
 from opacus.schedulers import ExponentialNoise
 from opacus.utils.batch_memory_manager import BatchMemoryManager
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
+from torch.utils.data import TensorDataset
 
 import evr
 from integrations.trainings import Training, same, weights
@@ -134,6 +137,75 @@ def test_the_sampler_s_rate_counts_not_the_accountant_s(path):
     assert training.loader.batch_sampler.sample_rate == 1 / 93
     assert evr.Record.load(path).runs[0].sampling_probability == 1 / 93
     assert training.engine.accountant.history[0][1] == 1 / 92
+
+
+def test_divisor_rate_and_steps_are_recorded(path):
+    """Opacus computes all three from the number of records: 205 of them make 11 batches."""
+    training = Training(records=205)
+    with evr.record(training.optimizer, training.loader, path):
+        training.epochs(2)
+    record = evr.Record.load(path)
+    (run,) = record.runs
+    assert run.divisor == training.optimizer.expected_batch_size == 205 // 11
+    assert (run.sampling_probability, run.steps) == (1 / 11, 22)
+    conditions = record.conditions[0]
+    assert (conditions["divisor"], conditions["batches_per_epoch"]) == (18.0, 11)
+    assert record.relation is NeighboringRelation.REPLACE_SPECIAL
+    with pytest.raises(evr.RecordError, match="keeps the number of records private"):
+        record.certify(delta=1e-5, neighboring_relation="add-or-remove")
+
+
+def test_one_record_less_changes_the_divisor():
+    """What add-or-remove would have to hide."""
+    divisors = [Training(records=n).optimizer.expected_batch_size for n in (220, 219)]
+    assert divisors == [20, 19]
+
+
+def constant_training(divisor):
+    """As the guide says: a loader of one's own rate, and a divisor of one's own."""
+    data = TensorDataset(torch.randn(205, 4), torch.randint(0, 3, (205,)))
+    training = Training(loader=DPDataLoader(data, sample_rate=1 / 10))
+    training.optimizer.expected_batch_size = divisor
+    return training
+
+
+CONSTANTS = {"divisor": 20, "sampling_probability": 1 / 10, "steps": 10}
+
+
+def test_constants(path, tmp_path):
+    training = constant_training(20)
+    with evr.record(training.optimizer, training.loader, path, constants=CONSTANTS):
+        training.epochs()
+    record = evr.Record.load(path)
+    assert record.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
+    certificate = record.certify(delta=1e-5, ledger=tmp_path / "ledger.sqlite")
+    assert certificate.neighboring_relation == "ADD_OR_REMOVE_ONE"
+    assert certificate.record.constants.divisor == 20
+    assert record.is_certified_by(certificate)
+
+
+def test_constants_that_the_training_does_not_have(path):
+    training = constant_training(21)
+    with pytest.raises(
+        evr.RecordError,
+        match=r"divisor was 21\.0, and the constant is 20\.0.*set optimizer\.expected_batch_size",
+    ):
+        evr.record(training.optimizer, training.loader, path, constants=CONSTANTS)
+    assert not path.exists()
+    training = constant_training(20)
+    with evr.record(training.optimizer, training.loader, path, constants=CONSTANTS):
+        training.optimizer.expected_batch_size = 19
+        before = weights(training)
+        with pytest.raises(evr.RecordError, match=r"after step 0: the divisor was 19\.0"):
+            training.epochs()
+        assert same(before, weights(training))
+
+
+def test_a_loss_that_is_summed_is_not_divided(path):
+    training = Training(loss_reduction="sum")
+    with evr.record(training.optimizer, training.loader, path):
+        training.epochs()
+    assert evr.Record.load(path).runs[0].divisor == 1.0
 
 
 def test_a_loader_with_workers(path):

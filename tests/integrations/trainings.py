@@ -21,6 +21,7 @@ class Training:
         self, *, accountant="evr", batch=BATCH, records=RECORDS, noise=1.0, clip=1.0, **options
     ):
         data = TensorDataset(torch.randn(records, 4), torch.randint(0, 3, (records,)))
+        loader = options.pop("loader", None) or DataLoader(data, batch_size=batch, shuffle=True)
         model = options.pop("model", None) or nn.Linear(4, 3)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         with warnings.catch_warnings():
@@ -29,7 +30,7 @@ class Training:
             made = self.engine.make_private(
                 module=model,
                 optimizer=optimizer,
-                data_loader=DataLoader(data, batch_size=batch, shuffle=True),
+                data_loader=loader,
                 noise_multiplier=noise,
                 max_grad_norm=clip,
                 **options,

@@ -78,6 +78,7 @@ def build(
     fallback: dict[str, Any] | None,
     computed_by: dict[str, str],
     times: dict[str, Any],
+    record: dict[str, Any] | None,
 ) -> Certificate:
     """Put together what was claimed, what happened and what follows; ``claim`` carries the terms of
     its release.
@@ -131,7 +132,7 @@ def build(
         "fallback": fallback,
         "software": computed_by,
         "times": times,
-        "record": None,
+        "record": record,
     }
     return Certificate.sealed(plain({**document, "statement": statement(document)}))
 

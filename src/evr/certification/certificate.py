@@ -45,7 +45,9 @@ from evr.certification.alphabet import (
     unprintable,
 )
 from evr.certification.event_json import canonical, event_from_json
+from evr.certification.recorded import NOTES, checked_note
 from evr.errors import CertificateError
+from evr.kinds import instead
 from evr.sampling import Plan
 from evr.validate import MAX_COUNT
 
@@ -86,6 +88,7 @@ Name = Annotated[str, AfterValidator(checked_name), Field(json_schema_extra={"pa
 Time = Annotated[str, Field(pattern=TIME)]
 Event = Annotated[dict[str, Any], AfterValidator(checked_tree)]
 Direction = Literal["remove", "add"]
+Note = Annotated[str, AfterValidator(checked_note), Field(json_schema_extra={"enum": [*NOTES]})]
 
 
 class Section(BaseModel):
@@ -217,14 +220,28 @@ class TimesSection(Section):
     seconds: Number
 
 
-class RecordSection(Section):
-    """The record of the training that the event comes from: its seal, its run and how many steps it
-    holds.
+class ConstantsSection(Section):
+    """What whoever trained says was fixed without looking at the data, the number of records
+    included.
     """
 
-    seal: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    run: Annotated[str, Field(pattern=r"^[0-9a-f]{1,64}$")]
+    divisor: Number
+    sampling_probability: Number
     steps: Count
+
+
+class RecordSection(Section):
+    """The record of the training that the event comes from: the last seal of each of its files, how
+    many steps it holds, the constants of the training if it has any, and the kinds of its notes.
+    """
+
+    seals: Annotated[
+        list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]],
+        Field(min_length=1, max_length=100_000),
+    ]
+    steps: Count
+    constants: ConstantsSection | None
+    notes: Annotated[list[Note], Field(max_length=len(NOTES))]
 
 
 class Certificate(Section):
@@ -246,8 +263,8 @@ class Certificate(Section):
     software, times, schema_version
         What made it, when, and the format of the file.
     record
-        Which recorded training it is about, if any; a replay takes it on trust, the record itself
-        proves it.
+        Which recorded training it is about, if any. A replay sees only whether it contradicts the
+        event; ``Record.is_certified_by`` compares it with the record itself.
     digest
         SHA-256 of the rest.
     """
@@ -355,6 +372,8 @@ class Certificate(Section):
         """As ``load``, from a string."""
         if len(text) > MOST_BYTES:
             raise CertificateError(f"larger than {MOST_BYTES >> 20} MiB, which no certificate is")
+        if other := instead(text, "a certificate"):
+            raise CertificateError(other)
         document = _parsed(text)
         version = document.get("schema_version")
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:

@@ -3,7 +3,8 @@
 From the primary fields (event, estimate, ``tau``, ``kappa``, floor, attempt, entropy, settings)
 everything else is computed anew, samples included, and compared field by field. A certificate whose
 numbers or words were altered differs somewhere, however its digest was mended. What cannot be
-computed is taken as recorded: software, times, the name of a release, and that entropy was fresh.
+computed is taken as recorded: software, times, the name of a release, that entropy was fresh, and
+the record of a training, as far as it does not contradict the event (``recorded.py``).
 Closed alphabets (``alphabet.py``) leave no room in them for anything else.
 """
 
@@ -23,6 +24,7 @@ from evr.certification.build import build, software
 from evr.certification.certificate import Certificate
 from evr.certification.effort import MAX_SECONDS, Patience, refuse_long_draws, understood
 from evr.certification.event_json import event_from_json
+from evr.certification.recorded import contradictions
 from evr.certification.redrawing import redrawn
 from evr.certification.words import statement
 from evr.errors import CertificateError, DeviceError, DisagreementError, TooLongError
@@ -50,6 +52,10 @@ _KNOWN = (*map(identity, SAMPLERS), placed_parts.NAME)
 _WAYS_ON = (
     "That speaks neither for nor against the certificate: replay it with the software that made "
     "it, or verify its claim with new samples (--fresh)"
+)
+_RECORD = (
+    "a replay does not see the record of the training; evr.Record.load(...).is_certified_by tells "
+    "whether it names this certificate"
 )
 
 
@@ -180,6 +186,7 @@ def replay(
             return _independent(certificate, verification)
         found = [Mismatch(*one) for one in _differences(certificate.document(), again.document())]
         found += _unlikely(certificate)
+        found += [Mismatch(*one) for one in contradictions(certificate.document())]
     except (TooLongError, DeviceError):
         raise
     except _TooMany as error:
@@ -261,12 +268,12 @@ def _judged(
     theirs, here = certificate.software, software()
     other = [key for key in here if theirs.get(key) != here[key]]
     devices = sorted({plan["device"] for plan in _plans(certificate)} - {"cpu"})
+    notes = [] if certificate.record is None else [_RECORD]
     if not other and not devices:
-        return Replay(tuple(found), verification, fresh)
+        return Replay(tuple(found), verification, fresh, tuple(notes))
     made, have = (
         ", ".join(f"{key} {which.get(key, '?')}" for key in other) for which in (theirs, here)
     )
-    notes = []
     if other:
         notes.append(
             f"the certificate was made with {made}, and this is {have}: equality to the last bit "
@@ -401,6 +408,7 @@ def _rebuilt(
         fallback=fallback,
         computed_by=certificate.software,
         times=certificate.times.model_dump(),
+        record=None if certificate.record is None else certificate.record.model_dump(),
     )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
-from dp_accounting import dp_event
+from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.bounds.rounding import FIXED
 from evr.bounds.strict import StatedProof, rounded_up
+from evr.certification import recorded
 from evr.certification.event_json import event_digest, event_from_json
 from evr.errors import CertificateError
 from evr.mechanisms.relations import adjacency
@@ -198,7 +199,8 @@ def _assumptions(document: dict[str, Any], events: list[dp_event.DpEvent]) -> st
 
 def _assumed(document: dict[str, Any], events: list[dp_event.DpEvent]) -> list[str]:
     checked = document["verification"]
-    assumed = assumptions(*events)
+    relation = NeighboringRelation[document["neighboring_relation"]]
+    assumed = [*assumptions(*events, relation=relation), *recorded.assumptions(document["record"])]
     sampled = checked["method"] not in ("strict", "both")
     if sampled:
         fresh = "the verification's entropy was fresh"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -85,11 +86,16 @@ def command(
 
     With a delta, the least epsilon is found, rounded up to three digits and certified; with an
     epsilon, the least delta; with both, just that pair. Every attempt is counted in the ledger, so
-    trying again is safe. Exit code 0: accepted; 3: rejected.
+    trying again is safe. SPEC may also be the record of a training (JSONL), which then names its
+    certificate. Exit code 0: accepted; 3: rejected.
 
     Example: evr certify examples/dpsgd.toml
     """
-    event, claim, relation = ran.described()
+    record = ran.record()
+    if record is None:
+        event, claim, relation = ran.described()
+    else:
+        event, claim, relation = record.event, None, ran.adjacency
     if epsilon is None and delta is None and claim is not None:
         epsilon, delta = claim.epsilon, claim.delta
     if tau is None and claim is not None:
@@ -100,13 +106,13 @@ def command(
         new_page(report, path)
     from evr.gate import certify
 
+    certify_this = partial(certify, event) if record is None else record.certify
     with (
         cluster(dask, workers) as executor,
         watched(quiet=quiet or json) as progress,
         ledger_to_ask(ledger, dry_run=dry_run) as counted,
     ):
-        certificate = certify(
-            event,
+        certificate = certify_this(
             epsilon=epsilon,
             delta=delta,
             tau=tau,

@@ -35,6 +35,7 @@ def command(
 
     event, _, relation = ran.described()
     composition = Composition.of(event, relation)
+    assumed = assumptions(event, relation=composition.relation)
     rows = [
         (direction.value, step.count, step.law.describe(), _deltas(step.law))
         for direction in Direction
@@ -50,7 +51,7 @@ def command(
             }
             for d, c, p, deltas in rows
         ]
-        words = {"what_ran": describe(event), "assumptions": assumptions(event)}
+        words = {"what_ran": describe(event), "assumptions": assumed}
         about = {"event": repr(event), "adjacency": name_of(composition.relation)}
         as_json({**about, **words, "steps": steps_})
         return
@@ -61,7 +62,7 @@ def command(
         say(sentence)
     say(f"What ran: {describe(event)}.")
     say(f"Neighbours: {ADJACENCIES[composition.relation]}.")
-    for clause in assumptions(event):
+    for clause in assumed:
         say(f"It is assumed that {clause}.")
     print()
     table(

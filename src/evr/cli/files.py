@@ -18,8 +18,8 @@ Force = Annotated[bool, typer.Option("--force", help="Replace an existing certif
 def certificate_path(
     spec: Path | None, event: Any, epsilon: float | None, delta: float | None
 ) -> Path:
-    """Beside the specification file and by its name; else in the working folder, by what ran and
-    the target.
+    """Beside the file that says what ran, and by its name; else in the working folder, by what ran
+    and the target.
 
     >>> import evr
     >>> event = evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
@@ -27,7 +27,7 @@ def certificate_path(
     dpsgd-noise1.1-q0.00426667-steps3516-delta1e-5.certificate.json
     """
     if spec is not None:
-        return spec.with_name(f"{spec.stem}.certificate.json")
+        return spec.with_name(f"{spec.stem.removesuffix('.record')}.certificate.json")
     sampled = event.event
     drawn = (
         {"batch": sampled.sample_size, "of": sampled.source_dataset_size}

@@ -12,6 +12,7 @@ from evr.cli.output import as_json, number, say, seconds, table
 
 if TYPE_CHECKING:
     from evr.certification import Certificate
+    from evr.certification.certificate import RecordSection
 
 CertificateFile = Annotated[
     Path | None, typer.Argument(metavar="FILE", help="A certificate (JSON).")
@@ -100,7 +101,21 @@ def _facts(certificate: Certificate) -> list[list[str]]:
     }
     if certificate.fallback is not None:
         rows["fallback that ran"] = describe_event(certificate.fallback.event)
+    if certificate.record is not None:
+        rows |= _record(certificate.record)
     return [[key, value] for key, value in rows.items()]
+
+
+def _record(record: RecordSection) -> dict[str, str]:
+    fixed = record.constants
+    return {
+        "record": f"{record.steps:,} steps, last seal {', '.join(record.seals)}",
+        "constants": "none: the number of records is public"
+        if fixed is None
+        else f"divisor {fixed.divisor!r}, sampling probability {fixed.sampling_probability!r}, "
+        f"{fixed.steps:,} steps",
+        "notes of the record": ", ".join(record.notes) or "none",
+    }
 
 
 def _directions(certificate: Certificate) -> tuple[list[str], list[list[str]]]:

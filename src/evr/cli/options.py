@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 import typer
 
 from evr import validate
+from evr.kinds import is_record
 
 if TYPE_CHECKING:
+    from evr.gate import Record
     from evr.mechanisms.spec import Target
 
 _GREATEST_RANGE = 100_000
@@ -219,15 +221,29 @@ class WhatRan(NamedTuple):
         """The event tree from the file or from the flags, with what the file says of it."""
         if self.spec is None:
             return Described(self.training.event(), None, self.adjacency)
-        if given := self.training.given:
-            raise ValueError(
-                f"{self.spec} and {', '.join(given)} both describe a mechanism: give one of them"
-            )
+        self._alone()
         from evr.mechanisms.spec import load
 
         loaded = load(self.spec)
         relation = self.adjacency or loaded.adjacency
         return Described(loaded.event(relation), loaded.claim, relation)
+
+    def record(self) -> Record | None:
+        """The record of a training, if that is what the file is; of several processes, all of
+        them.
+        """
+        if self.spec is None or not is_record(self.spec):
+            return None
+        self._alone()
+        from evr.gate import Record
+
+        return Record.load(self.spec)
+
+    def _alone(self) -> None:
+        if given := self.training.given:
+            raise ValueError(
+                f"{self.spec} and {', '.join(given)} both describe a mechanism: give one of them"
+            )
 
     @property
     def caption(self) -> str:

@@ -75,6 +75,7 @@ def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Atte
         options={
             "estimate": request.estimate,
             "path": None if request.path is None else str(request.path),
+            "record": request.record,
         },
         software=software(),
         name=request.name,
@@ -148,6 +149,7 @@ def perform(
                 "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
                 "seconds": time.perf_counter() - begun,
             },
+            record=attempt.options.get("record"),
         )
         if path is not None or attempt.options["path"] is not None:
             certificate.save(path or attempt.options["path"])

@@ -42,6 +42,7 @@ def certify(
     announce: Announce | None = None,
     method: str = "auto",
     neighboring_relation: Relation | None = None,
+    record: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Certificate:
     """Certify what everything that ran guarantees: estimate, verify, write down.
@@ -86,6 +87,9 @@ def certify(
     neighboring_relation
         Which data sets are neighbours: as of ``evr.estimate_delta``. The certificate holds it, and
         the statement names it.
+    record
+        What the certificate says of the record that the event comes from: ``Record.certify`` gives
+        it.
     settings
         ``proposal``, ``max_samples``, ``offset``, ``device`` as of ``evr.verify``.
 
@@ -144,6 +148,7 @@ def certify(
         workers=workers,
         executor=executor,
         progress=progress,
+        record=record,
     )
     return certify_claim(request, ledger=ledger, announce=announce)
 

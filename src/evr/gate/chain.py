@@ -17,6 +17,7 @@ from typing import Any
 
 from evr.certification.event_json import canonical
 from evr.errors import RecordError
+from evr.kinds import instead
 
 FORMAT = 1
 _KINDS = ("start", "resumed", "step", "note", "breach", "end", "certificate")
@@ -33,6 +34,8 @@ def read_lines(path: Path) -> tuple[list[Line], list[str], int]:
         data = path.read_bytes()
     except OSError as error:
         raise RecordError(f"{path}: cannot be read ({error.strerror or error})") from None
+    if other := instead(data[:1000].decode("utf-8", "replace"), "the record of a training"):
+        raise RecordError(f"{path}: {other}")
     whole = data.rfind(b"\n") + 1
     lines: list[Line] = []
     seals: list[str] = []

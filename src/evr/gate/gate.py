@@ -185,6 +185,7 @@ def make_gate(
     progress: ProgressHook | None = None,
     path: str | Path | None = None,
     neighboring_relation: Relation | None = None,
+    record: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Gate:
     """Check everything that can be checked before anything runs."""
@@ -207,6 +208,7 @@ def make_gate(
         workers=workers,
         executor=executor,
         progress=progress,
+        record=record,
     )
     return Gate(
         request, ledger, fallback_event, instances=validate.positive_integer(instances=instances)

@@ -9,6 +9,7 @@ training loops can use ``Recorder`` by themselves.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +17,7 @@ from typing import Any, Literal
 
 from evr.errors import RecordError
 from evr.gate.chain import FORMAT, Chain
+from evr.gate.constants import Constants
 from evr.randomness import fresh_entropy
 
 
@@ -28,6 +30,11 @@ class Recorder:
         The file. One that exists is checked and continued; nothing in it is forgotten.
     conditions
         What holds from here on, in JSON's types.
+    constants
+        ``{"divisor": ..., "sampling_probability": ..., "steps": ...}``: say with it that these
+        three numbers were fixed without looking at the data, the number of records included. A step
+        that differs is refused. Without constants, a record is certified under zero-out adjacency
+        (``Record.relation``).
     rank, ranks, run
         Of a distributed training: which process of how many, and a name of the run that all of them
         share.
@@ -52,30 +59,43 @@ class Recorder:
         path: str | Path,
         conditions: dict[str, Any] | None = None,
         *,
+        constants: Mapping[str, Any] | None = None,
         rank: int = 0,
         ranks: int = 1,
         run: str | None = None,
     ) -> None:
         self.path = Path(path)
+        self._constants = None if constants is None else Constants.of(constants)
+        fixed = None if self._constants is None else self._constants.to_json()
         self._chain = Chain(self.path)
         self.steps = sum(line["kind"] == "step" for line in self._chain.lines)
         try:
             if self._chain.lines:
-                self._continue(rank, ranks, conditions or {})
+                self._continue(rank, ranks, conditions or {}, fixed)
             else:
                 name = run or f"{fresh_entropy():x}"[:32]
                 fields = {"format": FORMAT, "run": name, "rank": rank, "ranks": ranks}
-                self._chain.write("start", **fields, time=_now(), conditions=conditions or {})
+                self._chain.write(
+                    "start", **fields, time=_now(), conditions=conditions or {}, constants=fixed
+                )
         except BaseException:
             self.close()
             raise
 
-    def _continue(self, rank: int, ranks: int, conditions: dict[str, Any]) -> None:
+    def _continue(
+        self, rank: int, ranks: int, conditions: dict[str, Any], fixed: dict[str, Any] | None
+    ) -> None:
         first = self._chain.lines[0]
         if (first["rank"], first["ranks"]) != (rank, ranks):
             raise RecordError(
                 f"{self.path}: the record of rank {first['rank']} of {first['ranks']} cannot be "
                 f"continued by rank {rank} of {ranks}"
+            )
+        if first.get("constants") != fixed:
+            raise RecordError(
+                f"{self.path}: the record was begun with constants={first.get('constants')!r}, and "
+                f"constants={fixed!r} are given now: continue it with the same, or write another "
+                "record"
             )
         self._chain.write(
             "resumed",
@@ -91,14 +111,19 @@ class Recorder:
         noise_multiplier: float,
         clipping_norm: float,
         sampling_probability: float,
+        divisor: float | None = None,
         skipped: int = 0,
         secure: bool = False,
     ) -> None:
         """Write down a step that is about to happen; it is on the disk when this returns.
 
-        ``skipped`` counts physical batches before it that were only added up; ``secure`` says
-        whether its noise comes from a cryptographic generator.
+        ``divisor`` is what the noisy sum is divided by; ``skipped`` counts physical batches before
+        the step that were only added up; ``secure`` says whether its noise comes from a
+        cryptographic generator. A step that differs from the constants raises ``RecordError``.
         """
+        unlike = self._constants and self._constants.unlike(divisor, sampling_probability)
+        if unlike:
+            raise RecordError(f"after step {self.steps}: {unlike}")
         self.steps += 1
         self._chain.write(
             "step",
@@ -106,6 +131,7 @@ class Recorder:
             noise_multiplier=noise_multiplier,
             clipping_norm=clipping_norm,
             sampling_probability=sampling_probability,
+            divisor=divisor,
             skipped=skipped,
             secure=secure,
         )

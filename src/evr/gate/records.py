@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dp_accounting import dp_event
+from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.certification.certificate import Certificate
 from evr.certification.event_json import event_digest
+from evr.certification.recorded import NOTES
 from evr.errors import RecordError
 from evr.gate.certify import certify
 from evr.gate.chain import Chain, Line, read_lines
+from evr.gate.constants import Constants
+from evr.gate.gate import released
 from evr.mechanisms.events import dpsgd
+from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, Relation, relation_named
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,7 @@ class Run:
     noise_multiplier: float
     clipping_norm: float
     sampling_probability: float
+    divisor: float | None
     steps: int
 
 
@@ -59,27 +65,31 @@ class Record:
         What was found on the way. A record with breaches has no event.
     conditions
         What held from the start, and after each restart: libraries, sampler, generators.
+    constants
+        Divisor, sampling probability and steps, if whoever trained said that these were fixed
+        without looking at the data; else None.
+    secure
+        Whether the noise of every step came from a cryptographic generator.
     finished
         Whether the training was closed in order; a record without its end may have lost its last
         lines, and has no event.
     run, rank, ranks
         Which training, and which process of how many; of all of them, once they were found to
         agree, ``rank`` is None.
-    certificates
-        Digests of the certificates that were added to it.
     paths, seals
-        Its files, and the seal of the last line of each.
+        Its files, and in each the seal of the last line that is about the training.
     """
 
     runs: tuple[Run, ...]
     notes: tuple[Finding, ...]
     breaches: tuple[Finding, ...]
     conditions: tuple[dict[str, Any], ...]
+    constants: Constants | None
+    secure: bool
     finished: bool
     run: str
     rank: int | None
     ranks: int
-    certificates: tuple[str, ...]
     paths: tuple[Path, ...]
     seals: tuple[str, ...]
 
@@ -138,11 +148,74 @@ class Record:
         phases = [dpsgd(noise_multiplier=n, sampling_probability=q, steps=k) for n, q, k in merged]
         return phases[0] if len(phases) == 1 else dp_event.ComposedDpEvent(phases)
 
+    @property
+    def relation(self) -> NeighboringRelation:
+        """Under which adjacency this training is certified: add-or-remove if divisor, sampling
+        probability and steps were given as constants, else zero-out, where the number of records is
+        public. Epsilon is the same (docs/guarantees_relations.md, R1.7).
+        """
+        return ADD_OR_REMOVE if self._not_constant is None else ZERO_OUT
+
+    @property
+    def _not_constant(self) -> str | None:
+        """Why divisor, sampling probability and steps are not known to be constants, in words."""
+        fixed = self.constants
+        if fixed is None:
+            return "this record does not say so"
+        for run in self.runs:
+            if unlike := fixed.unlike(run.divisor, run.sampling_probability):
+                return unlike
+        if self.steps == fixed.steps or (
+            self.steps > fixed.steps and len(self.conditions) > self.ranks
+        ):  # after a restart, steps that were lost have run twice
+            return None
+        return f"{self.steps:,} steps ran, and the constant is {fixed.steps:,}"
+
+    def _checked_relation(self, asked: Relation | None) -> NeighboringRelation:
+        """The relation asked for, unless this record does not support it."""
+        relation = self.relation if asked is None else relation_named(asked)
+        if relation is ADD_OR_REMOVE and self._not_constant is not None:
+            raise RecordError(
+                "add-or-remove adjacency keeps the number of records private, so the divisor, the "
+                "sampling probability and the number of steps must be constants, and "
+                f"{self._not_constant}. Certify under 'zero-out', which gives the same epsilon; or "
+                "give the recorder these constants before the training"
+            )
+        return relation
+
+    @property
+    def section(self) -> dict[str, Any]:
+        """What a certificate says of this record."""
+        kinds = {note.what if note.what in NOTES else "other" for note in self.notes}
+        held = self.constants if self._not_constant is None else None
+        return {
+            "seals": list(self.seals),
+            "steps": self.steps,
+            "constants": None if held is None else held.to_json(),
+            "notes": sorted(kinds if self.secure else kinds | {"generator"}),
+        }
+
     def certify(self, **options: Any) -> Certificate:
-        """``evr.certify`` of what ran; the record then names the certificate. Options as there."""
-        certificate = certify(self.event, **options)
+        """``evr.certify`` of what ran, under ``relation`` if no other is given; the certificate
+        names the record, and the record the certificate. Options as there.
+        """
+        relation = self._checked_relation(options.pop("neighboring_relation", None))
+        certificate = certify(
+            self.event, neighboring_relation=relation, record=self.section, **options
+        )
         self.add(certificate)
         return certificate
+
+    @contextlib.contextmanager
+    def released(self, **options: Any) -> Iterator[Certificate]:
+        """``evr.released`` of what ran, as a context manager: its body runs only if the claim was
+        verified. Relation and names as of ``certify``.
+        """
+        relation = self._checked_relation(options.pop("neighboring_relation", None))
+        gate = released(self.event, neighboring_relation=relation, record=self.section, **options)
+        with gate as certificate:
+            self.add(certificate)
+            yield certificate
 
     def add(self, certificate: Certificate) -> None:
         """Name a certificate in the record's file, as a line of its own. Raises ``RecordError`` if
@@ -152,27 +225,41 @@ class Record:
             raise RecordError("the certificate is of another event than what this record says ran")
         chain = Chain(self.paths[0])
         try:
-            if chain.seals[-1] != self.seals[-1]:
-                raise RecordError(
-                    f"{chain.path}: the record has changed since it was read: read it again"
-                )
-            chain.write("certificate", digest=certificate.digest, verdict=certificate.verdict)
+            if certificate.digest not in self._named(chain.lines, chain.seals):
+                chain.write("certificate", digest=certificate.digest, verdict=certificate.verdict)
         finally:
             chain.close()
 
+    @property
+    def certificates(self) -> tuple[str, ...]:
+        """Digests of the certificates that the record's file names now."""
+        lines, seals, _ = read_lines(self.paths[0])
+        return self._named(lines, seals)
+
+    def _named(self, lines: list[Line], seals: list[str]) -> tuple[str, ...]:
+        """The digests in the lines of the file, which must still be the one that was read."""
+        if not lines or _last_seal(lines, seals) != self.seals[0]:
+            raise RecordError(
+                f"{self.paths[0]}: the record has changed since it was read: read it again"
+            )
+        return tuple(line["digest"] for line in lines if line["kind"] == "certificate")
+
     def is_certified_by(self, certificate: Certificate) -> bool:
-        """Whether an accepted certificate is named in this record (read after it was), and is of
-        its event.
+        """Whether a certificate is accepted, is of this record's event, and is named in its file;
+        and, if it names a record itself, whether that is this one.
         """
+        named = certificate.record
         return (
             certificate.accepted
             and certificate.digest in self.certificates
             and event_digest(certificate.dp_event()) == event_digest(self.event)
+            and (named is None or named.model_dump() == self.section)
         )
 
     def require(self, plan: dp_event.DpEvent) -> None:
         """Raise ``RecordError`` unless every step was at least as private as the plan's: no less
-        noise, no higher rate, no more steps.
+        noise, no higher rate, no more steps. What is proved about the plan under this record's
+        ``relation`` then holds for what ran.
 
         ``plan`` is an event of Poisson-sampled Gaussian steps, such as ``evr.dpsgd`` makes.
         """
@@ -232,7 +319,7 @@ def agreed(records: list[Record]) -> Record:
             f"the ranks do not agree: of {first.ranks} processes there are records of {ranks}"
         )
     for record in records[1:]:
-        for what in ("run", "ranks", "steps", "finished", "runs"):
+        for what in ("run", "ranks", "steps", "finished", "constants", "runs"):
             here, there = getattr(first, what), getattr(record, what)
             if here != there:
                 words = (
@@ -250,11 +337,12 @@ def agreed(records: list[Record]) -> Record:
         notes=tuple(finding for record in ordered for finding in record.notes),
         breaches=tuple(finding for record in ordered for finding in record.breaches),
         conditions=tuple(each for record in ordered for each in record.conditions),
+        constants=first.constants,
+        secure=all(record.secure for record in ordered),
         finished=first.finished,
         run=first.run,
         rank=None,
         ranks=first.ranks,
-        certificates=ordered[0].certificates,
         paths=tuple(path for record in ordered for path in record.paths),
         seals=tuple(seal for record in ordered for seal in record.seals),
     )
@@ -262,19 +350,21 @@ def agreed(records: list[Record]) -> Record:
 
 def _read(path: Path) -> Record:
     lines, seals, _ = read_lines(path)
+    fixed = lines[0].get("constants")
     runs: list[Run] = []
     found: dict[str, list[Finding]] = {"note": [], "breach": []}
     for line in lines:
         if line["kind"] == "step":
-            this = Run(
-                line["noise_multiplier"], line["clipping_norm"], line["sampling_probability"], 1
+            facts = (
+                line["noise_multiplier"],
+                line["clipping_norm"],
+                line["sampling_probability"],
+                line.get("divisor"),
             )
-            before = runs.pop() if runs else None
-            if before is not None and before == Run(*_facts(this), before.steps):
-                this = Run(*_facts(this), before.steps + 1)
-            elif before is not None:
-                runs.append(before)
-            runs.append(this)
+            if runs and runs[-1] == Run(*facts, runs[-1].steps):
+                runs[-1] = Run(*facts, runs[-1].steps + 1)
+            else:
+                runs.append(Run(*facts, 1))
         elif line["kind"] in found:
             found[line["kind"]].append(Finding(line["what"], line["words"], line["after_step"]))
     return Record(
@@ -284,20 +374,22 @@ def _read(path: Path) -> Record:
         conditions=tuple(
             line["conditions"] for line in lines if line["kind"] in ("start", "resumed")
         ),
-        finished=_ending(lines) == "end",
+        constants=None if fixed is None else Constants.of(fixed),
+        secure=all(line["secure"] for line in lines if line["kind"] == "step"),
+        finished=_training(lines)[-1]["kind"] == "end",
         run=lines[0]["run"],
         rank=lines[0]["rank"],
         ranks=lines[0]["ranks"],
-        certificates=tuple(line["digest"] for line in lines if line["kind"] == "certificate"),
         paths=(path,),
-        seals=(seals[-1],),
+        seals=(_last_seal(lines, seals),),
     )
 
 
-def _ending(lines: list[Line]) -> str:
-    """The kind of the last line that is about the training."""
-    return next(str(line["kind"]) for line in reversed(lines) if line["kind"] != "certificate")
+def _training(lines: list[Line]) -> list[Line]:
+    """The lines that are about the training; certificates are named after it, or in between."""
+    return [line for line in lines if line["kind"] != "certificate"]
 
 
-def _facts(run: Run) -> tuple[float, float, float]:
-    return run.noise_multiplier, run.clipping_norm, run.sampling_probability
+def _last_seal(lines: list[Line], seals: list[str]) -> str:
+    """The seal of the last line that is about the training."""
+    return seals[_training(lines)[-1]["line"]]

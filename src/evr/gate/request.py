@@ -73,6 +73,8 @@ class Request:
         Where the certificate goes.
     workers, executor, progress
         Who works, and who is told.
+    record
+        The recorded training that it is about, for the certificate.
     """
 
     subject: Subject
@@ -86,6 +88,7 @@ class Request:
     workers: int | None = None
     executor: Executor | None = None
     progress: ProgressHook | None = None
+    record: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", seed_of(self.seed))

@@ -53,6 +53,13 @@ def rate(sampler: Any) -> float:
     return float(sampler.sample_rate) if is_poisson(sampler) else 1.0 / max(1, len(sampler))
 
 
+def divisor(optimizer: Any, passes: int = 1) -> float:
+    """What the noisy sum of all processes is divided by, after so many backward passes."""
+    if optimizer.loss_reduction != "mean":
+        return 1.0
+    return float(optimizer.expected_batch_size * passes * getattr(optimizer, "world_size", 1))
+
+
 def described(optimizer: Any, sampler: Any) -> dict[str, Any]:
     """The conditions of a training, for its record."""
     import opacus
@@ -66,6 +73,8 @@ def described(optimizer: Any, sampler: Any) -> dict[str, Any]:
         "sampler": type(sampler).__name__,
         "poisson": is_poisson(sampler),
         "sampling_probability": rate(sampler),
+        "divisor": divisor(optimizer),
+        "batches_per_epoch": len(sampler),
         "secure": bool(optimizer.secure_mode),
     }
 

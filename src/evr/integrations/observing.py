@@ -7,7 +7,8 @@ What is looked at, and where:
 - ``pre_step``: physical batches that are only added up (virtual steps), and the number of records
   in the step, which must be the number that the sampler drew: a batch that was dropped because it
   was empty shows here;
-- the batch sampler: its kind, its rate, the sizes that it draws;
+- the batch sampler: its kind, its rate, how many batches an epoch has, the sizes that it draws;
+- what the noisy sum is divided by, which Opacus computes from the number of records;
 - every ``torch`` optimizer of the process: a step on recorded parameters past the recorder shows.
 
 Sizes of batches are compared, never written: under add-or-remove adjacency they are not public.
@@ -17,13 +18,14 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
 from evr import validate
 from evr.errors import RecordError
+from evr.gate.constants import Constants
 from evr.gate.recording import Recorder
 from evr.gate.records import Record, rank_path
 from evr.integrations import conditions
@@ -36,6 +38,7 @@ def record(
     loader: Any,
     path: str | Path = "training.record.jsonl",
     *,
+    constants: Mapping[str, Any] | None = None,
     breaches: Literal["refuse", "note"] = "refuse",
 ) -> Recording:
     """Record what an Opacus training does, step by step, in a file that survives a crash.
@@ -52,6 +55,11 @@ def record(
     path
         The file. One that exists is continued, after a crash or a pause; steps after the last
         checkpoint stay in it, for they ran. Each process of a distributed training has its own.
+    constants
+        ``{"divisor": ..., "sampling_probability": ..., "steps": ...}``, if you fixed these three
+        numbers without looking at the data. Opacus computes them from the number of records, so
+        that without constants the record is certified under zero-out adjacency, where the number of
+        records is public. What the training does must be equal to the constants.
     breaches
         What to do about what breaks the accounting (a shuffled loader, a generator seeded by hand,
         a dropped batch, clipping switched off, a step past the recorder): ``"refuse"`` raises
@@ -74,13 +82,16 @@ def record(
     """
     validate.one_of(("refuse", "note"), breaches=breaches)
     optimizer = _optimizer_of(source)
-    return Recording(optimizer, loader, Path(path), refuse=breaches == "refuse")
+    fixed = None if constants is None else Constants.of(constants)
+    return Recording(optimizer, loader, Path(path), fixed, refuse=breaches == "refuse")
 
 
 class Recording:
     """A training that is being recorded: made by ``evr.record``."""
 
-    def __init__(self, optimizer: Any, loader: Any, path: Path, *, refuse: bool) -> None:
+    def __init__(
+        self, optimizer: Any, loader: Any, path: Path, constants: Constants | None, *, refuse: bool
+    ) -> None:
         self._optimizer, self._refuse = optimizer, refuse
         self._sampler = conditions.batch_sampler(loader)
         self._accountant = _accountant_of(optimizer)
@@ -90,11 +101,14 @@ class Recording:
             raise RecordError(
                 "this training cannot be recorded: " + "; ".join(words for _, words in found)
             )
+        if constants is not None:
+            _check_constants(constants, optimizer, self._sampler)
         rank, ranks, run = conditions.place()
         self.path = path if ranks == 1 else rank_path(path, rank)
         self._recorder = Recorder(
             self.path,
             conditions.described(optimizer, self._sampler),
+            constants=None if constants is None else constants.to_json(),
             rank=rank,
             ranks=ranks,
             run=run,
@@ -227,6 +241,7 @@ class Recording:
             noise_multiplier=float(optimizer.noise_multiplier),
             clipping_norm=float(optimizer.max_grad_norm),
             sampling_probability=conditions.rate(self._sampler),
+            divisor=conditions.divisor(optimizer, optimizer.accumulated_iterations),
             skipped=self._skipped,
             secure=bool(optimizer.secure_mode),
         )
@@ -331,6 +346,17 @@ class Recording:
 
     def _count(self) -> int:
         return sum(steps for *_, steps in getattr(self._accountant, "history", ()))
+
+
+def _check_constants(constants: Constants, optimizer: Any, sampler: Any) -> None:
+    """Refuse constants that this training does not have, before anything is written."""
+    unlike = constants.unlike(conditions.divisor(optimizer), conditions.rate(sampler))
+    if unlike:
+        raise RecordError(
+            f"this training does not have the constants that are given: {unlike}. Opacus takes "
+            "both from the number of records: set optimizer.expected_batch_size to the divisor, "
+            "and give make_private a DPDataLoader of the sampling probability"
+        )
 
 
 _OTHER = "a step did not use the batch that the sampler drew, all of it and nothing else"

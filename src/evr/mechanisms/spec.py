@@ -45,6 +45,7 @@ from pydantic import (
 
 from evr import validate
 from evr.errors import SpecError
+from evr.kinds import instead
 from evr.mechanisms import events
 from evr.mechanisms.composition import Composition
 from evr.mechanisms.descriptor import Mechanism
@@ -263,6 +264,8 @@ def parse(text: str) -> Spec:
     ...
     evr.errors.SpecError: mechanism[0].noise_multiplyer: unknown key; did you mean ...
     """
+    if other := instead(text, "a specification"):
+        raise SpecError(other)
     try:
         data = tomllib.loads(text)
     except (

@@ -9,15 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dp_accounting import dp_event
+from dp_accounting import NeighboringRelation, dp_event
 
 from evr.mechanisms.descriptor import LISTED, Mechanism, number, written_fields
 from evr.mechanisms.registry import MECHANISMS
+from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT
 
 _SAMPLED = (
     "each record was in each batch independently with the stated probability (Poisson sampling, "
     "not shuffled batches)"
 )
+_THREE = "the sampling probability, the number of steps and what the sums were divided by"
+_UNRELATED = {
+    ADD_OR_REMOVE: f"{_THREE} did not depend on the data, the number of records included",
+    ZERO_OUT: (
+        f"the number of records is public, and {_THREE} depended on the data through it alone"
+    ),
+}
+"""R1.7 of docs/guarantees_relations.md, of whatever is sampled by Poisson."""
 _DRAWN = (
     "each batch was a uniformly random set of the stated size, drawn anew for each step "
     "(not shuffled batches)"
@@ -120,8 +129,11 @@ def _value(value: Any) -> str:
     return str(list(value))
 
 
-def assumptions(*events: dp_event.DpEvent) -> list[str]:
-    """What statements about events assume of whoever ran them, each a clause that follows "that".
+def assumptions(
+    *events: dp_event.DpEvent, relation: NeighboringRelation = ADD_OR_REMOVE
+) -> list[str]:
+    """What statements about events under a relation assume of whoever ran them, each a clause that
+    follows "that".
 
     >>> assumptions(dp_event.GaussianDpEvent(1.0))
     []
@@ -131,6 +143,8 @@ def assumptions(*events: dp_event.DpEvent) -> list[str]:
     for one in _spread(events):
         if isinstance(one, dp_event.PoissonSampledDpEvent) and one.sampling_probability != 1:
             sampling[_SAMPLED] = None
+            if relation in _UNRELATED:
+                sampling[_UNRELATED[relation]] = None
         elif isinstance(one, dp_event.SampledWithoutReplacementDpEvent):
             sampling[_DRAWN] = None
         elif type(one) in MECHANISMS:

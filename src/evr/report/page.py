@@ -61,6 +61,9 @@ MEANINGS = {
     "verification.entropy": "what the samples came from; enough to draw them again",
     "verification.entropy_is_fresh": "recorded as drawn from the operating system; nothing can "
     "prove that nobody chose it",
+    "record.seals": "the last seal of each file of the training's record; Record.is_certified_by "
+    "compares them",
+    "record.notes": "what the recorder noted; the statement says what is assumed of it",
     "bound": "proved: no sample is larger",
     "clip": "samples were cut here before betting",
     "correction": "proved bound on what clipping takes off the mean",
@@ -257,7 +260,7 @@ def _groups(certificate: Certificate) -> list[tuple[str, list[tuple[str, str, st
     groups: list[tuple[str, dict[str, Any]]] = [
         ("certificate", {key: document[key] for key in top})
     ]
-    for name in ("claim", "estimate", "release", "verification", "fallback"):
+    for name in ("claim", "estimate", "release", "verification", "fallback", "record"):
         if document[name] is not None:
             groups.append((name, document[name]))
     for name, fields in directions.items():
