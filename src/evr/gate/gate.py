@@ -26,6 +26,7 @@ from evr.certification.rows import Attempt
 from evr.errors import EvrError, NotReleasedError
 from evr.gate.attempt import checked_event, foresee, opened, perform, start
 from evr.mechanisms import Composition
+from evr.mechanisms.registry import known
 from evr.mechanisms.relations import Relation
 from evr.proving.without_samples import proved_delta
 from evr.randomness import seed_of
@@ -251,7 +252,7 @@ def _one_relation(
 ) -> NeighboringRelation:
     """The relation asked for, or the one under which both the event and the fallback are."""
     events = [event] if fallback_event is None else [event, fallback_event]
-    if relation is None and all(isinstance(one, dp_event.DpEvent) for one in events):
+    if relation is None and all(isinstance(known(one), dp_event.DpEvent) for one in events):
         return Composition.of(dp_event.ComposedDpEvent(events)).relation
     return Composition.of(event, relation).relation
 
