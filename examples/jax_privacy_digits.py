@@ -2,9 +2,10 @@
 
     python examples/jax_privacy_digits.py [--folder out]
 
-The plan is calibrated by evr's accountant, through JAX Privacy's own configuration; its
-``dp_event`` is what evr verifies; and its sampler, its clipping and its noise are what trains:
-logistic regression on scikit-learn's digits, behind the gate.
+The plan is calibrated by evr's accountant, through JAX Privacy's own configuration; evr reads the
+plan and verifies what it describes; and its sampler, its clipping and its noise are what trains:
+logistic regression on scikit-learn's digits, behind the gate. The sum of gradients is divided by a
+number that depends on how many records there are, so the guarantee is about zeroing out a record.
 
 Needs jax-privacy 2.0 and scikit-learn.
 """
@@ -18,7 +19,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax_privacy.batch_selection import PartitionType
+from dp_accounting import NeighboringRelation
 from jax_privacy.experimental.execution_plan import BandMFExecutionPlanConfig, DPExecutionPlan
 from sklearn.datasets import load_digits
 
@@ -37,8 +38,7 @@ def execution_plan(tau: float) -> DPExecutionPlan:
         epsilon=EPSILON,
         delta=tau * DELTA,
         sampling_prob=SAMPLING_PROBABILITY,
-        partition_type=PartitionType.INDEPENDENT,  # of its two, the one for add-or-remove adjacency
-        accountant=evr.FFTAccountant(),
+        accountant=evr.FFTAccountant(NeighboringRelation.REPLACE_SPECIAL),  # zero-out adjacency
         normalize_by=SAMPLING_PROBABILITY * RECORDS,
     )
     return config.plan
@@ -86,7 +86,7 @@ def main() -> None:
     chosen.folder.mkdir(parents=True, exist_ok=True)
     plan = execution_plan(chosen.tau)
     with evr.released(
-        plan.dp_event,
+        evr.events.from_jax_privacy(plan),
         epsilon=EPSILON,
         delta=chosen.tau * DELTA,
         tau=chosen.tau,

@@ -44,6 +44,8 @@ EVENTS = [
     events.CyclicPoissonDpEvent(1.0, 120, 6, 0.3, "fixed"),
     events.BMinSepDpEvent(2.0, 3, 2, 0.5, True, ((1.0, 0.5), (1.0, 0.25), (1.0,))),
     events.MatrixMechanismDpEvent(4.0, (1.0, -0.5), 100, 10, 3),
+    events.ShuffledBatchesDpEvent(1.1, 15),
+    events.ZeroOutDpEvent(GAUSSIAN),
     evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000),
 ]
 

@@ -21,6 +21,7 @@ import numpy as np
 from jax_privacy.batch_selection import PartitionType
 from jax_privacy.experimental import accounting
 from jax_privacy.experimental.execution_plan import BandMFExecutionPlanConfig
+from jax_privacy.matrix_factorization import toeplitz
 
 import evr
 
@@ -28,29 +29,92 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "jax_privacy_digits.py"
 PATIENCE = 900.0  # seconds until a training is taken to hang, on a machine that is busy
 
 
+ZERO_OUT = dp_accounting.NeighboringRelation.REPLACE_SPECIAL
+read = evr.events.from_jax_privacy
+
+
 def plan(**options):
-    return BandMFExecutionPlanConfig(
-        strategy=np.ones(1),
-        partition_type=PartitionType.INDEPENDENT,
-        accountant=evr.FFTAccountant(),
+    options = {
+        "strategy": np.ones(1),
+        "epsilon": None,
+        "delta": None,
+        "accountant": evr.FFTAccountant(ZERO_OUT),
         **options,
-    ).plan
+    }
+    return BandMFExecutionPlanConfig(**options).plan
 
 
 def test_a_plan_is_calibrated_by_evr():
-    event = plan(iterations=100, sampling_prob=0.1, epsilon=2.0, delta=1e-6).dp_event
-    assert evr.estimate_epsilon(event, 1e-6).value == near(2.0, abs=1e-3)
-    theirs = dp_accounting.pld.PLDAccountant().compose(event).get_epsilon(1e-6)
+    made = plan(iterations=100, sampling_prob=0.1, epsilon=2.0, delta=1e-6)
+    assert evr.estimate_epsilon(read(made), 1e-6).value == near(2.0, abs=1e-3)
+    theirs = dp_accounting.pld.PLDAccountant().compose(made.dp_event).get_epsilon(1e-6)
     assert theirs == near(2.0, abs=5e-3)
 
 
-def test_its_event_is_certified(tmp_path):
-    event = plan(
-        iterations=100, sampling_prob=0.1, epsilon=None, delta=None, noise_multiplier=2.0
-    ).dp_event
+def test_a_plan_is_certified(tmp_path):
+    event = read(plan(iterations=100, sampling_prob=0.1, noise_multiplier=2.0))
     certificate = evr.certify(event, delta=1e-5, tau=0.8, ledger=tmp_path / "ledger.sqlite")
     assert certificate.accepted
     assert certificate.dp_event() == event
+    assert "100 times Poisson sampling" in certificate.statement
+    assert "under zero-out adjacency" in certificate.statement
+
+
+def test_a_plan_with_bands_and_defaults_is_for_zero_out(tmp_path):
+    """Its dp_event alone says 50 Poisson steps; 200 iterations in 4 fixed groups run."""
+    bands = BandMFExecutionPlanConfig(
+        iterations=200,
+        strategy=[1, 0.5, 0.375, 0.3125],
+        epsilon=3,
+        delta=0.99e-5,
+        sampling_prob=0.2,
+    )
+    event = read(bands.plan)
+    assert event == read(bands)
+    certificate = evr.certify(event, epsilon=3, delta=1e-5, ledger=tmp_path / "ledger.sqlite")
+    assert certificate.accepted
+    assert "4 fixed groups in turn" in certificate.statement
+    assert "200 iterations" in certificate.statement
+    assert "under zero-out adjacency" in certificate.statement
+    with pytest.raises(ValueError, match="no law under 'add-or-remove'"):
+        evr.certify(event, epsilon=3, delta=1e-5, neighboring_relation="add-or-remove")
+
+
+def test_a_plan_for_add_or_remove():
+    made = plan(
+        iterations=100,
+        sampling_prob=0.1,
+        noise_multiplier=2.0,
+        partition_type=PartitionType.INDEPENDENT,
+        accountant=evr.FFTAccountant(),
+    )
+    assert read(made) == made.dp_event
+
+
+def test_their_own_strategies_are_read():
+    made = BandMFExecutionPlanConfig.default(
+        num_bands=3, iterations=21, epsilon=2.0, delta=1e-6, sampling_prob=0.3
+    ).plan
+    ours = evr.estimate_epsilon(read(made), 1e-6).value
+    theirs = evr.estimate_epsilon(made.dp_event, 1e-6).value
+    assert abs(ours - theirs) <= 1e-6 * theirs, "strategies are in single precision"
+
+
+def test_columns_that_are_normalised_have_the_noise_that_runs():
+    """Their noise matrix has rows that were scaled; the strategy is its inverse."""
+    config = BandMFExecutionPlanConfig(
+        iterations=6,
+        strategy=[0.5, 0.25],
+        epsilon=None,
+        delta=None,
+        noise_multiplier=2.0,
+        column_normalize=True,
+    )
+    columns = read(config.plan).event.strategy
+    noise = toeplitz.inverse_as_streaming_matrix(np.array([0.5, 0.25]), 6).materialize(6)
+    strategy = np.linalg.inv(np.asarray(noise, dtype=float))
+    for i, column in enumerate(columns):
+        np.testing.assert_allclose(strategy[i : i + len(column), i], column, rtol=1e-5)
 
 
 def test_their_own_example_of_an_event():
@@ -74,4 +138,5 @@ def test_the_example(tmp_path):
     certificate = evr.Certificate.load(tmp_path / "model.certificate.json")
     assert certificate.guarantee is not None
     assert certificate.guarantee.epsilon == 3.0
+    assert "under zero-out adjacency" in certificate.statement
     assert (tmp_path / "model.npy").exists()

@@ -39,6 +39,7 @@ EVENTS: list[dp_event.DpEvent] = [
     E.BMinSepDpEvent(3.0, 2, 4, 0.25, False, ((1.0, 0.5), (2.0,))),
     E.MatrixMechanismDpEvent(3.0, (1.0, -0.5), 20, 4, 3),
     dp_event.SingleEpochTreeAggregationDpEvent(3.0, (10, 40)),
+    E.ShuffledBatchesDpEvent(3.0, 5),
     dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.125, 16, 3.0),
 ]
 by_class = pytest.mark.parametrize("event", EVENTS, ids=lambda e: type(e).__name__)

@@ -19,7 +19,7 @@ from evr import validate
 from evr.certification.alphabet import DEEPEST, checked_tree
 from evr.errors import CertificateError
 from evr.mechanisms.descriptor import written_fields
-from evr.mechanisms.registry import MECHANISMS, event_classes, event_name
+from evr.mechanisms.registry import MECHANISMS, event_classes, event_name, known
 
 _UNENDING = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -48,7 +48,7 @@ def event_to_json(event: Any) -> dict[str, Any]:
     {'type': 'SelfComposedDpEvent',
      'event': {'type': 'GaussianDpEvent', 'noise_multiplier': 1.5}, 'count': 10}
     """
-    if not isinstance(event, dp_event.DpEvent):
+    if not isinstance(known(event), dp_event.DpEvent):
         raise TypeError(
             f"{validate.shown(event)} is not a DpEvent (it is a {type(event).__name__})"
         )
@@ -77,6 +77,7 @@ def _encoded(value: Any, depth: int) -> Any:
         raise ValueError(
             f"an event tree of more than {DEEPEST} levels has no certificate: flatten it"
         )
+    value = known(value)
     if isinstance(value, dp_event.DpEvent):
         name = event_name(type(value))
         if event_classes().get(name) is not type(value):

@@ -26,6 +26,7 @@ from evr.laws import Direction, DominatingPair, Floats
 from evr.laws.exact import ExactGaussian
 from evr.laws.line.gaussian import GaussianPair
 from evr.mechanisms import Composition
+from evr.mechanisms.registry import known
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, relation_named
 
 ORDERS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
@@ -145,7 +146,8 @@ def _parts(event: Any) -> Iterator[tuple[dp_event.DpEvent, int]]:
     """What a step is composed of, with counts, as far as that is said at its top."""
     stack = [(event, 1)]
     while stack:
-        node, count = stack.pop()
+        top, count = stack.pop()
+        node = known(top)
         if isinstance(node, dp_event.ComposedDpEvent):
             stack += [(one, count) for one in reversed(validate.sequence(events=node.events))]
         elif isinstance(node, dp_event.SelfComposedDpEvent):

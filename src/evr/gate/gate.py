@@ -27,6 +27,7 @@ from evr.errors import EvrError, NotReleasedError
 from evr.gate.attempt import foresee, opened, perform, start
 from evr.gate.request import Request, Subject
 from evr.mechanisms import Composition
+from evr.mechanisms.registry import known
 from evr.mechanisms.relations import Relation
 from evr.proving.without_samples import proved_delta
 from evr.verification import Claim
@@ -218,7 +219,7 @@ def make_gate(
 def _one_relation(event: Any, fallback_event: Any, relation: Relation | None) -> Relation | None:
     """The relation asked for, or the one under which both the event and the fallback are."""
     events = [event, fallback_event]
-    if relation is None and all(isinstance(one, dp_event.DpEvent) for one in events):
+    if relation is None and all(isinstance(known(one), dp_event.DpEvent) for one in events):
         return Composition.of(dp_event.ComposedDpEvent(events)).relation
     return relation
 

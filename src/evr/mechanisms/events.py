@@ -1,7 +1,9 @@
 """Events that dp_accounting has no class for, and short ways to build the usual ones.
 
-Training schemes in many dimensions are in ``schemes.py``. The names and fields of the two classes
-here follow dp_accounting's development version, so that a later release of it can take their place.
+Training schemes in many dimensions are in ``schemes.py``. dp_accounting's development version has
+classes with the names of the two here. Its ``EpsilonDeltaDpEvent`` is the same and goes wherever
+ours does (``registry.known``). Its ``DiscreteGaussianDpEvent`` has a ``dimension`` too, and is
+refused: in several dimensions, or in an unknown number of them, the law is another.
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ import attr
 from dp_accounting import dp_event
 
 from evr import validate
+from evr.mechanisms.jax_privacy import from_jax_privacy
 from evr.mechanisms.schemes import (
     BallsInBinsDpEvent,
     BMinSepDpEvent,
     CyclicPoissonDpEvent,
     MatrixMechanismDpEvent,
     RedrawnBinsDpEvent,
-    from_jax_privacy,
+    ShuffledBatchesDpEvent,
+    ZeroOutDpEvent,
 )
 
 __all__ = [
@@ -31,6 +35,8 @@ __all__ = [
     "EpsilonDeltaDpEvent",
     "MatrixMechanismDpEvent",
     "RedrawnBinsDpEvent",
+    "ShuffledBatchesDpEvent",
+    "ZeroOutDpEvent",
     "dpsgd",
     "from_jax_privacy",
     "opacus_history",
@@ -124,7 +130,10 @@ def dpsgd(
             f"sampling={sampling!r}: with one record more, shuffled batches of one size differ in "
             "other records too, and no theorem covers that. Put each record into a random batch of "
             "each epoch (evr.events.RedrawnBinsDpEvent; five lines of a loader are in the guide "
-            "'My batches are shuffled'), or sample by 'poisson' or 'without-replacement'"
+            "'My batches are shuffled'), or sample by 'poisson' or 'without-replacement'. For a "
+            "training that is over, evr.events.ShuffledBatchesDpEvent(noise_multiplier="
+            f"{noise!r}, epochs=...) holds under zero-out adjacency: one Gaussian mechanism for "
+            "each epoch, without amplification"
         )
     if validate.one_of(SAMPLINGS, sampling=sampling) == "without-replacement":
         if dataset_size is None or batch_size is None:

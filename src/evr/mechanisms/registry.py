@@ -5,12 +5,15 @@ Composition and sampling are in ``composition.py``.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+import attr
 from dp_accounting import NeighboringRelation, dp_event
 
+from evr.errors import UnsupportedEventError
 from evr.mechanisms import (
     balls_in_bins,
     discrete_gaussian,
@@ -24,10 +27,11 @@ from evr.mechanisms import (
     mixture,
     randomized_response,
     schemes,
+    shuffled_batches,
     tree_aggregation,
     truncated,
 )
-from evr.mechanisms.descriptor import Mechanism, Translator, is_writable
+from evr.mechanisms.descriptor import Mechanism, Translator, is_writable, written_fields
 
 DPSGD = "dpsgd"
 """The one kind in spec files without an event of its own: a sampled Gaussian
@@ -50,6 +54,7 @@ MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
         min_sep.MECHANISM,
         matrix_mechanism.MECHANISM,
         tree_aggregation.MECHANISM,
+        shuffled_batches.MECHANISM,
         truncated.MECHANISM,
     )
 }
@@ -143,14 +148,83 @@ def event_classes() -> Mapping[str, type[dp_event.DpEvent]]:
     return _named(tuple(MECHANISMS))
 
 
+_SHARED = [
+    value
+    for module in (dp_event, events)
+    for value in vars(module).values()
+    if isinstance(value, type)
+    and issubclass(value, dp_event.DpEvent)
+    and value is not dp_event.DpEvent
+]
+"""The classes of dp_accounting and ours, as they were when evr was imported."""
+
+
 @lru_cache(maxsize=4)
 def _named(registered: tuple[type[dp_event.DpEvent], ...]) -> dict[str, type[dp_event.DpEvent]]:
-    known = [
-        value
-        for module in (dp_event, events)
-        for value in vars(module).values()
-        if isinstance(value, type)
-        and issubclass(value, dp_event.DpEvent)
-        and value is not dp_event.DpEvent
-    ]
-    return {event_name(cls): cls for cls in [*known, *registered] if is_writable(cls)}
+    return {event_name(cls): cls for cls in [*_SHARED, *registered] if is_writable(cls)}
+
+
+def known(event: Any, path: str = "event") -> Any:
+    """An event whose class has the name and the fields of one of dp_accounting's or ours, made anew
+    of that class; any other event as it is.
+
+    Such twins come from another release of dp_accounting, from a module that was loaded twice, and
+    from classes that were pickled by value. To take one for ours is sound as far as it means the
+    same, which no code can see. It rests on three things. (1) A twin calls itself a ``DpEvent``,
+    and dp_accounting's ``dp_event.py`` promises that the meaning of a class and of its parameters
+    never changes; so the events of two releases with one name and the same fields mean the same.
+    (2) A parameter may be added, and then the default may be a case that ours does not cover: that
+    of ``DiscreteGaussianDpEvent.dimension`` is "unknown". So the fields have to be the very same,
+    in a class that names all of them (attrs or dataclass). (3) Whoever derives a class from a known
+    one means something else, whatever its name: it is no twin. Registered classes make no such
+    promise, and have no twins: one that is defined again is registered again.
+
+    Raises
+    ------
+    UnsupportedEventError
+        For an event with a known name and other fields.
+
+    Examples
+    --------
+    >>> class GaussianDpEvent(dp_event.DpEvent):
+    ...     pass
+    >>> known(GaussianDpEvent())
+    Traceback (most recent call last):
+    ...
+    evr.errors.UnsupportedEventError: unsupported GaussianDpEvent at event: ...
+    """
+    cls = type(event)
+    if cls in MECHANISMS or not any(one.__name__ == "DpEvent" for one in cls.__mro__[1:]):
+        return event
+    ours = event_classes().get(cls.__name__)
+    if ours is None or ours is cls:
+        return event
+    wanted = {one.alias for one in written_fields(ours)}
+    found = _field_names(cls)
+    if found is None or found.keys() != wanted or issubclass(cls, ours):
+        raise UnsupportedEventError(
+            f"unsupported {cls.__name__} at {path}: {event!r}. {_difference(cls, ours, found)}. If "
+            f"it means the same as {ours.__module__}.{ours.__name__}, give that; if not, give its "
+            "class another name and teach evr what it means (evr.register)",
+            event,
+        )
+    return ours(**{alias: getattr(event, name) for alias, name in found.items()})
+
+
+def _field_names(cls: type) -> dict[str, str] | None:
+    """The attributes of a class by the names under which it is built of them, if it says so."""
+    if "__attrs_attrs__" in vars(cls):
+        return {one.alias: one.name for one in attr.fields(cls)}
+    if "__dataclass_fields__" in vars(cls):
+        return {one.name: one.name for one in dataclasses.fields(cls)}
+    return None
+
+
+def _difference(cls: type, ours: type[dp_event.DpEvent], found: dict[str, str] | None) -> str:
+    """Why a class with a known name is not known."""
+    if issubclass(cls, ours):
+        return f"Its class is derived from {ours.__module__}.{ours.__name__}"
+    wanted = ", ".join(sorted(one.alias for one in written_fields(ours))) or "none"
+    if found is None:
+        return f"Its class is made neither by attrs nor as a dataclass; wanted are fields {wanted}"
+    return f"Its fields are {', '.join(sorted(found)) or 'none'}; wanted are {wanted}"

@@ -24,7 +24,6 @@ from typing import Any
 import attr
 from dp_accounting import dp_event
 
-from evr.errors import UnsupportedEventError
 from evr.laws.mixture.strategy import Entries, frozen
 from evr.mechanisms.descriptor import LISTED, number
 
@@ -121,6 +120,31 @@ class MatrixMechanismDpEvent(dp_event.DpEvent):
     max_participations: int | None = None
 
 
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class ShuffledBatchesDpEvent(dp_event.DpEvent):
+    """Batches of shuffled data, each record in at most one batch of each of ``epochs`` epochs.
+
+    Nothing is amplified: it is one Gaussian mechanism for each epoch (docs/guarantees.md, 1.6). It
+    holds for zeroing out a record, and for replacing one; with a record more, others would move to
+    other batches.
+    """
+
+    noise_multiplier: float
+    epochs: int
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class ZeroOutDpEvent(dp_event.DpEvent):
+    """What ``event`` describes, stated for zeroing out a record and for no other neighbours.
+
+    It is for mechanisms whose sampling probability, divisor or number of steps was computed from
+    the number of records: zeroing out a record leaves that number as it is, and adding one does
+    not. The laws of ``event`` are the same under both (docs/guarantees_relations.md, R1.2).
+    """
+
+    event: dp_event.DpEvent
+
+
 def noise_in_words(noise_multiplier: float, strategy: Any = IDENTITY) -> str:
     """The mechanism of each step of a scheme, as it stands in a statement. Of a long strategy the
     entries are left out (``is_abridged``).
@@ -137,93 +161,3 @@ def noise_in_words(noise_multiplier: float, strategy: Any = IDENTITY) -> str:
         kind = f"a Toeplitz strategy of {len(strategy)} bands, its columns taken as given{entries}"
     correlated = f", noise correlated by {kind}" if kind else ""
     return f"a Gaussian mechanism (noise multiplier {noise_multiplier:.17g}{correlated})"
-
-
-def from_jax_privacy(
-    scheme: Any, *, noise_multiplier: float, strategy: Any = IDENTITY
-) -> dp_event.DpEvent:
-    """The event of a batch selection strategy of JAX Privacy, read by the names of its class and
-    fields.
-
-    Parameters
-    ----------
-    scheme
-        ``BallsInBinsSampling``, ``CyclicPoissonSampling``, ``BMinSepSampling``, or
-        ``RandomAllocationSampling`` with one participation. JAX Privacy itself is not needed.
-    noise_multiplier, strategy
-        As of the events here; ``strategy`` is JAX Privacy's ``c_col``.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass
-    >>> @dataclass
-    ... class BallsInBinsSampling:
-    ...     iterations: int
-    ...     cycle_length: int
-    >>> from_jax_privacy(BallsInBinsSampling(1000, 100), noise_multiplier=3.0)
-    BallsInBinsDpEvent(noise_multiplier=3.0, iterations=1000, cycle_length=100, strategy=(1.0,))
-    """
-    kind = type(scheme).__name__
-    reader = _READERS.get(kind)
-    if reader is None:
-        raise UnsupportedEventError(
-            f"{kind} is no scheme that evr accounts for: known are {', '.join(_READERS)}", scheme
-        )
-    if getattr(scheme, "truncated_batch_size", None) is not None:
-        raise UnsupportedEventError(
-            f"{kind} truncates batches at {scheme.truncated_batch_size}: whether a record is used "
-            "then depends on the others, which no theorem here covers. Set "
-            "truncated_batch_size=None",
-            scheme,
-        )
-    return reader(scheme, noise_multiplier, frozen(strategy))
-
-
-def _balls_in_bins(scheme: Any, noise: float, strategy: Entries) -> dp_event.DpEvent:
-    return BallsInBinsDpEvent(noise, scheme.iterations, scheme.cycle_length, strategy)
-
-
-def _cyclic_poisson(scheme: Any, noise: float, strategy: Entries) -> dp_event.DpEvent:
-    name = getattr(scheme.partition_type, "name", str(scheme.partition_type)).upper()
-    if name not in ("EQUAL_SPLIT", "INDEPENDENT"):
-        raise UnsupportedEventError(
-            f"partition_type={name} is not EQUAL_SPLIT or INDEPENDENT", scheme
-        )
-    return CyclicPoissonDpEvent(
-        noise,
-        scheme.iterations,
-        scheme.cycle_length,
-        scheme.sampling_prob,
-        "fixed" if name == "EQUAL_SPLIT" else "independent",
-        strategy,
-    )
-
-
-def _b_min_sep(scheme: Any, noise: float, strategy: Entries) -> dp_event.DpEvent:
-    return BMinSepDpEvent(
-        noise,
-        scheme.iterations,
-        scheme.min_sep,
-        scheme.sampling_prob,
-        bool(scheme.warm_start),
-        strategy,
-    )
-
-
-def _random_allocation(scheme: Any, noise: float, strategy: Entries) -> dp_event.DpEvent:
-    if scheme.total_participations != 1:
-        raise UnsupportedEventError(
-            f"RandomAllocationSampling with total_participations={scheme.total_participations!r}: "
-            "evr accounts for one participation, which is BallsInBinsDpEvent(iterations=t, "
-            "cycle_length=t), and for RedrawnBinsDpEvent",
-            scheme,
-        )
-    return BallsInBinsDpEvent(noise, scheme.iterations, scheme.iterations, strategy)
-
-
-_READERS = {
-    "BallsInBinsSampling": _balls_in_bins,
-    "CyclicPoissonSampling": _cyclic_poisson,
-    "BMinSepSampling": _b_min_sep,
-    "RandomAllocationSampling": _random_allocation,
-}

@@ -17,9 +17,10 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr import validate
 from evr.errors import UnsupportedEventError
 from evr.laws.law import Pairs
-from evr.mechanisms.registry import MECHANISMS
-from evr.mechanisms.relations import ADD_OR_REMOVE
+from evr.mechanisms.registry import MECHANISMS, known
+from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, not_under
 from evr.mechanisms.sampling import NON_PRIVATE, Sampling, sampling_of
+from evr.mechanisms.schemes import ZeroOutDpEvent
 
 MOST_RUNS = 5_000_000
 _COMBINATORS = (
@@ -27,6 +28,7 @@ _COMBINATORS = (
     "SampledWithoutReplacementDpEvent",
     "SelfComposedDpEvent",
     "ComposedDpEvent",
+    "ZeroOutDpEvent",
     "NoOpDpEvent",
     "NonPrivateDpEvent",
 )
@@ -85,11 +87,14 @@ def walk(
             counts.pop()
             if not samplings:
                 yield node
-        elif isinstance(node, Sampling):
+            continue
+        if isinstance(node, Sampling):
             samplings.pop()
             counts.pop()
             yield from found(node.pairs())
-        elif isinstance(node, dp_event.SelfComposedDpEvent):
+            continue
+        node = known(node, path)
+        if type(node) is dp_event.SelfComposedDpEvent:
             count = _located(path, partial(validate.positive_integer, count=node.count))
             counts.append(
                 _located(path, partial(validate.positive_integer, count=counts[-1] * count))
@@ -97,13 +102,17 @@ def walk(
             if not samplings:
                 yield Begin(count, path)
             stack += [(End(), path, vouched), (node.event, path + ".event", vouched)]
-        elif isinstance(node, dp_event.ComposedDpEvent):
+        elif type(node) is dp_event.ComposedDpEvent:
             events = _located(path, partial(validate.sequence, events=node.events))
             stack += reversed(
                 [(child, f"{path}.events[{i}]", vouched) for i, child in enumerate(events)]
             )
-        elif isinstance(node, SAMPLED):
-            if samplings and isinstance(node, dp_event.SampledWithoutReplacementDpEvent):
+        elif type(node) is ZeroOutDpEvent:
+            if relation is not ZERO_OUT:
+                raise not_under(f"{type(node).__name__} at {path}", relation, node, ZERO_OUT)
+            stack.append((node.event, path + ".event", vouched))
+        elif type(node) in SAMPLED:
+            if samplings and type(node) is dp_event.SampledWithoutReplacementDpEvent:
                 raise _sampled_already(node, path)
             sampling = _located(path, partial(sampling_of, node, path, relation))
             if sampling is not None:
@@ -195,14 +204,15 @@ def _translated(
     """The pairs of one mechanism, or an event that stands for it and whether it vouches for that;
     None if it costs nothing.
     """
-    if isinstance(node, dp_event.NoOpDpEvent):
+    if type(node) is dp_event.NoOpDpEvent:
         return None, vouched
-    if isinstance(node, dp_event.NonPrivateDpEvent):
+    if type(node) is dp_event.NonPrivateDpEvent:
         return NON_PRIVATE, vouched
     if not isinstance(node, dp_event.DpEvent):
         raise TypeError(
             f"{validate.shown(node)} at {path} is not a DpEvent (it is a {type(node).__name__}): "
-            "give one of dp_accounting's events, or what evr.dpsgd(...) returns"
+            "give one of dp_accounting's events, or what evr.dpsgd(...) or "
+            "evr.events.from_jax_privacy(plan) returns"
         )
     mechanism = MECHANISMS.get(type(node))
     if mechanism is None:

@@ -14,6 +14,7 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr.mechanisms.descriptor import LISTED, Mechanism, number, written_fields
 from evr.mechanisms.registry import MECHANISMS
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT
+from evr.mechanisms.schemes import ZeroOutDpEvent
 
 _SAMPLED = (
     "each record was in each batch independently with the stated probability (Poisson sampling, "
@@ -58,6 +59,8 @@ def describe(event: dp_event.DpEvent) -> str:
     if isinstance(event, dp_event.SampledWithoutReplacementDpEvent):
         sizes = f"{event.sample_size:,} of {event.source_dataset_size:,} records"
         return f"sampling without replacement ({sizes}) of {describe(event.event)}"
+    if isinstance(event, ZeroOutDpEvent):
+        return describe(event.event)  # the statement names the neighbours
     if isinstance(event, dp_event.NoOpDpEvent):
         return "nothing"
     mechanism = MECHANISMS.get(type(event)) or Mechanism(type(event), lambda _: None)
