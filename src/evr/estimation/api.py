@@ -17,6 +17,7 @@ from dp_accounting.dp_event import DpEvent
 from evr import validate
 from evr.errors import AccuracyError, UnsupportedEventError
 from evr.estimation.bins_line import on_lines
+from evr.estimation.counting import Count, counter
 from evr.estimation.curves import PrivacyCurve
 from evr.estimation.fft import FftCurve
 from evr.estimation.inversion import solve_epsilon
@@ -230,7 +231,7 @@ def privacy_curve(
     method: str = "fft",
     direction: str | None = None,
     neighboring_relation: Relation | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | bool | None = None,
 ) -> PrivacyCurve:
     """Deltas for many epsilons, one pass: transforms made for one epsilon serve its neighbours.
 
@@ -243,7 +244,7 @@ def privacy_curve(
     method, direction, neighboring_relation
         As of ``estimate_delta``.
     progress
-        ``progress(done, total)`` is called as the work goes on.
+        ``progress(done, total)`` is called as the work goes on; True shows a line.
 
     Returns
     -------
@@ -268,8 +269,7 @@ def privacy_curve(
         validate.level_or_infinite(epsilon=epsilon)
         for epsilon in validate.sequence(epsilons=epsilons)
     ]
-    if progress is not None:
-        validate.function(progress=progress)
+    count = counter(progress)
     estimates: dict[float, Estimate | UpperBound] = {}
     falling = sorted(
         set(points), reverse=True
@@ -284,8 +284,8 @@ def privacy_curve(
             direction=direction,
             neighboring_relation=neighboring_relation,
         )
-        if progress is not None:
-            progress(done, len(falling))
+        if count is not None:
+            count(done, len(falling))
     return PrivacyCurve(
         np.array(points),
         np.array([estimates[e].value for e in points]),

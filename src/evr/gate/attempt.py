@@ -128,7 +128,11 @@ def start(
         entropy_is_fresh=seed is None,
         event=document,
         event_digest=event_digest(event),
-        options={"estimate": estimate, "path": None if path is None else str(path)},
+        options={
+            "estimate": estimate,
+            "path": None if path is None else str(path),
+            "replaces": path is not None and path.is_file(),
+        },
         software=software(),
         name=name,
         floor=floor,
