@@ -90,11 +90,29 @@ NOTES = {
     "delta": ([*NOISY, "--delta", "0.01"], "delta = 0.01 is not below one over the 60,000 records"),
     "noise": (["--noise-multiplier", "281.6", *MNIST, "--delta", "1e-6"], "multiplier 281.6 is"),
     "share": (
-        "--noise-multiplier 20 --sampling-probability 0.43 --steps 9 --delta 1e-6".split(),
+        [
+            "--noise-multiplier",
+            "20",
+            "--sampling-probability",
+            "0.43",
+            "--steps",
+            "9",
+            "--delta",
+            "1e-6",
+        ],
         "sampling probability 0.43 is above 0.2",
     ),
     "epsilon": (
-        "--noise-multiplier 0.2 --sampling-probability 0.1 --steps 20 --delta 1e-6".split(),
+        [
+            "--noise-multiplier",
+            "0.2",
+            "--sampling-probability",
+            "0.1",
+            "--steps",
+            "20",
+            "--delta",
+            "1e-6",
+        ],
         "promises next to nothing",
     ),
 }
