@@ -11,6 +11,7 @@ import pytest
 from evr.gate import attempt
 
 MNIST = ["--dataset-size", "60000", "--batch-size", "256", "--epochs", "1"]
+SHORT = ["--steps", "20", "--delta", "1e-6"]
 NOISY = ["--noise-multiplier", "1.1", *MNIST]
 
 
