@@ -50,7 +50,6 @@ _HOMES = {
     "Ledger": "evr.certification",
     "Release": "evr.gate",
     "PrivacyFilter": "evr.gate.filters",
-    "PrivacyOdometer": "evr.gate.filters",
     "BudgetExceededError": "evr.errors",
     "Record": "evr.gate",
     "Recorder": "evr.gate",
@@ -99,7 +98,7 @@ if TYPE_CHECKING:
     )
     from evr.gate import Record, Recorder, Release, release, released, resume
     from evr.gate.certify import certify
-    from evr.gate.filters import PrivacyFilter, PrivacyOdometer
+    from evr.gate.filters import PrivacyFilter
     from evr.integrations.observing import Recording, record
     from evr.laws import Direction, DominatingPair, Measure, Pairs
     from evr.mechanisms import Composition, events, register
@@ -136,7 +135,6 @@ __all__ = [
     "Pairs",
     "PrivacyCurve",
     "PrivacyFilter",
-    "PrivacyOdometer",
     "Progress",
     "Record",
     "RecordError",

@@ -24,6 +24,12 @@ class UnsupportedEventError(EvrError, ValueError):
         self.event = event
 
 
+class FalseClaimError(EvrError, ValueError):
+    """A pair that was to be certified is false by its estimate, or true by too little to be
+    verified: says what would hold. Nothing was counted.
+    """
+
+
 class AccuracyError(EvrError, ValueError):
     """An estimate would say next to nothing: its own error is as large as what it estimates, or
     floats cannot hold it.

@@ -1,17 +1,22 @@
-"""Filters and odometers against closed forms and adversaries (docs/guarantees_relations.md, Section
+"""Filters against closed forms and adversaries (docs/guarantees_relations.md, Section
 R4).
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
 from dp_accounting import dp_event
+from flint import ctx
 
 import evr
+from evr.bounds.renyi import BITS, log_moment
+from evr.laws.exact import ExactGaussian
+from evr.laws.exact.law import ball
 from evr.laws.line.gaussian import GaussianPair
 from helpers import assert_mean_within, near
 
@@ -57,8 +62,8 @@ def test_replace_one_costs_four_times_as_much() -> None:
     assert parts[1] == near(4 * parts[0])
 
 
-@pytest.mark.parametrize("order", [3.0, 20.0])
-def test_the_renyi_filter_is_its_formula(order: float) -> None:
+@pytest.mark.parametrize("order", [3, 20])
+def test_the_renyi_filter_is_its_formula(order: int) -> None:
     """One order: the number of equal steps that fit."""
     epsilon, delta = 2.0, 1e-5
     peak = order * math.log(order) - (1 + order) * math.log(1 + order)
@@ -118,25 +123,60 @@ def test_an_adversary_gains_nothing() -> None:
     assert_mean_within(gains, promised, bounds=(0.0, 1.0))
 
 
-def test_an_odometer_is_a_family_of_filters() -> None:
-    levels = [0.4, 0.6, 1.0, 2.0]
-    odometer = evr.PrivacyOdometer(delta=1e-6, method="gaussian", levels=levels)
-    assert odometer.epsilon == 0
-    filters = [
-        evr.PrivacyFilter(epsilon=level, delta=1e-6 * 6 / (math.pi * j) ** 2, method="gaussian")
-        for j, level in enumerate(levels, start=1)
-    ]
-    seen = []
-    for _ in range(30):
-        odometer.spend(gaussian(0.09))
-        fitting = []
-        for level, one in zip(levels, filters, strict=True):
-            if one.fits(gaussian(0.09)):
-                one.spend(gaussian(0.09))
-                fitting.append(level)
-        seen.append(odometer.epsilon)
-        assert seen[-1] == min(fitting, default=math.inf)
-    assert set(seen) == {*levels, math.inf}
+def test_the_gaussian_budget_is_proved() -> None:
+    """In balls, not in floats with a margin."""
+    for epsilon, delta in product((0.01, 1.0, 30.0), (1e-300, 1e-6, 0.3)):
+        budget = evr.PrivacyFilter(epsilon=epsilon, delta=delta, method="gaussian")
+        with ctx.workprec(1500):
+            found = ExactGaussian(budget._budget).curve()(ball(Fraction(epsilon)).exp())
+            assert found <= ball(Fraction(delta))
+            assert found >= ball(Fraction(delta)) * (1 - 1e-8)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        dp_event.GaussianDpEvent(0.7),
+        dp_event.LaplaceDpEvent(0.8),
+        dp_event.RandomizedResponseDpEvent(0.4, 3),
+        evr.events.EpsilonDeltaDpEvent(1.2, 0.0),
+        dp_event.DiscreteLaplaceDpEvent(0.5, 3),
+        evr.events.DiscreteGaussianDpEvent(1.5, 2),
+        STEP,
+        dp_event.PoissonSampledDpEvent(0.3, dp_event.LaplaceDpEvent(0.8)),
+        dp_event.PoissonSampledDpEvent(0.3, evr.events.DiscreteGaussianDpEvent(1.5, 2)),
+        dp_event.PoissonSampledDpEvent(0.6, dp_event.RandomizedResponseDpEvent(0.4, 3)),
+    ],
+    ids=str,
+)
+def test_moments_are_those_of_the_law(step: dp_event.DpEvent) -> None:
+    """Against the integrals of the float laws: never below, and equal in the greater direction."""
+    composition = evr.Composition.of(step)
+    for order in (1, 2, 7, 20):
+        exact, floats = [], []
+        for one in evr.Direction:
+            exact.append(log_moment(composition.exact(one)[0].law, order) / 2**BITS)
+            floats.append(composition.simplified(one)[0].pair.log_mgf(float(order)))
+            assert exact[-1] >= floats[-1] * (1 - 1e-8)
+        assert max(exact) == pytest.approx(max(floats), rel=1e-7, abs=0)
+
+
+def test_what_has_no_proved_moments_is_refused() -> None:
+    budget = evr.PrivacyFilter(epsilon=3.0, delta=1e-6)
+    mixture = dp_event.MixtureOfGaussiansDpEvent(2.0, [0.0, 1.0, 2.0], [0.5, 0.25, 0.25])
+    with pytest.raises(evr.UnsupportedEventError, match=r"no moments of ExactMixture.* are proved"):
+        budget.fits(mixture)
+    with pytest.raises(ValueError, match=r"orders=2\.5"):
+        evr.PrivacyFilter(epsilon=3.0, delta=1e-6, orders=[2.5])
+
+
+def test_infinite_losses_never_fit() -> None:
+    budget = evr.PrivacyFilter(epsilon=3.0, delta=0.5)
+    for event in (dp_event.NonPrivateDpEvent(), evr.events.EpsilonDeltaDpEvent(0.1, 1e-9)):
+        assert not budget.fits(event)
+        with pytest.raises(evr.BudgetExceededError, match="would use inf of the budget"):
+            budget.spend(event)
+    assert budget.used == 0
 
 
 def test_values_that_are_none() -> None:
@@ -146,8 +186,6 @@ def test_values_that_are_none() -> None:
         evr.PrivacyFilter(epsilon=0, delta=1e-6)
     with pytest.raises(TypeError, match="belong to method='renyi'"):
         evr.PrivacyFilter(epsilon=1.0, delta=1e-6, method="gaussian", orders=[2.0])
-    with pytest.raises(ValueError, match="do not rise"):
-        evr.PrivacyOdometer(delta=1e-6, levels=[1.0, 0.5])
     budget = evr.PrivacyFilter(epsilon=1.0, delta=1e-6, method="gaussian")
     with pytest.raises(evr.UnsupportedEventError, match="takes Gaussian mechanisms"):
         budget.spend(STEP)

@@ -8,6 +8,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+from evr.errors import FalseClaimError
 
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
 SGD = evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=1)
@@ -37,7 +38,7 @@ def test_just_the_pair_that_is_given(tmp_path: Path) -> None:
 
 def test_a_false_pair_is_refused_with_what_would_hold(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.sqlite"
-    with pytest.raises(ValueError, match=r"this is false.*would hold") as refused:
+    with pytest.raises(FalseClaimError, match=r"this is false.*would hold") as refused:
         evr.certify(GAUSSIAN, epsilon=1.0, delta=1e-4, ledger=ledger)
     assert not ledger.exists()  # nothing was counted
     words = str(refused.value)
@@ -49,7 +50,7 @@ def test_a_false_pair_is_refused_with_what_would_hold(tmp_path: Path) -> None:
 
 def test_a_pair_that_is_true_by_too_little(tmp_path: Path) -> None:
     delta = float(evr.estimate_delta(GAUSSIAN, 1.0)) * (1 + 1e-6)
-    with pytest.raises(ValueError, match="true by too little to be verified"):
+    with pytest.raises(FalseClaimError, match="true by too little to be verified"):
         evr.certify(GAUSSIAN, epsilon=1.0, delta=delta, ledger=tmp_path / "ledger.sqlite")
 
 

@@ -95,3 +95,21 @@ def test_verify_shows_it(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) ->
     assert evr.verify(event, **claim).samples == quiet.samples
     assert "evr, remove: " in terminal.getvalue()
     assert "samples, delta about" in terminal.getvalue()
+
+
+def test_true_shows_lines_where_nobody_seems_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = SimpleNamespace(stderr=io.StringIO(), modules=sys.modules)
+    monkeypatch.setattr(showing, "sys", fake)
+    monkeypatch.setattr(driver, "_PROGRESS_SECONDS", 0.0)
+    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=20)
+    found = evr.verify(event, epsilon=0.5, delta=3.2e-12, tau=0.5, progress=True)
+    assert found.verdict.value == "accepted"
+    assert fake.stderr.getvalue().startswith("evr, remove: ")
+    assert is_watched(True)
+
+
+def test_true_shows_lines_of_curves(capsys: pytest.CaptureFixture[str]) -> None:
+    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=20)
+    evr.privacy_curve(event, [0.1, 0.5], progress=True)
+    evr.online_epsilon(event, 1e-9, progress=True)
+    assert capsys.readouterr().err.splitlines()[0:2] == ["", "evr: 1 of 2"]

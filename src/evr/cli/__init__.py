@@ -1,7 +1,8 @@
 """The command. It parses and prints; what it decides is decided in the floors below.
 
-Exit codes: 0 accepted or done, 3 rejected, 2 bad input, 1 a bug, 130 interrupted. A pipe that is
-closed early is no mistake, 0; but 1 where a verdict, which nobody has read, is what the code says.
+Exit codes: 0 accepted or done, 3 rejected or false, 2 bad input, 1 a bug, 130 interrupted. A pipe
+that is closed early is no mistake, 0; but 1 where a verdict, which nobody has read, is what the
+code says.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 
+REJECTED = 3
+"""The exit code of a claim that is rejected, or refused as false."""
 _INTERRUPTED = 130
 _WITH_VERDICT = ("certify", "verify", "replay", "resume")
 
@@ -19,6 +22,7 @@ def main() -> None:
 
     from evr.cli.app import app
     from evr.cli.output import fail, plain_warnings
+    from evr.errors import FalseClaimError
 
     plain_warnings()
     try:
@@ -34,6 +38,8 @@ def main() -> None:
         code = _read_enough()
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except FalseClaimError as error:
+        fail(str(error), REJECTED)
     except (ValueError, TypeError, OverflowError) as error:
         fail(str(error))
     except Exception as error:
@@ -53,6 +59,7 @@ def _usage(error: Exception) -> None:
     """Say in one line what typer found wrong with the command line; raise what is not its complaint
     again.
     """
+    from evr.cli.options import other_name
     from evr.cli.output import fail
 
     if not hasattr(error, "format_message"):
@@ -60,8 +67,8 @@ def _usage(error: Exception) -> None:
     if type(error).__name__ == "NoArgsIsHelpError":
         print(error.format_message())
         sys.exit(2)
-    message = " ".join(error.format_message().split())
     context = getattr(error, "ctx", None)
+    message = other_name(error, context) or " ".join(error.format_message().split())
     where = f" Try '{context.command_path} --help'." if context is not None else ""
     fail(
         message[:1].lower()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from evr.cli import REJECTED
 from evr.cli.options import choice_option, file_option, number_option, whole_option
 from evr.cli.output import as_json, number, say, standard_error
 
@@ -108,7 +109,6 @@ MaxSamples = Annotated[
     whole_option("--max-samples", "Reject after so many samples."),
 ]
 
-REJECTED = 3
 _LINE_SECONDS = 5.0
 _WIDE = 100  # columns of a terminal that hold rate and time too
 

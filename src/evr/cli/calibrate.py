@@ -14,6 +14,7 @@ from evr.cli.options import (
     number_option,
 )
 from evr.cli.output import as_json, number, number_above, say, seconds
+from evr.cli.sanity import note
 
 Epsilon = Annotated[float | None, number_option("--epsilon", "The target's epsilon.")]
 Delta = Annotated[float | None, number_option("--delta", "The target's delta.")]
@@ -47,6 +48,7 @@ def command(
     epsilon = validate.non_negative(epsilon=epsilon)
     delta = validate.open_probability(delta=delta)
     name, make_event, integer = _question(ran.training) if event is None else _repeated(event)
+    note(ran, make_event(1), epsilon=epsilon, delta=delta, quiet=quiet)
     from evr.estimation import calibrate
 
     found = calibrate(

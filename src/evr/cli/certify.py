@@ -38,6 +38,7 @@ from evr.cli.options import (
 )
 from evr.cli.output import wrote
 from evr.cli.report import write_page
+from evr.cli.sanity import note
 
 Report = Annotated[
     Path | None,
@@ -87,7 +88,7 @@ def command(
     With a delta, the least epsilon is found, rounded up to three digits and certified; with an
     epsilon, the least delta; with both, just that pair. Every attempt is counted in the ledger, so
     trying again is safe. SPEC may also be the record of a training (JSONL), which then names its
-    certificate. Exit code 0: accepted; 3: rejected.
+    certificate. Exit code 0: accepted; 3: rejected, or a pair that is false.
 
     Example: evr certify examples/dpsgd.toml
     """
@@ -101,6 +102,7 @@ def command(
     if tau is None and claim is not None:
         tau = claim.tau
     check_options(method, proposal, seed)
+    note(ran, event, epsilon=epsilon, delta=delta, quiet=quiet)
     path = new_certificate(output or certificate_path(ran.spec, event, epsilon, delta), force=force)
     if report is not None:
         new_page(report, path)
@@ -132,6 +134,8 @@ def command(
             **({} if max_samples is None else {"max_samples": max_samples}),
             **({} if device == "cpu" else {"device": device}),
         )
+    if epsilon is None:
+        note(ran, epsilon=certificate.claim.epsilon, quiet=quiet)
     try:
         tell(certificate, path=path, ledger=ledger, json=json, quiet=quiet, device=device)
     # rejected or not, the page comes after the verdict: it asks other accountants, who take their

@@ -11,6 +11,7 @@ from evr.cli.options import (
     Quiet,
     WhatRan,
     asks_what_ran,
+    check_epsilon,
     choice_option,
     one_target,
 )
@@ -56,6 +57,8 @@ def command(
     estimate = estimate_delta if wanted == "delta" else estimate_epsilon
     ours = estimate(event, at, neighboring_relation=relation)
     assert isinstance(ours, Estimate)
+    if wanted == "epsilon":
+        check_epsilon(ours.value, at)
     found: list[dict[str, Any]] = [
         {
             "accountant": "evr",

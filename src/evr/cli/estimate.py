@@ -12,12 +12,14 @@ from evr.cli.options import (
     Quiet,
     WhatRan,
     asks_what_ran,
+    check_epsilon,
     choice_option,
     number_option,
     one_target,
     whole_option,
 )
 from evr.cli.output import as_json, number, number_above, say, seconds, table
+from evr.cli.sanity import note
 
 if TYPE_CHECKING:
     from evr.estimation.results import Estimate, UpperBound
@@ -89,6 +91,7 @@ def command(
     validate.one_of(METHODS, method=method)
     ((given, at),) = target.items()
     wanted = "delta" if given == "epsilon" else "epsilon"
+    note(ran, event, **target, quiet=quiet)
     if method == "all":
         _all(event, target, wanted, direction, relation, json=json, quiet=quiet)
         return
@@ -103,6 +106,9 @@ def command(
     result = estimate(
         event, at, method=method, direction=direction, neighboring_relation=relation, **options
     )
+    if wanted == "epsilon":
+        check_epsilon(result.value, at)
+        note(ran, epsilon=result.value, quiet=quiet)
     if json:
         as_json({given: at, wanted: result.value, **_about(result), "event": repr(event)})
     elif quiet:

@@ -22,6 +22,7 @@ from evr.cli.options import (
     whole,
 )
 from evr.cli.output import as_json, number, progress_bar, table, write_csv, wrote
+from evr.cli.sanity import note
 
 Delta = Annotated[
     float | None, number_option("--delta", "At which delta; by default that of SPEC's claim.")
@@ -71,6 +72,7 @@ def command(
     if delta is None:
         raise ValueError("epsilon at which delta? Give --delta")
     validate.one_of(METHODS, method=method)
+    note(ran, event, delta=delta, quiet=quiet)
     options = monte_carlo_options(method, samples, seed)
     from evr.estimation import online_epsilon
 

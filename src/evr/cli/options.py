@@ -148,6 +148,30 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only, no progress.")]
 
 
+OTHER_NAMES = {
+    "noise-multiplier": "noise sigma noise-std noise-scale nm",
+    "batch-size": "batch lot lot-size batchsize expected-batch-size",
+    "sampling-probability": "sampling-rate sample-rate sampling-prob probability rate q",
+    "dataset-size": "dataset records num-records num-samples size n",
+    "steps": "iterations num-steps iters",
+    "epochs": "epoch num-epochs",
+    "epsilon": "eps target-epsilon",
+    "delta": "target-delta",
+    "adjacency": "relation neighboring-relation neighbors",
+}
+"""What other libraries and papers call what a flag says."""
+
+
+def other_name(error: Any, context: Any) -> str | None:
+    """What to say of a flag that evr has under another name; None where it has none."""
+    wanted = str(getattr(error, "option_name", "")).lstrip("-").replace("_", "-").lower()
+    known = {name for param in context.command.params for name in param.opts} if context else ()
+    for name, others in OTHER_NAMES.items():
+        if f"--{name}" in known and (wanted == name or wanted in others.split()):
+            return f"no such option: {error.option_name}. Did you mean --{name}?"
+    return None
+
+
 class Training(NamedTuple):
     """What the flags say of a DP-SGD training."""
 
@@ -246,6 +270,16 @@ class WhatRan(NamedTuple):
             )
 
     @property
+    def records(self) -> int | None:
+        """The number of records, where flags or the tables of a file say it."""
+        if self.spec is None or self.spec.suffix != ".toml":
+            return self.training.dataset_size
+        from evr.mechanisms.spec import load
+
+        sizes = [getattr(one, "dataset_size", None) for one in load(self.spec).mechanism]
+        return max((size for size in sizes if size), default=None)
+
+    @property
     def caption(self) -> str:
         """It in the few words that a title holds."""
         return self.training.caption if self.spec is None else self.spec.name
@@ -310,6 +344,15 @@ def one_target(
     if delta is not None:
         return {"delta": validate.probability(delta=delta)}
     raise ValueError("estimate what? Give --epsilon (to find delta) or --delta (to find epsilon)")
+
+
+def check_epsilon(epsilon: float, delta: float) -> None:
+    """Refuse a delta of 0 where no epsilon is enough."""
+    if delta == 0 and math.isinf(epsilon):
+        raise ValueError(
+            "delta=0.0: epsilon is infinite there, for privacy losses have no bound; give a delta "
+            "above 0, such as 1e-9"
+        )
 
 
 def numbers(text: str, option: str) -> list[float]:

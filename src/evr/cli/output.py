@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 _WORDS = 24  # of a last column, below which folding it does not read well
 
 
-def fail(message: str) -> NoReturn:
-    """Say what is wrong with the input and leave with exit code 2."""
+def fail(message: str, code: int = 2) -> NoReturn:
+    """Say in one line what is wrong, and leave: by default with the code of bad input."""
     print(f"error: {message}", file=sys.stderr)
-    sys.exit(2)
+    sys.exit(code)
 
 
 def plain_warnings() -> None:

@@ -55,7 +55,9 @@ def command(
         planned = attempt.options["path"]
         path = output or (None if planned is None else Path(planned))
         if path is not None:
-            new_certificate(path, force=force)
+            # it was allowed when the attempt began
+            replaces = output is None and attempt.options.get("replaces", False)
+            new_certificate(path, force=force or replaces)
         with cluster(dask, workers) as executor, watched(quiet=quiet or json) as progress:
             certificate = resume(
                 opened,

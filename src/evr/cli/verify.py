@@ -31,6 +31,7 @@ from evr.cli.options import (
     asks_what_ran,
     number_option,
 )
+from evr.cli.sanity import note
 
 Epsilon = Annotated[float | None, number_option("--epsilon", "Epsilon of the estimate.")]
 Delta = Annotated[
@@ -85,6 +86,7 @@ def command(
             f"verify which estimate? Add {' and '.join(missing)}, or let `evr certify` estimate it"
         )
     check_options(method, proposal, seed)
+    note(ran, event, epsilon=epsilon, delta=delta, quiet=quiet)
     if output is not None:
         new_certificate(output, force=force)
     assert epsilon is not None

@@ -17,6 +17,7 @@ from dp_accounting.dp_event import DpEvent
 from evr import validate
 from evr.errors import AccuracyError, UnsupportedEventError
 from evr.estimation.bins_line import on_lines
+from evr.estimation.counting import Count, counter
 from evr.estimation.curves import PrivacyCurve
 from evr.estimation.fft import FftCurve
 from evr.estimation.inversion import solve_epsilon
@@ -206,7 +207,7 @@ def privacy_curve(
     method: str = "fft",
     direction: str | None = None,
     neighboring_relation: Relation | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | bool | None = None,
 ) -> PrivacyCurve:
     """Deltas for many epsilons, one pass: transforms made for one epsilon serve its neighbours.
 
@@ -219,7 +220,7 @@ def privacy_curve(
     method, direction, neighboring_relation
         As of ``estimate_delta``.
     progress
-        ``progress(done, total)`` is called as the work goes on.
+        ``progress(done, total)`` is called as the work goes on; True shows a line.
 
     Returns
     -------
@@ -244,8 +245,7 @@ def privacy_curve(
         validate.level_or_infinite(epsilon=epsilon)
         for epsilon in validate.sequence(epsilons=epsilons)
     ]
-    if progress is not None:
-        validate.function(progress=progress)
+    count = counter(progress)
     falling = sorted(
         set(points), reverse=True
     )  # a transform made for one epsilon serves smaller ones
@@ -263,8 +263,8 @@ def privacy_curve(
     estimates: dict[float, Estimate | UpperBound] = {}
     for done, epsilon in enumerate(falling, start=1):
         estimates[epsilon] = at(epsilon)
-        if progress is not None:
-            progress(done, len(falling))
+        if count is not None:
+            count(done, len(falling))
     return PrivacyCurve(
         np.array(points),
         np.array([estimates[e].value for e in points]),

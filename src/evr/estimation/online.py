@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -21,6 +21,7 @@ from evr import validate
 from evr.bounds.moments import log_peak
 from evr.estimation.api import Epsilon, directions_of, epsilon_of
 from evr.estimation.atoms import atoms_of
+from evr.estimation.counting import Count, counter
 from evr.estimation.fft import FftCurve, read, refine
 from evr.estimation.grid import Frame
 from evr.estimation.tilting import plan_tilt, widened
@@ -70,7 +71,7 @@ def online_epsilon(
     every: int = 1,
     direction: str | None = None,
     neighboring_relation: Relation | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Count | bool | None = None,
     **options: Any,
 ) -> OnlineEpsilon:
     """Epsilon after every step of ``event``, in the order in which its mechanisms run.
@@ -90,7 +91,7 @@ def online_epsilon(
     neighboring_relation
         As of ``evr.estimate_delta``.
     progress
-        Called with the steps done and their total after each report.
+        Called with the steps done and their total after each report; True shows a line.
 
     Returns
     -------
@@ -114,8 +115,7 @@ def online_epsilon(
     delta = validate.normal_delta(validate.open_probability(delta=delta))
     every = validate.positive_integer(every=every)
     validate.one_of(("fft", "monte_carlo"), method=method)
-    if progress is not None:
-        validate.function(progress=progress)
+    count_steps = counter(progress)
     composition = Composition.of(event, neighboring_relation)
     if method == "monte_carlo":
         from evr.estimation.mc_online import monte_carlo_online
@@ -126,7 +126,7 @@ def online_epsilon(
             every=every,
             direction=direction,
             neighboring_relation=composition.relation,
-            progress=progress,
+            progress=count_steps,
             **options,
         )
     if options:
@@ -147,8 +147,8 @@ def online_epsilon(
             if done % every == 0 or done == last:
                 numbers.append(done)
                 values.append(_greatest(list(runs.values())))
-                if progress is not None:
-                    progress(done, last)
+                if count_steps is not None:
+                    count_steps(done, last)
     epsilons, errors = np.array(values).T
     return OnlineEpsilon(
         np.array(numbers), epsilons, delta, "fft", time.perf_counter() - start, errors=errors

@@ -76,6 +76,7 @@ def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Atte
             "estimate": request.estimate,
             "path": None if request.path is None else str(request.path),
             "record": request.record,
+            "replaces": request.path is not None and request.path.is_file(),
         },
         software=software(),
         name=request.name,

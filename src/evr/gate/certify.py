@@ -11,6 +11,7 @@ from typing import Any
 from evr import validate
 from evr.certification.certificate import Certificate
 from evr.certification.ledger import Ledger
+from evr.errors import FalseClaimError
 from evr.estimation import Estimate, UpperBound, estimate_delta, estimate_epsilon
 from evr.gate.attempt import foresee, opened, perform, start
 from evr.gate.request import Request, Subject
@@ -100,9 +101,11 @@ def certify(
 
     Raises
     ------
-    ValueError
-        If the pair is false, or true by too little; or a value is out of its range. Nothing is
+    FalseClaimError
+        If the pair is false by its estimate, or true by too little to be verified. Nothing is
         counted then.
+    ValueError
+        If a value is out of its range. Nothing is counted then.
     UnsupportedEventError
         If some mechanism has no law here, or none under the relation.
     LedgerError
@@ -243,7 +246,7 @@ def _given_pair(event: Any, epsilon: float, delta: float) -> tuple[Claim, dict[s
     if _not_below(found) > _TIGHTEST * delta:
         least = _rounded_pair(event, delta)[0].epsilon
         false = found.value > delta
-        raise ValueError(
+        raise FalseClaimError(
             f"epsilon={epsilon!r}, delta={delta!r}: "
             + ("this is false" if false else "this is true by too little to be verified")
             + f", for delta({epsilon!r}) is about {found.value:.6g}; epsilon={least!r} at this "

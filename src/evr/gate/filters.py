@@ -1,9 +1,9 @@
-"""Budgets that are spent as one goes: noise may be chosen from earlier outputs
+"""A budget that is spent as one goes: noise may be chosen from earlier outputs
 (docs/guarantees_relations.md, Section R4).
 
 Composition wants parameters that are fixed in advance. A filter wants a budget that is fixed in
-advance instead, and refuses the step that would exceed it. An odometer refuses nothing, and shows
-what was spent.
+advance instead, and refuses the step that would exceed it. Everything that decides is an integer or
+a rational number.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import abc
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -20,21 +20,21 @@ from dp_accounting import NeighboringRelation, dp_event
 from scipy.optimize import brentq
 
 from evr import validate
-from evr.bounds.moments import log_peak
+from evr.bounds.renyi import BITS, log_moment
+from evr.bounds.strict.balls import integer_above
+from evr.bounds.strict.bound import one_step_delta
 from evr.errors import BudgetExceededError, UnsupportedEventError
-from evr.laws import Direction, DominatingPair, Floats
-from evr.laws.exact import ExactGaussian
+from evr.laws import Direction
+from evr.laws.exact import Ball, ExactGaussian
+from evr.laws.exact.law import ball
 from evr.laws.line.gaussian import GaussianPair
 from evr.mechanisms import Composition
 from evr.mechanisms.registry import known
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, relation_named
 
-ORDERS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
+ORDERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Of the Renyi filter: Renyi orders less 1."""
 
-_MARGIN = 1e-9  # by which budgets are lowered and moments raised, relative
-_NUMERICAL = 1e-10  # absolute, of a moment that has no closed form
-_LEVELS = 200
 _Cost = TypeVar("_Cost")
 
 
@@ -50,16 +50,16 @@ class _Currency(abc.ABC, Generic[_Cost]):
         """The cost of no step."""
 
     @abc.abstractmethod
-    def cost(self, event: dp_event.DpEvent) -> _Cost:
-        """What a step costs, whatever came before."""
+    def cost(self, event: dp_event.DpEvent) -> _Cost | None:
+        """What a step costs at the most, whatever came before; None if it exceeds every budget."""
 
     @abc.abstractmethod
     def budget(self, epsilon: float, delta: float) -> _Cost:
         """What may be spent in all."""
 
     @abc.abstractmethod
-    def used(self, spent: _Cost, budget: _Cost) -> float:
-        """The part of a budget that is spent: at most 1 if it is kept."""
+    def used(self, spent: _Cost, budget: _Cost) -> Fraction | float:
+        """The part of a budget that is spent, exactly: at most 1 if it is kept."""
 
 
 class _Squares(_Currency[Fraction]):
@@ -83,63 +83,76 @@ class _Squares(_Currency[Fraction]):
         return square
 
     def budget(self, epsilon: float, delta: float) -> Fraction:
+        """Found in floats, and lowered until a ball proves it."""
+
         def gap(log_mu: float) -> float:
             return GaussianPair(math.exp(log_mu)).delta(epsilon) - delta
 
         log_mu = float(brentq(gap, -40.0, 20.0, xtol=1e-14, rtol=1e-14))
-        return Fraction(math.exp(2 * log_mu) * (1.0 - _MARGIN))
+        bits, margin = 64 - math.frexp(delta)[1], 1e-12
+        while True:
+            square = Fraction(math.exp(2 * log_mu) * (1.0 - margin))
+            if one_step_delta(ExactGaussian(square), Fraction(epsilon), bits) <= Fraction(delta):
+                return square
+            margin *= 2
 
-    def used(self, spent: Fraction, budget: Fraction) -> float:
-        return float(spent / budget)
+    def used(self, spent: Fraction, budget: Fraction) -> Fraction:
+        return spent / budget
 
 
-class _Moments(_Currency[Floats]):
-    """Bounds on ``log E[e^{a loss}]`` at fixed orders ``a`` (Section R4.2)."""
+class _Moments(_Currency[Any]):
+    """Bounds on ``log E[e^{a loss}]`` at fixed orders ``a`` (Section R4.2): arrays of integers, in
+    units of ``2^-BITS``.
+    """
 
-    def __init__(self, relation: NeighboringRelation, orders: Sequence[float]) -> None:
+    def __init__(self, relation: NeighboringRelation, orders: Sequence[int]) -> None:
         super().__init__(relation)
-        self.orders = tuple(validate.positive(orders=a) for a in orders)
+        self.orders = tuple(validate.positive_integer(orders=a) for a in orders)
         if not self.orders:
             raise ValueError("orders=() is empty: give at least one")
 
     @property
-    def nothing(self) -> Floats:
-        return np.zeros(len(self.orders))
+    def nothing(self) -> Any:
+        return np.array([0] * len(self.orders), dtype=object)
 
-    def cost(self, event: dp_event.DpEvent) -> Floats:
+    def cost(self, event: dp_event.DpEvent) -> Any:
         total = self.nothing
         for part, count in _parts(event):
-            total = total + count * self._of(part)
+            found = [self._of(part, order) for order in self.orders]
+            if None in found:
+                return None
+            total = total + count * np.array(found, dtype=object)
         return total
 
-    def _of(self, event: dp_event.DpEvent) -> Floats:
-        a = np.array(self.orders)
+    def _of(self, event: dp_event.DpEvent, order: int) -> int | None:
         if isinstance(event, dp_event.ZCDpEvent):
-            rho = validate.non_negative(rho=event.rho)
-            return a * (validate.non_negative(xi=event.xi) + rho * (1.0 + a)) * (1.0 + _MARGIN)
-        composition = Composition.of(event, self.relation)
-        sides = [
-            sum(
-                (
-                    step.count * np.array([_raised(step.pair, order) for order in self.orders])
-                    for step in composition.simplified(direction)
-                ),
-                self.nothing,
-            )
-            for direction in Direction
-        ]
-        return np.maximum(*sides)
+            rho = Fraction(validate.non_negative(rho=event.rho))
+            xi = Fraction(validate.non_negative(xi=event.xi))
+            return math.ceil(order * (xi + rho * (1 + order)) * 2**BITS)
+        greatest = 0
+        for steps in Composition.of(event, self.relation).exact_directions().values():
+            total = 0
+            for step in steps:
+                moment = log_moment(step.law, order)
+                if moment is None:
+                    return None
+                total += step.count * moment
+            greatest = max(greatest, total)
+        return greatest
 
-    def budget(self, epsilon: float, delta: float) -> Floats:
-        share = math.log(delta) - math.log(len(self.orders))
-        budgets = [share + a * epsilon - log_peak(a) for a in self.orders]
-        return np.array([value - _MARGIN * abs(value) for value in budgets])
+    def budget(self, epsilon: float, delta: float) -> Any:
+        def lowered(a: int) -> Ball:
+            share = ball(Fraction(delta) / len(self.orders)).log() + ball(a * Fraction(epsilon))
+            return -(share + (1 + a) * Ball(1 + a).log() - a * Ball(a).log())
 
-    def used(self, spent: Floats, budget: Floats) -> float:
-        if not np.any(spent):
+        found = [-integer_above(partial(lowered, a), BITS) for a in self.orders]
+        return np.array(found, dtype=object)
+
+    def used(self, spent: Any, budget: Any) -> Fraction | float:
+        if not any(spent):
             return 0.0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return float(np.min(np.where(budget > 0, spent / budget, np.inf)))
+        pairs = zip(spent, budget, strict=True)
+        return min((Fraction(cost, most) for cost, most in pairs if most > 0), default=math.inf)
 
 
 def _parts(event: Any) -> Iterator[tuple[dp_event.DpEvent, int]]:
@@ -156,17 +169,7 @@ def _parts(event: Any) -> Iterator[tuple[dp_event.DpEvent, int]]:
             yield node, count
 
 
-@lru_cache(maxsize=4096)
-def _raised(pair: DominatingPair, order: float) -> float:
-    """``log E_P[e^{order loss}]``, not below it."""
-    value = pair.log_mgf(order)
-    closed = isinstance(pair, GaussianPair)
-    return max(0.0, value) * (1.0 + _MARGIN) + (0.0 if closed else _NUMERICAL)
-
-
-def _currency(
-    method: str, relation: Relation, orders: Sequence[float] | None
-) -> _Squares | _Moments:
+def _currency(method: str, relation: Relation, orders: Sequence[int] | None) -> _Squares | _Moments:
     if validate.one_of(("renyi", "gaussian"), method=method) == "renyi":
         return _Moments(relation_named(relation), ORDERS if orders is None else orders)
     if orders is not None:
@@ -179,21 +182,23 @@ class PrivacyFilter:
     earlier outputs.
 
     Everything that ran is ``(epsilon, delta)``-DP, however the steps were chosen, if each was spent
-    *before* it ran (docs/guarantees_relations.md, Section R4). A step that does not fit is refused
-    and costs nothing; a smaller one may follow.
+    *before* it ran. The proof is docs/guarantees_relations.md, Section R4: what a step costs is
+    enclosed in balls and rounded up, the budget is rounded down, and sums are exact. A step that
+    does not fit is refused and costs nothing; a smaller one may follow.
 
     Parameters
     ----------
     epsilon, delta
         The budget, both above 0.
     method
-        ``"renyi"``: any mechanism on a line, sampled ones too, and ``ZCDpEvent``; it pays for the
-        conversion from moments. ``"gaussian"``: Gaussian mechanisms only, and tight: choosing noise
-        along the way costs nothing.
+        ``"renyi"``: Gaussian, Laplace and discrete mechanisms, these with Poisson sampling, and
+        ``ZCDpEvent``; it pays for the conversion from moments. ``"gaussian"``: Gaussian mechanisms
+        only, and tight: choosing noise along the way costs nothing.
     neighboring_relation
         As of ``evr.estimate_delta``.
     orders
-        Of ``"renyi"``: Renyi orders less 1. Fewer cost less; they have to be fixed in advance.
+        Of ``"renyi"``: Renyi orders less 1, whole numbers. Fewer cost less; they have to be fixed
+        in advance.
 
     Examples
     --------
@@ -218,7 +223,7 @@ class PrivacyFilter:
         delta: float,
         method: str = "renyi",
         neighboring_relation: Relation = ADD_OR_REMOVE,
-        orders: Sequence[float] | None = None,
+        orders: Sequence[int] | None = None,
     ) -> None:
         self.epsilon = validate.positive(epsilon=epsilon)
         self.delta = validate.open_probability(delta=delta)
@@ -229,87 +234,32 @@ class PrivacyFilter:
     @property
     def used(self) -> float:
         """The part of the budget that is spent."""
-        return float(self._currency.used(self._spent, self._budget))
+        return _as_float(self._currency.used(self._spent, self._budget))
 
-    def _after(self, event: dp_event.DpEvent) -> tuple[Any, float]:
-        spent = self._spent + self._currency.cost(event)
+    def _after(self, event: dp_event.DpEvent) -> tuple[Any, Fraction | float]:
+        cost = self._currency.cost(event)
+        if cost is None:
+            return self._spent, math.inf
+        spent = self._spent + cost
         return spent, self._currency.used(spent, self._budget)
 
     def fits(self, event: dp_event.DpEvent) -> bool:
         """Whether a step could be spent."""
-        return self._after(event)[1] <= 1.0
+        return self._after(event)[1] <= 1
 
     def spend(self, event: dp_event.DpEvent) -> None:
         """Count a step, before it runs; raise ``BudgetExceededError``, and count nothing, if it
         does not fit.
         """
         spent, used = self._after(event)
-        if not used <= 1.0:
+        if not used <= 1:
             raise BudgetExceededError(
-                f"{validate.shown(event)} would use {used:.4g} of the budget ({self.epsilon!r}, "
-                f"{self.delta!r}), of which {self.used:.4g} is spent: it was not counted, and must "
-                "not run. Take more noise, or stop"
+                f"{validate.shown(event)} would use {_as_float(used):.4g} of the budget "
+                f"({self.epsilon!r}, {self.delta!r}), of which {self.used:.4g} is spent: it was "
+                "not counted, and must not run. Take more noise, or stop"
             )
         self._spent = spent
 
 
-class PrivacyOdometer:
-    """What was spent so far, on steps that may be chosen from earlier outputs.
-
-    Whenever one stops, and whatever that depends on, ``epsilon`` is a level such that all events of
-    the outputs have probability at most ``E[e^epsilon; event] + delta`` (Section R4.3). The levels
-    are fixed in advance, and the price of not knowing the budget is a smaller delta for each.
-
-    Parameters
-    ----------
-    delta
-        In (0, 1).
-    levels
-        Epsilons in rising order; by default 200 from 0.1, each a quarter above the one before.
-    method, neighboring_relation, orders
-        As of ``PrivacyFilter``.
-
-    Examples
-    --------
-    >>> import evr
-    >>> from dp_accounting import dp_event
-    >>> odometer = evr.PrivacyOdometer(delta=1e-6, method="gaussian", levels=[0.5, 1.0, 2.0])
-    >>> odometer.spend(dp_event.GaussianDpEvent(12.0))
-    >>> odometer.epsilon
-    0.5
-    >>> odometer.spend(dp_event.GaussianDpEvent(8.0))
-    >>> odometer.epsilon
-    1.0
-    """
-
-    def __init__(
-        self,
-        *,
-        delta: float,
-        levels: Sequence[float] | None = None,
-        method: str = "renyi",
-        neighboring_relation: Relation = ADD_OR_REMOVE,
-        orders: Sequence[float] | None = None,
-    ) -> None:
-        self.delta = validate.open_probability(delta=delta)
-        chosen = [0.1 * 1.25**j for j in range(_LEVELS)] if levels is None else list(levels)
-        self.levels = tuple(validate.positive(levels=one) for one in chosen)
-        if not self.levels or list(self.levels) != sorted(set(self.levels)):
-            raise ValueError(f"levels={levels!r} do not rise: give epsilons in rising order")
-        self._currency: Any = _currency(method, neighboring_relation, orders)
-        self._spent = self._currency.nothing
-
-    def spend(self, event: dp_event.DpEvent) -> None:
-        """Count a step, before it runs."""
-        self._spent = self._spent + self._currency.cost(event)
-
-    @property
-    def epsilon(self) -> float:
-        """The least level whose budget is kept; infinite if none is."""
-        if self._currency.used(self._spent, self._currency.budget(1.0, 0.5)) == 0.0:
-            return 0.0
-        for number, level in enumerate(self.levels, start=1):
-            share = self.delta * 6.0 / (math.pi * number) ** 2
-            if self._currency.used(self._spent, self._currency.budget(level, share)) <= 1.0:
-                return level
-        return math.inf
+def _as_float(used: Fraction | float) -> float:
+    return math.inf if used > 10**300 else float(used)

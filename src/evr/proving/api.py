@@ -90,7 +90,7 @@ def verify(
         claim would.
     progress
         Called with a ``Progress`` now and then. By default a line is shown on a terminal and in a
-        notebook; False shows nothing.
+        notebook; True shows lines elsewhere too, and False nothing.
 
     Returns
     -------

@@ -15,15 +15,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from evr.verification.executors import submitted
 from evr.verification.results import Progress
 from evr.verification.summary import HISTOGRAM_EDGES, Summary, Work, variance_of
 
 Hook = Callable[[Progress], None]
-ProgressHook = Hook | Literal[False]
-"""Called now and then; None shows a line on a terminal or in a notebook, False nothing."""
+ProgressHook = Hook | bool
+"""Called now and then; None shows a line on a terminal or in a notebook, True one anywhere, False
+nothing.
+"""
 Checkpoint = Callable[[str, dict[str, Any]], None]
 
 _MOST_BLOCKS = 256  # of a round

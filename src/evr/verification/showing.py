@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -12,11 +13,12 @@ from evr.verification.driver import Hook, ProgressHook
 from evr.verification.results import Progress
 
 _AFTER = 1.0  # seconds: what is over by then needs no progress
+_OFTEN = 5.0  # seconds between lines of a log
 
 
 def check_progress(progress: ProgressHook | None) -> None:
-    """Refuse what is neither a hook nor False."""
-    if progress is not None and progress is not False:
+    """Refuse what is neither a hook nor True nor False."""
+    if progress is not None and not isinstance(progress, bool):
         validate.function(progress=progress)
 
 
@@ -29,11 +31,13 @@ def is_watched(progress: ProgressHook | None) -> bool:
 
 @contextlib.contextmanager
 def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
-    """The caller's hook; none for False; else a line where somebody looks, gone at the end."""
-    if progress is not None or not is_watched(progress):
+    """The caller's hook; none for False; else a line where somebody looks, gone at the end. For
+    True, lines now and then where nobody seems to look.
+    """
+    if callable(progress) or not is_watched(progress):
         yield progress or None
         return
-    line = _Cell() if _in_a_notebook() else _Line()
+    line = _Cell() if _in_a_notebook() else _Line() if _on_a_terminal() else _Lines()
     try:
         yield line
     finally:
@@ -74,6 +78,21 @@ class _Line:
         sys.stderr.write("\r" + text.ljust(self._width))
         sys.stderr.flush()
         self._width = len(text)
+
+
+class _Lines:
+    """A line now and then, in a file or a pipe."""
+
+    def __init__(self) -> None:
+        self._shown = -math.inf
+
+    def __call__(self, state: Progress) -> None:
+        if not self._shown < state.seconds < self._shown + _OFTEN:  # less: the next direction
+            self._shown = state.seconds
+            print(in_words(state), file=sys.stderr)
+
+    def clear(self) -> None:
+        pass
 
 
 class _Cell:

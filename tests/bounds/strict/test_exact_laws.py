@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -16,6 +17,8 @@ from mpmath import mp, mpf
 from conformance import cases
 from conformance.reference import delta
 from evr.bounds.strict import Grid, StrictPlan, halves, one_step_delta, stays_within
+from evr.bounds.strict.grid_law import GridLaw
+from evr.bounds.strict.masses import NOTHING
 from evr.errors import UnsupportedEventError
 from evr.laws import Direction, DiscretePair, Pairs
 from evr.laws.exact import (
@@ -190,3 +193,13 @@ def test_a_law_of_ones_own_without_an_exact_one_is_refused_by_name():
     by_hand = Composition(composition.remove, composition.add)
     with pytest.raises(UnsupportedEventError, match="built from pairs"):
         by_hand.exact("add")
+
+
+def test_an_infinite_mass_above_1_is_refused() -> None:
+    """Where both factors had twice the mass, the product's formula would give none."""
+    bits = 8
+    nothing = GridLaw(1, 0, NOTHING, NOTHING, 1 << bits, Fraction(1), bits)
+    assert nothing.times(nothing).infinite == 1 << bits
+    for wrong in (-1, 2 << bits):
+        with pytest.raises(ValueError, match=r"infinite=.* is not in \[0, 2\^8\]"):
+            replace(nothing, infinite=wrong)

@@ -19,6 +19,8 @@ class GridLaw:
     ----------
     halvings
         The fine grid has the spacing ``spacing / 2^halvings``.
+    infinite
+        In units of ``2^-bits``, at most 1: what ``either`` rests on.
     spacing, bits
         Of the coarse grid, and of the unit ``2^-bits``: the same in all laws of one bound.
     """
@@ -30,6 +32,10 @@ class GridLaw:
     infinite: int
     spacing: Fraction
     bits: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.infinite <= 1 << self.bits:
+            raise ValueError(f"infinite={self.infinite!r} is not in [0, 2^{self.bits}]")
 
     def on_coarse_grid(self) -> Masses:
         """The fine masses, coarsened."""
@@ -89,5 +95,7 @@ class GridLaw:
 
 
 def either(a: int, b: int, bits: int) -> int:
-    """``1 - (1 - a)(1 - b)`` in units of ``2^-bits``, rounded up, at most 1."""
+    """``1 - (1 - a)(1 - b)`` in units of ``2^-bits``, rounded up, at most 1, where neither is above
+    1 (S4.5).
+    """
     return min(a + b - (a * b >> bits), 1 << bits)
