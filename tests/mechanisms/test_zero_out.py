@@ -151,7 +151,7 @@ ADD = Accountant(NeighboringRelation.ADD_OR_REMOVE_ONE)
 def test_a_plan_with_bands_is_never_stated_for_add_or_remove(tmp_path: Path) -> None:
     configuration = BandMFExecutionPlanConfig(np.array([1.0, 0.5, 0.375, 0.3125]))
     event = read(configuration.plan)
-    norm = np.linalg.norm(configuration.strategy)
+    norm = float(np.linalg.norm(configuration.strategy))
     assert event == evr.events.ZeroOutDpEvent(
         evr.events.CyclicPoissonDpEvent(2.0 * norm, 200, 4, 0.2, "fixed", (1.0, 0.5, 0.375, 0.3125))
     )
@@ -204,7 +204,8 @@ def test_plans_that_are_refused() -> None:
     replaced = Accountant(NeighboringRelation.REPLACE_ONE)
     with pytest.raises(UnsupportedEventError, match="for replace-one adjacency"):
         read(replace(bands, accountant=replaced).plan)
-    other = replace(bands.plan, batch_selection_strategy=BandMFExecutionPlanConfig([1.0]).plan)
+    scheme = BandMFExecutionPlanConfig([1.0]).plan.batch_selection_strategy
+    other = replace(bands.plan, batch_selection_strategy=scheme)
     for plan in (other, replace(bands.plan, clipped_grad=None)):
         with pytest.raises(UnsupportedEventError, match="not as BandMFExecutionPlanConfig makes"):
             read(plan)

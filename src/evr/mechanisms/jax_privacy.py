@@ -92,10 +92,9 @@ def _configuration(source: Any) -> Any:
     if not hasattr(source, "batch_selection_strategy"):
         return None
     if inspect.isfunction(source.clipped_grad):
-        found = inspect.getclosurevars(source.clipped_grad).nonlocals.get("self")
-        if type(found).__name__ == "BandMFExecutionPlanConfig" and _parts(found.plan) == _parts(
-            source
-        ):
+        found: Any = inspect.getclosurevars(source.clipped_grad).nonlocals.get("self")
+        makes_plans = type(found).__name__ == "BandMFExecutionPlanConfig"
+        if makes_plans and _parts(found.plan) == _parts(source):
             return found
     raise UnsupportedEventError(
         f"this {type(source).__name__} is not as BandMFExecutionPlanConfig makes it, so it does "
