@@ -204,8 +204,8 @@ def test_plans_that_are_refused() -> None:
     replaced = Accountant(NeighboringRelation.REPLACE_ONE)
     with pytest.raises(UnsupportedEventError, match="for replace-one adjacency"):
         read(replace(bands, accountant=replaced).plan)
-    strategy: Any = BandMFExecutionPlanConfig([1.0]).plan
-    other = replace(bands.plan, batch_selection_strategy=strategy)
+    scheme = BandMFExecutionPlanConfig([1.0]).plan.batch_selection_strategy
+    other = replace(bands.plan, batch_selection_strategy=scheme)
     for plan in (other, replace(bands.plan, clipped_grad=None)):
         with pytest.raises(UnsupportedEventError, match="not as BandMFExecutionPlanConfig makes"):
             read(plan)

@@ -93,9 +93,8 @@ def _configuration(source: Any) -> Any:
         return None
     if inspect.isfunction(source.clipped_grad):
         found: Any = inspect.getclosurevars(source.clipped_grad).nonlocals.get("self")
-        if type(found).__name__ == "BandMFExecutionPlanConfig" and _parts(found.plan) == _parts(
-            source
-        ):
+        makes_plans = type(found).__name__ == "BandMFExecutionPlanConfig"
+        if makes_plans and _parts(found.plan) == _parts(source):
             return found
     raise UnsupportedEventError(
         f"this {type(source).__name__} is not as BandMFExecutionPlanConfig makes it, so it does "

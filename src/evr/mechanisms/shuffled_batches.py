@@ -7,9 +7,9 @@ from __future__ import annotations
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
-from evr.mechanisms.descriptor import Mechanism
+from evr.mechanisms.descriptor import Mechanism, number
 from evr.mechanisms.relations import REPLACE_ONE, ZERO_OUT
-from evr.mechanisms.schemes import ShuffledBatchesDpEvent, noise_in_words
+from evr.mechanisms.schemes import ShuffledBatchesDpEvent
 
 
 def gaussians(event: ShuffledBatchesDpEvent) -> dp_event.DpEvent | None:
@@ -28,7 +28,8 @@ def _relation(event: ShuffledBatchesDpEvent) -> NeighboringRelation:
 
 def _in_words(event: ShuffledBatchesDpEvent) -> str:
     epochs = f"{event.epochs:,} {'epoch' if event.epochs == 1 else 'epochs'}"
-    return f"{epochs} of shuffled batches of {noise_in_words(event.noise_multiplier)}"
+    noise = number(event.noise_multiplier)
+    return f"{epochs} of shuffled batches of a Gaussian mechanism (noise multiplier {noise})"
 
 
 MECHANISM = Mechanism(
