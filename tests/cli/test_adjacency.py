@@ -122,4 +122,4 @@ def test_calibrate(evr: Callable[..., Any]) -> None:
     ]
     plain = float(evr("calibrate", *flags).out)
     doubled = float(evr("calibrate", *flags, "--adjacency", "replace-one").out)
-    assert doubled == near(2 * plain, rel=1e-6)
+    assert doubled == near(2 * plain, abs=2e-3)  # both have four digits

@@ -6,12 +6,28 @@ TARGET = ["--epsilon", "1", "--delta", "1e-6"]
 
 
 def test_the_noise_written_down_is_on_the_private_side(evr):
-    ran = evr("calibrate", *TARGET, "--sampling-probability", 0.01, "--steps", 1000)
+    flags = ["--sampling-probability", 0.01, "--steps", 1000]
+    ran = evr("calibrate", *TARGET, *flags)
     assert ran.out.startswith(
-        "noise_multiplier = 1.562666, the least for epsilon = 1 and delta = 1e-06 (fft estimate "
+        "noise_multiplier = 1.563, the least of four digits for epsilon = 1 and delta = 1e-06 (fft "
     )
-    flags = ["--noise-multiplier", 1.562666, "--sampling-probability", 0.01, "--steps", 1000]
-    assert 0.9999e-6 < float(evr("estimate", *flags, "--epsilon", 1, "-q").out) <= 1e-6
+    deltas = [
+        float(evr("estimate", "--noise-multiplier", noise, *flags, "--epsilon", 1, "-q").out)
+        for noise in (1.563, 1.562)
+    ]
+    assert deltas[0] < 0.9999e-6 < 1e-6 < deltas[1]
+
+
+def test_the_noise_that_is_found_is_certified(evr, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flags = ["--epsilon", 3, "--delta", 1e-5, "--dataset-size", 50_000, "--batch-size", 1024]
+    flags += ["--epochs", 30]
+    noise = evr("calibrate", *flags, "--quiet").out.strip()
+    assert noise == "1.322"
+    refused = evr("certify", *flags, "--noise-multiplier", 1.321535)
+    assert refused.code != 0
+    assert "or this pair with noise_multiplier=1.322\n" in refused.err
+    assert evr("certify", *flags, "--noise-multiplier", noise).code == 0
 
 
 def test_most_steps(evr):

@@ -44,8 +44,19 @@ def test_a_false_pair_is_refused_with_what_would_hold(tmp_path: Path) -> None:
     words = str(refused.value)
     epsilon = float(words.split("epsilon=")[2].split(" ")[0])
     delta = float(words.rsplit("delta=", 1)[1].split(" ")[0])
+    noise = float(words.split("this pair with noise_multiplier=")[1])
+    enough = dp_event.GaussianDpEvent(noise)
     assert evr.certify(GAUSSIAN, epsilon=epsilon, delta=1e-4, ledger=ledger).accepted
     assert evr.certify(GAUSSIAN, epsilon=1.0, delta=delta, ledger=ledger).accepted
+    assert evr.certify(enough, epsilon=1.0, delta=1e-4, ledger=ledger).accepted
+
+
+def test_a_refusal_names_a_noise_only_where_there_is_one(tmp_path: Path) -> None:
+    laplace = dp_event.LaplaceDpEvent(1.0)
+    for event in (laplace, dp_event.ComposedDpEvent([GAUSSIAN, laplace])):
+        with pytest.raises(ValueError, match="this is false") as refused:
+            evr.certify(event, epsilon=0.5, delta=1e-4, ledger=tmp_path / "ledger.sqlite")
+        assert "noise_multiplier" not in str(refused.value)
 
 
 def test_a_pair_that_is_true_by_too_little(tmp_path: Path) -> None:

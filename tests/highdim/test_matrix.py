@@ -564,8 +564,9 @@ def test_calibration() -> None:
         low=1.2,
         high=2.0,
     )
-    assert found.parameter == near(1.5, rel=5e-3)
-    assert found.delta <= 1.397956e-2 * 1.004
+    assert found.parameter == near(1.5, rel=1e-2)
+    assert found.parameter == float(f"{found.parameter:.4g}")
+    assert found.delta < 0.99 * 1.397956e-2  # as much below as samples need to verify it
 
 
 def test_a_table_below_all_floats_is_refused() -> None:

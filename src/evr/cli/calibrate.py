@@ -13,7 +13,7 @@ from evr.cli.options import (
     asks_what_ran,
     number_option,
 )
-from evr.cli.output import as_json, number, number_above, say, seconds
+from evr.cli.output import as_json, number, say, seconds
 from evr.cli.sanity import note
 
 Epsilon = Annotated[float | None, number_option("--epsilon", "The target's epsilon.")]
@@ -74,10 +74,10 @@ def command(
     elif quiet:
         print(repr(found.parameter))
     else:
-        value = f"{found.parameter}" if integer else number_above(found.parameter)
-        rule = "the most" if integer else "the least"
+        rule = "the most" if integer else "the least of four digits"
         say(
-            f"{name} = {value}, {rule} for epsilon = {number(epsilon)} and delta = {number(delta)} "
+            f"{name} = {found.parameter}, {rule} for epsilon = {number(epsilon)} "
+            f"and delta = {number(delta)} "
             f"(fft estimate {number(found.delta)}, {seconds(found.seconds)})"
         )
 

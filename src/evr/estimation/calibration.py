@@ -6,15 +6,22 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 from scipy.optimize import brentq
 
 from evr import validate
 from evr.estimation.api import estimate_delta
-from evr.estimation.results import Estimate
+from evr.estimation.results import Estimate, UpperBound
 from evr.mechanisms.relations import Relation
 
+TIGHTEST = 0.9999
+"""How much of a claimed delta an estimate may be, raised by its own error, for ``certify`` to
+verify the claim."""
+_SAMPLED = 0.99  # the same where estimates come from samples, and so does the proof
+_DIGITS = 4
+_CLOSE = 1e-6  # relative: how close to the root the search ends, before digits are cut
 _LEAST, _GREATEST = 1e-6, 1e9  # how far a parameter is looked for where nobody says
 _FLAT = 0.05  # a change of the logarithm of delta that says nothing of where it leads
 
@@ -26,11 +33,11 @@ class Calibration:
     Attributes
     ----------
     parameter
-        The value found: the least noise, or the most steps.
+        The value found: the least noise, of four digits, or the most steps.
     epsilon
         The target's epsilon.
     delta
-        Estimated delta at the parameter: at most the target's.
+        Estimated delta at the parameter: below the target's by what ``certify`` needs.
     evaluations, seconds
         What it took.
     """
@@ -53,12 +60,14 @@ def calibrate(
     low: float | None = None,
     high: float | None = None,
     integer: bool = False,
-    tolerance: float = 1e-8,
     neighboring_relation: Relation | None = None,
 ) -> Calibration:
     """The parameter at which ``make_event(parameter)`` just meets ``(epsilon, delta)``.
 
-    Where estimates come from samples, delta is at most the target to within their standard error.
+    It is rounded to four digits on the private side. The estimated delta there is below the target
+    by what ``certify`` needs to verify the pair: a ten-thousandth, or a hundredth where estimates
+    come from samples.
+
     Works for anything monotone: a noise multiplier (more is more private) or, with
     ``integer=True``, a number of steps (more is less private); which of the two is found out from
     the events themselves.
@@ -73,8 +82,6 @@ def calibrate(
         Ends of the search; found by doubling from 1 where not given.
     integer
         Search whole numbers, and return the largest (or least) that meets the target.
-    tolerance
-        Relative, on the parameter. The answer is on the private side.
     neighboring_relation
         As of ``evr.estimate_delta``.
 
@@ -95,27 +102,22 @@ def calibrate(
     >>> found = evr.calibrate(
     ...     lambda s: evr.dpsgd(noise_multiplier=s, sampling_probability=0.01, steps=1000),
     ...     epsilon=1.0, delta=1e-6)
-    >>> round(found.parameter, 4)
-    1.5627
+    >>> found.parameter
+    1.563
     """
     start = time.perf_counter()
     validate.function(make_event=make_event)
     epsilon = validate.non_negative(epsilon=epsilon)
     delta = validate.normal_delta(validate.open_probability(delta=delta))
-    tolerance = validate.positive(tolerance=tolerance)
-    values: dict[float, float] = {}
-    errors: dict[float, float] = {}  # standard errors, relative, where estimates come from samples
+    found: dict[float, Estimate | UpperBound] = {}
 
     def gap(parameter: float) -> float:
-        if parameter not in values:
+        if parameter not in found:
             event = make_event(int(parameter) if integer else parameter)
-            found = estimate_delta(event, epsilon, neighboring_relation=neighboring_relation)
-            values[parameter] = float(found)
-            if isinstance(found, Estimate) and found.standard_error:
-                errors[parameter] = found.standard_error / found.value
-        off = math.log(max(values[parameter], 1e-320) / delta)
-        known = errors.get(parameter, 0.0)
-        return 0.0 if abs(off + known) <= known else off + known
+            found[parameter] = estimate_delta(
+                event, epsilon, neighboring_relation=neighboring_relation
+            )
+        return math.log(max(_needed(found[parameter]), 1e-320) / delta)
 
     private, leaky = _bracket(gap, low, high, integer)
     if integer:
@@ -124,20 +126,36 @@ def calibrate(
             private, leaky = (middle, leaky) if gap(middle) <= 0 else (private, middle)
         best = private
     else:
-        root = _root(gap, private, leaky, tolerance)
-        step = tolerance / 2 * root * (1 if private > leaky else -1)
-        for _ in range(60):  # onto the private side
-            if gap(root) <= 0:
-                break
-            root, step = root + step, 2 * step
-        best = root if gap(root) <= 0 else private
+        best = _rounded(gap, _root(gap, private, leaky), private, up=private > leaky)
     return Calibration(
         int(best) if integer else best,
         epsilon,
-        values[best],
-        len(values),
+        found[best].value,
+        len(found),
         time.perf_counter() - start,
     )
+
+
+def _needed(found: Estimate | UpperBound) -> float:
+    """The least delta that ``certify`` can verify."""
+    sampled = isinstance(found, Estimate) and found.standard_error
+    return (found.value + (found.doubt or 0.0)) / (_SAMPLED if sampled else TIGHTEST)
+
+
+def _rounded(gap: Callable[[float], float], root: float, private: float, *, up: bool) -> float:
+    """The first number of four digits from the root on, towards the private end, that meets the
+    target; that end where none before it does.
+    """
+    unit = Decimal(1).scaleb(Decimal(root).adjusted() - _DIGITS + 1)
+    whole = (Decimal(root) / unit).to_integral_value(ROUND_CEILING if up else ROUND_FLOOR)
+    step = 0
+    while True:
+        best = float((whole + (step if up else -step)) * unit)
+        if (best >= private) if up else (best <= private):
+            return private
+        if gap(best) <= 0:
+            return best
+        step = 2 * step + 1
 
 
 def _bracket(
@@ -222,16 +240,12 @@ def _moved(gap: Callable[[float], float], start: float, parameter: float) -> flo
         ) from None
 
 
-def _root(gap: Callable[[float], float], private: float, leaky: float, tolerance: float) -> float:
-    """Where the gap is 0 to within a quarter of the tolerance, looked for on the scale of the
-    parameter's logarithm.
-    """
+def _root(gap: Callable[[float], float], private: float, leaky: float) -> float:
+    """About where the gap is 0, looked for on the scale of the parameter's logarithm."""
     ends = {math.log(end): end for end in (private, leaky)}
 
     def at(logarithm: float) -> float:
         return gap(ends.get(logarithm, math.exp(logarithm)))
 
-    root = float(
-        brentq(at, min(ends), max(ends), xtol=max(tolerance / 4, 1e-15), rtol=1e-15, maxiter=1000)
-    )
+    root = float(brentq(at, min(ends), max(ends), xtol=_CLOSE, rtol=1e-15, maxiter=1000))
     return ends.get(root, math.exp(root))

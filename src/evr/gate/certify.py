@@ -8,20 +8,32 @@ from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import Any
 
+import attrs
+from dp_accounting.dp_event import (
+    DpEvent,
+    GaussianDpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
+
 from evr import validate
 from evr.certification.certificate import Certificate
 from evr.certification.ledger import Ledger
 from evr.errors import FalseClaimError
-from evr.estimation import Estimate, UpperBound, estimate_delta, estimate_epsilon
+from evr.estimation import Estimate, UpperBound, calibrate, estimate_delta, estimate_epsilon
+from evr.estimation.calibration import TIGHTEST
 from evr.gate.attempt import foresee, opened, perform, start
 from evr.gate.request import Request, Subject
+from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.proving import Announce
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook
 from evr.verification.settings import METHODS, Settings
 
-_TAU, _LOOSEST, _TIGHTEST = 0.99, 0.5, 0.9999
+_TAU, _LOOSEST = 0.99, 0.5
+_AROUND = (SelfComposedDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent)
 _LEAST = 1e-290  # of a delta that is not 0
 
 
@@ -136,7 +148,7 @@ def certify(
     subject = Subject.of(event, neighboring_relation)
     if tau is not None:
         tau = validate.open_probability(tau=tau)
-    claim, estimate = _estimated(subject.composition, delta, epsilon, tau, exact=exact)
+    claim, estimate = _estimated(subject.composition, delta, epsilon, tau, exact=exact, ran=event)
     if automatic and seed is None and not settings and subject.strict.shows(claim):
         chosen = Settings("strict")
     request = Request(
@@ -179,9 +191,15 @@ def certify_claim(
 
 
 def _estimated(
-    event: Any, delta: float | None, epsilon: float | None, tau: float | None, *, exact: bool
+    event: Composition,
+    delta: float | None,
+    epsilon: float | None,
+    tau: float | None,
+    *,
+    exact: bool,
+    ran: Any,
 ) -> tuple[Claim, dict[str, Any]]:
-    """The claim to test, and where it comes from."""
+    """The claim to test, and where it comes from; ``ran`` is the event as it was given."""
     if epsilon is not None:
         epsilon = validate.level(epsilon=epsilon)
     if delta is not None:
@@ -195,7 +213,7 @@ def _estimated(
             raise ValueError(
                 f"tau={tau!r} follows from epsilon={epsilon!r} and delta={delta!r}: leave it out"
             )
-        return _given_pair(event, epsilon, delta)
+        return _given_pair(event, epsilon, delta, ran)
     if epsilon is not None:
         slack = _TAU if tau is None else tau
         found = estimate_delta(event, epsilon)
@@ -240,25 +258,58 @@ def _rounded_pair(event: Any, delta: float) -> tuple[Claim, dict[str, Any]]:
     return _claim_of(epsilon, delta, found)
 
 
-def _given_pair(event: Any, epsilon: float, delta: float) -> tuple[Claim, dict[str, Any]]:
+def _given_pair(
+    event: Composition, epsilon: float, delta: float, ran: Any
+) -> tuple[Claim, dict[str, Any]]:
     """Just this pair; what is false, or true by too little, is refused with what would hold."""
     found = estimate_delta(event, epsilon)
-    if _not_below(found) > _TIGHTEST * delta:
+    if _not_below(found) > TIGHTEST * delta:
         least = _rounded_pair(event, delta)[0].epsilon
         false = found.value > delta
+        noise = _enough_noise(ran, epsilon, delta, event.relation)
         raise FalseClaimError(
             f"epsilon={epsilon!r}, delta={delta!r}: "
             + ("this is false" if false else "this is true by too little to be verified")
             + f", for delta({epsilon!r}) is about {found.value:.6g}; epsilon={least!r} at this "
             f"delta would hold, or delta={_rounded_up(found.value / _TAU)!r} at this epsilon"
+            + ("" if noise is None else f", or this pair with noise_multiplier={noise!r}")
         )
     return _claim_of(epsilon, delta, found)
+
+
+def _enough_noise(ran: Any, epsilon: float, delta: float, relation: Relation) -> float | None:
+    """A noise multiplier with which the pair could be verified; None where what ran is not one
+    Gaussian mechanism, sampled and repeated.
+    """
+    around = []
+    while isinstance(ran, _AROUND):
+        around.append(ran)
+        ran = ran.event
+    if not isinstance(ran, GaussianDpEvent) or not ran.noise_multiplier > 0:
+        return None
+
+    def with_noise(noise: float) -> DpEvent:
+        event: DpEvent = GaussianDpEvent(noise)
+        for outer in reversed(around):
+            event = attrs.evolve(outer, event=event)
+        return event
+
+    try:
+        return calibrate(
+            with_noise,
+            epsilon=epsilon,
+            delta=delta,
+            low=ran.noise_multiplier,
+            neighboring_relation=relation,
+        ).parameter
+    except ValueError:  # no noise is enough
+        return None
 
 
 def _claim_of(
     epsilon: float, delta: float, found: Estimate | UpperBound
 ) -> tuple[Claim, dict[str, Any]]:
-    tau = min(max(_not_below(found) / delta, _LOOSEST), _TIGHTEST)
+    tau = min(max(_not_below(found) / delta, _LOOSEST), TIGHTEST)
     while _estimate_for(delta, tau) / tau != delta:  # so that the claim is delta to the last digit
         tau = math.nextafter(tau, 1.0)
     return Claim(epsilon, _estimate_for(delta, tau), tau), _section("delta", epsilon, found)
