@@ -112,7 +112,10 @@ def test_a_small_probability_is_continuous_with_none():
 
 def test_a_sampled_discrete_pair_as_outcomes():
     base = DiscretePair.from_probabilities([0.1, 0.2, 0.3, 0.4, 0.0], [0.4, 0.3, 0.2, 0.0, 0.1])
-    for pair in (poisson.SampledRemovePair(base, 0.3), poisson.SampledAddPair(base, 0.3)):
+    for pair in (
+        poisson.SampledPair(base, 0.3, Direction.REMOVE),
+        poisson.SampledPair(base, 0.3, Direction.ADD),
+    ):
         whole, finite = poisson.outcomes(pair), poisson.finite_part(pair)
         assert isinstance(whole, DiscretePair)
         assert isinstance(finite, DiscretePair)
@@ -126,8 +129,8 @@ def test_a_sampled_discrete_pair_as_outcomes():
 
 
 def test_what_has_no_outcomes_to_split_stays_whole():
-    gaussian = poisson.SampledRemovePair(
-        Composition.of(dp_event.GaussianDpEvent(1.0)).steps("remove")[0].pair, 0.1
+    gaussian = poisson.SampledPair(
+        Composition.of(dp_event.GaussianDpEvent(1.0)).steps("remove")[0].pair, 0.1, Direction.REMOVE
     )
     without_privacy = Composition.of(dp_event.NonPrivateDpEvent()).steps("remove")[0].pair
     for pair in (gaussian, without_privacy):

@@ -25,10 +25,10 @@ from scipy.special import gammaln, log_ndtr
 
 from evr.bounds.cells import CellTable
 from evr.bounds.moments import log_peak
-from evr.laws import Floats
+from evr.laws import Direction, Floats
 from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, log_normal_mass
 from evr.laws.line.pair import log_difference, log_sum_exp
-from evr.laws.line.poisson import SampledRemovePair
+from evr.laws.line.poisson import SampledPair
 
 _WHOLE_ORDERS = (*range(1, 33), *range(34, 65, 2), *range(68, 129, 4), *range(136, 257, 8))
 _CONJUGATES = (1.0, *np.round(1.0 + np.geomspace(0.02, 30.0, 20), 4).tolist())
@@ -45,9 +45,9 @@ class SingleBounds:
     cells: int = 4096
 
     @cached_property
-    def pair(self) -> SampledRemovePair:
+    def pair(self) -> SampledPair:
         """The pair of one step."""
-        return SampledRemovePair(GaussianPair(self.mu), self.q)
+        return SampledPair(GaussianPair(self.mu), self.q, Direction.REMOVE)
 
     def log_normaliser(self, slope: float) -> float:
         """``log M``, exact; at a negative slope too."""

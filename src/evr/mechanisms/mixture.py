@@ -11,8 +11,8 @@ from evr import validate
 from evr.laws.exact import ExactGaussian, ExactMixture, ExactPairs
 from evr.laws.line.discrete import TRIVIAL_PAIR
 from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.mixture import MixtureAddPair, MixtureRemovePair
-from evr.laws.line.pair import Pairs
+from evr.laws.line.mixture import MixturePair
+from evr.laws.line.pair import Direction, Pairs
 from evr.mechanisms.descriptor import Mechanism
 
 
@@ -54,7 +54,8 @@ def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | None:
     if len(means) == 1:
         pair = GaussianPair(means[0])
         return Pairs(pair, pair, exact)
-    return Pairs(MixtureRemovePair(means, weights), MixtureAddPair(means, weights), exact)
+    remove, add = (MixturePair(means, weights, direction) for direction in Direction)
+    return Pairs(remove, add, exact)
 
 
 def _exact(deviation: float, sensitivities: list[float], probabilities: list[float]) -> ExactPairs:
@@ -68,7 +69,8 @@ def _exact(deviation: float, sensitivities: list[float], probabilities: list[flo
     weights = tuple(merged[mean] / total for mean in means)
     if len(means) == 1:
         return ExactPairs.both(ExactGaussian(means[0] ** 2))
-    return ExactPairs(ExactMixture(means, weights), ExactMixture(means, weights, added=True))
+    remove, add = (ExactMixture(means, weights, direction) for direction in Direction)
+    return ExactPairs(remove, add)
 
 
 MECHANISM = Mechanism(dp_event.MixtureOfGaussiansDpEvent, pairs)

@@ -60,7 +60,7 @@ def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) ->
         np.concatenate(([-np.inf], edges, edges[:0] if within else [np.inf])), flats
     )
     centre = pair.mean_loss(low, high)
-    if pair.mixes_second:
+    if pair.mixed is Measure.Q:
         log_p = pair.log_mass(Measure.P, low, high)
     else:  # the second law is the simpler one, as a rule
         with np.errstate(invalid="ignore"):

@@ -106,8 +106,8 @@ class EitherPair(DominatingPair):
         return max(self.first.loss_magnitude, self.second.loss_magnitude)
 
     @property
-    def mixes_second(self) -> bool:
-        return self.first.mixes_second
+    def mixed(self) -> Measure | None:
+        return self.first.mixed
 
     def describe(self) -> str:
         chance = math.exp(self.log_second)

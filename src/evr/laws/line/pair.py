@@ -118,9 +118,6 @@ class DominatingPair(LossLaw):
         """``size`` exact draws from the whole law."""
         return self.sample(measure, generator, np.full(size, -np.inf), np.full(size, np.inf))
 
-    def draw_losses(self, generator: np.random.Generator, size: int) -> Floats:
-        return self.privacy_loss(self.draw(Measure.P, generator, size))
-
     @property
     def flats(self) -> Floats:
         """Intervals ``(low, high]`` of constant loss, infinite loss included, in order, as rows:
@@ -190,9 +187,9 @@ class DominatingPair(LossLaw):
         return False
 
     @property
-    def mixes_second(self) -> bool:
-        """Whether the second law is a mixture with the first, which bounds losses from above."""
-        return False
+    def mixed(self) -> Measure | None:
+        """Which law is a mixture with the other; a mixture ``Q`` bounds losses from above."""
+        return None
 
     @property
     def loss_magnitude(self) -> float:
