@@ -12,7 +12,7 @@ from evr.laws import Direction, Pairs
 from evr.laws.exact import ExactBins, ExactPairs
 from evr.laws.mixture.bins import CorrelatedBins, IndependentBins
 from evr.laws.mixture.strategy import Strategy, noise_over
-from evr.mechanisms.descriptor import Mechanism
+from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.schemes import (
     CONTRIBUTIONS,
     STRATEGY_KEY,
@@ -24,16 +24,14 @@ from evr.mechanisms.schemes import (
 MOST_BINS = 10**6
 
 
-def fixed(event: BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent | None:
-    """Laws of a ``BallsInBinsDpEvent``, a Gaussian if there is one bin; None stands for a mechanism
-    without privacy.
-    """
+def fixed(event: BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent:
+    """Laws of a ``BallsInBinsDpEvent``, a Gaussian if there is one bin."""
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     iterations = validate.positive_integer(iterations=event.iterations)
     bins = _bins(event.cycle_length)
     strategy = Strategy.of(event.strategy, iterations)
     if noise == 0:
-        return None
+        return NON_PRIVATE
     if bins == 1:
         return dp_event.GaussianDpEvent(noise_over(noise, strategy.square_of(np.ones(iterations))))
     if strategy.bands == 1 and strategy.is_toeplitz:

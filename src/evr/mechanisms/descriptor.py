@@ -24,7 +24,10 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr.laws import Pairs
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, not_under
 
-Translator = Callable[[Any], Pairs | dp_event.DpEvent | None]
+Translator = Callable[[Any], Pairs | dp_event.DpEvent]
+
+NON_PRIVATE = dp_event.NonPrivateDpEvent()
+"""The event that stands for a mechanism without any privacy."""
 
 KEYS = ("type", "kind", "repeat")
 """Names that mean something in files: the class of an event in JSON, two keys
@@ -41,8 +44,8 @@ class Mechanism:
     event
         A subclass of ``DpEvent``, made by attrs.
     laws
-        The translator: the event's ``Pairs``, another event that stands for it, or None if it has
-        no privacy at all.
+        The translator: the event's ``Pairs``, or another event that stands for it, which is
+        ``NonPrivateDpEvent()`` if the mechanism has no privacy at all.
     kind
         Its name in spec files; by default the name of the event's class, ``NoisyAlarmDpEvent``
         being ``noisy_alarm``.
@@ -67,7 +70,7 @@ class Mechanism:
 
     Examples
     --------
-    >>> mechanism = Mechanism(dp_event.LaplaceDpEvent, lambda event: None)
+    >>> mechanism = Mechanism(dp_event.LaplaceDpEvent, lambda event: NON_PRIVATE)
     >>> mechanism.kind, mechanism.table()
     ('laplace', {'noise_multiplier': (<class 'float'>, Ellipsis)})
     """
@@ -83,22 +86,22 @@ class Mechanism:
     under: Mapping[NeighboringRelation, Translator | None] = field(default_factory=dict)
 
     def laws_under(
-        self, event: Any, relation: NeighboringRelation, *, vouched: bool = False
-    ) -> Pairs | dp_event.DpEvent | None:
+        self, event: Any, relation: NeighboringRelation, *, settled: bool = False
+    ) -> Pairs | dp_event.DpEvent:
         """Its laws under a relation, or an error that says under which it has some.
 
-        ``vouched``: an event for which this one stands says itself under which relation it holds.
+        ``settled``: this event stands for another, which has said under which relation it holds.
         """
         if (translator := self.under.get(relation)) is not None:
             return translator(event)
-        declared = None if self.relation is None or vouched else self.relation(event)
+        declared = None if self.relation is None or settled else self.relation(event)
         held = declared or ADD_OR_REMOVE
         serves = relation is held or (relation is ZERO_OUT and held is ADD_OR_REMOVE)
         if serves and relation not in self.under:
             return self.laws(event)
         laws = self.laws(event) if relation not in self.under and declared is None else ()
-        if laws is None or isinstance(laws, dp_event.DpEvent):
-            return laws  # no privacy, under any relation; or what stands for it says
+        if isinstance(laws, dp_event.DpEvent):
+            return laws  # the event that stands for this one says under which relation it holds
         raise not_under(type(event).__name__, relation, event, held)
 
     def __post_init__(self) -> None:

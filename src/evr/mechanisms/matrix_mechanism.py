@@ -13,7 +13,7 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.laws.mixture.strategy import Strategy, noise_over, square_sensitivity
-from evr.mechanisms.descriptor import Mechanism, number
+from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism, number
 from evr.mechanisms.schemes import (
     CONTRIBUTIONS,
     STRATEGY_KEY,
@@ -26,10 +26,8 @@ from evr.mechanisms.schemes import (
 PARTITIONS = ("fixed", "independent")
 
 
-def matrix_mechanism(event: MatrixMechanismDpEvent) -> dp_event.DpEvent | None:
-    """One Gaussian, of the noise over the sensitivity; None stands for a
-    mechanism without privacy.
-    """
+def matrix_mechanism(event: MatrixMechanismDpEvent) -> dp_event.DpEvent:
+    """One Gaussian, of the noise over the sensitivity."""
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     iterations = validate.positive_integer(iterations=event.iterations)
     separation = validate.positive_integer(min_sep=event.min_sep)
@@ -37,14 +35,14 @@ def matrix_mechanism(event: MatrixMechanismDpEvent) -> dp_event.DpEvent | None:
     most = None if most is None else validate.positive_integer(max_participations=most)
     strategy = Strategy.of(event.strategy, iterations, signs=True)
     if noise == 0:
-        return None
+        return NON_PRIVATE
     return dp_event.GaussianDpEvent(
         noise_over(noise, square_sensitivity(strategy, separation, most))
     )
 
 
-def cyclic_poisson(event: CyclicPoissonDpEvent) -> dp_event.DpEvent | None:
-    """The Poisson-sampled Gaussians of one group; None stands for a mechanism without privacy.
+def cyclic_poisson(event: CyclicPoissonDpEvent) -> dp_event.DpEvent:
+    """The Poisson-sampled Gaussians of one group.
 
     Where the group of a record is random, this is an upper bound (Jensen's inequality).
     """
@@ -57,7 +55,7 @@ def cyclic_poisson(event: CyclicPoissonDpEvent) -> dp_event.DpEvent | None:
     if probability == 0:
         return dp_event.NoOpDpEvent()
     if noise == 0:
-        return None
+        return NON_PRIVATE
     if partition == "independent" and probability == 1 and cycle > 1:
         return BallsInBinsDpEvent(noise, iterations, cycle, event.strategy)
     require_separation(strategy, cycle, "cycle_length")

@@ -8,7 +8,7 @@ from evr import validate
 from evr.laws import Direction, Pairs
 from evr.laws.mixture.min_sep import MinSep
 from evr.laws.mixture.strategy import Strategy
-from evr.mechanisms.descriptor import Mechanism, number
+from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism, number
 from evr.mechanisms.matrix_mechanism import require_separation, sampled_gaussians
 from evr.mechanisms.schemes import (
     CONTRIBUTIONS,
@@ -19,9 +19,8 @@ from evr.mechanisms.schemes import (
 )
 
 
-def pairs(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent | None:
-    """Laws of a ``BMinSepDpEvent``, or the event that it amounts to; None stands for a mechanism
-    without privacy.
+def pairs(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent:
+    """Laws of a ``BMinSepDpEvent``, or the event that it amounts to.
 
     With ``min_sep`` of 1 it is Poisson sampling; from a warm start and with probability 1 it is
     balls in bins.
@@ -37,7 +36,7 @@ def pairs(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent | None:
     if probability == 0:
         return dp_event.NoOpDpEvent()
     if noise == 0:
-        return None
+        return NON_PRIVATE
     if separation == 1:
         return sampled_gaussians(strategy, noise, 1, probability)
     if probability == 1 and event.warm_start:

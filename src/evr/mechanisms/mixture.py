@@ -13,13 +13,11 @@ from evr.laws.line.discrete import TRIVIAL_PAIR
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.mixture import MixturePair
 from evr.laws.line.pair import Direction, Pairs
-from evr.mechanisms.descriptor import Mechanism
+from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 
 
-def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | None:
-    """Dominating pairs of a ``MixtureOfGaussiansDpEvent``; None stands for a mechanism without
-    privacy.
-    """
+def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | dp_event.DpEvent:
+    """Dominating pairs of a ``MixtureOfGaussiansDpEvent``."""
     deviation = validate.noise_scale(standard_deviation=event.standard_deviation)
     sensitivities = [
         validate.noise_scale(sensitivities=x)
@@ -43,7 +41,7 @@ def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | None:
     if max(merged) == 0:
         return Pairs(TRIVIAL_PAIR, TRIVIAL_PAIR)
     if deviation == 0:
-        return None
+        return NON_PRIVATE
     total = math.fsum(merged.values())
     means = tuple(
         validate.noise_scale(sensitivity_over_standard_deviation=s / deviation)

@@ -13,15 +13,12 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr.mechanisms import (
     balls_in_bins,
-    discrete_gaussian,
-    discrete_laplace,
     epsilon_delta,
     events,
-    gaussian,
-    laplace,
     matrix_mechanism,
     min_sep,
     mixture,
+    noise,
     randomized_response,
     schemes,
     tree_aggregation,
@@ -37,11 +34,8 @@ mechanism, many times.
 MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
     mechanism.event: mechanism
     for mechanism in (
-        gaussian.MECHANISM,
-        laplace.MECHANISM,
+        *noise.MECHANISMS,
         randomized_response.MECHANISM,
-        discrete_laplace.MECHANISM,
-        discrete_gaussian.MECHANISM,
         epsilon_delta.MECHANISM,
         mixture.MECHANISM,
         balls_in_bins.MECHANISM,
@@ -75,8 +69,8 @@ def register(
         A subclass of ``DpEvent``, made by attrs. It takes the place of a class of the same name and
         module.
     translator
-        ``translator(event)`` returns its ``Pairs``, another event that stands for it, or None if it
-        has no privacy at all.
+        ``translator(event)`` returns its ``Pairs``, or another event that stands for it, which is
+        ``NonPrivateDpEvent()`` if the mechanism has no privacy at all.
     kind, fields, takes_sampling
         Its table in a spec file: the name (by default that of the class, ``noisy_alarm``), types
         and defaults where the class does not say them, and whether the table may have

@@ -19,7 +19,7 @@ from evr.errors import UnsupportedEventError
 from evr.laws.law import Pairs
 from evr.mechanisms.registry import MECHANISMS
 from evr.mechanisms.relations import ADD_OR_REMOVE
-from evr.mechanisms.sampling import NON_PRIVATE, Sampling, sampling_of
+from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, Sampling, sampling_of
 
 MOST_RUNS = 5_000_000
 _COMBINATORS = (
@@ -69,7 +69,7 @@ def walk(
     """The mechanisms of the tree in reading order, and where repetitions begin and end. Sampled
     ones are named once, whole.
     """
-    stack: list[tuple[Any, str, bool]] = [(event, path, False)]  # vouched for: `Mechanism`
+    stack: list[tuple[Any, str, bool]] = [(event, path, False)]  # settled: `laws_under`
     counts = [1]
     samplings: list[Sampling] = []
 
@@ -80,7 +80,7 @@ def walk(
             samplings[-1].add(pairs, counts[-1])
 
     while stack:
-        node, path, vouched = stack.pop()
+        node, path, settled = stack.pop()
         if isinstance(node, End):
             counts.pop()
             if not samplings:
@@ -96,11 +96,11 @@ def walk(
             )
             if not samplings:
                 yield Begin(count, path)
-            stack += [(End(), path, vouched), (node.event, path + ".event", vouched)]
+            stack += [(End(), path, settled), (node.event, path + ".event", settled)]
         elif isinstance(node, dp_event.ComposedDpEvent):
             events = _located(path, partial(validate.sequence, events=node.events))
             stack += reversed(
-                [(child, f"{path}.events[{i}]", vouched) for i, child in enumerate(events)]
+                [(child, f"{path}.events[{i}]", settled) for i, child in enumerate(events)]
             )
         elif isinstance(node, SAMPLED):
             if samplings and isinstance(node, dp_event.SampledWithoutReplacementDpEvent):
@@ -109,15 +109,15 @@ def walk(
             if sampling is not None:
                 samplings.append(sampling)
                 counts.append(1)
-                stack.append((sampling, path, vouched))
-            stack.append((node.event, path + ".event", vouched))
+                stack.append((sampling, path, settled))
+            stack.append((node.event, path + ".event", settled))
         else:
             mechanism = MECHANISMS.get(type(node))
             if samplings and mechanism is not None and not mechanism.takes_sampling:
                 raise _sampled_already(node, path)
-            pairs, vouches = _translated(node, path, relation, vouched)
+            pairs, settles = _translated(node, path, relation, settled)
             if isinstance(pairs, dp_event.DpEvent):  # an event that stands for this one
-                stack.append((pairs, path, vouches))
+                stack.append((pairs, path, settles))
             else:
                 yield from found(pairs)
 
@@ -190,15 +190,15 @@ def _located(path: str, build: Callable[[], _T]) -> _T:
 
 
 def _translated(
-    node: Any, path: str, relation: NeighboringRelation, vouched: bool
+    node: Any, path: str, relation: NeighboringRelation, settled: bool
 ) -> tuple[Pairs | dp_event.DpEvent | None, bool]:
-    """The pairs of one mechanism, or an event that stands for it and whether it vouches for that;
-    None if it costs nothing.
+    """The pairs of one mechanism, or an event that stands for it, and whether the relation is
+    settled; None if it costs nothing.
     """
     if isinstance(node, dp_event.NoOpDpEvent):
-        return None, vouched
+        return None, settled
     if isinstance(node, dp_event.NonPrivateDpEvent):
-        return NON_PRIVATE, vouched
+        return NON_PRIVATE_PAIRS, settled
     if not isinstance(node, dp_event.DpEvent):
         raise TypeError(
             f"{validate.shown(node)} at {path} is not a DpEvent (it is a {type(node).__name__}): "
@@ -212,6 +212,11 @@ def _translated(
             f"unsupported {type(node).__name__} at {path}: {node!r}. {why}Supported: {supported}",
             node,
         )
-    pairs = _located(path, lambda: mechanism.laws_under(node, relation, vouched=vouched))
-    vouches = vouched or mechanism.relation is not None
-    return (NON_PRIVATE, vouches) if pairs is None else (pairs, vouches)
+    found = _located(path, lambda: mechanism.laws_under(node, relation, settled=settled))
+    if not isinstance(found, Pairs | dp_event.DpEvent):
+        raise TypeError(
+            f"the translator of {type(node).__name__} at {path} returned {validate.shown(found)}: "
+            "let it return Pairs, or an event that stands for this one (NonPrivateDpEvent() if it "
+            "has no privacy)"
+        )
+    return found, settled or mechanism.relation is not None
