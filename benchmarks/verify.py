@@ -23,11 +23,11 @@ from typing import Any
 import evr
 from evr.bounds.single import SingleBounds
 from evr.mechanisms import Composition
-from evr.mechanisms.spec import load
 from evr.proving.planning import planned
 from evr.randomness import Stream
 from evr.sampling import built, worker_count
 from evr.search import capped_proposal
+from evr.spec import load
 from evr.verification import Claim, Verification
 from evr.verification.fixed import default_offset
 from proposals import SETTINGS

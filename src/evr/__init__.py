@@ -20,7 +20,7 @@ _HOMES = {
     "register": "evr.mechanisms",
     "dpsgd": "evr.mechanisms.events",
     "opacus_history": "evr.mechanisms.events",
-    "load": "evr.mechanisms.spec",
+    "load": "evr.spec",
     "Estimate": "evr.estimation",
     "UpperBound": "evr.estimation",
     "PrivacyCurve": "evr.estimation",
@@ -105,9 +105,9 @@ if TYPE_CHECKING:
     from evr.mechanisms import Composition, events, register
     from evr.mechanisms.descriptor import Mechanism
     from evr.mechanisms.events import dpsgd, opacus_history
-    from evr.mechanisms.spec import load
     from evr.proving import Forecast, verify
     from evr.report.page import write_report
+    from evr.spec import load
     from evr.verification import DirectionReport, Guarantee, Progress, Verdict, Verification
 
 __all__ = [

@@ -18,12 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import evr
+from evr import spec
 from evr.certification.certificate import digest_of
 from evr.certification.event_json import event_from_json
 from evr.errors import CertificateError, LedgerError, SpecError
 from evr.gate.attempt import start
 from evr.gate.certify import certify_claim
-from evr.mechanisms import Composition, spec
+from evr.mechanisms import Composition
 from evr.verification import Claim, Terms
 from evr.verification.settings import Settings
 from snapshots import proved

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import evr
-from evr.mechanisms import spec
+from evr import spec
 
 FOLDER = Path(__file__).parents[2] / "examples" / "published"
 MAKER = runpy.run_path(str(FOLDER / "make_page.py"))

@@ -21,7 +21,7 @@ from evr.errors import UnsupportedEventError
 from evr.estimation.strict import StrictCurve
 from evr.laws import DiscretePair, Pairs
 from evr.mechanisms import MECHANISMS, Composition, events
-from evr.mechanisms.spec import load
+from evr.spec import load
 
 ROOT = Path(__file__).parents[2]
 TOLERANCE = 5e-4

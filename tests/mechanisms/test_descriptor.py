@@ -17,11 +17,11 @@ from dp_accounting import NeighboringRelation, dp_event
 
 import evr
 from evr.certification.event_json import canonical, event_from_json, event_to_json
+from evr.certification.event_words import assumptions, describe
 from evr.errors import CertificateError, SpecError, UnsupportedEventError
 from evr.laws import DiscretePair, Pairs
 from evr.mechanisms import MECHANISMS, Composition, noise
-from evr.mechanisms.spec import parse
-from evr.mechanisms.words import assumptions, describe
+from evr.spec import parse
 
 E = evr.events
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from evr import SpecError
 from evr.mechanisms import Composition, events
 from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, dpsgd
-from evr.mechanisms.spec import load, parse
+from evr.spec import load, parse
 
 GAUSSIAN = '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 1.0\n'
 

@@ -15,7 +15,7 @@ import typer
 from evr import validate
 
 if TYPE_CHECKING:
-    from evr.mechanisms.spec import Target
+    from evr.spec import Target
 
 _GREATEST_RANGE = 100_000
 
@@ -223,7 +223,7 @@ class WhatRan(NamedTuple):
             raise ValueError(
                 f"{self.spec} and {', '.join(given)} both describe a mechanism: give one of them"
             )
-        from evr.mechanisms.spec import load
+        from evr.spec import load
 
         loaded = load(self.spec)
         relation = self.adjacency or loaded.adjacency

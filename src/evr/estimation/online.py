@@ -24,8 +24,9 @@ from evr.estimation.atoms import atoms_of
 from evr.estimation.fft import read, refine
 from evr.estimation.grid import Frame
 from evr.estimation.tilting import plan_tilt, widened
+from evr.estimation.timeline import timeline
 from evr.laws import DominatingPair, Floats, Pairs, Step, infinite_mass, line_pair
-from evr.mechanisms import Composition, timeline
+from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 
 _FROM_SCRATCH = 3  # so few steps are computed one by one

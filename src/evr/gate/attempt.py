@@ -25,13 +25,13 @@ from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.proving import Forecast, check_proposal, forecast, prove
 from evr.proving.devices import chosen_device
+from evr.proving.showing import check_progress, is_watched
 from evr.randomness import fresh_entropy, seed_of
 from evr.verification import Claim
 from evr.verification.attempts import Attempt as Trying
 from evr.verification.driver import ProgressHook
 from evr.verification.executors import at_a_time, check_at_work
 from evr.verification.settings import Settings
-from evr.verification.showing import check_progress, is_watched
 
 _RESUMABLE = (
     KeyboardInterrupt,

@@ -27,12 +27,12 @@ from evr.errors import EvrError, NotReleasedError
 from evr.gate.attempt import checked_event, foresee, opened, perform, start
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
+from evr.proving.showing import check_progress
 from evr.proving.without_samples import proved_delta
 from evr.randomness import seed_of
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook
 from evr.verification.settings import Settings
-from evr.verification.showing import check_progress
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -18,7 +18,6 @@ from evr.mechanisms.schemes import (
     STRATEGY_KEY,
     BallsInBinsDpEvent,
     RedrawnBinsDpEvent,
-    noise_in_words,
 )
 
 MOST_BINS = 10**6
@@ -68,21 +67,10 @@ def _bins(cycle_length: int) -> int:
     return bins
 
 
-def _fixed_in_words(event: BallsInBinsDpEvent) -> str:
-    drawn = f"{event.cycle_length:,} bins, drawn once, {event.iterations:,} iterations"
-    return f"balls in bins ({drawn}) of {noise_in_words(event.noise_multiplier, event.strategy)}"
-
-
-def _redrawn_in_words(event: RedrawnBinsDpEvent) -> str:
-    drawn = f"{event.cycle_length:,} bins, drawn anew in each of {event.epochs:,} epochs"
-    return f"balls in bins ({drawn}) of {noise_in_words(event.noise_multiplier)}"
-
-
 MECHANISM = Mechanism(
     BallsInBinsDpEvent,
     fixed,
     fields=STRATEGY_KEY,
-    words=_fixed_in_words,
     assumptions=(
         "each record was put into one bin, with equal chances and independently of all others, "
         "once for the whole training (not fixed-size batches of shuffled data)",
@@ -94,7 +82,6 @@ MECHANISM = Mechanism(
 REDRAWN = Mechanism(
     RedrawnBinsDpEvent,
     redrawn,
-    words=_redrawn_in_words,
     assumptions=(
         "each record was put into one bin in each epoch, with equal chances and independently of "
         "all others and of other epochs (not fixed-size batches of shuffled data)",

@@ -8,15 +8,10 @@ name.
 
 from __future__ import annotations
 
-import collections.abc
-import functools
-import operator
 import re
-import types
-import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Union
+from typing import Any
 
 import attr
 from dp_accounting import NeighboringRelation, dp_event
@@ -71,8 +66,8 @@ class Mechanism:
     Examples
     --------
     >>> mechanism = Mechanism(dp_event.LaplaceDpEvent, lambda event: NON_PRIVATE)
-    >>> mechanism.kind, mechanism.table()
-    ('laplace', {'noise_multiplier': (<class 'float'>, Ellipsis)})
+    >>> mechanism.kind, [one.alias for one in mechanism.event_fields]
+    ('laplace', ['noise_multiplier'])
     """
 
     event: type[dp_event.DpEvent]
@@ -148,45 +143,8 @@ class Mechanism:
         """What it is called in words, if it has none of its own: ``"discrete Gaussian"``."""
         return " ".join(part if part in _PROPER else part.lower() for part in _parts(self.event))
 
-    def table(self) -> dict[str, tuple[Any, Any]]:
-        """The keys of its table in a spec file, each with a type and a default, ``...`` for none.
-
-        Raises
-        ------
-        TypeError
-            For a field that has no form in a spec file.
-        """
-        if not is_writable(self.event):
-            raise TypeError(
-                f"{self.event.__name__} is not made by attrs, so its fields have no names in a file"
-            )
-        hints = _hints(self.event)
-        return {
-            one.alias: self.fields.get(one.alias)
-            or (
-                _in_a_file(hints.get(one.name, one.type), one.alias),
-                ... if one.default is attr.NOTHING else None,
-            )
-            for one in self.event_fields
-        }
-
 
 _PROPER = ("Gaussian", "Gaussians", "Laplace", "Poisson")
-
-
-LISTED = 12
-"""Numbers of a list that words write out."""
-
-
-def number(value: Any) -> str:
-    """A number in six digits if these are all that it has, else in all of them.
-
-    >>> number(0.25), number(1e-9), number(1 / 3)
-    ('0.25', '1e-09', '0.3333333333333333')
-    """
-    if isinstance(value, float):
-        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-    return str(value)
 
 
 def is_writable(event: type[dp_event.DpEvent]) -> bool:
@@ -216,29 +174,3 @@ def _parts(event: type) -> list[str]:
     """
     name = event.__name__.removesuffix("DpEvent").strip("_") or event.__name__
     return re.split(r"_|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", name)
-
-
-def _hints(event: type) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(event)
-    except NameError:  # of a class within a function, whose names nobody else sees
-        return {}
-
-
-def _in_a_file(hint: Any, name: str) -> Any:
-    """The type in TOML of what has the type ``hint`` in an event: sequences of
-    any kind are lists.
-    """
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if hint in (float, int, bool, str, type(None)) or origin is Literal:
-        return hint
-    inner = [_in_a_file(one, name) for one in arguments if one is not ...]
-    if origin in (Union, types.UnionType):
-        return functools.reduce(operator.or_, inner)
-    if isinstance(origin, type) and issubclass(origin, collections.abc.Sequence):
-        return types.GenericAlias(list, functools.reduce(operator.or_, inner))
-    shown = getattr(hint, "__name__", None) or repr(hint)
-    raise TypeError(
-        f"its field {name!r} is declared as {shown}, which has no form in a spec file: "
-        f"register it with fields={{{name!r}: (type, default)}}"
-    )

@@ -13,14 +13,13 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.laws.mixture.strategy import Strategy, noise_over, square_sensitivity
-from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism, number
+from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.schemes import (
     CONTRIBUTIONS,
     STRATEGY_KEY,
     BallsInBinsDpEvent,
     CyclicPoissonDpEvent,
     MatrixMechanismDpEvent,
-    noise_in_words,
 )
 
 PARTITIONS = ("fixed", "independent")
@@ -90,29 +89,6 @@ def sampled_gaussians(
     return events[0] if len(events) == 1 else dp_event.ComposedDpEvent(events)
 
 
-def _matrix_in_words(event: MatrixMechanismDpEvent) -> str:
-    most = event.max_participations
-    often = "" if most is None else f", at most {most:,} times"
-    return (
-        f"{event.iterations:,} iterations of "
-        f"{noise_in_words(event.noise_multiplier, event.strategy)}, each record at least "
-        f"{event.min_sep:,} iterations apart{often}"
-    )
-
-
-def _cyclic_in_words(event: CyclicPoissonDpEvent) -> str:
-    groups = (
-        f"{event.cycle_length:,} {validate.one_of(PARTITIONS, partition=event.partition)} groups "
-        "in turn"
-    )
-    probability = number(event.sampling_probability)
-    chance = f"sampling probability {probability}, {event.iterations:,} iterations"
-    return (
-        f"cyclic Poisson sampling ({groups}, {chance}) of "
-        f"{noise_in_words(event.noise_multiplier, event.strategy)}"
-    )
-
-
 def _cyclic_relation(event: CyclicPoissonDpEvent) -> NeighboringRelation:
     """With groups of a fixed size, adding a record would move others (docs/guarantees_highdim.md,
     Section 3).
@@ -125,7 +101,6 @@ MECHANISM = Mechanism(
     MatrixMechanismDpEvent,
     matrix_mechanism,
     fields={"strategy": (Any, ...)},
-    words=_matrix_in_words,
     assumptions=(
         "no record took part more often, or at iterations closer to each other, than stated",
         CONTRIBUTIONS,
@@ -137,7 +112,6 @@ CYCLIC_POISSON = Mechanism(
     CyclicPoissonDpEvent,
     cyclic_poisson,
     fields=STRATEGY_KEY,
-    words=_cyclic_in_words,
     assumptions=(
         "each record was in a batch of its group's turn independently with the stated probability, "
         "and its group came about as stated",

@@ -8,14 +8,13 @@ from evr import validate
 from evr.laws import Direction, Pairs
 from evr.laws.mixture.min_sep import MinSep
 from evr.laws.mixture.strategy import Strategy
-from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism, number
+from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.matrix_mechanism import require_separation, sampled_gaussians
 from evr.mechanisms.schemes import (
     CONTRIBUTIONS,
     STRATEGY_KEY,
     BallsInBinsDpEvent,
     BMinSepDpEvent,
-    noise_in_words,
 )
 
 
@@ -47,22 +46,10 @@ def pairs(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent:
     return Pairs(remove, add)
 
 
-def _in_words(event: BMinSepDpEvent) -> str:
-    chance = (
-        f"sampling probability {number(event.sampling_probability)}, "
-        f"{'warm' if event.warm_start else 'cold'} start"
-    )
-    return (
-        f"{event.min_sep:,}-min-sep sampling ({chance}, {event.iterations:,} iterations) "
-        f"of {noise_in_words(event.noise_multiplier, event.strategy)}"
-    )
-
-
 MECHANISM = Mechanism(
     BMinSepDpEvent,
     pairs,
     fields=STRATEGY_KEY,
-    words=_in_words,
     assumptions=(
         "each eligible record was in a batch independently with the stated probability",
         CONTRIBUTIONS,

@@ -26,7 +26,6 @@ from dp_accounting import dp_event
 
 from evr.errors import UnsupportedEventError
 from evr.laws.mixture.strategy import Entries, frozen
-from evr.mechanisms.descriptor import LISTED, number
 
 IDENTITY: Entries = (1.0,)
 
@@ -119,24 +118,6 @@ class MatrixMechanismDpEvent(dp_event.DpEvent):
     iterations: int = attr.ib()
     min_sep: int = attr.ib()
     max_participations: int | None = None
-
-
-def noise_in_words(noise_multiplier: float, strategy: Any = IDENTITY) -> str:
-    """The mechanism of each step of a scheme, as it stands in a statement. Of a long strategy the
-    entries are left out (``is_abridged``).
-
-    >>> print(noise_in_words(1.5, (1.0, 0.5)))
-    a Gaussian mechanism (noise multiplier 1.5, noise correlated by a Toeplitz strategy of 2 bands,
-    its columns taken as given: 1, 0.5)
-    """
-    kind = ""
-    if strategy and isinstance(strategy[0], list | tuple):
-        kind = f"a strategy of {max(map(len, strategy))} bands, its columns taken as given"
-    elif strategy and strategy != IDENTITY:
-        entries = f": {', '.join(map(number, strategy))}" if len(strategy) <= LISTED else ""
-        kind = f"a Toeplitz strategy of {len(strategy)} bands, its columns taken as given{entries}"
-    correlated = f", noise correlated by {kind}" if kind else ""
-    return f"a Gaussian mechanism (noise multiplier {noise_multiplier:.17g}{correlated})"
 
 
 def from_jax_privacy(

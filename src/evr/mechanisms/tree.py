@@ -1,8 +1,8 @@
-"""The one walker of event trees, and two views of what it finds.
+"""The one walker of event trees.
 
 ``walk`` goes through a ``DpEvent`` tree with a stack, not by recursion, so that depth has no limit.
 It names the mechanisms in reading order and says where repetitions begin and end. ``leaves`` counts
-them; ``timeline`` keeps their order.
+them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from evr.mechanisms.registry import MECHANISMS
 from evr.mechanisms.relations import ADD_OR_REMOVE
 from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, Sampling, sampling_of
 
-MOST_RUNS = 5_000_000
 _COMBINATORS = (
     "PoissonSampledDpEvent",
     "SampledWithoutReplacementDpEvent",
@@ -138,45 +137,6 @@ def leaves(
     for visit in walk(event, relation):
         if isinstance(visit, Visited) and visit.pairs is not None:
             yield visit.pairs, visit.count
-
-
-def timeline(
-    event: Any, relation: NeighboringRelation = ADD_OR_REMOVE
-) -> list[tuple[Pairs | None, int]]:
-    """The mechanisms in the order in which they run, as runs of equal steps; None for a step that
-    costs nothing.
-    """
-    bodies: list[list[tuple[Pairs | None, int]]] = [[]]
-    repeats: list[Begin] = []
-    for visit in walk(event, relation):
-        if isinstance(visit, Visited):
-            _append(bodies[-1], visit.pairs, 1)
-        elif isinstance(visit, Begin):
-            repeats.append(visit)
-            bodies.append([])
-        else:
-            repeat, body = repeats.pop(), bodies.pop()
-            count, path = repeat.count, repeat.path
-            if len(body) == 1:
-                _append(bodies[-1], body[0][0], body[0][1] * count)
-                continue
-            if len(body) * count > MOST_RUNS:
-                raise ValueError(
-                    f"count={count} at {path} repeats {len(body)} changes of mechanism: more than "
-                    f"{MOST_RUNS} in all cannot be followed step by step; describe fewer "
-                    "repetitions, or ask for epsilon at the end only"
-                )
-            for pairs, number in body * count:
-                _append(bodies[-1], pairs, number)
-    return bodies[0]
-
-
-def _append(runs: list[tuple[Pairs | None, int]], pairs: Pairs | None, count: int) -> None:
-    """One more run, or a longer one."""
-    if runs and runs[-1][0] == pairs:
-        runs[-1] = (pairs, runs[-1][1] + count)
-    else:
-        runs.append((pairs, count))
 
 
 def _located(path: str, build: Callable[[], _T]) -> _T:

@@ -10,6 +10,7 @@ from dp_accounting import dp_event
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.proving.planning import Planning
+from evr.proving.showing import check_progress, watching
 from evr.proving.strict import prove_strictly
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim, Terms
@@ -133,6 +134,7 @@ def prove(
     """``verify`` with value objects, for the ledger, which keeps snapshots and
     continues from them. ``planning`` is that of a forecast, whose plans are used.
     """
+    check_progress(how.progress)
     composition = Composition.of(event)
     if settings.method == "strict":
         return prove_strictly(composition, claim, how)
@@ -141,8 +143,17 @@ def prove(
     if settings.method == "both":
         proved = prove_strictly(composition, claim, how)
         found = joined(
-            proved, how.run(composition, claim, replace(settings, method="sequential"), planner)
+            proved,
+            _sampled(composition, claim, replace(settings, method="sequential"), how, planner),
         )
     else:
-        found = how.run(composition, claim, settings, planner)
+        found = _sampled(composition, claim, settings, how, planner)
     return replace(found, notes=(*found.notes, *planner.notes))
+
+
+def _sampled(
+    composition: Composition, claim: Claim, settings: Settings, how: Attempt, planner: Planning
+) -> Verification:
+    """The attempt, its progress shown where somebody looks."""
+    with watching(how.progress) as progress:
+        return replace(how, progress=progress).run(composition, claim, settings, planner)
