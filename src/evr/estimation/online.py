@@ -21,6 +21,7 @@ from evr import validate
 from evr.bounds.moments import log_peak
 from evr.estimation.api import Epsilon, directions_of, epsilon_of, fft_curve
 from evr.estimation.atoms import atoms_of
+from evr.estimation.discretise import log_mgf
 from evr.estimation.fft import read, refine
 from evr.estimation.grid import Frame
 from evr.estimation.tilting import plan_tilt, widened
@@ -300,4 +301,4 @@ class _Run:
 
 @lru_cache(maxsize=256)
 def _log_mgf(pair: DominatingPair, order: float) -> float:
-    return pair.log_mgf(order)
+    return log_mgf(pair, order)

@@ -22,6 +22,7 @@ from scipy.optimize import brentq
 from evr import validate
 from evr.bounds.moments import log_peak
 from evr.errors import BudgetExceededError, UnsupportedEventError
+from evr.estimation.discretise import log_mgf
 from evr.laws import Direction, DominatingPair, Floats
 from evr.laws.exact import ExactGaussian
 from evr.laws.line.gaussian import GaussianPair
@@ -157,7 +158,7 @@ def _parts(event: Any) -> Iterator[tuple[dp_event.DpEvent, int]]:
 @lru_cache(maxsize=4096)
 def _raised(pair: DominatingPair, order: float) -> float:
     """``log E_P[e^{order loss}]``, not below it."""
-    value = pair.log_mgf(order)
+    value = log_mgf(pair, order)
     closed = isinstance(pair, GaussianPair)
     return max(0.0, value) * (1.0 + _MARGIN) + (0.0 if closed else _NUMERICAL)
 

@@ -147,14 +147,6 @@ class DominatingPair(LossLaw):
             return self.infinite_loss_mass
         return max(0.0, above_p - math.exp(epsilon + above_q))
 
-    def log_mgf(self, order: float) -> float:
-        """``log E_P[e^{order loss}]``. By default a fourth-order rule on interval probabilities,
-        refined to 1e-10.
-        """
-        from evr.laws.line.discretise import log_mgf_by_cells
-
-        return log_mgf_by_cells(self, order)
-
     def self_composed(self, count: int) -> DominatingPair | None:
         """One pair that equals ``count`` steps of this one, where the family is closed under
         composition, else None.
