@@ -28,6 +28,7 @@ from evr.sampling import Plan, built
 from evr.sampling.proposals import Block
 from evr.sampling.single import OutOfReachWarning, SingleProposal
 from evr.search import single_proposal
+from theorems import Theorems
 
 FAILURE = (
     1e-9  # probability, over the seed, that a correct proposal fails one side of one assertion
@@ -107,20 +108,21 @@ def test_second_moment_bounds_of_the_table(
 ) -> None:
     epsilon, k, q, noise = setting
     bounds = SingleBounds(1 / noise, q, k)
-    slope = bounds.best_slope("sharpened", epsilon)
-    sharpened = bounds.log_theorems(epsilon, slope, sharpened=True)
+    theorems = Theorems(bounds)
+    slope = theorems.best_slope(epsilon, sharpened=True)
+    sharpened = theorems.log_second_moment(epsilon, slope, sharpened=True)
     assert math.exp(sharpened) / delta**2 <= by_theorems
     assert (
         bounds.log_moment(epsilon, 2.0, slope)
         <= sharpened
-        <= bounds.log_theorems(epsilon, slope, sharpened=False)
+        <= theorems.log_second_moment(epsilon, slope, sharpened=False)
     )
     best = single_proposal(steps_of(k, q, noise), epsilon, theta="bound")
     assert best.second_moment(epsilon) / delta**2 <= by_greatest
     assert (
-        best.second_moment(epsilon)
-        <= best.sharpened_second_moment(epsilon)
-        <= best.printed_second_moment(epsilon)
+        best.log_moment(epsilon, 2.0)
+        <= theorems.log_second_moment(epsilon, best.slope, sharpened=True)
+        <= theorems.log_second_moment(epsilon, best.slope, sharpened=False)
     )
 
 
@@ -175,13 +177,10 @@ def test_bound_of_two_steps_against_quadrature() -> None:
     delta = float(np.sum(weights * s))
     assert delta <= math.exp(proposal.bounds.log_delta(epsilon)) <= 2.0 * delta
     second = float(np.sum(weights * s**2 * np.exp(log_w)))
+    theorems = Theorems(proposal.bounds)
     for sharpened in (True, False):
-        assert second <= math.exp(
-            proposal.bounds.log_holder(epsilon, proposal.slope, sharpened=sharpened)
-        )
-        assert second <= math.exp(
-            proposal.bounds.log_js(epsilon, proposal.slope, sharpened=sharpened)
-        )
+        for bound in (theorems.log_holder, theorems.log_js):
+            assert second <= math.exp(bound(epsilon, proposal.slope, sharpened=sharpened))
 
 
 @pytest.mark.parametrize("order", [0, 1, 4, 9])

@@ -40,7 +40,7 @@ def single_proposal(
     if theta == "heuristic":
         theta = mu * float(bounds.pair.point(epsilon))  # t*/sigma^2, and the point is t*/sigma
     elif theta == "bound":
-        theta = mu * bounds.best_slope("greatest", epsilon)
+        theta = mu * bounds.best_slope(epsilon)
     elif isinstance(theta, str):
         raise ValueError(
             f'theta={theta!r} is neither "heuristic" nor "bound" nor a positive number'
