@@ -23,9 +23,9 @@ import numpy as np
 
 from evr.bounds.single import SingleBounds
 from evr.estimation.fft import FftCurve
+from evr.events import dpsgd
 from evr.laws import Step
 from evr.mechanisms import Composition
-from evr.mechanisms.events import dpsgd
 from evr.sampling.proposals import Proposal
 from evr.sampling.single import OutOfReachWarning
 from evr.search import single_proposal

@@ -23,9 +23,9 @@ import common
 import evr
 from evr.bounds.single import SingleBounds
 from evr.estimation.fft import FftCurve
+from evr.events import dpsgd
 from evr.laws import Floats, Step
 from evr.mechanisms import Composition
-from evr.mechanisms.events import dpsgd
 from evr.sampling.single import SingleProposal
 from evr.search import single_proposal
 from theorems import Theorems

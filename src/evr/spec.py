@@ -47,9 +47,8 @@ from pydantic import (
     create_model,
 )
 
-from evr import validate
+from evr import events, validate
 from evr.errors import SpecError
-from evr.mechanisms import events
 from evr.mechanisms.composition import Composition
 from evr.mechanisms.descriptor import Mechanism, is_writable
 from evr.mechanisms.registry import DPSGD, MECHANISMS

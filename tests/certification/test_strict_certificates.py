@@ -17,11 +17,12 @@ from dp_accounting import dp_event
 import evr
 import evr.proving.planning as planning
 from bounds.strict.stress import plant
+from evr import events
 from evr.certification.certificate import Certificate, digest_of
 from evr.errors import CertificateError, DisagreementError
 from evr.gate.certify import certify_claim
 from evr.laws import DiscretePair, Pairs
-from evr.mechanisms import MECHANISMS, Composition, events
+from evr.mechanisms import MECHANISMS, Composition
 from evr.proving.strict import proof_for
 from evr.sampling import TiltedProposal
 from evr.search.blending import blended_kinds

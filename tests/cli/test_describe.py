@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from evr import cli
+from evr.events import dpsgd
 from evr.laws import Direction
 from evr.mechanisms import Composition
-from evr.mechanisms.events import dpsgd
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FLAGS = ["--noise-multiplier", "1.0", "--sampling-probability", "0.01", "--steps", "100"]

@@ -16,9 +16,9 @@ from scipy.special import logsumexp
 from conformance import cases
 from conformance.reference import Laplace, Normal, OnTheLine, delta
 from evr.estimation.discretise import log_mgf
+from evr.events import DiscreteGaussianDpEvent
 from evr.laws import Direction, DiscretePair, Measure
 from evr.mechanisms import MECHANISMS, schemes
-from evr.mechanisms.events import DiscreteGaussianDpEvent
 from evr.mechanisms.relations import name_of
 from helpers import assert_mean_within, assert_uniform, ks_radius
 

@@ -10,8 +10,8 @@ from dp_accounting import dp_event
 import evr
 from evr.estimation import fft, tilting
 from evr.estimation.api import fft_curve
+from evr.events import EpsilonDeltaDpEvent
 from evr.mechanisms import Composition
-from evr.mechanisms.events import EpsilonDeltaDpEvent
 
 JUMPS = evr.dpsgd(noise_multiplier=0.5, sampling_probability=1e-5, steps=100)
 BULK = evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500)

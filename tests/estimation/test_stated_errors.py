@@ -19,8 +19,8 @@ from evr.estimation.grid import Frame
 from evr.estimation.points import rough_points
 from evr.estimation.tilting import plan_tilt
 from evr.estimation.timeline import MOST_RUNS, timeline
+from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.mechanisms import Composition
-from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 
 repeat, composed, sampled = (
     dp_event.SelfComposedDpEvent,

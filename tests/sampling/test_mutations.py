@@ -18,11 +18,11 @@ from conformance.proposal_cases import LONG, Case, exact, named
 from conformance.proposal_checks import check_proposal
 from evr.bounds import Tilt
 from evr.bounds.cells import CellTable, TiltedBounds
+from evr.events import dpsgd
 from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Step
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
-from evr.mechanisms.events import dpsgd
 from evr.sampling import Block, Proposal, TiltedProposal
 from evr.sampling.samplers.envelope import EnvelopeSampler
 from evr.sampling.samplers.lines import CellSampler

@@ -15,8 +15,8 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+from evr.events import EpsilonDeltaDpEvent
 from evr.mechanisms import Composition
-from evr.mechanisms.events import EpsilonDeltaDpEvent
 from evr.proving.planning import planned
 from evr.randomness import Stream
 from evr.sampling import Plan, built

@@ -18,12 +18,12 @@ from scipy.integrate import quad
 
 from evr.bounds.single import SingleBounds
 from evr.estimation.fft import FftCurve
+from evr.events import dpsgd
 from evr.laws import Direction, Floats, Measure, Step
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.laplace import LaplacePair
 from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
-from evr.mechanisms.events import dpsgd
 from evr.sampling import Plan, built
 from evr.sampling.proposals import Block
 from evr.sampling.single import OutOfReachWarning, SingleProposal

@@ -16,11 +16,11 @@ from evr.bounds.moments import log_peak
 from evr.bounds.reach import reach
 from evr.bounds.rounding import Rounding
 from evr.bounds.tilt import Tilt
+from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.laws import Direction, Step
 from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
-from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.proving import proved_delta
 from evr.sampling.proposals import TiltedProposal
 

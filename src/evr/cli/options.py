@@ -180,7 +180,7 @@ class Training(NamedTuple):
             raise ValueError(
                 f"what ran? Give a SPEC file, or describe DP-SGD by flags: add {'; '.join(missing)}"
             )
-        from evr.mechanisms.events import dpsgd
+        from evr.events import dpsgd
 
         return dpsgd(**{k: v for k, v in self._asdict().items() if v is not None})
 

@@ -83,7 +83,7 @@ class FftCurve:
     Examples
     --------
     >>> from evr.mechanisms import Composition
-    >>> from evr.mechanisms.events import dpsgd
+    >>> from evr.events import dpsgd
     >>> event = dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
     >>> curve = FftCurve(Composition.of(event).simplified("remove"))
     >>> f"{curve.delta(0.5).value:.4e}"

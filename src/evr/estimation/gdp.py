@@ -41,7 +41,7 @@ class GdpCurve:
     Examples
     --------
     >>> from evr.mechanisms import Composition
-    >>> from evr.mechanisms.events import dpsgd
+    >>> from evr.events import dpsgd
     >>> event = dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500)
     >>> steps = Composition.of(event).remove
     >>> f"{GdpCurve(steps).delta(0.5):.2e}"

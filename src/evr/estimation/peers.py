@@ -243,7 +243,7 @@ def compare(
 
     Examples
     --------
-    >>> from evr.mechanisms.events import dpsgd
+    >>> from evr.events import dpsgd
     >>> event = dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=100)
     >>> [(r.peer, r.kind) for r in compare(event, epsilon=0.2, peers=("rdp",))]
     [('rdp', 'upper bound')]

@@ -61,7 +61,7 @@ def rdp_delta(
 
     Examples
     --------
-    >>> from evr.mechanisms.events import dpsgd
+    >>> from evr.events import dpsgd
     >>> f"{rdp_delta(dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500), 1.0):.1e}"
     '4.7e-07'
     """

@@ -14,9 +14,9 @@ from evr import validate
 from evr.certification.certificate import Certificate
 from evr.certification.event_json import event_digest
 from evr.errors import RecordError
+from evr.events import dpsgd
 from evr.gate.certify import certify
 from evr.gate.chain import Chain, Line, read_lines
-from evr.mechanisms.events import dpsgd
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from evr.laws.exact import ExactEpsilonDelta, ExactPairs
 from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.pair import Pairs
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
-from evr.mechanisms.events import EpsilonDeltaDpEvent
 from evr.mechanisms.relations import REPLACE_ONE
+from evr.mechanisms.schemes import EpsilonDeltaDpEvent
 
 
 def pairs(event: EpsilonDeltaDpEvent) -> Pairs | dp_event.DpEvent:

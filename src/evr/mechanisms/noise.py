@@ -26,8 +26,8 @@ from evr.laws.exact import (
 from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair
 from evr.laws.line.laplace import LaplacePair
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
-from evr.mechanisms.events import DiscreteGaussianDpEvent
 from evr.mechanisms.relations import REPLACE_ONE
+from evr.mechanisms.schemes import DiscreteGaussianDpEvent
 
 MAX_SENSITIVITY = 1_000_000  # of discrete Laplace noise: outcomes
 MAX_SIGMA = 20_000.0  # of discrete Gaussian noise

@@ -14,7 +14,6 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr.mechanisms import (
     balls_in_bins,
     epsilon_delta,
-    events,
     matrix_mechanism,
     min_sep,
     mixture,
@@ -123,7 +122,7 @@ def event_name(event_type: type[dp_event.DpEvent]) -> str:
     """The name of an event's class in JSON, with the module unless it is
     dp_accounting's or ours.
     """
-    if event_type.__module__ in (dp_event.__name__, events.__name__, schemes.__name__):
+    if event_type.__module__ in (dp_event.__name__, schemes.__name__):
         return event_type.__name__
     return f"{event_type.__module__}.{event_type.__qualname__}"
 
@@ -141,7 +140,7 @@ def event_classes() -> Mapping[str, type[dp_event.DpEvent]]:
 def _named(registered: tuple[type[dp_event.DpEvent], ...]) -> dict[str, type[dp_event.DpEvent]]:
     known = [
         value
-        for module in (dp_event, events)
+        for module in (dp_event, schemes)
         for value in vars(module).values()
         if isinstance(value, type)
         and issubclass(value, dp_event.DpEvent)

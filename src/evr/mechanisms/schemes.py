@@ -1,8 +1,11 @@
-"""Events of training schemes in many dimensions: who takes part when, and how the noise is
-correlated.
+"""Events that dp_accounting has no class for.
+
+The names and fields of ``DiscreteGaussianDpEvent`` and ``EpsilonDeltaDpEvent`` follow
+dp_accounting's development version, so that a later release of it can take their place. The others
+are training schemes in many dimensions: who takes part when, and how the noise is correlated.
 
 Names of schemes and their fields are those of JAX Privacy, ``noise_multiplier`` and
-``sampling_probability`` those of dp_accounting. In all of them
+``sampling_probability`` those of dp_accounting. In all schemes
 
 - ``noise_multiplier`` is the standard deviation of the noise over the clipping norm, *before* any
   norm of the strategy's columns (the convention of JAX Privacy's Monte Carlo; coming from its
@@ -38,6 +41,26 @@ CONTRIBUTIONS = (
     "batch as drawn)"
 )
 """(H3) of Theorem 1 of docs/guarantees_highdim.md in a user's words: all schemes assume it."""
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class DiscreteGaussianDpEvent(dp_event.DpEvent):
+    """Integer values plus noise on the integers, of probability proportional to ``exp(-x^2 / (2
+    sigma^2))``.
+
+    ``sensitivity`` is the greatest change of the (scalar, integer) value by one record.
+    """
+
+    sigma: float
+    sensitivity: int = 1
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class EpsilonDeltaDpEvent(dp_event.DpEvent):
+    """A mechanism of which only an ``(epsilon, delta)`` guarantee is known."""
+
+    epsilon: float
+    delta: float
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

@@ -28,7 +28,7 @@ def single_proposal(
     Examples
     --------
     >>> from evr.mechanisms import Composition
-    >>> from evr.mechanisms.events import dpsgd
+    >>> from evr.events import dpsgd
     >>> event = dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
     >>> steps = Composition.of(event).simplified("remove")
     >>> single_proposal(steps, 0.5, theta="bound").second_moment(0.5) < 30 * 2.0582e-10**2

@@ -81,7 +81,7 @@ def capped_proposal(
     Examples
     --------
     >>> from evr.mechanisms import Composition
-    >>> from evr.mechanisms.events import dpsgd
+    >>> from evr.events import dpsgd
     >>> event = dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
     >>> steps = Composition.of(event).simplified("remove")
     >>> proposal = capped_proposal(steps, 0.5)

@@ -16,6 +16,7 @@ from mpmath import mp, mpf
 
 from conformance import cases
 from conformance.reference import delta
+from evr import events
 from evr.bounds.strict import Grid, StrictPlan, halves, one_step_delta, stays_within
 from evr.errors import UnsupportedEventError
 from evr.laws import Direction, DiscretePair, Pairs
@@ -29,7 +30,7 @@ from evr.laws.exact import (
     SampledCurve,
     exact_sampled,
 )
-from evr.mechanisms import MECHANISMS, Composition, events, register
+from evr.mechanisms import MECHANISMS, Composition, register
 
 BITS = 160
 EPSILONS = (-4.0, -0.7, -1e-3, 0.0, 1e-9, 0.01, 0.4, 1.0, 3.7, 12.0)

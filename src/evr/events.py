@@ -1,8 +1,4 @@
-"""Events that dp_accounting has no class for, and short ways to build the usual ones.
-
-Training schemes in many dimensions are in ``schemes.py``. The names and fields of the two classes
-here follow dp_accounting's development version, so that a later release of it can take their place.
-"""
+"""Short ways to build the usual events, and the classes that dp_accounting does not have."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 
-import attr
 from dp_accounting import dp_event
 
 from evr import validate
@@ -18,6 +13,8 @@ from evr.mechanisms.schemes import (
     BallsInBinsDpEvent,
     BMinSepDpEvent,
     CyclicPoissonDpEvent,
+    DiscreteGaussianDpEvent,
+    EpsilonDeltaDpEvent,
     MatrixMechanismDpEvent,
     RedrawnBinsDpEvent,
     from_jax_privacy,
@@ -35,26 +32,6 @@ __all__ = [
     "from_jax_privacy",
     "opacus_history",
 ]
-
-
-@attr.s(frozen=True, slots=True, auto_attribs=True)
-class DiscreteGaussianDpEvent(dp_event.DpEvent):
-    """Integer values plus noise on the integers, of probability proportional to ``exp(-x^2 / (2
-    sigma^2))``.
-
-    ``sensitivity`` is the greatest change of the (scalar, integer) value by one record.
-    """
-
-    sigma: float
-    sensitivity: int = 1
-
-
-@attr.s(frozen=True, slots=True, auto_attribs=True)
-class EpsilonDeltaDpEvent(dp_event.DpEvent):
-    """A mechanism of which only an ``(epsilon, delta)`` guarantee is known."""
-
-    epsilon: float
-    delta: float
 
 
 SAMPLINGS = ("poisson", "without-replacement")
