@@ -490,7 +490,7 @@ def test_replace_one_has_to_be_asked_for() -> None:
 
 def test_a_translator_that_returns_nothing_is_refused() -> None:
     """A forgotten ``return`` was once taken for a mechanism without privacy."""
-    evr.register(TrainingDpEvent, lambda event: None)  # type: ignore[arg-type, return-value]
+    evr.register(TrainingDpEvent, lambda event: None)
     with pytest.raises(TypeError, match=r"TrainingDpEvent at event returned None: .* return Pairs"):
         Composition.of(TrainingDpEvent(1.0))
     evr.register(TrainingDpEvent, lambda event: dp_event.NonPrivateDpEvent())

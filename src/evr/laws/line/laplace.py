@@ -97,7 +97,7 @@ class LaplacePair(DominatingPair):
         return -math.expm1((epsilon - bound) / 2)
 
     def is_exact(self, count: int) -> bool:
-        """As at a scale of 2: the reciprocal is a float, and so is its multiple."""
+        """Whether ``1 / scale`` is a float, and ``count`` times it, too: so at a scale of 2."""
         loss = Fraction(self.loss_range[1])
         return loss * Fraction(self.scale) == 1 and float(loss * count) == loss * count
 

@@ -68,8 +68,8 @@ class DominatingPair(LossLaw):
 
     @abc.abstractmethod
     def point(self, loss: Any) -> Floats:
-        """The largest ``t`` with ``privacy_loss(t) <= loss``; ``-inf`` if there is none, ``+inf``
-        if all have.
+        """The largest ``t`` with ``privacy_loss(t) <= loss``; ``-inf`` if no ``t`` has such a loss,
+        ``+inf`` if every ``t`` has.
         """
 
     @abc.abstractmethod
@@ -96,7 +96,8 @@ class DominatingPair(LossLaw):
         log_q, doubt_q = self._mass_and_doubt(Measure.Q, low, high)
         with np.errstate(invalid="ignore"):
             mean = log_p - log_q
-        return np.where(np.isnan(mean), 0.0, mean), doubt_p + doubt_q  # of a cell without mass, any
+        # the mean of a cell without mass may be any number
+        return np.where(np.isnan(mean), 0.0, mean), doubt_p + doubt_q
 
     def _mass_and_doubt(self, measure: Measure, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """A cell is a difference of tails that are accurate relatively."""
