@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from evr.events import dpsgd
 from evr.mechanisms import Composition
-from evr.mechanisms.events import dpsgd
 from evr.randomness import Stream
 from evr.sampling import Proposal, blocks
 from evr.sampling.samplers.common import CACHE

@@ -16,19 +16,23 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from evr.bounds.single import SingleBounds
 from evr.estimation.fft import FftCurve
+from evr.events import dpsgd
 from evr.laws import Step
 from evr.mechanisms import Composition
-from evr.mechanisms.events import dpsgd
 from evr.sampling.proposals import Proposal
 from evr.sampling.single import OutOfReachWarning
 from evr.search import single_proposal
 from evr.search.tuning import capped_proposal, simple_proposal
+
+sys.path.append(str(Path(__file__).parents[1] / "paper"))
+from theorems import Theorems
 
 # epsilon, steps, sampling probability, noise multiplier
 SETTINGS = (
@@ -95,14 +99,11 @@ def papers_bounds(setting: tuple[float, int, float, float], delta: float) -> dic
     """
     epsilon, steps, q, noise = setting
     bounds = SingleBounds(1 / noise, q, steps)
-
-    def theorems(slope: float, name: str) -> float:
-        return bounds.log_theorems(epsilon, slope, sharpened=name == "sharpened")
-
     logs = {
-        name: theorems(bounds.best_slope(name, epsilon), name) for name in ("printed", "sharpened")
+        "printed": Theorems(bounds).least(epsilon, sharpened=False),
+        "sharpened": Theorems(bounds).least(epsilon, sharpened=True),
+        "greatest": bounds.log_moment(epsilon, 2.0, bounds.best_slope(epsilon)),
     }
-    logs["greatest"] = bounds.log_moment(epsilon, 2.0, bounds.best_slope("greatest", epsilon))
     return {name: math.exp(min(value - 2 * math.log(delta), 700.0)) for name, value in logs.items()}
 
 

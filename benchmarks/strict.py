@@ -73,7 +73,7 @@ QUICK = (3, 6, 10, 17)
 def event_of(one: Case) -> Any:
     if one.setting is not None:
         return _event(one.setting)
-    from evr.mechanisms.spec import load
+    from evr.spec import load
 
     return load(ROOT / "examples" / "mixed.toml").event()
 

@@ -23,14 +23,14 @@ from typing import Any
 import evr
 from evr.bounds.single import SingleBounds
 from evr.mechanisms import Composition
-from evr.mechanisms.spec import load
 from evr.proving.planning import planned
 from evr.randomness import Stream
 from evr.sampling import built, worker_count
 from evr.search import capped_proposal
+from evr.spec import load
 from evr.verification import Claim, Verification
 from evr.verification.fixed import default_offset
-from proposals import SETTINGS
+from proposals import SETTINGS, Theorems
 
 
 def fixed_samples(claim: Claim, log_second_moment: float) -> float:
@@ -41,7 +41,7 @@ def fixed_samples(claim: Claim, log_second_moment: float) -> float:
 
 def paper_log_second_moment(epsilon: float, steps: int, probability: float, noise: float) -> float:
     bounds = SingleBounds(1 / noise, probability, steps, 1024)
-    return bounds.log_theorems(epsilon, bounds.best_slope("printed", epsilon), sharpened=False)
+    return Theorems(bounds).least(epsilon, sharpened=False)
 
 
 def verified(event: Any, epsilon: float, delta: float, tau: float) -> tuple[Verification, float]:

@@ -1,4 +1,4 @@
-"""The size of the kernel in lines, as docs/architecture.md states it.
+"""The size of the kernel in lines, Python and CUDA, as docs/architecture.md states it.
 
 python docs/kernel_size.py            # print the table
 python docs/kernel_size.py --write    # and put it into the page
@@ -12,21 +12,24 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
 KERNEL = ("laws", "mechanisms", "bounds", "sampling", "verification", "certification/redrawing.py")
+LEAVES = ("errors.py", "validate.py", "randomness.py")
 START, END = "<!-- kernel size -->\n", "<!-- end of kernel size -->\n"
 
 
 def lines(place: Path) -> int:
-    files = [place] if place.is_file() else sorted(place.rglob("*.py"))
+    files = [place] if place.is_file() else [*place.rglob("*.py"), *place.rglob("*.cu")]
     return sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
 
 
 def table() -> str:
-    """The kernel's parts and their lines, to the nearest hundred, and how much of evr that is."""
+    """The kernel's parts and their lines, to the nearest hundred; how much of evr that is; and the
+    leaves that the kernel imports.
+    """
     source = ROOT / "src" / "evr"
     sizes = {name: lines(source / name) for name in KERNEL}
-    whole = lines(source)
+    total, whole = sum(sizes.values()), lines(source)
+    leaves = sum(lines(source / name) for name in LEAVES)
     rows = [f"| `{name}` | {max(100, round(size, -2)):,} |" for name, size in sizes.items()]
-    total = sum(sizes.values())
     share = f"{round(100 * total / whole, -1):.0f}%"
     return "\n".join(
         [
@@ -34,6 +37,7 @@ def table() -> str:
             "|---|---|",
             *rows,
             f"| the kernel, {share} of evr | {round(total, -2):,} |",
+            f"| the leaves that it imports | {round(leaves, -2):,} |",
         ]
     )
 

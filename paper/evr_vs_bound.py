@@ -24,6 +24,7 @@ from evr.search import capped_proposal, simple_proposal
 from evr.verification.claims import Claim
 from evr.verification.fixed import plan_fixed
 from gaussian_composition import EVENT, NOISE, STEPS, epsilons
+from theorems import Theorems
 
 SHOWN = (0.5, 0.9, 0.99)
 TAUS = {
@@ -91,19 +92,13 @@ def sampled(size: str) -> dict[str, Any]:
     steps = evr.Composition.of(event).simplified("remove")
     bounds = SingleBounds(1 / SAMPLED["noise"], SAMPLED["probability"], int(SAMPLED["steps"]))
     moments = {
-        "paper's bound": bounds.log_theorems(
-            epsilon, bounds.best_slope("printed", epsilon), sharpened=False
-        ),
-        "paper's bound, sharpened": bounds.log_theorems(
-            epsilon, bounds.best_slope("sharpened", epsilon), sharpened=True
-        ),
-        "paper's tilt, our bound": bounds.log_moment(
-            epsilon, 2.0, bounds.best_slope("greatest", epsilon)
-        ),
+        "paper's bound": Theorems(bounds).least(epsilon, sharpened=False),
+        "paper's bound, sharpened": Theorems(bounds).least(epsilon, sharpened=True),
+        "paper's tilt, our bound": bounds.log_moment(epsilon, 2.0, bounds.best_slope(epsilon)),
         "our tilt and bound": capped_proposal(steps, epsilon).log_moment(epsilon, 2.0),
     }
     claims = [Claim(epsilon, delta, tau) for tau in TAUS[size]]
-    theta = bounds.best_slope("greatest", epsilon) / SAMPLED["noise"]
+    theta = bounds.best_slope(epsilon) / SAMPLED["noise"]
     return {
         **SAMPLED,
         "delta": delta,

@@ -24,6 +24,7 @@ from evr.sampling.single import SingleProposal
 from evr.search import capped_proposal, simple_proposal
 from evr.verification.claims import Claim
 from evr.verification.fixed import default_offset
+from theorems import Theorems
 
 EPSILON, PROBABILITY, NOISE = 1.5, 1e-3, 0.6
 COUNTS = (100, 1000)
@@ -74,11 +75,12 @@ def at(count: int, size: str) -> dict[str, Any]:
     delta = evr.estimate_delta(event, EPSILON).value
     steps = evr.Composition.of(event).simplified("remove")
     bounds = SingleBounds(1 / NOISE, PROBABILITY, count)
+    theorems = Theorems(bounds)
     heuristic = 1 / (2 * NOISE**2) + math.log((math.exp(EPSILON) - (1 - PROBABILITY)) / PROBABILITY)
     stars = {
         "heuristic": heuristic,
-        "least printed bound": bounds.best_slope("printed", EPSILON) / NOISE,
-        "least of our bounds": bounds.best_slope("greatest", EPSILON) / NOISE,
+        "least printed bound": theorems.best_slope(EPSILON, sharpened=False) / NOISE,
+        "least of our bounds": bounds.best_slope(EPSILON) / NOISE,
     }
     thetas = np.linspace(0, 1.35 * heuristic, THETAS[size] + 1)[1:]
     samples = SAMPLES[size] // (1 if count == 100 else 4)
@@ -87,8 +89,8 @@ def at(count: int, size: str) -> dict[str, Any]:
         slope = theta * NOISE
         found = moments(sample(SingleProposal(steps, theta), samples, 5), delta)
         logs = {
-            "printed_bound": bounds.log_theorems(EPSILON, slope, sharpened=False),
-            "sharpened_bound": bounds.log_theorems(EPSILON, slope, sharpened=True),
+            "printed_bound": theorems.log_second_moment(EPSILON, slope, sharpened=False),
+            "sharpened_bound": theorems.log_second_moment(EPSILON, slope, sharpened=True),
             "our_bound": bounds.log_moment(EPSILON, 2.0, slope),
         }
         return {

@@ -23,11 +23,12 @@ import common
 import evr
 from evr.bounds.single import SingleBounds
 from evr.estimation.fft import FftCurve
+from evr.events import dpsgd
 from evr.laws import Floats, Step
 from evr.mechanisms import Composition
-from evr.mechanisms.events import dpsgd
 from evr.sampling.single import SingleProposal
 from evr.search import single_proposal
+from theorems import Theorems
 
 Q, SIGMA, EPSILON, STEPS = 1e-3, 0.6, 1.5, 100
 
@@ -114,6 +115,7 @@ def slips(samples: int = 200_000) -> list[Slip]:
     point = 0.5 + SIGMA**2 * math.log((math.exp(EPSILON) - (1 - Q)) / Q)  # y(point) = epsilon
     theta = point / SIGMA**2
     bounds = SingleBounds(1 / SIGMA, Q, STEPS)
+    theorems = Theorems(bounds)
     right, printed_theta = SingleProposal(steps, theta), SingleProposal(steps, point)
 
     def draw(proposal: SingleProposal) -> Floats:
@@ -131,7 +133,7 @@ def slips(samples: int = 200_000) -> list[Slip]:
             / delta**2
         )
 
-    max_inside = bounds._log_inverse_moment(right.slope, bounds._log_joint(EPSILON, None))
+    max_inside = theorems.log_inverse_moment(right.slope, theorems.log_joint(EPSILON, None))
     max_bound = math.exp(math.log(STEPS) + right.log_normaliser + max_inside) / delta**2
     return [
         Slip("Def. of the estimator: theta", "theta", point, theta, theta),

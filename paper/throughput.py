@@ -24,6 +24,7 @@ from evr.sampling.single import SingleProposal
 from evr.search import capped_proposal
 from evr.verification.claims import Claim
 from evr_vs_bound import fixed_samples, speed
+from theorems import Theorems
 
 STEPS, PROBABILITY, EPSILON, NOISE = 1000, 1e-3, 1.5, 0.6
 SAMPLES = {"tiny": (1000,), "quick": (1000, 4000), "full": (1000, 4000, 16_000, 64_000)}
@@ -56,7 +57,7 @@ def sampling(size: str) -> dict[str, Any]:
     steps = evr.Composition.of(event(NOISE)).simplified("remove")
     bounds = SingleBounds(1 / NOISE, PROBABILITY, STEPS)
     proposals = {
-        "paper's tilt": SingleProposal(steps, bounds.best_slope("greatest", EPSILON) / NOISE),
+        "paper's tilt": SingleProposal(steps, bounds.best_slope(EPSILON) / NOISE),
         "our tilt": capped_proposal(steps, EPSILON),
     }
 
@@ -94,14 +95,10 @@ def at(target: float) -> dict[str, Any]:
     claim = Claim(EPSILON, SHARE * delta, SHARE * delta / target)
     steps = evr.Composition.of(event(noise)).simplified("remove")
     bounds = SingleBounds(1 / noise, PROBABILITY, STEPS)
-    tilted = SingleProposal(steps, bounds.best_slope("greatest", EPSILON) / noise)
+    tilted = SingleProposal(steps, bounds.best_slope(EPSILON) / noise)
     logs = {
-        "paper's bound": bounds.log_theorems(
-            EPSILON, bounds.best_slope("printed", EPSILON), sharpened=False
-        ),
-        "paper's bound, sharpened": bounds.log_theorems(
-            EPSILON, bounds.best_slope("sharpened", EPSILON), sharpened=True
-        ),
+        "paper's bound": Theorems(bounds).least(EPSILON, sharpened=False),
+        "paper's bound, sharpened": Theorems(bounds).least(EPSILON, sharpened=True),
         "paper's tilt, our bound": tilted.log_moment(EPSILON, 2.0),
     }
     return {

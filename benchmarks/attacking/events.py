@@ -17,7 +17,7 @@ from dp_accounting import dp_event
 
 from attacking.composition import Composition
 from attacking.laws import LONG, Unreached
-from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
+from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 
 Generator = np.random.Generator
 CORNERS = 0.3  # share of cases that are drawn near a corner on purpose

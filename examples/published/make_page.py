@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import evr
-from evr import atomic
-from evr.mechanisms import spec
+from evr import atomic, spec
 from evr.version import __version__
 
 HERE = Path(__file__).resolve().parent

@@ -18,9 +18,9 @@ _HOMES = {
     "Measure": "evr.laws",
     "Pairs": "evr.laws",
     "register": "evr.mechanisms",
-    "dpsgd": "evr.mechanisms.events",
-    "opacus_history": "evr.mechanisms.events",
-    "load": "evr.mechanisms.spec",
+    "dpsgd": "evr.events",
+    "opacus_history": "evr.events",
+    "load": "evr.spec",
     "Estimate": "evr.estimation",
     "UpperBound": "evr.estimation",
     "PrivacyCurve": "evr.estimation",
@@ -68,6 +68,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from evr import events as events
     from evr.certification import Certificate, Ledger
     from evr.certification.replay import Replay, replay
     from evr.errors import (
@@ -96,17 +97,17 @@ if TYPE_CHECKING:
         online_epsilon,
         privacy_curve,
     )
+    from evr.events import dpsgd, opacus_history
     from evr.gate import Record, Recorder, Release, release, released, resume
     from evr.gate.certify import certify
     from evr.gate.filters import PrivacyFilter
     from evr.integrations.observing import Recording, record
     from evr.laws import Direction, DominatingPair, Measure, Pairs
-    from evr.mechanisms import Composition, events, register
+    from evr.mechanisms import Composition, register
     from evr.mechanisms.descriptor import Mechanism
-    from evr.mechanisms.events import dpsgd, opacus_history
-    from evr.mechanisms.spec import load
     from evr.proving import Forecast, verify
     from evr.report.page import write_report
+    from evr.spec import load
     from evr.verification import DirectionReport, Guarantee, Progress, Verdict, Verification
 
 __all__ = [
@@ -172,7 +173,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 
     def __getattr__(name: str) -> Any:
         if name == "events":
-            return importlib.import_module("evr.mechanisms.events")
+            return importlib.import_module("evr.events")
         if name == "integrations":
             return importlib.import_module("evr.integrations")
         if name not in _HOMES:

@@ -24,7 +24,7 @@ from attacking.laws import LONG, Atoms, exact, long
 from attacking.tilted import nodes
 from attacking.truth import apart, contour, truth
 from estimation.references import REFERENCES
-from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
+from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from helpers import near
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"

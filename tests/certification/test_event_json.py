@@ -12,10 +12,11 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+from evr import events
 from evr.certification.alphabet import DEEPEST
 from evr.certification.event_json import canonical, event_digest, event_from_json, event_to_json
 from evr.errors import CertificateError
-from evr.mechanisms import MECHANISMS, Mechanism, events
+from evr.mechanisms import MECHANISMS, Mechanism
 
 GAUSSIAN = dp_event.GaussianDpEvent(1.1)
 EVENTS = [

@@ -20,7 +20,7 @@ from evr.certification.build import software
 from evr.certification.certificate import digest_of
 from evr.certification.words import statement
 from evr.errors import CertificateError, LedgerError
-from evr.mechanisms import MECHANISMS, Mechanism, gaussian
+from evr.mechanisms import MECHANISMS, Mechanism, noise
 
 LIE = "also satisfies (0.01, 0)-differential privacy"
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
@@ -236,7 +236,7 @@ def test_events_with_sentences_are_refused_before_anything_is_counted(
     monkeypatch.setitem(
         MECHANISMS,
         WordyDpEvent,
-        Mechanism(WordyDpEvent, lambda _: gaussian.pairs(dp_event.GaussianDpEvent(2.0))),
+        Mechanism(WordyDpEvent, lambda _: noise.gaussian(dp_event.GaussianDpEvent(2.0))),
     )
     with evr.Ledger(tmp_path / "ledger.sqlite") as ledger:
         with pytest.raises(ValueError, match="is neither a name nor a number"):

@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 
 import evr
 from attempts import certify_claim, start
+from evr import spec
 from evr.certification.certificate import digest_of
 from evr.certification.event_json import event_from_json
 from evr.errors import CertificateError, LedgerError, SpecError
-from evr.mechanisms import Composition, spec
+from evr.mechanisms import Composition
 from evr.verification import Claim, Terms
 from evr.verification.settings import Settings
 from snapshots import proved

@@ -18,10 +18,11 @@ import evr
 import evr.proving.planning as planning
 from attempts import certify_claim
 from bounds.strict.stress import plant
+from evr import events
 from evr.certification.certificate import Certificate, digest_of
 from evr.errors import CertificateError, DisagreementError
 from evr.laws import DiscretePair, Pairs
-from evr.mechanisms import MECHANISMS, Composition, events
+from evr.mechanisms import MECHANISMS, Composition
 from evr.proving.strict import StrictProving
 from evr.sampling import TiltedProposal
 from evr.search.blending import blended_kinds

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from evr import cli
+from evr.events import dpsgd
 from evr.laws import Direction
 from evr.mechanisms import Composition
-from evr.mechanisms.events import dpsgd
 from helpers import near
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -22,7 +22,7 @@ WORK = {
         ["--sampling-probability", "0.1", "--steps", "3", "--epsilon", "1", "--delta", "1e-5"],
     ),
     "certify": ("evr.gate.certify", [*FLAGS, "--delta", "1e-5"]),
-    "compare": ("evr.mechanisms.events.dpsgd", [*FLAGS, "--epsilon", "1"]),
+    "compare": ("evr.events.dpsgd", [*FLAGS, "--epsilon", "1"]),
     "curve": ("evr.estimation.privacy_curve", FLAGS),
     "describe": ("evr.mechanisms.Composition.of", FLAGS),
     "estimate": ("evr.estimation.estimate_delta", [*FLAGS, "--epsilon", "1"]),
@@ -32,7 +32,7 @@ WORK = {
     "replay": ("evr.certification.Certificate.load", ["some.json"]),
     "report": ("evr.certification.Certificate.load", ["some.json"]),
     "resume": ("evr.certification.Ledger.__init__", []),
-    "verify": ("evr.mechanisms.events.dpsgd", [*FLAGS, "--epsilon", "1", "--delta", "0.01"]),
+    "verify": ("evr.events.dpsgd", [*FLAGS, "--epsilon", "1", "--delta", "0.01"]),
 }
 
 

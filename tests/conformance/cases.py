@@ -24,7 +24,8 @@ from conformance.reference import (
     WithoutReplacement,
     reflected,
 )
-from evr.mechanisms import Composition, events
+from evr import events
+from evr.mechanisms import Composition
 
 Reference = OnTheLine | OnOutcomes
 

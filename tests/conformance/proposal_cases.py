@@ -12,9 +12,9 @@ from dp_accounting import dp_event
 
 import evr
 from evr.estimation.fft import FftCurve
+from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, dpsgd
 from evr.laws import Step
 from evr.mechanisms import Composition
-from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, dpsgd
 
 DIRECTIONS = ("remove", "add")
 

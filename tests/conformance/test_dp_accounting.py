@@ -12,9 +12,9 @@ import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import privacy_loss_distribution as pld
 
+from evr.events import DiscreteGaussianDpEvent
 from evr.laws import Direction
 from evr.mechanisms import Composition
-from evr.mechanisms.events import DiscreteGaussianDpEvent
 from helpers import near
 
 INTERVAL = 1e-3

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import evr
-from evr.mechanisms import spec
+from evr import spec
 from helpers import near
 
 FOLDER = Path(__file__).parents[2] / "examples" / "published"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from dp_accounting import dp_event
 
-from evr.mechanisms.events import dpsgd
+from evr.events import dpsgd
 
 
 class Reference(NamedTuple):

@@ -15,7 +15,7 @@ from dp_accounting import dp_event
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 import evr
-from evr.mechanisms.events import DiscreteGaussianDpEvent
+from evr.events import DiscreteGaussianDpEvent
 
 MECHANISMS: dict[str, tuple[Callable[[float], dp_event.DpEvent], Callable[..., Any]]] = {
     "laplace": (dp_event.LaplaceDpEvent, pld.from_laplace_mechanism),

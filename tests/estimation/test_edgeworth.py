@@ -13,9 +13,9 @@ from estimation.references import REFERENCES, references
 from evr.estimation.edgeworth import EdgeworthCurve
 from evr.estimation.gdp import GdpCurve
 from evr.estimation.loss_moments import composed_moments, loss_moments
+from evr.events import EpsilonDeltaDpEvent, dpsgd
 from evr.laws import Direction
 from evr.mechanisms import Composition
-from evr.mechanisms.events import EpsilonDeltaDpEvent, dpsgd
 from helpers import near
 
 

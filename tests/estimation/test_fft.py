@@ -24,11 +24,11 @@ from estimation.independent import (
 from evr.estimation.fft import FftCurve, read, refine
 from evr.estimation.grid import Frame
 from evr.estimation.tilting import plan_tilt
+from evr.events import EpsilonDeltaDpEvent
 from evr.laws import Direction, DominatingPair, Measure, Step
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.laplace import LaplacePair
 from evr.mechanisms import Composition
-from evr.mechanisms.events import EpsilonDeltaDpEvent
 from helpers import near
 
 repeat, composed, sampled = (

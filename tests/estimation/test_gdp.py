@@ -10,9 +10,9 @@ from dp_accounting.pld import PLDAccountant
 from scipy.stats import norm
 
 from evr.estimation.gdp import GdpCurve
+from evr.events import EpsilonDeltaDpEvent, dpsgd
 from evr.laws import Direction
 from evr.mechanisms import Composition
-from evr.mechanisms.events import EpsilonDeltaDpEvent, dpsgd
 from helpers import near
 
 

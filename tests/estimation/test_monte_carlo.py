@@ -16,7 +16,7 @@ from dp_accounting import dp_event, privacy_accountant_test
 import evr
 from evr.estimation import monte_carlo
 from evr.estimation.monte_carlo import WeightedSamples
-from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
+from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.sampling import Block, blocks
 from helpers import near
 

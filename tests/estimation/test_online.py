@@ -7,7 +7,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.mechanisms.events import EpsilonDeltaDpEvent
+from evr.events import EpsilonDeltaDpEvent
 from helpers import near
 
 repeat, composed, sampled = (

@@ -10,7 +10,7 @@ from dp_accounting import dp_event
 from estimation.references import references
 from evr.estimation import peers
 from evr.estimation.peers import PeerResult, PeerUnavailable, compare
-from evr.mechanisms.events import EpsilonDeltaDpEvent, dpsgd
+from evr.events import EpsilonDeltaDpEvent, dpsgd
 from helpers import near
 
 (ORDINARY,) = (r for r in references("issue") if (r.epsilon, r.steps, r.noise) == (1.0, 1500, 2.0))

@@ -8,9 +8,9 @@ from dp_accounting import dp_event
 from estimation.references import REFERENCES, references
 from evr.errors import UnsupportedEventError
 from evr.estimation.rdp import rdp_curve_delta, rdp_delta, rdp_epsilon
+from evr.events import EpsilonDeltaDpEvent, dpsgd
 from evr.laws import Direction
 from evr.mechanisms import Composition
-from evr.mechanisms.events import EpsilonDeltaDpEvent, dpsgd
 from helpers import near
 
 

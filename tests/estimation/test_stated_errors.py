@@ -18,9 +18,9 @@ from evr.estimation import atoms
 from evr.estimation.grid import Frame
 from evr.estimation.points import rough_points
 from evr.estimation.tilting import plan_tilt
-from evr.mechanisms import Composition, timeline
-from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
-from evr.mechanisms.tree import MOST_RUNS
+from evr.estimation.timeline import MOST_RUNS, timeline
+from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
+from evr.mechanisms import Composition
 from helpers import near
 
 repeat, composed, sampled = (

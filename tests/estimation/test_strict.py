@@ -15,13 +15,14 @@ from flint import ctx
 
 import evr
 from estimation.references import REFERENCES
+from evr import events
 from evr.bounds import strict
 from evr.bounds.strict import balls, rounded_up
 from evr.errors import UnsupportedEventError
 from evr.estimation.strict import StrictCurve
 from evr.laws import DiscretePair, Pairs
-from evr.mechanisms import MECHANISMS, Composition, events
-from evr.mechanisms.spec import load
+from evr.mechanisms import MECHANISMS, Composition
+from evr.spec import load
 from helpers import near
 
 ROOT = Path(__file__).parents[2]

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import evr
 from evr.certification.event_json import canonical, event_from_json, event_to_json
+from evr.certification.event_words import assumptions, describe
 from evr.errors import SpecError, UnsupportedEventError
 from evr.laws import Direction
 from evr.laws.exact import ExactGaussian
@@ -30,8 +31,7 @@ from evr.laws.mixture.bins import CorrelatedBins, IndependentBins
 from evr.laws.mixture.min_sep import MinSep
 from evr.laws.mixture.strategy import Strategy, largest_sum, square_sensitivity
 from evr.mechanisms import Composition
-from evr.mechanisms.spec import parse
-from evr.mechanisms.words import assumptions, describe
+from evr.spec import parse
 from helpers import near
 
 E = evr.events

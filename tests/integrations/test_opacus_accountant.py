@@ -24,8 +24,8 @@ from opacus.utils.batch_memory_manager import BatchMemoryManager
 from torch import nn
 
 import evr
+from evr.events import opacus_history
 from evr.integrations.opacus import EvrAccountant
-from evr.mechanisms.events import opacus_history
 from integrations.trainings import BATCH, RECORDS, Training
 
 DELTA = 1e-5

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import evr
+from evr.events import opacus_history
 from evr.integrations.running import RunningEpsilon
-from evr.mechanisms.events import opacus_history
 from helpers import near
 
 

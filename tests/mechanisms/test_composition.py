@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evr import UnsupportedEventError
+from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, dpsgd
 from evr.laws import NON_PRIVATE_PAIR, Direction, DominatingPair, Pairs, Step
 from evr.laws.line.gaussian import GaussianPair
 from evr.mechanisms import Composition
-from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, dpsgd
 from helpers import near
 
 MECHANISMS = [

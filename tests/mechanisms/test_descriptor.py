@@ -17,11 +17,11 @@ from dp_accounting import NeighboringRelation, dp_event
 
 import evr
 from evr.certification.event_json import canonical, event_from_json, event_to_json
+from evr.certification.event_words import assumptions, describe
 from evr.errors import CertificateError, SpecError, UnsupportedEventError
 from evr.laws import DiscretePair, Pairs
-from evr.mechanisms import MECHANISMS, Composition, gaussian
-from evr.mechanisms.spec import parse
-from evr.mechanisms.words import assumptions, describe
+from evr.mechanisms import MECHANISMS, Composition, noise
+from evr.spec import parse
 
 E = evr.events
 
@@ -224,8 +224,8 @@ def test_a_class_that_is_defined_again_takes_the_place_of_the_first() -> None:
         return AgainDpEvent
 
     first, second = defined(), defined()
-    evr.register(first, gaussian.pairs)
-    evr.register(second, gaussian.pairs)
+    evr.register(first, noise.gaussian)
+    evr.register(second, noise.gaussian)
     assert first not in MECHANISMS
     assert type(event_from_json(event_to_json(second(1.0)))) is second
     with pytest.raises(ValueError, match="is not a known event"):
@@ -314,8 +314,8 @@ def test_a_class_of_the_same_name_elsewhere_needs_another_kind() -> None:
         ValueError,
         match="kind='gaussian' is taken by GaussianDpEvent: give GaussianDpEvent another",
     ):
-        evr.register(own, gaussian.pairs)
-    evr.register(own, gaussian.pairs, kind="own_gaussian")
+        evr.register(own, noise.gaussian)
+    evr.register(own, noise.gaussian, kind="own_gaussian")
     assert event_to_json(own(1.0))["type"] == f"{own.__module__}.GaussianDpEvent"
     assert event_from_json(event_to_json(own(1.0))) == own(1.0)
     assert event_from_json(
@@ -341,7 +341,7 @@ class SortsDpEvent(dp_event.DpEvent):
 
 
 def test_fields_of_all_sorts() -> None:
-    evr.register(SortsDpEvent, lambda event: gaussian.pairs(dp_event.GaussianDpEvent(event.json)))
+    evr.register(SortsDpEvent, lambda event: noise.gaussian(dp_event.GaussianDpEvent(event.json)))
     text = '[[mechanism]]\nkind = "sorts"\njson = 2\nmodel_fields = [1, 2.5]\nprivate = "b"\n'
     event = parse(text).event()
     assert event == SortsDpEvent(2.0, (1.0, 2.5), "b", None, 3)
@@ -402,7 +402,7 @@ def test_a_class_without_attrs_composes_and_is_not_written_down(tmp_path: Path) 
     """It would be written down without its noise: what was verified, and certified, was the
     default.
     """
-    evr.register(PlainDpEvent, lambda event: gaussian.pairs(dp_event.GaussianDpEvent(event.noise)))
+    evr.register(PlainDpEvent, lambda event: noise.gaussian(dp_event.GaussianDpEvent(event.noise)))
     assert evr.Composition.of(PlainDpEvent(1.0)) == evr.Composition.of(
         dp_event.GaussianDpEvent(1.0)
     )
@@ -457,8 +457,8 @@ def test_relation_of_what_stands_for_an_event(tmp_path: Path) -> None:
         lambda event: FIXED,
         relation=lambda event: NeighboringRelation.ADD_OR_REMOVE_ONE,
     )
-    vouched = Composition.of(TrainingDpEvent(1.0))
-    assert vouched.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
+    declared = Composition.of(TrainingDpEvent(1.0))
+    assert declared.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
 def test_replace_one_has_to_be_asked_for() -> None:
@@ -489,17 +489,26 @@ def test_replace_one_has_to_be_asked_for() -> None:
         Composition.of(TrainingDpEvent(1.0), "zero-out")
 
 
+def test_a_translator_that_returns_nothing_is_refused() -> None:
+    """A forgotten ``return`` was once taken for a mechanism without privacy."""
+    evr.register(TrainingDpEvent, lambda event: None)
+    with pytest.raises(TypeError, match=r"TrainingDpEvent at event returned None: .* return Pairs"):
+        Composition.of(TrainingDpEvent(1.0))
+    evr.register(TrainingDpEvent, lambda event: dp_event.NonPrivateDpEvent())
+    assert Composition.of(TrainingDpEvent(1.0)).is_non_private
+
+
 OWN_MODULE = """
 import attr
 from dp_accounting import dp_event
 from evr import register
-from evr.mechanisms import gaussian
+from evr.mechanisms import noise
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class HumDpEvent(dp_event.DpEvent):
     loudness: float
 
-register(HumDpEvent, lambda event: gaussian.pairs(dp_event.GaussianDpEvent(event.loudness)))
+register(HumDpEvent, lambda event: noise.gaussian(dp_event.GaussianDpEvent(event.loudness)))
 """
 
 

@@ -14,9 +14,9 @@ from dp_accounting import dp_event
 
 import evr
 from evr import validate
+from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.laws import DiscretePair
 from evr.mechanisms import Composition, register
-from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 
 NAN, INF, HUGE = math.nan, math.inf, 10**400
 NOT_NUMBERS = ["1", None, True, [1.0], {}, 1j, b"1"]

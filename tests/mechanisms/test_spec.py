@@ -9,10 +9,10 @@ from dp_accounting import dp_event
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evr import SpecError
-from evr.mechanisms import Composition, events
-from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, dpsgd
-from evr.mechanisms.spec import load, parse
+from evr import SpecError, events
+from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, dpsgd
+from evr.mechanisms import Composition
+from evr.spec import load, parse
 
 GAUSSIAN = '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 1.0\n'
 

@@ -13,11 +13,11 @@ from scipy.stats import laplace, norm
 from evr.bounds import Tilt
 from evr.bounds.cells import CellTable, TiltedBounds
 from evr.bounds.rounding import PER_STEP
-from evr.laws import DiscretePair, DominatingPair, Floats
+from evr.laws import Direction, DiscretePair, DominatingPair, Floats
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.laplace import LaplacePair
-from evr.laws.line.mixture import MixtureAddPair, MixtureRemovePair
-from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
+from evr.laws.line.mixture import MixturePair
+from evr.laws.line.poisson import SampledPair
 from evr.sampling.proposals import tilted_bounds
 from evr.sampling.samplers.mixture import MixtureSampler
 from helpers import near
@@ -28,20 +28,24 @@ Density = Callable[[Floats], Floats]
 PAIRS: dict[str, tuple[DominatingPair, Density, tuple[float, ...]]] = {
     "gaussian": (GaussianPair(0.7), lambda t: norm.pdf(t - 0.7), ()),
     "sampled remove": (
-        SampledRemovePair(GaussianPair(1.5), 0.05),
+        SampledPair(GaussianPair(1.5), 0.05, Direction.REMOVE),
         lambda t: 0.95 * norm.pdf(t) + 0.05 * norm.pdf(t - 1.5),
         (),
     ),
-    "sampled add": (SampledAddPair(GaussianPair(1.5), 0.3), lambda t: norm.pdf(t - 1.5), ()),
+    "sampled add": (
+        SampledPair(GaussianPair(1.5), 0.3, Direction.ADD),
+        lambda t: norm.pdf(t - 1.5),
+        (),
+    ),
     "mixture remove": (
-        MixtureRemovePair((0.0, 0.5, 2.0), (0.5, 0.3, 0.2)),
+        MixturePair((0.0, 0.5, 2.0), (0.5, 0.3, 0.2), Direction.REMOVE),
         lambda t: 0.5 * norm.pdf(t) + 0.3 * norm.pdf(t - 0.5) + 0.2 * norm.pdf(t - 2.0),
         (),
     ),
-    "mixture add": (MixtureAddPair((0.0, 0.5, 2.0), (0.5, 0.3, 0.2)), norm.pdf, ()),
+    "mixture add": (MixturePair((0.0, 0.5, 2.0), (0.5, 0.3, 0.2), Direction.ADD), norm.pdf, ()),
     "laplace": (LaplacePair(0.8), lambda t: laplace.pdf(t, 1.0, 0.8), (0.0, 1.0)),
     "sampled laplace": (
-        SampledRemovePair(LaplacePair(0.8), 0.2),
+        SampledPair(LaplacePair(0.8), 0.2, Direction.REMOVE),
         lambda t: 0.8 * laplace.pdf(t, 0.0, 0.8) + 0.2 * laplace.pdf(t, 1.0, 0.8),
         (0.0, 1.0),
     ),
@@ -183,7 +187,7 @@ def test_rounding_of_a_normaliser_is_far_below_its_allowance() -> None:
         (1e-6, 0.5, 200),
         (0.3, 0.05, 100),
     ):
-        pair = SampledRemovePair(GaussianPair(mu), q)
+        pair = SampledPair(GaussianPair(mu), q, Direction.REMOVE)
         cap = float(pair.privacy_loss(38.0 + mu * (order + 1)))
         tilt = Tilt(float(order), cap, float(pair.loss_range[0]))
         n = order + 1

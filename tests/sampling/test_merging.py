@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 import evr
 from conformance.proposal_cases import DIRECTIONS, exact
 from evr.bounds.spreading import spread_to_edges
-from evr.laws import DiscretePair, DominatingPair, Floats, Measure
+from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Measure
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.laplace import LaplacePair
-from evr.laws.line.mixture import MixtureAddPair, MixtureRemovePair
-from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
+from evr.laws.line.mixture import MixturePair
+from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.search import capped_proposal, merged_steps
@@ -30,13 +30,13 @@ from helpers import near
 PAIRS: dict[str, DominatingPair] = {
     "gaussian": GaussianPair(0.7),
     "laplace": LaplacePair(1.3),
-    "sampled gaussian, remove": SampledRemovePair(GaussianPair(1.0), 0.01),
-    "sampled gaussian, add": SampledAddPair(GaussianPair(1.0), 0.01),
-    "rarely sampled": SampledRemovePair(GaussianPair(3.0), 1e-7),
-    "sampled laplace, remove": SampledRemovePair(LaplacePair(2.0), 0.1),
-    "sampled laplace, add": SampledAddPair(LaplacePair(2.0), 0.1),
-    "mixture, remove": MixtureRemovePair((0.0, 1.0, 2.0), (0.7, 0.2, 0.1)),
-    "mixture, add": MixtureAddPair((0.0, 1.0, 2.0), (0.7, 0.2, 0.1)),
+    "sampled gaussian, remove": SampledPair(GaussianPair(1.0), 0.01, Direction.REMOVE),
+    "sampled gaussian, add": SampledPair(GaussianPair(1.0), 0.01, Direction.ADD),
+    "rarely sampled": SampledPair(GaussianPair(3.0), 1e-7, Direction.REMOVE),
+    "sampled laplace, remove": SampledPair(LaplacePair(2.0), 0.1, Direction.REMOVE),
+    "sampled laplace, add": SampledPair(LaplacePair(2.0), 0.1, Direction.ADD),
+    "mixture, remove": MixturePair((0.0, 1.0, 2.0), (0.7, 0.2, 0.1), Direction.REMOVE),
+    "mixture, add": MixturePair((0.0, 1.0, 2.0), (0.7, 0.2, 0.1), Direction.ADD),
 }
 EPSILONS = np.concatenate((np.linspace(-6.0, 12.0, 181), [-1e-3, 1e-4, -0.01005, 0.01]))
 

@@ -18,11 +18,11 @@ from conformance.proposal_cases import LONG, Case, exact, named
 from conformance.proposal_checks import check_proposal
 from evr.bounds import Tilt
 from evr.bounds.cells import CellTable, TiltedBounds
-from evr.laws import DiscretePair, DominatingPair, Floats, Step
+from evr.events import dpsgd
+from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Step
 from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
+from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
-from evr.mechanisms.events import dpsgd
 from evr.sampling import Block, Proposal, TiltedProposal
 from evr.sampling.samplers.envelope import EnvelopeSampler
 from evr.sampling.samplers.lines import CellSampler
@@ -338,8 +338,8 @@ def test_the_tempting_wrong_pair_is_seen() -> None:
     """
     p, q = [0.444, 0.556], [0.599, 0.401]
     swapped = DiscretePair.from_probabilities(q, p)
-    right: DominatingPair = SampledAddPair(swapped, 0.38)
-    wrong: DominatingPair = SampledRemovePair(swapped, 0.38)
+    right: DominatingPair = SampledPair(swapped, 0.38, Direction.ADD)
+    wrong: DominatingPair = SampledPair(swapped, 0.38, Direction.REMOVE)
     delta = exact((Step(right, 4),), 0.3)
     assert delta == near(0.0139, abs=5e-5)
     check_proposal(capped_proposal((Step(right, 4),), 0.3), 0.3, delta)

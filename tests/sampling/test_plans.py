@@ -15,8 +15,8 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+from evr.events import EpsilonDeltaDpEvent
 from evr.mechanisms import Composition
-from evr.mechanisms.events import EpsilonDeltaDpEvent
 from evr.proving.planning import planned
 from evr.randomness import Stream
 from evr.sampling import Plan, built
@@ -168,10 +168,11 @@ def test_means_of_cells_are_never_below_the_truth() -> None:
     import math
 
     from evr.bounds.spreading import spread_to_edges
+    from evr.laws import Direction
     from evr.laws.line.gaussian import GaussianPair
-    from evr.laws.line.poisson import SampledAddPair
+    from evr.laws.line.poisson import SampledPair
 
-    pair = SampledAddPair(GaussianPair(1e-3), 1e-8)
+    pair = SampledPair(GaussianPair(1e-3), 1e-8, Direction.ADD)
     generator = np.random.default_rng(1)
     for _ in range(20):
         edges = np.sort(generator.normal(size=400))

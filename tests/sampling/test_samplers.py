@@ -13,11 +13,11 @@ from scipy.stats import laplace, norm
 
 from evr.bounds import Tilt
 from evr.bounds.cells import CellTable
-from evr.laws import DiscretePair, DominatingPair, Floats, Measure
+from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Measure
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.laplace import LaplacePair
-from evr.laws.line.mixture import MixtureRemovePair
-from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
+from evr.laws.line.mixture import MixturePair
+from evr.laws.line.poisson import SampledPair
 from evr.sampling.proposals import tilted_bounds
 from evr.sampling.samplers import sampler_class
 from evr.sampling.samplers.common import StepSampler
@@ -78,7 +78,7 @@ MIXTURES = {
 @pytest.mark.parametrize("name", MIXTURES)
 def test_mixture_sampler(name: str) -> None:
     q, mu, tilt = MIXTURES[name]
-    pair = SampledRemovePair(GaussianPair(mu), q)
+    pair = SampledPair(GaussianPair(mu), q, Direction.REMOVE)
     sampler = make(pair, tilt)
     assert isinstance(sampler, MixtureSampler)
     losses, heights = sampler.draw(generator(), SIZE, 1)
@@ -101,9 +101,9 @@ def test_sums_over_steps_are_sums_of_single_steps(name: str, steps: int) -> None
     """
     q, mu, tilt = MIXTURES.get(name, (0.4, 1.2, Tilt(5.0, 0.4, -60.0)))
     pair = (
-        SampledAddPair(GaussianPair(mu), q)
+        SampledPair(GaussianPair(mu), q, Direction.ADD)
         if name == "add"
-        else SampledRemovePair(GaussianPair(mu), q)
+        else SampledPair(GaussianPair(mu), q, Direction.REMOVE)
     )
     sampler, size = make(pair, tilt), 20_000
     together = sampler.draw(generator(2), size, steps)
@@ -116,7 +116,7 @@ def test_sums_over_steps_are_sums_of_single_steps(name: str, steps: int) -> None
 
 
 def test_many_steps_are_drawn_in_parts() -> None:
-    pair = SampledRemovePair(GaussianPair(1.0), 0.3)
+    pair = SampledPair(GaussianPair(1.0), 0.3, Direction.REMOVE)
     losses, heights = MixtureSampler(pair, Tilt()).draw(generator(), 40, 20_000)
     # under Q the mean loss is negative
     mean = -float(pair.privacy_loss(generator(9).standard_normal(400_000)).mean())
@@ -129,7 +129,7 @@ def test_many_steps_are_drawn_in_parts() -> None:
 
 @pytest.mark.parametrize(("noise", "q"), [(0.03, 0.5), (0.01, 1e-3), (0.004, 0.2)])
 def test_huge_losses_do_not_overflow(noise: float, q: float) -> None:
-    pair = SampledRemovePair(GaussianPair(1 / noise), q)
+    pair = SampledPair(GaussianPair(1 / noise), q, Direction.REMOVE)
     for tilt in (Tilt(), Tilt(1.0, 3.0, _floor(q))):
         sums = MixtureSampler(pair, tilt).draw(generator(), 2000, 5)
         assert np.isfinite(sums.losses).all()
@@ -149,7 +149,7 @@ ENVELOPES = {
 
 @pytest.mark.parametrize(("q", "mu", "tilt"), ENVELOPES.values(), ids=ENVELOPES)
 def test_envelope_sampler(q: float, mu: float, tilt: Tilt) -> None:
-    pair = SampledAddPair(GaussianPair(mu), q)
+    pair = SampledPair(GaussianPair(mu), q, Direction.ADD)
     sampler = make(pair, tilt)
     assert isinstance(sampler, EnvelopeSampler)
     losses, heights = sampler.draw(generator(), SIZE, 1)
@@ -161,7 +161,7 @@ def test_envelope_sampler(q: float, mu: float, tilt: Tilt) -> None:
 def test_the_envelope_is_above_and_the_bound_on_its_gap_holds(
     q: float, mu: float, tilt: Tilt
 ) -> None:
-    sampler = EnvelopeSampler(SampledAddPair(GaussianPair(mu), q), tilt)
+    sampler = EnvelopeSampler(SampledPair(GaussianPair(mu), q, Direction.ADD), tilt)
     rise, ratios, bounds = np.empty((3, SIZE))
     sampler._fill(generator(), rise, ratios)
     sampler._bound_gaps(rise, ratios, out=bounds)
@@ -174,7 +174,7 @@ def test_the_envelope_is_above_and_the_bound_on_its_gap_holds(
     "tilt", [Tilt(5.0, 0.4, -0.1), Tilt(2.0, 0.4, -40.0, knee=0.1, jump_order=5.0)]
 )
 def test_no_envelope_where_it_would_be_pierced(tilt: Tilt) -> None:
-    pair = SampledAddPair(GaussianPair(1.2), 0.4)
+    pair = SampledPair(GaussianPair(1.2), 0.4, Direction.ADD)
     sampler = make(pair, tilt)
     assert isinstance(sampler, CellSampler)
     assert_tilted(
@@ -190,12 +190,12 @@ CELLS = {
         Tilt(1.5, 2.0, -1.5, knee=0.3, jump_order=3.5),
     ),
     "sampled, of broken order": (
-        SampledRemovePair(GaussianPair(1.2), 0.1),
+        SampledPair(GaussianPair(1.2), 0.1, Direction.REMOVE),
         sampled_density(0.1, 1.2),
         Tilt(3.7, 1.4, _floor(0.1)),
     ),
     "mixture": (
-        MixtureRemovePair((0.0, 0.5, 2.0), (0.5, 0.3, 0.2)),
+        MixturePair((0.0, 0.5, 2.0), (0.5, 0.3, 0.2), Direction.REMOVE),
         lambda t: 0.5 * norm.pdf(t) + 0.3 * norm.pdf(t - 0.5) + 0.2 * norm.pdf(t - 2.0),
         Tilt(2.0, 2.5, math.log(0.5)),
     ),

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from evr.bounds.single import SingleBounds
+from evr.events import dpsgd
 from evr.mechanisms import Composition
-from evr.mechanisms.events import dpsgd
 from evr.search.tuning import simple_proposal
 
 

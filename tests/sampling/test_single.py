@@ -18,17 +18,18 @@ from scipy.integrate import quad
 
 from evr.bounds.single import SingleBounds
 from evr.estimation.fft import FftCurve
-from evr.laws import Floats, Measure, Step
+from evr.events import dpsgd
+from evr.laws import Direction, Floats, Measure, Step
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.laplace import LaplacePair
-from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
+from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
-from evr.mechanisms.events import dpsgd
 from evr.sampling import Plan, built
 from evr.sampling.proposals import Block
 from evr.sampling.single import OutOfReachWarning, SingleProposal
 from evr.search import single_proposal
 from helpers import near
+from theorems import Theorems
 
 FAILURE = (
     1e-9  # probability, over the seed, that a correct proposal fails one side of one assertion
@@ -108,20 +109,21 @@ def test_second_moment_bounds_of_the_table(
 ) -> None:
     epsilon, k, q, noise = setting
     bounds = SingleBounds(1 / noise, q, k)
-    slope = bounds.best_slope("sharpened", epsilon)
-    sharpened = bounds.log_theorems(epsilon, slope, sharpened=True)
+    theorems = Theorems(bounds)
+    slope = theorems.best_slope(epsilon, sharpened=True)
+    sharpened = theorems.log_second_moment(epsilon, slope, sharpened=True)
     assert math.exp(sharpened) / delta**2 <= by_theorems
     assert (
         bounds.log_moment(epsilon, 2.0, slope)
         <= sharpened
-        <= bounds.log_theorems(epsilon, slope, sharpened=False)
+        <= theorems.log_second_moment(epsilon, slope, sharpened=False)
     )
     best = single_proposal(steps_of(k, q, noise), epsilon, theta="bound")
     assert best.second_moment(epsilon) / delta**2 <= by_greatest
     assert (
-        best.second_moment(epsilon)
-        <= best.sharpened_second_moment(epsilon)
-        <= best.printed_second_moment(epsilon)
+        best.log_moment(epsilon, 2.0)
+        <= theorems.log_second_moment(epsilon, best.slope, sharpened=True)
+        <= theorems.log_second_moment(epsilon, best.slope, sharpened=False)
     )
 
 
@@ -132,7 +134,7 @@ def test_bounds_of_one_step_against_quadrature(theta: float, p: float) -> None:
     its cells' width only.
     """
     epsilon, q, noise = 0.8, 0.1, 0.9
-    pair = SampledRemovePair(GaussianPair(1 / noise), q)
+    pair = SampledPair(GaussianPair(1 / noise), q, Direction.REMOVE)
     proposal = SingleProposal([Step(pair, 1)], theta)
     log_m, slope = proposal.log_normaliser, proposal.slope
 
@@ -157,7 +159,7 @@ def test_bounds_of_one_step_against_quadrature(theta: float, p: float) -> None:
 
 def test_bound_of_two_steps_against_quadrature() -> None:
     epsilon, q, noise, theta = 0.7, 0.05, 0.8, 3.0
-    pair = SampledRemovePair(GaussianPair(1 / noise), q)
+    pair = SampledPair(GaussianPair(1 / noise), q, Direction.REMOVE)
     proposal = SingleProposal([Step(pair, 2)], theta)
     t = np.linspace(-8, 16, 3001)
     mass = np.exp(-(t**2) / 2 + pair.privacy_loss(t)) / math.sqrt(2 * math.pi) * (t[1] - t[0])
@@ -176,13 +178,10 @@ def test_bound_of_two_steps_against_quadrature() -> None:
     delta = float(np.sum(weights * s))
     assert delta <= math.exp(proposal.bounds.log_delta(epsilon)) <= 2.0 * delta
     second = float(np.sum(weights * s**2 * np.exp(log_w)))
+    theorems = Theorems(proposal.bounds)
     for sharpened in (True, False):
-        assert second <= math.exp(
-            proposal.bounds.log_holder(epsilon, proposal.slope, sharpened=sharpened)
-        )
-        assert second <= math.exp(
-            proposal.bounds.log_js(epsilon, proposal.slope, sharpened=sharpened)
-        )
+        for bound in (theorems.log_holder, theorems.log_js):
+            assert second <= math.exp(bound(epsilon, proposal.slope, sharpened=sharpened))
 
 
 @pytest.mark.parametrize("order", [0, 1, 4, 9])
@@ -259,12 +258,18 @@ GAUSSIAN = GaussianPair(1.0)
     [
         ((), "0 different"),
         (
-            (Step(SampledRemovePair(GAUSSIAN, 0.1), 3), Step(SampledRemovePair(GAUSSIAN, 0.2), 3)),
+            (
+                Step(SampledPair(GAUSSIAN, 0.1, Direction.REMOVE), 3),
+                Step(SampledPair(GAUSSIAN, 0.2, Direction.REMOVE), 3),
+            ),
             "2 different",
         ),
-        ((Step(SampledAddPair(GAUSSIAN, 0.1), 3),), "remove direction"),
+        ((Step(SampledPair(GAUSSIAN, 0.1, Direction.ADD), 3),), "remove direction"),
         ((Step(GAUSSIAN, 1),), "Poisson-sampled"),
-        ((Step(SampledRemovePair(LaplacePair(1.0), 0.1), 3),), "Poisson-sampled Gaussian"),
+        (
+            (Step(SampledPair(LaplacePair(1.0), 0.1, Direction.REMOVE), 3),),
+            "Poisson-sampled Gaussian",
+        ),
     ],
 )
 def test_refuses_other_compositions(steps: tuple[Step, ...], reason: str) -> None:
@@ -355,7 +360,7 @@ def test_plain_steps_follow_p() -> None:
     for sample, tilt in ((t[:, 1:].reshape(-1), 0.0), (t[:, 0], proposal.slope)):
         x = np.sort(sample)
         share = proposal.tilted_q if tilt else proposal.q
-        law = SampledRemovePair(GaussianPair(proposal.mu), share)
+        law = SampledPair(GaussianPair(proposal.mu), share, Direction.REMOVE)
         cdf = np.exp(law.log_mass(Measure.P, -np.inf, x - tilt))
         distance = np.max(np.abs(cdf - (np.arange(x.size) + 0.5) / x.size)) - 0.5 / x.size
         assert distance < math.sqrt(math.log(2 / FAILURE) / (2 * x.size))

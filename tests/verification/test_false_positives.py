@@ -25,8 +25,8 @@ from conformance.proposal_cases import (
     exact,
     named,
 )
-from evr.laws import DiscretePair, Step
-from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
+from evr.laws import Direction, DiscretePair, Step
+from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
 from evr.proving.planning import planned
 from evr.randomness import Stream
@@ -248,7 +248,8 @@ def composition_with_a_worse_add() -> Composition:
     base = DiscretePair.from_probabilities([0.444, 0.556], [0.599, 0.401])
     swapped = DiscretePair.from_probabilities([0.599, 0.401], [0.444, 0.556])
     return Composition(
-        (Step(SampledRemovePair(base, 0.38), 4),), (Step(SampledAddPair(swapped, 0.38), 4),)
+        (Step(SampledPair(base, 0.38, Direction.REMOVE), 4),),
+        (Step(SampledPair(swapped, 0.38, Direction.ADD), 4),),
     )
 
 
@@ -281,7 +282,9 @@ def test_a_claim_true_in_one_direction_only_is_rejected(
 
 def test_symmetry_counts_steps() -> None:
     """Directions with the same pairs, but not as often, are not the same."""
-    pair = SampledRemovePair(DiscretePair.from_probabilities([0.3, 0.7], [0.7, 0.3]), 0.3)
+    pair = SampledPair(
+        DiscretePair.from_probabilities([0.3, 0.7], [0.7, 0.3]), 0.3, Direction.REMOVE
+    )
     lopsided = Composition((Step(pair, 1),), (Step(pair, 1), Step(pair, 1)))
     assert not lopsided.is_symmetric
     remove, add = (exact(lopsided.simplified(d), 0.2) for d in ("remove", "add"))

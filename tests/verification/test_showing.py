@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import evr
-from evr.verification import Progress, driver, showing
-from evr.verification.showing import is_watched, watching
+from evr.proving import showing
+from evr.proving.showing import is_watched, watching
+from evr.verification import Progress, driver
 
 STATE = Progress("remove", 40_000, None, 9.5e-10, 10.0, 20.0, 2.0, 3.2)
 

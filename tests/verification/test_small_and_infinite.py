@@ -13,9 +13,9 @@ from dp_accounting import dp_event
 
 import evr
 from conformance.proposal_cases import named
+from evr.events import EpsilonDeltaDpEvent
 from evr.laws import DiscretePair, Pairs
 from evr.mechanisms import MECHANISMS, Mechanism
-from evr.mechanisms.events import EpsilonDeltaDpEvent
 from evr.proving.planning import planned
 from helpers import near
 

@@ -16,11 +16,11 @@ from evr.bounds.moments import log_peak
 from evr.bounds.reach import reach
 from evr.bounds.rounding import Rounding
 from evr.bounds.tilt import Tilt
-from evr.laws import Step
+from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
+from evr.laws import Direction, Step
 from evr.laws.line.discrete import DiscretePair
-from evr.laws.line.poisson import SampledRemovePair
+from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
-from evr.mechanisms.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.proving import proved_delta
 from evr.sampling.proposals import TiltedProposal
 from helpers import near
@@ -147,7 +147,7 @@ def test_the_loss_of_a_sampled_mechanism_is_relatively_accurate(q: float, loss: 
         exact = mpmath.log(1 - mpmath.mpf(q) + mpmath.mpf(q) * mpmath.exp(mpmath.mpf(loss)))
     base = DiscretePair((-1.0, loss) if loss > -1 else (loss, 0.0), (-0.5, -1.0), (-1.0, -0.5))
     index = 1 if loss > -1 else 0
-    found = float(SampledRemovePair(base, q).privacy_loss(index))
+    found = float(SampledPair(base, q, Direction.REMOVE).privacy_loss(index))
     assert found == near(float(exact), rel=2e-15)
 
 

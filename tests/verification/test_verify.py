@@ -17,9 +17,9 @@ from dp_accounting import dp_event
 
 import evr
 from conformance.proposal_cases import CASES, SETTINGS, SHORT, Case, named
+from evr.events import EpsilonDeltaDpEvent
 from evr.laws import Step
 from evr.mechanisms import Composition
-from evr.mechanisms.events import EpsilonDeltaDpEvent
 from evr.proving.planning import planned
 from evr.sampling import Plan
 from evr.verification import Claim, Progress, Verification, driver

@@ -7,9 +7,8 @@ Notation of Wang et al. (2023), Appendix D, in units of the noise: ``P = (1-q) N
     X = S W,  S = (1 - e^{epsilon - Y})_+,  W = k M / Z,  Z = sum_i e^{slope t_i},  M = E_P[e^{slope
     t}]
 
-Three families of bounds on ``E[X^2]``: the paper's three theorems with their slips corrected; the
-same sharpened; and a decomposition by the greatest step, which needs no Hoelder inequality and is
-the one that the proposal states. Proofs: docs/guarantees_single.md.
+The bound on ``E[X^2]`` is a decomposition by the greatest step, which needs no Hoelder inequality.
+The paper's three theorems are in ``paper/theorems.py``. Proofs: docs/guarantees_single.md.
 """
 
 from __future__ import annotations
@@ -25,13 +24,12 @@ from scipy.special import gammaln, log_ndtr
 
 from evr.bounds.cells import CellTable
 from evr.bounds.moments import log_peak
-from evr.laws import Floats
-from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, log_normal_mass
-from evr.laws.line.pair import log_difference, log_sum_exp
-from evr.laws.line.poisson import SampledRemovePair
+from evr.laws import Direction, Floats
+from evr.laws.line.gaussian import GaussianPair, log_normal_mass
+from evr.laws.line.pair import log_sum_exp
+from evr.laws.line.poisson import SampledPair
 
-_WHOLE_ORDERS = (*range(1, 33), *range(34, 65, 2), *range(68, 129, 4), *range(136, 257, 8))
-_CONJUGATES = (1.0, *np.round(1.0 + np.geomspace(0.02, 30.0, 20), 4).tolist())
+WHOLE_ORDERS = (*range(1, 33), *range(34, 65, 2), *range(68, 129, 4), *range(136, 257, 8))
 _REAL_ORDERS = np.geomspace(0.02, 250.0, 64)
 
 
@@ -45,17 +43,15 @@ class SingleBounds:
     cells: int = 4096
 
     @cached_property
-    def pair(self) -> SampledRemovePair:
+    def pair(self) -> SampledPair:
         """The pair of one step."""
-        return SampledRemovePair(GaussianPair(self.mu), self.q)
+        return SampledPair(GaussianPair(self.mu), self.q, Direction.REMOVE)
 
     def log_normaliser(self, slope: float) -> float:
         """``log M``, exact; at a negative slope too."""
         return slope**2 / 2 + float(
             np.logaddexp(math.log1p(-self.q), math.log(self.q) + slope * self.mu)
         )
-
-    # The truncated moment generating function, and what the paper builds on it
 
     def log_truncated(self, order: int, x: Floats | float) -> Floats:
         """``log r(order, x)``, ``r = E_P[e^{order loss}; t <= x]``, for a whole order >= 0: a sum
@@ -65,9 +61,9 @@ class SingleBounds:
         each term is a normal density centred at a multiple of ``mu``.
         """
         x = np.asarray(x, float)
-        return self._expand(order, log_ndtr(x[..., None] - self.mu * np.arange(order + 2)))
+        return self.expand(order, log_ndtr(x[..., None] - self.mu * np.arange(order + 2)))
 
-    def _expand(self, order: int, log_cdfs: Floats) -> Floats:
+    def expand(self, order: int, log_cdfs: Floats) -> Floats:
         """The binomial sum over the last axis; ``log_cdfs`` holds ``log Phi(x - mu j)`` for ``j =
         0, 1, ...``.
         """
@@ -85,95 +81,13 @@ class SingleBounds:
         """
         bounds = [
             self.count * m - order * epsilon + log_peak(order, p)
-            for order, m in zip(_WHOLE_ORDERS, self._log_mgfs, strict=True)
+            for order, m in zip(WHOLE_ORDERS, self._log_mgfs, strict=True)
         ]
         return min(0.0, *bounds)
 
     @cached_property
     def _log_mgfs(self) -> list[float]:
-        return [float(self.log_truncated(order, math.inf)) for order in _WHOLE_ORDERS]
-
-    @cached_property
-    def _edges(self) -> Floats:
-        coarse = np.linspace(-NORMAL_REACH, NORMAL_REACH + self.mu, 256)
-        return np.union1d(coarse, np.linspace(-1.0, 12.0 + self.mu, self.cells // 2))
-
-    @cached_property
-    def _log_powers(self) -> Floats:
-        """``k log r(order, x)``: a row for each whole order, a column for each edge and for
-        infinity.
-        """
-        x = np.append(self._edges, np.inf)
-        log_cdfs = log_ndtr(x[:, None] - self.mu * np.arange(_WHOLE_ORDERS[-1] + 2))
-        return self.count * np.stack([self._expand(order, log_cdfs) for order in _WHOLE_ORDERS])
-
-    def _log_joint(self, epsilon: float, order: int | None) -> Floats:
-        """``log`` of bounds on ``Pr[max t <= x, Y >= epsilon]`` at the edges and at infinity.
-
-        Chernoff at one order, as the paper has it; or, without one, the least over all orders, of
-        1, of ``Pr[max t <= x]``, and 0 where ``k`` times the loss at ``x`` is below epsilon.
-        """
-        chernoff = self._log_powers - epsilon * np.array(_WHOLE_ORDERS)[:, None]
-        if order is not None:
-            return chernoff[_WHOLE_ORDERS.index(order)]
-        x = np.append(self._edges, np.inf)
-        greatest = self.count * self.log_truncated(0, x)
-        possible = self.count * self.pair.privacy_loss(x) >= epsilon
-        return np.where(
-            possible, np.minimum(np.minimum(greatest, 0.0), chernoff.min(axis=0)), -np.inf
-        )
-
-    def _log_inverse_moment(self, slope: float, log_joint: Floats) -> float:
-        """``log`` of an upper sum of ``slope int Pr[max t <= x, Y >= epsilon] e^{-slope x} dx``, a
-        bound on ``E[Z^-1; Y >= epsilon]``.
-
-        The probability grows with ``x``, so on each cell it is at most its bound at the upper end;
-        the exponential is integrated exactly. What is below the first edge has a probability that
-        no float can hold.
-        """
-        edges = np.append(self._edges, np.inf)
-        return log_sum_exp(log_joint[1:] + log_difference(-slope * edges[:-1], -slope * edges[1:]))
-
-    def log_js(self, epsilon: float, slope: float, *, sharpened: bool) -> float:
-        """Theorem "is-js": ``M L^{-1} E[S^2]`` with ``Z >= k L``; ``inf`` for ``slope < mu``."""
-        if slope < self.mu:
-            return math.inf
-        if sharpened:
-            log_least = slope * self.least_mean_point(epsilon)
-        else:  # ((epsilon/q + k)/k)^{theta sigma^2} e^{theta/2}
-            log_least = (
-                slope / self.mu * math.log1p(epsilon / (self.q * self.count)) + slope * self.mu / 2
-            )
-        return self.log_normaliser(slope) - log_least + self.log_simple_moment(epsilon, 2.0)
-
-    def log_holder(self, epsilon: float, slope: float, *, sharpened: bool) -> float:
-        """Theorem "is-holder" minimised over its order and exponent, Theorem "is-max" (``b = 1``)
-        included.
-        """
-        joints = (
-            [self._log_joint(epsilon, None)]
-            if sharpened
-            else [self._log_joint(epsilon, o) for o in _WHOLE_ORDERS[:64]]
-        )
-        best = math.inf
-        for b in _CONJUGATES:
-            simple = (
-                self.log_simple_moment(epsilon, 2 * b / (b - 1)) * (b - 1) / b if b > 1 else 0.0
-            )
-            for joint in joints:
-                best = min(best, simple + self._log_inverse_moment(b * slope, joint) / b)
-        return math.log(self.count) + self.log_normaliser(slope) + best
-
-    def log_theorems(self, epsilon: float, slope: float, *, sharpened: bool) -> float:
-        """``log`` of the least of the paper's three bounds on ``E[X^2]``, slips corrected; or of
-        the same sharpened.
-        """
-        return min(
-            self.log_js(epsilon, slope, sharpened=sharpened),
-            self.log_holder(epsilon, slope, sharpened=sharpened),
-        )
-
-    # The decomposition by the greatest step
+        return [float(self.log_truncated(order, math.inf)) for order in WHOLE_ORDERS]
 
     def least_mean_point(self, total: float) -> float:
         """The point at which every step has an equal share of a total loss."""
@@ -248,23 +162,19 @@ class SingleBounds:
             log_s = np.log(-np.expm1(epsilon - np.append(v[1:], np.inf)))
         return math.log(self.count) + self.log_normaliser(slope) + float(np.max(log_s - log_z))
 
-    def best_slope(self, bound: str, epsilon: float) -> float:
-        """The slope that minimises one of the bounds on the second moment: "greatest", "sharpened"
-        or "printed".
-        """
-        bounds: dict[str, Callable[[float], float]] = {
-            "greatest": lambda slope: self.log_moment(epsilon, 2.0, slope),
-            "sharpened": lambda slope: self.log_theorems(epsilon, slope, sharpened=True),
-            "printed": lambda slope: self.log_theorems(epsilon, slope, sharpened=False),
-        }
-        value = bounds[bound]
+    def best_slope(self, epsilon: float) -> float:
+        """The slope of the least bound on the second moment."""
+        return self.slope_of_least(lambda slope: self.log_moment(epsilon, 2.0, slope), epsilon)
+
+    def slope_of_least(self, bound: Callable[[float], float], epsilon: float) -> float:
+        """The slope at which a bound is least."""
         centre = float(self.pair.point(epsilon))
         grid = centre * np.geomspace(0.1, 1.5, 12)
-        at = [value(float(slope)) for slope in grid]
+        at = [bound(float(slope)) for slope in grid]
         best = int(np.argmin(at))
         span = (grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)])
         return float(
             minimize_scalar(
-                value, bounds=span, method="bounded", options={"xatol": 1e-3 * centre}
+                bound, bounds=span, method="bounded", options={"xatol": 1e-3 * centre}
             ).x
         )

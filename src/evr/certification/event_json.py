@@ -1,7 +1,7 @@
 """``DpEvent`` trees as JSON: an object for each event, its class under ``"type"``, its fields by
 name.
 
-Only known classes are ever built: those of dp_accounting, those of ``evr.mechanisms.events``, and
+Only known classes are ever built: those of dp_accounting, those of ``evr.events``, and
 registered ones, which are named with their module (``evr.mechanisms.registry`` has the names).
 """
 

@@ -31,6 +31,7 @@ from evr.errors import CertificateError, DeviceError, DisagreementError, TooLong
 from evr.estimation import estimate_delta, estimate_epsilon
 from evr.mechanisms import Composition
 from evr.proving import prove
+from evr.proving.showing import check_progress, watching
 from evr.proving.without_samples import proved_delta
 from evr.randomness import ENTROPY_BITS
 from evr.sampling import placed_parts
@@ -39,7 +40,6 @@ from evr.verification import Claim, Progress, Terms, Verification
 from evr.verification.attempts import Attempt
 from evr.verification.driver import Hook, ProgressHook
 from evr.verification.settings import Settings
-from evr.verification.showing import check_progress, watching
 
 UNCHECKED = ("digest", "software", "times", "record")
 """Top-level fields that no replay can recompute; neither can it recompute the ``seconds`` of a

@@ -12,9 +12,9 @@ from evr.bounds.rounding import FIXED
 from evr.bounds.strict import StatedProof, rounded_up
 from evr.certification import recorded
 from evr.certification.event_json import event_digest, event_from_json
+from evr.certification.event_words import assumptions, describe, is_abridged
 from evr.errors import CertificateError
 from evr.mechanisms.relations import adjacency
-from evr.mechanisms.words import assumptions, describe, is_abridged
 
 _DIGITS = 9
 

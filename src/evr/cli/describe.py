@@ -28,10 +28,10 @@ def command(
 
     Example: evr describe examples/dpsgd.toml
     """
+    from evr.certification.event_words import assumptions, describe
     from evr.laws import Direction
     from evr.mechanisms import Composition
     from evr.mechanisms.relations import ADJACENCIES, name_of
-    from evr.mechanisms.words import assumptions, describe
 
     event, _, relation = ran.described()
     composition = Composition.of(event, relation)
@@ -80,7 +80,7 @@ def _noise_and_batches(ran: WhatRan) -> list[str]:
     if ran.spec is None:
         return _in_units(ran.training)
     from evr.mechanisms.registry import DPSGD
-    from evr.mechanisms.spec import load
+    from evr.spec import load
 
     tables = load(ran.spec).mechanism
     sentences = []

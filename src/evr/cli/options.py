@@ -17,7 +17,7 @@ from evr.kinds import is_record
 
 if TYPE_CHECKING:
     from evr.gate import Record
-    from evr.mechanisms.spec import Target
+    from evr.spec import Target
 
 _GREATEST_RANGE = 100_000
 
@@ -206,7 +206,7 @@ class Training(NamedTuple):
             raise ValueError(
                 f"what ran? Give a SPEC file, or describe DP-SGD by flags: add {'; '.join(missing)}"
             )
-        from evr.mechanisms.events import dpsgd
+        from evr.events import dpsgd
 
         return dpsgd(**{k: v for k, v in self._asdict().items() if v is not None})
 
@@ -246,7 +246,7 @@ class WhatRan(NamedTuple):
         if self.spec is None:
             return Described(self.training.event(), None, self.adjacency)
         self._alone()
-        from evr.mechanisms.spec import load
+        from evr.spec import load
 
         loaded = load(self.spec)
         relation = self.adjacency or loaded.adjacency
@@ -274,7 +274,7 @@ class WhatRan(NamedTuple):
         """The number of records, where flags or the tables of a file say it."""
         if self.spec is None or self.spec.suffix != ".toml":
             return self.training.dataset_size
-        from evr.mechanisms.spec import load
+        from evr.spec import load
 
         sizes = [getattr(one, "dataset_size", None) for one in load(self.spec).mechanism]
         return max((size for size in sizes if size), default=None)

@@ -75,7 +75,7 @@ class EdgeworthCurve:
     Examples
     --------
     >>> from evr.mechanisms import Composition
-    >>> from evr.mechanisms.events import dpsgd
+    >>> from evr.events import dpsgd
     >>> event = dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500)
     >>> curve = EdgeworthCurve(Composition.of(event).remove)
     >>> f"{curve.delta(0.5):.2e}"

@@ -11,7 +11,7 @@ small delta costs nothing:
 Five things make it near-exact. A single loss beyond epsilon and all that the other steps could take
 off again decides by itself; such losses are counted apart, by a closed form (``estimation.jumps``),
 so that rare huge losses do not spoil the tilt. The one-step law comes from interval probabilities
-by a fourth-order rule (``laws.line.discretise``), with losses whose errors are relative, and only
+by a fourth-order rule (``discretise.py``), with losses whose errors are relative, and only
 what they add to 1 is computed of its moments, so that a billion steps add up no error. Its points
 are spread on the grid by seven-point Lagrange weights, which keep six moments of the tilted law, so
 the grid may be coarse. The kink at epsilon, which no grid point hits, is mended by the
@@ -86,7 +86,7 @@ class FftCurve:
     Examples
     --------
     >>> from evr.mechanisms import Composition
-    >>> from evr.mechanisms.events import dpsgd
+    >>> from evr.events import dpsgd
     >>> event = dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
     >>> curve = FftCurve(Composition.of(event).simplified("remove"))
     >>> f"{curve.delta(0.5).value:.4e}"

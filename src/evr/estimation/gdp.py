@@ -21,7 +21,7 @@ from functools import cached_property
 from evr.estimation.loss_moments import LossMoments, composed_moments, delta_from_tails, normal_tail
 from evr.laws import Step
 from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
+from evr.laws.line.poisson import SampledPair
 
 
 def _squared_mu(step: Step) -> float | None:
@@ -29,7 +29,7 @@ def _squared_mu(step: Step) -> float | None:
     pair = step.pair
     if isinstance(pair, GaussianPair):
         return step.count * pair.mu**2
-    if isinstance(pair, SampledRemovePair | SampledAddPair) and isinstance(pair.base, GaussianPair):
+    if isinstance(pair, SampledPair) and isinstance(pair.base, GaussianPair):
         exponent = pair.base.mu**2
         return step.count * pair.q**2 * math.expm1(exponent) if exponent < 700 else math.inf
     return None
@@ -41,7 +41,7 @@ class GdpCurve:
     Examples
     --------
     >>> from evr.mechanisms import Composition
-    >>> from evr.mechanisms.events import dpsgd
+    >>> from evr.events import dpsgd
     >>> event = dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500)
     >>> steps = Composition.of(event).remove
     >>> f"{GdpCurve(steps).delta(0.5):.2e}"

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft as scipy_fft
 
+from evr.estimation.discretise import LossPoints
 from evr.estimation.jumps import Jumps, jump_of
 from evr.estimation.points import Tilted, log_moment, not_below, points_of
 from evr.estimation.sums import dot
 from evr.estimation.tilting import GridPlan
 from evr.laws import DominatingPair, Floats, Step
 from evr.laws.law import UNIT
-from evr.laws.line.discretise import LossPoints
 
 Complexes = NDArray[np.complex128]
 _PLACES = np.arange(6.0)

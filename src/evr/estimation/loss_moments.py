@@ -4,7 +4,7 @@ normal limit rest on.
 ``Q`` has weights ``e^{-loss}`` relative to ``P``, so one set of weighted points serves both. Where
 ``P`` has infinite loss and where ``Q`` has mass that ``P`` has not, the loss has no moments: the
 mass there is counted apart and the moments are of the law restricted to finite losses. Points come
-from ``evr.laws.line.discretise``: exact for atoms, fourth order elsewhere.
+from ``evr.estimation.discretise``: exact for atoms, fourth order elsewhere.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
+from evr.estimation.discretise import loss_points
 from evr.estimation.sums import dot
 from evr.laws import DominatingPair, Floats, Step
-from evr.laws.line.discretise import cell_edges, loss_points
+from evr.laws.line.discretise import cell_edges
 
 _CELLS = 2**14
 _ROUNDING = 1e-9  # a total mass this close to 1 is 1

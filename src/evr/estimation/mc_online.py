@@ -27,8 +27,9 @@ from evr.estimation.monte_carlo import (
     proposal_for,
 )
 from evr.estimation.online import OnlineEpsilon, checked_reports
+from evr.estimation.timeline import timeline
 from evr.laws import Direction, DominatingPair, Floats, Pairs, Step, greatest_loss, line_pair
-from evr.mechanisms import Composition, timeline
+from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.randomness import Stream, entropy_of
 from evr.sampling import TiltedProposal, worker_count

@@ -18,6 +18,7 @@ import numpy as np
 from evr import validate
 from evr.bounds.moments import log_peak
 from evr.estimation.api import directions_of
+from evr.estimation.discretise import log_mgf
 from evr.estimation.results import Estimate
 from evr.estimation.tilting import is_certain
 from evr.laws import (
@@ -380,7 +381,7 @@ def first_guess(steps: tuple[Step, ...], delta: float) -> float:
 
 @lru_cache(maxsize=512)
 def _log_mgf(pair: DominatingPair, order: float) -> float:
-    return finite_part(pair).log_mgf(order)
+    return log_mgf(finite_part(pair), order)
 
 
 def _log_moments(steps: tuple[Step, ...]) -> Iterator[tuple[float, float]]:
@@ -388,8 +389,8 @@ def _log_moments(steps: tuple[Step, ...]) -> Iterator[tuple[float, float]]:
     conversion to delta.
     """
     for order in _ORDERS:
-        log_mgf = math.fsum(step.count * _log_mgf(step.pair, order) for step in steps)
-        yield order, log_mgf + log_peak(order)
+        whole = math.fsum(step.count * _log_mgf(step.pair, order) for step in steps)
+        yield order, whole + log_peak(order)
 
 
 def moments_bound(steps: tuple[Step, ...], epsilon: float) -> float:

@@ -22,11 +22,13 @@ from evr.bounds.moments import log_peak
 from evr.estimation.api import Epsilon, directions_of, epsilon_of
 from evr.estimation.atoms import atoms_of
 from evr.estimation.counting import Count, counter
+from evr.estimation.discretise import log_mgf
 from evr.estimation.fft import FftCurve, read, refine
 from evr.estimation.grid import Frame
 from evr.estimation.tilting import plan_tilt, widened
+from evr.estimation.timeline import timeline
 from evr.laws import DominatingPair, Floats, Pairs, Step, infinite_mass, line_pair
-from evr.mechanisms import Composition, timeline
+from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 
 _FROM_SCRATCH = 3  # so few steps are computed one by one
@@ -299,4 +301,4 @@ class _Run:
 
 @lru_cache(maxsize=256)
 def _log_mgf(pair: DominatingPair, order: float) -> float:
-    return pair.log_mgf(order)
+    return log_mgf(pair, order)

@@ -33,7 +33,7 @@ from evr.errors import UnsupportedEventError
 from evr.estimation.rdp import rdp_delta, rdp_epsilon
 from evr.laws import Direction
 from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.poisson import SampledRemovePair
+from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, Relation, name_of
 
@@ -108,7 +108,7 @@ def _gaussians(asked: _Question) -> list[_Gaussian]:
         pair = step.pair
         if isinstance(pair, GaussianPair):
             found.append(_Gaussian(1 / pair.mu, 1.0, step.count))
-        elif isinstance(pair, SampledRemovePair) and isinstance(pair.base, GaussianPair):
+        elif isinstance(pair, SampledPair) and isinstance(pair.base, GaussianPair):
             found.append(_Gaussian(1 / pair.base.mu, pair.q, step.count))
         else:
             raise _NoAnswer(
@@ -243,7 +243,7 @@ def compare(
 
     Examples
     --------
-    >>> from evr.mechanisms.events import dpsgd
+    >>> from evr.events import dpsgd
     >>> event = dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=100)
     >>> [(r.peer, r.kind) for r in compare(event, epsilon=0.2, peers=("rdp",))]
     [('rdp', 'upper bound')]

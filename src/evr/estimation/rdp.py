@@ -21,9 +21,10 @@ from scipy.special import logsumexp
 from evr import validate
 from evr.bounds.moments import log_peak
 from evr.errors import UnsupportedEventError
+from evr.estimation.discretise import log_mgf, loss_points
 from evr.estimation.inversion import solve_epsilon
 from evr.laws import DominatingPair, Step, infinite_mass
-from evr.laws.line.discretise import cell_edges, loss_points
+from evr.laws.line.discretise import cell_edges
 from evr.mechanisms.relations import ADD_OR_REMOVE
 
 _COARSE, _FINE = (
@@ -60,7 +61,7 @@ def rdp_delta(
 
     Examples
     --------
-    >>> from evr.mechanisms.events import dpsgd
+    >>> from evr.events import dpsgd
     >>> f"{rdp_delta(dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500), 1.0):.1e}"
     '4.7e-07'
     """
@@ -99,7 +100,7 @@ def pairs_epsilon(steps: tuple[Step, ...], delta: float) -> float:
 def _log_finite_mgf(pair: DominatingPair, order: float, cells: int) -> float:
     """``log E_P[e^{order loss}; loss finite]``."""
     if cells == _FINE and pair.infinite_loss_mass == 0.0:
-        return pair.log_mgf(order)
+        return log_mgf(pair, order)
     points = loss_points(pair, cell_edges(pair, order, cells))
     return (
         float(logsumexp(points.log_weights + order * points.losses))

@@ -19,11 +19,11 @@ import numpy as np
 
 from evr.bounds.strict import Grid, StrictPlan, Window, schedule
 from evr.estimation.bins_line import on_lines
+from evr.estimation.discretise import LossPoints
 from evr.estimation.points import rough_points
 from evr.estimation.tilting import plan_tilt
 from evr.laws import DominatingPair, Floats, Step
 from evr.laws.exact import ExactStep
-from evr.laws.line.discretise import LossPoints
 from evr.laws.line.pair import log_sum_exp
 
 _FINE, _HALVING, _CUTTING, _MEETING = 0.3, 0.1, 0.05, 0.4  # shares of the tolerance

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
+from evr.estimation.discretise import LossPoints
 from evr.estimation.points import Tilted, log_moment, not_below, rough_points
 from evr.laws import DominatingPair, Step
-from evr.laws.line.discretise import LossPoints
 from evr.laws.line.pair import log_sum_exp
 
 _TAIL = 34.0  # log of the tilted mass that may wrap around the grid

@@ -24,12 +24,12 @@ from evr.gate.request import Request, check_means
 from evr.mechanisms import Composition
 from evr.proving import Forecast, forecast, prove
 from evr.proving.devices import chosen_device
+from evr.proving.showing import is_watched
 from evr.randomness import fresh_entropy
 from evr.verification import Claim
 from evr.verification.attempts import Attempt as Trying
 from evr.verification.driver import ProgressHook
 from evr.verification.executors import at_a_time
-from evr.verification.showing import is_watched
 
 _RESUMABLE = (
     KeyboardInterrupt,

@@ -14,13 +14,13 @@ from evr.certification.words import check_words
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.proving import check_proposal
+from evr.proving.showing import check_progress
 from evr.proving.strict import StrictProving
 from evr.randomness import seed_of
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook
 from evr.verification.executors import check_at_work
 from evr.verification.settings import Settings
-from evr.verification.showing import check_progress
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any
 from opacus.accountants import IAccountant, register_accountant
 
 from evr import validate
+from evr.events import opacus_history
 from evr.integrations.running import Phase, RunningEpsilon
-from evr.mechanisms.events import opacus_history
 
 _LOADS = ("evr", "rdp", "prv", "gdp")
 """Mechanisms whose checkpoints hold the same history."""

@@ -22,8 +22,8 @@ import numpy as np
 
 from evr.estimation import estimate_epsilon
 from evr.estimation.fft import FftCurve
+from evr.events import opacus_history
 from evr.mechanisms import Composition
-from evr.mechanisms.events import opacus_history
 
 TOLERANCE = 2e-7  # of epsilon, at the point that checks a block: a fifth of what is promised
 # the first questions of a phase are answered one by one: who asks once an epoch, or searches, needs

@@ -1,7 +1,7 @@
 """What every privacy loss has in common, on a line or in many dimensions.
 
-A composition holds laws. What works on a line only (Fourier transforms, cells, merging) asks a step
-for its ``pair``, which is refused by name for a law that is none.
+A composition holds laws. Methods for a line only (Fourier transforms, cells, merging) ask a step
+for its ``pair``; a law in many dimensions has none, and is refused by name.
 """
 
 from __future__ import annotations
@@ -42,10 +42,6 @@ class LossLaw(abc.ABC):
     """
 
     @abc.abstractmethod
-    def draw_losses(self, generator: np.random.Generator, size: int) -> Floats:
-        """``size`` independent privacy losses under ``P``."""
-
-    @abc.abstractmethod
     def describe(self) -> str:
         """The law in a line of notation, for tables."""
 
@@ -61,7 +57,7 @@ class LossLaw(abc.ABC):
         return 32.0 * UNIT * count * (1.0 + self.loss_magnitude)
 
     def is_exact(self, count: int) -> bool:
-        """Whether ``count`` times the greatest loss is no rounded number."""
+        """Whether ``count`` times the greatest loss is a float, so that nothing was rounded."""
         return False
 
     @property

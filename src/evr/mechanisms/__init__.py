@@ -5,6 +5,6 @@ for each mechanism.
 from evr.mechanisms.composition import Composition
 from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.registry import MECHANISMS, register
-from evr.mechanisms.tree import leaves, timeline
+from evr.mechanisms.tree import leaves
 
-__all__ = ["MECHANISMS", "Composition", "Mechanism", "leaves", "register", "timeline"]
+__all__ = ["MECHANISMS", "Composition", "Mechanism", "leaves", "register"]

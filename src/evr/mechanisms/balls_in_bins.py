@@ -12,28 +12,25 @@ from evr.laws import Direction, Pairs
 from evr.laws.exact import ExactBins, ExactPairs
 from evr.laws.mixture.bins import CorrelatedBins, IndependentBins
 from evr.laws.mixture.strategy import Strategy, noise_over
-from evr.mechanisms.descriptor import Mechanism
+from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.schemes import (
     CONTRIBUTIONS,
     STRATEGY_KEY,
     BallsInBinsDpEvent,
     RedrawnBinsDpEvent,
-    noise_in_words,
 )
 
 MOST_BINS = 10**6
 
 
-def fixed(event: BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent | None:
-    """Laws of a ``BallsInBinsDpEvent``, a Gaussian if there is one bin; None stands for a mechanism
-    without privacy.
-    """
+def fixed(event: BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent:
+    """Laws of a ``BallsInBinsDpEvent``, a Gaussian if there is one bin."""
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     iterations = validate.positive_integer(iterations=event.iterations)
     bins = _bins(event.cycle_length)
     strategy = Strategy.of(event.strategy, iterations)
     if noise == 0:
-        return None
+        return NON_PRIVATE
     if bins == 1:
         return dp_event.GaussianDpEvent(noise_over(noise, strategy.square_of(np.ones(iterations))))
     if strategy.bands == 1 and strategy.is_toeplitz:
@@ -70,21 +67,10 @@ def _bins(cycle_length: int) -> int:
     return bins
 
 
-def _fixed_in_words(event: BallsInBinsDpEvent) -> str:
-    drawn = f"{event.cycle_length:,} bins, drawn once, {event.iterations:,} iterations"
-    return f"balls in bins ({drawn}) of {noise_in_words(event.noise_multiplier, event.strategy)}"
-
-
-def _redrawn_in_words(event: RedrawnBinsDpEvent) -> str:
-    drawn = f"{event.cycle_length:,} bins, drawn anew in each of {event.epochs:,} epochs"
-    return f"balls in bins ({drawn}) of {noise_in_words(event.noise_multiplier)}"
-
-
 MECHANISM = Mechanism(
     BallsInBinsDpEvent,
     fixed,
     fields=STRATEGY_KEY,
-    words=_fixed_in_words,
     assumptions=(
         "each record was put into one bin, with equal chances and independently of all others, "
         "once for the whole training (not fixed-size batches of shuffled data)",
@@ -96,7 +82,6 @@ MECHANISM = Mechanism(
 REDRAWN = Mechanism(
     RedrawnBinsDpEvent,
     redrawn,
-    words=_redrawn_in_words,
     assumptions=(
         "each record was put into one bin in each epoch, with equal chances and independently of "
         "all others and of other epochs (not fixed-size batches of shuffled data)",

@@ -8,15 +8,10 @@ name.
 
 from __future__ import annotations
 
-import collections.abc
-import functools
-import operator
 import re
-import types
-import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Union
+from typing import Any
 
 import attr
 from dp_accounting import NeighboringRelation, dp_event
@@ -24,7 +19,10 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr.laws import Pairs
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, not_under
 
-Translator = Callable[[Any], Pairs | dp_event.DpEvent | None]
+Translator = Callable[[Any], Pairs | dp_event.DpEvent]
+
+NON_PRIVATE = dp_event.NonPrivateDpEvent()
+"""The event that stands for a mechanism without any privacy."""
 
 KEYS = ("type", "kind", "repeat")
 """Names that mean something in files: the class of an event in JSON, two keys
@@ -41,8 +39,8 @@ class Mechanism:
     event
         A subclass of ``DpEvent``, made by attrs.
     laws
-        The translator: the event's ``Pairs``, another event that stands for it, or None if it has
-        no privacy at all.
+        The translator: the event's ``Pairs``, or another event that stands for it, which is
+        ``NonPrivateDpEvent()`` if the mechanism has no privacy at all.
     kind
         Its name in spec files; by default the name of the event's class, ``NoisyAlarmDpEvent``
         being ``noisy_alarm``.
@@ -67,9 +65,9 @@ class Mechanism:
 
     Examples
     --------
-    >>> mechanism = Mechanism(dp_event.LaplaceDpEvent, lambda event: None)
-    >>> mechanism.kind, mechanism.table()
-    ('laplace', {'noise_multiplier': (<class 'float'>, Ellipsis)})
+    >>> mechanism = Mechanism(dp_event.LaplaceDpEvent, lambda event: NON_PRIVATE)
+    >>> mechanism.kind, [one.alias for one in mechanism.event_fields]
+    ('laplace', ['noise_multiplier'])
     """
 
     event: type[dp_event.DpEvent]
@@ -83,22 +81,22 @@ class Mechanism:
     under: Mapping[NeighboringRelation, Translator | None] = field(default_factory=dict)
 
     def laws_under(
-        self, event: Any, relation: NeighboringRelation, *, vouched: bool = False
-    ) -> Pairs | dp_event.DpEvent | None:
+        self, event: Any, relation: NeighboringRelation, *, settled: bool = False
+    ) -> Pairs | dp_event.DpEvent:
         """Its laws under a relation, or an error that says under which it has some.
 
-        ``vouched``: an event for which this one stands says itself under which relation it holds.
+        ``settled``: this event stands for another, which has said under which relation it holds.
         """
         if (translator := self.under.get(relation)) is not None:
             return translator(event)
-        declared = None if self.relation is None or vouched else self.relation(event)
+        declared = None if self.relation is None or settled else self.relation(event)
         held = declared or ADD_OR_REMOVE
         serves = relation is held or (relation is ZERO_OUT and held is ADD_OR_REMOVE)
         if serves and relation not in self.under:
             return self.laws(event)
         laws = self.laws(event) if relation not in self.under and declared is None else ()
-        if laws is None or isinstance(laws, dp_event.DpEvent):
-            return laws  # no privacy, under any relation; or what stands for it says
+        if isinstance(laws, dp_event.DpEvent):
+            return laws  # the event that stands for this one says under which relation it holds
         raise not_under(type(event).__name__, relation, event, held)
 
     def __post_init__(self) -> None:
@@ -145,45 +143,8 @@ class Mechanism:
         """What it is called in words, if it has none of its own: ``"discrete Gaussian"``."""
         return " ".join(part if part in _PROPER else part.lower() for part in _parts(self.event))
 
-    def table(self) -> dict[str, tuple[Any, Any]]:
-        """The keys of its table in a spec file, each with a type and a default, ``...`` for none.
-
-        Raises
-        ------
-        TypeError
-            For a field that has no form in a spec file.
-        """
-        if not is_writable(self.event):
-            raise TypeError(
-                f"{self.event.__name__} is not made by attrs, so its fields have no names in a file"
-            )
-        hints = _hints(self.event)
-        return {
-            one.alias: self.fields.get(one.alias)
-            or (
-                _in_a_file(hints.get(one.name, one.type), one.alias),
-                ... if one.default is attr.NOTHING else None,
-            )
-            for one in self.event_fields
-        }
-
 
 _PROPER = ("Gaussian", "Gaussians", "Laplace", "Poisson")
-
-
-LISTED = 12
-"""Numbers of a list that words write out."""
-
-
-def number(value: Any) -> str:
-    """A number in six digits if these are all that it has, else in all of them.
-
-    >>> number(0.25), number(1e-9), number(1 / 3)
-    ('0.25', '1e-09', '0.3333333333333333')
-    """
-    if isinstance(value, float):
-        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-    return str(value)
 
 
 def is_writable(event: type[dp_event.DpEvent]) -> bool:
@@ -213,29 +174,3 @@ def _parts(event: type) -> list[str]:
     """
     name = event.__name__.removesuffix("DpEvent").strip("_") or event.__name__
     return re.split(r"_|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", name)
-
-
-def _hints(event: type) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(event)
-    except NameError:  # of a class within a function, whose names nobody else sees
-        return {}
-
-
-def _in_a_file(hint: Any, name: str) -> Any:
-    """The type in TOML of what has the type ``hint`` in an event: sequences of
-    any kind are lists.
-    """
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if hint in (float, int, bool, str, type(None)) or origin is Literal:
-        return hint
-    inner = [_in_a_file(one, name) for one in arguments if one is not ...]
-    if origin in (Union, types.UnionType):
-        return functools.reduce(operator.or_, inner)
-    if isinstance(origin, type) and issubclass(origin, collections.abc.Sequence):
-        return types.GenericAlias(list, functools.reduce(operator.or_, inner))
-    shown = getattr(hint, "__name__", None) or repr(hint)
-    raise TypeError(
-        f"its field {name!r} is declared as {shown}, which has no form in a spec file: "
-        f"register it with fields={{{name!r}: (type, default)}}"
-    )

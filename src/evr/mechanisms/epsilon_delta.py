@@ -7,23 +7,23 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from dp_accounting import dp_event
+
 from evr import validate
 from evr.laws.exact import ExactEpsilonDelta, ExactPairs
 from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.pair import Pairs
-from evr.mechanisms.descriptor import Mechanism
-from evr.mechanisms.events import EpsilonDeltaDpEvent
+from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import REPLACE_ONE
+from evr.mechanisms.schemes import EpsilonDeltaDpEvent
 
 
-def pairs(event: EpsilonDeltaDpEvent) -> Pairs | None:
-    """Dominating pairs of an ``EpsilonDeltaDpEvent``; None stands for a
-    mechanism without privacy.
-    """
+def pairs(event: EpsilonDeltaDpEvent) -> Pairs | dp_event.DpEvent:
+    """Dominating pairs of an ``EpsilonDeltaDpEvent``."""
     epsilon = validate.non_negative_or_infinite(epsilon=event.epsilon)
     delta = validate.probability(delta=event.delta)
     if delta == 1 or math.isinf(epsilon):
-        return None
+        return NON_PRIVATE
     rest = math.log1p(-delta)
     high, low = (
         rest - math.log1p(math.exp(-epsilon)),

@@ -13,23 +13,20 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.laws.mixture.strategy import Strategy, noise_over, square_sensitivity
-from evr.mechanisms.descriptor import Mechanism, number
+from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.schemes import (
     CONTRIBUTIONS,
     STRATEGY_KEY,
     BallsInBinsDpEvent,
     CyclicPoissonDpEvent,
     MatrixMechanismDpEvent,
-    noise_in_words,
 )
 
 PARTITIONS = ("fixed", "independent")
 
 
-def matrix_mechanism(event: MatrixMechanismDpEvent) -> dp_event.DpEvent | None:
-    """One Gaussian, of the noise over the sensitivity; None stands for a
-    mechanism without privacy.
-    """
+def matrix_mechanism(event: MatrixMechanismDpEvent) -> dp_event.DpEvent:
+    """One Gaussian, of the noise over the sensitivity."""
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     iterations = validate.positive_integer(iterations=event.iterations)
     separation = validate.positive_integer(min_sep=event.min_sep)
@@ -37,14 +34,14 @@ def matrix_mechanism(event: MatrixMechanismDpEvent) -> dp_event.DpEvent | None:
     most = None if most is None else validate.positive_integer(max_participations=most)
     strategy = Strategy.of(event.strategy, iterations, signs=True)
     if noise == 0:
-        return None
+        return NON_PRIVATE
     return dp_event.GaussianDpEvent(
         noise_over(noise, square_sensitivity(strategy, separation, most))
     )
 
 
-def cyclic_poisson(event: CyclicPoissonDpEvent) -> dp_event.DpEvent | None:
-    """The Poisson-sampled Gaussians of one group; None stands for a mechanism without privacy.
+def cyclic_poisson(event: CyclicPoissonDpEvent) -> dp_event.DpEvent:
+    """The Poisson-sampled Gaussians of one group.
 
     Where the group of a record is random, this is an upper bound (Jensen's inequality).
     """
@@ -57,7 +54,7 @@ def cyclic_poisson(event: CyclicPoissonDpEvent) -> dp_event.DpEvent | None:
     if probability == 0:
         return dp_event.NoOpDpEvent()
     if noise == 0:
-        return None
+        return NON_PRIVATE
     if partition == "independent" and probability == 1 and cycle > 1:
         return BallsInBinsDpEvent(noise, iterations, cycle, event.strategy)
     require_separation(strategy, cycle, "cycle_length")
@@ -92,29 +89,6 @@ def sampled_gaussians(
     return events[0] if len(events) == 1 else dp_event.ComposedDpEvent(events)
 
 
-def _matrix_in_words(event: MatrixMechanismDpEvent) -> str:
-    most = event.max_participations
-    often = "" if most is None else f", at most {most:,} times"
-    return (
-        f"{event.iterations:,} iterations of "
-        f"{noise_in_words(event.noise_multiplier, event.strategy)}, each record at least "
-        f"{event.min_sep:,} iterations apart{often}"
-    )
-
-
-def _cyclic_in_words(event: CyclicPoissonDpEvent) -> str:
-    groups = (
-        f"{event.cycle_length:,} {validate.one_of(PARTITIONS, partition=event.partition)} groups "
-        "in turn"
-    )
-    probability = number(event.sampling_probability)
-    chance = f"sampling probability {probability}, {event.iterations:,} iterations"
-    return (
-        f"cyclic Poisson sampling ({groups}, {chance}) of "
-        f"{noise_in_words(event.noise_multiplier, event.strategy)}"
-    )
-
-
 def _cyclic_relation(event: CyclicPoissonDpEvent) -> NeighboringRelation:
     """With groups of a fixed size, adding a record would move others (docs/guarantees_highdim.md,
     Section 3).
@@ -127,7 +101,6 @@ MECHANISM = Mechanism(
     MatrixMechanismDpEvent,
     matrix_mechanism,
     fields={"strategy": (Any, ...)},
-    words=_matrix_in_words,
     assumptions=(
         "no record took part more often, or at iterations closer to each other, than stated",
         CONTRIBUTIONS,
@@ -139,7 +112,6 @@ CYCLIC_POISSON = Mechanism(
     CyclicPoissonDpEvent,
     cyclic_poisson,
     fields=STRATEGY_KEY,
-    words=_cyclic_in_words,
     assumptions=(
         "each record was in a batch of its group's turn independently with the stated probability, "
         "and its group came about as stated",

@@ -8,20 +8,18 @@ from evr import validate
 from evr.laws import Direction, Pairs
 from evr.laws.mixture.min_sep import MinSep
 from evr.laws.mixture.strategy import Strategy
-from evr.mechanisms.descriptor import Mechanism, number
+from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.matrix_mechanism import require_separation, sampled_gaussians
 from evr.mechanisms.schemes import (
     CONTRIBUTIONS,
     STRATEGY_KEY,
     BallsInBinsDpEvent,
     BMinSepDpEvent,
-    noise_in_words,
 )
 
 
-def pairs(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent | None:
-    """Laws of a ``BMinSepDpEvent``, or the event that it amounts to; None stands for a mechanism
-    without privacy.
+def pairs(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent:
+    """Laws of a ``BMinSepDpEvent``, or the event that it amounts to.
 
     With ``min_sep`` of 1 it is Poisson sampling; from a warm start and with probability 1 it is
     balls in bins.
@@ -37,7 +35,7 @@ def pairs(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent | None:
     if probability == 0:
         return dp_event.NoOpDpEvent()
     if noise == 0:
-        return None
+        return NON_PRIVATE
     if separation == 1:
         return sampled_gaussians(strategy, noise, 1, probability)
     if probability == 1 and event.warm_start:
@@ -48,22 +46,10 @@ def pairs(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent | None:
     return Pairs(remove, add)
 
 
-def _in_words(event: BMinSepDpEvent) -> str:
-    chance = (
-        f"sampling probability {number(event.sampling_probability)}, "
-        f"{'warm' if event.warm_start else 'cold'} start"
-    )
-    return (
-        f"{event.min_sep:,}-min-sep sampling ({chance}, {event.iterations:,} iterations) "
-        f"of {noise_in_words(event.noise_multiplier, event.strategy)}"
-    )
-
-
 MECHANISM = Mechanism(
     BMinSepDpEvent,
     pairs,
     fields=STRATEGY_KEY,
-    words=_in_words,
     assumptions=(
         "each eligible record was in a batch independently with the stated probability",
         CONTRIBUTIONS,

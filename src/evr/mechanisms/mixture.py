@@ -11,15 +11,13 @@ from evr import validate
 from evr.laws.exact import ExactGaussian, ExactMixture, ExactPairs
 from evr.laws.line.discrete import TRIVIAL_PAIR
 from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.mixture import MixtureAddPair, MixtureRemovePair
-from evr.laws.line.pair import Pairs
-from evr.mechanisms.descriptor import Mechanism
+from evr.laws.line.mixture import MixturePair
+from evr.laws.line.pair import Direction, Pairs
+from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 
 
-def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | None:
-    """Dominating pairs of a ``MixtureOfGaussiansDpEvent``; None stands for a mechanism without
-    privacy.
-    """
+def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | dp_event.DpEvent:
+    """Dominating pairs of a ``MixtureOfGaussiansDpEvent``."""
     deviation = validate.noise_scale(standard_deviation=event.standard_deviation)
     sensitivities = [
         validate.noise_scale(sensitivities=x)
@@ -43,7 +41,7 @@ def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | None:
     if max(merged) == 0:
         return Pairs(TRIVIAL_PAIR, TRIVIAL_PAIR)
     if deviation == 0:
-        return None
+        return NON_PRIVATE
     total = math.fsum(merged.values())
     means = tuple(
         validate.noise_scale(sensitivity_over_standard_deviation=s / deviation)
@@ -54,7 +52,8 @@ def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | None:
     if len(means) == 1:
         pair = GaussianPair(means[0])
         return Pairs(pair, pair, exact)
-    return Pairs(MixtureRemovePair(means, weights), MixtureAddPair(means, weights), exact)
+    remove, add = (MixturePair(means, weights, direction) for direction in Direction)
+    return Pairs(remove, add, exact)
 
 
 def _exact(deviation: float, sensitivities: list[float], probabilities: list[float]) -> ExactPairs:
@@ -68,7 +67,8 @@ def _exact(deviation: float, sensitivities: list[float], probabilities: list[flo
     weights = tuple(merged[mean] / total for mean in means)
     if len(means) == 1:
         return ExactPairs.both(ExactGaussian(means[0] ** 2))
-    return ExactPairs(ExactMixture(means, weights), ExactMixture(means, weights, added=True))
+    remove, add = (ExactMixture(means, weights, direction) for direction in Direction)
+    return ExactPairs(remove, add)
 
 
 MECHANISM = Mechanism(dp_event.MixtureOfGaussiansDpEvent, pairs)

@@ -15,20 +15,18 @@ from evr import validate
 from evr.laws.exact import ExactPairs, RationalOutcomes
 from evr.laws.line.discrete import TRIVIAL_PAIR, DiscretePair
 from evr.laws.line.pair import Pairs
-from evr.mechanisms.descriptor import Mechanism
+from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import REPLACE_ONE, ZERO_OUT
 
 
-def pairs(event: dp_event.RandomizedResponseDpEvent) -> Pairs | None:
-    """Dominating pairs of a ``RandomizedResponseDpEvent``; None stands for a mechanism without
-    privacy.
-    """
+def pairs(event: dp_event.RandomizedResponseDpEvent) -> Pairs | dp_event.DpEvent:
+    """Dominating pairs of a ``RandomizedResponseDpEvent``."""
     noise = validate.probability(noise_parameter=event.noise_parameter)
     buckets = validate.positive_integer(num_buckets=event.num_buckets)
     if buckets == 1:
         return Pairs(TRIVIAL_PAIR, TRIVIAL_PAIR)
     if noise == 0:
-        return None
+        return NON_PRIVATE
     other = noise / buckets
     if other == 0:
         raise ValueError(
@@ -50,14 +48,14 @@ def pairs(event: dp_event.RandomizedResponseDpEvent) -> Pairs | None:
     return Pairs(pair, pair, ExactPairs.both(_exact(Fraction(noise), buckets)))
 
 
-def against_uniform(event: dp_event.RandomizedResponseDpEvent) -> Pairs | None:
+def against_uniform(event: dp_event.RandomizedResponseDpEvent) -> Pairs | dp_event.DpEvent:
     """As ``pairs``, under zero-out: an answer against the uniform output."""
     noise = validate.probability(noise_parameter=event.noise_parameter)
     buckets = validate.positive_integer(num_buckets=event.num_buckets)
     if buckets == 1 or noise == 1:
         return Pairs(TRIVIAL_PAIR, TRIVIAL_PAIR)
     if noise == 0:
-        return None
+        return NON_PRIVATE
     log_noise, log_rest = math.log(noise), math.log((buckets - 1) / buckets)
     truth = math.log1p((buckets - 1) * (1 - noise))  # the loss where the answer comes out
     with_record = [log_noise + log_rest, truth - math.log(buckets)]

@@ -16,15 +16,11 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr.errors import UnsupportedEventError
 from evr.mechanisms import (
     balls_in_bins,
-    discrete_gaussian,
-    discrete_laplace,
     epsilon_delta,
-    events,
-    gaussian,
-    laplace,
     matrix_mechanism,
     min_sep,
     mixture,
+    noise,
     randomized_response,
     schemes,
     shuffled_batches,
@@ -41,11 +37,8 @@ mechanism, many times.
 MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
     mechanism.event: mechanism
     for mechanism in (
-        gaussian.MECHANISM,
-        laplace.MECHANISM,
+        *noise.MECHANISMS,
         randomized_response.MECHANISM,
-        discrete_laplace.MECHANISM,
-        discrete_gaussian.MECHANISM,
         epsilon_delta.MECHANISM,
         mixture.MECHANISM,
         balls_in_bins.MECHANISM,
@@ -80,8 +73,8 @@ def register(
         A subclass of ``DpEvent``, made by attrs. It takes the place of a class of the same name and
         module.
     translator
-        ``translator(event)`` returns its ``Pairs``, another event that stands for it, or None if it
-        has no privacy at all.
+        ``translator(event)`` returns its ``Pairs``, or another event that stands for it, which is
+        ``NonPrivateDpEvent()`` if the mechanism has no privacy at all.
     kind, fields, takes_sampling
         Its table in a spec file: the name (by default that of the class, ``noisy_alarm``), types
         and defaults where the class does not say them, and whether the table may have
@@ -134,7 +127,7 @@ def event_name(event_type: type[dp_event.DpEvent]) -> str:
     """The name of an event's class in JSON, with the module unless it is
     dp_accounting's or ours.
     """
-    if event_type.__module__ in (dp_event.__name__, events.__name__, schemes.__name__):
+    if event_type.__module__ in (dp_event.__name__, schemes.__name__):
         return event_type.__name__
     return f"{event_type.__module__}.{event_type.__qualname__}"
 
@@ -150,7 +143,7 @@ def event_classes() -> Mapping[str, type[dp_event.DpEvent]]:
 
 _SHARED = [
     value
-    for module in (dp_event, events)
+    for module in (dp_event, schemes)
     for value in vars(module).values()
     if isinstance(value, type)
     and issubclass(value, dp_event.DpEvent)

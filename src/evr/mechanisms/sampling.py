@@ -20,7 +20,7 @@ from evr.laws.steps import NON_PRIVATE_PAIR, Step, on_a_line, simplify
 from evr.mechanisms.exact import exact_steps
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, not_under
 
-NON_PRIVATE = Pairs(NON_PRIVATE_PAIR, NON_PRIVATE_PAIR, ExactPairs.both(NON_PRIVATE_LAW))
+NON_PRIVATE_PAIRS = Pairs(NON_PRIVATE_PAIR, NON_PRIVATE_PAIR, ExactPairs.both(NON_PRIVATE_LAW))
 _TRIVIAL = Pairs(TRIVIAL_PAIR, TRIVIAL_PAIR)
 _LEAST = 1e-250  # of a sampling probability but 0
 
@@ -53,8 +53,8 @@ class Sampling:
         inner = {pairs: count for pairs, count in self.inner.items() if pairs != _TRIVIAL}
         if self.share == 0 or not inner:
             return None
-        if NON_PRIVATE in inner:
-            return NON_PRIVATE  # as dp_accounting: sampling mends no mechanism without privacy
+        if NON_PRIVATE_PAIRS in inner:
+            return NON_PRIVATE_PAIRS  # as dp_accounting: sampling does not help
         folded = [_folded(inner, direction) for direction in Direction]
         if not any(folded):
             return None

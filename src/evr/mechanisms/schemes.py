@@ -1,8 +1,11 @@
-"""Events of training schemes in many dimensions: who takes part when, and how the noise is
-correlated.
+"""Events that dp_accounting has no class for.
+
+The names and fields of ``DiscreteGaussianDpEvent`` and ``EpsilonDeltaDpEvent`` follow
+dp_accounting's development version, so that a later release of it can take their place. The others
+are training schemes in many dimensions: who takes part when, and how the noise is correlated.
 
 Names of schemes and their fields are those of JAX Privacy, ``noise_multiplier`` and
-``sampling_probability`` those of dp_accounting. In all of them
+``sampling_probability`` those of dp_accounting. In all schemes
 
 - ``noise_multiplier`` is the standard deviation of the noise over the clipping norm, *before* any
   norm of the strategy's columns (the convention of JAX Privacy's Monte Carlo; coming from its
@@ -25,7 +28,6 @@ import attr
 from dp_accounting import dp_event
 
 from evr.laws.mixture.strategy import Entries, frozen
-from evr.mechanisms.descriptor import LISTED, number
 
 IDENTITY: Entries = (1.0,)
 
@@ -38,6 +40,26 @@ CONTRIBUTIONS = (
     "batch as drawn)"
 )
 """(H3) of Theorem 1 of docs/guarantees_highdim.md in a user's words: all schemes assume it."""
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class DiscreteGaussianDpEvent(dp_event.DpEvent):
+    """Integer values plus noise on the integers, of probability proportional to ``exp(-x^2 / (2
+    sigma^2))``.
+
+    ``sensitivity`` is the greatest change of the (scalar, integer) value by one record.
+    """
+
+    sigma: float
+    sensitivity: int = 1
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class EpsilonDeltaDpEvent(dp_event.DpEvent):
+    """A mechanism of which only an ``(epsilon, delta)`` guarantee is known."""
+
+    epsilon: float
+    delta: float
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -143,21 +165,3 @@ class ZeroOutDpEvent(dp_event.DpEvent):
     """
 
     event: dp_event.DpEvent
-
-
-def noise_in_words(noise_multiplier: float, strategy: Any = IDENTITY) -> str:
-    """The mechanism of each step of a scheme, as it stands in a statement. Of a long strategy the
-    entries are left out (``is_abridged``).
-
-    >>> print(noise_in_words(1.5, (1.0, 0.5)))
-    a Gaussian mechanism (noise multiplier 1.5, noise correlated by a Toeplitz strategy of 2 bands,
-    its columns taken as given: 1, 0.5)
-    """
-    kind = ""
-    if strategy and isinstance(strategy[0], list | tuple):
-        kind = f"a strategy of {max(map(len, strategy))} bands, its columns taken as given"
-    elif strategy and strategy != IDENTITY:
-        entries = f": {', '.join(map(number, strategy))}" if len(strategy) <= LISTED else ""
-        kind = f"a Toeplitz strategy of {len(strategy)} bands, its columns taken as given{entries}"
-    correlated = f", noise correlated by {kind}" if kind else ""
-    return f"a Gaussian mechanism (noise multiplier {noise_multiplier:.17g}{correlated})"

@@ -7,17 +7,17 @@ from __future__ import annotations
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
-from evr.mechanisms.descriptor import Mechanism, number
+from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import REPLACE_ONE, ZERO_OUT
 from evr.mechanisms.schemes import ShuffledBatchesDpEvent
 
 
-def gaussians(event: ShuffledBatchesDpEvent) -> dp_event.DpEvent | None:
-    """A Gaussian mechanism for each epoch; None stands for a mechanism without privacy."""
+def gaussians(event: ShuffledBatchesDpEvent) -> dp_event.DpEvent:
+    """A Gaussian mechanism for each epoch."""
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     epochs = validate.positive_integer(epochs=event.epochs)
     if noise == 0:
-        return None
+        return NON_PRIVATE
     return dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(noise), epochs)
 
 
@@ -26,16 +26,9 @@ def _relation(event: ShuffledBatchesDpEvent) -> NeighboringRelation:
     return ZERO_OUT
 
 
-def _in_words(event: ShuffledBatchesDpEvent) -> str:
-    epochs = f"{event.epochs:,} {'epoch' if event.epochs == 1 else 'epochs'}"
-    noise = number(event.noise_multiplier)
-    return f"{epochs} of shuffled batches of a Gaussian mechanism (noise multiplier {noise})"
-
-
 MECHANISM = Mechanism(
     ShuffledBatchesDpEvent,
     gaussians,
-    words=_in_words,
     assumptions=(
         "each record was in at most one batch of each epoch, and the order of the records and the "
         "sizes of the batches did not depend on what the records contain",

@@ -1,8 +1,8 @@
-"""The one walker of event trees, and two views of what it finds.
+"""The one walker of event trees.
 
 ``walk`` goes through a ``DpEvent`` tree with a stack, not by recursion, so that depth has no limit.
 It names the mechanisms in reading order and says where repetitions begin and end. ``leaves`` counts
-them; ``timeline`` keeps their order.
+them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from evr.errors import UnsupportedEventError
 from evr.laws.law import Pairs
 from evr.mechanisms.registry import MECHANISMS, known
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, not_under
-from evr.mechanisms.sampling import NON_PRIVATE, Sampling, sampling_of
+from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, Sampling, sampling_of
 from evr.mechanisms.schemes import ZeroOutDpEvent
 
-MOST_RUNS = 5_000_000
 _COMBINATORS = (
     "PoissonSampledDpEvent",
     "SampledWithoutReplacementDpEvent",
@@ -71,7 +70,7 @@ def walk(
     """The mechanisms of the tree in reading order, and where repetitions begin and end. Sampled
     ones are named once, whole.
     """
-    stack: list[tuple[Any, str, bool]] = [(event, path, False)]  # vouched for: `Mechanism`
+    stack: list[tuple[Any, str, bool]] = [(event, path, False)]  # settled: `laws_under`
     counts = [1]
     samplings: list[Sampling] = []
 
@@ -82,7 +81,7 @@ def walk(
             samplings[-1].add(pairs, counts[-1])
 
     while stack:
-        node, path, vouched = stack.pop()
+        node, path, settled = stack.pop()
         if isinstance(node, End):
             counts.pop()
             if not samplings:
@@ -101,16 +100,16 @@ def walk(
             )
             if not samplings:
                 yield Begin(count, path)
-            stack += [(End(), path, vouched), (node.event, path + ".event", vouched)]
+            stack += [(End(), path, settled), (node.event, path + ".event", settled)]
         elif type(node) is dp_event.ComposedDpEvent:
             events = _located(path, partial(validate.sequence, events=node.events))
             stack += reversed(
-                [(child, f"{path}.events[{i}]", vouched) for i, child in enumerate(events)]
+                [(child, f"{path}.events[{i}]", settled) for i, child in enumerate(events)]
             )
         elif type(node) is ZeroOutDpEvent:
             if relation is not ZERO_OUT:
                 raise not_under(f"{type(node).__name__} at {path}", relation, node, ZERO_OUT)
-            stack.append((node.event, path + ".event", vouched))
+            stack.append((node.event, path + ".event", settled))
         elif type(node) in SAMPLED:
             if samplings and type(node) is dp_event.SampledWithoutReplacementDpEvent:
                 raise _sampled_already(node, path)
@@ -118,15 +117,15 @@ def walk(
             if sampling is not None:
                 samplings.append(sampling)
                 counts.append(1)
-                stack.append((sampling, path, vouched))
-            stack.append((node.event, path + ".event", vouched))
+                stack.append((sampling, path, settled))
+            stack.append((node.event, path + ".event", settled))
         else:
             mechanism = MECHANISMS.get(type(node))
             if samplings and mechanism is not None and not mechanism.takes_sampling:
                 raise _sampled_already(node, path)
-            pairs, vouches = _translated(node, path, relation, vouched)
+            pairs, settles = _translated(node, path, relation, settled)
             if isinstance(pairs, dp_event.DpEvent):  # an event that stands for this one
-                stack.append((pairs, path, vouches))
+                stack.append((pairs, path, settles))
             else:
                 yield from found(pairs)
 
@@ -149,45 +148,6 @@ def leaves(
             yield visit.pairs, visit.count
 
 
-def timeline(
-    event: Any, relation: NeighboringRelation = ADD_OR_REMOVE
-) -> list[tuple[Pairs | None, int]]:
-    """The mechanisms in the order in which they run, as runs of equal steps; None for a step that
-    costs nothing.
-    """
-    bodies: list[list[tuple[Pairs | None, int]]] = [[]]
-    repeats: list[Begin] = []
-    for visit in walk(event, relation):
-        if isinstance(visit, Visited):
-            _append(bodies[-1], visit.pairs, 1)
-        elif isinstance(visit, Begin):
-            repeats.append(visit)
-            bodies.append([])
-        else:
-            repeat, body = repeats.pop(), bodies.pop()
-            count, path = repeat.count, repeat.path
-            if len(body) == 1:
-                _append(bodies[-1], body[0][0], body[0][1] * count)
-                continue
-            if len(body) * count > MOST_RUNS:
-                raise ValueError(
-                    f"count={count} at {path} repeats {len(body)} changes of mechanism: more than "
-                    f"{MOST_RUNS} in all cannot be followed step by step; describe fewer "
-                    "repetitions, or ask for epsilon at the end only"
-                )
-            for pairs, number in body * count:
-                _append(bodies[-1], pairs, number)
-    return bodies[0]
-
-
-def _append(runs: list[tuple[Pairs | None, int]], pairs: Pairs | None, count: int) -> None:
-    """One more run, or a longer one."""
-    if runs and runs[-1][0] == pairs:
-        runs[-1] = (pairs, runs[-1][1] + count)
-    else:
-        runs.append((pairs, count))
-
-
 def _located(path: str, build: Callable[[], _T]) -> _T:
     """Run ``build``; an error about a value also says where in the tree it is."""
     try:
@@ -199,15 +159,15 @@ def _located(path: str, build: Callable[[], _T]) -> _T:
 
 
 def _translated(
-    node: Any, path: str, relation: NeighboringRelation, vouched: bool
+    node: Any, path: str, relation: NeighboringRelation, settled: bool
 ) -> tuple[Pairs | dp_event.DpEvent | None, bool]:
-    """The pairs of one mechanism, or an event that stands for it and whether it vouches for that;
-    None if it costs nothing.
+    """The pairs of one mechanism, or an event that stands for it, and whether the relation is
+    settled; None if it costs nothing.
     """
     if type(node) is dp_event.NoOpDpEvent:
-        return None, vouched
+        return None, settled
     if type(node) is dp_event.NonPrivateDpEvent:
-        return NON_PRIVATE, vouched
+        return NON_PRIVATE_PAIRS, settled
     if not isinstance(node, dp_event.DpEvent):
         raise TypeError(
             f"{validate.shown(node)} at {path} is not a DpEvent (it is a {type(node).__name__}): "
@@ -222,6 +182,11 @@ def _translated(
             f"unsupported {type(node).__name__} at {path}: {node!r}. {why}Supported: {supported}",
             node,
         )
-    pairs = _located(path, lambda: mechanism.laws_under(node, relation, vouched=vouched))
-    vouches = vouched or mechanism.relation is not None
-    return (NON_PRIVATE, vouches) if pairs is None else (pairs, vouches)
+    found = _located(path, lambda: mechanism.laws_under(node, relation, settled=settled))
+    if not isinstance(found, Pairs | dp_event.DpEvent):
+        raise TypeError(
+            f"the translator of {type(node).__name__} at {path} returned {validate.shown(found)}: "
+            "let it return Pairs, or an event that stands for this one (NonPrivateDpEvent() if it "
+            "has no privacy)"
+        )
+    return found, settled or mechanism.relation is not None

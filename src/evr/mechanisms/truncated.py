@@ -16,16 +16,14 @@ from evr.laws.line import poisson
 from evr.laws.line.either import EitherPair
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.pair import line_pair
-from evr.mechanisms.descriptor import Mechanism
+from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import ZERO_OUT
 
 MOST_RECORDS = 10**9
 
 
-def pairs(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_event.DpEvent | None:
-    """Dominating pairs, or Poisson sampling where nothing is ever cut off; None stands for a
-    mechanism without privacy.
-    """
+def pairs(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_event.DpEvent:
+    """Dominating pairs, or Poisson sampling where nothing is ever cut off."""
     size = validate.non_negative_integer(dataset_size=event.dataset_size)
     q = validate.probability(sampling_probability=event.sampling_probability)
     most = validate.non_negative_integer(truncated_batch_size=event.truncated_batch_size)
@@ -40,7 +38,7 @@ def pairs(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_even
     if size <= most:
         return dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(noise))
     if noise == 0:
-        return None
+        return NON_PRIVATE
     doubled = GaussianPair(2 / noise)
     if q == 1:
         part = Fraction(most, size)

@@ -11,6 +11,7 @@ from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.proving.forecast import Forecast
 from evr.proving.planning import Planning
+from evr.proving.showing import check_progress, watching
 from evr.proving.strict import StrictProving
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim, Terms
@@ -134,6 +135,7 @@ def prove(
     """``verify`` with value objects, for the ledger, which keeps snapshots and continues from them.
     ``ahead`` is a forecast, whose plans and proofs are used.
     """
+    check_progress(how.progress)
     composition = Composition.of(event)
     strict = None if ahead is None else ahead.strict
     strict = StrictProving(composition) if strict is None else strict
@@ -142,8 +144,16 @@ def prove(
     planner = ahead.planning if ahead is not None and ahead.planning else Planning(settings)
     if settings.method == "both":
         proved = strict.verify(claim, how)
-        sampled = how.run(composition, claim, replace(settings, method="sequential"), planner)
+        sampled = _sampled(composition, claim, replace(settings, method="sequential"), how, planner)
         found = joined(claim, proved, sampled)
     else:
-        found = how.run(composition, claim, settings, planner)
+        found = _sampled(composition, claim, settings, how, planner)
     return found.noted(*planner.notes)
+
+
+def _sampled(
+    composition: Composition, claim: Claim, settings: Settings, how: Attempt, planner: Planning
+) -> Verification:
+    """The attempt, its progress shown where somebody looks."""
+    with watching(how.progress) as progress:
+        return replace(how, progress=progress).run(composition, claim, settings, planner)

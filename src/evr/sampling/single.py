@@ -130,18 +130,6 @@ class SingleProposal(Proposal):
     def log_greatest(self, epsilon: float) -> float:
         return self.bounds.log_greatest(epsilon, self.slope)
 
-    def printed_second_moment(self, epsilon: float) -> float:
-        """The least of the paper's three bounds on ``E[X^2]``, slips corrected, not sharpened: for
-        comparison.
-        """
-        return math.exp(min(self.bounds.log_theorems(epsilon, self.slope, sharpened=False), 700.0))
-
-    def sharpened_second_moment(self, epsilon: float) -> float:
-        """The same with the sharper probability inside the integral (docs/guarantees_single.md,
-        Theorem 4).
-        """
-        return math.exp(min(self.bounds.log_theorems(epsilon, self.slope, sharpened=True), 700.0))
-
     def log_spread(self, epsilon: float) -> float:
         """``log`` of the second-moment bound over the square of an upper bound on delta: what a
         relative error costs.

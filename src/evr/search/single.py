@@ -28,7 +28,7 @@ def single_proposal(
     Examples
     --------
     >>> from evr.mechanisms import Composition
-    >>> from evr.mechanisms.events import dpsgd
+    >>> from evr.events import dpsgd
     >>> event = dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
     >>> steps = Composition.of(event).simplified("remove")
     >>> single_proposal(steps, 0.5, theta="bound").second_moment(0.5) < 30 * 2.0582e-10**2
@@ -40,7 +40,7 @@ def single_proposal(
     if theta == "heuristic":
         theta = mu * float(bounds.pair.point(epsilon))  # t*/sigma^2, and the point is t*/sigma
     elif theta == "bound":
-        theta = mu * bounds.best_slope("greatest", epsilon)
+        theta = mu * bounds.best_slope(epsilon)
     elif isinstance(theta, str):
         raise ValueError(
             f'theta={theta!r} is neither "heuristic" nor "bound" nor a positive number'

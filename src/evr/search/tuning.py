@@ -81,7 +81,7 @@ def capped_proposal(
     Examples
     --------
     >>> from evr.mechanisms import Composition
-    >>> from evr.mechanisms.events import dpsgd
+    >>> from evr.events import dpsgd
     >>> event = dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
     >>> steps = Composition.of(event).simplified("remove")
     >>> proposal = capped_proposal(steps, 0.5)
@@ -148,7 +148,7 @@ class _Search:
         # small losses want large orders
         self._steeper = max(0.0, math.log(0.01 / least)) if least > 0 else 0.0
         self.counts = [step.count for step in steps]
-        self.two_slopes = not any(step.pair.mixes_second for step in self.steps)
+        self.two_slopes = not any(step.pair.mixed is Measure.Q for step in self.steps)
         self._tables: dict[float, list[CellTable]] = {}
 
     def _kinds_that_jump(self) -> list[bool]:

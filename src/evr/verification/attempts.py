@@ -22,7 +22,6 @@ from evr.verification.driver import Checkpoint, Hook, Hooks, ProgressHook
 from evr.verification.executors import check_executor
 from evr.verification.results import DirectionReport, Progress, Verification
 from evr.verification.settings import Settings
-from evr.verification.showing import check_progress, watching
 
 PURPOSE = "verify"
 
@@ -48,9 +47,9 @@ class Attempt:
     expected
         About how many seconds each direction takes, for the time left that ``progress`` is told.
     progress, checkpoint, resume
-        What is called along the way, and the snapshots by direction to continue from. A snapshot
-        holds the wealth of the test and is believed: only ``evr.gate`` gives one, from a ledger
-        that seals its rows.
+        What is called along the way (``proving.prove`` shows a line where there is no
+        ``progress``), and the snapshots by direction to continue from. A snapshot holds the wealth
+        of the test and is believed: only ``evr.gate`` gives one, from a ledger that seals its rows.
     """
 
     number: int | None = None
@@ -65,7 +64,6 @@ class Attempt:
 
     def __post_init__(self) -> None:
         check_executor(self.executor)
-        check_progress(self.progress)
         object.__setattr__(self, "seed", seed_of(self.seed))
         if self.direction is not None:
             validate.one_of(("remove", "add"), direction=self.direction)
@@ -78,17 +76,6 @@ class Attempt:
         self, composition: Composition, claim: Claim, settings: Settings, planner: Planner
     ) -> Verification:
         """Test one direction after the other, until one fails."""
-        with watching(self.progress) as progress:
-            return self._tested(composition, claim, settings, planner, progress)
-
-    def _tested(
-        self,
-        composition: Composition,
-        claim: Claim,
-        settings: Settings,
-        planner: Planner,
-        progress: Hook | None,
-    ) -> Verification:
         start, entropy = time.perf_counter(), entropy_of(self.seed)
         number = 1 if self.number is None and settings.method == "sequential" else self.number
         chosen, one_for_both = tested_directions(composition, self.direction)
@@ -100,7 +87,9 @@ class Attempt:
             steps = composition.simplified(one)
             trial = Trial(name, steps, claim, settings, number, budget, stream)
             later = sum(self.expected.get(two.value, 0.0) for two in chosen[place + 1 :])
-            hooks = Hooks(_ahead_of(progress, later), self.checkpoint, self.resume.get(name))
+            hooks = Hooks(
+                _ahead_of(self.progress or None, later), self.checkpoint, self.resume.get(name)
+            )
             report = trial.run(planner(trial), hooks, executor=self.executor, workers=self.workers)
             reports[name] = replace(report, seconds=time.perf_counter() - begun)
             if not report.accepted:

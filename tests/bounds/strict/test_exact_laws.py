@@ -16,6 +16,7 @@ from mpmath import mp, mpf
 
 from conformance import cases
 from conformance.reference import delta
+from evr import events
 from evr.bounds.strict import Grid, StrictPlan, halves, one_step_delta, stays_within
 from evr.bounds.strict.grid_law import GridLaw
 from evr.bounds.strict.masses import NOTHING
@@ -31,7 +32,7 @@ from evr.laws.exact import (
     SampledCurve,
     exact_sampled,
 )
-from evr.mechanisms import MECHANISMS, Composition, events, register
+from evr.mechanisms import MECHANISMS, Composition, register
 
 BITS = 160
 EPSILONS = (-4.0, -0.7, -1e-3, 0.0, 1e-9, 0.01, 0.4, 1.0, 3.7, 12.0)
@@ -140,12 +141,14 @@ def test_balls_that_cannot_decide_a_case_still_hold_the_truth():
     """Ratios enclosed so widely that they are on both sides of where a curve changes its form."""
     q = Fraction(1, 10)
     gaussian = ExactGaussian(Fraction(1))
-    mixture = ExactMixture((Fraction(0), Fraction(1)), (Fraction(1, 3), Fraction(2, 3)))
+    mixture = ExactMixture(
+        (Fraction(0), Fraction(1)), (Fraction(1, 3), Fraction(2, 3)), Direction.REMOVE
+    )
     laws = {
         "sampled": (SampledCurve(gaussian, q, Direction.REMOVE), 0.9),
         "sampled add": (SampledCurve(gaussian, q, Direction.ADD), 1 / 0.9),
         "mixture": (mixture, 1 / 3),
-        "mixture add": (ExactMixture(mixture.means, mixture.weights, added=True), 3.0),
+        "mixture add": (replace(mixture, direction=Direction.ADD), 3.0),
         "laplace": (ExactLaplace(Fraction(2)), float(mp.exp(mpf("0.5")))),
     }
     for name, (law, place) in laws.items():
@@ -184,9 +187,7 @@ def test_a_law_of_ones_own_without_an_exact_one_is_refused_by_name():
     register(PlainDpEvent, lambda event: Pairs(pair, pair))
     try:
         composition = Composition.of(dp_event.PoissonSampledDpEvent(0.5, PlainDpEvent()))
-        with pytest.raises(
-            UnsupportedEventError, match=r"SampledRemovePair .* offers no exact law"
-        ):
+        with pytest.raises(UnsupportedEventError, match=r"SampledPair .* offers no exact law"):
             composition.exact("remove")
     finally:
         del MECHANISMS[PlainDpEvent]

@@ -8,7 +8,7 @@ from flint import arb
 
 import evr
 from evr.bounds.strict.balls import ceiling, integer_above
-from evr.mechanisms.events import EpsilonDeltaDpEvent
+from evr.events import EpsilonDeltaDpEvent
 from helpers import near
 
 # of 2^38 + 2^36 bits, at which GMP raises SIGFPE; a few more or fewer, and it is SIGSEGV

@@ -31,8 +31,8 @@ class Window(NamedTuple):
     top: int
 
     @property
-    def is_one(self) -> bool:
-        """Whether there are no fewer places than none."""
+    def is_not_empty(self) -> bool:
+        """Whether the window holds at least one fine place and one coarse place."""
         return (
             0 <= self.halvings <= MOST_HALVINGS and self.low <= self.high and self.floor <= self.top
         )
@@ -134,7 +134,7 @@ class StrictPlan:
                 f"bits={self.bits!r} and spacing={self.spacing!r}: both must be positive, and bits "
                 f"at most {MOST_BITS}"
             )
-        if not all(window.is_one for window in self.windows):
+        if not all(window.is_not_empty for window in self.windows):
             raise ValueError(
                 "a window of the plan holds nothing: low <= high and floor <= top are wanted"
             )

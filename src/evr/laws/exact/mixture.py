@@ -12,19 +12,20 @@ from fractions import Fraction
 from flint import ctx
 
 from evr.laws.exact.law import Ball, ExactCurve, ball
+from evr.laws.law import Direction
 
 
 @dataclass(frozen=True)
 class ExactMixture(ExactCurve):
-    """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)``; ``added``: ``N(0, 1)`` against ``sum_i p_i
-    N(-m_i, 1)``.
+    """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)`` (remove), ``N(0, 1)`` against ``sum_i p_i N(-m_i,
+    1)`` (add).
 
     The means are non-negative, not all zero, the weights positive with sum 1.
     """
 
     means: tuple[Fraction, ...]
     weights: tuple[Fraction, ...]
-    added: bool = False
+    direction: Direction
 
     def curve(self) -> Callable[[Ball], Ball]:
         inverse = _Inverse(self.means, self.weights)
@@ -55,7 +56,7 @@ class ExactMixture(ExactCurve):
             flipped = sum((p * (t + m).erfc() for p, m in zip(weights, centres, strict=True)), zero)
             return half * (t.erfc() - ratio * flipped)
 
-        return add if self.added else remove
+        return remove if self.direction is Direction.REMOVE else add
 
     @property
     def _floor(self) -> Fraction:
@@ -64,12 +65,12 @@ class ExactMixture(ExactCurve):
         )
 
     def least(self) -> Ball:
-        if self.added or not self._floor:
+        if self.direction is Direction.ADD or not self._floor:
             return Ball.neg_inf()
         return ball(self._floor).log()
 
     def greatest(self) -> Ball:
-        if self.added and self._floor:
+        if self.direction is Direction.ADD and self._floor:
             return -ball(self._floor).log()
         return Ball.pos_inf()
 

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import logsumexp
 
 from evr.laws.line.pair import UNIT, DominatingPair, Floats, Measure
 
@@ -151,13 +150,6 @@ class DiscretePair(DominatingPair):
         above = self.losses > epsilon
         gains = np.exp(self._laws[Measure.P][above]) * -np.expm1(epsilon - self.losses[above])
         return min(1.0, float(np.sum(gains)))
-
-    def log_mgf(self, order: float) -> float:
-        if order == 0.0:
-            return 0.0
-        held = np.isfinite(self._laws[Measure.P])
-        terms = self._laws[Measure.P][held] + order * self.losses[held]
-        return float(logsumexp(terms)) if not np.any(np.isposinf(terms)) else math.inf
 
     @property
     def infinite_loss_mass(self) -> float:

@@ -91,23 +91,13 @@ class EitherPair(DominatingPair):
             self.log_second
         ) * self.second.delta(epsilon)
 
-    def log_mgf(self, order: float) -> float:
-        if order == 0.0:
-            return 0.0
-        return float(
-            np.logaddexp(
-                self.log_first + self.first.log_mgf(order),
-                self.log_second + self.second.log_mgf(order),
-            )
-        )
-
     @property
     def loss_magnitude(self) -> float:
         return max(self.first.loss_magnitude, self.second.loss_magnitude)
 
     @property
-    def mixes_second(self) -> bool:
-        return self.first.mixes_second
+    def mixed(self) -> Measure | None:
+        return self.first.mixed
 
     def describe(self) -> str:
         chance = math.exp(self.log_second)

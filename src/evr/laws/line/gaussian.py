@@ -131,9 +131,6 @@ class GaussianPair(DominatingPair):
         density = math.exp(-low * low / 2) / math.sqrt(2 * math.pi)
         return min(1.0, density * mills_difference(low, low + self.mu))
 
-    def log_mgf(self, order: float) -> float:
-        return order * (order + 1) * self.mu**2 / 2
-
     def self_composed(self, count: int) -> GaussianPair:
         return GaussianPair(self.mu * math.sqrt(count))
 

@@ -96,18 +96,8 @@ class LaplacePair(DominatingPair):
             return -math.expm1(epsilon)
         return -math.expm1((epsilon - bound) / 2)
 
-    def log_mgf(self, order: float) -> float:
-        # E_P = (e^{order/b} + e^{-(order+1)/b}) / 2 + (e^{order/b} - e^{-(order+1)/b}) / (2 (2
-        # order + 1))
-        up, down, twice = order / self.scale, -(order + 1) / self.scale, 2 * order + 1
-        if abs(twice) < 1e-8:
-            return up + math.log1p(0.5 / self.scale)
-        top = max(up, down)
-        total = math.exp(up - top) * (1 + 1 / twice) + math.exp(down - top) * (1 - 1 / twice)
-        return top + math.log(total / 2)
-
     def is_exact(self, count: int) -> bool:
-        """As at a scale of 2: the reciprocal is a float, and so is its multiple."""
+        """Whether ``1 / scale`` is a float, and ``count`` times it, too: so at a scale of 2."""
         loss = Fraction(self.loss_range[1])
         return loss * Fraction(self.scale) == 1 and float(loss * count) == loss * count
 

@@ -8,7 +8,6 @@ standard deviation.
 
 from __future__ import annotations
 
-import abc
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +22,7 @@ from evr.laws.line.gaussian import (
     log_normal_mass,
     sample_normal,
 )
-from evr.laws.line.pair import DominatingPair, Floats, Measure
+from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure
 
 
 def _log_mean_exp(exponent: Floats, p: Floats) -> Floats:
@@ -36,32 +35,40 @@ def _log_mean_exp(exponent: Floats, p: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class _MixturePair(DominatingPair):
-    """What both directions share: ``f(t) = log sum_i p_i e^{m_i t - m_i^2/2}``, convex and
-    increasing, and its inverse.
+class MixturePair(DominatingPair):
+    """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)`` (remove), ``N(0, 1)`` against ``sum_i p_i N(-m_i,
+    1)`` (add).
+
+    With ``f(t) = log sum_i p_i e^{m_i t - m_i^2/2}``, which is convex and rises, the loss is
+    ``f(t)`` or ``-f(-t)``.
     """
 
     means: tuple[float, ...]
     probabilities: tuple[float, ...]
+    direction: Direction
 
-    def _log_ratio(self, t: Any) -> Floats:
+    @property
+    def _sign(self) -> float:
+        return 1.0 if self.direction is Direction.REMOVE else -1.0
+
+    def privacy_loss(self, t: Any) -> Floats:
         t, m, p = (
-            np.asarray(t, float)[..., None],
+            self._sign * np.asarray(t, float)[..., None],
             np.array(self.means),
             np.array(self.probabilities),
         )
         with np.errstate(invalid="ignore"):
             exponent = np.where(m == 0, 0.0, m * t - m * m / 2)
-        return _log_mean_exp(exponent, p)
+        return self._sign * _log_mean_exp(exponent, p)
 
     @property
     def loss_magnitude(self) -> float:
         positive = [p for p in self.probabilities if p > 0]
         return super().loss_magnitude + abs(math.log(min(positive)))
 
-    def _inverse_log_ratio(self, value: Any) -> Floats:
+    def point(self, loss: Any) -> Floats:
         """Newton's method from the right, where a convex increasing function makes it monotone."""
-        value = np.asarray(value, float)
+        value = self._sign * np.asarray(loss, float)
         m, p = np.array(self.means), np.array(self.probabilities)
         floor = math.log(float(p[m == 0].sum())) if np.any(m == 0) else -math.inf
         solvable = (np.abs(value) < 1e150) & (value > floor)  # beyond, the place may not be a float
@@ -76,24 +83,27 @@ class _MixturePair(DominatingPair):
             t = t - step
             if np.all(np.abs(step) <= 1e-14 * (1 + np.abs(t))):
                 break
-        return np.where(solvable, t, np.where((value <= floor) | (value < -1e100), -np.inf, np.inf))
+        beyond = np.where((value <= floor) | (value < -1e100), -np.inf, np.inf)
+        return self._sign * np.where(solvable, t, beyond)
 
-    @abc.abstractmethod
-    def _means_of(self, measure: Measure) -> tuple[Floats, Floats]: ...
+    def _means_of(self, measure: Measure) -> tuple[Floats, Floats]:
+        """The centres of one law, and how likely each is."""
+        mixture = Measure.P if self.direction is Direction.REMOVE else Measure.Q
+        if measure is not mixture:
+            return np.zeros(1), np.ones(1)
+        return self._sign * np.array(self.means), np.array(self.probabilities)
 
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
         m, p = self._means_of(measure)
         low, high = np.asarray(low, float)[..., None], np.asarray(high, float)[..., None]
         return logsumexp(log_normal_mass(low - m, high - m), b=p, axis=-1)
 
-    def _log_mass_ratio(self, low: Any, high: Any) -> Floats:
-        """``log`` of the mass of a cell under the mixture of ``N(m_i, 1)`` over that under ``N(0,
-        1)``.
-        """
-        low, high = np.asarray(low, float)[..., None], np.asarray(high, float)[..., None]
-        return _log_mean_exp(
-            log_mass_ratio(np.array(self.means), low, high), np.array(self.probabilities)
-        )
+    def mean_loss(self, low: Any, high: Any) -> Floats:
+        ends = [self._sign * np.asarray(t, float)[..., None] for t in (low, high)]
+        if self.direction is Direction.ADD:
+            ends.reverse()
+        ratios = log_mass_ratio(np.array(self.means), *ends)
+        return self._sign * _log_mean_exp(ratios, np.array(self.probabilities))
 
     def sample(
         self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
@@ -108,91 +118,39 @@ class _MixturePair(DominatingPair):
         mean = m[np.minimum(pick, m.size - 1)]
         return np.clip(mean + sample_normal(generator, low - mean, high - mean), low, high)
 
-    def _gaussian_deltas(self, epsilons: Floats) -> Floats:
-        return np.array(
-            [
-                GaussianPair(m).delta(float(e)) if m > 0 else max(0.0, -math.expm1(e))
-                for m, e in zip(self.means, epsilons, strict=True)
-            ]
-        )
-
-
-@dataclass(frozen=True)
-class MixtureRemovePair(_MixturePair):
-    """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)``."""
-
-    def privacy_loss(self, t: Any) -> Floats:
-        return self._log_ratio(t)
-
-    def point(self, loss: Any) -> Floats:
-        return self._inverse_log_ratio(loss)
-
-    def mean_loss(self, low: Any, high: Any) -> Floats:
-        return self._log_mass_ratio(low, high)
-
-    def _means_of(self, measure: Measure) -> tuple[Floats, Floats]:
-        if measure is Measure.P:
-            return np.array(self.means), np.array(self.probabilities)
-        return np.zeros(1), np.ones(1)
-
-    def span(self, order: float = 0.0) -> tuple[float, float]:
-        centre = max(self.means) * (order + 1)
-        return min(0.0, centre) - NORMAL_REACH, max(0.0, centre) + NORMAL_REACH
-
-    def delta(self, epsilon: float) -> float:
-        # With sum_i p_i e^{m_i t - m_i^2/2} = e^epsilon at the threshold t, delta is a mixture of
-        # Gaussian deltas.
-        if math.isinf(epsilon):
-            return 0.0 if epsilon > 0 else 1.0
-        t = float(self.point(epsilon))
-        if math.isinf(t):
-            return -math.expm1(epsilon)
-        m, p = np.array(self.means), np.array(self.probabilities)
-        return min(1.0, float(np.sum(p * self._gaussian_deltas(m * t - m * m / 2))))
-
-    def describe(self) -> str:
-        parts = [
-            f"{p:.4g} N({m:.6g}, 1)"
-            for p, m in zip(self.probabilities[:3], self.means[:3], strict=True)
-        ]
-        return " + ".join(parts) + (" + ..." if len(self.means) > 3 else "") + " | N(0, 1)"
-
-
-@dataclass(frozen=True)
-class MixtureAddPair(_MixturePair):
-    """``N(0, 1)`` against ``sum_i p_i N(-m_i, 1)``."""
-
-    def privacy_loss(self, t: Any) -> Floats:
-        return -self._log_ratio(-np.asarray(t, float))
-
-    def point(self, loss: Any) -> Floats:
-        return -self._inverse_log_ratio(-np.asarray(loss, float))
-
-    def mean_loss(self, low: Any, high: Any) -> Floats:
-        return -self._log_mass_ratio(-np.asarray(high, float), -np.asarray(low, float))
-
-    def _means_of(self, measure: Measure) -> tuple[Floats, Floats]:
-        if measure is Measure.Q:
-            return -np.array(self.means), np.array(self.probabilities)
-        return np.zeros(1), np.ones(1)
-
     def span(self, order: float = 0.0) -> tuple[float, float]:
         most = max(self.means)
-        return min(-most, most * order) - NORMAL_REACH, max(0.0, most * order) + NORMAL_REACH
+        if self.direction is Direction.REMOVE:
+            least, centre = 0.0, most * (order + 1)
+        else:
+            least, centre = -most, most * order
+        return min(least, centre) - NORMAL_REACH, max(0.0, centre) + NORMAL_REACH
 
     def delta(self, epsilon: float) -> float:
+        # At the threshold t, where the loss is epsilon, delta is a mixture of the deltas of the
+        # Gaussians at their own losses at t.
         if math.isinf(epsilon):
             return 0.0 if epsilon > 0 else 1.0
         t = float(self.point(epsilon))
         if math.isinf(t):
-            return 0.0 if t > 0 else -math.expm1(epsilon)
+            add = self.direction is Direction.ADD
+            return 0.0 if add and t > 0 else -math.expm1(epsilon)
         m, p = np.array(self.means), np.array(self.probabilities)
-        single = m * t + m * m / 2
-        return min(1.0, float(np.sum(p * np.exp(epsilon - single) * self._gaussian_deltas(single))))
+        single = m * t - self._sign * m * m / 2
+        if self.direction is Direction.ADD:
+            p = p * np.exp(epsilon - single)
+        deltas = [
+            GaussianPair(m).delta(float(e)) if m > 0 else max(0.0, -math.expm1(e))
+            for m, e in zip(self.means, single, strict=True)
+        ]
+        return min(1.0, float(np.sum(p * np.array(deltas))))
 
     def describe(self) -> str:
         parts = [
-            f"{p:.4g} N({-m:.6g}, 1)"
+            f"{p:.4g} N({self._sign * m:.6g}, 1)"
             for p, m in zip(self.probabilities[:3], self.means[:3], strict=True)
         ]
-        return "N(0, 1) | " + " + ".join(parts) + (" + ..." if len(self.means) > 3 else "")
+        mixture = " + ".join(parts) + (" + ..." if len(self.means) > 3 else "")
+        if self.direction is Direction.REMOVE:
+            return f"{mixture} | N(0, 1)"
+        return f"N(0, 1) | {mixture}"

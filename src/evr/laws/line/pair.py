@@ -68,8 +68,8 @@ class DominatingPair(LossLaw):
 
     @abc.abstractmethod
     def point(self, loss: Any) -> Floats:
-        """The largest ``t`` with ``privacy_loss(t) <= loss``; ``-inf`` if there is none, ``+inf``
-        if all have.
+        """The largest ``t`` with ``privacy_loss(t) <= loss``; ``-inf`` if no ``t`` has such a loss,
+        ``+inf`` if every ``t`` has.
         """
 
     @abc.abstractmethod
@@ -96,7 +96,8 @@ class DominatingPair(LossLaw):
         log_q, doubt_q = self._mass_and_doubt(Measure.Q, low, high)
         with np.errstate(invalid="ignore"):
             mean = log_p - log_q
-        return np.where(np.isnan(mean), 0.0, mean), doubt_p + doubt_q  # of a cell without mass, any
+        # the mean of a cell without mass may be any number
+        return np.where(np.isnan(mean), 0.0, mean), doubt_p + doubt_q
 
     def _mass_and_doubt(self, measure: Measure, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """A cell is a difference of tails that are accurate relatively."""
@@ -117,9 +118,6 @@ class DominatingPair(LossLaw):
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         """``size`` exact draws from the whole law."""
         return self.sample(measure, generator, np.full(size, -np.inf), np.full(size, np.inf))
-
-    def draw_losses(self, generator: np.random.Generator, size: int) -> Floats:
-        return self.privacy_loss(self.draw(Measure.P, generator, size))
 
     @property
     def flats(self) -> Floats:
@@ -149,14 +147,6 @@ class DominatingPair(LossLaw):
         if math.isinf(epsilon):
             return self.infinite_loss_mass
         return max(0.0, above_p - math.exp(epsilon + above_q))
-
-    def log_mgf(self, order: float) -> float:
-        """``log E_P[e^{order loss}]``. By default a fourth-order rule on interval probabilities,
-        refined to 1e-10.
-        """
-        from evr.laws.line.discretise import log_mgf_by_cells
-
-        return log_mgf_by_cells(self, order)
 
     def self_composed(self, count: int) -> DominatingPair | None:
         """One pair that equals ``count`` steps of this one, where the family is closed under
@@ -190,9 +180,9 @@ class DominatingPair(LossLaw):
         return False
 
     @property
-    def mixes_second(self) -> bool:
-        """Whether the second law is a mixture with the first, which bounds losses from above."""
-        return False
+    def mixed(self) -> Measure | None:
+        """Which law is a mixture with the other; a mixture ``Q`` bounds losses from above."""
+        return None
 
     @property
     def loss_magnitude(self) -> float:

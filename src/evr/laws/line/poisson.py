@@ -8,7 +8,6 @@ wrong for asymmetric pairs.
 
 from __future__ import annotations
 
-import abc
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -66,11 +65,31 @@ def _unmix(loss: Any, q: float) -> Floats:
 
 
 @dataclass(frozen=True)
-class _SampledPair(DominatingPair):
-    """A base pair seen through Poisson sampling with probability ``q``, ``0 < q < 1``."""
+class SampledPair(DominatingPair):
+    """A base pair ``(P, Q)`` seen through Poisson sampling with probability ``q``, ``0 < q < 1``.
+
+    In the remove direction it is ``((1-q)Q + qP, Q)``, in the add direction ``(P, (1-q)P + qQ)``.
+    """
 
     base: DominatingPair
     q: float
+    direction: Direction
+
+    @property
+    def _sign(self) -> float:
+        """Losses of the add direction are those of the remove direction of the swapped pair,
+        negated.
+        """
+        return 1.0 if self.direction is Direction.REMOVE else -1.0
+
+    @property
+    def mixed(self) -> Measure:
+        return Measure.P if self.direction is Direction.REMOVE else Measure.Q
+
+    @property
+    def _common(self) -> Measure:
+        """The base law of the records that are not sampled."""
+        return Measure.Q if self.direction is Direction.REMOVE else Measure.P
 
     @property
     def flats(self) -> Floats:
@@ -84,17 +103,29 @@ class _SampledPair(DominatingPair):
     def is_cut(self) -> bool:
         return self.base.is_cut
 
-    def _gaussian(self, direction: Direction) -> SampledGaussian | None:
+    @property
+    def sampled_gaussian(self) -> SampledGaussian | None:
         if not isinstance(self.base, GaussianPair):
             return None
-        return SampledGaussian(self.base.mu, self.q, direction)
+        return SampledGaussian(self.base.mu, self.q, self.direction)
 
     @property
     def loss_magnitude(self) -> float:
         return self.base.loss_magnitude + abs(math.log(self.q)) + abs(math.log1p(-self.q))
 
-    @abc.abstractmethod
-    def _base_loss(self, loss: Any) -> Floats: ...
+    def privacy_loss(self, t: Any) -> Floats:
+        return self._sign * _mix(self._sign * self.base.privacy_loss(t), self.q)
+
+    def mean_loss(self, low: Any, high: Any) -> Floats:
+        return self._sign * _mix(self._sign * self.base.mean_loss(low, high), self.q)
+
+    def mean_and_doubt(self, low: Any, high: Any) -> tuple[Floats, Floats]:
+        mean, doubt = self.base.mean_and_doubt(low, high)
+        mean = self._sign * mean
+        return self._sign * _mix(mean, self.q), _mixed_doubt(mean, doubt, self.q)
+
+    def _base_loss(self, loss: Any) -> Floats:
+        return self._sign * _unmix(self._sign * np.asarray(loss, float), self.q)
 
     def point(self, loss: Any) -> Floats:
         loss = np.asarray(loss, float)
@@ -106,146 +137,56 @@ class _SampledPair(DominatingPair):
             t = np.minimum(np.maximum(t, ends[rank]), starts[rank])
         return t
 
-    def _mixed_mass(self, common: Measure, low: Any, high: Any) -> Floats:
-        """Of ``1 - q`` times one base law and ``q`` times the other."""
-        rare = Measure.P if common is Measure.Q else Measure.Q
+    def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
+        if measure is not self.mixed:
+            return self.base.log_mass(measure, low, high)
         return np.logaddexp(
-            math.log1p(-self.q) + self.base.log_mass(common, low, high),
-            math.log(self.q) + self.base.log_mass(rare, low, high),
+            math.log1p(-self.q) + self.base.log_mass(self._common, low, high),
+            math.log(self.q) + self.base.log_mass(self.mixed, low, high),
         )
 
-    def _mixed_sample(
-        self, common: Measure, generator: np.random.Generator, low: Any, high: Any
+    def sample(
+        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
     ) -> Floats:
-        rare = Measure.P if common is Measure.Q else Measure.Q
+        if measure is not self.mixed:
+            return self.base.sample(measure, generator, low, high)
         low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
-        in_rare = math.log(self.q) + self.base.log_mass(rare, low, high)
-        from_rare = generator.random(low.shape) < np.exp(
-            in_rare - self._mixed_mass(common, low, high)
-        )
+        in_rare = math.log(self.q) + self.base.log_mass(self.mixed, low, high)
+        rare = generator.random(low.shape) < np.exp(in_rare - self.log_mass(measure, low, high))
         out = np.empty(low.shape)
-        out[from_rare] = self.base.sample(rare, generator, low[from_rare], high[from_rare])
-        out[~from_rare] = self.base.sample(common, generator, low[~from_rare], high[~from_rare])
+        for law, chosen in ((self.mixed, rare), (self._common, ~rare)):
+            out[chosen] = self.base.sample(law, generator, low[chosen], high[chosen])
         return out
 
-    def _mixed_draw(self, generator: np.random.Generator, size: int, weight_p: float) -> Floats:
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        if measure is not self.mixed:
+            return self.base.draw(measure, generator, size)
+        weight_p = self.q if self.mixed is Measure.P else 1 - self.q
         out = self.base.draw(Measure.Q, generator, size)
         from_p = np.flatnonzero(generator.random(size) < weight_p)
         out[from_p] = self.base.draw(Measure.P, generator, from_p.size)
         return out
 
-
-@dataclass(frozen=True)
-class SampledRemovePair(_SampledPair):
-    """``((1-q)Q + qP, Q)`` over a base pair ``(P, Q)`` of the remove direction."""
-
-    @property
-    def sampled_gaussian(self) -> SampledGaussian | None:
-        return self._gaussian(Direction.REMOVE)
-
-    def privacy_loss(self, t: Any) -> Floats:
-        return _mix(self.base.privacy_loss(t), self.q)
-
-    def mean_loss(self, low: Any, high: Any) -> Floats:
-        return _mix(self.base.mean_loss(low, high), self.q)
-
-    def mean_and_doubt(self, low: Any, high: Any) -> tuple[Floats, Floats]:
-        mean, doubt = self.base.mean_and_doubt(low, high)
-        return _mix(mean, self.q), _mixed_doubt(mean, doubt, self.q)
-
-    def _base_loss(self, loss: Any) -> Floats:
-        return _unmix(loss, self.q)
-
-    def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
-        if measure is Measure.P:
-            return self._mixed_mass(Measure.Q, low, high)
-        return self.base.log_mass(measure, low, high)
-
-    def sample(
-        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
-    ) -> Floats:
-        if measure is Measure.P:
-            return self._mixed_sample(Measure.Q, generator, low, high)
-        return self.base.sample(measure, generator, low, high)
-
-    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
-        if measure is Measure.P:
-            return self._mixed_draw(generator, size, self.q)
-        return self.base.draw(measure, generator, size)
-
     def span(self, order: float = 0.0) -> tuple[float, float]:
-        return self.base.span(order)
+        return self.base.span(order if self.direction is Direction.REMOVE else min(order, 0.0))
 
     def delta(self, epsilon: float) -> float:
-        # P'(A) - e^epsilon Q(A) = q (P(A) - e^epsilon' Q(A)), epsilon' the base loss at which the
-        # sampled one is epsilon.
-        inner = float(_unmix(epsilon, self.q))
-        if inner == -math.inf:
-            return -math.expm1(epsilon)
-        return self.q * self.base.delta(inner)
-
-    def describe(self) -> str:
-        return f"(1-q)Q + qP | Q, q = {self.q:.6g}, P | Q = {self.base.describe()}"
-
-
-@dataclass(frozen=True)
-class SampledAddPair(_SampledPair):
-    """``(P, (1-q)P + qQ)`` over a base pair ``(P, Q)`` of the add direction."""
-
-    @property
-    def sampled_gaussian(self) -> SampledGaussian | None:
-        return self._gaussian(Direction.ADD)
-
-    @property
-    def mixes_second(self) -> bool:
-        return True
-
-    def privacy_loss(self, t: Any) -> Floats:
-        return -_mix(-self.base.privacy_loss(t), self.q)
-
-    def mean_loss(self, low: Any, high: Any) -> Floats:
-        return -_mix(-self.base.mean_loss(low, high), self.q)
-
-    def mean_and_doubt(self, low: Any, high: Any) -> tuple[Floats, Floats]:
-        mean, doubt = self.base.mean_and_doubt(low, high)
-        return -_mix(-mean, self.q), _mixed_doubt(-mean, doubt, self.q)
-
-    def _base_loss(self, loss: Any) -> Floats:
-        return -_unmix(-np.asarray(loss, float), self.q)
-
-    def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
-        if measure is Measure.Q:
-            return self._mixed_mass(Measure.P, low, high)
-        return self.base.log_mass(measure, low, high)
-
-    def sample(
-        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
-    ) -> Floats:
-        if measure is Measure.Q:
-            return self._mixed_sample(Measure.P, generator, low, high)
-        return self.base.sample(measure, generator, low, high)
-
-    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
-        if measure is Measure.Q:
-            return self._mixed_draw(generator, size, 1 - self.q)
-        return self.base.draw(measure, generator, size)
-
-    def span(self, order: float = 0.0) -> tuple[float, float]:
-        return self.base.span(min(order, 0.0))
-
-    def delta(self, epsilon: float) -> float:
-        # P(A) - e^epsilon((1-q)P(A) + qQ(A)) = c (P(A) - e^epsilon' Q(A)), c = 1 - e^epsilon (1-q).
+        # At the base loss epsilon' at which the sampled one is epsilon, P'(A) - e^epsilon Q'(A) is
+        # c (P(A) - e^epsilon' Q(A)); c = q (remove), 1 - e^epsilon (1-q) (add).
+        inner = float(self._base_loss(epsilon))
+        if self.direction is Direction.REMOVE:
+            return -math.expm1(epsilon) if inner == -math.inf else self.q * self.base.delta(inner)
         least = epsilon + math.log1p(-self.q)
-        if least >= 0:
-            return 0.0
-        return -math.expm1(least) * self.base.delta(float(self._base_loss(epsilon)))
+        return 0.0 if least >= 0 else -math.expm1(least) * self.base.delta(inner)
 
     @property
     def infinite_loss_mass(self) -> float:
-        return 0.0  # the second slot holds all of the first
+        # in the add direction the second law holds all of the first
+        return super().infinite_loss_mass if self.direction is Direction.REMOVE else 0.0
 
     def describe(self) -> str:
-        return f"P | (1-q)P + qQ, q = {self.q:.6g}, P | Q = {self.base.describe()}"
+        laws = "(1-q)Q + qP | Q" if self.direction is Direction.REMOVE else "P | (1-q)P + qQ"
+        return f"{laws}, q = {self.q:.6g}, P | Q = {self.base.describe()}"
 
 
 def sampled(base: Pairs, q: float) -> Pairs:
@@ -257,18 +198,14 @@ def sampled(base: Pairs, q: float) -> Pairs:
     """
     if q == 1:
         return base
-    return Pairs(
-        _once(SampledRemovePair, line_pair(base.remove), q),
-        _once(SampledAddPair, line_pair(base.add), q),
-    )
+    remove, add = (_once(line_pair(base.of(one)), q, one) for one in Direction)
+    return Pairs(remove, add)
 
 
-def _once(
-    kind: type[SampledRemovePair | SampledAddPair], base: DominatingPair, q: float
-) -> DominatingPair:
-    if isinstance(base, kind) and base.q * q > 0.0:
-        return kind(base.base, _rounded_up(base.q, q))
-    return kind(base, q)
+def _once(base: DominatingPair, q: float, direction: Direction) -> SampledPair:
+    if isinstance(base, SampledPair) and base.direction is direction and base.q * q > 0.0:
+        return SampledPair(base.base, _rounded_up(base.q, q), direction)
+    return SampledPair(base, q, direction)
 
 
 def _rounded_up(one: float, other: float) -> float:
@@ -286,7 +223,7 @@ def outcomes(pair: DominatingPair) -> DominatingPair:
     """The same pair as one on finitely many outcomes, if it is one that is sampled; else the pair
     itself.
     """
-    if not (isinstance(pair, _SampledPair) and isinstance(pair.base, DiscretePair)):
+    if not (isinstance(pair, SampledPair) and isinstance(pair.base, DiscretePair)):
         return pair
     low, high = pair.flats[:, 0], pair.flats[:, 1]
     log_p, log_q = (pair.log_mass(measure, low, high) for measure in (Measure.P, Measure.Q))

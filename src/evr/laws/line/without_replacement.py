@@ -18,8 +18,8 @@ import numpy as np
 
 from evr.errors import UnsupportedEventError
 from evr.laws.line.discrete import DiscretePair
-from evr.laws.line.pair import DominatingPair, Floats, Measure, Pairs, line_pair
-from evr.laws.line.poisson import SampledAddPair, SampledRemovePair
+from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure, Pairs, line_pair
+from evr.laws.line.poisson import SampledPair
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class WithoutReplacementPair(DominatingPair):
     g: float
 
     @cached_property
-    def _lower(self) -> SampledAddPair:
-        return SampledAddPair(self.base, self.g)
+    def _lower(self) -> SampledPair:
+        return SampledPair(self.base, self.g, Direction.ADD)
 
     @cached_property
-    def _upper(self) -> SampledRemovePair:
-        return SampledRemovePair(self.base, self.g)
+    def _upper(self) -> SampledPair:
+        return SampledPair(self.base, self.g, Direction.REMOVE)
 
     @cached_property
     def _cut(self) -> float:
@@ -180,12 +180,12 @@ def _sampled(base: DominatingPair, g: float) -> DominatingPair:
 
 def _of_outcomes(base: DiscretePair, g: float) -> DiscretePair:
     """The same for outcomes."""
-    lower, upper = SampledAddPair(base, g), SampledRemovePair(base, g)
+    upper, lower = (SampledPair(base, g, direction) for direction in Direction)
     low, high = base.flats[:, 0], base.flats[:, 1]
     below, above = base.losses < 0, base.losses > 0
     at = base.losses == 0
 
-    def kept(law: Callable[[SampledAddPair | SampledRemovePair], Floats], middle: Any) -> Floats:
+    def kept(law: Callable[[SampledPair], Floats], middle: Any) -> Floats:
         return np.concatenate((law(lower)[below], middle, law(upper)[above]))
 
     with np.errstate(divide="ignore"):

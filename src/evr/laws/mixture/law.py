@@ -111,10 +111,6 @@ class MixtureLaw(LossLaw):
         log_ratio = self.log_ratio(coordinates)
         return log_ratio if self.direction is Direction.REMOVE else -log_ratio
 
-    def draw_losses(self, generator: np.random.Generator, size: int) -> Floats:
-        draw = self.draw_mixture if self.direction is Direction.REMOVE else self.draw_null
-        return self.losses(draw(generator, size))
-
     @property
     def loss_range(self) -> tuple[float, float]:
         if self.direction is Direction.REMOVE:

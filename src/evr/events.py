@@ -1,10 +1,4 @@
-"""Events that dp_accounting has no class for, and short ways to build the usual ones.
-
-Training schemes in many dimensions are in ``schemes.py``. dp_accounting's development version has
-classes with the names of the two here. Its ``EpsilonDeltaDpEvent`` is the same and goes wherever
-ours does (``registry.known``). Its ``DiscreteGaussianDpEvent`` has a ``dimension`` too, and is
-refused: in several dimensions, or in an unknown number of them, the law is another.
-"""
+"""Short ways to build the usual events, and the classes that dp_accounting does not have."""
 
 from __future__ import annotations
 
@@ -12,7 +6,6 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 
-import attr
 from dp_accounting import dp_event
 
 from evr import validate
@@ -21,6 +14,8 @@ from evr.mechanisms.schemes import (
     BallsInBinsDpEvent,
     BMinSepDpEvent,
     CyclicPoissonDpEvent,
+    DiscreteGaussianDpEvent,
+    EpsilonDeltaDpEvent,
     MatrixMechanismDpEvent,
     RedrawnBinsDpEvent,
     ShuffledBatchesDpEvent,
@@ -41,26 +36,6 @@ __all__ = [
     "from_jax_privacy",
     "opacus_history",
 ]
-
-
-@attr.s(frozen=True, slots=True, auto_attribs=True)
-class DiscreteGaussianDpEvent(dp_event.DpEvent):
-    """Integer values plus noise on the integers, of probability proportional to ``exp(-x^2 / (2
-    sigma^2))``.
-
-    ``sensitivity`` is the greatest change of the (scalar, integer) value by one record.
-    """
-
-    sigma: float
-    sensitivity: int = 1
-
-
-@attr.s(frozen=True, slots=True, auto_attribs=True)
-class EpsilonDeltaDpEvent(dp_event.DpEvent):
-    """A mechanism of which only an ``(epsilon, delta)`` guarantee is known."""
-
-    epsilon: float
-    delta: float
 
 
 SAMPLINGS = ("poisson", "without-replacement")

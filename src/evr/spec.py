@@ -23,15 +23,19 @@ when, ``sampling_probability`` (Poisson), a number or a ratio as in ``"256/60000
 from __future__ import annotations
 
 import abc
+import collections.abc
 import difflib
 import functools
 import operator
 import re
 import tomllib
+import types
+import typing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Union
 
+import attr
 from dp_accounting import dp_event
 from pydantic import (
     BaseModel,
@@ -43,12 +47,11 @@ from pydantic import (
     create_model,
 )
 
-from evr import validate
+from evr import events, validate
 from evr.errors import SpecError
 from evr.kinds import instead
-from evr.mechanisms import events
 from evr.mechanisms.composition import Composition
-from evr.mechanisms.descriptor import Mechanism
+from evr.mechanisms.descriptor import Mechanism, is_writable
 from evr.mechanisms.registry import DPSGD, MECHANISMS
 from evr.mechanisms.relations import Relation
 
@@ -124,15 +127,64 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
+def _keys(mechanism: Mechanism) -> dict[str, tuple[Any, Any]]:
+    """The keys of a mechanism's table, each with a type and a default, ``...`` for none.
+
+    Raises
+    ------
+    TypeError
+        For a field that has no form in a spec file.
+    """
+    if not is_writable(mechanism.event):
+        name = mechanism.event.__name__
+        raise TypeError(f"{name} is not made by attrs, so its fields have no names in a file")
+    hints = _hints(mechanism.event)
+    return {
+        one.alias: mechanism.fields.get(one.alias)
+        or (
+            _in_a_file(hints.get(one.name, one.type), one.alias),
+            ... if one.default is attr.NOTHING else None,
+        )
+        for one in mechanism.event_fields
+    }
+
+
+def _hints(event: type) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(event)
+    except NameError:  # of a class within a function, whose names nobody else sees
+        return {}
+
+
+def _in_a_file(hint: Any, name: str) -> Any:
+    """The type in TOML of what has the type ``hint`` in an event: sequences of
+    any kind are lists.
+    """
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint in (float, int, bool, str, type(None)) or origin is Literal:
+        return hint
+    inner = [_in_a_file(one, name) for one in arguments if one is not ...]
+    if origin in (Union, types.UnionType):
+        return functools.reduce(operator.or_, inner)
+    if isinstance(origin, type) and issubclass(origin, collections.abc.Sequence):
+        return types.GenericAlias(list, functools.reduce(operator.or_, inner))
+    shown = getattr(hint, "__name__", None) or repr(hint)
+    raise TypeError(
+        f"its field {name!r} is declared as {shown}, which has no form in a spec file: "
+        f"register it with fields={{{name!r}: (type, default)}}"
+    )
+
+
 def _table(mechanism: Mechanism) -> type[_Repeated]:
+    own = _keys(mechanism)
     keys: dict[str, Any] = {
         f"key_{index}": (
             Annotated[annotation, _RATIO] if key == "sampling_probability" else annotation,
             Field(default=default, alias=key),
         )
-        for index, (key, (annotation, default)) in enumerate(mechanism.table().items())
+        for index, (key, (annotation, default)) in enumerate(own.items())
     }
-    sampled = mechanism.takes_sampling and "sampling_probability" not in mechanism.table()
+    sampled = mechanism.takes_sampling and "sampling_probability" not in own
     keys["kind"] = (Literal[mechanism.kind], ...)
     base: type[_Described] = _Sampled if sampled else _Described
     model = create_model(mechanism.event.__name__, __base__=base, **keys)
@@ -268,10 +320,7 @@ def parse(text: str) -> Spec:
         raise SpecError(other)
     try:
         data = tomllib.loads(text)
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # TOMLDecodeError is a ValueError; so is an integer without end
+    except (ValueError, RecursionError) as error:  # an endless integer is a ValueError, too
         raise SpecError(f"not valid TOML: {error or type(error).__name__}") from None
     grammar = _grammar(tuple(MECHANISMS.values()))
     if isinstance(data.get("mechanism"), dict):

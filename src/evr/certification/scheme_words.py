@@ -1,0 +1,113 @@
+"""Training schemes in words, as they stand in a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dp_accounting import dp_event
+
+from evr import validate
+from evr.mechanisms.matrix_mechanism import PARTITIONS
+from evr.mechanisms.schemes import (
+    IDENTITY,
+    BallsInBinsDpEvent,
+    BMinSepDpEvent,
+    CyclicPoissonDpEvent,
+    MatrixMechanismDpEvent,
+    RedrawnBinsDpEvent,
+    ShuffledBatchesDpEvent,
+)
+
+LISTED = 12
+"""Numbers of a list that words write out."""
+
+
+def number(value: Any) -> str:
+    """A number in six digits if these are all that it has, else in all of them.
+
+    >>> number(0.25), number(1e-9), number(1 / 3)
+    ('0.25', '1e-09', '0.3333333333333333')
+    """
+    if isinstance(value, float):
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+    return str(value)
+
+
+def noise_in_words(noise_multiplier: float, strategy: Any = IDENTITY) -> str:
+    """The mechanism of each step of a scheme, as it stands in a statement. Of a long strategy the
+    entries are left out (``is_abridged``).
+
+    >>> print(noise_in_words(1.5, (1.0, 0.5)))
+    a Gaussian mechanism (noise multiplier 1.5, noise correlated by a Toeplitz strategy of 2 bands,
+    its columns taken as given: 1, 0.5)
+    """
+    kind = ""
+    if strategy and isinstance(strategy[0], list | tuple):
+        kind = f"a strategy of {max(map(len, strategy))} bands, its columns taken as given"
+    elif strategy and strategy != IDENTITY:
+        entries = f": {', '.join(map(number, strategy))}" if len(strategy) <= LISTED else ""
+        kind = f"a Toeplitz strategy of {len(strategy)} bands, its columns taken as given{entries}"
+    correlated = f", noise correlated by {kind}" if kind else ""
+    return f"a Gaussian mechanism (noise multiplier {noise_multiplier:.17g}{correlated})"
+
+
+def _fixed_in_words(event: BallsInBinsDpEvent) -> str:
+    drawn = f"{event.cycle_length:,} bins, drawn once, {event.iterations:,} iterations"
+    return f"balls in bins ({drawn}) of {noise_in_words(event.noise_multiplier, event.strategy)}"
+
+
+def _redrawn_in_words(event: RedrawnBinsDpEvent) -> str:
+    drawn = f"{event.cycle_length:,} bins, drawn anew in each of {event.epochs:,} epochs"
+    return f"balls in bins ({drawn}) of {noise_in_words(event.noise_multiplier)}"
+
+
+def _matrix_in_words(event: MatrixMechanismDpEvent) -> str:
+    most = event.max_participations
+    often = "" if most is None else f", at most {most:,} times"
+    return (
+        f"{event.iterations:,} iterations of "
+        f"{noise_in_words(event.noise_multiplier, event.strategy)}, each record at least "
+        f"{event.min_sep:,} iterations apart{often}"
+    )
+
+
+def _cyclic_in_words(event: CyclicPoissonDpEvent) -> str:
+    groups = (
+        f"{event.cycle_length:,} {validate.one_of(PARTITIONS, partition=event.partition)} groups "
+        "in turn"
+    )
+    probability = number(event.sampling_probability)
+    chance = f"sampling probability {probability}, {event.iterations:,} iterations"
+    return (
+        f"cyclic Poisson sampling ({groups}, {chance}) of "
+        f"{noise_in_words(event.noise_multiplier, event.strategy)}"
+    )
+
+
+def _min_sep_in_words(event: BMinSepDpEvent) -> str:
+    chance = (
+        f"sampling probability {number(event.sampling_probability)}, "
+        f"{'warm' if event.warm_start else 'cold'} start"
+    )
+    return (
+        f"{event.min_sep:,}-min-sep sampling ({chance}, {event.iterations:,} iterations) "
+        f"of {noise_in_words(event.noise_multiplier, event.strategy)}"
+    )
+
+
+def _shuffled_in_words(event: ShuffledBatchesDpEvent) -> str:
+    epochs = f"{event.epochs:,} {'epoch' if event.epochs == 1 else 'epochs'}"
+    noise = number(event.noise_multiplier)
+    return f"{epochs} of shuffled batches of a Gaussian mechanism (noise multiplier {noise})"
+
+
+SCHEMES: dict[type[dp_event.DpEvent], Callable[[Any], str]] = {
+    BallsInBinsDpEvent: _fixed_in_words,
+    RedrawnBinsDpEvent: _redrawn_in_words,
+    MatrixMechanismDpEvent: _matrix_in_words,
+    CyclicPoissonDpEvent: _cyclic_in_words,
+    BMinSepDpEvent: _min_sep_in_words,
+    ShuffledBatchesDpEvent: _shuffled_in_words,
+}
+"""The words of each scheme; those of other mechanisms are their names and fields."""
