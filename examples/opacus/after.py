@@ -3,8 +3,8 @@
     python examples/opacus/after.py [--folder out] [--noise-used 2.0]
 
 The training is recorded. What the record says, not what was planned, is verified at (3, 1e-5), and
-the record and the certificate name each other. With less noise than that takes (``--noise-used``) the claim is
-rejected, and the weights are withheld.
+the record and the certificate name each other. With less noise than that takes (``--noise-used``)
+the claim is rejected, and the weights are withheld.
 """
 
 from __future__ import annotations
