@@ -421,7 +421,7 @@ def forged(certificate, **changes):
 def test_a_forged_record_does_not_strengthen_the_claim(path):
     certificate = certified(write(path))
     section = certificate.document()["record"]
-    for field, changes in {
+    told: dict[str, dict[str, Any]] = {
         "neighboring_relation": {"neighboring_relation": "ADD_OR_REMOVE_ONE"},
         "record.steps": {"record": {**section, "steps": 50}},
         "record.constants.steps": {
@@ -435,7 +435,8 @@ def test_a_forged_record_does_not_strengthen_the_claim(path):
                 "constants": {**FIXED, "divisor": 20.0, "sampling_probability": 0.02},
             },
         },
-    }.items():
+    }
+    for field, changes in told.items():
         found = evr.replay(forged(certificate, **changes))
         assert field in [one.field for one in found.mismatches]
     # nobody but the record tells these; a statement says that a replay does not see it
