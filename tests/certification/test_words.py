@@ -51,6 +51,9 @@ def test_two_sentences(certificates: dict[str, Any]) -> None:
     for clause in certificate.assumptions:  # what is short leaves nothing out: the rest is the list
         assert clause in certificate.statement
     assert "not shuffled batches" in certificate.assumptions[0]
+    assert certificate.assumptions[1].endswith(
+        "did not depend on the data, the number of records included"
+    )
 
 
 @pytest.mark.parametrize("method", ["strict", "both"])

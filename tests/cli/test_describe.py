@@ -45,6 +45,7 @@ def test_flags(capsys, monkeypatch):
         "Neighbours: add-or-remove-one adjacency.",
     ]
     assert "Poisson sampling, not shuffled batches" in words
+    assert "did not depend on the data, the number of records included" in words
     header, *rows = [line.split("\t") for line in pairs.splitlines()]
     assert header[:3] == ["direction", "count", "dominating pair P | Q"]
     assert [(row[0], row[1]) for row in rows] == [("remove", "100"), ("add", "100")]

@@ -5,6 +5,7 @@ refused or noted.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -153,6 +154,14 @@ def test_divisor_rate_and_steps_are_recorded(path):
     assert record.relation is NeighboringRelation.REPLACE_SPECIAL
     with pytest.raises(evr.RecordError, match="keeps the number of records private"):
         record.certify(delta=1e-5, neighboring_relation="add-or-remove")
+
+
+def test_the_guide_says_what_opacus_runs():
+    loader = Training(records=60_000, batch=256).loader
+    assert (loader.sample_rate, len(loader)) == (1 / 235, 235)
+    guide = Path(__file__).parents[2] / "docs" / "guide" / "train_with_opacus.md"
+    said = "`sampling_probability=1/235` for `15 * 235 = 3,525` steps, not 256/60,000 for 3,516"
+    assert said in guide.read_text("utf-8")
 
 
 def test_one_record_less_changes_the_divisor():

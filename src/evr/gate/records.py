@@ -184,7 +184,7 @@ class Record:
         return relation
 
     @property
-    def section(self) -> dict[str, Any]:
+    def _section(self) -> dict[str, Any]:
         """What a certificate says of this record."""
         kinds = {note.what if note.what in NOTES else "other" for note in self.notes}
         held = self.constants if self._not_constant is None else None
@@ -201,7 +201,7 @@ class Record:
         """
         relation = self._checked_relation(options.pop("neighboring_relation", None))
         certificate = certify(
-            self.event, neighboring_relation=relation, record=self.section, **options
+            self.event, neighboring_relation=relation, record=self._section, **options
         )
         self.add(certificate)
         return certificate
@@ -212,7 +212,7 @@ class Record:
         verified. Relation and names as of ``certify``.
         """
         relation = self._checked_relation(options.pop("neighboring_relation", None))
-        gate = released(self.event, neighboring_relation=relation, record=self.section, **options)
+        gate = released(self.event, neighboring_relation=relation, record=self._section, **options)
         with gate as certificate:
             self.add(certificate)
             yield certificate
@@ -253,7 +253,7 @@ class Record:
             certificate.accepted
             and certificate.digest in self.certificates
             and event_digest(certificate.dp_event()) == event_digest(self.event)
-            and (named is None or named.model_dump() == self.section)
+            and (named is None or named.model_dump() == self._section)
         )
 
     def require(self, plan: dp_event.DpEvent) -> None:

@@ -9,6 +9,8 @@ import math
 import platform
 from typing import Any
 
+from evr.errors import RecordError
+from evr.gate.constants import Constants
 from evr.randomness import fresh_entropy
 
 Finding = tuple[str, str]
@@ -58,6 +60,17 @@ def divisor(optimizer: Any, passes: int = 1) -> float:
     if optimizer.loss_reduction != "mean":
         return 1.0
     return float(optimizer.expected_batch_size * passes * getattr(optimizer, "world_size", 1))
+
+
+def check_constants(constants: Constants, optimizer: Any, sampler: Any) -> None:
+    """Refuse constants that this training does not have, before anything is written."""
+    unlike = constants.unlike(divisor(optimizer), rate(sampler))
+    if unlike:
+        raise RecordError(
+            f"this training does not have the constants that are given: {unlike}. Opacus takes "
+            "both from the number of records: set optimizer.expected_batch_size to the divisor, "
+            "and give make_private a DPDataLoader of the sampling probability"
+        )
 
 
 def described(optimizer: Any, sampler: Any) -> dict[str, Any]:

@@ -102,7 +102,7 @@ class Recording:
                 "this training cannot be recorded: " + "; ".join(words for _, words in found)
             )
         if constants is not None:
-            _check_constants(constants, optimizer, self._sampler)
+            conditions.check_constants(constants, optimizer, self._sampler)
         rank, ranks, run = conditions.place()
         self.path = path if ranks == 1 else rank_path(path, rank)
         self._recorder = Recorder(
@@ -346,17 +346,6 @@ class Recording:
 
     def _count(self) -> int:
         return sum(steps for *_, steps in getattr(self._accountant, "history", ()))
-
-
-def _check_constants(constants: Constants, optimizer: Any, sampler: Any) -> None:
-    """Refuse constants that this training does not have, before anything is written."""
-    unlike = constants.unlike(conditions.divisor(optimizer), conditions.rate(sampler))
-    if unlike:
-        raise RecordError(
-            f"this training does not have the constants that are given: {unlike}. Opacus takes "
-            "both from the number of records: set optimizer.expected_batch_size to the divisor, "
-            "and give make_private a DPDataLoader of the sampling probability"
-        )
 
 
 _OTHER = "a step did not use the batch that the sampler drew, all of it and nothing else"
