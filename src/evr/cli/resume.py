@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 from evr.cli.attempts import Dask, LedgerFile, Workers, cluster, tell, watched
 from evr.cli.files import Force, new_certificate
 from evr.cli.options import Json, Quiet, file_option
-from evr.cli.output import table
+from evr.cli.output import say, table
 
 if TYPE_CHECKING:
     from evr.certification import Attempt, Ledger
@@ -58,6 +59,8 @@ def command(
             # it was allowed when the attempt began
             replaces = output is None and attempt.options.get("replaces", False)
             new_certificate(path, force=force or replaces)
+        if not quiet and not json:
+            say(f"continuing attempt {attempt.id}", sys.stderr)
         with cluster(dask, workers) as executor, watched(quiet=quiet or json) as progress:
             certificate = resume(
                 opened,

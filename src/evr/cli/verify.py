@@ -99,6 +99,15 @@ def command(
         cluster(dask, workers) as executor,
         watched(quiet=quiet or json) as progress,
         ledger_to_ask(ledger, dry_run=dry_run) as counted,
+        announcing(
+            epsilon=epsilon,
+            delta=delta,
+            path=output,
+            ledger=ledger,
+            dry_run=dry_run,
+            json=json,
+            quiet=quiet,
+        ) as announce,
     ):
         certificate = certify_claim(
             event,
@@ -113,8 +122,6 @@ def command(
             workers=workers,
             executor=executor,
             progress=progress,
-            announce=announcing(
-                path=output, ledger=ledger, dry_run=dry_run, json=json, quiet=quiet
-            ),
+            announce=announce,
         )
     tell(certificate, path=output, ledger=ledger, json=json, quiet=quiet, device=device)
