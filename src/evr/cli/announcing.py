@@ -56,11 +56,9 @@ def announcing(
 
     Where that takes more than a second to find, another sentence comes first.
     """
-    first = threading.Timer(_SOON, lambda: say(_first_word(epsilon, delta), sys.stderr))
-    first.daemon = True
 
     def announce(forecast: Forecast) -> None:
-        first.cancel()
+        found()
         if dry_run and json:
             as_json(_document(forecast, path, ledger))
         elif dry_run:
@@ -70,15 +68,26 @@ def announcing(
         if dry_run:
             raise typer.Exit
 
-    if not quiet and not json:
-        first.start()
-    try:
+    with first_word(_doing(epsilon, delta), quiet=quiet or json) as found:
         yield announce
+
+
+@contextlib.contextmanager
+def first_word(text: str, *, quiet: bool) -> Iterator[Callable[[], None]]:
+    """Say on standard error what is being done, unless it is over at once; yields what to call when
+    it is.
+    """
+    timer = threading.Timer(_SOON, lambda: say(text, sys.stderr))
+    timer.daemon = True
+    if not quiet:
+        timer.start()
+    try:
+        yield timer.cancel
     finally:
-        first.cancel()
+        timer.cancel()
 
 
-def _first_word(epsilon: float | None, delta: float | None) -> str:
+def _doing(epsilon: float | None, delta: float | None) -> str:
     """What comes before the claim is known."""
     if epsilon is None:
         return f"working out epsilon at delta = {number(delta)}, and how to prove it"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evr.cli.announcing import first_word
 from evr.cli.attempts import Dask, LedgerFile, Workers, cluster, tell, watched
 from evr.cli.files import Force, new_certificate
 from evr.cli.options import Json, Quiet, file_option
-from evr.cli.output import say, table
+from evr.cli.output import table
 
 if TYPE_CHECKING:
     from evr.certification import Attempt, Ledger
@@ -59,9 +59,11 @@ def command(
             # it was allowed when the attempt began
             replaces = output is None and attempt.options.get("replaces", False)
             new_certificate(path, force=force or replaces)
-        if not quiet and not json:
-            say(f"continuing attempt {attempt.id}", sys.stderr)
-        with cluster(dask, workers) as executor, watched(quiet=quiet or json) as progress:
+        with (
+            cluster(dask, workers) as executor,
+            watched(quiet=quiet or json) as progress,
+            first_word(f"continuing attempt {attempt.id}", quiet=quiet or json),
+        ):
             certificate = resume(
                 opened,
                 attempt=attempt.id,
