@@ -294,7 +294,7 @@ def test_progress_on_a_terminal(spec: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     with attempts.watched(quiet=False) as hook:
-        assert hook
+        assert callable(hook)
         hook(Progress("remove", 1000, None, 1e-6, 3.0, 30.0, 1.0, 9.0))
         hook(Progress("add", 10, 100, 1e-6, 0.0, 0.0, 0.0, None))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from evr.cli import announcing
 from evr.gate import attempt
 
 MNIST = ["--dataset-size", "60000", "--batch-size", "256", "--epochs", "1"]
@@ -158,3 +159,24 @@ def test_a_note_where_noise_or_steps_are_found(evr: Callable[..., Any]) -> None:
     flags = ["--noise-multiplier", "100", "--sampling-probability", "0.01"]
     ran = evr("calibrate", "--epsilon", "0.01", "--delta", "1e-6", *flags)
     assert "is above 50: is it a standard deviation?" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("target", "word"),
+    [
+        (["--delta", "1e-6"], "working out epsilon at delta = 1e-06, and how to prove it"),
+        (["--epsilon", "0.5"], "working out delta at epsilon = 0.5, and how to prove it"),
+        (["--epsilon", "1.5", "--delta", "1e-6"], "working out how to prove (1.5, 1e-06)"),
+    ],
+)
+def test_a_first_word_before_anything_is_found(
+    target: list[str], word: str, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert announcing._SOON <= 1.0  # with the time that it takes to start, two seconds
+    monkeypatch.setattr(announcing, "_SOON", 0.0)
+    ran = evr("certify", *NOISY, *target, "--dry-run")
+    assert ran.code == 0
+    assert ran.err.splitlines() == [word]
+    assert evr("certify", *NOISY, *target, "--dry-run", "--quiet").err == ""
+    monkeypatch.setattr(announcing, "_SOON", 60.0)  # nothing to say of what is over at once
+    assert evr("certify", *NOISY, *target, "--dry-run").err == ""

@@ -168,7 +168,7 @@ def test_what_has_no_proved_moments_is_refused() -> None:
     with pytest.raises(evr.UnsupportedEventError, match=r"no moments of ExactMixture.* are proved"):
         budget.fits(mixture)
     with pytest.raises(ValueError, match=r"orders=2\.5"):
-        evr.PrivacyFilter(epsilon=3.0, delta=1e-6, orders=[2.5])
+        evr.PrivacyFilter(epsilon=3.0, delta=1e-6, orders=[2.5])  # type: ignore[list-item]
 
 
 def test_infinite_losses_never_fit() -> None:
@@ -186,7 +186,7 @@ def test_values_that_are_none() -> None:
     with pytest.raises(ValueError, match="epsilon=0"):
         evr.PrivacyFilter(epsilon=0, delta=1e-6)
     with pytest.raises(TypeError, match="belong to method='renyi'"):
-        evr.PrivacyFilter(epsilon=1.0, delta=1e-6, method="gaussian", orders=[2.0])
+        evr.PrivacyFilter(epsilon=1.0, delta=1e-6, method="gaussian", orders=[2])
     budget = evr.PrivacyFilter(epsilon=1.0, delta=1e-6, method="gaussian")
     with pytest.raises(evr.UnsupportedEventError, match="takes Gaussian mechanisms"):
         budget.spend(STEP)

@@ -7,13 +7,14 @@ from __future__ import annotations
 import contextlib
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evr.cli.output import as_json, say
+from evr.cli.output import as_json, number, say
 
 if TYPE_CHECKING:
     from evr.proving import Forecast
@@ -24,6 +25,7 @@ DryRun = Annotated[
         "--dry-run", help="Say what would be done, and how long it takes; nothing is counted."
     ),
 ]
+_SOON = 0.8  # seconds, after which a first word is due
 _LONG = 20.0  # seconds, from which on it helps to know that one may interrupt
 
 
@@ -39,14 +41,24 @@ def ledger_to_ask(ledger: Path | None, *, dry_run: bool) -> Iterator[Path | None
         yield Path(folder) / "ledger.sqlite"
 
 
+@contextlib.contextmanager
 def announcing(
-    *, path: Path | None, ledger: Path | None, dry_run: bool, json: bool, quiet: bool
-) -> Callable[[Forecast], None]:
-    """For ``announce`` of ``evr.certify``: a sentence on standard error, and the end of a dry
-    run.
+    *,
+    epsilon: float | None,
+    delta: float | None,
+    path: Path | None,
+    ledger: Path | None,
+    dry_run: bool,
+    json: bool,
+    quiet: bool,
+) -> Iterator[Callable[[Forecast], None]]:
+    """For ``announce`` of ``evr.certify``: a sentence on standard error, and the end of a dry run.
+
+    Where that takes more than a second to find, another sentence comes first.
     """
 
     def announce(forecast: Forecast) -> None:
+        found()
         if dry_run and json:
             as_json(_document(forecast, path, ledger))
         elif dry_run:
@@ -56,7 +68,32 @@ def announcing(
         if dry_run:
             raise typer.Exit
 
-    return announce
+    with first_word(_doing(epsilon, delta), quiet=quiet or json) as found:
+        yield announce
+
+
+@contextlib.contextmanager
+def first_word(text: str, *, quiet: bool) -> Iterator[Callable[[], None]]:
+    """Say on standard error what is being done, unless it is over at once; yields what to call when
+    it is.
+    """
+    timer = threading.Timer(_SOON, lambda: say(text, sys.stderr))
+    timer.daemon = True
+    if not quiet:
+        timer.start()
+    try:
+        yield timer.cancel
+    finally:
+        timer.cancel()
+
+
+def _doing(epsilon: float | None, delta: float | None) -> str:
+    """What comes before the claim is known."""
+    if epsilon is None:
+        return f"working out epsilon at delta = {number(delta)}, and how to prove it"
+    if delta is None:
+        return f"working out delta at epsilon = {number(epsilon)}, and how to prove it"
+    return f"working out how to prove ({number(epsilon)}, {number(delta)})"
 
 
 def in_words(forecast: Forecast, path: Path | None, ledger: Path | None) -> str:

@@ -106,14 +106,23 @@ def command(
     path = new_certificate(output or certificate_path(ran.spec, event, epsilon, delta), force=force)
     if report is not None:
         new_page(report, path)
-    from evr.gate import certify
-
-    certify_this = partial(certify, event) if record is None else record.certify
     with (
         cluster(dask, workers) as executor,
         watched(quiet=quiet or json) as progress,
         ledger_to_ask(ledger, dry_run=dry_run) as counted,
+        announcing(
+            epsilon=epsilon,
+            delta=delta,
+            path=path,
+            ledger=ledger,
+            dry_run=dry_run,
+            json=json,
+            quiet=quiet,
+        ) as announce,
     ):
+        from evr.gate import certify
+
+        certify_this = partial(certify, event) if record is None else record.certify
         certificate = certify_this(
             epsilon=epsilon,
             delta=delta,
@@ -127,7 +136,7 @@ def command(
             workers=workers,
             executor=executor,
             progress=progress,
-            announce=announcing(path=path, ledger=ledger, dry_run=dry_run, json=json, quiet=quiet),
+            announce=announce,
             method=method,
             neighboring_relation=relation,
             **({} if proposal == "capped" else {"proposal": proposal}),

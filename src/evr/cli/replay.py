@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from evr.cli.attempts import REJECTED, Workers, watched
+from evr.cli import REJECTED
+from evr.cli.attempts import Workers, watched
 from evr.cli.options import Json, Quiet
 from evr.cli.output import as_json, say
 from evr.cli.patience import MaxSeconds, limited

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evr.cli.announcing import first_word
 from evr.cli.attempts import Dask, LedgerFile, Workers, cluster, tell, watched
 from evr.cli.files import Force, new_certificate
 from evr.cli.options import Json, Quiet, file_option
@@ -58,7 +59,11 @@ def command(
             # it was allowed when the attempt began
             replaces = output is None and attempt.options.get("replaces", False)
             new_certificate(path, force=force or replaces)
-        with cluster(dask, workers) as executor, watched(quiet=quiet or json) as progress:
+        with (
+            cluster(dask, workers) as executor,
+            watched(quiet=quiet or json) as progress,
+            first_word(f"continuing attempt {attempt.id}", quiet=quiet or json),
+        ):
             certificate = resume(
                 opened,
                 attempt=attempt.id,

@@ -100,6 +100,15 @@ def command(
         cluster(dask, workers) as executor,
         watched(quiet=quiet or json) as progress,
         ledger_to_ask(ledger, dry_run=dry_run) as counted,
+        announcing(
+            epsilon=epsilon,
+            delta=delta,
+            path=output,
+            ledger=ledger,
+            dry_run=dry_run,
+            json=json,
+            quiet=quiet,
+        ) as announce,
     ):
         request = Request.of(
             event,
@@ -117,8 +126,6 @@ def command(
         certificate = certify_claim(
             request,
             ledger=counted,
-            announce=announcing(
-                path=output, ledger=ledger, dry_run=dry_run, json=json, quiet=quiet
-            ),
+            announce=announce,
         )
     tell(certificate, path=output, ledger=ledger, json=json, quiet=quiet, device=device)

@@ -4,9 +4,12 @@ refused here.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from evr.errors import AccuracyError
+from evr.estimation.api import estimate_delta, needs_samples
 from evr.mechanisms import Composition
 from evr.proving.planning import Planning
 from evr.proving.strict import StrictProving
@@ -93,9 +96,21 @@ def forecast(
         stream = Stream(0, f"{PURPOSE}, forecast", attempt, one.value)
         budget = log_budget(claim, attempt)
         trial = Trial(one.value, steps, claim, sampled, attempt, budget, stream)
-        samples[one.value], seconds[one.value] = trial.expected(planner(trial), workers)
+        plan, delta = planner(trial), _likely(composition, claim, one.value)
+        samples[one.value], seconds[one.value] = trial.expected(plan, workers, delta)
     if settings.method == "both":
         assert strict is not None
         strictly = strict.seconds(claim)
         seconds = {name: time + strictly.get(name, 0.0) for name, time in seconds.items()}
     return Forecast(composition, claim, settings, samples, seconds, planner, strict)
+
+
+def _likely(composition: Composition, claim: Claim, direction: str) -> float | None:
+    """Delta of one direction, where it costs little to know: it may be far below the claim's, which
+    then takes far fewer samples.
+    """
+    if needs_samples(composition):
+        return None
+    with contextlib.suppress(AccuracyError):
+        return estimate_delta(composition, claim.epsilon, direction=direction).value
+    return None

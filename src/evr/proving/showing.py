@@ -35,7 +35,7 @@ def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
     True, lines now and then where nobody seems to look.
     """
     if callable(progress) or not is_watched(progress):
-        yield progress or None
+        yield progress if callable(progress) else None
         return
     line = _Cell() if _in_a_notebook() else _Line() if _on_a_terminal() else _Lines()
     try:

@@ -87,9 +87,8 @@ class Attempt:
             steps = composition.simplified(one)
             trial = Trial(name, steps, claim, settings, number, budget, stream)
             later = sum(self.expected.get(two.value, 0.0) for two in chosen[place + 1 :])
-            hooks = Hooks(
-                _ahead_of(self.progress or None, later), self.checkpoint, self.resume.get(name)
-            )
+            told = self.progress if callable(self.progress) else None
+            hooks = Hooks(_ahead_of(told, later), self.checkpoint, self.resume.get(name))
             report = trial.run(planner(trial), hooks, executor=self.executor, workers=self.workers)
             reports[name] = replace(report, seconds=time.perf_counter() - begun)
             if not report.accepted:

@@ -25,10 +25,12 @@ from evr.verification.fixed import FixedPlan, FixedTest, plan_fixed
 from evr.verification.results import DirectionReport, Progress
 from evr.verification.sequential import LEAST, SequentialState, SequentialTest, sequential_test
 from evr.verification.settings import Settings
-from evr.verification.summary import BACKENDS, Summary, Work
+from evr.verification.summary import BACKENDS, Work
 
 _TAUS = (0.999, 0.99, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1)  # to name one that would do
 
+_PILOT_SECONDS, _PILOT_BLOCKS = 0.3, 64  # at the most, of what a forecast is tried on
+_ENDLESS = 10**18  # samples
 _FEW_NUMBERS = 1e8  # that are drawn to see whether a claim is plainly false
 TOO_LONG = {"cpu": 3e12, "cuda": 3e15}
 """Steps to draw that nobody waits for: hours to days on one core, or on a GPU. Refused unless
@@ -87,10 +89,14 @@ class Trial:
                 report = play(report, plan, pool, hooks, at_a_time(executor, workers))
         return replace(report, seconds=time.perf_counter() - start)
 
-    def expected(self, plan: Plan | None, workers: int | None = None) -> Expected:
+    def expected(
+        self, plan: Plan | None, workers: int | None = None, delta: float | None = None
+    ) -> Expected:
         """About how many samples ``run`` would take, and how long; what it would refuse is refused.
 
-        Tried on a few samples that serve nothing else.
+        Speed and variance are those of a pilot, whose samples serve nothing else. ``delta`` is what
+        is thought of this direction, by default what is claimed. The pilot decides where it
+        contradicts that.
         """
         proposal = self._ready(plan)
         if isinstance(proposal, DirectionReport):
@@ -98,17 +104,16 @@ class Trial:
         assert plan is not None
         if self.settings.method == "sequential":
             test = self._sequential_test(proposal, plan)
-            each, tried = _tried(self._work(proposal, plan, test.clip, test.mean))
-            # a claim that is plainly false is rejected as soon as any is
-            endless = _wanted(test) * proposal.work > _too_long(plan)
-            plain = endless and self._plainly_false(proposal, plan, test)
-            samples = LEAST if plain else test.samples_expected(tried)
-            samples = plan.block_size * max(1, math.ceil(samples / plan.block_size))
-            if self.settings.max_samples is not None:
-                samples = min(samples, self.settings.max_samples)
+            each, seen = _piloted(self._work(proposal, plan, test.clip, test.mean))
+            mean = test.estimate if delta is None else delta / self.claim.threshold
+            if seen.contradicts(mean):
+                mean = seen.total / seen.samples
+            most = self.settings.max_samples or _ENDLESS
+            samples = round(min(test.samples_expected(mean, seen.variance()), most))
+            samples = min(most, plan.block_size * max(1, -(-samples // plan.block_size)))
         else:
             samples = self._fixed_plan(proposal, _too_long(plan)).samples
-            each, _ = _tried(self._work(proposal, plan, math.inf, 0.0))
+            each, _ = _piloted(self._work(proposal, plan, math.inf, 0.0))
         return Expected(samples, each * samples / worker_count(workers))
 
     def _ready(self, plan: Plan | None) -> DirectionReport | Proposal:
@@ -263,7 +268,7 @@ class Trial:
         work = self._work(proposal, plan, math.inf, 0.0)
         driver = self._driver(work, test, plan, fixed.samples, unit=fixed.threshold)
         if hooks.progress is not None and hooks.resume is None:
-            left = fixed.samples * _tried(work)[0] / workers
+            left = fixed.samples * _piloted(work)[0] / workers
             hooks.progress(
                 Progress(self.direction, 0, fixed.samples, math.nan, 0.0, 0.0, 0.0, left, fixed)
             )
@@ -429,7 +434,7 @@ def _elsewhere(work: Work) -> Work:
     return replace(work, stream=replace(work.stream, purpose=f"{work.stream.purpose}, time"))
 
 
-def _tried(work: Work) -> tuple[float, Summary]:
+def _piloted(work: Work) -> tuple[float, SequentialState]:
     """About how long a sample takes on one core, and the samples that this was tried on: they serve
     nothing else.
     """
@@ -438,9 +443,12 @@ def _tried(work: Work) -> tuple[float, Summary]:
     summarise(replace(trial, block_size=1), 0, 1, 0.0)  # sets things up
     # the time of this thread alone, so that a busy machine does not make the forecast longer
     clock = time.thread_time if trial.device == "cpu" else time.perf_counter
-    start = clock()
-    summary = summarise(trial, 0, trial.block_size, 0.0)
-    return (clock() - start) / trial.block_size, summary
+    start, seen = clock(), SequentialState()
+    for block in range(_PILOT_BLOCKS):
+        seen.add(summarise(trial, block, trial.block_size, 0.0))
+        if (taken := clock() - start) > _PILOT_SECONDS:
+            break
+    return taken / seen.samples, seen
 
 
 def tested_directions(

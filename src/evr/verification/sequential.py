@@ -11,20 +11,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
 from scipy.special import ndtri
 
 from evr.sampling import Proposal
 from evr.verification.claims import Claim
-from evr.verification.driver import Ending
+from evr.verification.driver import Ending, rounds
 from evr.verification.summary import Summary, variance_of
 
 TOLERATED_FALSE_NEGATIVES = 1e-6
 _PATIENCE = 2.0  # the bets have to be learnt
 _CUSHION = 1e-3  # of log wealth, for rounding
 _HOPELESS = 7.0  # standard errors
+_UNLIKELY = 3.0  # standard errors
 LEAST = 4000  # samples before any rejection
+_ROUNDS = 1000  # that are foretold one by one
 
 
 @dataclass
@@ -48,6 +51,11 @@ class SequentialState:
     def variance(self) -> float:
         """Of a clipped sample, as seen."""
         return variance_of(self.total, self.squares, self.samples)
+
+    def contradicts(self, mean: float) -> bool:
+        """Whether samples hardly have this mean."""
+        error = math.sqrt(self.variance() / self.samples)
+        return abs(self.total / self.samples - mean) > _UNLIKELY * error
 
     def beyond_doubt(self, mean: float) -> bool:
         """Whether samples leave no doubt that their mean is above the one given; where floats lose
@@ -150,14 +158,29 @@ class SequentialTest:
         growth = stake * gap - stake**2 * spread / 2
         return max(self.log_target - self.state.log_wealth, 0.0) / growth
 
-    def samples_expected(self, tried: Summary) -> float:
-        """About how many in all, with the variance that samples of no other use have shown."""
-        state, self.state = (
-            self.state,
-            SequentialState(tried.samples, tried.clipped_total, tried.clipped_squares),
-        )
-        expected, self.state = self.samples_left(), state
-        return expected
+    def samples_expected(self, mean: float, variance: float) -> float:
+        """About how many in all, if that is what samples have: this test, a new one, is played
+        round by round as the driver would, each with the growth that is to be expected of it.
+        """
+        lead, state = self.mean - mean, self.state
+        spread = variance + lead**2
+        stakes = [self.stake()] * 2
+        for first, end in islice(rounds(), _ROUNDS):
+            stake, n = stakes.pop(0), (end - first) * self.block
+            growth = stake * lead - stake**2 * spread / 2
+            if growth > 0 and state.log_wealth + n * growth >= self.log_target:
+                return state.samples + (self.log_target - state.log_wealth) / growth
+            self.state = state = SequentialState(
+                state.samples + n,
+                state.total + n * mean,
+                state.squares + n * (variance + mean**2),
+                state.log_wealth + n * growth,
+            )
+            if self.ending() is not None:
+                return state.samples
+            stakes.append(self.stake())
+        left = (self.log_target - state.log_wealth) / growth if growth > 0 else math.inf
+        return state.samples + min(left, self.most_samples())
 
     def ending(self) -> Ending | None:
         """Accepted, or why to give up now, if so. Rejecting is always safe."""
