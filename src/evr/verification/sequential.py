@@ -151,12 +151,21 @@ class SequentialTest:
         return _PATIENCE * max(free, capped)
 
     def samples_left(self) -> float:
-        """About how many more samples an exact estimate takes."""
+        """About how many more samples it takes: at the growth that was seen, or before any was at
+        that of an exact estimate.
+        """
+        missing, seen = max(self.log_target - self.state.log_wealth, 0.0), self.state
+        if seen.samples:
+            growth = self._growth(self.stake(), self.mean - seen.total / seen.samples)
+            if growth > 0:
+                return missing / growth
         gap = max(self.mean - self.estimate, 1e-12)
-        spread = self.variance() + gap**2
-        stake = min(gap / spread, self.limit)
-        growth = stake * gap - stake**2 * spread / 2
-        return max(self.log_target - self.state.log_wealth, 0.0) / growth
+        stake = min(gap / (self.variance() + gap**2), self.limit)
+        return missing / self._growth(stake, gap)
+
+    def _growth(self, stake: float, lead: float) -> float:
+        """Of log wealth, about, by a sample."""
+        return stake * lead - stake**2 * (self.variance() + lead**2) / 2
 
     def samples_expected(self, mean: float, variance: float) -> float:
         """About how many in all, if that is what samples have: this test, a new one, is played
