@@ -140,19 +140,6 @@ def test_fixed_bins_are_worse_than_redrawn_ones() -> None:
     assert fixed > evr.estimate_delta(E.RedrawnBinsDpEvent(2.0, 20, 10), 1.0).value
 
 
-@pytest.mark.parametrize(("bins", "energy"), [(2, 0.5), (20, 0.25), (100, 1.0), (1000, 0.05)])
-def test_the_law_of_a_training_is_a_law(bins: int, energy: float) -> None:
-    """Both laws of the table have mass 1, and its deltas are those computed otherwise."""
-    table = ratio_law(bins, energy)
-    for measure in Measure:
-        below, above = table.tails(measure, np.array([0.1]))
-        assert float(below[0] + above[0]) == near(1.0, abs=1e-10)
-    for direction, epsilon in itertools.product(Direction, (0.05, 0.2)):
-        pair = BinsPair(IndependentBins(direction, bins, energy))
-        by_masses = super(BinsPair, pair).delta(epsilon)
-        assert by_masses == near(pair.delta(epsilon), rel=1e-7, abs=1e-12)
-
-
 @pytest.mark.parametrize("direction", list(Direction))
 def test_draws_from_the_table_have_its_deltas(direction: Direction) -> None:
     pair = BinsPair(IndependentBins(direction, 20, 0.5))
@@ -263,8 +250,9 @@ def test_inverse_moments_are_bounded_from_above_and_closely() -> None:
 def redrawn_moment(bins: int, energy: float, theta: float) -> float:
     """``E[L^-theta]`` from the table of the density of ``log L``."""
     table = ratio_law(bins, energy)
-    y = np.linspace(table.knots[0], table.knots[-1], 200_001)
-    return float(np.trapezoid(np.exp(table.log_density(y) - theta * y), y))
+    y = np.linspace(*table.ends, 200_001)[1:-1]
+    log_density = table.density.on(table.density.panel_of(y), y[:, None])[:, 0]
+    return float(np.trapezoid(np.exp(log_density - theta * y), y))
 
 
 # --- samples --------------------------------------------------------------------------------------
