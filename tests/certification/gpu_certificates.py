@@ -28,7 +28,7 @@ CERTIFICATES: dict[str, tuple[DpEvent, float]] = {
         evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.1, steps=200),
         1.5,
     ),
-    # in many dimensions: independent bins, with an inverse order in the other direction
+    # in many dimensions: independent bins
     "gpu-bins": (E.RedrawnBinsDpEvent(3.0, 20, 10), 1.0),
     # bins of correlated noise
     "gpu-matrix": (E.BallsInBinsDpEvent(3.0, 300, 30, (1.0, 0.5)), 1.0),

@@ -18,7 +18,7 @@ from evr.sampling import Plan, built, cuda
 from evr.sampling.cuda import Terms, why_not
 from evr.sampling.cuda.mixtures import MixtureOnDevice
 from evr.sampling.cuda.parts import PARTS
-from evr.sampling.mixtures import Component, MixtureProposal, to_numbers
+from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.philox import Place, philox
 from evr.sampling.placed_parts import MOST_COPIES, NAME
 from evr.sampling.plan import Kind
@@ -35,67 +35,66 @@ CHAIN = E.BMinSepDpEvent(1.5, 24, 3, 0.15, True, (1.0, 0.5))
 COLD = E.BMinSepDpEvent(1.5, 23, 4, 0.2, False, (1.0, 0.5, 0.25))
 COLUMNS = E.BMinSepDpEvent(1.5, 5, 2, 0.3, True, [[1.0, 0.5], [1.0, 0.4], [0.9], [1.0, 0.1], [1.0]])
 
+PLAIN = {"scale": 1.0, "odds": 1.0}
 CASES = {
-    "scaled": (BINS, "remove", [{"scale": 3.0}, {"scale": 1.0}]),
-    "order": (BINS, "remove", [{"order": 4.0}, {"scale": 2.0}, {"shift": 1.0}]),
-    "inverse": (BINS, "add", [{"inverse_order": 6.0}]),
-    "inverse, redrawn": (E.RedrawnBinsDpEvent(2.0, 7, 3), "add", [{"inverse_order": 2.5}]),
-    "redrawn": (E.RedrawnBinsDpEvent(2.0, 7, 3), "remove", [{"order": 3.0}, {"scale": 1.5}]),
-    "occupancy": (
-        CORRELATED,
+    "scaled": (BINS, "remove", {"scale": 3.0, "odds": 1.0}),
+    "plain": (BINS, "remove", PLAIN),
+    "order": (BINS, "remove", {"order": 4.0}),
+    "order beside scaled": (
+        BINS,
         "remove",
-        [{"order": 3.0}, {"scale": 2.0}, {"scale": 1.2, "width": 1.0, "shift": 0.7}],
+        {"order": 4.0, "scale": 2.0, "odds": 1.0, "share": 0.4},
     ),
-    "ring": (RING, "remove", [{"order": 5.0}, {"scale": 3.0, "width": 0.7, "shift": 0.0}]),
-    "shift, correlated": (CORRELATED, "add", [{"shift": -3.0}]),
-    "chain": (CHAIN, "remove", [{"order": 3.0}, {"scale": 2.0, "probability": 0.3}]),
-    "chain, cold": (COLD, "remove", [{"scale": 1.5, "probability": 0.4}, {"order": 2.0}]),
-    "chain, columns": (COLUMNS, "remove", [{"order": 2.0}, {"scale": 2.0, "probability": 0.3}]),
-    "chain, steep": (
-        E.BMinSepDpEvent(0.02, 6, 2, 0.3, True, (1.0, 0.5)),
+    "shift": (BINS, "add", {"shift": -6.0}),
+    "shift, redrawn": (E.RedrawnBinsDpEvent(2.0, 7, 3), "add", {"shift": -2.5}),
+    "redrawn": (E.RedrawnBinsDpEvent(2.0, 7, 3), "remove", {"order": 3.0}),
+    "redrawn, scaled": (E.RedrawnBinsDpEvent(2.0, 7, 3), "remove", {"scale": 1.5, "odds": 1.0}),
+    "occupancy": (CORRELATED, "remove", {"order": 3.0}),
+    "scaled, correlated": (CORRELATED, "remove", {"scale": 2.0, "odds": 1.0}),
+    "ring": (RING, "remove", {"order": 5.0}),
+    "ring beside scaled": (
+        RING,
         "remove",
-        [{"scale": 1.0, "probability": 0.3}],
+        {"order": 5.0, "scale": 3.0, "odds": 1.0, "share": 0.6},
     ),
-    "chain, below floats": (
-        E.BMinSepDpEvent(0.02, 4, 2, 1.0, False),
-        "add",
-        [{"shift": -0.04}],
-    ),
+    "shift, correlated": (CORRELATED, "add", {"shift": -3.0}),
+    "chain": (CHAIN, "remove", {"order": 3.0}),
+    "chain, scaled": (CHAIN, "remove", {"scale": 2.0, "odds": 2.4}),
+    "chain, cold": (COLD, "remove", {"scale": 1.5, "odds": 2.5}),
+    "chain, cold order": (COLD, "remove", {"order": 2.0}),
+    "chain, columns": (COLUMNS, "remove", {"order": 2.0}),
+    "chain, steep": (E.BMinSepDpEvent(0.02, 6, 2, 0.3, True, (1.0, 0.5)), "remove", PLAIN),
+    "chain, below floats": (E.BMinSepDpEvent(0.02, 4, 2, 1.0, False), "add", {"shift": -0.04}),
     "chain, steep order": (
         E.BMinSepDpEvent(0.21, 4, 4, 0.3, True, (1.0, 0.6, 0.3)),
         "remove",
-        [{"order": 5.0}],
+        {"order": 5.0},
     ),
-    "chain, shift": (CHAIN, "add", [{"shift": -2.0}]),
+    "chain, shift": (CHAIN, "add", {"shift": -2.0}),
     "chain, certain": (
-        CHAIN,
+        E.BMinSepDpEvent(1.5, 24, 3, 1.0, False, (1.0, 0.5)),
         "remove",
-        [{"scale": 1.5, "probability": 1.0}, {"scale": 1.0, "probability": 0.15}],
+        {"scale": 1.5, "odds": 1.0},
     ),
     "with a step on a line": (
         dp_event.ComposedDpEvent(
             [BINS, evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.1, steps=3)]
         ),
         "remove",
-        [{"order": 3.0}, {"scale": 2.0}],
+        {"order": 3.0},
     ),
 }
 case = pytest.mark.parametrize("name", CASES)
 
 
 def proposal_of(name, *, by_place=True):
-    event, direction, parts = CASES[name]
+    event, direction, numbers = CASES[name]
     steps = evr.Composition.of(event).simplified(Direction(direction))
     many = [isinstance(step.law, MixtureLaw) for step in steps]
-    weights = np.arange(1.0, len(parts) + 1) / np.arange(1.0, len(parts) + 1).sum()
-    components = [
-        Component.of(float(weight), *([part] * sum(many)))
-        for weight, part in zip(weights, parts, strict=True)
-    ]
     named = NAME if by_place else ""
     line = Kind(Tilt(1.0, 50.0, -1.0), sampler="mixture_philox/1" if by_place else "")
     kinds = tuple(Kind(Tilt(), sampler=named) if one else line for one in many)
-    found = built(Plan("mixture", kinds, cells=512, numbers=to_numbers(components)), steps)
+    found = built(Plan("mixture", kinds, cells=512, numbers=tuple(numbers.items())), steps)
     assert isinstance(found, MixtureProposal)
     return found
 
@@ -237,7 +236,7 @@ def test_a_plan_says_that_parts_are_drawn_by_place():
 @pytest.mark.parametrize("name", ["parts_philox/2", "mixture_philox/1"])
 def test_an_unknown_sampler_of_parts_is_refused(name):
     steps = evr.Composition.of(BINS).simplified(Direction.REMOVE)
-    numbers = to_numbers([Component.of(1.0, {"scale": 2.0})])
+    numbers = (("order", 2.0),)
     with pytest.raises(ValueError, match="parts_philox/1"):
         built(Plan("mixture", (Kind(Tilt(), sampler=name),), numbers=numbers), steps)
 
@@ -245,6 +244,6 @@ def test_an_unknown_sampler_of_parts_is_refused(name):
 def test_more_copies_than_have_places_are_refused():
     event = E.RedrawnBinsDpEvent(2.0, 3, MOST_COPIES + 1)
     steps = evr.Composition.of(event).simplified(Direction.REMOVE)
-    numbers = to_numbers([Component.of(1.0, {"scale": 2.0})])
+    numbers = (("order", 2.0),)
     with pytest.raises(ValueError, match="have no places"):
         built(Plan("mixture", (Kind(Tilt(), sampler=NAME),), numbers=numbers), steps)

@@ -42,10 +42,6 @@ class LossLaw(abc.ABC):
     """
 
     @abc.abstractmethod
-    def draw_losses(self, generator: np.random.Generator, size: int) -> Floats:
-        """``size`` independent privacy losses under ``P``."""
-
-    @abc.abstractmethod
     def describe(self) -> str:
         """The law in a line of notation, for tables."""
 

@@ -101,9 +101,9 @@ def leading(words: Words) -> NDArray[np.int64]:
     return (words & np.uint64((1 << LEADING_BITS) - 1)).astype(np.int64)
 
 
-COORDINATES, CHOICES, CELLS = 0, 1, 3
-"""Parts of a row's numbers: its normal coordinates in pairs; what it chooses, for two purposes;
-and from there on a part for each column.
+COORDINATES, CHOICES = 0, 1
+"""Parts of a row's numbers: its normal coordinates in pairs; and from there on what it chooses, for
+two purposes.
 """
 
 
@@ -123,7 +123,7 @@ class RowNumbers:
         self,
         place: Place,
         rows: NDArray[np.int64],
-        part: int | NDArray[np.int64] = CHOICES,
+        part: int = CHOICES,
         calls: count[int] | None = None,
     ) -> None:
         self._place, self._rows, self._part = place, rows, part
@@ -132,17 +132,11 @@ class RowNumbers:
 
     def of_rows(self, rows: NDArray[np.intp]) -> RowNumbers:
         """For some of the rows."""
-        part = self._part if isinstance(self._part, int) else self._part[rows]
-        return RowNumbers(self._place, self._rows[rows], part, self._calls)
+        return RowNumbers(self._place, self._rows[rows], self._part, self._calls)
 
     def for_purpose(self, purpose: int) -> RowNumbers:
         """Other numbers, of the same rows."""
         return RowNumbers(self._place, self._rows, CHOICES + purpose)
-
-    def for_cells(self, columns: int) -> RowNumbers:
-        """Rows are then cells: all columns of the first row, of the second one, and so on."""
-        part = CELLS + np.arange(self._rows.size * columns) % columns
-        return RowNumbers(self._place, np.repeat(self._rows, columns), part)
 
     def _words(self, size: int) -> tuple[Words, Words]:
         assert size == self._rows.size
@@ -153,9 +147,6 @@ class RowNumbers:
 
     def integers(self, low: int, high: int, size: int) -> NDArray[np.int64]:
         return low + np.minimum((self.random(size) * (high - low)).astype(np.int64), high - low - 1)
-
-    def standard_exponential(self, size: int) -> Floats:
-        return -np.log(uniform(self._words(size)[0]))
 
     def geometric(self, p: float, size: tuple[int, int]) -> NDArray[np.int64]:
         """One column after the other; the greatest of all integers where it would be beyond."""
@@ -169,10 +160,8 @@ class RowNumbers:
             found[:, column] = np.minimum(number, _LONGEST).astype(np.int64) + 1
         return found
 
-    def standard_normal(self, size: int | tuple[int, int]) -> Floats:
-        """A number for each row; or coordinates, of as many of the next rows as are asked for."""
-        if isinstance(size, int):
-            return normals(self._words(size))[0]
+    def standard_normal(self, size: tuple[int, int]) -> Floats:
+        """Coordinates, of as many of the next rows as are asked for."""
         number, columns = size
         rows = self._rows[self._row : self._row + number]
         self._row += number

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from evr.laws.law import Floats
 from evr.laws.mixture.law import MixtureLaw
-from evr.sampling.part import Part
+from evr.sampling.parts import Part
 from evr.sampling.philox import CHOICES, Place, RowNumbers, unit
 
 NAME = "parts_philox/1"
@@ -38,11 +38,6 @@ class Places(NamedTuple):
         return cls(Place.of(generator), tuple(Place.of(generator) for _ in range(laws)))
 
 
-def cumulated(weights: Floats) -> Floats:
-    """What a uniform number is compared with to choose a component."""
-    return np.cumsum(weights)[:-1]
-
-
 def spans(size: int, laws: Sequence[tuple[MixtureLaw, int]]) -> list[NDArray[np.int64]]:
     """The samples of a block, as many at a time as memory is for."""
     each = max(1, _NUMBERS // sum(law.dimension * count for law, count in laws))
@@ -52,21 +47,22 @@ def spans(size: int, laws: Sequence[tuple[MixtureLaw, int]]) -> list[NDArray[np.
 def coordinates(
     places: Places,
     samples: NDArray[np.int64],
-    weights: Floats,
+    share: float,
     parts: Sequence[Sequence[Part]],
     laws: Sequence[tuple[MixtureLaw, int]],
 ) -> list[Floats]:
-    """Coordinates of each law; rows of a sample's copies follow each other."""
-    drawn = unit(places.components.words(0, samples, CHOICES)[0])
-    chosen = np.searchsorted(cumulated(weights), drawn, side="right")
+    """Coordinates of each law; rows of a sample's copies follow each other. The first component
+    draws a ``share`` of the samples.
+    """
+    first = unit(places.components.words(0, samples, CHOICES)[0]) < share
     found = []
     for index, ((law, count), place) in enumerate(zip(laws, places.laws, strict=True)):
         own = np.empty((samples.size, count, law.dimension))
-        for component in np.unique(chosen):
-            rows = np.flatnonzero(chosen == component)
+        for chosen, component in zip((first, ~first), parts, strict=False):
+            rows = np.flatnonzero(chosen)
             ids = (samples[rows, None] * count + np.arange(count)).reshape(-1)
             generator: Any = RowNumbers(place, ids)
-            drawn_rows = parts[component][index].draw(generator, ids.size)
-            own[rows] = drawn_rows.reshape(rows.size, count, law.dimension)
+            drawn = component[index].draw(generator, ids.size)
+            own[rows] = drawn.reshape(rows.size, count, law.dimension)
         found.append(own.reshape(-1, law.dimension))
     return found

@@ -118,9 +118,6 @@ class DominatingPair(LossLaw):
         """``size`` exact draws from the whole law."""
         return self.sample(measure, generator, np.full(size, -np.inf), np.full(size, np.inf))
 
-    def draw_losses(self, generator: np.random.Generator, size: int) -> Floats:
-        return self.privacy_loss(self.draw(Measure.P, generator, size))
-
     @property
     def flats(self) -> Floats:
         """Intervals ``(low, high]`` of constant loss, infinite loss included, in order, as rows:

@@ -37,10 +37,6 @@ class MixtureLaw(LossLaw):
         """Coordinates under ``Q``, without the record."""
 
     @abc.abstractmethod
-    def draw_mixture(self, generator: np.random.Generator, size: int) -> Floats:
-        """Coordinates under the mixture, with the record."""
-
-    @abc.abstractmethod
     def log_ratio(self, coordinates: Floats) -> Floats:
         """``log L`` of each row."""
 
@@ -106,15 +102,6 @@ class MixtureLaw(LossLaw):
         """``log`` of the chance that the record never takes part: ``L`` is never less."""
         return -math.inf
 
-    def losses(self, coordinates: Floats) -> Floats:
-        """The privacy loss of each row."""
-        log_ratio = self.log_ratio(coordinates)
-        return log_ratio if self.direction is Direction.REMOVE else -log_ratio
-
-    def draw_losses(self, generator: np.random.Generator, size: int) -> Floats:
-        draw = self.draw_mixture if self.direction is Direction.REMOVE else self.draw_null
-        return self.losses(draw(generator, size))
-
     @property
     def loss_range(self) -> tuple[float, float]:
         if self.direction is Direction.REMOVE:
@@ -132,11 +119,12 @@ def in_parts(rows: int, columns: int) -> list[slice]:
     return [slice(start, start + at_once) for start in range(0, rows, at_once)]
 
 
-def log_mean_exp(x: Floats) -> Floats:
-    """``log`` of the mean of ``e^x`` over each row."""
+def log_mean_exp(x: Floats, halves: Floats, scale: float = 1.0) -> Floats:
+    """``log`` of the mean of ``e^{scale x - halves}`` over each row."""
     found = np.empty(len(x))
     for rows in in_parts(*x.shape):
-        top = x[rows].max(axis=1)
-        below = x[rows] - top[:, None]
+        below = scale * x[rows] - halves
+        top = below.max(axis=1)
+        below -= top[:, None]
         found[rows] = top + np.log(np.exp(below, out=below).mean(axis=1))
     return found

@@ -201,9 +201,6 @@ class MinSep(MixtureLaw):
             found[rows] /= self.noise
         return found
 
-    def draw_mixture(self, generator: np.random.Generator, size: int) -> Floats:
-        return self.shifted(generator, self.chain.draw(generator, size))
-
     def log_ratio(self, coordinates: Floats) -> Floats:
         return self.chain.log_sum(coordinates.T, halves=self.energies / 2)
 

@@ -17,7 +17,7 @@
   const word id = (word)((first + row % samples) * count + row / samples);
 #define AT(i) ((whole)(i) * rows + row)
 
-#define MOST_REPLICAS 40  // evr.bounds.order_tables
+#define MOST_REPLICAS 40  // evr.bounds.replica_tables
 #define INFINITE __longlong_as_double(0x7ff0000000000000LL)
 
 // How many of `size` rising numbers are at most u.
@@ -195,68 +195,6 @@ extern "C" __global__ void add_pulses(int rows, int samples, const int *chosen,
     for (int lag = 0; lag < bands && lag <= i; ++lag)
       sum += band[(whole)lag * steps + i - lag] * pulses[AT(i - lag)];
     x[AT(i)] += amount * sum;
-  }
-}
-
-// --- inverse orders -------------------------------------------------------------------------------
-
-__device__ double wright_omega(double z) {  // w + log w = z
-  if (z < -50.0) return exp(z);
-  double w = z < -2.0 ? exp(z) : z > 4.0 ? z - log(z) : exp(2.0 * (z - 1.0) / 3.0);
-  for (int i = 0; i < 4; ++i) {
-    const double r = z - w - log(w), t = 2.0 * (1.0 + w) * (1.0 + w + 2.0 * r / 3.0);
-    w *= 1.0 + r / (1.0 + w) * (t - r) / (t - 2.0 * r);
-  }
-  return w;
-}
-
-struct Inverse { double bins, energy, theta, pieces, nodes; };
-
-__device__ double log_density_of_time(const Inverse &about, double s, const double *log_weights,
-                                      const double *ratios) {
-  const double t = exp(s) / about.bins;
-  double top = -INFINITE, sum = 0.0;
-  for (int i = 0; i < (int)about.nodes; ++i) top = fmax(top, log_weights[i] - t * ratios[i]);
-  for (int i = 0; i < (int)about.nodes; ++i) sum += exp(log_weights[i] - t * ratios[i] - top);
-  return about.theta * s + about.bins * (top + log(sum));
-}
-
-// Coordinates under Q L^-theta / M (InverseOrderSampler).
-extern "C" __global__ void inverse(ROWS, const int *chosen, const unsigned char *uses,
-                                   const Inverse *given, const double *cumulated,
-                                   const double *ends, const double *points, const double *heights,
-                                   const double *slopes, const double *log_weights,
-                                   const double *ratios, double *x) {
-  ROW
-  if (!uses[chosen[row % samples]]) return;
-  const Inverse about = *given;
-  const int pieces = (int)about.pieces;
-  double s = 0.0;
-  for (word call = 0;; call += 3) {
-    const int k = not_above(cumulated, pieces - 1, unit(philox(place, call, id, 1).a));
-    const double slope = slopes[k], low = ends[k], high = ends[k + 1];
-    const double width = k > 0 && k < pieces - 1 ? high - low : INFINITE;
-    const double u = unit(philox(place, call + 1, id, 1).a);
-    s = (slope > 0.0 ? high : low) + log1p(u * expm1(-fabs(slope) * width)) / slope;
-    const double roof = heights[k] + slope * (s - points[k]);
-    const double log_u = log(uniform(philox(place, call + 2, id, 1).a));
-    const int i = not_above(points, pieces, s) - 1;
-    if (i >= 0 && i < pieces - 1) {
-      const double rise = (heights[i + 1] - heights[i]) / (points[i + 1] - points[i]);
-      if (log_u <= heights[i] + rise * (s - points[i]) - roof) break;
-    }
-    if (log_u <= log_density_of_time(about, s, log_weights, ratios) - roof) break;
-  }
-  const double g = about.energy, pull = wright_omega(s + log(g / about.bins) - g / 2.0);
-  const double root = sqrt(g);
-  for (int i = 0; i < (int)about.bins; ++i) {
-    for (word call = 0;; call += 2) {
-      const double y = root * normals(philox(place, call, id, 3 + i)).one;
-      const double late = -log(uniform(philox(place, call + 1, id, 3 + i).a));
-      if (late < pull / g * (expm1(y) - y)) continue;
-      x[AT(i)] = y - pull;
-      break;
-    }
   }
 }
 

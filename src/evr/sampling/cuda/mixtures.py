@@ -11,8 +11,8 @@ from evr.laws.mixture.law import MixtureLaw
 from evr.sampling.cuda.laws import Array, Bench, Rows, kernels_of
 from evr.sampling.cuda.parts import part_on
 from evr.sampling.mixtures import MixtureProposal
-from evr.sampling.part import Part
-from evr.sampling.placed_parts import Places, cumulated
+from evr.sampling.parts import Part
+from evr.sampling.placed_parts import Places
 
 
 class MixtureOnDevice:
@@ -28,7 +28,7 @@ class MixtureOnDevice:
 
     def __init__(self, proposal: MixtureProposal, bench: Bench) -> None:
         self._bench, self._laws = bench, len(proposal.laws)
-        self._cumulated = bench.arrays.asarray(cumulated(proposal.weights))
+        self._cumulated = bench.arrays.asarray(np.cumsum(proposal.weights)[:-1])
         self._log_weights = bench.arrays.asarray(np.log(proposal.weights))
         self._own = [
             LawOnDevice(bench, law, count, [parts[index] for parts in proposal.parts])

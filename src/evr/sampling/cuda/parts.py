@@ -9,12 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from evr.bounds.order_tables import PartitionTable
 from evr.bounds.replica_tables import OccupancyTable, RingTable
 from evr.sampling.cuda.laws import Array, Bench, ChainOnDevice, Rows, linear, mean_exp
-from evr.sampling.matrix_parts import BumpedBins, OrderMatrixBins, OrderMinSep, ScaledChain
-from evr.sampling.part import Part
-from evr.sampling.parts import InverseBins, OrderBins, ScaledBins, Shifted
+from evr.sampling.parts import OrderBins, OrderMinSep, Part, ScaledBins, ScaledChain, Shifted
 
 
 class PartOnDevice(abc.ABC):
@@ -63,8 +60,8 @@ class ScaledBinsOnDevice(TablePart):
 
     def prepare(self, sent: Any) -> None:
         law, scale = self.part.law, self.part.scale
-        self.table = sent(np.array([[scale * law.energy]]))
-        self._halves = sent(np.full(law.bins, scale**2 * law.energy / 2))
+        self.table = sent(scale * law.means(np.arange(law.bins)))
+        self._halves = sent(np.broadcast_to(self.part.half_squares, law.bins).copy())
 
     def log_density(self, x: Array, log_ratio: Array) -> Array:
         return mean_exp(self.bench, x, self.part.scale, self._halves)
@@ -73,17 +70,13 @@ class ScaledBinsOnDevice(TablePart):
 class OrderOnDevice(TablePart):
     """Whole orders from tables of all occupancies."""
 
-    part: OrderBins | OrderMatrixBins
+    part: OrderBins
 
     def prepare(self, sent: Any) -> None:
         table = self.part.table
-        if isinstance(table, PartitionTable):
-            moves = table.parts[:, : table.bins] * table.energy
-        else:
-            assert isinstance(table, OccupancyTable)
-            assert isinstance(self.part, OrderMatrixBins)
-            moves = table.occupancies @ self.part.law.gram
-        self.table, self.cumulated = sent(moves), sent(table.cumulated)
+        assert isinstance(table, OccupancyTable)
+        self.table = sent(self.part.law.pulled(table.occupancies.astype(float)))
+        self.cumulated = sent(table.cumulated)
 
     def log_density(self, x: Array, log_ratio: Array) -> Array:
         return self.part.power * log_ratio - self.part.log_normaliser
@@ -92,16 +85,17 @@ class OrderOnDevice(TablePart):
 class RingOnDevice(PartOnDevice):
     """Whole orders from a ring of bins."""
 
-    part: OrderMatrixBins
+    part: OrderBins
 
     def prepare(self, sent: Any) -> None:
         table = self.part.table
         assert isinstance(table, RingTable)
+        gram = table.law.means(np.arange(table.bins))
         self._numbers = (table.bins, table.near, table.order, table.start, table.next.shape[0])
         walk = (table.next, table.weights, table.values, table.staying.chances)
-        rest = (table.left.astype(np.int32), table.gram, table.greatest)
+        rest = (table.left.astype(np.int32), gram, table.greatest)
         self._tables = tuple(sent(np.ascontiguousarray(x)) for x in (*walk, *rest))
-        self._halves = sent(self.part.law.energies / 2)
+        self._halves = sent(np.broadcast_to(self.part.law.energies / 2, table.bins).copy())
 
     def move(self, rows: Rows, x: Array) -> None:
         self.launch("add_ring", rows, *self._numbers, *self._tables, rows.refused, x)
@@ -114,22 +108,6 @@ class RingOnDevice(PartOnDevice):
         return found - self.part.log_normaliser
 
 
-class InverseOnDevice(PartOnDevice):
-    part: InverseBins
-
-    def prepare(self, sent: Any) -> None:
-        law, tables = self.part.law, self.part.sampler.tables()
-        pieces, nodes = tables[2].size, tables[-1].size
-        self._about = sent(np.array([law.bins, law.energy, self.part.theta, pieces, nodes]))
-        self._tables = tuple(sent(table) for table in tables)
-
-    def move(self, rows: Rows, x: Array) -> None:
-        self.launch("inverse", rows, self._about, *self._tables, x)
-
-    def log_density(self, x: Array, log_ratio: Array) -> Array:
-        return -self.part.theta * log_ratio - self.part.log_normaliser
-
-
 class ShiftedOnDevice(TablePart):
     part: Shifted
 
@@ -140,22 +118,6 @@ class ShiftedOnDevice(TablePart):
 
     def log_density(self, x: Array, log_ratio: Array) -> Array:
         return linear(self.bench, x, self._weights) - self.part.half_square
-
-
-class BumpedOnDevice(TablePart):
-    part: BumpedBins
-
-    def prepare(self, sent: Any) -> None:
-        bump, self.table = self.part.bump, sent(self.part.centres)
-        self._halves = sent(self.part.half_squares)
-        self._together = sent(np.full(self.part.law.bins, self.part.shift / self.part.law.bins))
-        places = np.arange(self.part.law.bins)
-        self._bump = None if bump is None else sent(bump[np.abs(places[:, None] - places)])
-
-    def log_density(self, x: Array, log_ratio: Array) -> Array:
-        raised = x if self._bump is None else self._bump @ x
-        found = mean_exp(self.bench, raised, self.part.scale, self._halves)
-        return found + linear(self.bench, x, self._together) if self.part.shift else found
 
 
 class ScaledChainOnDevice(PartOnDevice):
@@ -196,10 +158,7 @@ class OrderMinSepOnDevice(PartOnDevice):
 PARTS: dict[type[Part], type[PartOnDevice]] = {
     ScaledBins: ScaledBinsOnDevice,
     OrderBins: OrderOnDevice,
-    InverseBins: InverseOnDevice,
     Shifted: ShiftedOnDevice,
-    BumpedBins: BumpedOnDevice,
-    OrderMatrixBins: OrderOnDevice,
     ScaledChain: ScaledChainOnDevice,
     OrderMinSep: OrderMinSepOnDevice,
 }
@@ -208,5 +167,5 @@ PARTS: dict[type[Part], type[PartOnDevice]] = {
 
 def part_on(part: Part, bench: Bench, uses: Array) -> PartOnDevice:
     """The part, with its tables on the device; ``uses`` says which components have it."""
-    ring = isinstance(part, OrderMatrixBins) and isinstance(part.table, RingTable)
+    ring = isinstance(part, OrderBins) and isinstance(part.table, RingTable)
     return (RingOnDevice if ring else PARTS[type(part)])(bench, part, uses)
