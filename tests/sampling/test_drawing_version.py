@@ -72,8 +72,8 @@ DRAWN: dict[str, tuple[Callable[..., Proposal], dp_event.DpEvent, str, float, fl
         replicated(order=6.0, scale=4.0, odds=1.0, share=0.5),
         BANDED,
         "remove",
-        1778.7550191241207,
-        -5641.805514503261,
+        1726.756307580777,
+        -5426.752854425146,
     ),
     "independent bins": (
         replicated(order=6.0),

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from evr.laws.arrays import module_of
 from evr.laws.law import Floats
 from evr.laws.line.pair import log_sum_exp
 from evr.laws.mixture.bins import Bins, IndependentBins
@@ -131,7 +132,10 @@ class RingTable:
             exponent = j * (j - 1) / 2 * self.greatest[0] + j * pull[able]
             exponent -= gammaln(j + 1) + j * math.log(self.length)
             self.weights[able, j] = np.exp(exponent)
-        self._unmoved = self.next[:, 0].copy()
+        unmoved = [np.arange(len(states), dtype=np.int32)]  # after so many bins without a replica
+        for _ in range(near - 1):
+            unmoved.append(self.next[unmoved[-1], 0])
+        self.unmoved = np.array(unmoved)
         self.start = int(index.of(np.array([[0] * (near - 1) + [order]]))[0])
         self.values = np.empty((self.length + 1, states.shape[0]))
         self.values[-1] = self.left == 0
@@ -156,39 +160,45 @@ class RingTable:
         return float(gammaln(self.order + 1) + math.log(self.values[0, self.start]))
 
     def draw(self, generator: np.random.Generator, size: int) -> RingDraw:
-        """Replicas in each bin."""
-        chain = np.zeros((size, self.length))
-        state, busy = np.full(size, self.start, dtype=np.int32), np.arange(size)
-        for place in range(self.length):
-            drawn = of_rows(generator, busy).random(busy.size)
-            moved = self.staying.left(place, state, drawn)
-            after = self._unmoved.take(state)
-            if moved.size:
-                at = state[moved]
-                weights = self.weights[at] * self.values[place + 1][self.next[at]]
-                chosen = _chosen(drawn[moved], weights)
-                chain[busy[moved], place] = chosen
-                after[moved] = self.next[at, chosen]
-                if not self.left[after[moved]].all():
-                    left = self.left[after] > 0
-                    busy, after = busy[left], after[left]
-            state = after
-            if not busy.size:
-                break
+        """Replicas in each bin: from one that has some to the next that has."""
+        xp = module_of(self.values)
+        chain, busy = xp.zeros((size, self.length)), xp.arange(size)
+        place, state = xp.zeros(size, np.int64), xp.full(size, self.start)
+        while busy.size:
+            numbers = of_rows(generator, busy)
+            empty = self._empty(place, state, numbers.random(busy.size))
+            place = place + empty
+            state = self.unmoved[np.minimum(empty, self.near - 1), state]
+            weights = self.weights[state] * self.values[(place + 1)[:, None], self.next[state]]
+            weights[:, 0] = 0.0
+            chosen = _chosen(numbers.random(busy.size), weights)
+            chain[busy, place] = chosen
+            state = self.next[state, chosen]
+            left = self.left[state] > 0
+            busy, place, state = busy[left], place[left] + 1, state[left]
         generator = for_purpose(generator, 1)
         first = generator.integers(0, self.bins, size)
-        places = (first[:, None] + self.near - 1 + np.arange(self.length)) % self.bins
-        occupied = np.zeros((size, self.bins))
-        np.put_along_axis(occupied, places, chain, axis=1)
+        places = (first[:, None] + self.near - 1 + xp.arange(self.length)) % self.bins
+        occupied = xp.zeros((size, self.bins))
+        occupied[xp.arange(size)[:, None], places] = chain
         pulled = self.law.pulled(occupied)
         own = np.einsum("ij,ij->i", pulled, occupied) - (occupied * self.law.energies).sum(axis=1)
         lost = self._attraction(chain) - own / 2
-        return RingDraw(occupied, pulled, generator.random(size) < np.exp(-np.maximum(lost, 0.0)))
+        accepted = generator.random(size) < np.exp(-np.maximum(lost, 0.0))
+        return RingDraw(occupied, pulled, accepted)
 
-    @cached_property
-    def staying(self) -> Staying:
-        """That no replica is in a place, whose weight is 1."""
-        return Staying(self.values[1:][:, self._unmoved], self.values[:-1])
+    def _empty(self, place: Counts, state: Counts, drawn: Floats) -> Counts:
+        """How many bins from a place on have no replica, by uniform numbers. That has weight 1, so
+        the chance of ``m`` such bins or more is the value after them over the value now.
+        """
+        least = drawn * self.values[place, state]
+        low, high = place * 0, self.length - place
+        for _ in range(self.length.bit_length()):
+            middle = (low + high) // 2
+            after = self.unmoved[np.minimum(middle, self.near - 1), state]
+            held = self.values[place + middle, after] > least
+            low, high = np.where(held, middle, low), np.where(held, high, middle)
+        return low
 
     def _attraction(self, chain: Floats) -> Floats:
         """Of all pairs of replicas, by the greatest inner products."""
@@ -257,25 +267,22 @@ class ChainTable:
     def _weights(self, states: NDArray[np.integer], step: int) -> Floats:
         """Of each number of replicas that take part, in each state."""
         pull = self.recent[states] @ self.overlaps[1:, step]
-        j, chances = np.arange(self.order + 1), self.chances[states]
-        exponents = np.multiply.outer(pull, j) + j * (j - 1) / 2 * self.overlaps[0, step]
+        j, chances = module_of(states).arange(self.order + 1), self.chances[states]
+        exponents = pull[:, None] * j + j * (j - 1) / 2 * self.overlaps[0, step]
         exponents[chances == 0.0] = -np.inf  # more than are eligible: e^exponent may be no float
-        return np.asarray(chances * np.exp(exponents))
-
-    def _weights_of(self, states: NDArray[np.integer], step: int) -> Floats:
-        """The same, from a table where inner products are the usual ones."""
-        column, usual = self._usual
-        if self.overlaps[:, step].tobytes() == column:
-            return np.asarray(usual[states])
-        return self._weights(states, step)
+        return chances * np.exp(exponents)
 
     @cached_property
-    def _usual(self) -> tuple[bytes, Floats]:
-        """The most frequent inner products, and all weights with them."""
-        columns = Counter(column.tobytes() for column in self.overlaps.T)
-        column = columns.most_common(1)[0][0]
-        step = next(i for i, one in enumerate(self.overlaps.T) if one.tobytes() == column)
-        return column, self._weights(np.arange(len(self.chances)), step)
+    def _usual(self) -> tuple[bool, ...]:
+        """Whether inner products are the most frequent ones, of each step."""
+        columns = [column.tobytes() for column in self.overlaps.T]
+        most = Counter(columns).most_common(1)[0][0]
+        return tuple(column == most for column in columns)
+
+    @cached_property
+    def _usual_weights(self) -> Floats:
+        """All weights of such a step."""
+        return self._weights(np.arange(len(self.chances)), self._usual.index(True))
 
     @cached_property
     def log_moment(self) -> float:
@@ -291,14 +298,16 @@ class ChainTable:
         """How many replicas take part in each step."""
         start = generator.random(size) * self.starts[-1]
         state = np.searchsorted(self.starts[:-1], start, side="right").astype(np.int32)
-        pulses = np.zeros((self.steps, size))
+        pulses = module_of(start).zeros((self.steps, size))
+        usual, known = self._usual, self._usual_weights
         for step in range(self.steps):
             drawn = generator.random(size)
             moved = self.staying.left(step, state, drawn)
             after = self._unmoved.take(state)
             if moved.size:
                 at = state[moved]
-                weights = self._weights_of(at, step) * self.values[step + 1][self.next[at]]
+                weights = known[at] if usual[step] else self._weights(at, step)
+                weights = weights * self.values[step + 1][self.next[at]]
                 pulses[step, moved] = chosen = _chosen(drawn[moved], weights)
                 after[moved] = self.next[at, chosen]
             state = after
@@ -346,8 +355,8 @@ def _chosen(drawn: Floats, weights: Floats) -> Counts:
     number that is beyond the share of index 0.
     """
     cumulated = np.cumsum(weights, axis=1)
-    beyond = (drawn * cumulated[:, -1])[:, None] >= cumulated[:, 1:-1]
-    return np.asarray(1 + beyond.sum(axis=1), dtype=np.int64)
+    beyond = drawn[:, None] >= cumulated[:, 1:-1] / cumulated[:, -1:]  # x / x is 1: never chosen
+    return 1 + beyond.sum(axis=1)
 
 
 def _partitions(total: int, bins: int) -> tuple[Counts, Floats]:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evr.bounds.moments import log_peak
 from evr.bounds.rounding import Rounding
@@ -48,6 +47,9 @@ class MixtureProposal(Proposal):
     """
 
     name = NAME
+    xp: Any = np
+    """Whose arrays are drawn by place; and how many numbers of one law at a time."""
+    at_once = 1 << 20
 
     def __init__(
         self,
@@ -117,15 +119,13 @@ class MixtureProposal(Proposal):
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
         if self.by_place:
-            places = placed_parts.Places.of(generator, len(self.laws))
-            spans = placed_parts.spans(size, self.laws)
-            found = [self._weighted(self._placed(places, samples)) for samples in spans]
-            losses, log_weights = (np.concatenate(one) for one in zip(*found, strict=True))
+            losses, log_weights = self._placed(generator, size)
         else:
             losses, log_weights = self._weighted(self._coordinates(generator, size))
         if self.line is not None:
             block = self.line.draw(generator, size)
-            losses, log_weights = losses + block.losses, log_weights + block.log_weights
+            losses = losses + self.xp.asarray(block.losses)
+            log_weights = log_weights + self.xp.asarray(block.log_weights)
         return Block(losses, log_weights, self.infinite)
 
     def _coordinates(self, generator: np.random.Generator, size: int) -> list[Floats]:
@@ -143,16 +143,24 @@ class MixtureProposal(Proposal):
                 place[rows] = drawn.reshape(number, count, dimension)
         return [own.reshape(-1, own.shape[2]) for own in out]
 
-    def _placed(self, places: placed_parts.Places, samples: NDArray[np.int64]) -> list[Floats]:
-        """The same, by place."""
-        return placed_parts.coordinates(places, samples, self.weights[0], self.parts, self.laws)
+    def _placed(self, generator: np.random.Generator, size: int) -> tuple[Floats, Floats]:
+        """Losses and logarithms of weights, by place: as many samples at once as memory is for."""
+        places = placed_parts.Places.of(generator, len(self.laws))
+        each = max(1, self.at_once // sum(law.dimension * count for law, count in self.laws))
+        found = []
+        for start in range(0, size, each):
+            samples = self.xp.arange(start, min(start + each, size))
+            own = (places, samples, self.weights[0], self.parts, self.laws)
+            found.append(self._weighted(placed_parts.coordinates(*own)))
+        losses, log_weights = (self.xp.concatenate(one) for one in zip(*found, strict=True))
+        return losses, log_weights
 
     def _weighted(self, coordinates: Sequence[Floats]) -> tuple[Floats, Floats]:
         """Losses and logarithms of weights of the laws in many dimensions."""
         size = coordinates[0].shape[0] // self.laws[0][1]
-        losses, total = np.zeros(size), np.zeros(size)
-        log_densities = np.zeros((len(self.parts), size))
-        refused = np.zeros(size, dtype=bool)
+        losses, total = self.xp.zeros((2, size))
+        log_densities = self.xp.zeros((len(self.parts), size))
+        refused = self.xp.zeros(size, dtype=bool)
         for index, ((law, count), own) in enumerate(zip(self.laws, coordinates, strict=True)):
             log_ratio = law.log_ratio(own)
             parts = [parts[index] for parts in self.parts]
@@ -172,9 +180,9 @@ class MixtureProposal(Proposal):
         """``log d`` of each sample, with respect to ``Q`` of the laws in many dimensions."""
         if len(self.weights) == 1:
             return log_densities[0]
-        logs = log_densities + np.log(self.weights)[:, None]
-        top = logs.max(axis=0)
-        return top + np.log(np.exp(logs - top).sum(axis=0))
+        first, second = (x + math.log(w) for x, w in zip(log_densities, self.weights, strict=True))
+        top = np.maximum(first, second)
+        return top + np.log(np.exp(first - top) + np.exp(second - top))
 
     # --- bounds -----------------------------------------------------------------------------------
 
@@ -232,9 +240,11 @@ class MixtureProposal(Proposal):
         """What parts of one law add to the error of the logarithm of a density. Drawn by place,
         sums may be in any order.
         """
-        law, _ = self.laws[index]
+        law, count = self.laws[index]
         found = max(parts[index].sum_error(law, scale) for parts in self.parts)
-        return found + (4.0 * UNIT * law.dimension if self.by_place else 0.0)
+        if self.by_place:
+            found += UNIT * (4.0 * law.dimension + count * law.magnitude(scale))
+        return found
 
     @property
     def work(self) -> int:

@@ -69,6 +69,7 @@ class Shifted(Part):
         if not -math.inf < shift <= 0:
             raise ValueError(f"shift={shift!r} of a part is not finite and at most 0")
         self.law, self.shift, self.order = law, shift, -shift
+        self.move, self.weights = shift * law.mean_coordinates, law.weights
         self.magnitude = self.order
         self.half_square = shift**2 * law.mean_square / 2
         self.log_normaliser = self.order * law.mean_energy / 2 + self.half_square
@@ -81,11 +82,11 @@ class Shifted(Part):
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
         coordinates = self.law.draw_null(generator, size)
-        coordinates += self.shift * self.law.mean_coordinates
+        coordinates += self.move
         return coordinates
 
     def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
-        return self.shift * (coordinates @ self.law.weights) - self.half_square
+        return self.shift * (coordinates @ self.weights) - self.half_square
 
 
 class ScaledBins(Part):
@@ -137,8 +138,8 @@ class OrderBins(Part):
     def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
         if isinstance(self.table, OccupancyTable):
             return self.power * log_ratio - self.log_normaliser
-        found = np.empty(len(coordinates))
-        for rows in in_parts(*coordinates.shape):
+        found = np.empty_like(log_ratio)
+        for rows in in_parts(coordinates):
             logs = coordinates[rows] - self.law.energies / 2
             top = logs.max(axis=1, keepdims=True)
             logs -= top
@@ -254,12 +255,11 @@ def ring_sums(values: Floats, length: int) -> Floats:
     first = bins - length  # from later places they go to the last one, and on from the first
     np.add(behind[:, first + 1 :], ahead[:, : length - 1], out=sums[:, first + 1 :])
     sums[:, 0], sums[:, first] = ahead[:, length - 1], behind[:, first]
-    inside = np.arange(1, first)
-    if inside.size:  # between both ends: what all of them share, and the rest on its sides
+    if first > 1:  # between both ends: what all of them share, and the rest on its sides
         shared = values[:, first:length].sum(axis=1, keepdims=True)
         left = np.cumsum(values[:, first - 1 : 0 : -1], axis=1)[:, ::-1]
-        right = np.cumsum(values[:, length : length + inside.size], axis=1)
-        sums[:, inside] = shared + left + right
+        right = np.cumsum(values[:, length:-1], axis=1)
+        sums[:, 1:first] = shared + left + right
     return sums
 
 

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from evr.laws.arrays import module_of
 from evr.laws.law import Direction, Floats
 from evr.laws.mixture.law import MixtureLaw, in_parts, log_mean_exp
 from evr.laws.mixture.strategy import Strategy, product
@@ -79,7 +80,7 @@ class IndependentBins(Bins):
     bins: int
     energy: float
 
-    @property
+    @cached_property
     def energies(self) -> Floats:
         return np.array([self.energy])
 
@@ -88,9 +89,10 @@ class IndependentBins(Bins):
         return self.energies
 
     def means(self, chosen: NDArray[np.int64]) -> Floats:
-        found = np.zeros((chosen.size, self.bins))
-        found[np.arange(chosen.size), chosen] = self.energy
-        return found
+        xp = module_of(chosen)
+        found = xp.zeros((chosen.size, self.bins))
+        found[xp.arange(chosen.size), chosen] = self.energy
+        return found  # type: ignore[no-any-return]
 
     def pulled(self, occupied: Floats) -> Floats:
         return self.energy * occupied
@@ -146,17 +148,16 @@ class CorrelatedBins(Bins):
         return found[: int(np.flatnonzero(found)[-1]) + 1]
 
     def means(self, chosen: NDArray[np.int64]) -> Floats:
-        return np.asarray(self.gram[chosen])
+        return self.gram[chosen]
 
     def pulled(self, occupied: Floats) -> Floats:
         return product(occupied, self.gram)
 
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
-        found = np.empty((size, self.bins))
-        for rows in in_parts(size, self.bins):
-            noise = generator.standard_normal(found[rows].shape)
-            found[rows] = product(noise, self.factor.T)
-        return found
+        noise = generator.standard_normal((size, self.bins))
+        for rows in in_parts(noise):
+            noise[rows] = product(noise[rows], self.factor.T)
+        return noise
 
     @property
     def recursion(self) -> int:

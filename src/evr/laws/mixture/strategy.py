@@ -164,7 +164,7 @@ class Strategy:
 
     def applied(self, pulses: Floats) -> Floats:
         """``C x`` for each row ``x``."""
-        out, start = np.zeros(pulses.shape), 0
+        out, start = np.zeros_like(pulses), 0
         for part in self.parts:
             rows, columns = part.shape
             out[:, start : start + rows] += product(pulses[:, start : start + columns], part.T)
@@ -173,7 +173,7 @@ class Strategy:
 
     def correlated(self, noise: Floats) -> Floats:
         """``C' z`` for each row ``z``."""
-        out, start = np.empty(noise.shape), 0
+        out, start = np.empty_like(noise), 0
         for part in self.parts:
             rows, columns = part.shape
             out[:, start : start + columns] = product(noise[:, start : start + rows], part)
@@ -198,7 +198,7 @@ class Strategy:
 
 def product(rows: Floats, matrix: Floats) -> Floats:
     """``rows @ matrix``: of samples with what is no strategy."""
-    return np.asarray(rows @ matrix)
+    return rows @ matrix
 
 
 def _column(entries: tuple[Any, ...], name: str, most: int, signs: bool) -> tuple[float, ...]:
