@@ -23,7 +23,7 @@ from dp_accounting import dp_event
 import evr
 from evr.gate.attempt import perform, start
 from evr.proving import planning as search_plans
-from evr.search import capped_proposal
+from evr.search import capped_plan
 from evr.verification import Claim, driver
 from evr.verification.settings import Settings
 
@@ -239,7 +239,7 @@ def race(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    vars(search_plans)["capped_proposal"] = lru_cache(capped_proposal)
+    vars(search_plans)["capped_plan"] = lru_cache(capped_plan)
     driver._CHECKPOINT_SECONDS = 0.02
     what, folder, first, second, *numbers = sys.argv[1:]
     if what == "lines":

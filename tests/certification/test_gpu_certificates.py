@@ -12,8 +12,6 @@ from evr.sampling import cuda
 
 DATA = Path(__file__).parent / "data"
 SAMPLERS = {
-    "gpu-gaussian": ["mixture_philox/1", "envelope_philox/1"],
-    "gpu-outcomes": ["outcomes_philox/1", "outcomes_philox/1"],
     "gpu-bins": ["parts_philox/1", "parts_philox/1"],
     "gpu-matrix": ["parts_philox/1", "parts_philox/1"],
     "gpu-min-sep": ["parts_philox/1", "parts_philox/1"],
@@ -53,7 +51,7 @@ def test_a_certificate_of_a_gpu_replays_on_a_processor(name, monkeypatch):
 )
 def test_an_altered_certificate_of_a_gpu_does_not(path, change, monkeypatch):
     monkeypatch.setattr(cuda, "draws", lambda proposal: False)
-    document = document_of("gpu-outcomes")
+    document = document_of("gpu-min-sep")
     section = document["verification"]["directions"]["remove"]
     *parents, last = path
     for key in parents:
@@ -77,7 +75,7 @@ def test_another_mixture_than_a_gpu_drew_does_not_agree(name, monkeypatch):
 def test_a_rejection_that_was_made_an_acceptance_does_not_agree(monkeypatch):
     """Fewer samples than the test needs, and a verdict that they do not give."""
     monkeypatch.setattr(cuda, "draws", lambda proposal: False)
-    document = document_of("gpu-outcomes")
+    document = document_of("gpu-min-sep")
     document["verification"]["max_samples"] = 100
     found = replayed(document)
     assert "verdict" in [one.field for one in found.mismatches]

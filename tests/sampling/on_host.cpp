@@ -1,6 +1,6 @@
 #include "on_host.hpp"
 #include NUMBERS
-#include STEPS
+#include SUMS
 #include MIXTURES
 
 extern "C" {

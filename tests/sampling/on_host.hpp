@@ -1,5 +1,5 @@
-// Stands for CUDA where there is none: one thread after the other, so that steps.cu runs on a
-// processor. Enough to compare its numbers with NumPy's.
+// Stands for CUDA where there is none: one thread after the other, so that its sources run on a
+// processor. Enough to compare their numbers with NumPy's.
 #include <cmath>
 #include <cstring>
 

@@ -93,7 +93,7 @@ def proposal_of(name, *, by_place=True):
         for weight, part in zip(weights, parts, strict=True)
     ]
     named = NAME if by_place else ""
-    line = Kind(Tilt(1.0, 50.0, -1.0), sampler="mixture_philox/1" if by_place else "")
+    line = Kind(Tilt(1.0, 50.0, -1.0), tuple(np.linspace(-8.0, 8.0, 200).tolist()))
     kinds = tuple(Kind(Tilt(), sampler=named) if one else line for one in many)
     found = built(Plan("mixture", kinds, cells=512, numbers=to_numbers(components)), steps)
     assert isinstance(found, MixtureProposal)
@@ -164,8 +164,8 @@ def test_a_gpu_draws_the_numbers_of_numpy(name):
     assert cuda.draws(proposal)
     values = proposal.draw(block(), size).values(terms.epsilon, terms.log_unit)
     expected = summed(values, 0, terms.clip, terms.mean, terms.stake)
-    sums, histogram = cuda.sums_of_block(proposal, block(), size, terms)
-    again, _ = cuda.sums_of_block(proposal, block(), size, terms)
+    sums, histogram = cuda.sums_of_block(proposal, block(), size, size, terms)
+    again, _ = cuda.sums_of_block(proposal, block(), size, size, terms)
     assert sums.tolist() == again.tolist()
     np.testing.assert_allclose(sums[:5], expected[2:7], rtol=1e-9)
     assert tuple(histogram.tolist()) == expected.histogram

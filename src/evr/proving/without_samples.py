@@ -7,8 +7,8 @@ e^{epsilon - Y})_+ <= C_s e^{s (Y - epsilon)}``,
     s)^{1 + s}
 
 the moments bound with jumps apart: docs/guarantees.md, Section 3, with one sample's first moment
-and no tilt. Its expectations are bounded by finite sums over cells. Of a single step delta is known
-in closed form.
+and no tilt, for steps on outcomes that dominate (Section 3.9). Of a single step delta is known in
+closed form.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from evr.bounds import Tilt
-from evr.bounds.cells import CellTable, TiltedBounds
-from evr.bounds.moments import MomentBound
+from evr.bounds.moments import MomentBound, TiltedOutcomes
 from evr.bounds.reach import reach
 from evr.bounds.rounding import Rounding
-from evr.laws import Direction, Step
+from evr.bounds.spreading import spread_to_edges
+from evr.laws import Direction, DiscretePair, Step, outcomes
+from evr.laws.line.discretise import cell_edges
 from evr.mechanisms import Composition
 
 _ORDERS = np.geomspace(0.25, 256.0, 41)
@@ -69,8 +70,10 @@ def _log_bound(
 ) -> float:
     bounds = []
     for step in steps:
-        low, high = step.pair.loss_range
-        edges = np.linspace(max(low, -cap), min(high, cap), cells // 2)
-        table = CellTable.of(step.pair, order, cells, [*edges.tolist(), cap])
-        bounds.append(TiltedBounds(step.pair, table, Tilt(0.0, cap)))
+        pair = outcomes(step.pair)
+        if not isinstance(pair, DiscretePair):
+            low, high = pair.loss_range
+            losses = np.linspace(max(low, -cap), min(high, cap), cells // 2)
+            pair = spread_to_edges(pair, cell_edges(pair, order, cells, losses))
+        bounds.append(TiltedOutcomes(pair, Tilt(0.0, cap)))
     return MomentBound([step.count for step in steps], bounds, 0.0, epsilon, 1.0)(order)

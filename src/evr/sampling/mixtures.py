@@ -26,14 +26,14 @@ from evr.laws.law import UNIT
 from evr.laws.mixture.bins import IndependentBins
 from evr.laws.mixture.law import MixtureLaw
 from evr.sampling import placed_parts
+from evr.sampling.line import TiltedProposal, spread_steps
 from evr.sampling.part import Part
 from evr.sampling.parts import ScaledBins, part_of
 from evr.sampling.plan import Kind, Plan
-from evr.sampling.proposals import Block, Proposal, TiltedProposal
+from evr.sampling.proposals import Block, Proposal
 
 NAME = "mixture"
 _WEIGHTS = 1e-9
-_UNREACHED = -600.0  # log of the chance of a draw that never happens
 _AT_ONCE, _NUMBERS = 4096, 2**20  # samples of a block, and their coordinates: tables want many
 
 
@@ -97,10 +97,8 @@ class MixtureProposal(Proposal):
     components
         What is drawn.
     kinds
-        How each step is drawn that is on a line; those of others say whether they are drawn by
-        place, as a GPU draws them.
-    cells
-        Of the bounds of steps on a line.
+        How each step on a line is spread to outcomes and tilted; those of the others say whether
+        they are drawn by place, as a GPU draws them.
     """
 
     name = NAME
@@ -110,13 +108,11 @@ class MixtureProposal(Proposal):
         steps: Sequence[Step],
         components: Sequence[Component],
         kinds: Sequence[Kind] = (),
-        cells: int = 0,
     ) -> None:
         self.steps, self.components = tuple(steps), tuple(components)
         self.laws = [(s.law, s.count) for s in self.steps if isinstance(s.law, MixtureLaw)]
         self._kinds = tuple(kinds) or tuple(Kind(Tilt()) for _ in self.steps)
         self.by_place = self._is_by_place()
-        self.cells = cells
         self.line = self._line()
         self.infinite = self.line.infinite if self.line else 0.0
         total = math.fsum(c.weight for c in self.components)
@@ -169,12 +165,9 @@ class MixtureProposal(Proposal):
         ]
         if not chosen:
             return None
-        return TiltedProposal(
-            [step for step, _ in chosen],
-            [kind.tilt for _, kind in chosen],
-            cells=self.cells,
-            samplers=[kind.sampler for _, kind in chosen],
-        )
+        kinds = [kind for _, kind in chosen]
+        spread = spread_steps([step for step, _ in chosen], kinds)
+        return TiltedProposal(spread, [kind.tilt for kind in kinds])
 
     @classmethod
     def from_plan(cls, plan: Plan, steps: Sequence[Step]) -> Self:
@@ -183,15 +176,11 @@ class MixtureProposal(Proposal):
             raise ValueError(
                 f"the plan is for {len(plan.kinds)} kinds of steps, and there are {len(steps)}"
             )
-        return cls(steps, from_numbers(plan.numbers), plan.kinds, plan.cells)
+        return cls(steps, from_numbers(plan.numbers), plan.kinds)
 
     def plan(self) -> Plan:
         """What it draws, as data."""
-        kinds, lines = [], iter(self.line.plan().kinds if self.line else ())
-        other = Kind(Tilt(), sampler=placed_parts.NAME if self.by_place else "")
-        for step in self.steps:
-            kinds.append(next(lines) if isinstance(step.law, DominatingPair) else other)
-        return Plan(NAME, tuple(kinds), self.cells, to_numbers(self.components))
+        return Plan(NAME, self._kinds, numbers=to_numbers(self.components))
 
     # --- drawing ----------------------------------------------------------------------------------
 
@@ -328,7 +317,7 @@ class MixtureProposal(Proposal):
         may reach beyond a cap.
         """
         assert self.line is not None
-        if any(b.log_unreached > _UNREACHED for b in self.line.bounds):
+        if any(b.log_beyond(1.0) > -math.inf for b in self.line.bounds):
             return math.inf
         return math.fsum(
             s.count * b.greatest_gap(order)
@@ -365,7 +354,6 @@ class MixtureProposal(Proposal):
         if not bounds:
             return math.inf
         exact = all(part.is_exact for parts in self.parts for part in parts)
-        exact = exact and (self.line is None or self.line.log_slack == 0.0)
         greatest = min(value for value, _ in bounds)
         mean = min(value + math.log(weight) for value, weight in bounds) if exact else greatest
         return p * self._with_infinite(((p - 1) * greatest + mean) / p)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -19,12 +20,14 @@ from scipy.optimize import minimize_scalar
 
 from evr.bounds.bins import log_inverse
 from evr.bounds.tilt import Tilt
-from evr.laws import Direction, DominatingPair, Floats, Step
+from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Step, outcomes
 from evr.laws.mixture.bins import IndependentBins
 from evr.laws.mixture.law import MixtureLaw
 from evr.randomness import Stream
+from evr.sampling.line import on_outcomes, spread_steps
 from evr.sampling.mixtures import Component, MixtureProposal
 from evr.sampling.plan import Kind, Plan
+from evr.search.capped import GROWTH
 from evr.search.clipping import choose_clip
 from evr.search.dictionaries import (
     Laws,
@@ -37,6 +40,7 @@ from evr.search.dictionaries import (
     rough_inverse,
     scaled_parts,
 )
+from evr.search.merging import edges_of
 from evr.search.tuning import floor_of
 
 TUNING = Stream(entropy=0, purpose="tuning")
@@ -259,23 +263,24 @@ def second_moment_shares(proposal: MixtureProposal, epsilon: float, number: int)
 def with_lines(
     steps: tuple[Step, ...], components: Sequence[Component], order: float
 ) -> MixtureProposal:
-    """The mixture, with steps on a line tilted by that order without a cap
-    that could be reached.
+    """The mixture, with steps on a line as outcomes, tilted by that order without a cap that could
+    be reached.
     """
     kinds = [
-        Kind(_uncapped(s.law, order) if isinstance(s.law, DominatingPair) else Tilt())
+        _uncapped(s.law, s.count, order) if isinstance(s.law, DominatingPair) else Kind(Tilt())
         for s in steps
     ]
-    cells = 4096 if any(isinstance(s.law, DominatingPair) for s in steps) else 0
-    return MixtureProposal(steps, components, kinds, cells)
+    return MixtureProposal(steps, components, kinds)
 
 
-def _uncapped(pair: DominatingPair, order: float) -> Tilt:
-    """A tilt of the greatest loss, or of one that no draw reaches."""
-    if order <= 0:
-        return Tilt()
-    floor = floor_of(pair)
-    top = pair.loss_range[1]
-    if not math.isfinite(top):
+@lru_cache(maxsize=256)
+def _uncapped(pair: DominatingPair, count: int, order: float) -> Kind:
+    """A tilt up to the greatest outcome."""
+    step, edges = Step(pair, count), None
+    if not isinstance(outcomes(pair), DiscretePair):
         top = float(pair.privacy_loss(pair.span(order)[1]))
-    return Tilt(order, max(1.01 * abs(top), 1e-9), min(floor, 0.0))
+        edges = edges_of(step, [Tilt(max(order, 1.0), top, min(top, -1.0))], GROWTH, 0.0)
+    drawn = on_outcomes(spread_steps([step], [Kind(Tilt(), edges)])[0])
+    if order <= 0:
+        return Kind(Tilt(), edges)
+    return Kind(Tilt(order, float(drawn.losses[-1]), min(floor_of(drawn), 0.0)), edges)

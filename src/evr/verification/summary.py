@@ -95,7 +95,8 @@ def on_gpu(work: Work, block: int, samples: int, stake: float) -> Summary:
     if not cuda.draws(work.proposal):
         return on_processor(work, block, samples, stake)
     terms = cuda.Terms(work.epsilon, work.log_unit, work.clip, work.mean, stake)
-    sums, histogram = cuda.sums_of_block(work.proposal, work.stream.block(block), samples, terms)
+    generator = work.stream.block(block)
+    sums, histogram = cuda.sums_of_block(work.proposal, generator, work.block_size, samples, terms)
     total, squares, clipped_total, clipped_squares, log_wealth, greatest = sums.tolist()
     checked(np.array([greatest if math.isfinite(total) else math.nan]), work.greatest)
     return Summary(

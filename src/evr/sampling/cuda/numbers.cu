@@ -1,5 +1,5 @@
 // Random numbers by place: Philox 4x32-10, a call at (call, sample, part, block), so that
-// evr/sampling/philox.py draws the same in NumPy. Compiled before steps.cu and mixtures.cu.
+// evr/sampling/philox.py draws the same in NumPy. Compiled before sums.cu and mixtures.cu.
 
 typedef unsigned int word;
 typedef unsigned long long word64;
