@@ -19,8 +19,9 @@ from matplotlib.figure import Figure
 import common
 import evr
 from evr.bounds.single import SingleBounds
+from evr.sampling import SimpleProposal
 from evr.sampling.single import SingleProposal
-from evr.search import capped_proposal, simple_proposal
+from evr.search import capped_proposal
 from evr.verification.claims import Claim
 from evr.verification.fixed import plan_fixed
 from gaussian_composition import EVENT, NOISE, STEPS, epsilons
@@ -59,7 +60,7 @@ def gaussian(size: str) -> dict[str, Any]:
     """Panel (b)."""
     epsilon = evr.estimate_epsilon(EVENT, DELTA).value
     steps = evr.Composition.of(EVENT).simplified("remove")
-    capped, simple = capped_proposal(steps, epsilon), simple_proposal(steps, epsilon)
+    capped, simple = capped_proposal(steps, epsilon), SimpleProposal(steps)
     claims = [Claim(epsilon, DELTA, tau) for tau in TAUS[size]]
     return {
         "epsilon": epsilon,

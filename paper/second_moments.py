@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 import common
 import evr
 from evr.bounds.single import SingleBounds
-from evr.sampling import Proposal
+from evr.sampling import Proposal, SimpleProposal
 from evr.sampling.single import SingleProposal
-from evr.search import capped_proposal, simple_proposal
+from evr.search import capped_proposal
 from evr.verification.claims import Claim
 from evr.verification.fixed import default_offset
 from theorems import Theorems
@@ -99,7 +99,7 @@ def at(count: int, size: str) -> dict[str, Any]:
             **{n: math.exp(min(v - 2 * math.log(delta), 600.0)) for n, v in logs.items()},
         }
 
-    simple, capped = simple_proposal(steps, EPSILON), capped_proposal(steps, EPSILON)
+    simple, capped = SimpleProposal(steps), capped_proposal(steps, EPSILON)
     claim = Claim(EPSILON, SHARE * delta, SHARE / CLAIM)
     pools = {n: sample(SingleProposal(steps, theta), samples, 6) for n, theta in stars.items()}
     pools["our tilt"] = sample(capped, samples, 6)

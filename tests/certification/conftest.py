@@ -1,4 +1,4 @@
-"""Cheap verifications: proposals are tuned once for each composition, which changes no number."""
+"""Cheap verifications: plans are made once for each composition, which changes no number."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from dp_accounting import dp_event
 
 import evr
 from evr.proving import planning as plans
-from evr.search import capped_proposal
+from evr.search import capped_plan
 
-cached_proposal = lru_cache(maxsize=256)(capped_proposal)
+cached_plan = lru_cache(maxsize=256)(capped_plan)
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
 
 
 @pytest.fixture(autouse=True)
 def _tuned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "capped_proposal", cached_proposal)
+    monkeypatch.setattr(plans, "capped_plan", cached_plan)
 
 
 @pytest.fixture

@@ -19,15 +19,12 @@ SGD = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=50)
 LAPLACE = dp_event.PoissonSampledDpEvent(0.1, dp_event.LaplaceDpEvent(1.0))
 
 FIXTURES: dict[str, tuple[dp_event.DpEvent, dict[str, Any]]] = {
-    "mixture": (SGD, {"epsilon": 0.8, "tau": 0.6, "method": "sequential"}),
-    "outcomes": (
-        evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=2000),
+    "composed": (SGD, {"epsilon": 0.8, "tau": 0.6, "method": "sequential"}),
+    "kinds": (
+        dp_event.ComposedDpEvent([SGD, dp_event.SelfComposedDpEvent(LAPLACE, 8)]),
         {"epsilon": 1.0, "tau": 0.6, "method": "sequential"},
     ),
-    "cells": (
-        dp_event.SelfComposedDpEvent(LAPLACE, 8),
-        {"epsilon": 0.4, "tau": 0.6, "method": "sequential"},
-    ),
+    "both": (SGD, {"epsilon": 0.8, "tau": 0.6, "method": "both"}),
     "single": (SGD, {"epsilon": 0.8, "tau": 0.6, "proposal": "single", "method": "sequential"}),
     "fixed": (dp_event.GaussianDpEvent(2.0), {"epsilon": 1.0, "tau": 0.6, "method": "fixed"}),
     "bins": (

@@ -24,7 +24,7 @@ import evr
 from attempts import start
 from evr.gate.attempt import perform
 from evr.proving import planning as search_plans
-from evr.search import capped_proposal
+from evr.search import capped_plan
 from evr.verification import Claim, driver
 from evr.verification.settings import Settings
 
@@ -240,7 +240,7 @@ def race(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    vars(search_plans)["capped_proposal"] = lru_cache(capped_proposal)
+    vars(search_plans)["capped_plan"] = lru_cache(capped_plan)
     driver._CHECKPOINT_SECONDS = 0.02
     what, folder, first, second, *numbers = sys.argv[1:]
     if what == "lines":

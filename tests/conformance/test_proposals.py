@@ -33,9 +33,9 @@ from conformance.proposal_checks import (
 from evr.laws import Step
 from evr.mechanisms import Composition
 from evr.randomness import Stream
-from evr.sampling import Proposal, TiltedProposal, blocks
+from evr.sampling import Proposal, SimpleProposal, TiltedProposal, blocks
 from evr.sampling.single import OutOfReachWarning
-from evr.search import capped_proposal, simple_proposal, single_proposal
+from evr.search import capped_proposal, single_proposal
 from evr.verification.claims import Claim
 from evr.verification.directions import shortcut
 from helpers import assert_mean_within
@@ -69,16 +69,7 @@ PAIRS = [
 ]
 
 
-SLOW = ("several mechanisms-remove",)  # it tunes for long; the other direction stays
-
-
-@pytest.mark.parametrize(
-    ("case", "direction"),
-    [
-        pytest.param(*p.values, id=p.id, marks=pytest.mark.full) if p.id in SLOW else p
-        for p in PAIRS
-    ],
-)
+@pytest.mark.parametrize(("case", "direction"), PAIRS)
 def test_capped(case: Case, direction: str) -> None:
     steps = case.steps(direction)
     check_proposal(capped(steps, case.epsilon), case.epsilon, exact(steps, case.epsilon))
@@ -94,9 +85,7 @@ def test_simple(case: Case, direction: str) -> None:
     delta = exact(steps, epsilon)
     if delta < 5e-3:
         pytest.skip("this direction has next to no loss here: plain sampling sees nothing")
-    check_proposal(
-        simple_proposal(steps, epsilon), epsilon, delta, size=20_000 if delta < 0.01 else None
-    )
+    check_proposal(SimpleProposal(steps), epsilon, delta, size=20_000 if delta < 0.01 else None)
 
 
 @pytest.mark.parametrize("theta", ["heuristic", "bound"])
@@ -122,8 +111,12 @@ def test_bounds_hold_at_other_epsilons() -> None:
             check_bounds(proposal, block, epsilon, exact(steps, epsilon))
 
 
+def simple(steps: tuple[Step, ...], epsilon: float) -> Proposal:
+    return SimpleProposal(steps)
+
+
 @pytest.mark.parametrize(
-    "make", [capped_proposal, simple_proposal, single_proposal], ids=lambda f: f.__name__
+    "make", [capped_proposal, simple, single_proposal], ids=lambda f: f.__name__
 )
 def test_blocks_do_not_depend_on_threads(make: Callable[..., Proposal]) -> None:
     steps = SHORT.steps("remove")

@@ -12,7 +12,6 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -23,7 +22,8 @@ from mpmath import mp, mpf
 import evr
 import evr.bounds.composing as kernel
 from evr.bounds import Tilt
-from evr.bounds.composing import Composing, Masses, Places, products
+from evr.bounds.composing import Masses, Places, masses_of, products
+from evr.bounds.composing import composed as composed_law
 from evr.bounds.rounding import Rounding
 from evr.laws import DiscretePair, Step
 from evr.laws.line.pair import UNIT
@@ -31,8 +31,7 @@ from evr.mechanisms import Composition
 from evr.proving.planning import planned
 from evr.randomness import Stream
 from evr.sampling import Plan, built
-from evr.sampling.proposals import spread_steps
-from evr.sampling.samplers.alias import AliasSampler, alias_slots
+from evr.sampling.line import on_outcomes, spread_steps
 from evr.verification import Claim, directions
 from evr.verification.settings import Settings
 from helpers import near
@@ -94,13 +93,11 @@ def test_products_send_nothing_to_infinity_that_fits_their_places() -> None:
     delta = 4.958399427162387e-36  # by a contour integral of 40 digits
     claim = Claim(epsilon=2.9748335976898833e-05, delta=delta, tau=0.9)
     steps = Composition.of(event).simplified("remove")
-    kind = planned(steps, "remove", claim, "capped").kinds[0]
-    assert kind.composing is not None
-    merged = spread_steps(steps, [kind.edges])
-    single = Masses.of(cast(DiscretePair, merged[0].pair))
-    whole = Masses.of(cast(DiscretePair, kind.composing.steps(merged[0])[0].pair))
-    sent = whole.infinite - kind.composing.size * single.infinite
-    assert steps[0].count / kind.composing.size * sent < 1e-3 * delta
+    plan = planned(steps, "remove", claim, "capped")
+    merged = spread_steps(steps, plan.kinds)
+    single = masses_of(cast(DiscretePair, merged[0].pair))
+    whole = masses_of(composed_law(merged, plan.places))
+    assert whole.infinite - steps[0].count * single.infinite < 1e-3 * delta
 
 
 def test_places_are_found_where_the_tilt_is_far_from_all_mass() -> None:
@@ -117,7 +114,8 @@ def test_places_are_found_where_the_tilt_is_far_from_all_mass() -> None:
     )
     epsilon = 0.36290559676055845
     delta = evr.estimate_delta(event, epsilon).value
-    assert evr.verify(event, epsilon=epsilon, delta=delta, tau=0.9, seed=1).accepted
+    found = evr.verify(event, epsilon=epsilon, delta=delta, tau=0.9, seed=1, method="sequential")
+    assert found.accepted
 
 
 def test_a_product_is_never_below_the_exact_one() -> None:
@@ -178,67 +176,23 @@ def test_products_make_the_size(size: int) -> None:
     assert steps == size
 
 
-def test_all_steps_are_in_the_composites_and_the_rest() -> None:
-    pair = DiscretePair.from_probabilities([0.3, 0.7], [0.6, 0.4])
+def test_all_steps_are_in_the_composite() -> None:
+    pairs = [DiscretePair.from_probabilities([p, 1 - p], [0.6, 0.4]) for p in (0.3, 0.8)]
     places = Places((-30.0, 30.0), 4000)
-    for count, size in ((17, 5), (12, 4), (7, 7)):
-        composing = Composing(size, tuple(places for _ in products(size)))
-        drawn = composing.steps(Step(pair, count))
-        assert drawn[0].count * size + sum(step.count for step in drawn[1:]) == count
-        mean = sum(
-            step.count * float(np.sum(np.exp(np.array(step.law.log_p))[:k] * step.law.losses[:k]))
-            for step in drawn
-            if isinstance(step.law, DiscretePair)
-            for k in [int(np.isfinite(step.law.losses).sum())]
-        )
-        one = float(np.sum(np.exp(np.array(pair.log_p)) * pair.losses))
-        assert mean == near(count * one, abs=1e-3)
+    for counts in ((17,), (1, 1), (12, 5), (1, 7)):
+        steps = [Step(pair, count) for pair, count in zip(pairs, counts, strict=False)]
+        number = sum(len(products(count)) for count in counts) + len(counts) - 1
+        law = masses_of(composed_law(steps, (places,) * number))
+        means = [float(np.exp(np.array(pair.log_p)) @ pair.losses) for pair in pairs]
+        expected = sum(count * mean for count, mean in zip(counts, means, strict=False))
+        assert float(law.masses @ law.losses) == near(expected, abs=1e-3)
 
 
 def test_a_pair_of_infinite_losses_only_is_composed_to_one() -> None:
     pair = DiscretePair.from_probabilities([0.0, 1.0], [1.0, 0.0])
-    (drawn,) = Composing(2, (Places((0.0, 1.0), 1),)).steps(Step(pair, 4))
-    law = drawn.law
-    assert isinstance(law, DiscretePair)
-    assert (drawn.count, law.losses.tolist()) == (2, [math.inf])
+    law = composed_law([Step(pair, 4)], (Places((0.0, 1.0), 1),) * 2)
+    assert law.losses.tolist() == [math.inf]
     assert np.exp(law.log_p) == near([1.0])
-
-
-def test_alias_tables_have_the_chances_of_their_outcomes() -> None:
-    """To within 2^-64 each, the rarest too, by whole numbers."""
-    chances = np.random.default_rng(1).dirichlet(np.full(300, 0.03))
-    found, room = [0] * 512, 1 << 55
-    for own, slot in enumerate(alias_slots(chances, 9).tolist()):
-        found[own] += slot % room
-        found[slot // room] += room - slot % room
-    assert sum(found) == 1 << 64
-    assert not any(found[300:])
-    likeliest = int(np.argmax(chances))
-    for index, chance in enumerate(chances.tolist()):
-        most = 300 if index == likeliest else 1
-        assert abs(found[index] - Fraction(chance) * 2**64) <= most + 2**64 * 300 * 1e-16 * (
-            most > 1
-        )
-
-
-def test_a_word_of_64_bits_decides_a_draw() -> None:
-    """Its leading bits the column, all others between the two outcomes."""
-    pair = DiscretePair.from_probabilities([0.1, 0.3, 0.6], [0.5, 0.3, 0.2])
-    sampler = AliasSampler(pair, Tilt())
-    words = [(column << 62) + low for column in range(4) for low in (0, 1 << 61, (1 << 62) - 1)]
-    generator = cast(np.random.Generator, SimpleNamespace(integers=lambda *_: column_of(words)))
-    (drawn,) = sampler.sums(generator, len(words), 1, (np.arange(3.0),))
-    slots = alias_slots(np.array([0.1, 0.3, 0.6]), 2).tolist()
-    expected = [
-        own if word % (1 << 62) < slots[own] % (1 << 62) else slots[own] >> 62
-        for word in words
-        for own in [word >> 62]
-    ]
-    assert drawn.tolist() == expected
-
-
-def column_of(words: list[int]) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    return np.array([words], np.uint64)
 
 
 @pytest.fixture(scope="module")
@@ -249,14 +203,14 @@ def composed() -> tuple[Plan, tuple[Step, ...], float]:
     return planned(steps, "remove", Claim(EPSILON, delta, 0.99), "capped"), steps, delta
 
 
-def test_many_equal_steps_are_composed(composed: tuple[Plan, tuple[Step, ...], float]) -> None:
+def test_all_steps_are_composed(composed: tuple[Plan, tuple[Step, ...], float]) -> None:
     plan, steps, delta = composed
-    assert plan.kinds[0].composing is not None
+    assert len(plan.places) == len(products(1200))
     proposal = built(plan, steps)
-    assert proposal.total_steps <= 32
+    assert proposal.total_steps == 1
     values = proposal.draw(Stream(1, "test").block(0), 200_000).values(EPSILON)
     error = values.std() / np.sqrt(values.size)
-    assert abs(values.mean() - delta) < 5 * error + 2e-3 * delta
+    assert abs(values.mean() - delta) < 5 * error + 3e-3 * delta
     assert values.max() <= proposal.greatest(EPSILON) * (1 + 1e-9)
     assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
@@ -267,9 +221,9 @@ def test_composites_are_known_as_well_as_the_steps_they_hold(
     """1,200 losses that are rounded, not a dozen."""
     plan, steps, _ = composed
     proposal = built(plan, steps)
-    whole = proposal.steps[0].count * plan.kinds[0].composing.size
     (single,) = proposal.composed
-    assert single.count == whole
+    whole = single.count
+    assert whole == 1200
     least = whole * 8.0 * UNIT * single.law.loss_magnitude
     drawn = sum(step.law.sum_error(step.count) for step in proposal.steps)
     rounding = proposal.rounding(EPSILON)
@@ -316,10 +270,12 @@ def test_rounding_decides_where_infinite_losses_are_all_there_is() -> None:
 def test_claims_are_decided_by_composed_steps() -> None:
     delta = float(evr.estimate_delta(TRAINING, EPSILON).value)
     for share, accepted in ((1.0, True), (0.95, False)):
-        found = evr.verify(TRAINING, epsilon=EPSILON, delta=share * delta, tau=0.99, seed=1)
+        found = evr.verify(
+            TRAINING, epsilon=EPSILON, delta=share * delta, tau=0.99, seed=1, method="sequential"
+        )
         plan = found.directions["remove"].plan
         assert plan is not None
-        assert plan.kinds[0].composing is not None
+        assert plan.places
         assert found.accepted is accepted
 
 
@@ -337,35 +293,43 @@ def test_plans_that_compose_what_cannot_be_are_refused(
 ) -> None:
     plan, steps, _ = composed
     document = plan.to_json()
-    how = ["kinds", 0, "composing"]
-    first = document["kinds"][0]["composing"]["places"][0]
-    size = document["kinds"][0]["composing"]["size"]
+    how = ["places", 0]
     wrong = [
-        (r"composing is left out", changed(document, how, None)),
-        (r"composing: found", changed(document, how, {})),
-        (r"composing: found", changed(document, [*how, "more"], 1)),
-        (r"size=1 is not a whole", changed(document, [*how, "size"], 1)),
-        (r"do not make composites", changed(document, [*how, "size"], 2 * size)),
-        (r"do not make composites", changed(document, [*how, "places"], [first])),
-        (r"not two or more", changed(document, [*how, "places", 0, "knots"], [1.0])),
-        (r"not two or more", changed(document, [*how, "places", 0, "knots"], [1.0, 0.0])),
-        (r"not two or more", changed(document, [*how, "places", 0, "knots"], ["-inf", 0.0])),
-        (r"is not a number", changed(document, [*how, "places", 0, "knots"], ["nan", 0.0])),
-        (r"numbers that rise, from", changed(document, [*how, "places", 0, "knots"], HUGE)),
-        (r"parts=0", changed(document, [*how, "places", 0, "parts"], 0)),
-        (r"places", changed(document, [*how, "places", 0, "parts"], 10**6)),
+        (r"plan\.places=None is not a list", changed(document, ["places"], None)),
+        (r"places\[0\]: found", changed(document, how, {})),
+        (r"places\[0\]: found", changed(document, [*how, "more"], 1)),
+        (r"not two or more", changed(document, [*how, "knots"], [1.0])),
+        (r"not two or more", changed(document, [*how, "knots"], [1.0, 0.0])),
+        (r"not two or more", changed(document, [*how, "knots"], ["-inf", 0.0])),
+        (r"is not a number", changed(document, [*how, "knots"], ["nan", 0.0])),
+        (r"numbers that rise, from", changed(document, [*how, "knots"], HUGE)),
+        (r"parts=0", changed(document, [*how, "parts"], 0)),
+        (r"places", changed(document, [*how, "parts"], 10**6)),
     ]
     for message, other in wrong:
         with pytest.raises(ValueError, match=message):
             Plan.from_json(other)
-    untilted = changed(document, ["kinds", 0, "tilt", "order"], 0.0)
-    untilted["kinds"][0]["tilt"].update(knee=None, jump_order=None)
-    with pytest.raises(ValueError, match="are tilted"):
-        built(Plan.from_json(untilted), steps)
-    with pytest.raises(ValueError, match="exceeds the number of steps"):
-        built(plan, (replace(steps[0], count=size - 1),))
+    with pytest.raises(ValueError, match="do not compose steps that need"):
+        built(replace(plan, places=plan.places[1:]), steps)
+    with pytest.raises(ValueError, match="do not compose steps that need"):
+        built(plan, (replace(steps[0], count=4800),))
+    huge = (replace(steps[0], count=(1 << 2000) - 1),)
+    with pytest.raises(ValueError, match="of which there may be"):
+        built(replace(plan, places=plan.places[:1] * 3998), huge)
     with pytest.raises(ValueError, match="no outcomes"):
         built(Plan.from_json(changed(document, ["kinds", 0, "edges"], None)), steps)
+
+
+def test_a_composite_that_is_not_tilted_has_its_own_mass(
+    composed: tuple[Plan, tuple[Step, ...], float],
+) -> None:
+    """Rounding adds mass to products; no sample misses it."""
+    plan, steps, _ = composed
+    proposal = built(replace(plan, kinds=(replace(plan.kinds[0], tilt=Tilt()),)), steps)
+    mass = float(np.sum(np.exp(on_outcomes(proposal.steps[0]).log_p)))
+    weights = np.exp(proposal.draw(Stream(1, "test").block(0), 10).log_weights)
+    np.testing.assert_allclose(weights, mass, rtol=1e-14)
+    assert proposal.greatest(EPSILON) >= mass * (1 - 1e-14)
 
 
 def test_whatever_places_a_plan_has_samples_average_to_delta_or_more(
@@ -375,7 +339,7 @@ def test_whatever_places_a_plan_has_samples_average_to_delta_or_more(
     generator = np.random.default_rng(5)
     for _ in range(4):
         document = plan.to_json()
-        for places in document["kinds"][0]["composing"]["places"]:
+        for places in document["places"]:
             knots = generator.choice(places["knots"], 12, replace=False)
             places["knots"] = np.unique(knots + generator.normal(0, 1e-3, 12)).tolist()
             places["parts"] = int(generator.integers(1, 40))
@@ -390,7 +354,7 @@ def test_both_proofs_share_no_composed_law() -> None:
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=200)
     found = evr.verify(event, delta=delta, **claim)
     for report in found.directions.values():
-        assert report.plan is None or all(kind.composing is None for kind in report.plan.kinds)
+        assert report.plan is None or not report.plan.places
 
 
 def test_certificates_of_composed_steps_replay_and_altered_ones_do_not(tmp_path: Path) -> None:
@@ -404,9 +368,9 @@ def test_certificates_of_composed_steps_replay_and_altered_ones_do_not(tmp_path:
     )
     plan = certificate.verification.directions["remove"].plan
     assert plan is not None
-    assert plan["kinds"][0]["composing"]["size"] > 1
+    assert plan["places"]
     assert evr.replay(certificate).agrees
-    plan["kinds"][0]["composing"]["places"][-1]["parts"] += 1
+    plan["places"][-1]["parts"] += 1
     assert not evr.replay(certificate).agrees
 
 

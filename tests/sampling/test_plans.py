@@ -29,9 +29,9 @@ MIXED = dp_event.ComposedDpEvent(
 )
 
 CASES = {
-    "whole orders": (SGD, "remove", "capped"),
-    "an envelope": (SGD, "add", "capped"),
-    "merged": (LONG, "remove", "capped"),
+    "composed": (SGD, "remove", "capped"),
+    "the other direction": (SGD, "add", "capped"),
+    "long": (LONG, "remove", "capped"),
     "several kinds": (MIXED, "remove", "capped"),
     "the paper's": (SGD, "remove", "single"),
     "plain": (SGD, "remove", "simple"),
@@ -60,7 +60,7 @@ def test_a_plan_survives_json_and_builds_the_same(name: str) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("name", ["whole orders", "merged", "the paper's"])
+@pytest.mark.parametrize("name", ["composed", "long", "the paper's"])
 def test_a_proposal_travels_by_its_plan(name: str) -> None:
     plan, steps = plan_of(name)
     proposal = built(plan, steps)
@@ -68,12 +68,13 @@ def test_a_proposal_travels_by_its_plan(name: str) -> None:
     assert pickle.loads(pickle.dumps(proposal)) is proposal  # built once in a process
 
 
-def test_long_compositions_are_merged() -> None:
-    """And composed, where drawing all of their outcomes would take longer."""
-    plan, _ = plan_of("merged")
-    (kind,) = plan.kinds
-    assert kind.edges is not None
-    assert kind.sampler == ("outcomes/1" if kind.composing is None else "alias/2")
+@pytest.mark.parametrize("composing", [True, False])
+def test_steps_are_merged_and_composed(composing: bool) -> None:
+    steps = Composition.of(SGD).simplified("remove")
+    plan = planned(steps, "remove", Claim(1.0, 1e-6, 0.9), "capped", composing=composing)
+    assert plan.kinds[0].edges is not None
+    assert bool(plan.places) is composing
+    assert built(plan, steps).total_steps == (1 if composing else 100)
 
 
 def broken(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -88,7 +89,7 @@ def broken(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         return other
 
     return [
-        ("format", change(["format"], 2)),
+        ("format", change(["format"], 0)),
         ("plan: found", change(["more"], 1)),
         (r"plan\.cells", change(["cells"], -1)),
         (r"plan\.cells", change(["cells"], 10**9)),
@@ -101,44 +102,57 @@ def broken(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def test_plans_that_say_what_cannot_be_are_refused() -> None:
-    document = plan_of("whole orders")[0].to_json()
+    document = plan_of("composed")[0].to_json()
     for message, other in broken(document):
         with pytest.raises(ValueError, match=message):
             Plan.from_json(other)
 
 
-def test_a_sampler_that_does_not_draw_the_law_is_refused() -> None:
-    plan, steps = plan_of("whole orders")
-    for sampler, message in (
-        ("envelope/1", "does not draw"),
-        ("outcomes/1", "does not draw"),
-        ("mixture/99", "is not one of this version of evr"),
-    ):
+def test_a_sampler_of_a_step_on_a_line_is_refused() -> None:
+    plan, steps = plan_of("composed")
+    for sampler in ("outcomes/1", "parts_philox/1"):
         document = plan.to_json()
         document["kinds"][0]["sampler"] = sampler
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match="steps on a line name no sampler"):
             built(Plan.from_json(document), steps)
 
 
+def test_a_step_that_is_not_on_outcomes_is_refused() -> None:
+    plan, steps = plan_of("composed")
+    document = {**plan.to_json(), "places": []}
+    document["kinds"][0]["edges"] = None
+    with pytest.raises(ValueError, match="a plan spreads it to finitely many outcomes"):
+        built(Plan.from_json(document), steps)
+
+
+def test_kinds_that_are_composed_have_one_tilt() -> None:
+    plan, steps = plan_of("several kinds")
+    document = plan.to_json()
+    assert document["places"]
+    document["kinds"][0]["tilt"]["order"] *= 1.01
+    with pytest.raises(ValueError, match="3 kinds of steps that are composed have one tilt"):
+        built(Plan.from_json(document), steps)
+
+
 def test_a_plan_for_other_steps_is_refused() -> None:
-    plan, _ = plan_of("whole orders")
+    plan, _ = plan_of("composed")
     with pytest.raises(ValueError, match="kinds of steps"):
         built(plan, Composition.of(MIXED).simplified("remove"))
 
 
 def test_bounds_follow_the_plan_and_not_the_search() -> None:
     """Whatever a plan says, samples stay below their bound and average to delta or more."""
-    _, steps = plan_of("whole orders")
+    _, steps = plan_of("composed")
     delta = float(evr.estimate_delta(SGD, 1.0, direction="remove"))
-    document = plan_of("whole orders")[0].to_json()
-    for order, cap in ((3.0, 1.5), (1.0, 4.0), (7.0, 1.2)):
-        document["kinds"][0]["tilt"].update(order=order, cap=cap, knee=None, jump_order=None)
+    document = plan_of("composed")[0].to_json()
+    for order, cap in ((16.0, 1.5), (14.0, 1.3), (20.0, 1.2)):
+        document["kinds"][0]["tilt"].update(order=order, cap=cap)
         proposal = built(Plan.from_json(document), steps)
         values = proposal.draw(Stream(1, "test").block(0), 40_000).values(1.0)
         assert values.max() <= proposal.greatest(1.0) * (1 + 1e-9)
         error = values.std() / 200
         assert values.mean() > delta - 6 * error
-        assert values.mean() < delta + 6 * error + 1e-3 * delta
+        assert values.mean() < delta + 6 * error + 0.02 * delta  # what composing adds
 
 
 def test_a_floor_above_the_cap_once_proved_a_false_claim() -> None:
@@ -150,14 +164,14 @@ def test_a_floor_above_the_cap_once_proved_a_false_claim() -> None:
     with pytest.raises(ValueError, match="the floor is above the cap"):
         Tilt(1.0, cap=-200.0, floor=20.0)
     for order in (-1.0, float("inf"), float("nan")):
-        with pytest.raises(ValueError, match="orders are 0, or finite and at least"):
+        with pytest.raises(ValueError, match="the order is 0, or finite and at least"):
             Tilt(order, cap=1.0, floor=0.0)
 
 
 def test_plans_of_a_stranger_end_in_words() -> None:
     with pytest.raises(ValueError, match="has no number 'theta'"):
         built(Plan("single", cells=64), Composition.of(SGD).simplified("remove"))
-    document = plan_of("whole orders")[0].to_json()
+    document = plan_of("composed")[0].to_json()
     for key, value in (("clip", 0.0), ("clip", -1.0), ("variance", 0.0), ("variance", -2.0)):
         with pytest.raises(ValueError, match=rf"plan\.{key}"):
             Plan.from_json({**document, key: value})

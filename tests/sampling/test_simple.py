@@ -9,7 +9,7 @@ import pytest
 from evr.bounds.single import SingleBounds
 from evr.events import dpsgd
 from evr.mechanisms import Composition
-from evr.search.tuning import simple_proposal
+from evr.sampling import SimpleProposal
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,6 @@ def test_second_moment_is_at_most_the_papers(
 ) -> None:
     """Large orders count: the best is 30 in the last setting."""
     event = dpsgd(noise_multiplier=noise, sampling_probability=q, steps=k)
-    proposal = simple_proposal(Composition.of(event).simplified("remove"), epsilon)
+    proposal = SimpleProposal(Composition.of(event).simplified("remove"))
     papers = math.exp(SingleBounds(1 / noise, q, k).log_simple_moment(epsilon, 2.0))
     assert proposal.second_moment(epsilon) <= 1.02 * papers

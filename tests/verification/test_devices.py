@@ -1,6 +1,7 @@
 """Who draws: the choice, what is said where there is no GPU, and plans for one."""
 
 import math
+import re
 import sys
 import types
 from typing import Any
@@ -16,8 +17,8 @@ from evr.sampling.cuda import device
 from evr.verification.settings import Settings
 
 TRAINING = evr.dpsgd(noise_multiplier=4.0, sampling_probability=0.2, steps=60)
-MANY = evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.1, steps=200)
 CLAIM: dict[str, Any] = {"epsilon": 1.0, "delta": 0.0023, "tau": 0.8, "seed": 1}
+CLAIM["method"] = "sequential"
 WHY = "no NVIDIA GPU is visible: look"
 
 
@@ -41,7 +42,9 @@ def test_cuda_without_a_gpu_is_refused_with_the_remedy(no_gpu):
 def test_it_is_refused_before_an_attempt_is_counted(no_gpu, tmp_path):
     with evr.Ledger(tmp_path / "ledger.sqlite") as ledger:
         with pytest.raises(DeviceError, match="no NVIDIA GPU"):
-            evr.certify(TRAINING, epsilon=1.0, tau=0.8, device="cuda", ledger=ledger)
+            evr.certify(
+                TRAINING, epsilon=1.0, tau=0.8, method="sequential", device="cuda", ledger=ledger
+            )
         assert ledger.attempts() == []
 
 
@@ -58,12 +61,22 @@ def test_a_device_that_nobody_knows_is_refused():
         Settings(device="gpu")
 
 
-def test_a_gpu_does_not_draw_laws_on_a_line(seeming_gpu):
-    with pytest.raises(DeviceError, match=r"a law on a line, .*method='strict'"):
+def test_a_law_on_a_line_is_refused_with_the_remedy_and_auto_draws_it(seeming_gpu):
+    why = r"a law on a line, which a GPU does not draw.*leave device out, or use method='strict'"
+    with pytest.raises(DeviceError, match=why):
         evr.verify(TRAINING, **CLAIM, device="cuda")
     found = evr.verify(TRAINING, **CLAIM, device="auto")
-    assert any("a law on a line" in note for note in found.notes)
     assert found.directions["remove"].plan.device == "cpu"
+    assert any(re.search(why, note) for note in found.notes)
+
+
+def test_a_law_on_a_line_is_refused_before_an_attempt_is_counted(seeming_gpu, tmp_path):
+    with evr.Ledger(tmp_path / "ledger.sqlite") as ledger:
+        with pytest.raises(DeviceError, match="a law on a line"):
+            evr.certify(
+                TRAINING, epsilon=1.0, tau=0.8, method="sequential", device="cuda", ledger=ledger
+            )
+        assert ledger.attempts() == []
 
 
 @pytest.mark.parametrize(

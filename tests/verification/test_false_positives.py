@@ -30,8 +30,8 @@ from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
 from evr.proving.planning import planned
 from evr.randomness import Stream
-from evr.sampling import Plan, Proposal
-from evr.search import capped_proposal, simple_proposal, single_proposal
+from evr.sampling import Plan, Proposal, SimpleProposal
+from evr.search import capped_proposal, single_proposal
 from evr.verification import Claim
 from evr.verification.directions import Trial
 from evr.verification.driver import Driver, Hooks
@@ -144,9 +144,9 @@ def fixed_acceptances(proposal: Proposal, claim: Claim, runs: int) -> int:
 
 @cache
 def proposal_of(kind: str, steps: tuple[Step, ...], epsilon: float) -> Proposal:
-    make: Any = {"capped": capped_proposal, "simple": simple_proposal, "single": single_proposal}[
-        kind
-    ]
+    if kind == "simple":
+        return SmallBlocks(SimpleProposal(steps), 2048)
+    make: Any = {"capped": capped_proposal, "single": single_proposal}[kind]
     return SmallBlocks(make(steps, epsilon), 2048)
 
 

@@ -21,7 +21,7 @@ from evr.laws import Direction, Step
 from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
-from evr.sampling.proposals import TiltedProposal
+from evr.sampling import TiltedProposal
 from helpers import near
 
 
@@ -76,7 +76,7 @@ def test_the_same_composition_is_verified_where_floats_can_tell() -> None:
 def test_a_gaussian_whose_losses_floats_cannot_tell_apart() -> None:
     with pytest.raises(ValueError, match="floats know total losses"):
         evr.verify(dp_event.GaussianDpEvent(1e-17), epsilon=5e33, delta=0.1, tau=0.5)
-    with pytest.raises(ValueError, match="too large for weights in floats"):
+    with pytest.raises(ValueError, match="floats know total losses"):
         evr.verify(dp_event.GaussianDpEvent(1e-17), epsilon=6e33, delta=0.1, tau=0.5)
 
 
@@ -158,9 +158,8 @@ def test_the_greatest_value_of_a_sample_keeps_its_digits(order: float, power: fl
 
 
 def test_orders_out_of_the_range_of_floats_are_refused() -> None:
-    for tilt in ({"order": 1e-310}, {"order": 0.0, "knee": 0.0, "jump_order": 1e-310}):
-        with pytest.raises(ValueError, match="orders are 0, or finite and at least"):
-            Tilt(cap=2.0, floor=-2.0, **tilt)
+    with pytest.raises(ValueError, match="the order is 0, or finite and at least"):
+        Tilt(1e-310, cap=2.0, floor=-2.0)
 
 
 def test_a_plan_whose_bound_is_zero_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What is proved without a sample: moments and greatest values, as finite sums over cells."""
+"""What is proved without a sample: moments and greatest values, as finite sums over outcomes."""
 
 from evr.bounds.tilt import Tilt
 

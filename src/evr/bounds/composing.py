@@ -8,6 +8,7 @@ are. Every term is positive, so floats lose little, and what they may lose is ad
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -50,12 +51,16 @@ class Places:
                 f"knots={self.knots!r} are not two or more numbers that rise, from "
                 f"{-MOST_LOSS:g} to {MOST_LOSS:g}"
             )
-        number = self.parts * (len(self.knots) - 1)
-        if self.parts < 1 or number > MOST_PLACES:
+        if self.parts < 1 or self.number > MOST_PLACES:
             raise ValueError(
                 f"parts={self.parts!r} of {len(self.knots) - 1} intervals are not from 1 to "
                 f"{MOST_PLACES:,} places"
             )
+
+    @property
+    def number(self) -> int:
+        """How many there are, but one."""
+        return self.parts * (len(self.knots) - 1)
 
     @property
     def losses(self) -> Floats:
@@ -66,56 +71,38 @@ class Places:
         return np.unique(np.append(cut, knots[-1]))
 
 
-@dataclass(frozen=True)
-class Composing:
-    """How a kind of step is composed before it is drawn.
-
-    Attributes
-    ----------
-    size
-        Steps of one composite; what is left over of a count is drawn step by step.
-    places
-        Of each product of ``products(size)``, in its order.
+def composed(steps: Sequence[Step], places: Sequence[Places]) -> DiscretePair:
+    """One law on outcomes that is above all steps together, which are on outcomes
+    (docs/guarantees.md, Section 3.10). ``places`` are of each product in turn: those of the equal
+    steps of a kind, as ``products`` has them, then that of the kind with all kinds before it.
     """
-
-    size: int
-    places: tuple[Places, ...]
-
-    def __post_init__(self) -> None:
-        if self.size < 2:
-            raise ValueError(f"size={self.size!r}: a composite has at least 2 steps")
-        needed = len(products(self.size))
-        if needed > MOST_PRODUCTS or len(self.places) != needed:
-            raise ValueError(
-                f"places of {len(self.places)} products do not make composites of size "
-                f"{self.size!r}, which need {needed}"
-            )
-
-    def pairs(self, outcomes_of_a_step: int) -> int:
-        """About how many pairs of outcomes are multiplied in all: what time goes with."""
-        number, before = 0, outcomes_of_a_step
-        for squared, places in zip(products(self.size), self.places, strict=True):
-            number += before * (before // 2 if squared else outcomes_of_a_step)
-            before = places.parts * (len(places.knots) - 1) + 1
-        return number
-
-    def steps(self, step: Step) -> tuple[Step, ...]:
-        """Steps that dominate, and are the same number in all: composites, and what is left
-        over.
-        """
+    check_products([step.count for step in steps], places)
+    rest, whole = iter(places), None
+    for step in steps:
         pair = outcomes(step.pair)
         if not isinstance(pair, DiscretePair):
             raise ValueError(f"{pair.describe()} has no outcomes to compose")
-        if self.size > step.count:
-            raise ValueError(f"size={self.size!r} exceeds the number of steps, {step.count!r}")
-        law = composed(pair, tuple(products(self.size)), self.places)
-        whole, left = divmod(step.count, self.size)
-        return (Step(law.pair(), whole), *((Step(pair, left),) if left else ()))
+        law = one = masses_of(pair)
+        for squared in products(step.count):
+            law = product(law, law if squared else one, next(rest))
+        whole = law if whole is None else product(whole, law, next(rest))
+    assert whole is not None
+    return whole.pair()
 
 
-def products(size: int) -> list[bool]:
-    """How ``size`` steps are composed, from the leading bit down: whether each product is a square;
-    the others add one step.
+def check_products(counts: Sequence[int], places: Sequence[Places]) -> None:
+    """Refuse places that are not one for each product, or too many."""
+    needed = sum(len(products(count)) for count in counts) + len(counts) - 1
+    if len(places) != needed or needed > MOST_PRODUCTS:
+        raise ValueError(
+            f"places of {len(places)} products do not compose steps that need {needed}, of which "
+            f"there may be {MOST_PRODUCTS}"
+        )
+
+
+def products(count: int) -> list[bool]:
+    """How ``count`` equal steps are composed, from the leading bit down: whether each product is a
+    square; the others add one step.
 
     Examples
     --------
@@ -123,18 +110,8 @@ def products(size: int) -> list[bool]:
     [True, False, True]
     """
     return [
-        squared for bit in bin(size)[3:] for squared in ((True, False) if bit == "1" else (True,))
+        squared for bit in bin(count)[3:] for squared in ((True, False) if bit == "1" else (True,))
     ]
-
-
-@lru_cache(maxsize=128)
-def composed(pair: DiscretePair, squares: tuple[bool, ...], places: tuple[Places, ...]) -> Masses:
-    """The law after some products: squares of what there is, or one step more."""
-    one = Masses.of(pair)
-    if not squares:
-        return one
-    law = composed(pair, squares[:-1], places[:-1])
-    return law.times(law if squares[-1] else one, places[-1].losses)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,14 +121,6 @@ class Masses:
     losses: Floats
     masses: Floats
     infinite: float
-
-    @classmethod
-    def of(cls, pair: DiscretePair) -> Masses:
-        """Those of a pair under ``P``."""
-        masses = np.exp(np.array(pair.log_p))
-        held = (masses > 0) & np.isfinite(pair.losses)
-        infinite = float(masses[np.isposinf(pair.losses)].sum())
-        return cls(pair.losses[held], masses[held], infinite)
 
     def pair(self) -> DiscretePair:
         """As a pair; its total mass may be a little above 1."""
@@ -184,6 +153,21 @@ class Masses:
         either = self.infinite + other.infinite * (1.0 - self.infinite)
         infinite = (either + beyond) * (1.0 + (int(counts.sum()) + terms + 16) * UNIT) + _LOST
         return Masses(places, total * room, min(infinite, 1.0))
+
+
+@lru_cache(maxsize=64)
+def masses_of(pair: DiscretePair) -> Masses:
+    """Those of a pair under ``P``."""
+    masses = np.exp(np.array(pair.log_p))
+    held = (masses > 0) & np.isfinite(pair.losses)
+    infinite = float(masses[np.isposinf(pair.losses)].sum())
+    return Masses(pair.losses[held], masses[held], infinite)
+
+
+@lru_cache(maxsize=128)
+def product(one: Masses, other: Masses, places: Places) -> Masses:
+    """``times``, once for a search and for what is built of its plan."""
+    return one.times(other, places.losses)
 
 
 def _split(

@@ -1,5 +1,5 @@
-"""Moments and greatest values of samples, proved without a sample
-(docs/guarantees.md, Section 3).
+"""Moments and greatest values of samples of steps on outcomes, proved without a sample: finite sums
+(docs/guarantees.md, Sections 3.2, 3.4 and 3.5).
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evr.bounds.cells import TiltedBounds
+from evr.bounds.tilt import Tilt
+from evr.laws import DiscretePair
+from evr.laws.line.pair import log_sum_exp
 
 
 def log_peak(order: float, power: float = 1.0) -> float:
     """``log`` of the greatest value of ``(1 - e^{-x})^power e^{-order x}``, which is ``p^p s^s / (p
     + s)^{p + s}``; as logarithms of ``p / (p + s)`` and ``s / (p + s)``, for ``s log s`` of a large
-    order has no digits left behind the point.
+    order has no digits left behind the point (docs/guarantees.md, Section 2.1).
     """
     p, s = power, order
     rest = math.log1p(p / s) if s >= p else math.log(p + s) - math.log(s)  # p / s may overflow
@@ -24,20 +26,64 @@ def log_peak(order: float, power: float = 1.0) -> float:
 
 def log_clipping(power: float) -> float:
     """``log`` of ``(p - 1)^{p - 1} / p^p``: ``(x - b)_+`` is at most that times ``x^p / b^{p -
-    1}``.
+    1}`` (docs/guarantees.md, Section 4.3).
     """
     return (power - 1.0) * math.log(power - 1.0) - power * math.log(power)
 
 
+class TiltedOutcomes:
+    """One step on outcomes under a tilt: its normaliser and its partial moments, as logarithms of
+    finite sums (docs/guarantees.md, Section 3.2).
+
+    Examples
+    --------
+    >>> pair = DiscretePair.from_probabilities([0.6, 0.4], [0.4, 0.6])
+    >>> step = TiltedOutcomes(pair, Tilt(1.0, 1.0, -1.0))
+    >>> round(math.exp(step.log_normaliser), 6)  # 0.6 * 0.6/0.4 + 0.4 * 0.4/0.6
+    1.166667
+    """
+
+    def __init__(self, pair: DiscretePair, tilt: Tilt) -> None:
+        log_p = np.array(pair.log_p)
+        held = log_p > -np.inf
+        self.pair, self.tilt = pair, tilt
+        self.log_p, self.losses = log_p[held], pair.losses[held]
+        self.heights = tilt.height(self.losses)
+        self._within = int(np.searchsorted(self.losses, tilt.cap, side="right"))
+        self.log_normaliser = self.log_whole(0.0)
+        self.least_height = float(self.heights.min())
+
+    def log_partial(self, s: float, p: float) -> float:
+        """``log E_P[e^{s loss - (p-1) h}; loss <= cap]``, ``s > 0``."""
+        n = self._within
+        if not n:
+            return -math.inf
+        return log_sum_exp(self.log_p[:n] + s * self.losses[:n] - (p - 1.0) * self.heights[:n])
+
+    def log_whole(self, p: float) -> float:
+        """``log E_P[e^{-(p-1) h}]``."""
+        return log_sum_exp(self.log_p - (p - 1.0) * self.heights)
+
+    def log_beyond(self, p: float) -> float:
+        """``log E_P[e^{-(p-1) h}; loss > cap]``."""
+        rest = self.log_p[self._within :]
+        return log_sum_exp(rest) - (p - 1.0) * self.tilt.height_beyond if rest.size else -math.inf
+
+    def greatest_gap(self, a: float) -> float:
+        """``sup (a loss - h)`` over losses up to the cap."""
+        n = self._within
+        return float(np.max(a * self.losses[:n] - self.heights[:n])) if n else -math.inf
+
+
 class MomentBound:
-    """The bound on ``E[X^p]`` of docs/guarantees.md, Section 3, as a function of its free parameter
-    ``s > 0``.
+    """The bound on ``E[X^p]`` of docs/guarantees.md, Section 3.5, as a function of its free
+    parameter ``s > 0``.
     """
 
     def __init__(
         self,
         counts: Sequence[int],
-        bounds: Sequence[TiltedBounds],
+        bounds: Sequence[TiltedOutcomes],
         log_normaliser: float,
         epsilon: float,
         p: float,
@@ -55,29 +101,35 @@ class MomentBound:
     def __call__(self, s: float) -> float:
         """``log`` of the bound."""
         p = self.p
-        joint = math.fsum(
-            n * b.log_partial(s, p) for n, b in zip(self.counts, self.bounds, strict=True)
-        )
+        joint = sum(n * b.log_partial(s, p) for n, b in zip(self.counts, self.bounds, strict=True))
         return self._factor + float(
             np.logaddexp(log_peak(s, p) - s * self.epsilon + joint, self._jump)
         )
 
 
 def log_greatest(
-    counts: Sequence[int], bounds: Sequence[TiltedBounds], log_normaliser: float, epsilon: float
+    counts: Sequence[int], bounds: Sequence[TiltedOutcomes], log_normaliser: float, epsilon: float
 ) -> float:
-    """``log`` of the bound on ``X`` of docs/guarantees.md, Section 3, with the best of the tilts'
+    """``log`` of the bound on ``X`` of docs/guarantees.md, Section 3.4, with the best of the tilts'
     orders as its free parameter.
     """
+    least = math.fsum(n * b.least_height for n, b in zip(counts, bounds, strict=True))
+    top = math.fsum(n * float(b.losses[-1]) for n, b in zip(counts, bounds, strict=True))
+    # no loss is above the greatest one, whatever the weight
+    plain = log_normaliser - least + _log_gain(top - epsilon)
     together = math.inf
     for order in {b.tilt.order for b in bounds} - {0.0}:
         value = log_normaliser - order * epsilon + log_peak(order)
-        value += math.fsum(n * b.greatest_gap(order) for n, b in zip(counts, bounds, strict=True))
+        value += sum(n * b.greatest_gap(order) for n, b in zip(counts, bounds, strict=True))
         together = min(together, value)
-    least = math.fsum(n * b.least_height for n, b in zip(counts, bounds, strict=True))
     jumps = [
         log_normaliser - b.tilt.height_beyond - (least - b.least_height)
         for b in bounds
         if b.log_beyond(1.0) > -math.inf
     ]
-    return max([together, *jumps])
+    return min(plain, max([together, *jumps]))
+
+
+def _log_gain(excess: float) -> float:
+    """``log (1 - e^{-excess})``; of a loss that does not exceed epsilon, minus infinity."""
+    return math.log(-math.expm1(-excess)) if excess > 0.0 else -math.inf

@@ -22,9 +22,10 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, log_ndtr
 
-from evr.bounds.cells import CellTable
 from evr.bounds.moments import log_peak
+from evr.bounds.spreading import Cells
 from evr.laws import Direction, Floats
+from evr.laws.line.discretise import cell_edges
 from evr.laws.line.gaussian import GaussianPair, log_normal_mass
 from evr.laws.line.pair import log_sum_exp
 from evr.laws.line.poisson import SampledPair
@@ -94,19 +95,22 @@ class SingleBounds:
         return float(self.pair.point(total / self.count))
 
     @cached_property
-    def _table(self) -> CellTable:
-        return CellTable.of(self.pair, 0.0, self.cells, [])
+    def _table(self) -> Cells:
+        cells = Cells.of(self.pair, cell_edges(self.pair, 0.0, self.cells))
+        held = cells.log_p > -np.inf
+        return Cells(*(column[held] for column in cells))
 
     @cached_property
     def _log_rests(self) -> Floats:
         """``log E_P[e^{s loss}; t <= upper end]`` from above: a row for each order, order 0 first,
         a column for each cell.
         """
-        rows = [np.minimum(np.logaddexp.accumulate(self._table.log_p), 0.0)]
+        table = self._table
+        rows = [np.minimum(np.logaddexp.accumulate(table.log_p), 0.0)]
+        lower, upper = table.spread()  # a chord is above what is convex in e^{-loss}
         for s in _REAL_ORDERS:
-            rows.append(
-                np.logaddexp.accumulate(self._table.moment(float(s), slice(None), upper=True))
-            )
+            ends = np.logaddexp(lower + s * table.least, upper + s * table.greatest)
+            rows.append(np.logaddexp.accumulate(ends))
         return np.stack(rows)
 
     def _log_given_greatest(self, epsilon: float, p: float) -> Floats:

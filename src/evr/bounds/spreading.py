@@ -15,46 +15,59 @@ import numpy as np
 from evr.laws import DiscretePair, DominatingPair, Floats, Measure
 
 
-class _Cells(NamedTuple):
-    """Ends in loss, masses under ``P``, means of the loss, and by how much rounding may be off
-    there.
+class Cells(NamedTuple):
+    """Cells of a line: their ends in ``t`` and in loss, their masses under ``P``, the means of the
+    loss, and how far rounding may be off there.
     """
 
+    low: Floats
+    high: Floats
     least: Floats
     greatest: Floats
     log_p: Floats
     mean: Floats
     doubt: Floats
 
+    @classmethod
+    def of(cls, pair: DominatingPair, edges: Floats) -> Cells:
+        """Those between the edges, and the two beyond them."""
+        low, high = np.concatenate(([-np.inf], edges)), np.concatenate((edges, [np.inf]))
+        least, greatest = pair.privacy_loss(low), pair.privacy_loss(high)
+        log_p = pair.log_mass(Measure.P, low, high)
+        return cls(low, high, least, greatest, log_p, *pair.mean_and_doubt(low, high))
+
+    @property
+    def centre(self) -> Floats:
+        """The means, within the cells: a mean of a difference of logarithms may be outside."""
+        return np.clip(self.mean, self.least, self.greatest)
+
+    def spread(self) -> tuple[Floats, Floats]:
+        """``log`` of the masses of ``P`` that go to the lower and to the upper ends."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            raised = np.clip(self.mean + self.doubt, self.least, self.greatest)
+            share = np.expm1(self.least - raised) / np.expm1(self.least - self.greatest)
+            cut = np.isfinite(self.least) & (self.least < self.greatest) & (self.log_p > -np.inf)
+            share = np.where(cut, np.clip(share, 0.0, 1.0), 1.0)
+            return self.log_p + np.log1p(-share), self.log_p + np.log(share)
+
+    @property
+    def drift(self) -> float:
+        """By how much the mean loss of a step rises because cells' means are raised by their
+        doubt.
+        """
+        with np.errstate(invalid="ignore"):
+            raised = np.clip(self.mean + self.doubt, self.least, self.greatest) - self.centre
+        return float(np.sum(np.where(np.isfinite(raised), raised, 0.0) * np.exp(self.log_p)))
+
 
 def spread_to_edges(pair: DominatingPair, edges: Floats) -> DiscretePair:
     """The pair whose losses are those at the edges, and the least and the greatest: it dominates,
-    cell by cell.
+    cell by cell (docs/guarantees.md, Section 3.9).
     """
-    least, greatest, log_p, mean, doubt = _cells(pair, edges)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        raised = np.clip(mean + doubt, least, greatest)
-        share = np.expm1(least - raised) / np.expm1(least - greatest)  # of P, to the upper end
-        spread = np.isfinite(least) & (least < greatest) & (log_p > -np.inf)
-        share = np.where(spread, np.clip(share, 0.0, 1.0), 1.0)
-        losses = np.concatenate((least, greatest))
-        log_masses = np.concatenate((log_p + np.log1p(-share), log_p + np.log(share)))
+    cells = Cells.of(pair, edges)
+    losses = np.concatenate((cells.least, cells.greatest))
+    log_masses = np.concatenate(cells.spread())
     held = log_masses > -np.inf
     return DiscretePair.from_logs(
         log_masses[held], log_masses[held] - losses[held], losses[held], is_cut=pair.is_cut
     )
-
-
-def spreading_drift(pair: DominatingPair, edges: Floats) -> float:
-    """By how much the mean loss of a step rises because cells' means are raised by their doubt."""
-    least, greatest, log_p, mean, doubt = _cells(pair, edges)
-    with np.errstate(invalid="ignore"):
-        raised = np.clip(mean + doubt, least, greatest) - np.clip(mean, least, greatest)
-    return float(np.sum(np.where(np.isfinite(raised), raised, 0.0) * np.exp(log_p)))
-
-
-def _cells(pair: DominatingPair, edges: Floats) -> _Cells:
-    low, high = np.concatenate(([-np.inf], edges)), np.concatenate((edges, [np.inf]))
-    mean, doubt = pair.mean_and_doubt(low, high)
-    log_p = pair.log_mass(Measure.P, low, high)
-    return _Cells(pair.privacy_loss(low), pair.privacy_loss(high), log_p, mean, doubt)

@@ -148,11 +148,9 @@ def refuse_long_draws(
     for name, _, plan in plans:
         cells = sum(max(plan.cells, len(kind.edges or ())) for kind in plan.kinds)
         patience.ask(_CELL * cells, f"the plan of direction {name!r} has {cells:,} cells")
-        pairs = sum(
-            kind.composing.pairs(len(kind.edges or ()) or _USUAL_OUTCOMES)
-            for kind in plan.kinds
-            if kind.composing is not None
-        )
+        sizes = [len(kind.edges or ()) or _USUAL_OUTCOMES for kind in plan.kinds]
+        sizes += [one.number for one in plan.places]
+        pairs = len(plan.places) * max(sizes, default=0) ** 2
         patience.ask(
             _PAIR * pairs, f"the plan of direction {name!r} multiplies {pairs:,} pairs of outcomes"
         )

@@ -33,7 +33,6 @@ from evr.proving import prove
 from evr.proving.showing import check_progress, watching
 from evr.randomness import ENTROPY_BITS
 from evr.sampling import placed_parts
-from evr.sampling.samplers import SAMPLERS, identity
 from evr.verification import Claim, Progress, Terms, Verification
 from evr.verification.attempts import Attempt
 from evr.verification.driver import Hook, ProgressHook
@@ -46,7 +45,7 @@ direction.
 
 _SMALLEST_FRESH = 1 << 160  # 256 fresh bits are below this once in 2^96
 _CLOSE = 1e-9
-_KNOWN = (*map(identity, SAMPLERS), placed_parts.NAME)
+_KNOWN = (placed_parts.NAME,)
 _WAYS_ON = (
     "That speaks neither for nor against the certificate: replay it with the software that made "
     "it, or verify its claim with new samples (--fresh)"

@@ -17,19 +17,18 @@ from dp_accounting import dp_event
 from evr import validate
 from evr.atomic import write_bytes
 from evr.estimation.accountants import CompositionAccountant
-from evr.estimation.mc_online import RunningSamples
+from evr.estimation.mc_online import RunningSamples, online_plan
 from evr.estimation.monte_carlo import (
     DEFAULT_SAMPLES,
     monte_carlo_delta,
     monte_carlo_epsilon,
     pilot_epsilon,
-    proposal_for,
 )
 from evr.laws import Direction, Step, infinite_mass
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, name_of
 from evr.randomness import Stream, entropy_of
-from evr.sampling import Plan, TiltedProposal
+from evr.sampling import Plan
 
 _FORMAT = 3
 
@@ -151,9 +150,7 @@ class MonteCarloAccountant(CompositionAccountant):
                     if possible
                     else 1.0
                 )
-                source = proposal_for("capped", direction.value, future, centre)
-                assert isinstance(source, TiltedProposal)
-                run.plan(source)
+                run.take(online_plan("capped", future, centre), future)
 
     def _start(self, direction: Direction) -> RunningSamples:
         """A new run. Before the first step that tells the directions apart, one run served both,
@@ -186,9 +183,7 @@ class MonteCarloAccountant(CompositionAccountant):
         interrupted.
         """
         sources = {
-            str(d): run.source.plan().to_json()
-            for d, run in self._runs.items()
-            if run.source is not None
+            str(d): run.source.to_json() for d, run in self._runs.items() if run.source is not None
         }
         header = {
             "format": _FORMAT,
@@ -251,7 +246,7 @@ class MonteCarloAccountant(CompositionAccountant):
                     steps_done,
                     guess,
                 )
-                run.plan(TiltedProposal.from_plan(plan, steps))
+                run.take(plan, steps)
                 run.log_finite, run.log_apart = data[f"{name}_infinite"].tolist()
                 accountant._runs[Direction(name)] = run
         return accountant

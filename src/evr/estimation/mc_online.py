@@ -24,7 +24,6 @@ from evr.estimation.monte_carlo import (
     effort,
     moments_bound,
     pilot_epsilon,
-    proposal_for,
 )
 from evr.estimation.online import OnlineEpsilon, checked_reports
 from evr.estimation.timeline import timeline
@@ -32,7 +31,8 @@ from evr.laws import Direction, DominatingPair, Floats, Pairs, Step, greatest_lo
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.randomness import Stream, entropy_of
-from evr.sampling import TiltedProposal, worker_count
+from evr.sampling import Plan, SimpleProposal, TiltedProposal, built, worker_count
+from evr.search import capped_plan
 
 _MOST_DRAWS = 10**12
 _PART = 1 << 16  # samples that one thread draws at a time
@@ -57,20 +57,22 @@ class RunningSamples:
     log_apart: float = (
         0.0  # the same of those steps in which infinite losses were kept apart from the samples
     )
-    source: TiltedProposal | None = None
+    source: Plan | None = None
     samplers: dict[DominatingPair, tuple[Any, float]] = field(default_factory=dict)
 
     @classmethod
     def start(cls, stream: Stream, samples: int) -> RunningSamples:
         return cls(stream, np.zeros(samples), np.zeros(samples))
 
-    def plan(self, source: TiltedProposal) -> None:
-        """Take the samplers of a proposal for the steps to come."""
-        self.source = source
+    def take(self, plan: Plan, steps: tuple[Step, ...]) -> None:
+        """Take the samplers of a plan, of single steps, for the steps to come."""
+        source = built(plan, steps)
+        assert isinstance(source, TiltedProposal | SimpleProposal)
+        self.source = plan
         self.samplers = {
             step.pair: (sampler, log_m)
             for step, sampler, log_m in zip(
-                source.steps, source.samplers, source.log_normalisers, strict=True
+                steps, source.samplers, source.log_normalisers, strict=True
             )
         }
 
@@ -97,9 +99,8 @@ class RunningSamples:
             list((pool.map if pool is not None and parts > 1 else map)(grow, range(parts)))
             log_finite = count * math.log1p(-pair.infinite_loss_mass)
             self.log_finite += log_finite
-            self.log_apart += (
-                log_finite if self.source is not None and self.source.infinite else 0.0
-            )
+            apart = self.source is not None and self.source.proposal == "capped"
+            self.log_apart += log_finite if apart else 0.0
         self.steps += count
 
     def epsilon(self, delta: float) -> tuple[float, float]:
@@ -151,6 +152,13 @@ class RunningSamples:
         values = weights[above] - scale * duals[above]
         spread = math.sqrt(max(float((values * values).sum()) / size - delta**2, 0.0) / size)
         return epsilon, spread * size / (scale * float(others[first]))
+
+
+def online_plan(proposal: str, steps: tuple[Step, ...], epsilon: float) -> Plan:
+    """What to draw steps from, one at a time."""
+    if proposal == "simple" or greatest_loss(steps) <= epsilon:
+        return Plan("simple")
+    return capped_plan(steps, epsilon)
 
 
 def monte_carlo_online(
@@ -282,9 +290,7 @@ def _stages(
         if steps and greatest_loss(steps) > 0:
             run = RunningSamples.start(Stream(entropy, f"online {stage}", 1, direction.value), size)
             centre = centre or pilot_epsilon(steps, delta, direction, entropy, proposal)
-            source = proposal_for(proposal, direction.value, steps, centre)
-            assert isinstance(source, TiltedProposal)
-            run.plan(source)
+            run.take(online_plan(proposal, steps, centre), steps)
             wanted = [number for number in places if begin < number <= stop]
             done = 0
             for number in sorted({begin, *wanted}):  # whatever is not reported is drawn at once

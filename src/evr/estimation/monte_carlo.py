@@ -34,8 +34,8 @@ from evr.laws import (
 from evr.laws.mixture.law import MixtureLaw
 from evr.mechanisms import Composition
 from evr.randomness import Stream, entropy_of
-from evr.sampling import Block, Proposal, blocks
-from evr.search import capped_proposal, merged_steps, simple_proposal
+from evr.sampling import Block, Proposal, SimpleProposal, blocks
+from evr.search import capped_proposal, single_proposal
 from evr.search.mixtures import estimating_proposal
 
 DEFAULT_SAMPLES = 100_000
@@ -43,42 +43,24 @@ MOST_SAMPLES = 100_000_000
 _LEAST_SAMPLES = 2
 _LEAST_ERROR = 1e-5
 _FEW = 16_384  # samples that show whether a direction is far below the other
-_GROWTH = 1e-4
 _NORMAL_95 = 1.959963984540054
 _ORDERS = tuple(2.0**n for n in range(11))
 
 
 def proposal_for(name: str, direction: str, steps: tuple[Step, ...], epsilon: float) -> Proposal:
-    """The proposal of that name; the paper's single-coordinate tilt covers the remove direction,
-    add takes the default.
+    """The proposal of that name. The paper's single-coordinate tilt covers the remove direction,
+    add takes the default; which draws steps as outcomes, and raises delta by some 1e-4 of itself
+    (docs/guarantees.md, Section 3.9).
     """
-    validate.one_of(("capped", "single", "simple"), proposal=name)
-    if name == "single" and direction == "remove":
-        from evr.search import single_proposal
-
-        return single_proposal(steps, epsilon, theta="heuristic")
-    return (
-        simple_proposal(steps, epsilon)
-        if name == "simple"
-        else capped_proposal(steps, epsilon, quick=True)
-    )
-
-
-def offline_proposal(
-    name: str, direction: str, steps: tuple[Step, ...], epsilon: float
-) -> Proposal:
-    """The same; many equal steps drawn as a few outcomes, which raises delta by some 1e-4 of itself
-    (docs/guarantees.md, 3.9).
-    """
-    validate.one_of(("capped", "single", "simple"), proposal=name)
     if not on_a_line(steps):
         validate.one_of(("capped",), proposal=name)
         return estimating_proposal(steps, epsilon)
-    if name == "capped":
-        steps = merged_steps(
-            steps, epsilon, 0.0, _GROWTH
-        )  # the truth is not known: nothing may become infinite
-    return proposal_for(name, direction, steps, epsilon)
+    validate.one_of(("capped", "single", "simple"), proposal=name)
+    if name == "simple":
+        return SimpleProposal(steps)
+    if name == "single" and direction == "remove":
+        return single_proposal(steps, epsilon, theta="heuristic")
+    return capped_proposal(steps, epsilon)
 
 
 # --- offline --------------------------------------------------------------------------------------
@@ -116,7 +98,7 @@ def monte_carlo_delta(
         elif on_a_line(steps) and is_certain(steps, epsilon):
             found = Estimate(1.0, "monte_carlo", one.value, standard_error=0.0)
         else:
-            source = offline_proposal(proposal, one.value, steps, epsilon)
+            source = proposal_for(proposal, one.value, steps, epsilon)
             if best is not None and source.greatest(epsilon) <= best.value:
                 continue  # a proved bound on this direction is below the other's estimate
             stream = Stream(entropy, "estimate", 1, one.value)
@@ -162,7 +144,7 @@ def monte_carlo_epsilon(
             continue
         else:
             centre = pilot_epsilon(steps, delta, one, entropy, proposal)
-            source = offline_proposal(proposal, one.value, steps, centre)
+            source = proposal_for(proposal, one.value, steps, centre)
             weighted = WeightedSamples.draw(
                 source, Stream(entropy, "estimate", 1, one.value), samples, workers
             )
@@ -193,7 +175,7 @@ def pilot_epsilon(
     proposal = "capped" if proposal == "single" else proposal
     epsilon = first_guess(steps, delta)
     for turn in range(10):
-        source = offline_proposal(proposal, direction.value, steps, epsilon)
+        source = proposal_for(proposal, direction.value, steps, epsilon)
         pilot = WeightedSamples.draw(
             source, Stream(entropy, f"pilot {turn}", 1, direction.value), 4096, 1
         )

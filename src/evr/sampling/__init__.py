@@ -1,8 +1,9 @@
 """Drawing: plans as data, proposals with proved bounds, exact samplers, streams of blocks."""
 
 from evr.sampling import cuda
+from evr.sampling.line import SimpleProposal, TiltedProposal
 from evr.sampling.plan import Kind, Plan
-from evr.sampling.proposals import Block, Proposal, TiltedProposal
+from evr.sampling.proposals import Block, Proposal
 from evr.sampling.registry import PROPOSALS, built
 from evr.sampling.streams import DRAWING, blocks, worker_count
 
@@ -13,6 +14,7 @@ __all__ = [
     "Kind",
     "Plan",
     "Proposal",
+    "SimpleProposal",
     "TiltedProposal",
     "blocks",
     "built",

@@ -20,12 +20,12 @@ from evr.laws import Direction, DominatingPair, Floats, Step
 from evr.laws.law import UNIT
 from evr.laws.mixture.law import MixtureLaw
 from evr.sampling import placed_parts
+from evr.sampling.line import TiltedProposal, spread_steps
 from evr.sampling.parts import Numbers, Part, part_of
 from evr.sampling.plan import Kind, Plan
-from evr.sampling.proposals import Block, Proposal, TiltedProposal
+from evr.sampling.proposals import Block, Proposal
 
 NAME = "mixture"
-_UNREACHED = -600.0  # log of the chance of a draw that never happens
 _AT_ONCE, _NUMBERS = 4096, 2**20  # samples of a block, and their coordinates: tables want many
 
 
@@ -40,10 +40,8 @@ class MixtureProposal(Proposal):
         What they are drawn from (``part_of``); with a ``share``, that of ``order`` beside ``scale``
         and ``odds``.
     kinds
-        How each step is drawn that is on a line; those of others say whether they are drawn by
-        place, as a GPU draws them.
-    cells
-        Of the bounds of steps on a line.
+        How each step on a line is spread to outcomes and tilted; those of the others say whether
+        they are drawn by place, as a GPU draws them.
     """
 
     name = NAME
@@ -56,9 +54,8 @@ class MixtureProposal(Proposal):
         steps: Sequence[Step],
         numbers: Mapping[str, float],
         kinds: Sequence[Kind] = (),
-        cells: int = 0,
     ) -> None:
-        self.steps, self.numbers, self.cells = tuple(steps), dict(numbers), cells
+        self.steps, self.numbers = tuple(steps), dict(numbers)
         self.laws = [(s.law, s.count) for s in self.steps if isinstance(s.law, MixtureLaw)]
         self._kinds = tuple(kinds) or tuple(Kind(Tilt()) for _ in self.steps)
         self.by_place = self._is_by_place()
@@ -91,12 +88,9 @@ class MixtureProposal(Proposal):
         ]
         if not chosen:
             return None
-        return TiltedProposal(
-            [step for step, _ in chosen],
-            [kind.tilt for _, kind in chosen],
-            cells=self.cells,
-            samplers=[kind.sampler for _, kind in chosen],
-        )
+        kinds = [kind for _, kind in chosen]
+        spread = spread_steps([step for step, _ in chosen], kinds)
+        return TiltedProposal(spread, [kind.tilt for kind in kinds])
 
     @classmethod
     def from_plan(cls, plan: Plan, steps: Sequence[Step]) -> Self:
@@ -105,15 +99,11 @@ class MixtureProposal(Proposal):
             raise ValueError(
                 f"the plan is for {len(plan.kinds)} kinds of steps, and there are {len(steps)}"
             )
-        return cls(steps, dict(plan.numbers), plan.kinds, plan.cells)
+        return cls(steps, dict(plan.numbers), plan.kinds)
 
     def plan(self) -> Plan:
         """What it draws, as data."""
-        kinds, lines = [], iter(self.line.plan().kinds if self.line else ())
-        other = Kind(Tilt(), sampler=placed_parts.NAME if self.by_place else "")
-        for step in self.steps:
-            kinds.append(next(lines) if isinstance(step.law, DominatingPair) else other)
-        return Plan(NAME, tuple(kinds), self.cells, tuple(sorted(self.numbers.items())))
+        return Plan(NAME, self._kinds, numbers=tuple(sorted(self.numbers.items())))
 
     # --- drawing ----------------------------------------------------------------------------------
 
@@ -208,7 +198,7 @@ class MixtureProposal(Proposal):
         cap.
         """
         assert self.line is not None
-        if any(b.log_unreached > _UNREACHED for b in self.line.bounds):
+        if any(b.log_beyond(1.0) > -math.inf for b in self.line.bounds):
             return math.inf
         return math.fsum(
             s.count * b.greatest_gap(order)

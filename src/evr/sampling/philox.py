@@ -25,9 +25,6 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
 _LONGEST = 2.0**62  # of a geometric number
 
-LEADING_BITS = 11
-"""Of each word, those that neither a radius nor an angle uses."""
-
 
 def philox(counter: tuple[Any, Any, Any, Any], key: tuple[int, int]) -> tuple[Words, ...]:
     """Four words of 32 bits, for each entry of the counter.
@@ -105,11 +102,6 @@ def normals(words: tuple[Words, Words]) -> tuple[Floats, Floats]:
     radius = np.sqrt(-2.0 * np.log(uniform(words[0])))
     angle = 2.0 * np.pi * ((words[1] >> np.uint64(11)).astype(float) * 2.0**-53)
     return radius * np.cos(angle), radius * np.sin(angle)
-
-
-def leading(words: Words) -> NDArray[np.int64]:
-    """The bits that ``normals`` leaves over."""
-    return (words & np.uint64((1 << LEADING_BITS) - 1)).astype(np.int64)
 
 
 COORDINATES, CHOICES = 0, 1

@@ -17,12 +17,10 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
 
-from evr.bounds.composing import Composing, Places
+from evr.bounds.composing import Places
 from evr.bounds.tilt import Tilt
 
 _NAME = re.compile(r"[a-z0-9_/]{0,40}")  # leaves no room for a sentence
-
-_ABSENT = ()  # no value of JSON
 
 FORMAT = 1
 """Of a plan's JSON, and of how blocks are taken from a stream."""
@@ -39,18 +37,12 @@ class Kind:
     edges
         Where its losses are cut to be spread to a few outcomes; None if they are drawn as they are.
     sampler
-        Name and version of what draws it.
-    composing
-        How its steps, on outcomes, are composed before they are drawn; None if they are not.
-    others
-        What it is tilted by in the other parts of a blend, in their order.
+        Of a law in many dimensions, the name of what draws it; empty on a line.
     """
 
     tilt: Tilt
     edges: tuple[float, ...] | None = None
     sampler: str = ""
-    composing: Composing | None = None
-    others: tuple[Tilt, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,10 +65,11 @@ class Plan:
         A guess, in units of the threshold's square, for the first stakes. Nothing rests on it.
     block_size
         Samples of a block.
+    places
+        Where the losses of several steps are put, product after product, if all steps are composed
+        before they are drawn; none if they are not.
     device
         What draws: ``"cpu"``, or a name that another backend registered.
-    shares
-        Of each part of a blend of tilts, the first part's first; none where there is one tilt.
     """
 
     proposal: str
@@ -86,9 +79,9 @@ class Plan:
     clip: float | None = None
     variance: float = 1.0
     block_size: int = 1
+    places: tuple[Places, ...] = ()
     device: str = "cpu"
     format: int = field(default=FORMAT)
-    shares: tuple[float, ...] = ()
 
     def number(self, name: str) -> float:
         """One of ``numbers``."""
@@ -99,14 +92,7 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """In JSON's types; infinite numbers as words."""
-        document = _encoded({**asdict(self), "numbers": dict(self.numbers)})
-        for kind in document["kinds"]:
-            if kind["composing"] is None:  # as plans were before steps were composed
-                del kind["composing"]
-            if not kind["others"]:  # nor blended
-                del kind["others"]
-        if not document["shares"]:
-            del document["shares"]
+        document: dict[str, Any] = _encoded({**asdict(self), "numbers": dict(self.numbers)})
         return document
 
     @classmethod
@@ -119,7 +105,7 @@ class Plan:
             raise ValueError(
                 f"format={found!r} of a plan is not {FORMAT}: another version of evr wrote it"
             )
-        data = _checked(cls, {"shares": _ABSENT, **document}, "plan")
+        data = _checked(cls, document, "plan")
         entries = enumerate(_list(data.pop("kinds"), "plan.kinds"))
         kinds = tuple(_kind(entry, f"plan.kinds[{index}]") for index, entry in entries)
         numbers_by_name = data["numbers"]
@@ -137,8 +123,11 @@ class Plan:
             clip=None if data["clip"] is None else _positive(data["clip"], "plan.clip"),
             variance=_positive(data["variance"], "plan.variance"),
             block_size=_whole(data["block_size"], "plan.block_size", least=1, most=1 << 20),
+            places=tuple(
+                _places(entry, f"plan.places[{index}]")
+                for index, entry in enumerate(_list(data["places"], "plan.places"))
+            ),
             device=_text(data["device"], "plan.device"),
-            shares=tuple(_number(x, "plan.shares") for x in _some(data, "shares", "plan")),
         )
 
     @cached_property
@@ -165,17 +154,8 @@ def _checked(cls: type[Any], document: Any, where: str) -> dict[str, Any]:
     return dict(document)
 
 
-def _object(value: Any, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{where}={value!r} is not an object")
-    return value
-
-
 def _kind(entry: Any, where: str) -> Kind:
-    if isinstance(entry, dict) and "composing" in entry and entry["composing"] is None:
-        raise ValueError(f"{where}.composing is left out where there is none")
-    absent = {"composing": None, "others": _ABSENT}
-    kind = _checked(Kind, {**absent, **_object(entry, where)}, where)
+    kind = _checked(Kind, entry, where)
     edges = kind["edges"]
     if edges is not None:
         edges = tuple(_number(x, f"{where}.edges") for x in _list(edges, f"{where}.edges"))
@@ -185,45 +165,18 @@ def _kind(entry: Any, where: str) -> Kind:
         _tilt(kind["tilt"], f"{where}.tilt"),
         edges,
         _text(kind["sampler"], f"{where}.sampler"),
-        _composing(kind["composing"], f"{where}.composing"),
-        tuple(
-            _tilt(one, f"{where}.others[{index}]")
-            for index, one in enumerate(_some(kind, "others", where))
-        ),
     )
 
 
 def _tilt(document: Any, where: str) -> Tilt:
-    numbers: dict[str, Any] = {
-        name: None
-        if value is None and name in ("knee", "jump_order")
-        else _number(value, f"{where}.{name}")
-        for name, value in _checked(Tilt, document, where).items()
-    }
-    return Tilt(**numbers)
+    data = _checked(Tilt, document, where)
+    return Tilt(**{name: _number(value, f"{where}.{name}") for name, value in data.items()})
 
 
-def _composing(document: Any, where: str) -> Composing | None:
-    if document is None:
-        return None
-    data = _checked(Composing, document, where)
-    places = []
-    for index, entry in enumerate(_list(data["places"], f"{where}.places")):
-        place = f"{where}.places[{index}]"
-        one = _checked(Places, entry, place)
-        knots = tuple(_number(x, f"{place}.knots") for x in _list(one["knots"], f"{place}.knots"))
-        places.append(Places(knots, _whole(one["parts"], f"{place}.parts", least=1)))
-    return Composing(_whole(data["size"], f"{where}.size", least=2, most=1 << 40), tuple(places))
-
-
-def _some(document: dict[str, Any], name: str, where: str) -> list[Any]:
-    """A list that is left out where it is empty."""
-    value = document[name]
-    if value is _ABSENT:
-        return []
-    if not _list(value, f"{where}.{name}"):
-        raise ValueError(f"{where}.{name} is left out where there is none")
-    return list(value)
+def _places(document: Any, where: str) -> Places:
+    data = _checked(Places, document, where)
+    knots = tuple(_number(x, f"{where}.knots") for x in _list(data["knots"], f"{where}.knots"))
+    return Places(knots, _whole(data["parts"], f"{where}.parts", least=1))
 
 
 def _list(value: Any, where: str) -> list[Any]:

@@ -7,21 +7,19 @@ from dataclasses import replace
 from functools import lru_cache
 
 from evr.laws import Step
-from evr.sampling.blended import NAME as BLENDED
-from evr.sampling.blended import BlendedProposal
+from evr.sampling.line import SimpleProposal, TiltedProposal
 from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.plan import Plan
-from evr.sampling.proposals import Proposal, TiltedProposal
+from evr.sampling.proposals import Proposal
 from evr.sampling.single import SingleProposal
 
 Builder = Callable[[Plan, Sequence[Step]], Proposal]
 
 PROPOSALS: dict[str, Builder] = {
     "capped": TiltedProposal.from_plan,
-    "simple": TiltedProposal.from_plan,
+    "simple": SimpleProposal.from_plan,
     "single": SingleProposal.from_plan,
     "mixture": MixtureProposal.from_plan,
-    BLENDED: BlendedProposal.from_plan,
 }
 
 
@@ -32,8 +30,6 @@ def built(plan: Plan, steps: tuple[Step, ...]) -> Proposal:
     if plan.proposal not in PROPOSALS:
         known = ", ".join(PROPOSALS)
         raise ValueError(f"proposal={plan.proposal!r} of a plan is not one of {known}")
-    if plan.proposal != BLENDED and (plan.shares or any(kind.others for kind in plan.kinds)):
-        raise ValueError(f"proposal={plan.proposal!r} of a plan has one tilt, and no shares")
     return _built(replace(plan, clip=None, variance=1.0, block_size=1, device="cpu"), steps)
 
 

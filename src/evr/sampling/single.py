@@ -20,9 +20,11 @@ import numpy as np
 from evr import validate
 from evr.bounds.single import SingleBounds
 from evr.laws import Direction, Floats, Step
+from evr.sampling.outcomes import CACHE, MOST_STEPS
 from evr.sampling.plan import Plan
 from evr.sampling.proposals import Block, Proposal
-from evr.sampling.samplers.common import CACHE, MOST_STEPS, log_of_products
+
+_MOST_EXPONENT = 600.0  # of a product of likelihood ratios, with room below the greatest float
 
 _FARTHEST = 1e3
 """Second-moment bound over the square of delta's bound beyond which a proposal is out of reach."""
@@ -163,6 +165,14 @@ class SingleProposal(Proposal):
     def from_plan(cls, plan: Plan, steps: Sequence[Step]) -> Self:
         """What the plan says."""
         return cls(steps, plan.number("theta"), cells=plan.cells)
+
+
+def log_of_products(ratios: Floats, greatest: float) -> Floats:
+    """Row sums of ``log`` of a matrix, by products of as many entries as cannot overflow."""
+    columns = ratios.shape[1]
+    together = max(1, min(columns, int(_MOST_EXPONENT / max(abs(greatest), 1e-9))))
+    starts = np.arange(0, columns, together)
+    return np.log(np.multiply.reduceat(ratios, starts, axis=1)).sum(axis=1)
 
 
 def equal_steps(steps: tuple[Step, ...]) -> tuple[float, float, int]:

@@ -15,10 +15,9 @@ from evr import validate
 from evr.randomness import Stream
 from evr.sampling.proposals import Block, Proposal
 
-DRAWING = 2
+DRAWING = 3
 """Version of what a seed draws: to be raised with every change of how proposals are chosen or drawn
-from. In certificates. Version 2 draws mixtures in many dimensions in other sums than version 1,
-equal to it but for the last digits.
+from. In certificates.
 """
 
 

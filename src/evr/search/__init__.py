@@ -2,8 +2,7 @@
 computed from its result.
 """
 
-from evr.search.merging import merged_steps
+from evr.search.capped import capped_plan, capped_proposal
 from evr.search.single import single_proposal
-from evr.search.tuning import capped_proposal, simple_proposal
 
-__all__ = ["capped_proposal", "merged_steps", "simple_proposal", "single_proposal"]
+__all__ = ["capped_plan", "capped_proposal", "single_proposal"]

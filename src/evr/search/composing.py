@@ -6,102 +6,48 @@ Nothing rests on what is found here but how much delta grows (docs/guarantees.md
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from evr.bounds.composing import MOST_PLACES, Composing, Masses, Places, composed, products
-from evr.bounds.spreading import spread_to_edges
+from evr.bounds.composing import MOST_PLACES, Masses, Places, masses_of, product, products
 from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair, Floats, Step, outcomes
 from evr.laws.line.pair import UNIT, log_sum_exp
-from evr.sampling.plan import Kind
-from evr.sampling.proposals import spread_steps
-from evr.sampling.samplers import identity
-from evr.sampling.samplers.alias import AliasSampler
-from evr.search.merging import edges_of, where_it_counts
-from evr.search.tuning import capped_proposal
 
-_FEWEST, _MOST = 8, 16  # composites that take the place of all steps
 _GROUPS = 128  # outcomes of the second law that places are chosen by
 _KNOTS = 72
 _FEWEST_PLACES = 200
 _BEYOND = 10.0  # over epsilon: a jump to there is as good as one to infinity
+_EVEN = 1e-9  # of a distance: how far it may be from a multiple of the least one
 _SHARE_BELOW = 1e-3  # of the allowance, for what is raised to the first place
 
 
-def best_size(count: int) -> int:
-    """Steps of a composite: all, if they are few; of the sizes that leave 8 to 16, that with the
-    fewest products, then the fewest steps left over.
+def composing_places(
+    steps: Sequence[Step], where: Sequence[Sequence[Tilt]], epsilon: float, allowance: float
+) -> tuple[Places, ...]:
+    """Places of each product of steps on outcomes, such that delta grows by a share of about
+    ``allowance`` with each. ``where`` are tilts of each kind that lead to where delta comes from.
     """
-    if count <= 2 * _MOST:
-        return count
+    found, whole, below = list[Places](), None, 0.0
 
-    def cost(size: int) -> float:
-        whole, left = divmod(count, size)
-        return 8.0 * len(products(size)) + whole + left
+    def times(a: Masses, b: Masses, tilts: Sequence[Tilt], floor: float, uses: float) -> Masses:
+        # sums go below what one step can lose, and count for less there
+        low = [Tilt(tilt.order, tilt.cap, floor) for tilt in tilts]
+        found.append(_places(a, b, low, epsilon, uses, allowance))
+        return product(a, b, found[-1])
 
-    return min({count // number for number in range(_FEWEST, _MOST + 1)}, key=cost)
-
-
-def composed_kinds(
-    steps: tuple[Step, ...],
-    tilts: Sequence[Tilt],
-    epsilon: float,
-    delta: float,
-    allowance: float,
-) -> tuple[Kind, ...] | None:
-    """How to draw each kind of step, on outcomes and composed, such that delta grows by a share of
-    about ``allowance``; None where there is nothing to compose. ``tilts`` are good ones of the
-    steps.
-    """
-    if max(step.count for step in steps) < _MOST:
-        return None
-    spreads = [len(products(best_size(step.count))) + 1 for step in steps]
-    each, kinds = allowance / sum(spreads), list[Kind]()
-    for step, where in zip(steps, where_it_counts(steps, tilts, epsilon), strict=True):
-        pair, edges = outcomes(step.pair), None
-        if not isinstance(pair, DiscretePair):
-            edges = edges_of(step, where, each, delta)
-            if edges is None:
-                return None
-            pair = spread_to_edges(step.pair, np.array(edges))
-        # Sums go below what one step can lose, and count for less there.
-        where = [replace(tilt, floor=step.count * min(tilt.floor, -1.0)) for tilt in where]
-        how = _composing(Step(pair, step.count), where, epsilon, each) if step.count > 1 else None
-        kinds.append(Kind(Tilt(), edges, identity(AliasSampler), how))
-    return _tilted(steps, kinds, epsilon)
-
-
-def _tilted(steps: tuple[Step, ...], kinds: list[Kind], epsilon: float) -> tuple[Kind, ...] | None:
-    """The kinds with the best tilts; steps that are left over by composing share those of the
-    composites.
-    """
-    drawn = [
-        kind.composing.steps(step)[0] if kind.composing else step
-        for step, kind in zip(spread_steps(steps, [x.edges for x in kinds]), kinds, strict=True)
-    ]
-    found = capped_proposal(drawn, epsilon)
-    if not all(tilt.order > 0 for tilt in found.tilts):
-        return None
-    return tuple(replace(x, tilt=tilt) for x, tilt in zip(kinds, found.tilts, strict=True))
-
-
-def _composing(step: Step, where: Sequence[Tilt], epsilon: float, allowance: float) -> Composing:
-    """How to compose the equal steps of a pair on outcomes, such that delta grows by a share of
-    about ``allowance`` with each product.
-    """
-    assert isinstance(step.law, DiscretePair)
-    size = best_size(step.count)
-    schedule = products(size)
-    one = Masses.of(step.law)
-    steps, found = 1, list[Places]()
-    for number, squared in enumerate(schedule):
-        law = composed(step.law, tuple(schedule[:number]), tuple(found))
-        steps = 2 * steps if squared else steps + 1
-        other = law if squared else one
-        found.append(_places(law, other, where, epsilon, step.count / steps, allowance))
-    return Composing(size, tuple(found))
+    for step, tilts in zip(steps, where, strict=True):
+        pair = outcomes(step.pair)
+        assert isinstance(pair, DiscretePair)
+        floor = step.count * min(-1.0, *(tilt.floor for tilt in tilts))
+        law, number = masses_of(pair), 1
+        for squared in products(step.count):
+            number = 2 * number if squared else number + 1
+            other = law if squared else masses_of(pair)
+            law = times(law, other, tilts, floor, step.count / number)
+        below += floor
+        whole = law if whole is None else times(whole, law, tilts, below, 1.0)
+    return tuple(found)
 
 
 def _places(
@@ -116,15 +62,17 @@ def _places(
     top = min(greatest, max(epsilon, 0.0) + _BEYOND)
     with np.errstate(divide="ignore"):
         log_masses, log_below = np.log(masses), np.log(np.cumsum(masses))
-    costs, first = np.zeros(losses.size), losses.size
+    costs, first = np.zeros(losses.size), losses.size - 1
     for tilt in tilts:
-        order, heights = max(tilt.jump_order or tilt.order, 1.0), tilt.height(losses)
+        order, heights = max(tilt.order, 1.0), tilt.height(losses)
         log_weights = log_masses + heights
         log_total = log_sum_exp(log_weights)
         costs = np.maximum(costs, order * (order + 1.0) * np.exp(log_weights - log_total))
         share = log_below + heights - log_total  # of what would be raised to the place
         raised = share > np.log(_SHARE_BELOW * allowance / uses)
         first = min(first, int(np.argmax(raised)))
+    if (lattice := _lattice(a, b, float(losses[first]), top)) is not None:
+        return lattice
     ends = np.linspace(first, np.searchsorted(losses, top), 4 * _KNOTS).astype(int)
     ends = np.unique(np.clip(ends, first, losses.size - 1))
     edges = np.unique(np.append(losses[ends], top)) if top > losses[first] else losses[first:]
@@ -136,13 +84,30 @@ def _places(
     number = np.sqrt(uses / 12.0 * density.sum() ** 3 / allowance)
     wanted = density * (max(number, _FEWEST_PLACES) / max(density.sum(), 1e-300))
     for tilt in tilts:
-        order = max(tilt.jump_order or tilt.order, 1.0)
+        order = max(tilt.order, 1.0)
         rate = np.where(edges[:-1] < tilt.cap, order, 1.0)
         wanted = np.maximum(wanted, np.where(edges[:-1] > -1.0 / order, rate * widths, 0.0))
     cumulated = np.concatenate(([0.0], np.cumsum(wanted)))
     knots = np.interp(np.linspace(0.0, cumulated[-1], _KNOTS + 1), cumulated, edges)
-    parts = min(int(np.ceil(cumulated[-1] / _KNOTS)), MOST_PLACES // _KNOTS)
-    return Places(tuple(np.unique(knots).tolist()), parts)
+    knots = np.unique(np.append(knots, np.clip(epsilon, knots[0], knots[-1])))  # where delta bends
+    parts = min(int(np.ceil(cumulated[-1] / _KNOTS)), MOST_PLACES // knots.size)
+    return Places(tuple(knots.tolist()), parts)
+
+
+def _lattice(a: Masses, b: Masses, low: float, top: float) -> Places | None:
+    """Exactly where the sums are, from about ``low`` to ``top``, if all losses are multiples of one
+    number apart.
+    """
+    gaps = np.concatenate((np.diff(a.losses), np.diff(b.losses)))
+    if not gaps.size:
+        return None
+    unit, first = float(gaps.min()), float(a.losses[0] + b.losses[0])
+    whole = np.rint(gaps / unit)
+    start = first + unit * np.floor(max(low - first, 0.0) / unit)
+    number = int(np.ceil((top - start) / unit))
+    if np.any(np.abs(gaps - whole * unit) > _EVEN * gaps) or not 0 < number <= MOST_PLACES:
+        return None
+    return Places((start, start + number * unit), number)
 
 
 def _summed(a: Masses, b: Masses) -> tuple[Floats, Floats]:

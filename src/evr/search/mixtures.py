@@ -12,21 +12,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
 from evr.bounds.moments import log_peak
 from evr.bounds.tilt import Tilt
-from evr.laws import Direction, DominatingPair, Step
+from evr.laws import Direction, DiscretePair, DominatingPair, Step, outcomes
 from evr.laws.mixture.bins import Bins
 from evr.laws.mixture.law import MixtureLaw
 from evr.laws.mixture.min_sep import MinSep
 from evr.randomness import Stream
+from evr.sampling.line import on_outcomes, spread_steps
 from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.parts import affords, part_of
 from evr.sampling.plan import Kind, Plan
+from evr.search.capped import GROWTH
 from evr.search.clipping import choose_clip
+from evr.search.merging import edges_of
 from evr.search.tuning import floor_of
 
 Laws = list[tuple[MixtureLaw, int]]
@@ -185,23 +189,24 @@ def _scaled(laws: Laws, epsilon: float) -> dict[str, float]:
 def with_lines(
     steps: tuple[Step, ...], numbers: Mapping[str, float], order: float
 ) -> MixtureProposal:
-    """The proposal, with steps on a line tilted by that order without a cap that could be
-    reached.
+    """The proposal, with steps on a line as outcomes, tilted by that order without a cap that could
+    be reached.
     """
     kinds = [
-        Kind(_uncapped(s.law, order) if isinstance(s.law, DominatingPair) else Tilt())
+        _uncapped(s.law, s.count, order) if isinstance(s.law, DominatingPair) else Kind(Tilt())
         for s in steps
     ]
-    cells = _CELLS if any(isinstance(s.law, DominatingPair) for s in steps) else 0
-    return MixtureProposal(steps, numbers, kinds, cells)
+    return MixtureProposal(steps, numbers, kinds)
 
 
-def _uncapped(pair: DominatingPair, order: float) -> Tilt:
-    """A tilt of the greatest loss, or of one that no draw reaches."""
-    if order <= 0:
-        return Tilt()
-    floor = floor_of(pair)
-    top = pair.loss_range[1]
-    if not math.isfinite(top):
+@lru_cache(maxsize=256)
+def _uncapped(pair: DominatingPair, count: int, order: float) -> Kind:
+    """A tilt up to the greatest outcome."""
+    step, edges = Step(pair, count), None
+    if not isinstance(outcomes(pair), DiscretePair):
         top = float(pair.privacy_loss(pair.span(order)[1]))
-    return Tilt(order, max(1.01 * abs(top), 1e-9), min(floor, 0.0))
+        edges = edges_of(step, [Tilt(max(order, 1.0), top, min(top, -1.0))], GROWTH, 0.0)
+    drawn = on_outcomes(spread_steps([step], [Kind(Tilt(), edges)])[0])
+    if order <= 0:
+        return Kind(Tilt(), edges)
+    return Kind(Tilt(order, float(drawn.losses[-1]), min(floor_of(drawn), 0.0)), edges)

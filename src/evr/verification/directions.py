@@ -138,7 +138,7 @@ class Trial:
         if log_bound <= math.log(claim.threshold):
             found = Ending(True, "a proved bound on delta is below the claim")
             return self._decided(found, plan, bound=math.exp(log_bound))
-        check_rounding(proposal, claim)
+        check_rounding(proposal, claim, self.steps)
         return proposal
 
     def _decided(
@@ -215,10 +215,11 @@ class Trial:
         tau = self._affordable_tau(proposal, plan)
         if tau is not None:
             ways.append(f"lower tau (now {self.claim.tau!r}) to {tau!r}, which would do")
-        alike = on_a_line(self.steps) or not any(on_a_line((one,)) for one in self.steps)
-        if alike and plan.device == "cpu" and expected * proposal.work <= TOO_LONG["cuda"]:
+        if on_a_line(self.steps):
+            ways.append("use method='strict'")
+        elif plan.device == "cpu" and expected * proposal.work <= TOO_LONG["cuda"]:
             ways.append("draw on a GPU (device='cuda'), which would do")
-        elif tau is None and not on_a_line(self.steps):
+        elif tau is None:
             ways.append(
                 f"no tau from {_TAUS[-1]!r} on would do, for no affordable bound on samples is "
                 "near delta. Strategies of fewer bands have one; without amplification "
@@ -398,13 +399,14 @@ def shortcut(
     return Ending(True, f"no finite loss exceeds epsilon{rest}")
 
 
-def check_rounding(proposal: Proposal, claim: Claim) -> None:
+def check_rounding(proposal: Proposal, claim: Claim, steps: tuple[Step, ...]) -> None:
     """Refuse where floats are too coarse for the slack: a true claim would be rejected, and nobody
     could tell why.
     """
     rounding, order = proposal.rounding(claim.epsilon), proposal.order
     sensitivity = 1.0 + order if order else 1.0 / claim.threshold
-    beyond = greatest_loss(proposal.steps) - claim.epsilon  # all losses may exceed it by little
+    # all losses may exceed it by little
+    beyond = min(greatest_loss(steps), greatest_loss(proposal.steps)) - claim.epsilon
     sensitivity = max(sensitivity, 1.0 / beyond if beyond > 0.0 else 0.0)
     if not min(2.0 * rounding.loss * sensitivity, 1.0) < (1.0 - claim.tau) / 2.0:
         raise _too_coarse(claim, rounding)

@@ -1,0 +1,216 @@
+"""Proposals for pairs on a line: capped tilts of steps on outcomes, and the paper's simple Monte
+Carlo (docs/guarantees.md, Sections 2 and 3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from evr.bounds.composing import composed
+from evr.bounds.moments import MomentBound, TiltedOutcomes, log_greatest
+from evr.bounds.spreading import spread_to_edges
+from evr.bounds.tilt import Tilt
+from evr.laws import DiscretePair, Floats, Step, finite_part, infinite_mass, outcomes
+from evr.laws.line.discretise import cell_edges
+from evr.sampling.outcomes import OutcomeSampler, PlainSampler
+from evr.sampling.plan import Kind, Plan
+from evr.sampling.proposals import Block, Proposal
+
+_CELLS = 4096
+_POWERS = np.geomspace(0.05, 250.0, 24)  # what the moment bound tries where there is no tilt
+
+
+class TiltedProposal(Proposal):
+    """Capped exponential tilting of every step (docs/guarantees.md, Section 3). Infinite losses are
+    kept apart (Section 3.8).
+
+    Parameters
+    ----------
+    steps
+        One direction of a composition, on outcomes.
+    tilts
+        A tilt for each kind of step.
+    composed
+        Single steps that they stand for, if they are composed.
+
+    Examples
+    --------
+    >>> step = Step(DiscretePair.from_probabilities([0.6, 0.4], [0.4, 0.6]), 10)
+    >>> proposal = TiltedProposal([step], [Tilt(1.0, 1.0, -1.0)])
+    >>> proposal.second_moment(1.0) < proposal.greatest(1.0) ** 2
+    True
+    """
+
+    def __init__(
+        self, steps: Sequence[Step], tilts: Sequence[Tilt], *, composed: Sequence[Step] = ()
+    ) -> None:
+        self.name, self.steps, self.composed = "capped", tuple(steps), tuple(composed)
+        self.infinite = infinite_mass(self.steps)
+        self.bounds = tuple(
+            TiltedOutcomes(on_outcomes(step), tilt)
+            for step, tilt in zip(self.steps, tilts, strict=True)
+        )
+        self.samplers = tuple(map(OutcomeSampler, self.bounds))
+        self.log_normalisers = tuple(b.log_normaliser for b in self.bounds)
+        self.log_normaliser = math.fsum(
+            s.count * m for s, m in zip(self.steps, self.log_normalisers, strict=True)
+        )
+
+    @classmethod
+    def from_plan(cls, plan: Plan, steps: Sequence[Step]) -> Self:
+        """The steps, spread to outcomes and composed where the plan says so, then tilted."""
+        spread, tilts = spread_steps(steps, plan.kinds), [kind.tilt for kind in plan.kinds]
+        if not plan.places:
+            return cls(spread, tilts)
+        if len(set(tilts)) > 1:
+            raise ValueError(f"{len(spread)} kinds of steps that are composed have one tilt")
+        whole = Step(composed(spread, plan.places), 1)
+        return cls([whole], tilts[:1], composed=[Step(on_outcomes(s), s.count) for s in spread])
+
+    @property
+    def tilts(self) -> tuple[Tilt, ...]:
+        """The tilt of each kind of step, as drawn."""
+        return tuple(b.tilt for b in self.bounds)
+
+    @property
+    def counts(self) -> list[int]:
+        """How often each pair is applied."""
+        return [step.count for step in self.steps]
+
+    @property
+    def order(self) -> float:
+        return max((tilt.order for tilt in self.tilts), default=0.0)
+
+    @property
+    def _summed(self) -> Sequence[Step]:
+        return [Step(b.pair, s.count) for b, s in zip(self.bounds, self.steps, strict=True)]
+
+    @property
+    def _heights(self) -> float:
+        return abs(self.log_normaliser) + math.fsum(
+            step.count * max(abs(bounds.least_height), abs(bounds.tilt.height_beyond))
+            for step, bounds in zip(self.steps, self.bounds, strict=True)
+        )
+
+    @property
+    def work(self) -> int:
+        return sum(x.cost(step.count) for x, step in zip(self.samplers, self.steps, strict=True))
+
+    def draw(self, generator: np.random.Generator, size: int) -> Block:
+        losses, heights = np.zeros(size), np.zeros(size)
+        for step, sampler in zip(self.steps, self.samplers, strict=True):
+            sums = sampler.draw(generator, size, step.count)
+            losses += sums.losses
+            heights += sums.heights
+        return Block(losses, self.log_normaliser - heights, self.infinite)
+
+    def log_moment(self, epsilon: float, p: float) -> float:
+        """By docs/guarantees.md, Section 3.5, or ``B^p`` where that is less; infinite losses added
+        by Minkowski's inequality (Section 3.8).
+        """
+        of_s = MomentBound(self.counts, self.bounds, self.log_normaliser, epsilon, p)
+        powers = self.order * p * np.geomspace(0.05, 8.0, 16) if self.order else _POWERS
+        finite = _least(of_s, powers) / p
+        return p * self._log_with_infinite(min(finite, self._log_greatest(epsilon)))
+
+    def log_greatest(self, epsilon: float) -> float:
+        return self._log_with_infinite(self._log_greatest(epsilon))
+
+    def _log_greatest(self, epsilon: float) -> float:
+        return log_greatest(self.counts, self.bounds, self.log_normaliser, epsilon)
+
+
+class SimpleProposal(Proposal):
+    """The paper's simple Monte Carlo: plain samples from the dominating pairs, infinite losses
+    among them (docs/guarantees.md, Section 2).
+
+    Parameters
+    ----------
+    steps
+        One direction of a composition.
+    cells
+        How finely the line is cut for bounds on moments.
+    """
+
+    def __init__(self, steps: Sequence[Step], cells: int = _CELLS) -> None:
+        self.name, self.steps, self._cells = "simple", tuple(steps), cells
+        self.samplers = tuple(PlainSampler(outcomes(step.pair)) for step in self.steps)
+        self.log_normalisers = (0.0,) * len(self.steps)
+
+    @classmethod
+    def from_plan(cls, plan: Plan, steps: Sequence[Step]) -> Self:
+        """What the plan says."""
+        return cls(steps, plan.cells)
+
+    def draw(self, generator: np.random.Generator, size: int) -> Block:
+        losses = np.zeros(size)
+        for step, sampler in zip(self.steps, self.samplers, strict=True):
+            losses += sampler.draw(generator, size, step.count).losses
+        return Block(losses, np.zeros(size))
+
+    @cached_property
+    def _spread(self) -> list[DiscretePair]:
+        """Pairs on outcomes whose samples have greater moments (docs/guarantees.md, Section
+        2.2).
+        """
+        found = []
+        for step in self.steps:
+            pair = outcomes(step.pair)
+            if not isinstance(pair, DiscretePair):
+                pair = spread_to_edges(pair, cell_edges(pair, 0.0, self._cells))
+            found.append(pair)
+        return found
+
+    def log_moment(self, epsilon: float, p: float) -> float:
+        """By docs/guarantees.md, Section 3.5 without a tilt, the best of some caps; at most 0."""
+        counts, least = [step.count for step in self.steps], 0.0
+        for cap in max(epsilon, 0.1) * np.geomspace(1.01, 60.0, 24):
+            bounds = [TiltedOutcomes(pair, Tilt(0.0, float(cap))) for pair in self._spread]
+            least = min(least, _least(MomentBound(counts, bounds, 0.0, epsilon, p), _POWERS))
+        return least
+
+    def log_greatest(self, epsilon: float) -> float:
+        return 0.0  # plain samples are at most 1
+
+
+def _least(of_s: MomentBound, powers: Floats) -> float:
+    """The least bound that some powers give, and those between."""
+    values = [of_s(float(s)) for s in powers]
+    best = int(np.argmin(values))
+    low, high = np.log(powers[[max(best - 1, 0), min(best + 1, powers.size - 1)]]).tolist()
+    refined = minimize_scalar(
+        lambda x: of_s(math.exp(x)), bounds=(low, high), method="bounded", options={"xatol": 1e-3}
+    )
+    return min(float(refined.fun), values[best])
+
+
+def spread_steps(steps: Sequence[Step], kinds: Sequence[Kind]) -> tuple[Step, ...]:
+    """The steps, those with edges replaced by ones on a few outcomes that dominate them
+    (docs/guarantees.md, Section 3.9).
+    """
+    if len(kinds) != len(steps):
+        raise ValueError(f"the plan is for {len(kinds)} kinds of steps, and there are {len(steps)}")
+    if named := [kind.sampler for kind in kinds if kind.sampler]:
+        raise ValueError(f"sampler={named[0]!r}: steps on a line name no sampler")
+    return tuple(
+        step
+        if kind.edges is None
+        else Step(spread_to_edges(step.pair, np.array(kind.edges)), step.count)
+        for step, kind in zip(steps, kinds, strict=True)
+    )
+
+
+def on_outcomes(step: Step) -> DiscretePair:
+    """The finite part of a step's law, which must have finitely many outcomes."""
+    pair = finite_part(step.pair)
+    if not isinstance(pair, DiscretePair) or pair.infinite_loss_mass:
+        raise ValueError(
+            f"{pair.describe()} is not drawn as it is: a plan spreads it to finitely many outcomes"
+        )
+    return pair

@@ -1,0 +1,72 @@
+"""Plans of capped tilts: steps spread to outcomes, composed, then tilted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from evr.bounds.composing import MOST_PRODUCTS, composed, products
+from evr.bounds.tilt import Tilt
+from evr.laws import Step, greatest_loss
+from evr.sampling.line import TiltedProposal, spread_steps
+from evr.sampling.plan import Kind, Plan
+from evr.search.composing import composing_places
+from evr.search.merging import merging_edges, where_it_counts
+from evr.search.tuning import best_tilts
+
+GROWTH = 1e-4
+"""The share by which delta may grow where nothing else is asked for."""
+
+
+_MOST_EPSILON = 1e8  # of steps that are composed: places have a few digits behind the point
+_MOST_STEPS = 2e9  # of them: what rounding adds to masses is small beside delta
+
+
+def capped_plan(
+    steps: Sequence[Step],
+    epsilon: float,
+    *,
+    delta: float = 0.0,
+    allowance: float = GROWTH,
+    composing: bool = False,
+) -> Plan:
+    """Capped tilts at ``epsilon`` of steps on outcomes, such that delta, of about the given size or
+    more, grows by a share of about ``allowance``. Some finite loss must exceed ``epsilon``.
+    """
+    steps = tuple(steps)
+    where, log_bound = where_it_counts(steps, epsilon)
+    number = sum(len(products(step.count)) for step in steps) + len(steps) - 1
+    composing = composing and 0 < number <= MOST_PRODUCTS and epsilon < _MOST_EPSILON
+    composing = composing and sum(step.count for step in steps) <= _MOST_STEPS
+    # a direction far below delta needs no sample, and may need many places
+    composing = composing and log_bound > math.log(delta)
+    each = allowance / (1 + (number if composing else 0))
+    edges = merging_edges(steps, where, delta, each)
+    spread = spread_steps(steps, [Kind(Tilt(), cut) for cut in edges])
+    places = composing_places(spread, where, epsilon, each) if composing else ()
+    drawn = (Step(composed(spread, places), 1),) if composing else spread
+    tilts = [Tilt()] * len(drawn)
+    if greatest_loss(drawn) > epsilon:  # else what spreading made infinite is all of delta
+        tilts = best_tilts(drawn, epsilon)
+    if composing:
+        tilts = tilts * len(steps)
+    kinds = tuple(Kind(tilt, cut) for tilt, cut in zip(tilts, edges, strict=True))
+    return Plan("capped", kinds, places=places)
+
+
+def capped_proposal(
+    steps: Sequence[Step], epsilon: float, *, delta: float = 0.0, allowance: float = GROWTH
+) -> TiltedProposal:
+    """What ``capped_plan`` says, of single steps.
+
+    Examples
+    --------
+    >>> from evr.mechanisms import Composition
+    >>> from evr.events import dpsgd
+    >>> event = dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
+    >>> steps = Composition.of(event).simplified("remove")
+    >>> capped_proposal(steps, 0.5).second_moment(0.5) < 400 * 2.0582e-10**2
+    True
+    """
+    plan = capped_plan(steps, epsilon, delta=delta, allowance=allowance)
+    return TiltedProposal.from_plan(plan, steps)
