@@ -48,7 +48,7 @@ def sampled():
         DiscretePair.from_probabilities(WITH, WITHOUT),
         DiscretePair.from_probabilities(WITHOUT, WITH),
     )
-    return poisson.sampled(base, Q)
+    return Pairs(*(poisson.sampled(base.of(one), Q, one) for one in Direction))
 
 
 @pytest.mark.parametrize(

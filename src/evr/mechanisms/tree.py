@@ -16,7 +16,7 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.errors import UnsupportedEventError
-from evr.laws.law import Pairs
+from evr.laws import Pairs
 from evr.mechanisms.registry import MECHANISMS, known
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, not_under
 from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, Sampling, sampling_of
@@ -78,7 +78,7 @@ def walk(
         if not samplings:
             yield Visited(pairs, counts[-1])
         elif pairs is not None:
-            samplings[-1].add(pairs, counts[-1])
+            samplings[-1].inner.append((pairs, counts[-1]))
 
     while stack:
         node, path, settled = stack.pop()

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evr.errors import UnsupportedEventError
-from evr.laws.law import UNIT, Direction, Floats, LossLaw, Pairs
+from evr.laws.law import UNIT, Direction, Floats, LossLaw
 
 __all__ = [
     "UNIT",
@@ -29,7 +29,6 @@ __all__ = [
     "DominatingPair",
     "Floats",
     "Measure",
-    "Pairs",
     "SampledGaussian",
     "line_pair",
     "log_difference",
@@ -147,12 +146,6 @@ class DominatingPair(LossLaw):
         if math.isinf(epsilon):
             return self.infinite_loss_mass
         return max(0.0, above_p - math.exp(epsilon + above_q))
-
-    def self_composed(self, count: int) -> DominatingPair | None:
-        """One pair that equals ``count`` steps of this one, where the family is closed under
-        composition, else None.
-        """
-        return self if count == 1 else None
 
     @property
     def infinite_loss_mass(self) -> float:
