@@ -379,7 +379,7 @@ def test_what_of_jax_privacy_is_refused() -> None:
         read(BMinSepSampling(0.1, 100, 8, truncated_batch_size=64), noise_multiplier=2.0)
     with pytest.raises(UnsupportedEventError, match="total_participations=3"):
         read(RandomAllocationSampling(3, 100), noise_multiplier=2.0)
-    with pytest.raises(UnsupportedEventError, match="int is no scheme"):
+    with pytest.raises(UnsupportedEventError, match="does not account for int: give one of Balls"):
         read(3, noise_multiplier=2.0)
 
 

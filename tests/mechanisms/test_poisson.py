@@ -44,11 +44,11 @@ def mixture(first, second):
 
 @pytest.fixture
 def sampled():
-    base = Pairs(
-        DiscretePair.from_probabilities(WITH, WITHOUT),
-        DiscretePair.from_probabilities(WITHOUT, WITH),
+    remove = DiscretePair.from_probabilities(WITH, WITHOUT)
+    add = DiscretePair.from_probabilities(WITHOUT, WITH)
+    return Pairs(
+        poisson.sampled(remove, Q, Direction.REMOVE), poisson.sampled(add, Q, Direction.ADD)
     )
-    return Pairs(*(poisson.sampled(base.of(one), Q, one) for one in Direction))
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ class LossLaw(abc.ABC):
 
     @property
     def is_endless(self) -> bool:
-        """Whether some loss is beyond all bounds, however unlikely: then delta is never 0."""
+        """Whether losses have no upper bound: then delta is never 0."""
         return self.is_cut or self.loss_range[1] == math.inf
 
     @property

@@ -27,7 +27,7 @@ from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import REPLACE_ONE
 from evr.mechanisms.schemes import DiscreteGaussianDpEvent
 
-MAX_SENSITIVITY = 1_000_000  # of discrete Laplace noise: outcomes
+MAX_SENSITIVITY = 1_000_000  # as many outcomes has discrete Laplace noise
 MAX_SIGMA = 20_000.0  # of discrete Gaussian noise
 
 

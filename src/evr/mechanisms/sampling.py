@@ -1,5 +1,5 @@
-"""Sampling of what an event tree has inside: the pairs of the sampled mechanism, or why there are
-none.
+"""Sampled parts of an event tree: the pairs of the sampled mechanism, or an error that says why it
+has none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from evr.laws.line import poisson, without_replacement
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, not_under
 
 NON_PRIVATE_PAIRS = Pairs.both(NON_PRIVATE_PAIR, NON_PRIVATE_LAW)
-_LEAST = 1e-250  # of a sampling probability but 0
+_LEAST = 1e-250  # the least sampling probability above 0
 
 Sampled: TypeAlias = "dp_event.PoissonSampledDpEvent | dp_event.SampledWithoutReplacementDpEvent"
 
@@ -41,7 +41,7 @@ class Sampling:
         return "Poisson sampling" if poisson else "sampling without replacement"
 
     def pairs(self) -> Pairs | None:
-        """The pairs of what is inside, sampled; None if it costs nothing."""
+        """The pairs of the sampled mechanism; None if it costs nothing."""
         if self.share == 0:
             return None
         if any(pairs == NON_PRIVATE_PAIRS for pairs, _ in self.inner):

@@ -37,7 +37,7 @@ _WITHOUT_LAWS = {
         "takes it. "
     ),
 }
-"""Why there is no law, where that is worth saying."""
+"""Reasons why an event has no law, where there is more to say than that."""
 SAMPLED = (dp_event.PoissonSampledDpEvent, dp_event.SampledWithoutReplacementDpEvent)
 _T = TypeVar("_T")
 
@@ -70,7 +70,8 @@ def walk(
     """The mechanisms of the tree in reading order, and where repetitions begin and end. Sampled
     ones are named once, whole.
     """
-    stack: list[tuple[Any, str, bool]] = [(event, path, False)]  # settled: `laws_under`
+    # an event, where it is, and whether it is `settled` (`Mechanism.laws_under`)
+    stack: list[tuple[Any, str, bool]] = [(event, path, False)]
     counts = [1]
     samplings: list[Sampling] = []
 

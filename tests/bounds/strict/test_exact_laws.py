@@ -8,6 +8,7 @@ import math
 import random
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from dp_accounting import dp_event
@@ -236,7 +237,8 @@ def test_one_gaussian_without_an_exact_law_leaves_all_without():
 
 def test_exact_laws_are_given_for_both_directions():
     pair, law = DiscretePair.from_probabilities([0.3, 0.7], [0.6, 0.4]), ExactLaplace(Fraction(3))
-    for wrong in (law, (law,), [law, law], (law, None)):
+    wrongs: list[Any] = [law, (law,), [law, law], (law, None)]
+    for wrong in wrongs:
         with pytest.raises(TypeError, match="not a pair of exact laws: give a tuple"):
             Pairs(pair, pair, wrong)
 

@@ -1,5 +1,4 @@
-"""What an exact law offers: enclosures, in balls, of numbers that its rational parameters
-determine.
+"""Exact laws: rational parameters, and enclosures in balls of the numbers that they determine.
 
 A ball holds the true number whatever the precision, so the precision (``flint.ctx.prec``, shared by
 all threads) decides how narrow a ball is and never whether it is right.

@@ -1,4 +1,4 @@
-"""What a dominating pair must offer, and what follows from it.
+"""Dominating pairs: the methods that each must have, and those that follow from them.
 
 A pair ``(P, Q)`` of laws on a line ``t`` dominates a mechanism in one direction if, for all
 ``epsilon``, the mechanism's ``delta(epsilon)`` is at most ``sup_A P(A) - e^epsilon Q(A)`` (Zhu,
@@ -208,7 +208,7 @@ def log_difference(larger: Any, smaller: Any) -> Floats:
 
 
 def log_ratio(log_p: Floats, log_q: Floats) -> Floats:
-    """The difference of two logarithms of masses; 0 where there is no mass at all."""
+    """The difference of two logarithms of masses; 0 where neither law has mass."""
     held = (log_p > -np.inf) | (log_q > -np.inf)
     return np.where(held, log_p, 0.0) - np.where(held, log_q, 0.0)
 
