@@ -204,13 +204,14 @@ def mixture(law: IndependentBins, count: int, numbers: Numbers) -> MixturePropos
 
 
 SMALL, SMALL_ADD = IndependentBins(REMOVE, 10, 0.5), IndependentBins(ADD, 10, 0.5)
+BOTH = {"order": 5.0, "local": 2.0, "window": 2.0, "shift": 3.0, "share": 0.3}
 PROPOSALS = {
     "scaled": mixture(SMALL, 1, {"scale": 3.0, "odds": 1.0}),
     "order": mixture(SMALL, 1, {"order": 5.0}),
-    "both": mixture(SMALL, 1, {"order": 5.0, "scale": 4.0, "odds": 1.0, "share": 0.2}),
+    "both": mixture(SMALL, 1, BOTH),
     "plain": mixture(SMALL, 1, {"scale": 1.0, "odds": 1.0}),
     "redrawn": mixture(SMALL, 4, {"order": 4.0}),
-    "redrawn, both": mixture(SMALL, 4, {"order": 4.0, "scale": 1.5, "odds": 1.0, "share": 0.5}),
+    "redrawn, both": mixture(SMALL, 4, BOTH),
     "shift": mixture(SMALL_ADD, 1, {"shift": -8.0}),
     "shift, redrawn": mixture(SMALL_ADD, 2, {"shift": -4.0}),
     "plain, add": mixture(SMALL_ADD, 1, {"shift": 0.0}),

@@ -208,7 +208,7 @@ def test_moments_of_a_ring_by_enumeration(order: int) -> None:
     occupancies, pulled, accepted = table.draw(np.random.default_rng(1), 40_000)
     assert np.all(occupancies.sum(axis=1) == order)
     np.testing.assert_allclose(pulled, occupancies @ GRAM, rtol=1e-14)
-    windows = [[(first + 2 + t) % 6 for t in range(4)] for first in range(6)]
+    windows = [[(first + t) % 6 for t in range(4)] for first in range(6)]
     chance = sum(replica_sum(GRAM, one, order) for one in windows) / 6 / moment
     assert_mean_within(accepted.astype(float), chance, 1e-7)
     pairs = [
@@ -218,6 +218,22 @@ def test_moments_of_a_ring_by_enumeration(order: int) -> None:
     ]
     in_first = sum(pairs) / len(windows) / 4**order / moment
     assert_mean_within(np.where(accepted, occupancies[:, 0], 0).astype(float), in_first, 1e-7)
+
+
+@pytest.mark.parametrize(("order", "window"), [(2, 1), (3, 2), (2, 3), (3, 3)])
+def test_moments_of_a_window_by_enumeration(order: int, window: int) -> None:
+    """Of a dense matrix too: within half of a ring, chain distances are ring distances."""
+    law = CorrelatedBins(REMOVE, 2.0, 6, Strategy.of((1.0, 0.7, 0.6, 0.5, 0.4, 0.3), 14))
+    table = RingTable(law, order, window)
+    ring = [[min((i - j) % 6, (j - i) % 6) for j in range(6)] for i in range(6)]
+    above = np.array([[law.greatest[d] for d in row] for row in ring])
+    moment = math.exp(table.log_moment)
+    assert moment == pytest.approx(replica_sum(above, list(range(window)), order), rel=1e-12)
+    occupied, _, accepted = table.draw(np.random.default_rng(1), 40_000)
+    assert np.all(occupied.sum(axis=1) == order)
+    places = [[(first + t) % 6 for t in range(window)] for first in range(6)]
+    chance = sum(replica_sum(law.gram, one, order) for one in places) / 6 / moment
+    assert_mean_within(accepted.astype(float), chance, 1e-7)
 
 
 def test_bins_that_do_not_reach_each_other() -> None:
@@ -336,7 +352,7 @@ def test_hoelder_by_enumeration(warm: bool) -> None:
 
 def test_ring_sums() -> None:
     values = np.random.default_rng(0).random((3, 11))
-    for length in (6, 7, 9, 10, 11):
+    for length in (1, 2, 3, 6, 7, 9, 10, 11):
         by_hand = np.array(
             [[sum(row[(s + t) % 11] for t in range(length)) for s in range(11)] for row in values]
         )
@@ -381,18 +397,21 @@ def mixture(law: MixtureLaw, numbers: Numbers, count: int = 1) -> MixtureProposa
 
 BINS, BINS_ADD = correlated(REMOVE, 4, 8, 1.2), correlated(ADD, 4, 8, 1.2)
 CHAIN, CHAIN_ADD = min_sep(REMOVE, warm=True), min_sep(ADD, warm=True)
-BOTH = {"order": 4.0, "scale": 2.0, "odds": 1.0, "share": 0.3}
+BOTH = {"order": 4.0, "local": 3.0, "window": 2.0, "shift": 1.5, "share": 0.3}
 PARTS: dict[str, tuple[MixtureLaw, Numbers]] = {
     "scaled": (BINS, {"scale": 2.0, "odds": 1.0}),
     "order": (BINS, {"order": 4.0}),
-    "order beside scaled": (BINS, BOTH),
+    "order beside a window": (BINS, BOTH),
+    "scaled beside a window": (
+        BINS,
+        {"scale": 2.0, "odds": 1.0, "local": 2.0, "window": 1.0, "shift": 1.0, "share": 0.5},
+    ),
     "ring": (BINS, {"order": 3.0}),
-    "ring beside scaled": (BINS, {**BOTH, "share": 0.4}),
+    "ring beside a window": (BINS, {**BOTH, "share": 0.4}),
     "shift": (BINS_ADD, {"shift": -2.0}),
     "chain": (CHAIN, {"scale": 2.0, "odds": 2.0}),
     "plain chain": (CHAIN, {"scale": 1.0, "odds": 1.0}),
     "order of a chain": (CHAIN, {"order": 5.0}),
-    "order of a chain beside scaled": (CHAIN, {**BOTH, "odds": 2.0}),
     "shift of a chain": (CHAIN_ADD, {"shift": -3.0}),
 }
 EPSILON = 1.0
@@ -443,7 +462,8 @@ def test_mutations_are_seen(
         pytest.skip("there is one component")
     part = proposal.parts[component][0]
     right = part.log_density
-    monkeypatch.setattr(part, "log_density", lambda x, y: right(x, y) - 0.4)
+    less = 0.4 * len(proposal.parts) ** 2
+    monkeypatch.setattr(part, "log_density", lambda x, y: right(x, y) - less)
     with pytest.raises(AssertionError, match="the mean is"):
         check_mean(
             proposal.draw(Stream(5, "test").block(0), 40_000),
@@ -475,15 +495,24 @@ def test_parts_that_cannot_be() -> None:
         (BINS, {**BOTH, "share": 0.0}, "share=0.0 of a plan is not between 0 and 1"),
         (BINS, {**BOTH, "share": 1.0}, "share=1.0 of a plan is not between 0 and 1"),
         (BINS, {"order": 3.0, "scale": 2.0}, "has no part named by"),
-        (BINS, {"shift": -1.0}, "'remove' has no part named by"),
+        (BINS, {"order": 3.0, "share": 0.5}, "has no part named by"),
+        (BINS, {"shift": -1.0}, "'remove' of 4 bins.* has no part named by"),
         (BINS, {}, "named by"),
-        (BINS_ADD, {"order": 3.0}, "'add' has no part named by"),
+        (BINS_ADD, {"order": 3.0}, "'add' of 4 bins.* has no part named by"),
         (BINS_ADD, {"shift": 1.0}, "not finite and at most 0"),
         (BINS_ADD, {"shift": -math.inf}, "not finite and at most 0"),
         (CHAIN, {"scale": 2.0, "odds": math.inf}, "no probability"),
         (CHAIN, {"scale": 2.0, "odds": 0.0}, "no probability"),
         (CHAIN, {"scale": 2.0, "odds": 1e300}, "no probability"),
         (CHAIN, {"scale": 2.0}, "named by"),
+        (CHAIN, BOTH, r"named by \['local', 'shift', 'window'\]"),
+        (BINS, {**BOTH, "shift": -1.0}, "shift=-1.0 of a window is not finite and at least 0"),
+        (BINS, {**BOTH, "shift": math.inf}, "shift=inf of a window"),
+        (BINS, {**BOTH, "window": 3.0}, "with window=3 has no affordable table"),
+        (BINS, {**BOTH, "window": 0.0}, "with window=0 has no affordable table"),
+        (BINS, {**BOTH, "window": -1.0}, "with window=-1 has no affordable table"),
+        (BINS, {**BOTH, "window": 1.5}, "1.5 of a part is not a whole number"),
+        (BINS, {**BOTH, "local": 1.0}, "order=1 with window=2 has no affordable table"),
     ):
         with pytest.raises(ValueError, match=message):
             mixture(law, numbers)
@@ -611,7 +640,7 @@ def test_a_table_below_all_floats_is_refused() -> None:
     """Its sums underflowed, and an upper bound was 0.8 of what it bounds."""
     with pytest.raises(ValueError, match="below all floats"):
         RingTable(IndependentBins(REMOVE, 6, 1e-4), 177)
-    assert not RingTable.is_affordable(6, 1, 177)
+    assert not RingTable.is_affordable(IndependentBins(REMOVE, 6, 1e-4), 177)
 
 
 @pytest.mark.parametrize("probability", [5e-324, 1e-300, 1e-19, 1e-18])

@@ -20,7 +20,14 @@ from evr.sampling import Plan, built, cuda, philox
 from evr.sampling.cuda import why_not
 from evr.sampling.cuda.device import moved
 from evr.sampling.mixtures import MixtureProposal
-from evr.sampling.parts import OrderBins, OrderMinSep, ScaledBins, ScaledChain, Shifted
+from evr.sampling.parts import (
+    LocalBins,
+    OrderBins,
+    OrderMinSep,
+    ScaledBins,
+    ScaledChain,
+    Shifted,
+)
 from evr.sampling.philox import Place
 from evr.sampling.placed_parts import MOST_COPIES, NAME
 from evr.sampling.plan import Kind
@@ -41,10 +48,10 @@ CASES = {
     "scaled": (BINS, "remove", {"scale": 3.0, "odds": 1.0}),
     "plain": (BINS, "remove", PLAIN),
     "order": (BINS, "remove", {"order": 4.0}),
-    "order beside scaled": (
+    "order beside a window": (
         BINS,
         "remove",
-        {"order": 4.0, "scale": 2.0, "odds": 1.0, "share": 0.4},
+        {"order": 4.0, "local": 3.0, "window": 1.0, "shift": 0.0, "share": 0.4},
     ),
     "shift": (BINS, "add", {"shift": -6.0}),
     "shift, redrawn": (E.RedrawnBinsDpEvent(2.0, 7, 3), "add", {"shift": -2.5}),
@@ -53,10 +60,10 @@ CASES = {
     "occupancy": (CORRELATED, "remove", {"order": 3.0}),
     "scaled, correlated": (CORRELATED, "remove", {"scale": 2.0, "odds": 1.0}),
     "ring": (RING, "remove", {"order": 5.0}),
-    "ring beside scaled": (
+    "ring beside a window": (
         RING,
         "remove",
-        {"order": 5.0, "scale": 3.0, "odds": 1.0, "share": 0.6},
+        {"order": 5.0, "local": 4.0, "window": 3.0, "shift": 2.0, "share": 0.6},
     ),
     "shift, correlated": (CORRELATED, "add", {"shift": -3.0}),
     "chain": (CHAIN, "remove", {"order": 3.0}),
@@ -230,7 +237,7 @@ def test_no_number_serves_twice(name, monkeypatch):
 
 def test_every_part_and_table_is_among_the_cases():
     parts = [part for name in CASES for row in proposal_of(name).parts for part in row]
-    kinds = {OrderBins, OrderMinSep, ScaledBins, ScaledChain, Shifted}
+    kinds = {LocalBins, OrderBins, OrderMinSep, ScaledBins, ScaledChain, Shifted}
     assert {type(part) for part in parts} == kinds
     tables = {type(part.table) for part in parts if hasattr(part, "table")}
     assert {OccupancyTable, RingTable} <= tables

@@ -72,11 +72,11 @@ DRAWN: dict[str, tuple[Callable[..., Proposal], dp_event.DpEvent, str, float, fl
     "untilted laplace": (simple, LAPLACE, "remove", 137.2414769912145, 0.0),
     "paper": (single_proposal, SGD, "remove", 908.253568079011, -8310.369595840122),
     "banded bins": (
-        replicated(order=6.0, scale=4.0, odds=1.0, share=0.5),
+        replicated(order=6.0, local=4.0, window=2.0, shift=3.0, share=0.5),
         BANDED,
         "remove",
-        1726.756307580777,
-        -5426.752854425146,
+        1851.1508139893904,
+        -5962.251205655091,
     ),
     "independent bins": (
         replicated(order=6.0),
@@ -87,11 +87,11 @@ DRAWN: dict[str, tuple[Callable[..., Proposal], dp_event.DpEvent, str, float, fl
     ),
     "shifted bins": (replicated(shift=-6.0), BINS, "add", 381.5829380334326, -1000.7821243767518),
     "min-sep": (
-        replicated(order=4.0, scale=2.0, odds=1.7, share=0.5),
+        replicated(order=4.0),
         MIN_SEP,
         "remove",
-        1439.3773618342952,
-        -1429.284221433481,
+        1863.4215683629059,
+        -2516.6810660436295,
     ),
 }
 """Sums over 1000 samples of the losses and of the log weights, at epsilon 0.5, as version 3 draws

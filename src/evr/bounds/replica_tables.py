@@ -48,10 +48,11 @@ class OccupancyTable:
     """
 
     def __init__(self, law: Bins, order: int) -> None:
+        log_ways: Floats | float = -order * math.log(law.bins)
         if isinstance(law, IndependentBins):
             self.occupancies, log_ways = _partitions(order, law.bins)
         else:
-            self.occupancies, log_ways = _with_sum(order, law.bins), -order * math.log(law.bins)
+            self.occupancies = _with_sum(order, law.bins)
         self.log_weights = (
             gammaln(order + 1)
             - gammaln(self.occupancies + 1).sum(axis=1)
@@ -99,9 +100,8 @@ class RingDraw(NamedTuple):
 class RingTable:
     """Replicas in a ring of bins of which only near ones attract each other (5.1a).
 
-    Where ``near`` ring distances have inner products, ``near - 1`` bins in a row are left out, at a
-    random place, so that the rest is a chain; inner products are taken as the greatest at each
-    distance.
+    They are in a chain of bins in a row, at a random place; inner products are taken as the
+    greatest at each distance.
 
     Parameters
     ----------
@@ -109,12 +109,15 @@ class RingTable:
         Whose inner products attract replicas.
     order
         ``k``.
+    window
+        How many bins the chain has, up to half of them; None for as many as leave no two near each
+        other at its ends.
     """
 
-    def __init__(self, law: Bins, order: int) -> None:
-        self.law, self.order, self.greatest = law, order, law.greatest
+    def __init__(self, law: Bins, order: int, window: int | None = None) -> None:
+        self.law, self.order, self.greatest = law, order, law.greatest[:window]
         self.bins, self.near = law.bins, self.greatest.size
-        self.length = self.bins - self.near + 1
+        self.length = window or self.bins - self.near + 1
         if not _fits(self.length, order):
             raise ValueError(f"order={order} of {self.bins} bins: its terms are below all floats")
         near = self.near
@@ -144,14 +147,18 @@ class RingTable:
             np.einsum("sj,sj->s", self.weights, later, out=self.values[place])
 
     @staticmethod
-    def is_affordable(bins: int, near: int, order: int) -> bool:
-        """Whether there are not too many states, and half of the ring is left."""
+    def is_affordable(law: Bins, order: int, window: int | None = None) -> bool:
+        """Whether there are not too many states, and a window, or what is left out, is no more than
+        half of the ring.
+        """
+        near = law.greatest[:window].size
+        length = window or law.bins - near + 1
         states = math.comb(order + near, order)
         return (
-            _fits(bins - near + 1, order)
-            and 2 * near <= bins
+            _fits(length, order)
+            and 2 * (window or near) <= law.bins
             and states <= MOST_STATES
-            and states * (bins - near + 2) <= MOST_VALUES
+            and states * (length + 1) <= MOST_VALUES
         )
 
     @cached_property
@@ -178,7 +185,7 @@ class RingTable:
             busy, place, state = busy[left], place[left] + 1, state[left]
         generator = for_purpose(generator, 1)
         first = generator.integers(0, self.bins, size)
-        places = (first[:, None] + self.near - 1 + xp.arange(self.length)) % self.bins
+        places = (first[:, None] + xp.arange(self.length)) % self.bins
         occupied = xp.zeros((size, self.bins))
         occupied[xp.arange(size)[:, None], places] = chain
         pulled = self.law.pulled(occupied)

@@ -1,5 +1,5 @@
 """The proposal for compositions with laws in many dimensions: all of them are drawn at order ``k``,
-or with scaled means, or shifted; or, in a share of the samples, the one, and the other in the rest.
+or with scaled means, or shifted; bins, in the rest of the samples, at another order in a window.
 
 Steps on a line take part with one tilt. Everything is rebuilt from a plan's numbers, which are the
 same for all laws. docs/guarantees_highdim.md, Sections 4 to 7.
@@ -37,8 +37,8 @@ class MixtureProposal(Proposal):
     steps
         One direction of a composition, simplified; some laws are in many dimensions.
     numbers
-        What they are drawn from (``part_of``); with a ``share``, that of ``order`` beside ``scale``
-        and ``odds``.
+        What they are drawn from (``part_of``); with a ``share``, in that share of the samples, and
+        the rest at the order ``local`` of a ``window``, with a ``shift``.
     kinds
         How each step on a line is spread to outcomes and tilted; those of the others say whether
         they are drawn by place, as a GPU draws them.
@@ -177,7 +177,7 @@ class MixtureProposal(Proposal):
     # --- bounds -----------------------------------------------------------------------------------
 
     def log_greatest(self, epsilon: float) -> float:
-        """The best bound that one of the two gives by its share (5.1, 5.2, 6.1)."""
+        """By the share of the component that bounds samples (5.1, 5.2, 6.1)."""
         own = zip(self.weights, self.parts, strict=True)
         return self._log_with_infinite(
             min(self._bound(parts, epsilon) - math.log(weight) for weight, parts in own)
@@ -247,11 +247,11 @@ class MixtureProposal(Proposal):
 
 
 def _components(numbers: Numbers) -> list[tuple[float, Numbers]]:
-    """What is drawn, each with its share: one, or order ``k`` and scaled means."""
-    if set(numbers) != {"order", "scale", "odds", "share"}:
+    """What is drawn, each with its share."""
+    if "share" not in numbers:
         return [(1.0, numbers)]
-    share = numbers["share"]
+    share, local = numbers["share"], ("local", "window", "shift")
     if not 0 < share < 1:
         raise ValueError(f"share={share!r} of a plan is not between 0 and 1")
-    scaled = {name: numbers[name] for name in ("scale", "odds")}
-    return [(share, {"order": numbers["order"]}), (1.0 - share, scaled)]
+    own = {name: x for name, x in numbers.items() if name not in ("share", *local)}
+    return [(share, own), (1.0 - share, {name: x for name, x in numbers.items() if name in local})]

@@ -37,7 +37,7 @@ class Part(abc.ABC):
     order: float
     """The tilt that it dominates, in the direction of its law; 0 for plain sampling."""
     log_normaliser: float
-    """``log M`` of that tilt."""
+    """``log M`` of that tilt; infinite where there is none."""
     magnitude: float
     """How many times the means of the law it draws from are, at the most: rounding is relative to
     that.
@@ -75,10 +75,7 @@ class Shifted(Part):
         self.log_normaliser = self.order * law.mean_energy / 2 + self.half_square
 
     def sum_error(self, law: MixtureLaw, scale: float) -> float:
-        # noise of n coordinates is up to 39 + sqrt(n) long, not 39
-        more = (39.0 + math.sqrt(law.dimension)) / 156.0
-        products = math.ceil(law.dimension * max(1.0, more))
-        return 2.0 * UNIT * products * law.magnitude(scale)
+        return shift_error(law, scale)
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
         coordinates = self.law.draw_null(generator, size)
@@ -111,12 +108,13 @@ class ScaledBins(Part):
 
 class OrderBins(Part):
     """``Q L^k / M_k`` of independent or few bins; else the mean over rotations of ``Q L'^k /
-    Mbar``, ``L'`` without a few bins, which is at least ``L^k / Mbar`` (5.1a and b).
+    Mbar``, ``L'`` without a few bins or of a ``window`` of them, which is at least ``L^k / Mbar``
+    (5.1a and b).
     """
 
-    def __init__(self, law: Bins, order: int) -> None:
+    def __init__(self, law: Bins, order: int, window: int | None = None) -> None:
         self.law, self.power, self.magnitude = law, order, float(order)
-        self.table = bins_table(law, order)
+        self.table = bins_table(law, order, window)
         self.refuses = isinstance(self.table, RingTable)
         self.order, self.log_normaliser = order - 1.0, self.table.log_moment
 
@@ -148,6 +146,35 @@ class OrderBins(Part):
             powers = whole_power(means, self.power).mean(axis=1)
             found[rows] = np.log(powers) + self.power * top[:, 0] - self.log_normaliser
         return found
+
+
+class LocalBins(Part):
+    """Order ``k`` of a window of bins, and all bins shifted by ``shift mbar`` (4.4): it carries the
+    excess over epsilon by a few bins next to each other, and by all of them together. It bounds no
+    sample.
+    """
+
+    order, log_normaliser, refuses = 0.0, math.inf, True
+
+    def __init__(self, law: Bins, order: int, window: int, shift: float) -> None:
+        if not 0 <= shift < math.inf:
+            raise ValueError(f"shift={shift!r} of a window is not finite and at least 0")
+        self.law, self.window, self.shift = law, OrderBins(law, order, window), shift
+        self.move, self.weights = shift * law.mean_coordinates, law.weights
+        self.half_square = shift**2 * law.mean_square / 2
+        self.magnitude = order + shift
+
+    def sum_error(self, law: MixtureLaw, scale: float) -> float:
+        return self.window.sum_error(law, scale) + shift_error(law, scale)
+
+    def draw(self, generator: np.random.Generator, size: int) -> Floats:
+        coordinates = self.window.draw(generator, size)
+        coordinates += self.move
+        return coordinates
+
+    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
+        found = self.window.log_density(coordinates - self.move, log_ratio)
+        return found + self.shift * (coordinates @ self.weights) - self.half_square
 
 
 class ScaledChain(Part):
@@ -193,7 +220,8 @@ class OrderMinSep(Part):
 
 def part_of(law: MixtureLaw, numbers: Numbers) -> Part:
     """The part of a law that these numbers name. They are the same for all laws of a composition:
-    ``order``, or ``scale`` and ``odds``, in the remove direction, ``shift`` in the other.
+    ``order``, or ``scale`` and ``odds``, in the remove direction, ``shift`` in the other; beside
+    the former, of bins, the order ``local`` of a ``window``, and a ``shift``.
     """
     remove, names = law.direction is Direction.REMOVE, set(numbers)
     if not remove and names == {"shift"}:
@@ -204,6 +232,9 @@ def part_of(law: MixtureLaw, numbers: Numbers) -> Part:
             return OrderMinSep(law, order)
         assert isinstance(law, Bins)
         return OrderBins(law, order)
+    if remove and names == {"local", "window", "shift"} and isinstance(law, Bins):
+        window = whole(numbers["window"])
+        return LocalBins(law, whole(numbers["local"]), window, numbers["shift"])
     if remove and names == {"scale", "odds"}:
         scale, odds = numbers["scale"], numbers["odds"]
         if not (1 < scale < math.inf or scale == odds == 1):
@@ -215,16 +246,25 @@ def part_of(law: MixtureLaw, numbers: Numbers) -> Part:
         assert isinstance(law, Bins)
         return ScaledBins(law, scale)
     raise ValueError(
-        f"direction {law.direction.value!r} has no part named by {sorted(names)}: it is named by "
+        f"direction {law.direction.value!r} of {law.describe()} has no part named by "
+        f"{sorted(names)}: it is named by "
         + ("'order', or by 'odds' and 'scale'" if remove else "'shift'")
     )
 
 
-def whole(order: float) -> int:
-    """An order as an integer."""
-    if not (math.isfinite(order) and order == int(order)):
-        raise ValueError(f"order={order!r} is not a whole number")
-    return int(order)
+def shift_error(law: MixtureLaw, scale: float) -> float:
+    """What the sum of products in the density of a shift adds to the error of its logarithm."""
+    # noise of n coordinates is up to 39 + sqrt(n) long, not 39
+    more = (39.0 + math.sqrt(law.dimension)) / 156.0
+    products = math.ceil(law.dimension * max(1.0, more))
+    return 2.0 * UNIT * products * law.magnitude(scale)
+
+
+def whole(number: float) -> int:
+    """An order, or a window, as an integer."""
+    if not (math.isfinite(number) and number == int(number)):
+        raise ValueError(f"{number!r} of a part is not a whole number")
+    return int(number)
 
 
 def with_odds(probability: float, odds: float) -> float:
@@ -242,25 +282,21 @@ def with_odds(probability: float, odds: float) -> float:
 
 
 def ring_sums(values: Floats, length: int) -> Floats:
-    """Sums of ``length`` entries in a row, half of all at least, from each place on a ring; no
-    term is ever taken off.
+    """Sums of ``length`` entries in a row from each place on a ring, out of sums of 1, 2, 4, ... of
+    them; no term is ever taken off.
 
     >>> ring_sums(np.array([[1.0, 2.0, 4.0]]), 2)
     array([[3., 6., 5.]])
     """
-    bins = values.shape[1]
-    ahead = np.cumsum(values, axis=1)
-    behind = np.cumsum(values[:, ::-1], axis=1)[:, ::-1]
-    sums = np.empty_like(values)
-    first = bins - length  # from later places they go to the last one, and on from the first
-    np.add(behind[:, first + 1 :], ahead[:, : length - 1], out=sums[:, first + 1 :])
-    sums[:, 0], sums[:, first] = ahead[:, length - 1], behind[:, first]
-    if first > 1:  # between both ends: what all of them share, and the rest on its sides
-        shared = values[:, first:length].sum(axis=1, keepdims=True)
-        left = np.cumsum(values[:, first - 1 : 0 : -1], axis=1)[:, ::-1]
-        right = np.cumsum(values[:, length:-1], axis=1)
-        sums[:, 1:first] = shared + left + right
-    return sums
+    found, summed, size, start = np.zeros_like(values), values, 1, 0
+    while True:
+        if length & size:
+            found += np.roll(summed, -start, axis=1)
+            start += size
+        if 2 * size > length:
+            return found
+        summed = summed + np.roll(summed, -size, axis=1)
+        size *= 2
 
 
 def whole_power(values: Floats, power: int) -> Floats:
@@ -299,28 +335,26 @@ def log_hoelder(law: MinSep, probability: float, scale: float) -> float:
     return float(np.logaddexp(start + later[0], late))
 
 
-def affords(law: MixtureLaw, order: int) -> bool:
+def affords(law: MixtureLaw, order: int, window: int | None = None) -> bool:
     """Whether the table of an order is affordable."""
-    if not 2 <= order <= MOST_REPLICAS:
+    if not 2 <= order <= MOST_REPLICAS or (window is not None and window < 1):
         return False
     if order * (order - 1) / 2 * law.greatest_energy > STEEPEST:
         return False
     if isinstance(law, MinSep):
         return ChainTable.is_affordable(law.dimension, law.separation, order)
     assert isinstance(law, Bins)
-    near = law.greatest.size
-    return OccupancyTable.is_affordable(law, order) or RingTable.is_affordable(
-        law.bins, near, order
-    )
+    listed = window is None and OccupancyTable.is_affordable(law, order)
+    return listed or RingTable.is_affordable(law, order, window)
 
 
 @lru_cache(maxsize=6)
-def bins_table(law: Bins, order: int) -> OccupancyTable | RingTable:
-    """The table of an order: which one depends on the law and the order alone."""
-    _check(law, order)
-    if OccupancyTable.is_affordable(law, order):
+def bins_table(law: Bins, order: int, window: int | None) -> OccupancyTable | RingTable:
+    """The table of an order: which one depends on the law, the order and the window alone."""
+    _check(law, order, window)
+    if window is None and OccupancyTable.is_affordable(law, order):
         return OccupancyTable(law, order)
-    return RingTable(law, order)
+    return RingTable(law, order, window)
 
 
 @lru_cache(maxsize=6)
@@ -330,6 +364,7 @@ def chain_table(law: MinSep, order: int) -> ChainTable:
     return ChainTable(law.overlaps, law.separation, law.probability, law.warm, order)
 
 
-def _check(law: MixtureLaw, order: int) -> None:
-    if not affords(law, order):
-        raise ValueError(f"order={order!r} has no affordable table for {law.describe()}")
+def _check(law: MixtureLaw, order: int, window: int | None = None) -> None:
+    if not affords(law, order, window):
+        beside = "" if window is None else f" with window={window!r}"
+        raise ValueError(f"order={order!r}{beside} has no affordable table for {law.describe()}")

@@ -1,10 +1,10 @@
 """Choosing how laws in many dimensions are drawn. It may be wrong without harm.
 
-In the remove direction that is order ``k``, or scaled means where no table is affordable, or order
-``k`` in a share of the samples and scaled means in the rest: the one bounds samples, the other
-carries the excess over epsilon by one pattern. In the add direction it is a shift. What is chosen
-is decided by the samples that a verification is expected to take, on samples of a stream of its
-own. docs/guarantees_highdim.md, Section 4.4.
+In the remove direction that is order ``k``, or scaled means where no table is affordable: either
+bounds samples. Beside it, in the rest of the samples, bins are drawn at an order of a few bins next
+to each other, which carry the excess over epsilon: so samples vary less. In the add direction it is
+a shift. What is chosen is decided by the samples that a verification is expected to take, on
+samples of a stream of its own. docs/guarantees_highdim.md, Section 4.4.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from evr.laws.mixture.min_sep import MinSep
 from evr.randomness import Stream
 from evr.sampling.line import on_outcomes, spread_steps
 from evr.sampling.mixtures import MixtureProposal
-from evr.sampling.parts import affords, part_of
+from evr.sampling.parts import affords, bins_table, part_of
 from evr.sampling.plan import Kind, Plan
 from evr.search.capped import GROWTH
 from evr.search.clipping import choose_clip
@@ -38,10 +38,12 @@ Laws = list[tuple[MixtureLaw, int]]
 TUNING = Stream(entropy=0, purpose="tuning")
 """Samples that choose: never those of an estimate or a verification, whatever their seed."""
 
-_PILOT = 4096  # samples that judge a candidate
+_PILOT = 8192  # samples that judge a candidate
 _CLIPPED = 0.9995  # quantile beyond which samples are cut: single ones must not rule
 _MOST_ORDER = 24
-_SHARES = (0.3, 0.6)  # of order k beside scaled means
+_SHARES = (0.3, 0.6)  # of what bounds samples
+_WIDEST = 8  # window
+_LIFTED = 0.75
 _CELLS = 4096  # of steps on a line
 
 
@@ -135,18 +137,36 @@ def _shifted(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
 
 
 def _remove(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
-    """The order or scale with the least bound on samples; and, of one training, that order beside
-    scaled means that take one bin to epsilon.
+    """The order or scale with the least bound on samples; and, of one training of bins, the same in
+    a share of the samples, beside what takes a few bins to epsilon.
     """
     bounding = min(_bounded(steps, goal), key=lambda one: one.log_greatest(goal.epsilon))
     yield bounding
     (law, count), *others = _laws(steps)
-    if "order" in bounding.numbers and isinstance(law, Bins) and count == 1 and not others:
-        excess = math.log(math.expm1(goal.epsilon)) if goal.epsilon > 0 else -20.0
-        scale = max((math.log(law.bins) + excess) / law.greatest_energy + 0.5, 1.5)
-        for share in _SHARES:
-            both = {**bounding.numbers, "scale": scale, "odds": 1.0, "share": share}
-            yield with_lines(steps, both, bounding.order)
+    if not isinstance(law, Bins) or count > 1 or others or not 0 < goal.epsilon < 700:
+        return
+    shift = _LIFTED * (bounding.order + 1.0)  # what the bound's tilt does to all bins together
+    for window in {1, min(law.greatest.size, law.bins // 2, _WIDEST)}:
+        local = _local(law, goal.epsilon, window, shift)
+        for share in _SHARES if local else ():
+            beside = {"local": local, "window": float(window), "shift": shift, "share": share}
+            yield with_lines(steps, {**bounding.numbers, **beside}, bounding.order)
+
+
+def _local(law: Bins, epsilon: float, window: int, shift: float) -> float:
+    """The order at which the ratio of a window takes that of all bins, which a shift raises, to
+    epsilon; 0 if none does.
+    """
+    missing = math.exp(epsilon) - math.exp(min(shift * law.mean_square, epsilon))
+    needed = math.log(max(law.bins / window * missing, 1.0))
+    moments = list[float]()
+    for order in range(2, _MOST_ORDER + 1):
+        if not affords(law, order, window):
+            break
+        moments.append(bins_table(law, order, window).log_moment)
+        if len(moments) > 1 and moments[-1] - moments[-2] >= needed:
+            return order - 1.0
+    return 0.0
 
 
 def _bounded(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:

@@ -92,7 +92,7 @@ class IndependentBins(Bins):
         xp = module_of(chosen)
         found = xp.zeros((chosen.size, self.bins))
         found[xp.arange(chosen.size), chosen] = self.energy
-        return found  # type: ignore[no-any-return]
+        return found
 
     def pulled(self, occupied: Floats) -> Floats:
         return self.energy * occupied
