@@ -159,18 +159,6 @@ def test_the_law_of_a_training_is_a_law(bins: int, energy: float) -> None:
         assert by_masses == pytest.approx(pair.delta(epsilon), rel=1e-7, abs=1e-12)
 
 
-@pytest.mark.parametrize("direction", list(Direction))
-def test_draws_from_the_table_have_its_deltas(direction: Direction) -> None:
-    pair = BinsPair(IndependentBins(direction, 20, 0.5))
-    generator, ends = np.random.default_rng(3), np.full(2000, np.inf)
-    losses = pair.sample(Measure.P, generator, -ends, ends)
-    for epsilon in (0.0, 0.1):
-        gains = -np.expm1(np.minimum(epsilon - losses, 0.0))
-        assert_mean_within(gains, pair.delta(epsilon), bounds=(0.0, 1.0))
-    some = pair.sample(Measure.Q, generator, np.full(100, 0.05), np.full(100, 0.06))
-    assert np.all((some > 0.05) & (some <= 0.06))
-
-
 def test_composes_with_pairs_on_a_line() -> None:
     """Two trainings and a Gaussian: the table's pair against the two-bin law by quadrature over the
     Gaussian.

@@ -30,7 +30,6 @@ _NOTHING = -75.0  # log of the mass at which the table ends: 1e-33
 _FARTHEST = 600.0
 _STEP, _WIDEST = 1.5, 0.3  # how far a tilt serves: deviations of its loss, and at most
 _POINTS = 24  # of the table, from each tilt
-_HALVINGS = 64  # of an interval, to find a quantile
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
@@ -135,22 +134,8 @@ class BinsPair(DominatingPair):
         upper = low > 0
         return np.where(upper, log_difference(logs[1], logs[3]), log_difference(logs[2], logs[0]))
 
-    def sample(
-        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
-    ) -> Floats:
-        """By bisection of the distribution function. That is slow, and serves checks: proposals
-        draw from the law itself.
-        """
-        first, last = (np.clip(np.asarray(x, float), *self.span()) for x in (low, high))
-        below, above = np.broadcast_arrays(first, last)
-        with np.errstate(divide="ignore"):
-            log_share = np.log1p(-generator.random(below.shape))
-        wanted = log_share + self.log_mass(measure, first, last)
-        for _ in range(_HALVINGS):
-            middle = (below + above) / 2
-            less = self.log_mass(measure, first, middle) < wanted
-            below, above = np.where(less, middle, below), np.where(less, above, middle)
-        return above
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        raise NotImplementedError("bins are drawn from the law itself, not from its table")
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         ends = float(self._table.knots[0]), float(self._table.knots[-1])

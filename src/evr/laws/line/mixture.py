@@ -21,7 +21,6 @@ from evr.laws.line.gaussian import (
     GaussianPair,
     log_mass_ratio,
     log_normal_mass,
-    sample_normal,
 )
 from evr.laws.line.pair import DominatingPair, Floats, Measure
 
@@ -95,18 +94,9 @@ class _MixturePair(DominatingPair):
             log_mass_ratio(np.array(self.means), low, high), np.array(self.probabilities)
         )
 
-    def sample(
-        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
-    ) -> Floats:
-        low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         m, p = self._means_of(measure)
-        log_weights = np.log(p) + log_normal_mass(low[..., None] - m, high[..., None] - m)
-        weights = np.cumsum(
-            np.exp(log_weights - np.max(log_weights, axis=-1, keepdims=True)), axis=-1
-        )
-        pick = np.sum(weights < generator.random(low.shape)[..., None] * weights[..., -1:], axis=-1)
-        mean = m[np.minimum(pick, m.size - 1)]
-        return np.clip(mean + sample_normal(generator, low - mean, high - mean), low, high)
+        return generator.standard_normal(size) + m[generator.choice(m.size, size, p=p / p.sum())]
 
     def _gaussian_deltas(self, epsilons: Floats) -> Floats:
         return np.array(

@@ -114,20 +114,6 @@ class _SampledPair(DominatingPair):
             math.log(self.q) + self.base.log_mass(rare, low, high),
         )
 
-    def _mixed_sample(
-        self, common: Measure, generator: np.random.Generator, low: Any, high: Any
-    ) -> Floats:
-        rare = Measure.P if common is Measure.Q else Measure.Q
-        low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
-        in_rare = math.log(self.q) + self.base.log_mass(rare, low, high)
-        from_rare = generator.random(low.shape) < np.exp(
-            in_rare - self._mixed_mass(common, low, high)
-        )
-        out = np.empty(low.shape)
-        out[from_rare] = self.base.sample(rare, generator, low[from_rare], high[from_rare])
-        out[~from_rare] = self.base.sample(common, generator, low[~from_rare], high[~from_rare])
-        return out
-
     def _mixed_draw(self, generator: np.random.Generator, size: int, weight_p: float) -> Floats:
         out = self.base.draw(Measure.Q, generator, size)
         from_p = np.flatnonzero(generator.random(size) < weight_p)
@@ -160,13 +146,6 @@ class SampledRemovePair(_SampledPair):
         if measure is Measure.P:
             return self._mixed_mass(Measure.Q, low, high)
         return self.base.log_mass(measure, low, high)
-
-    def sample(
-        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
-    ) -> Floats:
-        if measure is Measure.P:
-            return self._mixed_sample(Measure.Q, generator, low, high)
-        return self.base.sample(measure, generator, low, high)
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         if measure is Measure.P:
@@ -217,13 +196,6 @@ class SampledAddPair(_SampledPair):
         if measure is Measure.Q:
             return self._mixed_mass(Measure.P, low, high)
         return self.base.log_mass(measure, low, high)
-
-    def sample(
-        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
-    ) -> Floats:
-        if measure is Measure.Q:
-            return self._mixed_sample(Measure.P, generator, low, high)
-        return self.base.sample(measure, generator, low, high)
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         if measure is Measure.Q:
