@@ -353,7 +353,7 @@ class TruncatedGaussianPair(DominatingPair):
                 np.maximum(norm.cdf(high) - norm.cdf(low), 0.0) / (1 - 2 * norm.cdf(-self.reach))
             )
 
-    def sample(self, measure, generator, low, high):
+    def draw(self, measure, generator, size):
         raise AssertionError("an estimate draws nothing")
 
     @property

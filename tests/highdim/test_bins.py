@@ -17,7 +17,7 @@ from conformance.proposal_checks import check_bounds, check_mean, check_order
 from evr.estimation.bins import bins_delta
 from evr.estimation.bins_line import BinsPair
 from evr.estimation.fft import FftCurve
-from evr.laws import Direction, Measure, Step
+from evr.laws import Direction, Step
 from evr.laws.mixture.bins import IndependentBins
 from evr.randomness import Stream
 from evr.sampling import Plan, built
@@ -134,18 +134,6 @@ def test_limits() -> None:
 def test_fixed_bins_are_worse_than_redrawn_ones() -> None:
     fixed = evr.estimate_delta(E.BallsInBinsDpEvent(2.0, 200, 20), 1.0).value
     assert fixed > evr.estimate_delta(E.RedrawnBinsDpEvent(2.0, 20, 10), 1.0).value
-
-
-@pytest.mark.parametrize("direction", list(Direction))
-def test_draws_from_the_table_have_its_deltas(direction: Direction) -> None:
-    pair = BinsPair(IndependentBins(direction, 20, 0.5))
-    generator, ends = np.random.default_rng(3), np.full(2000, np.inf)
-    losses = pair.sample(Measure.P, generator, -ends, ends)
-    for epsilon in (0.0, 0.1):
-        gains = -np.expm1(np.minimum(epsilon - losses, 0.0))
-        assert_mean_within(gains, pair.delta(epsilon), bounds=(0.0, 1.0))
-    some = pair.sample(Measure.Q, generator, np.full(100, 0.05), np.full(100, 0.06))
-    assert np.all((some > 0.05) & (some <= 0.06))
 
 
 def test_composes_with_pairs_on_a_line() -> None:

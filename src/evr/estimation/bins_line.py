@@ -40,7 +40,6 @@ _TIMES = 8.0  # a density may be wrong by so many times what the masses lack
 _LEAST = 1e-11  # error of a table whose masses are right
 _SETTLED = 2.5e-10  # a transform's relative error, as far as its grids tell: good enough
 _ALONE = 5e-9  # what is stated of it: grids that agree may both be wrong by more than they differ
-_HALVINGS = 64  # of an interval, to find a quantile
 _FEW = np.polynomial.legendre.leggauss(6)
 _NARROW = 0.125  # of a panel: few nodes are enough
 
@@ -166,22 +165,8 @@ class BinsPair(DominatingPair):
         with np.errstate(divide="ignore"):
             return np.log(self._table.mass(measure, low.ravel(), high.ravel())).reshape(low.shape)
 
-    def sample(
-        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
-    ) -> Floats:
-        """By bisection of the distribution function. That is slow, and serves checks: proposals
-        draw from the law itself.
-        """
-        first, last = (np.clip(np.asarray(x, float), *self.span()) for x in (low, high))
-        below, above = np.broadcast_arrays(first, last)
-        with np.errstate(divide="ignore"):
-            log_share = np.log1p(-generator.random(below.shape))
-        wanted = log_share + self.log_mass(measure, first, last)
-        for _ in range(_HALVINGS):
-            middle = (below + above) / 2
-            less = self.log_mass(measure, first, middle) < wanted
-            below, above = np.where(less, middle, below), np.where(less, above, middle)
-        return above
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        raise NotImplementedError("bins are drawn from the law itself, not from its table")
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         low, high = self._table.ends

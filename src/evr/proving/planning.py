@@ -55,8 +55,8 @@ def planned(
     plan = devices.placed(plan, steps) if device == "cuda" else plan
     plan = _clipped(plan, steps, claim)
     if device == "cuda":
-        plan = replace(plan, block_size=devices.block_size(claim, plan.variance), device=device)
-    return plan
+        plan = replace(plan, block_size=devices.block_size(claim, plan.variance))
+    return replace(plan, device=device)
 
 
 def _clipped(plan: Plan, steps: tuple[Step, ...], claim: Claim) -> Plan:

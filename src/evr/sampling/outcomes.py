@@ -17,8 +17,8 @@ from evr.laws import DominatingPair, Floats, Measure
 
 CACHE = 1 << 15  # numbers drawn at a time: 256 KiB
 MOST_STEPS = 1 << 13  # steps of a sample drawn at a time
-_FEW_STEPS = 1 << 7  # that a table draws one by one
-_LARGEST = 1 << 19  # steps times outcomes of such a table
+_FEW_STEPS = 1 << 12  # that a table draws one by one
+_LARGEST = 1 << 22  # steps times outcomes of such a table
 
 
 class Sums(NamedTuple):
@@ -86,14 +86,16 @@ class OutcomeSampler:
 
 
 def alias_slots(chances: Floats, bits: int) -> NDArray[np.uint64]:
-    """The alias table of Walker and Vose in whole numbers: chances are multiples of 2^-64, and
-    nothing else is rounded (docs/guarantees.md, Section 6.10).
+    """The alias table of Walker and Vose in whole numbers: chances, over their sum, are rounded to
+    multiples of 2^-64, and nothing else is rounded (docs/guarantees.md, Section 6.10).
 
     A slot holds the index of its other outcome in its leading ``bits``, and in the rest the share
     of its own.
     """
     size, room = 1 << bits, 1 << (64 - bits)
-    shares = [int(x * 2.0**64) for x in chances.tolist()] + [0] * (size - chances.size)
+    exact = [int(x * 2.0**120) for x in chances.tolist()]  # but for what is below 2^-68
+    total = sum(exact)
+    shares = [(x << 64) // total for x in exact] + [0] * (size - chances.size)
     shares[int(np.argmax(chances))] += (1 << 64) - sum(shares)
     small = [i for i in range(size) if shares[i] < room]
     large = [i for i in range(size) if shares[i] >= room]

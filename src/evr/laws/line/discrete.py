@@ -111,26 +111,10 @@ class DiscretePair(DominatingPair):
         several = np.where(left, by_left, by_right)
         return np.where(last <= first, -np.inf, np.where(last == first + 1, single, several))
 
-    def sample(
-        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
-    ) -> Floats:
-        first, last = np.broadcast_arrays(self._rank(low), self._rank(high))
-        from_left, from_right = self._cumulated[measure]
-        log_mass = self.log_mass(measure, low, high)
-        log_uniform = np.log(1.0 - generator.random(first.shape))  # of a number in (0, 1]
-        # inversion from the end where less mass is keeps relative accuracy
-        left = from_left[last] < from_right[first]
-        by_left = (
-            np.searchsorted(
-                from_left, np.logaddexp(from_left[first], log_uniform + log_mass), side="left"
-            )
-            - 1
-        )
-        beyond = np.searchsorted(
-            from_right[::-1], np.logaddexp(from_right[last], log_uniform + log_mass), side="left"
-        )
-        by_right = len(self.log_p) - beyond
-        return np.clip(np.where(left, by_left, by_right), first, last - 1).astype(np.float64)
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        ends = np.cumsum(np.exp(self._laws[measure]))
+        places = np.searchsorted(ends[:-1], ends[-1] * generator.random(size), side="right")
+        return places.astype(np.float64)
 
     @cached_property
     def _flats(self) -> Floats:

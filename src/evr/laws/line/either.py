@@ -64,21 +64,12 @@ class EitherPair(DominatingPair):
         small = np.maximum(np.abs(means[0]), np.abs(means[1])) < 0.5
         return np.where(small, near, far)
 
-    def sample(
-        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
-    ) -> Floats:
-        low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
-        first, second = self._log_masses(measure, low, high)
-        from_second = generator.random(low.shape) < np.exp(second - np.logaddexp(first, second))
-        out = np.empty(low.shape)
-        out[~from_second] = self.first.sample(
-            measure, generator, low[~from_second], high[~from_second]
-        )
-        drawn = self.second.sample(
-            measure, generator, self._other(low[from_second]), self._other(high[from_second])
-        )
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        out = self.first.draw(measure, generator, size)
+        from_second = np.flatnonzero(generator.random(size) < math.exp(self.log_second))
+        drawn = self.second.draw(measure, generator, from_second.size)
         out[from_second] = self.first.point(self.second.privacy_loss(drawn))
-        return np.clip(out, low, high)
+        return out
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         low, high = self.first.span(order)

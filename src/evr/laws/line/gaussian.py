@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr, ndtri_exp
+from scipy.special import erfcx, log_ndtr
 
 from evr.laws.line.pair import DominatingPair, Floats, Measure, log_difference, log_ratio
 
@@ -53,19 +53,6 @@ def log_mass_ratio(mu: Any, low: Any, high: Any) -> Floats:
     return out
 
 
-def sample_normal(generator: np.random.Generator, low: Any, high: Any) -> Floats:
-    """Standard normal draws restricted to ``(low, high]``, by inversion from the tail that keeps
-    relative accuracy.
-    """
-    low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
-    flip = low > 0
-    near, far = np.where(flip, -low, high), np.where(flip, -high, low)
-    uniform = 1.0 - generator.random(low.shape)  # in (0, 1]
-    log_probability = np.logaddexp(log_ndtr(far), np.log(uniform) + log_normal_mass(far, near))
-    t = ndtri_exp(np.minimum(log_probability, 0.0))
-    return np.clip(np.where(flip, -t, t), low, high)
-
-
 def mills_difference(low: float, high: float) -> float:
     """``R(low) - R(high)`` of the normal tail's Mills ratio ``R``, without cancellation for close
     arguments.
@@ -103,12 +90,6 @@ class GaussianPair(DominatingPair):
     def mean_loss(self, low: Any, high: Any) -> Floats:
         return log_mass_ratio(self.mu, low, high)
 
-    def sample(
-        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
-    ) -> Floats:
-        mean = self._mean(measure)
-        return mean + sample_normal(generator, np.asarray(low) - mean, np.asarray(high) - mean)
-
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         return generator.standard_normal(size) + self._mean(measure)
 
@@ -130,10 +111,6 @@ class GaussianPair(DominatingPair):
             return float(np.exp(log_ndtr(-low))) - 0.5 * math.exp(-low * low / 2.0) * ratio
         density = math.exp(-low * low / 2) / math.sqrt(2 * math.pi)
         return min(1.0, density * mills_difference(low, low + self.mu))
-
-    @property
-    def is_light(self) -> bool:
-        return True
 
     def describe(self) -> str:
         return f"N({self.mu:.6g}, 1) | N(0, 1)"

@@ -58,26 +58,6 @@ class LaplacePair(DominatingPair):
         # the middle.
         return self.privacy_loss((np.asarray(low, float) + np.asarray(high, float)) / 2)
 
-    def sample(
-        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
-    ) -> Floats:
-        low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
-        a, b = self._centred(measure, low), self._centred(measure, high)
-        flip = a > 0
-        near, far = np.where(flip, -a, b), np.where(flip, -b, a)
-        uniform = np.log(1.0 - generator.random(low.shape))
-        width = np.where(
-            near <= 0,
-            log_difference(near, far) - math.log(2),
-            log_difference(_log_cdf(near), _log_cdf(far)),
-        )
-        log_probability = np.logaddexp(_log_cdf(far), uniform + width)
-        left = log_probability + math.log(2)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            x = np.where(left <= 0, left, -np.log(-2 * np.expm1(np.minimum(log_probability, 0.0))))
-        x = np.where(flip, -x, x)
-        return np.clip(x * self.scale + (1.0 if measure is Measure.P else 0.0), low, high)
-
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         return generator.laplace(1.0 if measure is Measure.P else 0.0, self.scale, size)
 

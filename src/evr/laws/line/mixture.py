@@ -20,7 +20,6 @@ from evr.laws.line.gaussian import (
     GaussianPair,
     log_mass_ratio,
     log_normal_mass,
-    sample_normal,
 )
 from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure
 
@@ -105,18 +104,9 @@ class MixturePair(DominatingPair):
         ratios = log_mass_ratio(np.array(self.means), *ends)
         return self._sign * _log_mean_exp(ratios, np.array(self.probabilities))
 
-    def sample(
-        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
-    ) -> Floats:
-        low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         m, p = self._means_of(measure)
-        log_weights = np.log(p) + log_normal_mass(low[..., None] - m, high[..., None] - m)
-        weights = np.cumsum(
-            np.exp(log_weights - np.max(log_weights, axis=-1, keepdims=True)), axis=-1
-        )
-        pick = np.sum(weights < generator.random(low.shape)[..., None] * weights[..., -1:], axis=-1)
-        mean = m[np.minimum(pick, m.size - 1)]
-        return np.clip(mean + sample_normal(generator, low - mean, high - mean), low, high)
+        return generator.standard_normal(size) + m[generator.choice(m.size, size, p=p / p.sum())]
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         most = max(self.means)

@@ -6,7 +6,7 @@ Dong and Wang 2022, Definition 7). Coordinates are chosen so that the privacy lo
 *non-decreasing in t*; intervals are half-open, ``(low, high]``; a discrete law lives on the
 integers ``0, 1, 2, ...`` in the order of its losses.
 
-Six methods are abstract: ``privacy_loss``, ``point``, ``log_mass``, ``sample``, ``span`` and
+Six methods are abstract: ``privacy_loss``, ``point``, ``log_mass``, ``draw``, ``span`` and
 ``describe``. Everything else has a default built on them, which a pair overrides where a closed
 form is more accurate.
 """
@@ -119,16 +119,8 @@ class DominatingPair(LossLaw):
         return log_mass, np.where(log_mass > -np.inf, doubt, 0.0)
 
     @abc.abstractmethod
-    def sample(
-        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
-    ) -> Floats:
-        """Exact draws from the law restricted to ``(low, high]``, one for each element of ``low``
-        and ``high``.
-        """
-
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
-        """``size`` exact draws from the whole law."""
-        return self.sample(measure, generator, np.full(size, -np.inf), np.full(size, np.inf))
+        """``size`` exact draws."""
 
     @property
     def flats(self) -> Floats:
@@ -180,13 +172,6 @@ class DominatingPair(LossLaw):
     def sampled_gaussian(self) -> SampledGaussian | None:
         """Its parameters, if the pair is a Poisson-sampled Gaussian."""
         return None
-
-    @property
-    def is_light(self) -> bool:
-        """Whether large losses come from many steps and never from one: its tail is as light as a
-        normal law's.
-        """
-        return False
 
     @property
     def mixed(self) -> Measure | None:

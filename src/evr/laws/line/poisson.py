@@ -143,19 +143,6 @@ class SampledPair(DominatingPair):
             math.log(self.q) + self.base.log_mass(self.mixed, low, high),
         )
 
-    def sample(
-        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
-    ) -> Floats:
-        if measure is not self.mixed:
-            return self.base.sample(measure, generator, low, high)
-        low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
-        in_rare = math.log(self.q) + self.base.log_mass(self.mixed, low, high)
-        rare = generator.random(low.shape) < np.exp(in_rare - self.log_mass(measure, low, high))
-        out = np.empty(low.shape)
-        for law, chosen in ((self.mixed, rare), (self._common, ~rare)):
-            out[chosen] = self.base.sample(law, generator, low[chosen], high[chosen])
-        return out
-
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         if measure is not self.mixed:
             return self.base.draw(measure, generator, size)

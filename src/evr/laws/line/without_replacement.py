@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evr.errors import UnsupportedEventError
 from evr.laws.line.discrete import DiscretePair
@@ -108,27 +109,21 @@ class WithoutReplacementPair(DominatingPair):
             self._by_side(high, below[1], above[1]),
         )
 
-    def sample(
-        self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
-    ) -> Floats:
-        low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
-        below, atom, above = self._log_masses(measure, low, high)
-        chance = generator.random(low.shape)
-        total = np.logaddexp(np.logaddexp(below, atom), above)
-        first = chance < np.exp(below - total)
-        last = ~first & (chance >= np.exp(np.logaddexp(below, atom) - total)) & (above > -np.inf)
-        middle = ~first & ~last
-        out = np.empty(low.shape)
-        out[first] = self._lower.sample(
-            measure, generator, self._below(low[first]), self._below(high[first])
-        )
-        out[last] = 1.0 + self._upper.sample(
-            measure, generator, self._above(low[last]), self._above(high[last])
-        )
-        start, stop = self._inside(low[middle]), self._inside(high[middle])
-        inside = stop - (stop - start) * generator.random(start.shape)
-        out[middle] = self._cut + inside
-        return np.clip(out, low, high)
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        masses = np.exp(np.array(self._log_masses(measure, -np.inf, np.inf)))
+        side = generator.choice(3, size, p=masses / masses.sum())
+        out = self._cut + 1.0 - generator.random(size)  # in the atom
+
+        def beside(pair: DominatingPair, chosen: NDArray[np.bool_], above: bool) -> None:
+            left = np.flatnonzero(chosen)
+            while left.size:  # draws on the other side are drawn again
+                t = pair.draw(measure, generator, left.size)
+                out[left] = t + above
+                left = left[(t > self._cut) != above]
+
+        beside(self._lower, side == 0, above=False)
+        beside(self._upper, side == 2, above=True)
+        return out
 
     @property
     def flats(self) -> Floats:
