@@ -6,6 +6,7 @@ import ast
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from evr.estimation.strict import StrictCurve
 from evr.laws import Direction
 from evr.mechanisms import Composition, composition
 from evr.verification import Claim
-from evr.verification.strict import proved_directions, verify_strictly
+from evr.verification.strict import proved, verify_strictly
 
 SOURCE = Path(evr.__file__).parent
 KERNEL = ("laws", "mechanisms", "bounds", "sampling", "verification")
@@ -90,7 +91,10 @@ def test_a_proof_of_something_else_is_not_believed():
     def planner(direction, steps):
         return StrictCurve(steps).plans(1.0, enough=enough)
 
-    proofs = proved_directions(private, 1.0, enough, planner)
+    proofs = {
+        one: proved(steps, 1.0, enough, partial(planner, one, steps))
+        for one, steps in private.exact_directions().items()
+    }
     assert all(one.delta <= enough for one in proofs.values())
     claim = Claim(1.0, 0.9e-9, 0.9)
     assert not verify_strictly(other, claim, planner, proofs=proofs).accepted

@@ -11,7 +11,7 @@ from evr.errors import DeviceError
 from evr.laws import Direction, Step, on_a_line
 from evr.mechanisms import Composition
 from evr.proving import devices
-from evr.sampling import Plan, TiltedProposal, built
+from evr.sampling import Plan, TiltedProposal
 from evr.sampling.blended import NAME as BLENDED
 from evr.sampling.proposals import drawn_steps, spread_steps
 from evr.sampling.single import equal_steps
@@ -24,6 +24,7 @@ from evr.search.single import single_proposal
 from evr.search.tuning import capped_proposal, simple_proposal
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial, shortcut
+from evr.verification.drawing import Drawing
 from evr.verification.settings import Settings
 
 ALLOWANCE = 0.02
@@ -107,15 +108,14 @@ def _clipped(plan: Plan, steps: tuple[Step, ...], claim: Claim) -> tuple[Plan, f
     """The plan with its clip and the size of its blocks, and about how many seconds of one
     processor it takes.
     """
-    drawn, log_unit = built(plan, steps), math.log(claim.threshold)
-    rounding = drawn.rounding(claim.epsilon)
-    epsilon = rounding.bounded(claim.epsilon)
+    drawing, log_unit = Drawing.of(plan, steps, claim.epsilon), math.log(claim.threshold)
+    drawn, weight = drawing.proposal, drawing.rounding.weight
     chosen = choose_clip(
         drawn,
-        epsilon,
+        drawing.epsilon,
         log_unit=log_unit,
         estimate=claim.delta / claim.threshold,
-        rounding=rounding.weight,
+        rounding=weight,
     )
     found = replace(
         plan,
@@ -123,7 +123,7 @@ def _clipped(plan: Plan, steps: tuple[Step, ...], claim: Claim) -> tuple[Plan, f
         variance=chosen.variance,
         block_size=drawn.block_size(),
     )
-    if drawn.log_greatest(epsilon) + rounding.weight <= log_unit:
+    if drawing.log_greatest + weight <= log_unit:
         return found, 0.0
     wealth = WEALTH - log_unit
     samples = wealth / chosen.growth if chosen.growth > 0 else math.inf

@@ -1,12 +1,16 @@
-"""The one place where a verdict and a guarantee are made, from the reports of the directions.
+"""The one loop over directions, and the one place where a verdict and a guarantee are made from
+their reports.
 
 Nothing above the kernel imports this module (import-linter holds that).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
+from evr.laws import Direction
 from evr.verification.claims import Claim
 from evr.verification.results import (
     SEAL,
@@ -15,6 +19,49 @@ from evr.verification.results import (
     Verdict,
     Verification,
 )
+
+Decider = Callable[[Direction], DirectionReport]
+"""What decides one direction: a proof in exact arithmetic, or samples."""
+
+
+def tested(
+    claim: Claim,
+    directions: Iterable[Direction],
+    decide: Decider,
+    *,
+    method: str,
+    attempt: int | None,
+    false_positive_rate: float,
+    direction: str | None,
+    entropy: int,
+    seed: int | None,
+) -> Verification:
+    """Decide one direction after the other, until one fails. If ``direction`` asks for none alone
+    and there is one only, it stands for both, which are the same.
+    """
+    start = time.perf_counter()
+    reports: dict[str, DirectionReport] = {}
+    for one in directions:
+        begun = time.perf_counter()
+        report = decide(one)
+        reports[one.value] = replace(report, seconds=time.perf_counter() - begun)
+        if not report.accepted:
+            break
+    else:
+        if direction is None and len(reports) == 1:
+            same = replace(reports["remove"], direction="add", reason="the same as remove")
+            reports["add"] = replace(same, samples=0, blocks=0)
+    return concluded(
+        claim,
+        reports,
+        method=method,
+        attempt=attempt,
+        false_positive_rate=false_positive_rate,
+        direction=direction,
+        entropy=entropy,
+        seed=seed,
+        seconds=time.perf_counter() - start,
+    )
 
 
 def concluded(
