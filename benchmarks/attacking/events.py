@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 from dp_accounting import dp_event
 
+from attacking import bins as binned
 from attacking.composition import Composition
 from attacking.laws import LONG, Unreached
-from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
+from evr.events import BallsInBinsDpEvent, DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 
 Generator = np.random.Generator
 CORNERS = 0.3  # share of cases that are drawn near a corner on purpose
+BINS_EVERY, BINS_FIRST = 12, 7  # one case in so many is a training in bins
 MOST_LOSS = 3e5  # mean loss of a composition: epsilons beyond 1e6 are of no use
 LEAST_LOSS = 1e-14  # deviation of the loss of one step
 MOST_STEPS = 10**9
@@ -47,7 +49,10 @@ def make(seed: int, index: int) -> Case:
     rng = np.random.default_rng([seed, index])
     for _ in range(50):
         try:
-            kind, event, epsilon = _corner(rng) if rng.random() < CORNERS else _anything(rng)
+            if index % BINS_EVERY == BINS_FIRST:
+                kind, event, epsilon = _bins(rng)
+            else:
+                kind, event, epsilon = _corner(rng) if rng.random() < CORNERS else _anything(rng)
             break
         except (Unreached, _Dull):
             continue
@@ -265,6 +270,46 @@ def _by_order(composition: Composition, order: Any) -> tuple[float, float]:
     log_scale = float(composition.log_scale(tilts, order, composition.excess(tilts, epsilon)))
     log_kernel = float(np.log(order) + np.log1p(order))
     return epsilon, log_scale - log_kernel - 0.5 * math.log(2 * math.pi * curvature)
+
+
+# --- bins -----------------------------------------------------------------------------------------
+
+
+def _bins(rng: Generator) -> tuple[str, Any, float]:
+    """A training in bins, alone or beside one other kind of step, and an epsilon among its
+    losses.
+    """
+    bins, epochs = round(log_uniform(rng, 2, 5000)), round(log_uniform(rng, 1, 50))
+    training = BallsInBinsDpEvent(log_uniform(rng, 0.5, 8), bins * epochs, bins)
+    name = str(rng.choice(list(_BESIDE), p=(0.3, 0.2, 0.15, 0.15, 0.1, 0.1)))
+    other = _BESIDE[name](rng)
+    usual = np.sort(binned.losses(training, rng, 200))
+    epsilon = abs(float(usual[int(rng.integers(20, 200))])) * float(rng.uniform(0.2, 1.8))
+    if rng.random() < 0.05:
+        epsilon = 0.0
+    if other is None:
+        return "bins", training, epsilon
+    parts = [training, other] if rng.random() < 0.5 else [other, training]
+    return f"bins + {name}", dp_event.ComposedDpEvent(parts), epsilon
+
+
+def _gaussians(rng: Generator) -> Any:
+    count = round(log_uniform(rng, 1, 100))
+    noise = math.sqrt(count) / log_uniform(rng, 1e-3, 2)
+    event = dp_event.GaussianDpEvent(noise)
+    return event if count == 1 else dp_event.SelfComposedDpEvent(event, count)
+
+
+_BESIDE: dict[str, Callable[[Generator], Any]] = {
+    "nothing": lambda rng: None,
+    "gaussian": _gaussians,
+    "sampled gaussian": lambda rng: _dpsgd(log_uniform(rng, 0.6, 10), probability(rng), 1),
+    "laplace": lambda rng: dp_event.LaplaceDpEvent(log_uniform(rng, 1, 100)),
+    "randomized response": _randomized_response,
+    "epsilon-delta": lambda rng: EpsilonDeltaDpEvent(
+        log_uniform(rng, 1e-3, 5), 0.0 if rng.random() < 0.4 else log_uniform(rng, 1e-12, 0.1)
+    ),
+}
 
 
 # --- corners --------------------------------------------------------------------------------------

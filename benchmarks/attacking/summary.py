@@ -77,18 +77,19 @@ def _introduction(records: Records, seed: int, version: str) -> str:
 `benchmarks/attack.py` draws random events over the whole domain that the interface admits: every
 mechanism, sampled, nested and composed, one to four kinds, 1 to 10^9 steps, noise of 10^-3 to 10^4,
 probabilities of 10^-9 to 1 - 10^-9, epsilons of 0 to 10^6 where the losses of the event live,
-deltas of 0.9 to 10^-60; about a third of them lie near a corner on purpose. Of each it asks
+deltas of 0.9 to 10^-60; about a third of them lie near a corner on purpose. One in twelve is a
+training in 2 to 5000 bins, alone or beside another kind of step. Of each it asks
 
 - the **estimate** of delta in both directions, which must be within its stated error of the truth;
 - to verify a **false claim**, 3 to 50% below the truth, which must not be accepted;
 - to verify a **true claim**, the truth at a tau of 0.5 to 0.95, which must be accepted;
 - of one in sixteen, the **strict bound**, which must not be below the truth.
 
-The truth is computed by contour integrals, enumeration and closed forms that share no code with
-evr, with an error of their own. evr may refuse in words. An answer, or a truth, that takes longer
-than its limit (`--limit`, some processor seconds) is "too slow" or unknown, and says nothing either
-way. Parts of a run may have been made by successive versions: what failed is mended, attacked
-again, and what still fails stands below.
+The truth is computed by contour integrals, Laplace transforms, enumeration and closed forms that
+share no code with evr, with an error of their own. evr may refuse in words. An answer, or a truth,
+that takes longer than its limit (`--limit`, some processor seconds) is "too slow" or unknown, and
+says nothing either way. Parts of a run may have been made by successive versions: what failed is
+mended, attacked again, and what still fails stands below.
 
 This is evr {version}, seed {seed}: {len(records):,} events, {seconds / 3600:.1f} processor hours.
 `python benchmarks/attack.py --seed {seed} --only INDEX` repeats one.

@@ -2,8 +2,8 @@
 it may be wrong by.
 
 One step, or Gaussian mechanisms only, by their closed form with 120 digits (``single``); finitely
-many outcomes by convolution and enumeration (``enumeration``); everything else by contour integrals
-(``contour``, ``split``).
+many outcomes by convolution and enumeration (``enumeration``); trainings in bins by Laplace
+transforms (``bins``); everything else by contour integrals (``contour``, ``split``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from attacking import enumeration, single, split
+from attacking import bins, enumeration, single, split
 from attacking.composition import Composition, Tilts
 from attacking.contour import Revivals, integrate, log_kernel
 from attacking.laws import LONG, Atoms, Law, Unreached, exact, mechanisms
@@ -48,6 +48,9 @@ def truth(event: Any, epsilon: float, direction: str, seconds: float = 20.0) -> 
     """delta of ``event`` at ``epsilon``, infinite losses included; raise ``Unreached`` where there
     is none.
     """
+    if (parts := bins.split(event)) is not None:
+        value, error = bins.delta(*parts, epsilon, direction, seconds)
+        return Truth(max(value, 0.0), error, "Laplace transforms")
     composition = Composition.of(event, direction)
     infinite = float(composition.infinite)
     if not composition.parts or composition.greatest <= exact(epsilon):

@@ -90,9 +90,3 @@ def for_purpose(generator: np.random.Generator, purpose: int) -> np.random.Gener
     """What draws for another purpose: who draws by place counts its calls from 0 again."""
     chosen: np.random.Generator = getattr(generator, "for_purpose", lambda _: generator)(purpose)
     return chosen
-
-
-def for_cells(generator: np.random.Generator, columns: int) -> np.random.Generator:
-    """What draws for every column of every row by itself."""
-    chosen: np.random.Generator = getattr(generator, "for_cells", lambda _: generator)(columns)
-    return chosen

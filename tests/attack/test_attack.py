@@ -18,7 +18,7 @@ from dp_accounting import dp_event
 
 import evr
 from attacking import summary
-from attacking.events import FALSE_BY, MECHANISMS, TAUS, make
+from attacking.events import BINS_EVERY, BINS_FIRST, FALSE_BY, MECHANISMS, TAUS, make
 from attacking.running import Results, records, run
 from attacking.trials import (
     CRASHED,
@@ -209,9 +209,11 @@ def test_events_come_again_from_seed_and_index():
 def test_events_cover_the_domain():
     cases = [make(3, index) for index in range(150)]
     kinds = " ".join(case.kind for case in cases)
-    for name in [*MECHANISMS, "corner", "sampled", " + "]:
+    for name in [*MECHANISMS, "corner", "sampled", " + ", "bins"]:
         assert name in kinds
     assert len({case.kind for case in cases if case.kind.startswith("corner")}) == 7
+    bins = {make(3, index).kind for index in range(BINS_FIRST, 480, BINS_EVERY)}
+    assert {"bins", "bins + gaussian", "bins + sampled gaussian", "bins + laplace"} <= bins
     assert {case.tau_true for case in cases} == set(TAUS)
     assert {case.false_by for case in cases} == set(FALSE_BY)
     epsilons = [case.epsilon for case in cases]

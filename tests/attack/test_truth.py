@@ -18,13 +18,14 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from mpmath import mp, mpf
 from scipy.stats import binom
 
+import evr
 from attacking import enumeration, split
 from attacking.composition import Composition
 from attacking.laws import LONG, Atoms, exact, long
 from attacking.tilted import nodes
 from attacking.truth import apart, contour, truth
 from estimation.references import REFERENCES
-from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
+from evr.events import BallsInBinsDpEvent, DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from helpers import near
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -418,3 +419,64 @@ def test_sums_that_lie_to_one_side_of_their_mean_are_all_counted():
     found = truth(event, epsilon, "remove")
     assert found.value == near(expected, rel=1e-6)
     assert found.error < 1e-9 * found.value
+
+
+# --- bins -----------------------------------------------------------------------------------------
+
+
+def two_bins(energy, epsilon, direction):
+    """By a quadrature over both ratios, with 30 digits over the first."""
+    with mp.workdps(30):
+        g, deviation = mpf(energy), mp.sqrt(energy)
+        threshold = 2 * mp.exp(epsilon if direction == "remove" else -epsilon)
+        kink = (mp.log(threshold) + g / 2) / deviation
+
+        def gain(v):
+            left = threshold - mp.exp(deviation * v - g / 2)
+            if left <= 0:
+                return (1 - left if direction == "remove" else 0) * mp.npdf(v)
+            upper = (g / 2 - mp.log(left)) / deviation
+            if direction == "remove":
+                return (mp.ncdf(upper) - left * mp.ncdf(upper - deviation)) * mp.npdf(v)
+            return (left * mp.ncdf(deviation - upper) - mp.ncdf(-upper)) * mp.npdf(v)
+
+        close = [kink - mpf(2) ** -k for k in range(-3, 30)]
+        total = mp.quad(gain, sorted({-30, -15, -8, -4, -2, 0, *close, kink, kink + 1, kink + 12}))
+        return float(total / 2 * (1 if direction == "remove" else mp.exp(epsilon)))
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize(("energy", "epsilon"), [(1.0, 0.0), (1.0, 1.5), (9.0, 3.0)])
+def test_two_bins(energy, epsilon, direction):
+    event = BallsInBinsDpEvent(1.0, 2 * int(energy), 2)
+    found = truth(event, epsilon, direction)
+    assert found.way == "Laplace transforms"
+    assert_is(found, two_bins(energy, epsilon, direction), 1e-13)
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_bins_beside_others(direction):
+    """One bin is a Gaussian mechanism, whatever is beside it."""
+    one = BallsInBinsDpEvent(1.5, 3, 1)
+    others = [
+        repeated(dp_event.GaussianDpEvent(4.0), 3),
+        sampled(0.2, dp_event.GaussianDpEvent(1.0)),
+        dp_event.LaplaceDpEvent(2.0),
+        dp_event.RandomizedResponseDpEvent(0.3, 3),
+        EpsilonDeltaDpEvent(0.7, 1e-3),
+    ]
+    for other in others:
+        plain = composed(repeated(dp_event.GaussianDpEvent(1.5), 3), other)
+        expected = truth(plain, 1.2, direction)
+        found = truth(composed(other, one), 1.2, direction)
+        assert abs(found.value - expected.value) <= found.error + expected.error
+        assert found.relative <= 1e-6
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_bins_against_a_proved_bound(direction):
+    event = BallsInBinsDpEvent(1.1, 234 * 15, 234)
+    bound = evr.estimate_delta(event, 2.0, method="strict", direction=direction).value
+    found = truth(event, 2.0, direction)
+    assert found.relative < 1e-9
+    assert bound * (1 - 1e-3) <= found.value <= bound * (1 + 1e-9)

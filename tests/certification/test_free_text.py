@@ -36,13 +36,10 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def with_fallback(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def rejected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     ledger = tmp_path_factory.mktemp("text") / "ledger.sqlite"
-    fallback = (lambda: 1, dp_event.GaussianDpEvent(4.0))
-    out = evr.release(
-        lambda: 1, GAUSSIAN, epsilon=1.0, delta=3e-3, tau=0.8, ledger=ledger, fallback=fallback
-    )
-    assert out.source == "fallback"
+    out = evr.release(lambda: 1, GAUSSIAN, epsilon=1.0, delta=3e-3, tau=0.8, ledger=ledger)
+    assert not out.released
     return out.certificate.document()
 
 
@@ -83,9 +80,9 @@ def believed(changed: dict[str, Any], *, restate: bool = True) -> bool:
 
 
 def test_unknown_keys_are_refused_at_every_depth(
-    document: dict[str, Any], with_fallback: dict[str, Any]
+    document: dict[str, Any], rejected: dict[str, Any]
 ) -> None:
-    for whole in (document, with_fallback):
+    for whole in (document, rejected):
         assert believed(copy.deepcopy(whole))
         objects = [path for path in places(whole) if isinstance(at(whole, path), dict)]
         assert len(objects) > 12
@@ -96,10 +93,10 @@ def test_unknown_keys_are_refused_at_every_depth(
 
 
 def test_no_text_that_is_believed_can_say_anything(
-    document: dict[str, Any], with_fallback: dict[str, Any]
+    document: dict[str, Any], rejected: dict[str, Any]
 ) -> None:
     """Every text in turn becomes a sentence, by itself and behind what was there."""
-    for whole in (document, with_fallback):
+    for whole in (document, rejected):
         texts = [
             path
             for path in places(whole)

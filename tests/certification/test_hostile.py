@@ -121,13 +121,6 @@ def many_cells(document: dict[str, Any]) -> None:
         fields["plan"]["cells"] = 1 << 22
 
 
-def an_expensive_fallback(document: dict[str, Any]) -> None:
-    step = document["event"]["event"]
-    kinds = [{**step, "sampling_probability": 0.1 + i * 1e-6} for i in range(5000)]
-    event = {"type": "ComposedDpEvent", "events": kinds}
-    document["fallback"] = {"event": event, "bounds": {"remove": 1e-9, "add": 1e-9}}
-
-
 REPLAYED = [
     many_samples,
     many_steps,
@@ -137,7 +130,6 @@ REPLAYED = [
     many_iterations,
     many_cells,
     many_masses,
-    an_expensive_fallback,
 ]
 DRAWN = [many_kinds, many_outcomes, many_means, many_iterations, many_cells]
 

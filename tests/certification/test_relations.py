@@ -98,27 +98,3 @@ def test_a_release_has_one_relation(ledger: Path) -> None:
     assert other.certificate.neighboring_relation == "REPLACE_ONE"
     with pytest.raises(AlreadyReleasedError):
         evr.release(lambda: 3, GAUSSIAN, **common, neighboring_relation="replace-one")
-
-
-def test_a_fallback_is_proved_under_the_same_relation(ledger: Path) -> None:
-    common: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-4, "tau": 0.9, "ledger": ledger}
-    enough = dp_event.GaussianDpEvent(8.0)  # for add-or-remove, not for replace-one
-    assert evr.estimate_delta(enough, 0.5).value < 1e-4
-    with pytest.raises(ValueError, match="the fallback is not provably"):
-        evr.release(
-            lambda: 1,
-            GAUSSIAN,
-            **common,
-            fallback=(lambda: 2, enough),
-            neighboring_relation="replace-one",
-        )
-    found = evr.release(
-        lambda: 1,
-        GAUSSIAN,
-        **common,
-        fallback=(lambda: 2, dp_event.GaussianDpEvent(16.0)),
-        neighboring_relation="replace-one",
-    )
-    assert (found.source, found.value) == ("fallback", 2)
-    assert "replace-one adjacency" in found.certificate.statement
-    assert evr.replay(found.certificate).agrees

@@ -77,19 +77,6 @@ def test_a_rejection_states_no_guarantee(certificates: dict[str, Any]) -> None:
     assert "No guarantee follows" in short
 
 
-def test_of_a_fallback_the_statement_is_about_what_ran(tmp_path: Path) -> None:
-    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.5, steps=2)
-    more = evr.dpsgd(noise_multiplier=50.0, sampling_probability=0.5, steps=1)
-    out = evr.release(
-        lambda: 1, event, epsilon=0.5, delta=1e-3, ledger=tmp_path / "l", fallback=(lambda: 2, more)
-    )
-    short = out.certificate.short_statement
-    assert out.source == "fallback"
-    assert sentences(short) == 2
-    assert "(noise multiplier 50) satisfies (0.5, " in short
-    assert "(noise multiplier 1)" not in short
-
-
 @pytest.mark.parametrize("name", ["accepted", "rejected"])
 def test_reprs_are_short(certificates: dict[str, Any], name: str) -> None:
     certificate = certificates[name]

@@ -4,30 +4,26 @@ verification.
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 
 import numpy as np
 import pytest
 from dp_accounting import dp_event
-from scipy.integrate import quad
 from scipy.special import ndtr
 
 import evr
 from conformance.proposal_checks import check_bounds, check_mean, check_order
-from evr.bounds.bins import InverseMoment, ScaledMeans, log_inverse
-from evr.bounds.order_tables import PartitionTable
 from evr.estimation.bins import bins_delta
-from evr.estimation.bins_line import BinsPair, ratio_law
+from evr.estimation.bins_line import BinsPair
 from evr.estimation.fft import FftCurve
 from evr.laws import Direction, Measure, Step
 from evr.laws.mixture.bins import IndependentBins
 from evr.randomness import Stream
 from evr.sampling import Plan, built
-from evr.sampling.inverse_order import InverseOrderSampler
-from evr.sampling.mixtures import Component, MixtureProposal
-from helpers import assert_follows, assert_mean_within, near
+from evr.sampling.mixtures import MixtureProposal
+from evr.sampling.parts import Numbers
+from helpers import assert_mean_within, near
 from highdim.contour import redrawn_delta
 
 E = evr.events
@@ -140,19 +136,6 @@ def test_fixed_bins_are_worse_than_redrawn_ones() -> None:
     assert fixed > evr.estimate_delta(E.RedrawnBinsDpEvent(2.0, 20, 10), 1.0).value
 
 
-@pytest.mark.parametrize(("bins", "energy"), [(2, 0.5), (20, 0.25), (100, 1.0), (1000, 0.05)])
-def test_the_law_of_a_training_is_a_law(bins: int, energy: float) -> None:
-    """Both laws of the table have mass 1, and its deltas are those computed otherwise."""
-    table = ratio_law(bins, energy)
-    for measure in Measure:
-        below, above = table.tails(measure, np.array([0.1]))
-        assert float(below[0] + above[0]) == near(1.0, abs=1e-10)
-    for direction, epsilon in itertools.product(Direction, (0.05, 0.2)):
-        pair = BinsPair(IndependentBins(direction, bins, energy))
-        by_masses = super(BinsPair, pair).delta(epsilon)
-        assert by_masses == near(pair.delta(epsilon), rel=1e-7, abs=1e-12)
-
-
 @pytest.mark.parametrize("direction", list(Direction))
 def test_draws_from_the_table_have_its_deltas(direction: Direction) -> None:
     pair = BinsPair(IndependentBins(direction, 20, 0.5))
@@ -213,82 +196,24 @@ def test_far_ends_do_not_break() -> None:
     assert evr.estimate_delta(E.BallsInBinsDpEvent(3.0, 1000, 100), math.inf).value == 0.0
 
 
-# --- bounds ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("bins", "order"), [(2, 3), (3, 4), (3, 2), (5, 3)])
-def test_moments_of_whole_order_by_enumeration(bins: int, order: int) -> None:
-    energy = 0.7
-    total = 0.0
-    for replicas in itertools.product(range(bins), repeat=order):
-        pairs = sum(a == b for a, b in itertools.combinations(replicas, 2))
-        total += math.exp(energy * pairs) / bins**order
-    assert PartitionTable(bins, energy, order).log_moment == near(math.log(total), rel=1e-13)
-
-
-def test_bound_on_what_clipping_takes_off() -> None:
-    """One bin, where the excess is an integral over a line; and the notes' figures: B of 61 delta
-    at 1%.
-    """
-    law = ScaledMeans(1, 1.0, (0.7, 0.3), (3.0, 1.5))
-    epsilon, clip = 1.0, 0.05
-
-    def excess(v: float) -> float:
-        ratio = math.exp(v - 0.5)
-        density = 0.7 * math.exp(3 * v - 4.5) + 0.3 * math.exp(1.5 * v - 1.125)
-        return (
-            max(ratio - math.exp(epsilon) - clip * density, 0.0)
-            * math.exp(-(v**2) / 2)
-            / math.sqrt(2 * math.pi)
-        )
-
-    exact = quad(excess, -10, 10, limit=400)[0]
-    assert exact > 0
-    assert exact <= math.exp(law.log_excess(epsilon, math.log(clip))) <= 20 * exact
-    g, delta = 10 / 9, 1.302178e-6
-    scale = (math.log(100 * math.expm1(1.0)) + g / 2) / g
-    law = ScaledMeans(100, g, (0.7, 0.3), (scale, scale - 1 / math.sqrt(g)))
-    assert math.exp(law.log_excess(1.0, math.log(61.5 * delta))) / delta == near(0.01, rel=0.03)
-
-
-def test_inverse_moments_are_bounded_from_above_and_closely() -> None:
-    for theta in (0.5, 3.0, 10.0):  # one bin: E[A^-theta] = e^{g theta (theta + 1) / 2}
-        exact = 0.4 * theta * (theta + 1) / 2
-        bound = InverseMoment(1, 0.4).log_bound(theta)
-        assert exact <= bound <= exact + 2e-3
-    exact = math.log(redrawn_moment(20, 0.25, 8.0))
-    assert exact - 1e-9 <= InverseMoment(20, 0.25).log_bound(8.0) <= exact + 1e-4
-
-
-def redrawn_moment(bins: int, energy: float, theta: float) -> float:
-    """``E[L^-theta]`` from the table of the density of ``log L``."""
-    table = ratio_law(bins, energy)
-    y = np.linspace(table.knots[0], table.knots[-1], 200_001)
-    return float(np.trapezoid(np.exp(table.log_density(y) - theta * y), y))
-
-
 # --- samples --------------------------------------------------------------------------------------
 
 
-def mixture(law: IndependentBins, count: int, *components: Component) -> MixtureProposal:
-    return MixtureProposal([Step(law, count)], components)
+def mixture(law: IndependentBins, count: int, numbers: Numbers) -> MixtureProposal:
+    return MixtureProposal([Step(law, count)], numbers)
 
 
 SMALL, SMALL_ADD = IndependentBins(REMOVE, 10, 0.5), IndependentBins(ADD, 10, 0.5)
 PROPOSALS = {
-    "scaled": mixture(
-        SMALL, 1, Component.of(0.7, {"scale": 5.0}), Component.of(0.3, {"scale": 3.0})
-    ),
-    "order": mixture(SMALL, 1, Component.of(1.0, {"order": 5.0})),
-    "both": mixture(SMALL, 1, Component.of(0.2, {"order": 5.0}), Component.of(0.8, {"scale": 4.0})),
-    "plain": mixture(SMALL, 1, Component.of(1.0, {"scale": 1.0})),
-    "redrawn": mixture(SMALL, 4, Component.of(1.0, {"order": 4.0})),
-    "inverse": mixture(SMALL_ADD, 1, Component.of(1.0, {"inverse_order": 6.0})),
-    "inverse, redrawn": mixture(SMALL_ADD, 4, Component.of(1.0, {"inverse_order": 3.0})),
-    "shift": mixture(SMALL_ADD, 1, Component.of(1.0, {"shift": -8.0})),
-    "shifts": mixture(
-        SMALL_ADD, 2, Component.of(0.5, {"shift": -4.0}), Component.of(0.5, {"shift": 0.0})
-    ),
+    "scaled": mixture(SMALL, 1, {"scale": 3.0, "odds": 1.0}),
+    "order": mixture(SMALL, 1, {"order": 5.0}),
+    "both": mixture(SMALL, 1, {"order": 5.0, "scale": 4.0, "odds": 1.0, "share": 0.2}),
+    "plain": mixture(SMALL, 1, {"scale": 1.0, "odds": 1.0}),
+    "redrawn": mixture(SMALL, 4, {"order": 4.0}),
+    "redrawn, both": mixture(SMALL, 4, {"order": 4.0, "scale": 1.5, "odds": 1.0, "share": 0.5}),
+    "shift": mixture(SMALL_ADD, 1, {"shift": -8.0}),
+    "shift, redrawn": mixture(SMALL_ADD, 2, {"shift": -4.0}),
+    "plain, add": mixture(SMALL_ADD, 1, {"shift": 0.0}),
 }
 EPSILON = 0.6
 
@@ -317,10 +242,9 @@ def test_densities_are_those_of_the_draws(name: str) -> None:
     """``E_D[1/d] = 1``, and ``E_D[f/d] = E_Q[f]`` for the indicator that no coordinate is large."""
     proposal = PROPOSALS[name]
     coordinates = proposal._coordinates(Stream(6, "test").block(0), 40_000)
-    ratios = [law.log_ratio(v) for (law, _), v in zip(proposal.laws, coordinates, strict=True)]
-    logs = proposal.log_densities(coordinates, ratios) + np.log(proposal.weights)[:, None]
-    inverse = np.exp(-np.logaddexp.reduce(logs, axis=0))
+    losses, log_weights = proposal._weighted(coordinates)
     ((law, count),) = proposal.laws
+    inverse = np.exp(log_weights - losses if law.direction is REMOVE else log_weights)
     # alike for all bins, as evr's draws are
     low = coordinates[0].max(axis=1).reshape(40_000, count).max(axis=1) < 1.0
     chance = 0.5 * math.erfc(-1.0 / math.sqrt(2 * law.greatest_energy))
@@ -331,9 +255,9 @@ def test_densities_are_those_of_the_draws(name: str) -> None:
 
 def test_mutations_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong density, or a bound that is too low does not pass the checks above."""
-    for name in ("scaled", "order", "inverse", "shift"):
-        law = SMALL_ADD if name in ("inverse", "shift") else SMALL
-        proposal = mixture(law, 1, *PROPOSALS[name].components)
+    for name in ("scaled", "order", "shift"):
+        law = SMALL_ADD if name == "shift" else SMALL
+        proposal = mixture(law, 1, PROPOSALS[name].numbers)
         part = proposal.parts[0][0]
         right = part.log_density
         monkeypatch.setattr(part, "log_density", lambda x, y, right=right: right(x, y) - 0.2)
@@ -341,29 +265,11 @@ def test_mutations_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
             check_mean(
                 proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, delta_of(proposal)
             )
-    proposal = mixture(SMALL, 1, Component.of(1.0, {"order": 5.0}))
+    proposal = mixture(SMALL, 1, {"order": 5.0})
+    block = proposal.draw(Stream(5, "test").block(0), 40_000)
     proposal.parts[0][0].log_normaliser -= 0.5
     with pytest.raises(AssertionError, match="B is"):
-        check_bounds(
-            proposal, proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, delta_of(proposal)
-        )
-
-
-def test_times_follow_their_density() -> None:
-    sampler = InverseOrderSampler(10, 0.5, 6.0)
-    s = np.log(sampler.draw_times(Stream(7, "test").block(0), 20_000))
-    grid = np.linspace(-12.0, 12.0, 8001)
-    density = np.exp(sampler._log_density(grid)[0] - sampler._log_density(grid)[0].max())
-    cumulated = np.concatenate(([0.0], np.cumsum((density[1:] + density[:-1]) / 2)))
-    assert_follows(s, lambda x: np.interp(x, grid, cumulated / cumulated[-1]))
-
-
-def test_no_sample_of_inverse_order_is_above_the_moments_bound() -> None:
-    proposal = PROPOSALS["inverse"]
-    log_moment = InverseMoment(10, 0.5).log_bound(6.0)
-    assert proposal.log_greatest(EPSILON) == near(log_inverse(6.0, log_moment, EPSILON), rel=1e-12)
-    values = proposal.draw(Stream(5, "test").block(0), 100_000).values(EPSILON)
-    assert 0.999 <= values.max() / proposal.greatest(EPSILON) <= 1.0  # attained
+        check_bounds(proposal, block, EPSILON, delta_of(proposal))
 
 
 # --- plans and verification -----------------------------------------------------------------------
@@ -386,15 +292,13 @@ def test_a_plan_is_all_it_takes(name: str) -> None:
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
-        ({"0/weight": 1.0, "0/0/scale": 2.0, "0/0/order": 3.0}, "named by"),
-        ({"0/weight": 0.5, "0/0/scale": 2.0}, "sum to 1"),
-        ({"0/weight": 1.0}, "miss a weight or their parts"),
-        ({"1/weight": 1.0, "1/0/scale": 2.0}, "count from 0"),
-        ({"0/weight": 1.0, "0/0/order": 2.5}, "not a whole number"),
-        ({"0/weight": 1.0, "0/0/order": 1.0}, "not from 2 to"),
-        ({"0/weight": 1.0, "0/0/inverse_order": 2.0}, "add direction"),
-        ({"theta": 1.0}, "no number of a component"),
-        ({"0/weight": 1.0, "0/0/scale": 2.0, "0/1/scale": 2.0}, "2 parts for 1 laws"),
+        ({"scale": 2.0, "order": 3.0}, "named by"),
+        ({"order": 2.5}, "not a whole number"),
+        ({"order": 1.0}, "no affordable table"),
+        ({"inverse_order": 2.0}, "named by"),
+        ({"0/weight": 1.0, "0/0/scale": 2.0}, "named by"),
+        ({"theta": 1.0}, "named by"),
+        ({}, "named by"),
     ],
 )
 def test_plans_that_say_what_cannot_be(numbers: dict[str, float], message: str) -> None:

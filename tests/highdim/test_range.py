@@ -11,7 +11,7 @@ from dp_accounting import dp_event
 from scipy.special import log_ndtr
 
 import evr
-from evr.bounds.order_tables import MOST_REPLICAS
+from evr.bounds.replica_tables import MOST_REPLICAS
 from evr.bounds.tilt import Tilt
 from evr.laws import Direction
 from evr.laws.law import UNIT, Floats
@@ -20,8 +20,8 @@ from evr.laws.mixture.min_sep import Chain, MinSep
 from evr.randomness import Stream
 from evr.sampling import Plan, built
 from evr.sampling.cuda import SOURCES
-from evr.sampling.matrix_parts import chain_table
-from evr.sampling.mixtures import Component, MixtureProposal, to_numbers
+from evr.sampling.mixtures import MixtureProposal
+from evr.sampling.parts import chain_table
 from evr.sampling.placed_parts import NAME
 from evr.sampling.plan import Kind
 from evr.verification.claims import Claim
@@ -34,10 +34,9 @@ from helpers import near
 E = evr.events
 
 
-def plan_of(*parts: dict[str, float], sampler: str = "") -> Plan:
-    components = [Component.of(1 / len(parts), part) for part in parts]
+def plan_of(numbers: dict[str, float], sampler: str = "") -> Plan:
     kinds = (Kind(Tilt(), sampler=sampler),)
-    return Plan("mixture", kinds, numbers=to_numbers(components), block_size=4096)
+    return Plan("mixture", kinds, numbers=tuple(numbers.items()), block_size=4096)
 
 
 def by_recursion(chain: Chain, logs: Floats) -> float:

@@ -1,30 +1,104 @@
-"""The kernels of a GPU on a processor: compiled for it, one thread after the other."""
+"""A GPU on a processor: kernels compiled for it, one thread after the other, and arrays that are as
+strict as CuPy's.
+"""
 
 import ctypes
+import operator
 import shutil
 import subprocess
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from evr.sampling.cuda import SOURCES
+from evr.laws import arrays
 
 HERE = Path(__file__).parent
 
 
-class HostBench:
-    """Stands for a GPU: arrays of NumPy, kernels of ``on_host.cpp``."""
+class Array(np.lib.mixins.NDArrayOperatorsMixin):
+    """Stands for an array of CuPy: it meets no array of NumPy, and becomes none by itself."""
 
-    arrays, most_numbers = np, 3000  # so that blocks are drawn in a few spans
+    def __init__(self, held: np.ndarray) -> None:
+        self.held = held
+
+    def __array__(self, *given: Any, **named: Any) -> np.ndarray:
+        raise TypeError("no array becomes one of NumPy by itself")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        assert method == "__call__", f"CuPy has no {ufunc.__name__}.{method}"
+        return _worn(ufunc(*map(_bare, inputs), **{k: _bare(x) for k, x in named.items()}))
+
+    def __array_function__(self, function: Any, _: Any, given: Any, named: Any) -> Any:
+        return _worn(function(*_bare(given), **{k: _bare(x) for k, x in named.items()}))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(self.held, name)
+        if not callable(found):
+            return _worn(found)
+        assert name in METHODS, f"is there a {name} of CuPy's arrays?"
+        return lambda *given, **named: _worn(found(*map(_bare, given), **named))
+
+    def __getitem__(self, key: Any) -> Any:
+        return _worn(np.asarray(self.held[_bare(key)]))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.held[_bare(key)] = _bare(value)
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def __iter__(self) -> Any:
+        return (Array(row) for row in self.held)
+
+    def __float__(self) -> float:
+        return float(self.held)
+
+
+METHODS = {"sum", "max", "mean", "astype", "reshape", "take", "any", "tolist"}
+MODULE = types.ModuleType("strict_arrays")
+Array.__module__ = MODULE.__name__
+sys.modules[MODULE.__name__] = MODULE
+
+
+def _bare(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return type(value)(_bare(x) for x in value)
+    if isinstance(value, np.ndarray) and value.ndim:
+        raise TypeError("an array of NumPy meets one that is not")
+    return value.held if isinstance(value, Array) else value
+
+
+def _worn(value: Any) -> Any:
+    if isinstance(value, tuple) and any(isinstance(x, np.ndarray) for x in value):
+        return tuple(_worn(x) for x in value)
+    return Array(value) if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _maker(name: str) -> Any:
+    return lambda *given, **named: Array(getattr(np, name)(*map(_bare, given), **named))
+
+
+for _name in ("zeros", "empty", "full", "arange", "concatenate", "ascontiguousarray"):
+    setattr(MODULE, _name, _maker(_name))
+MODULE.asarray = lambda x: Array(operator.attrgetter("held")(x) if isinstance(x, Array) else x)
+
+
+class HostBench:
+    """Stands for a GPU: kernels of ``on_host.cpp``."""
+
+    arrays = MODULE
 
     def __init__(self, folder: Path) -> None:
         if shutil.which("g++") is None:
             pytest.skip("no C++ compiler here")
         target = folder / "kernels.so"
-        named = [f'-D{path.stem.upper()}="{path}"' for path in SOURCES]
-        flags = ["-O1", "-shared", "-fPIC", "-w", *named]
+        flags = ["-O1", "-shared", "-fPIC", "-w", f'-DKERNELS="{arrays.SOURCE}"']
         subprocess.run(["g++", *flags, str(HERE / "on_host.cpp"), "-o", str(target)], check=True)
         self.library = ctypes.CDLL(str(target))
 
@@ -38,9 +112,8 @@ class HostBench:
 
 def _passed(value: Any) -> Any:
     """Numbers as they are, arrays by address."""
-    if isinstance(value, np.ndarray):
-        assert value.flags.c_contiguous
-        return ctypes.c_void_p(value.ctypes.data)
-    if isinstance(value, float):
-        return ctypes.c_double(value)
-    return ctypes.c_uint(int(value))
+    if isinstance(value, Array):
+        assert value.held.flags.c_contiguous
+        return ctypes.c_void_p(value.held.ctypes.data)
+    assert not isinstance(value, np.ndarray)
+    return ctypes.c_double(value) if isinstance(value, float) else ctypes.c_uint(int(value))

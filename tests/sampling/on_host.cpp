@@ -1,15 +1,5 @@
 #include "on_host.hpp"
-#include NUMBERS
-#include STEPS
-#include MIXTURES
+#include KERNELS
 
-extern "C" {
-// The row or block that the next call of a kernel is for.
-void at(word index) { blockIdx.x = index; }
-
-double host_total(double x, int times) {
-  Total total = {0.0, 0.0};
-  for (int i = 0; i < times; ++i) total.add(x);
-  return total.sum;
-}
-}
+// The row that the next call of a kernel is for.
+extern "C" void at(word index) { blockIdx.x = index; }

@@ -1,5 +1,6 @@
-"""Laws in many dimensions by place: kernels and NumPy draw the same, of the law that plain sampling
-has.
+"""Laws in many dimensions by place: NumPy and a GPU draw the same, of the law that plain sampling
+has. Where there is no GPU, kernels are compiled for the processor, and arrays that are as strict as
+CuPy's stand for them (``host.py``).
 """
 
 import math
@@ -11,19 +12,19 @@ from dp_accounting import dp_event
 import evr
 from evr.bounds.replica_tables import OccupancyTable, RingTable
 from evr.bounds.tilt import Tilt
-from evr.laws import Direction
+from evr.laws import Direction, arrays
+from evr.laws.mixture import min_sep
 from evr.laws.mixture.law import MixtureLaw
 from evr.randomness import Stream
-from evr.sampling import Plan, built, cuda
-from evr.sampling.cuda import Terms, why_not
-from evr.sampling.cuda.mixtures import MixtureOnDevice
-from evr.sampling.cuda.parts import PARTS
-from evr.sampling.mixtures import Component, MixtureProposal, to_numbers
-from evr.sampling.philox import Place, philox
+from evr.sampling import Plan, built, cuda, philox
+from evr.sampling.cuda import why_not
+from evr.sampling.cuda.device import moved
+from evr.sampling.mixtures import MixtureProposal
+from evr.sampling.parts import OrderBins, OrderMinSep, ScaledBins, ScaledChain, Shifted
+from evr.sampling.philox import Place
 from evr.sampling.placed_parts import MOST_COPIES, NAME
 from evr.sampling.plan import Kind
-from evr.sampling.proposals import Block
-from evr.verification.summary import summed
+from evr.verification.summary import Work, on_gpu, on_processor, summed
 from sampling.host import HostBench
 
 E = evr.events
@@ -35,67 +36,66 @@ CHAIN = E.BMinSepDpEvent(1.5, 24, 3, 0.15, True, (1.0, 0.5))
 COLD = E.BMinSepDpEvent(1.5, 23, 4, 0.2, False, (1.0, 0.5, 0.25))
 COLUMNS = E.BMinSepDpEvent(1.5, 5, 2, 0.3, True, [[1.0, 0.5], [1.0, 0.4], [0.9], [1.0, 0.1], [1.0]])
 
+PLAIN = {"scale": 1.0, "odds": 1.0}
 CASES = {
-    "scaled": (BINS, "remove", [{"scale": 3.0}, {"scale": 1.0}]),
-    "order": (BINS, "remove", [{"order": 4.0}, {"scale": 2.0}, {"shift": 1.0}]),
-    "inverse": (BINS, "add", [{"inverse_order": 6.0}]),
-    "inverse, redrawn": (E.RedrawnBinsDpEvent(2.0, 7, 3), "add", [{"inverse_order": 2.5}]),
-    "redrawn": (E.RedrawnBinsDpEvent(2.0, 7, 3), "remove", [{"order": 3.0}, {"scale": 1.5}]),
-    "occupancy": (
-        CORRELATED,
+    "scaled": (BINS, "remove", {"scale": 3.0, "odds": 1.0}),
+    "plain": (BINS, "remove", PLAIN),
+    "order": (BINS, "remove", {"order": 4.0}),
+    "order beside scaled": (
+        BINS,
         "remove",
-        [{"order": 3.0}, {"scale": 2.0}, {"scale": 1.2, "width": 1.0, "shift": 0.7}],
+        {"order": 4.0, "scale": 2.0, "odds": 1.0, "share": 0.4},
     ),
-    "ring": (RING, "remove", [{"order": 5.0}, {"scale": 3.0, "width": 0.7, "shift": 0.0}]),
-    "shift, correlated": (CORRELATED, "add", [{"shift": -3.0}]),
-    "chain": (CHAIN, "remove", [{"order": 3.0}, {"scale": 2.0, "probability": 0.3}]),
-    "chain, cold": (COLD, "remove", [{"scale": 1.5, "probability": 0.4}, {"order": 2.0}]),
-    "chain, columns": (COLUMNS, "remove", [{"order": 2.0}, {"scale": 2.0, "probability": 0.3}]),
-    "chain, steep": (
-        E.BMinSepDpEvent(0.02, 6, 2, 0.3, True, (1.0, 0.5)),
+    "shift": (BINS, "add", {"shift": -6.0}),
+    "shift, redrawn": (E.RedrawnBinsDpEvent(2.0, 7, 3), "add", {"shift": -2.5}),
+    "redrawn": (E.RedrawnBinsDpEvent(2.0, 7, 3), "remove", {"order": 3.0}),
+    "redrawn, scaled": (E.RedrawnBinsDpEvent(2.0, 7, 3), "remove", {"scale": 1.5, "odds": 1.0}),
+    "occupancy": (CORRELATED, "remove", {"order": 3.0}),
+    "scaled, correlated": (CORRELATED, "remove", {"scale": 2.0, "odds": 1.0}),
+    "ring": (RING, "remove", {"order": 5.0}),
+    "ring beside scaled": (
+        RING,
         "remove",
-        [{"scale": 1.0, "probability": 0.3}],
+        {"order": 5.0, "scale": 3.0, "odds": 1.0, "share": 0.6},
     ),
-    "chain, below floats": (
-        E.BMinSepDpEvent(0.02, 4, 2, 1.0, False),
-        "add",
-        [{"shift": -0.04}],
-    ),
+    "shift, correlated": (CORRELATED, "add", {"shift": -3.0}),
+    "chain": (CHAIN, "remove", {"order": 3.0}),
+    "chain, scaled": (CHAIN, "remove", {"scale": 2.0, "odds": 2.4}),
+    "chain, cold": (COLD, "remove", {"scale": 1.5, "odds": 2.5}),
+    "chain, cold order": (COLD, "remove", {"order": 2.0}),
+    "chain, columns": (COLUMNS, "remove", {"order": 2.0}),
+    "chain, steep": (E.BMinSepDpEvent(0.02, 6, 2, 0.3, True, (1.0, 0.5)), "remove", PLAIN),
+    "chain, below floats": (E.BMinSepDpEvent(0.02, 4, 2, 1.0, False), "add", {"shift": -0.04}),
     "chain, steep order": (
         E.BMinSepDpEvent(0.21, 4, 4, 0.3, True, (1.0, 0.6, 0.3)),
         "remove",
-        [{"order": 5.0}],
+        {"order": 5.0},
     ),
-    "chain, shift": (CHAIN, "add", [{"shift": -2.0}]),
+    "chain, shift": (CHAIN, "add", {"shift": -2.0}),
     "chain, certain": (
-        CHAIN,
+        E.BMinSepDpEvent(1.5, 24, 3, 1.0, False, (1.0, 0.5)),
         "remove",
-        [{"scale": 1.5, "probability": 1.0}, {"scale": 1.0, "probability": 0.15}],
+        {"scale": 1.5, "odds": 1.0},
     ),
     "with a step on a line": (
         dp_event.ComposedDpEvent(
             [BINS, evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.1, steps=3)]
         ),
         "remove",
-        [{"order": 3.0}, {"scale": 2.0}],
+        {"order": 3.0},
     ),
 }
 case = pytest.mark.parametrize("name", CASES)
 
 
 def proposal_of(name, *, by_place=True):
-    event, direction, parts = CASES[name]
+    event, direction, numbers = CASES[name]
     steps = evr.Composition.of(event).simplified(Direction(direction))
     many = [isinstance(step.law, MixtureLaw) for step in steps]
-    weights = np.arange(1.0, len(parts) + 1) / np.arange(1.0, len(parts) + 1).sum()
-    components = [
-        Component.of(float(weight), *([part] * sum(many)))
-        for weight, part in zip(weights, parts, strict=True)
-    ]
     named = NAME if by_place else ""
-    line = Kind(Tilt(1.0, 50.0, -1.0), sampler="mixture_philox/1" if by_place else "")
+    line = Kind(Tilt(1.0, 50.0, -1.0))
     kinds = tuple(Kind(Tilt(), sampler=named) if one else line for one in many)
-    found = built(Plan("mixture", kinds, cells=512, numbers=to_numbers(components)), steps)
+    found = built(Plan("mixture", kinds, cells=512, numbers=tuple(numbers.items())), steps)
     assert isinstance(found, MixtureProposal)
     return found
 
@@ -105,70 +105,82 @@ def block(number=3):
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory):
+def built_bench(tmp_path_factory):
     return HostBench(tmp_path_factory.mktemp("cuda"))
 
 
+@pytest.fixture
+def bench(built_bench, monkeypatch):
+    monkeypatch.setattr(min_sep, "launch", built_bench.launch)
+    monkeypatch.setattr(philox, "launch", built_bench.launch)
+    return built_bench
+
+
+def on_host(proposal, bench):
+    """As on a GPU, in a few spans."""
+    return moved(proposal, bench.arrays, 3000)
+
+
 @case
-def test_the_kernels_draw_the_numbers_of_numpy(bench, name):
+def test_other_arrays_and_kernels_draw_the_numbers_of_numpy(bench, name):
     proposal, size = proposal_of(name), 220
-    proposal.line = None  # its steps have tests of their own
     expected = proposal.draw(block(), size)
-    losses, heights = np.zeros((2, size))
-    MixtureOnDevice(proposal, bench).draw(block(), size, losses, heights)
+    found = on_host(proposal, bench).draw(block(), size)
+    losses, log_weights = found.losses.held, found.log_weights.held
     np.testing.assert_allclose(losses, expected.losses, rtol=1e-10, atol=1e-11)
-    np.testing.assert_array_equal(heights == math.inf, expected.log_weights == -math.inf)
     held = expected.log_weights > -math.inf
+    np.testing.assert_array_equal(log_weights > -math.inf, held)
     assert held.sum() > size / 4
-    np.testing.assert_allclose(-heights[held], expected.log_weights[held], rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(log_weights[held], expected.log_weights[held], rtol=1e-10, atol=1e-9)
+    values = expected.values(0.1, -1.0)
+    one = summed(values, 0, 5.0, 0.9, 0.1)
+    other = summed(found.values(0.1, -1.0), 0, 5.0, 0.9, 0.1)
+    np.testing.assert_allclose(other[2:7], one[2:7], rtol=1e-9)
+    assert other.histogram == one.histogram
 
 
 @pytest.mark.parametrize("name", ["ring", "chain", "chain, steep"])
 @pytest.mark.parametrize("place", [0, 1])
-def test_the_kernels_keep_what_is_not_a_number(bench, name, place, monkeypatch):
+def test_what_is_not_a_number_stays_that(bench, name, place, monkeypatch):
     """A coordinate that is none makes a loss that is none, refused draws apart."""
-    proposal, size = proposal_of(name), 50
-    on_device = MixtureOnDevice(proposal, bench)
-    (own,) = on_device._own
-    correct = own._kernels.coordinates
+    there = on_host(proposal_of(name), bench)
+    ((part,),) = there.parts
+    correct = part.draw
 
-    def wrong(*orders):
-        x = correct(*orders)
-        x[place] = math.nan
+    def wrong(generator, size):
+        x = correct(generator, size)
+        refused = np.isnan(x.held[:, 0])
+        x.held[~refused, place] = math.nan
+        if place == 0:
+            part.refuses = False
         return x
 
-    monkeypatch.setattr(own._kernels, "coordinates", wrong)
-    losses, heights = np.zeros((2, size))
-    on_device.draw(block(), size, losses, heights)
-    held = heights != math.inf
+    monkeypatch.setattr(part, "draw", wrong)
+    found = there.draw(block(), 50)
+    held = found.log_weights.held != -math.inf
     assert held.any()
-    assert np.isnan(losses[held]).all()
-    assert np.isnan(heights[held]).all()
+    assert np.isnan(found.losses.held[held]).all()
+    assert np.isnan(found.log_weights.held[held]).all()
 
 
-@pytest.mark.parametrize(("loss", "height"), [(math.nan, 0.0), (1.0, math.nan), (1.0, -1e9)])
-def test_a_sum_shows_what_is_not_a_number(bench, loss, height):
-    losses, heights = np.ones(100), np.zeros(100)
-    losses[5], heights[5] = loss, height
-    sums, histogram = np.zeros((1, 6)), np.zeros(43, np.uint64)
-    terms = (0.1, 0.0, 0.0, 5.0, 0.9, 0.1)
-    bench.launch("summarise", 1, *terms, 100, losses, heights, sums, histogram)
-    values = Block(losses, -heights).values(0.1)
-    np.testing.assert_allclose(sums[0, 0], values.sum(), rtol=1e-12)
+def test_arrays_are_as_strict_as_those_of_a_gpu(bench):
+    one = bench.arrays.zeros(3)
+    for wrong in (lambda: one + np.zeros(3), lambda: np.asarray(one), lambda: one[np.arange(2)]):
+        with pytest.raises(TypeError):
+            wrong()
+    assert arrays.module_of(np.exp(one)) is bench.arrays
 
 
 @pytest.mark.skipif(why_not() is not None, reason="no GPU here")
 @case
 def test_a_gpu_draws_the_numbers_of_numpy(name):
-    proposal, size, terms = proposal_of(name), 5000, Terms(0.1, -1.0, 5.0, 0.9, 0.1)
+    proposal = proposal_of(name)
     assert cuda.draws(proposal)
-    values = proposal.draw(block(), size).values(terms.epsilon, terms.log_unit)
-    expected = summed(values, 0, terms.clip, terms.mean, terms.stake)
-    sums, histogram = cuda.sums_of_block(proposal, block(), size, terms)
-    again, _ = cuda.sums_of_block(proposal, block(), size, terms)
-    assert sums.tolist() == again.tolist()
-    np.testing.assert_allclose(sums[:5], expected[2:7], rtol=1e-9)
-    assert tuple(histogram.tolist()) == expected.histogram
+    work = Work(proposal, Stream(1, "test"), 5000, 0.1, -1.0, math.inf, 5.0, 0.9, "cuda")
+    expected, found = on_processor(work, 3, 4500, 0.1), on_gpu(work, 3, 4500, 0.1)
+    assert on_gpu(work, 3, 4500, 0.1) == found
+    np.testing.assert_allclose(found[2:7], expected[2:7], rtol=1e-9)
+    assert found.histogram == expected.histogram
 
 
 @case
@@ -199,12 +211,13 @@ def test_the_first_samples_of_a_block_do_not_depend_on_the_others(name):
 def test_no_number_serves_twice(name, monkeypatch):
     used = []
 
+    right = Place.words
+
     def words(self, call, sample, part):
         counters = np.broadcast_arrays(*map(np.asarray, (call, sample, part)))
         where = np.broadcast_to(np.array([*self.key, self.block]), (counters[0].size, 3))
         used.append(np.column_stack([where, *(x.reshape(-1) for x in counters)]))
-        a, b, c, d = philox((call, sample, part, self.block), self.key)
-        return a | (b << np.uint64(32)), c | (d << np.uint64(32))
+        return right(self, call, sample, part)
 
     monkeypatch.setattr(Place, "words", words)
     proposal = proposal_of(name)
@@ -217,7 +230,8 @@ def test_no_number_serves_twice(name, monkeypatch):
 
 def test_every_part_and_table_is_among_the_cases():
     parts = [part for name in CASES for row in proposal_of(name).parts for part in row]
-    assert {type(part) for part in parts} == set(PARTS)
+    kinds = {OrderBins, OrderMinSep, ScaledBins, ScaledChain, Shifted}
+    assert {type(part) for part in parts} == kinds
     tables = {type(part.table) for part in parts if hasattr(part, "table")}
     assert {OccupancyTable, RingTable} <= tables
 
@@ -237,7 +251,7 @@ def test_a_plan_says_that_parts_are_drawn_by_place():
 @pytest.mark.parametrize("name", ["parts_philox/2", "mixture_philox/1"])
 def test_an_unknown_sampler_of_parts_is_refused(name):
     steps = evr.Composition.of(BINS).simplified(Direction.REMOVE)
-    numbers = to_numbers([Component.of(1.0, {"scale": 2.0})])
+    numbers = (("order", 2.0),)
     with pytest.raises(ValueError, match="parts_philox/1"):
         built(Plan("mixture", (Kind(Tilt(), sampler=name),), numbers=numbers), steps)
 
@@ -245,6 +259,6 @@ def test_an_unknown_sampler_of_parts_is_refused(name):
 def test_more_copies_than_have_places_are_refused():
     event = E.RedrawnBinsDpEvent(2.0, 3, MOST_COPIES + 1)
     steps = evr.Composition.of(event).simplified(Direction.REMOVE)
-    numbers = to_numbers([Component.of(1.0, {"scale": 2.0})])
+    numbers = (("order", 2.0),)
     with pytest.raises(ValueError, match="have no places"):
         built(Plan("mixture", (Kind(Tilt(), sampler=NAME),), numbers=numbers), steps)

@@ -16,7 +16,7 @@ from evr.laws import Step
 from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.sampling import DRAWING, Proposal
-from evr.sampling.mixtures import Component, MixtureProposal
+from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.proposals import TiltedProposal
 from evr.search import capped_proposal, merged_steps, simple_proposal, single_proposal
 from helpers import near
@@ -33,15 +33,8 @@ def merged_proposal(steps: tuple[Step, ...], epsilon: float) -> Proposal:
     return capped_proposal(merged_steps(steps, epsilon, 1e-9, 1e-3), epsilon)
 
 
-def bumped(steps: tuple[Step, ...], epsilon: float) -> Proposal:
-    bump = {"scale": 4.0, "shift": 1.0, "width": 0.7}
-    parts = (Component.of(0.5, {"order": 6.0}), Component.of(0.5, bump))
-    return MixtureProposal(steps, parts)
-
-
-def chained(steps: tuple[Step, ...], epsilon: float) -> Proposal:
-    chain = {"scale": 2.0, "probability": 0.3}
-    return MixtureProposal(steps, (Component.of(0.5, {"order": 4.0}), Component.of(0.5, chain)))
+def replicated(**numbers: float) -> Callable[[tuple[Step, ...], float], Proposal]:
+    return lambda steps, epsilon: MixtureProposal(steps, numbers)
 
 
 SGD = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=100)
@@ -51,6 +44,7 @@ LAPLACE = dp_event.SelfComposedDpEvent(
     dp_event.PoissonSampledDpEvent(0.1, dp_event.LaplaceDpEvent(1.0)), 30
 )
 BANDED = evr.events.BallsInBinsDpEvent(3.0, 200, 20, (0.8, 0.6))
+BINS = evr.events.BallsInBinsDpEvent(3.0, 200, 20)
 MIN_SEP = evr.events.BMinSepDpEvent(2.0, 60, 4, 0.2, True, (0.8, 0.6))
 RESPONSE = dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(0.8, 5), 12)
 
@@ -75,8 +69,28 @@ DRAWN: dict[str, tuple[Callable[..., Proposal], dp_event.DpEvent, str, float, fl
         2584.4345990814395,
         -53.483343931189154,
     ),
-    "banded bins": (bumped, BANDED, "remove", 2469.0886496784906, -9296.368031326383),
-    "min-sep": (chained, MIN_SEP, "remove", 1464.3531343049176, -1496.510896105035),
+    "banded bins": (
+        replicated(order=6.0, scale=4.0, odds=1.0, share=0.5),
+        BANDED,
+        "remove",
+        1726.756307580777,
+        -5426.752854425146,
+    ),
+    "independent bins": (
+        replicated(order=6.0),
+        BINS,
+        "remove",
+        1991.307626595556,
+        -7358.600906706104,
+    ),
+    "shifted bins": (replicated(shift=-6.0), BINS, "add", 381.5829380334326, -1000.7821243767518),
+    "min-sep": (
+        replicated(order=4.0, scale=2.0, odds=1.7, share=0.5),
+        MIN_SEP,
+        "remove",
+        1439.3773618342952,
+        -1429.284221433481,
+    ),
 }
 """Sums over 1000 samples of the losses and of the log weights, at epsilon 0.5, as versions 1 and 2
 draw them. Where the search finds the proposal they depend on what it finds, too: that needs other

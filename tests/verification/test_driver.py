@@ -19,7 +19,8 @@ import evr
 from evr.gate import resume
 from evr.verification import driver
 from evr.verification.executors import Crowd, Lazily
-from evr.verification.state import MOST_BLOCKS, round_end
+from evr.verification.sequential import SequentialTest
+from evr.verification.state import MOST_BLOCKS, State, round_end
 from snapshots import proved
 
 EVENT = dp_event.PoissonSampledDpEvent(0.3, dp_event.GaussianDpEvent(1.5))
@@ -209,3 +210,21 @@ def test_no_samples_beyond_the_most(delta: float) -> None:
     found = evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta, tau=0.99, seed=3, max_samples=70_001)
     assert not found.accepted
     assert found.directions["remove"].samples <= 70_001
+
+
+def test_the_time_left_follows_what_was_seen() -> None:
+    """A mean far below the claim ends the test far sooner than the claim would."""
+    test = SequentialTest(
+        clip=5.0,
+        correction=0.0,
+        log_target=20.0,
+        estimate=0.999,
+        hope=0.9995,
+        variance=2.0,
+        rounding=0.0,
+        block=1000,
+    )
+    assert test.samples_left(State()) > 5e7
+    n = 400_000
+    seen = State(n, clipped_total=0.92 * n, clipped_squares=(2.0 + 0.92**2) * n, log_wealth=10.0)
+    assert test.samples_left(seen) < 2e6

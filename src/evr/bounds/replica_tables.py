@@ -1,7 +1,7 @@
-"""Replicas of patterns of matrix mechanisms: ``M_k = E_Q[L^k]`` or more, and draws of the replicas.
+"""Replicas of patterns: ``M_k = E_Q[L^k]`` or more, and draws of the replicas.
 
 ``L^k`` is a sum over ``k`` replicas of the pattern, attracted by the inner products of their means
-(docs/guarantees_highdim.md, Section 5.1, c to f). Tables sum weights, which are positive, from the
+(docs/guarantees_highdim.md, Section 5.1). Tables sum weights, which are positive, from the
 last bin or step to the first; draws go the other way.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
@@ -17,13 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from evr.laws.arrays import module_of
 from evr.laws.law import Floats
 from evr.laws.line.pair import log_sum_exp
-from evr.laws.mixture.strategy import product
+from evr.laws.mixture.bins import Bins, IndependentBins
 from evr.randomness import for_purpose, of_rows
 
 Counts = NDArray[np.int64]
 
+MOST_REPLICAS = 40
 _MOST_NATS = 600.0
 MOST_STATES = 60_000
 MOST_VALUES = 8_000_000
@@ -33,30 +36,34 @@ STEEPEST = 650.0
 
 
 class OccupancyTable:
-    """Replicas in few bins, every occupancy by itself (5.1f): for any Gram matrix.
+    """Replicas in few bins of any Gram matrix, every occupancy by itself; or in independent bins,
+    where occupancies that differ in the order of bins count together (5.1b).
 
     Parameters
     ----------
-    gram
-        ``G``.
+    law
+        Whose inner products attract replicas.
     order
         ``k``.
     """
 
-    def __init__(self, gram: Floats, order: int) -> None:
-        bins = gram.shape[0]
-        self.occupancies = _with_sum(order, bins)
+    def __init__(self, law: Bins, order: int) -> None:
+        if isinstance(law, IndependentBins):
+            self.occupancies, log_ways = _partitions(order, law.bins)
+        else:
+            self.occupancies, log_ways = _with_sum(order, law.bins), -order * math.log(law.bins)
         self.log_weights = (
             gammaln(order + 1)
-            - order * math.log(bins)
             - gammaln(self.occupancies + 1).sum(axis=1)
-            + attraction(self.occupancies, gram)
+            + attraction(self.occupancies, law)
+            + log_ways
         )
 
     @staticmethod
-    def is_affordable(bins: int, order: int) -> bool:
+    def is_affordable(law: Bins, order: int) -> bool:
         """Whether there are not too many occupancies."""
-        return bins * math.comb(bins + order - 1, order) <= MOST_VALUES // 8
+        each = law.bins * math.comb(law.bins + order - 1, order)
+        return isinstance(law, IndependentBins) or each <= MOST_VALUES // 8
 
     @cached_property
     def log_moment(self) -> float:
@@ -80,8 +87,8 @@ def _fits(length: int, order: int) -> bool:
 
 
 class RingDraw(NamedTuple):
-    """How many replicas are in each bin of a ring; what they add to the coordinate of each bin,
-    ``G`` times their numbers; and whether the draw is accepted (4.2).
+    """How many replicas are in each bin; what they add to the coordinates, ``G`` times their
+    numbers; and whether the draw is accepted (4.2).
     """
 
     occupied: Floats
@@ -90,25 +97,27 @@ class RingDraw(NamedTuple):
 
 
 class RingTable:
-    """Replicas in a ring of bins of which only near ones attract each other (5.1e).
+    """Replicas in a ring of bins of which only near ones attract each other (5.1a).
 
-    ``near - 1`` bins in a row are left out, at a random place, so that the rest is a chain; inner
-    products are taken as the greatest at each distance.
+    Where ``near`` ring distances have inner products, ``near - 1`` bins in a row are left out, at a
+    random place, so that the rest is a chain; inner products are taken as the greatest at each
+    distance.
 
     Parameters
     ----------
-    gram
-        ``G``, 0 at ring distances of ``near`` and more.
-    near, order
+    law
+        Whose inner products attract replicas.
+    order
         ``k``.
     """
 
-    def __init__(self, gram: Floats, near: int, order: int) -> None:
-        self.bins, self.near, self.order = gram.shape[0], near, order
-        self.gram, self.length = gram, gram.shape[0] - near + 1
+    def __init__(self, law: Bins, order: int) -> None:
+        self.law, self.order, self.greatest = law, order, law.greatest
+        self.bins, self.near = law.bins, self.greatest.size
+        self.length = self.bins - self.near + 1
         if not _fits(self.length, order):
             raise ValueError(f"order={order} of {self.bins} bins: its terms are below all floats")
-        self.greatest = greatest_at(gram, near)
+        near = self.near
         states = _up_to_sum(order, near)  # the last near - 1 bins, latest first; who is left
         occupied, self.left = states[:, :-1], states[:, -1]
         index = _Index(states)
@@ -123,7 +132,10 @@ class RingTable:
             exponent = j * (j - 1) / 2 * self.greatest[0] + j * pull[able]
             exponent -= gammaln(j + 1) + j * math.log(self.length)
             self.weights[able, j] = np.exp(exponent)
-        self._unmoved = self.next[:, 0].copy()
+        unmoved = [np.arange(len(states), dtype=np.int32)]  # after so many bins without a replica
+        for _ in range(near - 1):
+            unmoved.append(self.next[unmoved[-1], 0])
+        self.unmoved = np.array(unmoved)
         self.start = int(index.of(np.array([[0] * (near - 1) + [order]]))[0])
         self.values = np.empty((self.length + 1, states.shape[0]))
         self.values[-1] = self.left == 0
@@ -148,39 +160,45 @@ class RingTable:
         return float(gammaln(self.order + 1) + math.log(self.values[0, self.start]))
 
     def draw(self, generator: np.random.Generator, size: int) -> RingDraw:
-        """Replicas in each bin."""
-        chain = np.zeros((size, self.length))
-        state, busy = np.full(size, self.start, dtype=np.int32), np.arange(size)
-        for place in range(self.length):
-            drawn = of_rows(generator, busy).random(busy.size)
-            moved = self.staying.left(place, state, drawn)
-            after = self._unmoved.take(state)
-            if moved.size:
-                at = state[moved]
-                weights = self.weights[at] * self.values[place + 1][self.next[at]]
-                chosen = _chosen(drawn[moved], weights)
-                chain[busy[moved], place] = chosen
-                after[moved] = self.next[at, chosen]
-                if not self.left[after[moved]].all():
-                    left = self.left[after] > 0
-                    busy, after = busy[left], after[left]
-            state = after
-            if not busy.size:
-                break
+        """Replicas in each bin: from one that has some to the next that has."""
+        xp = module_of(self.values)
+        chain, busy = xp.zeros((size, self.length)), xp.arange(size)
+        place, state = xp.zeros(size, np.int64), xp.full(size, self.start)
+        while busy.size:
+            numbers = of_rows(generator, busy)
+            empty = self._empty(place, state, numbers.random(busy.size))
+            place = place + empty
+            state = self.unmoved[np.minimum(empty, self.near - 1), state]
+            weights = self.weights[state] * self.values[(place + 1)[:, None], self.next[state]]
+            weights[:, 0] = 0.0
+            chosen = _chosen(numbers.random(busy.size), weights)
+            chain[busy, place] = chosen
+            state = self.next[state, chosen]
+            left = self.left[state] > 0
+            busy, place, state = busy[left], place[left] + 1, state[left]
         generator = for_purpose(generator, 1)
         first = generator.integers(0, self.bins, size)
-        places = (first[:, None] + self.near - 1 + np.arange(self.length)) % self.bins
-        occupied = np.zeros((size, self.bins))
-        np.put_along_axis(occupied, places, chain, axis=1)
-        pulled = product(occupied, self.gram)
-        own = np.einsum("ij,ij->i", pulled, occupied) - product(occupied, np.diag(self.gram))
+        places = (first[:, None] + self.near - 1 + xp.arange(self.length)) % self.bins
+        occupied = xp.zeros((size, self.bins))
+        occupied[xp.arange(size)[:, None], places] = chain
+        pulled = self.law.pulled(occupied)
+        own = np.einsum("ij,ij->i", pulled, occupied) - (occupied * self.law.energies).sum(axis=1)
         lost = self._attraction(chain) - own / 2
-        return RingDraw(occupied, pulled, generator.random(size) < np.exp(-np.maximum(lost, 0.0)))
+        accepted = generator.random(size) < np.exp(-np.maximum(lost, 0.0))
+        return RingDraw(occupied, pulled, accepted)
 
-    @cached_property
-    def staying(self) -> Staying:
-        """That no replica is in a place, whose weight is 1."""
-        return Staying(self.values[1:][:, self._unmoved], self.values[:-1])
+    def _empty(self, place: Counts, state: Counts, drawn: Floats) -> Counts:
+        """How many bins from a place on have no replica, by uniform numbers. That has weight 1, so
+        the chance of ``m`` such bins or more is the value after them over the value now.
+        """
+        least = drawn * self.values[place, state]
+        low, high = place * 0, self.length - place
+        for _ in range(self.length.bit_length()):
+            middle = (low + high) // 2
+            after = self.unmoved[np.minimum(middle, self.near - 1), state]
+            held = self.values[place + middle, after] > least
+            low, high = np.where(held, middle, low), np.where(held, high, middle)
+        return low
 
     def _attraction(self, chain: Floats) -> Floats:
         """Of all pairs of replicas, by the greatest inner products."""
@@ -249,25 +267,22 @@ class ChainTable:
     def _weights(self, states: NDArray[np.integer], step: int) -> Floats:
         """Of each number of replicas that take part, in each state."""
         pull = self.recent[states] @ self.overlaps[1:, step]
-        j, chances = np.arange(self.order + 1), self.chances[states]
-        exponents = np.multiply.outer(pull, j) + j * (j - 1) / 2 * self.overlaps[0, step]
+        j, chances = module_of(states).arange(self.order + 1), self.chances[states]
+        exponents = pull[:, None] * j + j * (j - 1) / 2 * self.overlaps[0, step]
         exponents[chances == 0.0] = -np.inf  # more than are eligible: e^exponent may be no float
-        return np.asarray(chances * np.exp(exponents))
-
-    def _weights_of(self, states: NDArray[np.integer], step: int) -> Floats:
-        """The same, from a table where inner products are the usual ones."""
-        column, usual = self._usual
-        if self.overlaps[:, step].tobytes() == column:
-            return np.asarray(usual[states])
-        return self._weights(states, step)
+        return chances * np.exp(exponents)
 
     @cached_property
-    def _usual(self) -> tuple[bytes, Floats]:
-        """The most frequent inner products, and all weights with them."""
-        columns = Counter(column.tobytes() for column in self.overlaps.T)
-        column = columns.most_common(1)[0][0]
-        step = next(i for i, one in enumerate(self.overlaps.T) if one.tobytes() == column)
-        return column, self._weights(np.arange(len(self.chances)), step)
+    def _usual(self) -> tuple[bool, ...]:
+        """Whether inner products are the most frequent ones, of each step."""
+        columns = [column.tobytes() for column in self.overlaps.T]
+        most = Counter(columns).most_common(1)[0][0]
+        return tuple(column == most for column in columns)
+
+    @cached_property
+    def _usual_weights(self) -> Floats:
+        """All weights of such a step."""
+        return self._weights(np.arange(len(self.chances)), self._usual.index(True))
 
     @cached_property
     def log_moment(self) -> float:
@@ -283,14 +298,16 @@ class ChainTable:
         """How many replicas take part in each step."""
         start = generator.random(size) * self.starts[-1]
         state = np.searchsorted(self.starts[:-1], start, side="right").astype(np.int32)
-        pulses = np.zeros((self.steps, size))
+        pulses = module_of(start).zeros((self.steps, size))
+        usual, known = self._usual, self._usual_weights
         for step in range(self.steps):
             drawn = generator.random(size)
             moved = self.staying.left(step, state, drawn)
             after = self._unmoved.take(state)
             if moved.size:
                 at = state[moved]
-                weights = self._weights_of(at, step) * self.values[step + 1][self.next[at]]
+                weights = known[at] if usual[step] else self._weights(at, step)
+                weights = weights * self.values[step + 1][self.next[at]]
                 pulses[step, moved] = chosen = _chosen(drawn[moved], weights)
                 after[moved] = self.next[at, chosen]
             state = after
@@ -303,25 +320,11 @@ class ChainTable:
         return Staying(later, self.values[:-1])
 
 
-def attraction(occupancies: Counts, gram: Floats) -> Floats:
+def attraction(occupancies: Counts, law: Bins) -> Floats:
     """The sum of inner products over all pairs of replicas."""
-    squares = np.einsum("ij,ij->i", occupancies @ gram, occupancies)
-    return np.asarray((squares - occupancies @ np.diag(gram)) / 2)
-
-
-def reach_of(gram: Floats) -> int:
-    """The least ring distance from which on all inner products are 0."""
-    bins = gram.shape[0]
-    for lag in range(bins // 2, -1, -1):
-        if np.any(gram[np.arange(bins), (np.arange(bins) + lag) % bins] > 0):
-            return lag + 1
-    return 1
-
-
-def greatest_at(gram: Floats, near: int) -> Floats:
-    """The greatest inner product at each ring distance below ``near``."""
-    places = np.arange(gram.shape[0])
-    return np.array([gram[places, (places + d) % places.size].max() for d in range(near)])
+    numbers = occupancies.astype(float)
+    squares = np.einsum("ij,ij->i", law.pulled(numbers), numbers)
+    return np.asarray((squares - (numbers * law.energies).sum(axis=1)) / 2)
 
 
 class Staying:
@@ -352,8 +355,36 @@ def _chosen(drawn: Floats, weights: Floats) -> Counts:
     number that is beyond the share of index 0.
     """
     cumulated = np.cumsum(weights, axis=1)
-    beyond = (drawn * cumulated[:, -1])[:, None] >= cumulated[:, 1:-1]
-    return np.asarray(1 + beyond.sum(axis=1), dtype=np.int64)
+    beyond = drawn[:, None] >= cumulated[:, 1:-1] / cumulated[:, -1:]  # x / x is 1: never chosen
+    return 1 + beyond.sum(axis=1)
+
+
+def _partitions(total: int, bins: int) -> tuple[Counts, Floats]:
+    """All falling tuples of positive numbers with that sum, at most one for each bin, padded with
+    zeros; and the logarithm of the share that they stand for of all ways to assign bins.
+
+    >>> _partitions(3, 2)[0].tolist()
+    [[3, 0], [2, 1]]
+    """
+
+    def falling(rest: int, greatest: int) -> Iterator[tuple[int, ...]]:
+        if not rest:
+            yield ()
+        for first in range(min(rest, greatest), 0, -1):
+            for others in falling(rest - first, first):
+                yield (first, *others)
+
+    width = min(total, bins)
+    parts = [one for one in falling(total, total) if len(one) <= width]
+    # b! / (b - r)! / b^total, without a difference of great numbers
+    ways = np.concatenate(([0.0], np.cumsum(np.log1p(-np.arange(width) / bins))))
+    logs = [
+        ways[len(one)]
+        + (len(one) - total) * math.log(bins)
+        - math.fsum(math.lgamma(n + 1) for n in Counter(one).values())
+        for one in parts
+    ]
+    return np.array([one + (0,) * (width - len(one)) for one in parts]), np.array(logs)
 
 
 def _up_to_sum(total: int, parts: int) -> Counts:

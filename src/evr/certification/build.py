@@ -75,7 +75,6 @@ def build(
     name: str | None,
     entropy_is_fresh: bool,
     estimate: dict[str, Any] | None,
-    fallback: dict[str, Any] | None,
     computed_by: dict[str, str],
     times: dict[str, Any],
     record: dict[str, Any] | None,
@@ -88,12 +87,11 @@ def build(
     accepted = verification.verdict is Verdict.ACCEPTED
     sampled = verification.method != "strict"  # entropy that nobody drew from is written as 0
     entropy_is_fresh = entropy_is_fresh and sampled
-    holds = accepted or fallback is not None
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "statement": "",
         "verdict": verification.verdict.value,
-        "guarantee": {"epsilon": claim.epsilon, "delta": claim.value} if holds else None,
+        "guarantee": {"epsilon": claim.epsilon, "delta": claim.value} if accepted else None,
         "neighboring_relation": relation.name,
         "event": event,
         "estimate": estimate,
@@ -129,7 +127,6 @@ def build(
             if entropy_is_fresh or not sampled
             else ["the seed was given by the caller: a guarantee wants fresh entropy"],
         },
-        "fallback": fallback,
         "software": computed_by,
         "times": times,
         "record": record,

@@ -205,13 +205,6 @@ class VerificationSection(Section):
     notes: Annotated[list[Words], Field(max_length=100)]
 
 
-class FallbackSection(Section):
-    """The mechanism that ran instead, and proved bounds on its delta in each direction."""
-
-    event: Event
-    bounds: dict[Direction, Number]
-
-
 class TimesSection(Section):
     """When, in UTC."""
 
@@ -252,14 +245,13 @@ class Certificate(Section):
     statement
         Sentences for a paper, with every assumption; ``short_statement`` says it in two.
     verdict, guarantee
-        The guarantee is None unless the verdict is ``"accepted"`` (or a proved fallback ran
-        instead).
+        The guarantee is None unless the verdict is ``"accepted"``.
     event, neighboring_relation
         The event tree as JSON, which ``dp_event()`` builds; which data sets are neighbours.
     estimate, claim, verification
         The estimate, the claim that follows from it, and the attempt to prove it, plans included.
-    release, fallback
-        The release that the attempt belongs to, and what ran instead, if anything did.
+    release
+        The release that the attempt belongs to.
     software, times, schema_version
         What made it, when, and the format of the file.
     record
@@ -279,7 +271,6 @@ class Certificate(Section):
     claim: ClaimSection
     release: ReleaseSection
     verification: VerificationSection
-    fallback: FallbackSection | None
     software: Annotated[dict[str, str], AfterValidator(checked_software)]
     times: TimesSection
     record: RecordSection | None

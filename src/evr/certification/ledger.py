@@ -407,7 +407,7 @@ class Ledger(LedgerFile):
             "its own (if nothing went out, it costs what this one would have)"
         )
 
-    def count_output(self, attempt: Attempt, *, fallback: bool = False) -> None:
+    def count_output(self, attempt: Attempt) -> None:
         """Count the one output of a release, for good, before a mechanism runs; on return it is on
         the disk.
 
@@ -419,14 +419,13 @@ class Ledger(LedgerFile):
             row = connection.execute(
                 "SELECT * FROM attempts WHERE id = ?", (attempt.id,)
             ).fetchone()
-            verdict = "rejected" if fallback else "accepted"
             if (
                 row is None
-                or attempt_of(row).state != verdict
+                or attempt_of(row).state != "accepted"
                 or row["release_id"] != attempt.release_id
             ):
                 raise LedgerError(
-                    f"attempt {attempt.number} was not {verdict}: nothing may be let out on its "
+                    f"attempt {attempt.number} was not accepted: nothing may be let out on its "
                     "account"
                 )
             self._insert(

@@ -23,7 +23,6 @@ from evr import validate
 from evr.certification.build import build, software
 from evr.certification.certificate import Certificate
 from evr.certification.effort import MAX_SECONDS, Patience, refuse_long_draws, understood
-from evr.certification.event_json import event_from_json
 from evr.certification.recorded import contradictions
 from evr.certification.redrawing import redrawn
 from evr.certification.words import statement
@@ -32,7 +31,6 @@ from evr.estimation import estimate_delta, estimate_epsilon
 from evr.mechanisms import Composition
 from evr.proving import prove
 from evr.proving.showing import check_progress, watching
-from evr.proving.without_samples import proved_delta
 from evr.randomness import ENTROPY_BITS
 from evr.sampling import placed_parts
 from evr.sampling.samplers import SAMPLERS, identity
@@ -215,8 +213,6 @@ def _repeated(
     claim, settings = _claim(certificate)
     relation = NeighboringRelation[certificate.neighboring_relation]
     composition = understood(certificate.event, patience, relation=relation)
-    if certificate.fallback is not None:
-        understood(certificate.fallback.event, patience, relation=relation)
     how = Attempt(
         number=certificate.release.attempt,
         seed=None if fresh else int(certificate.verification.entropy, 16),
@@ -378,7 +374,7 @@ def _rebuilt(
     verification: Verification,
 ) -> Certificate:
     """The certificate as it should be."""
-    estimate, fallback = None, None
+    estimate = None
     if certificate.estimate is not None:
         estimate = certificate.estimate.model_dump()
         function = estimate_epsilon if estimate["quantity"] == "epsilon" else estimate_delta
@@ -390,12 +386,6 @@ def _rebuilt(
             "direction": found.direction,
         }
         estimate["at"] = claim.delta if estimate["quantity"] == "epsilon" else claim.epsilon
-    if certificate.fallback is not None:
-        instead = Composition.of(event_from_json(certificate.fallback.event), composition.relation)
-        bounds = proved_delta(instead, claim.epsilon)
-        fallback = {**certificate.fallback.model_dump(), "bounds": bounds}
-        if max(bounds.values()) > claim.threshold or verification.accepted:
-            fallback = None
     return build(
         verification,
         event=certificate.event,
@@ -405,7 +395,6 @@ def _rebuilt(
         name=certificate.release.name,
         entropy_is_fresh=certificate.verification.entropy_is_fresh,
         estimate=estimate,
-        fallback=fallback,
         computed_by=certificate.software,
         times=certificate.times.model_dump(),
         record=None if certificate.record is None else certificate.record.model_dump(),

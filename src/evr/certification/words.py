@@ -60,10 +60,10 @@ def statement(document: dict[str, Any]) -> str:
     """The statement of a certificate, from the rest of it."""
     claim, release, checked = document["claim"], document["release"], document["verification"]
     epsilon, delta = above(claim["epsilon"]), above(claim["delta"])
-    events = events_of(document["event"], document["fallback"])
-    ran, neighbours = identified(events[0]), adjacency(document["neighboring_relation"])
+    event = event_from_json(document["event"])
+    ran, neighbours = identified(event), adjacency(document["neighboring_relation"])
     how = _how(document)
-    if document["verdict"] == "rejected" and document["fallback"] is None:
+    if document["verdict"] == "rejected":
         return (
             f"That the composition of {ran} is ({epsilon}, {delta})-differentially private could "
             f"not be {_TRIED[checked['method']]} ({how}). No guarantee follows from this "
@@ -83,18 +83,7 @@ def statement(document: dict[str, Any]) -> str:
     )
     if checked["method"] in ("strict", "both"):
         second = _proved(document, how)
-    if document["fallback"] is not None:
-        first = (
-            f"The composition of {ran} could not be verified ({how}); {identified(events[1])} ran "
-            f"instead, and what was released satisfies ({epsilon}, {delta})-differential privacy "
-            f"under {neighbours}."
-        )
-        second = (
-            "Of the mechanism that ran, delta is proved to be at most "
-            f"{bounded(max(document['fallback']['bounds'].values()))}; what a false acceptance "
-            f"could have cost, at most {bounded(release['total_budget'])}, is included."
-        )
-    return " ".join((first, second, _assumptions(document, events)))
+    return " ".join((first, second, _assumptions(document, event)))
 
 
 _TRIED = {
@@ -134,24 +123,17 @@ def short_statement(document: dict[str, Any]) -> str:
     """The same in two sentences; what it assumes is ``assumed``."""
     claim, release, checked = document["claim"], document["release"], document["verification"]
     pair = f"({above(claim['epsilon'])}, {above(claim['delta'])})"
-    events = events_of(document["event"], document["fallback"])
+    event = event_from_json(document["event"])
     by = f"evr {document['software']['evr']}"
-    if document["verdict"] == "rejected" and document["fallback"] is None:
+    if document["verdict"] == "rejected":
         return (
-            f"That the composition of {identified(events[0])} is {pair}-differentially private "
+            f"That the composition of {identified(event)} is {pair}-differentially private "
             f"could not be verified by {by}. No guarantee follows, nor that the claim is false."
         )
     first = (
-        f"The composition of {identified(events[-1])} satisfies {pair}-differential privacy under "
+        f"The composition of {identified(event)} satisfies {pair}-differential privacy under "
         f"{adjacency(document['neighboring_relation'])}."
     )
-    if document["fallback"] is not None:
-        worst = bounded(max(document["fallback"]["bounds"].values()))
-        return (
-            f"{first} It ran instead of what {by} could not verify; its delta is proved to be at "
-            f"most {worst}, and {bounded(release['total_budget'])} for a false acceptance is "
-            "included."
-        )
     if checked["method"] in ("strict", "both"):
         return f"{first} {_proved(document, by)}"
     how = f"{by}, {checked['method']} test, {checked['samples']:,} samples"
@@ -166,16 +148,9 @@ def check_words(event: dict[str, Any]) -> None:
     """Raise what a statement about an event would raise: the words of a mechanism of somebody's own
     may fail.
     """
-    (one,) = events_of(event, None)
+    one = event_from_json(event)
     describe(one)
     assumptions(one)
-
-
-def events_of(event: dict[str, Any], fallback: dict[str, Any] | None) -> list[dp_event.DpEvent]:
-    """What a statement is about: the event, and what ran instead if something did."""
-    return [
-        event_from_json(one) for one in (event, *([] if fallback is None else [fallback["event"]]))
-    ]
 
 
 def bounded(value: float) -> str:
@@ -190,17 +165,17 @@ def bounded(value: float) -> str:
 
 def assumed(document: dict[str, Any]) -> list[str]:
     """What the statement of a certificate assumes, each a clause that follows "that"."""
-    return _assumed(document, events_of(document["event"], document["fallback"]))
+    return _assumed(document, event_from_json(document["event"]))
 
 
-def _assumptions(document: dict[str, Any], events: list[dp_event.DpEvent]) -> str:
-    return f"It assumes that {'; that '.join(_assumed(document, events))}."
+def _assumptions(document: dict[str, Any], event: dp_event.DpEvent) -> str:
+    return f"It assumes that {'; that '.join(_assumed(document, event))}."
 
 
-def _assumed(document: dict[str, Any], events: list[dp_event.DpEvent]) -> list[str]:
+def _assumed(document: dict[str, Any], event: dp_event.DpEvent) -> list[str]:
     checked = document["verification"]
     relation = NeighboringRelation[document["neighboring_relation"]]
-    assumed = [*assumptions(*events, relation=relation), *recorded.assumptions(document["record"])]
+    assumed = [*assumptions(event, relation=relation), *recorded.assumptions(document["record"])]
     sampled = checked["method"] not in ("strict", "both")
     if sampled:
         fresh = "the verification's entropy was fresh"

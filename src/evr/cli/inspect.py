@@ -99,8 +99,6 @@ def _facts(certificate: Certificate) -> list[list[str]]:
         f"({seconds(certificate.times.seconds)})",
         "digest": certificate.digest,
     }
-    if certificate.fallback is not None:
-        rows["fallback that ran"] = describe_event(certificate.fallback.event)
     if certificate.record is not None:
         rows |= _record(certificate.record)
     return [[key, value] for key, value in rows.items()]

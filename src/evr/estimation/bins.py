@@ -33,7 +33,7 @@ from evr.laws import Direction, Floats
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.mixture.bins import IndependentBins
 
-_RELATIVE = 2e-9  # wanted of the change from a grid of twice the width
+_RELATIVE = 2e-10  # wanted of the change from a grid of twice the width
 _ROUNDING = 1e-15  # of a transform, relative to the Chernoff bound
 _TAIL = 36.0  # log of the tilted mass that may wrap around
 _REACH = 38.5

@@ -1,202 +1,286 @@
-"""The density of the ratio ``L`` of balls in bins with independent noise, anywhere, to some ten
-digits.
+"""The density of the ratio ``L`` of balls in bins with independent noise, to some eleven digits
+everywhere.
 
-``S = b L`` is a sum of ``b`` log-normal ratios. Its density at ``x`` is a sum over how many of them
-exceed a cut ``c``; each term is a convolution of powers, of the ratios below and above the cut,
-tilted such that it is centred at ``x``. Two or more above the cut matter little when it is placed
-where the tilted density of one ratio is least: below it, the bulk shares the excess, above it a
-jump carries it.
+``L`` is a mean of log-normal ratios, so it is made by joining means. If ``e^y = c e^v + (1 - c)
+e^x`` with independent ``v`` and ``x``, then the density of ``y`` is
+
+    h(y) = int f(v) g(x) e^{y - x} / (1 - c) dv,   x = log((e^y - c e^v) / (1 - c))
+
+Nothing in it is negative, so no digit is lost by cancellation, however far out ``y`` is. The mean
+of ``2n`` ratios joins two of ``n``, and that of ``2n + 1`` joins ``2n`` and one more: a dozen
+joins reach 5000 bins.
+
+A density is held by the logarithm, as a polynomial on each of some hundred panels. They are halved
+until their last coefficients vanish. The integral is by Gauss-Legendre nodes on the common panels
+of both factors, where both are smooth; panels that cannot matter are left out by their greatest
+and least values.
 """
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.fft import irfft, rfft
-from scipy.optimize import brentq
-from scipy.special import gammaln, ndtr
+from numpy.typing import NDArray
 
-from evr.estimation.bins import Nodes, nodes_between, spread
-from evr.estimation.sums import dot
 from evr.laws import Floats
-from evr.laws.mixture.bins import IndependentBins
 
-_SAME = 1e-10  # change of a density's logarithm from one grid to the next
-_LEAST, _MOST = 2**11, 2**16  # points of a grid
-_TAIL = 38.0  # log of the tilted mass that may wrap around
-_MOST_JUMPS = 3
-_NEGLIGIBLE = -30.0
-_FAR = 2.4
-_FEW = 32
-_RARE = 0.02  # expected number above the cut
-_NOISE = 1e-14  # of a transform, relative to its greatest value
-_BEYOND = 0.1  # in the loss: where the law of one ratio ends, for a density below
+_DEGREE = 14
+_SMALL = 4e-13  # of a last coefficient, relative to the logarithm and to 1
+_NATS = 8.0  # by which a density changes on a panel at the most
+_LEFT_OUT = 40.0  # nats below the largest panel: what an integral leaves out
+_MARGIN = 60.0  # nats that the densities of fewer ratios reach further down
+_MOST_HALVINGS = 40
+_BISECTIONS = 12  # to find where a density ends
+_AT_ONCE = 400_000  # panels
+_STEPS = 0.5  # between edges of its own that the map from v to x has
+_K = np.arange(_DEGREE + 1)
+_ANGLES = math.pi * (_K + 0.5) / (_DEGREE + 1)
+_PLACES = np.cos(_ANGLES)
+_FIT = np.cos(np.outer(_K, _ANGLES)) * np.where(_K > 0, 2.0, 1.0)[:, None] / (_DEGREE + 1)
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
+_EVEN = np.linspace(-1.0, 1.0, 9)
 
-
-class _Term(NamedTuple):
-    """So many ratios below the cut and above it; the tilt that centres their
-    sum, and where it is.
-    """
-
-    below: int
-    above: int
-    slope: float
-    low: float
-    high: float
-    deviation: float
-    log_bound: float
+Indices = NDArray[np.int64]
 
 
-class _Ratios:
-    """One ratio below and above a cut, in units of the greatest sum."""
+class Panels(NamedTuple):
+    """Ends of panels, and coefficients of Chebyshev polynomials, a column for each panel."""
 
-    def __init__(self, law: IndependentBins, log_unit: float, log_cut: float) -> None:
-        self.law, self.log_unit, self.log_cut = law, log_unit, log_cut
-        reach = 38.0 * math.sqrt(law.energy) + law.energy / 2 - log_unit
-        self.parts = [
-            self.nodes(above)
-            for above in ((False, True) if log_cut < min(0.0, reach) else (False,))
-        ]
+    low: Floats
+    high: Floats
+    coefficients: Floats
 
-    def nodes(self, above: bool, size: int = 0, slope: float = 0.0) -> Nodes:
-        low, high = (self.log_cut, 0.0) if above else (-math.inf, self.log_cut)
-        few = self.law.bins <= _FEW or above
-        return nodes_between(self.law.energy, low, high, self.log_unit, size, slope, few=few)
+    def chosen(self, which: NDArray[np.bool_]) -> Panels:
+        return Panels(self.low[which], self.high[which], self.coefficients[:, which])
 
-    def moments(self, powers: tuple[int, int], slope: float) -> tuple[float, float, float]:
-        """Mean and variance of the tilted sum, and the logarithm of what it is normalised by."""
-        mean = variance = log_total = 0.0
-        for nodes, power in zip(self.parts, powers, strict=False):
-            if power:
-                weights, log_one = nodes.tilted(slope)
-                one = dot(weights, nodes.ratios)
-                mean += power * one
-                variance += power * dot(weights, (nodes.ratios - one) ** 2)
-                log_total += power * log_one
-        return mean, variance, log_total
-
-    def term(self, below: int, above: int, place: float) -> _Term | None:
-        """The term, tilted to ``place``; None if its sum never is there."""
-        powers = (below, above)
-
-        def gap(slope: float) -> float:
-            return self.moments(powers, slope)[0] - place
-
-        reach = 1.0
-        while gap(-reach) > 0 or gap(reach) < 0:
-            reach *= 2
-            if reach > 1e9:
-                return None
-        slope = float(brentq(gap, -reach, reach, xtol=1e-9 * reach, rtol=1e-9))
-        mean, variance, log_total = self.moments(powers, slope)
-        deviation = math.sqrt(variance) + 1e-300
-        highs, lows = [], []
-        for shift in np.geomspace(1e-3, 30.0, 25) / deviation:
-            highs.append((self.moments(powers, slope + shift)[2] - log_total + _TAIL) / shift)
-            lows.append((log_total - self.moments(powers, slope - shift)[2] - _TAIL) / shift)
-        low, high = max(*lows, 0.0), max(min(highs), mean)
-        ways = gammaln(below + above + 1) - gammaln(below + 1) - gammaln(above + 1)
-        log_bound = float(ways) + log_total - slope * place
-        return _Term(below, above, slope, low, high, deviation, log_bound)
-
-    def log_density(self, term: _Term, sums: Floats, points: int) -> Floats:
-        """``log`` of the term's density at some sums, on a ring of so many points."""
-        size = max(2, math.floor(points / (1.05 * (term.high - term.low) + 1e-12)))
-        transform, log_total = np.ones(points // 2 + 1, dtype=complex), 0.0
-        for above, power in enumerate((term.below, term.above)):
-            if power:
-                nodes = self.nodes(bool(above), size, term.slope)
-                weights, log_one = nodes.tilted(term.slope)
-                transform *= rfft(spread(nodes.ratios * size, weights, points)) ** power
-                log_total += power * log_one
-        ring = irfft(transform, points)
-        ways = (
-            gammaln(term.below + term.above + 1) - gammaln(term.below + 1) - gammaln(term.above + 1)
-        )
-        density = _interpolated(ring, sums * size)
-        density = np.where(density > _NOISE * float(ring.max()), size * density, 0.0)
-        with np.errstate(divide="ignore"):
-            return np.log(density) + float(ways) + log_total - term.slope * sums
+    def halves(self) -> tuple[Floats, Floats]:
+        middle = (self.low + self.high) / 2
+        return np.concatenate((self.low, middle)), np.concatenate((middle, self.high))
 
 
-def _interpolated(ring: Floats, places: Floats) -> Floats:
-    """Values between the points of a ring, by eight-point Lagrange interpolation."""
-    first = np.floor(places).astype(np.int64) - 3
-    x, out = places - first, np.zeros(places.size)
-    for k in range(8):
-        share = ring[(first + k) % ring.size]
-        for other in range(8):
-            if other != k:
-                share = share * (x - other) / (k - other)
-        out += share
-    return out
+@dataclass(frozen=True, eq=False)
+class LogDensity:
+    """The logarithm of a density on ``[edges[0], edges[-1]]``; beyond, it is nothing."""
+
+    edges: Floats
+    coefficients: Floats
+
+    @cached_property
+    def middle(self) -> Floats:
+        return (self.edges[1:] + self.edges[:-1]) / 2
+
+    @cached_property
+    def half(self) -> Floats:
+        return np.diff(self.edges) / 2
+
+    @cached_property
+    def bounds(self) -> tuple[Floats, Floats]:
+        """About the least and the greatest value on each panel."""
+        places = np.broadcast_to(_EVEN, (self.half.size, _EVEN.size))
+        values = _polynomials(self.coefficients, places)
+        return values.min(axis=1), values.max(axis=1)
+
+    def on(self, panels: Indices, y: Floats) -> Floats:
+        """Values at places of the panels, a row for each."""
+        places = (y - self.middle[panels][:, None]) / self.half[panels][:, None]
+        return _polynomials(self.coefficients[:, panels], places)
+
+    def panel_of(self, y: Floats) -> Indices:
+        """Out of range where there is none."""
+        return np.searchsorted(self.edges, y, side="right") - 1
 
 
-def density_on(law: IndependentBins, losses: Floats) -> tuple[Floats, float]:
-    """``log`` of the density of ``log L`` under ``Q`` at losses of a short interval; the deviation
-    of a loss tilted to there.
-    """
-    log_unit = float(losses.max()) + math.log(law.bins) + _BEYOND
-    sums = np.exp(losses - losses.max() - _BEYOND)
-    place = float(sums[sums.size // 2])
-    log_cut = _log_cut(law, float(sums[0]) * math.exp(log_unit))
-    above = float(ndtr(-(log_cut + law.energy / 2) / math.sqrt(law.energy)))
-    rare = log_cut - log_unit < math.log(place / 2) and law.bins * above < _RARE
-    ratios = _Ratios(law, log_unit, log_cut - log_unit if rare else 0.0)
-    jumps = min(_MOST_JUMPS, law.bins) if len(ratios.parts) > 1 else 0
-    terms = [ratios.term(law.bins - k, k, place) for k in range(jumps + 1)]
-    known = [term for term in terms if term is not None]
-    most = max(term.log_bound for term in known)
-    total = np.full(losses.size, -np.inf)
-    for term in known:
-        if term.log_bound > most + _NEGLIGIBLE:
-            total = np.logaddexp(total, _converged(ratios, term, sums))
-    main = max(known, key=lambda term: term.log_bound)
-    return total + np.log(sums), main.deviation / place
-
-
-def _converged(ratios: _Ratios, term: _Term, sums: Floats) -> Floats:
-    points, found, change = _LEAST, ratios.log_density(term, sums, _LEAST), math.inf
-    while points < _MOST and change > _SAME:
-        points, previous = 2 * points, found
-        found = ratios.log_density(term, sums, points)
-        with np.errstate(invalid="ignore"):
-            change = float(np.max(np.nan_to_num(np.abs(found - previous), nan=0.0)))
+def _polynomials(coefficients: Floats, t: Floats) -> Floats:
+    """By Clenshaw's rule, a row for each column of coefficients."""
+    last = coefficients[:, :, None]
+    first, second = np.broadcast_to(last[-1], t.shape), np.zeros(())
+    for k in range(_DEGREE - 1, 0, -1):
+        first, second = last[k] + 2.0 * t * first - second, first
+    found: Floats = last[0] + t * first - second
     return found
 
 
-def _log_cut(law: IndependentBins, x: float) -> float:
-    """Where the density of one ratio is least when tilted such that the bulk's sum is ``x``, or as
-    near as it gets.
+def _places(low: Floats, high: Floats) -> Floats:
+    """Where polynomials are fitted, a row for each panel."""
+    return ((low + high) / 2)[:, None] + ((high - low) / 2)[:, None] * _PLACES
 
-    It is the upper root of ``slope = (log a + 3 g / 2) / (g a)``. A steeper tilt moves the bulk
-    further, until the cut that goes with it leaves too little of the bulk.
+
+def _joined(parts: list[Panels]) -> LogDensity:
+    low, high, coefficients = (np.concatenate(x, axis=-1) for x in zip(*parts, strict=True))
+    rising = np.argsort(low)
+    return LogDensity(np.append(low[rising], high[rising[-1]]), coefficients[:, rising])
+
+
+def log_density_of_mean(bins: int, energy: float, depth: float, parts: int = 1) -> LogDensity:
+    """The density of ``log L`` under ``Q``, where that under ``P`` or ``Q`` is above ``e^-depth``;
+    panels of integrals are cut into ``parts``.
     """
-    if x <= law.bins:
-        return math.inf
-    cuts, means = _cuts(law.bins, law.energy)
-    reached = np.flatnonzero(means >= x)
-    cut = float(cuts[reached[0]] if reached.size else cuts[np.argmax(means)])
-    return (
-        max(cut, math.log(0.45 * x)) if x > _FAR * law.bins else cut
-    )  # a jump that makes up most of the sum
+    highest = energy / 2 + math.sqrt(2 * depth * energy) - math.log(bins)
+    lowest = -(depth + max(highest, 0.0) + _MARGIN)
+
+    def inner(y: Floats, log_density: Floats) -> NDArray[np.bool_]:
+        return log_density > lowest
+
+    def outer(y: Floats, log_density: Floats) -> NDArray[np.bool_]:
+        return log_density + np.maximum(y, 0.0) > -depth
+
+    one = _of_one(energy, -lowest)
+    found, count = one, 1
+    for bit in bin(bins)[3:]:
+        held = outer if 2 * count == bins else inner
+        found, count = _of_both(found, found, 0.5, held, parts), 2 * count
+        if bit == "1":
+            held = outer if count + 1 == bins else inner
+            found, count = _of_both(one, found, 1 / (count + 1), held, parts), count + 1
+    return found
 
 
-@lru_cache(maxsize=64)
-def _cuts(bins: int, energy: float) -> tuple[Floats, Floats]:
-    """Cuts from far to near, as logarithms, and the bulk's mean sum at the tilt that goes with
-    each.
-    """
-    start = 1.0 - 1.5 * energy
-    top = max(start + 1.0, 10.0 * math.sqrt(energy) + energy, math.log(bins) + 12.0)
-    cuts = np.linspace(top, start + 0.2, 160)
-    means = []
-    for cut in cuts.tolist():
-        slope = (cut + 1.5 * energy) / energy  # times e^-cut, the unit here
-        nodes = nodes_between(energy, -math.inf, 0.0, cut)
-        weights, _ = nodes.tilted(slope)
-        means.append(bins * dot(weights, nodes.ratios) * math.exp(cut))
-    return cuts, np.array(means)
+def _of_one(energy: float, depth: float) -> LogDensity:
+    """A normal law, whose logarithm is a polynomial."""
+    log_top = -math.log(2 * math.pi * energy) / 2
+    count = math.ceil((depth + max(log_top, 0.0)) / _NATS)
+    z = np.sqrt(2 * _NATS * np.arange(count + 1))
+    z = np.unique(np.concatenate((-z, [-1.5, 1.5], z)))
+    edges = math.sqrt(energy) * z
+    values = log_top - _places(edges[:-1], edges[1:]) ** 2 / (2 * energy)
+    return LogDensity(edges - energy / 2, _FIT @ values.T)
+
+
+def _of_both(
+    first: LogDensity,
+    second: LogDensity,
+    share: float,
+    held: Callable[[Floats, Floats], NDArray[np.bool_]],
+    parts: int,
+) -> LogDensity:
+    """The density of ``log(share e^v + (1 - share) e^x)`` where it is held."""
+
+    def value(y: Floats) -> Floats:
+        if first is second:
+            return math.log(2.0) + _half(first, first, 0.5, y, parts)
+        return np.logaddexp(
+            _half(first, second, share, y, parts), _half(second, first, 1 - share, y, parts)
+        )
+
+    edges = np.union1d(first.edges, second.edges)
+    low, high = _range(edges, lambda y: held(y, value(y)))
+    edges = np.concatenate(([low], edges[(edges > low) & (edges < high)][::2], [high]))
+    lows, highs = edges[:-1], edges[1:]
+    done: list[Panels] = []
+    for _ in range(_MOST_HALVINGS):
+        places = _places(lows, highs)
+        values = value(places.ravel()).reshape(places.shape)
+        panels = Panels(lows, highs, _FIT @ values.T)
+        last = np.abs(panels.coefficients[-2:]).max(axis=0)
+        good = last <= _SMALL * np.maximum(1.0, np.abs(values).max(axis=1))
+        done.append(panels.chosen(good))
+        if good.all():
+            break
+        lows, highs = panels.chosen(~good).halves()
+    else:
+        done.append(panels.chosen(~good))
+    return _flat_enough(_joined(done))
+
+
+def _range(edges: Floats, held: Callable[[Floats], NDArray[np.bool_]]) -> tuple[float, float]:
+    """The ends of what is held, which is an interval, to a small part of a panel."""
+    grid = np.union1d(edges, (edges[1:] + edges[:-1]) / 2)
+    inside = np.flatnonzero(held(grid))
+    first, last = int(inside[0]), int(inside[-1])
+    within = np.array([grid[first], grid[last]])
+    beyond = np.array([grid[max(first - 1, 0)], grid[min(last + 1, grid.size - 1)]])
+    for _ in range(_BISECTIONS):
+        middle = (within + beyond) / 2
+        good = held(middle)
+        within, beyond = np.where(good, middle, within), np.where(good, beyond, middle)
+    return float(within[0]), float(within[1])
+
+
+def _flat_enough(density: LogDensity) -> LogDensity:
+    """The same polynomials on panels that are halved until none changes by more than some nats."""
+    for _ in range(_MOST_HALVINGS):
+        least, greatest = density.bounds
+        steep = greatest - least > _NATS
+        if not steep.any():
+            break
+        panels = Panels(density.edges[:-1], density.edges[1:], density.coefficients)
+        low, high = panels.chosen(steep).halves()
+        values = density.on(np.tile(np.flatnonzero(steep), 2), _places(low, high))
+        density = _joined([panels.chosen(~steep), Panels(low, high, _FIT @ values.T)])
+    return density
+
+
+def _half(small: LogDensity, great: LogDensity, share: float, y: Floats, parts: int) -> Floats:
+    """``log`` of the part of the integral with ``v <= y <= x``; ``share`` is that of ``e^v``."""
+    rises = np.arange(_STEPS, -math.log1p(-share), _STEPS)
+    # where x changes fast with v, and where it ends to
+    own = np.concatenate(
+        (_fall(rises, share), [0.0, -0.5, -1.0, -2.0, -4.0, -8.0, -16.0]),
+    )
+    columns = small.edges.size + great.edges.size + own.size
+    rows = max(1, _AT_ONCE // columns)
+    found = [
+        _half_of_few(small, great, share, y[start : start + rows], own, parts)
+        for start in range(0, y.size, rows)
+    ]
+    return np.concatenate(found)
+
+
+def _rise(fall: Floats, share: float) -> Floats:
+    """``x - y`` of ``v - y``."""
+    return np.log1p(-share / (1 - share) * np.expm1(fall))
+
+
+def _fall(rise: Floats, share: float) -> Floats:
+    """``v - y`` of ``x - y``; minus infinity where no ``v`` is small enough."""
+    gone = (1 - share) / share * np.expm1(np.minimum(rise, 700.0))
+    with np.errstate(divide="ignore"):
+        return np.log1p(-np.minimum(gone, 1.0))
+
+
+def _half_of_few(
+    small: LogDensity, great: LogDensity, share: float, y: Floats, own: Floats, parts: int
+) -> Floats:
+    column = y[:, None]
+    edges = np.concatenate(
+        (
+            small.edges - column,
+            _fall(np.maximum(great.edges - column, 0.0), share),
+            np.broadcast_to(own, (y.size, own.size)),
+        ),
+        axis=1,
+    )
+    edges = np.clip(edges, np.minimum(small.edges[0] - column, 0.0), 0.0)
+    edges.sort(axis=1)
+    middle = (edges[:, 1:] + edges[:, :-1]) / 2
+    of_small = small.panel_of(column + middle)
+    of_great = great.panel_of(column + _rise(middle, share))
+    there = (edges[:, 1:] > edges[:, :-1]) & (of_small >= 0) & (of_small < small.half.size)
+    row, place = np.nonzero(there & (of_great >= 0) & (of_great < great.half.size))
+    of_small, of_great = of_small[row, place], of_great[row, place]
+    low, high = edges[row, place], edges[row, place + 1]
+    log_width = np.log(high - low)
+    least, most = (
+        a[of_small] + b[of_great] + log_width
+        for a, b in zip(small.bounds, great.bounds, strict=True)
+    )
+    top = np.full(y.size, -np.inf)
+    np.maximum.at(top, row, least)
+    kept = np.repeat(np.flatnonzero(most > top[row] - _LEFT_OUT), parts)
+    row, of_small, of_great = row[kept], of_small[kept], of_great[kept]
+    half = ((high - low)[kept] / (2 * parts))[:, None]
+    number = np.arange(kept.size) % parts
+    fall = low[kept][:, None] + half * (2 * number[:, None] + 1 + NODES)
+    rise = _rise(fall, share)
+    column = y[row][:, None]
+    exponent = small.on(of_small, column + fall) + great.on(of_great, column + rise) - rise
+    np.maximum.at(top, row, exponent.max(axis=1, initial=-np.inf))
+    with np.errstate(divide="ignore"):
+        masses = (np.exp(exponent - top[row][:, None]) * half) @ WEIGHTS
+        total = np.log(np.bincount(row, masses, minlength=y.size))
+    return np.where(total > -np.inf, top, 0.0) + total - math.log1p(-share)

@@ -1,10 +1,12 @@
 """Balls in bins with independent noise as a pair on a line, for estimates.
 
 The ratio ``L`` of one training is a number, so its loss is one of a pair on a line: ``log L`` has
-some density ``q`` under ``Q`` and ``e^y q(y)`` under ``P``. ``q`` has no closed form, but tilted
-Fourier transforms (``estimation.bins``) give it to ten digits anywhere: each tilt centres the sum
-somewhere else, and its part of the density is read off around there. So bins compose with
-themselves, redrawn in each epoch, and with all other pairs, by the default accountant.
+some density ``q`` under ``Q`` and ``e^y q(y)`` under ``P``. ``q`` has no closed form, but a table
+of it (``estimation.bins_density``) serves as well. So bins compose with themselves, redrawn in each
+epoch, and with all other pairs, by the default accountant.
+
+Both laws must have a mass of 1. What the table lacks to that is its error; if it is not small, the
+table is made again with finer integrals, and what is left is stated.
 
 The table is for estimates. Nothing is drawn from it, and no guarantee rests on it.
 """
@@ -12,36 +14,54 @@ The table is for estimates. Nothing is drawn from it, and no guarantee rests on 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import BSpline, make_interp_spline
 
 from evr.estimation.bins import bins_delta
-from evr.estimation.bins_density import density_on
+from evr.estimation.bins_density import (
+    NODES,
+    WEIGHTS,
+    Indices,
+    LogDensity,
+    log_density_of_mean,
+)
+from evr.estimation.fft import Delta
 from evr.laws import Direction, DominatingPair, Floats, Measure, Step
-from evr.laws.line.pair import log_difference
+from evr.laws.line.pair import TableError
 from evr.laws.mixture.bins import IndependentBins
 
-_NOTHING = -75.0  # log of the mass at which the table ends: 1e-33
-_FARTHEST = 600.0
-_STEP, _WIDEST = 1.5, 0.3  # how far a tilt serves: deviations of its loss, and at most
-_POINTS = 24  # of the table, from each tilt
+_DEPTH = 170.0  # the table ends where the densities of both laws are below e^-170, or 1e-74
+_PARTS = (1, 2, 4)  # of each panel of an integral
+_GOOD = 1e-10  # what the masses may lack
+_TIMES = 8.0  # a density may be wrong by so many times what the masses lack
+_LEAST = 1e-11  # error of a table whose masses are right
+_SETTLED = 2.5e-10  # a transform's relative error, as far as its grids tell: good enough
+_ALONE = 5e-9  # what is stated of it: grids that agree may both be wrong by more than they differ
 _HALVINGS = 64  # of an interval, to find a quantile
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+_FEW = np.polynomial.legendre.leggauss(6)
+_NARROW = 0.125  # of a panel: few nodes are enough
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RatioLaw:
-    """The density of ``y = log L`` under ``Q`` on ``[low, high]``: its logarithm as a spline, and
-    tail sums at its knots.
-    """
+    """The law of ``y = log L`` under ``P`` and ``Q``, by a table of its density under ``Q``."""
 
-    knots: Floats
-    log_density: BSpline
+    density: LogDensity
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return float(self.density.edges[0]), float(self.density.edges[-1])
+
+    @cached_property
+    def error(self) -> TableError:
+        """Of the density, from what the masses of both laws lack to 1; and what is beyond the
+        table.
+        """
+        lacking = max(abs(float(self._below[measure][-1]) - 1.0) for measure in Measure)
+        return TableError(max(_LEAST, _TIMES * lacking), math.exp(-_DEPTH))
 
     @cached_property
     def _below(self) -> dict[Measure, Floats]:
@@ -52,52 +72,70 @@ class RatioLaw:
         return {m: np.concatenate((np.cumsum(self._pieces(m)[::-1])[::-1], [0.0])) for m in Measure}
 
     def _pieces(self, measure: Measure) -> Floats:
-        return self._between(measure, self.knots[:-1], self.knots[1:])
+        edges = self.density.edges
+        return self._within(measure, np.arange(edges.size - 1), edges[:-1], edges[1:])
 
-    def _between(self, measure: Measure, low: Floats, high: Floats) -> Floats:
-        """Mass of short intervals."""
-        half = (high - low) / 2
-        y = (low + half)[..., None] + half[..., None] * _NODES
-        exponent = self.log_density(y) + (y if measure is Measure.P else 0.0)
-        return half * np.einsum("...i,i->...", np.exp(exponent), _WEIGHTS)
+    def _within(self, measure: Measure, panel: Indices, low: Floats, high: Floats) -> Floats:
+        """Mass of intervals, each in one panel."""
+        found = np.zeros(panel.size)
+        narrow = high - low < _NARROW * 2.0 * self.density.half[panel]
+        for some, (nodes, weights) in ((narrow, _FEW), (~narrow, (NODES, WEIGHTS))):
+            half = (high[some] - low[some])[:, None] / 2
+            y = low[some][:, None] + half * (1.0 + nodes)
+            exponent = self.density.on(panel[some], y) + (y if measure is Measure.P else 0.0)
+            found[some] = (np.exp(exponent) * half) @ weights
+        return found
 
-    def tails(self, measure: Measure, y: Floats) -> tuple[Floats, Floats]:
-        """Mass up to ``y`` and beyond it."""
-        inside = np.clip(y, self.knots[0], self.knots[-1])
-        index = np.clip(
-            np.searchsorted(self.knots, inside, side="right") - 1, 0, self.knots.size - 2
-        )
-        below = self._below[measure][index] + self._between(measure, self.knots[index], inside)
-        above = self._above[measure][index + 1] + self._between(
-            measure, inside, self.knots[index + 1]
-        )
-        return below, above
+    def mass(self, measure: Measure, low: Floats, high: Floats) -> Floats:
+        """Of intervals, accurate relative to it."""
+        edges = self.density.edges
+        low, high = (np.clip(y, *self.ends) for y in (low, high))
+        high = np.maximum(low, high)
+        first = np.clip(np.searchsorted(edges, low, side="right") - 1, 0, edges.size - 2)
+        last = np.clip(np.searchsorted(edges, high, side="left") - 1, first, edges.size - 2)
+        found = self._within(measure, first, low, np.minimum(high, edges[first + 1]))
+        far = last > first
+        start, end = first[far] + 1, last[far]
+        below, above = self._below[measure], self._above[measure]
+        between = np.where(edges[start] > 0, above[start] - above[end], below[end] - below[start])
+        found[far] += between + self._within(measure, end, edges[end], high[far])
+        return found
+
+    def delta(self, epsilon: float, direction: Direction) -> float:
+        """Of one training: an integral without cancellation."""
+        edges = self.density.edges
+        sign = 1.0 if direction is Direction.REMOVE else -1.0
+        kink = min(max(sign * epsilon, edges[0]), edges[-1])
+        edges = np.union1d(edges, [kink])
+        middle = (edges[1:] + edges[:-1]) / 2
+        half = np.diff(edges)[:, None] / 2
+        y = middle[:, None] + half * NODES
+        exponent = self.density.on(self.density.panel_of(middle), y) + (y if sign > 0 else 0.0)
+        gain = -np.expm1(np.minimum(epsilon - sign * y, 0.0))
+        return float(np.sum((np.exp(exponent) * gain * half) @ WEIGHTS))
 
 
 @lru_cache(maxsize=64)
 def ratio_law(bins: int, energy: float) -> RatioLaw:
-    """The density of ``log L``, in intervals from the middle outwards until nothing is left."""
-    law = IndependentBins(Direction.REMOVE, bins, energy)
-    first = min(_WIDEST, math.sqrt(math.expm1(min(energy, 50.0)) / bins))
-    upper, lower = list(_outwards(law, first, 1)), list(_outwards(law, first, -1))
-    losses, logs = (np.concatenate(parts) for parts in zip(*lower[::-1], *upper, strict=True))
-    return RatioLaw(losses, make_interp_spline(losses, logs, k=5))
+    """The law of ``log L``, made again with finer integrals while its masses are not good."""
+    found = []
+    for parts in _PARTS:
+        found.append(RatioLaw(log_density_of_mean(bins, energy, _DEPTH, parts)))
+        if found[-1].error.relative <= _TIMES * _GOOD:
+            break
+    return min(found, key=lambda law: law.error.relative)
 
 
-def _outwards(law: IndependentBins, width: float, sign: int) -> Iterator[tuple[Floats, Floats]]:
-    """Losses and logarithms of their density in one interval after the other, away from 0."""
-    end = 0.0
-    while abs(end) < _FARTHEST:
-        low, high = sorted((end, end + sign * width))
-        end += sign * width
-        losses = np.linspace(low, high, 2 * _POINTS + 1)[1::2]
-        log_density, deviation = density_on(law, losses)
-        if not np.all(np.isfinite(log_density)):
-            return
-        yield losses, log_density
-        if float(log_density[-1 if sign > 0 else 0]) + max(end, 0.0) + math.log(width) < _NOTHING:
-            return
-        width = min(_WIDEST, _STEP * deviation)
+@lru_cache(maxsize=4096)
+def _alone(law: IndependentBins, epsilon: float) -> Delta:
+    """Delta of one training: by a transform, or by the table where that is not good enough."""
+    found = bins_delta(law, epsilon)
+    if found.error <= _SETTLED * found.value:
+        return Delta(found.value, _ALONE * found.value)
+    table = ratio_law(law.bins, law.energy)
+    value = table.delta(epsilon, law.direction)
+    by_table = Delta(value, table.error.of(value))
+    return min(found, by_table, key=lambda delta: delta.error)
 
 
 @dataclass(frozen=True)
@@ -125,15 +163,8 @@ class BinsPair(DominatingPair):
         if self._sign < 0:  # the roles of both laws change with the sign of the loss
             measure = Measure.Q if measure is Measure.P else Measure.P
             low, high = -high, -low
-        (below_low, above_low), (below_high, above_high) = (
-            self._table.tails(measure, y) for y in (low, high)
-        )
         with np.errstate(divide="ignore"):
-            logs = [
-                np.log(np.maximum(x, 0.0)) for x in (below_low, above_low, below_high, above_high)
-            ]
-        upper = low > 0
-        return np.where(upper, log_difference(logs[1], logs[3]), log_difference(logs[2], logs[0]))
+            return np.log(self._table.mass(measure, low.ravel(), high.ravel())).reshape(low.shape)
 
     def sample(
         self, measure: Measure, generator: np.random.Generator, low: Any, high: Any
@@ -153,19 +184,22 @@ class BinsPair(DominatingPair):
         return above
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
-        ends = float(self._table.knots[0]), float(self._table.knots[-1])
-        return ends if self._sign > 0 else (-ends[1], -ends[0])
+        low, high = self._table.ends
+        return (low, high) if self._sign > 0 else (-high, -low)
 
     @property
-    def delta_error(self) -> float:
-        return 5e-9
+    def table_error(self) -> TableError:
+        return self._table.error
 
     def delta(self, epsilon: float) -> float:
-        return (
-            bins_delta(self.law, epsilon).value
-            if 0 <= epsilon < math.inf
-            else super().delta(epsilon)
-        )
+        if 0 <= epsilon < math.inf:
+            return _alone(self.law, epsilon).value
+        return super().delta(epsilon)
+
+    def delta_error(self, epsilon: float) -> float:
+        if 0 <= epsilon < math.inf:
+            return _alone(self.law, epsilon).error
+        return self.table_error.of(1.0)
 
     def describe(self) -> str:
         return self.law.describe()

@@ -34,7 +34,7 @@ import numpy as np
 
 from evr.errors import AccuracyError
 from evr.estimation.atoms import Atoms, atoms_of
-from evr.estimation.grid import Frame, TiltedLaw
+from evr.estimation.grid import Frame, TiltedLaw, table_error
 from evr.estimation.jumps import Jumps, jump_of
 from evr.estimation.tilting import GridPlan, excess, is_certain, limits, plan_tilt
 from evr.laws import DominatingPair, Step, infinite_mass
@@ -201,7 +201,8 @@ class FftCurve:
         negligible = math.log(small) if small > 0.0 else -math.inf
         plan = plan_tilt(self.steps, epsilon, negligible=max(negligible, -760.0), asked=self._asked)
         if plan is None:
-            numerical = _ROUNDED * apart + jumps.error + floor
+            table = table_error(self.steps).of(apart)
+            numerical = _ROUNDED * apart + jumps.error + floor + table
             return Delta(apart, numerical, numerical, jumps.slope(epsilon), 0.0)
         sizes = _SIZES if self._apart is None else _SIZES[:6]  # there is another way
         # what is beyond the cap is counted with the jumps
@@ -281,7 +282,7 @@ def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
             np.max(np.abs(np.diff(losses)), where=np.isfinite(np.diff(losses)), initial=0.0)
         )
     low, high = pair.delta(epsilon - moved), pair.delta(epsilon + moved)
-    numerical = max(_ROUNDED, pair.delta_error) * value
+    numerical = _ROUNDED * value + pair.delta_error(epsilon)
     error = numerical + max(low - value, value - high, 0.0)
     apart = max(1e-6 * abs(epsilon), moved)
     slope = (
@@ -340,6 +341,7 @@ def _read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, f
         + _IRREGULAR * smooth
         + _ROUNDED * apart
         + law.jumps.error
+        + law.table_error.of(value)
     )
     moved = slope * law.loss_error
     if atoms is not None:
@@ -375,7 +377,9 @@ def refine(
             (frame, fine, coarse, result) if best is None or result.error < best[3].error else best
         )
         ragged = fine.ragged(epsilon)
-        settled = result.error - ragged <= (_RELATIVE + _IRREGULAR) * result.value
+        # no grid mends a table
+        of_grid = result.error - ragged - fine.table_error.of(result.value)
+        settled = of_grid <= (_RELATIVE + _IRREGULAR) * result.value
         if settled and ragged <= _RAGGED * result.value:
             break
         if result.error <= 2.0 * fine.rounding(epsilon):

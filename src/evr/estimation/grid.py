@@ -19,6 +19,7 @@ from evr.estimation.sums import dot
 from evr.estimation.tilting import GridPlan
 from evr.laws import DominatingPair, Floats, Step
 from evr.laws.law import UNIT
+from evr.laws.line.pair import TableError
 
 Complexes = NDArray[np.complex128]
 _PLACES = np.arange(6.0)
@@ -54,7 +55,7 @@ class TiltedLaw:
     step shows in that of all, the more so the less the others smooth it: ``shows``, from 0 to 1.
     Of one step it is finest at ``kinks``. It is ``spiky`` if it has atoms that are not accounted
     for elsewhere. ``comb`` is how far apart sums are where many losses are atoms and nothing fills
-    the gaps between their sums.
+    the gaps between their sums. ``table_error`` is that of steps whose law is known by a table.
     """
 
     order: float
@@ -73,6 +74,7 @@ class TiltedLaw:
     shows: float
     spiky: bool
     kinks: tuple[float, ...]
+    table_error: TableError
     comb: float = 0.0
 
     def _position(self, epsilon: float) -> float:
@@ -218,6 +220,15 @@ def _comb(points: LossPoints, order: float) -> tuple[float, float]:
         return 0.0, tilted.bulk()[1] ** 2
     heavy = tilted.deviations[np.argsort(tilted.weights)[-2:]]
     return float(np.ptp(heavy)), tilted.variance
+
+
+def table_error(steps: Iterable[Step]) -> TableError:
+    """Of all steps together: the relative errors of probabilities that are multiplied add up."""
+    found = [(step.count, step.pair.table_error) for step in steps]
+    return TableError(
+        math.expm1(math.fsum(count * one.relative for count, one in found)),
+        math.fsum(count * one.beyond for count, one in found),
+    )
 
 
 class Spectrum(NamedTuple):
@@ -437,6 +448,7 @@ class Frame:
             shows=_shows(parts),
             spiky=self._has_atoms and not atoms,
             kinks=self.plan.asked,
+            table_error=table_error(steps),
             comb=self._comb(steps),
         )
 

@@ -11,7 +11,6 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from evr import validate
 from evr.certification.build import build, differences, software
@@ -92,7 +91,6 @@ def perform(
     workers: int | None = None,
     executor: Executor | None = None,
     progress: ProgressHook | None = None,
-    fallback: dict[str, Any] | None = None,
     path: Path | None = None,
     ahead: Forecast | None = None,
 ) -> Certificate:
@@ -143,7 +141,6 @@ def perform(
             name=release.name,
             entropy_is_fresh=attempt.entropy_is_fresh,
             estimate=attempt.options["estimate"],
-            fallback=None if verification.accepted else fallback,
             computed_by=attempt.software,
             times={
                 "started": attempt.started,

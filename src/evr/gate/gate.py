@@ -12,31 +12,23 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
-from dp_accounting import dp_event
-
-from evr import validate
 from evr.certification.certificate import Certificate
 from evr.certification.ledger import Ledger
-from evr.certification.rows import Attempt
 from evr.errors import EvrError, NotReleasedError
 from evr.gate.attempt import foresee, opened, perform, start
-from evr.gate.request import Request, Subject
-from evr.mechanisms import Composition
-from evr.mechanisms.registry import known
+from evr.gate.request import Request
 from evr.mechanisms.relations import Relation
-from evr.proving.without_samples import proved_delta
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook
 from evr.verification.settings import Settings
 
 T = TypeVar("T")
 P = ParamSpec("P")
-Source = Literal["mechanism", "fallback"]
 _MISSING: Any = object()
 
 
@@ -48,21 +40,13 @@ class Release(Generic[T]):
     ----------
     released
         Whether anything did.
-    source
-        ``"mechanism"``, ``"fallback"``, or None if nothing ran.
-    certificates
-        One for each attempt that was made; the last one decided.
+    certificate
+        Of the attempt that decided.
     """
 
     released: bool
-    source: Source | None
-    certificates: tuple[Certificate, ...]
+    certificate: Certificate
     _value: Any = field(default=_MISSING, repr=False)
-
-    @property
-    def certificate(self) -> Certificate:
-        """Of the attempt that decided."""
-        return self.certificates[-1]
 
     @property
     def value(self) -> T:
@@ -83,101 +67,53 @@ def not_released(certificate: Certificate) -> NotReleasedError:
     )
 
 
-@dataclass(frozen=True)
-class Gate:
-    """What has to be verified before anything may pass."""
+@contextlib.contextmanager
+def opened_gate(request: Request, ledger: Ledger | str | Path | None) -> Iterator[Certificate]:
+    """Verify; where the claim was accepted, count the output: what runs inside may pass.
 
-    request: Request
-    ledger: Ledger | str | Path | None
-    fallback_event: Any
-    instances: int
-
-    @contextlib.contextmanager
-    def open(self) -> Iterator[tuple[Source | None, tuple[Certificate, ...]]]:
-        """Verify, count the output, and say what may run inside.
-
-        Once it is counted it stays so, however the inside ends (docs/guarantees.md, Section 5.6).
-        The ledger is closed meanwhile: what runs inside may take days, change the folder, or fork.
-        """
-        with opened(self.ledger) as ledger:
-            path = ledger.path.absolute()
-            certificates, attempt = self._verified(ledger)
-            source: Source | None = "mechanism" if certificates[-1].accepted else None
-            if source is None and certificates[-1].fallback is not None:
-                source = "fallback"
-            if source is not None:
-                ledger.count_output(attempt, fallback=source == "fallback")
-        if source is None:
-            yield None, certificates
-            return
-        ending: Literal["released", "raised"] = "raised"
-        try:
-            yield source, certificates
-            ending = "released"
-        finally:
-            with contextlib.suppress(EvrError), Ledger(path, create=False) as ledger:
-                ledger.end_output(attempt, ending)
-
-    def _verified(self, ledger: Ledger) -> tuple[tuple[Certificate, ...], Attempt]:
-        """The certificates of all instances that it took, and the attempt that decided."""
-        ledger.check()
-        request = self.request
-        ledger.refuse_second_output(
+    Once it is counted it stays so, however the inside ends (docs/guarantees.md, Section 5.6). The
+    ledger is closed meanwhile: what runs inside may take days, change the folder, or fork.
+    """
+    with opened(ledger) as counting:
+        path = counting.path.absolute()
+        counting.check()
+        counting.refuse_second_output(
             request.claim,
             name=request.name,
             floor=request.floor,
             relation=request.subject.composition.relation,
         )
-        fallback = self._fallback(ledger)
-        certificates: list[Certificate] = []
-        for instance in range(self.instances):
-            seed = None if request.seed is None else request.seed + instance
-            ahead = foresee(ledger, request)
-            attempt = start(ledger, replace(request, seed=seed), for_output=True)
-            certificates.append(
-                perform(
-                    ledger,
-                    attempt,
-                    workers=request.workers,
-                    executor=request.executor,
-                    progress=request.progress,
-                    fallback=fallback,
-                    ahead=ahead,
-                )
-            )
-            if certificates[-1].accepted:
-                break
-        return tuple(certificates), attempt
-
-    def _fallback(self, ledger: Ledger) -> dict[str, Any] | None:
-        """The fallback for the certificate, once it is proved to be private enough."""
-        if self.fallback_event is None:
-            return None
-        request = self.request
-        claim, relation = request.claim, request.subject.composition.relation
-        subject = Subject.of(self.fallback_event, relation)
-        terms = ledger.terms(claim, name=request.name, floor=request.floor, relation=relation)
-        threshold = (1.0 - terms.kappa) * claim.value
-        bounds = proved_delta(subject.composition, claim.epsilon)
-        direction, worst = max(bounds.items(), key=lambda item: item[1])
-        if worst > threshold:
-            raise ValueError(
-                f"the fallback is not provably ({claim.epsilon!r}, {threshold!r})-DP: the "
-                f"proved bound on its delta is {worst!r} (direction {direction!r}); give it more "
-                "noise"
-            )
-        return {"event": subject.document, "bounds": bounds}
+        ahead = foresee(counting, request)
+        attempt = start(counting, request, for_output=True)
+        certificate = perform(
+            counting,
+            attempt,
+            workers=request.workers,
+            executor=request.executor,
+            progress=request.progress,
+            ahead=ahead,
+        )
+        if certificate.accepted:
+            counting.count_output(attempt)
+    if not certificate.accepted:
+        yield certificate
+        return
+    ending: Literal["released", "raised"] = "raised"
+    try:
+        yield certificate
+        ending = "released"
+    finally:
+        with contextlib.suppress(EvrError), Ledger(path, create=False) as counting:
+            counting.end_output(attempt, ending)
 
 
-def make_gate(
+def requested(
     event: Any,
     *,
     epsilon: float,
     delta: float,
     tau: float = 0.99,
-    ledger: Ledger | str | Path | None = None,
-    fallback_event: Any = None,
-    instances: int = 1,
+    neighboring_relation: Relation | None = None,
     name: str | None = None,
     floor: float | None = None,
     seed: int | None = None,
@@ -185,10 +121,9 @@ def make_gate(
     executor: Executor | None = None,
     progress: ProgressHook | None = None,
     path: str | Path | None = None,
-    neighboring_relation: Relation | None = None,
     record: dict[str, Any] | None = None,
     **settings: Any,
-) -> Gate:
+) -> Request:
     """Check everything that can be checked before anything runs."""
     for refused, why in (
         ("direction", "a guarantee needs both"),
@@ -196,12 +131,11 @@ def make_gate(
     ):
         if refused in settings:
             raise TypeError(f"{refused}={settings[refused]!r} cannot be given here: {why}")
-    relation = _one_relation(event, fallback_event, neighboring_relation)
-    request = Request.of(
+    return Request.of(
         event,
         Claim(epsilon, delta, tau),
         Settings.of(settings),
-        relation=relation,
+        relation=neighboring_relation,
         path=path,
         name=name,
         floor=floor,
@@ -211,17 +145,6 @@ def make_gate(
         progress=progress,
         record=record,
     )
-    return Gate(
-        request, ledger, fallback_event, instances=validate.positive_integer(instances=instances)
-    )
-
-
-def _one_relation(event: Any, fallback_event: Any, relation: Relation | None) -> Relation | None:
-    """The relation asked for, or the one under which both the event and the fallback are."""
-    events = [event, fallback_event]
-    if relation is None and all(isinstance(known(one), dp_event.DpEvent) for one in events):
-        return Composition.of(dp_event.ComposedDpEvent(events)).relation
-    return relation
 
 
 def release(
@@ -232,8 +155,6 @@ def release(
     delta: float,
     tau: float = 0.99,
     ledger: Ledger | str | Path | None = None,
-    fallback: tuple[Callable[[], T], Any] | None = None,
-    instances: int = 1,
     **options: Any,
 ) -> Release[T]:
     """Run ``mechanism()`` only if what it costs has been verified; what is released is ``(epsilon,
@@ -243,7 +164,9 @@ def release(
     ``(epsilon, delta / tau)``, however many mechanisms they try. The output is counted before the
     mechanism starts, and the next is refused, however that run ends: what may have gone out counts
     as out, also where the mechanism raises (its exception goes on to the caller) or the process
-    dies. To let out another, which costs privacy again, give it a ``name``.
+    dies. To let out another, which costs privacy again, give it a ``name``. Where a claim is
+    rejected, another mechanism may be tried at the same claim: that is the next attempt of the
+    release (the paper's fallback; docs/guarantees.md, Section 5.4).
 
     Parameters
     ----------
@@ -256,13 +179,6 @@ def release(
         The estimate and its slack, as of ``evr.verify``.
     ledger
         A path or a ``Ledger``; ``.evr/ledger.sqlite`` in the working directory by default.
-    fallback
-        ``(mechanism2, event2)`` to run if the claim is rejected. It must be provably ``(epsilon, (1
-        - kappa) delta / tau)``-DP, which is checked by a proved bound before anything runs;
-        otherwise ``ValueError``.
-    instances
-        Verify up to so many times and run if one accepts; each counts as an attempt. With 2 a false
-        rejection is as rare as its square.
     options
         ``name`` and ``floor`` of a named release; ``path`` of the certificate;
         ``neighboring_relation``, ``seed``, ``workers``, ``executor``, ``progress``, ``method``,
@@ -272,7 +188,7 @@ def release(
     -------
     Release
         ``released``, ``value`` (which raises ``NotReleasedError`` where nothing was released) and
-        the certificates.
+        the certificate.
 
     Raises
     ------
@@ -299,24 +215,12 @@ def release(
     False
     """
     _check_mechanism(mechanism)
-    second: Callable[[], T] | None = None
-    if fallback is not None:
-        try:
-            second, fallback_event = fallback
-        except (TypeError, ValueError):
-            raise TypeError(f"fallback={fallback!r} is not a pair (mechanism, event)") from None
-        if not callable(second) or fallback_event is None:
-            raise TypeError(f"fallback={fallback!r} is not a pair (mechanism, event)")
-        _check_mechanism(second)
-        options["fallback_event"] = fallback_event
-    gate = make_gate(
-        event, epsilon=epsilon, delta=delta, tau=tau, ledger=ledger, instances=instances, **options
-    )
-    with gate.open() as (source, certificates):
-        if source is None:
-            return Release(False, None, certificates)
-        value = mechanism() if source == "mechanism" or second is None else second()
-    return Release(True, source, certificates, value)
+    request = requested(event, epsilon=epsilon, delta=delta, tau=tau, **options)
+    with opened_gate(request, ledger) as certificate:
+        if not certificate.accepted:
+            return Release(False, certificate)
+        value = mechanism()
+    return Release(True, certificate, value)
 
 
 def _check_mechanism(mechanism: Any) -> None:
@@ -345,7 +249,7 @@ class released:
 
     Arguments as of ``release``, without the mechanism. A decorated function returns a ``Release``.
     The context manager raises ``NotReleasedError`` before its body if the claim is rejected; it
-    yields the certificate, and takes no fallback. The body is the one output of its release, also
+    yields the certificate. The body is the one output of its release, also
     if it raises.
 
     Examples
@@ -380,14 +284,11 @@ class released:
         return gated
 
     def __enter__(self) -> Certificate:
-        if "fallback" in self._options:
-            raise TypeError(
-                "a context manager takes no fallback: use evr.release, or the decorator"
-            )
-        manager = make_gate(self._event, **self._options).open()
-        source, certificates = manager.__enter__()
-        certificate: Certificate = certificates[-1]
-        if source is None:
+        options = dict(self._options)
+        ledger = options.pop("ledger", None)
+        manager = opened_gate(requested(self._event, **options), ledger)
+        certificate = manager.__enter__()
+        if not certificate.accepted:
             manager.__exit__(None, None, None)
             raise not_released(certificate)
         self._open = manager

@@ -3,7 +3,6 @@
 from evr.proving.api import prove, verify
 from evr.proving.forecast import Announce, Forecast, forecast
 from evr.proving.planning import check_proposal
-from evr.proving.without_samples import proved_delta
 
 __all__ = [
     "Announce",
@@ -11,6 +10,5 @@ __all__ = [
     "check_proposal",
     "forecast",
     "prove",
-    "proved_delta",
     "verify",
 ]

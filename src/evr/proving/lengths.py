@@ -15,7 +15,7 @@ from evr.verification.claims import Claim
 from evr.verification.directions import Prepared, Trial
 from evr.verification.fixed import FixedPlan, FixedTest
 from evr.verification.results import DirectionReport, Progress
-from evr.verification.sequential import LEAST, SequentialTest, sequential_test
+from evr.verification.sequential import LEAST, SequentialTest, growth_of, sequential_test
 from evr.verification.state import State, init, turned
 from evr.verification.summary import Work
 
@@ -172,10 +172,9 @@ def _samples_expected(test: SequentialTest, mean: float, variance: float) -> flo
     played round by round as the driver would, each with the growth that is to be expected of it.
     """
     lead, state = test.mean - mean, init(test)
-    spread = variance + lead**2
     for _ in range(_ROUNDS):
-        stake, n = state.stakes[0], (state.end - state.blocks) * test.block
-        growth = stake * lead - stake**2 * spread / 2
+        n = (state.end - state.blocks) * test.block
+        growth = growth_of(state.stakes[0], lead, variance)
         if growth > 0 and state.log_wealth + n * growth >= test.log_target:
             return state.samples + (test.log_target - state.log_wealth) / growth
         played = state._replace(

@@ -131,13 +131,14 @@ def _clipped(plan: Plan, steps: tuple[Step, ...], claim: Claim) -> tuple[Plan, f
 
 
 def _for_gpu(steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str) -> Plan:
-    merges = proposal == "capped" and on_a_line(steps)
-    plan = (
-        devices.merged_plan(steps, claim) if merges else SEARCHES[proposal](steps, direction, claim)
-    )
+    if on_a_line(steps):
+        raise DeviceError(
+            f"device='cuda': {steps[0].law.describe()} is a law on a line, which a GPU does "
+            "not draw. A strict proof takes seconds: leave device out, or use method='strict'"
+        )
+    plan = SEARCHES[proposal](steps, direction, claim)
     found, _ = _clipped(devices.placed(plan, steps), steps, claim)
-    size = devices.block_size(found, claim, found.variance)
-    return replace(found, block_size=size, device="cuda")
+    return replace(found, block_size=devices.block_size(claim, found.variance), device="cuda")
 
 
 class Planning:

@@ -149,7 +149,7 @@ def render(
     return template.render(
         certificate=certificate,
         held=held,
-        verdict=certificate.verdict if certificate.fallback is None else "fallback released",
+        verdict=certificate.verdict,
         epsilon=above(claim.epsilon),
         delta=not_below(claim.delta, 9),
         ran=describe_event(certificate.event),
@@ -260,7 +260,7 @@ def _groups(certificate: Certificate) -> list[tuple[str, list[tuple[str, str, st
     groups: list[tuple[str, dict[str, Any]]] = [
         ("certificate", {key: document[key] for key in top})
     ]
-    for name in ("claim", "estimate", "release", "verification", "fallback", "record"):
+    for name in ("claim", "estimate", "release", "verification", "record"):
         if document[name] is not None:
             groups.append((name, document[name]))
     for name, fields in directions.items():

@@ -1,101 +1,44 @@
-"""Mixtures of components as a proposal: for compositions with laws in many dimensions.
+"""The proposal for compositions with laws in many dimensions: all of them are drawn at order ``k``,
+or with scaled means, or shifted; or, in a share of the samples, the one, and the other in the rest.
 
-A component draws each law its own way; weights are fixed beforehand. Steps on a line take part with
-one tilt for all components. Everything is rebuilt from a plan's numbers: ``3/weight`` is the weight
-of component 3, ``3/0/scale`` the scale of its part of step 0. docs/guarantees_highdim.md, Sections
-4 to 7.
+Steps on a line take part with one tilt. Everything is rebuilt from a plan's numbers, which are the
+same for all laws. docs/guarantees_highdim.md, Sections 4 to 7.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evr.bounds.bins import ScaledMeans
 from evr.bounds.moments import log_peak
 from evr.bounds.rounding import Rounding
 from evr.bounds.tilt import Tilt
-from evr.laws import DominatingPair, Floats, Step
+from evr.laws import Direction, DominatingPair, Floats, Step
 from evr.laws.law import UNIT
-from evr.laws.mixture.bins import IndependentBins
 from evr.laws.mixture.law import MixtureLaw
 from evr.sampling import placed_parts
-from evr.sampling.part import Part
-from evr.sampling.parts import ScaledBins, part_of
+from evr.sampling.parts import Numbers, Part, part_of
 from evr.sampling.plan import Kind, Plan
 from evr.sampling.proposals import Block, Proposal, TiltedProposal
 
 NAME = "mixture"
-_WEIGHTS = 1e-9
 _UNREACHED = -600.0  # log of the chance of a draw that never happens
 _AT_ONCE, _NUMBERS = 4096, 2**20  # samples of a block, and their coordinates: tables want many
 
 
-@dataclass(frozen=True)
-class Component:
-    """The share of a component, and the numbers of its part of each law in many dimensions, in the
-    order of the steps.
-    """
-
-    weight: float
-    parts: tuple[tuple[tuple[str, float], ...], ...]
-
-    @classmethod
-    def of(cls, weight: float, *parts: dict[str, float]) -> Component:
-        """From dictionaries."""
-        return cls(weight, tuple(tuple(sorted(part.items())) for part in parts))
-
-
-def to_numbers(components: Sequence[Component]) -> tuple[tuple[str, float], ...]:
-    """Components as the numbers of a plan."""
-    numbers = []
-    for index, component in enumerate(components):
-        numbers.append((f"{index}/weight", component.weight))
-        for place, part in enumerate(component.parts):
-            numbers += [(f"{index}/{place}/{name}", value) for name, value in part]
-    return tuple(numbers)
-
-
-def from_numbers(numbers: Sequence[tuple[str, float]]) -> tuple[Component, ...]:
-    """Undo ``to_numbers``; what is none of it raises ``ValueError``."""
-    weights: dict[int, float] = {}
-    parts: dict[int, dict[int, dict[str, float]]] = {}
-    for name, value in numbers:
-        keys = name.split("/")
-        if len(keys) == 2 and keys[0].isdigit() and keys[1] == "weight":
-            weights[int(keys[0])] = value
-        elif len(keys) == 3 and keys[0].isdigit() and keys[1].isdigit():
-            parts.setdefault(int(keys[0]), {}).setdefault(int(keys[1]), {})[keys[2]] = value
-        else:
-            raise ValueError(f"plan.numbers: {name!r} is no number of a component")
-    if sorted(weights) != list(range(len(weights))) or sorted(parts) != sorted(weights):
-        raise ValueError(
-            "plan.numbers: components do not count from 0, or miss a weight or their parts"
-        )
-    found = []
-    for index in range(len(weights)):
-        own = parts[index]
-        if sorted(own) != list(range(len(own))):
-            raise ValueError(f"plan.numbers: parts of component {index} do not count from 0")
-        found.append(Component.of(weights[index], *(own[place] for place in range(len(own)))))
-    return tuple(found)
-
-
 class MixtureProposal(Proposal):
-    """A mixture of components.
+    """Draws laws in many dimensions, and steps on a line beside them.
 
     Parameters
     ----------
     steps
         One direction of a composition, simplified; some laws are in many dimensions.
-    components
-        What is drawn.
+    numbers
+        What they are drawn from (``part_of``); with a ``share``, that of ``order`` beside ``scale``
+        and ``odds``.
     kinds
         How each step is drawn that is on a line; those of others say whether they are drawn by
         place, as a GPU draws them.
@@ -104,34 +47,26 @@ class MixtureProposal(Proposal):
     """
 
     name = NAME
+    xp: Any = np
+    """Whose arrays are drawn by place; and how many numbers of one law at a time."""
+    at_once = 1 << 20
 
     def __init__(
         self,
         steps: Sequence[Step],
-        components: Sequence[Component],
+        numbers: Mapping[str, float],
         kinds: Sequence[Kind] = (),
         cells: int = 0,
     ) -> None:
-        self.steps, self.components = tuple(steps), tuple(components)
+        self.steps, self.numbers, self.cells = tuple(steps), dict(numbers), cells
         self.laws = [(s.law, s.count) for s in self.steps if isinstance(s.law, MixtureLaw)]
         self._kinds = tuple(kinds) or tuple(Kind(Tilt()) for _ in self.steps)
         self.by_place = self._is_by_place()
-        self.cells = cells
         self.line = self._line()
         self.infinite = self.line.infinite if self.line else 0.0
-        total = math.fsum(c.weight for c in self.components)
-        if (
-            not self.components
-            or min(c.weight for c in self.components) <= 0
-            or abs(total - 1) > _WEIGHTS
-        ):
-            raise ValueError("weights of components are positive and sum to 1")
-        self.weights = np.array([c.weight for c in self.components]) / total
-        self._parts: dict[tuple[int, tuple[tuple[str, float], ...]], Part] = {}
-        self.parts = [
-            [self._part(i, numbers) for i, numbers in enumerate(self._own(c))]
-            for c in self.components
-        ]
+        chosen = _components(self.numbers)
+        self.weights = tuple(weight for weight, _ in chosen)
+        self.parts = [[part_of(law, own) for law, _ in self.laws] for _, own in chosen]
 
     def _is_by_place(self) -> bool:
         """Whether laws in many dimensions are drawn by place: all of them, or none."""
@@ -147,19 +82,6 @@ class MixtureProposal(Proposal):
         if max(count for _, count in self.laws) > placed_parts.MOST_COPIES:
             raise ValueError(f"more than {placed_parts.MOST_COPIES} copies of a law have no places")
         return True
-
-    def _own(self, component: Component) -> tuple[tuple[tuple[str, float], ...], ...]:
-        if len(component.parts) != len(self.laws):
-            raise ValueError(
-                f"a component has {len(component.parts)} parts for {len(self.laws)} laws"
-            )
-        return component.parts
-
-    def _part(self, index: int, numbers: tuple[tuple[str, float], ...]) -> Part:
-        """Equal parts of several components are built once."""
-        if (index, numbers) not in self._parts:
-            self._parts[index, numbers] = part_of(self.laws[index][0], dict(numbers))
-        return self._parts[index, numbers]
 
     def _line(self) -> TiltedProposal | None:
         chosen = [
@@ -183,7 +105,7 @@ class MixtureProposal(Proposal):
             raise ValueError(
                 f"the plan is for {len(plan.kinds)} kinds of steps, and there are {len(steps)}"
             )
-        return cls(steps, from_numbers(plan.numbers), plan.kinds, plan.cells)
+        return cls(steps, dict(plan.numbers), plan.kinds, plan.cells)
 
     def plan(self) -> Plan:
         """What it draws, as data."""
@@ -191,141 +113,99 @@ class MixtureProposal(Proposal):
         other = Kind(Tilt(), sampler=placed_parts.NAME if self.by_place else "")
         for step in self.steps:
             kinds.append(next(lines) if isinstance(step.law, DominatingPair) else other)
-        return Plan(NAME, tuple(kinds), self.cells, to_numbers(self.components))
+        return Plan(NAME, tuple(kinds), self.cells, tuple(sorted(self.numbers.items())))
 
     # --- drawing ----------------------------------------------------------------------------------
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
-        if not self.by_place:
-            return self._with_line(generator, *self._weighted(self._coordinates(generator, size)))
-        places = placed_parts.Places.of(generator, len(self.laws))
-        found = [
-            self._weighted(
-                placed_parts.coordinates(places, samples, self.weights, self.parts, self.laws)
-            )
-            for samples in placed_parts.spans(size, self.laws)
-        ]
-        losses, log_weights = (np.concatenate(one) for one in zip(*found, strict=True))
-        return self._with_line(generator, losses, log_weights)
-
-    def _weighted(self, coordinates: Sequence[Floats]) -> tuple[Floats, Floats]:
-        """Losses and logarithms of weights of the laws in many dimensions."""
-        log_ratios = self._log_ratios(coordinates)
-        log_density = self._mixed(self.log_densities(coordinates, log_ratios))
-        return self._lost(log_ratios, log_density, self._refused(coordinates))
-
-    def judged(
-        self, generator: np.random.Generator, size: int, epsilon: float
-    ) -> tuple[Floats, Floats, Floats]:
-        """Samples, ``log d_c`` of each component and ``log d``: for whoever looks for better
-        weights.
-        """
-        coordinates = self._coordinates(generator, size)
-        log_ratios = self._log_ratios(coordinates)
-        logs = self.log_densities(coordinates, log_ratios)
-        log_density = self._mixed(logs)
-        lost = self._lost(log_ratios, log_density, self._refused(coordinates))
-        block = self._with_line(generator, *lost)
-        return block.values(epsilon), logs, log_density
-
-    def _refused(self, coordinates: Sequence[Floats]) -> NDArray[np.bool_]:
-        """Which samples a part refused to draw. Whatever else is not a number stops the run."""
-        found = np.zeros(coordinates[0].shape[0] // self.laws[0][1], dtype=bool)
-        for index, ((_, count), own) in enumerate(zip(self.laws, coordinates, strict=True)):
-            if any(parts[index].refuses for parts in self.parts):
-                found |= np.isnan(own[:, 0]).reshape(-1, count).any(axis=1)
-        return found
-
-    def _lost(
-        self, log_ratios: Sequence[Floats], log_density: Floats, refused: NDArray[np.bool_]
-    ) -> tuple[Floats, Floats]:
-        size = log_density.size
-        losses, total = np.zeros(size), np.zeros(size)
-        for (law, count), own in zip(self.laws, log_ratios, strict=True):
-            log_ratio = own.reshape(size, count).sum(axis=1)
-            remove = law.direction.value == "remove"
-            losses += log_ratio if remove else -log_ratio
-            total += log_ratio if remove else 0.0
-        log_weights = total - log_density
-        losses[refused], log_weights[refused] = 0.0, -np.inf  # whatever is lost on a line
-        return losses, log_weights
-
-    def _with_line(
-        self, generator: np.random.Generator, losses: Floats, log_weights: Floats
-    ) -> Block:
+        if self.by_place:
+            losses, log_weights = self._placed(generator, size)
+        else:
+            losses, log_weights = self._weighted(self._coordinates(generator, size))
         if self.line is not None:
-            block = self.line.draw(generator, losses.size)
-            losses, log_weights = losses + block.losses, log_weights + block.log_weights
+            block = self.line.draw(generator, size)
+            losses = losses + self.xp.asarray(block.losses)
+            log_weights = log_weights + self.xp.asarray(block.log_weights)
         return Block(losses, log_weights, self.infinite)
 
     def _coordinates(self, generator: np.random.Generator, size: int) -> list[Floats]:
         """Coordinates of each law: rows of a sample's copies follow each other."""
-        numbers = generator.multinomial(size, self.weights)
-        order = generator.permutation(size)  # samples are independent of their place
+        if len(self.parts) == 1:
+            own = zip(self.parts[0], self.laws, strict=True)
+            return [part.draw(generator, size * count) for part, (_, count) in own]
+        first = generator.random(size) < self.weights[0]
         out = [np.empty((size, count, law.dimension)) for law, count in self.laws]
-        start = 0
-        for number, parts in zip(numbers.tolist(), self.parts, strict=True):
-            rows = order[start : start + number]
-            start += number
-            for place, part in enumerate(parts if number else ()):
-                count, dimension = out[place].shape[1:]
-                out[place][rows] = part.draw(generator, number * count).reshape(
-                    number, count, dimension
-                )
+        for rows, parts in zip((first, ~first), self.parts, strict=True):
+            number = int(rows.sum())
+            for place, part in zip(out, parts, strict=True):
+                _, count, dimension = place.shape
+                drawn = part.draw(generator, number * count)
+                place[rows] = drawn.reshape(number, count, dimension)
         return [own.reshape(-1, own.shape[2]) for own in out]
+
+    def _placed(self, generator: np.random.Generator, size: int) -> tuple[Floats, Floats]:
+        """Losses and logarithms of weights, by place: as many samples at once as memory is for."""
+        places = placed_parts.Places.of(generator, len(self.laws))
+        each = max(1, self.at_once // sum(law.dimension * count for law, count in self.laws))
+        found = []
+        for start in range(0, size, each):
+            samples = self.xp.arange(start, min(start + each, size))
+            own = (places, samples, self.weights[0], self.parts, self.laws)
+            found.append(self._weighted(placed_parts.coordinates(*own)))
+        losses, log_weights = (self.xp.concatenate(one) for one in zip(*found, strict=True))
+        return losses, log_weights
+
+    def _weighted(self, coordinates: Sequence[Floats]) -> tuple[Floats, Floats]:
+        """Losses and logarithms of weights of the laws in many dimensions."""
+        size = coordinates[0].shape[0] // self.laws[0][1]
+        losses, total = self.xp.zeros((2, size))
+        log_densities = self.xp.zeros((len(self.parts), size))
+        refused = self.xp.zeros(size, dtype=bool)
+        for index, ((law, count), own) in enumerate(zip(self.laws, coordinates, strict=True)):
+            log_ratio = law.log_ratio(own)
+            parts = [parts[index] for parts in self.parts]
+            for one, part in zip(log_densities, parts, strict=True):
+                one += part.log_density(own, log_ratio).reshape(size, count).sum(axis=1)
+            if any(part.refuses for part in parts):  # whatever else is no number stops the run
+                refused |= np.isnan(own[:, 0]).reshape(size, count).any(axis=1)
+            log_ratio = log_ratio.reshape(size, count).sum(axis=1)
+            remove = law.direction is Direction.REMOVE
+            losses += log_ratio if remove else -log_ratio
+            total += log_ratio if remove else 0.0
+        log_weights = total - self._mixed(log_densities)
+        losses[refused], log_weights[refused] = 0.0, -np.inf  # whatever is lost on a line
+        return losses, log_weights
 
     def _mixed(self, log_densities: Floats) -> Floats:
         """``log d`` of each sample, with respect to ``Q`` of the laws in many dimensions."""
-        logs = log_densities + np.log(self.weights)[:, None]
-        top = logs.max(axis=0)
-        return top + np.log(np.exp(logs - top).sum(axis=0))
-
-    def _log_ratios(self, coordinates: Sequence[Floats]) -> list[Floats]:
-        """``log L`` of each row."""
-        return [law.log_ratio(own) for (law, _), own in zip(self.laws, coordinates, strict=True)]
-
-    def log_densities(self, coordinates: Sequence[Floats], log_ratios: Sequence[Floats]) -> Floats:
-        """``log d_c`` of each component and sample."""
-        known: dict[int, Floats] = {}
-        for parts in self.parts:
-            for (_, count), own, ratios, part in zip(
-                self.laws, coordinates, log_ratios, parts, strict=True
-            ):
-                if id(part) not in known:
-                    each = part.log_density(own, ratios)
-                    known[id(part)] = each.reshape(-1, count).sum(axis=1)
-        return np.array(
-            [np.sum([known[id(part)] for part in parts], axis=0) for parts in self.parts]
-        )
+        if len(self.weights) == 1:
+            return log_densities[0]
+        first, second = (x + math.log(w) for x, w in zip(log_densities, self.weights, strict=True))
+        top = np.maximum(first, second)
+        return top + np.log(np.exp(first - top) + np.exp(second - top))
 
     # --- bounds -----------------------------------------------------------------------------------
 
     def log_greatest(self, epsilon: float) -> float:
-        finite = min((value for value, _ in self._bounds(epsilon)), default=math.inf)
-        return self._with_infinite(finite)
+        """The best bound that one of the two gives by its share (5.1, 5.2, 6.1)."""
+        own = zip(self.weights, self.parts, strict=True)
+        return self._log_with_infinite(
+            min(self._bound(parts, epsilon) - math.log(weight) for weight, parts in own)
+        )
 
-    def _bounds(self, epsilon: float) -> list[tuple[float, float]]:
-        """``log`` of bounds on samples, one for each component that is as good as a tilt; and the
-        component's weight.
-        """
-        found = []
-        for weight, parts in zip(self.weights, self.parts, strict=True):
-            orders = {part.order for part in parts}
-            order = orders.pop()
-            if orders or order is None:
-                continue
-            log_moment = math.fsum(
-                n * p.log_normaliser for p, (_, n) in zip(parts, self.laws, strict=True)
-            )
-            if self.line is not None:
-                log_moment += self.line.log_normaliser + self._line_gap(order)
-            peak = log_peak(order) if order > 0 else 0.0
-            found.append((log_moment + peak - order * epsilon - math.log(weight), float(weight)))
-        return found
+    def _bound(self, parts: Sequence[Part], epsilon: float) -> float:
+        order = parts[0].order  # of all of them
+        log_moment = math.fsum(
+            n * part.log_normaliser for part, (_, n) in zip(parts, self.laws, strict=True)
+        )
+        if self.line is not None:
+            log_moment += self.line.log_normaliser + self._line_gap(order)
+        peak = log_peak(order) if order > 0 else 0.0
+        return log_moment + peak - order * epsilon
 
     def _line_gap(self, order: float) -> float:
-        """``sup (order y - h)`` over the steps on a line; infinite if draws
-        may reach beyond a cap.
+        """``sup (order y - h)`` over the steps on a line; infinite if draws may reach beyond a
+        cap.
         """
         assert self.line is not None
         if any(b.log_unreached > _UNREACHED for b in self.line.bounds):
@@ -335,55 +215,17 @@ class MixtureProposal(Proposal):
             for s, b in zip(self.line.steps, self.line.bounds, strict=True)
         )
 
-    @cached_property
-    def scaled_means(self) -> ScaledMeans | None:
-        """The components as scaled means of one training of independent bins, if they are that:
-        then clipping is cheap.
-        """
-        if len(self.steps) != 1 or len(self.laws) != 1 or self.laws[0][1] != 1:
-            return None
-        law, parts = self.laws[0][0], [parts[0] for parts in self.parts]
-        if not isinstance(law, IndependentBins) or law.direction.value != "remove":
-            return None
-        scales = [part.scale for part in parts if isinstance(part, ScaledBins)]
-        if len(scales) < len(parts) or max(scales) <= 1:
-            return None
-        return ScaledMeans(law.bins, law.energy, tuple(self.weights.tolist()), tuple(scales))
-
-    def excess(self, epsilon: float, clip: float, log_unit: float = 0.0) -> float:
-        if self.scaled_means is None:
-            return super().excess(epsilon, clip, log_unit)
-        if self.log_greatest(epsilon) - log_unit <= math.log(clip):
-            return 0.0
-        log_excess = self.scaled_means.log_excess(epsilon, math.log(clip) + log_unit) - log_unit
-        return math.exp(min(log_excess + 16.0 * self.rounding(epsilon).weight, 700.0))
-
     def log_moment(self, epsilon: float, p: float) -> float:
-        if self.scaled_means is not None:
-            return self.scaled_means.log_moment(epsilon, p)
-        bounds = self._bounds(epsilon)
-        if not bounds:
-            return math.inf
-        exact = all(part.is_exact for parts in self.parts for part in parts)
-        exact = exact and (self.line is None or self.line.log_slack == 0.0)
-        greatest = min(value for value, _ in bounds)
-        mean = min(value + math.log(weight) for value, weight in bounds) if exact else greatest
-        return p * self._with_infinite(((p - 1) * greatest + mean) / p)
-
-    def _with_infinite(self, log_value: float) -> float:
-        return (
-            float(np.logaddexp(log_value, math.log(self.infinite))) if self.infinite else log_value
-        )
+        return p * self.log_greatest(epsilon)
 
     # --- rounding and cost ------------------------------------------------------------------------
 
     @property
     def order(self) -> float:
-        return max((part.order or 0.0 for parts in self.parts for part in parts), default=0.0)
+        return max(parts[0].order for parts in self.parts)
 
     def rounding(self, epsilon: float) -> Rounding:
-        sizes = [part.magnitude for parts in self.parts for part in parts]
-        scale = float(np.max(sizes)) if sizes else 1.0  # not a number if one of them is none
+        scale = max(part.magnitude for parts in self.parts for part in parts)
         errors = [
             count * (law.density_error(scale) + self._sum_error(index, scale))
             for index, (law, count) in enumerate(self.laws)
@@ -398,9 +240,11 @@ class MixtureProposal(Proposal):
         """What parts of one law add to the error of the logarithm of a density. Drawn by place,
         sums may be in any order.
         """
-        law, _ = self.laws[index]
-        found = float(np.max([parts[index].sum_error(law, scale) for parts in self.parts]))
-        return found + (4.0 * UNIT * law.dimension if self.by_place else 0.0)
+        law, count = self.laws[index]
+        found = max(parts[index].sum_error(law, scale) for parts in self.parts)
+        if self.by_place:
+            found += UNIT * (4.0 * law.dimension + count * law.magnitude(scale))
+        return found
 
     @property
     def work(self) -> int:
@@ -410,3 +254,14 @@ class MixtureProposal(Proposal):
     def block_size(self) -> int:
         own = sum(count * law.dimension for law, count in self.laws)
         return max(super().block_size(), min(_AT_ONCE, 2 ** round(math.log2(_NUMBERS / own))))
+
+
+def _components(numbers: Numbers) -> list[tuple[float, Numbers]]:
+    """What is drawn, each with its share: one, or order ``k`` and scaled means."""
+    if set(numbers) != {"order", "scale", "odds", "share"}:
+        return [(1.0, numbers)]
+    share = numbers["share"]
+    if not 0 < share < 1:
+        raise ValueError(f"share={share!r} of a plan is not between 0 and 1")
+    scaled = {name: numbers[name] for name in ("scale", "odds")}
+    return [(share, {"order": numbers["order"]}), (1.0 - share, scaled)]

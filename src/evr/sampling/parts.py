@@ -1,134 +1,335 @@
-"""Parts of bins of independent noise, and which part a law and some numbers stand for."""
+"""How one law in many dimensions is drawn: order ``k``, scaled means, or a shift.
+
+A part's law has a density with respect to ``Q`` that can be computed and is at least ``e^{order
+loss} dP/dQ / M``: the part *dominates a tilt* of that order, so weights are at most ``M e^{-order
+loss}``. Numbers name it, so that a plan holds it as data: ``{"order": 8.0}``, ``{"scale": 5.1,
+"odds": 2.0}``, ``{"shift": -3.0}``. docs/guarantees_highdim.md, Sections 4 to 7.
+"""
 
 from __future__ import annotations
 
+import abc
 import math
-from collections.abc import Callable, Mapping
-from functools import cached_property
+from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 
-from evr.bounds.bins import InverseMoment
-from evr.bounds.order_tables import PartitionTable
+from evr.bounds.replica_tables import (
+    MOST_REPLICAS,
+    STEEPEST,
+    ChainTable,
+    OccupancyTable,
+    RingTable,
+)
 from evr.laws import Direction
-from evr.laws.law import Floats
-from evr.laws.mixture.bins import CorrelatedBins, IndependentBins
-from evr.laws.mixture.law import MixtureLaw, log_mean_exp
-from evr.laws.mixture.min_sep import MinSep
-from evr.sampling.inverse_order import InverseOrderSampler
-from evr.sampling.matrix_parts import BumpedBins, OrderMatrixBins, OrderMinSep, ScaledChain
-from evr.sampling.part import Part, add_only, positive, remove_only, whole
+from evr.laws.law import UNIT, Floats
+from evr.laws.mixture.bins import Bins
+from evr.laws.mixture.law import MixtureLaw, in_parts, log_mean_exp
+from evr.laws.mixture.min_sep import Chain, MinSep
 
 Numbers = Mapping[str, float]
 
 
-class ScaledBins(Part):
-    """Scaled means ``P_u`` of independent bins."""
+class Part(abc.ABC):
+    """Draws coordinates of one law; knows their density with respect to ``Q``."""
 
-    def __init__(self, law: IndependentBins, numbers: Numbers) -> None:
-        self.law, self.scale = law, numbers["scale"]
-        self.magnitude = abs(self.scale)
-        if self.scale >= 1 and law.direction is Direction.REMOVE:
-            self.order = self.scale - 1
-            self.log_normaliser = self.order * self.scale * law.energy / 2
+    order: float
+    """The tilt that it dominates, in the direction of its law; 0 for plain sampling."""
+    log_normaliser: float
+    """``log M`` of that tilt."""
+    magnitude: float
+    """How many times the means of the law it draws from are, at the most: rounding is relative to
+    that.
+    """
+    refuses: bool = False
+    """Whether it may draw nothing (4.2)."""
 
+    def sum_error(self, law: MixtureLaw, scale: float) -> float:
+        """What sums of its own add to the error of the logarithm of its density, where means are up
+        to ``scale`` times those of patterns of its law (Section 7).
+        """
+        return 0.0
+
+    @abc.abstractmethod
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
-        coordinates = self.law.draw_null(generator, size)
-        coordinates[:, 0] += self.scale * self.law.energy  # bins are alike
-        return coordinates
+        """Coordinates, a row for each sample; a row of NaN where a part that ``refuses`` draws
+        nothing.
+        """
 
+    @abc.abstractmethod
     def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
-        return log_mean_exp(self.scale * coordinates) - self.scale**2 * self.law.energy / 2
-
-
-class OrderBins(Part):
-    """``Q L^k / M_k`` of independent bins, in the remove direction."""
-
-    def __init__(self, law: IndependentBins, numbers: Numbers) -> None:
-        remove_only(law, "order")
-        self.law, self.power = law, whole(numbers["order"])
-        self.magnitude = float(self.power)
-        self.table = PartitionTable(law.bins, law.energy, self.power)
-        self.order, self.log_normaliser = self.power - 1.0, self.table.log_moment
-
-    def draw(self, generator: np.random.Generator, size: int) -> Floats:
-        coordinates = self.law.draw_null(generator, size)
-        occupied = self.table.draw(generator, size)
-        coordinates[:, : occupied.shape[1]] += self.law.energy * occupied
-        return coordinates
-
-    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
-        return self.power * log_ratio - self.table.log_moment
-
-
-class InverseBins(Part):
-    """``Q L^-theta / M`` of independent bins, in the add direction."""
-
-    is_exact = False
-
-    def __init__(self, law: IndependentBins, numbers: Numbers) -> None:
-        add_only(law, "inverse_order")
-        self.law, self.order = law, positive(numbers["inverse_order"])
-        self.log_normaliser = InverseMoment(law.bins, law.energy).log_bound(self.order)
-        self.theta = self.order
-        self.magnitude = max(1.0, self.theta)
-
-    @cached_property
-    def sampler(self) -> InverseOrderSampler:
-        """What draws it."""
-        return InverseOrderSampler(self.law.bins, self.law.energy, self.theta)
-
-    def draw(self, generator: np.random.Generator, size: int) -> Floats:
-        return self.sampler.draw(generator, size)
-
-    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
-        return -self.theta * log_ratio - self.log_normaliser
+        """``log`` of the density with respect to ``Q``; ``log_ratio`` is ``log L``."""
 
 
 class Shifted(Part):
-    """``N(shift mbar, I)`` of any law: below 0, a tilt of the add direction (6.1)."""
+    """``N(shift mbar, I)`` of any law: a tilt of the add direction (6.1)."""
 
-    def __init__(self, law: MixtureLaw, numbers: Numbers) -> None:
-        self.law, self.shift = law, numbers["shift"]
-        self.magnitude = abs(self.shift)
-        # noise of n coordinates is up to 39 + sqrt(n) long, not 39 (Section 7)
+    def __init__(self, law: MixtureLaw, shift: float) -> None:
+        if not -math.inf < shift <= 0:
+            raise ValueError(f"shift={shift!r} of a part is not finite and at most 0")
+        self.law, self.shift, self.order = law, shift, -shift
+        self.move, self.weights = shift * law.mean_coordinates, law.weights
+        self.magnitude = self.order
+        self.half_square = shift**2 * law.mean_square / 2
+        self.log_normaliser = self.order * law.mean_energy / 2 + self.half_square
+
+    def sum_error(self, law: MixtureLaw, scale: float) -> float:
+        # noise of n coordinates is up to 39 + sqrt(n) long, not 39
         more = (39.0 + math.sqrt(law.dimension)) / 156.0
-        self.products = math.ceil(law.dimension * max(1.0, more))
-        self.half_square = self.shift**2 * law.mean_square / 2
-        if self.shift <= 0 and law.direction is Direction.ADD:
-            self.order = -self.shift
-            self.log_normaliser = self.order * law.mean_energy / 2 + self.half_square
+        products = math.ceil(law.dimension * max(1.0, more))
+        return 2.0 * UNIT * products * law.magnitude(scale)
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
         coordinates = self.law.draw_null(generator, size)
-        coordinates += self.shift * self.law.mean_coordinates
+        coordinates += self.move
         return coordinates
 
     def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
-        return self.shift * (coordinates @ self.law.weights) - self.half_square
+        return self.shift * (coordinates @ self.weights) - self.half_square
 
 
-Maker = Callable[[MixtureLaw, Numbers], Part]
+class ScaledBins(Part):
+    """Scaled means ``P_u`` of bins (5.2), with ``H = mean_j e^{u G_jj/2}``."""
 
-PARTS: dict[tuple[type[MixtureLaw], frozenset[str]], Callable[..., Part]] = {
-    (IndependentBins, frozenset({"scale"})): ScaledBins,
-    (IndependentBins, frozenset({"order"})): OrderBins,
-    (IndependentBins, frozenset({"inverse_order"})): InverseBins,
-    (IndependentBins, frozenset({"shift"})): Shifted,
-    (CorrelatedBins, frozenset({"scale"})): BumpedBins,
-    (CorrelatedBins, frozenset({"scale", "width", "shift"})): BumpedBins,
-    (CorrelatedBins, frozenset({"order"})): OrderMatrixBins,
-    (CorrelatedBins, frozenset({"shift"})): Shifted,
-    (MinSep, frozenset({"scale", "probability"})): ScaledChain,
-    (MinSep, frozenset({"order"})): OrderMinSep,
-    (MinSep, frozenset({"shift"})): Shifted,
-}
-"""What a law and the names of a part's numbers stand for: one line for each."""
+    def __init__(self, law: Bins, scale: float) -> None:
+        self.law, self.scale, self.magnitude = law, scale, scale
+        self.half_squares = scale**2 * law.energies / 2
+        self.order = scale - 1.0
+        log_h = log_mean_exp(law.energies[None, :], np.zeros(1), scale / 2)[0]
+        self.log_normaliser = self.order * float(log_h)
+
+    def draw(self, generator: np.random.Generator, size: int) -> Floats:
+        coordinates = self.law.draw_null(generator, size)
+        chosen = generator.integers(0, self.law.bins, size)
+        coordinates += self.scale * self.law.means(chosen)
+        return coordinates
+
+    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
+        return log_mean_exp(coordinates, self.half_squares, self.scale)
+
+
+class OrderBins(Part):
+    """``Q L^k / M_k`` of independent or few bins; else the mean over rotations of ``Q L'^k /
+    Mbar``, ``L'`` without a few bins, which is at least ``L^k / Mbar`` (5.1a and b).
+    """
+
+    def __init__(self, law: Bins, order: int) -> None:
+        self.law, self.power, self.magnitude = law, order, float(order)
+        self.table = bins_table(law, order)
+        self.refuses = isinstance(self.table, RingTable)
+        self.order, self.log_normaliser = order - 1.0, self.table.log_moment
+
+    def sum_error(self, law: MixtureLaw, scale: float) -> float:
+        """Of sliding sums, and of the sums of a table from bin to bin."""
+        return 4.0 * UNIT * law.dimension * self.power
+
+    def draw(self, generator: np.random.Generator, size: int) -> Floats:
+        coordinates = self.law.draw_null(generator, size)
+        if isinstance(self.table, OccupancyTable):
+            moved = self.law.pulled(self.table.draw(generator, size).astype(float))
+            coordinates[:, : moved.shape[1]] += moved  # of independent bins, any will do
+            return coordinates
+        drawn = self.table.draw(generator, size)
+        coordinates += drawn.pulled
+        coordinates[~drawn.accepted] = np.nan
+        return coordinates
+
+    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
+        if isinstance(self.table, OccupancyTable):
+            return self.power * log_ratio - self.log_normaliser
+        found = np.empty_like(log_ratio)
+        for rows in in_parts(coordinates):
+            logs = coordinates[rows] - self.law.energies / 2
+            top = logs.max(axis=1, keepdims=True)
+            logs -= top
+            means = ring_sums(np.exp(logs, out=logs), self.table.length)
+            means /= self.table.length  # 1 / length or more somewhere, 1 at the most
+            powers = whole_power(means, self.power).mean(axis=1)
+            found[rows] = np.log(powers) + self.power * top[:, 0] - self.log_normaliser
+        return found
+
+
+class ScaledChain(Part):
+    """b-min-sep patterns of other odds to take part, their means scaled (5.2)."""
+
+    def __init__(self, law: MinSep, scale: float, odds: float) -> None:
+        self.law, self.scale, self.magnitude = law, scale, scale
+        probability = with_odds(law.probability, odds)
+        self.chain = Chain(law.dimension, law.separation, probability, law.warm)
+        self.order, self.log_normaliser = scale - 1.0, 0.0
+        if scale > 1:
+            self.log_normaliser = self.order * log_hoelder(law, probability, scale)
+
+    def sum_error(self, law: MixtureLaw, scale: float) -> float:
+        return self.law.logs_error(self.chain, self.scale, scale)
+
+    def draw(self, generator: np.random.Generator, size: int) -> Floats:
+        return self.law.shifted(generator, self.scale * self.chain.draw(generator, size))
+
+    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
+        u = self.scale
+        return self.chain.log_sum(coordinates.T, u, u * u * self.law.energies / 2)
+
+
+class OrderMinSep(Part):
+    """``Q L^k / M_k`` of b-min-sep sampling (5.1c)."""
+
+    def __init__(self, law: MinSep, order: int) -> None:
+        self.law, self.power, self.magnitude = law, order, float(order)
+        self.table = chain_table(law, order)
+        self.order, self.log_normaliser = order - 1.0, self.table.log_moment
+
+    def sum_error(self, law: MixtureLaw, scale: float) -> float:
+        """Of the sums of a table from step to step."""
+        return 4.0 * UNIT * law.dimension * self.power
+
+    def draw(self, generator: np.random.Generator, size: int) -> Floats:
+        return self.law.shifted(generator, self.table.draw(generator, size))
+
+    def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
+        return self.power * log_ratio - self.log_normaliser
 
 
 def part_of(law: MixtureLaw, numbers: Numbers) -> Part:
-    """The part that these numbers name."""
-    maker = PARTS.get((type(law), frozenset(numbers)))
-    if maker is None:
-        raise ValueError(f"no part of {law.describe()} is named by {sorted(numbers)}")
-    return maker(law, numbers)
+    """The part of a law that these numbers name. They are the same for all laws of a composition:
+    ``order``, or ``scale`` and ``odds``, in the remove direction, ``shift`` in the other.
+    """
+    remove, names = law.direction is Direction.REMOVE, set(numbers)
+    if not remove and names == {"shift"}:
+        return Shifted(law, numbers["shift"])
+    if remove and names == {"order"}:
+        order = whole(numbers["order"])
+        if isinstance(law, MinSep):
+            return OrderMinSep(law, order)
+        assert isinstance(law, Bins)
+        return OrderBins(law, order)
+    if remove and names == {"scale", "odds"}:
+        scale, odds = numbers["scale"], numbers["odds"]
+        if not (1 < scale < math.inf or scale == odds == 1):
+            raise ValueError(
+                f"scale={scale!r} of a part is not finite and above 1, nor 1 with odds of 1"
+            )
+        if isinstance(law, MinSep):
+            return ScaledChain(law, scale, odds)
+        assert isinstance(law, Bins)
+        return ScaledBins(law, scale)
+    raise ValueError(
+        f"direction {law.direction.value!r} has no part named by {sorted(names)}: it is named by "
+        + ("'order', or by 'odds' and 'scale'" if remove else "'shift'")
+    )
+
+
+def whole(order: float) -> int:
+    """An order as an integer."""
+    if not (math.isfinite(order) and order == int(order)):
+        raise ValueError(f"order={order!r} is not a whole number")
+    return int(order)
+
+
+def with_odds(probability: float, odds: float) -> float:
+    """The probability whose odds are so many times those of another.
+
+    >>> with_odds(0.2, 4.0), with_odds(0.3, 1.0)
+    (0.5, 0.3)
+    """
+    if odds == 1 or probability == 1:
+        return probability
+    found = odds * probability / (1.0 - probability + odds * probability)
+    if not 0 < found < 1:
+        raise ValueError(f"odds={odds!r} of a part make {probability!r} no probability")
+    return found
+
+
+def ring_sums(values: Floats, length: int) -> Floats:
+    """Sums of ``length`` entries in a row, half of all at least, from each place on a ring; no
+    term is ever taken off.
+
+    >>> ring_sums(np.array([[1.0, 2.0, 4.0]]), 2)
+    array([[3., 6., 5.]])
+    """
+    bins = values.shape[1]
+    ahead = np.cumsum(values, axis=1)
+    behind = np.cumsum(values[:, ::-1], axis=1)[:, ::-1]
+    sums = np.empty_like(values)
+    first = bins - length  # from later places they go to the last one, and on from the first
+    np.add(behind[:, first + 1 :], ahead[:, : length - 1], out=sums[:, first + 1 :])
+    sums[:, 0], sums[:, first] = ahead[:, length - 1], behind[:, first]
+    if first > 1:  # between both ends: what all of them share, and the rest on its sides
+        shared = values[:, first:length].sum(axis=1, keepdims=True)
+        left = np.cumsum(values[:, first - 1 : 0 : -1], axis=1)[:, ::-1]
+        right = np.cumsum(values[:, length:-1], axis=1)
+        sums[:, 1:first] = shared + left + right
+    return sums
+
+
+def whole_power(values: Floats, power: int) -> Floats:
+    """``values`` to a whole power, by squares: relative to it, its error is ``power`` units.
+
+    >>> whole_power(np.array([3.0]), 5)
+    array([243.])
+    """
+    found = np.ones_like(values)
+    while True:
+        if power & 1:
+            found *= values
+        power >>= 1
+        if not power:
+            return found
+        values = values * values
+
+
+def log_hoelder(law: MinSep, probability: float, scale: float) -> float:
+    """``log H`` of 5.2: a recursion over steps, in logarithms."""
+    p, power, b = law.probability, 1.0 / (scale - 1.0), law.separation
+    log_in = math.log(p) + power * math.log(p / probability)
+    log_out = -math.inf
+    if p < 1:
+        log_out = math.log1p(-p) + power * (math.log1p(-p) - math.log1p(-probability))
+    later = np.zeros(law.dimension + b)
+    for i in range(law.dimension - 1, -1, -1):
+        taken = log_in + scale * law.energies[i] / 2 + later[i + b]
+        later[i] = np.logaddexp(log_out + later[i + 1], taken)
+    if not law.warm:
+        return float(later[0])
+    whole, other = 1.0 + (b - 1) * p, 1.0 + (b - 1) * probability
+    start = -math.log(whole) + power * math.log(other / whole)
+    log_late = math.log(p / whole) + power * math.log((p / whole) / (probability / other))
+    late = log_late + np.logaddexp.reduce(later[1:b]) if b > 1 else -math.inf
+    return float(np.logaddexp(start + later[0], late))
+
+
+def affords(law: MixtureLaw, order: int) -> bool:
+    """Whether the table of an order is affordable."""
+    if not 2 <= order <= MOST_REPLICAS:
+        return False
+    if order * (order - 1) / 2 * law.greatest_energy > STEEPEST:
+        return False
+    if isinstance(law, MinSep):
+        return ChainTable.is_affordable(law.dimension, law.separation, order)
+    assert isinstance(law, Bins)
+    near = law.greatest.size
+    return OccupancyTable.is_affordable(law, order) or RingTable.is_affordable(
+        law.bins, near, order
+    )
+
+
+@lru_cache(maxsize=6)
+def bins_table(law: Bins, order: int) -> OccupancyTable | RingTable:
+    """The table of an order: which one depends on the law and the order alone."""
+    _check(law, order)
+    if OccupancyTable.is_affordable(law, order):
+        return OccupancyTable(law, order)
+    return RingTable(law, order)
+
+
+@lru_cache(maxsize=6)
+def chain_table(law: MinSep, order: int) -> ChainTable:
+    """The table of an order."""
+    _check(law, order)
+    return ChainTable(law.overlaps, law.separation, law.probability, law.warm, order)
+
+
+def _check(law: MixtureLaw, order: int) -> None:
+    if not affords(law, order):
+        raise ValueError(f"order={order!r} has no affordable table for {law.describe()}")

@@ -1,21 +1,21 @@
-"""Philox 4x32-10 in NumPy: random numbers by their place, the same as a GPU's.
+"""Philox 4x32-10: random numbers by their place, the same on a processor and on a GPU.
 
 Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011). A place is
 ``(call, sample, part, block)``: which call for which purpose, in which sample of which block. A
-call gives two words of 64 bits, from which uniform and normal numbers are made here as
-``cuda/numbers.cu`` makes them.
+call gives two words of 64 bits (on a GPU by ``laws/kernels.cu``), from which uniform and normal
+numbers are made.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evr.laws import Floats
+from evr.laws.arrays import launch, module_of
 
 Words = NDArray[np.uint64]
 
@@ -73,6 +73,17 @@ class Place(NamedTuple):
         a, b, c, d = philox((call, sample, part, self.block), self.key)
         return a | (b << np.uint64(32)), c | (d << np.uint64(32))
 
+    def calls(
+        self, samples: NDArray[np.int64], part: int, first: int = 0, calls: int = 1
+    ) -> tuple[Words, Words]:
+        """The same of some calls from the first on: a row for each sample."""
+        if isinstance(samples, np.ndarray):
+            return self.words(first + np.arange(calls), samples[:, None], part)
+        found = module_of(samples).empty((2, samples.size, calls), np.uint64)
+        numbers = (found[0].size, calls, first, part, self.block, *self.key)
+        launch("words", found[0].size, *numbers, samples, *found)
+        return found[0], found[1]
+
 
 def uniform(words: Words) -> Floats:
     """In (0, 1], multiples of 2^-53."""
@@ -101,9 +112,9 @@ def leading(words: Words) -> NDArray[np.int64]:
     return (words & np.uint64((1 << LEADING_BITS) - 1)).astype(np.int64)
 
 
-COORDINATES, CHOICES, CELLS = 0, 1, 3
-"""Parts of a row's numbers: its normal coordinates in pairs; what it chooses, for two purposes;
-and from there on a part for each column.
+COORDINATES, CHOICES = 0, 1
+"""Parts of a row's numbers: its normal coordinates in pairs; and from there on what it chooses, for
+two purposes.
 """
 
 
@@ -123,59 +134,45 @@ class RowNumbers:
         self,
         place: Place,
         rows: NDArray[np.int64],
-        part: int | NDArray[np.int64] = CHOICES,
-        calls: count[int] | None = None,
+        part: int = CHOICES,
+        calls: list[int] | None = None,
     ) -> None:
         self._place, self._rows, self._part = place, rows, part
-        self._calls = count() if calls is None else calls
+        self._calls = [0] if calls is None else calls  # so far
         self._row = 0  # whose coordinates are next
 
     def of_rows(self, rows: NDArray[np.intp]) -> RowNumbers:
         """For some of the rows."""
-        part = self._part if isinstance(self._part, int) else self._part[rows]
-        return RowNumbers(self._place, self._rows[rows], part, self._calls)
+        return RowNumbers(self._place, self._rows[rows], self._part, self._calls)
 
     def for_purpose(self, purpose: int) -> RowNumbers:
         """Other numbers, of the same rows."""
         return RowNumbers(self._place, self._rows, CHOICES + purpose)
 
-    def for_cells(self, columns: int) -> RowNumbers:
-        """Rows are then cells: all columns of the first row, of the second one, and so on."""
-        part = CELLS + np.arange(self._rows.size * columns) % columns
-        return RowNumbers(self._place, np.repeat(self._rows, columns), part)
-
-    def _words(self, size: int) -> tuple[Words, Words]:
+    def _words(self, size: int, calls: int = 1) -> Words:
         assert size == self._rows.size
-        return self._place.words(next(self._calls), self._rows, self._part)
+        first = self._calls[0]
+        self._calls[0] += calls
+        return self._place.calls(self._rows, self._part, first, calls)[0]
 
     def random(self, size: int) -> Floats:
-        return unit(self._words(size)[0])
+        return unit(self._words(size)[:, 0])
 
     def integers(self, low: int, high: int, size: int) -> NDArray[np.int64]:
         return low + np.minimum((self.random(size) * (high - low)).astype(np.int64), high - low - 1)
 
-    def standard_exponential(self, size: int) -> Floats:
-        return -np.log(uniform(self._words(size)[0]))
-
     def geometric(self, p: float, size: tuple[int, int]) -> NDArray[np.int64]:
-        """One column after the other; the greatest of all integers where it would be beyond."""
+        """The greatest of all integers where a number would be beyond."""
         if p == 1.0:
-            return np.ones(size, np.int64)
-        gap = 1.0 / math.log1p(-p)
-        found = np.empty(size, np.int64)
-        for column in range(size[1]):
-            with np.errstate(divide="ignore"):
-                number = np.floor(np.log1p(-fine_uniform(self._words(size[0])[0])) * gap)
-            found[:, column] = np.minimum(number, _LONGEST).astype(np.int64) + 1
-        return found
+            return np.ones_like(self._rows, shape=size)
+        with np.errstate(divide="ignore"):
+            number = np.floor(np.log1p(-fine_uniform(self._words(*size))) * (1.0 / math.log1p(-p)))
+        return np.minimum(number, _LONGEST).astype(np.int64) + 1
 
-    def standard_normal(self, size: int | tuple[int, int]) -> Floats:
-        """A number for each row; or coordinates, of as many of the next rows as are asked for."""
-        if isinstance(size, int):
-            return normals(self._words(size))[0]
+    def standard_normal(self, size: tuple[int, int]) -> Floats:
+        """Coordinates, of as many of the next rows as are asked for."""
         number, columns = size
         rows = self._rows[self._row : self._row + number]
         self._row += number
-        pairs = np.arange((columns + 1) // 2)
-        both = normals(self._place.words(pairs[None, :], rows[:, None], COORDINATES))
+        both = normals(self._place.calls(rows, COORDINATES, 0, (columns + 1) // 2))
         return np.stack(both, axis=2).reshape(number, -1)[:, :columns]

@@ -1,4 +1,4 @@
-"""Parts of laws in many dimensions, drawn by place: the numbers that a GPU draws, in NumPy.
+"""Parts of laws in many dimensions, drawn by place: the same numbers with NumPy and on a GPU.
 
 A sample's component has a place, and so have the numbers of each copy of a law in it, its *row*.
 Parts draw from ``RowNumbers`` as they draw from a generator. docs/guarantees_highdim.md, Section 7.
@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from evr.laws.arrays import module_of
 from evr.laws.law import Floats
 from evr.laws.mixture.law import MixtureLaw
-from evr.sampling.part import Part
+from evr.sampling.parts import Part
 from evr.sampling.philox import CHOICES, Place, RowNumbers, unit
 
 NAME = "parts_philox/1"
@@ -22,8 +23,6 @@ NAME = "parts_philox/1"
 
 MOST_COPIES = 1 << 12
 """Of one law: rows of a block, of up to 2^20 samples, have numbers of 32 bits."""
-
-_NUMBERS = 1 << 20  # that are drawn at a time
 
 
 class Places(NamedTuple):
@@ -38,35 +37,26 @@ class Places(NamedTuple):
         return cls(Place.of(generator), tuple(Place.of(generator) for _ in range(laws)))
 
 
-def cumulated(weights: Floats) -> Floats:
-    """What a uniform number is compared with to choose a component."""
-    return np.cumsum(weights)[:-1]
-
-
-def spans(size: int, laws: Sequence[tuple[MixtureLaw, int]]) -> list[NDArray[np.int64]]:
-    """The samples of a block, as many at a time as memory is for."""
-    each = max(1, _NUMBERS // sum(law.dimension * count for law, count in laws))
-    return [np.arange(start, min(start + each, size)) for start in range(0, size, each)]
-
-
 def coordinates(
     places: Places,
     samples: NDArray[np.int64],
-    weights: Floats,
+    share: float,
     parts: Sequence[Sequence[Part]],
     laws: Sequence[tuple[MixtureLaw, int]],
 ) -> list[Floats]:
-    """Coordinates of each law; rows of a sample's copies follow each other."""
-    drawn = unit(places.components.words(0, samples, CHOICES)[0])
-    chosen = np.searchsorted(cumulated(weights), drawn, side="right")
+    """Coordinates of each law; rows of a sample's copies follow each other. The first component
+    draws a ``share`` of the samples.
+    """
+    xp = module_of(samples)
+    first = unit(places.components.calls(samples, CHOICES)[0][:, 0]) < share
     found = []
     for index, ((law, count), place) in enumerate(zip(laws, places.laws, strict=True)):
-        own = np.empty((samples.size, count, law.dimension))
-        for component in np.unique(chosen):
-            rows = np.flatnonzero(chosen == component)
-            ids = (samples[rows, None] * count + np.arange(count)).reshape(-1)
+        own = xp.empty((samples.size, count, law.dimension))
+        for chosen, component in zip((first, ~first), parts, strict=False):
+            rows = np.flatnonzero(chosen)
+            ids = (samples[rows][:, None] * count + xp.arange(count)).reshape(-1)
             generator: Any = RowNumbers(place, ids)
-            drawn_rows = parts[component][index].draw(generator, ids.size)
-            own[rows] = drawn_rows.reshape(rows.size, count, law.dimension)
+            drawn = component[index].draw(generator, ids.size)
+            own[rows] = drawn.reshape(rows.size, count, law.dimension)
         found.append(own.reshape(-1, law.dimension))
     return found

@@ -38,7 +38,7 @@ class Block(NamedTuple):
 
     def values(self, epsilon: float, log_unit: float = 0.0) -> Floats:
         """``X`` at an epsilon, in units of ``e^log_unit``."""
-        values = np.zeros(self.losses.size)
+        values = np.zeros_like(self.losses)
         # a loss that is not a number must not pass for 0
         hit = np.flatnonzero(~(self.losses <= epsilon))
         values[hit] = -np.expm1(epsilon - self.losses[hit]) * np.exp(

@@ -119,21 +119,31 @@ class SequentialTest:
         # Where the limit holds stakes back, log wealth grows by so much a sample, and strays by
         # stake times deviation.
         stake = min(gap / spread, self.limit)
-        growth = stake * gap - stake**2 * spread / 2
+        growth = growth_of(stake, gap, variance)
         held = z * stake * math.sqrt(variance)
         capped = ((held + math.sqrt(held**2 + 4 * growth * self.log_target)) / (2 * growth)) ** 2
         return _PATIENCE * max(free, capped)
 
     def samples_left(self, state: State) -> float:
-        """About how many more samples an exact estimate takes."""
+        """About how many more samples it takes: at the growth that was seen, or before any was at
+        that of an exact estimate.
+        """
+        missing, variance = max(self.log_target - state.log_wealth, 0.0), self._variance(state)
+        if state.samples:
+            growth = growth_of(self.stake(state), self.mean - state.clipped_mean, variance)
+            if growth > 0:
+                return missing / growth
         gap = max(self.mean - self.estimate, 1e-12)
-        spread = self._variance(state) + gap**2
-        stake = min(gap / spread, self.limit)
-        growth = stake * gap - stake**2 * spread / 2
-        return max(self.log_target - state.log_wealth, 0.0) / growth
+        stake = min(gap / (variance + gap**2), self.limit)
+        return missing / growth_of(stake, gap, variance)
 
     def _variance(self, state: State) -> float:
         return state.clipped_variance if state.samples else self.variance
+
+
+def growth_of(stake: float, lead: float, variance: float) -> float:
+    """About how much log wealth grows by a sample whose mean is ``lead`` below the one refuted."""
+    return stake * lead - stake**2 * (variance + lead**2) / 2
 
 
 def sequential_test(

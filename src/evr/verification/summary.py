@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -84,7 +84,7 @@ class Work:
 
 
 def on_processor(work: Work, block: int, samples: int, stake: float) -> Summary:
-    """Draw a block with NumPy."""
+    """Draw a block, with the arrays of whoever the proposal is for."""
     drawn = work.proposal.draw(work.stream.block(block), work.block_size)
     values = checked(drawn.values(work.epsilon, work.log_unit), work.greatest)[:samples]
     return summed(values, block, work.clip, work.mean, stake)
@@ -94,20 +94,9 @@ def on_gpu(work: Work, block: int, samples: int, stake: float) -> Summary:
     """Draw a block on a GPU; where none is at hand, the same numbers with NumPy, for a replay."""
     if not cuda.draws(work.proposal):
         return on_processor(work, block, samples, stake)
-    terms = cuda.Terms(work.epsilon, work.log_unit, work.clip, work.mean, stake)
-    sums, histogram = cuda.sums_of_block(work.proposal, work.stream.block(block), samples, terms)
-    total, squares, clipped_total, clipped_squares, log_wealth, greatest = sums.tolist()
-    checked(np.array([greatest if math.isfinite(total) else math.nan]), work.greatest)
-    return Summary(
-        block=block,
-        samples=samples,
-        total=total,
-        squares=squares,
-        clipped_total=clipped_total,
-        clipped_squares=clipped_squares,
-        log_wealth=log_wealth,
-        histogram=tuple(histogram.tolist()),
-    )
+    with cuda.at_work():
+        there = replace(work, proposal=cuda.on_device(work.proposal))
+        return on_processor(there, block, samples, stake)
 
 
 BACKENDS: dict[str, Callable[[Work, int, int, float], Summary]] = {
@@ -122,7 +111,8 @@ def summed(values: Floats, block: int, clip: float, mean: float, stake: float) -
     """The summary of given samples."""
     clipped = np.minimum(values, clip)
     positive = values[values > 0]
-    counts = np.histogram(np.log10(positive), HISTOGRAM_EDGES)[0]
+    places = np.clip(np.floor((np.log10(positive) + 6.0) * 4.0), -1.0, 40.0)
+    counts = np.bincount(places.astype(np.int64) + 1, minlength=HISTOGRAM_EDGES.size - 1)
     return Summary(
         block=block,
         samples=values.size,
@@ -147,7 +137,7 @@ def checked(values: Floats, greatest: float) -> Floats:
     """The samples, or an error if one is not a number or above its bound: then nothing else may be
     believed.
     """
-    most = float(values.max(initial=0.0))
+    most = float(values.max()) if values.size else 0.0
     if not most <= greatest or not math.isfinite(most):
         raise ArithmeticError(
             f"a sample is {most!r} times the threshold, its proved bound {greatest!r}: "

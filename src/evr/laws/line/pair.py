@@ -31,6 +31,7 @@ __all__ = [
     "Measure",
     "Pairs",
     "SampledGaussian",
+    "TableError",
     "line_pair",
     "log_difference",
     "log_ratio",
@@ -53,6 +54,17 @@ class SampledGaussian(NamedTuple):
     mu: float
     q: float
     direction: Direction
+
+
+class TableError(NamedTuple):
+    """How far probabilities may be wrong, relatively, and what is left out altogether."""
+
+    relative: float
+    beyond: float
+
+    def of(self, delta: float) -> float:
+        """The error of a delta."""
+        return self.relative * delta + self.beyond
 
 
 class DominatingPair(LossLaw):
@@ -133,9 +145,13 @@ class DominatingPair(LossLaw):
         """
 
     @property
-    def delta_error(self) -> float:
-        """The relative error of ``delta``, about."""
-        return 1e-12
+    def table_error(self) -> TableError:
+        """Of probabilities, beyond rounding: there is some where a law is known by a table only."""
+        return TableError(0.0, 0.0)
+
+    def delta_error(self, epsilon: float) -> float:
+        """The error of ``delta``, about, beyond rounding."""
+        return 0.0
 
     def delta(self, epsilon: float) -> float:
         """``E_P[(1 - e^{epsilon - loss})_+]`` of one step. By default the difference of two

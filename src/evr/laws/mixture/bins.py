@@ -7,21 +7,67 @@ exp(v_j - G_jj / 2)``.
 
 from __future__ import annotations
 
+import abc
 import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
+from evr.laws.arrays import module_of
 from evr.laws.law import Direction, Floats
 from evr.laws.mixture.law import MixtureLaw, in_parts, log_mean_exp
 from evr.laws.mixture.strategy import Strategy, product
 
 
+class Bins(MixtureLaw):
+    """What bins have in common, whatever their Gram matrix is."""
+
+    bins: int
+
+    @property
+    @abc.abstractmethod
+    def energies(self) -> Floats:
+        """``|m_j|^2``; one number where all are the same."""
+
+    @property
+    @abc.abstractmethod
+    def greatest(self) -> Floats:
+        """The greatest inner product at each ring distance, up to the last that is not 0."""
+
+    @abc.abstractmethod
+    def means(self, chosen: NDArray[np.int64]) -> Floats:
+        """The coordinates of the means of these bins, a row for each: ``G_j``."""
+
+    @abc.abstractmethod
+    def pulled(self, occupied: Floats) -> Floats:
+        """``G`` times each row: the coordinates of a sum of means."""
+
+    @property
+    def dimension(self) -> int:
+        return self.bins
+
+    def log_ratio(self, coordinates: Floats) -> Floats:
+        return log_mean_exp(coordinates, self.energies / 2)
+
+    @property
+    def weights(self) -> Floats:
+        return np.full(self.bins, 1.0 / self.bins)
+
+    @property
+    def greatest_energy(self) -> float:
+        return float(self.energies.max())
+
+    @property
+    def mean_energy(self) -> float:
+        return float(self.energies.mean())
+
+
 @dataclass(frozen=True)
-class IndependentBins(MixtureLaw):
+class IndependentBins(Bins):
     """Bins of independent noise: ``G = energy I``, so ``L`` is a mean of ``bins`` independent
-    log-normal ratios.
+    log-normal ratios. The matrix is never stored.
 
     Examples
     --------
@@ -34,39 +80,31 @@ class IndependentBins(MixtureLaw):
     bins: int
     energy: float
 
+    @cached_property
+    def energies(self) -> Floats:
+        return np.array([self.energy])
+
     @property
-    def dimension(self) -> int:
-        return self.bins
+    def greatest(self) -> Floats:
+        return self.energies
+
+    def means(self, chosen: NDArray[np.int64]) -> Floats:
+        xp = module_of(chosen)
+        found = xp.zeros((chosen.size, self.bins))
+        found[xp.arange(chosen.size), chosen] = self.energy
+        return found  # type: ignore[no-any-return]
+
+    def pulled(self, occupied: Floats) -> Floats:
+        return self.energy * occupied
 
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
         coordinates = generator.standard_normal((size, self.bins))
         coordinates *= math.sqrt(self.energy)
         return coordinates
 
-    def draw_mixture(self, generator: np.random.Generator, size: int) -> Floats:
-        coordinates = self.draw_null(generator, size)
-        # bins are alike: which one it is does not change the law of L
-        coordinates[:, 0] += self.energy
-        return coordinates
-
-    def log_ratio(self, coordinates: Floats) -> Floats:
-        return log_mean_exp(coordinates) - self.energy / 2
-
-    @property
-    def weights(self) -> Floats:
-        return np.full(self.bins, 1.0 / self.bins)
-
     @property
     def mean_coordinates(self) -> Floats:
         return np.full(self.bins, self.energy / self.bins)
-
-    @property
-    def greatest_energy(self) -> float:
-        return self.energy
-
-    @property
-    def mean_energy(self) -> float:
-        return self.energy
 
     @property
     def mean_square(self) -> float:
@@ -77,7 +115,7 @@ class IndependentBins(MixtureLaw):
 
 
 @dataclass(frozen=True)
-class CorrelatedBins(MixtureLaw):
+class CorrelatedBins(Bins):
     """Bins of a matrix mechanism: patterns ``{j, j + bins, ...}`` of ``iterations`` steps, noise
     correlated by ``C``.
     """
@@ -98,52 +136,36 @@ class CorrelatedBins(MixtureLaw):
         values, vectors = np.linalg.eigh(self.gram)
         return vectors * np.sqrt(np.maximum(values, 0.0))
 
-    @property
-    def dimension(self) -> int:
-        return self.bins
+    @cached_property
+    def energies(self) -> Floats:
+        return np.diag(self.gram).copy()
+
+    @cached_property
+    def greatest(self) -> Floats:
+        places = np.arange(self.bins)
+        lags = range(self.bins // 2 + 1)
+        found = np.array([self.gram[places, (places + lag) % self.bins].max() for lag in lags])
+        return found[: int(np.flatnonzero(found)[-1]) + 1]
+
+    def means(self, chosen: NDArray[np.int64]) -> Floats:
+        return self.gram[chosen]
+
+    def pulled(self, occupied: Floats) -> Floats:
+        return product(occupied, self.gram)
 
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
-        found = np.empty((size, self.bins))
-        for rows in in_parts(size, self.bins):
-            noise = generator.standard_normal(found[rows].shape)
-            found[rows] = product(noise, self.factor.T)
-        return found
-
-    def draw_mixture(self, generator: np.random.Generator, size: int) -> Floats:
-        coordinates = self.draw_null(generator, size)
-        coordinates += self.gram[generator.integers(0, self.bins, size)]
-        return coordinates
+        noise = generator.standard_normal((size, self.bins))
+        for rows in in_parts(noise):
+            noise[rows] = product(noise[rows], self.factor.T)
+        return noise
 
     @property
     def recursion(self) -> int:
         return self.bins
 
-    @cached_property
-    def energies(self) -> Floats:
-        """``|m_j|^2``."""
-        return np.diag(self.gram).copy()
-
-    def log_ratio(self, coordinates: Floats) -> Floats:
-        found = np.empty(size := len(coordinates))
-        for rows in in_parts(size, self.bins):
-            found[rows] = log_mean_exp(coordinates[rows] - self.energies / 2)
-        return found
-
-    @property
-    def weights(self) -> Floats:
-        return np.full(self.bins, 1.0 / self.bins)
-
     @property
     def mean_coordinates(self) -> Floats:
         return self.gram.mean(axis=0)
-
-    @property
-    def greatest_energy(self) -> float:
-        return float(self.energies.max())
-
-    @property
-    def mean_energy(self) -> float:
-        return float(self.energies.mean())
 
     @property
     def mean_square(self) -> float:

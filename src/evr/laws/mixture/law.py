@@ -15,6 +15,7 @@ import math
 
 import numpy as np
 
+from evr.laws.arrays import module_of
 from evr.laws.law import UNIT, Direction, Floats, LossLaw
 
 _CACHED = 1 << 17  # numbers that stay in the cache, with one or two others for each
@@ -35,10 +36,6 @@ class MixtureLaw(LossLaw):
     @abc.abstractmethod
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
         """Coordinates under ``Q``, without the record."""
-
-    @abc.abstractmethod
-    def draw_mixture(self, generator: np.random.Generator, size: int) -> Floats:
-        """Coordinates under the mixture, with the record."""
 
     @abc.abstractmethod
     def log_ratio(self, coordinates: Floats) -> Floats:
@@ -106,11 +103,6 @@ class MixtureLaw(LossLaw):
         """``log`` of the chance that the record never takes part: ``L`` is never less."""
         return -math.inf
 
-    def losses(self, coordinates: Floats) -> Floats:
-        """The privacy loss of each row."""
-        log_ratio = self.log_ratio(coordinates)
-        return log_ratio if self.direction is Direction.REMOVE else -log_ratio
-
     @property
     def loss_range(self) -> tuple[float, float]:
         if self.direction is Direction.REMOVE:
@@ -118,21 +110,23 @@ class MixtureLaw(LossLaw):
         return -math.inf, -self.log_absent
 
 
-def in_parts(rows: int, columns: int) -> list[slice]:
-    """All rows, cut into parts whose numbers stay in the cache.
+def in_parts(x: Floats) -> list[slice]:
+    """All rows, cut into parts whose numbers stay in the cache of a processor.
 
-    >>> in_parts(5000, 50)
+    >>> in_parts(np.zeros((5000, 50)))
     [slice(0, 2621, None), slice(2621, 5242, None)]
     """
-    at_once = max(64, _CACHED // columns)
+    rows, columns = x.shape
+    at_once = max(64, _CACHED // columns) if isinstance(x, np.ndarray) else max(1, rows)
     return [slice(start, start + at_once) for start in range(0, rows, at_once)]
 
 
-def log_mean_exp(x: Floats) -> Floats:
-    """``log`` of the mean of ``e^x`` over each row."""
-    found = np.empty(len(x))
-    for rows in in_parts(*x.shape):
-        top = x[rows].max(axis=1)
-        below = x[rows] - top[:, None]
+def log_mean_exp(x: Floats, halves: Floats, scale: float = 1.0) -> Floats:
+    """``log`` of the mean of ``e^{scale x - halves}`` over each row."""
+    found = module_of(x).empty(len(x))
+    for rows in in_parts(x):
+        below = scale * x[rows] - halves
+        top = below.max(axis=1)
+        below -= top[:, None]
         found[rows] = top + np.log(np.exp(below, out=below).mean(axis=1))
     return found

@@ -11,9 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from evr.laws.arrays import launch, module_of
 from evr.laws.law import UNIT, Direction, Floats
 from evr.laws.mixture.law import MixtureLaw, in_parts
 from evr.laws.mixture.strategy import Strategy, largest_sum
@@ -40,6 +42,8 @@ class Chain:
 
         ``L_i = (1 - p) L_{i+1} + p A_i L_{i+b}``, ``L_i = 1`` from ``i = n`` on.
         """
+        if not isinstance(values, np.ndarray):
+            return self._log_sum_on_gpu(values, scale, halves)
         halves = np.broadcast_to(halves, self.steps)
         found = None
         if not (values.size and (scale * values).max() > _STEEP):
@@ -74,6 +78,15 @@ class Chain:
                 ring /= top
                 scales += np.log(top)
         return scales + np.log(self._start(ring))
+
+    def _log_sum_on_gpu(self, values: Any, scale: float, halves: Any) -> Any:
+        """The same by a kernel: arrays would have to be launched for each step."""
+        xp, size = module_of(values), values.shape[1]
+        ring, found = xp.empty((self.separation, size)), xp.empty(size)
+        chain = (self.steps, self.separation, self.probability, int(self.warm))
+        columns = xp.ascontiguousarray(values)
+        launch("chain_sum", size, size, *chain, columns, scale, halves, ring, found)
+        return found
 
     def _start(self, ring: Floats) -> Floats:
         """The expectation over the first step at which the record is eligible, of values by that
@@ -116,11 +129,11 @@ class Chain:
         gaps[:, 1:] += b - 1
         places = np.cumsum(gaps, axis=1) - 1
         if self.warm:
-            starts = generator.integers(1, b, size) if b > 1 else np.zeros(size, dtype=np.int64)
+            starts = generator.integers(1, max(b, 2), size)
             late = generator.random(size) < (b - 1) * p / (1.0 + (b - 1) * p)
             places += np.where(late, starts, 0)[:, None]
         rows, columns = np.nonzero(places < n)
-        pulses = np.zeros((size, n))
+        pulses = module_of(places).zeros((size, n))
         pulses[rows, places[rows, columns]] = 1.0
         return pulses
 
@@ -184,8 +197,8 @@ class MinSep(MixtureLaw):
 
     def shifted(self, generator: np.random.Generator, pulses: Floats) -> Floats:
         """Coordinates of ``z ~ N(sum_i pulses_i m_i, I)``, a row for each row of pulses."""
-        found = np.empty(pulses.shape)
-        for rows in in_parts(len(pulses), self.dimension):
+        found = np.empty_like(pulses)
+        for rows in in_parts(pulses):
             shift = self.strategy.applied(pulses[rows])
             shift /= self.noise
             shift += generator.standard_normal(shift.shape)
@@ -194,15 +207,11 @@ class MinSep(MixtureLaw):
         return found
 
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
-        found = np.empty((size, self.dimension))
-        for rows in in_parts(size, self.dimension):
-            noise = generator.standard_normal(found[rows].shape)
-            found[rows] = self.strategy.correlated(noise)
-            found[rows] /= self.noise
-        return found
-
-    def draw_mixture(self, generator: np.random.Generator, size: int) -> Floats:
-        return self.shifted(generator, self.chain.draw(generator, size))
+        noise = generator.standard_normal((size, self.dimension))
+        for rows in in_parts(noise):
+            noise[rows] = self.strategy.correlated(noise[rows])
+            noise[rows] /= self.noise
+        return noise
 
     def log_ratio(self, coordinates: Floats) -> Floats:
         return self.chain.log_sum(coordinates.T, halves=self.energies / 2)

@@ -164,7 +164,7 @@ class Strategy:
 
     def applied(self, pulses: Floats) -> Floats:
         """``C x`` for each row ``x``."""
-        out, start = np.zeros(pulses.shape), 0
+        out, start = np.zeros_like(pulses), 0
         for part in self.parts:
             rows, columns = part.shape
             out[:, start : start + rows] += product(pulses[:, start : start + columns], part.T)
@@ -173,7 +173,7 @@ class Strategy:
 
     def correlated(self, noise: Floats) -> Floats:
         """``C' z`` for each row ``z``."""
-        out, start = np.empty(noise.shape), 0
+        out, start = np.empty_like(noise), 0
         for part in self.parts:
             rows, columns = part.shape
             out[:, start : start + columns] = product(noise[:, start : start + rows], part)
@@ -198,29 +198,7 @@ class Strategy:
 
 def product(rows: Floats, matrix: Floats) -> Floats:
     """``rows @ matrix``: of samples with what is no strategy."""
-    return np.asarray(rows @ matrix)
-
-
-def ring_product(rows: Floats, kernel: Floats) -> Floats:
-    """``sum_i rows_i kernel_{j - i}`` for each ``j`` on a ring; the kernel is the same both ways.
-
-    >>> ring_product(np.array([[1.0, 2.0, 4.0, 8.0]]), np.array([1.0, 0.5, 0.0, 0.5]))
-    array([[ 6. ,  4.5,  9. , 10.5]])
-    """
-    bins, width, places = kernel.size, 64, np.arange(kernel.size)
-    reach = int(np.minimum(places, bins - places)[kernel != 0].max(initial=0))
-    if 2 * (width + 2 * reach) >= bins:
-        return product(rows, kernel[np.abs(places[:, None] - places)])
-    distance = np.abs(np.arange(-reach, width + reach)[:, None] - np.arange(width))
-    part = np.where(distance <= reach, kernel[np.minimum(distance, reach)], 0.0)
-    around = np.concatenate((rows[:, -reach:], rows, rows[:, :reach]), axis=1)
-    out = np.empty_like(rows)
-    for start in range(0, bins, width):
-        number = min(width, bins - start)
-        out[:, start : start + number] = product(
-            around[:, start : start + number + 2 * reach], part[: number + 2 * reach, :number]
-        )
-    return out
+    return rows @ matrix
 
 
 def _column(entries: tuple[Any, ...], name: str, most: int, signs: bool) -> tuple[float, ...]:

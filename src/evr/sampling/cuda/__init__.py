@@ -2,6 +2,6 @@
 needed.
 """
 
-from evr.sampling.cuda.device import SOURCES, Terms, draws, sums_of_block, why_not
+from evr.sampling.cuda.device import at_work, draws, on_device, why_not
 
-__all__ = ["SOURCES", "Terms", "draws", "sums_of_block", "why_not"]
+__all__ = ["at_work", "draws", "on_device", "why_not"]

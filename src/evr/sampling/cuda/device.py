@@ -1,52 +1,27 @@
-"""The kernels, compiled for the GPU at hand by NVRTC through CuPy, and called.
+"""The GPU at hand: whether it can be used, and proposals whose arrays are on it.
 
-A block's samples stay on the device; sums leave it. The sums are added in a fixed order, so a run
-repeats bit for bit on the same kind of GPU, as far as cuBLAS does.
+A block's samples stay on the device; sums leave it. A run repeats bit for bit on the same kind of
+GPU, as far as CuPy's reductions and cuBLAS do.
 """
 
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
-from numpy.typing import NDArray
-
 from evr.errors import DeviceError
-from evr.laws import Floats
-from evr.sampling.cuda.mixtures import MixtureOnDevice
+from evr.laws.arrays import sent
+from evr.randomness import Stream
 from evr.sampling.mixtures import MixtureProposal
-from evr.sampling.philox import Place
-from evr.sampling.proposals import Proposal, TiltedProposal
-from evr.sampling.samplers import PlacedSampler
-from evr.sampling.samplers.outcomes_philox import MOST_OUTCOMES, OutcomesPhilox
+from evr.sampling.proposals import Proposal
 
-_FOLDER = Path(__file__).parent
-SOURCES = tuple(_FOLDER / name for name in ("numbers.cu", "steps.cu", "mixtures.cu"))
-"""Compiled as one, in this order."""
-
-_CHUNK, _COLUMNS, _BINS = 1024, 6, 43  # of `summarise`
-_KERNEL = re.compile(r"__global__ void (\w+)\(")
-_THREADS, _MANY_THREADS, _SUMMING_THREADS = 128, 1024, 256
-_MOST_NUMBERS = 1 << 25  # of an array of coordinates
-_ARRAYS = 128  # of them that memory should have room for: 8 for each of 16 threads
+_MOST_NUMBERS = 1 << 24  # of an array of coordinates
+_ARRAYS = 256  # of them that memory should have room for: 16 for each of 16 threads
 _NO_DEVICE, _OLD_DRIVER = 100, 35  # cudaErrorNoDevice, cudaErrorInsufficientDriver
-
-
-class Terms(NamedTuple):
-    """What a block's samples are summed up with: where they are taken, their unit, what is bet."""
-
-    epsilon: float
-    log_unit: float
-    clip: float
-    mean: float
-    stake: float
 
 
 @cache
@@ -91,160 +66,47 @@ def why_not() -> str | None:
 
 def draws(proposal: Proposal) -> bool:
     """Whether the GPU here draws this proposal."""
-    line: Proposal | None = proposal
-    by_place = isinstance(proposal, TiltedProposal)
-    if isinstance(proposal, MixtureProposal):
-        by_place, line = proposal.by_place, proposal.line
-    samplers = line.samplers if isinstance(line, TiltedProposal) else []
-    return (
-        by_place
-        and all(isinstance(one, PlacedSampler) for one in samplers)
-        and why_not() is None
-        and max(map(_shared_bytes, samplers), default=0) <= _gpu().shared_bytes
-    )
-
-
-def most_outcomes() -> int:
-    """Outcomes whose tables fit into the GPU here."""
-    return min(MOST_OUTCOMES, 1 << ((_gpu().shared_bytes // 12).bit_length() - 1))
-
-
-def sums_of_block(
-    proposal: Proposal, generator: np.random.Generator, samples: int, terms: Terms
-) -> tuple[Floats, NDArray[np.int64]]:
-    """Of the first samples of a block: the sums of the samples, of their squares, of both clipped,
-    of the growth of log wealth, and the greatest sample; and the histogram.
-    """
-    gpu = _gpu()
-    cupy = gpu.arrays
-    with _in_words(cupy), _own_stream(cupy):
-        losses, heights = cupy.zeros((2, samples))
-        line: Proposal | None = proposal
-        if isinstance(proposal, MixtureProposal):
-            _mixture_on(gpu, proposal).draw(generator, samples, losses, heights)
-            line = proposal.line
-        log_normaliser = 0.0
-        if isinstance(line, TiltedProposal):
-            log_normaliser = line.log_normaliser
-            _add_steps(gpu, line, generator, losses, heights)
-        rows = -(-samples // _CHUNK)
-        sums, histogram = cupy.empty((rows, _COLUMNS)), cupy.zeros(_BINS, np.uint64)
-        unit = terms.log_unit
-        infinite = np.exp(np.log(proposal.infinite) - unit) if proposal.infinite else 0.0
-        numbers = (terms.epsilon, log_normaliser - unit, infinite, *terms[2:])
-        gpu.kernels["summarise"](
-            (rows,),
-            (_SUMMING_THREADS,),
-            (*map(np.float64, numbers), np.int32(samples), losses, heights, sums, histogram),
-        )
-        table, counts = sums.get(), histogram.get()
-    totals = table.sum(axis=0)
-    totals[-1] = table[:, -1].max()
-    return totals, counts.astype(np.int64)
-
-
-def _add_steps(
-    gpu: _Gpu, line: TiltedProposal, generator: np.random.Generator, losses: Any, heights: Any
-) -> None:
-    """Add the losses and heights of steps on a line."""
-    for step, sampler in zip(line.steps, line.samplers, strict=True):
-        assert isinstance(sampler, PlacedSampler)
-        place, samples = Place.of(generator), losses.size
-        named = (*map(np.uint32, (*place.key, place.block)), np.int32(samples))
-        tables = _uploaded(gpu.arrays, sampler)
-        arguments = (*named, np.int32(step.count), *tables, losses, heights)
-        gpu.launch_steps(sampler, samples, arguments)
-
-
-class _Gpu:
-    """The compiled kernels, and what the GPU can hold."""
-
-    def __init__(self) -> None:
-        import cupy
-
-        self.arrays: Any = cupy
-        with _in_words(cupy):
-            properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
-            self.shared_bytes = int(properties["sharedMemPerBlockOptin"])
-            self.processors = int(properties["multiProcessorCount"])
-            share = int(properties["totalGlobalMem"]) // (8 * _ARRAYS)
-            self.most_numbers = min(_MOST_NUMBERS, 1 << (max(share, 1).bit_length() - 1))
-            code = "".join(path.read_text() for path in SOURCES)
-            module = cupy.RawModule(code=code, options=("-std=c++17",))
-            self.kernels = {name: module.get_function(name) for name in _KERNEL.findall(code)}
-            self.kernels["outcomes"].max_dynamic_shared_size_bytes = self.shared_bytes
-
-    def launch(self, kernel: str, rows: int, *arguments: Any) -> None:
-        """A thread for each row."""
-        threads = (-(-rows // _THREADS),), (_THREADS,)
-        self.kernels[kernel](*threads, tuple(_typed(x) for x in arguments))
-
-    def launch_steps(
-        self, sampler: PlacedSampler, samples: int, arguments: tuple[Any, ...]
-    ) -> None:
-        shared = _shared_bytes(sampler)
-        threads = _MANY_THREADS if shared else _THREADS
-        blocks = -(-samples // threads)
-        if shared:  # each loads the tables once
-            blocks = min(blocks, self.processors * (2 if 2 * shared < self.shared_bytes else 1))
-        self.kernels[sampler.kernel]((blocks,), (threads,), arguments, shared_mem=shared)
-
-
-def _typed(value: Any) -> Any:
-    """A number as kernels take it."""
-    if isinstance(value, int):
-        return np.int32(value)
-    return np.float64(value) if isinstance(value, float) else value
+    return isinstance(proposal, MixtureProposal) and proposal.by_place and why_not() is None
 
 
 _lock = threading.Lock()
 _here = threading.local()
-_tables: WeakKeyDictionary[PlacedSampler, tuple[Any, ...]] = WeakKeyDictionary()
-_mixtures: WeakKeyDictionary[MixtureProposal, MixtureOnDevice] = WeakKeyDictionary()
+_there: WeakKeyDictionary[Proposal, MixtureProposal] = WeakKeyDictionary()
 
 
-def _gpu() -> _Gpu:
+def on_device(proposal: Proposal) -> MixtureProposal:
+    """The proposal with its tables on the GPU: once for each."""
+    import cupy
+
+    assert isinstance(proposal, MixtureProposal)
     with _lock:
-        return _built_gpu()
-
-
-@cache
-def _built_gpu() -> _Gpu:
-    return _Gpu()
-
-
-def _shared_bytes(sampler: Any) -> int:
-    return sampler.shared_bytes if isinstance(sampler, OutcomesPhilox) else 0
-
-
-def _uploaded(cupy: Any, sampler: PlacedSampler) -> tuple[Any, ...]:
-    """The kernel's arguments, arrays on the device: once for each sampler."""
-    with _lock:
-        if sampler not in _tables:
-            _tables[sampler] = tuple(
-                cupy.asarray(np.ascontiguousarray(x)) if isinstance(x, np.ndarray) else x
-                for x in sampler.arguments()
-            )
+        if proposal not in _there:
+            share = int(cupy.cuda.Device().mem_info[1]) // (8 * _ARRAYS)
+            _there[proposal] = moved(proposal, cupy, min(_MOST_NUMBERS, max(share, 1)))
             cupy.cuda.get_current_stream().synchronize()  # before another thread reads them
-        return _tables[sampler]
+        return _there[proposal]
 
 
-def _mixture_on(gpu: _Gpu, proposal: MixtureProposal) -> MixtureOnDevice:
-    """With its tables on the device: once for each proposal."""
-    with _lock:
-        if proposal not in _mixtures:
-            _mixtures[proposal] = MixtureOnDevice(proposal, gpu)
-            gpu.arrays.cuda.get_current_stream().synchronize()  # before another thread reads them
-        return _mixtures[proposal]
+def moved(proposal: MixtureProposal, xp: Any, at_once: int) -> MixtureProposal:
+    """The proposal with arrays of another module."""
+    proposal.draw(Stream(0, "tables").block(0), 64)  # which makes all tables that drawing needs
+    found = object.__new__(MixtureProposal)
+    found.__dict__.update(vars(proposal), xp=xp, at_once=at_once)
+    laws, found.parts = sent([[law for law, _ in proposal.laws], proposal.parts], xp.asarray)
+    found.laws = [(law, count) for law, (_, count) in zip(laws, proposal.laws, strict=True)]
+    return found
 
 
 @contextlib.contextmanager
-def _own_stream(cupy: Any) -> Iterator[None]:
+def at_work() -> Iterator[None]:
     """Each thread has a stream of its own, so that blocks of several threads overlap."""
-    if not hasattr(_here, "stream"):
-        _here.stream = cupy.cuda.Stream(non_blocking=True)
-    with _here.stream:
-        yield
+    import cupy
+
+    with _in_words(cupy):
+        if not hasattr(_here, "stream"):
+            _here.stream = cupy.cuda.Stream(non_blocking=True)
+        with _here.stream:
+            yield
 
 
 @contextlib.contextmanager
