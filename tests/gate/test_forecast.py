@@ -158,6 +158,12 @@ def test_what_only_a_plan_shows_is_refused_before_it_counts(name: str, tmp_path:
         assert ledger.attempts() == []
 
 
+def test_a_gpu_is_not_named_for_laws_that_it_does_not_draw() -> None:
+    with pytest.raises(ValueError, match=r"would take about .* samples") as refused:
+        evr.verify(EVENT, epsilon=2.0, delta=2.6e-5, tau=0.99999, proposal="simple")
+    assert "lower tau (now 0.99999) to 0.999, which would do, or set" in str(refused.value)
+
+
 def test_a_release_refuses_before_it_counts_too(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="max_samples=10 is below"):
         evr.release(

@@ -76,8 +76,7 @@ def bet_on_the_current_block(patch: Patch) -> None:
 
 def no_limit_on_stakes(patch: Patch) -> None:
     """Wealth that would be negative is taken for positive."""
-    limit = SequentialTest.limit.fget
-    assert limit is not None
+    limit = vars(SequentialTest)["limit"].fget
 
     def update(test: SequentialTest, state: State, values: Floats) -> State:
         stake = test.stake(state)

@@ -141,10 +141,10 @@ def _remedy(trial: Trial, found: Prepared, numbers: float) -> str:
     tau = _affordable_tau(trial, found)
     if tau is not None:
         ways.append(f"lower tau (now {now!r}) to {tau!r}, which would do")
-    alike = on_a_line(steps) or not any(on_a_line((one,)) for one in steps)
-    if alike and found.plan.device == "cpu" and numbers <= TOO_LONG["cuda"]:
+    many_dimensions = not on_a_line(steps)  # a GPU draws nothing else
+    if many_dimensions and found.plan.device == "cpu" and numbers <= TOO_LONG["cuda"]:
         ways.append("draw on a GPU (device='cuda'), which would do")
-    elif tau is None and not on_a_line(steps):
+    elif many_dimensions and tau is None:
         ways.append(
             f"no tau from {_TAUS[-1]!r} on would do, for no affordable bound on samples is "
             "near delta. Strategies of fewer bands have one; without amplification "

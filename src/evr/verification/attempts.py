@@ -16,7 +16,7 @@ from evr.mechanisms import Composition
 from evr.randomness import Stream, entropy_of, seed_of
 from evr.sampling import Plan
 from evr.verification.claims import Claim
-from evr.verification.concluding import tested
+from evr.verification.concluding import Asked, tested
 from evr.verification.directions import Trial
 from evr.verification.driver import Checkpoint, Hook, Hooks, ProgressHook
 from evr.verification.executors import check_executor
@@ -91,17 +91,9 @@ class Attempt:
             hooks = Hooks(_ahead_of(told, left), self.checkpoint, self.resume.get(one.value))
             return trial.run(planner(trial), hooks, executor=self.executor, workers=self.workers)
 
-        return tested(
-            claim,
-            chosen,
-            decide,
-            method=settings.method,
-            attempt=number,
-            false_positive_rate=math.exp(budget),
-            direction=self.direction,
-            entropy=entropy,
-            seed=self.seed,
-        )
+        rate = math.exp(budget)
+        asked = Asked(settings.method, number, rate, self.direction, entropy, self.seed)
+        return tested(claim, asked, chosen, decide)
 
 
 def tested_directions(composition: Composition, direction: str | None) -> list[Direction]:

@@ -137,12 +137,12 @@ class Trial:
         """
         claim, settings = self.claim, self.settings
         test: SequentialTest | FixedTest
+        unit, most = claim.threshold, settings.max_samples
         if settings.method == "fixed":
             test = fixed_test(drawing, claim, attempt=self.attempt, offset=settings.offset)
             unit, most = test.plan.threshold, test.plan.samples
         else:
             test = sequential_test(drawing, claim, self.log_budget, plan)
-            unit, most = claim.threshold, settings.max_samples
         log_greatest = drawing.log_greatest - math.log(unit) + 10.0 * drawing.rounding.weight
         work = Work(
             proposal=drawing.proposal,

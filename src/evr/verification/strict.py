@@ -19,7 +19,7 @@ from evr.laws.exact import ExactStep
 from evr.mechanisms import Composition
 from evr.randomness import entropy_of
 from evr.verification.claims import Claim
-from evr.verification.concluding import concluded, tested
+from evr.verification.concluding import Asked, concluded, tested
 from evr.verification.results import DirectionReport, Verification
 
 StrictPlanner = Callable[[Direction, tuple[ExactStep, ...]], Plans | Iterable[StrictPlan]]
@@ -74,17 +74,8 @@ def verify_strictly(
         found = proved(steps, claim.epsilon, enough, partial(planner, one, steps), in_hand.get(one))
         return _report(one, found, enough)
 
-    return tested(
-        claim,
-        laws,
-        decide,
-        method="strict",
-        attempt=attempt,
-        false_positive_rate=0.0,
-        direction=direction,
-        entropy=entropy_of(seed),
-        seed=seed,
-    )
+    asked = Asked("strict", attempt, 0.0, direction, entropy_of(seed), seed)
+    return tested(claim, asked, laws, decide)
 
 
 def _report(direction: Direction, proof: Proof, threshold: Fraction) -> DirectionReport:
@@ -125,14 +116,5 @@ def joined(claim: Claim, proved: Verification, sampled: Verification) -> Verific
     for name, report in sampled.directions.items():
         other = proved.directions.get(name)
         reports[name] = replace(report, strict=None if other is None else other.strict)
-    return concluded(
-        claim,
-        reports,
-        method="both",
-        attempt=sampled.attempt,
-        false_positive_rate=0.0,
-        direction=sampled.direction,
-        entropy=sampled.entropy,
-        seed=sampled.seed,
-        seconds=proved.seconds + sampled.seconds,
-    )
+    asked = Asked("both", sampled.attempt, 0.0, sampled.direction, sampled.entropy, sampled.seed)
+    return concluded(claim, asked, reports, proved.seconds + sampled.seconds)
