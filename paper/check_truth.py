@@ -58,7 +58,7 @@ POINTS = (
 
 def contours() -> ModuleType:
     """The module that makes the test suite's references."""
-    path = Path(__file__).parents[1] / "tests" / "estimate" / "make_references.py"
+    path = Path(__file__).parents[1] / "tests" / "estimation" / "make_references.py"
     spec = importlib.util.spec_from_file_location("make_references", path)
     assert spec is not None
     assert spec.loader is not None

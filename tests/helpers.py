@@ -15,6 +15,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from evr.laws import NON_PRIVATE_PAIR, Step
+from evr.laws.exact import ExactLaw
+
 
 def near(expected: Any, rel: float | None = None, abs: float = 0.0) -> Any:
     """What equals numbers within ``rel`` of ``expected`` (1e-6 by default), or within ``abs``.
@@ -26,6 +29,11 @@ def near(expected: Any, rel: float | None = None, abs: float = 0.0) -> Any:
     if rel is None:
         rel = 0.0 if abs else 1e-6
     return pytest.approx(expected, rel=rel, abs=abs)
+
+
+def exact_step(law: ExactLaw, count: int) -> Step:
+    """A step of which floats say nothing."""
+    return Step(NON_PRIVATE_PAIR, count, law)
 
 
 def assert_mean_within(

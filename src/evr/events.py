@@ -9,7 +9,7 @@ from fractions import Fraction
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.mechanisms.jax_privacy import from_jax_privacy
+from evr.jax_privacy import from_jax_privacy
 from evr.mechanisms.schemes import (
     BallsInBinsDpEvent,
     BMinSepDpEvent,

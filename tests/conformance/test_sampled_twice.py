@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evr.laws.law import Pairs
+from evr.laws import Direction
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.poisson import SampledPair, sampled
 
@@ -18,9 +18,9 @@ probabilities = st.floats(1e-9, 1.0, exclude_max=True)
 def test_the_product_is_rounded_up(one: float, other: float) -> None:
     """Once it was rounded to nearest: of 1 - q = 1e-6 that took off 1e-10."""
     pair = GaussianPair(1.0)
-    twice = sampled(sampled(Pairs(pair, pair), one), other)
     exact = Fraction(one) * Fraction(other)
-    for found in (twice.remove, twice.add):
+    for direction in Direction:
+        found = sampled(sampled(pair, one, direction), other, direction)
         assert isinstance(found, SampledPair)
         assert exact <= Fraction(found.q) <= exact * (1 + Fraction(1, 2**52))
         assert found.q < 1.0

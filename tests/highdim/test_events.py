@@ -212,20 +212,20 @@ def test_noise_is_rounded_down_so_that_strict_bounds_hold() -> None:
         events.append((E.BallsInBinsDpEvent(noise, steps, 1, column), 1))
         for event, apart in events:
             (step,) = evr.Composition.of(event).exact("remove")
-            assert isinstance(step.law, ExactGaussian)
+            assert isinstance(step.exact_law, ExactGaussian)
             square = exact_square(column, steps, apart) / Fraction(noise) ** 2
-            assert square <= step.law.square <= square * (1 + Fraction(1, 10**13))
+            assert square <= step.exact_law.square <= square * (1 + Fraction(1, 10**13))
         cyclic = E.CyclicPoissonDpEvent(noise, 4 * (steps // 4), 4, 0.5, "fixed", column)
         for step in evr.Composition.of(cyclic).exact("remove"):
-            assert isinstance(step.law, SampledCurve)
-            assert isinstance(step.law.base, ExactGaussian)
-            assert step.law.base.square >= exact_square(column, 4, 4) / Fraction(noise) ** 2
+            assert isinstance(step.exact_law, SampledCurve)
+            assert isinstance(step.exact_law.base, ExactGaussian)
+            assert step.exact_law.base.square >= exact_square(column, 4, 4) / Fraction(noise) ** 2
 
 
 def test_entries_of_few_digits_need_no_rounding() -> None:
     """Four participations of a column of square 1, noise 3: 3/2, to the last bit."""
     (step,) = evr.Composition.of(E.MatrixMechanismDpEvent(3.0, (1.0,), 8, 2)).exact("remove")
-    assert step.law == ExactGaussian(Fraction(4, 9))
+    assert step.exact_law == ExactGaussian(Fraction(4, 9))
 
 
 @pytest.mark.parametrize("column", [(2.7e-162,), (1.0, 1e101)])
@@ -379,7 +379,7 @@ def test_what_of_jax_privacy_is_refused() -> None:
         read(BMinSepSampling(0.1, 100, 8, truncated_batch_size=64), noise_multiplier=2.0)
     with pytest.raises(UnsupportedEventError, match="total_participations=3"):
         read(RandomAllocationSampling(3, 100), noise_multiplier=2.0)
-    with pytest.raises(UnsupportedEventError, match="int is no scheme"):
+    with pytest.raises(UnsupportedEventError, match="does not account for int: give one of Balls"):
         read(3, noise_multiplier=2.0)
 
 

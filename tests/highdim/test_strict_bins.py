@@ -14,9 +14,9 @@ import evr
 from evr.bounds.strict import StrictPlan, outcomes_of, prove
 from evr.bounds.strict.bins import BinsOutcomes
 from evr.laws import Direction
-from evr.laws.exact import ExactBins, ExactStep
+from evr.laws.exact import ExactBins
 from evr.laws.exact.law import ball
-from helpers import near
+from helpers import exact_step, near
 
 E = evr.events
 REMOVE, ADD = Direction.REMOVE, Direction.ADD
@@ -157,6 +157,6 @@ def test_other_schemes_have_no_strict_proof() -> None:
 
 
 def test_too_many_places_are_refused() -> None:
-    step = ExactStep(ExactBins(REMOVE, 1000, Fraction(1)), 1)
+    step = exact_step(ExactBins(REMOVE, 1000, Fraction(1)), 1)
     with pytest.raises(ValueError, match="a wider spacing is wanted"):
         prove((step,), Fraction(5), StrictPlan.of_one_step(80, Fraction(1, 1000)))

@@ -267,6 +267,7 @@ def test_mechanisms_that_share_a_pair_in_one_direction_merge_there_only():
         dp_event.LaplaceDpEvent(1.0),
     )
     first, second, third = (Composition.of(event).remove[0].pair for event in mechanisms)
-    composition = Composition.from_counts({Pairs(first, second): 2, Pairs(first, third): 3})
+    parts = [(Pairs(first, second), 2), (Pairs(first, third), 3)]
+    composition = Composition.from_counts(parts)
     assert composition.remove == (Step(first, 5),)
     assert composition.add == (Step(second, 2), Step(third, 3))

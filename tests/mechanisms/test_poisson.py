@@ -44,11 +44,11 @@ def mixture(first, second):
 
 @pytest.fixture
 def sampled():
-    base = Pairs(
-        DiscretePair.from_probabilities(WITH, WITHOUT),
-        DiscretePair.from_probabilities(WITHOUT, WITH),
+    remove = DiscretePair.from_probabilities(WITH, WITHOUT)
+    add = DiscretePair.from_probabilities(WITHOUT, WITH)
+    return Pairs(
+        poisson.sampled(remove, Q, Direction.REMOVE), poisson.sampled(add, Q, Direction.ADD)
     )
-    return poisson.sampled(base, Q)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from evr.bounds.strict import StatedProof, StrictPlan
 from evr.certification.certificate import Certificate
-from evr.laws import Direction
-from evr.laws.exact import ExactStep
+from evr.laws import Direction, Step
 from evr.mechanisms import Composition
 from evr.sampling import Plan
 from evr.verification import Claim, Verification
@@ -63,7 +62,7 @@ def _proved_again(
         if section.strict is not None
     }
 
-    def planner(direction: Direction, steps: tuple[ExactStep, ...]) -> list[StrictPlan]:
+    def planner(direction: Direction, steps: tuple[Step, ...]) -> list[StrictPlan]:
         if direction.value not in plans:
             raise ValueError(f"there is no proof for direction {direction.value!r}")
         return plans[direction.value]

@@ -40,7 +40,7 @@ class CompositionAccountant(dp_accounting.PrivacyAccountant):
     @property
     def composition(self) -> Composition:
         """Everything composed so far."""
-        return Composition.from_counts(self._counts, self.neighboring_relation)
+        return Composition.from_counts(self._counts.items(), self.neighboring_relation)
 
 
 class FFTAccountant(CompositionAccountant):

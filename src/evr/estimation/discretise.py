@@ -14,7 +14,6 @@ from functools import singledispatch
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 
 from evr.laws import DiscretePair, DominatingPair, Floats, Measure
 from evr.laws.line.discretise import cell_edges
@@ -181,7 +180,7 @@ def _outcomes(pair: DiscretePair, order: float) -> float:
     log_p = np.array(pair.log_p)
     held = np.isfinite(log_p)
     terms = log_p[held] + order * pair.losses[held]
-    return float(logsumexp(terms)) if not np.any(np.isposinf(terms)) else math.inf
+    return log_sum_exp(terms)
 
 
 @log_mgf.register

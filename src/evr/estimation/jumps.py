@@ -21,6 +21,7 @@ import numpy as np
 
 from evr.laws import DominatingPair, Measure
 from evr.laws.law import UNIT
+from evr.laws.line.pair import log_sum_exp
 
 
 class Jump(NamedTuple):
@@ -74,8 +75,8 @@ class Jumps(NamedTuple):
     def of(cls, parts: Iterable[tuple[int, Jump]]) -> Self:
         held = [(count, jump) for count, jump in parts if jump.p > 0.0]
         log_stay = math.fsum(count * jump.log_others for count, jump in held)
-        log_dual = float(
-            np.logaddexp.reduce([-math.inf, *(math.log(n) + jump.log_q for n, jump in held)])
+        log_dual = log_sum_exp(
+            np.array([-math.inf, *(math.log(n) + jump.log_q for n, jump in held)])
         )
         log_stay_dual = 0.0
         if log_dual > -40.0:  # below, none of the products of these probabilities matters

@@ -20,6 +20,7 @@ from evr.estimation.discretise import loss_points
 from evr.estimation.sums import dot
 from evr.laws import DominatingPair, Floats, Step
 from evr.laws.line.discretise import cell_edges
+from evr.laws.line.pair import log_sum_exp
 
 _CELLS = 2**14
 _ROUNDING = 1e-9  # a total mass this close to 1 is 1
@@ -73,7 +74,7 @@ def loss_moments(pair: DominatingPair) -> LossMoments | None:
     if points.losses.size == 0:
         return None
     under_q = points.log_weights - points.losses
-    total_q = float(np.logaddexp.reduce(under_q))
+    total_q = log_sum_exp(under_q)
     log_mass_q = 0.0 if abs(total_q) < _ROUNDING else total_q
     laws = LossMoments(
         _moments(points.losses, points.log_weights, math.log1p(-pair.infinite_loss_mass)),

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dp_accounting import NeighboringRelation, dp_event, privacy_accountant
 from dp_accounting.rdp import RdpAccountant
 from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp
 
 from evr import validate
 from evr.bounds.moments import log_peak
@@ -25,6 +24,7 @@ from evr.estimation.discretise import log_mgf, loss_points
 from evr.estimation.inversion import solve_epsilon
 from evr.laws import DominatingPair, Step, infinite_mass
 from evr.laws.line.discretise import cell_edges
+from evr.laws.line.pair import log_sum_exp
 from evr.mechanisms.relations import ADD_OR_REMOVE
 
 _COARSE, _FINE = (
@@ -103,9 +103,7 @@ def _log_finite_mgf(pair: DominatingPair, order: float, cells: int) -> float:
         return log_mgf(pair, order)
     points = loss_points(pair, cell_edges(pair, order, cells))
     return (
-        float(logsumexp(points.log_weights + order * points.losses))
-        if points.losses.size
-        else -math.inf
+        log_sum_exp(points.log_weights + order * points.losses) if points.losses.size else -math.inf
     )
 
 

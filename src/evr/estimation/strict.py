@@ -26,10 +26,11 @@ from evr.bounds.strict import (
 )
 from evr.errors import AccuracyError
 from evr.estimation.api import epsilon_of
+from evr.estimation.bins_line import on_lines
 from evr.estimation.fft import FftCurve, delta_of
-from evr.estimation.strict_plan import choose, outlook, twins
-from evr.laws import Direction
-from evr.laws.exact import ExactBins, ExactStep
+from evr.estimation.strict_plan import choose, outlook
+from evr.laws import Direction, Step
+from evr.laws.exact import ExactBins
 from evr.mechanisms import Composition
 
 TOLERANCE = 5e-4
@@ -51,9 +52,9 @@ _LEAST_SECONDS = 0.1
 class StrictCurve:
     """Upper bounds on delta in one direction."""
 
-    def __init__(self, steps: tuple[ExactStep, ...]) -> None:
+    def __init__(self, steps: tuple[Step, ...]) -> None:
         self.steps = steps
-        self._fft = FftCurve(twins(steps))
+        self._fft = FftCurve(on_lines(steps))
         self._infinite = float(infinite_delta(steps, _INFINITE_BITS))
         self._plans: dict[tuple[float, float, float], StrictPlan] = {}
 
@@ -100,7 +101,7 @@ class StrictCurve:
         """By the curve of the step; for bins, on grids of ratios that are refined until one will
         do: the excess of a bound over delta goes with the square of the spacing.
         """
-        law = self.steps[0].law
+        law = self.steps[0].exact_law
         if not isinstance(law, ExactBins):
             yield StrictPlan.of_one_step(_bits(guess))
             return
@@ -125,7 +126,7 @@ class StrictCurve:
         plan = self._plan(epsilon, guess, min(wanted, 0.5))
         ratios = sum(
             places_for(law, *ratios_of(law, grid, plan.spacing))
-            for law, grid in zip((step.law for step in self.steps), plan.grids, strict=True)
+            for law, grid in zip((step.exact_law for step in self.steps), plan.grids, strict=True)
             if isinstance(law, ExactBins)
         )
         return _LEAST_SECONDS + _PLACE * plan.bits * plan.work + _RATIO_PLACE * ratios
@@ -134,7 +135,7 @@ class StrictCurve:
         """For bins, tried on the first grid of ratios. The time goes with the places of the next
         one, as ``_one_step_plans`` chooses it.
         """
-        law = self.steps[0].law
+        law = self.steps[0].exact_law
         if not isinstance(law, ExactBins):
             return 0.0
         spacing = _widest_spacing(law, epsilon)
@@ -208,7 +209,7 @@ class StrictCurve:
         bound is at most the target.
         """
         if self.is_one_step:
-            bits, law = _bits(float(target)), self.steps[0].law
+            bits, law = _bits(float(target)), self.steps[0].exact_law
             if isinstance(law, ExactBins):
                 far = Fraction(guess) * Fraction(101, 100)
                 spacing = _widest_spacing(law, far) / 4

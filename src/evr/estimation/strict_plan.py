@@ -23,7 +23,6 @@ from evr.estimation.discretise import LossPoints
 from evr.estimation.points import rough_points
 from evr.estimation.tilting import plan_tilt
 from evr.laws import DominatingPair, Floats, Step
-from evr.laws.exact import ExactStep
 from evr.laws.line.pair import log_sum_exp
 
 _FINE, _HALVING, _CUTTING, _MEETING = 0.3, 0.1, 0.05, 0.4  # shares of the tolerance
@@ -93,14 +92,9 @@ class Outlook:
         return order * (order + 1.0) / 2.0
 
 
-def twins(steps: Sequence[ExactStep]) -> tuple[Step, ...]:
-    """The same steps in floats, on a line."""
-    return on_lines(tuple(Step(step.twin, step.count) for step in steps if step.twin is not None))
-
-
-def outlook(steps: Sequence[ExactStep], epsilon: float, log_delta: float) -> Outlook:
+def outlook(steps: tuple[Step, ...], epsilon: float, log_delta: float) -> Outlook:
     """Tilts and loss points of the composition."""
-    floats = twins(steps)
+    floats = on_lines(steps)
     plan = plan_tilt(floats, epsilon, joined=True)
     order, cap = (plan.order, plan.cap) if plan is not None else _far_tilt(floats, epsilon)
     lattice = _lattice([_atoms(step.pair) for step in floats])

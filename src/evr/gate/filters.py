@@ -73,13 +73,13 @@ class _Squares(_Currency[Fraction]):
         steps = Composition.of(event, self.relation).exact(Direction.REMOVE)
         square = Fraction(0)
         for step in steps:
-            if not isinstance(step.law, ExactGaussian):
+            if not isinstance(step.exact_law, ExactGaussian):
                 raise UnsupportedEventError(
                     f"method='gaussian' takes Gaussian mechanisms, without sampling; found "
-                    f"{step.law!r}. Use method='renyi'",
+                    f"{step.exact_law!r}. Use method='renyi'",
                     event,
                 )
-            square += step.count * step.law.square
+            square += step.count * step.exact_law.square
         return square
 
     def budget(self, epsilon: float, delta: float) -> Fraction:
@@ -133,7 +133,7 @@ class _Moments(_Currency[Any]):
         for steps in Composition.of(event, self.relation).exact_directions().values():
             total = 0
             for step in steps:
-                moment = log_moment(step.law, order)
+                moment = log_moment(step.exact_law, order)
                 if moment is None:
                     return None
                 total += step.count * moment

@@ -1,10 +1,19 @@
 """Privacy losses and their laws: what a guarantee is about, before any event or estimate."""
 
-from evr.laws.law import Direction, Floats, LossLaw, Pairs
+from evr.laws.law import Direction, Floats, LossLaw
 from evr.laws.line.discrete import TRIVIAL_PAIR, DiscretePair
 from evr.laws.line.pair import DominatingPair, Measure, line_pair
 from evr.laws.line.poisson import finite_part, outcomes
-from evr.laws.steps import NON_PRIVATE_PAIR, Step, greatest_loss, infinite_mass, on_a_line, simplify
+from evr.laws.steps import (
+    NON_PRIVATE_PAIR,
+    Pairs,
+    Step,
+    greatest_loss,
+    infinite_mass,
+    merged,
+    on_a_line,
+    simplify,
+)
 
 __all__ = [
     "NON_PRIVATE_PAIR",
@@ -21,6 +30,7 @@ __all__ = [
     "greatest_loss",
     "infinite_mass",
     "line_pair",
+    "merged",
     "on_a_line",
     "outcomes",
     "simplify",

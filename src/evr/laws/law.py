@@ -9,14 +9,9 @@ from __future__ import annotations
 import abc
 import enum
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from evr.laws.exact import ExactPairs
 
 Floats = NDArray[np.float64]
 
@@ -67,14 +62,8 @@ class LossLaw(abc.ABC):
 
     @property
     def is_endless(self) -> bool:
-        """Whether some loss is beyond all bounds, however unlikely: then delta is never 0."""
+        """Whether losses have no upper bound: then delta is never 0."""
         return self.is_cut or self.loss_range[1] == math.inf
-
-    def self_composed(self, count: int) -> LossLaw | None:
-        """One law that equals ``count`` steps of this one, where the family is closed under
-        composition, else None.
-        """
-        return self if count == 1 else None
 
     @property
     def infinite_loss_mass(self) -> float:
@@ -85,25 +74,3 @@ class LossLaw(abc.ABC):
     def loss_range(self) -> tuple[float, float]:
         """Least and greatest privacy loss, possibly infinite."""
         return -math.inf, math.inf
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """The laws of one mechanism in its two directions: of its dominating pairs, on a line mostly.
-
-    Attributes
-    ----------
-    remove, add
-        The law of each direction.
-    exact
-        The same laws by their exact parameters, which strict proofs need; None where a mechanism
-        offers none.
-    """
-
-    remove: LossLaw
-    add: LossLaw
-    exact: ExactPairs | None = None
-
-    def of(self, direction: Direction) -> LossLaw:
-        """The law of one direction."""
-        return self.remove if direction is Direction.REMOVE else self.add

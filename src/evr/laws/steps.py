@@ -1,13 +1,17 @@
-"""Steps: a law and how many times it is applied."""
+"""Steps: a law, known in floats and perhaps exactly, and how many times it is applied."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
-from evr.laws.law import LossLaw
+from evr.errors import UnsupportedEventError
+from evr.laws.exact.law import ExactLaw
+from evr.laws.exact.line import ExactGaussian
+from evr.laws.law import Direction, LossLaw
 from evr.laws.line.discrete import TRIVIAL_PAIR, DiscretePair
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.pair import DominatingPair, line_pair
@@ -19,29 +23,110 @@ NON_PRIVATE_PAIR = DiscretePair((-math.inf, math.inf), (-math.inf, 0.0), (0.0, -
 
 @dataclass(frozen=True)
 class Step:
-    """A law and how many times it is applied."""
+    """A law and how many times it is applied.
+
+    ``exact`` is the same law by its exact parameters, which strict proofs rest on; None where a
+    mechanism offers none.
+    """
 
     law: LossLaw
     count: int
+    exact: ExactLaw | None = None
 
     @property
     def pair(self) -> DominatingPair:
         """The law as a pair on a line; one in many dimensions is refused by name."""
         return line_pair(self.law)
 
+    @property
+    def exact_law(self) -> ExactLaw:
+        """The exact law; a law without one is refused by name."""
+        if self.exact is None:
+            raise UnsupportedEventError(
+                f"{type(self.law).__name__} ({self.law.describe()}) offers no exact law, which "
+                "method='strict' needs: let its translator return Pairs(..., exact=(remove, add)), "
+                "or use another method"
+            )
+        return self.exact
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The laws of one mechanism in its two directions: of its dominating pairs, on a line mostly.
+
+    Attributes
+    ----------
+    remove, add
+        The law of each direction.
+    exact
+        The same two laws by their exact parameters, which strict proofs need; None where a
+        mechanism offers none.
+    """
+
+    remove: LossLaw
+    add: LossLaw
+    exact: tuple[ExactLaw, ExactLaw] | None = None
+
+    @classmethod
+    def both(cls, law: LossLaw, exact: ExactLaw | None = None) -> Pairs:
+        """One law for both directions."""
+        return cls(law, law, None if exact is None else (exact, exact))
+
+    def __post_init__(self) -> None:
+        given = self.exact
+        if given is not None and not (
+            isinstance(given, tuple)
+            and len(given) == 2
+            and all(isinstance(law, ExactLaw) for law in given)
+        ):
+            raise TypeError(
+                f"exact={given!r} is not a pair of exact laws: give a tuple of the one for remove "
+                "and the one for add"
+            )
+
+    def of(self, direction: Direction) -> LossLaw:
+        """The law of one direction."""
+        return self.remove if direction is Direction.REMOVE else self.add
+
+    def step(self, direction: Direction, count: int) -> Step:
+        """The law of one direction, so many times."""
+        if self.exact is None:
+            return Step(self.of(direction), count)
+        return Step(self.of(direction), count, self.exact[direction is Direction.ADD])
+
+
+def merged(parts: Iterable[tuple[Pairs, int]], direction: Direction) -> tuple[Step, ...]:
+    """The laws of one direction, each once, in the order of their first appearance."""
+    counts: dict[Step, int] = {}
+    for pairs, count in parts:
+        once = pairs.step(direction, 1)
+        counts[once] = counts.get(once, 0) + count
+    return tuple(Step(once.law, count, once.exact) for once, count in counts.items())
+
 
 @lru_cache(maxsize=4096)
 def simplify(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Families closed under composition folded: any number of Gaussians is one Gaussian."""
-    squares, rest = [], []
-    for step in steps:
-        if isinstance(step.law, GaussianPair):
-            squares.append(step.count * step.law.mu**2)
-        elif step.law != TRIVIAL_PAIR:
-            folded = step.law.self_composed(step.count)
-            rest.append(step if folded is None else Step(folded, 1))
-    mu = math.sqrt(math.fsum(squares))
-    return ((Step(GaussianPair(mu), 1),) if mu > 0 else ()) + tuple(rest)
+    """All Gaussians folded into one, and laws that reveal nothing left out."""
+    gaussians = [step for step in steps if _is_gaussian(step)]
+    rest = (step for step in steps if not _is_gaussian(step) and step.law != TRIVIAL_PAIR)
+    return (*((_folded(gaussians),) if gaussians else ()), *rest)
+
+
+def _is_gaussian(step: Step) -> bool:
+    """Whether the step is a Gaussian mechanism as far as anything is known about it."""
+    known = step.exact is None or isinstance(step.exact, ExactGaussian)
+    return isinstance(step.law, GaussianPair) and known
+
+
+def _folded(gaussians: list[Step]) -> Step:
+    squares, exact = [], Fraction(0)
+    for step in gaussians:
+        assert isinstance(step.law, GaussianPair)
+        squares.append(step.count * step.law.mu**2)
+        exact += step.count * step.exact.square if isinstance(step.exact, ExactGaussian) else 0
+    known = all(step.exact is not None for step in gaussians)
+    law = GaussianPair(math.sqrt(math.fsum(squares)))
+    return Step(law, 1, ExactGaussian(exact) if known else None)
 
 
 def on_a_line(steps: Iterable[Step]) -> bool:

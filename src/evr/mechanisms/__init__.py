@@ -1,6 +1,4 @@
-"""What is accounted: ``DpEvent`` trees as compositions of laws, one descriptor
-for each mechanism.
-"""
+"""From ``DpEvent`` trees to compositions of laws, with one descriptor for each mechanism."""
 
 from evr.mechanisms.composition import Composition
 from evr.mechanisms.descriptor import Mechanism

@@ -9,7 +9,7 @@ from dp_accounting import dp_event
 
 from evr import validate
 from evr.laws import Direction, Pairs
-from evr.laws.exact import ExactBins, ExactPairs
+from evr.laws.exact import ExactBins
 from evr.laws.mixture.bins import CorrelatedBins, IndependentBins
 from evr.laws.mixture.strategy import Strategy, noise_over
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
@@ -41,7 +41,7 @@ def fixed(event: BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent:
         return Pairs(
             IndependentBins(Direction.REMOVE, bins, energy),
             IndependentBins(Direction.ADD, bins, energy),
-            ExactPairs(remove, add),
+            (remove, add),
         )
     return Pairs(
         CorrelatedBins(Direction.REMOVE, noise, bins, strategy),

@@ -8,17 +8,14 @@ steps.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
-from evr.errors import UnsupportedEventError
-from evr.laws.exact import ExactStep
-from evr.laws.law import Direction, LossLaw, Pairs
-from evr.laws.steps import NON_PRIVATE_PAIR, Step, simplify
-from evr.mechanisms.exact import exact_steps
+from evr.laws import NON_PRIVATE_PAIR, Direction, Pairs, Step, merged, simplify
 from evr.mechanisms.relations import (
     ADD_OR_REMOVE,
     ZERO_OUT,
@@ -39,8 +36,6 @@ class Composition:
     ----------
     remove, add
         The steps of each direction: a law and how often it ran.
-    parts
-        The mechanisms as their translators gave them.
     relation
         Which data sets are neighbours.
 
@@ -55,10 +50,6 @@ class Composition:
 
     remove: tuple[Step, ...]
     add: tuple[Step, ...]
-    parts: tuple[tuple[Pairs, int], ...] = ()
-    """The mechanisms as their translators gave them, exact laws included; empty where a composition
-    was built by hand.
-    """
     relation: NeighboringRelation = ADD_OR_REMOVE
     """Which data sets are neighbours."""
 
@@ -93,59 +84,47 @@ class Composition:
 
     @classmethod
     def _under(cls, event: dp_event.DpEvent, relation: NeighboringRelation) -> Composition:
-        counts: dict[Pairs, int] = {}
-        for pairs, count in leaves(event, relation):
-            counts[pairs] = counts.get(pairs, 0) + count
-        return cls.from_counts(counts, relation)
+        return cls.from_counts(leaves(event, relation), relation)
 
     @classmethod
     def from_counts(
-        cls, counts: dict[Pairs, int], relation: NeighboringRelation = ADD_OR_REMOVE
+        cls, counts: Iterable[tuple[Pairs, int]], relation: NeighboringRelation = ADD_OR_REMOVE
     ) -> Composition:
-        """Merge equal pairs, in each direction by itself."""
-        merged: dict[Direction, dict[LossLaw, int]] = {direction: {} for direction in Direction}
-        for pairs, count in counts.items():
-            for direction in Direction:
-                law = pairs.of(direction)
-                merged[direction][law] = merged[direction].get(law, 0) + count
-        steps = {d: tuple(Step(law, count) for law, count in m.items()) for d, m in merged.items()}
-        return cls(steps[Direction.REMOVE], steps[Direction.ADD], tuple(counts.items()), relation)
+        """The composition of mechanisms with their counts; equal laws are merged, in each direction
+        by itself.
+        """
+        parts = list(counts)
+        remove, add = (merged(parts, direction) for direction in Direction)
+        return cls(remove, add, relation)
 
     def steps(self, direction: Direction | str) -> tuple[Step, ...]:
         """The pairs of one direction with their counts."""
         return self.remove if Direction(direction) is Direction.REMOVE else self.add
 
     def simplified(self, direction: Direction | str) -> tuple[Step, ...]:
-        """As ``steps``, with families closed under composition folded: any number of Gaussians is
-        one Gaussian.
-        """
+        """As ``steps``, with all Gaussians folded into one."""
         return simplify(self.steps(direction))
 
-    def exact(self, direction: Direction | str) -> tuple[ExactStep, ...]:
-        """The exact laws of one direction with their counts, all Gaussians folded into one; a
-        mechanism without is refused.
+    def exact(self, direction: Direction | str) -> tuple[Step, ...]:
+        """As ``simplified``, for strict proofs: a law that is not known exactly is refused by
+        name.
         """
-        if not self.parts and self.steps(direction):
-            raise UnsupportedEventError(
-                "this composition was built from pairs: a strict proof needs the exact parameters "
-                "of events. Give the event, with translators that return Pairs(..., "
-                "exact=ExactPairs(...))"
-            )
-        return exact_steps(self.parts, Direction(direction))
+        steps = self.simplified(direction)
+        for step in steps:
+            _ = step.exact_law
+        return steps
 
-    def exact_directions(
-        self, direction: str | None = None
-    ) -> dict[Direction, tuple[ExactStep, ...]]:
+    def exact_directions(self, direction: str | None = None) -> dict[Direction, tuple[Step, ...]]:
         """The exact laws of the direction asked for, or of both, or of one where they are the same
         laws.
         """
         if direction is not None:
             one = Direction(validate.one_of(("remove", "add"), direction=direction))
             return {one: self.exact(one)}
-        laws = {one: self.exact(one) for one in Direction}
-        if Counter(laws[Direction.REMOVE]) == Counter(laws[Direction.ADD]):
-            del laws[Direction.ADD]
-        return laws
+        steps = {one: self.exact(one) for one in Direction}
+        if self.is_symmetric:
+            del steps[Direction.ADD]
+        return steps
 
     @cached_property
     def is_non_private(self) -> bool:

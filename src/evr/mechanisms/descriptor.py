@@ -1,4 +1,4 @@
-"""What evr knows of a mechanism, in one place: laws, a table in spec files, words in statements.
+"""Everything that evr knows about one mechanism: laws, a table in spec files, words in statements.
 
 The file of each mechanism defines its ``MECHANISM``, and ``registry.py`` lists them.
 ``evr.register`` makes one of a mechanism of yours. Composition asks a descriptor for laws, spec

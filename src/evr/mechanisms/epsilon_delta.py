@@ -10,9 +10,8 @@ from fractions import Fraction
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.laws.exact import ExactEpsilonDelta, ExactPairs
-from evr.laws.line.discrete import DiscretePair
-from evr.laws.line.pair import Pairs
+from evr.laws import DiscretePair, Pairs
+from evr.laws.exact import ExactEpsilonDelta
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import REPLACE_ONE
 from evr.mechanisms.schemes import EpsilonDeltaDpEvent
@@ -35,7 +34,7 @@ def pairs(event: EpsilonDeltaDpEvent) -> Pairs | dp_event.DpEvent:
         [fails, high, low, -math.inf],
         losses=[-math.inf, -epsilon, epsilon, math.inf],
     )
-    return Pairs(pair, pair, ExactPairs.both(ExactEpsilonDelta(Fraction(epsilon), Fraction(delta))))
+    return Pairs.both(pair, ExactEpsilonDelta(Fraction(epsilon), Fraction(delta)))
 
 
 MECHANISM = Mechanism(

@@ -8,11 +8,10 @@ from fractions import Fraction
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.laws.exact import ExactGaussian, ExactMixture, ExactPairs
-from evr.laws.line.discrete import TRIVIAL_PAIR
+from evr.laws import TRIVIAL_PAIR, Direction, Pairs
+from evr.laws.exact import ExactGaussian, ExactLaw, ExactMixture
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.mixture import MixturePair
-from evr.laws.line.pair import Direction, Pairs
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 
 
@@ -39,7 +38,7 @@ def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | dp_event.DpEvent
         if probability > 0:
             merged[sensitivity] = merged.get(sensitivity, 0.0) + probability
     if max(merged) == 0:
-        return Pairs(TRIVIAL_PAIR, TRIVIAL_PAIR)
+        return Pairs.both(TRIVIAL_PAIR)
     if deviation == 0:
         return NON_PRIVATE
     total = math.fsum(merged.values())
@@ -50,13 +49,14 @@ def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | dp_event.DpEvent
     weights = tuple(merged[s] / total for s in sorted(merged))
     exact = _exact(deviation, sensitivities, probabilities)
     if len(means) == 1:
-        pair = GaussianPair(means[0])
-        return Pairs(pair, pair, exact)
+        return Pairs(GaussianPair(means[0]), GaussianPair(means[0]), exact)
     remove, add = (MixturePair(means, weights, direction) for direction in Direction)
     return Pairs(remove, add, exact)
 
 
-def _exact(deviation: float, sensitivities: list[float], probabilities: list[float]) -> ExactPairs:
+def _exact(
+    deviation: float, sensitivities: list[float], probabilities: list[float]
+) -> tuple[ExactLaw, ExactLaw]:
     """The laws by the event's own numbers; probabilities are divided by their exact sum."""
     merged: dict[Fraction, Fraction] = {}
     for sensitivity, probability in zip(sensitivities, probabilities, strict=True):
@@ -66,9 +66,9 @@ def _exact(deviation: float, sensitivities: list[float], probabilities: list[flo
     means, total = tuple(sorted(merged)), sum(merged.values())
     weights = tuple(merged[mean] / total for mean in means)
     if len(means) == 1:
-        return ExactPairs.both(ExactGaussian(means[0] ** 2))
+        return ExactGaussian(means[0] ** 2), ExactGaussian(means[0] ** 2)
     remove, add = (ExactMixture(means, weights, direction) for direction in Direction)
-    return ExactPairs(remove, add)
+    return remove, add
 
 
 MECHANISM = Mechanism(dp_event.MixtureOfGaussiansDpEvent, pairs)

@@ -14,14 +14,12 @@ import numpy as np
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.laws import DiscretePair, LossLaw, Pairs
+from evr.laws import DiscretePair, Pairs
 from evr.laws.exact import (
     ExactDiscreteGaussian,
     ExactDiscreteLaplace,
     ExactGaussian,
     ExactLaplace,
-    ExactLaw,
-    ExactPairs,
 )
 from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair
 from evr.laws.line.laplace import LaplacePair
@@ -29,12 +27,8 @@ from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import REPLACE_ONE
 from evr.mechanisms.schemes import DiscreteGaussianDpEvent
 
-MAX_SENSITIVITY = 1_000_000  # of discrete Laplace noise: outcomes
+MAX_SENSITIVITY = 1_000_000  # as many outcomes has discrete Laplace noise
 MAX_SIGMA = 20_000.0  # of discrete Gaussian noise
-
-
-def _symmetric(law: LossLaw, exact: ExactLaw) -> Pairs:
-    return Pairs(law, law, ExactPairs.both(exact))
 
 
 def gaussian(event: dp_event.GaussianDpEvent, times: int = 1) -> Pairs | dp_event.DpEvent:
@@ -43,7 +37,7 @@ def gaussian(event: dp_event.GaussianDpEvent, times: int = 1) -> Pairs | dp_even
     if noise == 0:
         return NON_PRIVATE
     exact = ExactGaussian(Fraction(times) ** 2 / Fraction(noise) ** 2)
-    return _symmetric(GaussianPair(times / noise), exact)
+    return Pairs.both(GaussianPair(times / noise), exact)
 
 
 def laplace(event: dp_event.LaplaceDpEvent, times: int = 1) -> Pairs | dp_event.DpEvent:
@@ -51,7 +45,7 @@ def laplace(event: dp_event.LaplaceDpEvent, times: int = 1) -> Pairs | dp_event.
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     if noise == 0:
         return NON_PRIVATE
-    return _symmetric(LaplacePair(noise / times), ExactLaplace(Fraction(noise) / times))
+    return Pairs.both(LaplacePair(noise / times), ExactLaplace(Fraction(noise) / times))
 
 
 def discrete_laplace(
@@ -76,7 +70,7 @@ def discrete_laplace(
     log_p[-1], log_q[0] = log_tail, log_tail
     log_p[0], log_q[-1] = log_tail - a * shift, log_tail - a * shift
     pair = DiscretePair.from_logs(log_p, log_q, losses=a * (2 * x - shift))
-    return _symmetric(pair, ExactDiscreteLaplace(Fraction(a), shift))
+    return Pairs.both(pair, ExactDiscreteLaplace(Fraction(a), shift))
 
 
 def discrete_gaussian(event: DiscreteGaussianDpEvent, times: int = 1) -> Pairs | dp_event.DpEvent:
@@ -105,7 +99,7 @@ def discrete_gaussian(event: DiscreteGaussianDpEvent, times: int = 1) -> Pairs |
     log_q = -(x**2) / (2 * sigma**2) - log_norm
     losses = shift * (2 * x - shift) / (2 * sigma**2)
     pair = DiscretePair.from_logs(log_p, log_q, losses=losses, is_cut=True)
-    return _symmetric(pair, ExactDiscreteGaussian(Fraction(sigma), shift))
+    return Pairs.both(pair, ExactDiscreteGaussian(Fraction(sigma), shift))
 
 
 MECHANISMS = tuple(

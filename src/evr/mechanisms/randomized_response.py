@@ -12,9 +12,8 @@ from fractions import Fraction
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.laws.exact import ExactPairs, RationalOutcomes
-from evr.laws.line.discrete import TRIVIAL_PAIR, DiscretePair
-from evr.laws.line.pair import Pairs
+from evr.laws import TRIVIAL_PAIR, DiscretePair, Pairs
+from evr.laws.exact import RationalOutcomes
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import REPLACE_ONE, ZERO_OUT
 
@@ -24,7 +23,7 @@ def pairs(event: dp_event.RandomizedResponseDpEvent) -> Pairs | dp_event.DpEvent
     noise = validate.probability(noise_parameter=event.noise_parameter)
     buckets = validate.positive_integer(num_buckets=event.num_buckets)
     if buckets == 1:
-        return Pairs(TRIVIAL_PAIR, TRIVIAL_PAIR)
+        return Pairs.both(TRIVIAL_PAIR)
     if noise == 0:
         return NON_PRIVATE
     other = noise / buckets
@@ -45,7 +44,7 @@ def pairs(event: dp_event.RandomizedResponseDpEvent) -> Pairs | dp_event.DpEvent
             [-loss, 0.0, loss],
         )
     pair = DiscretePair.from_logs(log_p, log_q, losses=losses)
-    return Pairs(pair, pair, ExactPairs.both(_exact(Fraction(noise), buckets)))
+    return Pairs.both(pair, _exact(Fraction(noise), buckets))
 
 
 def against_uniform(event: dp_event.RandomizedResponseDpEvent) -> Pairs | dp_event.DpEvent:
@@ -53,7 +52,7 @@ def against_uniform(event: dp_event.RandomizedResponseDpEvent) -> Pairs | dp_eve
     noise = validate.probability(noise_parameter=event.noise_parameter)
     buckets = validate.positive_integer(num_buckets=event.num_buckets)
     if buckets == 1 or noise == 1:
-        return Pairs(TRIVIAL_PAIR, TRIVIAL_PAIR)
+        return Pairs.both(TRIVIAL_PAIR)
     if noise == 0:
         return NON_PRIVATE
     log_noise, log_rest = math.log(noise), math.log((buckets - 1) / buckets)
@@ -63,10 +62,8 @@ def against_uniform(event: dp_event.RandomizedResponseDpEvent) -> Pairs | dp_eve
     remove = DiscretePair.from_logs(with_record, without, losses=[log_noise, truth])
     add = DiscretePair.from_logs(without, with_record, losses=[-log_noise, -truth])
     share, other = Fraction(1, buckets), Fraction(noise) * (buckets - 1) / buckets
-    exact = (other, 1 - other), (1 - share, share)
-    return Pairs(
-        remove, add, ExactPairs(RationalOutcomes(*exact), RationalOutcomes(*reversed(exact)))
-    )
+    held, absent = (other, 1 - other), (1 - share, share)
+    return Pairs(remove, add, (RationalOutcomes(held, absent), RationalOutcomes(absent, held)))
 
 
 def _exact(noise: Fraction, buckets: int) -> RationalOutcomes:

@@ -92,7 +92,7 @@ def register(
     Raises
     ------
     TypeError, ValueError
-        If ``event_type`` is no class of events, or ``kind`` is taken.
+        If ``event_type`` is not a class of events, or ``kind`` is taken.
 
     Examples
     --------
@@ -169,8 +169,8 @@ def known(event: Any, path: str = "event") -> Any:
     (2) A parameter may be added, and then the default may be a case that ours does not cover: that
     of ``DiscreteGaussianDpEvent.dimension`` is "unknown". So the fields have to be the very same,
     in a class that names all of them (attrs or dataclass). (3) Whoever derives a class from a known
-    one means something else, whatever its name: it is no twin. Registered classes make no such
-    promise, and have no twins: one that is defined again is registered again.
+    one means something else, whatever its name: it is not a twin. Registered classes make no
+    such promise, and have no twins: one that is defined again is registered again.
 
     Raises
     ------

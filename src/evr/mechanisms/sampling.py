@@ -1,10 +1,10 @@
-"""Sampling of what an event tree has inside: the pairs of the sampled mechanism, or why there are
-none.
+"""Sampled parts of an event tree: the pairs of the sampled mechanism, or an error that says why it
+has none.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -12,17 +12,13 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.errors import UnsupportedEventError
-from evr.laws.exact import NON_PRIVATE_LAW, ExactPairs, exact_sampled, exact_without_replacement
-from evr.laws.law import Direction, Pairs
+from evr.laws import NON_PRIVATE_PAIR, Direction, Pairs, Step, merged, on_a_line, simplify
+from evr.laws.exact import NON_PRIVATE_LAW, exact_sampled, exact_without_replacement
 from evr.laws.line import poisson, without_replacement
-from evr.laws.line.discrete import TRIVIAL_PAIR
-from evr.laws.steps import NON_PRIVATE_PAIR, Step, on_a_line, simplify
-from evr.mechanisms.exact import exact_steps
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, not_under
 
-NON_PRIVATE_PAIRS = Pairs(NON_PRIVATE_PAIR, NON_PRIVATE_PAIR, ExactPairs.both(NON_PRIVATE_LAW))
-_TRIVIAL = Pairs(TRIVIAL_PAIR, TRIVIAL_PAIR)
-_LEAST = 1e-250  # of a sampling probability but 0
+NON_PRIVATE_PAIRS = Pairs.both(NON_PRIVATE_PAIR, NON_PRIVATE_LAW)
+_LEAST = 1e-250  # the least sampling probability above 0
 
 Sampled: TypeAlias = "dp_event.PoissonSampledDpEvent | dp_event.SampledWithoutReplacementDpEvent"
 
@@ -37,11 +33,7 @@ class Sampling:
     node: Sampled
     share: Fraction
     path: str
-    inner: dict[Pairs, int] = field(default_factory=dict)
-
-    def add(self, pairs: Pairs, count: int) -> None:
-        """One more mechanism inside, so many times."""
-        self.inner[pairs] = self.inner.get(pairs, 0) + count
+    inner: list[tuple[Pairs, int]] = field(default_factory=list)
 
     @property
     def _name(self) -> str:
@@ -49,13 +41,12 @@ class Sampling:
         return "Poisson sampling" if poisson else "sampling without replacement"
 
     def pairs(self) -> Pairs | None:
-        """The pairs of what is inside, sampled; None if it costs nothing."""
-        inner = {pairs: count for pairs, count in self.inner.items() if pairs != _TRIVIAL}
-        if self.share == 0 or not inner:
+        """The pairs of the sampled mechanism; None if it costs nothing."""
+        if self.share == 0:
             return None
-        if NON_PRIVATE_PAIRS in inner:
+        if any(pairs == NON_PRIVATE_PAIRS for pairs, _ in self.inner):
             return NON_PRIVATE_PAIRS  # as dp_accounting: sampling does not help
-        folded = [_folded(inner, direction) for direction in Direction]
+        folded = [simplify(merged(self.inner, direction)) for direction in Direction]
         if not any(folded):
             return None
         if any(len(steps) != 1 or steps[0].count != 1 for steps in folded):
@@ -73,17 +64,31 @@ class Sampling:
                 f"{type(self.node).__name__}.",
                 self.node,
             )
-        base = Pairs(folded[0][0].law, folded[1][0].law)
-        exact = _exact(tuple(inner.items()))
+        (remove,), (add,) = folded
         if isinstance(self.node, dp_event.PoissonSampledDpEvent):
-            return replace(
-                poisson.sampled(base, float(self.share)),
-                exact=None if exact is None else exact_sampled(exact, self.share),
+            return _of_steps(
+                _poisson(remove, self.share, Direction.REMOVE),
+                _poisson(add, self.share, Direction.ADD),
             )
-        return replace(
-            without_replacement.sampled(base, float(self.share)),
-            exact=None if exact is None else exact_without_replacement(exact, self.share),
-        )
+        sampled = _without_replacement(remove, self.share)
+        return _of_steps(sampled, sampled)
+
+
+def _poisson(step: Step, q: Fraction, direction: Direction) -> Step:
+    law = poisson.sampled(step.pair, float(q), direction)
+    exact = None if step.exact is None else exact_sampled(step.exact, q, direction)
+    return Step(law, 1, exact)
+
+
+def _without_replacement(step: Step, g: Fraction) -> Step:
+    law = without_replacement.sampled(step.pair, float(g))
+    exact = None if step.exact is None else exact_without_replacement(step.exact, g)
+    return Step(law, 1, exact)
+
+
+def _of_steps(remove: Step, add: Step) -> Pairs:
+    known = remove.exact is not None and add.exact is not None
+    return Pairs(remove.law, add.law, (remove.exact_law, add.exact_law) if known else None)
 
 
 def sampling_of(node: Sampled, path: str, relation: NeighboringRelation) -> Sampling | None:
@@ -105,20 +110,3 @@ def sampling_of(node: Sampled, path: str, relation: NeighboringRelation) -> Samp
     if relation is not REPLACE_ONE:
         raise not_under(f"sampling without replacement at {path}", relation, node, REPLACE_ONE)
     return None if batch == size else Sampling(node, Fraction(batch, size), path)
-
-
-def _folded(inner: dict[Pairs, int], direction: Direction) -> tuple[Step, ...]:
-    """The laws of one direction, equal ones merged, Gaussians folded into one."""
-    counts: dict[object, Step] = {}
-    for pairs, count in inner.items():
-        law = pairs.of(direction)
-        counts[law] = Step(law, count + (counts[law].count if law in counts else 0))
-    return simplify(tuple(counts.values()))
-
-
-def _exact(inner: tuple[tuple[Pairs, int], ...]) -> ExactPairs | None:
-    """The exact laws of what has folded into one mechanism."""
-    if any(pairs.exact is None for pairs, _ in inner):
-        return None
-    remove, add = (exact_steps(inner, direction)[0].law for direction in Direction)
-    return ExactPairs(remove, add)

@@ -67,7 +67,7 @@ class BallsInBinsDpEvent(dp_event.DpEvent):
     """Each record is in one of ``cycle_length`` bins, drawn once; batch ``i`` is bin ``i %
     cycle_length``.
 
-    Where ``iterations`` is no multiple of ``cycle_length``, independent noise is accounted as if
+    Where ``iterations`` is not a multiple of ``cycle_length``, independent noise is accounted as if
     the last cycle were whole.
     """
 

@@ -16,7 +16,7 @@ from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
 from evr.errors import UnsupportedEventError
-from evr.laws.law import Pairs
+from evr.laws import Pairs
 from evr.mechanisms.registry import MECHANISMS, known
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, not_under
 from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, Sampling, sampling_of
@@ -37,7 +37,7 @@ _WITHOUT_LAWS = {
         "takes it. "
     ),
 }
-"""Why there is no law, where that is worth saying."""
+"""Reasons why an event has no law, where there is more to say than that."""
 SAMPLED = (dp_event.PoissonSampledDpEvent, dp_event.SampledWithoutReplacementDpEvent)
 _T = TypeVar("_T")
 
@@ -70,7 +70,8 @@ def walk(
     """The mechanisms of the tree in reading order, and where repetitions begin and end. Sampled
     ones are named once, whole.
     """
-    stack: list[tuple[Any, str, bool]] = [(event, path, False)]  # settled: `laws_under`
+    # an event, where it is, and whether it is `settled` (`Mechanism.laws_under`)
+    stack: list[tuple[Any, str, bool]] = [(event, path, False)]
     counts = [1]
     samplings: list[Sampling] = []
 
@@ -78,7 +79,7 @@ def walk(
         if not samplings:
             yield Visited(pairs, counts[-1])
         elif pairs is not None:
-            samplings[-1].add(pairs, counts[-1])
+            samplings[-1].inner.append((pairs, counts[-1]))
 
     while stack:
         node, path, settled = stack.pop()

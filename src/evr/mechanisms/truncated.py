@@ -10,12 +10,11 @@ from dp_accounting import dp_event
 from scipy.stats import binom
 
 from evr import validate
-from evr.laws.exact import ExactGaussian, ExactPairs, ExactTruncated, exact_sampled
-from evr.laws.law import Direction, Pairs
+from evr.laws import Direction, Pairs
+from evr.laws.exact import ExactGaussian, ExactTruncated, exact_sampled
 from evr.laws.line import poisson
 from evr.laws.line.either import EitherPair
 from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.pair import line_pair
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import ZERO_OUT
 
@@ -39,43 +38,27 @@ def pairs(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_even
         return dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(noise))
     if noise == 0:
         return NON_PRIVATE
-    doubled = GaussianPair(2 / noise)
+    single, doubled = GaussianPair(1 / noise), GaussianPair(2 / noise)
     if q == 1:
-        part = Fraction(most, size)
-        exact = ExactPairs.both(ExactGaussian(4 / Fraction(noise) ** 2))
-        sampled = poisson.sampled(Pairs(doubled, doubled), float(part))
-        return Pairs(sampled.remove, sampled.add, exact_sampled(exact, part))
-    log_kept = float(binom.logcdf(most - 1, size - 1, q))
-    log_cut = float(binom.logsf(most - 1, size - 1, q))
+        part, base = Fraction(most, size), ExactGaussian(4 / Fraction(noise) ** 2)
+        remove, add = (poisson.sampled(doubled, float(part), one) for one in Direction)
+        exact_remove, exact_add = (exact_sampled(base, part, one) for one in Direction)
+        return Pairs(remove, add, (exact_remove, exact_add))
+    exact_remove, exact_add = (
+        ExactTruncated(size, Fraction(q), most, Fraction(noise), one) for one in Direction
+    )
+    remove, add = (poisson.sampled(single, q, one) for one in Direction)
     cut = float(binom.sf(most - 1, size - 1, q))
-    if cut == 0:
-        return _never_seen(size, q, most, noise)
-    share = float(binom.sf(most, size, q)) * most / (size * cut)
-    single = GaussianPair(1 / noise)
-    whole = poisson.sampled(Pairs(single, single), q)
-    truncated = poisson.sampled(Pairs(doubled, doubled), min(share, q))
-    remove, add = (
-        EitherPair(line_pair(whole.of(one)), line_pair(truncated.of(one)), log_kept, log_cut)
-        for one in Direction
-    )
-    return Pairs(remove, add, _exact(size, q, most, noise))
-
-
-def _never_seen(size: int, q: float, most: int, noise: float) -> Pairs:
-    """Cutting off is less likely than the least positive float: it is left out of the pair, and not
-    of the exact law.
-    """
-    single = GaussianPair(1 / noise)
-    whole = poisson.sampled(Pairs(single, single), q)
-    return Pairs(whole.remove, whole.add, _exact(size, q, most, noise))
-
-
-def _exact(size: int, q: float, most: int, noise: float) -> ExactPairs:
-    remove, add = (
-        ExactTruncated(size, Fraction(q), most, Fraction(noise), direction)
-        for direction in Direction
-    )
-    return ExactPairs(remove, add)
+    # Where cutting off is less likely than the least positive float, it is left out of the pair,
+    # and not of the exact law.
+    if cut > 0:
+        logs = float(binom.logcdf(most - 1, size - 1, q)), float(binom.logsf(most - 1, size - 1, q))
+        share = min(float(binom.sf(most, size, q)) * most / (size * cut), q)
+        remove, add = (
+            EitherPair(whole, poisson.sampled(doubled, share, one), *logs)
+            for whole, one in zip((remove, add), Direction, strict=True)
+        )
+    return Pairs(remove, add, (exact_remove, exact_add))
 
 
 MECHANISM = Mechanism(

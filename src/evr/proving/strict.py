@@ -7,8 +7,7 @@ from functools import partial
 
 from evr.bounds.strict import Plans, Proof
 from evr.estimation.strict import StrictCurve
-from evr.laws import Direction
-from evr.laws.exact import ExactStep
+from evr.laws import Direction, Step
 from evr.mechanisms import Composition
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim
@@ -26,7 +25,7 @@ class StrictProving:
 
     def __init__(self, composition: Composition) -> None:
         self.composition = composition
-        self._curves: dict[tuple[ExactStep, ...], StrictCurve] = {}
+        self._curves: dict[tuple[Step, ...], StrictCurve] = {}
         self._proofs: dict[Direction, Proof] = {}
 
     def seconds(self, claim: Claim, enough: Fraction | None = None) -> dict[str, float]:
@@ -75,12 +74,12 @@ class StrictProving:
         )
 
     def _planner(self, epsilon: float, enough: Fraction) -> StrictPlanner:
-        def plans(_: Direction, steps: tuple[ExactStep, ...]) -> Plans:
+        def plans(_: Direction, steps: tuple[Step, ...]) -> Plans:
             return self._curve(steps).plans(epsilon, enough=enough)
 
         return plans
 
-    def _curve(self, steps: tuple[ExactStep, ...]) -> StrictCurve:
+    def _curve(self, steps: tuple[Step, ...]) -> StrictCurve:
         if steps not in self._curves:
             self._curves[steps] = StrictCurve(steps)
         return self._curves[steps]

@@ -14,15 +14,14 @@ from functools import partial
 
 from evr.bounds.strict import Plans, Proof, StrictPlan, prove_within
 from evr.errors import DisagreementError
-from evr.laws import Direction
-from evr.laws.exact import ExactStep
+from evr.laws import Direction, Step
 from evr.mechanisms import Composition
 from evr.randomness import entropy_of
 from evr.verification.claims import Claim
 from evr.verification.concluding import Asked, concluded, tested
 from evr.verification.results import DirectionReport, Verification
 
-StrictPlanner = Callable[[Direction, tuple[ExactStep, ...]], Plans | Iterable[StrictPlan]]
+StrictPlanner = Callable[[Direction, tuple[Step, ...]], Plans | Iterable[StrictPlan]]
 """From the exact laws of one direction to plans, finer and finer."""
 
 

@@ -25,8 +25,9 @@ from flint import fmpz_poly
 from evr.bounds import strict
 from evr.bounds.strict import Grid, StrictPlan, Window, schedule
 from evr.bounds.strict.masses import Masses
-from evr.laws import Direction
-from evr.laws.exact import ExactLaw, ExactStep, RationalOutcomes, SampledOutcomes
+from evr.laws import Direction, Step
+from evr.laws.exact import ExactLaw, RationalOutcomes, SampledOutcomes
+from helpers import exact_step
 
 Table = tuple[tuple[Fraction, Fraction], ...]
 """Probabilities of outcomes under ``P`` and ``Q``."""
@@ -36,7 +37,7 @@ Table = tuple[tuple[Fraction, Fraction], ...]
 class Case:
     """A composition on outcomes, an epsilon and a plan."""
 
-    steps: tuple[ExactStep, ...]
+    steps: tuple[Step, ...]
     tables: tuple[Table, ...]
     epsilon: Fraction
     plan: StrictPlan
@@ -115,7 +116,7 @@ def random_case(seed: int) -> Case:
     rng = random.Random(seed)
     laws = [random_law(rng) for _ in range(rng.choice((1, 1, 2)))]
     counts = tuple(rng.randint(1, 5) if len(laws) == 1 else rng.randint(1, 3) for _ in laws)
-    steps = tuple(ExactStep(law, count) for (law, _), count in zip(laws, counts, strict=True))
+    steps = tuple(exact_step(law, count) for (law, _), count in zip(laws, counts, strict=True))
     epsilon = Fraction(rng.randint(0, 300), 100)
     return Case(steps, tuple(table for _, table in laws), epsilon, random_plan(rng, counts))
 
@@ -136,7 +137,7 @@ def lattice_case(seed: int) -> Case:
     windows = tuple(Window(0, 0, 1, -reach, reach) for _ in schedule((count,)))
     epsilon = spacing * parts * rng.randint(0, count - 2)
     return Case(
-        (ExactStep(law, count),),
+        (exact_step(law, count),),
         (table,),
         epsilon,
         StrictPlan(rng.choice((8, 10, 48)), spacing, (grid,), windows),

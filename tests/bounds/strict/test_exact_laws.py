@@ -8,6 +8,7 @@ import math
 import random
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from dp_accounting import dp_event
@@ -26,13 +27,13 @@ from evr.laws.exact import (
     ExactGaussian,
     ExactLaplace,
     ExactMixture,
-    ExactPairs,
-    ExactStep,
     RationalOutcomes,
     SampledCurve,
     exact_sampled,
 )
+from evr.laws.line.gaussian import GaussianPair
 from evr.mechanisms import MECHANISMS, Composition, register
+from helpers import exact_step
 
 BITS = 160
 EPSILONS = (-4.0, -0.7, -1e-3, 0.0, 1e-9, 0.01, 0.4, 1.0, 3.7, 12.0)
@@ -48,7 +49,7 @@ all_cases = pytest.mark.parametrize(
 def law_of(event, direction):
     steps = cases.composition(event).exact(direction)
     assert sum(step.count for step in steps) <= 1
-    return steps[0].law if steps else None
+    return steps[0].exact_law if steps else None
 
 
 def as_mp(number):
@@ -91,7 +92,7 @@ def test_one_step_on_any_grid_is_never_below(event, direction):
             floor,
             top,
         )
-        found = halves((ExactStep(law, 1),), StrictPlan(rng.randint(12, 60), spacing, (grid,), ()))
+        found = halves((exact_step(law, 1),), StrictPlan(rng.randint(12, 60), spacing, (grid,), ()))
         for epsilon in (0.0, 0.3, 1.0, 2.2):
             assert (
                 as_mp(found.delta(Fraction(epsilon))) >= delta(reference, epsilon) - mpf(10) ** -50
@@ -106,7 +107,7 @@ def test_gaussians_fold_exactly():
         ]
     )
     (step,) = Composition.of(event).exact("remove")
-    assert step.law == ExactGaussian(Fraction(7, 9) + 1 / Fraction(0.1) ** 2)
+    assert step.exact_law == ExactGaussian(Fraction(7, 9) + 1 / Fraction(0.1) ** 2)
     assert step.count == 1
 
 
@@ -115,15 +116,15 @@ def test_parameters_are_those_of_the_event_and_not_of_derived_floats():
     (step,) = Composition.of(
         events.dpsgd(noise_multiplier=noise, sampling_probability=0.1, steps=3)
     ).exact("add")
-    assert step.law == SampledCurve(
+    assert step.exact_law == SampledCurve(
         ExactGaussian(1 / Fraction(noise) ** 2), Fraction(0.1), Direction.ADD
     )
     assert ExactGaussian(1 / Fraction(noise) ** 2) != ExactGaussian(Fraction(1 / noise) ** 2)
     other = dp_event.RandomizedResponseDpEvent(0.3, 7)
     (step,) = Composition.of(other).exact("remove")
-    assert isinstance(step.law, RationalOutcomes)
-    assert sum(step.law.p) == 1
-    assert step.law.p[0] == Fraction(0.3) / 7
+    assert isinstance(step.exact_law, RationalOutcomes)
+    assert sum(step.exact_law.p) == 1
+    assert step.exact_law.p[0] == Fraction(0.3) / 7
 
 
 def test_events_of_equal_floats_and_different_parameters_stay_apart():
@@ -133,8 +134,8 @@ def test_events_of_equal_floats_and_different_parameters_stay_apart():
         [dp_event.GaussianDpEvent(first), dp_event.GaussianDpEvent(second)]
     )
     (step,) = Composition.of(event).exact("remove")
-    assert isinstance(step.law, ExactGaussian)
-    assert step.law.square == 1 / Fraction(first) ** 2 + 1 / Fraction(second) ** 2
+    assert isinstance(step.exact_law, ExactGaussian)
+    assert step.exact_law.square == 1 / Fraction(first) ** 2 + 1 / Fraction(second) ** 2
 
 
 def test_balls_that_cannot_decide_a_case_still_hold_the_truth():
@@ -160,12 +161,14 @@ def test_balls_that_cannot_decide_a_case_still_hold_the_truth():
 
 
 def test_no_loss_beyond_epsilon_is_decided_exactly():
-    laplace = ExactStep(ExactLaplace(Fraction(10)), 7)
+    laplace = exact_step(ExactLaplace(Fraction(10)), 7)
     assert stays_within((laplace,), Fraction(7, 10))
     assert not stays_within((laplace,), Fraction(7, 10) - Fraction(1, 10**40))
-    sampled = exact_sampled(ExactPairs.both(ExactLaplace(Fraction(10))), Fraction(1, 2))
-    assert stays_within((ExactStep(sampled.add, 7),), Fraction(4, 10))
-    assert not stays_within((ExactStep(sampled.remove, 7),), Fraction(35, 100))
+    remove, add = (
+        exact_sampled(ExactLaplace(Fraction(10)), Fraction(1, 2), one) for one in Direction
+    )
+    assert stays_within((exact_step(add, 7),), Fraction(4, 10))
+    assert not stays_within((exact_step(remove, 7),), Fraction(35, 100))
 
 
 def test_probabilities_must_sum_to_exactly_one():
@@ -191,9 +194,53 @@ def test_a_law_of_ones_own_without_an_exact_one_is_refused_by_name():
             composition.exact("remove")
     finally:
         del MECHANISMS[PlainDpEvent]
-    by_hand = Composition(composition.remove, composition.add)
-    with pytest.raises(UnsupportedEventError, match="built from pairs"):
-        by_hand.exact("add")
+
+
+def test_a_law_is_known_twice_in_one_step():
+    """A composition of a composition's steps is known as exactly as that; equal pairs whose exact
+    laws differ are not merged.
+    """
+    composition = Composition.of(dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(3.0)] * 2))
+    assert Composition(composition.remove, composition.add).exact("add") == composition.exact("add")
+    pair = DiscretePair.from_probabilities([0.3, 0.7], [0.6, 0.4])
+    laws = [
+        RationalOutcomes.of([p, 1 - p], [Fraction(3, 5), Fraction(2, 5)])
+        for p in (Fraction(3, 10), Fraction(0.3))
+    ]
+    parts = [(Pairs.both(pair, law), 2) for law in (laws[0], laws[1], laws[0])]
+    found = Composition.from_counts(parts).exact("remove")
+    assert [(step.exact_law, step.count) for step in found] == [(laws[0], 4), (laws[1], 2)]
+
+
+def test_a_gaussian_pair_with_another_exact_law_is_not_folded():
+    other = ExactLaplace(Fraction(3))
+    parts = [
+        (Pairs.both(GaussianPair(0.5), law), 3) for law in (ExactGaussian(Fraction(1, 4)), other)
+    ]
+    found = Composition.from_counts(parts).exact("remove")
+    assert [(step.exact_law, step.count) for step in found] == [
+        (ExactGaussian(Fraction(3, 4)), 1),
+        (other, 3),
+    ]
+
+
+def test_one_gaussian_without_an_exact_law_leaves_all_without():
+    parts = [
+        (Pairs.both(GaussianPair(0.5)), 1),
+        (Pairs.both(GaussianPair(0.1), ExactGaussian(Fraction(1, 100))), 1),
+    ]
+    composition = Composition.from_counts(parts)
+    assert len(composition.simplified("remove")) == 1
+    with pytest.raises(UnsupportedEventError, match=r"GaussianPair .* offers no exact law"):
+        composition.exact("remove")
+
+
+def test_exact_laws_are_given_for_both_directions():
+    pair, law = DiscretePair.from_probabilities([0.3, 0.7], [0.6, 0.4]), ExactLaplace(Fraction(3))
+    wrongs: list[Any] = [law, (law,), [law, law], (law, None)]
+    for wrong in wrongs:
+        with pytest.raises(TypeError, match="not a pair of exact laws: give a tuple"):
+            Pairs(pair, pair, wrong)
 
 
 def test_an_infinite_mass_above_1_is_refused() -> None:

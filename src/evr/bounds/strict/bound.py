@@ -17,8 +17,9 @@ from evr.bounds.strict.grid_law import GridLaw, either
 from evr.bounds.strict.masses import Masses
 from evr.bounds.strict.one_step import one_step
 from evr.bounds.strict.plan import MOST_PLACES, StrictPlan, compose, schedule
-from evr.laws.exact import ExactCurve, ExactLaw, ExactOutcomes, ExactStep
+from evr.laws.exact import ExactCurve, ExactLaw, ExactOutcomes
 from evr.laws.exact.law import ball
+from evr.laws.steps import Step
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Halves:
         return text.hexdigest()
 
 
-def halves(steps: Sequence[ExactStep], plan: StrictPlan) -> Halves:
+def halves(steps: Sequence[Step], plan: StrictPlan) -> Halves:
     """Both halves of the composition, by the plan."""
     counts = tuple(step.count for step in steps)
     needed = len(schedule(counts))
@@ -79,7 +80,7 @@ def halves(steps: Sequence[ExactStep], plan: StrictPlan) -> Halves:
 
     def step(kind: int) -> GridLaw:
         if kind not in known:
-            known[kind] = one_step(steps[kind].law, plan.grids[kind], plan.spacing, plan.bits)
+            known[kind] = one_step(steps[kind].exact_law, plan.grids[kind], plan.spacing, plan.bits)
         return known[kind]
 
     def times(x: GridLaw, y: GridLaw) -> GridLaw:
@@ -98,13 +99,13 @@ def halves(steps: Sequence[ExactStep], plan: StrictPlan) -> Halves:
     return Halves(one, other, infinite, offset, plan.spacing, plan.bits)
 
 
-def stays_within(steps: Sequence[ExactStep], epsilon: Fraction) -> bool:
+def stays_within(steps: Sequence[Step], epsilon: Fraction) -> bool:
     """Whether the sum of the greatest losses is certainly at most epsilon, so that delta is 0
     (S5.1).
     """
     room, enclosed = epsilon, []
     for step in steps:
-        greatest = step.law.greatest()
+        greatest = step.exact_law.greatest()
         if isinstance(greatest, Fraction):
             room -= step.count * greatest
         else:
@@ -134,14 +135,14 @@ def one_step_delta(law: ExactLaw, epsilon: Fraction, bits: int) -> Fraction:
     return min(Fraction(max(0, units), 1 << bits), Fraction(1))
 
 
-def infinite_delta(steps: Sequence[ExactStep], bits: int = 256) -> Fraction:
+def infinite_delta(steps: Sequence[Step], bits: int = 256) -> Fraction:
     """At least the probability that some loss is infinite: delta at an infinite epsilon. Curves
     have no such losses.
     """
     total = 0
     for step in steps:
-        if isinstance(step.law, ExactOutcomes):
-            one, power = integer_above(functools.partial(_infinite, step.law), bits), 0
+        if isinstance(step.exact_law, ExactOutcomes):
+            one, power = integer_above(functools.partial(_infinite, step.exact_law), bits), 0
             for bit in bin(step.count)[2:]:
                 power = either(power, power, bits)
                 power = either(power, one, bits) if bit == "1" else power

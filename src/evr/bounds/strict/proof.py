@@ -12,7 +12,7 @@ from fractions import Fraction
 from evr.bounds.strict.bins import outcomes_of
 from evr.bounds.strict.bound import halves, infinite_delta, one_step_delta, stays_within
 from evr.bounds.strict.plan import StrictPlan, fraction_of
-from evr.laws.exact import ExactStep
+from evr.laws.steps import Step
 
 _SEAL = object()
 
@@ -39,7 +39,7 @@ class Proof:
         SHA-256 of the plan and of the integers that it leads to, where it has grids.
     """
 
-    steps: tuple[ExactStep, ...] = field(repr=False)
+    steps: tuple[Step, ...] = field(repr=False)
     epsilon: Fraction
     delta: Fraction
     plan: StrictPlan | None = None
@@ -50,7 +50,7 @@ class Proof:
         if seal is not _SEAL:
             raise TypeError("a Proof comes out of evr.bounds.strict.prove: give it a plan")
 
-    def is_about(self, steps: Sequence[ExactStep], epsilon: Fraction) -> bool:
+    def is_about(self, steps: Sequence[Step], epsilon: Fraction) -> bool:
         """Whether these are the steps and the epsilon of the proof."""
         return self.steps == tuple(steps) and self.epsilon == epsilon
 
@@ -94,7 +94,7 @@ class StatedProof:
         return found
 
 
-def needs_no_plan(steps: Sequence[ExactStep], epsilon: Fraction) -> Proof | None:
+def needs_no_plan(steps: Sequence[Step], epsilon: Fraction) -> Proof | None:
     """The proof without a plan, where there is one: no loss exceeds epsilon, or all losses are
     infinite.
     """
@@ -104,7 +104,7 @@ def needs_no_plan(steps: Sequence[ExactStep], epsilon: Fraction) -> Proof | None
     return Proof(*about, Fraction(1), seal=_SEAL) if infinite_delta(steps) == 1 else None
 
 
-def prove(steps: Sequence[ExactStep], epsilon: Fraction, plan: StrictPlan) -> Proof:
+def prove(steps: Sequence[Step], epsilon: Fraction, plan: StrictPlan) -> Proof:
     """The bound that follows from a plan at an epsilon.
 
     Preconditions: ``steps`` are exact laws of pairs that dominate what ran, in one direction. Then
@@ -114,14 +114,14 @@ def prove(steps: Sequence[ExactStep], epsilon: Fraction, plan: StrictPlan) -> Pr
     if not plan.grids:
         if len(steps) != 1 or steps[0].count != 1:
             raise ValueError("a plan without grids serves one step alone")
-        law = outcomes_of(steps[0].law, epsilon, epsilon, plan.spacing, plan.bits)
+        law = outcomes_of(steps[0].exact_law, epsilon, epsilon, plan.spacing, plan.bits)
         return Proof(*about, one_step_delta(law, epsilon, plan.bits), plan, seal=_SEAL)
     found = halves(steps, plan)
     return Proof(*about, found.delta(epsilon), plan, found.digest(plan), seal=_SEAL)
 
 
 def prove_within(
-    steps: Sequence[ExactStep],
+    steps: Sequence[Step],
     epsilon: Fraction,
     plans: Plans | Iterable[StrictPlan],
     enough: Fraction | None = None,

@@ -3,15 +3,7 @@ Section S6).
 """
 
 from evr.laws.exact.bins import ExactBins
-from evr.laws.exact.law import (
-    Ball,
-    ExactCurve,
-    ExactLaw,
-    ExactOutcomes,
-    ExactPairs,
-    ExactStep,
-    OutcomeSet,
-)
+from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ExactOutcomes, OutcomeSet
 from evr.laws.exact.line import ExactGaussian, ExactLaplace
 from evr.laws.exact.mixture import ExactMixture
 from evr.laws.exact.outcomes import (
@@ -38,8 +30,6 @@ __all__ = [
     "ExactLaw",
     "ExactMixture",
     "ExactOutcomes",
-    "ExactPairs",
-    "ExactStep",
     "ExactTruncated",
     "OutcomeSet",
     "RationalOutcomes",

@@ -1,5 +1,4 @@
-"""What an exact law offers: enclosures, in balls, of numbers that its rational parameters
-determine.
+"""Exact laws: rational parameters, and enclosures in balls of the numbers that they determine.
 
 A ball holds the true number whatever the precision, so the precision (``flint.ctx.prec``, shared by
 all threads) decides how narrow a ball is and never whether it is right.
@@ -9,22 +8,17 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
 from flint import arb as Ball
 from flint import fmpq
 
-from evr.laws.law import Direction, LossLaw
-
 __all__ = [
     "Ball",
     "ExactCurve",
     "ExactLaw",
     "ExactOutcomes",
-    "ExactPairs",
-    "ExactStep",
     "OutcomeSet",
     "ball",
 ]
@@ -84,32 +78,3 @@ class ExactOutcomes(ExactLaw):
         for loss in held[1:]:
             top = Ball.max(top, loss)
         return top
-
-
-@dataclass(frozen=True)
-class ExactPairs:
-    """The exact laws of one mechanism in its two directions."""
-
-    remove: ExactLaw
-    add: ExactLaw
-
-    @classmethod
-    def both(cls, law: ExactLaw) -> ExactPairs:
-        """One law for both directions."""
-        return cls(law, law)
-
-    def of(self, direction: Direction) -> ExactLaw:
-        """The law of one direction."""
-        return self.remove if direction is Direction.REMOVE else self.add
-
-
-@dataclass(frozen=True)
-class ExactStep:
-    """An exact law and how many times it is applied.
-
-    ``twin`` is the same law in floats: what chooses grids looks at it, and no proof does.
-    """
-
-    law: ExactLaw
-    count: int
-    twin: LossLaw | None = field(default=None, compare=False)

@@ -130,7 +130,7 @@ class ExactDiscreteGaussian(ExactOutcomes):
 
     def sets(self) -> list[OutcomeSet]:
         shift, variance = self.sensitivity, self.sigma**2
-        # any would do; this leaves out e^-prec
+        # sound for any reach; this one leaves out e^-prec
         reach = math.isqrt(math.ceil(2 * variance * (ctx.prec + 8))) + 1
         terms = [ball(-x * x / (2 * variance)).exp() for x in range(reach + shift + 1)]
 

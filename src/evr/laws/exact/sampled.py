@@ -8,16 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from evr.laws.exact.law import (
-    Ball,
-    ExactCurve,
-    ExactLaw,
-    ExactOutcomes,
-    ExactPairs,
-    OutcomeSet,
-    ball,
-)
-from evr.laws.line.pair import Direction
+from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ExactOutcomes, OutcomeSet, ball
+from evr.laws.law import Direction
 
 
 def _sampled_loss(loss: Ball, q: Fraction, direction: Direction) -> Ball:
@@ -97,27 +89,22 @@ class SampledOutcomes(ExactOutcomes):
         return found
 
 
-def exact_sampled(base: ExactPairs, q: Fraction) -> ExactPairs:
-    """The exact laws of the Poisson-sampled mechanism, each direction from its
-    own; ``0 < q <= 1``.
+def exact_sampled(law: ExactLaw, q: Fraction, direction: Direction) -> ExactLaw:
+    """The exact law of a mechanism that is sampled by Poisson with probability ``q``, ``0 < q <=
+    1``, from its own in the same direction.
+
+    What is sampled twice is sampled with the product of both probabilities.
     """
-
-    def one(law: ExactLaw, direction: Direction) -> ExactLaw:
-        # sampled twice: the product of both
-        if isinstance(law, SampledOutcomes) and law.direction is direction:
-            return SampledOutcomes(law.base, law.q * q, direction)
-        if isinstance(law, SampledCurve) and law.direction is direction:
-            return SampledCurve(law.base, law.q * q, direction)
-        if isinstance(law, ExactOutcomes):
-            return SampledOutcomes(law, q, direction)
-        if isinstance(law, ExactCurve):
-            return SampledCurve(law, q, direction)
-        raise TypeError(
-            f"{law!r} is neither an ExactCurve nor an ExactOutcomes: derive it from one of them"
-        )
-
-    return (
-        base
-        if q == 1
-        else ExactPairs(one(base.remove, Direction.REMOVE), one(base.add, Direction.ADD))
+    if q == 1:
+        return law
+    if isinstance(law, SampledOutcomes) and law.direction is direction:
+        return SampledOutcomes(law.base, law.q * q, direction)
+    if isinstance(law, SampledCurve) and law.direction is direction:
+        return SampledCurve(law.base, law.q * q, direction)
+    if isinstance(law, ExactOutcomes):
+        return SampledOutcomes(law, q, direction)
+    if isinstance(law, ExactCurve):
+        return SampledCurve(law, q, direction)
+    raise TypeError(
+        f"{law!r} is neither an ExactCurve nor an ExactOutcomes: derive it from one of them"
     )

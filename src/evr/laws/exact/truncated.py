@@ -11,7 +11,7 @@ from fractions import Fraction
 from evr.laws.exact.law import Ball, ExactCurve, ball
 from evr.laws.exact.line import ExactGaussian
 from evr.laws.exact.sampled import SampledCurve, seen_through
-from evr.laws.line.pair import Direction
+from evr.laws.law import Direction
 
 
 @dataclass(frozen=True)

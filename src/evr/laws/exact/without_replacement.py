@@ -8,17 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from evr.laws.exact.law import (
-    Ball,
-    ExactCurve,
-    ExactLaw,
-    ExactOutcomes,
-    ExactPairs,
-    OutcomeSet,
-    ball,
-)
+from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ExactOutcomes, OutcomeSet, ball
 from evr.laws.exact.sampled import SampledCurve, SampledOutcomes
-from evr.laws.line.pair import Direction
+from evr.laws.law import Direction
 
 
 @dataclass(frozen=True)
@@ -81,16 +73,12 @@ class WithoutReplacementOutcomes(ExactOutcomes):
         return [*found, OutcomeSet(rest, rest, zero)]
 
 
-def exact_without_replacement(base: ExactPairs, g: Fraction) -> ExactPairs:
+def exact_without_replacement(law: ExactLaw, g: Fraction) -> ExactLaw:
     """The exact law of the sampled mechanism, for both directions; ``0 < g < 1``."""
-    law = base.remove
-    sampled: ExactLaw
     if isinstance(law, ExactOutcomes):
-        sampled = WithoutReplacementOutcomes(law, g)
-    elif isinstance(law, ExactCurve):
-        sampled = WithoutReplacementCurve(law, g)
-    else:
-        raise TypeError(
-            f"{law!r} is neither an ExactCurve nor an ExactOutcomes: derive it from one of them"
-        )
-    return ExactPairs.both(sampled)
+        return WithoutReplacementOutcomes(law, g)
+    if isinstance(law, ExactCurve):
+        return WithoutReplacementCurve(law, g)
+    raise TypeError(
+        f"{law!r} is neither an ExactCurve nor an ExactOutcomes: derive it from one of them"
+    )

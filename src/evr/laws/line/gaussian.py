@@ -131,9 +131,6 @@ class GaussianPair(DominatingPair):
         density = math.exp(-low * low / 2) / math.sqrt(2 * math.pi)
         return min(1.0, density * mills_difference(low, low + self.mu))
 
-    def self_composed(self, count: int) -> GaussianPair:
-        return GaussianPair(self.mu * math.sqrt(count))
-
     @property
     def is_light(self) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""What a dominating pair must offer, and what follows from it.
+"""Dominating pairs: the methods that each must have, and those that follow from them.
 
 A pair ``(P, Q)`` of laws on a line ``t`` dominates a mechanism in one direction if, for all
 ``epsilon``, the mechanism's ``delta(epsilon)`` is at most ``sup_A P(A) - e^epsilon Q(A)`` (Zhu,
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evr.errors import UnsupportedEventError
-from evr.laws.law import UNIT, Direction, Floats, LossLaw, Pairs
+from evr.laws.law import UNIT, Direction, Floats, LossLaw
 
 __all__ = [
     "UNIT",
@@ -29,7 +29,6 @@ __all__ = [
     "DominatingPair",
     "Floats",
     "Measure",
-    "Pairs",
     "SampledGaussian",
     "TableError",
     "line_pair",
@@ -164,12 +163,6 @@ class DominatingPair(LossLaw):
             return self.infinite_loss_mass
         return max(0.0, above_p - math.exp(epsilon + above_q))
 
-    def self_composed(self, count: int) -> DominatingPair | None:
-        """One pair that equals ``count`` steps of this one, where the family is closed under
-        composition, else None.
-        """
-        return self if count == 1 else None
-
     @property
     def infinite_loss_mass(self) -> float:
         """Probability under ``P`` of an infinite privacy loss."""
@@ -231,7 +224,7 @@ def log_difference(larger: Any, smaller: Any) -> Floats:
 
 
 def log_ratio(log_p: Floats, log_q: Floats) -> Floats:
-    """The difference of two logarithms of masses; 0 where there is no mass at all."""
+    """The difference of two logarithms of masses; 0 where neither law has mass."""
     held = (log_p > -np.inf) | (log_q > -np.inf)
     return np.where(held, log_p, 0.0) - np.where(held, log_q, 0.0)
 

@@ -24,9 +24,7 @@ from evr.laws.line.pair import (
     DominatingPair,
     Floats,
     Measure,
-    Pairs,
     SampledGaussian,
-    line_pair,
 )
 
 
@@ -189,20 +187,15 @@ class SampledPair(DominatingPair):
         return f"{laws}, q = {self.q:.6g}, P | Q = {self.base.describe()}"
 
 
-def sampled(base: Pairs, q: float) -> Pairs:
-    """The pairs of the Poisson-sampled mechanism, each direction from its own base pair; ``0 < q <=
-    1``.
+def sampled(base: DominatingPair, q: float, direction: Direction) -> DominatingPair:
+    """The pair of a mechanism that is sampled by Poisson with probability ``q``, ``0 < q <= 1``,
+    from its own in the same direction.
 
-    Sampling what is sampled is sampling with the product of both probabilities; rounded up, as more
+    What is sampled twice is sampled with the product of both probabilities, rounded up, as more
     records leak no less (docs/guarantees.md, Section 6.2).
     """
     if q == 1:
         return base
-    remove, add = (_once(line_pair(base.of(one)), q, one) for one in Direction)
-    return Pairs(remove, add)
-
-
-def _once(base: DominatingPair, q: float, direction: Direction) -> SampledPair:
     if isinstance(base, SampledPair) and base.direction is direction and base.q * q > 0.0:
         return SampledPair(base.base, _rounded_up(base.q, q), direction)
     return SampledPair(base, q, direction)

@@ -18,7 +18,7 @@ import numpy as np
 
 from evr.errors import UnsupportedEventError
 from evr.laws.line.discrete import DiscretePair
-from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure, Pairs, line_pair
+from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure
 from evr.laws.line.poisson import SampledPair
 
 
@@ -160,13 +160,8 @@ class WithoutReplacementPair(DominatingPair):
         return f"{mixed}, g = {self.g:.6g}, P | Q = {self.base.describe()}"
 
 
-def sampled(base: Pairs, g: float) -> Pairs:
-    """The pairs of the sampled mechanism: one, for the relation is symmetric; ``0 < g < 1``."""
-    pair = _sampled(line_pair(base.remove), g)
-    return Pairs(pair, pair)
-
-
-def _sampled(base: DominatingPair, g: float) -> DominatingPair:
+def sampled(base: DominatingPair, g: float) -> DominatingPair:
+    """The pair of the sampled mechanism, for both directions; ``0 < g < 1``."""
     if isinstance(base, DiscretePair):
         return _of_outcomes(base, g)
     losses = base.privacy_loss(base.flats[:, 1])

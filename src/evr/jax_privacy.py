@@ -142,7 +142,7 @@ def _of_scheme(scheme: Any, noise: Any, strategy: Any) -> dp_event.DpEvent:
     reader = _READERS.get(kind)
     if reader is None:
         raise UnsupportedEventError(
-            f"{kind} is no scheme that evr accounts for: known are {', '.join(_READERS)}", scheme
+            f"evr does not account for {kind}: give one of {', '.join(_READERS)}", scheme
         )
     _check_whole(scheme)
     return reader(scheme, noise, frozen(strategy))
