@@ -23,6 +23,7 @@ a second, which is what bounds a cluster of 1,000 cores.
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import statistics
@@ -39,8 +40,9 @@ from distributed import Client, LocalCluster
 
 import evr
 from evr.integrations import dask
-from evr.verification.driver import Driver, Ending, Hooks
+from evr.verification.driver import Driver, Hooks
 from evr.verification.executors import Lazily
+from evr.verification.state import Ending, State
 from evr.verification.summary import HISTOGRAM_EDGES, Summary
 
 WORKERS = 8
@@ -123,28 +125,19 @@ class Nothing:
 class Forever:
     """A test that nothing decides."""
 
-    log_wealth, log_target = 0.0, 1.0
+    clip, mean, log_target = math.inf, 0.0, 1.0
 
-    def stake(self) -> float:
+    def stake(self, state: State) -> float:
         return 0.5
 
-    def absorb(self, summary: Summary) -> None:
-        pass
-
-    def ending(self) -> Ending | None:
+    def ending(self, state: State) -> Ending | None:
         return None
 
-    def samples_left(self) -> float:
+    def samples_left(self, state: State) -> float:
         return 1.0
 
-    def most_samples(self) -> float:
+    def most_samples(self, state: State) -> float:
         return 1.0
-
-    def snapshot(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, snapshot: dict[str, Any]) -> None:
-        pass
 
 
 def rate(executor: Executor, summaries: int) -> tuple[float, float]:

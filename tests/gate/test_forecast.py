@@ -44,11 +44,17 @@ def told(path: Path, event: Any = EVENT, **options: Any) -> Forecast:
 
 
 def test_a_strict_proof_is_foretold_without_samples(tmp_path: Path) -> None:
-    forecast = told(tmp_path, delta=1e-6)
-    assert forecast.settings.method == "strict"
+    forecast = told(tmp_path, delta=1e-6, method="strict")
     assert forecast.total_samples == 0
     assert 0 < forecast.total_seconds < 20
     assert set(forecast.seconds) == {"remove", "add"}
+
+
+def test_a_strict_proof_in_hand_takes_no_time(tmp_path: Path) -> None:
+    """``auto`` proves first what takes seconds, and hands the proof on."""
+    forecast = told(tmp_path, delta=1e-6)
+    assert forecast.settings.method == "strict"
+    assert forecast.seconds == {"remove": 0.0, "add": 0.0}
 
 
 FORETOLD: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -152,6 +158,12 @@ def test_what_only_a_plan_shows_is_refused_before_it_counts(name: str, tmp_path:
         assert ledger.attempts() == []
 
 
+def test_a_gpu_is_not_named_for_laws_that_it_does_not_draw() -> None:
+    with pytest.raises(ValueError, match=r"would take about .* samples") as refused:
+        evr.verify(EVENT, epsilon=2.0, delta=2.6e-5, tau=0.99999, proposal="simple")
+    assert "lower tau (now 0.99999) to 0.999, which would do, or set" in str(refused.value)
+
+
 def test_a_release_refuses_before_it_counts_too(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="max_samples=10 is below"):
         evr.release(
@@ -195,7 +207,7 @@ def test_the_time_left_is_right_within_a_factor_of_two(
         **options,
     )
     total = found.directions["remove"].samples
-    drawn_before = 0 if before is None else int(before["record"]["samples"])
+    drawn_before = 0 if before is None else int(before["state"]["samples"])
     ratios = []
     for state in seen:
         drawn, left = state.samples - drawn_before, total - state.samples

@@ -24,6 +24,7 @@ from evr.verification.claims import Claim
 from evr.verification.directions import Trial
 from evr.verification.sequential import SequentialTest
 from evr.verification.settings import Settings
+from evr.verification.state import State
 from evr.verification.summary import summed
 from highdim.small_events import EVENTS, exact_delta
 
@@ -110,12 +111,14 @@ def test_at_the_threshold_with_a_large_budget(name: str) -> None:
             hope=0.95,
             variance=5.0,
             rounding=0.0,
+            block=4000,
         )
+        state = State()
         stream = Stream(run, "false accepts")
         for block in range(5):
             values = proposal.draw(stream.block(block), 4000).values(epsilon, math.log(delta))
-            test.absorb(summed(values, block, test.clip, test.mean, test.stake()))
-            if test.accepted:
+            state = state.added(summed(values, block, test.clip, test.mean, test.stake(state)))
+            if test.accepts(state):
                 accepted += 1
                 break
     assert accepted <= binom.isf(1e-6, runs, budget)

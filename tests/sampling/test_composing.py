@@ -246,7 +246,7 @@ def test_what_decides_without_samples_counts_single_steps(
     trial = directions.Trial(
         "remove", steps, claim, Settings("sequential"), 1, -30.0, Stream(1, "test")
     )
-    trial._ready(plan)
+    trial.prepared(plan)
     assert asked[1:] == [(built(plan, steps).steps, claim, built(plan, steps).rounding(EPSILON))]
 
 

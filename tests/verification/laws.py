@@ -19,11 +19,13 @@ from evr.sampling import Block, Plan, Proposal
 from evr.search.clipping import choose_clip
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial
+from evr.verification.drawing import drawing_of
 from evr.verification.driver import Hooks
 from evr.verification.executors import Lazily
 from evr.verification.results import DirectionReport
-from evr.verification.sequential import SequentialState, SequentialTest, sequential_test
+from evr.verification.sequential import SequentialTest, sequential_test
 from evr.verification.settings import Settings
+from evr.verification.state import State
 from evr.verification.summary import summed
 
 
@@ -110,18 +112,19 @@ def play(
     """One sequential test with a false-positive budget of the caller's choice."""
     settings = Settings(**options)
     trial = Trial("remove", (), claim, settings, 1, math.log(budget), Stream(seed, "test"))
-    return trial._sequential(proposal, plan_for(proposal, claim), Lazily(), Hooks(), 1)
+    found = trial.of_drawing(drawing_of(proposal, claim.epsilon), plan_for(proposal, claim))
+    return trial.play(found, Lazily(), Hooks())
 
 
 def plan_for(proposal: Proposal, claim: Claim) -> Plan:
     """Clip and block size; the proposal itself is given."""
-    rounding = proposal.rounding(claim.epsilon)
+    drawing = drawing_of(proposal, claim.epsilon)
     clip = choose_clip(
         proposal,
-        rounding.bounded(claim.epsilon),
+        drawing.epsilon,
         log_unit=math.log(claim.threshold),
         estimate=claim.delta / claim.threshold,
-        rounding=rounding.weight,
+        rounding=drawing.rounding.weight,
     )
     block = proposal.block_size()
     return Plan("known", clip=clip.clip, variance=clip.variance, block_size=block)
@@ -129,20 +132,13 @@ def plan_for(proposal: Proposal, claim: Claim) -> Plan:
 
 def sequential_of(proposal: Proposal, claim: Claim, budget: float) -> SequentialTest:
     """The sequential test of a claim with a budget of the caller's choice."""
-    plan = plan_for(proposal, claim)
-    return sequential_test(
-        proposal,
-        claim,
-        math.log(budget),
-        clip=plan.clip,
-        variance=plan.variance,
-        block=plan.block_size,
-    )
+    drawing = drawing_of(proposal, claim.epsilon)
+    return sequential_test(drawing, claim, math.log(budget), plan_for(proposal, claim))
 
 
-def update(test: SequentialTest, values: Floats) -> None:
+def update(test: SequentialTest, state: State, values: Floats) -> State:
     """Play one block."""
-    test.absorb(summed(values, 0, test.clip, test.mean, test.stake()))
+    return state.added(summed(values, 0, test.clip, test.mean, test.stake(state)))
 
 
 def acceptances(
@@ -167,11 +163,11 @@ def acceptances(
     for _ in range(runs):
         drawn = proposal.draw(generator, blocks * size)
         for number, (claim, test) in enumerate(zip(claims, tests, strict=True)):
-            test.state = SequentialState()
+            state = State()
             values = drawn.values(claim.epsilon, math.log(claim.threshold))
             for start in range(0, values.size, size):
-                update(test, values[start : start + size])
-                if test.accepted:
+                state = update(test, state, values[start : start + size])
+                if test.accepts(state):
                     accepted[number] += 1
                     break
     return accepted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
@@ -18,7 +19,8 @@ import evr
 from evr.gate import resume
 from evr.verification import driver
 from evr.verification.executors import Crowd, Lazily
-from evr.verification.sequential import SequentialState, SequentialTest
+from evr.verification.sequential import SequentialTest
+from evr.verification.state import MOST_BLOCKS, State, round_end
 from snapshots import proved
 
 EVENT = dp_event.PoissonSampledDpEvent(0.3, dp_event.GaussianDpEvent(1.5))
@@ -29,13 +31,20 @@ def outcome(found: evr.Verification) -> Any:
     return found.verdict, report.samples, report.log_wealth, report.estimate, report.histogram
 
 
+def rounds() -> Iterator[tuple[int, int]]:
+    """First block and end of each round."""
+    first = 0
+    while True:
+        yield first, (first := round_end(first))
+
+
 def test_rounds_cover_every_block_once_and_grow() -> None:
-    first_rounds = list(islice(driver.rounds(), 60))
+    first_rounds = list(islice(rounds(), 60))
     blocks = [block for first, end in first_rounds for block in range(first, end)]
     assert blocks == list(range(len(blocks)))
     sizes = [end - first for first, end in first_rounds]
     assert sizes == sorted(sizes)
-    assert sizes[-1] == driver._MOST_BLOCKS
+    assert sizes[-1] == MOST_BLOCKS
 
 
 class Shuffled(Executor):
@@ -173,7 +182,7 @@ def test_stakes_of_a_round_do_not_see_the_round_before(delta: float) -> None:
 
     evr.verify(EVENT, epsilon=0.5, delta=delta, tau=0.97, seed=3, executor=Watching())
     stakes = dict(sent)
-    for first, end in islice(driver.rounds(), 12):
+    for first, end in islice(rounds(), 12):
         assert len({stakes[block] for block in range(first, end) if block in stakes}) <= 1
     assert stakes[0] == stakes[1]  # the first two rounds know nothing
 
@@ -213,8 +222,9 @@ def test_the_time_left_follows_what_was_seen() -> None:
         hope=0.9995,
         variance=2.0,
         rounding=0.0,
+        block=1000,
     )
-    test.block = 1000
-    assert test.samples_left() > 5e7
-    test.state = SequentialState(400_000, 0.92 * 400_000, (2.0 + 0.92**2) * 400_000, 10.0)
-    assert test.samples_left() < 2e6
+    assert test.samples_left(State()) > 5e7
+    n = 400_000
+    seen = State(n, clipped_total=0.92 * n, clipped_squares=(2.0 + 0.92**2) * n, log_wealth=10.0)
+    assert test.samples_left(seen) < 2e6

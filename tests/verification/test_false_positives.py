@@ -34,7 +34,8 @@ from evr.sampling import Plan, Proposal, SimpleProposal
 from evr.search import capped_proposal, single_proposal
 from evr.verification import Claim
 from evr.verification.directions import Trial
-from evr.verification.driver import Driver, Hooks
+from evr.verification.drawing import drawing_of
+from evr.verification.driver import Hooks
 from evr.verification.executors import Lazily
 from evr.verification.fixed import FixedTest, plan_fixed
 from evr.verification.settings import Settings
@@ -125,20 +126,18 @@ def test_fixed_on_known_laws(ratio: float, greatest: float) -> None:
 
 def fixed_acceptances(proposal: Proposal, claim: Claim, runs: int) -> int:
     """Algorithm 2 with as many samples as the large budget needs."""
+    drawing, drawn = drawing_of(proposal, claim.epsilon), plan_for(proposal, claim)
     plan = plan_fixed(claim, proposal.log_moment(claim.epsilon, 2.0), attempt=1, offset=None)
     samples = math.ceil(2 * plan.second_moment / plan.offset**2 * math.log(1 / BUDGET))
     plan = replace(plan, samples=samples, log_budget=math.log(BUDGET))
-    accepted, drawing = 0, plan_for(proposal, claim)
+    accepted = 0
     for seed in range(runs):
         trial = Trial(
             "remove", (), claim, Settings("fixed"), 1, math.log(BUDGET), Stream(seed, "test")
         )
-        test = FixedTest(plan, proposal.rounding(claim.epsilon).weight)
-        work = replace(
-            trial._work(proposal, drawing, math.inf, 0.0), log_unit=math.log(plan.threshold)
-        )
-        driver = Driver("remove", work, test, unit=plan.threshold, most=plan.samples, run="")
-        accepted += driver.play(Lazily(), Hooks()).accepted
+        test = FixedTest(plan, drawing.rounding.weight)
+        found = trial.of_drawing(drawing, drawn)._replace(test=test, most=samples)
+        accepted += trial.play(found, Lazily(), Hooks()).accepted
     return accepted
 
 

@@ -14,6 +14,7 @@ from evr.laws import Floats
 from evr.sampling import Block, Proposal
 from evr.verification import Claim
 from evr.verification.sequential import SequentialTest
+from evr.verification.state import State
 from evr.verification.summary import summed
 from helpers import near
 from verification import laws
@@ -54,12 +55,9 @@ def test_without_a_fault_the_counts_are_right(law: Callable[[], KnownLaw], size:
 def bet_with_the_current_block(patch: Patch) -> None:
     """The stake sees the samples that it is placed on."""
 
-    def update(test: SequentialTest, values: Floats) -> None:
-        ahead = SequentialTest.__new__(SequentialTest)
-        ahead.__dict__.update(test.__dict__)
-        ahead.state = type(test.state)(**vars(test.state))
-        laws_update(ahead, values)
-        test.absorb(summed(values, 0, test.clip, test.mean, ahead.stake()))
+    def update(test: SequentialTest, state: State, values: Floats) -> State:
+        ahead = laws_update(test, state, values)
+        return state.added(summed(values, 0, test.clip, test.mean, test.stake(ahead)))
 
     patch.setattr(laws, "update", update)
 
@@ -69,26 +67,23 @@ def bet_on_the_current_block(patch: Patch) -> None:
     another.
     """
 
-    def update(test: SequentialTest, values: Floats) -> None:
+    def update(test: SequentialTest, state: State, values: Floats) -> State:
         stake = test.limit if values.mean() < test.mean else 0.0
-        test.absorb(summed(values, 0, test.clip, test.mean, stake))
+        return state.added(summed(values, 0, test.clip, test.mean, stake))
 
     patch.setattr(laws, "update", update)
 
 
 def no_limit_on_stakes(patch: Patch) -> None:
     """Wealth that would be negative is taken for positive."""
-    build = SequentialTest.__init__
+    limit = vars(SequentialTest)["limit"].fget
 
-    def unlimited(self: SequentialTest, **arguments: float) -> None:
-        build(self, **arguments)
-        self.limit = 50.0 * self.limit
+    def update(test: SequentialTest, state: State, values: Floats) -> State:
+        stake = test.stake(state)
+        gain = float(np.sum(np.log(np.abs(1 + stake * (test.mean - values)) + 1e-300)))
+        return state.added(summed(values, 0, math.inf, test.mean, 0.0)._replace(log_wealth=gain))
 
-    def update(test: SequentialTest, values: Floats) -> None:
-        gain = float(np.sum(np.log(np.abs(1 + test.stake() * (test.mean - values)) + 1e-300)))
-        test.absorb(summed(values, 0, math.inf, test.mean, 0.0)._replace(log_wealth=gain))
-
-    patch.setattr(SequentialTest, "__init__", unlimited)
+    patch.setattr(SequentialTest, "limit", property(lambda self: 50.0 * limit(self)))
     patch.setattr(laws, "update", update)
 
 
@@ -120,7 +115,7 @@ def weights_too_small(patch: Patch) -> None:
 
 def target_forgotten(patch: Patch) -> None:
     """The wealth is compared with 1 instead of 1/beta."""
-    patch.setattr(SequentialTest, "accepted", property(lambda self: self.state.log_wealth > 0))
+    patch.setattr(SequentialTest, "accepts", lambda _, state: state.log_wealth > 0)
 
 
 FAULTS = [
@@ -155,13 +150,13 @@ def test_bets_that_know_the_current_block_among_others_are_seen(monkeypatch: Pat
 
 def test_stakes_are_placed_before_the_block_is_seen() -> None:
     law = coin()
-    test = sequential_of(law, at_the_threshold(law), BUDGET)
+    test, state = sequential_of(law, at_the_threshold(law), BUDGET), State()
     for block in range(5):
-        stake, wealth = test.stake(), test.state.log_wealth
+        stake, wealth = test.stake(state), state.log_wealth
         values = np.where(np.arange(64) % (block + 2) == 0, 2.0, 0.0)
-        laws_update(test, values)
+        state = laws_update(test, state, values)
         gain = float(np.sum(np.log1p(stake * (test.mean - np.minimum(values, test.clip)))))
-        assert test.state.log_wealth == near(wealth + gain, rel=1e-12)
+        assert state.log_wealth == near(wealth + gain, rel=1e-12)
         assert 0 <= stake < 1 / (test.clip - test.mean)
 
 

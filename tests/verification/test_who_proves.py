@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,10 @@ from evr.estimation import strict as choosing
 from evr.estimation.strict import StrictCurve
 from evr.laws import Direction
 from evr.mechanisms import Composition, composition
+from evr.sampling import registry
 from evr.verification import Claim
-from evr.verification.strict import proved_directions, verify_strictly
+from evr.verification.drawing import drawing_of
+from evr.verification.strict import proved, verify_strictly
 
 SOURCE = Path(evr.__file__).parent
 KERNEL = ("laws", "mechanisms", "bounds", "sampling", "verification")
@@ -90,7 +94,10 @@ def test_a_proof_of_something_else_is_not_believed():
     def planner(direction, steps):
         return StrictCurve(steps).plans(1.0, enough=enough)
 
-    proofs = proved_directions(private, 1.0, enough, planner)
+    proofs = {
+        one: proved(steps, 1.0, enough, partial(planner, one, steps))
+        for one, steps in private.exact_directions().items()
+    }
     assert all(one.delta <= enough for one in proofs.values())
     claim = Claim(1.0, 0.9e-9, 0.9)
     assert not verify_strictly(other, claim, planner, proofs=proofs).accepted
@@ -133,3 +140,54 @@ def test_each_fact_is_built_once(tmp_path, monkeypatch):
     assert found.accepted
     assert found.verification.method == "strict"
     assert calls == {"leaves": 1, "choose": 2, "outlook": 2, "prove": 2}
+
+
+@pytest.mark.parametrize("tau", [0.7, 0.99], ids=["drawn as it is", "composed"])
+def test_each_proposal_is_built_once_and_asked_for_its_rounding_once(tmp_path, monkeypatch, tau):
+    """Of one ``verify``, planning included, and of one ``certify``, whose forecast draws too."""
+    built: Counter[object] = Counter()
+    asked: Counter[object] = Counter()
+    build = registry.PROPOSALS["capped"]
+
+    def counting(plan, steps):
+        built[plan, steps] += 1
+        proposal = build(plan, steps)
+        rounding = proposal.rounding
+
+        def counted(epsilon):
+            asked[plan, steps] += epsilon == how["epsilon"]
+            return rounding(epsilon)
+
+        monkeypatch.setattr(proposal, "rounding", counted)
+        return proposal
+
+    monkeypatch.setitem(registry.PROPOSALS, "capped", counting)
+    how = {"epsilon": 1.0, "tau": tau, "method": "sequential", "max_samples": 2**17}
+    for certified in (False, True):
+        registry._built.cache_clear()
+        drawing_of.cache_clear()
+        built.clear()
+        asked.clear()
+        if certified:
+            evr.certify(TRAINING, **how, ledger=tmp_path / "ledger.sqlite")
+        else:
+            evr.verify(TRAINING, **how, delta=4.14e-6)
+        assert built == asked
+        assert built
+        assert set(built.values()) == {1}
+    registry._built.cache_clear()
+
+
+def test_contracts_are_small():
+    """A contract of the verification has at most eight members."""
+    package = SOURCE / "verification"
+    found = {}
+    for path in sorted(package.glob("*.py")):
+        module = importlib.import_module(f"evr.verification.{path.stem}")
+        for name, one in vars(module).items():
+            if not isinstance(one, type) or one.__module__ != module.__name__:
+                continue
+            if getattr(one, "_is_protocol", False) or getattr(one, "__abstractmethods__", ()):
+                found[name] = [member for member in vars(one) if not member.startswith("_")]
+    assert {"Test", "Crowd"} <= set(found)
+    assert all(len(members) <= 8 for members in found.values()), found

@@ -10,12 +10,16 @@ from dp_accounting import dp_event
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.proving.forecast import Forecast
+from evr.proving.lengths import affordable, fixed_progress
 from evr.proving.planning import Planning
 from evr.proving.showing import check_progress, watching
 from evr.proving.strict import StrictProving
+from evr.sampling import Plan
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim, Terms
+from evr.verification.directions import Trial
 from evr.verification.driver import ProgressHook
+from evr.verification.executors import at_a_time
 from evr.verification.results import Verification
 from evr.verification.settings import Settings
 from evr.verification.strict import joined
@@ -154,6 +158,18 @@ def prove(
 def _sampled(
     composition: Composition, claim: Claim, settings: Settings, how: Attempt, planner: Planning
 ) -> Verification:
-    """The attempt, its progress shown where somebody looks."""
+    """The attempt, its progress shown where somebody looks. What nobody would wait for is refused
+    before it is drawn.
+    """
     with watching(how.progress) as progress:
-        return replace(how, progress=progress).run(composition, claim, settings, planner)
+
+        def planned(trial: Trial) -> Plan | None:
+            plan = planner(trial)
+            found = affordable(trial, plan)
+            if progress is not None and found is not None and trial.direction not in how.resume:
+                workers = at_a_time(how.executor, how.workers)
+                if (state := fixed_progress(trial.direction, found, workers)) is not None:
+                    progress(state)
+            return plan
+
+        return replace(how, progress=progress).run(composition, claim, settings, planned)

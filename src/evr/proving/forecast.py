@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 from evr.errors import AccuracyError
 from evr.estimation.api import estimate_delta, needs_samples
 from evr.mechanisms import Composition
+from evr.proving.lengths import expected
 from evr.proving.planning import Planning
 from evr.proving.strict import StrictProving
 from evr.randomness import Stream
-from evr.verification.attempts import PURPOSE, log_budget
+from evr.verification.attempts import PURPOSE, tested_directions
 from evr.verification.claims import Claim
-from evr.verification.directions import Trial, tested_directions
+from evr.verification.directions import Trial
 from evr.verification.settings import Settings
 
 
@@ -88,16 +89,14 @@ def forecast(
         assert strict is not None
         return Forecast(composition, claim, settings, seconds=strict.seconds(claim), strict=strict)
     sampled = replace(settings, method="sequential") if settings.method == "both" else settings
-    directions, _ = tested_directions(composition, None)
-    planner = Planning(settings)
+    planner, budget = Planning(settings), claim.log_budget(attempt)
     samples, seconds = {}, {}
-    for one in directions:
+    for one in tested_directions(composition, None):
         steps = composition.simplified(one)
         stream = Stream(0, f"{PURPOSE}, forecast", attempt, one.value)
-        budget = log_budget(claim, attempt)
         trial = Trial(one.value, steps, claim, sampled, attempt, budget, stream)
         plan, delta = planner(trial), _likely(composition, claim, one.value)
-        samples[one.value], seconds[one.value] = trial.expected(plan, workers, delta)
+        samples[one.value], seconds[one.value] = expected(trial, plan, workers, delta)
     if settings.method == "both":
         assert strict is not None
         strictly = strict.seconds(claim)

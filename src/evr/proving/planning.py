@@ -17,6 +17,7 @@ from evr.search.clipping import choose_clip
 from evr.search.mixtures import mixture_plan, plain_plan
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial, shortcut
+from evr.verification.drawing import Drawing
 from evr.verification.settings import Settings
 
 ALLOWANCE = 0.02
@@ -61,14 +62,14 @@ def planned(
 
 def _clipped(plan: Plan, steps: tuple[Step, ...], claim: Claim) -> Plan:
     """The plan with its clip and the size of its blocks."""
-    drawn = built(plan, steps)
-    rounding = drawn.rounding(claim.epsilon)
+    drawing = Drawing.of(plan, steps, claim.epsilon)
+    drawn, weight = drawing.proposal, drawing.rounding.weight
     chosen = choose_clip(
         drawn,
-        rounding.bounded(claim.epsilon),
+        drawing.epsilon,
         log_unit=math.log(claim.threshold),
         estimate=claim.delta / claim.threshold,
-        rounding=rounding.weight,
+        rounding=weight,
     )
     return replace(
         plan,

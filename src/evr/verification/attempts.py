@@ -5,19 +5,19 @@ that somebody else made.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evr import validate
+from evr.laws import Direction
 from evr.mechanisms import Composition
 from evr.randomness import Stream, entropy_of, seed_of
 from evr.sampling import Plan
 from evr.verification.claims import Claim
-from evr.verification.concluding import concluded
-from evr.verification.directions import Trial, tested_directions
+from evr.verification.concluding import Asked, tested
+from evr.verification.directions import Trial
 from evr.verification.driver import Checkpoint, Hook, Hooks, ProgressHook
 from evr.verification.executors import check_executor
 from evr.verification.results import DirectionReport, Progress, Verification
@@ -76,37 +76,31 @@ class Attempt:
         self, composition: Composition, claim: Claim, settings: Settings, planner: Planner
     ) -> Verification:
         """Test one direction after the other, until one fails."""
-        start, entropy = time.perf_counter(), entropy_of(self.seed)
+        entropy = entropy_of(self.seed)
         number = 1 if self.number is None and settings.method == "sequential" else self.number
-        chosen, one_for_both = tested_directions(composition, self.direction)
-        budget = log_budget(claim, number)
-        reports: dict[str, DirectionReport] = {}
-        for place, one in enumerate(chosen):
-            begun, name = time.perf_counter(), one.value
-            stream = Stream(entropy, PURPOSE, number or 1, name)
+        chosen = tested_directions(composition, self.direction)
+        budget = claim.log_budget(number)
+
+        def decide(one: Direction) -> DirectionReport:
+            stream = Stream(entropy, PURPOSE, number or 1, one.value)
             steps = composition.simplified(one)
-            trial = Trial(name, steps, claim, settings, number, budget, stream)
-            later = sum(self.expected.get(two.value, 0.0) for two in chosen[place + 1 :])
+            trial = Trial(one.value, steps, claim, settings, number, budget, stream)
+            later = chosen[chosen.index(one) + 1 :]
+            left = sum(self.expected.get(two.value, 0.0) for two in later)
             told = self.progress if callable(self.progress) else None
-            hooks = Hooks(_ahead_of(told, later), self.checkpoint, self.resume.get(name))
-            report = trial.run(planner(trial), hooks, executor=self.executor, workers=self.workers)
-            reports[name] = replace(report, seconds=time.perf_counter() - begun)
-            if not report.accepted:
-                break
-        if one_for_both and reports["remove"].accepted:
-            same = replace(reports["remove"], direction="add", reason="the same as remove")
-            reports["add"] = replace(same, samples=0, blocks=0)
-        return concluded(
-            claim,
-            reports,
-            method=settings.method,
-            attempt=number,
-            false_positive_rate=math.exp(budget),
-            direction=self.direction,
-            entropy=entropy,
-            seed=self.seed,
-            seconds=time.perf_counter() - start,
-        )
+            hooks = Hooks(_ahead_of(told, left), self.checkpoint, self.resume.get(one.value))
+            return trial.run(planner(trial), hooks, executor=self.executor, workers=self.workers)
+
+        rate = math.exp(budget)
+        asked = Asked(settings.method, number, rate, self.direction, entropy, self.seed)
+        return tested(claim, asked, chosen, decide)
+
+
+def tested_directions(composition: Composition, direction: str | None) -> list[Direction]:
+    """The directions to test: the one asked for, or both, or one where they are the same."""
+    if direction is not None:
+        return [Direction(direction)]
+    return [Direction.REMOVE] if composition.is_symmetric else [Direction.REMOVE, Direction.ADD]
 
 
 def _ahead_of(progress: Hook | None, later: float) -> Hook | None:
@@ -119,10 +113,3 @@ def _ahead_of(progress: Hook | None, later: float) -> Hook | None:
         progress(replace(state, seconds_left=left))
 
     return with_the_rest
-
-
-def log_budget(claim: Claim, number: int | None) -> float:
-    """``log`` of the false-positive probability that an attempt may have; None is the paper's."""
-    if claim.value == 0:
-        return -math.inf
-    return math.log(claim.value) if number is None else claim.log_budget(number)

@@ -80,14 +80,14 @@ class Claim:
         """``mu0 = (1 - kappa) claim``: what delta has to be shown to be below."""
         return (1.0 - self.kappa) * self.value
 
-    def log_budget(self, attempt: int) -> float:
-        """``log(kappa claim 2^-attempt)``: the false-positive probability that
-        an attempt may have.
+    def log_budget(self, attempt: int | None) -> float:
+        """``log`` of the false-positive probability that an attempt may have: ``kappa claim
+        2^-attempt``. None is the paper's single attempt, which may spend the claim.
         """
+        if attempt is None:
+            return math.log(self.value) if self.value > 0 else -math.inf
         attempt = validate.positive_integer(attempt=attempt)
         base = self.value if self.terms is None else self.terms.base
-        return (
-            math.log(self.kappa) + math.log(base) - attempt * math.log(2.0)
-            if base > 0
-            else -math.inf
-        )
+        if base == 0:
+            return -math.inf
+        return math.log(self.kappa) + math.log(base) - attempt * math.log(2.0)

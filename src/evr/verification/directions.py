@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import time
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -14,35 +13,42 @@ from typing import NamedTuple
 from evr import validate
 from evr.bounds.reach import DOUBT, reach
 from evr.bounds.rounding import Rounding
-from evr.laws import Direction, Step, greatest_loss, on_a_line
-from evr.mechanisms import Composition
+from evr.laws import Step, greatest_loss
 from evr.randomness import Stream
-from evr.sampling import Plan, Proposal, built, worker_count
+from evr.sampling import Plan
 from evr.verification.claims import Claim
-from evr.verification.driver import Driver, Ending, Hooks, Test
-from evr.verification.executors import at_a_time, working
-from evr.verification.fixed import FixedPlan, FixedTest, plan_fixed
-from evr.verification.results import DirectionReport, Progress
-from evr.verification.sequential import LEAST, SequentialState, SequentialTest, sequential_test
+from evr.verification.drawing import Drawing
+from evr.verification.driver import Driver, Hooks
+from evr.verification.executors import working
+from evr.verification.fixed import FixedTest, fixed_test
+from evr.verification.results import DirectionReport
+from evr.verification.sequential import SequentialTest, sequential_test
 from evr.verification.settings import Settings
+from evr.verification.state import Ending, State
 from evr.verification.summary import BACKENDS, Work
 
-_TAUS = (0.999, 0.99, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1)  # to name one that would do
 
-_PILOT_SECONDS, _PILOT_BLOCKS = 0.3, 64  # at the most, of what a forecast is tried on
-_ENDLESS = 10**18  # samples
-_FEW_NUMBERS = 1e8  # that are drawn to see whether a claim is plainly false
-TOO_LONG = {"cpu": 3e12, "cuda": 3e15}
-"""Steps to draw that nobody waits for: hours to days on one core, or on a GPU. Refused unless
-``max_samples`` says otherwise.
-"""
+class Prepared(NamedTuple):
+    """All that playing one direction takes.
 
+    Attributes
+    ----------
+    plan, drawing
+        The plan, and what it draws.
+    work, test
+        What workers do with a block, and what decides by their summaries.
+    unit
+        The threshold, in which samples are measured.
+    most
+        Samples, at the most.
+    """
 
-class Expected(NamedTuple):
-    """What a direction is about to take."""
-
-    samples: int
-    seconds: float
+    plan: Plan
+    drawing: Drawing
+    work: Work
+    test: SequentialTest | FixedTest
+    unit: float
+    most: int | None
 
 
 @dataclass(frozen=True)
@@ -80,56 +86,26 @@ class Trial:
         workers: int | None = None,
     ) -> DirectionReport:
         """Decide the claim; the plan may be None where ``shortcut`` decides it."""
-        start = time.perf_counter()
-        report = self._ready(plan)
-        if not isinstance(report, DirectionReport):
-            assert plan is not None
-            play = self._sequential if self.settings.method == "sequential" else self._fixed
-            with working(executor, workers) as pool:
-                report = play(report, plan, pool, hooks, at_a_time(executor, workers))
-        return replace(report, seconds=time.perf_counter() - start)
+        found = self.prepared(plan)
+        if isinstance(found, DirectionReport):
+            return found
+        with working(executor, workers) as pool:
+            return self.play(found, pool, hooks)
 
-    def expected(
-        self, plan: Plan | None, workers: int | None = None, delta: float | None = None
-    ) -> Expected:
-        """About how many samples ``run`` would take, and how long; what it would refuse is refused.
-
-        Speed and variance are those of a pilot, whose samples serve nothing else. ``delta`` is what
-        is thought of this direction, by default what is claimed. The pilot decides where it
-        contradicts that.
-        """
-        proposal = self._ready(plan)
-        if isinstance(proposal, DirectionReport):
-            return Expected(0, 0.0)
-        assert plan is not None
-        if self.settings.method == "sequential":
-            test = self._sequential_test(proposal, plan)
-            each, seen = _piloted(self._work(proposal, plan, test.clip, test.mean))
-            mean = test.estimate if delta is None else delta / self.claim.threshold
-            if seen.contradicts(mean):
-                mean = seen.total / seen.samples
-            most = self.settings.max_samples or _ENDLESS
-            samples = round(min(test.samples_expected(mean, seen.variance()), most))
-            samples = min(most, plan.block_size * max(1, -(-samples // plan.block_size)))
-        else:
-            samples = self._fixed_plan(proposal, _too_long(plan)).samples
-            each, _ = _piloted(self._work(proposal, plan, math.inf, 0.0))
-        return Expected(samples, each * samples / worker_count(workers))
-
-    def _ready(self, plan: Plan | None) -> DirectionReport | Proposal:
-        """What decides the claim without a sample; else what to draw from, once it is checked."""
+    def prepared(self, plan: Plan | None) -> DirectionReport | Prepared:
+        """The report of a claim that no sample is needed for; else all that playing it takes."""
         claim = self.claim
         if found := shortcut(self.steps, claim):
             return self._decided(found, None)
         if plan is None:
             raise ValueError(f"direction {self.direction!r} needs samples, and has no plan")
         validate.one_of(tuple(BACKENDS), device=plan.device)
-        proposal = built(plan, self.steps)
-        rounding = proposal.rounding(claim.epsilon)
+        drawing = Drawing.of(plan, self.steps, claim.epsilon)
+        proposal, rounding = drawing.proposal, drawing.rounding
         composed = rounding if proposal.composed else None
         if proposal.steps != self.steps and (found := shortcut(proposal.steps, claim, composed)):
             return self._decided(found, plan)
-        log_bound = proposal.log_greatest(rounding.bounded(claim.epsilon)) + rounding.weight
+        log_bound = drawing.log_greatest + rounding.weight
         if not log_bound > -math.inf:
             raise ValueError(
                 f"direction {self.direction!r}: a sample of this plan is at most 0 though losses "
@@ -138,8 +114,8 @@ class Trial:
         if log_bound <= math.log(claim.threshold):
             found = Ending(True, "a proved bound on delta is below the claim")
             return self._decided(found, plan, bound=math.exp(log_bound))
-        check_rounding(proposal, claim, self.steps)
-        return proposal
+        check_rounding(drawing, claim, self.steps)
+        return self.of_drawing(drawing, plan)
 
     def _decided(
         self, found: Ending, plan: Plan | None, bound: float | None = None
@@ -155,172 +131,79 @@ class Trial:
             plan=None if plan is None else replace(plan, clip=None, variance=1.0, block_size=1),
         )
 
-    def _work(self, proposal: Proposal, plan: Plan, clip: float, mean: float) -> Work:
-        """What workers do; a block more than ``10 weight`` above its bound stops the run."""
-        claim, log_unit = self.claim, math.log(self.claim.threshold)
-        rounding = proposal.rounding(claim.epsilon)
-        log_greatest = proposal.log_greatest(rounding.bounded(claim.epsilon)) - log_unit
-        return Work(
-            proposal=proposal,
+    def of_drawing(self, drawing: Drawing, plan: Plan) -> Prepared:
+        """The test of what is drawn. A sample more than ``10 weight`` above its bound stops the
+        run.
+        """
+        claim, settings = self.claim, self.settings
+        test: SequentialTest | FixedTest
+        unit, most = claim.threshold, settings.max_samples
+        if settings.method == "fixed":
+            test = fixed_test(drawing, claim, attempt=self.attempt, offset=settings.offset)
+            unit, most = test.plan.threshold, test.plan.samples
+        else:
+            test = sequential_test(drawing, claim, self.log_budget, plan)
+        log_greatest = drawing.log_greatest - math.log(unit) + 10.0 * drawing.rounding.weight
+        work = Work(
+            proposal=drawing.proposal,
             stream=self.stream,
             block_size=plan.block_size,
-            epsilon=rounding.sampled(claim.epsilon),
-            log_unit=log_unit,
-            greatest=math.exp(min(log_greatest + 10.0 * rounding.weight, 700.0)),
-            clip=clip,
-            mean=mean,
+            epsilon=drawing.sampled,
+            log_unit=math.log(unit),
+            greatest=math.exp(min(log_greatest, 700.0)),
+            clip=test.clip,
+            mean=test.mean,
             device=plan.device,
         )
+        return Prepared(plan, drawing, work, test, unit, most)
 
-    def _sequential_test(self, proposal: Proposal, plan: Plan) -> SequentialTest:
-        """The test, unless nobody would wait for it."""
-        claim = self.claim
-        test = sequential_test(
-            proposal,
-            claim,
-            self.log_budget,
-            clip=plan.clip,
-            variance=plan.variance,
-            block=plan.block_size,
-        )
-        expected = _wanted(test)
-        if (
-            self.settings.max_samples is None
-            and expected * proposal.work > _too_long(plan)
-            and not self._plainly_false(proposal, plan, test)
-        ):
-            raise ValueError(
-                f"verifying this in direction {self.direction!r} would take about {expected:.2g} "
-                f"samples, each of {proposal.work} numbers or so: "
-                f"{self._remedy(proposal, plan, expected)}, or set max_samples"
-            )
-        return test
-
-    def _plainly_false(self, proposal: Proposal, plan: Plan, test: SequentialTest) -> bool:
-        """Whether the claim is rejected as soon as any is, however long a true one would take.
-
-        That is tried on samples that serve nothing else.
-        """
-        if LEAST * proposal.work > _FEW_NUMBERS:
-            return False
-        work = _elsewhere(self._work(proposal, plan, test.clip, test.mean))
-        tried = SequentialState()
-        for block in range(math.ceil(LEAST / plan.block_size)):
-            tried.add(BACKENDS[work.device](work, block, work.block_size, 0.0))
-        return tried.beyond_doubt(test.mean)
-
-    def _remedy(self, proposal: Proposal, plan: Plan, expected: float) -> str:
-        """What would do instead of so many samples: a lower tau, a GPU, or neither."""
-        ways = [] if self.settings.proposal == "capped" else ["use proposal='capped'"]
-        tau = self._affordable_tau(proposal, plan)
-        if tau is not None:
-            ways.append(f"lower tau (now {self.claim.tau!r}) to {tau!r}, which would do")
-        if on_a_line(self.steps):
-            ways.append("use method='strict'")
-        elif plan.device == "cpu" and expected * proposal.work <= TOO_LONG["cuda"]:
-            ways.append("draw on a GPU (device='cuda'), which would do")
-        elif tau is None:
-            ways.append(
-                f"no tau from {_TAUS[-1]!r} on would do, for no affordable bound on samples is "
-                "near delta. Strategies of fewer bands have one; without amplification "
-                "MatrixMechanismDpEvent needs no sample"
-            )
-        return ", or ".join(ways) or f"lower tau (now {self.claim.tau!r})"
-
-    def _affordable_tau(self, proposal: Proposal, plan: Plan) -> float | None:
-        """The greatest of some taus at which samples would be few enough, about."""
-        claim = self.claim
-        for tau in (one for one in _TAUS if one < claim.tau):
-            other = Claim(claim.epsilon, claim.delta, tau)
-            variance = plan.variance * (claim.threshold / other.threshold) ** 2
-            test = sequential_test(
-                proposal, other, self.log_budget, clip=None, variance=variance, block=1
-            )
-            if test.mean > test.estimate and test.samples_left() * proposal.work < _too_long(plan):
-                return tau
-        return None
-
-    def _sequential(
-        self, proposal: Proposal, plan: Plan, pool: Executor, hooks: Hooks, workers: int
-    ) -> DirectionReport:
-        claim, most = self.claim, self.settings.max_samples
-        test = self._sequential_test(proposal, plan)
-        work = self._work(proposal, plan, test.clip, test.mean)
-        driver = self._driver(work, test, plan, most)
-        ending = driver.play(pool, hooks)
+    def play(self, found: Prepared, pool: Executor, hooks: Hooks) -> DirectionReport:
+        """Draw until the test ends."""
+        plan, drawing, work, test, unit, most = found
+        driver = Driver(self.direction, work, test, unit=unit, most=most, run=self._run_id(plan))
+        ending, state = driver.play(pool, hooks), driver.state
+        mean, error = state.mean_and_error()
         if not ending.accepted:
-            self._check_rejection(work, driver.record.mean_and_error()[0])
-        report = self._played(driver, ending, proposal, plan)
+            self._check_rejection(found, mean)
+        report = DirectionReport(
+            direction=self.direction,
+            accepted=ending.accepted,
+            reason=ending.reason,
+            samples=state.samples,
+            blocks=state.blocks,
+            block_size=plan.block_size,
+            estimate=unit * mean,
+            standard_error=unit * error,
+            threshold=unit,
+            bound=drawing.proposal.greatest(drawing.epsilon),
+            trace=tuple((n, unit * m, unit * e, w) for n, m, e, w in state.trace),
+            histogram=state.histogram,
+        )
+        if isinstance(test, FixedTest):
+            return replace(
+                report,
+                second_moment=test.plan.second_moment,
+                correction=test.plan.offset,
+                plan=replace(plan, clip=None, variance=1.0),
+            )
+        is_clipped = test.correction > 0
         return replace(
             report,
-            plan=plan if test.correction > 0 else replace(plan, clip=None),
-            log_wealth=test.log_wealth,
+            log_wealth=state.log_wealth,
             log_target=test.log_target,
-            clip=test.clip * claim.threshold if test.correction > 0 else None,
-            correction=test.correction * claim.threshold,
+            second_moment=drawing.proposal.second_moment(drawing.epsilon),
+            clip=test.clip * unit if is_clipped else None,
+            correction=test.correction * unit,
+            plan=plan if is_clipped else replace(plan, clip=None),
         )
-
-    def _fixed(
-        self, proposal: Proposal, plan: Plan, pool: Executor, hooks: Hooks, workers: int
-    ) -> DirectionReport:
-        fixed = self._fixed_plan(proposal, _too_long(plan))
-        rounding = proposal.rounding(self.claim.epsilon)
-        test = FixedTest(fixed, rounding.weight)
-        work = self._work(proposal, plan, math.inf, 0.0)
-        driver = self._driver(work, test, plan, fixed.samples, unit=fixed.threshold)
-        if hooks.progress is not None and hooks.resume is None:
-            left = fixed.samples * _piloted(work)[0] / workers
-            hooks.progress(
-                Progress(self.direction, 0, fixed.samples, math.nan, 0.0, 0.0, 0.0, left, fixed)
-            )
-        ending = driver.play(pool, hooks)
-        if not ending.accepted:
-            self._check_rejection(work, driver.record.mean_and_error()[0])
-        report = self._played(driver, ending, proposal, plan)
-        return replace(
-            report,
-            plan=replace(plan, clip=None, variance=1.0),
-            threshold=fixed.threshold,
-            second_moment=fixed.second_moment,
-            correction=fixed.offset,
-        )
-
-    def _fixed_plan(self, proposal: Proposal, too_long: float) -> FixedPlan:
-        claim, settings = self.claim, self.settings
-        rounding = proposal.rounding(claim.epsilon)
-        log_moment = proposal.log_moment(rounding.bounded(claim.epsilon), 2.0)
-        log_moment += 2.0 * rounding.weight
-        if not log_moment > -math.inf:
-            raise ValueError("a second moment of 0 cannot be: the plan is out of floats' range")
-        fixed = plan_fixed(claim, log_moment, attempt=self.attempt, offset=settings.offset)
-        if settings.max_samples is not None and fixed.samples > settings.max_samples:
-            raise ValueError(
-                f"max_samples={settings.max_samples!r} is below the {fixed.samples:.6g} samples "
-                f"that the false-positive bound needs in direction {self.direction!r} (nu = "
-                f"{fixed.second_moment:.4g}, Delta = {fixed.offset:.4g}): raise it, lower tau, or "
-                "use method='sequential'"
-            )
-        if settings.max_samples is None and fixed.samples * proposal.work > too_long:
-            raise ValueError(
-                f"the fixed verifier needs {fixed.samples:.6g} samples of {proposal.total_steps} "
-                f"steps in direction {self.direction!r}: lower tau (now {claim.tau!r}), "
-                "use method='sequential', or set max_samples"
-            )
-        return fixed
-
-    def _driver(
-        self, work: Work, test: Test, plan: Plan, most: int | None, unit: float | None = None
-    ) -> Driver:
-        unit = self.claim.threshold if unit is None else unit
-        work = replace(work, log_unit=math.log(unit))
-        return Driver(self.direction, work, test, unit=unit, most=most, run=self._run_id(plan))
 
     def _run_id(self, plan: Plan) -> str:
         """What a snapshot belongs to: all that its numbers depend on, as a digest."""
         parts = (self.direction, plan.digest, self.steps, self.claim, self.settings, self.attempt)
-        return hashlib.sha256(repr((*parts, self.log_budget, self.stream)).encode()).hexdigest()
+        numbers = (*parts, self.log_budget, self.stream, State._fields)
+        return hashlib.sha256(repr(numbers).encode()).hexdigest()
 
-    def _check_rejection(self, work: Work, mean: float) -> None:
+    def _check_rejection(self, found: Prepared, mean: float) -> None:
         """Refuse instead of rejecting where the rounding of losses may be all that speaks against
         the claim.
 
@@ -328,40 +211,13 @@ class Trial:
         their ``mean``, in units of the threshold, would also exceed 1 as far above epsilon; a
         block tells by what factor it would fall.
         """
-        rounding = work.proposal.rounding(self.claim.epsilon)
-        if mean <= 1.0 or 2.0 * rounding.loss < (mean - 1.0) * self.claim.threshold:
+        rounding, work = found.drawing.rounding, found.work
+        if mean <= 1.0 or 2.0 * rounding.loss < (mean - 1.0) * found.unit:
             return
         above = replace(work, epsilon=self.claim.epsilon + rounding.loss)
         whole = work(0, work.block_size, 0.0).total
         if above(0, work.block_size, 0.0).total * mean <= whole:
             raise _too_coarse(self.claim, rounding)
-
-    def _played(
-        self, driver: Driver, ending: Ending, proposal: Proposal, plan: Plan
-    ) -> DirectionReport:
-        claim, record, unit = self.claim, driver.record, driver.unit
-        epsilon = proposal.rounding(claim.epsilon).bounded(claim.epsilon)
-        mean, error = record.mean_and_error()
-        return DirectionReport(
-            direction=self.direction,
-            accepted=ending.accepted,
-            reason=ending.reason,
-            samples=record.samples,
-            blocks=record.blocks,
-            block_size=plan.block_size,
-            estimate=unit * mean,
-            standard_error=unit * error,
-            threshold=unit,
-            bound=proposal.greatest(epsilon),
-            second_moment=proposal.second_moment(epsilon),
-            plan=plan,
-            trace=tuple(record.trace),
-            histogram=tuple(record.histogram),
-        )
-
-
-def _too_long(plan: Plan) -> float:
-    return TOO_LONG.get(plan.device, TOO_LONG["cpu"])
 
 
 def shortcut(
@@ -399,12 +255,12 @@ def shortcut(
     return Ending(True, f"no finite loss exceeds epsilon{rest}")
 
 
-def check_rounding(proposal: Proposal, claim: Claim, steps: tuple[Step, ...]) -> None:
+def check_rounding(drawing: Drawing, claim: Claim, steps: tuple[Step, ...]) -> None:
     """Refuse where floats are too coarse for the slack: a true claim would be rejected, and nobody
     could tell why.
     """
-    rounding, order = proposal.rounding(claim.epsilon), proposal.order
-    sensitivity = 1.0 + order if order else 1.0 / claim.threshold
+    proposal, rounding = drawing.proposal, drawing.rounding
+    sensitivity = 1.0 + proposal.order if proposal.order else 1.0 / claim.threshold
     # all losses may exceed it by little
     beyond = min(greatest_loss(steps), greatest_loss(proposal.steps)) - claim.epsilon
     sensitivity = max(sensitivity, 1.0 / beyond if beyond > 0.0 else 0.0)
@@ -424,41 +280,3 @@ def _too_coarse(claim: Claim, rounding: Rounding) -> ValueError:
         f"{rounding.loss:.2g} only, and delta may change by more than the slack "
         f"1 - tau = {1.0 - claim.tau:.2g} within that: lower tau"
     )
-
-
-def _wanted(test: SequentialTest) -> float:
-    """About how many samples an exact estimate takes."""
-    return test.samples_left() if test.mean > test.estimate else math.inf
-
-
-def _elsewhere(work: Work) -> Work:
-    """The same work on samples that serve nothing else."""
-    return replace(work, stream=replace(work.stream, purpose=f"{work.stream.purpose}, time"))
-
-
-def _piloted(work: Work) -> tuple[float, SequentialState]:
-    """About how long a sample takes on one core, and the samples that this was tried on: they serve
-    nothing else.
-    """
-    trial = replace(_elsewhere(work), block_size=max(1, work.block_size // 8))
-    summarise = BACKENDS[trial.device]
-    summarise(replace(trial, block_size=1), 0, 1, 0.0)  # sets things up
-    # the time of this thread alone, so that a busy machine does not make the forecast longer
-    clock = time.thread_time if trial.device == "cpu" else time.perf_counter
-    start, seen = clock(), SequentialState()
-    for block in range(_PILOT_BLOCKS):
-        seen.add(summarise(trial, block, trial.block_size, 0.0))
-        if (taken := clock() - start) > _PILOT_SECONDS:
-            break
-    return taken / seen.samples, seen
-
-
-def tested_directions(
-    composition: Composition, direction: str | None
-) -> tuple[list[Direction], bool]:
-    """The directions to test, and whether one stands for both because they are the same."""
-    if direction is not None:
-        return [Direction(direction)], False
-    if composition.is_symmetric:
-        return [Direction.REMOVE], True
-    return [Direction.REMOVE, Direction.ADD], False

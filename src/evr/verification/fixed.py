@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from evr import validate
 from evr.verification.claims import Claim
-from evr.verification.driver import Ending
-from evr.verification.summary import Summary
+from evr.verification.drawing import Drawing
+from evr.verification.state import Ending, State
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def plan_fixed(
     """
     delta_offset = default_offset(claim) if offset is None else validate.positive(offset=offset)
     threshold = claim.value if attempt is None else claim.threshold
-    log_budget = math.log(claim.value) if attempt is None else claim.log_budget(attempt)
+    log_budget = claim.log_budget(attempt)
     if delta_offset >= threshold:
         raise ValueError(
             f"offset={delta_offset!r} is not below the threshold {threshold!r}: no mean could pass"
@@ -88,49 +87,47 @@ def plan_fixed(
     )
 
 
+@dataclass(frozen=True)
 class FixedTest:
     """Compares the mean of ``plan.samples`` samples, in units of the threshold, with the threshold
-    less the offset.
+    less the offset. Nothing is bet.
     """
 
-    log_wealth = log_target = 0.0
+    plan: FixedPlan
+    rounding: float
+    clip = math.inf
+    mean = log_target = 0.0
 
-    def __init__(self, plan: FixedPlan, rounding: float) -> None:
-        self.plan, self.rounding = plan, rounding
-        self.samples, self.total = 0, 0.0
-
-    def stake(self) -> float:
-        """Nothing is bet."""
+    def stake(self, state: State) -> float:
+        """Nothing."""
         return 0.0
 
-    def absorb(self, summary: Summary) -> None:
-        """Add one block."""
-        self.samples += summary.samples
-        self.total += summary.total
-
-    def ending(self) -> Ending | None:
+    def ending(self, state: State) -> Ending | None:
         """The comparison, once all samples are there."""
-        if self.samples < self.plan.samples:
+        if state.samples < self.plan.samples:
             return None
         limit = 1.0 - self.plan.offset / self.plan.threshold - self.rounding
-        accepted = self.total / self.samples < limit
+        accepted = state.total / state.samples < limit
         return Ending(
             accepted,
             f"the mean is {'below' if accepted else 'not below'} the threshold less the offset",
         )
 
-    def samples_left(self) -> float:
+    def samples_left(self, state: State) -> float:
         """How many more."""
-        return self.plan.samples - self.samples
+        return self.plan.samples - state.samples
 
-    def most_samples(self) -> float:
+    def most_samples(self, state: State) -> float:
         """How many in all."""
         return self.plan.samples
 
-    def snapshot(self) -> dict[str, Any]:
-        """The state in exact hexadecimal."""
-        return {"samples": self.samples, "total": self.total.hex()}
 
-    def restore(self, snapshot: dict[str, Any]) -> None:
-        """Continue from a snapshot."""
-        self.samples, self.total = int(snapshot["samples"]), float.fromhex(snapshot["total"])
+def fixed_test(
+    drawing: Drawing, claim: Claim, *, attempt: int | None, offset: float | None
+) -> FixedTest:
+    """The test of one direction, from the proved second moment of what is drawn."""
+    weight = drawing.rounding.weight
+    log_moment = drawing.proposal.log_moment(drawing.epsilon, 2.0) + 2.0 * weight
+    if not log_moment > -math.inf:
+        raise ValueError("a second moment of 0 cannot be: the plan is out of floats' range")
+    return FixedTest(plan_fixed(claim, log_moment, attempt=attempt, offset=offset), weight)

@@ -7,10 +7,10 @@ chooser of grids or a certificate; every proof is made here.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 from evr.bounds.strict import Plans, Proof, StrictPlan, prove_within
 from evr.errors import DisagreementError
@@ -18,7 +18,7 @@ from evr.laws import Direction, Step
 from evr.mechanisms import Composition
 from evr.randomness import entropy_of
 from evr.verification.claims import Claim
-from evr.verification.concluding import concluded
+from evr.verification.concluding import Asked, concluded, tested
 from evr.verification.results import DirectionReport, Verification
 
 StrictPlanner = Callable[[Direction, tuple[Step, ...]], Plans | Iterable[StrictPlan]]
@@ -35,29 +35,20 @@ def threshold_of(claim: Claim) -> Fraction:
     return value if claim.terms is None else value * (1 - Fraction(claim.kappa))
 
 
-def proved_directions(
-    composition: Composition,
+def proved(
+    steps: tuple[Step, ...],
     epsilon: float,
     enough: Fraction,
-    planner: StrictPlanner,
-    *,
-    direction: str | None = None,
-    proofs: Mapping[Direction, Proof] | None = None,
-) -> dict[Direction, Proof]:
-    """Prove one direction after the other, until one bound exceeds ``enough``.
-
-    ``proofs`` are proofs in hand: one that is about the same steps and epsilon, and shows enough,
-    is not made again.
+    plans: Callable[[], Plans | Iterable[StrictPlan]],
+    in_hand: Proof | None = None,
+) -> Proof:
+    """The proof in hand, if it is about the same steps and epsilon and shows enough; else one that
+    is made from the plans.
     """
-    found: dict[Direction, Proof] = {}
-    for one, steps in composition.exact_directions(direction).items():
-        proof = None if proofs is None else proofs.get(one)
-        if proof is None or proof.delta > enough or not proof.is_about(steps, Fraction(epsilon)):
-            proof = prove_within(steps, Fraction(epsilon), planner(one, steps), enough)
-        found[one] = proof
-        if proof.delta > enough:
-            break
-    return found
+    at = Fraction(epsilon)
+    if in_hand is not None and in_hand.delta <= enough and in_hand.is_about(steps, at):
+        return in_hand
+    return prove_within(steps, at, plans(), enough)
 
 
 def verify_strictly(
@@ -70,39 +61,23 @@ def verify_strictly(
     seed: int | None = None,
     proofs: Mapping[Direction, Proof] | None = None,
 ) -> Verification:
-    """Accept iff the proofs show the claim, one direction after the other, until one fails."""
-    start = time.perf_counter()
-    found = proved_directions(
-        composition,
-        claim.epsilon,
+    """Accept iff the proofs show the claim. ``proofs`` are those in hand."""
+    laws, enough, in_hand = (
+        composition.exact_directions(direction),
         threshold_of(claim),
-        planner,
-        direction=direction,
-        proofs=proofs,
-    )
-    seconds = (time.perf_counter() - start) / len(found)
-    reports = {one.value: _report(one, proof, claim, seconds) for one, proof in found.items()}
-    if (
-        direction is None
-        and len(composition.exact_directions()) == 1
-        and reports["remove"].accepted
-    ):
-        reports["add"] = replace(reports["remove"], direction="add", reason="the same as remove")
-    return concluded(
-        claim,
-        reports,
-        method="strict",
-        attempt=attempt,
-        false_positive_rate=0.0,
-        direction=direction,
-        entropy=entropy_of(seed),
-        seed=seed,
-        seconds=time.perf_counter() - start,
+        proofs or {},
     )
 
+    def decide(one: Direction) -> DirectionReport:
+        steps = laws[one]
+        found = proved(steps, claim.epsilon, enough, partial(planner, one, steps), in_hand.get(one))
+        return _report(one, found, enough)
 
-def _report(direction: Direction, proof: Proof, claim: Claim, seconds: float) -> DirectionReport:
-    threshold = threshold_of(claim)
+    asked = Asked("strict", attempt, 0.0, direction, entropy_of(seed), seed)
+    return tested(claim, asked, laws, decide)
+
+
+def _report(direction: Direction, proof: Proof, threshold: Fraction) -> DirectionReport:
     accepted = proof.delta <= threshold
     reason = f"proved: delta is at most {proof.shown!r}"
     if not accepted:
@@ -118,7 +93,6 @@ def _report(direction: Direction, proof: Proof, claim: Claim, seconds: float) ->
         threshold=threshold.numerator / threshold.denominator,
         bound=proof.shown,
         strict=proof,
-        seconds=seconds,
     )
 
 
@@ -141,14 +115,5 @@ def joined(claim: Claim, proved: Verification, sampled: Verification) -> Verific
     for name, report in sampled.directions.items():
         other = proved.directions.get(name)
         reports[name] = replace(report, strict=None if other is None else other.strict)
-    return concluded(
-        claim,
-        reports,
-        method="both",
-        attempt=sampled.attempt,
-        false_positive_rate=0.0,
-        direction=sampled.direction,
-        entropy=sampled.entropy,
-        seed=sampled.seed,
-        seconds=proved.seconds + sampled.seconds,
-    )
+    asked = Asked("both", sampled.attempt, 0.0, sampled.direction, sampled.entropy, sampled.seed)
+    return concluded(claim, asked, reports, proved.seconds + sampled.seconds)
