@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import mpmath as mp
 import numpy as np
@@ -15,7 +16,8 @@ from dp_accounting import dp_event
 import evr
 from evr.bounds.order_tables import PartitionTable
 from evr.estimation import bins_line
-from evr.estimation.bins_density import NODES, WEIGHTS, LogDensity
+from evr.estimation.bins import bins_delta
+from evr.estimation.bins_density import NODES, WEIGHTS, LogDensity, log_density_of_mean
 from evr.estimation.bins_line import BinsPair, RatioLaw, ratio_law
 from evr.estimation.fft import Delta, FftCurve
 from evr.laws import Direction, Floats, Measure, Step
@@ -72,7 +74,7 @@ def test_moments_of_the_upper_tail(bins: int, energy: float) -> None:
     for order in (2, 3, 5):
         if energy * order * order / 2 < 100 or (order == 2 and energy < 60):
             expected = PartitionTable(bins, energy, order).log_moment
-            found = expectation(ratio_law(bins, energy), lambda y, order=order: order * y)
+            found = expectation(ratio_law(bins, energy), partial(np.multiply, order))
             assert abs(found - expected) < 1e-10
 
 
@@ -84,10 +86,14 @@ def test_laplace_transforms_of_the_lower_tail(bins: int, energy: float) -> None:
         t = math.exp(log_power) * scale
         expected = bins * log_transform_of_one(t / bins, energy)
         if expected > -100 or expected + t < 100:
-            found = expectation(ratio_law(bins, energy), lambda y, t=t: -t * np.exp(y))
+            found = expectation(ratio_law(bins, energy), partial(minus_times_ratio, t))
             assert abs(found - expected) < 1e-10
             compared += 1
     assert compared >= 3
+
+
+def minus_times_ratio(t: float, y: Floats) -> Floats:
+    return -t * np.exp(y)
 
 
 def log_transform_of_one(t: float, energy: float) -> float:
@@ -166,7 +172,7 @@ def test_what_masses_lack_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table that is off by a part in a million is made again, finer; if that does not help, its
     error is stated for one training and for compositions.
     """
-    real, asked = bins_line.log_density_of_mean, []
+    real, asked = log_density_of_mean, []
 
     def wrong(bins: int, energy: float, depth: float, parts: int) -> LogDensity:
         asked.append(parts)
@@ -179,7 +185,7 @@ def test_what_masses_lack_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bins_line, "log_density_of_mean", wrong)
     assert 1e-6 < pair.table_error.relative < 1e-5
     assert asked == [1, 2, 4]
-    truth = bins_line.bins_delta(pair.law, 1.0).value
+    truth = bins_delta(pair.law, 1.0).value
     found = FftCurve((Step(pair, 1), NEARLY_NOTHING)).delta(1.0)
     assert abs(found.value - truth) < found.error
     assert 1e-6 * truth < found.error < 1e-5 * truth
