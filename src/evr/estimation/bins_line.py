@@ -34,7 +34,7 @@ from evr.laws.line.pair import TableError
 from evr.laws.mixture.bins import IndependentBins
 
 _DEPTH = 170.0  # the table ends where the densities of both laws are below e^-170, or 1e-74
-_PARTS = (1, 2, 4)  # of each panel of an integral
+_PARTS = (1, 2)  # of each panel of an integral
 _GOOD = 1e-10  # what the masses may lack
 _TIMES = 8.0  # a density may be wrong by so many times what the masses lack
 _LEAST = 1e-11  # error of a table whose masses are right
