@@ -100,9 +100,9 @@ def proposal_of(name, *, by_place=True):
     steps = evr.Composition.of(event).simplified(Direction(direction))
     many = [isinstance(step.law, MixtureLaw) for step in steps]
     named = NAME if by_place else ""
-    line = Kind(Tilt(1.0, 50.0, -1.0))
+    line = Kind(Tilt(1.0, 50.0, -1.0), tuple(np.linspace(-8.0, 8.0, 400).tolist()))
     kinds = tuple(Kind(Tilt(), sampler=named) if one else line for one in many)
-    found = built(Plan("mixture", kinds, cells=512, numbers=tuple(numbers.items())), steps)
+    found = built(Plan("mixture", kinds, numbers=tuple(numbers.items())), steps)
     assert isinstance(found, MixtureProposal)
     return found
 

@@ -166,5 +166,6 @@ class RowNumbers:
         number, columns = size
         rows = self._rows[self._row : self._row + number]
         self._row += number
-        both = normals(self._place.calls(rows, COORDINATES, 0, (columns + 1) // 2))
-        return np.stack(both, axis=2).reshape(number, -1)[:, :columns]
+        pairs = (columns + 1) // 2
+        both = normals(self._place.calls(rows, COORDINATES, 0, pairs))
+        return np.stack(both, axis=2).reshape(number, 2 * pairs)[:, :columns]
