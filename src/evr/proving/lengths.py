@@ -73,10 +73,11 @@ def affordable(trial: Trial, plan: Plan | None) -> Prepared | None:
     found = trial.prepared(plan)
     if isinstance(found, DirectionReport):
         return None
-    if isinstance(found.test, FixedTest):
-        _check_fixed(trial, found, found.test.plan)
-    elif found.most is None:
-        _check_sequential(trial, found, found.test)
+    if trial.settings.max_samples is None:
+        if isinstance(found.test, FixedTest):
+            _check_fixed(trial, found, found.test.plan)
+        else:
+            _check_sequential(trial, found, found.test)
     return found
 
 
@@ -90,15 +91,8 @@ def fixed_progress(direction: str, found: Prepared, workers: int) -> Progress | 
 
 
 def _check_fixed(trial: Trial, found: Prepared, plan: FixedPlan) -> None:
-    most, proposal = trial.settings.max_samples, found.drawing.proposal
-    if most is not None and plan.samples > most:
-        raise ValueError(
-            f"max_samples={most!r} is below the {plan.samples:.6g} samples that the "
-            f"false-positive bound needs in direction {trial.direction!r} (nu = "
-            f"{plan.second_moment:.4g}, Delta = {plan.offset:.4g}): raise it, lower tau, or "
-            "use method='sequential'"
-        )
-    if most is None and plan.samples * proposal.work > _too_long(found):
+    proposal = found.drawing.proposal
+    if plan.samples * proposal.work > _too_long(found):
         raise ValueError(
             f"the fixed verifier needs {plan.samples:.6g} samples of {proposal.total_steps} "
             f"steps in direction {trial.direction!r}: lower tau (now {trial.claim.tau!r}), "

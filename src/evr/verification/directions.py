@@ -140,7 +140,15 @@ class Trial:
         unit, most = claim.threshold, settings.max_samples
         if settings.method == "fixed":
             test = fixed_test(drawing, claim, attempt=self.attempt, offset=settings.offset)
-            unit, most = test.plan.threshold, test.plan.samples
+            fixed = test.plan
+            if most is not None and fixed.samples > most:
+                raise ValueError(
+                    f"max_samples={most!r} is below the {fixed.samples:.6g} samples that the "
+                    f"false-positive bound needs in direction {self.direction!r} (nu = "
+                    f"{fixed.second_moment:.4g}, Delta = {fixed.offset:.4g}): raise it, lower tau, "
+                    "or use method='sequential'"
+                )
+            unit, most = fixed.threshold, fixed.samples
         else:
             test = sequential_test(drawing, claim, self.log_budget, plan)
         log_greatest = drawing.log_greatest - math.log(unit) + 10.0 * drawing.rounding.weight
