@@ -111,14 +111,20 @@ def many_masses(document: dict[str, Any]) -> None:
         fields |= {"plan": None, "strict": {"bound": "1/2", "plan": plan, "digest": "0" * 64}}
 
 
-def many_cells(document: dict[str, Any]) -> None:
-    step = document["event"]["event"]
-    number = 1500
-    kinds = [{**step, "sampling_probability": 0.1 + i * 1e-6} for i in range(number)]
-    document["event"] = {"type": "ComposedDpEvent", "events": kinds}
+def many_places(document: dict[str, Any]) -> None:
+    """Of steps that are composed."""
+    tilt = {"order": 1.0, "cap": 1.0, "floor": -1.0}
+    kind = {"tilt": tilt, "edges": [0.0, 0.5], "sampler": ""}
+    places = [{"knots": [0.0, 1.0], "parts": 1 << 14}] * 100
     for fields in document["verification"]["directions"].values():
-        fields["plan"]["kinds"] *= number
-        fields["plan"]["cells"] = 1 << 22
+        fields["plan"] |= {"proposal": "capped", "kinds": [kind], "places": places}
+
+
+def many_cells(document: dict[str, Any]) -> None:
+    """Of the bounds of the paper's importance sampling; several gigabytes."""
+    for fields in document["verification"]["directions"].values():
+        numbers = {"theta": 1.0}
+        fields["plan"] |= {"proposal": "single", "cells": 1 << 22, "numbers": numbers}
 
 
 REPLAYED = [
@@ -128,10 +134,11 @@ REPLAYED = [
     many_outcomes,
     many_means,
     many_iterations,
+    many_places,
     many_cells,
     many_masses,
 ]
-DRAWN = [many_kinds, many_outcomes, many_means, many_iterations, many_cells]
+DRAWN = [many_kinds, many_outcomes, many_means, many_iterations]
 
 
 def names(alterations: Sequence[Alter]) -> Any:

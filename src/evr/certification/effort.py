@@ -28,6 +28,7 @@ _NODE = 2e-5  # seconds, to read an event of a tree
 _OUTCOME = 6e-5  # to account for an outcome of a discrete law; memory runs out with the time
 _KIND = 0.3  # to account for a kind of step
 _CELL = 1e-7  # to bound the losses of a cell
+_ORDERS = 2000  # times that, for a cell of the paper's importance sampling
 _STEP = 1e-8  # to draw a step
 _GPU_STEP, _PLACED_STEP = 5e-12, 5e-8  # on a GPU, and what a GPU drew, with NumPy
 _PLACE, _BITS = 3e-9, 128  # to multiply the masses of a place, for each bit, of so many at least
@@ -146,8 +147,9 @@ def refuse_long_draws(
         if one.plan is not None
     ]
     for name, _, plan in plans:
-        cells = sum(max(plan.cells, len(kind.edges or ())) for kind in plan.kinds)
-        patience.ask(_CELL * cells, f"the plan of direction {name!r} has {cells:,} cells")
+        edges = sum(len(kind.edges or ()) for kind in plan.kinds)
+        seconds = _CELL * (edges + _ORDERS * plan.cells)
+        patience.ask(seconds, f"the plan of direction {name!r} has {edges + plan.cells:,} cells")
         sizes = [len(kind.edges or ()) or _USUAL_OUTCOMES for kind in plan.kinds]
         sizes += [one.number for one in plan.places]
         pairs = len(plan.places) * max(sizes, default=0) ** 2

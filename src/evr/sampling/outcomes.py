@@ -19,6 +19,7 @@ CACHE = 1 << 15  # numbers drawn at a time: 256 KiB
 MOST_STEPS = 1 << 13  # steps of a sample drawn at a time
 _FEW_STEPS = 1 << 12  # that a table draws one by one
 _LARGEST = 1 << 22  # steps times outcomes of such a table
+_MOST_OUTCOMES = 1 << 17  # of it
 
 
 class Sums(NamedTuple):
@@ -46,11 +47,11 @@ class OutcomeSampler:
 
     def _are_few(self, count: int) -> bool:
         size = self._chances.size
-        return count <= min(size, _FEW_STEPS, _LARGEST // size)
+        return size <= _MOST_OUTCOMES and count <= min(size, _FEW_STEPS, _LARGEST // size)
 
     def cost(self, count: int) -> int:
         """What ``count`` steps cost, in steps that are drawn one by one."""
-        return count if self._are_few(count) else min(count, 4 * self._chances.size)
+        return count if self._are_few(count) else 4 * self._chances.size
 
     def draw(self, generator: np.random.Generator, size: int, count: int) -> Sums:
         """Sums over ``count`` steps for ``size`` independent samples."""
