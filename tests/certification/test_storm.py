@@ -21,7 +21,8 @@ STORM = Path(__file__).with_name("storm.py")
 
 
 def storm(*arguments: object) -> Any:
-    environment = {**os.environ, "PYTHONPATH": str(Path(evr.__file__).parents[1])}
+    folders = (Path(evr.__file__).parents[1], Path(__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
     command = [sys.executable, str(STORM), *map(str, arguments)]
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=3000, check=False
