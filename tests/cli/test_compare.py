@@ -57,12 +57,14 @@ def test_json(evr, dpsgd):
     assert found[-1]["reason"].startswith("not installed")
 
 
-def test_a_real_peer_whose_bound_is_none(evr, monkeypatch):
+def test_a_real_peer_whose_bound_may_be_none(evr, monkeypatch):
+    """Rounding breaks it on some processors: it is told where it does, and only there."""
     monkeypatch.setattr(peers, "compare", partial(peers.compare, peers=("pld",)))
     flags = ["--noise-multiplier", 0.5, "--sampling-probability", 1e-5, "--steps", 100]
     rows = evr("compare", *flags, "--epsilon", 1, "--quiet").rows
     (upper,) = [row for row in rows if row[:2] == ["pld", "upper bound"]]
-    assert upper[-1] == "claims to be a bound and is not"
+    told = upper[-1] == "claims to be a bound and is not"
+    assert told == (float(upper[3]) < -1e-9)
 
 
 def test_rounding_is_no_failure():
