@@ -11,6 +11,7 @@ from evr.cli.options import WhatRan
 _MOST_NOISE = 50.0
 _MOST_SAMPLED = 0.2
 _MOST_EPSILON = 50.0
+_GREATEST_EPSILON = 1e100  # beyond it epsilon is refused
 
 
 def note(
@@ -27,7 +28,7 @@ def note(
     found = list(_of_event(event)) if event is not None else []
     if delta is not None:
         found += _of_delta(delta, ran.records or _records(event))
-    if epsilon is not None and epsilon > _MOST_EPSILON:
+    if epsilon is not None and _MOST_EPSILON < epsilon <= _GREATEST_EPSILON:
         found.append(
             f"epsilon = {epsilon:g} is above {_MOST_EPSILON:g}: it promises next to nothing to a "
             "single record"

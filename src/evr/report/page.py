@@ -35,6 +35,7 @@ _CURVE_POINTS = 41
 _MARGIN_POINTS = 9
 _NUMBER = re.compile(r"\b\d[\d.]*e-\d+")
 _CURVES = 4.0  # how much longer its curves take than accounting for a composition once
+_LISTED = 12  # entries of a list that the page shows
 _TIGHT = 0.99  # the slack that evr takes where nothing else is said
 PROOFS = {
     "strict": "exact arithmetic",
@@ -282,6 +283,9 @@ def _flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
         if isinstance(value, Mapping) and value:
             yield from _flat(value, f"{prefix}{key}.")
         elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+            if len(value) > _LISTED:
+                yield f"{prefix}{key}", f"{len(value)} entries, in the certificate's file"
+                continue
             for index, item in enumerate(value):
                 yield from _flat(
                     item if isinstance(item, Mapping) else {"": item}, f"{prefix}{key}[{index}]."
@@ -291,7 +295,7 @@ def _flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 
 def _shown(value: Any) -> str:
-    """A value in full, as the certificate has it."""
+    """A value as the certificate has it; of a long list, its ends."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -300,6 +304,8 @@ def _shown(value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return repr(value)
+    if isinstance(value, list) and len(value) > _LISTED:
+        return f"{len(value):,} values, from {_shown(value[0])} to {_shown(value[-1])}"
     if isinstance(value, list):
         return ", ".join(map(_shown, value)) or "none"
     return str(value)
