@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from dp_accounting import dp_event
 from dp_accounting.dp_event import ComposedDpEvent, DiscreteLaplaceDpEvent
 from mpmath import mp, mpf
 
@@ -380,3 +381,22 @@ def test_places_are_cut_evenly() -> None:
     places = Places((0.0, 0.25, 1.0), 3).losses
     expected = [Fraction(0), Fraction(1, 12), Fraction(1, 6), Fraction(1, 4), Fraction(1, 2)]
     np.testing.assert_allclose(places[:5], [float(x) for x in expected], atol=1e-16)
+
+
+def test_a_sum_that_counts_only_far_beyond_epsilon_has_places() -> None:
+    """Gaussian steps beside one outcome: no place was left below the top, and planning crashed."""
+    step = dp_event.PoissonSampledDpEvent(
+        0.9878459909610107,
+        dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(424.83672980979077), 49),
+    )
+    event = dp_event.ComposedDpEvent(
+        [
+            dp_event.SelfComposedDpEvent(step, 79),
+            evr.events.EpsilonDeltaDpEvent(2.6970576647561253, 0.0),
+        ]
+    )
+    truth = 1.4341536154751314e-14  # by a contour integral
+    found = evr.verify(
+        event, epsilon=3.73, delta=truth, tau=0.6, method="sequential", seed=1, direction="remove"
+    )
+    assert found.directions["remove"].accepted

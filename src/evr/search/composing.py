@@ -71,11 +71,13 @@ def _places(
         share = log_below + heights - log_total  # of what would be raised to the place
         raised = share > np.log(_SHARE_BELOW * allowance / uses)
         first = min(first, int(np.argmax(raised)))
+    if top <= losses[first]:  # all that counts is far beyond epsilon, and has places all the same
+        top = max(greatest, float(losses[first]) + 1.0)
     if (lattice := _lattice(a, b, float(losses[first]), top)) is not None:
         return lattice
     ends = np.linspace(first, np.searchsorted(losses, top), 4 * _KNOTS).astype(int)
     ends = np.unique(np.clip(ends, first, losses.size - 1))
-    edges = np.unique(np.append(losses[ends], top)) if top > losses[first] else losses[first:]
+    edges = np.unique(np.append(losses[ends], top))
     edges = edges[edges <= top]
     held = np.searchsorted(edges, losses, side="left")
     costs = np.bincount(held, costs, edges.size + 1)[1 : edges.size].astype(np.float64)
