@@ -10,7 +10,7 @@ from evr.bounds.tilt import Tilt
 from evr.laws import Step, greatest_loss
 from evr.sampling.line import TiltedProposal, spread_steps
 from evr.sampling.plan import Kind, Plan
-from evr.search.composing import composing_places
+from evr.search.composing import UnplacedError, composing_places
 from evr.search.merging import merging_edges, where_it_counts
 from evr.search.tuning import best_tilts
 
@@ -43,7 +43,10 @@ def capped_plan(
     each = allowance / (1 + (number if composing else 0))
     edges = merging_edges(steps, where, delta, each)
     spread = spread_steps(steps, [Kind(Tilt(), cut) for cut in edges])
-    places = composing_places(spread, where, epsilon, each) if composing else ()
+    try:
+        places = composing_places(spread, where, epsilon, each) if composing else ()
+    except UnplacedError:
+        return capped_plan(steps, epsilon, delta=delta, allowance=allowance)
     drawn = (Step(composed(spread, places), 1),) if composing else spread
     tilts = [Tilt()] * len(drawn)
     if greatest_loss(drawn) > epsilon:  # else what spreading made infinite is all of delta

@@ -22,6 +22,10 @@ _EVEN = 1e-9  # of a distance: how far it may be from a multiple of the least on
 _SHARE_BELOW = 1e-3  # of the allowance, for what is raised to the first place
 
 
+class UnplacedError(ValueError):
+    """Places below the top hold nothing that counts: steps are better drawn one by one."""
+
+
 def composing_places(
     steps: Sequence[Step], where: Sequence[Sequence[Tilt]], epsilon: float, allowance: float
 ) -> tuple[Places, ...]:
@@ -71,8 +75,8 @@ def _places(
         share = log_below + heights - log_total  # of what would be raised to the place
         raised = share > np.log(_SHARE_BELOW * allowance / uses)
         first = min(first, int(np.argmax(raised)))
-    if top <= losses[first]:  # all that counts is far beyond epsilon, and has places all the same
-        top = max(greatest, float(losses[first]) + 1.0)
+    if top <= losses[first]:
+        raise UnplacedError("all of a sum that counts is far beyond epsilon")
     if (lattice := _lattice(a, b, float(losses[first]), top)) is not None:
         return lattice
     ends = np.linspace(first, np.searchsorted(losses, top), 4 * _KNOTS).astype(int)
