@@ -96,8 +96,16 @@ def test_every_registered_mechanism_has_cases():
     under = {
         (type(case.event), case.relation) for case in cases.EVENTS if isinstance(case, cases.Under)
     }
-    # schemes have tests of their own
-    lines = {event for event in MECHANISMS if event.__module__ != schemes.__name__}
+    # schemes that run over a whole training have tests of their own
+    lines = set(MECHANISMS) - {
+        schemes.BallsInBinsDpEvent,
+        schemes.RedrawnBinsDpEvent,
+        schemes.CyclicPoissonDpEvent,
+        schemes.BMinSepDpEvent,
+        schemes.MatrixMechanismDpEvent,
+        schemes.ShuffledBatchesDpEvent,
+        schemes.ZeroOutDpEvent,
+    }
     assert lines == set(cases.REFERENCES), (
         "give every registered event type a reference in cases.py"
     )
