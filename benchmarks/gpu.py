@@ -21,7 +21,7 @@ import evr
 from evr.laws import Direction
 from evr.mechanisms import Composition
 from evr.randomness import Stream
-from evr.sampling import Plan, built, cuda
+from evr.sampling import DrawPlan, built, cuda
 from evr.verification.summary import Work
 
 MANY_DIMENSIONS = [
@@ -58,7 +58,7 @@ def many_dimensions(case: highdim.Case) -> str:
     )
 
 
-def sample_seconds(case: highdim.Case, plan: Plan, delta: float) -> tuple[float, float]:
+def sample_seconds(case: highdim.Case, plan: DrawPlan, delta: float) -> tuple[float, float]:
     """Of a sample, by the GPU and by a core."""
     steps = Composition.of(case.event).simplified(Direction.REMOVE)
     kinds = tuple(replace(kind, sampler="") for kind in plan.kinds)

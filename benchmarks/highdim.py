@@ -30,9 +30,9 @@ from dp_accounting import dp_event  # noqa: E402
 
 import evr  # noqa: E402
 from evr.laws import Direction  # noqa: E402
+from evr.planning.mixtures import plain_plan  # noqa: E402
 from evr.randomness import Stream  # noqa: E402
 from evr.sampling import built  # noqa: E402
-from evr.search.mixtures import plain_plan  # noqa: E402
 
 E = evr.events
 LOG_BUDGET = 23.0

@@ -19,9 +19,9 @@ import numpy as np
 
 import evr
 from evr.mechanisms import Composition
+from evr.planning import capped_proposal
 from evr.randomness import Stream
 from evr.sampling import blocks
-from evr.search import capped_proposal
 
 SAMPLES, STEPS = 100_000, 1000
 # noise multiplier, sampling probability, delta

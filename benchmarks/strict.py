@@ -130,8 +130,8 @@ def bounds(cases: list[Case], limit: float) -> tuple[bool, dict[Case, float]]:
         for direction in ("remove", "add"):
             exact = apart(("attacking.truth",), truth, one, direction, limit=limit)[0]
             exact = exact if isinstance(exact, float) else math.nan
-            loose = apart(("evr.estimation.strict",), strict, one, direction, LOOSE, limit=limit)
-            tight = apart(("evr.estimation.strict",), strict, one, direction, TIGHT, limit=limit)
+            loose = apart(("evr.planning.strict",), strict, one, direction, LOOSE, limit=limit)
+            tight = apart(("evr.planning.strict",), strict, one, direction, TIGHT, limit=limit)
             memory = [
                 f"{run[2]:>6.0f} MiB" if run[1] is not None else f"{'':>10}"
                 for run in (loose, tight)
@@ -160,7 +160,7 @@ def beside(cases: list[Case], greatest: dict[Case, float], limit: float) -> None
     for one in cases:
         exact = greatest.get(one, math.nan)
         cells = [
-            cell(apart(("evr.estimation.strict",), strict, one, None, LOOSE, limit=limit), exact)
+            cell(apart(("evr.planning.strict",), strict, one, None, LOOSE, limit=limit), exact)
         ]
         if one.setting is None:
             cells += [f"{'-':>22}"] * 2

@@ -22,7 +22,7 @@ from typing import Any
 import evr
 from evr.bounds.single import SingleBounds
 from evr.mechanisms import Composition
-from evr.search import capped_proposal
+from evr.planning import capped_proposal
 from evr.spec import load
 from evr.verification import Claim, Verification
 from evr.verification.fixed import default_offset

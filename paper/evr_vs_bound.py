@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 import common
 import evr
 from evr.bounds.single import SingleBounds
+from evr.planning import capped_proposal
 from evr.sampling import SimpleProposal
 from evr.sampling.single import SingleProposal
-from evr.search import capped_proposal
 from evr.verification.claims import Claim
 from evr.verification.fixed import plan_fixed
 from gaussian_composition import EVENT, NOISE, STEPS, epsilons

@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 import common
 import evr
 from evr.bounds.single import SingleBounds
+from evr.planning import capped_proposal
 from evr.sampling import Proposal, SimpleProposal
 from evr.sampling.single import SingleProposal
-from evr.search import capped_proposal
 from evr.verification.claims import Claim
 from evr.verification.fixed import default_offset
 from theorems import Theorems

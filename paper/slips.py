@@ -26,8 +26,8 @@ from evr.estimation.fft import FftCurve
 from evr.events import dpsgd
 from evr.laws import Floats, Step
 from evr.mechanisms import Composition
+from evr.planning import single_proposal
 from evr.sampling.single import SingleProposal
-from evr.search import single_proposal
 from theorems import Theorems
 
 Q, SIGMA, EPSILON, STEPS = 1e-3, 0.6, 1.5, 100

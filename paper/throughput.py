@@ -20,8 +20,8 @@ from scipy.optimize import brentq
 import common
 import evr
 from evr.bounds.single import SingleBounds
+from evr.planning import capped_proposal
 from evr.sampling.single import SingleProposal
-from evr.search import capped_proposal
 from evr.verification.claims import Claim
 from evr_vs_bound import fixed_samples, speed
 from theorems import Theorems

@@ -23,8 +23,8 @@ from dp_accounting import dp_event
 import evr
 from attempts import start
 from evr.gate.attempt import perform
-from evr.proving import planning as search_plans
-from evr.search import capped_plan
+from evr.planning import capped_plan
+from evr.planning import sampled as search_plans
 from evr.verification import Claim, driver
 from evr.verification.settings import Settings
 

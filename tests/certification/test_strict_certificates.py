@@ -14,7 +14,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-import evr.proving.planning as planning
+import evr.planning.sampled as planning
 from attempts import certify_claim
 from bounds.strict.stress import plant
 from evr import events

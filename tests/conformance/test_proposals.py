@@ -32,10 +32,10 @@ from conformance.proposal_checks import (
 )
 from evr.laws import Step
 from evr.mechanisms import Composition
+from evr.planning import capped_proposal, single_proposal
 from evr.randomness import Stream
 from evr.sampling import Proposal, SimpleProposal, TiltedProposal, blocks
 from evr.sampling.single import OutOfReachWarning
-from evr.search import capped_proposal, single_proposal
 from evr.verification.claims import Claim
 from evr.verification.directions import shortcut
 from helpers import assert_mean_within

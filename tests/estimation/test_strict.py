@@ -19,9 +19,9 @@ from evr import events
 from evr.bounds import strict
 from evr.bounds.strict import balls, rounded_up
 from evr.errors import UnsupportedEventError
-from evr.estimation.strict import StrictCurve
 from evr.laws import DiscretePair, Pairs
 from evr.mechanisms import MECHANISMS, Composition
+from evr.planning.strict import StrictCurve
 from evr.spec import load
 from helpers import near
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import evr
-from evr.estimation.strict import StrictCurve
 from evr.laws import Direction
 from evr.mechanisms import Composition
+from evr.planning.strict import StrictCurve
 from evr.proving import Forecast, forecast, prove
 from evr.verification import Claim, Progress, driver
 from evr.verification.attempts import Attempt

@@ -20,7 +20,7 @@ from evr.estimation.fft import FftCurve
 from evr.laws import Direction, Step
 from evr.laws.mixture.bins import IndependentBins
 from evr.randomness import Stream
-from evr.sampling import Plan, built
+from evr.sampling import DrawPlan, built
 from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.parts import Numbers
 from helpers import assert_mean_within, near
@@ -267,7 +267,7 @@ def test_mutations_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", PROPOSALS)
 def test_a_plan_is_all_it_takes(name: str) -> None:
     proposal = PROPOSALS[name]
-    plan = Plan.from_json(json.loads(json.dumps(proposal.plan().to_json())))
+    plan = DrawPlan.from_json(json.loads(json.dumps(proposal.plan().to_json())))
     again = built(plan, proposal.steps)
     for a, b in zip(
         proposal.draw(Stream(1, "x").block(0), 50),
@@ -293,7 +293,7 @@ def test_a_plan_is_all_it_takes(name: str) -> None:
 def test_plans_that_say_what_cannot_be(numbers: dict[str, float], message: str) -> None:
     document = {**PROPOSALS["scaled"].plan().to_json(), "numbers": numbers}
     with pytest.raises(ValueError, match=message):
-        built(Plan.from_json(document), PROPOSALS["scaled"].steps)
+        built(DrawPlan.from_json(document), PROPOSALS["scaled"].steps)
 
 
 EVENTS = {

@@ -16,9 +16,9 @@ from scipy.stats import binom
 import evr
 from evr.laws import Direction
 from evr.mechanisms import Composition
-from evr.proving.planning import planned
+from evr.planning.sampled import planned
 from evr.randomness import Stream
-from evr.sampling import Plan, built
+from evr.sampling import DrawPlan, built
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial
@@ -44,7 +44,7 @@ CASES = [
 
 
 @cache
-def plan_for(name: str, epsilon: float, direction: str, claimed: float) -> Plan:
+def plan_for(name: str, epsilon: float, direction: str, claimed: float) -> DrawPlan:
     """The plan that ``verify`` would make."""
     steps = Composition.of(EVENTS[name]).simplified(Direction(direction))
     return planned(steps, direction, Claim(epsilon, claimed, TAU), "capped")
@@ -55,7 +55,7 @@ def accepts(name: str, epsilon: float, direction: str, share: float, seed: int) 
     claimed = TAU * share * exact_delta(name, epsilon, direction)
     claim = Claim(epsilon, claimed, TAU)
 
-    def planner(trial: Trial) -> Plan:
+    def planner(trial: Trial) -> DrawPlan:
         return plan_for(name, epsilon, trial.direction, claimed)
 
     how = Attempt(None, seed, direction, None, 1, None)

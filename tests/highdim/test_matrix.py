@@ -25,7 +25,7 @@ from evr.laws.mixture.law import MixtureLaw
 from evr.laws.mixture.min_sep import Chain, MinSep
 from evr.laws.mixture.strategy import Strategy
 from evr.randomness import Stream
-from evr.sampling import Plan, built, parts
+from evr.sampling import DrawPlan, built, parts
 from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.parts import Numbers, chain_table, log_hoelder, ring_sums, with_odds
 from helpers import assert_mean_within, near
@@ -446,7 +446,7 @@ def test_samples(proposal: MixtureProposal) -> None:
     check_mean(block, EPSILON, delta)
     check_bounds(proposal, block, EPSILON, delta)
     check_order(block, EPSILON, delta)
-    plan = Plan.from_json(json.loads(json.dumps(proposal.plan().to_json())))
+    plan = DrawPlan.from_json(json.loads(json.dumps(proposal.plan().to_json())))
     again = built(plan, proposal.steps).draw(Stream(5, "test").block(0), 40_000)
     for a, b in zip(block, again, strict=True):
         np.testing.assert_array_equal(a, b)

@@ -17,7 +17,7 @@ from evr.laws.law import UNIT, Floats
 from evr.laws.mixture.law import MixtureLaw
 from evr.laws.mixture.min_sep import Chain, MinSep
 from evr.randomness import Stream
-from evr.sampling import Plan, built
+from evr.sampling import DrawPlan, built
 from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.parts import chain_table
 from evr.sampling.placed_parts import NAME
@@ -32,9 +32,9 @@ from helpers import near
 E = evr.events
 
 
-def plan_of(numbers: dict[str, float], sampler: str = "") -> Plan:
+def plan_of(numbers: dict[str, float], sampler: str = "") -> DrawPlan:
     kinds = (Kind(Tilt(), sampler=sampler),)
-    return Plan("mixture", kinds, numbers=tuple(numbers.items()), block_size=4096)
+    return DrawPlan("mixture", kinds, numbers=tuple(numbers.items()), block_size=4096)
 
 
 def by_recursion(chain: Chain, logs: Floats) -> float:

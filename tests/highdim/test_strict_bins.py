@@ -11,7 +11,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.bounds.strict import StrictPlan, outcomes_of, prove
+from evr.bounds.strict import ProofPlan, outcomes_of, prove
 from evr.bounds.strict.bins import BinsOutcomes
 from evr.laws import Direction
 from evr.laws.exact import ExactBins
@@ -117,7 +117,7 @@ def test_whatever_the_grid_it_is_a_bound() -> None:
             prove(
                 composition.exact(direction),
                 Fraction(epsilon),
-                StrictPlan.of_one_step(bits, spacing),
+                ProofPlan.of_one_step(bits, spacing),
             )
             for bits, spacing in itertools.product(
                 (4, 80), (Fraction(2), Fraction(1, 3), Fraction(1, 16))
@@ -159,4 +159,4 @@ def test_other_schemes_have_no_strict_proof() -> None:
 def test_too_many_places_are_refused() -> None:
     step = exact_step(ExactBins(REMOVE, 1000, Fraction(1)), 1)
     with pytest.raises(ValueError, match="a wider spacing is wanted"):
-        prove((step,), Fraction(5), StrictPlan.of_one_step(80, Fraction(1, 1000)))
+        prove((step,), Fraction(5), ProofPlan.of_one_step(80, Fraction(1, 1000)))

@@ -33,7 +33,7 @@ from evr.errors import ClusterError
 from evr.gate import resume
 from evr.integrations import dask, dask_worker
 from evr.mechanisms import Composition
-from evr.proving.planning import planned
+from evr.planning.sampled import planned
 from evr.randomness import Stream
 from evr.sampling import built, registry
 from evr.verification import Claim, driver

@@ -29,9 +29,9 @@ from evr.bounds.rounding import Rounding
 from evr.laws import DiscretePair, Step
 from evr.laws.line.pair import UNIT
 from evr.mechanisms import Composition
-from evr.proving.planning import planned
+from evr.planning.sampled import planned
 from evr.randomness import Stream
-from evr.sampling import Plan, built
+from evr.sampling import DrawPlan, built
 from evr.sampling.line import on_outcomes, spread_steps
 from evr.verification import Claim, directions
 from evr.verification.settings import Settings
@@ -197,14 +197,14 @@ def test_a_pair_of_infinite_losses_only_is_composed_to_one() -> None:
 
 
 @pytest.fixture(scope="module")
-def composed() -> tuple[Plan, tuple[Step, ...], float]:
+def composed() -> tuple[DrawPlan, tuple[Step, ...], float]:
     """A plan that composes 1,200 steps, and the exact delta."""
     steps = Composition.of(TRAINING).simplified("remove")
     delta = float(evr.estimate_delta(TRAINING, EPSILON, direction="remove"))
     return planned(steps, "remove", Claim(EPSILON, delta, 0.99), "capped"), steps, delta
 
 
-def test_all_steps_are_composed(composed: tuple[Plan, tuple[Step, ...], float]) -> None:
+def test_all_steps_are_composed(composed: tuple[DrawPlan, tuple[Step, ...], float]) -> None:
     plan, steps, delta = composed
     assert len(plan.places) == len(products(1200))
     proposal = built(plan, steps)
@@ -213,11 +213,11 @@ def test_all_steps_are_composed(composed: tuple[Plan, tuple[Step, ...], float]) 
     error = values.std() / np.sqrt(values.size)
     assert abs(values.mean() - delta) < 5 * error + 3e-3 * delta
     assert values.max() <= proposal.greatest(EPSILON) * (1 + 1e-9)
-    assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+    assert DrawPlan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
 
 def test_composites_are_known_as_well_as_the_steps_they_hold(
-    composed: tuple[Plan, tuple[Step, ...], float],
+    composed: tuple[DrawPlan, tuple[Step, ...], float],
 ) -> None:
     """1,200 losses that are rounded, not a dozen."""
     plan, steps, _ = composed
@@ -234,7 +234,7 @@ def test_composites_are_known_as_well_as_the_steps_they_hold(
 
 
 def test_what_decides_without_samples_counts_single_steps(
-    composed: tuple[Plan, tuple[Step, ...], float], monkeypatch: pytest.MonkeyPatch
+    composed: tuple[DrawPlan, tuple[Step, ...], float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, steps, delta = composed
     asked: list[Any] = []
@@ -290,7 +290,7 @@ def changed(document: dict[str, Any], path: list[Any], value: Any) -> dict[str, 
 
 
 def test_plans_that_compose_what_cannot_be_are_refused(
-    composed: tuple[Plan, tuple[Step, ...], float],
+    composed: tuple[DrawPlan, tuple[Step, ...], float],
 ) -> None:
     plan, steps, _ = composed
     document = plan.to_json()
@@ -309,7 +309,7 @@ def test_plans_that_compose_what_cannot_be_are_refused(
     ]
     for message, other in wrong:
         with pytest.raises(ValueError, match=message):
-            Plan.from_json(other)
+            DrawPlan.from_json(other)
     with pytest.raises(ValueError, match="do not compose steps that need"):
         built(replace(plan, places=plan.places[1:]), steps)
     with pytest.raises(ValueError, match="do not compose steps that need"):
@@ -318,11 +318,11 @@ def test_plans_that_compose_what_cannot_be_are_refused(
     with pytest.raises(ValueError, match="of which there may be"):
         built(replace(plan, places=plan.places[:1] * 3998), huge)
     with pytest.raises(ValueError, match="no outcomes"):
-        built(Plan.from_json(changed(document, ["kinds", 0, "edges"], None)), steps)
+        built(DrawPlan.from_json(changed(document, ["kinds", 0, "edges"], None)), steps)
 
 
 def test_a_composite_that_is_not_tilted_has_its_own_mass(
-    composed: tuple[Plan, tuple[Step, ...], float],
+    composed: tuple[DrawPlan, tuple[Step, ...], float],
 ) -> None:
     """Rounding adds mass to products; no sample misses it."""
     plan, steps, _ = composed
@@ -336,7 +336,7 @@ def test_a_composite_that_is_not_tilted_has_its_own_mass(
 
 
 def test_whatever_places_a_plan_has_samples_average_to_delta_or_more(
-    composed: tuple[Plan, tuple[Step, ...], float],
+    composed: tuple[DrawPlan, tuple[Step, ...], float],
 ) -> None:
     plan, steps, delta = composed
     generator = np.random.default_rng(5)
@@ -346,7 +346,7 @@ def test_whatever_places_a_plan_has_samples_average_to_delta_or_more(
             knots = generator.choice(places["knots"], 12, replace=False)
             places["knots"] = np.unique(knots + generator.normal(0, 1e-3, 12)).tolist()
             places["parts"] = int(generator.integers(1, 40))
-        proposal = built(Plan.from_json(document), steps)
+        proposal = built(DrawPlan.from_json(document), steps)
         values = proposal.draw(Stream(1, "test").block(0), 20_000).values(EPSILON)
         assert values.mean() + 6 * values.std() / np.sqrt(values.size) > delta
 

@@ -16,7 +16,7 @@ from evr.laws import Direction, arrays
 from evr.laws.mixture import min_sep
 from evr.laws.mixture.law import MixtureLaw
 from evr.randomness import Stream
-from evr.sampling import Plan, built, cuda, philox
+from evr.sampling import DrawPlan, built, cuda, philox
 from evr.sampling.cuda import why_not
 from evr.sampling.cuda.device import moved
 from evr.sampling.mixtures import MixtureProposal
@@ -102,7 +102,7 @@ def proposal_of(name, *, by_place=True):
     named = NAME if by_place else ""
     line = Kind(Tilt(1.0, 50.0, -1.0), tuple(np.linspace(-8.0, 8.0, 400).tolist()))
     kinds = tuple(Kind(Tilt(), sampler=named) if one else line for one in many)
-    found = built(Plan("mixture", kinds, numbers=tuple(numbers.items())), steps)
+    found = built(DrawPlan("mixture", kinds, numbers=tuple(numbers.items())), steps)
     assert isinstance(found, MixtureProposal)
     return found
 
@@ -245,7 +245,7 @@ def test_every_part_and_table_is_among_the_cases():
 
 def test_a_plan_says_that_parts_are_drawn_by_place():
     proposal = proposal_of("scaled")
-    again = Plan.from_json(proposal.plan().to_json())
+    again = DrawPlan.from_json(proposal.plan().to_json())
     assert again.kinds[0].sampler == NAME
     rebuilt = built(again, proposal.steps)
     assert isinstance(rebuilt, MixtureProposal)
@@ -260,7 +260,7 @@ def test_an_unknown_sampler_of_parts_is_refused(name):
     steps = evr.Composition.of(BINS).simplified(Direction.REMOVE)
     numbers = (("order", 2.0),)
     with pytest.raises(ValueError, match="parts_philox/1"):
-        built(Plan("mixture", (Kind(Tilt(), sampler=name),), numbers=numbers), steps)
+        built(DrawPlan("mixture", (Kind(Tilt(), sampler=name),), numbers=numbers), steps)
 
 
 def test_more_copies_than_have_places_are_refused():
@@ -268,4 +268,4 @@ def test_more_copies_than_have_places_are_refused():
     steps = evr.Composition.of(event).simplified(Direction.REMOVE)
     numbers = (("order", 2.0),)
     with pytest.raises(ValueError, match="have no places"):
-        built(Plan("mixture", (Kind(Tilt(), sampler=NAME),), numbers=numbers), steps)
+        built(DrawPlan("mixture", (Kind(Tilt(), sampler=NAME),), numbers=numbers), steps)

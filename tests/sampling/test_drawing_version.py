@@ -15,10 +15,10 @@ import evr
 from evr.bounds import Tilt
 from evr.laws import DiscretePair, Step
 from evr.mechanisms import Composition
+from evr.planning import single_proposal
 from evr.randomness import Stream
-from evr.sampling import DRAWING, Kind, Plan, Proposal, SimpleProposal, TiltedProposal
+from evr.sampling import DRAWING, DrawPlan, Kind, Proposal, SimpleProposal, TiltedProposal
 from evr.sampling.mixtures import MixtureProposal
-from evr.search import single_proposal
 from helpers import near
 
 
@@ -28,7 +28,7 @@ def tilted(order: float, cap: float, floor: float) -> Callable[[tuple[Step, ...]
 
     def make(steps: tuple[Step, ...], epsilon: float) -> Proposal:
         spread = None if isinstance(steps[0].law, DiscretePair) else edges
-        plan = Plan("capped", (Kind(Tilt(order, cap, floor), spread),))
+        plan = DrawPlan("capped", (Kind(Tilt(order, cap, floor), spread),))
         return TiltedProposal.from_plan(plan, steps)
 
     return make

@@ -23,9 +23,9 @@ from evr.laws.line.laplace import LaplacePair
 from evr.laws.line.mixture import MixturePair
 from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
+from evr.planning import capped_plan, capped_proposal
 from evr.randomness import Stream
 from evr.sampling.line import spread_steps
-from evr.search import capped_plan, capped_proposal
 from helpers import near
 
 PAIRS: dict[str, DominatingPair] = {

@@ -20,10 +20,10 @@ from evr.events import dpsgd
 from evr.laws import Direction, DiscretePair, DominatingPair, Step
 from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
-from evr.sampling import Block, Kind, Plan, Proposal, TiltedProposal
+from evr.planning import capped_proposal
+from evr.sampling import Block, DrawPlan, Kind, Proposal, TiltedProposal
 from evr.sampling import outcomes as drawing
 from evr.sampling.outcomes import OutcomeSampler
-from evr.search import capped_proposal
 from helpers import near
 
 Patch = pytest.MonkeyPatch
@@ -48,7 +48,7 @@ def dense() -> Proposal:
 def near_cap() -> Proposal:
     """Much of the law is beyond the cap."""
     edges = tuple(np.linspace(-9.0, 12.0, 2000).tolist())
-    plan = Plan("capped", (Kind(Tilt(9.0, 1.6, math.log1p(-1e-3)), edges),))
+    plan = DrawPlan("capped", (Kind(Tilt(9.0, 1.6, math.log1p(-1e-3)), edges),))
     return TiltedProposal.from_plan(plan, steps_of(JUMPS))
 
 

@@ -17,9 +17,9 @@ from dp_accounting import dp_event
 import evr
 from evr.events import EpsilonDeltaDpEvent
 from evr.mechanisms import Composition
-from evr.proving.planning import planned
+from evr.planning.sampled import planned
 from evr.randomness import Stream
-from evr.sampling import Plan, built
+from evr.sampling import DrawPlan, built
 from evr.verification import Claim
 
 SGD = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=100)
@@ -39,7 +39,7 @@ CASES = {
 
 
 @cache
-def plan_of(name: str) -> tuple[Plan, Any]:
+def plan_of(name: str) -> tuple[DrawPlan, Any]:
     event, direction, proposal = CASES[name]
     steps = Composition.of(event).simplified(direction)
     return planned(steps, direction, Claim(1.0, 1e-6, 0.9), proposal), steps
@@ -48,7 +48,7 @@ def plan_of(name: str) -> tuple[Plan, Any]:
 @pytest.mark.parametrize("name", CASES)
 def test_a_plan_survives_json_and_builds_the_same(name: str) -> None:
     plan, steps = plan_of(name)
-    again = Plan.from_json(json.loads(json.dumps(plan.to_json())))
+    again = DrawPlan.from_json(json.loads(json.dumps(plan.to_json())))
     assert again == plan
     assert again.digest == plan.digest
     first, second = built(plan, steps), built(again, steps)
@@ -105,7 +105,7 @@ def test_plans_that_say_what_cannot_be_are_refused() -> None:
     document = plan_of("composed")[0].to_json()
     for message, other in broken(document):
         with pytest.raises(ValueError, match=message):
-            Plan.from_json(other)
+            DrawPlan.from_json(other)
 
 
 def test_a_sampler_of_a_step_on_a_line_is_refused() -> None:
@@ -114,7 +114,7 @@ def test_a_sampler_of_a_step_on_a_line_is_refused() -> None:
         document = plan.to_json()
         document["kinds"][0]["sampler"] = sampler
         with pytest.raises(ValueError, match="steps on a line name no sampler"):
-            built(Plan.from_json(document), steps)
+            built(DrawPlan.from_json(document), steps)
 
 
 def test_a_step_that_is_not_on_outcomes_is_refused() -> None:
@@ -122,7 +122,7 @@ def test_a_step_that_is_not_on_outcomes_is_refused() -> None:
     document = {**plan.to_json(), "places": []}
     document["kinds"][0]["edges"] = None
     with pytest.raises(ValueError, match="a plan spreads it to finitely many outcomes"):
-        built(Plan.from_json(document), steps)
+        built(DrawPlan.from_json(document), steps)
 
 
 def test_kinds_that_are_composed_have_one_tilt() -> None:
@@ -131,7 +131,7 @@ def test_kinds_that_are_composed_have_one_tilt() -> None:
     assert document["places"]
     document["kinds"][0]["tilt"]["order"] *= 1.01
     with pytest.raises(ValueError, match="3 kinds of steps that are composed have one tilt"):
-        built(Plan.from_json(document), steps)
+        built(DrawPlan.from_json(document), steps)
 
 
 def test_a_plan_for_other_steps_is_refused() -> None:
@@ -147,7 +147,7 @@ def test_bounds_follow_the_plan_and_not_the_search() -> None:
     document = plan_of("composed")[0].to_json()
     for order, cap in ((16.0, 1.5), (14.0, 1.3), (20.0, 1.2)):
         document["kinds"][0]["tilt"].update(order=order, cap=cap)
-        proposal = built(Plan.from_json(document), steps)
+        proposal = built(DrawPlan.from_json(document), steps)
         values = proposal.draw(Stream(1, "test").block(0), 40_000).values(1.0)
         assert values.max() <= proposal.greatest(1.0) * (1 + 1e-9)
         error = values.std() / 200
@@ -170,11 +170,11 @@ def test_a_floor_above_the_cap_once_proved_a_false_claim() -> None:
 
 def test_plans_of_a_stranger_end_in_words() -> None:
     with pytest.raises(ValueError, match="has no number 'theta'"):
-        built(Plan("single", cells=64), Composition.of(SGD).simplified("remove"))
+        built(DrawPlan("single", cells=64), Composition.of(SGD).simplified("remove"))
     document = plan_of("composed")[0].to_json()
     for key, value in (("clip", 0.0), ("clip", -1.0), ("variance", 0.0), ("variance", -2.0)):
         with pytest.raises(ValueError, match=rf"plan\.{key}"):
-            Plan.from_json({**document, key: value})
+            DrawPlan.from_json({**document, key: value})
 
 
 def test_means_of_cells_are_never_below_the_truth() -> None:

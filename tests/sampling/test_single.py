@@ -24,10 +24,10 @@ from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.laplace import LaplacePair
 from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
-from evr.sampling import Plan, built
+from evr.planning import single_proposal
+from evr.sampling import DrawPlan, built
 from evr.sampling.proposals import Block
 from evr.sampling.single import OutOfReachWarning, SingleProposal
-from evr.search import single_proposal
 from helpers import near
 from theorems import Theorems
 
@@ -294,8 +294,8 @@ def test_heuristic_theta_is_the_papers_in_its_units() -> None:
 def test_a_plan_builds_the_same_proposal() -> None:
     steps = steps_of(100, 1e-3, 0.6)
     first = single_proposal(steps, 1.5, theta="bound")
-    plan = Plan("single", cells=first.cells, numbers=(("theta", first.theta),))
-    second = built(Plan.from_json(plan.to_json()), steps)
+    plan = DrawPlan("single", cells=first.cells, numbers=(("theta", first.theta),))
+    second = built(DrawPlan.from_json(plan.to_json()), steps)
     for a, b in zip(first.draw(generator(1), 100), second.draw(generator(1), 100), strict=True):
         np.testing.assert_array_equal(a, b)
     assert first.second_moment(1.5) == second.second_moment(1.5)

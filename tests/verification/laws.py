@@ -14,9 +14,9 @@ from scipy.stats import binom
 
 from evr.bounds.rounding import Rounding
 from evr.laws import Floats
+from evr.planning.clipping import choose_clip
 from evr.randomness import Stream
-from evr.sampling import Block, Plan, Proposal
-from evr.search.clipping import choose_clip
+from evr.sampling import Block, DrawPlan, Proposal
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial
 from evr.verification.drawing import drawing_of
@@ -116,7 +116,7 @@ def play(
     return trial.play(found, Lazily(), Hooks())
 
 
-def plan_for(proposal: Proposal, claim: Claim) -> Plan:
+def plan_for(proposal: Proposal, claim: Claim) -> DrawPlan:
     """Clip and block size; the proposal itself is given."""
     drawing = drawing_of(proposal, claim.epsilon)
     clip = choose_clip(
@@ -127,7 +127,7 @@ def plan_for(proposal: Proposal, claim: Claim) -> Plan:
         rounding=drawing.rounding.weight,
     )
     block = proposal.block_size()
-    return Plan("known", clip=clip.clip, variance=clip.variance, block_size=block)
+    return DrawPlan("known", clip=clip.clip, variance=clip.variance, block_size=block)
 
 
 def sequential_of(proposal: Proposal, claim: Claim, budget: float) -> SequentialTest:

@@ -12,7 +12,7 @@ from dp_accounting import dp_event
 
 import evr
 from evr.errors import DeviceError
-from evr.proving import devices
+from evr.planning import gpu
 from evr.sampling.cuda import device
 from evr.verification.settings import Settings
 
@@ -24,13 +24,13 @@ WHY = "no NVIDIA GPU is visible: look"
 
 @pytest.fixture
 def no_gpu(monkeypatch):
-    monkeypatch.setattr(devices, "why_not", lambda: WHY)
+    monkeypatch.setattr(gpu, "why_not", lambda: WHY)
 
 
 @pytest.fixture
 def seeming_gpu(monkeypatch):
     """Plans for a GPU, drawn by NumPy."""
-    monkeypatch.setattr(devices, "why_not", lambda: None)
+    monkeypatch.setattr(gpu, "why_not", lambda: None)
     monkeypatch.setattr(device, "why_not", lambda: WHY)
 
 

@@ -28,10 +28,10 @@ from conformance.proposal_cases import (
 from evr.laws import Direction, DiscretePair, Step
 from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
-from evr.proving.planning import planned
+from evr.planning import capped_proposal, single_proposal
+from evr.planning.sampled import planned
 from evr.randomness import Stream
-from evr.sampling import Plan, Proposal, SimpleProposal
-from evr.search import capped_proposal, single_proposal
+from evr.sampling import DrawPlan, Proposal, SimpleProposal
 from evr.verification import Claim
 from evr.verification.directions import Trial
 from evr.verification.drawing import drawing_of
@@ -205,13 +205,13 @@ def test_real_proposals_in_full(kind: str, case: Case, direction: str) -> None:
 @pytest.fixture
 def cached_proposals(monkeypatch: pytest.MonkeyPatch) -> None:
     """One search for the tilt, many verifications."""
-    monkeypatch.setattr("evr.proving.planning.planned", _planned)
+    monkeypatch.setattr("evr.planning.sampled.planned", _planned)
 
 
 @cache
 def _planned(
     steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, **how: Any
-) -> Plan:
+) -> DrawPlan:
     return replace(planned(steps, direction, claim, proposal, **how), block_size=2048)
 
 

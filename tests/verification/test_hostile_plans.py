@@ -17,7 +17,7 @@ from evr.bounds.composing import Places, products
 from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair
 from evr.mechanisms import Composition
-from evr.sampling import Plan
+from evr.sampling import DrawPlan
 from evr.sampling.plan import Kind
 from evr.verification import Claim
 from evr.verification.attempts import Attempt
@@ -63,8 +63,8 @@ def hostile_places(draw: random.Random, counts: list[int]) -> tuple[Places, ...]
     return tuple(found)
 
 
-def capped(draw: random.Random, composing: bool = False) -> Callable[[Trial], Plan]:
-    def plan(trial: Trial) -> Plan:
+def capped(draw: random.Random, composing: bool = False) -> Callable[[Trial], DrawPlan]:
+    def plan(trial: Trial) -> DrawPlan:
         tilt = hostile_tilt(draw)
         kinds = tuple(
             Kind(
@@ -75,12 +75,16 @@ def capped(draw: random.Random, composing: bool = False) -> Callable[[Trial], Pl
         )
         places = hostile_places(draw, [step.count for step in trial.steps]) if composing else ()
         clip, variance = draw.choice((None, 1 + 1e-7, 2.0, 1e3, 1e300)), draw.choice((1e-9, 1.0))
-        return Plan("capped", kinds, clip=clip, variance=variance, block_size=1024, places=places)
+        return DrawPlan(
+            "capped", kinds, clip=clip, variance=variance, block_size=1024, places=places
+        )
 
     return plan
 
 
-def accepted(event: dp_event.DpEvent, claim: Claim, method: str, plan: Callable[..., Plan]) -> bool:
+def accepted(
+    event: dp_event.DpEvent, claim: Claim, method: str, plan: Callable[..., DrawPlan]
+) -> bool:
     """Whether a claim is, with a stranger's plan; an error is a refusal."""
     settings = Settings(method, "capped", max_samples=20_000)
     how = Attempt(1, seed=7, direction="remove", workers=1)

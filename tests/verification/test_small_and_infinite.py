@@ -16,7 +16,7 @@ from conformance.proposal_cases import named
 from evr.events import EpsilonDeltaDpEvent
 from evr.laws import DiscretePair, Pairs
 from evr.mechanisms import MECHANISMS, Mechanism
-from evr.proving.planning import planned
+from evr.planning.sampled import planned
 from helpers import near
 
 ONLY_INFINITE = EpsilonDeltaDpEvent(0.0, 1e-4)  # no other loss than 0
@@ -190,7 +190,7 @@ def test_samples_of_little_variance_get_a_second_block(
     (case,) = named("sampled infinite losses")
     delta = evr.estimate_delta(case.event, case.epsilon).value
     monkeypatch.setattr(
-        "evr.proving.planning.planned", lambda *a, **k: replace(planned(*a, **k), block_size=4096)
+        "evr.planning.sampled.planned", lambda *a, **k: replace(planned(*a, **k), block_size=4096)
     )
     found = evr.verify(case.event, epsilon=case.epsilon, delta=delta, tau=0.9, seed=seed)
     assert found.accepted

@@ -20,8 +20,8 @@ from conformance.proposal_cases import CASES, SETTINGS, SHORT, Case, named
 from evr.events import EpsilonDeltaDpEvent
 from evr.laws import Step
 from evr.mechanisms import Composition
-from evr.proving.planning import planned
-from evr.sampling import Plan
+from evr.planning.sampled import planned
+from evr.sampling import DrawPlan
 from evr.verification import Claim, Progress, Verification, driver
 from helpers import near
 from snapshots import proved
@@ -55,7 +55,9 @@ def check_with(
 
 
 @cache
-def _once(steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, **how: Any) -> Plan:
+def _once(
+    steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, **how: Any
+) -> DrawPlan:
     plan = planned(steps, direction, claim, proposal, **how)
     return replace(plan, block_size=min(4096, plan.block_size))
 
@@ -69,7 +71,7 @@ CHEAP = [*OFTEN, *named("infinite losses")]
 def test_exact_estimates_are_accepted(
     case: Case, tau: float, runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evr.proving.planning.planned", _once)
+    monkeypatch.setattr("evr.planning.sampled.planned", _once)
     for seed in range(runs):
         found = check(case.event, case.epsilon, tau=tau, seed=seed, workers=1)
         assert found.accepted, found
@@ -99,7 +101,7 @@ def test_exact_estimates_are_accepted_in_full(
     """All of 200: seeded, so that a rate of 1e-6 never shows, and one of a hundredth does but with
     probability 0.13.
     """
-    monkeypatch.setattr("evr.proving.planning.planned", _once)
+    monkeypatch.setattr("evr.planning.sampled.planned", _once)
     for seed in range(_runs(case, tau)):
         assert check(case.event, case.epsilon, tau=tau, seed=seed, workers=1).accepted, seed
 
@@ -412,7 +414,7 @@ def test_a_crafted_snapshot_finds_no_way_in() -> None:
 def test_resuming_from_every_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both directions, several threads."""
     monkeypatch.setattr(driver, "_CHECKPOINT_SECONDS", 0.0)
-    monkeypatch.setattr("evr.proving.planning.planned", _once)
+    monkeypatch.setattr("evr.planning.sampled.planned", _once)
     taken: list[tuple[str, dict[str, Any]]] = []
     whole = check_with(BOTH, 0.5, workers=2, checkpoint=lambda d, s: taken.append((d, s)))
     assert {d for d, _ in taken} == {"remove", "add"}

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 import evr
-from evr.bounds.strict import Proof, StrictPlan, proof, prove_within
+from evr.bounds.strict import Proof, ProofPlan, proof, prove_within
 from evr.estimation import strict as choosing
-from evr.estimation.strict import StrictCurve
 from evr.laws import Direction
 from evr.mechanisms import Composition, composition
+from evr.planning.strict import StrictCurve
 from evr.sampling import registry
 from evr.verification import Claim
 from evr.verification.drawing import drawing_of
@@ -108,7 +108,7 @@ def test_a_proof_of_something_else_is_not_believed():
 
 def test_a_coarse_plan_of_a_stranger_rejects():
     """A plan that loses too much cannot make the kernel accept."""
-    worst = StrictPlan.of_one_step(4)
+    worst = ProofPlan.of_one_step(4)
 
     def planner(direction, steps):
         return [worst]

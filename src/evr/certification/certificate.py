@@ -48,7 +48,7 @@ from evr.certification.event_json import canonical, event_from_json
 from evr.certification.recorded import NOTES, checked_note
 from evr.errors import CertificateError
 from evr.kinds import instead
-from evr.sampling import Plan
+from evr.sampling import DrawPlan
 from evr.validate import MAX_COUNT
 
 SCHEMA_VERSION = 2
@@ -146,7 +146,7 @@ class ReleaseSection(Section):
 
 def _checked_plan(document: dict[str, Any]) -> dict[str, Any]:
     """A plan as JSON, or an error: it must be one to the last key."""
-    if Plan.from_json(document).to_json() != document:
+    if DrawPlan.from_json(document).to_json() != document:
         raise ValueError("this is no plan as evr writes it")
     return document
 

@@ -19,7 +19,7 @@ from evr.certification.event_json import event_from_json
 from evr.errors import TooLongError
 from evr.laws import Direction
 from evr.mechanisms import Composition
-from evr.sampling import Plan, built, cuda, worker_count
+from evr.sampling import DrawPlan, built, cuda, worker_count
 
 MAX_SECONDS = 600.0
 """Allowed by default."""
@@ -142,7 +142,7 @@ def refuse_long_draws(
     """Raise if drawing the samples of a certificate again would take too long."""
     sections = certificate.verification.directions.items()
     plans = [
-        (name, one.samples, Plan.from_json(one.plan))
+        (name, one.samples, DrawPlan.from_json(one.plan))
         for name, one in sections
         if one.plan is not None
     ]

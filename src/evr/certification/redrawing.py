@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evr.bounds.strict import StatedProof, StrictPlan
+from evr.bounds.strict import ProofPlan, StatedProof
 from evr.certification.certificate import Certificate
 from evr.laws import Direction, Step
 from evr.mechanisms import Composition
-from evr.sampling import Plan
+from evr.sampling import DrawPlan
 from evr.verification import Claim, Verification
 from evr.verification.attempts import Attempt
 from evr.verification.directions import Trial
@@ -31,12 +31,12 @@ def redrawn(
     """
     if settings.method == "strict":
         return _proved_again(certificate, composition, claim, how)
-    plans: dict[str, Plan | None] = {
-        name: None if section.plan is None else Plan.from_json(section.plan)
+    plans: dict[str, DrawPlan | None] = {
+        name: None if section.plan is None else DrawPlan.from_json(section.plan)
         for name, section in certificate.verification.directions.items()
     }
 
-    def planner(trial: Trial) -> Plan | None:
+    def planner(trial: Trial) -> DrawPlan | None:
         return plans.get(trial.direction)
 
     if settings.method == "both":
@@ -62,7 +62,7 @@ def _proved_again(
         if section.strict is not None
     }
 
-    def planner(direction: Direction, steps: tuple[Step, ...]) -> list[StrictPlan]:
+    def planner(direction: Direction, steps: tuple[Step, ...]) -> list[ProofPlan]:
         if direction.value not in plans:
             raise ValueError(f"there is no proof for direction {direction.value!r}")
         return plans[direction.value]

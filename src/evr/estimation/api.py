@@ -110,7 +110,7 @@ def estimate_delta(
         return monte_carlo_delta(composition, epsilon, direction, **options)
     if method == "strict":
         from evr.bounds.strict import rounded_up
-        from evr.estimation.strict import strict_delta
+        from evr.planning.strict import strict_delta
 
         bound, winning = strict_delta(composition, epsilon, direction, **options)
         return UpperBound(rounded_up(bound), "strict", winning.value, time.perf_counter() - start)
@@ -169,7 +169,7 @@ def estimate_epsilon(
 
         return monte_carlo_epsilon(composition, delta, direction, **options)
     if method == "strict":
-        from evr.estimation.strict import strict_epsilon
+        from evr.planning.strict import strict_epsilon
 
         least, winning = strict_epsilon(composition, delta, direction, **options)
         return UpperBound(least, "strict", winning.value, time.perf_counter() - start)

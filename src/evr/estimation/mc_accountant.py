@@ -28,7 +28,7 @@ from evr.laws import Direction, Step, infinite_mass
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, name_of
 from evr.randomness import Stream, entropy_of
-from evr.sampling import Plan
+from evr.sampling import DrawPlan
 
 _FORMAT = 3
 
@@ -231,7 +231,7 @@ class MonteCarloAccountant(CompositionAccountant):
             accountant.compose(event)
             for name, source in header["sources"].items():
                 steps = accountant.composition.steps(name)
-                plan = Plan.from_json(source)
+                plan = DrawPlan.from_json(source)
                 if len(plan.kinds) != len(steps):
                     raise ValueError(
                         f"{path}: was saved with {len(plan.kinds)} kinds of steps, but event has "

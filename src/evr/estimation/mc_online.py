@@ -30,9 +30,9 @@ from evr.estimation.timeline import timeline
 from evr.laws import Direction, DominatingPair, Floats, Pairs, Step, greatest_loss, line_pair
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
+from evr.planning import capped_plan
 from evr.randomness import Stream, entropy_of
-from evr.sampling import Plan, SimpleProposal, TiltedProposal, built, worker_count
-from evr.search import capped_plan
+from evr.sampling import DrawPlan, SimpleProposal, TiltedProposal, built, worker_count
 
 _MOST_DRAWS = 10**12
 _PART = 1 << 16  # samples that one thread draws at a time
@@ -57,14 +57,14 @@ class RunningSamples:
     log_apart: float = (
         0.0  # the same of those steps in which infinite losses were kept apart from the samples
     )
-    source: Plan | None = None
+    source: DrawPlan | None = None
     samplers: dict[DominatingPair, tuple[Any, float]] = field(default_factory=dict)
 
     @classmethod
     def start(cls, stream: Stream, samples: int) -> RunningSamples:
         return cls(stream, np.zeros(samples), np.zeros(samples))
 
-    def take(self, plan: Plan, steps: tuple[Step, ...]) -> None:
+    def take(self, plan: DrawPlan, steps: tuple[Step, ...]) -> None:
         """Take the samplers of a plan, of single steps, for the steps to come."""
         source = built(plan, steps)
         assert isinstance(source, TiltedProposal | SimpleProposal)
@@ -154,10 +154,10 @@ class RunningSamples:
         return epsilon, spread * size / (scale * float(others[first]))
 
 
-def online_plan(proposal: str, steps: tuple[Step, ...], epsilon: float) -> Plan:
+def online_plan(proposal: str, steps: tuple[Step, ...], epsilon: float) -> DrawPlan:
     """What to draw steps from, one at a time."""
     if proposal == "simple" or greatest_loss(steps) <= epsilon:
-        return Plan("simple")
+        return DrawPlan("simple")
     return capped_plan(steps, epsilon)
 
 

@@ -33,10 +33,10 @@ from evr.laws import (
 )
 from evr.laws.mixture.law import MixtureLaw
 from evr.mechanisms import Composition
+from evr.planning import capped_proposal, single_proposal
+from evr.planning.mixtures import estimating_proposal
 from evr.randomness import Stream, entropy_of
 from evr.sampling import Block, Proposal, SimpleProposal, blocks
-from evr.search import capped_proposal, single_proposal
-from evr.search.mixtures import estimating_proposal
 
 DEFAULT_SAMPLES = 100_000
 MOST_SAMPLES = 100_000_000

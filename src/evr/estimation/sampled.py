@@ -17,8 +17,8 @@ from evr.estimation.monte_carlo import (
 from evr.estimation.results import Estimate
 from evr.laws import Direction, Step
 from evr.mechanisms import Composition
+from evr.planning.mixtures import estimating_proposal
 from evr.randomness import Stream
-from evr.search.mixtures import estimating_proposal
 
 RELATIVE = 3e-3
 """The standard error, relative to delta, at which drawing stops."""

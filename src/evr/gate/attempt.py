@@ -21,8 +21,8 @@ from evr.certification.rows import ELSEWHERE, Attempt
 from evr.errors import ClusterError, DeviceError, EvrError, LedgerError
 from evr.gate.request import Request, check_means
 from evr.mechanisms import Composition
+from evr.planning.gpu import chosen_device
 from evr.proving import Forecast, forecast, prove
-from evr.proving.devices import chosen_device
 from evr.proving.showing import is_watched
 from evr.randomness import fresh_entropy
 from evr.verification import Claim

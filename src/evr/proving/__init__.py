@@ -1,8 +1,8 @@
 """From a claim to its proof: choose what to draw from, then verify."""
 
+from evr.planning.sampled import check_proposal
 from evr.proving.api import prove, verify
 from evr.proving.forecast import Announce, Forecast, forecast
-from evr.proving.planning import check_proposal
 
 __all__ = [
     "Announce",

@@ -9,12 +9,12 @@ from dp_accounting import dp_event
 
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
+from evr.planning.sampled import Planning
 from evr.proving.forecast import Forecast
 from evr.proving.lengths import affordable, fixed_progress
-from evr.proving.planning import Planning
 from evr.proving.showing import check_progress, watching
 from evr.proving.strict import StrictProving
-from evr.sampling import Plan
+from evr.sampling import DrawPlan
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim, Terms
 from evr.verification.directions import Trial
@@ -163,7 +163,7 @@ def _sampled(
     """
     with watching(how.progress) as progress:
 
-        def planned(trial: Trial) -> Plan | None:
+        def planned(trial: Trial) -> DrawPlan | None:
             plan = planner(trial)
             found = affordable(trial, plan)
             if progress is not None and found is not None and trial.direction not in how.resume:

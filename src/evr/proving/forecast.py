@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from evr.errors import AccuracyError
 from evr.estimation.api import estimate_delta, needs_samples
 from evr.mechanisms import Composition
+from evr.planning.sampled import Planning
 from evr.proving.lengths import expected
-from evr.proving.planning import Planning
 from evr.proving.strict import StrictProving
 from evr.randomness import Stream
 from evr.verification.attempts import PURPOSE, tested_directions

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from evr.laws import on_a_line
-from evr.sampling import Plan, worker_count
+from evr.sampling import DrawPlan, worker_count
 from evr.verification.claims import Claim
 from evr.verification.directions import Prepared, Trial
-from evr.verification.fixed import FixedPlan, FixedTest
+from evr.verification.fixed import FixedTest, SampleSize
 from evr.verification.results import DirectionReport, Progress
 from evr.verification.sequential import LEAST, SequentialTest, growth_of, sequential_test
 from evr.verification.state import State, init, turned
@@ -40,7 +40,7 @@ class Expected(NamedTuple):
 
 
 def expected(
-    trial: Trial, plan: Plan | None, workers: int | None = None, delta: float | None = None
+    trial: Trial, plan: DrawPlan | None, workers: int | None = None, delta: float | None = None
 ) -> Expected:
     """What ``trial.run`` takes; what nobody would wait for is refused.
 
@@ -66,7 +66,7 @@ def expected(
     return Expected(samples, each * samples / worker_count(workers))
 
 
-def affordable(trial: Trial, plan: Plan | None) -> Prepared | None:
+def affordable(trial: Trial, plan: DrawPlan | None) -> Prepared | None:
     """What is to be played, or None where no sample is needed. What nobody would wait for is
     refused.
     """
@@ -90,7 +90,7 @@ def fixed_progress(direction: str, found: Prepared, workers: int) -> Progress | 
     return Progress(direction, 0, plan.samples, math.nan, 0.0, 0.0, 0.0, left, plan)
 
 
-def _check_fixed(trial: Trial, found: Prepared, plan: FixedPlan) -> None:
+def _check_fixed(trial: Trial, found: Prepared, plan: SampleSize) -> None:
     proposal = found.drawing.proposal
     if plan.samples * proposal.work > _too_long(found):
         raise ValueError(

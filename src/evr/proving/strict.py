@@ -6,9 +6,9 @@ from fractions import Fraction
 from functools import partial
 
 from evr.bounds.strict import Plans, Proof
-from evr.estimation.strict import StrictCurve
 from evr.laws import Direction, Step
 from evr.mechanisms import Composition
+from evr.planning.strict import StrictCurve
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim
 from evr.verification.results import Verification

@@ -2,7 +2,7 @@
 
 from evr.sampling import cuda
 from evr.sampling.line import SimpleProposal, TiltedProposal
-from evr.sampling.plan import Kind, Plan
+from evr.sampling.plan import DrawPlan, Kind
 from evr.sampling.proposals import Block, Proposal
 from evr.sampling.registry import PROPOSALS, built
 from evr.sampling.streams import DRAWING, blocks, worker_count
@@ -11,8 +11,8 @@ __all__ = [
     "DRAWING",
     "PROPOSALS",
     "Block",
+    "DrawPlan",
     "Kind",
-    "Plan",
     "Proposal",
     "SimpleProposal",
     "TiltedProposal",

@@ -19,7 +19,7 @@ from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair, Floats, Step, finite_part, infinite_mass, outcomes
 from evr.laws.line.discretise import cell_edges
 from evr.sampling.outcomes import OutcomeSampler, PlainSampler
-from evr.sampling.plan import Kind, Plan
+from evr.sampling.plan import DrawPlan, Kind
 from evr.sampling.proposals import Block, Proposal
 
 _CELLS = 4096
@@ -63,7 +63,7 @@ class TiltedProposal(Proposal):
         )
 
     @classmethod
-    def from_plan(cls, plan: Plan, steps: Sequence[Step]) -> Self:
+    def from_plan(cls, plan: DrawPlan, steps: Sequence[Step]) -> Self:
         """The steps, spread to outcomes and composed where the plan says so, then tilted."""
         spread, tilts = spread_steps(steps, plan.kinds), [kind.tilt for kind in plan.kinds]
         if not plan.places:
@@ -144,7 +144,7 @@ class SimpleProposal(Proposal):
         self.log_normalisers = (0.0,) * len(self.steps)
 
     @classmethod
-    def from_plan(cls, plan: Plan, steps: Sequence[Step]) -> Self:
+    def from_plan(cls, plan: DrawPlan, steps: Sequence[Step]) -> Self:
         """What the plan says."""
         return cls(steps, plan.cells)
 

@@ -22,7 +22,7 @@ from evr.laws.mixture.law import MixtureLaw
 from evr.sampling import placed_parts
 from evr.sampling.line import TiltedProposal, spread_steps
 from evr.sampling.parts import Numbers, Part, part_of
-from evr.sampling.plan import Kind, Plan
+from evr.sampling.plan import DrawPlan, Kind
 from evr.sampling.proposals import Block, Proposal
 
 NAME = "mixture"
@@ -93,7 +93,7 @@ class MixtureProposal(Proposal):
         return TiltedProposal(spread, [kind.tilt for kind in kinds])
 
     @classmethod
-    def from_plan(cls, plan: Plan, steps: Sequence[Step]) -> Self:
+    def from_plan(cls, plan: DrawPlan, steps: Sequence[Step]) -> Self:
         """What the plan says."""
         if len(plan.kinds) != len(steps):
             raise ValueError(
@@ -101,9 +101,9 @@ class MixtureProposal(Proposal):
             )
         return cls(steps, dict(plan.numbers), plan.kinds)
 
-    def plan(self) -> Plan:
+    def plan(self) -> DrawPlan:
         """What it draws, as data."""
-        return Plan(NAME, self._kinds, numbers=tuple(sorted(self.numbers.items())))
+        return DrawPlan(NAME, self._kinds, numbers=tuple(sorted(self.numbers.items())))
 
     # --- drawing ----------------------------------------------------------------------------------
 

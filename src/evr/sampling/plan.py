@@ -46,7 +46,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DrawPlan:
     """What is drawn in one direction, and what is tested of it.
 
     Attributes

@@ -9,11 +9,11 @@ from functools import lru_cache
 from evr.laws import Step
 from evr.sampling.line import SimpleProposal, TiltedProposal
 from evr.sampling.mixtures import MixtureProposal
-from evr.sampling.plan import Plan
+from evr.sampling.plan import DrawPlan
 from evr.sampling.proposals import Proposal
 from evr.sampling.single import SingleProposal
 
-Builder = Callable[[Plan, Sequence[Step]], Proposal]
+Builder = Callable[[DrawPlan, Sequence[Step]], Proposal]
 
 PROPOSALS: dict[str, Builder] = {
     "capped": TiltedProposal.from_plan,
@@ -23,7 +23,7 @@ PROPOSALS: dict[str, Builder] = {
 }
 
 
-def built(plan: Plan, steps: tuple[Step, ...]) -> Proposal:
+def built(plan: DrawPlan, steps: tuple[Step, ...]) -> Proposal:
     """The proposal that a plan describes, for the steps of one direction. Bounds and normalisers
     are computed here.
     """
@@ -34,7 +34,7 @@ def built(plan: Plan, steps: tuple[Step, ...]) -> Proposal:
 
 
 @lru_cache(maxsize=8)
-def _built(plan: Plan, steps: tuple[Step, ...]) -> Proposal:
+def _built(plan: DrawPlan, steps: tuple[Step, ...]) -> Proposal:
     """Once for all plans that draw the same, in this process."""
     proposal = PROPOSALS[plan.proposal](plan, steps)
     proposal.source = (plan, steps)

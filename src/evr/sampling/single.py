@@ -21,7 +21,7 @@ from evr import validate
 from evr.bounds.single import SingleBounds
 from evr.laws import Direction, Floats, Step
 from evr.sampling.outcomes import CACHE, MOST_STEPS
-from evr.sampling.plan import Plan
+from evr.sampling.plan import DrawPlan
 from evr.sampling.proposals import Block, Proposal
 
 _MOST_EXPONENT = 600.0  # of a product of likelihood ratios, with room below the greatest float
@@ -162,7 +162,7 @@ class SingleProposal(Proposal):
             )
 
     @classmethod
-    def from_plan(cls, plan: Plan, steps: Sequence[Step]) -> Self:
+    def from_plan(cls, plan: DrawPlan, steps: Sequence[Step]) -> Self:
         """What the plan says."""
         return cls(steps, plan.number("theta"), cells=plan.cells)
 

@@ -14,7 +14,7 @@ from evr import validate
 from evr.laws import Direction
 from evr.mechanisms import Composition
 from evr.randomness import Stream, entropy_of, seed_of
-from evr.sampling import Plan
+from evr.sampling import DrawPlan
 from evr.verification.claims import Claim
 from evr.verification.concluding import Asked, tested
 from evr.verification.directions import Trial
@@ -25,7 +25,7 @@ from evr.verification.settings import Settings
 
 PURPOSE = "verify"
 
-Planner = Callable[[Trial], Plan | None]
+Planner = Callable[[Trial], DrawPlan | None]
 """From one direction of an attempt to its plan; None where it needs no sample."""
 
 

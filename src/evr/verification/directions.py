@@ -15,7 +15,7 @@ from evr.bounds.reach import DOUBT, reach
 from evr.bounds.rounding import Rounding
 from evr.laws import Step, greatest_loss
 from evr.randomness import Stream
-from evr.sampling import Plan
+from evr.sampling import DrawPlan
 from evr.verification.claims import Claim
 from evr.verification.drawing import Drawing
 from evr.verification.driver import Driver, Hooks
@@ -43,7 +43,7 @@ class Prepared(NamedTuple):
         Samples, at the most.
     """
 
-    plan: Plan
+    plan: DrawPlan
     drawing: Drawing
     work: Work
     test: SequentialTest | FixedTest
@@ -79,7 +79,7 @@ class Trial:
 
     def run(
         self,
-        plan: Plan | None,
+        plan: DrawPlan | None,
         hooks: Hooks,
         *,
         executor: Executor | None = None,
@@ -92,7 +92,7 @@ class Trial:
         with working(executor, workers) as pool:
             return self.play(found, pool, hooks)
 
-    def prepared(self, plan: Plan | None) -> DirectionReport | Prepared:
+    def prepared(self, plan: DrawPlan | None) -> DirectionReport | Prepared:
         """The report of a claim that no sample is needed for; else all that playing it takes."""
         claim = self.claim
         if found := shortcut(self.steps, claim):
@@ -118,7 +118,7 @@ class Trial:
         return self.of_drawing(drawing, plan)
 
     def _decided(
-        self, found: Ending, plan: Plan | None, bound: float | None = None
+        self, found: Ending, plan: DrawPlan | None, bound: float | None = None
     ) -> DirectionReport:
         """A report without samples."""
         trivial = self.claim.value if found.accepted else 1.0
@@ -131,7 +131,7 @@ class Trial:
             plan=None if plan is None else replace(plan, clip=None, variance=1.0, block_size=1),
         )
 
-    def of_drawing(self, drawing: Drawing, plan: Plan) -> Prepared:
+    def of_drawing(self, drawing: Drawing, plan: DrawPlan) -> Prepared:
         """The test of what is drawn. A sample more than ``10 weight`` above its bound stops the
         run.
         """
@@ -205,7 +205,7 @@ class Trial:
             plan=plan if is_clipped else replace(plan, clip=None),
         )
 
-    def _run_id(self, plan: Plan) -> str:
+    def _run_id(self, plan: DrawPlan) -> str:
         """What a snapshot belongs to: all that its numbers depend on, as a digest."""
         parts = (self.direction, plan.digest, self.steps, self.claim, self.settings, self.attempt)
         numbers = (*parts, self.log_budget, self.stream, State._fields)

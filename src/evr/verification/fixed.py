@@ -18,7 +18,7 @@ from evr.verification.state import Ending, State
 
 
 @dataclass(frozen=True)
-class FixedPlan:
+class SampleSize:
     """What Algorithm 2 will do, known before it starts.
 
     Attributes
@@ -60,7 +60,7 @@ def default_offset(claim: Claim) -> float:
 
 def plan_fixed(
     claim: Claim, log_second_moment: float, *, attempt: int | None, offset: float | None
-) -> FixedPlan:
+) -> SampleSize:
     """The number of samples. Without an attempt number, the paper's theorem for a single attempt;
     with one, its budget.
     """
@@ -78,7 +78,7 @@ def plan_fixed(
             "proposal='capped' or method='sequential'"
         )
     samples = math.ceil(2.0 * math.exp(log_ratio) * max(-log_budget, math.log(2.0)))
-    return FixedPlan(
+    return SampleSize(
         max(1, samples),
         math.exp(min(log_second_moment, 700.0)),
         delta_offset,
@@ -93,7 +93,7 @@ class FixedTest:
     less the offset. Nothing is bet.
     """
 
-    plan: FixedPlan
+    plan: SampleSize
     rounding: float
     clip = math.inf
     mean = log_target = 0.0

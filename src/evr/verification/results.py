@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 from evr import validate
 from evr.bounds.strict import Proof
-from evr.sampling import Plan
+from evr.sampling import DrawPlan
 
 if TYPE_CHECKING:
-    from evr.verification.fixed import FixedPlan
+    from evr.verification.fixed import SampleSize
 
 
 SEAL = object()
@@ -80,7 +80,7 @@ class Progress:
     log_target: float
     seconds: float
     seconds_left: float | None
-    plan: FixedPlan | None = None
+    plan: SampleSize | None = None
 
     @property
     def fraction(self) -> float:
@@ -140,7 +140,7 @@ class DirectionReport:
     second_moment: float = 0.0
     clip: float | None = None
     correction: float = 0.0
-    plan: Plan | None = None
+    plan: DrawPlan | None = None
     strict: Proof | None = None
     seconds: float = 0.0
     trace: tuple[tuple[int, float, float, float], ...] = ()

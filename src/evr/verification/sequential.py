@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from scipy.special import ndtri
 
-from evr.sampling import Plan
+from evr.sampling import DrawPlan
 from evr.verification.claims import Claim
 from evr.verification.drawing import Drawing
 from evr.verification.state import Ending, State
@@ -147,7 +147,7 @@ def growth_of(stake: float, lead: float, variance: float) -> float:
 
 
 def sequential_test(
-    drawing: Drawing, claim: Claim, log_budget: float, plan: Plan
+    drawing: Drawing, claim: Claim, log_budget: float, plan: DrawPlan
 ) -> SequentialTest:
     """The test of one direction, in units of the threshold. The bound on what clipping takes off is
     proved here.

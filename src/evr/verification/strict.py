@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
-from evr.bounds.strict import Plans, Proof, StrictPlan, prove_within
+from evr.bounds.strict import Plans, Proof, ProofPlan, prove_within
 from evr.errors import DisagreementError
 from evr.laws import Direction, Step
 from evr.mechanisms import Composition
@@ -21,7 +21,7 @@ from evr.verification.claims import Claim
 from evr.verification.concluding import Asked, concluded, tested
 from evr.verification.results import DirectionReport, Verification
 
-StrictPlanner = Callable[[Direction, tuple[Step, ...]], Plans | Iterable[StrictPlan]]
+StrictPlanner = Callable[[Direction, tuple[Step, ...]], Plans | Iterable[ProofPlan]]
 """From the exact laws of one direction to plans, finer and finer."""
 
 
@@ -39,7 +39,7 @@ def proved(
     steps: tuple[Step, ...],
     epsilon: float,
     enough: Fraction,
-    plans: Callable[[], Plans | Iterable[StrictPlan]],
+    plans: Callable[[], Plans | Iterable[ProofPlan]],
     in_hand: Proof | None = None,
 ) -> Proof:
     """The proof in hand, if it is about the same steps and epsilon and shows enough; else one that

@@ -23,7 +23,7 @@ import pytest
 from flint import fmpz_poly
 
 from evr.bounds import strict
-from evr.bounds.strict import Grid, StrictPlan, Window, schedule
+from evr.bounds.strict import Grid, ProofPlan, Window, schedule
 from evr.bounds.strict.masses import Masses
 from evr.laws import Direction, Step
 from evr.laws.exact import ExactLaw, RationalOutcomes, SampledOutcomes
@@ -40,7 +40,7 @@ class Case:
     steps: tuple[Step, ...]
     tables: tuple[Table, ...]
     epsilon: Fraction
-    plan: StrictPlan
+    plan: ProofPlan
 
     def truth(self) -> mp.mpf:
         """``sum (P(x) - e^epsilon Q(x))_+`` over all outcomes."""
@@ -90,7 +90,7 @@ def random_law(rng: random.Random) -> tuple[ExactLaw, Table]:
     return law, table
 
 
-def random_plan(rng: random.Random, counts: tuple[int, ...]) -> StrictPlan:
+def random_plan(rng: random.Random, counts: tuple[int, ...]) -> ProofPlan:
     """Any plan: coarse grids, offsets, few bits, windows that cut what matters."""
     spacing = Fraction(rng.randint(20, 400), 512)
     grids = []
@@ -109,7 +109,7 @@ def random_plan(rng: random.Random, counts: tuple[int, ...]) -> StrictPlan:
                 rng.randint(0, 3), low, low + rng.randint(0, 60), floor, floor + rng.randint(1, 40)
             )
         )
-    return StrictPlan(rng.randint(8, 20), spacing, tuple(grids), tuple(windows))
+    return ProofPlan(rng.randint(8, 20), spacing, tuple(grids), tuple(windows))
 
 
 def random_case(seed: int) -> Case:
@@ -140,7 +140,7 @@ def lattice_case(seed: int) -> Case:
         (exact_step(law, count),),
         (table,),
         epsilon,
-        StrictPlan(rng.choice((8, 10, 48)), spacing, (grid,), windows),
+        ProofPlan(rng.choice((8, 10, 48)), spacing, (grid,), windows),
     )
 
 

@@ -18,7 +18,7 @@ from mpmath import mp, mpf
 from conformance import cases
 from conformance.reference import delta
 from evr import events
-from evr.bounds.strict import Grid, StrictPlan, halves, one_step_delta, stays_within
+from evr.bounds.strict import Grid, ProofPlan, halves, one_step_delta, stays_within
 from evr.bounds.strict.grid_law import GridLaw
 from evr.bounds.strict.masses import NOTHING
 from evr.errors import UnsupportedEventError
@@ -92,7 +92,7 @@ def test_one_step_on_any_grid_is_never_below(event, direction):
             floor,
             top,
         )
-        found = halves((exact_step(law, 1),), StrictPlan(rng.randint(12, 60), spacing, (grid,), ()))
+        found = halves((exact_step(law, 1),), ProofPlan(rng.randint(12, 60), spacing, (grid,), ()))
         for epsilon in (0.0, 0.3, 1.0, 2.2):
             assert (
                 as_mp(found.delta(Fraction(epsilon))) >= delta(reference, epsilon) - mpf(10) ** -50

@@ -5,7 +5,7 @@
 from evr.bounds.strict.bins import outcomes_of, places_for
 from evr.bounds.strict.bound import Halves, halves, infinite_delta, one_step_delta, stays_within
 from evr.bounds.strict.one_step import ratios_of
-from evr.bounds.strict.plan import Grid, StrictPlan, Window, schedule
+from evr.bounds.strict.plan import Grid, ProofPlan, Window, schedule
 from evr.bounds.strict.proof import (
     Plans,
     Proof,
@@ -21,8 +21,8 @@ __all__ = [
     "Halves",
     "Plans",
     "Proof",
+    "ProofPlan",
     "StatedProof",
-    "StrictPlan",
     "Window",
     "halves",
     "infinite_delta",

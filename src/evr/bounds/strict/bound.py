@@ -16,7 +16,7 @@ from evr.bounds.strict.balls import GUARD, integer_above, power_below
 from evr.bounds.strict.grid_law import GridLaw, either
 from evr.bounds.strict.masses import Masses
 from evr.bounds.strict.one_step import one_step
-from evr.bounds.strict.plan import MOST_PLACES, StrictPlan, compose, schedule
+from evr.bounds.strict.plan import MOST_PLACES, ProofPlan, compose, schedule
 from evr.laws.exact import ExactCurve, ExactLaw, ExactOutcomes
 from evr.laws.exact.law import ball
 from evr.laws.steps import Step
@@ -55,7 +55,7 @@ class Halves:
         units = int(total) + (self.infinite << self.bits)
         return min(Fraction(units, 1 << (2 * self.bits)), Fraction(1))
 
-    def digest(self, plan: StrictPlan) -> str:
+    def digest(self, plan: ProofPlan) -> str:
         """SHA-256 of the plan and of the integers: two machines that follow
         one plan agree on it.
         """
@@ -66,7 +66,7 @@ class Halves:
         return text.hexdigest()
 
 
-def halves(steps: Sequence[Step], plan: StrictPlan) -> Halves:
+def halves(steps: Sequence[Step], plan: ProofPlan) -> Halves:
     """Both halves of the composition, by the plan."""
     counts = tuple(step.count for step in steps)
     needed = len(schedule(counts))

@@ -108,7 +108,7 @@ def schedule(counts: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 @dataclass(frozen=True)
-class StrictPlan:
+class ProofPlan:
     """How to bound one direction of a composition.
 
     Attributes
@@ -145,7 +145,7 @@ class StrictPlan:
             )
 
     @classmethod
-    def of_one_step(cls, bits: int, spacing: Fraction = Fraction(1)) -> StrictPlan:
+    def of_one_step(cls, bits: int, spacing: Fraction = Fraction(1)) -> ProofPlan:
         """For a single step, which needs no grid; ``spacing`` is that of ratios, for bins."""
         return cls(bits, spacing, (), ())
 
@@ -183,12 +183,12 @@ class StrictPlan:
         }
 
     @classmethod
-    def from_json(cls, document: object) -> StrictPlan:
+    def from_json(cls, document: object) -> ProofPlan:
         """The plan that ``to_json`` wrote, or an error.
 
         Examples
         --------
-        >>> StrictPlan.from_json(StrictPlan.of_one_step(80).to_json()) == StrictPlan.of_one_step(80)
+        >>> ProofPlan.from_json(ProofPlan.of_one_step(80).to_json()) == ProofPlan.of_one_step(80)
         True
         """
         if not isinstance(document, dict) or set(document) != {

@@ -11,12 +11,12 @@ from fractions import Fraction
 
 from evr.bounds.strict.bins import outcomes_of
 from evr.bounds.strict.bound import halves, infinite_delta, one_step_delta, stays_within
-from evr.bounds.strict.plan import StrictPlan, fraction_of
+from evr.bounds.strict.plan import ProofPlan, fraction_of
 from evr.laws.steps import Step
 
 _SEAL = object()
 
-Plans = Generator[StrictPlan, Fraction, None]
+Plans = Generator[ProofPlan, Fraction, None]
 """Plans, finer and finer. Each is answered with the bound that follows from it."""
 
 
@@ -42,7 +42,7 @@ class Proof:
     steps: tuple[Step, ...] = field(repr=False)
     epsilon: Fraction
     delta: Fraction
-    plan: StrictPlan | None = None
+    plan: ProofPlan | None = None
     digest: str | None = None
     seal: InitVar[object] = None
 
@@ -72,7 +72,7 @@ class StatedProof:
     """
 
     delta: Fraction
-    plan: StrictPlan | None = None
+    plan: ProofPlan | None = None
     digest: str | None = None
 
     def to_json(self) -> dict[str, object]:
@@ -86,9 +86,7 @@ class StatedProof:
         bound, plan, digest = (document.get(key) for key in ("bound", "plan", "digest"))
         if not (digest is None or isinstance(digest, str)):
             raise ValueError("the digest of a proof is text")
-        found = cls(
-            fraction_of(bound), None if plan is None else StrictPlan.from_json(plan), digest
-        )
+        found = cls(fraction_of(bound), None if plan is None else ProofPlan.from_json(plan), digest)
         if found.to_json() != document:
             raise ValueError("this is not a proof as evr writes it")
         return found
@@ -104,7 +102,7 @@ def needs_no_plan(steps: Sequence[Step], epsilon: Fraction) -> Proof | None:
     return Proof(*about, Fraction(1), seal=_SEAL) if infinite_delta(steps) == 1 else None
 
 
-def prove(steps: Sequence[Step], epsilon: Fraction, plan: StrictPlan) -> Proof:
+def prove(steps: Sequence[Step], epsilon: Fraction, plan: ProofPlan) -> Proof:
     """The bound that follows from a plan at an epsilon.
 
     Preconditions: ``steps`` are exact laws of pairs that dominate what ran, in one direction. Then
@@ -123,7 +121,7 @@ def prove(steps: Sequence[Step], epsilon: Fraction, plan: StrictPlan) -> Proof:
 def prove_within(
     steps: Sequence[Step],
     epsilon: Fraction,
-    plans: Plans | Iterable[StrictPlan],
+    plans: Plans | Iterable[ProofPlan],
     enough: Fraction | None = None,
 ) -> Proof:
     """The best proof of the plans, up to the first whose bound is at most ``enough``.

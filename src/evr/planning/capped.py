@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from evr.bounds.composing import MOST_PRODUCTS, composed, products
 from evr.bounds.tilt import Tilt
 from evr.laws import Step, greatest_loss
+from evr.planning.composing import UnplacedError, composing_places
+from evr.planning.merging import merging_edges, where_it_counts
+from evr.planning.tuning import best_tilts
 from evr.sampling.line import TiltedProposal, spread_steps
-from evr.sampling.plan import Kind, Plan
-from evr.search.composing import UnplacedError, composing_places
-from evr.search.merging import merging_edges, where_it_counts
-from evr.search.tuning import best_tilts
+from evr.sampling.plan import DrawPlan, Kind
 
 GROWTH = 1e-4
 """The share by which delta may grow where nothing else is asked for."""
@@ -29,7 +29,7 @@ def capped_plan(
     delta: float = 0.0,
     allowance: float = GROWTH,
     composing: bool = False,
-) -> Plan:
+) -> DrawPlan:
     """Capped tilts at ``epsilon`` of steps on outcomes, such that delta, of about the given size or
     more, grows by a share of about ``allowance``. Some finite loss must exceed ``epsilon``.
     """
@@ -54,7 +54,7 @@ def capped_plan(
     if composing:
         tilts = tilts * len(steps)
     kinds = tuple(Kind(tilt, cut) for tilt, cut in zip(tilts, edges, strict=True))
-    return Plan("capped", kinds, places=places)
+    return DrawPlan("capped", kinds, places=places)
 
 
 def capped_proposal(

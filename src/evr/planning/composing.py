@@ -58,7 +58,7 @@ def _places(
     a: Masses, b: Masses, tilts: Sequence[Tilt], epsilon: float, uses: float, allowance: float
 ) -> Places:
     """Places of the sum of two laws: narrow where the tilted sum is, with widths in proportion to
-    the cube root of its density (search/merging.py has the rule), none wide.
+    the cube root of its density (planning/merging.py has the rule), none wide.
     """
     losses, masses = _summed(a, b)
     greatest = float(a.losses[-1] + b.losses[-1])

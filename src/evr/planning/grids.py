@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from evr.bounds.strict import Grid, StrictPlan, Window, schedule
+from evr.bounds.strict import Grid, ProofPlan, Window, schedule
 from evr.estimation.bins_line import on_lines
 from evr.estimation.discretise import LossPoints
 from evr.estimation.points import rough_points
@@ -324,7 +324,7 @@ class _FineRanges:
         )
 
 
-def choose(view: Outlook, tolerance: float) -> StrictPlan:
+def choose(view: Outlook, tolerance: float) -> ProofPlan:
     """Grids for a bound that exceeds delta by about ``tolerance`` of it: the cheapest of several
     spacings and fine parts.
     """
@@ -389,7 +389,7 @@ def _plan(
     bulks: list[_Bulk],
     unit: float,
     tolerance: float,
-) -> StrictPlan:
+) -> ProofPlan:
     grids, size = [], 0
     for i, (kind, bulk) in enumerate(zip(view.kinds, bulks, strict=True)):
         floor, top = windows.places([int(i == j) for j in range(len(bulks))], float(spacing))
@@ -416,7 +416,7 @@ def _plan(
     units = math.log(sum(view.counts) * size * 300.0 / tolerance) - view.log_delta
     steep = min(float(spacing), _STEEPEST)  # e^-spacing is no less than a unit
     bits = math.ceil((units + steep) / math.log(2)) + 4
-    return StrictPlan(max(bits, 40), spacing, tuple(grids), tuple(found))
+    return ProofPlan(max(bits, 40), spacing, tuple(grids), tuple(found))
 
 
 def _fewer(

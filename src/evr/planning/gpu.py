@@ -8,7 +8,7 @@ from dataclasses import replace
 from evr.bounds import Tilt
 from evr.errors import DeviceError
 from evr.laws import DominatingPair, Step
-from evr.sampling import Plan, built
+from evr.sampling import DrawPlan, built
 from evr.sampling.cuda import why_not
 from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.placed_parts import MOST_COPIES
@@ -38,7 +38,7 @@ def chosen_device(device: str) -> tuple[str, str | None]:
     return "cpu", f"the processor drew, not a GPU: {why}"
 
 
-def placed(plan: Plan, steps: tuple[Step, ...]) -> Plan:
+def placed(plan: DrawPlan, steps: tuple[Step, ...]) -> DrawPlan:
     """The plan of laws in many dimensions, drawn as a GPU draws them; what is beside them on a line
     is drawn by the processor.
     """

@@ -12,7 +12,7 @@ from fractions import Fraction
 from evr import validate
 from evr.bounds.strict import (
     Plans,
-    StrictPlan,
+    ProofPlan,
     halves,
     infinite_delta,
     needs_no_plan,
@@ -28,10 +28,10 @@ from evr.errors import AccuracyError
 from evr.estimation.api import epsilon_of
 from evr.estimation.bins_line import on_lines
 from evr.estimation.fft import FftCurve, delta_of
-from evr.estimation.strict_plan import choose, outlook
 from evr.laws import Direction, Step
 from evr.laws.exact import ExactBins
 from evr.mechanisms import Composition
+from evr.planning.grids import choose, outlook
 
 TOLERANCE = 5e-4
 """By how much of delta a bound may exceed it, by default."""
@@ -56,7 +56,7 @@ class StrictCurve:
         self.steps = steps
         self._fft = FftCurve(on_lines(steps))
         self._infinite = float(infinite_delta(steps, _INFINITE_BITS))
-        self._plans: dict[tuple[float, float, float], StrictPlan] = {}
+        self._plans: dict[tuple[float, float, float], ProofPlan] = {}
 
     def estimate(self, epsilon: float) -> float:
         """About how large delta is: no bound, a guide to grids and to when they are fine enough."""
@@ -103,12 +103,12 @@ class StrictCurve:
         """
         law = self.steps[0].exact_law
         if not isinstance(law, ExactBins):
-            yield StrictPlan.of_one_step(_bits(guess))
+            yield ProofPlan.of_one_step(_bits(guess))
             return
         spacing = _widest_spacing(law, epsilon)
         finest = spacing / _FINER
         while True:
-            excess = _excess((yield StrictPlan.of_one_step(_bits(guess), spacing)), guess)
+            excess = _excess((yield ProofPlan.of_one_step(_bits(guess), spacing)), guess)
             if excess <= wanted or guess == 0 or spacing <= finest:
                 return
             spacing = max(_finer(spacing, excess, wanted), finest)
@@ -140,7 +140,7 @@ class StrictCurve:
             return 0.0
         spacing = _widest_spacing(law, epsilon)
         start = time.thread_time()
-        first = prove(self.steps, epsilon, StrictPlan.of_one_step(_bits(guess), spacing))
+        first = prove(self.steps, epsilon, ProofPlan.of_one_step(_bits(guess), spacing))
         taken = time.thread_time() - start
         excess = _excess(first.delta, guess)
         if excess <= wanted or guess == 0:
@@ -154,7 +154,7 @@ class StrictCurve:
         """Whether there is one step only, whose curve is known without a grid."""
         return len(self.steps) == 1 and self.steps[0].count == 1
 
-    def _plan(self, epsilon: float, guess: float, tolerance: float) -> StrictPlan:
+    def _plan(self, epsilon: float, guess: float, tolerance: float) -> ProofPlan:
         """Where all but a small part of delta is infinite loss, or delta is below all floats, the
         plan of a smaller epsilon, where that part is small enough: a bound does not rise from it.
         """

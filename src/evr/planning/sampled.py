@@ -9,12 +9,11 @@ from dataclasses import replace
 from evr.errors import DeviceError
 from evr.laws import Direction, Step, on_a_line
 from evr.mechanisms import Composition
-from evr.proving import devices
-from evr.sampling import Plan, built
+from evr.planning import capped_plan, gpu, single_proposal
+from evr.planning.clipping import choose_clip
+from evr.planning.mixtures import mixture_plan, plain_plan
+from evr.sampling import DrawPlan, built
 from evr.sampling.single import equal_steps
-from evr.search import capped_plan, single_proposal
-from evr.search.clipping import choose_clip
-from evr.search.mixtures import mixture_plan, plain_plan
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial, shortcut
 from evr.verification.drawing import Drawing
@@ -32,7 +31,7 @@ LEAST_GAP = 1e-4
 SIMPLE_CELLS = 4096
 """Cells of the bounds of simple Monte Carlo."""
 
-Search = Callable[[tuple[Step, ...], str, Claim, bool], Plan]
+Search = Callable[[tuple[Step, ...], str, Claim, bool], DrawPlan]
 
 
 def planned(
@@ -43,7 +42,7 @@ def planned(
     *,
     device: str = "cpu",
     composing: bool = True,
-) -> Plan:
+) -> DrawPlan:
     """The plan of one direction for the proposal of that name. What it says may be bad, but not
     false. ``composing`` says whether steps on a line are composed before they are drawn.
     """
@@ -53,14 +52,14 @@ def planned(
             "not draw. A strict proof takes seconds: leave device out, or use method='strict'"
         )
     plan = SEARCHES[proposal](steps, direction, claim, composing)
-    plan = devices.placed(plan, steps) if device == "cuda" else plan
+    plan = gpu.placed(plan, steps) if device == "cuda" else plan
     plan = _clipped(plan, steps, claim)
     if device == "cuda":
-        plan = replace(plan, block_size=devices.block_size(claim, plan.variance))
+        plan = replace(plan, block_size=gpu.block_size(claim, plan.variance))
     return replace(plan, device=device)
 
 
-def _clipped(plan: Plan, steps: tuple[Step, ...], claim: Claim) -> Plan:
+def _clipped(plan: DrawPlan, steps: tuple[Step, ...], claim: Claim) -> DrawPlan:
     """The plan with its clip and the size of its blocks."""
     drawing = Drawing.of(plan, steps, claim.epsilon)
     drawn, weight = drawing.proposal, drawing.rounding.weight
@@ -88,11 +87,11 @@ class Planning:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._device, note = devices.chosen_device(settings.device)
+        self._device, note = gpu.chosen_device(settings.device)
         self.notes = [] if note is None else [note]
-        self._found: dict[tuple[str, Claim], Plan] = {}
+        self._found: dict[tuple[str, Claim], DrawPlan] = {}
 
-    def __call__(self, trial: Trial) -> Plan | None:
+    def __call__(self, trial: Trial) -> DrawPlan | None:
         if shortcut(trial.steps, trial.claim):
             return None
         key = (trial.direction, trial.claim)
@@ -100,7 +99,7 @@ class Planning:
             self._found[key] = self._plan(trial)
         return self._found[key]
 
-    def _plan(self, trial: Trial) -> Plan:
+    def _plan(self, trial: Trial) -> DrawPlan:
         choice = (trial.steps, trial.direction, trial.claim, self._settings.proposal)
         composing = self._settings.method != "both"  # the sampled proof shares no composed law
         try:
@@ -121,7 +120,7 @@ def check_proposal(composition: Composition, claim: Claim, proposal: str) -> Non
         equal_steps(steps)
 
 
-def _capped(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> Plan:
+def _capped(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> DrawPlan:
     if not on_a_line(steps):
         return mixture_plan(steps, claim.epsilon, claim.delta, claim.threshold)
     gap = 1.0 - claim.tau
@@ -137,16 +136,16 @@ def _capped(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bo
     return plan
 
 
-def _simple(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> Plan:
-    return Plan("simple", cells=SIMPLE_CELLS) if on_a_line(steps) else plain_plan(steps)
+def _simple(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> DrawPlan:
+    return DrawPlan("simple", cells=SIMPLE_CELLS) if on_a_line(steps) else plain_plan(steps)
 
 
-def _single(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> Plan:
+def _single(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> DrawPlan:
     """The paper's covers the remove direction only, so add takes the default."""
     if direction != "remove":
         return _capped(steps, direction, claim, composing)
     found = single_proposal(steps, claim.epsilon, theta="bound")
-    return Plan("single", cells=found.cells, numbers=(("theta", found.theta),))
+    return DrawPlan("single", cells=found.cells, numbers=(("theta", found.theta),))
 
 
 SEARCHES: dict[str, Search] = {"capped": _capped, "simple": _simple, "single": _single}

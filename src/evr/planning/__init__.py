@@ -2,7 +2,7 @@
 computed from its result.
 """
 
-from evr.search.capped import capped_plan, capped_proposal
-from evr.search.single import single_proposal
+from evr.planning.capped import capped_plan, capped_proposal
+from evr.planning.single import single_proposal
 
 __all__ = ["capped_plan", "capped_proposal", "single_proposal"]

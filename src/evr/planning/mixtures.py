@@ -23,15 +23,15 @@ from evr.laws import Direction, DiscretePair, DominatingPair, Step, outcomes
 from evr.laws.mixture.bins import Bins
 from evr.laws.mixture.law import MixtureLaw
 from evr.laws.mixture.min_sep import MinSep
+from evr.planning.capped import GROWTH
+from evr.planning.clipping import choose_clip
+from evr.planning.merging import edges_of
+from evr.planning.tuning import floor_of
 from evr.randomness import Stream
 from evr.sampling.line import on_outcomes, spread_steps
 from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.parts import affords, bins_table, part_of
-from evr.sampling.plan import Kind, Plan
-from evr.search.capped import GROWTH
-from evr.search.clipping import choose_clip
-from evr.search.merging import edges_of
-from evr.search.tuning import floor_of
+from evr.sampling.plan import DrawPlan, Kind
 
 Laws = list[tuple[MixtureLaw, int]]
 
@@ -80,7 +80,9 @@ class Goal:
         return clip.growth
 
 
-def mixture_plan(steps: tuple[Step, ...], epsilon: float, delta: float, threshold: float) -> Plan:
+def mixture_plan(
+    steps: tuple[Step, ...], epsilon: float, delta: float, threshold: float
+) -> DrawPlan:
     """The plan of one direction; ``delta`` is an estimate of the greater of both."""
     return mixture_proposal(steps, Goal(epsilon, delta, threshold)).plan()
 
@@ -90,7 +92,7 @@ def estimating_proposal(steps: tuple[Step, ...], epsilon: float) -> MixturePropo
     return mixture_proposal(steps, Goal(epsilon))
 
 
-def plain_plan(steps: tuple[Step, ...]) -> Plan:
+def plain_plan(steps: tuple[Step, ...]) -> DrawPlan:
     """Plain sampling from the laws."""
     direction = _laws(steps)[0][0].direction
     plain = {"shift": -0.0} if direction is Direction.ADD else {"scale": 1.0, "odds": 1.0}
