@@ -76,7 +76,7 @@ def train(noise_multiplier: float, record: Path) -> dict[str, torch.Tensor]:
             max_grad_norm=CLIP,
         )
         total = {name: torch.zeros_like(value) for name, value in model.state_dict().items()}
-        with evr.record(engine, loader, record) as recording:
+        with evr.record(optimizer, loader, record) as recording:
             while recording.steps < STEPS:
                 for images, labels in loader:
                     optimizer.zero_grad()

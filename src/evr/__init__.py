@@ -51,10 +51,10 @@ _HOMES = {
     "Release": "evr.gate",
     "PrivacyFilter": "evr.gate.filters",
     "BudgetExceededError": "evr.errors",
-    "Record": "evr.gate",
-    "Recorder": "evr.gate",
-    "record": "evr.integrations.observing",
-    "Recording": "evr.integrations.observing",
+    "Record": "evr.records",
+    "Recorder": "evr.records",
+    "record": "evr.records",
+    "Recording": "evr.records",
     "write_report": "evr.report.page",
     "AccuracyError": "evr.errors",
     "AlreadyReleasedError": "evr.errors",
@@ -98,14 +98,14 @@ if TYPE_CHECKING:
         privacy_curve,
     )
     from evr.events import dpsgd, opacus_history
-    from evr.gate import Record, Recorder, Release, release, released, resume
+    from evr.gate import Release, release, released, resume
     from evr.gate.certify import certify
     from evr.gate.filters import PrivacyFilter
-    from evr.integrations.observing import Recording, record
     from evr.laws import Direction, DominatingPair, Measure, Pairs
     from evr.mechanisms import Composition, register
     from evr.mechanisms.descriptor import Mechanism
     from evr.proving import Forecast, verify
+    from evr.records import Record, Recorder, Recording, record
     from evr.report.page import write_report
     from evr.spec import load
     from evr.verification import DirectionReport, Guarantee, Progress, Verdict, Verification

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import evr as library
-from evr.gate.records import rank_path
+from evr.records.reading import rank_path
 
 STEP: dict[str, Any] = {"noise_multiplier": 4.0, "clipping_norm": 1.0, "sampling_probability": 0.1}
 

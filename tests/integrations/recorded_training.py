@@ -47,7 +47,7 @@ def main(folder: Path, steps: int, place: list[str]) -> None:
     if checkpoint.exists():
         engine.load_checkpoint(path=checkpoint, module=model, optimizer=optimizer)
     loss = nn.CrossEntropyLoss()
-    with evr.record(engine, loader, folder / "training.record.jsonl"):
+    with evr.record(optimizer, loader, folder / "training.record.jsonl"):
         while len(engine.accountant) < steps:
             for records, labels in loader:
                 if len(engine.accountant) == steps:

@@ -19,7 +19,7 @@ pytest.importorskip(
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 import evr
-from evr.gate.records import rank_path
+from evr.records.reading import rank_path
 
 SCRIPT = Path(__file__).with_name("recorded_training.py")
 PATIENCE = 900.0  # seconds until a training is taken to hang, on a machine that is busy

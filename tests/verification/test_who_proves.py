@@ -14,9 +14,9 @@ import pytest
 
 import evr
 from evr.bounds.strict import Proof, ProofPlan, proof, prove_within
-from evr.estimation import strict as choosing
 from evr.laws import Direction
 from evr.mechanisms import Composition, composition
+from evr.planning import strict as choosing
 from evr.planning.strict import StrictCurve
 from evr.sampling import registry
 from evr.verification import Claim

@@ -16,7 +16,7 @@ from evr import validate
 from evr.kinds import is_record
 
 if TYPE_CHECKING:
-    from evr.gate import Record
+    from evr.records import Record
     from evr.spec import Target
 
 _GREATEST_RANGE = 100_000
@@ -259,7 +259,7 @@ class WhatRan(NamedTuple):
         if self.spec is None or not is_record(self.spec):
             return None
         self._alone()
-        from evr.gate import Record
+        from evr.records import Record
 
         return Record.load(self.spec)
 

@@ -3,7 +3,5 @@
 from evr.gate.attempt import resume
 from evr.gate.certify import certify
 from evr.gate.gate import Release, release, released
-from evr.gate.recording import Recorder
-from evr.gate.records import Record
 
-__all__ = ["Record", "Recorder", "Release", "certify", "release", "released", "resume"]
+__all__ = ["Release", "certify", "release", "released", "resume"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-_FILES = ("dask", "observing", "opacus")
+_FILES = ("dask", "opacus")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -10,8 +10,8 @@ import platform
 from typing import Any
 
 from evr.errors import RecordError
-from evr.gate.constants import Constants
 from evr.randomness import fresh_entropy
+from evr.records.constants import Constants
 
 Finding = tuple[str, str]
 

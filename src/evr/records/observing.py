@@ -1,14 +1,13 @@
 """``evr.record``: observes an Opacus training and writes down what really happened.
 
-What is looked at, and where:
+The recorder looks at:
 
 - the optimizer's step hook, after noise was added and before the weights move: noise multiplier,
-  clipping norm and generator as used; a line is written, and only then may the step happen;
+  clipping norm and generator as used. A line is written, and only then may the step happen;
 - ``pre_step``: physical batches that are only added up (virtual steps), and the number of records
-  in the step, which must be the number that the sampler drew: a batch that was dropped because it
-  was empty shows here;
+  in the step. It must be the number that the sampler drew, so a dropped empty batch shows;
 - the batch sampler: its kind, its rate, how many batches an epoch has, the sizes that it draws;
-- what the noisy sum is divided by, which Opacus computes from the number of records;
+- the divisor of the noisy sum, which Opacus computes from the number of records;
 - every ``torch`` optimizer of the process: a step on recorded parameters past the recorder shows.
 
 Sizes of batches are compared, never written: under add-or-remove adjacency they are not public.
@@ -16,7 +15,6 @@ Sizes of batches are compared, never written: under add-or-remove adjacency they
 
 from __future__ import annotations
 
-import gc
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -25,16 +23,14 @@ from typing import Any, Literal
 
 from evr import validate
 from evr.errors import RecordError
-from evr.gate.constants import Constants
-from evr.gate.recording import Recorder
-from evr.gate.records import Record, rank_path
-from evr.integrations import conditions
-
-Found = Callable[[str, str], None]
+from evr.records import conditions
+from evr.records.constants import Constants
+from evr.records.reading import Record, rank_path
+from evr.records.recorder import Recorder
 
 
 def record(
-    source: Any,
+    optimizer: Any,
     loader: Any,
     path: str | Path = "training.record.jsonl",
     *,
@@ -48,8 +44,8 @@ def record(
 
     Parameters
     ----------
-    source
-        The ``DPOptimizer``, or the ``PrivacyEngine`` or accountant that it reports to.
+    optimizer
+        The ``DPOptimizer`` that ``make_private`` returned.
     loader
         The data loader that ``make_private`` returned.
     path
@@ -81,7 +77,7 @@ def record(
     `docs/guide/record_a_training.md` has one from the first line to the certificate.
     """
     validate.one_of(("refuse", "note"), breaches=breaches)
-    optimizer = _optimizer_of(source)
+    _check_optimizer(optimizer)
     fixed = None if constants is None else Constants.of(constants)
     return Recording(optimizer, loader, Path(path), fixed, refuse=breaches == "refuse")
 
@@ -326,7 +322,7 @@ class Recording:
             return
         mark = getattr(self._accountant, "record_mark", None)
         if mark is not None:
-            self._recorder.require_mark(mark)
+            self._recorder._require(mark)
         recorded = self._recorder.steps
         if counted > recorded:
             words = f"the accountant has counted {counted} steps, and the record holds {recorded}"
@@ -342,7 +338,7 @@ class Recording:
     def _mark_checkpoint(self) -> None:
         self._counted = self._count()
         if hasattr(self._accountant, "record_mark"):
-            self._accountant.record_mark = self._recorder.mark
+            self._accountant.record_mark = self._recorder._mark
 
     def _count(self) -> int:
         return sum(steps for *_, steps in getattr(self._accountant, "history", ()))
@@ -373,39 +369,23 @@ def _observed(
     )
 
 
-def _optimizer_of(source: Any) -> Any:
-    """The ``DPOptimizer`` itself, or the one whose steps an engine or accountant counts."""
+def _check_optimizer(optimizer: Any) -> None:
     try:
-        from opacus.accountants import IAccountant
         from opacus.optimizers import DPOptimizer
     except ImportError:
         raise ImportError(
             "evr.record observes Opacus trainings: pip install evr-dp[opacus]"
         ) from None
-    if isinstance(source, DPOptimizer):
-        return source
-    accountant = getattr(source, "accountant", source)
-    if not isinstance(accountant, IAccountant):
+    if not isinstance(optimizer, DPOptimizer):
         raise TypeError(
-            f"{type(source).__name__} is not recorded: give the PrivacyEngine, or the optimizer "
-            "that make_private returned"
+            f"{type(optimizer).__name__} is not recorded: give the optimizer that make_private "
+            "returned"
         )
-    found = [
-        one
-        for one in gc.get_objects()
-        if issubclass(type(one), DPOptimizer) and _accountant_of(one) is accountant
-    ]
-    if len(found) != 1:
-        raise ValueError(
-            f"{len(found)} optimizers report to this accountant: call make_private first, and give "
-            "the optimizer that it returned"
-        )
-    return found[0]
 
 
 def _accountant_of(optimizer: Any) -> Any:
-    """The accountant behind an optimizer's step hook, which is a closure of it; None for another
-    hook.
+    """The accountant that counts the optimizer's steps: Opacus's step hook is a closure of it. None
+    for another hook.
     """
     from opacus.accountants import IAccountant
 

@@ -18,10 +18,10 @@ from evr.certification.recorded import NOTES
 from evr.errors import RecordError
 from evr.events import dpsgd
 from evr.gate.certify import certify
-from evr.gate.chain import Chain, Line, read_lines
-from evr.gate.constants import Constants
 from evr.gate.gate import released
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, Relation, relation_named
+from evr.records.chain import Chain, Line, read_lines
+from evr.records.constants import Constants
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
 """Records of trainings, written: what ran, step by step, in a file that a crash does not hurt.
 
 A line is on the disk before the step that it announces happens, so a record may hold one step more
-than ran, never one fewer. The file is a sealed chain of lines (``evr.gate.chain``).
+than ran, never one fewer. The file is a sealed chain of lines (``evr.records.chain``).
 
-The observer that writes records of Opacus trainings is ``evr.integrations.observing``; other
-training loops can use ``Recorder`` by themselves.
+``evr.records.observing`` writes records of Opacus trainings; other training loops use ``Recorder``
+themselves.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Any, Literal
 
 from evr.errors import RecordError
-from evr.gate.chain import FORMAT, Chain
-from evr.gate.constants import Constants
 from evr.randomness import fresh_entropy
+from evr.records.chain import FORMAT, Chain
+from evr.records.constants import Constants
 
 
 class Recorder:
@@ -42,7 +42,7 @@ class Recorder:
     Examples
     --------
     >>> import tempfile
-    >>> from evr.gate.records import Record
+    >>> from evr.records.reading import Record
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with Recorder(f"{folder}/training.record.jsonl") as recorder:
     ...         for _ in range(100):
@@ -141,7 +141,7 @@ class Recorder:
         self._chain.write(kind, what=what, words=words, after_step=self.steps)
 
     @property
-    def mark(self) -> dict[str, Any]:
+    def _mark(self) -> dict[str, Any]:
         """Where the record stands: for a checkpoint."""
         return {
             "line": len(self._chain.seals) - 1,
@@ -149,7 +149,7 @@ class Recorder:
             "steps": self.steps,
         }
 
-    def require_mark(self, mark: dict[str, Any]) -> None:
+    def _require(self, mark: dict[str, Any]) -> None:
         """Raise ``RecordError`` unless the record holds all that it held when a checkpoint was
         written.
         """

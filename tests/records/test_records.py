@@ -15,8 +15,8 @@ from dp_accounting import dp_event
 import evr
 from evr.certification.certificate import Certificate
 from evr.certification.words import statement
-from evr.gate import chain
-from evr.gate.records import rank_path
+from evr.records import chain
+from evr.records.reading import rank_path
 
 STEP: dict[str, Any] = {"noise_multiplier": 1.0, "clipping_norm": 0.5, "sampling_probability": 0.01}
 
@@ -148,9 +148,9 @@ def test_lost_lines_at_the_end_leave_no_event(path):
 def test_a_checkpoint_tells_lost_lines(path):
     write(path, finish=False)
     recorder = evr.Recorder(path)
-    mark = recorder.mark
+    mark = recorder._mark
     recorder.close()
-    evr.Recorder(path).require_mark(mark)
+    evr.Recorder(path)._require(mark)
     lines = path.read_text().splitlines()
     path.write_text("\n".join(lines[:4]) + "\n")
     recorder = evr.Recorder(path)
@@ -158,7 +158,7 @@ def test_a_checkpoint_tells_lost_lines(path):
         evr.RecordError,
         match="after 5 steps of another record, or of this one before lines were lost",
     ):
-        recorder.require_mark(mark)
+        recorder._require(mark)
     recorder.close()
 
 
