@@ -29,6 +29,7 @@ from evr.bounds.rounding import Rounding
 from evr.laws import DiscretePair, Step
 from evr.laws.line.pair import UNIT
 from evr.mechanisms import Composition
+from evr.planning.capped import capped_plan
 from evr.planning.sampled import planned
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built
@@ -402,3 +403,26 @@ def test_a_sum_that_counts_only_far_beyond_epsilon_is_not_composed() -> None:
     with pytest.raises(ValueError, match="use method='strict'"):
         evr.verify(event, **claim, method="sequential", seed=1)
     assert evr.verify(event, **claim, method="strict").accepted
+
+
+def test_steps_whose_rounding_exceeds_delta_are_not_composed() -> None:
+    """Nine million steps with losses of 1e-10: rounding added 1e-5 to the masses of their
+    composition, and a true claim of 2e-7 was rejected.
+    """
+    step = evr.events.EpsilonDeltaDpEvent(0.00015501777098304498, 3.893512195910073e-21)
+    event = dp_event.SelfComposedDpEvent(
+        dp_event.PoissonSampledDpEvent(7.303721901110735e-07, step), 9235588
+    )
+    truth = 1.3722381366307343e-07  # by a contour integral
+    steps = Composition.of(event).simplified("add")
+    assert capped_plan(steps, 8.76e-11, delta=truth, composing=True).places == ()
+    assert capped_plan(steps, 8.76e-11, delta=100 * truth, composing=True).places == ()
+
+
+def test_a_composition_that_floats_do_not_hold_is_not_composed() -> None:
+    """All of the mass goes beyond the top, and planning divided zero by zero."""
+    event = dp_event.SelfComposedDpEvent(
+        dp_event.PoissonSampledDpEvent(0.998882585433664, dp_event.LaplaceDpEvent(0.07055)), 11646
+    )
+    steps = Composition.of(event).simplified("remove")
+    assert capped_plan(steps, 0.0, delta=0.4, allowance=0.1, composing=True).places == ()

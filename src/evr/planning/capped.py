@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from evr.bounds.composing import MOST_PRODUCTS, composed, products
 from evr.bounds.tilt import Tilt
-from evr.laws import Step, greatest_loss
+from evr.laws import DiscretePair, Step, greatest_loss
 from evr.planning.composing import UnplacedError, composing_places
 from evr.planning.merging import merging_edges, where_it_counts
 from evr.planning.tuning import best_tilts
@@ -48,6 +50,8 @@ def capped_plan(
     except UnplacedError:
         return capped_plan(steps, epsilon, delta=delta, allowance=allowance)
     drawn = (Step(composed(spread, places), 1),) if composing else spread
+    if composing and _rounding(drawn[0]) > allowance * delta > 0:
+        return capped_plan(steps, epsilon, delta=delta, allowance=allowance)
     tilts = [Tilt()] * len(drawn)
     if greatest_loss(drawn) > epsilon:  # else what spreading made infinite is all of delta
         tilts = best_tilts(drawn, epsilon)
@@ -55,6 +59,13 @@ def capped_plan(
         tilts = tilts * len(steps)
     kinds = tuple(Kind(tilt, cut) for tilt, cut in zip(tilts, edges, strict=True))
     return DrawPlan("capped", kinds, places=places)
+
+
+def _rounding(step: Step) -> float:
+    """What rounding added to the mass of a composed law."""
+    pair = step.pair
+    assert isinstance(pair, DiscretePair)
+    return math.fsum(np.exp(pair.log_p)) - 1.0
 
 
 def capped_proposal(

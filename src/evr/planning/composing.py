@@ -71,6 +71,8 @@ def _places(
         order, heights = max(tilt.order, 1.0), tilt.height(losses)
         log_weights = log_masses + heights
         log_total = log_sum_exp(log_weights)
+        if np.isneginf(log_total):
+            raise UnplacedError("floats hold nothing of a sum below its top")
         costs = np.maximum(costs, order * (order + 1.0) * np.exp(log_weights - log_total))
         share = log_below + heights - log_total  # of what would be raised to the place
         raised = share > np.log(_SHARE_BELOW * allowance / uses)
