@@ -22,8 +22,8 @@ import evr
 from evr.estimation import fft
 from evr.laws import Step
 from evr.laws.line.gaussian import GaussianPair
-from evr.report import figures
-from evr.report.figures import Look
+from evr.report import plots
+from evr.report.plots import Look
 
 NOISE, STEPS, FLOOR = 70.0, 1200, 1e-16
 EVENT = evr.dpsgd(noise_multiplier=NOISE, sampling_probability=1.0, steps=STEPS)
@@ -93,9 +93,9 @@ def main() -> None:
         "evr": Look("#0072b2", "none", 0.0, "o"),
     }
     title = f"{STEPS:,} Gaussian mechanisms, noise multiplier {NOISE:g}"
-    figure = figures.privacy_curves(curves, title=title, least_delta=FLOOR, looks=looks)
+    figure = plots.privacy_curves(curves, title=title, least_delta=FLOOR, looks=looks)
     output.parent.mkdir(parents=True, exist_ok=True)
-    figures.save(figure, output)
+    plots.save(figure, output)
     worst = np.max(np.abs(ours(coarse) / exact(coarse) - 1))
     print(f"wrote {output.name}; greatest relative error of evr in it: {worst:.1e}")
 

@@ -27,7 +27,7 @@ from matplotlib.figure import Figure
 
 import evr
 from evr import atomic
-from evr.report.figures import LOOKS, Look, render
+from evr.report.plots import LOOKS, Look, render
 
 HERE = Path(__file__).parent
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Checks of arguments, and how numbers are shown. Each check takes one keyword,
+"""Checks of arguments. Each check takes one keyword,
 ``positive(noise_multiplier=0)``, and names it, the value and the rule.
 
 The value comes back as a plain ``float`` or ``int``, so that NumPy scalars do not travel into
@@ -13,7 +13,6 @@ import operator
 import os
 import sys
 from collections.abc import Callable, Iterable
-from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +30,6 @@ def shown(value: Any) -> str:
         return f"<an integer of {value.bit_length()} bits>"
     text = repr(value)
     return text if len(text) <= 500 else text[:497] + "..."
-
-
-def above(value: float, digits: int) -> str:
-    """A number in so many digits, never smaller than it is: for what is promised.
-
-    >>> above(0.41, 6), above(0.41000049, 6), above(1e-09, 6)
-    ('0.41', '0.410001', '1e-09')
-    """
-    short = f"{value:.{digits}g}"
-    if float(short) < value:
-        short = f"{float(Decimal(value).normalize(Context(digits, ROUND_CEILING))):.{digits}g}"
-    return short
 
 
 def _number(name: str, value: Any) -> float:

@@ -22,7 +22,6 @@ SAMPLED = dp_event.SelfComposedDpEvent(
     dp_event.PoissonSampledDpEvent(0.3, dp_event.RandomizedResponseDpEvent(0.5, 3)), 5
 )
 ON_TRUST = ("software.", "times.", "release.name")
-FIXTURE = Path(__file__).with_name("data") / "version-1.certificate.json"
 
 
 @pytest.fixture(scope="module")
@@ -318,14 +317,6 @@ def test_other_software_excuses_samples_and_nothing_else(
     assert found.undecided is not None
 
 
-def test_certificates_of_the_first_format_are_refused_with_the_reason() -> None:
-    with pytest.raises(
-        CertificateError,
-        match=r"schema version 1, written by evr 0\.1\.0, did not say what was drawn.*certify anew",
-    ):
-        evr.Certificate.load(FIXTURE)
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -333,11 +324,11 @@ def test_certificates_of_the_first_format_are_refused_with_the_reason() -> None:
         ("[]", "not a certificate of evr"),
         ("{}", "it has no schema_version"),
         ('{"schema_version": true}', "it has no schema_version"),
-        ('{"schema_version": 99}', "this evr knows 2: use a newer evr"),
+        ('{"schema_version": 99}', "schema version 99; this evr reads 2"),
         ('{"schema_version": 2}', "the digest does not match"),
         ('{"schema_version": 1, "schema_version": 1}', "a key occurs twice"),
-        ('{"schema_version": NaN}', "NaN is no JSON number"),
-        ('{"schema_version": 1, "a": 1e999}', "1e999 is no JSON number"),
+        ('{"schema_version": NaN}', "NaN is not a JSON number"),
+        ('{"schema_version": 1, "a": 1e999}', "1e999 is not a JSON number"),
         ('{"schema_version": 2, "a": "\\ud800"}', "do not print"),
         ("[" * 100_000, "not valid JSON"),
         ("9" * 10_000, "not valid JSON"),
@@ -390,13 +381,12 @@ def test_the_statement_names_every_assumption(documents: dict[str, dict[str, Any
         "did not depend on the data",
         "floating-point",
         "one output",
-        "Monte Carlo",
+        "sequential test",
     ):
         assert word in statement
     assert "Poisson" not in documents["named"]["statement"]
-    assert "seed given by the caller" in documents["named"]["statement"]
-    assert "No guarantee follows" in documents["rejected"]["statement"]
-    assert statement.count(". ") == 2
+    assert "chose the seed" in documents["named"]["statement"]
+    assert "no guarantee" in documents["rejected"]["statement"]
 
 
 @pytest.mark.parametrize(
@@ -408,7 +398,10 @@ def test_the_statement_names_every_assumption(documents: dict[str, dict[str, Any
             {"type": "LaplaceDpEvent", "noise_multiplier": 0.1},
             "a Laplace mechanism (noise multiplier 0.1)",
         ),
-        ({"type": "own.module.EllipticDpEvent"}, "what is not known here (register its mechanism)"),
+        (
+            {"type": "own.module.EllipticDpEvent"},
+            "an unknown mechanism (register it to describe it)",
+        ),
         (
             {
                 "type": "MixtureOfGaussiansDpEvent",

@@ -13,8 +13,8 @@ from dp_accounting import dp_event
 
 import evr
 from evr import events
-from evr.certification.alphabet import DEEPEST
 from evr.certification.event_json import canonical, event_digest, event_from_json, event_to_json
+from evr.certification.text_rules import DEEPEST
 from evr.errors import CertificateError
 from evr.mechanisms import MECHANISMS, Mechanism
 

@@ -165,7 +165,7 @@ def test_what_would_keep_a_page_busy_is_refused_before_it_is_begun(
     certificate = hostile(genuine, alter)
     start = time.process_time()
     with pytest.raises(TooLongError, match="drawing its curve would take about"):
-        page.render(certificate, peers=False, max_seconds=600.0)
+        page.render(certificate, max_seconds=600.0)
     assert time.process_time() - start < SOON
 
 

@@ -66,7 +66,7 @@ def test_a_certificate_is_given_by_its_file_too(
         evr.replay(str(tmp_path / "nowhere.json"))
     with pytest.raises(TypeError, match="certificate=3 is not the name of a file"):
         evr.replay(3)  # type: ignore[arg-type]
-    evr.write_report(path, tmp_path / "page.html", peers=False)
+    evr.write_report(path, tmp_path / "page.html")
     assert "differentially private" in (tmp_path / "page.html").read_text("utf-8")
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import evr as package
-from evr.certification.words import bounded
 from evr.cli.files import certificate_path
+from evr.numbers import stated
 from helpers import near
 
 CHEAP = ["--noise-multiplier", "2", "--sampling-probability", "1", "--steps", "1"]
@@ -245,9 +245,10 @@ def test_the_ledger_says_what_ran_and_where_its_certificate_is(evr: Callable[...
     assert row["claim"] == f"({certificate.guarantee.epsilon:g}, 0.001)"
     # One number, one rounding: up, in statement, command and ledger.
     assert float(row["budget"]) >= certificate.release.budget
-    assert row["budget"] == bounded(certificate.release.budget)
-    assert f"with probability at most {row['budget']}" in certificate.statement
-    assert f"spent on it {row['budget']} of {bounded(certificate.release.total_budget)}" in told.out
+    assert row["budget"] == stated(certificate.release.budget, 2)
+    total = stated(certificate.release.total_budget, 2)
+    assert f"at most {total}" in certificate.statement
+    assert f"spent on it {row['budget']} of {total}" in told.out
 
 
 def test_the_ledger_lists_no_budget_for_a_proof_in_exact_arithmetic(

@@ -29,7 +29,7 @@ def certified(evr, tmp_path):
 
 
 def test_the_page_lies_beside_its_certificate(evr, certified):
-    ran = evr("report", certified, "--no-peers")
+    ran = evr("report", certified)
     page = certified.with_name("run.report.html")
     assert (ran.code, ran.out) == (0, f"report: {page}\n")
     assert page.read_text("utf-8").startswith("<!doctype html>")
@@ -37,8 +37,8 @@ def test_the_page_lies_beside_its_certificate(evr, certified):
 
 def test_output_quiet_and_json(evr, certified, tmp_path):
     page = tmp_path / "other.html"
-    assert evr("report", certified, "--no-peers", "-o", page, "-q").out == f"{page}\n"
-    said = evr("report", certified, "--no-peers", "--output", page, "--json").json
+    assert evr("report", certified, "-o", page, "-q").out == f"{page}\n"
+    said = evr("report", certified, "--output", page, "--json").json
     assert said == {"report": str(page), "certificate": str(certified), "verdict": "accepted"}
 
 
@@ -68,9 +68,7 @@ def test_bad_input(refused, certified, tmp_path):
     altered.write_text(certified.read_text().replace('"accepted"', '"rejected"', 1))
     assert "altered" in refused("report", altered)
     assert "does not exist" in refused("certify", *SMALL, "--report", tmp_path / "no" / "page.html")
-    assert "does not exist" in refused(
-        "report", certified, "--no-peers", "-o", tmp_path / "no" / "page.html"
-    )
+    assert "does not exist" in refused("report", certified, "-o", tmp_path / "no" / "page.html")
 
 
 def test_interrupted(evr, certified, monkeypatch):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import evr as package
-from evr.report import figures
+from evr.report import plots
 from helpers import near
 
 GAUSSIAN = '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\n'
@@ -36,7 +36,7 @@ def certificate(evr: Callable[..., Any]) -> Path:
 def test_a_page_never_takes_the_place_of_its_certificate(
     certificate: Path, refused: Callable[..., str]
 ) -> None:
-    told = refused("report", certificate, "--no-peers", "-o", certificate)
+    told = refused("report", certificate, "-o", certificate)
     assert "is the certificate's file" in told
     assert package.Certificate.load(certificate).accepted
 
@@ -126,13 +126,13 @@ def test_a_picture_is_of_the_relation_that_was_asked_for(
     evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: dict[str, Any] = {}
-    figure = figures.privacy_curves
+    figure = plots.privacy_curves
 
     def watched(lines: dict[str, Any], **options: Any) -> Any:
         drawn.update(lines)
         return figure(lines, **options)
 
-    monkeypatch.setattr("evr.report.figures.privacy_curves", watched)
+    monkeypatch.setattr("evr.report.plots.privacy_curves", watched)
     flags = ["--epsilons", "0,1", "--adjacency", "replace-one", "--plot", "curve.svg"]
     ran = evr("curve", "noise.toml", *flags)
     assert ran.code == 0

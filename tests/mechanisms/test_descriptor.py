@@ -153,7 +153,7 @@ def test_two_arguments_reach_everything(tmp_path: Path) -> None:
     )
     certificate = evr.certify(event, epsilon=0.2, tau=0.8, ledger=tmp_path / "ledger.sqlite")
     assert (
-        "The composition of an alarm mechanism (hit 0.6, false alarm 0.4, days 1) satisfies"
+        "The composition of an alarm mechanism (hit 0.6, false alarm 0.4, days 1) is ("
         in certificate.statement
     )
     assert evr.replay(certificate).agrees
@@ -190,9 +190,9 @@ def test_words_and_assumptions_come_from_the_descriptor(tmp_path: Path) -> None:
     event = parse(TEXT.replace('"alarm"', '"smoke_alarm"')).event()
     assert event == AlarmDpEvent(0.6, 0.4, 7)
     certificate = evr.certify(event, epsilon=0.2, tau=0.8, ledger=tmp_path / "ledger.sqlite")
-    assert "The composition of an alarm over 7 days satisfies" in certificate.statement
+    assert "The composition of an alarm over 7 days is (" in certificate.statement
     assert (
-        "It assumes that nobody heard the alarm twice; that no battery was empty; that the"
+        "assumes that nobody heard the alarm twice; that no battery was empty; that the"
         in certificate.statement
     )
     assert evr.replay(certificate).agrees

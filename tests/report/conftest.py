@@ -35,7 +35,4 @@ def certificates(tmp_path_factory):
 def pages(certificates):
     from evr.report import page
 
-    return {
-        name: page.render(c, source="run.certificate.json", peers=False)
-        for name, c in certificates.items()
-    }
+    return {name: page.render(c, source="run.certificate.json") for name, c in certificates.items()}

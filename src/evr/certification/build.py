@@ -13,13 +13,13 @@ import numpy as np
 import scipy
 from dp_accounting import NeighboringRelation
 
-from evr.certification.alphabet import in_alphabet
 from evr.certification.certificate import SCHEMA_VERSION, Certificate, DirectionSection, plain
+from evr.certification.text_rules import in_alphabet
 from evr.certification.words import statement
 from evr.sampling import DRAWING
 from evr.verification import Claim, DirectionReport, Verdict, Verification
 from evr.verification.settings import Settings
-from evr.version import __version__
+from evr.version import __version__, commit
 
 STREAM = (
     "Philox, key = first 16 bytes (little-endian) of SHA-256 of 'entropy|verify|attempt|direction' "
@@ -28,10 +28,11 @@ STREAM = (
 )
 
 
-def software() -> dict[str, str]:
+def software() -> dict[str, Any]:
     """What computes here: bit-for-bit equality is to be expected of the same."""
     return {
         "evr": __version__,
+        "commit": commit(),
         "drawing": str(DRAWING),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
@@ -41,7 +42,7 @@ def software() -> dict[str, str]:
     }
 
 
-def differences(other: dict[str, str], here: dict[str, str]) -> list[str]:
+def differences(other: dict[str, Any], here: dict[str, Any]) -> list[str]:
     """How other software differs from that here in what samples depend on, in words."""
     return [
         f"{name} {other.get(name)}, and this is {here[name]}"
@@ -69,13 +70,14 @@ def build(
     verification: Verification,
     *,
     event: dict[str, Any],
+    description: dict[str, Any],
     relation: NeighboringRelation,
     claim: Claim,
     settings: Settings,
     name: str | None,
     entropy_is_fresh: bool,
     estimate: dict[str, Any] | None,
-    computed_by: dict[str, str],
+    computed_by: dict[str, Any],
     times: dict[str, Any],
     record: dict[str, Any] | None,
 ) -> Certificate:
@@ -94,6 +96,7 @@ def build(
         "guarantee": {"epsilon": claim.epsilon, "delta": claim.value} if accepted else None,
         "neighboring_relation": relation.name,
         "event": event,
+        "description": description,
         "estimate": estimate,
         "claim": {
             "epsilon": claim.epsilon,

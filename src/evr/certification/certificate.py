@@ -1,10 +1,9 @@
 """Certificates: what was verified, with what, and everything that it takes to do it again.
 Versioned JSON.
 
-The format only grows: older versions are brought up to date when they are read. Fields that this
-version does not know are refused at every depth, for nobody would check them. The digest tells
-damage; that the content is true is what ``evr.certification.replay`` finds out, and what it cannot
-find out is held to closed alphabets.
+Files of other formats are refused, and so are unknown fields at every depth: nobody would check
+them. The digest shows damage. ``evr.certification.replay`` shows whether the content is true;
+``text_rules`` leaves no room for a sentence in what a replay cannot recompute.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import html
 import itertools
 import json
 import math
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
@@ -30,22 +28,16 @@ from pydantic import (
     PlainSerializer,
     ValidationError,
     WithJsonSchema,
+    model_validator,
 )
 
 from evr import atomic, validate
 from evr.bounds.strict import StatedProof
 from evr.certification import words
-from evr.certification.alphabet import (
-    NAME,
-    SOFTWARE,
-    TIME,
-    checked_name,
-    checked_software,
-    checked_tree,
-    unprintable,
-)
+from evr.certification.description import NUMBERS, description_of
 from evr.certification.event_json import canonical, event_from_json
 from evr.certification.recorded import NOTES, checked_note
+from evr.certification.text_rules import NAME, TIME, checked_name, checked_tree, unprintable
 from evr.errors import CertificateError
 from evr.kinds import instead
 from evr.sampling import DrawPlan
@@ -53,7 +45,7 @@ from evr.validate import MAX_COUNT
 
 SCHEMA_VERSION = 2
 MOST_BYTES = 1 << 25
-"""No certificate is larger than that."""
+"""The limit for certificates."""
 
 SCHEMA_FILE = Path(__file__).with_name("certificate.schema.json")
 
@@ -88,6 +80,8 @@ Name = Annotated[str, AfterValidator(checked_name), Field(json_schema_extra={"pa
 Time = Annotated[str, Field(pattern=TIME)]
 Event = Annotated[dict[str, Any], AfterValidator(checked_tree)]
 Direction = Literal["remove", "add"]
+Version = Annotated[str, Field(pattern=r"^[0-9][0-9A-Za-z.+-]{0,39}$")]
+Word = Annotated[str, Field(pattern=r"^[0-9A-Za-z_.-]{1,20}$")]
 Note = Annotated[str, AfterValidator(checked_note), Field(json_schema_extra={"enum": [*NOTES]})]
 
 
@@ -147,7 +141,7 @@ class ReleaseSection(Section):
 def _checked_plan(document: dict[str, Any]) -> dict[str, Any]:
     """A plan as JSON, or an error: it must be one to the last key."""
     if DrawPlan.from_json(document).to_json() != document:
-        raise ValueError("this is no plan as evr writes it")
+        raise ValueError("not a plan in evr's format")
     return document
 
 
@@ -213,9 +207,40 @@ class TimesSection(Section):
     seconds: Number
 
 
+class SoftwareSection(Section):
+    """What made the certificate. ``commit`` is that of evr's sources, where it is known."""
+
+    evr: Annotated[
+        str,  # in the statement
+        Field(
+            pattern=r"^[0-9]{1,4}(\.[0-9]{1,4}){2}((a|b|rc|\.dev|\.post)[0-9]{1,4}){0,2}$",
+        ),
+    ]
+    commit: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None
+    drawing: Annotated[str, Field(pattern="^[0-9]{1,6}$")]
+    numpy: Version
+    scipy: Version
+    python: Version
+    platform: Annotated[str, Field(pattern=r"^[0-9A-Za-z_.-]{1,20} [0-9A-Za-z_.-]{1,20}$")]
+    simd: Word
+
+
+class DescriptionSection(Section):
+    """The training as whoever ran it describes it. Its numbers fit the event, or the certificate
+    is refused.
+    """
+
+    algorithm: Literal["DP-SGD"] | None
+    title: Name | None
+    unit: Literal["example", "user", "client"] | None
+    dataset_size: Count | None
+    batch_size: Count | None
+    epochs: Number | None
+
+
 class ConstantsSection(Section):
-    """What whoever trained says was fixed without looking at the data, the number of records
-    included.
+    """The numbers that were fixed without looking at the data, the number of records included, as
+    whoever trained says.
     """
 
     divisor: Number
@@ -244,6 +269,8 @@ class Certificate(Section):
     ----------
     statement
         Sentences for a paper, with every assumption; ``short_statement`` says it in two.
+    description
+        Title, unit and numbers of the training, as they were given.
     verdict, guarantee
         The guarantee is None unless the verdict is ``"accepted"``.
     event, neighboring_relation
@@ -267,14 +294,23 @@ class Certificate(Section):
     guarantee: GuaranteeSection | None
     neighboring_relation: Literal["ADD_OR_REMOVE_ONE", "REPLACE_ONE", "REPLACE_SPECIAL"]
     event: Event
+    description: DescriptionSection
     estimate: EstimateSection | None
     claim: ClaimSection
     release: ReleaseSection
     verification: VerificationSection
-    software: Annotated[dict[str, str], AfterValidator(checked_software)]
+    software: SoftwareSection
     times: TimesSection
     record: RecordSection | None
     digest: str
+
+    @model_validator(mode="after")
+    def _is_described_truly(self) -> Certificate:
+        given = self.description.model_dump()
+        counted = {key: given[key] for key in NUMBERS if given[key] is not None}
+        if counted and description_of(given, self.dp_event()) != given:
+            raise ValueError("description.algorithm is missing")
+        return self
 
     @property
     def accepted(self) -> bool:
@@ -362,26 +398,23 @@ class Certificate(Section):
     def from_json(cls, text: str) -> Certificate:
         """As ``load``, from a string."""
         if len(text) > MOST_BYTES:
-            raise CertificateError(f"larger than {MOST_BYTES >> 20} MiB, which no certificate is")
+            raise CertificateError(
+                f"larger than {MOST_BYTES >> 20} MiB, the limit of a certificate"
+            )
         if other := instead(text, "a certificate"):
             raise CertificateError(other)
         document = _parsed(text)
         version = document.get("schema_version")
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
             raise CertificateError("not a certificate of evr: it has no schema_version")
-        if version > SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
             raise CertificateError(
-                f"schema version {version}; this evr knows {SCHEMA_VERSION}: use a newer evr"
-            )
-        if version < SCHEMA_VERSION:
-            raise CertificateError(
-                f"schema version {version}{_writer(document)} did not say what was drawn, so "
-                "nobody can draw it again: certify anew, or replay it with the version that wrote "
-                "it"
+                f"schema version {version}; this evr reads {SCHEMA_VERSION}: use the evr that "
+                "wrote it, or certify again"
             )
         if (odd := unprintable(document)) is not None:
             raise CertificateError(
-                f"it holds characters that do not print: {validate.shown(odd)[:80]}"
+                f"it contains characters that do not print: {validate.shown(odd)[:80]}"
             )
         if document.get("digest") != digest_of(document):
             raise CertificateError(
@@ -399,19 +432,15 @@ class Certificate(Section):
             path = ".".join(map(str, problem["loc"]))[:200]
             if problem["type"] == "extra_forbidden":
                 raise CertificateError(
-                    f"{path} is no field of a certificate: altered, or of a newer evr"
+                    f"{path} is not a field of a certificate: altered, or of a newer evr"
+                ) from None
+            if problem["type"] == "string_pattern_mismatch":
+                raise CertificateError(
+                    f"{path}={str(problem['input'])[:40]!r} is not as evr writes it"
                 ) from None
             message = problem["msg"].removeprefix("Value error, ")
             raise CertificateError(f"{path}: {message[0].lower()}{message[1:]}") from None
         return unsealed.model_copy(update={"digest": digest_of(unsealed.document())})
-
-
-def _writer(document: dict[str, Any]) -> str:
-    """Which version wrote a document, in words, if it says so."""
-    software = document.get("software")
-    version = software.get("evr") if isinstance(software, dict) else None
-    known = isinstance(version, str) and re.fullmatch(SOFTWARE["evr"], version)
-    return f", written by evr {version}," if known else ""
 
 
 def kept_paths(path: str | Path) -> list[Path]:
@@ -438,8 +467,8 @@ def digest_of(document: dict[str, Any]) -> str:
     rest = {key: value for key, value in document.items() if key != "digest"}
     try:
         return "sha256:" + hashlib.sha256(canonical(rest).encode()).hexdigest()
-    except (ValueError, RecursionError) as error:  # what is no Unicode, or too deep
-        raise CertificateError(f"it holds what no certificate does ({error})") from None
+    except (ValueError, RecursionError) as error:  # not Unicode, or too deep
+        raise CertificateError(f"it contains data that JSON cannot hold ({error})") from None
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -451,7 +480,7 @@ def _parsed(text: str) -> dict[str, Any]:
         return found
 
     def no_word(word: str) -> Any:
-        raise ValueError(f"{word} is no JSON number")
+        raise ValueError(f"{word} is not a JSON number")
 
     def finite(digits: str) -> float:
         value = float(digits)

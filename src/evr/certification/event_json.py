@@ -16,7 +16,7 @@ import numpy as np
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.certification.alphabet import DEEPEST, checked_tree
+from evr.certification.text_rules import DEEPEST, checked_tree
 from evr.errors import CertificateError
 from evr.mechanisms.descriptor import written_fields
 from evr.mechanisms.registry import MECHANISMS, event_classes, event_name, known

@@ -11,11 +11,12 @@ from typing import Any
 
 from dp_accounting import NeighboringRelation, dp_event
 
-from evr.certification.scheme_words import LISTED, SCHEMES, number
+from evr.certification.scheme_words import LISTED, SCHEMES
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism, written_fields
 from evr.mechanisms.registry import MECHANISMS
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT
 from evr.mechanisms.schemes import ZeroOutDpEvent
+from evr.numbers import typed
 
 _SAMPLED = (
     "each record was in each batch independently with the stated probability (Poisson sampling, "
@@ -55,7 +56,7 @@ def describe(event: dp_event.DpEvent) -> str:
     if isinstance(event, dp_event.PoissonSampledDpEvent):
         if event.sampling_probability == 1:
             return describe(event.event)
-        q = number(event.sampling_probability)
+        q = typed(event.sampling_probability)
         return f"Poisson sampling (sampling probability {q}) of {describe(event.event)}"
     if isinstance(event, dp_event.SampledWithoutReplacementDpEvent):
         sizes = f"{event.sample_size:,} of {event.source_dataset_size:,} records"
@@ -124,7 +125,7 @@ def _value(value: Any) -> str:
     if isinstance(value, dp_event.DpEvent):
         return describe(value)
     if not isinstance(value, list | tuple):
-        return number(value)
+        return typed(value)
     if len(value) > LISTED:
         return f"of {len(value):,} values, the first being {_value(value[0])}"
     return str(list(value))

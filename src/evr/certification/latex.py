@@ -5,14 +5,9 @@ from __future__ import annotations
 import re
 
 from evr.certification.certificate import Certificate
+from evr.numbers import latex
 
-BIBTEX = r"""
-@software{evr,
-  title = {evr: tight privacy accounting one can trust},
-  author = {{The evr authors}},
-  license = {Apache-2.0},
-}
-
+PAPER = r"""
 @inproceedings{wang2023randomized,
   title = {A Randomized Approach to Tight Privacy Accounting},
   author = {Wang, Jiachen T. and Mahloujifar, Saeed and Wu, Tong and Jia, Ruoxi
@@ -23,6 +18,7 @@ BIBTEX = r"""
 }
 """
 """As CITATION.cff, which a test holds it to."""
+TITLE = "evr: tight privacy accounting one can trust"
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -35,42 +31,58 @@ _SPECIAL = {
     "_": r"\_",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    '"': "''",
 }
 _NUMBER = r"\d[\d.]*(?:e[+-]?\d+)?"
-_PAIR_OR_NUMBER = re.compile(
-    rf"\(({_NUMBER}), ({_NUMBER})\)(?=-differential)|(?<![\w.])(\d[\d.]*e[+-]?\d+)(?![\w])"
+_MATHEMATICS = re.compile(
+    rf"\(({_NUMBER}), ({_NUMBER})\)(?=-differential)"
+    r"|(?<![\w.])(\d[\d.]*e[+-]?\d+)(?![\w])"
+    r"|\b(epsilon|delta)\b"
 )
+_GREEK = {"epsilon": r"\varepsilon", "delta": r"\delta"}
 
 
 def statement(certificate: Certificate) -> str:
-    """Two sentences with their citations; what they assume follows as a comment.
-
-    >>> typeset("(1.14, 1e-5)-differentially private, but for 2.5e-9 & 50%")
-    '$(1.14, 10^{-5})$-differentially private, but for $2.5 \\\\times 10^{-9}$ \\\\& 50\\\\%'
-    """
+    """Two sentences with their citations; what they assume follows as a comment."""
     assumed = "".join(f"% - {clause}\n" for clause in certificate.assumptions)
     cited = typeset(certificate.short_statement) + r"~\cite{evr,wang2023randomized}"
     return f"{cited}\n% This assumes that\n{assumed}"
 
 
+def bibtex(certificate: Certificate) -> str:
+    """What to cite: the version of evr that made the certificate, and the paper."""
+    software, year = certificate.software, certificate.times.finished[:4]
+    note = f"  note = {{Commit {software.commit}}},\n" if software.commit else ""
+    return (
+        f"@software{{evr,\n  title = {{{TITLE}}},\n  author = {{{{The evr authors}}}},\n"
+        f"  version = {{{software.evr}}},\n  year = {{{year}}},\n{note}"
+        f"  license = {{Apache-2.0}},\n}}\n{PAPER}"
+    )
+
+
 def typeset(text: str) -> str:
-    """Plain text as LaTeX: powers of ten and pairs as mathematics, everything else escaped."""
+    r"""Plain text as LaTeX: Greek letters, powers of ten and pairs as mathematics, everything else
+    escaped.
+
+    >>> print(typeset("(1.14, 1e-5)-differentially private, with delta at most 2.5e-9 & 50%"))
+    $(\varepsilon = 1.14, \delta = 10^{-5})$-differentially private, with $\delta$ at most
+    $2.5 \times 10^{-9}$ \& 50\%
+    """
     parts, last = [], 0
-    for found in _PAIR_OR_NUMBER.finditer(text):
+    for found in _MATHEMATICS.finditer(text):
         parts.append(_escaped(text[last : found.start()]))
-        epsilon, delta, alone = found.groups()
-        parts.append(f"${_power(alone)}$" if alone else f"$({_power(epsilon)}, {_power(delta)})$")
+        epsilon, delta, alone, letter = found.groups()
+        if letter:
+            parts.append(f"${_GREEK[letter]}$")
+        elif alone:
+            parts.append(f"${latex(alone)}$")
+        else:
+            pair = rf"\varepsilon = {latex(epsilon)}, \delta = {latex(delta)}"
+            parts.append(f"$({pair})$")
         last = found.end()
     return "".join([*parts, _escaped(text[last:])])
 
 
 def _escaped(text: str) -> str:
-    return "".join(_SPECIAL.get(letter, letter) for letter in text)
-
-
-def _power(number: str) -> str:
-    mantissa, e, exponent = number.partition("e")
-    if not e:
-        return number
-    power = f"10^{{{int(exponent)}}}"
-    return power if mantissa == "1" else rf"{mantissa} \times {power}"
+    opened = re.sub(r'"(?=\w)', "``", text)
+    return "".join(_SPECIAL.get(letter, letter) for letter in opened)

@@ -25,7 +25,6 @@ from typing import Any, Literal
 from dp_accounting import NeighboringRelation
 
 from evr import validate
-from evr.certification.alphabet import NAME_IN_WORDS, checked_name
 from evr.certification.ledger_file import LedgerFile
 from evr.certification.owners import this_process
 from evr.certification.rows import (
@@ -42,6 +41,7 @@ from evr.certification.rows import (
     release_of,
     seal,
 )
+from evr.certification.text_rules import NAME_IN_WORDS, checked_name
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
 from evr.verification import Claim, Terms
 from evr.verification.settings import Settings

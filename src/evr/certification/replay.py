@@ -260,15 +260,13 @@ def _judged(
     """What the differences mean, given what made the certificate."""
     if _same_estimate(certificate, found):
         found = [m for m in found if m.field not in ("estimate.value", "estimate.error")]
-    theirs, here = certificate.software, software()
-    other = [key for key in here if theirs.get(key) != here[key]]
+    theirs, here = certificate.software.model_dump(), software()
+    other = [key for key in here if key != "commit" and theirs[key] != here[key]]
     devices = sorted({plan["device"] for plan in _plans(certificate)} - {"cpu"})
     notes = [] if certificate.record is None else [_RECORD]
     if not other and not devices:
         return Replay(tuple(found), verification, fresh, tuple(notes))
-    made, have = (
-        ", ".join(f"{key} {which.get(key, '?')}" for key in other) for which in (theirs, here)
-    )
+    made, have = (", ".join(f"{key} {which[key]}" for key in other) for which in (theirs, here))
     if other:
         notes.append(
             f"the certificate was made with {made}, and this is {have}: equality to the last bit "
@@ -306,7 +304,7 @@ def _plans(certificate: Certificate) -> list[dict[str, Any]]:
 
 
 def _drawn_by(certificate: Certificate) -> str:
-    return f"its samples were drawn by evr {certificate.software['evr']}"
+    return f"its samples were drawn by evr {certificate.software.evr}"
 
 
 def _same_estimate(certificate: Certificate, found: list[Mismatch]) -> bool:
@@ -339,7 +337,7 @@ def _is_reworded(certificate: Certificate, field: str) -> bool:
     """
     if field != "statement":
         return False
-    reworded = certificate.software["evr"] != software()["evr"]
+    reworded = certificate.software.evr != software()["evr"]
     return reworded or certificate.statement == statement(certificate.document())
 
 
@@ -350,7 +348,7 @@ def _claim(certificate: Certificate) -> tuple[Claim, Settings]:
         raise CertificateError("release.name and release.floor come together or not at all")
     base = plain.value if release.floor is None else release.floor
     if not 0 < stated.kappa <= 0.025 or (release.attempt == 1 and stated.kappa != plain.kappa):
-        raise CertificateError(f"claim.kappa={stated.kappa!r} is none that evr uses")
+        raise CertificateError(f"claim.kappa={stated.kappa!r} cannot have been written by evr")
     claim = Claim(stated.epsilon, stated.delta_estimate, stated.tau, Terms(stated.kappa, base))
     return claim, Settings(checked.method, checked.proposal, checked.max_samples, checked.offset)
 
@@ -388,13 +386,14 @@ def _rebuilt(
     return build(
         verification,
         event=certificate.event,
+        description=certificate.description.model_dump(),
         relation=composition.relation,
         claim=claim,
         settings=settings,
         name=certificate.release.name,
         entropy_is_fresh=certificate.verification.entropy_is_fresh,
         estimate=estimate,
-        computed_by=certificate.software,
+        computed_by=certificate.software.model_dump(),
         times=certificate.times.model_dump(),
         record=None if certificate.record is None else certificate.record.model_dump(),
     )

@@ -18,20 +18,10 @@ from evr.mechanisms.schemes import (
     RedrawnBinsDpEvent,
     ShuffledBatchesDpEvent,
 )
+from evr.numbers import typed
 
 LISTED = 12
 """Numbers of a list that words write out."""
-
-
-def number(value: Any) -> str:
-    """A number in six digits if these are all that it has, else in all of them.
-
-    >>> number(0.25), number(1e-9), number(1 / 3)
-    ('0.25', '1e-09', '0.3333333333333333')
-    """
-    if isinstance(value, float):
-        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-    return str(value)
 
 
 def noise_in_words(noise_multiplier: float, strategy: Any = IDENTITY) -> str:
@@ -46,10 +36,10 @@ def noise_in_words(noise_multiplier: float, strategy: Any = IDENTITY) -> str:
     if strategy and isinstance(strategy[0], list | tuple):
         kind = f"a strategy of {max(map(len, strategy))} bands, its columns taken as given"
     elif strategy and strategy != IDENTITY:
-        entries = f": {', '.join(map(number, strategy))}" if len(strategy) <= LISTED else ""
+        entries = f": {', '.join(map(typed, strategy))}" if len(strategy) <= LISTED else ""
         kind = f"a Toeplitz strategy of {len(strategy)} bands, its columns taken as given{entries}"
     correlated = f", noise correlated by {kind}" if kind else ""
-    return f"a Gaussian mechanism (noise multiplier {noise_multiplier:.17g}{correlated})"
+    return f"a Gaussian mechanism (noise multiplier {typed(noise_multiplier)}{correlated})"
 
 
 def _fixed_in_words(event: BallsInBinsDpEvent) -> str:
@@ -77,7 +67,7 @@ def _cyclic_in_words(event: CyclicPoissonDpEvent) -> str:
         f"{event.cycle_length:,} {validate.one_of(PARTITIONS, partition=event.partition)} groups "
         "in turn"
     )
-    probability = number(event.sampling_probability)
+    probability = typed(event.sampling_probability)
     chance = f"sampling probability {probability}, {event.iterations:,} iterations"
     return (
         f"cyclic Poisson sampling ({groups}, {chance}) of "
@@ -87,7 +77,7 @@ def _cyclic_in_words(event: CyclicPoissonDpEvent) -> str:
 
 def _min_sep_in_words(event: BMinSepDpEvent) -> str:
     chance = (
-        f"sampling probability {number(event.sampling_probability)}, "
+        f"sampling probability {typed(event.sampling_probability)}, "
         f"{'warm' if event.warm_start else 'cold'} start"
     )
     return (
@@ -98,7 +88,7 @@ def _min_sep_in_words(event: BMinSepDpEvent) -> str:
 
 def _shuffled_in_words(event: ShuffledBatchesDpEvent) -> str:
     epochs = f"{event.epochs:,} {'epoch' if event.epochs == 1 else 'epochs'}"
-    noise = number(event.noise_multiplier)
+    noise = typed(event.noise_multiplier)
     return f"{epochs} of shuffled batches of a Gaussian mechanism (noise multiplier {noise})"
 
 

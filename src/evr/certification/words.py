@@ -1,31 +1,57 @@
-"""Certificates in words: what ran, and the statement that one can paste into a paper."""
+"""Certificates in words: the sentence that one can paste into a paper, who checked it, and what it
+assumes.
+"""
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, Context, Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from dp_accounting import NeighboringRelation, dp_event
 
-from evr import validate
 from evr.bounds.rounding import FIXED
 from evr.bounds.strict import StatedProof, rounded_up
 from evr.certification import recorded
+from evr.certification.description import trained
 from evr.certification.event_json import event_digest, event_from_json
 from evr.certification.event_words import assumptions, describe, is_abridged
 from evr.errors import CertificateError
 from evr.mechanisms.relations import adjacency
+from evr.numbers import stated, typed
 
-_DIGITS = 9
 
+class MethodWords(NamedTuple):
+    """A method of verification in words.
 
-def above(value: float) -> str:
-    """A number in a few digits, never smaller than it is.
-
-    >>> above(1e-09), above(1.0000000000000002e-09), above(0.41), above(1.0)
-    ('1e-9', '1.00000001e-9', '0.41', '1')
+    Attributes
+    ----------
+    proof
+        What checks a claim.
+    verified
+        What was done, as in "this was ... by evr".
+    samples
+        Whether the guarantee rests on samples.
     """
-    return validate.above(value, _DIGITS).replace("e-0", "e-")
+
+    proof: str
+    verified: str
+    samples: bool
+
+
+METHOD_WORDS = {
+    "strict": MethodWords("exact arithmetic", "proved in exact arithmetic", False),
+    "both": MethodWords(
+        "exact arithmetic and a sequential test",
+        "proved in exact arithmetic and confirmed by a sequential test",
+        False,
+    ),
+    "sequential": MethodWords("sequential test", "verified by a sequential test", True),
+    "fixed": MethodWords(
+        "test of a fixed number of samples",
+        "verified by a test of a fixed number of samples",
+        True,
+    ),
+}
+"""The words of each method of ``evr.verification.settings.METHODS``."""
 
 
 def describe_event(document: dict[str, Any]) -> str:
@@ -37,12 +63,12 @@ def describe_event(document: dict[str, Any]) -> str:
     ...                 "event": gaussian})
     'Poisson sampling (sampling probability 0.001) of a Gaussian mechanism (noise multiplier 1)'
     >>> describe_event({"type": "somebody.ElsesDpEvent"})
-    'what is not known here (register its mechanism)'
+    'an unknown mechanism (register it to describe it)'
     """
     try:
         event = event_from_json(document)
     except CertificateError:
-        return "what is not known here (register its mechanism)"
+        return "an unknown mechanism (register it to describe it)"
     return describe(event)
 
 
@@ -56,91 +82,78 @@ def identified(event: dp_event.DpEvent) -> str:
     return f"{words}, in full the event with SHA-256 {event_digest(event)},"
 
 
-def statement(document: dict[str, Any]) -> str:
-    """The statement of a certificate, from the rest of it."""
-    claim, release, checked = document["claim"], document["release"], document["verification"]
-    epsilon, delta = above(claim["epsilon"]), above(claim["delta"])
-    event = event_from_json(document["event"])
-    ran, neighbours = identified(event), adjacency(document["neighboring_relation"])
-    how = _how(document)
-    if document["verdict"] == "rejected":
-        return (
-            f"That the composition of {ran} is ({epsilon}, {delta})-differentially private could "
-            f"not be {_TRIED[checked['method']]} ({how}). No guarantee follows from this "
-            "certificate, and nothing may be released on its account; neither does it show that "
-            "the claim is false."
-        )
-    first = (
-        f"The composition of {ran} satisfies ({epsilon}, {delta})-differential privacy under "
-        f"{neighbours}, also if later mechanisms are chosen from the outputs of earlier ones "
-        "within the parameters stated."
-    )
-    second = (
-        f"This was verified by Monte Carlo ({how}): had it been false, this attempt would have "
-        f"accepted it with probability at most {bounded(release['budget'])}, and any number of "
-        f"attempts at the release with probability at most {bounded(release['total_budget'])}, "
-        "which delta includes."
-    )
-    if checked["method"] in ("strict", "both"):
-        second = _proved(document, how)
-    return " ".join((first, second, _assumptions(document, event)))
+def ran(document: dict[str, Any]) -> str:
+    """What ran, as a certificate describes it: the subject of its statement."""
+    event, given = event_from_json(document["event"]), document["description"]
+    words = trained(event, given) or f"the composition of {identified(event)}"
+    return words if given["title"] is None else f'the training "{given["title"]}", {words},'
 
 
-_TRIED = {
-    "sequential": "verified by Monte Carlo",
-    "fixed": "verified by Monte Carlo",
-    "strict": "proved in exact arithmetic",
-    "both": "proved in exact arithmetic, nor verified by Monte Carlo",
-}
-
-
-def _how(document: dict[str, Any]) -> str:
-    """By what, and in which attempt."""
-    checked, release = document["verification"], document["release"]
-    parts = {
-        "strict": "integers and balls",
-        "both": f"integers and balls, then a sequential test of {checked['samples']:,} samples",
-    }
-    test = parts.get(checked["method"], f"{checked['method']} test, {checked['samples']:,} samples")
-    named = "" if release["name"] is None else " at a named release"
-    return f"evr {document['software']['evr']}, {test}, attempt {release['attempt']}{named}"
-
-
-def _proved(document: dict[str, Any], how: str) -> str:
-    """That it is so, without a probability."""
-    proofs = [section["strict"] for section in document["verification"]["directions"].values()]
-    bounds = [
-        rounded_up(StatedProof.from_json(proof).delta) for proof in proofs if proof is not None
-    ]
-    also = ", and independent samples agree" if document["verification"]["method"] == "both" else ""
-    return (
-        f"This is proved in exact arithmetic ({how}): in both directions delta is at most "
-        f"{above(max(bounds))}{also}."
-    )
+def unit(document: dict[str, Any]) -> str:
+    """Whose data the guarantee protects: a record, unless the description says more."""
+    given = document["description"]
+    return str(given["unit"] or ("record" if given["algorithm"] is None else "example"))
 
 
 def short_statement(document: dict[str, Any]) -> str:
-    """The same in two sentences; what it assumes is ``assumed``."""
-    claim, release, checked = document["claim"], document["release"], document["verification"]
-    pair = f"({above(claim['epsilon'])}, {above(claim['delta'])})"
-    event = event_from_json(document["event"])
+    """Two sentences for a paper; ``assumed`` lists what they assume."""
+    return f"{_claimed(document)} {_checked(document)}"
+
+
+def statement(document: dict[str, Any]) -> str:
+    """The statement of a certificate, from the rest of it: the short one, the attempt, and every
+    assumption.
+    """
+    release = document["release"]
+    named = "a named release" if release["name"] is not None else "its release"
+    parts = [short_statement(document)]
+    if document["verdict"] == "accepted":
+        parts.append(
+            "It also holds if later mechanisms are chosen from the outputs of earlier ones within "
+            "the parameters stated."
+        )
+    parts.append(f"This was attempt {release['attempt']} at {named}.")
+    if document["verdict"] == "accepted":
+        parts.append(f"The statement assumes that {'; that '.join(assumed(document))}.")
+    return " ".join(parts)
+
+
+def _claimed(document: dict[str, Any]) -> str:
+    """The first sentence: what holds, or was claimed."""
+    claim, subject = document["claim"], ran(document)
+    pair = f"({stated(claim['epsilon'])}, {stated(claim['delta'])})"
+    neighbours = adjacency(document["neighboring_relation"])
+    rest = f"{pair}-differentially private per {unit(document)} under {neighbours}"
+    if document["verdict"] == "rejected":
+        return f"It was not shown that {subject} is {rest}."
+    return f"{subject[0].upper()}{subject[1:]} is {rest}."
+
+
+def _checked(document: dict[str, Any]) -> str:
+    """The second sentence: by whom and how it was checked."""
+    checked = document["verification"]
+    words = METHOD_WORDS[checked["method"]]
     by = f"evr {document['software']['evr']}"
     if document["verdict"] == "rejected":
         return (
-            f"That the composition of {identified(event)} is {pair}-differentially private "
-            f"could not be verified by {by}. No guarantee follows, nor that the claim is false."
+            f"The attempt was made by {by} ({words.proof}); it gives no guarantee, and does not "
+            "show that the claim is false."
         )
-    first = (
-        f"The composition of {identified(event)} satisfies {pair}-differential privacy under "
-        f"{adjacency(document['neighboring_relation'])}."
-    )
-    if checked["method"] in ("strict", "both"):
-        return f"{first} {_proved(document, by)}"
-    how = f"{by}, {checked['method']} test, {checked['samples']:,} samples"
+    drawn = f" ({checked['samples']:,} samples)" if checked["method"] != "strict" else ""
+    if words.samples:
+        total = stated(document["release"]["total_budget"], 2)
+        return (
+            f"This was {words.verified} by {by}{drawn}: if it were false, the probability of "
+            f"accepting it in any number of attempts would be at most {total}, which delta "
+            "includes."
+        )
+    proofs = [section["strict"] for section in checked["directions"].values()]
+    bounds = [
+        rounded_up(StatedProof.from_json(proof).delta) for proof in proofs if proof is not None
+    ]
     return (
-        f"{first} This was verified by Monte Carlo ({how}): were it false, it would have been "
-        f"accepted with probability at most {bounded(release['total_budget'])} in any number of "
-        "attempts at the release."
+        f"This was {words.verified} by {by}{drawn}: in both directions delta is at most "
+        f"{stated(max(bounds))}."
     )
 
 
@@ -153,48 +166,33 @@ def check_words(event: dict[str, Any]) -> None:
     assumptions(one)
 
 
-def bounded(value: float) -> str:
-    """Two digits, rounded up.
-
-    >>> bounded(2.5000000000000001e-9), bounded(2.5e-9), bounded(1.21e-12), bounded(0.0)
-    ('2.5e-9', '2.5e-9', '1.3e-12', '0.0e+00')
-    """
-    exact = Decimal(repr(value))  # as it is written in the certificate
-    return f"{float(exact.normalize(Context(2, ROUND_CEILING))):.1e}".replace("e-0", "e-")
-
-
 def assumed(document: dict[str, Any]) -> list[str]:
     """What the statement of a certificate assumes, each a clause that follows "that"."""
-    return _assumed(document, event_from_json(document["event"]))
-
-
-def _assumptions(document: dict[str, Any], event: dp_event.DpEvent) -> str:
-    return f"It assumes that {'; that '.join(_assumed(document, event))}."
-
-
-def _assumed(document: dict[str, Any], event: dp_event.DpEvent) -> list[str]:
     checked = document["verification"]
+    event = event_from_json(document["event"])
     relation = NeighboringRelation[document["neighboring_relation"]]
-    assumed = [*assumptions(event, relation=relation), *recorded.assumptions(document["record"])]
-    sampled = checked["method"] not in ("strict", "both")
+    clauses = [*assumptions(event, relation=relation), *recorded.assumptions(document["record"])]
+    if (given := document["description"]["unit"]) not in (None, "example"):
+        clauses.insert(0, f"each record holds all data of one {given}, and nobody else's")
+    sampled = METHOD_WORDS[checked["method"]].samples
     if sampled:
-        fresh = "the verification's entropy was fresh"
-        assumed.append(
+        fresh = "the entropy of the samples was fresh"
+        clauses.append(
             f"{fresh} (it is recorded as fresh, which nothing can prove)"
             if checked["entropy_is_fresh"]
-            else f"{fresh} (it was a seed given by the caller, and nobody must have searched for "
-            "it)"
+            else f"{fresh} (the caller chose the seed: nobody may have searched for a lucky one)"
         )
-    assumed.append(
-        "which mechanisms were tried and when one stopped did not depend on the data, all attempts "
-        "were counted in one ledger, and one output of the release was let out"
+    clauses.append(
+        "the choice of mechanisms and of when to stop did not depend on the data, every attempt is "
+        "in one ledger, and only one output of the release was published"
     )
     margin = (
-        f"; the verification's own rounding is covered by a margin of at least {FIXED:g} of delta"
+        f"; a margin of at least {typed(FIXED)} of delta covers the verification's own rounding"
         if sampled
         else ""
     )
-    assumed.append(
-        f"noise has the stated law to the last digit (floating-point samplers do not{margin})"
+    clauses.append(
+        "the noise follows the stated distribution exactly (a floating-point sampler only "
+        f"approximates it{margin})"
     )
-    return assumed
+    return clauses

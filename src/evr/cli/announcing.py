@@ -99,10 +99,10 @@ def _doing(epsilon: float | None, delta: float | None) -> str:
 def in_words(forecast: Forecast, path: Path | None, ledger: Path | None) -> str:
     """What is to be proved, how, about how long it takes, and where files go."""
     from evr.certification.ledger import DEFAULT_PATH
-    from evr.certification.words import above
+    from evr.numbers import stated
 
     claim, seconds = forecast.claim, forecast.total_seconds
-    pair = f"({above(claim.epsilon)}, {above(claim.value)})"
+    pair = f"({stated(claim.epsilon)}, {stated(claim.value)})"
     goes = f"; the certificate goes to {path}" if path is not None else ""
     safe = "; Ctrl-C is safe, and `evr resume` continues" if seconds > _LONG else ""
     return (

@@ -137,7 +137,7 @@ def tell(
         print(_who_drew(certificate), file=sys.stderr)
     from evr.certification.certificate import kept_paths
     from evr.certification.ledger import DEFAULT_PATH
-    from evr.certification.words import bounded
+    from evr.numbers import stated
 
     counted = str(ledger or DEFAULT_PATH)
     if json:
@@ -172,8 +172,8 @@ def tell(
                 print(f"the one that was accepted before: {kept[-1]}")
         release = certificate.release
         spent = (
-            f"false-positive budget spent on it {bounded(release.budget)} of "
-            f"{bounded(release.total_budget)}"
+            f"false-positive budget spent on it {stated(release.budget, 2)} of "
+            f"{stated(release.total_budget, 2)}"
             if release.budget
             else "none of its false-positive budget is spent"
         )
@@ -204,16 +204,15 @@ def _who_drew(certificate: Certificate) -> str:
 
 
 def _sentence(certificate: Certificate) -> str:
-    from evr.certification.words import above
+    from evr.numbers import stated
 
     claim = certificate.claim
     if certificate.guarantee is None:
-        return (
-            f"({above(claim.epsilon)}, {above(claim.delta)})-differential privacy was not verified."
-        )
+        pair = f"({stated(claim.epsilon)}, {stated(claim.delta)})"
+        return f"{pair}-differential privacy was not verified."
     return (
-        f"({above(certificate.guarantee.epsilon)}, "
-        f"{above(certificate.guarantee.delta)})-differentially private."
+        f"({stated(certificate.guarantee.epsilon)}, "
+        f"{stated(certificate.guarantee.delta)})-differentially private."
     )
 
 

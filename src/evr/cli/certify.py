@@ -33,6 +33,7 @@ from evr.cli.options import (
     Quiet,
     WhatRan,
     asks_what_ran,
+    choice_option,
     file_option,
     number_option,
 )
@@ -45,6 +46,7 @@ Report = Annotated[
     file_option("--report", help="Write the certificate's page (HTML) to this file too."),
 ]
 
+UNITS = ("example", "user", "client")
 Epsilon = Annotated[
     float | None,
     number_option("--epsilon", "Find and certify delta at this epsilon; with --delta, this pair."),
@@ -55,6 +57,19 @@ Delta = Annotated[
 ]
 Exact = Annotated[
     bool, typer.Option("--exact", help="Keep all digits of epsilon instead of three.")
+]
+Title = Annotated[
+    str | None,
+    typer.Option("--title", help="A label of the training, for the statement.", show_default=False),
+]
+Unit = Annotated[
+    str | None,
+    choice_option(
+        "--unit",
+        UNITS,
+        "Whose data one record holds: that of an example, a user or a client.",
+        show_default=False,
+    ),
 ]
 
 
@@ -70,6 +85,8 @@ def command(
     report: Report = None,
     ledger: LedgerFile = None,
     release: ReleaseName = None,
+    title: Title = None,
+    unit: Unit = None,
     floor: Floor = None,
     method: AnyMethod = "auto",
     proposal: Proposal = "capped",
@@ -122,6 +139,9 @@ def command(
     ):
         from evr.gate import certify
 
+        description = {"title": title, "unit": unit}
+        if record is None:
+            description |= ran.description()
         certify_this = partial(certify, event) if record is None else record.certify
         certificate = certify_this(
             epsilon=epsilon,
@@ -139,6 +159,7 @@ def command(
             announce=announce,
             method=method,
             neighboring_relation=relation,
+            description=description,
             **({} if proposal == "capped" else {"proposal": proposal}),
             **({} if max_samples is None else {"max_samples": max_samples}),
             **({} if device == "cpu" else {"device": device}),
@@ -147,9 +168,7 @@ def command(
         note(ran, epsilon=certificate.claim.epsilon, quiet=quiet)
     try:
         tell(certificate, path=path, ledger=ledger, json=json, quiet=quiet, device=device)
-    # rejected or not, the page comes after the verdict: it asks other accountants, who take their
-    # time
-    finally:
+    finally:  # rejected or not
         if report is not None:
-            write_page(certificate, report, source=path, quiet=quiet or json)
+            write_page(certificate, report, source=path)
             wrote(report, quiet=quiet or json)

@@ -20,7 +20,8 @@ from evr.cli.options import (
     numbers,
     picture,
 )
-from evr.cli.output import as_json, number, number_above, progress_bar, table, write_csv, wrote
+from evr.cli.output import as_json, number, progress_bar, table, write_csv, wrote
+from evr.numbers import above
 
 CURVES = ("fft", "strict", "rdp", "gdp", "edgeworth")
 
@@ -72,7 +73,7 @@ def command(
         )
     rows = list(zip(curve.epsilons.tolist(), curve.deltas.tolist(), curve.directions, strict=True))
     header = ["epsilon", "delta", "direction"]
-    shown = partial(number_above, digits=6) if method in ("strict", "rdp") else number
+    shown = partial(above, digits=6) if method in ("strict", "rdp") else number
     if json:
         document = {
             "epsilons": [r[0] for r in rows],
@@ -93,12 +94,12 @@ def command(
         write_csv(csv, header, rows)
         wrote(csv, quiet=quiet)
     if plot is not None:
-        from evr.report import figures
+        from evr.report import plots
 
-        between = figures.smooth(min(points), max(points))
+        between = plots.smooth(min(points), max(points))
         drawn = privacy_curve(
             event, between, method=method, direction=direction, neighboring_relation=relation
         )
         lines = {method: (drawn.epsilons, drawn.deltas)}
-        figures.save(figures.privacy_curves(lines, title=ran.caption), plot)
+        plots.save(plots.privacy_curves(lines, title=ran.caption), plot)
         wrote(plot, quiet=quiet)

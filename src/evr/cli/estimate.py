@@ -18,8 +18,9 @@ from evr.cli.options import (
     one_target,
     whole_option,
 )
-from evr.cli.output import as_json, number, number_above, say, seconds, table
+from evr.cli.output import as_json, number, say, seconds, table
 from evr.cli.sanity import note
+from evr.numbers import above
 
 if TYPE_CHECKING:
     from evr.estimation.results import Estimate, UpperBound
@@ -134,7 +135,7 @@ def _shown(answer: MethodResult) -> str:
     """Its number; of a bound, never a smaller one."""
     if answer.value is None or answer.kind != "upper bound":
         return number(answer.value)
-    return number_above(answer.value, 6)
+    return above(answer.value, 6)
 
 
 def _about(result: Estimate | UpperBound) -> dict[str, Any]:

@@ -53,7 +53,9 @@ def command(
     if latex:
         from evr.certification import latex as typeset
 
-        print(typeset.statement(certificate), end="" if quiet else f"\n{typeset.BIBTEX}")
+        print(
+            typeset.statement(certificate), end="" if quiet else f"\n{typeset.bibtex(certificate)}"
+        )
         return
     if json:
         as_json(certificate.document())
@@ -69,7 +71,7 @@ def command(
 
 
 def _facts(certificate: Certificate) -> list[list[str]]:
-    from evr.certification.words import describe_event
+    from evr.certification.words import ran
     from evr.mechanisms.relations import adjacency
 
     claim, release, checked = certificate.claim, certificate.release, certificate.verification
@@ -79,7 +81,7 @@ def _facts(certificate: Certificate) -> list[list[str]]:
         "verdict": certificate.verdict,
         "guarantee": guarantee,
         "neighbouring relation": adjacency(certificate.neighboring_relation),
-        "what ran": describe_event(certificate.event),
+        "what ran": ran(certificate.document()),
         "claim": f"epsilon {claim.epsilon!r}, delta {claim.delta!r} = {claim.delta_estimate!r} / "
         f"{claim.tau!r}",
         "tested against": f"delta {number(claim.threshold, 9)} = (1 - kappa) times the claim, "
@@ -94,7 +96,7 @@ def _facts(certificate: Certificate) -> list[list[str]]:
         if checked.method == "strict"
         else f"{checked.entropy} "
         f"({'recorded as fresh' if checked.entropy_is_fresh else 'given by the caller'})",
-        "software": ", ".join(f"{key} {value}" for key, value in certificate.software.items()),
+        "software": ", ".join(f"{key} {value}" for key, value in certificate.software if value),
         "time": f"{certificate.times.started} to {certificate.times.finished} "
         f"({seconds(certificate.times.seconds)})",
         "digest": certificate.digest,

@@ -22,7 +22,7 @@ def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False)
     Example: evr ledger
     """
     from evr.certification import Ledger
-    from evr.certification.words import bounded
+    from evr.numbers import stated
 
     with Ledger(ledger, create=False) as opened:
         opened.check()
@@ -61,7 +61,7 @@ def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False)
             ran(a),
             shown["certificate"] or "-",
             _shown(a.samples),
-            bounded(a.budget) if a.budget else "none",
+            stated(a.budget, 2) if a.budget else "none",
             a.started[:19],
         ]
         for a, shown in zip(attempts, listed, strict=True)
@@ -115,15 +115,15 @@ def ran(attempt: Attempt) -> str:
 
 def claimed(attempt: Attempt) -> str:
     """The pair that an attempt was to prove, as a statement rounds it."""
-    from evr.certification.words import above
+    from evr.numbers import stated
 
-    return f"({above(attempt.epsilon)}, {above(attempt.claim)})"
+    return f"({stated(attempt.epsilon)}, {stated(attempt.claim)})"
 
 
 def _cell(key: str, value: Any) -> str:
-    from evr.certification.words import bounded
+    from evr.numbers import stated
 
-    return bounded(value) if key in ("budget", "left") else _shown(value)
+    return stated(value, 2) if key in ("budget", "left") else _shown(value)
 
 
 def _shown(value: Any) -> str:

@@ -114,11 +114,11 @@ def command(
         write_csv(csv, header, rows)
         wrote(csv, quiet=quiet)
     if plot is not None:
-        from evr.report import figures
+        from evr.report import plots
 
         title = ran.caption
-        figures.save(
-            figures.online_epsilon({method: (online.steps, online.epsilons)}, delta, title=title),
+        plots.save(
+            plots.online_epsilon({method: (online.steps, online.epsilons)}, delta, title=title),
             plot,
         )
         wrote(plot, quiet=quiet)

@@ -269,6 +269,21 @@ class WhatRan(NamedTuple):
                 f"{self.spec} and {', '.join(given)} both describe a mechanism: give one of them"
             )
 
+    def description(self) -> dict[str, Any]:
+        """The numbers that flags, or the one table of a file, give of a DP-SGD training."""
+        if self.spec is None:
+            given = self.training._asdict()
+        else:
+            from evr.spec import load
+
+            (first, *others) = load(self.spec).mechanism
+            if others or first.kind != "dpsgd" or first.repeat != 1:
+                return {}
+            given = first.model_dump()
+        return {"algorithm": "DP-SGD"} | {
+            key: given[key] for key in ("dataset_size", "batch_size", "epochs")
+        }
+
     @property
     def records(self) -> int | None:
         """The number of records, where flags or the tables of a file say it."""

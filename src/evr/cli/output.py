@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from evr import validate
 from evr.errors import NearbyReleaseWarning
 
 if TYPE_CHECKING:
@@ -156,11 +155,6 @@ def _plain(value: Any) -> Any:
 def number(value: float | None, digits: int = 6) -> str:
     """A number as a person writes it."""
     return "-" if value is None else f"{value:.{digits}g}"
-
-
-def number_above(value: float, digits: int = 7) -> str:
-    """As ``number``, rounded up: for what must not become smaller by being written down."""
-    return validate.above(value, digits)
 
 
 def seconds(value: float) -> str:

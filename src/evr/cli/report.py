@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,24 +22,17 @@ Output = Annotated[
         "--output", "-o", help="Where to write the page; beside the certificate by default."
     ),
 ]
-Peers = Annotated[
-    bool,
-    typer.Option(
-        "--peers/--no-peers", help="Ask other accountants too, for half a minute at most."
-    ),
-]
 
 
 def command(
     file: CertificateFile,
     output: Output = None,
-    peers: Peers = True,
     max_seconds: MaxSeconds = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write one HTML page about a certificate: the statement, pictures of the verification, every
-    parameter.
+    """Write one HTML page about a certificate: what is claimed, who checked it and how, what is
+    assumed, and every parameter.
 
     The page needs no network, follows light and dark mode, and prints well.
 
@@ -51,9 +43,7 @@ def command(
     certificate = Certificate.load(file)
     path = new_page(output or page_path(file), file, option="--output")
     with limited(max_seconds, "drawing its curve") as seconds:
-        write_page(
-            certificate, path, source=file, peers=peers, quiet=quiet or json, max_seconds=seconds
-        )
+        write_page(certificate, path, source=file, max_seconds=seconds)
     if json:
         as_json({"report": str(path), "certificate": str(file), "verdict": certificate.verdict})
     elif quiet:
@@ -73,14 +63,10 @@ def write_page(
     path: Path,
     *,
     source: Path | None,
-    peers: bool = True,
-    quiet: bool = False,
     max_seconds: float | None = None,
 ) -> None:
     """Write the page of a certificate whose file is ``source``."""
     from evr.report import page
 
-    if peers and not quiet and sys.stderr.isatty():
-        print("asking other accountants, for half a minute at most", file=sys.stderr)
     named = None if source is None else str(source)
-    page.write_report(certificate, path, source=named, peers=peers, max_seconds=max_seconds)
+    page.write_report(certificate, path, source=named, max_seconds=max_seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from evr import validate
+from evr import numbers
 
 
 class Figure:
@@ -115,4 +115,4 @@ class UpperBound(Figure):
     seconds: float = 0.0
 
     def _short(self) -> str:
-        return validate.above(self.value, 6)
+        return numbers.above(self.value, 6)

@@ -75,6 +75,7 @@ def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Atte
             "estimate": request.estimate,
             "path": None if request.path is None else str(request.path),
             "record": request.record,
+            "description": request.description,
             "replaces": request.path is not None and request.path.is_file(),
         },
         software=software(),
@@ -135,6 +136,7 @@ def perform(
         certificate = build(
             verification,
             event=attempt.event,
+            description=attempt.options["description"],
             relation=attempt.relation,
             claim=claim,
             settings=attempt.settings,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
@@ -56,6 +57,7 @@ def certify(
     method: str = "auto",
     neighboring_relation: Relation | None = None,
     record: dict[str, Any] | None = None,
+    description: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Certificate:
     """Certify what everything that ran guarantees: estimate, verify, write down.
@@ -103,6 +105,10 @@ def certify(
     record
         What the certificate says of the record that the event comes from: ``Record.certify`` gives
         it.
+    description
+        The training in the numbers that people state, for the statement: ``title``, ``unit``
+        (``"example"``, ``"user"`` or ``"client"``), ``dataset_size``, ``batch_size``, ``epochs``.
+        Each may be left out. Numbers that do not fit the event are refused.
     settings
         ``proposal``, ``max_samples``, ``offset``, ``device`` as of ``evr.verify``.
 
@@ -164,6 +170,7 @@ def certify(
         executor=executor,
         progress=progress,
         record=record,
+        description=description,
     )
     return certify_claim(request, ledger=ledger, announce=announce)
 

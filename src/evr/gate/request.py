@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from evr import atomic, validate
-from evr.certification.event_json import digest_of, event_to_json
+from evr.certification.description import description_of
+from evr.certification.event_json import digest_of, event_from_json, event_to_json
 from evr.certification.words import check_words
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
@@ -73,8 +75,8 @@ class Request:
         Where the certificate goes.
     workers, executor, progress
         Who works, and who is told.
-    record
-        The recorded training that it is about, for the certificate.
+    record, description
+        The recorded training that it is about, and the training in numbers, for the certificate.
     """
 
     subject: Subject
@@ -89,9 +91,12 @@ class Request:
     executor: Executor | None = None
     progress: ProgressHook | None = None
     record: dict[str, Any] | None = None
+    description: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", seed_of(self.seed))
+        event = event_from_json(self.subject.document)
+        object.__setattr__(self, "description", description_of(self.description, event))
         check_means(self.workers, self.executor, self.path, self.progress)
         check_proposal(self.subject.composition, self.claim, self.settings.proposal)
 

@@ -200,8 +200,13 @@ class Record:
         names the record, and the record the certificate. Options as there.
         """
         relation = self._checked_relation(options.pop("neighboring_relation", None))
+        described = {"algorithm": "DP-SGD", **(options.pop("description", None) or {})}
         certificate = certify(
-            self.event, neighboring_relation=relation, record=self._section, **options
+            self.event,
+            neighboring_relation=relation,
+            record=self._section,
+            description=described,
+            **options,
         )
         self.add(certificate)
         return certificate

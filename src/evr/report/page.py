@@ -1,77 +1,62 @@
-"""One self-contained HTML page of a certificate: the statement, pictures of the verification, every
-parameter.
+"""One self-contained HTML page of a certificate: what is claimed, who checked it and how, what is
+assumed, how to check it, and every parameter.
 
 The page asks nothing of any network, follows the reader's light or dark theme, and prints. What it
-shows is computed from the certificate; only the privacy curve, and what other accountants say, is
-computed anew.
+shows is computed from the certificate; only the privacy curve is computed anew.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from dp_accounting import NeighboringRelation
 from markupsafe import Markup, escape
 
 from evr import atomic
+from evr.certification import latex
 from evr.certification.certificate import Certificate, DirectionSection
 from evr.certification.effort import Patience, understood
-from evr.certification.words import above, describe_event
-from evr.estimation import estimate_epsilon, privacy_curve
+from evr.certification.words import METHOD_WORDS, ran, unit
+from evr.estimation import privacy_curve
 from evr.laws import Direction
 from evr.mechanisms import Composition
-from evr.mechanisms.relations import name_of
-from evr.report import asking_peers, pictures
-from evr.report.figures import smooth
-from evr.report.pictures import Picture, at_most, not_below, scientific
+from evr.numbers import scientific, scientific_above, stated
+from evr.report import plots
 
 _CURVE_POINTS = 41
-_MARGIN_POINTS = 9
 _NUMBER = re.compile(r"\b\d[\d.]*e-\d+")
 _CURVES = 4.0  # how much longer its curves take than accounting for a composition once
 _LISTED = 12  # entries of a list that the page shows
-_TIGHT = 0.99  # the slack that evr takes where nothing else is said
-PROOFS = {
-    "strict": "exact arithmetic",
-    "sequential": "sequential test",
-    "both": "exact, and a test",
-    "fixed": "Algorithm 2",
-}
-"""How a claim was proved, in two words."""
-Curves = dict[str, tuple[list[float], list[float]]]
-
 MEANINGS = {
     "claim.epsilon": "epsilon of the claim",
     "claim.delta_estimate": "the estimate that was verified",
-    "claim.tau": "slack: the claim is the estimate over tau",
+    "claim.tau": "slack: the claimed delta is the estimate over tau",
     "claim.delta": "delta of the claim, and of the guarantee if accepted",
-    "claim.kappa": "share of the claim that pays for false acceptances",
-    "claim.threshold": "(1 - kappa) times the claim: what delta was shown to be below",
+    "claim.kappa": "share of the claimed delta that pays for false acceptances",
+    "claim.threshold": "(1 - kappa) times the claimed delta: what delta was shown to be below",
     "release.attempt": "attempts at this release so far, this one included",
-    "release.budget": "probability of accepting in this attempt, were the claim false",
-    "release.total_budget": "the same over any number of attempts",
+    "release.budget": "probability of accepting a false claim in this attempt",
+    "release.total_budget": "probability of accepting a false claim in any number of attempts",
     "verification.method": "strict (exact arithmetic), sequential (testing by betting), both of "
     "these, or fixed (Algorithm 2 of the paper)",
     "verification.proposal": "the law that samples were drawn from",
-    "verification.entropy": "what the samples came from; enough to draw them again",
+    "verification.entropy": "the source of the samples; enough to draw them again",
     "verification.entropy_is_fresh": "recorded as drawn from the operating system; nothing can "
     "prove that nobody chose it",
     "record.seals": "the last seal of each file of the training's record; Record.is_certified_by "
     "compares them",
-    "record.notes": "what the recorder noted; the statement says what is assumed of it",
+    "record.notes": "what the recorder noted; the assumptions say what follows from it",
     "bound": "proved: no sample is larger",
     "clip": "samples were cut here before betting",
     "correction": "proved bound on what clipping takes off the mean",
     "second_moment": "proved bound on the mean of a squared sample",
     "log_wealth": "of the bets that the claim is true",
-    "log_target": "at which the claim is accepted",
-    "digest": "of all the rest",
+    "log_target": "the log wealth at which the claim is accepted",
+    "digest": "SHA-256 of everything else in the file",
 }
 
 
@@ -80,7 +65,6 @@ def write_report(
     path: str | Path,
     *,
     source: str | None = None,
-    peers: bool = True,
     max_seconds: float | None = None,
 ) -> None:
     """Write one HTML page of a certificate, whole or not at all; it needs no network.
@@ -93,8 +77,6 @@ def write_report(
         Where to write the page.
     source
         The certificate's file, for the commands that replay it.
-    peers
-        Whether to ask other accountants, which takes half a minute at most.
     max_seconds
         A curve that would take longer raises ``TooLongError`` before it is begun.
 
@@ -106,9 +88,7 @@ def write_report(
         If a curve would take longer than ``max_seconds``.
     """
     certificate = Certificate.of(certificate)
-    atomic.write_text(
-        path, render(certificate, source=source, peers=peers, max_seconds=max_seconds)
-    )
+    atomic.write_text(path, render(certificate, source=source, max_seconds=max_seconds))
 
 
 def unbroken(text: str) -> Markup:
@@ -121,11 +101,7 @@ def unbroken(text: str) -> Markup:
 
 
 def render(
-    certificate: Certificate,
-    *,
-    source: str | None = None,
-    peers: bool = True,
-    max_seconds: float | None = None,
+    certificate: Certificate, *, source: str | None = None, max_seconds: float | None = None
 ) -> str:
     """The page's text."""
     import jinja2
@@ -144,85 +120,64 @@ def render(
         times=_CURVES,
     )
     claim = certificate.claim
-    held = certificate.guarantee is not None
-    ours = _ours(certificate, composition)
-    answers, silence = _peers(certificate) if peers else ([], "They were not asked.")
     return template.render(
         certificate=certificate,
-        held=held,
-        verdict=certificate.verdict,
-        epsilon=above(claim.epsilon),
-        delta=not_below(claim.delta, 9),
-        ran=describe_event(certificate.event),
+        held=certificate.guarantee is not None,
+        method=certificate.verification.method,
+        epsilon=stated(claim.epsilon),
+        delta=scientific_above(claim.delta, 9),
+        title=certificate.description.title,
+        ran=ran(certificate.document()).removesuffix(","),
+        unit=unit(certificate.document()),
         date=certificate.times.finished[:10],
-        curves=_curve_pictures(certificate, composition),
+        curve=_drawn(_curve(certificate, composition), "curve"),
         directions=list(_directions(certificate)),
         mechanisms=_mechanisms(composition),
-        proof=PROOFS[certificate.verification.method],
-        ours=ours,
-        answers=answers,
-        silence=silence,
+        proof=METHOD_WORDS[certificate.verification.method].proof,
+        latex=f"{latex.statement(certificate)}\n{latex.bibtex(certificate)}",
+        install=f"pip install evr-dp=={certificate.software.evr}",
         groups=_groups(certificate),
         source=source or "CERTIFICATE.json",
         scientific=scientific,
-        at_most=at_most,
-        not_below=not_below,
+        above=scientific_above,
     )
 
 
-def _curve_pictures(certificate: Certificate, composition: Composition) -> list[Picture]:
-    """The curve as a whole, and enlarged around the claim."""
-    claim, accepted = certificate.claim, certificate.accepted
-    names = ["remove"] if composition.is_symmetric else [one.value for one in Direction]
-
-    def curves(epsilons: Any) -> Curves:
-        found = {name: privacy_curve(composition, epsilons, direction=name) for name in names}
-        labels = {"remove": "both directions"} if len(names) == 1 else {}
-        return {
-            labels.get(n, n): (c.epsilons.tolist(), c.deltas.tolist()) for n, c in found.items()
-        }
-
-    whole = curves(smooth(0.0, 2.0 * claim.epsilon or 1.0, _CURVE_POINTS))
-    found = [pictures.privacy_curve(whole, claim, accepted=accepted, key="curve")]
-    if (
-        claim.delta > 0
-        and claim.epsilon > 0
-        and (half := _reach(whole, claim.epsilon, 2.0 * (1 - claim.tau)))
-    ):
-        around = np.linspace(max(0.0, claim.epsilon - half), claim.epsilon + half, _MARGIN_POINTS)
-        found.append(pictures.margin(curves(around), claim, accepted=accepted, key="margin"))
-    return found
+def _drawn(picture: plots.Picture, key: str) -> dict[str, Any]:
+    """A picture for the template."""
+    return {"title": picture.title, "words": picture.description, "svg": plots.inline(picture, key)}
 
 
-def _reach(curves: Curves, epsilon: float, change: float) -> float | None:
-    """By how much epsilon has to move for delta to change by about that share."""
-    epsilons, deltas = max(
-        curves.values(), key=lambda curve: float(np.interp(epsilon, curve[0], curve[1]))
-    )
-    logs = [math.log(d) for d in deltas if d > 0]
-    if len(logs) < 3:
-        return None
-    slopes = -np.gradient(logs, epsilons[: len(logs)])
-    slope = float(np.interp(epsilon, epsilons[: len(logs)], slopes))
-    return min(change / slope, epsilon) if slope > 0 else None
+def _curve(certificate: Certificate, composition: Composition) -> plots.Picture:
+    """The privacy curve of each direction, computed for the page."""
+    claim, both = certificate.claim, composition.is_symmetric
+    curves = {}
+    for one in [Direction.REMOVE] if both else Direction:
+        epsilons = plots.smooth(0.0, 2.0 * claim.epsilon or 1.0, _CURVE_POINTS)
+        found = privacy_curve(composition, epsilons, direction=one.value)
+        name = "both directions" if both else one.value
+        curves[name] = (found.epsilons.tolist(), found.deltas.tolist())
+    return plots.certified_curve(curves, claim, accepted=certificate.accepted)
 
 
 def _directions(certificate: Certificate) -> Iterator[dict[str, Any]]:
     """What happened in each direction, with its pictures where samples were drawn."""
     for name, report in certificate.verification.directions.items():
-        yield {"name": name, "report": report, "pictures": _pictures(certificate, name, report)}
+        pictures = [
+            _drawn(picture, f"{name}-{index}")
+            for index, picture in enumerate(_pictures(certificate, name, report))
+        ]
+        yield {"name": name, "report": report, "pictures": pictures}
 
 
-def _pictures(certificate: Certificate, name: str, report: DirectionSection) -> list[Picture]:
-    if not report.trace or not report.samples:
-        return []
-    drawn = [
-        pictures.running_estimate(report, certificate.claim, direction=name, key=f"{name}-running")
-    ]
-    if report.log_target is not None:
-        drawn.append(pictures.log_wealth(report, direction=name, key=f"{name}-wealth"))
-    drawn.append(pictures.histogram(report, direction=name, key=f"{name}-histogram"))
-    return drawn
+def _pictures(
+    certificate: Certificate, name: str, report: DirectionSection
+) -> Iterator[plots.Picture]:
+    if report.trace and report.samples:
+        yield plots.running_estimate(report, certificate.claim, name)
+        if report.log_target is not None:
+            yield plots.log_wealth(report, name)
+        yield plots.histogram(report, name)
 
 
 def _mechanisms(composition: Composition) -> list[dict[str, str]]:
@@ -233,26 +188,6 @@ def _mechanisms(composition: Composition) -> list[dict[str, str]]:
     ]
 
 
-def _peers(certificate: Certificate) -> tuple[list[asking_peers.Answer], str | None]:
-    delta = certificate.claim.delta
-    if not 0 < delta < 1:
-        return [], f"They are asked for epsilon at a delta between 0 and 1, and this is {delta:g}."
-    relation = name_of(NeighboringRelation[certificate.neighboring_relation])
-    return asking_peers.ask(certificate.event, delta, relation=relation)
-
-
-def _ours(certificate: Certificate, composition: Composition) -> list[tuple[str, str, str]]:
-    """What evr says of epsilon at this delta besides the claim: so that like is seen with like."""
-    delta = certificate.claim.delta
-    if not 0 < delta < 1:
-        return []
-    rows: list[tuple[str, str, float]] = [("evr, estimate", "estimate", delta)]
-    if certificate.claim.tau < _TIGHT:
-        rows.insert(0, (f"evr, with τ = {_TIGHT:g}", "could be verified", _TIGHT * delta))
-    found = [(name, kind, estimate_epsilon(composition, at).value) for name, kind, at in rows]
-    return [(name, kind, f"{value:.6g}") for name, kind, value in found if math.isfinite(value)]
-
-
 def _groups(certificate: Certificate) -> list[tuple[str, list[tuple[str, str, str]]]]:
     """Every field but the long ones, as (name, value, meaning) by section."""
     document = certificate.document()
@@ -261,7 +196,7 @@ def _groups(certificate: Certificate) -> list[tuple[str, list[tuple[str, str, st
     groups: list[tuple[str, dict[str, Any]]] = [
         ("certificate", {key: document[key] for key in top})
     ]
-    for name in ("claim", "estimate", "release", "verification", "record"):
+    for name in ("description", "claim", "estimate", "release", "verification", "record"):
         if document[name] is not None:
             groups.append((name, document[name]))
     for name, fields in directions.items():

@@ -7,7 +7,7 @@ import math
 from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
-from evr import validate
+from evr import numbers
 from evr.bounds.strict import Proof
 from evr.sampling import DrawPlan
 
@@ -48,7 +48,7 @@ class Guarantee:
     delta: float
 
     def __str__(self) -> str:
-        epsilon, delta = (validate.above(value, 6) for value in (self.epsilon, self.delta))
+        epsilon, delta = (numbers.above(value, 6) for value in (self.epsilon, self.delta))
         return f"({epsilon}, {delta})-differentially private"
 
 

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from evr.report import figures
+from evr.report import plots
 
 EPSILONS = np.linspace(0, 4, 9)
 DELTAS = 0.1 * np.exp(-2 * EPSILONS**2)
 
 
 def test_privacy_curves_are_labelled_and_logarithmic():
-    figure = figures.privacy_curves(
+    figure = plots.privacy_curves(
         {"ours": (EPSILONS, DELTAS), "theirs": (EPSILONS, 2 * DELTAS)}, title="Two curves"
     )
     (axes,) = figure.axes
@@ -27,13 +27,13 @@ def test_privacy_curves_are_labelled_and_logarithmic():
 
 @pytest.mark.parametrize("deltas", [np.zeros(9), np.ones(9), np.where(EPSILONS > 2, 0.0, DELTAS)])
 def test_zeros_and_ones_do_not_break_the_scale(deltas):
-    assert figures.render(figures.privacy_curves({"fft": (EPSILONS, deltas)}), "png").startswith(
+    assert plots.render(plots.privacy_curves({"fft": (EPSILONS, deltas)}), "png").startswith(
         b"\x89PNG"
     )
 
 
 def test_online_epsilon_states_delta():
-    figure = figures.online_epsilon({"fft": (np.arange(1, 5), [0.1, 0.2, np.inf, 0.3])}, 3e-9)
+    figure = plots.online_epsilon({"fft": (np.arange(1, 5), [0.1, 0.2, np.inf, 0.3])}, 3e-9)
     (axes,) = figure.axes
     assert axes.get_ylabel() == r"ε at δ = $3 \times 10^{-9}$"
     assert axes.get_ylim()[0] == 0
@@ -43,8 +43,8 @@ def test_online_epsilon_states_delta():
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
 def test_the_same_picture_is_the_same_file(kind, tmp_path):
     one, two = (
-        figures.render(figures.privacy_curves({"a": (EPSILONS, DELTAS)}), kind) for _ in range(2)
+        plots.render(plots.privacy_curves({"a": (EPSILONS, DELTAS)}), kind) for _ in range(2)
     )
     assert one == two
-    figures.save(figures.privacy_curves({"a": (EPSILONS, DELTAS)}), tmp_path / f"x.{kind.upper()}")
+    plots.save(plots.privacy_curves({"a": (EPSILONS, DELTAS)}), tmp_path / f"x.{kind.upper()}")
     assert (tmp_path / f"x.{kind.upper()}").read_bytes() == one

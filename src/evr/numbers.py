@@ -1,0 +1,109 @@
+"""Numbers as people read them. What is promised is never written smaller than it is."""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from typing import Any
+
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_LONG = 10  # characters of a decimal number, from which on a fraction reads better
+_GREATEST_DENOMINATOR = 1_000_000
+
+
+def round_up(value: float, digits: int) -> float:
+    """The least number of so many digits that is not below the value.
+
+    >>> round_up(0.41, 3), round_up(0.4101, 3), round_up(0.0, 3)
+    (0.41, 0.411, 0.0)
+    """
+    nearest = float(f"{value:.{digits}g}")
+    if nearest >= value or value != value:
+        return nearest
+    return float(Decimal(value).normalize(Context(digits, ROUND_CEILING)))
+
+
+def above(value: float, digits: int) -> str:
+    """A number in so many digits, never smaller than it is: for what is promised.
+
+    >>> above(0.41, 6), above(0.41000049, 6), above(1e-09, 6)
+    ('0.41', '0.410001', '1e-09')
+    """
+    return f"{round_up(value, digits):.{digits}g}"
+
+
+def stated(value: float, digits: int = 9) -> str:
+    """As ``above``, in the spelling of a sentence.
+
+    >>> stated(1e-09), stated(1.0000000000000002e-09), stated(1.21e-12, 2), stated(1.0)
+    ('1e-9', '1.00000001e-9', '1.3e-12', '1')
+    """
+    return _short_exponent(above(value, digits))
+
+
+def typed(value: Any) -> str:
+    """A number as people type it: the shortest text that is the number, a fraction where that is
+    shorter.
+
+    >>> typed(0.25), typed(1e-9), typed(60000), typed(256 / 60000), typed(0.1 + 0.2)
+    ('0.25', '1e-9', '60,000', '8/1875', '0.30000000000000004')
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    short = f"{value:g}"
+    text = _short_exponent(short if float(short) == value else repr(value))
+    if len(text) > _LONG and 0 < value < 1:
+        ratio = Fraction(value).limit_denominator(_GREATEST_DENOMINATOR)
+        if ratio.numerator / ratio.denominator == value:
+            return f"{ratio.numerator}/{ratio.denominator}"
+    return text
+
+
+def scientific(value: float, digits: int = 3) -> str:
+    """A number as print has it: ``2.06 × 10⁻¹⁰``, with spaces that do not break.
+
+    >>> scientific(1e-9), scientific(0.25)
+    ('10⁻⁹', '0.25')
+    """
+    mantissa, _, exponent = f"{value:.{digits}g}".partition("e")
+    if not exponent:
+        return mantissa
+    power = ten_to(int(exponent))
+    return power if mantissa == "1" else f"{mantissa}\u00a0×\u00a0{power}"
+
+
+def scientific_above(value: float, digits: int = 3) -> str:
+    """As ``scientific``, never smaller than the value.
+
+    >>> scientific_above(1e-9), scientific_above(0.25000001)
+    ('10⁻⁹', '0.251')
+    """
+    return scientific(round_up(value, digits), digits)
+
+
+def ten_to(exponent: float) -> str:
+    """A power of ten.
+
+    >>> ten_to(-9)
+    '10⁻⁹'
+    """
+    return "10" + str(round(exponent)).translate(_SUPERSCRIPT)
+
+
+def latex(text: str) -> str:
+    r"""The text of a number for LaTeX's mathematics.
+
+    >>> print(latex("2.5e-9"), latex("1e-5"), latex("0.25"))
+    2.5 \times 10^{-9} 10^{-5} 0.25
+    """
+    mantissa, e, exponent = text.partition("e")
+    if not e:
+        return text
+    power = f"10^{{{int(exponent)}}}"
+    return power if mantissa == "1" else rf"{mantissa} \times {power}"
+
+
+def _short_exponent(text: str) -> str:
+    return text.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")

@@ -1,0 +1,366 @@
+"""Pictures: privacy curves, epsilon along a training, and how a sampled verification went.
+
+A picture is a matplotlib figure, drawn when it is asked for and never shown. ``save`` writes it to
+a file. ``inline`` makes it part of a page: text stays text, and the colours of ``PAINTS`` become
+the page's CSS variables, light or dark. Lines differ in their dashes too, for the colour-blind.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from evr import atomic
+from evr.numbers import above, latex, scientific, scientific_above, ten_to
+from evr.verification.summary import HISTOGRAM_EDGES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from evr.certification.certificate import ClaimSection, DirectionSection
+
+Series = tuple[Any, Any]
+"""Abscissae and ordinates."""
+
+PAINTS = {
+    "ink": "#1c1e21",
+    "muted": "#5f6670",
+    "grid": "#ececea",
+    "remove": "#0b66a8",
+    "add": "#b3560b",
+    "good": "#14764a",
+    "bad": "#b3261e",
+}
+"""The colours of a page, as it has them on light ground."""
+
+_STYLE = {
+    "font.size": 11.5,
+    "text.color": PAINTS["ink"],
+    "axes.edgecolor": PAINTS["muted"],
+    "axes.labelcolor": PAINTS["muted"],
+    "axes.facecolor": "none",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": PAINTS["grid"],
+    "grid.linewidth": 0.8,
+    "xtick.color": PAINTS["muted"],
+    "ytick.color": PAINTS["muted"],
+    "legend.handlelength": 1.8,
+    "svg.hashsalt": "evr",  # the same picture is the same file
+}
+_DEPTH = 1e-16  # of the greatest delta: below that nobody looks
+
+
+class Look(NamedTuple):
+    """How one line is drawn."""
+
+    colour: str
+    dashes: Any = "-"
+    width: float = 1.8
+    marker: str | None = None
+
+
+LOOKS = (  # the colours of Okabe and Ito
+    Look("#0072b2"),
+    Look("#d55e00", (0, (5, 2))),
+    Look("#009e73", (0, (1, 1.2))),
+    Look("#cc79a7", (0, (5, 1.5, 1, 1.5))),
+    Look("#e69f00", (0, (3, 1, 1, 1, 1, 1))),
+    Look("#56b4e9", (0, (8, 2))),
+    Look("#000000", (0, (2, 2))),
+)
+DIRECTIONS = {
+    "remove": Look(PAINTS["remove"]),
+    "add": Look(PAINTS["add"], (0, (4, 2))),
+    "both directions": Look(PAINTS["remove"]),
+}
+"""The looks of the curves of a certificate."""
+
+
+class Picture(NamedTuple):
+    """A figure, and what it shows in words."""
+
+    title: str
+    description: str
+    figure: Figure
+
+
+def smooth(first: float, last: float, count: int = 121) -> Any:
+    """Abscissae of a curve without kinks: denser at the left, where privacy curves are steep.
+
+    >>> smooth(0.0, 4.0, 3).round(2).tolist()
+    [0.0, 1.41, 4.0]
+    """
+    return first + (last - first) * np.linspace(0.0, 1.0, count) ** 1.5
+
+
+def privacy_curves(
+    curves: Mapping[str, Series],
+    *,
+    title: str | None = None,
+    least_delta: float | None = None,
+    looks: Mapping[str, Look] | None = None,
+) -> Figure:
+    """delta against epsilon, delta logarithmic: one line for each named ``(epsilons, deltas)``.
+
+    ``least_delta`` is the least that is shown, by default 16 decades below the greatest; zeros are
+    not drawn.
+    """
+    figure, axes = _axes(title)
+    pairs = [(np.asarray(e, float), np.asarray(d, float)) for e, d in curves.values()]
+    shown = [(e, np.where(d > 0, d, np.nan)) for e, d in pairs]
+    _lines(axes, dict(zip(curves, shown, strict=True)), looks)
+    positive = np.concatenate([d[d > 0] for _, d in pairs]) if pairs else np.empty(0)
+    if positive.size:
+        axes.set_yscale("log")
+        greatest = float(positive.max())
+        least = max(float(positive.min()), _DEPTH * greatest, 1e-300)
+        least = least if least_delta is None else least_delta
+        if least < 1:
+            axes.set_ylim(least / 1.5, min(3.0, 3.0 * greatest))
+        seen = np.concatenate([e[d >= least] for e, d in pairs])
+        if least_delta is None and seen.max() > seen.min():
+            axes.set_xlim(right=1.02 * float(seen.max()))
+    axes.set_xlabel("ε")
+    axes.set_ylabel("δ(ε)")
+    axes.margins(x=0.01)
+    return figure
+
+
+def online_epsilon(runs: Mapping[str, Series], delta: float, *, title: str | None = None) -> Figure:
+    """epsilon against the number of steps, one line for each named ``(steps, epsilons)``."""
+    figure, axes = _axes(title)
+    finite = {
+        name: (steps, np.where(np.isfinite(epsilons), epsilons, np.nan))
+        for name, (steps, epsilons) in runs.items()
+    }
+    _lines(axes, finite, None)
+    for line in axes.get_lines():
+        if len(line.get_xdata()) <= 30:
+            line.set(marker="o", markersize=3.5)
+    axes.set_xlabel("steps")
+    axes.set_ylabel(f"ε at δ = ${latex(f'{delta:.3g}')}$")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    return figure
+
+
+def certified_curve(
+    curves: Mapping[str, Series], claim: ClaimSection, *, accepted: bool
+) -> Picture:
+    """The privacy curve of each direction, and the claim as a point."""
+    figure = privacy_curves(curves, looks=DIRECTIONS)
+    (axes,) = figure.axes
+    guide: dict[str, Any] = {"color": PAINTS["muted"], "linewidth": 0.8, "linestyle": (0, (2, 3))}
+    axes.axvline(claim.epsilon, **guide)
+    deltas = [float(d) for _, values in curves.values() for d in values if d > 0]
+    if claim.delta > 0:
+        axes.axhline(claim.delta, **guide)
+        paint = PAINTS["good" if accepted else "bad"]
+        axes.plot([claim.epsilon], [claim.delta], "o", markersize=8, color=paint, label="claim")
+        _legend(axes, "upper right")
+    if deltas:
+        least = min([d for d in deltas if d >= (claim.delta or max(deltas)) * 1e-5] or deltas)
+        axes.set_ylim(max(least, 1e-300) / 2, min(3.0, 4 * max([*deltas, claim.delta])))
+        _powers_of_ten(axes)
+    axes.set_xlim(0, max(max(epsilons) for epsilons, _ in curves.values()))
+    falls = f"Delta falls from {scientific(max(deltas))} as epsilon grows. " if deltas else ""
+    return Picture(
+        "Privacy curve",
+        f"{falls}The claim is the point epsilon {above(claim.epsilon, 6)}, "
+        f"delta {scientific_above(claim.delta)}.",
+        figure,
+    )
+
+
+def running_estimate(report: DirectionSection, claim: ClaimSection, direction: str) -> Picture:
+    """The mean of the samples so far with its 95% band, in units of the claimed delta."""
+    figure, axes = _axes(None)
+    samples, means, errors, _ = _trace(report)
+    means, errors = means / claim.delta, errors / claim.delta
+    paint = PAINTS[direction]
+    axes.errorbar(samples[-1:], means[-1:], 1.96 * errors[-1:], color=paint, capsize=4)
+    low, high = means - 1.96 * errors, means + 1.96 * errors
+    axes.fill_between(samples, low, high, color=paint, alpha=0.2, lw=0)
+    axes.plot(samples, means, color=paint, label="mean of the samples, 95% band")
+    axes.axhline(report.threshold / claim.delta, color=PAINTS["ink"], lw=1.2, label="threshold")
+    half = max(3 * (1 - claim.tau), 5 * float(errors[-1]), 1.2 * abs(float(means[-1]) - 1))
+    axes.set_ylim(1 - half, 1 + half)
+    ticks = [1 - half / 2, 1.0, 1 + half / 2]
+    axes.set_yticks(ticks, [f"{tick:.3g}" for tick in ticks])
+    _counts(axes, float(samples[-1]))
+    axes.set_ylabel("δ over the claimed δ")
+    _legend(axes, "best")
+    described = (
+        f"After {report.samples:,} samples their mean is {means[-1]:.4g} of the claimed delta, "
+        f"with a standard error of {errors[-1]:.2g}."
+    )
+    return Picture(f"Mean of the samples, {direction} direction", described, figure)
+
+
+def log_wealth(report: DirectionSection, direction: str) -> Picture:
+    """Log wealth of the sequential test, climbing to its target."""
+    assert report.log_target is not None
+    figure, axes = _axes(None)
+    traced, _, _, wealths = _trace(report)
+    samples, wealth = [0.0, *traced.tolist()], [0.0, *wealths.tolist()]
+    paint = PAINTS["good" if report.accepted else "bad"]
+    axes.axhline(report.log_target, color=PAINTS["ink"], lw=1.2, label="target, log 1/β")
+    axes.plot(samples, wealth, color=paint, label="log wealth")
+    axes.fill_between(samples, wealth, 0, color=paint, alpha=0.15, lw=0)
+    axes.set_ylim(min(0.0, *wealth) * 1.1, max(report.log_target, *wealth) * 1.15)
+    _counts(axes, samples[-1])
+    axes.set_ylabel("log wealth")
+    _legend(axes, "lower right")
+    described = (
+        f"The log wealth of the bets {'reached' if report.accepted else 'did not reach'} its "
+        f"target of {report.log_target:.4g}; it ended at {wealth[-1]:.4g}."
+    )
+    return Picture(f"Log wealth, {direction} direction", described, figure)
+
+
+def histogram(report: DirectionSection, direction: str) -> Picture:
+    """Sizes of the samples over the threshold, zeros at the left, and where they are clipped."""
+    figure, axes = _axes(None)
+    counts = np.asarray(report.histogram, float)
+    share = counts / max(counts.sum(), 1.0)
+    edges = np.asarray(HISTOGRAM_EDGES, float)[1:-1]
+    width = edges[1] - edges[0]
+    lefts = np.concatenate(([edges[0] - width], edges))
+    zero = edges[0] - 4 * width
+    axes.bar(lefts, share[1:], width=0.9 * width, align="edge", color=PAINTS[direction], alpha=0.8)
+    axes.bar([zero], [share[0]], width=1.6 * width, color=PAINTS["muted"], alpha=0.8)
+    used = np.nonzero(counts[1:])[0]
+    right = max(1.0, float(lefts[used[-1]]) + 3 * width if used.size else 0.0)
+    described = (
+        f"{share[0]:.0%} of the samples are zero, at the left; the bar beside them gathers all "
+        f"below {ten_to(-6)}."
+    )
+    if report.clip is not None:
+        clip = math.log10(report.clip / report.threshold)
+        axes.axvline(clip, color=PAINTS["ink"], lw=1.2, label="clip")
+        _legend(axes, "upper left")
+        right = max(right, clip + 2 * width)
+        described += f" Samples are clipped at {10**clip:.3g} times the threshold."
+    ticks = [tick for tick in range(-6, math.ceil(right), 2) if tick < right]
+    axes.set_xticks([zero, *ticks], ["0", *(ten_to(tick) for tick in ticks)])
+    axes.set_xlim(zero - 2 * width, right)
+    axes.set_xlabel("sample over threshold")
+    axes.set_ylabel("share of the samples")
+    return Picture(f"Sizes of the samples, {direction} direction", described, figure)
+
+
+def render(figure: Figure, kind: str) -> bytes:
+    """The bytes of a picture, ``kind`` being ``"png"``, ``"svg"`` or ``"pdf"``; the same figure
+    gives the same bytes.
+    """
+    import matplotlib
+
+    undated: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    buffer = io.BytesIO()
+    with matplotlib.rc_context(_STYLE):
+        figure.savefig(buffer, format=kind, dpi=160, metadata=undated.get(kind))
+    return buffer.getvalue()
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    """Write a picture, of the kind that the file's name ends in, whole or not at all."""
+    atomic.write_bytes(path, render(figure, Path(path).suffix.lower().lstrip(".")))
+
+
+def inline(picture: Picture, key: str) -> str:
+    """A picture as an element of an HTML page. ``key`` begins its identifiers, which have to be
+    the page's only ones.
+    """
+    import matplotlib
+
+    buffer = io.StringIO()
+    with matplotlib.rc_context({**_STYLE, "svg.fonttype": "none"}):
+        picture.figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :].replace("xlink:href=", "href=")
+    style = r'<defs>\s*<style type="text/css">.*?</style>\s*</defs>'
+    text = re.sub(rf"<metadata>.*?</metadata>|{style}|<!--.*?-->", "", text, flags=re.S)
+    text = re.sub(r'\b(id="|href="#|url\(#)', rf"\g<1>{key}-", text)
+    for name, colour in PAINTS.items():
+        text = text.replace(colour, f"var(--{name})")
+    box = re.search(r'viewBox="([^"]+)"', text)
+    assert box is not None
+    opening = (
+        f'<svg viewBox="{box[1]}" role="img" aria-labelledby="{key}-title {key}-description">'
+        f'<title id="{key}-title">{html.escape(picture.title)}</title>'
+        f'<desc id="{key}-description">{html.escape(picture.description)}</desc>'
+    )
+    return re.sub(r"<svg\b[^>]*>", lambda _: opening, text, count=1)
+
+
+def _axes(title: str | None) -> tuple[Figure, Any]:
+    """A figure of its own, known to no window system."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(5.2, 3.6), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+    if title:
+        axes.set_title(title, loc="left", fontsize=12)
+    return figure, axes
+
+
+def _lines(axes: Any, series: Mapping[str, Series], looks: Mapping[str, Look] | None) -> None:
+    """A line for each series; named if there are several."""
+    for index, (name, (x, y)) in enumerate(series.items()):
+        look = (looks or {}).get(name, LOOKS[index % len(LOOKS)])
+        drawn = {"color": look.colour, "linestyle": look.dashes, "linewidth": look.width}
+        if look.marker:
+            drawn |= {"marker": look.marker, "markersize": 5.5, "markerfacecolor": "white"}
+            drawn |= {"markeredgewidth": 1.6}
+        axes.plot(x, y, **drawn, label=name)
+    if len(series) > 1:
+        _legend(axes, "best")
+
+
+def _legend(axes: Any, place: str) -> None:
+    axes.legend(loc=place, frameon=False, labelcolor=PAINTS["ink"])
+
+
+def _powers_of_ten(axes: Any) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axes.yaxis.set_major_locator(LogLocator(10, numticks=7))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: ten_to(math.log10(value)) if value > 0 else "")
+    )
+
+
+def _counts(axes: Any, last: float) -> None:
+    """Numbers of samples along the bottom, in thousands or millions."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    units = ((1e6, "million samples"), (1e3, "thousand samples"), (1.0, "samples"))
+    unit, name = next(one for one in units if last >= 2 * one[0] or one[0] == 1.0)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / unit:g}"))
+    axes.set_xlim(0, 1.03 * last)
+    axes.set_xlabel(name)
+
+
+def _trace(report: DirectionSection) -> tuple[Any, ...]:
+    """Samples, means, standard errors and log wealth along the way, to the very end."""
+    wealth = math.nan if report.log_wealth is None else report.log_wealth
+    rows = [row for row in report.trace if row[0] < report.samples]
+    rows.append([report.samples, report.estimate, report.standard_error, wealth])
+    return tuple(np.array(column, float) for column in zip(*rows, strict=True))
