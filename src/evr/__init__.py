@@ -34,6 +34,7 @@ _HOMES = {
     "FFTAccountant": "evr.estimation",
     "MonteCarloAccountant": "evr.estimation",
     "verify": "evr.proving",
+    "risk": "evr.proving.risk",
     "Forecast": "evr.proving",
     "Progress": "evr.verification",
     "Verdict": "evr.verification",
@@ -105,6 +106,7 @@ if TYPE_CHECKING:
     from evr.mechanisms import Composition, register
     from evr.mechanisms.descriptor import Mechanism
     from evr.proving import Forecast, verify
+    from evr.proving.risk import risk
     from evr.records import Record, Recorder, Recording, record
     from evr.report.page import write_report
     from evr.spec import load
@@ -164,6 +166,7 @@ __all__ = [
     "released",
     "replay",
     "resume",
+    "risk",
     "verify",
     "write_report",
 ]

@@ -7,11 +7,13 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections.abc import Sequence
 from fractions import Fraction
 
 from evr import validate
 from evr.bounds.strict import (
     Plans,
+    Proof,
     ProofPlan,
     halves,
     infinite_delta,
@@ -20,6 +22,7 @@ from evr.bounds.strict import (
     outcomes_of,
     places_for,
     prove,
+    prove_curve,
     prove_within,
     ratios_of,
     stays_within,
@@ -47,6 +50,7 @@ _NARROWEST = -60
 _PLACE = 2e-8  # seconds to multiply the masses of a place, for each bit
 _RATIO_PLACE = 4e-5  # to find the mass of a place of a grid of ratios
 _LEAST_SECONDS = 0.1
+_ANCHORS = 2  # compositions that a list of points is proved from, but one
 
 
 class StrictCurve:
@@ -54,13 +58,13 @@ class StrictCurve:
 
     def __init__(self, steps: tuple[Step, ...]) -> None:
         self.steps = steps
-        self._fft = FftCurve(on_lines(steps))
+        self.fft = FftCurve(on_lines(steps))
         self._infinite = float(infinite_delta(steps, _INFINITE_BITS))
         self._plans: dict[tuple[float, float, float], ProofPlan] = {}
 
     def estimate(self, epsilon: float) -> float:
         """About how large delta is: no bound, a guide to grids and to when they are fine enough."""
-        return delta_of(self._fft.steps, epsilon).value
+        return delta_of(self.fft.steps, epsilon).value
 
     def bound(
         self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None
@@ -113,6 +117,34 @@ class StrictCurve:
                 return
             spacing = max(_finer(spacing, excess, wanted), finest)
 
+    def points(self, epsilons: Sequence[float], tolerance: float = 0.01) -> list[Proof]:
+        """A proof at each epsilon, which rise, from a few compositions: each is planned at one of
+        them and asked from its neighbour below to its neighbour above.
+        """
+        exact = [Fraction(epsilon) for epsilon in epsilons]
+        best = [prove_within(self.steps, epsilon, ()) for epsilon in exact]
+        anchors = sorted({round(k * (len(exact) - 1) / _ANCHORS) for k in range(_ANCHORS + 1)})
+        for below, anchor, above in zip(
+            [0, *anchors[:-1]], anchors, [*anchors[1:], len(exact) - 1], strict=True
+        ):
+            plan = self._plan_at(epsilons[anchor], tolerance) if best[anchor].delta > 0 else None
+            if plan is not None:
+                found = prove_curve(self.steps, exact[below : above + 1], plan)
+                for place, proof in enumerate(found, below):
+                    best[place] = min(best[place], proof, key=lambda one: one.delta)
+        return best
+
+    def _plan_at(self, epsilon: float, tolerance: float) -> ProofPlan | None:
+        """A plan for an epsilon and others near it; None where the bound is next to 1."""
+        guess = self.estimate(epsilon)
+        if self.is_one_step:
+            law = self.steps[0].exact_law
+            spacing = Fraction(1)
+            if isinstance(law, ExactBins):
+                spacing = _widest_spacing(law, Fraction(epsilon)) / 4
+            return ProofPlan.of_one_step(_bits(guess), spacing)
+        return self._plan(epsilon, guess, tolerance) if guess * (1.0 + tolerance) < 1 else None
+
     def seconds(
         self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None
     ) -> float:
@@ -161,7 +193,7 @@ class StrictCurve:
         small = max(tolerance / 10 * self._infinite, _NEXT_TO_NOTHING)
         if guess < self._infinite + small < 1:
             with contextlib.suppress(AccuracyError):  # floats may not tell the two apart
-                epsilon = min(epsilon, epsilon_of(self._fft, self._infinite + small).value)
+                epsilon = min(epsilon, epsilon_of(self.fft, self._infinite + small).value)
             guess, tolerance = small, 0.5
         key = (epsilon, guess, tolerance)
         if key not in self._plans:
@@ -184,7 +216,7 @@ class StrictCurve:
             return math.inf
         if delta == 0:
             return self._all_losses()
-        guess = epsilon_of(self._fft, delta).value
+        guess = epsilon_of(self.fft, delta).value
         if guess == math.inf:
             return math.inf
         if guess == 0:
@@ -197,7 +229,7 @@ class StrictCurve:
 
     def _all_losses(self) -> float:
         """The sum of the greatest losses, rounded up until it is proved to be one."""
-        found = self._fft.greatest
+        found = self.fft.greatest
         for _ in range(60):
             if found == math.inf or stays_within(self.steps, Fraction(found)):
                 return max(found, 0.0)
@@ -218,7 +250,7 @@ class StrictCurve:
             def bound(epsilon: float) -> Fraction:
                 return one_step_delta(law, Fraction(epsilon), bits)
         else:
-            estimate = self._fft.delta(guess).value
+            estimate = self.fft.delta(guess).value
             found = halves(self.steps, self._plan(guess, estimate, tolerance))
 
             def bound(epsilon: float) -> Fraction:

@@ -12,6 +12,7 @@ from evr.bounds.strict.proof import (
     StatedProof,
     needs_no_plan,
     prove,
+    prove_curve,
     prove_within,
     rounded_up,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "outcomes_of",
     "places_for",
     "prove",
+    "prove_curve",
     "prove_within",
     "ratios_of",
     "rounded_up",

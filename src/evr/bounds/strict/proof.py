@@ -108,14 +108,28 @@ def prove(steps: Sequence[Step], epsilon: Fraction, plan: ProofPlan) -> Proof:
     Preconditions: ``steps`` are exact laws of pairs that dominate what ran, in one direction. Then
     delta(epsilon) is at most the proof's ``delta``, whatever the plan: docs/guarantees_strict.md.
     """
-    about = (tuple(steps), epsilon)
+    return prove_curve(steps, [epsilon], plan)[0]
+
+
+def prove_curve(
+    steps: Sequence[Step], epsilons: Sequence[Fraction], plan: ProofPlan
+) -> list[Proof]:
+    """What ``prove`` gives at each epsilon, from one composition."""
+    about = tuple(steps)
     if not plan.grids:
         if len(steps) != 1 or steps[0].count != 1:
             raise ValueError("a plan without grids serves one step alone")
-        law = outcomes_of(steps[0].exact_law, epsilon, epsilon, plan.spacing, plan.bits)
-        return Proof(*about, one_step_delta(law, epsilon, plan.bits), plan, seal=_SEAL)
+        law = outcomes_of(steps[0].exact_law, min(epsilons), max(epsilons), plan.spacing, plan.bits)
+        return [
+            Proof(about, epsilon, one_step_delta(law, epsilon, plan.bits), plan, seal=_SEAL)
+            for epsilon in epsilons
+        ]
     found = halves(steps, plan)
-    return Proof(*about, found.delta(epsilon), plan, found.digest(plan), seal=_SEAL)
+    digest = found.digest(plan)
+    return [
+        Proof(about, epsilon, found.delta(epsilon), plan, digest, seal=_SEAL)
+        for epsilon in epsilons
+    ]
 
 
 def prove_within(

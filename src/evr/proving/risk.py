@@ -1,0 +1,233 @@
+"""What an attacker can do at most against a mechanism: every number is proved from strict points
+of its privacy curve (docs/guarantees_risk.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from dp_accounting import NeighboringRelation
+
+from evr import validate
+from evr.bounds.strict import Proof, rounded_up
+from evr.bounds.tradeoff import Tradeoff
+from evr.errors import UnsupportedEventError
+from evr.estimation.api import epsilon_of
+from evr.laws import Direction, Floats
+from evr.mechanisms import Composition
+from evr.mechanisms.relations import Relation
+from evr.planning.strict import StrictCurve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SPACING = 0.1
+"""Of the epsilons whose delta is proved: bounds on true positive rates are within ``e^SPACING``."""
+
+_LEAST_DELTA = 1e-8  # of the last point: false positive rates of 1e-6 are served well
+_MOST_POINTS = 64  # in one direction
+
+
+@dataclass(frozen=True)
+class TradeoffCurve:
+    """The greatest true positive rate at each false positive rate, from above.
+
+    Attributes
+    ----------
+    false_positive_rates, true_positive_rates
+        Arrays of equal length: the corners of a concave, piecewise linear curve.
+    """
+
+    false_positive_rates: Floats
+    true_positive_rates: Floats
+
+    def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
+        """Draw the curve on logarithmic axes, with the line of an attacker who guesses; ``style``
+        goes to matplotlib's ``plot``.
+
+        Examples
+        --------
+        >>> import evr
+        >>> event = evr.dpsgd(noise_multiplier=2, sampling_probability=0.1, steps=10)
+        >>> ax = evr.risk(event).tradeoff.plot()
+        >>> ax.get_xlabel()
+        'false positive rate'
+        >>> ax.figure.clear()
+        """
+        if ax is None:
+            from matplotlib import pyplot
+
+            ax = pyplot.figure(layout="constrained").add_subplot()
+        rates = np.union1d(np.geomspace(1e-6, 1.0, 200), self.false_positive_rates)
+        rates = rates[rates >= 1e-6]
+        most = np.interp(rates, self.false_positive_rates, self.true_positive_rates)
+        ax.plot(rates, most, **{"label": "any attacker, at most", **style})
+        ax.plot(rates, rates, color="gray", linestyle="--", label="guessing")
+        ax.set(
+            xlabel="false positive rate", ylabel="true positive rate", xscale="log", yscale="log"
+        )
+        ax.grid(alpha=0.3)
+        ax.legend()
+        return ax
+
+    def to_frame(self) -> Any:
+        """A ``pandas.DataFrame`` with a row for each corner; needs pandas (the extra
+        ``notebook``).
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("to_frame needs pandas: pip install 'evr-dp[notebook]'") from None
+        return pandas.DataFrame(
+            {
+                "false_positive_rate": self.false_positive_rates,
+                "true_positive_rate": self.true_positive_rates,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Risk:
+    """Upper bounds on every attack that asks whether one record took part, or what it holds.
+
+    Attributes
+    ----------
+    proof
+        ``"strict"`` where every point of the curve has a strict proof; ``"certificate"`` where the
+        one pair of a sampled certificate is all there is, and holds with its false-positive rate.
+    points
+        How many points of the curve were proved.
+    """
+
+    proof: str
+    points: int
+    _present: Tradeoff = field(repr=False)
+    _absent: Tradeoff = field(repr=False)
+
+    @property
+    def advantage(self) -> float:
+        """The greatest difference of true and false positive rate of a membership attack."""
+        return _shown(self._present.advantage)
+
+    def true_positive_rate(self, false_positive_rate: float) -> float:
+        """The greatest share of members that an attacker finds who accuses that share of
+        non-members.
+        """
+        rate = validate.probability(false_positive_rate=false_positive_rate)
+        return _shown(self._present.at(Fraction(rate)))
+
+    def reconstruction(self, baseline: float) -> float:
+        """The greatest chance to reconstruct a secret that a guess without the output hits with
+        probability ``baseline``.
+        """
+        return _shown(self._present.at(Fraction(validate.probability(baseline=baseline))))
+
+    def accuracy(self, prior: float = 0.5) -> float:
+        """The greatest chance of a right answer if a record is a member with that probability."""
+        return _shown(self._present.accuracy(Fraction(validate.probability(prior=prior))))
+
+    def posterior(self, prior: float, false_positive_rate: float) -> float:
+        """The greatest chance that an accused record is a member, for an attacker who accuses that
+        share of non-members; ``prior`` is the chance before the attack.
+        """
+        before = Fraction(validate.open_probability(prior=prior))
+        rate = Fraction(validate.probability(false_positive_rate=false_positive_rate))
+        hits = before * self._present.at(rate)
+        return _shown(hits / (hits + (1 - before) * rate)) if hits or rate else 0.0
+
+    def gdp(self, delta0: float) -> float | None:
+        """The mu of Gaussian differential privacy that holds up to ``delta0``, in both directions:
+        every attack is at most as good as telling N(mu, 1) from N(0, 1), plus ``delta0``. None if
+        the proved points show none.
+        """
+        rest = Fraction(validate.open_probability(delta0=delta0))
+        found = [way.gdp(rest) for way in (self._present, self._absent)]
+        known = [mu for mu in found if mu is not None]
+        return max(known) if len(known) == len(found) else None
+
+    @property
+    def tradeoff(self) -> TradeoffCurve:
+        """The curve of true over false positive rates; it has ``plot`` and ``to_frame``."""
+        corners = self._present.corners
+        return TradeoffCurve(
+            np.array([float(v) for v in corners]),
+            np.array([_shown(self._present.at(v)) for v in corners]),
+        )
+
+
+def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
+    """What an attacker can do at most.
+
+    Parameters
+    ----------
+    event
+        A ``DpEvent`` tree, or a ``Certificate``.
+    neighboring_relation
+        As of ``estimate_delta``; a certificate has its own.
+
+    Returns
+    -------
+    Risk
+        Bounds that hold for every attacker with any computing power who sees all outputs and knows
+        all other records.
+
+    Raises
+    ------
+    UnsupportedEventError
+        If some mechanism has no exact law, and no certificate is given.
+
+    Examples
+    --------
+    >>> import evr
+    >>> event = evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
+    >>> found = evr.risk(event)
+    >>> f"{found.advantage:.4f}"
+    '0.1131'
+    >>> found.true_positive_rate(1e-3) < 0.0055
+    True
+    """
+    certificate = event if hasattr(event, "guarantee") and hasattr(event, "dp_event") else None
+    if certificate is None:
+        return _proved(Composition.of(event, neighboring_relation))
+    if neighboring_relation is not None:
+        raise ValueError("neighboring_relation= is for events: a certificate has its own")
+    try:
+        relation = NeighboringRelation[certificate.neighboring_relation]
+        return _proved(Composition.of(certificate.dp_event(), relation))
+    except UnsupportedEventError:
+        pass
+    if certificate.guarantee is None:
+        raise ValueError("this certificate was not accepted: it proves nothing to state a risk by")
+    pair = certificate.guarantee
+    bound = Tradeoff.of_point(Fraction(pair.epsilon), Fraction(pair.delta))
+    return Risk("certificate", 1, bound, bound)
+
+
+def _proved(composition: Composition) -> Risk:
+    """From strict points in both directions."""
+    steps = composition.exact_directions()
+    found = {way: _points(StrictCurve(laws)) for way, laws in steps.items()}
+    remove = found[Direction.REMOVE]
+    add = found.get(Direction.ADD, remove)
+    number = sum(len(points) for points in found.values())
+    return Risk("strict", number, Tradeoff.of(remove, add), Tradeoff.of(add, remove))
+
+
+def _points(curve: StrictCurve) -> list[Proof]:
+    """Proofs at equal distances, up to an epsilon with a negligible delta."""
+    if not curve.steps:
+        return curve.points([0.0])
+    last = epsilon_of(curve.fft, _LEAST_DELTA).value
+    if not math.isfinite(last):
+        last = 10.0
+    number = min(max(1, math.ceil(last / SPACING)), _MOST_POINTS)
+    spacing = max(SPACING, last / number)
+    return curve.points([spacing * k for k in range(number + 1)])
+
+
+def _shown(number: Fraction) -> float:
+    return rounded_up(min(number, Fraction(1)))

@@ -1,0 +1,152 @@
+"""What an attacker can do at most: numbers of an independent program, attacks by brute force, and
+inputs that are refused.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from scipy.stats import norm
+
+import evr
+from evr.bounds.tradeoff import Line, Tradeoff, _envelope
+from evr.laws import Direction
+from evr.mechanisms import Composition
+from evr.planning.strict import StrictCurve
+from evr.proving.risk import Risk, risk
+from helpers import near
+
+POINTS = {
+    "A": [0.0, 1.0, 2.0, 4.0],
+    "B": [1.0],
+    "C": [k / 4 for k in range(25)],
+}
+# of the Gaussian pair with mu = 1, both directions; in the order of POINTS
+ORACLES = {
+    "tpr 1e-4": (0.005506937415, 0.1272085657, 0.003278485387),
+    "tpr 1e-3": (0.02831269192, 0.1296550193, 0.01848750129),
+    "tpr 0.01": (0.09481419681, 0.1541195558, 0.09284881737),
+    "tpr 0.5": (0.8627576955, 0.8627576955, 0.8413447461),
+    "advantage": (0.3829249225, 0.5303942505, 0.3829249225),
+    "accuracy 0.1": (0.9020211254, 0.9126936738, 0.9013911095),
+    "posterior": (0.51302442, 0.63132818, 0.50779009),
+    "gdp 1e-3": (1.333026585, None, 1.005269691),
+    "gdp 1e-2": (1.132963088, None, 0.9825564964),
+}
+
+
+def gaussian(epsilons: list[float]) -> Risk:
+    steps = Composition.of(dp_event.GaussianDpEvent(1.0)).exact(Direction.REMOVE)
+    points = StrictCurve(steps).points(epsilons)
+    bound = Tradeoff.of(points, points)
+    return Risk("strict", 2 * len(points), bound, bound)
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_numbers_agree_with_an_independent_program(name: str) -> None:
+    found, column = gaussian(POINTS[name]), list(POINTS).index(name)
+    said = {
+        "tpr 1e-4": found.true_positive_rate(1e-4),
+        "tpr 1e-3": found.true_positive_rate(1e-3),
+        "tpr 0.01": found.reconstruction(0.01),
+        "tpr 0.5": found.true_positive_rate(0.5),
+        "advantage": found.advantage,
+        "accuracy 0.1": found.accuracy(0.1),
+        "posterior": found.posterior(0.1, 0.01),
+        "gdp 1e-3": found.gdp(1e-3),
+        "gdp 1e-2": found.gdp(1e-2),
+    }
+    for question, answers in ORACLES.items():
+        expected, value = answers[column], said[question]
+        if expected is None:
+            assert value is None, question
+        else:
+            assert value == near(expected, rel=2e-8), question
+
+
+def test_no_test_of_a_gaussian_does_better_and_bounds_are_near() -> None:
+    found = risk(dp_event.GaussianDpEvent(1.0))
+    for rate in (1e-6, 1e-4, 0.01, 0.3, 0.9):
+        best = norm.sf(norm.isf(rate) - 1.0)
+        assert best <= found.true_positive_rate(rate) <= best * math.exp(0.1) + 1e-8
+    mu = found.gdp(1e-5)
+    assert mu is not None
+    assert 0.99 < mu < 1.01
+
+
+def test_no_attack_on_a_random_finite_mechanism_does_better() -> None:
+    """Neyman-Pearson tests and reconstruction with the best attack, 300 mechanisms."""
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        size = int(rng.integers(2, 7))
+        p, q = rng.dirichlet(np.full(size, 0.5)), rng.dirichlet(np.full(size, 0.5))
+        slopes = np.exp(rng.uniform(-3, 3, int(rng.integers(1, 6))))
+        heights = [float(np.maximum(p - g * q, 0).sum()) for g in slopes]
+        lines = [
+            Line(Fraction(float(g)), Fraction(h) + Fraction(1, 10**12))
+            for g, h in zip(slopes, heights, strict=True)
+        ]
+        bound = Tradeoff(_envelope([*lines, Line(Fraction(0), Fraction(1))]))
+        order = np.argsort(-(p / np.maximum(q, 1e-300)))
+        true, false = np.cumsum(p[order]), np.cumsum(q[order])
+        for t, f in zip(true, false, strict=True):
+            assert t <= float(bound.at(Fraction(float(min(f, 1.0))))) + 1e-9
+        assert max(true - false) <= float(bound.advantage) + 1e-9
+
+
+def test_a_training_is_bounded_by_its_curve() -> None:
+    event = evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
+    found = risk(event)
+    truth = evr.estimate_delta(event, 0.0).value
+    assert truth <= found.advantage <= truth * 1.002
+    rate = 1e-3
+    lines = [
+        math.exp(e) * rate + evr.estimate_delta(event, e, direction="remove").value
+        for e in (0.5, 0.7, 0.9, 1.1)
+    ]
+    assert found.true_positive_rate(rate) <= min(lines) * 1.1
+    assert found.posterior(0.5, rate) < 0.75
+
+
+def test_a_certificate_carries_its_relation(
+    tmp_path: Path,
+) -> None:
+    event = evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=100)
+    made = evr.certify(event, delta=1e-6, ledger=tmp_path / "ledger.sqlite")
+    assert risk(made).advantage == risk(event).advantage
+    assert risk(made).proof == "strict"
+    with pytest.raises(ValueError, match="neighboring_relation"):
+        risk(made, neighboring_relation="zero-out")
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.5, math.nan, "a", None])
+def test_probabilities_are_checked(value: Any) -> None:
+    found = risk(dp_event.GaussianDpEvent(1.0))
+    for ask in (found.true_positive_rate, found.reconstruction, found.accuracy, found.gdp):
+        with pytest.raises((ValueError, TypeError)):
+            ask(value)
+    with pytest.raises((ValueError, TypeError)):
+        found.posterior(value, 0.1)
+
+
+def test_no_privacy_and_perfect_privacy() -> None:
+    assert risk(dp_event.NonPrivateDpEvent()).advantage == 1.0
+    assert risk(dp_event.NoOpDpEvent()).advantage == 0.0
+    response = risk(dp_event.RandomizedResponseDpEvent(0.5, 2))
+    assert response.advantage == near(0.5, rel=1e-12)
+    assert response.true_positive_rate(0.25) == near(0.75, rel=1e-9)
+
+
+def test_the_curve_is_a_table_and_a_picture() -> None:
+    curve = risk(dp_event.GaussianDpEvent(1.0)).tradeoff
+    assert np.all(np.diff(curve.false_positive_rates) > 0)
+    assert np.all(np.diff(curve.true_positive_rates) >= 0)
+    axes = curve.plot()
+    assert axes.get_xscale() == "log"
+    axes.figure.clear()
