@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -90,6 +91,19 @@ def ten_to(exponent: float) -> str:
     '10⁻⁹'
     """
     return "10" + str(round(exponent)).translate(_SUPERSCRIPT)
+
+
+def duration(seconds: float) -> str:
+    """A time in words.
+
+    >>> duration(0.5), duration(90), duration(8e4), duration(1e10)
+    ('1 s', '90 s', '22 hours', '317 years')
+    """
+    units = (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0))
+    for unit, size in units:
+        if seconds >= 2 * size:
+            return f"{seconds / size:.{3 if seconds >= 100 * size else 2}g} {unit}"
+    return f"{max(1, math.ceil(seconds))} s"
 
 
 def latex(text: str) -> str:

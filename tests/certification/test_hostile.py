@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import json
+import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 import evr
 from evr.certification.certificate import MOST_BYTES, digest_of
-from evr.certification.effort import Patience, duration, understood
+from evr.certification.time_limits import MAX_SECONDS, understood
 from evr.certification.words import describe_event
 from evr.errors import CertificateError, TooLongError
 from evr.report import page
@@ -51,12 +52,6 @@ def hostile(genuine: dict[str, Any], alter: Alter) -> evr.Certificate:
     document = copy.deepcopy(genuine)
     alter(document)
     return sealed(document)
-
-
-def many_samples(document: dict[str, Any]) -> None:
-    document["verification"] |= {"samples": 10**16, "max_samples": 10**18}
-    for fields in document["verification"]["directions"].values():
-        fields["samples"] = 10**16 // 2
 
 
 def many_steps(document: dict[str, Any]) -> None:
@@ -128,7 +123,6 @@ def many_cells(document: dict[str, Any]) -> None:
 
 
 REPLAYED = [
-    many_samples,
     many_steps,
     many_kinds,
     many_outcomes,
@@ -151,9 +145,7 @@ def test_what_would_keep_a_replay_busy_is_refused_before_it_is_begun(
 ) -> None:
     certificate = hostile(genuine, alter)
     start = time.process_time()
-    with pytest.raises(
-        TooLongError, match=r"replaying it would take about .* allow more with --max-seconds"
-    ):
+    with pytest.raises(TooLongError, match=r"more than the limit of .*--max-seconds"):
         evr.replay(certificate, workers=1)
     assert time.process_time() - start < SOON
 
@@ -164,15 +156,9 @@ def test_what_would_keep_a_page_busy_is_refused_before_it_is_begun(
 ) -> None:
     certificate = hostile(genuine, alter)
     start = time.process_time()
-    with pytest.raises(TooLongError, match="drawing its curve would take about"):
+    with pytest.raises(TooLongError, match="more than the limit of"):
         page.render(certificate, max_seconds=600.0)
     assert time.process_time() - start < SOON
-
-
-def test_many_parts(genuine: dict[str, Any]) -> None:
-    certificate = hostile(genuine, many_parts)
-    with pytest.raises(TooLongError, match="its event has 100,002 parts"):
-        evr.replay(certificate, max_seconds=1.0)
 
 
 @names(REPLAYED)
@@ -184,7 +170,7 @@ def test_words_for_them_are_few_and_quick(genuine: dict[str, Any], alter: Alter)
 
 def test_how_long_a_replay_may_take_is_the_callers_to_say(genuine: dict[str, Any]) -> None:
     certificate = sealed(genuine)
-    with pytest.raises(TooLongError, match=r"and 1e-09 s are allowed"):
+    with pytest.raises(TooLongError, match="more than 1e-09 s"):
         evr.replay(certificate, max_seconds=1e-9)
     assert evr.replay(certificate, max_seconds=None).agrees
     assert evr.replay(certificate, max_seconds=1e9).agrees
@@ -203,9 +189,10 @@ def test_a_fresh_replay_stops_in_time(genuine: dict[str, Any]) -> None:
 
     certificate = hostile(genuine, tight)
     start = time.monotonic()
-    with pytest.raises(TooLongError, match="replaying it would take"):
+    with pytest.raises(TooLongError, match="replaying it took more than 3 s"):
         evr.replay(certificate, fresh=True, workers=1, max_seconds=3.0)
     assert time.monotonic() - start < 60
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
 
 
 def deep(levels: int) -> dict[str, Any]:
@@ -234,7 +221,7 @@ def deep(levels: int) -> dict[str, Any]:
             "a" * 10**6,
             "at most 100000 characters",
         ),
-        (("verification", "entropy"), "a" * 10**5, "should match pattern"),
+        (("verification", "entropy"), "a" * 10**5, "is not as evr writes it"),
         (("claim", "epsilon"), 10**400, "claim.epsilon"),
         (("statement",), "a" * 10**6, "at most 100000 characters"),
     ],
@@ -261,7 +248,7 @@ def test_files_without_end_are_not_read(tmp_path: Path) -> None:
             evr.Certificate.load("/dev/zero")
     file = tmp_path / "large.json"
     file.write_bytes(b" " * (MOST_BYTES + 1))
-    with pytest.raises(CertificateError, match="larger than 32 MiB, which no certificate is"):
+    with pytest.raises(CertificateError, match="larger than 32 MiB"):
         evr.Certificate.load(file)
 
 
@@ -272,23 +259,7 @@ def test_words_of_wide_and_nested_compositions_are_few() -> None:
     assert len(describe_event(nested)) < 10_000
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0, "1 s"),
-        (100, "100 s"),
-        (600, "10 minutes"),
-        (7200, "2 hours"),
-        (1e9, "32 years"),
-        (1e13, "3.17e+05 years"),
-    ],
-)
-def test_times_in_words(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
-
-
-def test_what_everybody_does_is_not_refused() -> None:
-    patience = Patience(600.0, "this")
+def test_what_everybody_does_is_not_refused(genuine: dict[str, Any]) -> None:
     for event in (
         {"type": "SelfComposedDpEvent", "event": GAUSSIAN, "count": 10**9},
         {"type": "DiscreteGaussianDpEvent", "sigma": 20_000.0, "sensitivity": 1},
@@ -301,7 +272,7 @@ def test_what_everybody_does_is_not_refused() -> None:
             "strategy": [1.0, 0.5],
         },
     ):
-        understood(event, patience)
+        understood(sealed({**genuine, "event": event}), MAX_SECONDS)
 
 
 def test_an_endless_integer_in_a_plan_is_no_crash(genuine: dict[str, Any]) -> None:

@@ -17,14 +17,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dp_accounting import NeighboringRelation
-
 from evr import validate
 from evr.certification.build import build, software
 from evr.certification.certificate import Certificate
-from evr.certification.effort import MAX_SECONDS, Patience, refuse_long_draws, understood
 from evr.certification.recorded import contradictions
 from evr.certification.redrawing import redrawn
+from evr.certification.time_limits import (
+    MAX_SECONDS,
+    alarmed,
+    refuse_large_plans,
+    seconds_allowed,
+    understood,
+)
 from evr.certification.words import statement
 from evr.errors import CertificateError, DeviceError, DisagreementError, TooLongError
 from evr.estimation import estimate_delta, estimate_epsilon
@@ -117,9 +121,8 @@ def replay(
     """Draw the same blocks again and compare every field; with ``fresh``, verify the claim with new
     entropy instead.
 
-    A certificate may come from a stranger: what would take longer than ``max_seconds`` raises
-    ``TooLongError`` before it is begun, or, where that shows only then, once its first samples are
-    drawn. None waits for as long as it takes.
+    A certificate may come from a stranger. One that asks for more than any that evr writes is
+    refused at once, and ``TooLongError`` is raised after ``max_seconds`` (in the main thread).
 
     On the same software all is equal bit for bit. On other versions or processors statistics may
     differ in the last digits, which is then noted and not held against the certificate. Where they
@@ -134,7 +137,7 @@ def replay(
     workers, progress
         As of ``evr.verify``.
     max_seconds
-        How long it may take; None for as long as it takes.
+        How long it may take; None lifts all limits.
 
     Returns
     -------
@@ -146,7 +149,7 @@ def replay(
     CertificateError
         If the file is damaged or altered.
     TooLongError
-        If it would take longer than ``max_seconds``.
+        If it takes longer than ``max_seconds``, or the event or a plan is too large.
 
     Examples
     --------
@@ -174,11 +177,11 @@ def replay(
             (),
             f"{_drawn_by(certificate)} with {names}, which is not here. {_WAYS_ON}",
         )
-    patience = Patience(max_seconds, "replaying it")
+    seconds = seconds_allowed(max_seconds)
     verification = None
     try:
-        with watching(progress) as hook:
-            verification, again = _repeated(certificate, fresh, workers, hook, patience)
+        with watching(progress) as hook, alarmed(seconds, "replaying it"):
+            verification, again = _repeated(certificate, fresh, workers, hook, seconds)
         if again is None:
             return _independent(certificate, verification)
         found = [Mismatch(*one) for one in _differences(certificate.document(), again.document())]
@@ -206,52 +209,36 @@ def _repeated(
     fresh: bool,
     workers: int | None,
     progress: Hook | None,
-    patience: Patience,
+    seconds: float,
 ) -> tuple[Verification, Certificate | None]:
     """The verification done again and, of the same samples, the certificate as it should be."""
     claim, settings = _claim(certificate)
-    relation = NeighboringRelation[certificate.neighboring_relation]
-    composition = understood(certificate.event, patience, relation=relation)
+    composition = understood(certificate, seconds)
     how = Attempt(
         number=certificate.release.attempt,
         seed=None if fresh else int(certificate.verification.entropy, 16),
         workers=workers,
-        progress=_Watch(certificate, fresh, progress, patience),
+        progress=progress if fresh else _within(certificate, progress),
     )
     if fresh:
         return prove(composition, claim, settings, how), None
-    refuse_long_draws(certificate, composition, workers, patience)
+    if seconds < math.inf:
+        refuse_large_plans(certificate, composition)
     verification = redrawn(certificate, composition, claim, settings, how)
     return verification, _rebuilt(certificate, composition, claim, settings, verification)
 
 
-class _Watch:
-    """Stops what draws more samples than are recorded, or what takes too long."""
+def _within(certificate: Certificate, progress: Hook | None) -> Hook:
+    """Stops a replay that draws more samples than are recorded."""
+    recorded = {str(name): one.samples for name, one in certificate.verification.directions.items()}
 
-    def __init__(
-        self,
-        certificate: Certificate,
-        fresh: bool,
-        progress: Hook | None,
-        patience: Patience,
-    ) -> None:
-        self._recorded = {
-            str(name): one.samples for name, one in certificate.verification.directions.items()
-        }
-        self._fresh, self._progress, self._patience = fresh, progress, patience
-
-    def __call__(self, state: Progress) -> None:
-        recorded = self._recorded.get(state.direction, 0)
-        if not self._fresh and state.samples > recorded:
+    def watch(state: Progress) -> None:
+        if state.samples > recorded.get(state.direction, 0):
             raise _TooMany(f"more than {state.samples} in direction {state.direction}")
-        if state.samples and state.seconds:
-            rate = state.samples / state.seconds
-            left = max(0, recorded - state.samples) / rate
-            self._patience.ask(left, f"{recorded:,} samples at {rate:,.0f} a second")
-        elif state.seconds_left is not None:
-            self._patience.ask(state.seconds_left, f"{state.max_samples or 0:,} samples")
-        if self._progress is not None:
-            self._progress(state)
+        if progress is not None:
+            progress(state)
+
+    return watch
 
 
 def _judged(

@@ -124,7 +124,7 @@ def _how(forecast: Forecast) -> str:
 
 
 def _time(seconds: float) -> str:
-    from evr.certification.effort import duration
+    from evr.numbers import duration
 
     return duration(float(f"{max(seconds, 1.0):.2g}"))
 

@@ -144,6 +144,11 @@ Plot = Annotated[
     Path | None,
     file_option("--plot", help="Draw it into this file: .png, .svg or .pdf."),
 ]
+MaxSeconds = Annotated[
+    float, number_option("--max-seconds", "Give up after so many seconds; inf for no limit.")
+]
+PATIENCE = 600.0
+"""Seconds that a file from a stranger may keep a command busy."""
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only, no progress.")]
 

@@ -9,9 +9,8 @@ import typer
 
 from evr.cli import REJECTED
 from evr.cli.attempts import Workers, watched
-from evr.cli.options import Json, Quiet
+from evr.cli.options import PATIENCE, Json, MaxSeconds, Quiet
 from evr.cli.output import as_json, say
-from evr.cli.patience import MaxSeconds, limited
 
 CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
 Fresh = Annotated[
@@ -28,7 +27,7 @@ def command(
     file: CertificateFile,
     fresh: Fresh = False,
     workers: Workers = None,
-    max_seconds: MaxSeconds = None,
+    max_seconds: MaxSeconds = PATIENCE,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -42,12 +41,9 @@ def command(
     from evr.certification import Certificate, replay
 
     certificate = Certificate.load(file)
-    with (
-        limited(max_seconds, "replaying it") as seconds,
-        watched(quiet=quiet or json) as progress,
-    ):
+    with watched(quiet=quiet or json) as progress:
         found = replay(
-            certificate, fresh=fresh, workers=workers, progress=progress, max_seconds=seconds
+            certificate, fresh=fresh, workers=workers, progress=progress, max_seconds=max_seconds
         )
     verified = found.verification is not None and found.verification.accepted
     if json:

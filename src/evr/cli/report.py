@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evr.cli.files import new_page
-from evr.cli.options import Json, Quiet, file_option
+from evr.cli.options import PATIENCE, Json, MaxSeconds, Quiet, file_option
 from evr.cli.output import as_json
-from evr.cli.patience import MaxSeconds, limited
 
 if TYPE_CHECKING:
     from evr.certification import Certificate
@@ -27,7 +26,7 @@ Output = Annotated[
 def command(
     file: CertificateFile,
     output: Output = None,
-    max_seconds: MaxSeconds = None,
+    max_seconds: MaxSeconds = PATIENCE,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -42,8 +41,7 @@ def command(
 
     certificate = Certificate.load(file)
     path = new_page(output or page_path(file), file, option="--output")
-    with limited(max_seconds, "drawing its curve") as seconds:
-        write_page(certificate, path, source=file, max_seconds=seconds)
+    write_page(certificate, path, source=file, max_seconds=max_seconds)
     if json:
         as_json({"report": str(path), "certificate": str(file), "verdict": certificate.verdict})
     elif quiet:

@@ -13,13 +13,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from dp_accounting import NeighboringRelation
 from markupsafe import Markup, escape
 
 from evr import atomic
 from evr.certification import latex
 from evr.certification.certificate import Certificate, DirectionSection
-from evr.certification.effort import Patience, understood
+from evr.certification.time_limits import alarmed, seconds_allowed, understood
 from evr.certification.words import METHOD_WORDS, ran, unit
 from evr.estimation import privacy_curve
 from evr.laws import Direction
@@ -29,7 +28,6 @@ from evr.report import plots
 
 _CURVE_POINTS = 41
 _NUMBER = re.compile(r"\b\d[\d.]*e-\d+")
-_CURVES = 4.0  # how much longer its curves take than accounting for a composition once
 _LISTED = 12  # entries of a list that the page shows
 MEANINGS = {
     "claim.epsilon": "epsilon of the claim",
@@ -78,14 +76,14 @@ def write_report(
     source
         The certificate's file, for the commands that replay it.
     max_seconds
-        A curve that would take longer raises ``TooLongError`` before it is begun.
+        How long it may take; None for as long as it takes.
 
     Raises
     ------
     CertificateError
         If the certificate's file is damaged or altered.
     TooLongError
-        If a curve would take longer than ``max_seconds``.
+        If it takes longer than ``max_seconds``, or the event is too large.
     """
     certificate = Certificate.of(certificate)
     atomic.write_text(path, render(certificate, source=source, max_seconds=max_seconds))
@@ -113,12 +111,10 @@ def render(
     template = environment.from_string(
         resources.files("evr.report").joinpath("page.html").read_text("utf-8")
     )
-    composition = understood(
-        certificate.event,
-        Patience(max_seconds, "drawing its curve"),
-        relation=NeighboringRelation[certificate.neighboring_relation],
-        times=_CURVES,
-    )
+    seconds = seconds_allowed(max_seconds)
+    with alarmed(seconds, "drawing its curve"):
+        composition = understood(certificate, seconds)
+        curve = _curve(certificate, composition)
     claim = certificate.claim
     return template.render(
         certificate=certificate,
@@ -130,7 +126,7 @@ def render(
         ran=ran(certificate.document()).removesuffix(","),
         unit=unit(certificate.document()),
         date=certificate.times.finished[:10],
-        curve=_drawn(_curve(certificate, composition), "curve"),
+        curve=_drawn(curve, "curve"),
         directions=list(_directions(certificate)),
         mechanisms=_mechanisms(composition),
         proof=METHOD_WORDS[certificate.verification.method].proof,
