@@ -44,7 +44,7 @@ SETTINGS = (
 def fixed_samples(claim: Claim, log_second_moment: float) -> float:
     """``m`` of Algorithm 2 with the paper's budget and its heuristic for ``Delta``."""
     log_ratio = log_second_moment - 2 * math.log(default_offset(claim))
-    return 2 * math.exp(min(log_ratio, 600.0)) * -math.log(claim.value)
+    return 2 * math.exp(min(log_ratio, 600.0)) * -math.log(claim.delta)
 
 
 def paper_log_second_moment(epsilon: float, steps: int, probability: float, noise: float) -> float:
@@ -54,7 +54,9 @@ def paper_log_second_moment(epsilon: float, steps: int, probability: float, nois
 
 def verified(event: Any, epsilon: float, delta: float, tau: float) -> tuple[Verification, float]:
     start = time.perf_counter()
-    found = evr.verify(event, epsilon=epsilon, delta=delta, tau=tau, seed=1, method="sequential")
+    found = evr.verify(
+        event, epsilon=epsilon, delta=delta / tau, tau=tau, seed=1, method="sequential"
+    )
     return found, time.perf_counter() - start
 
 
@@ -63,7 +65,7 @@ def row(setting: tuple[float, int, float, float], tau: float) -> str:
     event = evr.dpsgd(noise_multiplier=noise, sampling_probability=probability, steps=steps)
     delta = float(evr.estimate_delta(event, epsilon).value)
     found, took = verified(event, epsilon, delta, tau)
-    claim = Claim(epsilon, delta, tau)
+    claim = Claim(epsilon, delta / tau, tau)
     paper = fixed_samples(claim, paper_log_second_moment(*setting))
     ours = fixed_samples(
         claim,
@@ -101,7 +103,15 @@ def wanted_row(setting: tuple[float, int, float, float] | str, tau: float) -> st
     epsilon = float(evr.estimate_epsilon(event, delta).value)
     claim = {"epsilon": epsilon, "delta": float(evr.estimate_delta(event, epsilon).value)}
     start = time.process_time()
-    found = evr.verify(event, **claim, tau=tau, seed=1, workers=1, method="sequential")
+    found = evr.verify(
+        event,
+        epsilon=epsilon,
+        delta=claim["delta"] / tau,
+        tau=tau,
+        seed=1,
+        workers=1,
+        method="sequential",
+    )
     took = time.process_time() - start
     return (
         f"{name:<28} {epsilon:>8.4f} {claim['delta']:>9.2e} {tau:>5} {found.verdict.value:>9} "

@@ -177,7 +177,7 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
 
 
 def attempt(event: Any, *, epsilon: float, delta: float, tau: float) -> dict[str, Any]:
-    """One sequential verification of the estimate ``delta``: what it says and what it cost."""
+    """One sequential verification of a claim: what it says and what it cost."""
     found, seconds = timed(
         lambda: evr.verify(event, epsilon=epsilon, delta=delta, tau=tau, seed=2023)
     )

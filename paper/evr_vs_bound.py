@@ -61,12 +61,12 @@ def gaussian(size: str) -> dict[str, Any]:
     epsilon = evr.estimate_epsilon(EVENT, DELTA).value
     steps = evr.Composition.of(EVENT).simplified("remove")
     capped, simple = capped_proposal(steps, epsilon), SimpleProposal(steps)
-    claims = [Claim(epsilon, DELTA, tau) for tau in TAUS[size]]
+    claims = [Claim(epsilon, DELTA / tau, tau) for tau in TAUS[size]]
     return {
         "epsilon": epsilon,
         "delta": DELTA,
         "sequential": [
-            common.attempt(EVENT, epsilon=epsilon, delta=DELTA, tau=tau) for tau in TAUS[size]
+            common.attempt(EVENT, epsilon=epsilon, delta=DELTA / tau, tau=tau) for tau in TAUS[size]
         ],
         "fixed, our second moment": [
             fixed_samples(c, capped.log_moment(epsilon, 2.0)) for c in claims
@@ -98,7 +98,7 @@ def sampled(size: str) -> dict[str, Any]:
         "paper's tilt, our bound": bounds.log_moment(epsilon, 2.0, bounds.best_slope(epsilon)),
         "our tilt and bound": capped_proposal(steps, epsilon).log_moment(epsilon, 2.0),
     }
-    claims = [Claim(epsilon, delta, tau) for tau in TAUS[size]]
+    claims = [Claim(epsilon, delta / tau, tau) for tau in TAUS[size]]
     theta = bounds.best_slope(epsilon) / SAMPLED["noise"]
     return {
         **SAMPLED,
@@ -108,7 +108,7 @@ def sampled(size: str) -> dict[str, Any]:
         },
         "fixed": {name: [fixed_samples(c, m) for c in claims] for name, m in moments.items()},
         "sequential": [
-            common.attempt(event, epsilon=epsilon, delta=delta, tau=tau)
+            common.attempt(event, epsilon=epsilon, delta=delta / tau, tau=tau)
             for tau in TAUS[size]
             if tau <= SAMPLED_MOST[size]
         ],

@@ -58,7 +58,7 @@ def moments(values: Any, delta: float) -> dict[str, Any]:
 def rejections(values: Any, delta: float, claim: Claim, runs: int) -> list[float]:
     """How often the mean of ``m`` samples, resampled from many, is not below ``claim - Delta``."""
     rng = np.random.default_rng(11)
-    limit = claim.value - default_offset(claim)
+    limit = claim.delta - default_offset(claim)
     rates = []
     for m in SIZES:
         parts = [
@@ -100,7 +100,7 @@ def at(count: int, size: str) -> dict[str, Any]:
         }
 
     simple, capped = SimpleProposal(steps), capped_proposal(steps, EPSILON)
-    claim = Claim(EPSILON, SHARE * delta, SHARE / CLAIM)
+    claim = Claim(EPSILON, CLAIM * delta, SHARE / CLAIM)
     pools = {n: sample(SingleProposal(steps, theta), samples, 6) for n, theta in stars.items()}
     pools["our tilt"] = sample(capped, samples, 6)
     nu = of_theta(stars["least printed bound"])["printed_bound"]

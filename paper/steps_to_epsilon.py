@@ -36,7 +36,7 @@ def verified(steps: int, tau: float) -> dict[str, Any]:
     epsilon = evr.estimate_epsilon(event(steps), tau * DELTA).value
     return {
         "steps": steps,
-        **common.attempt(event(steps), epsilon=epsilon, delta=tau * DELTA, tau=tau),
+        **common.attempt(event(steps), epsilon=epsilon, delta=DELTA, tau=tau),
     }
 
 

@@ -92,7 +92,7 @@ def at(target: float) -> dict[str, Any]:
     """Panel (b) at one false-positive rate."""
     noise = noise_for(ROOM * target)
     delta = evr.estimate_delta(event(noise), EPSILON).value
-    claim = Claim(EPSILON, SHARE * delta, SHARE * delta / target)
+    claim = Claim(EPSILON, target, SHARE * delta / target)
     steps = evr.Composition.of(event(noise)).simplified("remove")
     bounds = SingleBounds(1 / noise, PROBABILITY, STEPS)
     tilted = SingleProposal(steps, bounds.best_slope(EPSILON) / noise)

@@ -144,7 +144,7 @@ def verified(t: Training, tau: float, steps: int) -> dict[str, Any]:
     epsilon = evr.estimate_epsilon(_steps(t, steps), tau * t.delta).value
     return {
         "iterations": steps,
-        **common.attempt(_steps(t, steps), epsilon=epsilon, delta=tau * t.delta, tau=tau),
+        **common.attempt(_steps(t, steps), epsilon=epsilon, delta=t.delta, tau=tau),
     }
 
 

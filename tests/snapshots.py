@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from evr.mechanisms import Composition
 from evr.proving import prove
 from evr.verification import Claim, Terms, Verification
 from evr.verification.attempts import Attempt
@@ -25,4 +26,5 @@ def proved(
     settings = Settings(**{name: options.pop(name) for name in names if name in options})
     if "attempt" in options:
         options["number"] = options.pop("attempt")
-    return prove(event, Claim(epsilon, delta, tau, terms), settings, Attempt(**options))
+    claim = Claim(epsilon, delta, tau, terms)
+    return prove(Composition.of(event), claim, settings, Attempt(**options))

@@ -262,7 +262,7 @@ def _verified(case: Case, delta: float, tau: float, seed: int) -> Any:
     return evr.verify(
         case.event,
         epsilon=case.epsilon,
-        delta=delta,
+        delta=min(1.0, delta / tau),
         tau=tau,
         seed=seed,
         max_samples=MOST_SAMPLES,

@@ -69,9 +69,7 @@ def estimate() -> Figure:
 def verify() -> Figure:
     """The wealth of the bets that the claim is true."""
     epsilon = evr.estimate_epsilon(EVENT, delta=TAU * DELTA).value
-    report = evr.verify(EVENT, epsilon=epsilon, delta=TAU * DELTA, tau=TAU, seed=1).directions[
-        "remove"
-    ]
+    report = evr.verify(EVENT, epsilon=epsilon, delta=DELTA, tau=TAU, seed=1).directions["remove"]
     rows = np.array([(0.0, 0.0), *((row[0], row[3]) for row in report.trace)])
     figure, axes = canvas()
     axes.plot(rows[:, 0] / 1e3, rows[:, 1], color=BLUE, lw=2)

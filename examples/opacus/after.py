@@ -26,19 +26,14 @@ def main() -> None:
     parser.add_argument(
         "--noise-used", type=float, help="noise of the training; what (3, 1e-5) needs by default"
     )
-    parser.add_argument("--tau", type=float, default=0.99, help="slack of the verification")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    weights = train(
-        chosen.noise_used or least_noise(chosen.tau), chosen.folder / "training.record.jsonl"
-    )
+    weights = train(chosen.noise_used or least_noise(), chosen.folder / "training.record.jsonl")
 
     record = evr.Record.load(chosen.folder / "training.record.jsonl")
     with record.released(
         epsilon=EPSILON,
-        delta=chosen.tau * DELTA,
-        tau=chosen.tau,
-        method="strict",
+        delta=DELTA,
         ledger=chosen.folder / "ledger.sqlite",
         path=chosen.folder / "model.certificate.json",
     ) as certificate:

@@ -26,10 +26,9 @@ def main() -> None:
     parser.add_argument(
         "--noise-used", type=float, help="noise of the training, if it is not what was planned"
     )
-    parser.add_argument("--tau", type=float, default=0.99, help="slack of the verification")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    noise = least_noise(chosen.tau)
+    noise = least_noise()
     print(f"planned noise multiplier {noise}")
 
     def training() -> dict[str, torch.Tensor]:
@@ -41,9 +40,7 @@ def main() -> None:
         training,
         plan(noise),
         epsilon=EPSILON,
-        delta=chosen.tau * DELTA,
-        tau=chosen.tau,
-        method="strict",
+        delta=DELTA,
         neighboring_relation="zero-out",  # Opacus computes with the number of records
         ledger=chosen.folder / "ledger.sqlite",
         path=chosen.folder / "model.certificate.json",

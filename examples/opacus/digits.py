@@ -32,11 +32,9 @@ def plan(noise_multiplier: float) -> Any:
     )
 
 
-def least_noise(tau: float) -> float:
-    """The least noise multiplier for which the estimate is what may be claimed, a little more for
-    safety.
-    """
-    return round(1.0005 * evr.calibrate(plan, epsilon=EPSILON, delta=tau * DELTA).parameter, 4)
+def least_noise() -> float:
+    """The least noise multiplier for which the claim can be proved, a little more for safety."""
+    return round(1.0005 * evr.calibrate(plan, epsilon=EPSILON, delta=DELTA).parameter, 4)
 
 
 def digits() -> tuple[TensorDataset, TensorDataset]:

@@ -35,7 +35,7 @@ EPSILON = 1.0
 def claims(tau: float) -> list[Claim]:
     """Claims that are true by a little, each a release of its own."""
     truth = float(evr.estimate_delta(EVENT, EPSILON))
-    return [Claim(EPSILON, truth * (1.0001 + i / 1e4), tau) for i in range(4)]
+    return [Claim(EPSILON, truth * (1.0001 + i / 1e4) / tau, tau) for i in range(4)]
 
 
 def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
@@ -43,7 +43,9 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
     path = folder / "ledger.sqlite"
     tried = claims(0.996)
     # tunes, before the children are forked
-    evr.verify(EVENT, epsilon=EPSILON, delta=tried[0].delta, tau=0.9, workers=1)
+    evr.verify(
+        EVENT, epsilon=EPSILON, delta=tried[0].delta, tau=0.9, workers=1, method="sequential"
+    )
     begun, resumed, finished = 0, 0, 0
     clock = time.perf_counter()
     with evr.Ledger(folder / "measured.sqlite") as ledger:
@@ -111,7 +113,9 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
 def crowd(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
     path = folder / "ledger.sqlite"
     tried = claims(0.9)[:2]
-    evr.verify(EVENT, epsilon=EPSILON, delta=tried[0].delta, tau=0.9, workers=1)
+    evr.verify(
+        EVENT, epsilon=EPSILON, delta=tried[0].delta, tau=0.9, workers=1, method="sequential"
+    )
     children = []
     for _ in range(processes):
         child = os.fork()

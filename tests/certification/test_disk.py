@@ -41,7 +41,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_keeps_the_ledger_whole(small_disk: Path, gaussian: Any, delta: float) -> None:
     path = small_disk / "ledger.sqlite"
-    claim = Claim(1.0, delta, 0.9)
+    claim = Claim(1.0, delta / 0.9, 0.9)
     with evr.Ledger(path) as ledger:
         certify_claim(gaussian, claim, Settings(), ledger=ledger, path=small_disk / "first.json")
         with pytest.raises(OSError, match="No space left"):
@@ -76,7 +76,12 @@ def test_a_certificate_that_cannot_be_written_is_not_lost(
         patch.setattr("evr.atomic.os.fsync", full)
         with pytest.raises(OSError, match=r"No space left on device: .*c\.json"):
             certify_claim(
-                gaussian, Claim(1.0, delta, 0.9), Settings(), ledger=ledger, path=target, seed=3
+                gaussian,
+                Claim(1.0, delta / 0.9, 0.9),
+                Settings(),
+                ledger=ledger,
+                path=target,
+                seed=3,
             )
     assert list(tmp_path.glob("*.json*")) == []
     assert [a.state for a in ledger.attempts()] == ["interrupted"]
@@ -94,7 +99,7 @@ def test_snapshots_that_cannot_be_written_stop_the_attempt(
     with monkeypatch.context() as patch:
         patch.setattr(evr.Ledger, "save", fail)
         with pytest.raises(LedgerError, match="disk is full"):
-            certify_claim(gaussian, Claim(1.0, delta, 0.9), Settings(), ledger=ledger)
+            certify_claim(gaussian, Claim(1.0, delta / 0.9, 0.9), Settings(), ledger=ledger)
     assert [a.state for a in ledger.attempts()] == ["interrupted"]
     assert evr.resume(ledger).accepted
 
@@ -120,7 +125,7 @@ def locked(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_read_only_folder(locked: Path, ledger: evr.Ledger, gaussian: Any, delta: float) -> None:
-    claim = Claim(1.0, delta, 0.9)
+    claim = Claim(1.0, delta / 0.9, 0.9)
     with pytest.raises(LedgerError, match="the ledger cannot be used"):
         certify_claim(gaussian, claim, Settings(), ledger=locked / ".evr" / "ledger.sqlite")
     with pytest.raises(LedgerError, match="the ledger cannot be used"):

@@ -20,9 +20,7 @@ def test_train_digits(
 ) -> None:
     pytest.importorskip("sklearn")
     ledger = tmp_path / "ledger.sqlite"
-    monkeypatch.setattr(
-        sys, "argv", ["train", "--ledger", str(ledger), "--folder", str(tmp_path), "--tau", "0.8"]
-    )
+    monkeypatch.setattr(sys, "argv", ["train", "--ledger", str(ledger), "--folder", str(tmp_path)])
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     out = capsys.readouterr().out
     assert out.count("released with accuracy 0.") == 2

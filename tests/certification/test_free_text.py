@@ -38,7 +38,7 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def rejected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     ledger = tmp_path_factory.mktemp("text") / "ledger.sqlite"
-    out = evr.release(lambda: 1, GAUSSIAN, epsilon=1.0, delta=3e-3, tau=0.8, ledger=ledger)
+    out = evr.release(lambda: 1, GAUSSIAN, epsilon=1.0, delta=0.00375, tau=0.8, ledger=ledger)
     assert not out.released
     return out.certificate.document()
 

@@ -168,7 +168,7 @@ def test_damaged_ledgers(tmp_path: Path, delta: float) -> None:
     verdict or a clear error.
     """
     path = tmp_path / "ledger.sqlite"
-    claim = Claim(1.0, delta, 0.95)
+    claim = Claim(1.0, delta / 0.95, 0.95)
 
     def stop(_: Any) -> None:
         raise KeyboardInterrupt
@@ -180,7 +180,7 @@ def test_damaged_ledgers(tmp_path: Path, delta: float) -> None:
         (attempt,) = ledger.interrupted()
         ledger.save(attempt, "remove", _snapshot(delta))
     whole = path.read_bytes()
-    right = evr.verify(GAUSSIAN, epsilon=1.0, delta=delta, tau=0.95, attempt=2, seed=5)
+    right = evr.verify(GAUSSIAN, epsilon=1.0, delta=delta / 0.95, tau=0.95, attempt=2, seed=5)
     chance = random.Random(1)
     outcomes = {"refused": 0, "right": 0}
     for _ in range(150):
@@ -222,12 +222,12 @@ def _snapshot(delta: float) -> dict[str, Any]:
     proved(
         GAUSSIAN,
         epsilon=1.0,
-        delta=delta,
+        delta=delta / 0.95,
         tau=0.95,
         attempt=2,
         seed=5,
         workers=1,
         checkpoint=keep,
-        terms=Terms(Claim(1.0, delta, 0.95).kappa, delta / 0.95),
+        terms=Terms(Claim(1.0, delta / 0.95, 0.95).kappa, delta / 0.95),
     )
     return taken[0]

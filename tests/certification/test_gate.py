@@ -28,7 +28,7 @@ class Mechanism:
 
 @pytest.fixture
 def claim(delta: float, ledger: evr.Ledger) -> dict[str, Any]:
-    return {"epsilon": 1.0, "delta": delta, "tau": 0.9, "ledger": ledger}
+    return {"epsilon": 1.0, "delta": delta / 0.9, "tau": 0.9, "ledger": ledger}
 
 
 def test_released_if_verified(
@@ -76,7 +76,7 @@ def test_another_mechanism_is_the_next_attempt_of_a_release(
 ) -> None:
     """The paper's fallback: a mechanism that passes runs where the first one did not."""
     first, second = Mechanism("first"), Mechanism("second")
-    small = claim | {"delta": claim["delta"] / 2}
+    small = claim | {"delta": claim["delta"] / 2, "method": "sequential"}
     rejected = evr.release(first, gaussian, **small)
     assert not rejected.released
     out = evr.release(second, dp_event.GaussianDpEvent(4.0), **small)
@@ -158,5 +158,5 @@ def test_default_ledger(
     gaussian: Any, delta: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert evr.release(Mechanism(), gaussian, epsilon=1.0, delta=delta, tau=0.9).released
+    assert evr.release(Mechanism(), gaussian, epsilon=1.0, delta=delta / 0.9, tau=0.9).released
     assert (tmp_path / ".evr" / "ledger.sqlite").exists()

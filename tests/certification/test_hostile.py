@@ -183,7 +183,7 @@ def test_a_fresh_replay_stops_in_time(genuine: dict[str, Any]) -> None:
 
     def tight(document: dict[str, Any]) -> None:
         delta = evr.estimate_delta(STEPS, 0.5).value
-        document["claim"] |= {"delta_estimate": delta, "tau": 0.9999, "delta": delta / 0.9999}
+        document["claim"] |= {"tau": 0.9999, "delta": delta / 0.9999}
         document["claim"]["kappa"] = (1 - document["claim"]["tau"]) / 40
         document["verification"]["max_samples"] = 10**15
 

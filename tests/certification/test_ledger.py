@@ -37,9 +37,9 @@ def test_an_attempt_is_on_the_disk_before_it_runs(ledger: evr.Ledger) -> None:
 
 
 def test_attempts_at_one_claim_share_a_release_whatever_tau(ledger: evr.Ledger) -> None:
-    first = begin(ledger, Claim(1.0, 0.5e-6, 0.5))
-    second = begin(ledger, Claim(1.0, 0.75e-6, 0.75))
-    other = begin(ledger, Claim(1.0, 0.75e-6, 0.5))
+    first = begin(ledger, Claim(1.0, 1e-6, 0.5))
+    second = begin(ledger, Claim(1.0, 1e-6, 0.75))
+    other = begin(ledger, Claim(1.0, 1.5e-06, 0.5))
     assert (first.number, second.number, other.number) == (1, 2, 1)
     assert first.release_id == second.release_id != other.release_id
     kappa = 0.5 / 40  # of the first
@@ -52,9 +52,9 @@ def test_later_attempts_are_tested_with_the_first_kappa(
     ledger: evr.Ledger, gaussian: Any, delta: float
 ) -> None:
     claim = delta / 0.5
-    begin(ledger, Claim(1.0, delta, 0.5))
+    begin(ledger, Claim(1.0, delta / 0.5, 0.5))
     tau = 0.6
-    certificate = certify_claim(gaussian, Claim(1.0, tau * claim, tau), Settings(), ledger=ledger)
+    certificate = certify_claim(gaussian, Claim(1.0, claim, tau), Settings(), ledger=ledger)
     assert certificate.release.attempt == 2
     assert certificate.claim.kappa == 0.5 / 40 != (1 - tau) / 40
     assert certificate.claim.threshold == (1 - 0.5 / 40) * claim
@@ -62,44 +62,44 @@ def test_later_attempts_are_tested_with_the_first_kappa(
 
 
 def test_a_name_groups_claims_above_its_floor(ledger: evr.Ledger) -> None:
-    first = begin(ledger, Claim(1.0, 0.5e-6, 0.5), name="thesis", floor=1e-7)
-    second = begin(ledger, Claim(2.0, 0.5e-5, 0.5), name="thesis")
+    first = begin(ledger, Claim(1.0, 1e-6, 0.5), name="thesis", floor=1e-7)
+    second = begin(ledger, Claim(2.0, 1e-05, 0.5), name="thesis")
     assert (first.number, second.number) == (1, 2)
     kappa = 0.5 / 40
     assert [a.budget for a in ledger.attempts()] == near([kappa * 1e-7 / 2, kappa * 1e-7 / 4])
     with pytest.raises(LedgerError, match="below 1e-07, the floor of release 'thesis'"):
-        begin(ledger, Claim(1.0, 0.4e-7, 0.5), name="thesis")
+        begin(ledger, Claim(1.0, 8e-08, 0.5), name="thesis")
     with pytest.raises(
         LedgerError, match="floor=1e-08, but the first attempt at release 'thesis' fixed 1e-07"
     ):
-        begin(ledger, Claim(1.0, 0.5e-6, 0.5), name="thesis", floor=1e-8)
+        begin(ledger, Claim(1.0, 1e-6, 0.5), name="thesis", floor=1e-8)
     assert len(ledger.attempts()) == 2
 
 
 def test_without_a_floor_the_first_claim_is_the_floor(ledger: evr.Ledger) -> None:
-    begin(ledger, Claim(1.0, 0.5e-6, 0.5), name="one")
+    begin(ledger, Claim(1.0, 1e-6, 0.5), name="one")
     with pytest.raises(LedgerError, match="the floor of release 'one'"):
-        begin(ledger, Claim(1.0, 0.4e-6, 0.5), name="one")
+        begin(ledger, Claim(1.0, 8e-07, 0.5), name="one")
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 201, "a\nb", 3])
 def test_odd_names_are_refused(ledger: evr.Ledger, name: Any) -> None:
     with pytest.raises(LedgerError, match="is not a name"):
-        begin(ledger, Claim(1.0, 0.5e-6, 0.5), name=name)
+        begin(ledger, Claim(1.0, 1e-6, 0.5), name=name)
 
 
 def test_a_floor_wants_a_name(ledger: evr.Ledger) -> None:
     with pytest.raises(LedgerError, match="belongs to a named release"):
-        begin(ledger, Claim(1.0, 0.5e-6, 0.5), floor=1e-7)
+        begin(ledger, Claim(1.0, 1e-6, 0.5), floor=1e-7)
     with pytest.raises(ValueError, match=r"floor=0 is not in \(0, 1\]"):
-        begin(ledger, Claim(1.0, 0.5e-6, 0.5), name="a", floor=0)
+        begin(ledger, Claim(1.0, 1e-6, 0.5), name="a", floor=0)
 
 
 def test_a_seed_is_good_once_in_a_release(ledger: evr.Ledger) -> None:
     begin(ledger, Claim(1.0, 1e-6, 0.9), seed=7)
     with pytest.raises(LedgerError, match="entropy 0x7 was used before in this release"):
         begin(ledger, Claim(1.0, 1e-6, 0.9), seed=7)
-    begin(ledger, Claim(1.0, 1e-6, 0.8), seed=7)
+    begin(ledger, Claim(1.0, 1.25e-06, 0.8), seed=7)
     assert [a.number for a in ledger.attempts()] == [1, 1]
     with pytest.raises(ValueError, match="seed=-1 is not an integer >= 0"):
         begin(ledger, Claim(1.0, 1e-6, 0.9), seed=-1)
@@ -108,14 +108,14 @@ def test_a_seed_is_good_once_in_a_release(ledger: evr.Ledger) -> None:
 def test_fifty_retries_of_a_claim_false_by_one_percent(
     ledger: evr.Ledger, gaussian: Any, delta: float
 ) -> None:
-    claim = Claim(1.0, 0.99 * 0.99 * delta, 0.99)
+    claim = Claim(1.0, 0.99 * delta, 0.99)
     certificates = [certify_claim(gaussian, claim, Settings(), ledger=ledger) for _ in range(50)]
     assert {c.verdict for c in certificates} == {"rejected"}
     assert {c.guarantee for c in certificates} == {None}
     assert [a.number for a in ledger.attempts()] == list(range(1, 51))
     assert {a.state for a in ledger.attempts()} == {"rejected"}
     (release,) = ledger.releases()
-    assert math.fsum(a.budget for a in ledger.attempts()) <= claim.kappa * claim.value * (1 + 1e-12)
+    assert math.fsum(a.budget for a in ledger.attempts()) <= claim.kappa * claim.delta * (1 + 1e-12)
     assert ledger.spent(release) <= release.terms.kappa * release.terms.base * (1 + 1e-12)
 
 
@@ -125,7 +125,7 @@ def test_what_fails_is_written_down(ledger: evr.Ledger, gaussian: Any, delta: fl
 
     with pytest.raises(ArithmeticError, match="out of numbers"):
         certify_claim(
-            gaussian, Claim(1.0, delta, 0.9), Settings(), ledger=ledger, progress=break_down
+            gaussian, Claim(1.0, delta / 0.9, 0.9), Settings(), ledger=ledger, progress=break_down
         )
     (attempt,) = ledger.attempts()
     assert attempt.state == "failed"
@@ -140,7 +140,7 @@ def test_an_interruption_can_be_continued(
         raise KeyboardInterrupt
 
     target = tmp_path / "c.json"
-    claim = Claim(1.0, delta, 0.99)
+    claim = Claim(1.0, delta / 0.99, 0.99)
     with pytest.raises(KeyboardInterrupt):
         certify_claim(
             gaussian, claim, Settings(), ledger=ledger, path=target, seed=4, progress=stop
@@ -217,8 +217,7 @@ def test_schema_versions(tmp_path: Path) -> None:
         ),
         (
             1,
-            "schema version 1, of an evr before 0.1.0, which did not count outputs .* start a new "
-            "ledger",
+            "schema version 1, of an evr before 0.1.0: .* start a new ledger",
         ),
         (0, "schema version 0 is none of a ledger's"),
     ):
@@ -273,7 +272,7 @@ def test_altered_rows_are_noticed(ledger: evr.Ledger, change: str) -> None:
 
 
 def test_perform_refuses_what_was_taken_over(ledger: evr.Ledger, delta: float) -> None:
-    attempt = begin(ledger, Claim(1.0, delta, 0.9))
+    attempt = begin(ledger, Claim(1.0, delta / 0.9, 0.9))
     with sqlite3.connect(ledger.path) as other:
         other.execute("UPDATE attempts SET owner = 'somebody 1 2'")
     other.close()

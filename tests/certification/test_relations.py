@@ -91,7 +91,7 @@ def test_a_release_has_one_relation(ledger: Path) -> None:
     with pytest.raises(LedgerError, match="'mine' was begun under ADD_OR_REMOVE_ONE, and this is"):
         evr.certify(GAUSSIAN, **options, release="mine", neighboring_relation="replace-one")
     delta = evr.estimate_delta(GAUSSIAN, 2.0, neighboring_relation="replace-one").value
-    common: dict[str, Any] = {"epsilon": 2.0, "delta": delta, "tau": 0.7, "ledger": ledger}
+    common: dict[str, Any] = {"epsilon": 2.0, "delta": delta / 0.7, "tau": 0.7, "ledger": ledger}
     first = evr.release(lambda: 1, GAUSSIAN, **common)
     other = evr.release(lambda: 2, GAUSSIAN, **common, neighboring_relation="replace-one")
     assert (first.value, other.value) == (1, 2)

@@ -26,6 +26,7 @@ from evr.proving.strict import StrictProving
 from evr.sampling import TiltedProposal
 from evr.verification import Claim
 from evr.verification.settings import Settings
+from evr.verification.strict import threshold_of
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=30)
 MENDED = 200
@@ -158,7 +159,7 @@ def test_a_proof_that_shows_more_than_it_does_is_refused(certificate):
 
 def test_a_claim_that_is_false_is_rejected(tmp_path):
     delta = evr.estimate_delta(EVENT, 0.5).value
-    claim = Claim(0.5, 0.98 * delta, 0.99)
+    claim = Claim(0.5, 0.98 * delta / 0.99, 0.99)
     settings = Settings("strict")
     found = certify_claim(EVENT, claim, settings, ledger=tmp_path / "ledger.sqlite")
     assert not found.accepted
@@ -179,7 +180,7 @@ def test_both_proofs_stand_in_one_certificate(double):
 def test_both_refuse_a_plan_that_composes_steps(double):
     """The strict proof composes too: a sampled one that shares its law proves nothing beside it."""
     steps, stated = Composition.of(EVENT).simplified("remove"), double.claim
-    claim = Claim(stated.epsilon, stated.delta_estimate, stated.tau)
+    claim = Claim(stated.epsilon, stated.delta, stated.tau)
     plan = planning.planned(steps, "remove", claim, "capped")
     assert plan.places
     document = copy.deepcopy(double.document())
@@ -198,11 +199,13 @@ def test_both_find_a_fault_in_the_strict_proof(tmp_path, monkeypatch):
         "self.poly // (whole + whole)",
     )
     delta = evr.estimate_delta(EVENT, 0.5).value
-    assert evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta, tau=0.8, method="strict").accepted
+    assert evr.verify(
+        EVENT, epsilon=0.5, delta=0.5 * delta / 0.8, tau=0.8, method="strict"
+    ).accepted
     with pytest.raises(
         DisagreementError, match="the strict proof shows the claim and the sampled one does not"
     ):
-        evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta, tau=0.8, method="both", seed=1)
+        evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta / 0.8, tau=0.8, method="both", seed=1)
 
 
 def test_both_find_a_fault_in_the_sampled_proof(monkeypatch):
@@ -214,11 +217,11 @@ def test_both_find_a_fault_in_the_sampled_proof(monkeypatch):
         lambda *a: (b := draw(*a))._replace(log_weights=b.log_weights - math.log(4.0)),
     )
     delta = evr.estimate_delta(EVENT, 0.5).value
-    assert evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta, tau=0.8, seed=1).accepted
+    assert evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta / 0.8, tau=0.8, seed=1).accepted
     with pytest.raises(
         DisagreementError, match="the sampled proof shows the claim and the strict one does not"
     ):
-        evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta, tau=0.8, method="both", seed=1)
+        evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta / 0.8, tau=0.8, method="both", seed=1)
 
 
 def test_a_disagreement_certifies_nothing_and_counts(tmp_path, monkeypatch):
@@ -229,7 +232,7 @@ def test_a_disagreement_certifies_nothing_and_counts(tmp_path, monkeypatch):
         "self.poly // (whole + whole)",
     )
     delta = evr.estimate_delta(EVENT, 0.5).value
-    claim = Claim(0.5, 0.5 * delta, 0.8)
+    claim = Claim(0.5, 0.5 * delta / 0.8, 0.8)
     settings = Settings("both")
     ledger = evr.Ledger(tmp_path / "ledger.sqlite")
     with pytest.raises(DisagreementError, match="nothing is certified"):
@@ -270,7 +273,8 @@ def test_auto_samples_where_it_cannot(tmp_path):
     try:
         event = dp_event.SelfComposedDpEvent(PlainDpEvent(), 3)
         delta = evr.estimate_delta(event, 0.1).value
-        assert not StrictProving(Composition.of(event)).shows(Claim(0.1, delta, 0.9))
+        claim = Claim(0.1, delta / 0.9)
+        assert not StrictProving(Composition.of(event)).shows(claim, threshold_of(claim))
     finally:
         del MECHANISMS[PlainDpEvent]
 

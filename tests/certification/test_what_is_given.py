@@ -41,7 +41,7 @@ def test_hooks_of_a_verification_and_of_a_release(
     ledger: evr.Ledger, gaussian: dp_event.DpEvent, delta: float, progress: Any
 ) -> None:
     with pytest.raises(TypeError, match=r"progress=.* is not a function"):
-        evr.verify(gaussian, epsilon=1.0, delta=delta, progress=progress)
+        evr.verify(gaussian, epsilon=1.0, delta=delta, progress=progress, method="sequential")
     with pytest.raises(TypeError, match=r"progress=.* is not a function"):
         evr.release(int, gaussian, epsilon=1.0, delta=delta, ledger=ledger, progress=progress)
     assert ledger.attempts() == []
@@ -49,7 +49,7 @@ def test_hooks_of_a_verification_and_of_a_release(
 
 def test_a_seed_is_an_integer_of_any_kind(gaussian: dp_event.DpEvent, delta: float) -> None:
     """NumPy's were refused as no integers."""
-    given = evr.verify(gaussian, epsilon=1.0, delta=delta, tau=0.5, seed=np.int64(7))  # type: ignore[arg-type]
+    given = evr.verify(gaussian, epsilon=1.0, delta=delta / 0.5, tau=0.5, seed=np.int64(7))  # type: ignore[arg-type]
     assert type(given.seed) is int
     assert given.entropy == 7
 

@@ -32,7 +32,6 @@ WORK = {
     "replay": ("evr.certification.Certificate.load", ["some.json"]),
     "report": ("evr.certification.Certificate.load", ["some.json"]),
     "resume": ("evr.certification.Ledger.__init__", []),
-    "verify": ("evr.events.dpsgd", [*FLAGS, "--epsilon", "1", "--delta", "0.01"]),
 }
 
 

@@ -84,7 +84,7 @@ def test_resume_remembers_force(evr: Callable[..., Any], monkeypatch: pytest.Mon
     assert evr("resume", "--quiet", "--force").code == 0
 
 
-def _interrupted(*_: Any) -> None:
+def _interrupted(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
 
 

@@ -58,7 +58,7 @@ def has_loss(steps: tuple[Step, ...], epsilon: float) -> bool:
     """Whether a finite loss exceeds epsilon; elsewhere there is nothing to draw. The claim is one
     that infinite losses do not decide.
     """
-    return shortcut(steps, Claim(epsilon, 0.5, 0.9)) is None
+    return shortcut(steps, Claim(epsilon, 0.5 / 0.9, 0.9)) is None
 
 
 PAIRS = [

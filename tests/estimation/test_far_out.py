@@ -183,11 +183,11 @@ def test_a_probability_that_is_next_to_nothing_is_refused_in_words(probability):
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=probability, steps=10)
     for ask in (
         lambda: evr.estimate_delta(event, 0.5),
-        lambda: evr.verify(event, epsilon=0.5, delta=1e-5, tau=0.9),
+        lambda: evr.verify(event, epsilon=0.5, delta=1e-5 / 0.9, tau=0.9, method="sequential"),
     ):
         with pytest.raises(ValueError, match=r"is below 1e-250, .* give 1e-250, which covers it"):
             ask()
     covered = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-250, steps=10)
     assert evr.estimate_delta(covered, 0.5).value < 1e-248
-    accepted = evr.verify(covered, epsilon=0.5, delta=1e-5, tau=0.9)
+    accepted = evr.verify(covered, epsilon=0.5, delta=1e-5 / 0.9, tau=0.9, method="sequential")
     assert accepted.verdict is evr.Verdict.ACCEPTED

@@ -65,9 +65,12 @@ def test_a_pair_that_is_true_by_too_little(tmp_path: Path) -> None:
         evr.certify(GAUSSIAN, epsilon=1.0, delta=delta, ledger=tmp_path / "ledger.sqlite")
 
 
-def test_tau_does_not_go_with_a_pair(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"tau=0\.9 follows from"):
-        evr.certify(GAUSSIAN, epsilon=2.1, delta=1e-4, tau=0.9, ledger=tmp_path / "ledger.sqlite")
+def test_a_pair_with_a_tau_is_tested_as_it_is(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.sqlite"
+    with pytest.raises(FalseClaimError):
+        evr.certify(GAUSSIAN, epsilon=0.1, delta=1e-9, ledger=ledger)
+    found = evr.certify(GAUSSIAN, epsilon=0.1, delta=1e-9, tau=0.9, ledger=ledger)
+    assert (found.verdict, found.estimate, found.claim.tau) == ("rejected", None, 0.9)
 
 
 # --- in the user's units --------------------------------------------------------------------------

@@ -17,7 +17,7 @@ def test_a_false_claim_of_the_add_direction_is_rejected(epsilon: float, truth: f
     found = evr.verify(
         TWO_BINS,
         epsilon=epsilon,
-        delta=0.45 * truth,
+        delta=0.45 * truth / 0.9,
         tau=0.9,
         direction="add",
         seed=3,

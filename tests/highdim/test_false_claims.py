@@ -47,13 +47,13 @@ CASES = [
 def plan_for(name: str, epsilon: float, direction: str, claimed: float) -> DrawPlan:
     """The plan that ``verify`` would make."""
     steps = Composition.of(EVENTS[name]).simplified(Direction(direction))
-    return planned(steps, direction, Claim(epsilon, claimed, TAU), "capped")
+    return planned(steps, direction, Claim(epsilon, claimed / TAU, TAU), "capped")
 
 
 def accepts(name: str, epsilon: float, direction: str, share: float, seed: int) -> bool:
     """One verification of the claim that delta is ``share`` of what it is."""
     claimed = TAU * share * exact_delta(name, epsilon, direction)
-    claim = Claim(epsilon, claimed, TAU)
+    claim = Claim(epsilon, claimed / TAU, TAU)
 
     def planner(trial: Trial) -> DrawPlan:
         return plan_for(name, epsilon, trial.direction, claimed)

@@ -74,7 +74,7 @@ def test_a_false_claim_of_ratios_below_all_floats_is_not_accepted(sampler: str) 
     delta = math.exp(log_ndtr(deviation / 2 - middle))  # it is a Gaussian mechanism
     delta -= math.exp(epsilon + log_ndtr(-deviation / 2 - middle))
     steps = evr.Composition.of(event).simplified(Direction.ADD)
-    claim, settings = Claim(epsilon, delta / 20, 0.5), Settings(max_samples=100_000)
+    claim, settings = Claim(epsilon, delta / 20 / 0.5, 0.5), Settings(max_samples=100_000)
     stream = Stream(1, "test", 1, "add")
     trial = Trial("add", steps, claim, settings, 1, math.log(1e-6), stream)
     found = trial.run(plan_of({"shift": -0.04}, sampler=sampler), Hooks())

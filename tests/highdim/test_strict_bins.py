@@ -140,10 +140,10 @@ def test_the_call_is_that_of_black_and_scholes() -> None:
 def test_verification_and_replay(tmp_path: object) -> None:
     event = E.BallsInBinsDpEvent(3.0, 100, 10)
     delta = evr.estimate_delta(event, 2.0).value
-    found = evr.verify(event, epsilon=2.0, delta=delta, tau=0.999, method="strict")
+    found = evr.verify(event, epsilon=2.0, delta=delta / 0.999, tau=0.999, method="strict")
     assert found.verdict is evr.Verdict.ACCEPTED
     assert found.false_positive_rate == 0.0
-    low = evr.verify(event, epsilon=2.0, delta=0.998 * delta, tau=0.999, method="strict")
+    low = evr.verify(event, epsilon=2.0, delta=0.998 * delta / 0.999, tau=0.999, method="strict")
     assert low.verdict is evr.Verdict.REJECTED
     certificate = evr.certify(event, epsilon=2.0, ledger=f"{tmp_path}/ledger.sqlite")
     assert certificate.verification.method == "strict"

@@ -42,10 +42,10 @@ from evr.verification.summary import Work
 from integrations.cluster import PATIENCE, Cluster, until
 
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=100)
-CLAIM = Claim(0.5, 1.63e-11, 0.9994)
+CLAIM = Claim(0.5, 1.63e-11 / 0.9994, 0.9994)
 TRAINING = ["--noise-multiplier", "1", "--sampling-probability", "1e-3", "--steps", "100"]
-ESTIMATE = ["--epsilon", "0.5", "--delta", "1.63e-11", "--tau", "0.9994", "--seed", "7"]
-COMMAND = ["verify", *TRAINING, *ESTIMATE]
+ESTIMATE = ["--epsilon", "0.5", "--delta", repr(CLAIM.delta), "--tau", "0.9994", "--seed", "7"]
+COMMAND = ["certify", *TRAINING, *ESTIMATE]
 MIDDLE = 6
 
 

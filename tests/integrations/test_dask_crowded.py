@@ -76,7 +76,7 @@ def test_tasks_are_sent_as_there_are_cores(
 def test_the_answer_is_that_of_threads(pool: dask.DaskExecutor, seen: list[int]) -> None:
     claim: dict[str, Any] = {
         "epsilon": 0.5,
-        "delta": 1.62e-11,
+        "delta": 2.025e-11,
         "tau": 0.8,
         "direction": "remove",
         "seed": 1,

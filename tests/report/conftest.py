@@ -22,7 +22,7 @@ def certificates(tmp_path_factory):
     return {
         "accepted": evr.certify(EVENT, epsilon=0.5, tau=0.8, seed=1, ledger=ledger),
         "rejected": certify_claim(
-            EVENT, Claim(0.5, 0.6 * exact, 0.8), Settings(), seed=2, ledger=ledger
+            EVENT, Claim(0.5, 0.6 * exact / 0.8, 0.8), Settings(), seed=2, ledger=ledger
         ),
         "fixed": evr.certify(EVENT, epsilon=0.4, tau=0.3, seed=3, method="fixed", ledger=ledger),
         "no sample": evr.certify(

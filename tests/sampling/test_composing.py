@@ -93,7 +93,7 @@ def test_products_send_nothing_to_infinity_that_fits_their_places() -> None:
         steps=102875,
     )
     delta = 4.958399427162387e-36  # by a contour integral of 40 digits
-    claim = Claim(epsilon=2.9748335976898833e-05, delta=delta, tau=0.9)
+    claim = Claim(epsilon=2.9748335976898833e-05, delta=delta / 0.9, tau=0.9)
     steps = Composition.of(event).simplified("remove")
     plan = planned(steps, "remove", claim, "capped")
     merged = spread_steps(steps, plan.kinds)
@@ -116,7 +116,9 @@ def test_places_are_found_where_the_tilt_is_far_from_all_mass() -> None:
     )
     epsilon = 0.36290559676055845
     delta = evr.estimate_delta(event, epsilon).value
-    found = evr.verify(event, epsilon=epsilon, delta=delta, tau=0.9, seed=1, method="sequential")
+    found = evr.verify(
+        event, epsilon=epsilon, delta=delta / 0.9, tau=0.9, seed=1, method="sequential"
+    )
     assert found.accepted
 
 
@@ -202,7 +204,7 @@ def composed() -> tuple[DrawPlan, tuple[Step, ...], float]:
     """A plan that composes 1,200 steps, and the exact delta."""
     steps = Composition.of(TRAINING).simplified("remove")
     delta = float(evr.estimate_delta(TRAINING, EPSILON, direction="remove"))
-    return planned(steps, "remove", Claim(EPSILON, delta, 0.99), "capped"), steps, delta
+    return planned(steps, "remove", Claim(EPSILON, delta / 0.99, 0.99), "capped"), steps, delta
 
 
 def test_all_steps_are_composed(composed: tuple[DrawPlan, tuple[Step, ...], float]) -> None:
@@ -244,7 +246,7 @@ def test_what_decides_without_samples_counts_single_steps(
         asked.append(arguments)
 
     monkeypatch.setattr(directions, "shortcut", spy)
-    claim = Claim(EPSILON, delta, 0.99)
+    claim = Claim(EPSILON, delta / 0.99, 0.99)
     trial = directions.Trial(
         "remove", steps, claim, Settings("sequential"), 1, -30.0, Stream(1, "test")
     )
@@ -254,7 +256,7 @@ def test_what_decides_without_samples_counts_single_steps(
 
 def test_rounding_decides_where_infinite_losses_are_all_there_is() -> None:
     pair = DiscretePair.from_probabilities([0.5, 0.499, 0.001], [0.4, 0.6, 0.0])
-    steps, claim = (Step(pair, 1),), Claim(1.0, 0.00101, 0.999)
+    steps, claim = (Step(pair, 1),), Claim(1.0, 0.00101 / 0.999, 0.999)
     for rounding, accepted in (
         (None, True),
         (Rounding(0.0, 1e-3), True),
@@ -263,7 +265,7 @@ def test_rounding_decides_where_infinite_losses_are_all_there_is() -> None:
         found = directions.shortcut(steps, claim, rounding)
         assert found is not None
         assert found.accepted is accepted
-    tie = Claim(float(pair.losses[1]), 0.00101, 0.999)
+    tie = Claim(float(pair.losses[1]), 0.00101 / 0.999, 0.999)
     assert directions.shortcut(steps, tie, Rounding(1e-6, 0.0)) is not None
     with pytest.raises(ValueError, match="floats cannot tell"):
         directions.shortcut(steps, tie, Rounding(1e-3, 0.0))
@@ -273,7 +275,12 @@ def test_claims_are_decided_by_composed_steps() -> None:
     delta = float(evr.estimate_delta(TRAINING, EPSILON).value)
     for share, accepted in ((1.0, True), (0.95, False)):
         found = evr.verify(
-            TRAINING, epsilon=EPSILON, delta=share * delta, tau=0.99, seed=1, method="sequential"
+            TRAINING,
+            epsilon=EPSILON,
+            delta=share * delta / 0.99,
+            tau=0.99,
+            seed=1,
+            method="sequential",
         )
         plan = found.directions["remove"].plan
         assert plan is not None
@@ -399,7 +406,7 @@ def test_a_sum_that_counts_only_far_beyond_epsilon_is_not_composed() -> None:
         ]
     )
     truth = 1.4341536154751314e-14  # by a contour integral
-    claim: dict[str, Any] = {"epsilon": 3.73, "delta": truth, "tau": 0.6}
+    claim: dict[str, Any] = {"epsilon": 3.73, "delta": truth / 0.6, "tau": 0.6}
     with pytest.raises(ValueError, match="use method='strict'"):
         evr.verify(event, **claim, method="sequential", seed=1)
     assert evr.verify(event, **claim, method="strict").accepted

@@ -187,7 +187,7 @@ SLOW = ("one phase of no matter", "small losses")  # others of their kind stay
 )
 def test_many_steps_are_verified(name: str) -> None:
     event, delta, epsilon = MANY[name]
-    found = evr.verify(event, epsilon=epsilon, delta=delta, tau=0.9, seed=1)
+    found = evr.verify(event, epsilon=epsilon, delta=delta / 0.9, tau=0.9, seed=1)
     assert found.accepted
     report = found.directions["remove"]
     assert any(kind.edges is not None for kind in report.plan.kinds)
@@ -195,7 +195,7 @@ def test_many_steps_are_verified(name: str) -> None:
     # 1e-7, and what it grows by
     assert abs(report.estimate - truth) < 5.3 * report.standard_error + 0.01 * truth
     false = evr.verify(
-        event, epsilon=epsilon, delta=0.97 * 0.9 * delta, tau=0.9, seed=1, max_samples=60_000
+        event, epsilon=epsilon, delta=0.97 * delta, tau=0.9, seed=1, max_samples=60_000
     )
     assert not false.accepted
 
@@ -204,7 +204,7 @@ def test_many_small_losses_beside_rare_jumps() -> None:
     small = dp_event.MixtureOfGaussiansDpEvent(20_000.0, (0.0, 1.0, 2.0), (0.8, 0.15, 0.05))
     event = dp_event.ComposedDpEvent([_repeated(small, 18_000_000), _sgd(0.55, 1e-5, 44_000)])
     epsilon = evr.estimate_epsilon(event, delta=1e-10).value
-    assert evr.verify(event, epsilon=epsilon, delta=1e-10, tau=0.8, seed=1).accepted
+    assert evr.verify(event, epsilon=epsilon, delta=1.25e-10, tau=0.8, seed=1).accepted
 
 
 def test_a_generous_claim_needs_no_finite_loss() -> None:
@@ -212,6 +212,6 @@ def test_a_generous_claim_needs_no_finite_loss() -> None:
     to draw.
     """
     event = _sgd(0.5, 1e-8, 10_000)
-    found = evr.verify(event, epsilon=12.0, delta=0.3, tau=0.5, seed=1)
+    found = evr.verify(event, epsilon=12.0, delta=0.6, tau=0.5, seed=1)
     assert found.accepted
     assert found.samples == 0

@@ -123,7 +123,7 @@ def plan_for(proposal: Proposal, claim: Claim) -> DrawPlan:
         proposal,
         drawing.epsilon,
         log_unit=math.log(claim.threshold),
-        estimate=claim.delta / claim.threshold,
+        estimate=claim.estimate / claim.threshold,
         rounding=drawing.rounding.weight,
     )
     block = proposal.block_size()

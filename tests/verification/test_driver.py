@@ -67,7 +67,7 @@ def delta() -> float:
 
 
 def test_the_answer_does_not_depend_on_who_works(delta: float) -> None:
-    arguments: dict[str, Any] = {"epsilon": 0.5, "delta": delta, "tau": 0.97, "seed": 3}
+    arguments: dict[str, Any] = {"epsilon": 0.5, "delta": delta / 0.97, "tau": 0.97, "seed": 3}
     alone = outcome(evr.verify(EVENT, executor=Lazily(), **arguments))
     assert outcome(evr.verify(EVENT, workers=3, **arguments)) == alone
     assert outcome(evr.verify(EVENT, executor=Shuffled(1), **arguments)) == alone
@@ -77,7 +77,7 @@ def test_the_answer_does_not_depend_on_who_works(delta: float) -> None:
 
 def test_an_executor_is_left_open(delta: float) -> None:
     with ThreadPoolExecutor(2) as pool:
-        evr.verify(EVENT, epsilon=0.5, delta=delta, tau=0.8, seed=1, executor=pool)
+        evr.verify(EVENT, epsilon=0.5, delta=delta / 0.8, tau=0.8, seed=1, executor=pool)
         assert pool.submit(int, 7).result() == 7
 
 
@@ -89,7 +89,7 @@ def test_an_error_of_a_worker_reaches_the_caller(delta: float) -> None:
             return failed
 
     with pytest.raises(OSError, match="the worker died"):
-        evr.verify(EVENT, epsilon=0.5, delta=delta, tau=0.9, seed=1, executor=Broken())
+        evr.verify(EVENT, epsilon=0.5, delta=delta / 0.9, tau=0.9, seed=1, executor=Broken())
 
 
 def test_answers_to_another_question_are_not_believed(delta: float) -> None:
@@ -101,7 +101,7 @@ def test_answers_to_another_question_are_not_believed(delta: float) -> None:
     with pytest.raises(
         ArithmeticError, match=r"block 1 with \d+ samples .* \d+ samples of block 0"
     ):
-        evr.verify(EVENT, epsilon=0.5, delta=delta, tau=0.97, seed=3, executor=Confused())
+        evr.verify(EVENT, epsilon=0.5, delta=delta / 0.97, tau=0.97, seed=3, executor=Confused())
 
 
 def test_a_pool_whose_process_is_killed_leaves_an_attempt_to_be_continued(
@@ -131,7 +131,7 @@ def test_a_pool_whose_process_is_killed_leaves_an_attempt_to_be_continued(
 
 
 def test_a_release_is_verified_by_any_executor(delta: float, tmp_path: Path) -> None:
-    claim: dict[str, Any] = {"epsilon": 0.5, "delta": delta, "tau": 0.9, "seed": 3}
+    claim: dict[str, Any] = {"epsilon": 0.5, "delta": delta / 0.9, "tau": 0.9, "seed": 3}
     ledger = tmp_path / "ledger.sqlite"
     drawn: list[int] = []
 
@@ -156,7 +156,7 @@ def test_a_crowd_is_told_how_many_blocks_are_left(delta: float) -> None:
                 told.append((calls[0][0], left))
             return [Lazily().submit(function, *call) for call in calls]
 
-    claim: dict[str, Any] = {"epsilon": 0.5, "delta": delta, "tau": 0.998, "seed": 3}
+    claim: dict[str, Any] = {"epsilon": 0.5, "delta": delta / 0.998, "tau": 0.998, "seed": 3}
     found = evr.verify(EVENT, **claim, direction="remove", executor=Told())
     blocks = found.directions["remove"].blocks
     assert len(told) > 4
@@ -180,7 +180,7 @@ def test_stakes_of_a_round_do_not_see_the_round_before(delta: float) -> None:
             sent.append((block, stake))
             return super().submit(function, *arguments, **named)
 
-    evr.verify(EVENT, epsilon=0.5, delta=delta, tau=0.97, seed=3, executor=Watching())
+    evr.verify(EVENT, epsilon=0.5, delta=delta / 0.97, tau=0.97, seed=3, executor=Watching())
     stakes = dict(sent)
     for first, end in islice(rounds(), 12):
         assert len({stakes[block] for block in range(first, end) if block in stakes}) <= 1
@@ -194,7 +194,7 @@ def test_snapshots_continue_within_and_between_rounds(
     taken: list[dict[str, Any]] = []
     arguments: dict[str, Any] = {
         "epsilon": 0.5,
-        "delta": delta,
+        "delta": delta / 0.97,
         "tau": 0.97,
         "seed": 3,
         "workers": 1,
@@ -207,7 +207,9 @@ def test_snapshots_continue_within_and_between_rounds(
 
 
 def test_no_samples_beyond_the_most(delta: float) -> None:
-    found = evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta, tau=0.99, seed=3, max_samples=70_001)
+    found = evr.verify(
+        EVENT, epsilon=0.5, delta=0.5 * delta / 0.99, tau=0.99, seed=3, max_samples=70_001
+    )
     assert not found.accepted
     assert found.directions["remove"].samples <= 70_001
 

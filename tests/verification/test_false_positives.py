@@ -53,8 +53,8 @@ Delta, the truth nu.
 
 def false_claim(delta: float, ratio: float, epsilon: float = 1.0, tau: float = TAU) -> Claim:
     """A claim that the truth exceeds by the ratio."""
-    claim = Claim(epsilon, delta * tau / ratio, tau)
-    assert claim.value * ratio == near(delta)
+    claim = Claim(epsilon, delta / ratio, tau)
+    assert claim.delta * ratio == near(delta)
     return claim
 
 
@@ -71,7 +71,7 @@ LAWS = {
 def at_the_threshold(delta: float, epsilon: float = 1.0) -> Claim:
     """The claim whose threshold is the mean: as true as a false claim can be."""
     kappa = (1 - TAU) / 40
-    claim = Claim(epsilon, delta / (1 - kappa) * TAU, TAU)
+    claim = Claim(epsilon, delta / (1 - kappa), TAU)
     assert claim.threshold == near(delta, rel=1e-12)
     return claim
 
@@ -269,14 +269,15 @@ def test_a_claim_true_in_one_direction_only_is_rejected(
     between = math.sqrt(deltas["remove"] * deltas["add"])
     assert deltas[better] < 0.95 * between
     for tau in (0.9, 0.97):
-        claim = between * tau
-        found = evr.verify(event, epsilon=epsilon, delta=claim, tau=tau, seed=1)
+        found = evr.verify(event, epsilon=epsilon, delta=between, tau=tau, seed=1)
         assert not found.accepted
         assert not found.directions[worse].accepted
-        alone = evr.verify(event, epsilon=epsilon, delta=claim, tau=tau, seed=2, direction=better)
+        alone = evr.verify(event, epsilon=epsilon, delta=between, tau=tau, seed=2, direction=better)
         assert alone.accepted
         assert alone.guarantee is None
-        assert evr.verify(event, epsilon=epsilon, delta=deltas[worse], tau=tau, seed=3).accepted
+        assert evr.verify(
+            event, epsilon=epsilon, delta=deltas[worse] / tau, tau=tau, seed=3
+        ).accepted
 
 
 def test_symmetry_counts_steps() -> None:
@@ -288,4 +289,6 @@ def test_symmetry_counts_steps() -> None:
     assert not lopsided.is_symmetric
     remove, add = (exact(lopsided.simplified(d), 0.2) for d in ("remove", "add"))
     assert add > 1.2 * remove
-    assert not evr.verify(lopsided, epsilon=0.2, delta=1.05 * remove, tau=0.95, seed=1).accepted
+    assert not evr.verify(
+        lopsided, epsilon=0.2, delta=1.05 * remove / 0.95, tau=0.95, seed=1
+    ).accepted

@@ -26,7 +26,7 @@ BUDGET, RUNS, TAU = 0.05, 200, 0.5
 
 
 def at_the_threshold(law: KnownLaw) -> Claim:
-    return Claim(1.0, law.mean / (1 - (1 - TAU) / 40) * TAU, TAU)
+    return Claim(1.0, law.mean / (1 - (1 - TAU) / 40), TAU)
 
 
 def counted(law: KnownLaw, size: int = 16, runs: int = RUNS) -> int:

@@ -74,7 +74,7 @@ def test_true_claims_are_accepted_and_false_ones_rejected(name: str, method: str
         return evr.verify(
             event,
             epsilon=epsilon,
-            delta=estimate,
+            delta=estimate / 0.7,
             tau=0.7,
             method=method,
             seed=1,
@@ -100,6 +100,11 @@ def test_the_first_pair_alone_understates(monkeypatch: pytest.MonkeyPatch) -> No
     ).value
     assert whole > 1.01 * one_sided
     claimed = evr.verify(
-        event, epsilon=1.5, delta=one_sided, tau=0.999, seed=1, neighboring_relation=REPLACE_ONE
+        event,
+        epsilon=1.5,
+        delta=one_sided / 0.999,
+        tau=0.999,
+        seed=1,
+        neighboring_relation=REPLACE_ONE,
     )
     assert not claimed.accepted

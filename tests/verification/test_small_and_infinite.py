@@ -57,18 +57,20 @@ def sampled(q: float, event: dp_event.DpEvent, steps: int) -> dp_event.DpEvent:
 )
 def test_true_and_false_claims(event: Any, epsilon: float) -> None:
     delta = evr.estimate_delta(event, epsilon).value
-    assert evr.verify(event, epsilon=epsilon, delta=delta, tau=0.6, seed=1).accepted
-    assert not evr.verify(event, epsilon=epsilon, delta=0.5 * delta, tau=0.6, seed=1).accepted
+    assert evr.verify(event, epsilon=epsilon, delta=delta / 0.6, tau=0.6, seed=1).accepted
+    assert not evr.verify(event, epsilon=epsilon, delta=0.5 * delta / 0.6, tau=0.6, seed=1).accepted
 
 
 def test_known_deltas_need_no_sample() -> None:
     event = dp_event.SelfComposedDpEvent(ONLY_INFINITE, 7)
     delta = 1 - (1 - 1e-4) ** 7
-    accepted = evr.verify(event, epsilon=0.1, delta=delta, tau=0.99)
+    accepted = evr.verify(event, epsilon=0.1, delta=delta / 0.99, tau=0.99, method="sequential")
     assert accepted.accepted
     assert accepted.samples == 0
     assert "infinite ones have a probability of 0.00069979" in accepted.directions["remove"].reason
-    rejected = evr.verify(event, epsilon=0.1, delta=0.98 * delta, tau=0.99)
+    rejected = evr.verify(
+        event, epsilon=0.1, delta=0.98 * delta / 0.99, tau=0.99, method="sequential"
+    )
     assert not rejected.accepted
     assert rejected.samples == 0
     assert "infinite losses alone" in rejected.directions["remove"].reason
@@ -80,7 +82,7 @@ def test_rarely_infinite_costs_no_more_than_never() -> None:
     """
     (case,) = named("infinite losses")
     delta = evr.estimate_delta(case.event, case.epsilon).value
-    found = evr.verify(case.event, epsilon=case.epsilon, delta=delta, tau=0.99, seed=1)
+    found = evr.verify(case.event, epsilon=case.epsilon, delta=delta / 0.99, tau=0.99, seed=1)
     assert found.accepted
     assert found.samples < 5e6
     assert found.directions["remove"].estimate == near(delta, rel=0.01)
@@ -92,7 +94,7 @@ def test_a_composition_of_several_mechanisms_gets_samples_that_are_bounded() -> 
     """
     (case,) = named("several mechanisms")
     delta = evr.estimate_delta(case.event, case.epsilon).value
-    found = evr.verify(case.event, epsilon=case.epsilon, delta=delta, tau=0.9, seed=1)
+    found = evr.verify(case.event, epsilon=case.epsilon, delta=delta / 0.9, tau=0.9, seed=1)
     assert found.accepted
     assert found.samples < 1e6
     assert found.directions["remove"].bound < 200 * delta
@@ -130,10 +132,12 @@ def test_steps_that_cannot_jump_have_tilts_of_their_own(name: str) -> None:
     """
     event, epsilon = JUMPS_AND_OTHERS[name]
     delta = evr.estimate_delta(event, epsilon).value
-    found = evr.verify(event, epsilon=epsilon, delta=delta, tau=0.9, seed=1)
+    found = evr.verify(event, epsilon=epsilon, delta=delta / 0.9, tau=0.9, seed=1)
     assert found.accepted
     assert found.directions["remove"].second_moment < 150 * delta**2
-    assert not evr.verify(event, epsilon=epsilon, delta=0.85 * delta, tau=0.9, seed=1).accepted
+    assert not evr.verify(
+        event, epsilon=epsilon, delta=0.85 * delta / 0.9, tau=0.9, seed=1
+    ).accepted
 
 
 def test_orders_below_one() -> None:
@@ -148,7 +152,9 @@ def test_orders_below_one() -> None:
     )
     epsilon = evr.estimate_epsilon(event, 1e-8).value
     delta = evr.estimate_delta(event, epsilon).value
-    found = evr.verify(event, epsilon=epsilon, delta=delta, tau=0.8, seed=1, max_samples=200_000)
+    found = evr.verify(
+        event, epsilon=epsilon, delta=delta / 0.8, tau=0.8, seed=1, max_samples=200_000
+    )
     assert epsilon > 30
     assert found.accepted
 
@@ -161,7 +167,7 @@ def test_a_kind_with_one_finite_loss_does_no_harm() -> None:
     both = dp_event.ComposedDpEvent([alone, EpsilonDeltaDpEvent(0.0, 1e-14)])
     for event in (alone, both):
         delta = evr.estimate_delta(event, 0.5).value
-        found = evr.verify(event, epsilon=0.5, delta=delta, tau=0.8, seed=1)
+        found = evr.verify(event, epsilon=0.5, delta=delta / 0.8, tau=0.8, seed=1)
         assert found.accepted
         assert found.directions["remove"].second_moment < 300 * delta**2
 
@@ -176,8 +182,8 @@ def test_losses_that_are_all_positive(monkeypatch: pytest.MonkeyPatch) -> None:
         [Gap(), evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=50)]
     )
     delta = evr.estimate_delta(gap, 1.0).value
-    assert evr.verify(gap, epsilon=1.0, delta=delta, tau=0.9, seed=1).accepted
-    assert not evr.verify(gap, epsilon=1.0, delta=0.85 * delta, tau=0.9, seed=1).accepted
+    assert evr.verify(gap, epsilon=1.0, delta=delta / 0.9, tau=0.9, seed=1).accepted
+    assert not evr.verify(gap, epsilon=1.0, delta=0.85 * delta / 0.9, tau=0.9, seed=1).accepted
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -192,7 +198,7 @@ def test_samples_of_little_variance_get_a_second_block(
     monkeypatch.setattr(
         "evr.planning.sampled.planned", lambda *a, **k: replace(planned(*a, **k), block_size=4096)
     )
-    found = evr.verify(case.event, epsilon=case.epsilon, delta=delta, tau=0.9, seed=seed)
+    found = evr.verify(case.event, epsilon=case.epsilon, delta=delta / 0.9, tau=0.9, seed=seed)
     assert found.accepted
     assert found.samples <= 3 * 4096
 
@@ -201,7 +207,7 @@ def test_samples_of_little_variance_get_a_second_block(
 def test_a_claim_that_is_false_by_hundreds_of_digits_is_rejected(delta):
     """Samples in units of the threshold have squares beyond all floats: once an OverflowError."""
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=100)
-    verification = evr.verify(event, epsilon=0.5, delta=delta, tau=0.9, seed=1)
+    verification = evr.verify(event, epsilon=0.5, delta=delta / 0.9, tau=0.9, seed=1)
     assert verification.verdict is evr.Verdict.REJECTED
     assert verification.guarantee is None
     (report,) = (one for one in verification.directions.values() if one.samples)

@@ -21,7 +21,7 @@ TRUTH = 2.05824121613704e-10  # at epsilon 0.5, from 40 digits
 
 @pytest.mark.parametrize("tau", [0.5, 0.95, 0.99, 0.9999])
 def test_a_true_claim_is_proved(tau):
-    found = evr.verify(EVENT, epsilon=0.5, delta=TRUTH, tau=tau, method="strict")
+    found = evr.verify(EVENT, epsilon=0.5, delta=TRUTH / tau, tau=tau, method="strict")
     assert found.verdict is evr.Verdict.ACCEPTED
     assert found.guarantee == evr.Guarantee(0.5, TRUTH / tau)
     assert (found.method, found.samples, found.false_positive_rate) == ("strict", 0, 0.0)
@@ -36,10 +36,7 @@ def test_a_true_claim_is_proved(tau):
 @pytest.mark.parametrize("short", [1e-9, 1e-4, 0.1])
 def test_a_false_claim_is_never_accepted(short):
     """However close: what is claimed is below the truth by that share."""
-    tau = 0.99
-    found = evr.verify(
-        EVENT, epsilon=0.5, delta=TRUTH * tau * (1 - short), tau=tau, method="strict"
-    )
+    found = evr.verify(EVENT, epsilon=0.5, delta=TRUTH * (1 - short), method="strict")
     assert found.verdict is evr.Verdict.REJECTED
     assert found.guarantee is None
     assert "is above the claim" in found.directions["remove"].reason
@@ -57,14 +54,13 @@ def test_ties_are_decided_exactly():
     assert not stays_within(steps, Fraction(math.nextafter(1.0, 0.0)))
 
 
-def test_the_threshold_is_the_exact_quotient_and_no_more_than_the_guarantee_states():
+def test_the_threshold_is_the_claim_itself_and_a_little_less_in_a_release():
     for delta in (1e-5, 3e-7, 0.1):
         for tau in (0.9, 0.99, 0.7):
             claim = Claim(1.0, delta, tau)
-            assert threshold_of(claim) <= Fraction(delta) / Fraction(tau)
-            assert threshold_of(claim) <= Fraction(claim.value)
-            in_release = replace(claim, terms=Terms(claim.kappa, claim.value))
-            assert threshold_of(in_release) == threshold_of(claim) * (1 - Fraction(claim.kappa))
+            assert threshold_of(claim) == Fraction(delta)
+            in_release = replace(claim, terms=Terms(claim.kappa, claim.delta))
+            assert threshold_of(in_release) == Fraction(delta) * (1 - Fraction(claim.kappa))
 
 
 def test_the_direction_that_is_worse_decides():
@@ -80,14 +76,13 @@ def test_the_direction_that_is_worse_decides():
     worse = max(deltas, key=deltas.get)
     between = math.sqrt(deltas["remove"] * deltas["add"])
     assert max(deltas.values()) > 1.05 * min(deltas.values())
-    found = evr.verify(event, epsilon=epsilon, delta=between * 0.99, tau=0.99, method="strict")
+    found = evr.verify(event, epsilon=epsilon, delta=between, method="strict")
     assert not found.accepted
     assert not found.directions[worse].accepted
     one = evr.verify(
         event,
         epsilon=epsilon,
-        delta=between * 0.99,
-        tau=0.99,
+        delta=between,
         method="strict",
         direction="add" if worse == "remove" else "remove",
     )
@@ -99,7 +94,7 @@ def test_the_direction_that_is_worse_decides():
 def test_symmetric_laws_are_proved_once():
     event = dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(10.0), 30)
     delta = evr.estimate_delta(event, 1.0).value
-    found = evr.verify(event, epsilon=1.0, delta=delta, tau=0.99, method="strict")
+    found = evr.verify(event, epsilon=1.0, delta=delta / 0.99, method="strict")
     assert found.accepted
     assert found.directions["add"].reason == "the same as remove"
 
@@ -114,7 +109,7 @@ def test_a_planted_fault_accepts_a_false_claim(monkeypatch):
         "(self.poly + fmpz_poly([whole - 1] * len(self.poly))) // whole",
         "self.poly // whole * 0",
     )
-    found = evr.verify(EVENT, epsilon=0.5, delta=TRUTH * 0.5, tau=0.99, method="strict")
+    found = evr.verify(EVENT, epsilon=0.5, delta=TRUTH * 0.5, method="strict")
     assert found.accepted
 
 

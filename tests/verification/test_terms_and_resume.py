@@ -27,8 +27,8 @@ def delta() -> float:
 
 
 def test_terms_set_kappa_and_the_base_of_the_budgets() -> None:
-    plain = Claim(1.0, 0.5e-6, 0.5)
-    tied = Claim(1.0, 0.5e-6, 0.5, Terms(kappa=1e-3, base=1e-8))
+    plain = Claim(1.0, 1e-6, 0.5)
+    tied = Claim(1.0, 1e-6, 0.5, Terms(kappa=1e-3, base=1e-8))
     assert plain.kappa == 0.5 / 40
     assert tied.kappa == 1e-3
     assert tied.threshold == (1 - 1e-3) * 1e-6
@@ -37,14 +37,16 @@ def test_terms_set_kappa_and_the_base_of_the_budgets() -> None:
 
 def test_a_claim_below_the_base_is_refused() -> None:
     with pytest.raises(ValueError, match="below 1e-05, the least that this release may claim"):
-        Claim(1.0, 1e-6, 0.5, Terms(1e-3, 1e-5))
+        Claim(1.0, 2e-06, 0.5, Terms(1e-3, 1e-5))
     with pytest.raises(ValueError, match=r"kappa=0 is not in \(0, 1\)"):
         Terms(0, 1e-5)
 
 
 def test_verify_spends_the_budget_of_its_terms(delta: float) -> None:
     terms = Terms(kappa=1e-4, base=delta / 100)
-    found = evr.verify(EVENT, epsilon=EPSILON, delta=delta, tau=0.8, attempt=2, seed=3, terms=terms)
+    found = evr.verify(
+        EVENT, epsilon=EPSILON, delta=delta / 0.8, tau=0.8, attempt=2, seed=3, terms=terms
+    )
     assert found.false_positive_rate == near(1e-4 * delta / 400)
     assert found.directions["remove"].log_target == near(-math.log(1e-4 * delta / 400))
     assert found.directions["remove"].threshold == (1 - 1e-4) * delta / 0.8
@@ -80,7 +82,7 @@ def test_snapshots_are_taken_every_few_seconds_however_often_progress_is_shown(
     found = proved(
         EVENT,
         epsilon=EPSILON,
-        delta=delta,
+        delta=delta / 0.997,
         tau=0.997,
         seed=5,
         workers=1,

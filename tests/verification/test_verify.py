@@ -38,17 +38,26 @@ def exact(event: Any, epsilon: float) -> float:
     return float(evr.estimate_delta(event, epsilon).value)
 
 
-def check(event: Any, epsilon: float, delta: float | None = None, **options: Any) -> Verification:
-    delta = exact(event, epsilon) if delta is None else delta
-    return evr.verify(event, epsilon=epsilon, delta=delta, **{"tau": 0.9, "seed": 1, **options})
+def claimed(
+    event: Any, epsilon: float, estimate: float | None, options: dict[str, Any]
+) -> dict[str, Any]:
+    """What is promised for an estimate, by default the exact delta, with samples by default."""
+    estimate = exact(event, epsilon) if estimate is None else estimate
+    how = {"tau": 0.9, "seed": 1, "method": "sequential", **options}
+    return {"epsilon": epsilon, "delta": min(1.0, estimate / how["tau"]), **how}
+
+
+def check(
+    event: Any, epsilon: float, estimate: float | None = None, **options: Any
+) -> Verification:
+    return evr.verify(event, **claimed(event, epsilon, estimate, options))
 
 
 def check_with(
-    event: Any, epsilon: float, delta: float | None = None, **options: Any
+    event: Any, epsilon: float, estimate: float | None = None, **options: Any
 ) -> Verification:
     """As ``check``, with snapshots."""
-    delta = exact(event, epsilon) if delta is None else delta
-    return proved(event, epsilon=epsilon, delta=delta, **{"tau": 0.9, "seed": 1, **options})
+    return proved(event, **claimed(event, epsilon, estimate, options))
 
 
 # --- false negatives ------------------------------------------------------------------------------
@@ -75,7 +84,7 @@ def test_exact_estimates_are_accepted(
     for seed in range(runs):
         found = check(case.event, case.epsilon, tau=tau, seed=seed, workers=1)
         assert found.accepted, found
-        assert found.guarantee == evr.Guarantee(case.epsilon, found.delta / tau)
+        assert found.guarantee == evr.Guarantee(case.epsilon, found.delta)
 
 
 DEAR = dict(zip((case.name for case in SETTINGS), (70, 25, 10, 70, 14, 11), strict=True))
@@ -119,12 +128,12 @@ def test_the_fixed_verifier_accepts_exact_estimates(attempt: int | None) -> None
     found = check(GAUSSIAN, 1.0, tau=0.7, method="fixed", attempt=attempt)
     report = found.directions["remove"]
     assert found.accepted
-    assert found.guarantee == evr.Guarantee(1.0, found.delta / 0.7)
+    assert found.guarantee == evr.Guarantee(1.0, found.delta)
     kappa = 0.3 / 40
-    assert report.threshold == near(found.delta / 0.7 * (1 if attempt is None else 1 - kappa))
-    budget = found.delta / 0.7 * (1 if attempt is None else kappa * 2.0**-attempt)
+    assert report.threshold == near(found.delta * (1 if attempt is None else 1 - kappa))
+    budget = found.delta * (1 if attempt is None else kappa * 2.0**-attempt)
     assert found.false_positive_rate == near(budget)
-    offset = 0.4 * (1 / 0.7 - 1 / 0.85) * found.delta
+    offset = 0.4 * (1 / 0.7 - 1 / 0.85) * 0.7 * found.delta
     assert report.samples == math.ceil(2 * report.second_moment / offset**2 * math.log(1 / budget))
 
 
@@ -474,7 +483,7 @@ def test_one_direction_gives_no_guarantee() -> None:
 def test_the_budget_of_an_attempt() -> None:
     for attempt in (1, 2, 7):
         found = check(GAUSSIAN, 1.0, attempt=attempt)
-        budget = 0.1 / 40 * found.delta / 0.9 * 2.0**-attempt
+        budget = 0.1 / 40 * found.delta * 2.0**-attempt
         assert found.false_positive_rate == near(budget)
         assert found.directions["remove"].log_target == near(-math.log(budget))
 

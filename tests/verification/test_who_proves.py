@@ -40,7 +40,7 @@ def test_a_proof_cannot_be_put_together():
 
 
 def test_a_verification_cannot_be_put_together():
-    rejected = evr.verify(TRAINING, epsilon=1.0, delta=1e-12, tau=0.9, method="strict")
+    rejected = evr.verify(TRAINING, epsilon=1.0, delta=1e-12, method="strict")
     assert rejected.verdict is evr.Verdict.REJECTED
     with pytest.raises(TypeError, match=r"made by evr\.verify"):
         replace(rejected, verdict=evr.Verdict.ACCEPTED)
@@ -99,9 +99,9 @@ def test_a_proof_of_something_else_is_not_believed():
         for one, steps in private.exact_directions().items()
     }
     assert all(one.delta <= enough for one in proofs.values())
-    claim = Claim(1.0, 0.9e-9, 0.9)
+    claim = Claim(1.0, 1e-9, 0.9)
     assert not verify_strictly(other, claim, planner, proofs=proofs).accepted
-    smaller = Claim(0.01, 0.9e-9, 0.9)
+    smaller = Claim(0.01, 1e-9, 0.9)
     assert not verify_strictly(private, smaller, planner, proofs=proofs).accepted
     assert verify_strictly(private, claim, planner, proofs=proofs).accepted
 
@@ -115,7 +115,7 @@ def test_a_coarse_plan_of_a_stranger_rejects():
 
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1.0, steps=1)
     delta = evr.estimate_delta(event, 3.0).value
-    claim = Claim(3.0, 0.999 * delta, 0.999)
+    claim = Claim(3.0, delta, 0.999)
     assert not verify_strictly(Composition.of(event), claim, planner).accepted
 
 

@@ -115,14 +115,13 @@ class EstimateSection(Section):
 
 
 class ClaimSection(Section):
-    """What was tested: ``delta = delta_estimate / tau``, and that against ``threshold = (1 - kappa)
-    delta``.
+    """What was tested: ``(epsilon, delta)``, against ``threshold = (1 - kappa) delta``. Samples are
+    planned for a truth of ``tau delta``.
     """
 
     epsilon: Number
-    delta_estimate: Number
-    tau: Number
     delta: Number
+    tau: Number
     kappa: Number
     threshold: Number
 

@@ -3,9 +3,9 @@ Section 5).
 
 A *release* fixes ``kappa`` and the base of its budgets with its first attempt; attempt ``i`` may
 then be wrong with probability ``kappa base 2^-i``, so all of them together with less than ``kappa
-base``, whatever ``tau`` they use. By default all attempts at the same ``(epsilon, claim)`` are one
-release and the base is the claim. A named release takes any claims that are at least its floor, and
-the floor is the base.
+base``, whatever ``tau`` they use. By default all attempts at the same ``(epsilon, delta)`` are one
+release and the base is that delta. A named release takes any claims that are at
+least its floor, and the floor is the base.
 
 A crash, Ctrl-C or kill counts, for the row is there already. Numbers are given out under SQLite's
 write lock, so that no two processes have the same one. The one output of a release is counted in
@@ -147,14 +147,14 @@ class Ledger(LedgerFile):
         self, claim: Claim, name: str | None, floor: float | None, relation: NeighboringRelation
     ) -> tuple[str, Terms, int | None]:
         """Key, terms and, if there is one, the row of the release that a claim belongs to."""
-        key = release_key(claim.epsilon, claim.value, _name(name), relation)
+        key = release_key(claim.epsilon, claim.delta, _name(name), relation)
         if floor is not None:
             if name is None:
                 raise LedgerError(f"floor={floor!r} belongs to a named release: give it a name")
             floor = validate.half_open_probability(floor=floor)
         row = self._connection.execute("SELECT * FROM releases WHERE key = ?", (key,)).fetchone()
         if row is None:
-            terms = Terms(claim.kappa, claim.value if floor is None else floor)
+            terms = Terms(claim.kappa, claim.delta if floor is None else floor)
         else:
             terms = release_of(row).terms
             self._refuse_other_relation(int(row["id"]), name, relation)
@@ -163,9 +163,9 @@ class Ledger(LedgerFile):
                     f"floor={floor!r}, but the first attempt at release {name!r} fixed "
                     f"{terms.base!r}"
                 )
-        if claim.value < terms.base:
+        if claim.delta < terms.base:
             raise LedgerError(
-                f"the claim {claim.value!r} is below {terms.base!r}, the floor of release "
+                f"the claim {claim.delta!r} is below {terms.base!r}, the floor of release "
                 f"{name!r}: claim a greater delta, or start another release"
             )
         return key, terms, None if row is None else int(row["id"])
@@ -228,7 +228,6 @@ class Ledger(LedgerFile):
                 "epsilon": claim.epsilon.hex(),
                 "delta": claim.delta.hex(),
                 "tau": claim.tau.hex(),
-                "claim": claim.value.hex(),
                 "log_budget": log_budget.hex(),
                 "method": settings.method,
                 "proposal": settings.proposal,
@@ -273,11 +272,11 @@ class Ledger(LedgerFile):
             if release.key != release_key(epsilon, value, None, relation):
                 continue  # other neighbours: another release in any case
             if math.isclose(epsilon, claim.epsilon, rel_tol=_ALIKE) and math.isclose(
-                value, claim.value, rel_tol=_ALIKE
+                value, claim.delta, rel_tol=_ALIKE
             ):
                 out = "let out its output" if release.output else "let nothing out yet"
                 warnings.warn(
-                    f"a new release: ({claim.epsilon!r}, {claim.value!r}) differs from "
+                    f"a new release: ({claim.epsilon!r}, {claim.delta!r}) differs from "
                     f"({epsilon!r}, {value!r}) of {release.created} by rounding only, which {out}. "
                     "Their attempts and outputs are counted apart. If they are meant to be one "
                     "release, claim exactly the older numbers",

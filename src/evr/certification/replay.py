@@ -330,13 +330,13 @@ def _is_reworded(certificate: Certificate, field: str) -> bool:
 
 def _claim(certificate: Certificate) -> tuple[Claim, Settings]:
     stated, release, checked = certificate.claim, certificate.release, certificate.verification
-    plain = Claim(stated.epsilon, stated.delta_estimate, stated.tau)
+    plain = Claim(stated.epsilon, stated.delta, stated.tau)
     if (release.name is None) != (release.floor is None):
         raise CertificateError("release.name and release.floor come together or not at all")
-    base = plain.value if release.floor is None else release.floor
+    base = plain.delta if release.floor is None else release.floor
     if not 0 < stated.kappa <= 0.025 or (release.attempt == 1 and stated.kappa != plain.kappa):
         raise CertificateError(f"claim.kappa={stated.kappa!r} cannot have been written by evr")
-    claim = Claim(stated.epsilon, stated.delta_estimate, stated.tau, Terms(stated.kappa, base))
+    claim = Claim(stated.epsilon, stated.delta, stated.tau, Terms(stated.kappa, base))
     return claim, Settings(checked.method, checked.proposal, checked.max_samples, checked.offset)
 
 
@@ -369,7 +369,7 @@ def _rebuilt(
             "error": found.doubt,
             "direction": found.direction,
         }
-        estimate["at"] = claim.delta if estimate["quantity"] == "epsilon" else claim.epsilon
+        estimate["at"] = claim.estimate if estimate["quantity"] == "epsilon" else claim.epsilon
     return build(
         verification,
         event=certificate.event,

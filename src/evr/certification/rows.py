@@ -25,7 +25,6 @@ SEALED_ATTEMPT = (
     "epsilon",
     "delta",
     "tau",
-    "claim",
     "log_budget",
     "method",
     "proposal",
@@ -79,7 +78,6 @@ class Attempt:
     epsilon: float
     delta: float
     tau: float
-    claim: float
     log_budget: float
     method: str
     proposal: str
@@ -171,7 +169,7 @@ def attempt_of(row: sqlite3.Row) -> Attempt:
     values = dict(checked_attempt(row))
     del values["seal"]
     try:
-        for name in ("epsilon", "delta", "tau", "claim", "log_budget"):
+        for name in ("epsilon", "delta", "tau", "log_budget"):
             values[name] = float.fromhex(values[name])
         values["entropy"] = int(values["entropy"], 16)
     except (ValueError, TypeError, OverflowError) as error:

@@ -11,7 +11,7 @@ import sqlite3
 from functools import cache
 
 APPLICATION_ID = 0x45565231  # "EVR1": tells a ledger from another program's database
-VERSION = 2
+VERSION = 3
 
 TABLES = """
 CREATE TABLE releases (
@@ -33,7 +33,6 @@ CREATE TABLE attempts (
     epsilon TEXT NOT NULL,
     delta TEXT NOT NULL,
     tau TEXT NOT NULL,
-    claim TEXT NOT NULL,
     log_budget TEXT NOT NULL,
     method TEXT NOT NULL,
     proposal TEXT NOT NULL,
@@ -89,10 +88,10 @@ def prepare(connection: sqlite3.Connection) -> str | None:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     elif version > VERSION:
         return f"it has schema version {version}, and this evr knows {VERSION}: use a newer evr"
-    elif version == 1:
+    elif version in (1, 2):
         return (
-            "it has schema version 1, of an evr before 0.1.0, which did not count outputs before "
-            "they were let out: keep it for its record, and start a new ledger for new releases"
+            f"it has schema version {version}, of an evr before 0.1.0: keep it for its record, and "
+            "start a new ledger for new releases"
         )
     elif version != VERSION:
         return f"its schema version {version} is none of a ledger's"

@@ -102,7 +102,7 @@ def in_words(forecast: Forecast, path: Path | None, ledger: Path | None) -> str:
     from evr.numbers import stated
 
     claim, seconds = forecast.claim, forecast.total_seconds
-    pair = f"({stated(claim.epsilon)}, {stated(claim.value)})"
+    pair = f"({stated(claim.epsilon)}, {stated(claim.delta)})"
     goes = f"; the certificate goes to {path}" if path is not None else ""
     safe = "; Ctrl-C is safe, and `evr resume` continues" if seconds > _LONG else ""
     return (
@@ -135,7 +135,7 @@ def _document(forecast: Forecast, path: Path | None, ledger: Path | None) -> dic
     claim = forecast.claim
     return {
         "epsilon": claim.epsilon,
-        "delta": claim.value,
+        "delta": claim.delta,
         "tau": claim.tau,
         "method": forecast.settings.method,
         "samples": forecast.total_samples,

@@ -23,7 +23,6 @@ from evr.cli import (
     replay,
     report,
     resume,
-    verify,
 )
 
 app = typer.Typer(
@@ -54,7 +53,6 @@ def _root(
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "certify": (certify.command, "Estimate, verify, write a certificate."),
     "estimate": (estimate.command, "Epsilon at a delta, or delta at an epsilon."),
-    "verify": (verify.command, "Prove an estimate that you bring."),
     "curve": (curve.command, "Delta at many epsilons."),
     "online": (online.command, "Epsilon after every step of a training."),
     "calibrate": (calibrate.command, "The least noise, or the most steps."),

@@ -82,8 +82,7 @@ def _facts(certificate: Certificate) -> list[list[str]]:
         "guarantee": guarantee,
         "neighbouring relation": adjacency(certificate.neighboring_relation),
         "what ran": ran(certificate.document()),
-        "claim": f"epsilon {claim.epsilon!r}, delta {claim.delta!r} = {claim.delta_estimate!r} / "
-        f"{claim.tau!r}",
+        "claim": f"epsilon {claim.epsilon!r}, delta {claim.delta!r}",
         "tested against": f"delta {number(claim.threshold, 9)} = (1 - kappa) times the claim, "
         f"kappa = {claim.kappa!r}",
         "attempt": f"{release.attempt} {name}",

@@ -92,7 +92,7 @@ def _attempt(attempt: Attempt, release: str, state: str) -> dict[str, Any]:
         "release": release,
         "attempt": attempt.number,
         "epsilon": attempt.epsilon,
-        "claim": attempt.claim,
+        "delta": attempt.delta,
         "tau": attempt.tau,
         "state": state,
         "samples": attempt.samples,
@@ -117,7 +117,7 @@ def claimed(attempt: Attempt) -> str:
     """The pair that an attempt was to prove, as a statement rounds it."""
     from evr.numbers import stated
 
-    return f"({stated(attempt.epsilon)}, {stated(attempt.claim)})"
+    return f"({stated(attempt.epsilon)}, {stated(attempt.delta)})"
 
 
 def _cell(key: str, value: Any) -> str:

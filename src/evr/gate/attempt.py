@@ -132,7 +132,14 @@ def perform(
             checkpoint=lambda direction, snapshot: ledger.save(attempt, direction, snapshot),
             resume=ledger.snapshots(attempt),
         )
-        verification = prove(composition, claim, attempt.settings, how, ahead)
+        verification = prove(
+            composition,
+            claim,
+            attempt.settings,
+            how,
+            strict=None if ahead is None else ahead.strict,
+            planner=None if ahead is None else ahead.planning,
+        )
         certificate = build(
             verification,
             event=attempt.event,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,12 @@ from evr.gate.request import Request, Subject
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.proving import Announce
+from evr.proving.slack import DEFAULT, LOOSEST, not_below, tau_of
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook
 from evr.verification.settings import METHODS, Settings
+from evr.verification.strict import threshold_of
 
-_TAU, _LOOSEST = 0.99, 0.5
 _AROUND = (SelfComposedDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent)
 _LEAST = 1e-290  # of a delta that is not 0
 
@@ -63,9 +65,9 @@ def certify(
     """Certify what everything that ran guarantees: estimate, verify, write down.
 
     With ``delta``, the least epsilon is found, rounded up to three digits and certified; with
-    ``epsilon``, delta is estimated and ``(epsilon, delta_estimate / tau)`` is certified; with both,
-    just that pair is, or an error says at once that it is false and what would hold. A claim that
-    is not verified gives a certificate with the verdict ``"rejected"`` and without a guarantee.
+    ``epsilon``, the least delta, and its estimate over ``tau`` is certified; with both, just that
+    pair is, or an error says at once that it is false and what would hold. A claim that is not
+    verified gives a certificate with the verdict ``"rejected"`` and without a guarantee.
 
     Parameters
     ----------
@@ -74,9 +76,9 @@ def certify(
     delta, epsilon
         One of the two, or both.
     tau
-        Slack in (0, 1) between the estimate and the claim: the closer to 1, the tighter the
-        guarantee and the more samples. By default it follows from the claim where that is rounded
-        or given, and is 0.99 otherwise.
+        In (0, 1): how far below the claim the truth is taken to be. The closer to 1, the tighter
+        what is found and the more samples. By default it is chosen from the estimate. A pair with
+        a ``tau`` is tested as it is, without an estimate.
     exact
         Keep all digits of epsilon instead of three: a few thousandths tighter, and some ten times
         the samples.
@@ -147,21 +149,77 @@ def certify(
     >>> pair.guarantee.epsilon, pair.guarantee.delta
     (0.95, 1e-05)
     """
-    automatic = validate.one_of(("auto", *METHODS), method=method) == "auto"
-    chosen = Settings.of({"method": "sequential" if automatic else method, **settings})
     if announce is not None:
         validate.function(announce=announce)
+    request = requested(
+        event,
+        epsilon=epsilon,
+        delta=delta,
+        tau=tau,
+        exact=exact,
+        method=method,
+        neighboring_relation=neighboring_relation,
+        name=release,
+        floor=floor,
+        seed=seed,
+        path=path,
+        workers=workers,
+        executor=executor,
+        progress=progress,
+        record=record,
+        description=description,
+        **settings,
+    )
+    return certify_claim(request, ledger=ledger, announce=announce)
+
+
+def requested(
+    event: Any,
+    *,
+    epsilon: float | None,
+    delta: float | None,
+    tau: float | None = None,
+    exact: bool = False,
+    method: str = "auto",
+    neighboring_relation: Relation | None = None,
+    seed: int | None = None,
+    path: str | Path | None = None,
+    name: str | None = None,
+    floor: float | None = None,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    progress: ProgressHook | None = None,
+    record: dict[str, Any] | None = None,
+    description: Mapping[str, Any] | None = None,
+    refuses: bool = True,
+    **settings: Any,
+) -> Request:
+    """Estimate, and check everything that can be checked before anything is counted. ``refuses``
+    says whether a pair that seems to be false is refused; else it is tested.
+    """
+    for other, why in (
+        ("direction", "a guarantee needs both"),
+        ("attempt", "the ledger counts attempts"),
+    ):
+        if other in settings:
+            raise TypeError(f"{other}={settings[other]!r} cannot be given here: {why}")
+    automatic = validate.one_of(("auto", *METHODS), method=method) == "auto"
+    chosen = Settings.of({"method": "sequential" if automatic else method, **settings})
     subject = Subject.of(event, neighboring_relation)
     if tau is not None:
         tau = validate.open_probability(tau=tau)
-    claim, estimate = _estimated(subject.composition, delta, epsilon, tau, exact=exact, ran=event)
-    if automatic and seed is None and not settings and subject.strict.shows(claim):
-        chosen = Settings("strict")
-    request = Request(
+    claim, estimate = _estimated(
+        subject.composition, delta, epsilon, tau, exact=exact, ran=event, refuses=refuses
+    )
+    if automatic and seed is None and not settings:
+        enough = threshold_of(claim) * (1 - Fraction(claim.kappa))  # as an attempt of a release
+        if subject.strict.shows(claim, enough):
+            chosen = Settings("strict")
+    return Request(
         subject,
         claim,
         chosen,
-        name=release,
+        name=name,
         floor=floor,
         seed=seed,
         estimate=estimate,
@@ -172,7 +230,6 @@ def certify(
         record=record,
         description=description,
     )
-    return certify_claim(request, ledger=ledger, announce=announce)
 
 
 def certify_claim(
@@ -205,42 +262,46 @@ def _estimated(
     *,
     exact: bool,
     ran: Any,
-) -> tuple[Claim, dict[str, Any]]:
+    refuses: bool,
+) -> tuple[Claim, dict[str, Any] | None]:
     """The claim to test, and where it comes from; ``ran`` is the event as it was given."""
     if epsilon is not None:
         epsilon = validate.level(epsilon=epsilon)
     if delta is not None:
-        delta = validate.half_open_probability(delta=delta)
+        alone = epsilon is None  # no epsilon is found at 0
+        check = validate.half_open_probability if alone else validate.probability
+        delta = check(delta=delta)
     if epsilon is None and delta is None:
         raise ValueError(
             "certify what? Give delta (epsilon is found), epsilon (delta is found), or both"
         )
     if epsilon is not None and delta is not None:
         if tau is not None:
-            raise ValueError(
-                f"tau={tau!r} follows from epsilon={epsilon!r} and delta={delta!r}: leave it out"
-            )
-        return _given_pair(event, epsilon, delta, ran)
-    if epsilon is not None:
-        slack = _TAU if tau is None else tau
+            return Claim(epsilon, delta, tau), None
         found = estimate_delta(event, epsilon)
-        value = min(1.0, _above(_not_below(found), slack))
-        value = max(value, _LEAST) if value > 0 else value
+        if refuses:
+            _refuse_false(event, epsilon, delta, found, ran)
+        return Claim(epsilon, delta, tau_of(found, delta)), _section("delta", epsilon, found)
+    if epsilon is not None:
+        slack = DEFAULT if tau is None else tau
+        found = estimate_delta(event, epsilon)
+        value = min(1.0, _above(not_below(found) / slack, slack))
+        value = max(value, _LEAST / LOOSEST) if value > 0 else value
         return Claim(epsilon, value, slack), _section("delta", epsilon, found)
     assert delta is not None
-    if delta <= _LEAST / _LOOSEST:
+    if delta <= _LEAST / LOOSEST:
         raise ValueError(
-            f"delta={delta!r} is not above {_LEAST / _LOOSEST:g}: floats cannot tell such a claim "
+            f"delta={delta!r} is not above {_LEAST / LOOSEST:g}: floats cannot tell such a claim "
             "from 0; claim a greater delta"
         )
     if tau is None and not exact:
         return _rounded_pair(event, delta)
-    slack = _TAU if tau is None else tau
-    target = _estimate_for(delta, slack)
+    slack = DEFAULT if tau is None else tau
+    target = slack * delta
     found = _least_epsilon(event, target, delta)
-    value = _above(_not_below(found), slack)
+    value = _above(not_below(found), slack)
     value = value if exact else _rounded_up(value)
-    return Claim(value, target, slack), _section("epsilon", target, found)
+    return Claim(value, delta, slack), _section("epsilon", target, found)
 
 
 def _least_epsilon(event: Any, target: float, delta: float) -> Estimate | UpperBound:
@@ -255,22 +316,21 @@ def _least_epsilon(event: Any, target: float, delta: float) -> Estimate | UpperB
 
 def _rounded_pair(event: Any, delta: float) -> tuple[Claim, dict[str, Any]]:
     """Epsilon with three digits, and the tau that its estimate leaves, 0.99 at the most."""
-    epsilon = _rounded_up(_not_below(_least_epsilon(event, delta, delta)))
+    epsilon = _rounded_up(not_below(_least_epsilon(event, delta, delta)))
     found = estimate_delta(event, epsilon)
     for _ in range(3):
-        if _not_below(found) <= _TAU * delta:
+        if not_below(found) <= DEFAULT * delta:
             break
         epsilon = _rounded_up(epsilon * (1.0 + 1e-9))
         found = estimate_delta(event, epsilon)
-    return _claim_of(epsilon, delta, found)
+    return Claim(epsilon, delta, tau_of(found, delta)), _section("delta", epsilon, found)
 
 
-def _given_pair(
-    event: Composition, epsilon: float, delta: float, ran: Any
-) -> tuple[Claim, dict[str, Any]]:
-    """Just this pair; what is false, or true by too little, is refused with what would hold."""
-    found = estimate_delta(event, epsilon)
-    if _not_below(found) > TIGHTEST * delta:
+def _refuse_false(
+    event: Composition, epsilon: float, delta: float, found: Estimate | UpperBound, ran: Any
+) -> None:
+    """Refuse a pair that is false, or true by too little, with what would hold."""
+    if not_below(found) > TIGHTEST * delta:
         least = _rounded_pair(event, delta)[0].epsilon
         false = found.value > delta
         noise = _enough_noise(ran, epsilon, delta, event.relation)
@@ -278,10 +338,9 @@ def _given_pair(
             f"epsilon={epsilon!r}, delta={delta!r}: "
             + ("this is false" if false else "this is true by too little to be verified")
             + f", for delta({epsilon!r}) is about {found.value:.6g}; epsilon={least!r} at this "
-            f"delta would hold, or delta={_rounded_up(found.value / _TAU)!r} at this epsilon"
+            f"delta would hold, or delta={_rounded_up(found.value / DEFAULT)!r} at this epsilon"
             + ("" if noise is None else f", or this pair with noise_multiplier={noise!r}")
         )
-    return _claim_of(epsilon, delta, found)
 
 
 def _enough_noise(ran: Any, epsilon: float, delta: float, relation: Relation) -> float | None:
@@ -313,20 +372,6 @@ def _enough_noise(ran: Any, epsilon: float, delta: float, relation: Relation) ->
         return None
 
 
-def _claim_of(
-    epsilon: float, delta: float, found: Estimate | UpperBound
-) -> tuple[Claim, dict[str, Any]]:
-    tau = min(max(_not_below(found) / delta, _LOOSEST), TIGHTEST)
-    while _estimate_for(delta, tau) / tau != delta:  # so that the claim is delta to the last digit
-        tau = math.nextafter(tau, 1.0)
-    return Claim(epsilon, _estimate_for(delta, tau), tau), _section("delta", epsilon, found)
-
-
-def _not_below(found: Estimate | UpperBound) -> float:
-    """The estimate, raised by its own error, so that a good one is not below the truth."""
-    return found.value + (found.doubt or 0.0)
-
-
 def _rounded_up(value: float) -> float:
     """To three digits."""
     return float(Decimal(value).normalize(Context(3, ROUND_CEILING))) if value else 0.0
@@ -351,15 +396,3 @@ def _above(value: float, tau: float) -> float:
         return 0.0
     digits = 5 + math.ceil(-math.log10(1.0 - tau))
     return float(Decimal(value).normalize(Context(digits, ROUND_CEILING)))
-
-
-def _estimate_for(delta: float, tau: float) -> float:
-    """The estimate whose claim is ``delta``: the greatest float that, divided by ``tau``, is at
-    most that.
-    """
-    value = min(1.0, tau * delta)
-    for _ in range(4):
-        value = math.nextafter(value, math.inf)
-    while value / tau > delta:
-        value = math.nextafter(value, 0.0)
-    return value

@@ -1,7 +1,7 @@
 """The gate: verify first, and run the mechanism only if its claim was verified (Algorithm 1 of the
 paper and its variants).
 
-Whatever the mechanism and however often one tries, what comes out is ``(epsilon, delta / tau)``-DP:
+Whatever the mechanism and however often one tries, what comes out is ``(epsilon, delta)``-DP:
 docs/guarantees.md, Section 5. Verification never sees data.
 """
 
@@ -11,7 +11,6 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -21,11 +20,8 @@ from evr.certification.certificate import Certificate
 from evr.certification.ledger import Ledger
 from evr.errors import EvrError, NotReleasedError
 from evr.gate.attempt import foresee, opened, perform, start
+from evr.gate.certify import requested
 from evr.gate.request import Request
-from evr.mechanisms.relations import Relation
-from evr.verification import Claim
-from evr.verification.driver import ProgressHook
-from evr.verification.settings import Settings
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -107,61 +103,20 @@ def opened_gate(request: Request, ledger: Ledger | str | Path | None) -> Iterato
             counting.end_output(attempt, ending)
 
 
-def requested(
-    event: Any,
-    *,
-    epsilon: float,
-    delta: float,
-    tau: float = 0.99,
-    neighboring_relation: Relation | None = None,
-    name: str | None = None,
-    floor: float | None = None,
-    seed: int | None = None,
-    workers: int | None = None,
-    executor: Executor | None = None,
-    progress: ProgressHook | None = None,
-    path: str | Path | None = None,
-    record: dict[str, Any] | None = None,
-    **settings: Any,
-) -> Request:
-    """Check everything that can be checked before anything runs."""
-    for refused, why in (
-        ("direction", "a guarantee needs both"),
-        ("attempt", "the ledger counts attempts"),
-    ):
-        if refused in settings:
-            raise TypeError(f"{refused}={settings[refused]!r} cannot be given here: {why}")
-    return Request.of(
-        event,
-        Claim(epsilon, delta, tau),
-        Settings.of(settings),
-        relation=neighboring_relation,
-        path=path,
-        name=name,
-        floor=floor,
-        seed=seed,
-        workers=workers,
-        executor=executor,
-        progress=progress,
-        record=record,
-    )
-
-
 def release(
     mechanism: Callable[[], T],
     event: Any,
     *,
     epsilon: float,
     delta: float,
-    tau: float = 0.99,
     ledger: Ledger | str | Path | None = None,
     **options: Any,
 ) -> Release[T]:
     """Run ``mechanism()`` only if what it costs has been verified; what is released is ``(epsilon,
-    delta / tau)``-DP.
+    delta)``-DP.
 
     One output for each release: by default a release is all attempts in a ledger at the same
-    ``(epsilon, delta / tau)``, however many mechanisms they try. The output is counted before the
+    ``(epsilon, delta)``, however many mechanisms they try. The output is counted before the
     mechanism starts, and the next is refused, however that run ends: what may have gone out counts
     as out, also where the mechanism raises (its exception goes on to the caller) or the process
     dies. To let out another, which costs privacy again, give it a ``name``. Where a claim is
@@ -175,14 +130,14 @@ def release(
         by itself is out.
     event
         The ``DpEvent`` tree of what it does.
-    epsilon, delta, tau
-        The estimate and its slack, as of ``evr.verify``.
+    epsilon, delta
+        What is promised.
     ledger
         A path or a ``Ledger``; ``.evr/ledger.sqlite`` in the working directory by default.
     options
         ``name`` and ``floor`` of a named release; ``path`` of the certificate;
-        ``neighboring_relation``, ``seed``, ``workers``, ``executor``, ``progress``, ``method``,
-        ``proposal``, ``max_samples``, ``offset`` as of ``evr.verify``.
+        ``method``, ``tau``, ``neighboring_relation``, ``seed``, ``workers``, ``executor``,
+        ``progress``, ``proposal``, ``max_samples``, ``offset`` as of ``evr.certify``.
 
     Returns
     -------
@@ -202,20 +157,18 @@ def release(
     >>> import evr, tempfile
     >>> from dp_accounting import dp_event
     >>> event = dp_event.GaussianDpEvent(4.0)
-    >>> delta = evr.estimate_delta(event, epsilon=1.0).value
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     ledger = f"{folder}/ledger.sqlite"
-    ...     good = evr.release(lambda: "noisy answer", event, epsilon=1.0, delta=delta, tau=0.9,
+    ...     good = evr.release(lambda: "noisy answer", event, epsilon=1.0, delta=1e-5,
     ...                        ledger=ledger)
-    ...     bad = evr.release(lambda: "never runs", event, epsilon=1.0, delta=delta / 2, tau=0.9,
-    ...                       ledger=ledger)
+    ...     bad = evr.release(lambda: "never runs", event, epsilon=1.0, delta=1e-7, ledger=ledger)
     >>> good.released, good.value
     (True, 'noisy answer')
     >>> bad.released
     False
     """
     _check_mechanism(mechanism)
-    request = requested(event, epsilon=epsilon, delta=delta, tau=tau, **options)
+    request = requested(event, epsilon=epsilon, delta=delta, refuses=False, **options)
     with opened_gate(request, ledger) as certificate:
         if not certificate.accepted:
             return Release(False, certificate)
@@ -286,7 +239,7 @@ class released:
     def __enter__(self) -> Certificate:
         options = dict(self._options)
         ledger = options.pop("ledger", None)
-        manager = opened_gate(requested(self._event, **options), ledger)
+        manager = opened_gate(requested(self._event, refuses=False, **options), ledger)
         certificate = manager.__enter__()
         if not certificate.accepted:
             manager.__exit__(None, None, None)

@@ -62,7 +62,7 @@ def block_size(claim: Claim, variance: float) -> int:
     """Samples of a block, so many that launching it costs little, and few enough for a verification
     to be some blocks: about how many samples it takes is a guess that nothing rests on.
     """
-    slack = max(1.0 - claim.delta / claim.threshold, 1e-9)
+    slack = max(1.0 - claim.estimate / claim.threshold, 1e-9)
     expected = 2.0 * variance * max(-claim.log_budget(1), 1.0) / slack**2
     power = round(math.log2(max(expected / _BLOCKS, 1.0)))
     return 1 << min(max(power, _SMALLEST), _LARGEST)

@@ -67,7 +67,7 @@ def _clipped(plan: DrawPlan, steps: tuple[Step, ...], claim: Claim) -> DrawPlan:
         drawn,
         drawing.epsilon,
         log_unit=math.log(claim.threshold),
-        estimate=claim.delta / claim.threshold,
+        estimate=claim.estimate / claim.threshold,
         rounding=weight,
     )
     return replace(
@@ -122,12 +122,12 @@ def check_proposal(composition: Composition, claim: Claim, proposal: str) -> Non
 
 def _capped(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> DrawPlan:
     if not on_a_line(steps):
-        return mixture_plan(steps, claim.epsilon, claim.delta, claim.threshold)
+        return mixture_plan(steps, claim.epsilon, claim.estimate, claim.threshold)
     gap = 1.0 - claim.tau
     composing = composing and gap >= LEAST_GAP
     allowance = (COMPOSING_ALLOWANCE if composing else ALLOWANCE) * gap
     plan = capped_plan(
-        steps, claim.epsilon, delta=claim.delta, allowance=allowance, composing=composing
+        steps, claim.epsilon, delta=claim.estimate, allowance=allowance, composing=composing
     )
     if plan.places:  # what composing made infinite rejects no claim
         found = shortcut(built(plan, steps).steps, claim)

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from dp_accounting import dp_event
 
+from evr import validate
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.planning.sampled import Planning
-from evr.proving.forecast import Forecast
 from evr.proving.lengths import affordable, fixed_progress
 from evr.proving.showing import check_progress, watching
+from evr.proving.slack import DEFAULT, likely_tau
 from evr.proving.strict import StrictProving
 from evr.sampling import DrawPlan
 from evr.verification.attempts import Attempt
@@ -21,8 +22,8 @@ from evr.verification.directions import Trial
 from evr.verification.driver import ProgressHook
 from evr.verification.executors import at_a_time
 from evr.verification.results import Verification
-from evr.verification.settings import Settings
-from evr.verification.strict import joined
+from evr.verification.settings import METHODS, Settings
+from evr.verification.strict import joined, threshold_of
 
 
 def verify(
@@ -30,8 +31,8 @@ def verify(
     *,
     epsilon: float,
     delta: float,
-    tau: float = 0.99,
-    method: str = "sequential",
+    tau: float | None = None,
+    method: str = "auto",
     proposal: str = "capped",
     attempt: int | None = None,
     seed: int | None = None,
@@ -45,10 +46,10 @@ def verify(
     terms: Terms | None = None,
     progress: ProgressHook | None = None,
 ) -> Verification:
-    """Try to prove, by Monte Carlo or in exact arithmetic, that everything that ran is ``(epsilon,
-    delta / tau)``-DP.
+    """Try to prove, in exact arithmetic or by Monte Carlo, that everything that ran is ``(epsilon,
+    delta)``-DP.
 
-    Rests on: fresh samples in each attempt; an estimate ``delta`` that does not depend on them;
+    Sampled methods rest on: fresh samples in each attempt; a claim that does not depend on them;
     trials and stopping that do not depend on the data; one output for each release, attempts
     counted before they run (``evr.release`` and the ledger do that). docs/guarantees.md, Section 5.
 
@@ -57,21 +58,25 @@ def verify(
     event
         A ``DpEvent`` tree, or a ``Composition``.
     epsilon, delta
-        The estimate. What is proved is ``delta / tau``.
+        What is promised.
     tau
-        Slack in (0, 1): the closer to 1, the tighter the guarantee and the more samples.
+        For sampled methods, in (0, 1): the truth is taken to be about ``tau delta``. The closer to
+        1, the more samples. By default it is chosen from an estimate. For the paper's estimate
+        ``d`` and slack ``tau``, give ``delta=d / tau`` and ``tau``.
     method
-        ``"sequential"`` (testing by betting), ``"fixed"`` (Algorithm 2 of the paper), or
         ``"strict"``: no sample, a bound in exact arithmetic that is never wrong (compositions of
-        one-dimensional mechanisms; docs/guarantees_strict.md); or ``"both"``: the strict and the
-        sequential one, and an error if they do not agree.
+        one-dimensional mechanisms; docs/guarantees_strict.md); ``"sequential"`` (testing by
+        betting); ``"fixed"`` (Algorithm 2 of the paper); ``"both"``: the strict and the sequential
+        one, and an error if they do not agree; or ``"auto"``: ``"strict"`` where every law has an
+        exact form and the proof takes seconds and succeeds, else ``"sequential"``. A seed,
+        ``proposal``, ``max_samples`` or ``device`` belong to samples and choose them.
     proposal
         ``"capped"`` (any composition), ``"single"`` (the paper's, equal Poisson-sampled Gaussian
         steps), ``"simple"``.
     attempt
         The number of this attempt at the release, from 1: it sets the false-positive budget ``kappa
-        claim 2^-attempt``. The fixed verifier without one spends the paper's budget, ``delta /
-        tau``, which is good for a single attempt.
+        delta 2^-attempt``. The fixed verifier without one spends the paper's budget, ``delta``,
+        which is good for a single attempt.
     seed
         For results that can be repeated; a guarantee wants fresh entropy, so leave it out.
     max_samples
@@ -116,36 +121,50 @@ def verify(
     --------
     >>> import evr
     >>> event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=100)
-    >>> estimate = evr.estimate_delta(event, epsilon=0.5).value
-    >>> verification = evr.verify(event, epsilon=0.5, delta=estimate, tau=0.8, seed=1)
-    >>> verification.verdict
+    >>> evr.estimate_delta(event, epsilon=0.5).value
+    1.61...e-11
+    >>> verification = evr.verify(event, epsilon=0.5, delta=1.7e-11)
+    >>> verification.guarantee
+    Guarantee(epsilon=0.5, delta=1.7e-11)
+
+    The paper's verifier, for an estimate of 1.62e-11 and its slack 0.8:
+
+    >>> evr.verify(event, epsilon=0.5, delta=1.62e-11 / 0.8, tau=0.8, method="sequential").verdict
     <Verdict.ACCEPTED: 'accepted'>
-    >>> verification.guarantee == evr.Guarantee(0.5, estimate / 0.8)
-    True
     """
-    claim = Claim(epsilon, delta, tau, terms)
-    settings = Settings(method, proposal, max_samples, offset, device)
+    automatic = validate.one_of(("auto", *METHODS), method=method) == "auto"
+    claim = Claim(epsilon, delta, DEFAULT if tau is None else tau, terms)
+    settings = Settings(
+        "sequential" if automatic else method, proposal, max_samples, offset, device
+    )
     how = Attempt(attempt, seed, direction, executor, workers, progress)
-    return prove(Composition.of(event, neighboring_relation), claim, settings, how)
+    check_progress(progress)
+    composition = Composition.of(event, neighboring_relation)
+    strict = StrictProving(composition)
+    wants_samples = seed is not None or settings != Settings()
+    if automatic and not wants_samples and strict.shows(claim, threshold_of(claim)):
+        settings = Settings("strict")
+    if tau is None and settings.method != "strict":
+        claim = replace(claim, tau=likely_tau(composition, claim))
+    return prove(composition, claim, settings, how, strict=strict)
 
 
 def prove(
-    event: dp_event.DpEvent | Composition,
+    composition: Composition,
     claim: Claim,
     settings: Settings,
     how: Attempt,
-    ahead: Forecast | None = None,
+    *,
+    strict: StrictProving | None = None,
+    planner: Planning | None = None,
 ) -> Verification:
     """``verify`` with value objects, for the ledger, which keeps snapshots and continues from them.
-    ``ahead`` is a forecast, whose plans and proofs are used.
+    ``strict`` and ``planner`` hold the proofs and plans in hand.
     """
-    check_progress(how.progress)
-    composition = Composition.of(event)
-    strict = None if ahead is None else ahead.strict
     strict = StrictProving(composition) if strict is None else strict
     if settings.method == "strict":
         return strict.verify(claim, how)
-    planner = ahead.planning if ahead is not None and ahead.planning else Planning(settings)
+    planner = Planning(settings) if planner is None else planner
     if settings.method == "both":
         proved = strict.verify(claim, how)
         sampled = _sampled(composition, claim, replace(settings, method="sequential"), how, planner)

@@ -153,7 +153,7 @@ def _affordable_tau(trial: Trial, found: Prepared) -> float | None:
     """The greatest of some taus at which samples would be few enough, about."""
     claim, plan = trial.claim, found.plan
     for tau in (one for one in _TAUS if one < claim.tau):
-        other = Claim(claim.epsilon, claim.delta, tau)
+        other = Claim(claim.epsilon, claim.estimate / tau, tau)
         variance = plan.variance * (claim.threshold / other.threshold) ** 2
         unclipped = replace(plan, clip=None, variance=variance)
         test = sequential_test(found.drawing, other, trial.log_budget, unclipped)

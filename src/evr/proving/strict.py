@@ -40,13 +40,10 @@ class StrictProving:
             for one, steps in self.composition.exact_directions().items()
         }
 
-    def shows(self, claim: Claim) -> bool:
-        """Whether proofs that take seconds show the claim, as an attempt of a release too; they are
-        kept. False where a law has no exact form.
+    def shows(self, claim: Claim, enough: Fraction) -> bool:
+        """Whether proofs that take seconds show that delta is at most ``enough``; they are kept.
+        False where a law has no exact form.
         """
-        enough = threshold_of(claim)
-        if claim.terms is None:
-            enough *= 1 - Fraction(claim.kappa)
         plans = self._planner(claim.epsilon, enough)
         try:
             if sum(self.seconds(claim, enough).values()) > QUICK:

@@ -31,8 +31,7 @@ _NUMBER = re.compile(r"\b\d[\d.]*e-\d+")
 _LISTED = 12  # entries of a list that the page shows
 MEANINGS = {
     "claim.epsilon": "epsilon of the claim",
-    "claim.delta_estimate": "the estimate that was verified",
-    "claim.tau": "slack: the claimed delta is the estimate over tau",
+    "claim.tau": "samples were planned for a truth of tau times the claimed delta",
     "claim.delta": "delta of the claim, and of the guarantee if accepted",
     "claim.kappa": "share of the claimed delta that pays for false acceptances",
     "claim.threshold": "(1 - kappa) times the claimed delta: what delta was shown to be below",

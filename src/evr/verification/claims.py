@@ -1,9 +1,9 @@
 """What is claimed, and the budget of error that an attempt may spend on it (docs/guarantees.md,
 Section 5).
 
-A release has a fixed claim ``(epsilon, delta_est / tau)``. Attempt ``i`` tests ``delta < (1 -
-kappa) claim`` with a false-positive probability of at most ``kappa claim 2^-i``; over any number of
-attempts these sum to ``kappa claim``.
+A release has a fixed claim ``(epsilon, delta)``. Attempt ``i`` tests whether the truth is below
+``(1 - kappa) delta``, with a false-positive probability of at most ``kappa delta 2^-i``; over any
+number of attempts these sum to ``kappa delta``.
 """
 
 from __future__ import annotations
@@ -38,16 +38,22 @@ class Terms:
 
 @dataclass(frozen=True)
 class Claim:
-    """An estimate ``delta`` at ``epsilon`` with slack ``tau``: the claim is ``(epsilon, delta /
-    tau)``-DP.
+    """What is to be shown: ``(epsilon, delta)``-DP.
 
-    ``terms`` are those of the release that it belongs to; without, the claim is the first of its
-    release.
+    Attributes
+    ----------
+    epsilon, delta
+        The promise.
+    tau
+        Sampled methods take the truth to be about ``tau delta``: the closer to 1, the more samples
+        they draw. The claim does not depend on it.
+    terms
+        Of the release that it belongs to; without, the claim is the first of its release.
     """
 
     epsilon: float
     delta: float
-    tau: float
+    tau: float = 0.99
     terms: Terms | None = None
 
     def __post_init__(self) -> None:
@@ -59,16 +65,16 @@ class Claim:
                 f"delta={self.delta!r} is below 1e-290: floats cannot tell such a claim from 0; "
                 "claim a greater delta"
             )
-        if self.terms is not None and self.terms.base > self.value:
+        if self.terms is not None and self.terms.base > self.delta:
             raise ValueError(
-                f"the claim {self.value!r} is below {self.terms.base!r}, the least that this "
+                f"the claim {self.delta!r} is below {self.terms.base!r}, the least that this "
                 "release may claim: claim a greater delta"
             )
 
     @property
-    def value(self) -> float:
-        """The claimed delta, ``delta / tau``, at most 1."""
-        return min(1.0, self.delta / self.tau)
+    def estimate(self) -> float:
+        """What the truth is taken to be."""
+        return self.tau * self.delta
 
     @property
     def kappa(self) -> float:
@@ -77,17 +83,17 @@ class Claim:
 
     @property
     def threshold(self) -> float:
-        """``mu0 = (1 - kappa) claim``: what delta has to be shown to be below."""
-        return (1.0 - self.kappa) * self.value
+        """``mu0 = (1 - kappa) delta``: what delta has to be shown to be below."""
+        return (1.0 - self.kappa) * self.delta
 
     def log_budget(self, attempt: int | None) -> float:
-        """``log`` of the false-positive probability that an attempt may have: ``kappa claim
+        """``log`` of the false-positive probability that an attempt may have: ``kappa delta
         2^-attempt``. None is the paper's single attempt, which may spend the claim.
         """
         if attempt is None:
-            return math.log(self.value) if self.value > 0 else -math.inf
+            return math.log(self.delta) if self.delta > 0 else -math.inf
         attempt = validate.positive_integer(attempt=attempt)
-        base = self.value if self.terms is None else self.terms.base
+        base = self.delta if self.terms is None else self.terms.base
         if base == 0:
             return -math.inf
         return math.log(self.kappa) + math.log(base) - attempt * math.log(2.0)

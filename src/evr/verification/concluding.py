@@ -72,7 +72,7 @@ def concluded(
         epsilon=claim.epsilon,
         delta=claim.delta,
         tau=claim.tau,
-        guarantee=Guarantee(claim.epsilon, claim.value) if held else None,
+        guarantee=Guarantee(claim.epsilon, claim.delta) if held else None,
         samples=sum(report.samples for report in reports.values()),
         directions=dict(reports),
         entropy_is_fresh=asked.seed is None,

@@ -121,7 +121,7 @@ class Trial:
         self, found: Ending, plan: DrawPlan | None, bound: float | None = None
     ) -> DirectionReport:
         """A report without samples."""
-        trivial = self.claim.value if found.accepted else 1.0
+        trivial = self.claim.delta if found.accepted else 1.0
         return DirectionReport(
             direction=self.direction,
             accepted=found.accepted,
@@ -236,7 +236,7 @@ def shortcut(
     ``rounding`` is that of the single steps which composed ones stand for (docs/guarantees.md,
     Section 6.10).
     """
-    if claim.value >= 1.0:
+    if claim.delta >= 1.0:
         return Ending(True, "every delta is at most 1")
     if not steps:
         return Ending(True, "nothing costs privacy")
@@ -244,7 +244,7 @@ def shortcut(
     rounding = rounding or Rounding.of(steps, claim.epsilon)
     if found.is_pure:
         return Ending(True, "no privacy loss exceeds epsilon")
-    if claim.value == 0.0:
+    if claim.delta == 0.0:
         return Ending(False, "delta is positive: no sample could show it to be 0")
     if found.infinite >= 1.0:
         return Ending(False, "a mechanism without privacy")

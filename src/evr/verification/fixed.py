@@ -55,7 +55,7 @@ def default_offset(claim: Claim) -> float:
     few false negatives.
     """
     rho = (1.0 + claim.tau) / 2.0
-    return 0.4 * (1.0 / claim.tau - 1.0 / rho) * claim.delta
+    return 0.4 * (1.0 / claim.tau - 1.0 / rho) * claim.estimate
 
 
 def plan_fixed(
@@ -65,7 +65,7 @@ def plan_fixed(
     with one, its budget.
     """
     delta_offset = default_offset(claim) if offset is None else validate.positive(offset=offset)
-    threshold = claim.value if attempt is None else claim.threshold
+    threshold = claim.delta if attempt is None else claim.threshold
     log_budget = claim.log_budget(attempt)
     if delta_offset >= threshold:
         raise ValueError(

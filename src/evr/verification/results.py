@@ -41,7 +41,7 @@ class Guarantee:
     Attributes
     ----------
     epsilon, delta
-        Of the claim: its delta is the estimate over ``tau``.
+        Of the claim.
     """
 
     epsilon: float
@@ -157,9 +157,10 @@ class Verification:
         ``Verdict.ACCEPTED`` or ``Verdict.REJECTED``. There is no truth value: ``if verification:``
         raises.
     epsilon, delta, tau, method, attempt
-        What was asked: the claim and its slack, how it was tested, the number of the attempt.
+        What was asked: the claim, the ``tau`` of sampled methods, how the claim was tested, the
+        number of the attempt.
     guarantee
-        ``Guarantee(epsilon, delta / tau)`` if accepted, else None.
+        ``Guarantee(epsilon, delta)`` if accepted, else None.
     samples, seconds
         Drawn in all directions, and the time taken.
     directions

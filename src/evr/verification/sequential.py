@@ -152,7 +152,7 @@ def sequential_test(
     """The test of one direction, in units of the threshold. The bound on what clipping takes off is
     proved here.
     """
-    log_unit, estimate = math.log(claim.threshold), claim.delta / claim.threshold
+    log_unit, estimate = math.log(claim.threshold), claim.estimate / claim.threshold
     clip, correction = math.exp(min(drawing.log_greatest - log_unit, 700.0)), 0.0
     if plan.clip is not None and plan.clip < clip:
         clip = plan.clip

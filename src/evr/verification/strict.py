@@ -26,12 +26,11 @@ StrictPlanner = Callable[[Direction, tuple[Step, ...]], Plans | Iterable[ProofPl
 
 
 def threshold_of(claim: Claim) -> Fraction:
-    """What delta has to be proved to be at most: ``delta / tau`` exactly, and not above the float
-    that a guarantee states.
+    """What the truth has to be proved to be at most: the claim's delta.
 
     In a release whose other attempts may be sampled, ``1 - kappa`` of it, as theirs.
     """
-    value = min(Fraction(claim.delta) / Fraction(claim.tau), Fraction(claim.value))
+    value = Fraction(claim.delta)
     return value if claim.terms is None else value * (1 - Fraction(claim.kappa))
 
 
@@ -81,9 +80,7 @@ def _report(direction: Direction, proof: Proof, threshold: Fraction) -> Directio
     accepted = proof.delta <= threshold
     reason = f"proved: delta is at most {proof.shown!r}"
     if not accepted:
-        reason = (
-            f"delta is at most {proof.shown!r}, which is above the claim: claim more, or lower tau"
-        )
+        reason = f"delta is at most {proof.shown!r}, which is above the claim: claim more"
     return DirectionReport(
         direction=direction.value,
         accepted=accepted,
