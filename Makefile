@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 export PYTHONHASHSEED ?= 0
 
-.PHONY: run test coverage check docs bench integrations published paper paper-full clean help
+.PHONY: run test coverage check docs bench integrations published proofs paper paper-full clean help
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -43,6 +43,9 @@ published: $(VENV)/.test ## certify the published trainings, and write their pag
 
 docs: $(VENV)/.docs ## the documentation, as a site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+proofs: ## the strict kernel's mathematics, checked by Coq, and the checkers made from it; a minute
+	$(MAKE) -C proofs
 
 PAPER := gaussian_composition evr_vs_bound utility second_moments steps_to_epsilon throughput online offline
 
