@@ -20,6 +20,7 @@ import numpy as np
 
 import evr
 from evr.estimation import fft
+from evr.estimation.closed_forms import pair_delta
 from evr.laws import Step
 from evr.laws.line.gaussian import GaussianPair
 from evr.report import plots
@@ -32,7 +33,7 @@ EVENT = evr.dpsgd(noise_multiplier=NOISE, sampling_probability=1.0, steps=STEPS)
 def exact(epsilons: Any) -> Any:
     """The closed form: any number of Gaussian mechanisms is one."""
     pair = GaussianPair(math.sqrt(STEPS) / NOISE)
-    return np.array([pair.delta(float(epsilon)) for epsilon in epsilons])
+    return np.array([pair_delta(pair, float(epsilon)) for epsilon in epsilons])
 
 
 def ours(epsilons: Any) -> Any:

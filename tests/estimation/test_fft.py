@@ -5,6 +5,7 @@ import math
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from estimation.independent import (
     contour_delta,
     gaussian_delta,
 )
+from evr.estimation.closed_forms import pair_delta
 from evr.estimation.fft import FftCurve, read, refine
 from evr.estimation.grid import Frame
 from evr.estimation.tilting import plan_tilt
@@ -152,7 +154,7 @@ def test_epsilon_delta_mechanisms_compose_optimally(epsilon):
 @pytest.mark.parametrize("scale", [0.5, 1.0, 4.0])
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.66, 0.7, 0.9, 0.99])
 def test_laplace_twice_and_thrice(scale, share):
-    one, kinks = LaplacePair(scale).delta, (-1 / scale, 1 / scale)
+    one, kinks = partial(pair_delta, LaplacePair(scale)), (-1 / scale, 1 / scale)
     two = after_laplace(scale, kinks, one)
     three = after_laplace(scale, (-2 / scale, 0.0, 2 / scale), two)
     for count, exact in ((2, two), (3, three)):
@@ -174,7 +176,7 @@ def test_different_mechanisms_together(epsilon):
             repeat(laplace(1.5), 1),
         ]
     )
-    smooth = GaussianPair(1.0).delta
+    smooth = partial(pair_delta, GaussianPair(1.0))
     exact = after_laplace(
         1.5, (), after_laplace(2.0, (), after_atoms([0.75, 0.25], [0.25, 0.75], smooth))
     )(epsilon)
@@ -187,7 +189,7 @@ def test_sampled_gaussian_after_laplace(direction):
     (one,) = Composition.of(step).steps(direction)
     kink = math.log1p(-0.3) if direction == "remove" else -math.log1p(-0.3)  # where the loss ends
     for epsilon in (0.0, 0.3, 1.0, 1.4):
-        exact = after_laplace(2.0, (kink,), one.pair.delta)(epsilon)
+        exact = after_laplace(2.0, (kink,), partial(pair_delta, one.pair))(epsilon)
         found = evr.estimate_delta(composed([laplace(2.0), step]), epsilon, direction=direction)
         assert found.value == near(exact, rel=1e-6)
 

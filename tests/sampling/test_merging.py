@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import evr
 from conformance.proposal_cases import DIRECTIONS, exact
 from evr.bounds.spreading import spread_to_edges
+from evr.estimation.closed_forms import pair_delta
 from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Measure, Step
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.laplace import LaplacePair
@@ -50,14 +51,14 @@ def dominates(spread: Spread, pair: DominatingPair, edges: Floats) -> bool:
     """
     coarse = spread(pair, edges)
     return all(
-        coarse.delta(e) >= delta * (1 - 1e-9) - 1e-15
+        pair_delta(coarse, e) >= delta * (1 - 1e-9) - 1e-15
         for e, delta in zip(EPSILONS, curve(pair), strict=True)
     )
 
 
 @cache
 def curve(pair: DominatingPair) -> list[float]:
-    return [pair.delta(e) for e in EPSILONS]
+    return [pair_delta(pair, e) for e in EPSILONS]
 
 
 @pytest.mark.parametrize("name", PAIRS)

@@ -113,6 +113,9 @@ def _in_units(training: Training, *, repeat: int = 1, where: str = "") -> list[s
 
 def _deltas(law: LossLaw) -> list[float | None]:
     """Delta of a single step at each epsilon, where it has a closed form."""
+    from evr.estimation.closed_forms import pair_delta
     from evr.laws import DominatingPair
 
-    return [law.delta(epsilon) if isinstance(law, DominatingPair) else None for epsilon in EPSILONS]
+    if not isinstance(law, DominatingPair):
+        return [None] * len(EPSILONS)
+    return [pair_delta(law, epsilon) for epsilon in EPSILONS]

@@ -17,6 +17,7 @@ from dp_accounting.dp_event import DpEvent
 from evr import validate
 from evr.errors import AccuracyError, UnsupportedEventError
 from evr.estimation.bins_line import on_lines
+from evr.estimation.closed_forms import pair_delta
 from evr.estimation.counting import Count, counter
 from evr.estimation.curves import PrivacyCurve
 from evr.estimation.fft import FftCurve
@@ -415,7 +416,7 @@ def epsilon_of(curve: FftCurve, delta: float, guess: float | None = None) -> Eps
 
 def _at_zero(steps: tuple[Step, ...]) -> float:
     """A bound on delta at epsilon 0, where deltas add up."""
-    return math.fsum(step.count * step.pair.delta(0.0) for step in steps)
+    return math.fsum(step.count * pair_delta(step.pair, 0.0) for step in steps)
 
 
 def _solved(curve: FftCurve, delta: float, method: str, guess: float | None = None) -> float:

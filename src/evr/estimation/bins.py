@@ -27,6 +27,7 @@ from scipy.fft import irfft, rfft
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
+from evr.estimation.closed_forms import pair_delta
 from evr.estimation.fft import Delta
 from evr.estimation.sums import dot
 from evr.laws import Direction, Floats
@@ -80,7 +81,7 @@ def bins_delta(law: IndependentBins, epsilon: float) -> Delta:
     '1.302178e-06'
     """
     if epsilon > _FAR:  # e^epsilon is no float: as if the record's bin were known, which is no less
-        value = GaussianPair(math.sqrt(law.energy)).delta(epsilon)
+        value = pair_delta(GaussianPair(math.sqrt(law.energy)), epsilon)
         return Delta(value, value)
     if law.direction is Direction.ADD:
         found = _bounded_part(law, math.log(law.bins) - epsilon, -1.0)
@@ -102,7 +103,7 @@ def _beyond(law: IndependentBins, epsilon: float) -> float:
     all_others = math.exp((b - 1) * math.log1p(-above))
     some = -math.expm1((b - 1) * math.log1p(-above))
     linear = some + math.exp(epsilon) * (all_others * (b - 1) * above - some)
-    return max(0.0, all_others * pair.delta(threshold) + linear)
+    return max(0.0, all_others * pair_delta(pair, threshold) + linear)
 
 
 def _bounded_part(law: IndependentBins, log_kink: float, sign: float, apart: float = 0.0) -> Delta:

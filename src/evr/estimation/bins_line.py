@@ -28,9 +28,9 @@ from evr.estimation.bins_density import (
     LogDensity,
     log_density_of_mean,
 )
+from evr.estimation.closed_forms import TableError, delta_error, pair_delta, table_error_of
 from evr.estimation.fft import Delta
 from evr.laws import Direction, DominatingPair, Floats, Measure, Step
-from evr.laws.line.pair import TableError
 from evr.laws.mixture.bins import IndependentBins
 
 _DEPTH = 170.0  # the table ends where the densities of both laws are below e^-170, or 1e-74
@@ -148,7 +148,8 @@ class BinsPair(DominatingPair):
         return 1.0 if self.law.direction is Direction.REMOVE else -1.0
 
     @property
-    def _table(self) -> RatioLaw:
+    def table(self) -> RatioLaw:
+        """Of both laws."""
         return ratio_law(self.law.bins, self.law.energy)
 
     def privacy_loss(self, t: Any) -> Floats:
@@ -163,31 +164,36 @@ class BinsPair(DominatingPair):
             measure = Measure.Q if measure is Measure.P else Measure.P
             low, high = -high, -low
         with np.errstate(divide="ignore"):
-            return np.log(self._table.mass(measure, low.ravel(), high.ravel())).reshape(low.shape)
+            return np.log(self.table.mass(measure, low.ravel(), high.ravel())).reshape(low.shape)
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         raise NotImplementedError("bins are drawn from the law itself, not from its table")
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
-        low, high = self._table.ends
+        low, high = self.table.ends
         return (low, high) if self._sign > 0 else (-high, -low)
-
-    @property
-    def table_error(self) -> TableError:
-        return self._table.error
-
-    def delta(self, epsilon: float) -> float:
-        if 0 <= epsilon < math.inf:
-            return _alone(self.law, epsilon).value
-        return super().delta(epsilon)
-
-    def delta_error(self, epsilon: float) -> float:
-        if 0 <= epsilon < math.inf:
-            return _alone(self.law, epsilon).error
-        return self.table_error.of(1.0)
 
     def describe(self) -> str:
         return self.law.describe()
+
+
+@table_error_of.register
+def _(pair: BinsPair) -> TableError:
+    return pair.table.error
+
+
+@pair_delta.register
+def _(pair: BinsPair, epsilon: float) -> float:
+    if 0 <= epsilon < math.inf:
+        return _alone(pair.law, epsilon).value
+    return pair_delta.dispatch(DominatingPair)(pair, epsilon)
+
+
+@delta_error.register
+def _(pair: BinsPair, epsilon: float) -> float:
+    if 0 <= epsilon < math.inf:
+        return _alone(pair.law, epsilon).error
+    return pair.table.error.of(1.0)
 
 
 def on_lines(steps: tuple[Step, ...]) -> tuple[Step, ...]:

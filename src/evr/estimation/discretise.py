@@ -15,12 +15,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evr.laws import DiscretePair, DominatingPair, Floats, Measure
+from evr.estimation.closed_forms import mean_loss
+from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Measure
 from evr.laws.line.discretise import cell_edges
 from evr.laws.line.either import EitherPair
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.laplace import LaplacePair
 from evr.laws.line.pair import log_sum_exp
+from evr.laws.line.poisson import SampledPair
 
 
 class LossPoints(NamedTuple):
@@ -45,8 +47,8 @@ def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) ->
     low, high = _cells_outside(
         np.concatenate(([-np.inf], edges, edges[:0] if within else [np.inf])), flats
     )
-    centre = pair.mean_loss(low, high)
-    if pair.mixed is Measure.Q:
+    centre = mean_loss(pair, low, high)
+    if _second_is_mixed(pair):
         log_p = pair.log_mass(Measure.P, low, high)
     else:  # the second law is the simpler one, as a rule
         with np.errstate(invalid="ignore"):
@@ -107,6 +109,12 @@ def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) ->
         )
     keep = np.isfinite(losses) & np.isfinite(weights)
     return LossPoints(losses[keep], weights[keep], atom[keep])
+
+
+def _second_is_mixed(pair: DominatingPair) -> bool:
+    """Whether ``Q`` is the mixture of the two laws, and ``P`` the simpler one."""
+    first = pair.first if isinstance(pair, EitherPair) else pair
+    return isinstance(first, SampledPair) and first.direction is Direction.ADD
 
 
 def _log_total(pair: DominatingPair, measure: Measure, intervals: Floats) -> float:

@@ -34,6 +34,7 @@ import numpy as np
 
 from evr.errors import AccuracyError
 from evr.estimation.atoms import Atoms, atoms_of
+from evr.estimation.closed_forms import delta_error, pair_delta
 from evr.estimation.grid import Frame, TiltedLaw, table_error
 from evr.estimation.jumps import Jumps, jump_of
 from evr.estimation.tilting import GridPlan, excess, is_certain, limits, plan_tilt
@@ -112,7 +113,7 @@ class FftCurve:
     def value(self, epsilon: float) -> float:
         """Delta at one epsilon, the error left out where it costs extra."""
         if self._single and math.isfinite(epsilon):
-            return self.steps[0].pair.delta(epsilon)
+            return pair_delta(self.steps[0].pair, epsilon)
         return self.delta(epsilon).value
 
     def near(self, delta: float, guess: float) -> float:
@@ -271,7 +272,7 @@ def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
     """Delta of one step by its closed form; the error from what rounding moves the loss at epsilon
     by.
     """
-    value = pair.delta(epsilon)
+    value = pair_delta(pair, epsilon)
     moved = 2.0 * UNIT * abs(epsilon)
     if _is_atomic(pair):  # a sampled loss comes from one that may be larger
         moved = max(moved, 2.0 * UNIT * pair.loss_magnitude)
@@ -281,12 +282,12 @@ def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
         moved += float(
             np.max(np.abs(np.diff(losses)), where=np.isfinite(np.diff(losses)), initial=0.0)
         )
-    low, high = pair.delta(epsilon - moved), pair.delta(epsilon + moved)
-    numerical = _ROUNDED * value + pair.delta_error(epsilon)
+    low, high = pair_delta(pair, epsilon - moved), pair_delta(pair, epsilon + moved)
+    numerical = _ROUNDED * value + delta_error(pair, epsilon)
     error = numerical + max(low - value, value - high, 0.0)
     apart = max(1e-6 * abs(epsilon), moved)
     slope = (
-        (pair.delta(epsilon - apart) - pair.delta(epsilon + apart)) / (2.0 * apart)
+        (pair_delta(pair, epsilon - apart) - pair_delta(pair, epsilon + apart)) / (2.0 * apart)
         if apart > 0.0
         else 0.0
     )

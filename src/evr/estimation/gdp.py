@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
+from evr.estimation.closed_forms import pair_delta
 from evr.estimation.loss_moments import LossMoments, composed_moments, delta_from_tails, normal_tail
 from evr.laws import Step
 from evr.laws.line.gaussian import GaussianPair
@@ -69,7 +70,7 @@ class GdpCurve:
         if self.mu is not None:
             if self.mu == 0.0:
                 return max(0.0, -math.expm1(epsilon))
-            return GaussianPair(self.mu).delta(epsilon) if math.isfinite(self.mu) else 1.0
+            return pair_delta(GaussianPair(self.mu), epsilon) if math.isfinite(self.mu) else 1.0
         if self._moments is None:
             return 1.0
         tail_p, tail_q = (normal_tail(law, epsilon) for law in self._moments)

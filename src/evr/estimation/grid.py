@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft as scipy_fft
 
+from evr.estimation.closed_forms import TableError, table_error_of
 from evr.estimation.discretise import LossPoints
 from evr.estimation.jumps import Jumps, jump_of
 from evr.estimation.points import Tilted, log_moment, not_below, points_of
@@ -19,7 +20,6 @@ from evr.estimation.sums import dot
 from evr.estimation.tilting import GridPlan
 from evr.laws import DominatingPair, Floats, Step
 from evr.laws.law import UNIT
-from evr.laws.line.pair import TableError
 
 Complexes = NDArray[np.complex128]
 _PLACES = np.arange(6.0)
@@ -224,7 +224,7 @@ def _comb(points: LossPoints, order: float) -> tuple[float, float]:
 
 def table_error(steps: Iterable[Step]) -> TableError:
     """Of all steps together: the relative errors of probabilities that are multiplied add up."""
-    found = [(step.count, step.pair.table_error) for step in steps]
+    found = [(step.count, table_error_of(step.pair)) for step in steps]
     return TableError(
         math.expm1(math.fsum(count * one.relative for count, one in found)),
         math.fsum(count * one.beyond for count, one in found),

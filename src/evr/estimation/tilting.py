@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
+from evr.estimation.closed_forms import pair_delta
 from evr.estimation.discretise import LossPoints
 from evr.estimation.points import Tilted, log_moment, not_below, rough_points
 from evr.laws import DominatingPair, Step
@@ -252,7 +253,7 @@ def likely_epsilon(steps: tuple[Step, ...], delta: float) -> float:
     low = normal if 1e-300 < normal < math.inf else 1.0
 
     def beyond(epsilon: float) -> float:
-        alone = math.fsum(step.count * step.pair.delta(epsilon) for step in steps)
+        alone = math.fsum(step.count * pair_delta(step.pair, epsilon) for step in steps)
         return math.log(max(alone, 1e-320) / delta)
 
     if beyond(low) <= 0.0:

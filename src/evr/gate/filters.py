@@ -24,6 +24,7 @@ from evr.bounds.renyi import BITS, log_moment
 from evr.bounds.strict.balls import integer_above
 from evr.bounds.strict.bound import one_step_delta
 from evr.errors import BudgetExceededError, UnsupportedEventError
+from evr.estimation.closed_forms import pair_delta
 from evr.laws import Direction
 from evr.laws.exact import Ball, ExactGaussian
 from evr.laws.exact.law import ball
@@ -86,7 +87,7 @@ class _Squares(_Currency[Fraction]):
         """Found in floats, and lowered until a ball proves it."""
 
         def gap(log_mu: float) -> float:
-            return GaussianPair(math.exp(log_mu)).delta(epsilon) - delta
+            return pair_delta(GaussianPair(math.exp(log_mu)), epsilon) - delta
 
         log_mu = float(brentq(gap, -40.0, 20.0, xtol=1e-14, rtol=1e-14))
         bits, margin = 64 - math.frexp(delta)[1], 1e-12

@@ -20,6 +20,8 @@ import numpy as np
 from evr import validate
 from evr.bounds.single import SingleBounds
 from evr.laws import Direction, Floats, Step
+from evr.laws.line.gaussian import GaussianPair
+from evr.laws.line.poisson import SampledPair
 from evr.sampling.outcomes import CACHE, MOST_STEPS
 from evr.sampling.plan import DrawPlan
 from evr.sampling.proposals import Block, Proposal
@@ -183,10 +185,13 @@ def equal_steps(steps: tuple[Step, ...]) -> tuple[float, float, int]:
             f'proposal="single" needs equal steps, not {len(steps)} different ones. {remedy}'
         )
     pair = steps[0].pair
-    sampled = pair.sampled_gaussian
-    if sampled is None or sampled.direction is not Direction.REMOVE:
+    if not (
+        isinstance(pair, SampledPair)
+        and isinstance(pair.base, GaussianPair)
+        and pair.direction is Direction.REMOVE
+    ):
         raise ValueError(
             'proposal="single" needs the Poisson-sampled Gaussian in the remove direction, not '
             f"{pair.describe()}. {remedy}"
         )
-    return sampled.mu, sampled.q, steps[0].count
+    return pair.base.mu, pair.q, steps[0].count

@@ -20,8 +20,8 @@ class DiscretePair(DominatingPair):
     Examples
     --------
     >>> pair = DiscretePair.from_probabilities([0.25, 0.75], [0.75, 0.25])
-    >>> [round(x, 4) for x in pair.privacy_loss([0, 1]).tolist()], round(pair.delta(0.0), 4)
-    ([-1.0986, 1.0986], 0.5)
+    >>> [round(x, 4) for x in pair.privacy_loss([0, 1]).tolist()]
+    [-1.0986, 1.0986]
     """
 
     loss_values: tuple[float, ...]
@@ -127,13 +127,6 @@ class DiscretePair(DominatingPair):
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         return -1.0, float(len(self.log_p) - 1)
-
-    def delta(self, epsilon: float) -> float:
-        if epsilon == math.inf:
-            return self.infinite_loss_mass
-        above = self.losses > epsilon
-        gains = np.exp(self._laws[Measure.P][above]) * -np.expm1(epsilon - self.losses[above])
-        return min(1.0, float(np.sum(gains)))
 
     @property
     def infinite_loss_mass(self) -> float:

@@ -53,11 +53,6 @@ class LaplacePair(DominatingPair):
             narrow, one_sided, log_difference(_log_cdf(near), _log_cdf(np.minimum(far, near)))
         )
 
-    def mean_loss(self, low: Any, high: Any) -> Floats:
-        # Between the centres both densities are exponential: the ratio of two integrals is that at
-        # the middle.
-        return self.privacy_loss((np.asarray(low, float) + np.asarray(high, float)) / 2)
-
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         return generator.laplace(1.0 if measure is Measure.P else 0.0, self.scale, size)
 
@@ -67,14 +62,6 @@ class LaplacePair(DominatingPair):
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         return 0.0, 1.0
-
-    def delta(self, epsilon: float) -> float:
-        bound = 1 / self.scale
-        if epsilon >= bound:
-            return 0.0
-        if epsilon <= -bound:
-            return -math.expm1(epsilon)
-        return -math.expm1((epsilon - bound) / 2)
 
     def is_exact(self, count: int) -> bool:
         """Whether ``1 / scale`` is a float, and ``count`` times it, too: so at a scale of 2."""

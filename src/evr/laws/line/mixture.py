@@ -15,16 +15,11 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from evr.laws.line.gaussian import (
-    NORMAL_REACH,
-    GaussianPair,
-    log_mass_ratio,
-    log_normal_mass,
-)
+from evr.laws.line.gaussian import NORMAL_REACH, log_normal_mass
 from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure
 
 
-def _log_mean_exp(exponent: Floats, p: Floats) -> Floats:
+def log_mean_exp(exponent: Floats, p: Floats) -> Floats:
     """``log sum_i p_i e^{exponent_i}`` for ``sum_i p_i = 1``, with relative accuracy where all
     exponents are small.
     """
@@ -58,7 +53,7 @@ class MixturePair(DominatingPair):
         )
         with np.errstate(invalid="ignore"):
             exponent = np.where(m == 0, 0.0, m * t - m * m / 2)
-        return self._sign * _log_mean_exp(exponent, p)
+        return self._sign * log_mean_exp(exponent, p)
 
     @property
     def loss_magnitude(self) -> float:
@@ -76,7 +71,7 @@ class MixturePair(DominatingPair):
         t = np.min((target[..., None] - offsets) / slopes + slopes / 2, axis=-1)
         for _ in range(200):
             exponent = m * t[..., None] - m * m / 2
-            top = _log_mean_exp(exponent, p)
+            top = log_mean_exp(exponent, p)
             slope = np.sum(m * p * np.exp(exponent - top[..., None]), axis=-1)
             step = (top - target) / np.maximum(slope, 1e-300)
             t = t - step
@@ -97,13 +92,6 @@ class MixturePair(DominatingPair):
         low, high = np.asarray(low, float)[..., None], np.asarray(high, float)[..., None]
         return logsumexp(log_normal_mass(low - m, high - m), b=p, axis=-1)
 
-    def mean_loss(self, low: Any, high: Any) -> Floats:
-        ends = [self._sign * np.asarray(t, float)[..., None] for t in (low, high)]
-        if self.direction is Direction.ADD:
-            ends.reverse()
-        ratios = log_mass_ratio(np.array(self.means), *ends)
-        return self._sign * _log_mean_exp(ratios, np.array(self.probabilities))
-
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         m, p = self._means_of(measure)
         return generator.standard_normal(size) + m[generator.choice(m.size, size, p=p / p.sum())]
@@ -115,25 +103,6 @@ class MixturePair(DominatingPair):
         else:
             least, centre = -most, most * order
         return min(least, centre) - NORMAL_REACH, max(0.0, centre) + NORMAL_REACH
-
-    def delta(self, epsilon: float) -> float:
-        # At the threshold t, where the loss is epsilon, delta is a mixture of the deltas of the
-        # Gaussians at their own losses at t.
-        if math.isinf(epsilon):
-            return 0.0 if epsilon > 0 else 1.0
-        t = float(self.point(epsilon))
-        if math.isinf(t):
-            add = self.direction is Direction.ADD
-            return 0.0 if add and t > 0 else -math.expm1(epsilon)
-        m, p = np.array(self.means), np.array(self.probabilities)
-        single = m * t - self._sign * m * m / 2
-        if self.direction is Direction.ADD:
-            p = p * np.exp(epsilon - single)
-        deltas = [
-            GaussianPair(m).delta(float(e)) if m > 0 else max(0.0, -math.expm1(e))
-            for m, e in zip(self.means, single, strict=True)
-        ]
-        return min(1.0, float(np.sum(p * np.array(deltas))))
 
     def describe(self) -> str:
         parts = [

@@ -16,7 +16,7 @@ from __future__ import annotations
 import abc
 import enum
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -29,11 +29,8 @@ __all__ = [
     "DominatingPair",
     "Floats",
     "Measure",
-    "SampledGaussian",
-    "TableError",
     "line_pair",
     "log_difference",
-    "log_ratio",
     "log_sum_exp",
 ]
 
@@ -43,27 +40,6 @@ class Measure(enum.Enum):
 
     P = "P"
     Q = "Q"
-
-
-class SampledGaussian(NamedTuple):
-    """A Poisson-sampled Gaussian: what the fastest samplers and the normal approximation are made
-    for.
-    """
-
-    mu: float
-    q: float
-    direction: Direction
-
-
-class TableError(NamedTuple):
-    """How far probabilities may be wrong, relatively, and what is left out altogether."""
-
-    relative: float
-    beyond: float
-
-    def of(self, delta: float) -> float:
-        """The error of a delta."""
-        return self.relative * delta + self.beyond
 
 
 class DominatingPair(LossLaw):
@@ -88,16 +64,6 @@ class DominatingPair(LossLaw):
         """``log`` of the probability of ``(low, high]``, accurate relative to the probability in
         both tails.
         """
-
-    def mean_loss(self, low: Any, high: Any) -> Floats:
-        """``log P(cell) / Q(cell)`` of cells ``(low, high]`` outside flats: the loss that stands
-        for a whole cell.
-
-        By default the difference of two logarithms, whose error is that of a probability, 1e-16 or
-        so, however small the loss is. A billion steps add up such errors; a pair overrides this
-        where the error can be relative to the loss.
-        """
-        return log_ratio(self.log_mass(Measure.P, low, high), self.log_mass(Measure.Q, low, high))
 
     def mean_and_doubt(self, low: Any, high: Any) -> tuple[Floats, Floats]:
         """``log P(cell) / Q(cell)`` of cells, and a bound on its rounding error
@@ -136,26 +102,6 @@ class DominatingPair(LossLaw):
         """
 
     @property
-    def table_error(self) -> TableError:
-        """Of probabilities, beyond rounding: there is some where a law is known by a table only."""
-        return TableError(0.0, 0.0)
-
-    def delta_error(self, epsilon: float) -> float:
-        """The error of ``delta``, about, beyond rounding."""
-        return 0.0
-
-    def delta(self, epsilon: float) -> float:
-        """``E_P[(1 - e^{epsilon - loss})_+]`` of one step. By default the difference of two
-        probabilities.
-        """
-        threshold = self.point(epsilon)
-        above_p = float(np.exp(self.log_mass(Measure.P, threshold, np.inf)))
-        above_q = float(self.log_mass(Measure.Q, threshold, np.inf))
-        if math.isinf(epsilon):
-            return self.infinite_loss_mass
-        return max(0.0, above_p - math.exp(epsilon + above_q))
-
-    @property
     def infinite_loss_mass(self) -> float:
         """Probability under ``P`` of an infinite privacy loss."""
         flats = self.flats
@@ -167,16 +113,6 @@ class DominatingPair(LossLaw):
     def loss_range(self) -> tuple[float, float]:
         """Least and greatest privacy loss, possibly infinite."""
         return float(self.privacy_loss(-np.inf)), float(self.privacy_loss(np.inf))
-
-    @property
-    def sampled_gaussian(self) -> SampledGaussian | None:
-        """Its parameters, if the pair is a Poisson-sampled Gaussian."""
-        return None
-
-    @property
-    def mixed(self) -> Measure | None:
-        """Which law is a mixture with the other; a mixture ``Q`` bounds losses from above."""
-        return None
 
     @property
     def loss_magnitude(self) -> float:
@@ -206,12 +142,6 @@ def log_difference(larger: Any, smaller: Any) -> Floats:
         return np.where(
             np.isneginf(larger), -np.inf, larger + np.log(-np.expm1(np.minimum(gap, 0.0)))
         )
-
-
-def log_ratio(log_p: Floats, log_q: Floats) -> Floats:
-    """The difference of two logarithms of masses; 0 where neither law has mass."""
-    held = (log_p > -np.inf) | (log_q > -np.inf)
-    return np.where(held, log_p, 0.0) - np.where(held, log_q, 0.0)
 
 
 def log_sum_exp(x: Floats) -> float:

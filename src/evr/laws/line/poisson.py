@@ -17,18 +17,10 @@ from typing import Any
 import numpy as np
 
 from evr.laws.line.discrete import DiscretePair
-from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.pair import (
-    UNIT,
-    Direction,
-    DominatingPair,
-    Floats,
-    Measure,
-    SampledGaussian,
-)
+from evr.laws.line.pair import UNIT, Direction, DominatingPair, Floats, Measure
 
 
-def _mix(loss: Any, q: float) -> Floats:
+def mix(loss: Any, q: float) -> Floats:
     """``log(1 - q + q e^loss)``, relatively accurate: by the first form unless nearly all of ``1 -
     q`` cancels or ``e^loss`` overflows.
     """
@@ -42,18 +34,18 @@ def _mix(loss: Any, q: float) -> Floats:
 
 
 def _mixed_doubt(loss: Floats, doubt: Floats, q: float) -> Floats:
-    """How far ``_mix`` may be off if its loss is: its derivative is at most 1, and about ``q
+    """How far ``mix`` may be off if its loss is: its derivative is at most 1, and about ``q
     e^loss`` where that is small.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         weight = q * np.exp(np.minimum(loss + doubt, 600.0))
         slope = np.minimum(weight / (1.0 - q), 1.0)
-        found = slope * doubt + 8.0 * UNIT * np.abs(_mix(loss, q))
+        found = slope * doubt + 8.0 * UNIT * np.abs(mix(loss, q))
     return np.where(np.isfinite(found), found, np.inf)
 
 
-def _unmix(loss: Any, q: float) -> Floats:
-    """The inverse of ``_mix``; ``-inf`` below its range."""
+def unmix(loss: Any, q: float) -> Floats:
+    """The inverse of ``mix``; ``-inf`` below its range."""
     loss = np.asarray(loss, float)
     with np.errstate(divide="ignore", invalid="ignore"):
         near = np.log1p(np.maximum(np.expm1(np.clip(loss, -1.0, 1.0)) / q, -1.0))
@@ -81,7 +73,8 @@ class SampledPair(DominatingPair):
         return 1.0 if self.direction is Direction.REMOVE else -1.0
 
     @property
-    def mixed(self) -> Measure:
+    def _mixed(self) -> Measure:
+        """Which law is a mixture with the other."""
         return Measure.P if self.direction is Direction.REMOVE else Measure.Q
 
     @property
@@ -102,28 +95,19 @@ class SampledPair(DominatingPair):
         return self.base.is_cut
 
     @property
-    def sampled_gaussian(self) -> SampledGaussian | None:
-        if not isinstance(self.base, GaussianPair):
-            return None
-        return SampledGaussian(self.base.mu, self.q, self.direction)
-
-    @property
     def loss_magnitude(self) -> float:
         return self.base.loss_magnitude + abs(math.log(self.q)) + abs(math.log1p(-self.q))
 
     def privacy_loss(self, t: Any) -> Floats:
-        return self._sign * _mix(self._sign * self.base.privacy_loss(t), self.q)
-
-    def mean_loss(self, low: Any, high: Any) -> Floats:
-        return self._sign * _mix(self._sign * self.base.mean_loss(low, high), self.q)
+        return self._sign * mix(self._sign * self.base.privacy_loss(t), self.q)
 
     def mean_and_doubt(self, low: Any, high: Any) -> tuple[Floats, Floats]:
         mean, doubt = self.base.mean_and_doubt(low, high)
         mean = self._sign * mean
-        return self._sign * _mix(mean, self.q), _mixed_doubt(mean, doubt, self.q)
+        return self._sign * mix(mean, self.q), _mixed_doubt(mean, doubt, self.q)
 
     def _base_loss(self, loss: Any) -> Floats:
-        return self._sign * _unmix(self._sign * np.asarray(loss, float), self.q)
+        return self._sign * unmix(self._sign * np.asarray(loss, float), self.q)
 
     def point(self, loss: Any) -> Floats:
         loss = np.asarray(loss, float)
@@ -136,17 +120,17 @@ class SampledPair(DominatingPair):
         return t
 
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
-        if measure is not self.mixed:
+        if measure is not self._mixed:
             return self.base.log_mass(measure, low, high)
         return np.logaddexp(
             math.log1p(-self.q) + self.base.log_mass(self._common, low, high),
-            math.log(self.q) + self.base.log_mass(self.mixed, low, high),
+            math.log(self.q) + self.base.log_mass(self._mixed, low, high),
         )
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
-        if measure is not self.mixed:
+        if measure is not self._mixed:
             return self.base.draw(measure, generator, size)
-        weight_p = self.q if self.mixed is Measure.P else 1 - self.q
+        weight_p = self.q if self._mixed is Measure.P else 1 - self.q
         out = self.base.draw(Measure.Q, generator, size)
         from_p = np.flatnonzero(generator.random(size) < weight_p)
         out[from_p] = self.base.draw(Measure.P, generator, from_p.size)
@@ -154,15 +138,6 @@ class SampledPair(DominatingPair):
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         return self.base.span(order if self.direction is Direction.REMOVE else min(order, 0.0))
-
-    def delta(self, epsilon: float) -> float:
-        # At the base loss epsilon' at which the sampled one is epsilon, P'(A) - e^epsilon Q'(A) is
-        # c (P(A) - e^epsilon' Q(A)); c = q (remove), 1 - e^epsilon (1-q) (add).
-        inner = float(self._base_loss(epsilon))
-        if self.direction is Direction.REMOVE:
-            return -math.expm1(epsilon) if inner == -math.inf else self.q * self.base.delta(inner)
-        least = epsilon + math.log1p(-self.q)
-        return 0.0 if least >= 0 else -math.expm1(least) * self.base.delta(inner)
 
     @property
     def infinite_loss_mass(self) -> float:

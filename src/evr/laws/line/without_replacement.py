@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from evr.errors import UnsupportedEventError
 from evr.laws.line.discrete import DiscretePair
-from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure
+from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure, log_difference
 from evr.laws.line.poisson import SampledPair
 
 
@@ -33,11 +33,13 @@ class WithoutReplacementPair(DominatingPair):
     g: float
 
     @cached_property
-    def _lower(self) -> SampledPair:
+    def lower(self) -> SampledPair:
+        """The pair where the loss is negative."""
         return SampledPair(self.base, self.g, Direction.ADD)
 
     @cached_property
-    def _upper(self) -> SampledPair:
+    def upper(self) -> SampledPair:
+        """The pair where the loss is positive."""
         return SampledPair(self.base, self.g, Direction.REMOVE)
 
     @cached_property
@@ -48,13 +50,14 @@ class WithoutReplacementPair(DominatingPair):
     @cached_property
     def _log_atom(self) -> float:
         """``log`` of the mass at loss 0, the same of both laws."""
-        return math.log1p(-self.g) + math.log(self.base.delta(0.0))
+        above = (self.base.log_mass(measure, self._cut, np.inf) for measure in Measure)
+        return math.log1p(-self.g) + float(log_difference(*above))
 
-    def _below(self, t: Any) -> Floats:
+    def below(self, t: Any) -> Floats:
         """The coordinate of the base, up to the cut."""
         return np.minimum(np.asarray(t, float), self._cut)
 
-    def _above(self, t: Any) -> Floats:
+    def above(self, t: Any) -> Floats:
         """The coordinate of the base, from the cut on."""
         return np.maximum(np.asarray(t, float) - 1.0, self._cut)
 
@@ -62,22 +65,23 @@ class WithoutReplacementPair(DominatingPair):
         """How much of the atom is at most ``t``."""
         return np.clip(np.asarray(t, float) - self._cut, 0.0, 1.0)
 
-    def _by_side(self, t: Any, lower: Floats, upper: Floats) -> Floats:
+    def by_side(self, t: Any, lower: Floats, upper: Floats) -> Floats:
+        """What belongs to the side on which ``t`` is."""
         return np.where(np.asarray(t, float) <= self._cut, lower, upper)
 
     def privacy_loss(self, t: Any) -> Floats:
         t = np.asarray(t, float)
-        loss = self._by_side(
+        loss = self.by_side(
             t,
-            np.minimum(self._lower.privacy_loss(self._below(t)), 0.0),
-            np.maximum(self._upper.privacy_loss(self._above(t)), 0.0),
+            np.minimum(self.lower.privacy_loss(self.below(t)), 0.0),
+            np.maximum(self.upper.privacy_loss(self.above(t)), 0.0),
         )
         return np.where((t > self._cut) & (t <= self._cut + 1.0), 0.0, loss)
 
     def point(self, loss: Any) -> Floats:
         loss = np.asarray(loss, float)
-        below = np.minimum(self._lower.point(np.minimum(loss, 0.0)), self._cut)
-        above = np.maximum(self._upper.point(np.maximum(loss, 0.0)) + 1.0, self._cut + 1.0)
+        below = np.minimum(self.lower.point(np.minimum(loss, 0.0)), self._cut)
+        above = np.maximum(self.upper.point(np.maximum(loss, 0.0)) + 1.0, self._cut + 1.0)
         return np.where(loss < 0, below, above)
 
     def _log_masses(self, measure: Measure, low: Any, high: Any) -> tuple[Floats, Floats, Floats]:
@@ -85,28 +89,21 @@ class WithoutReplacementPair(DominatingPair):
         with np.errstate(divide="ignore"):
             atom = self._log_atom + np.log(np.maximum(self._inside(high) - self._inside(low), 0.0))
         return (
-            self._lower.log_mass(measure, self._below(low), self._below(high)),
+            self.lower.log_mass(measure, self.below(low), self.below(high)),
             atom,
-            self._upper.log_mass(measure, self._above(low), self._above(high)),
+            self.upper.log_mass(measure, self.above(low), self.above(high)),
         )
 
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
         below, atom, above = self._log_masses(measure, low, high)
         return np.logaddexp(np.logaddexp(below, atom), above)
 
-    def mean_loss(self, low: Any, high: Any) -> Floats:
-        return self._by_side(
-            high,
-            self._lower.mean_loss(self._below(low), self._below(high)),
-            self._upper.mean_loss(self._above(low), self._above(high)),
-        )
-
     def mean_and_doubt(self, low: Any, high: Any) -> tuple[Floats, Floats]:
-        below = self._lower.mean_and_doubt(self._below(low), self._below(high))
-        above = self._upper.mean_and_doubt(self._above(low), self._above(high))
+        below = self.lower.mean_and_doubt(self.below(low), self.below(high))
+        above = self.upper.mean_and_doubt(self.above(low), self.above(high))
         return (
-            self._by_side(high, below[0], above[0]),
-            self._by_side(high, below[1], above[1]),
+            self.by_side(high, below[0], above[0]),
+            self.by_side(high, below[1], above[1]),
         )
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
@@ -121,8 +118,8 @@ class WithoutReplacementPair(DominatingPair):
                 out[left] = t + above
                 left = left[(t > self._cut) != above]
 
-        beside(self._lower, side == 0, above=False)
-        beside(self._upper, side == 2, above=True)
+        beside(self.lower, side == 0, above=False)
+        beside(self.upper, side == 2, above=True)
         return out
 
     @property
@@ -132,15 +129,12 @@ class WithoutReplacementPair(DominatingPair):
         return np.vstack([lower, [[self._cut, self._cut + 1.0]], upper])
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
-        (low, _), (_, high) = self._lower.span(order), self._upper.span(order)
+        (low, _), (_, high) = self.lower.span(order), self.upper.span(order)
         return low, high + 1.0
-
-    def delta(self, epsilon: float) -> float:
-        return self._upper.delta(epsilon) if epsilon >= 0 else self._lower.delta(epsilon)
 
     @property
     def infinite_loss_mass(self) -> float:
-        return self._upper.infinite_loss_mass
+        return self.upper.infinite_loss_mass
 
     @property
     def is_cut(self) -> bool:
@@ -148,7 +142,7 @@ class WithoutReplacementPair(DominatingPair):
 
     @property
     def loss_magnitude(self) -> float:
-        return self._upper.loss_magnitude
+        return self.upper.loss_magnitude
 
     def describe(self) -> str:
         mixed = "(1-g)Q + gP | Q above 0, P | (1-g)P + gQ below"
@@ -179,7 +173,8 @@ def _of_outcomes(base: DiscretePair, g: float) -> DiscretePair:
         return np.concatenate((law(lower)[below], middle, law(upper)[above]))
 
     with np.errstate(divide="ignore"):
-        rest = np.log(np.exp(np.array(base.log_p)[at]).sum() + (1.0 - g) * base.delta(0.0))
+        p = np.exp(np.array(base.log_p))
+        rest = np.log(p[at].sum() + (1.0 - g) * (p[above] @ -np.expm1(-base.losses[above])))
 
     def masses(measure: Measure) -> Floats:
         return kept(lambda pair: pair.log_mass(measure, low, high), [rest])

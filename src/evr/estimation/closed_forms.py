@@ -1,0 +1,261 @@
+"""What estimates know of one step beyond its pair: delta and the means of cells in closed form,
+where a family has one.
+
+No guarantee rests on these: they keep an error that is relative to a delta or to a loss, where the
+difference of two probabilities would lose it. A pair of yours has the defaults; ``register`` gives
+it more.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import singledispatch
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import erfcx, log_ndtr
+
+from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Measure
+from evr.laws.line.either import EitherPair
+from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, log_normal_mass
+from evr.laws.line.laplace import LaplacePair
+from evr.laws.line.mixture import MixturePair, log_mean_exp
+from evr.laws.line.poisson import SampledPair, mix, unmix
+from evr.laws.line.without_replacement import WithoutReplacementPair
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
+_MILLS_NODES, _MILLS_WEIGHTS = np.polynomial.legendre.leggauss(20)
+
+
+class TableError(NamedTuple):
+    """How far probabilities may be wrong, relatively, and what is left out altogether."""
+
+    relative: float
+    beyond: float
+
+    def of(self, delta: float) -> float:
+        """The error of a delta."""
+        return self.relative * delta + self.beyond
+
+
+@singledispatch
+def table_error_of(pair: DominatingPair) -> TableError:
+    """Of probabilities, beyond rounding: there is some where a law is known by a table only."""
+    return TableError(0.0, 0.0)
+
+
+@singledispatch
+def delta_error(pair: DominatingPair, epsilon: float) -> float:
+    """The error of ``pair_delta``, about, beyond rounding."""
+    return 0.0
+
+
+# --- delta of one step ----------------------------------------------------------------------------
+
+
+@singledispatch
+def pair_delta(pair: DominatingPair, epsilon: float) -> float:
+    """``E_P[(1 - e^{epsilon - loss})_+]`` of one step. By default the difference of two
+    probabilities.
+    """
+    if math.isinf(epsilon):
+        return pair.infinite_loss_mass if epsilon > 0 else 1.0
+    threshold = pair.point(epsilon)
+    above_p = float(np.exp(pair.log_mass(Measure.P, threshold, np.inf)))
+    above_q = float(pair.log_mass(Measure.Q, threshold, np.inf))
+    return max(0.0, above_p - math.exp(epsilon + above_q))
+
+
+@pair_delta.register
+def _(pair: DiscretePair, epsilon: float) -> float:
+    if epsilon == math.inf:
+        return pair.infinite_loss_mass
+    above = pair.losses > epsilon
+    gains = np.exp(np.array(pair.log_p)[above]) * -np.expm1(epsilon - pair.losses[above])
+    return min(1.0, float(np.sum(gains)))
+
+
+@pair_delta.register
+def _(pair: GaussianPair, epsilon: float) -> float:
+    if math.isinf(epsilon):
+        return 0.0 if epsilon > 0 else 1.0
+    # delta(epsilon) = 1 - e^epsilon + e^epsilon delta(-epsilon), the pair being symmetric
+    if epsilon < 0:
+        return min(1.0, -math.expm1(epsilon) + math.exp(epsilon) * pair_delta(pair, -epsilon))
+    low = epsilon / pair.mu - pair.mu / 2
+    if low > NORMAL_REACH:
+        return 0.0
+    if low < -30.0:  # the Mills ratio of low would overflow, and nothing cancels
+        ratio = float(erfcx((low + pair.mu) / math.sqrt(2.0)))
+        return float(np.exp(log_ndtr(-low))) - 0.5 * math.exp(-low * low / 2.0) * ratio
+    density = math.exp(-low * low / 2) / math.sqrt(2 * math.pi)
+    return min(1.0, density * _mills_difference(low, low + pair.mu))
+
+
+def _mills_difference(low: float, high: float) -> float:
+    """``R(low) - R(high)`` of the normal tail's Mills ratio ``R``, without cancellation for close
+    arguments.
+    """
+
+    def ratio(x: Any) -> Any:
+        return math.sqrt(math.pi / 2) * erfcx(np.asarray(x) / math.sqrt(2))
+
+    if high - low > 1.0:
+        return float(ratio(low) - ratio(high))
+    x = low + (high - low) * (_MILLS_NODES + 1) / 2  # R' = x R - 1
+    return float((high - low) / 2 * np.sum(_MILLS_WEIGHTS * (1 - x * ratio(x))))
+
+
+@pair_delta.register
+def _(pair: LaplacePair, epsilon: float) -> float:
+    bound = 1 / pair.scale
+    if epsilon >= bound:
+        return 0.0
+    if epsilon <= -bound:
+        return -math.expm1(epsilon)
+    return -math.expm1((epsilon - bound) / 2)
+
+
+@pair_delta.register
+def _(pair: MixturePair, epsilon: float) -> float:
+    # At the threshold t, where the loss is epsilon, delta is a mixture of the deltas of the
+    # Gaussians at their own losses at t.
+    if math.isinf(epsilon):
+        return 0.0 if epsilon > 0 else 1.0
+    t, add = float(pair.point(epsilon)), pair.direction is Direction.ADD
+    if math.isinf(t):
+        return 0.0 if add and t > 0 else -math.expm1(epsilon)
+    m, p = np.array(pair.means), np.array(pair.probabilities)
+    single = m * t + (m * m / 2 if add else -m * m / 2)
+    if add:
+        p = p * np.exp(epsilon - single)
+    deltas = [
+        pair_delta(GaussianPair(m), float(e)) if m > 0 else max(0.0, -math.expm1(e))
+        for m, e in zip(pair.means, single, strict=True)
+    ]
+    return min(1.0, float(np.sum(p * np.array(deltas))))
+
+
+@pair_delta.register
+def _(pair: EitherPair, epsilon: float) -> float:
+    first, second = pair_delta(pair.first, epsilon), pair_delta(pair.second, epsilon)
+    return math.exp(pair.log_first) * first + math.exp(pair.log_second) * second
+
+
+@pair_delta.register
+def _(pair: SampledPair, epsilon: float) -> float:
+    # At the base loss epsilon' at which the sampled one is epsilon, P'(A) - e^epsilon Q'(A) is
+    # c (P(A) - e^epsilon' Q(A)); c = q (remove), 1 - e^epsilon (1-q) (add).
+    sign = 1.0 if pair.direction is Direction.REMOVE else -1.0
+    inner = sign * float(unmix(sign * epsilon, pair.q))
+    if pair.direction is Direction.REMOVE:
+        if inner == -math.inf:
+            return -math.expm1(epsilon)
+        return pair.q * pair_delta(pair.base, inner)
+    least = epsilon + math.log1p(-pair.q)
+    return 0.0 if least >= 0 else -math.expm1(least) * pair_delta(pair.base, inner)
+
+
+@pair_delta.register
+def _(pair: WithoutReplacementPair, epsilon: float) -> float:
+    return pair_delta(pair.upper if epsilon >= 0 else pair.lower, epsilon)
+
+
+# --- the loss that stands for a cell --------------------------------------------------------------
+
+
+@singledispatch
+def mean_loss(pair: DominatingPair, low: Any, high: Any) -> Floats:
+    """``log P(cell) / Q(cell)`` of cells ``(low, high]`` outside flats: the loss that stands for a
+    whole cell.
+
+    By default the difference of two logarithms, whose error is that of a probability, 1e-16 or so,
+    however small the loss is. A billion steps add up such errors; families have forms whose error
+    is relative to the loss.
+    """
+    return _log_ratio(pair.log_mass(Measure.P, low, high), pair.log_mass(Measure.Q, low, high))
+
+
+def _log_ratio(log_p: Floats, log_q: Floats) -> Floats:
+    """The difference of two logarithms of masses; 0 where neither law has mass."""
+    held = (log_p > -np.inf) | (log_q > -np.inf)
+    return np.where(held, log_p, 0.0) - np.where(held, log_q, 0.0)
+
+
+@mean_loss.register
+def _(pair: GaussianPair, low: Any, high: Any) -> Floats:
+    return _log_mass_ratio(pair.mu, low, high)
+
+
+def _log_mass_ratio(mu: Any, low: Any, high: Any) -> Floats:
+    """``log`` of the probability of ``(low, high]`` under ``N(mu, 1)`` over that under ``N(0, 1)``.
+
+    Within a narrow cell the loss varies little around that of the middle, and a quadrature of the
+    rest keeps an error that is relative to the loss; a wide cell takes the difference of two
+    logarithms.
+    """
+    mu, low, high = np.broadcast_arrays(
+        np.asarray(mu, float), np.asarray(low, float), np.asarray(high, float)
+    )
+    with np.errstate(invalid="ignore"):
+        middle, half = (low + high) / 2, (high - low) / 2
+        narrow = half * (np.abs(middle) + half + mu) < 0.5  # False where an end is infinite
+    out = np.empty(mu.shape)
+    m, centre, s = mu[narrow], middle[narrow], half[narrow] * _NODES[:, None]
+    share = _WEIGHTS[:, None] * np.exp(-s * (centre + s / 2))
+    out[narrow] = m * (centre - m / 2) + np.log1p(
+        np.sum(share * np.expm1(m * s), axis=0) / np.sum(share, axis=0)
+    )
+    m, low, high = mu[~narrow], low[~narrow], high[~narrow]
+    out[~narrow] = _log_ratio(log_normal_mass(low - m, high - m), log_normal_mass(low, high))
+    return out
+
+
+@mean_loss.register
+def _(pair: LaplacePair, low: Any, high: Any) -> Floats:
+    # Between the centres both densities are exponential: the ratio of two integrals is that at
+    # the middle.
+    return pair.privacy_loss((np.asarray(low, float) + np.asarray(high, float)) / 2)
+
+
+@mean_loss.register
+def _(pair: MixturePair, low: Any, high: Any) -> Floats:
+    sign = 1.0 if pair.direction is Direction.REMOVE else -1.0
+    ends = [sign * np.asarray(t, float)[..., None] for t in (low, high)]
+    if pair.direction is Direction.ADD:
+        ends.reverse()
+    ratios = _log_mass_ratio(np.array(pair.means), *ends)
+    return sign * log_mean_exp(ratios, np.array(pair.probabilities))
+
+
+@mean_loss.register
+def _(pair: EitherPair, low: Any, high: Any) -> Floats:
+    # P/Q = 1 + a mean of P_i/Q_i - 1, whose error is relative to the loss
+    first, second = pair.log_masses(Measure.Q, low, high)
+    total = np.logaddexp(first, second)
+    means = (
+        mean_loss(pair.first, low, high),
+        mean_loss(pair.second, pair.other(low), pair.other(high)),
+    )
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        parts = [
+            np.where(mass > -np.inf, np.exp(mass - total) * np.expm1(np.minimum(mean, 1.0)), 0)
+            for mass, mean in zip((first, second), means, strict=True)
+        ]
+        near = np.log1p(parts[0] + parts[1])
+        far = np.logaddexp(*pair.log_masses(Measure.P, low, high)) - total
+    small = np.maximum(np.abs(means[0]), np.abs(means[1])) < 0.5
+    return np.where(small, near, far)
+
+
+@mean_loss.register
+def _(pair: SampledPair, low: Any, high: Any) -> Floats:
+    sign = 1.0 if pair.direction is Direction.REMOVE else -1.0
+    return sign * mix(sign * mean_loss(pair.base, low, high), pair.q)
+
+
+@mean_loss.register
+def _(pair: WithoutReplacementPair, low: Any, high: Any) -> Floats:
+    below = mean_loss(pair.lower, pair.below(low), pair.below(high))
+    above = mean_loss(pair.upper, pair.above(low), pair.above(high))
+    return pair.by_side(high, below, above)
