@@ -149,8 +149,8 @@ def test_certain_participation_from_a_warm_start_has_the_losses_of_bins() -> Non
     patterns = np.array([[float(i % 5 == j) for i in range(20)] for j in range(5)])
     ratios = bins.log_ratio(z @ strategy.applied(patterns).T / 1.3)
     np.testing.assert_allclose(chain.log_ratio(strategy.correlated(z) / 1.3), ratios, rtol=1e-12)
-    for name in ("mean_energy", "mean_square"):
-        assert getattr(chain, name) == near(getattr(bins, name), rel=1e-12)
+    assert chain.mean.energy == near(bins.mean.energy, rel=1e-12)
+    assert chain.mean.square == near(bins.mean.square, rel=1e-12)
 
 
 def test_a_separation_of_one_step_has_the_losses_of_poisson_sampling() -> None:

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from evr.laws import Step, greatest_loss, infinite_mass
 
 DOUBT = 1e-14
-"""Relative, of a sum of greatest losses that are rounded numbers."""
+"""Relative, of a sum of greatest losses, which are rounded numbers."""
 
 LEFT_OUT = 1e-300
 """What losses that no float reaches contribute to delta at the most, in all steps."""
@@ -39,14 +40,13 @@ class Reach(NamedTuple):
 
     @property
     def is_pure(self) -> bool:
-        """Whether no loss exceeds epsilon, to the last digit: then delta is 0."""
+        """Whether no loss exceeds epsilon, rounding included: then delta is 0."""
         return not self.endless and self.excess == 0.0
 
 
 def reach(steps: Sequence[Step], epsilon: float) -> Reach:
     """The reach of a composition at ``epsilon``."""
     greatest = greatest_loss(steps)
-    doubt = 0.0 if all(step.law.is_exact(step.count) for step in steps) else DOUBT * abs(greatest)
-    endless = any(step.law.is_endless for step in steps)
-    excess = max(LEFT_OUT if endless else 0.0, greatest + doubt - epsilon)
+    endless = any(step.law.is_cut or step.law.loss_range[1] == math.inf for step in steps)
+    excess = max(LEFT_OUT if endless else 0.0, greatest + DOUBT * abs(greatest) - epsilon)
     return Reach(infinite_mass(steps), endless, greatest, excess)

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from evr.estimation.sums import dot
-from evr.laws import Floats, Measure, Step
+from evr.laws import DominatingPair, Floats, Measure, Step
 from evr.laws.law import UNIT
+from evr.laws.line.laplace import LaplacePair
 
 MAX_ATOMS = 200_000
 _MAX_PRODUCT = 4_000_000
@@ -83,13 +84,18 @@ def atoms_of(steps: tuple[Step, ...], most: int = MAX_ATOMS, cap: float = np.inf
         least += step.count * (losses.size - 1)
         if least > most:
             return None
-        error = 0.0 if step.pair.is_exact(1) else 4.0 * UNIT * float(np.max(np.abs(losses)))
+        error = 0.0 if _is_exact(step.pair) else 4.0 * UNIT * float(np.max(np.abs(losses)))
         power = _power(Atoms(losses, np.zeros(losses.size), log_weights, error, 1), step.count)
         combined = None if power is None else _product(total, power, UNIT**2)
         if combined is None:
             return None
         total = combined
     return total if total.losses.size <= most else None
+
+
+def _is_exact(pair: DominatingPair) -> bool:
+    """Whether no loss is rounded: so of Laplace noise whose scale is a power of 2."""
+    return isinstance(pair, LaplacePair) and Fraction(1 / pair.scale) * Fraction(pair.scale) == 1
 
 
 def _power(atoms: Atoms, count: int) -> Atoms | None:

@@ -51,19 +51,10 @@ class LossLaw(abc.ABC):
         """
         return 32.0 * UNIT * count * (1.0 + self.loss_magnitude)
 
-    def is_exact(self, count: int) -> bool:
-        """Whether ``count`` times the greatest loss is a float, so that nothing was rounded."""
-        return False
-
     @property
     def is_cut(self) -> bool:
         """Whether greater losses were left out, less likely than 1e-320 together."""
         return False
-
-    @property
-    def is_endless(self) -> bool:
-        """Whether losses have no upper bound: then delta is never 0."""
-        return self.is_cut or self.loss_range[1] == math.inf
 
     @property
     def infinite_loss_mass(self) -> float:

@@ -159,7 +159,7 @@ def _local(law: Bins, epsilon: float, window: int, shift: float) -> float:
     """The order at which the ratio of a window takes that of all bins, which a shift raises, to
     epsilon; 0 if none does.
     """
-    missing = math.exp(epsilon) - math.exp(min(shift * law.mean_square, epsilon))
+    missing = math.exp(epsilon) - math.exp(min(shift * law.mean.square, epsilon))
     needed = math.log(max(law.bins / window * missing, 1.0))
     moments = list[float]()
     for order in range(2, _MOST_ORDER + 1):

@@ -69,10 +69,11 @@ class Shifted(Part):
         if not -math.inf < shift <= 0:
             raise ValueError(f"shift={shift!r} of a part is not finite and at most 0")
         self.law, self.shift, self.order = law, shift, -shift
-        self.move, self.weights = shift * law.mean_coordinates, law.weights
+        mean = law.mean
+        self.move, self.weights = shift * mean.coordinates, mean.weights
         self.magnitude = self.order
-        self.half_square = shift**2 * law.mean_square / 2
-        self.log_normaliser = self.order * law.mean_energy / 2 + self.half_square
+        self.half_square = shift**2 * mean.square / 2
+        self.log_normaliser = self.order * mean.energy / 2 + self.half_square
 
     def sum_error(self, law: MixtureLaw, scale: float) -> float:
         return shift_error(law, scale)
@@ -160,8 +161,9 @@ class LocalBins(Part):
         if not 0 <= shift < math.inf:
             raise ValueError(f"shift={shift!r} of a window is not finite and at least 0")
         self.law, self.window, self.shift = law, OrderBins(law, order, window), shift
-        self.move, self.weights = shift * law.mean_coordinates, law.weights
-        self.half_square = shift**2 * law.mean_square / 2
+        mean = law.mean
+        self.move, self.weights = shift * mean.coordinates, mean.weights
+        self.half_square = shift**2 * mean.square / 2
         self.magnitude = order + shift
 
     def sum_error(self, law: MixtureLaw, scale: float) -> float:

@@ -244,7 +244,7 @@ def shortcut(
     rounding = rounding or Rounding.of(steps, claim.epsilon)
     if found.is_pure:
         return Ending(True, "no privacy loss exceeds epsilon")
-    if claim.delta == 0.0:
+    if claim.delta == 0.0 and (found.endless or found.finite > claim.epsilon):
         return Ending(False, "delta is positive: no sample could show it to be 0")
     if found.infinite >= 1.0:
         return Ending(False, "a mechanism without privacy")
@@ -257,7 +257,8 @@ def shortcut(
         near = claim.epsilon + 2 * DOUBT * abs(found.finite)
         raise ValueError(
             f"epsilon={claim.epsilon!r}: to within rounding, the greatest loss is epsilon, and "
-            f"floats cannot tell whether a loss exceeds it: claim epsilon={near!r} or more"
+            f"floats cannot tell whether a loss exceeds it: claim epsilon={near!r} or more, or use "
+            "method='strict', which compares exactly"
         )
     rest = f", and infinite ones have a probability of {found.infinite:.6g}" if infinite else ""
     return Ending(True, f"no finite loss exceeds epsilon{rest}")

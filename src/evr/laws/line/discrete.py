@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -127,12 +126,6 @@ class DiscretePair(DominatingPair):
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         return -1.0, float(len(self.log_p) - 1)
-
-    @property
-    def infinite_loss_mass(self) -> float:
-        return (
-            math.exp(self.log_p[-1]) if math.isinf(self.losses[-1]) and self.losses[-1] > 0 else 0.0
-        )
 
     @property
     def loss_magnitude(self) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -62,11 +61,6 @@ class LaplacePair(DominatingPair):
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         return 0.0, 1.0
-
-    def is_exact(self, count: int) -> bool:
-        """Whether ``1 / scale`` is a float, and ``count`` times it, too: so at a scale of 2."""
-        loss = Fraction(self.loss_range[1])
-        return loss * Fraction(self.scale) == 1 and float(loss * count) == loss * count
 
     def describe(self) -> str:
         return f"Lap(1, {self.scale:.6g}) | Lap(0, {self.scale:.6g})"

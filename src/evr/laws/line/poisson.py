@@ -139,11 +139,6 @@ class SampledPair(DominatingPair):
     def span(self, order: float = 0.0) -> tuple[float, float]:
         return self.base.span(order if self.direction is Direction.REMOVE else min(order, 0.0))
 
-    @property
-    def infinite_loss_mass(self) -> float:
-        # in the add direction the second law holds all of the first
-        return super().infinite_loss_mass if self.direction is Direction.REMOVE else 0.0
-
     def describe(self) -> str:
         laws = "(1-q)Q + qP | Q" if self.direction is Direction.REMOVE else "P | (1-q)P + qQ"
         return f"{laws}, q = {self.q:.6g}, P | Q = {self.base.describe()}"

@@ -133,10 +133,6 @@ class WithoutReplacementPair(DominatingPair):
         return low, high + 1.0
 
     @property
-    def infinite_loss_mass(self) -> float:
-        return self.upper.infinite_loss_mass
-
-    @property
     def is_cut(self) -> bool:
         return self.base.is_cut
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from evr.laws.arrays import module_of
 from evr.laws.law import Direction, Floats
-from evr.laws.mixture.law import MixtureLaw, in_parts, log_mean_exp
+from evr.laws.mixture.law import Mean, MixtureLaw, in_parts, log_mean_exp
 from evr.laws.mixture.strategy import Strategy, product
 
 
@@ -52,16 +52,12 @@ class Bins(MixtureLaw):
         return log_mean_exp(coordinates, self.energies / 2)
 
     @property
-    def weights(self) -> Floats:
-        return np.full(self.bins, 1.0 / self.bins)
-
-    @property
     def greatest_energy(self) -> float:
         return float(self.energies.max())
 
-    @property
-    def mean_energy(self) -> float:
-        return float(self.energies.mean())
+    def _mean(self, coordinates: Floats, square: float) -> Mean:
+        weights = np.full(self.bins, 1.0 / self.bins)
+        return Mean(weights, coordinates, square, float(self.energies.mean()))
 
 
 @dataclass(frozen=True)
@@ -103,12 +99,9 @@ class IndependentBins(Bins):
         return coordinates
 
     @property
-    def mean_coordinates(self) -> Floats:
-        return np.full(self.bins, self.energy / self.bins)
-
-    @property
-    def mean_square(self) -> float:
-        return self.energy / self.bins
+    def mean(self) -> Mean:
+        square = self.energy / self.bins
+        return self._mean(np.full(self.bins, square), square)
 
     def describe(self) -> str:
         return f"{self.bins} bins, {_who(self.direction)}, G = {self.energy:.6g} I"
@@ -160,16 +153,12 @@ class CorrelatedBins(Bins):
         return noise
 
     @property
-    def recursion(self) -> int:
+    def _sums(self) -> int:
         return self.bins
 
     @property
-    def mean_coordinates(self) -> Floats:
-        return self.gram.mean(axis=0)
-
-    @property
-    def mean_square(self) -> float:
-        return float(self.gram.mean())
+    def mean(self) -> Mean:
+        return self._mean(self.gram.mean(axis=0), float(self.gram.mean()))
 
     def describe(self) -> str:
         return (

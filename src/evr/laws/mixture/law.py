@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import abc
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +20,26 @@ from evr.laws.arrays import module_of
 from evr.laws.law import UNIT, Direction, Floats, LossLaw
 
 _CACHED = 1 << 17  # numbers that stay in the cache, with one or two others for each
+
+
+@dataclass(frozen=True, eq=False)
+class Mean:
+    """The mean ``mbar = sum_x w_x m_x`` of the mixture, which shifts of the add direction follow.
+
+    Attributes
+    ----------
+    weights
+        The share of each coordinate's mean in it: ``mbar = sum_i weights_i m_i``.
+    coordinates
+        Its coordinates: what a shift of ``z`` by it adds to each.
+    square, energy
+        ``|mbar|^2``, and ``gbar = sum_x w_x |m_x|^2``.
+    """
+
+    weights: Floats
+    coordinates: Floats
+    square: float
+    energy: float
 
 
 class MixtureLaw(LossLaw):
@@ -43,25 +64,8 @@ class MixtureLaw(LossLaw):
 
     @property
     @abc.abstractmethod
-    def weights(self) -> Floats:
-        """The share of each coordinate's mean in the mean of the mixture: ``mbar = sum_i weights_i
-        m_i``.
-        """
-
-    @property
-    @abc.abstractmethod
-    def mean_coordinates(self) -> Floats:
-        """The coordinates of ``mbar``: what a shift of ``z`` by it adds to each."""
-
-    @property
-    @abc.abstractmethod
-    def mean_energy(self) -> float:
-        """``gbar = sum_x w_x |m_x|^2``."""
-
-    @property
-    @abc.abstractmethod
-    def mean_square(self) -> float:
-        """``|mbar|^2``."""
+    def mean(self) -> Mean:
+        """Of the mixture."""
 
     @property
     @abc.abstractmethod
@@ -69,9 +73,14 @@ class MixtureLaw(LossLaw):
         """``max_x |m_x|^2``, or more."""
 
     @property
-    def recursion(self) -> int:
+    def _sums(self) -> int:
         """How many sums follow each other in the computation of ``L``."""
         return 0
+
+    @property
+    def _log_absent(self) -> float:
+        """``log`` of the chance that the record never takes part: ``L`` is never less."""
+        return -math.inf
 
     @property
     def loss_magnitude(self) -> float:
@@ -93,21 +102,16 @@ class MixtureLaw(LossLaw):
         """A bound on the rounding error of the logarithm of a ratio or density
         (docs/guarantees_highdim.md, Section 7).
         """
-        return 32.0 * UNIT * (1.0 + self.magnitude(scale)) + 8.0 * UNIT * self.recursion
+        return 32.0 * UNIT * (1.0 + self.magnitude(scale)) + 8.0 * UNIT * self._sums
 
     def sum_error(self, count: int) -> float:
         return count * self.density_error(1.0)
 
     @property
-    def log_absent(self) -> float:
-        """``log`` of the chance that the record never takes part: ``L`` is never less."""
-        return -math.inf
-
-    @property
     def loss_range(self) -> tuple[float, float]:
         if self.direction is Direction.REMOVE:
-            return self.log_absent, math.inf
-        return -math.inf, -self.log_absent
+            return self._log_absent, math.inf
+        return -math.inf, -self._log_absent
 
 
 def in_parts(x: Floats) -> list[slice]:

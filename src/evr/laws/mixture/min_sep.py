@@ -17,7 +17,7 @@ import numpy as np
 
 from evr.laws.arrays import launch, module_of
 from evr.laws.law import UNIT, Direction, Floats
-from evr.laws.mixture.law import MixtureLaw, in_parts
+from evr.laws.mixture.law import Mean, MixtureLaw, in_parts
 from evr.laws.mixture.strategy import Strategy, largest_sum
 
 _STEEP = 300.0  # a factor whose square would overflow
@@ -216,22 +216,18 @@ class MinSep(MixtureLaw):
     def log_ratio(self, coordinates: Floats) -> Floats:
         return self.chain.log_sum(coordinates.T, halves=self.energies / 2)
 
-    @property
-    def weights(self) -> Floats:
-        return self.chain.participation
-
     @cached_property
-    def mean_coordinates(self) -> Floats:
-        mean = self.strategy.applied(self.weights[None, :])
-        return self.strategy.correlated(mean)[0] / self.noise**2
+    def mean(self) -> Mean:
+        weights = self.chain.participation
+        applied = self.strategy.applied(weights[None, :])
+        coordinates = self.strategy.correlated(applied)[0] / self.noise**2
+        return Mean(
+            weights, coordinates, float(weights @ coordinates), float(weights @ self.energies)
+        )
 
     @cached_property
     def greatest_energy(self) -> float:
         return float(largest_sum(self.energies[None, :], self.separation)[0])
-
-    @property
-    def recursion(self) -> int:
-        return self.dimension
 
     def density_error(self, scale: float) -> float:
         return super().density_error(scale) + self.logs_error(self.chain, 1.0, scale)
@@ -247,15 +243,11 @@ class MinSep(MixtureLaw):
         return 2.0 * UNIT * self.dimension * self.magnitude(scale)
 
     @property
-    def mean_energy(self) -> float:
-        return float(self.weights @ self.energies)
+    def _sums(self) -> int:
+        return self.dimension
 
     @property
-    def mean_square(self) -> float:
-        return float(self.weights @ self.mean_coordinates)
-
-    @property
-    def log_absent(self) -> float:
+    def _log_absent(self) -> float:
         return self.chain.log_absent
 
     def describe(self) -> str:
