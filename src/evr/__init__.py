@@ -17,7 +17,7 @@ _HOMES = {
     "DominatingPair": "evr.laws",
     "Measure": "evr.laws",
     "Pairs": "evr.laws",
-    "register": "evr.mechanisms",
+    "register": "evr.described",
     "dpsgd": "evr.events",
     "opacus_history": "evr.events",
     "load": "evr.spec",
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from evr import events as events
     from evr.certification import Certificate, Ledger
     from evr.certification.replay import Replay, replay
+    from evr.described import register
     from evr.errors import (
         AccuracyError,
         AlreadyReleasedError,
@@ -103,7 +104,7 @@ if TYPE_CHECKING:
     from evr.gate.certify import certify
     from evr.gate.filters import PrivacyFilter
     from evr.laws import Direction, DominatingPair, Measure, Pairs
-    from evr.mechanisms import Composition, register
+    from evr.mechanisms import Composition
     from evr.mechanisms.descriptor import Mechanism
     from evr.proving import Forecast, verify
     from evr.proving.risk import risk

@@ -48,11 +48,12 @@ from pydantic import (
 )
 
 from evr import events, validate
+from evr.described import DPSGD, described
 from evr.errors import SpecError
 from evr.kinds import instead
 from evr.mechanisms.composition import Composition
-from evr.mechanisms.descriptor import Mechanism, is_writable
-from evr.mechanisms.registry import DPSGD, MECHANISMS
+from evr.mechanisms.descriptor import Mechanism
+from evr.mechanisms.registry import MECHANISMS, is_writable, written_fields
 from evr.mechanisms.relations import Relation
 
 
@@ -98,20 +99,20 @@ class _DpSgd(_Repeated):
 
 
 class _Described(_Repeated):
-    """The table of a mechanism by its descriptor. Keys are aliases: no name of a field is in the
+    """The table of a mechanism by its description. Keys are aliases: no name of a field is in the
     way.
     """
 
-    descriptor: ClassVar[Mechanism]
+    made_of: ClassVar[type[dp_event.DpEvent]]
 
     def _once(self) -> dp_event.DpEvent:
         given = {
             field.alias: _frozen(getattr(self, name))
             for name, field in type(self).model_fields.items()
             if field.alias
-            and (name in self.model_fields_set or field.alias in self.descriptor.fields)
+            and (name in self.model_fields_set or field.alias in described(self.made_of).fields)
         }
-        return self.descriptor.event(**given)
+        return self.made_of(**given)
 
 
 class _Sampled(_Described):
@@ -138,14 +139,14 @@ def _keys(mechanism: Mechanism) -> dict[str, tuple[Any, Any]]:
     if not is_writable(mechanism.event):
         name = mechanism.event.__name__
         raise TypeError(f"{name} is not made by attrs, so its fields have no names in a file")
-    hints = _hints(mechanism.event)
+    hints, given = _hints(mechanism.event), described(mechanism.event).fields
     return {
-        one.alias: mechanism.fields.get(one.alias)
+        one.alias: given.get(one.alias)
         or (
             _in_a_file(hints.get(one.name, one.type), one.alias),
             ... if one.default is attr.NOTHING else None,
         )
-        for one in mechanism.event_fields
+        for one in written_fields(mechanism.event)
     }
 
 
@@ -185,10 +186,10 @@ def _table(mechanism: Mechanism) -> type[_Repeated]:
         for index, (key, (annotation, default)) in enumerate(own.items())
     }
     sampled = mechanism.takes_sampling and "sampling_probability" not in own
-    keys["kind"] = (Literal[mechanism.kind], ...)
+    keys["kind"] = (Literal[described(mechanism.event).kind], ...)
     base: type[_Described] = _Sampled if sampled else _Described
     model = create_model(mechanism.event.__name__, __base__=base, **keys)
-    model.descriptor = mechanism
+    model.made_of = mechanism.event
     return model
 
 
@@ -247,10 +248,11 @@ def _grammar(mechanisms: tuple[Mechanism, ...]) -> _Grammar:
     tables: dict[str, type[_Repeated]] = {DPSGD: _DpSgd}
     without = {}
     for mechanism in mechanisms:
+        kind = described(mechanism.event).kind
         try:
-            tables[mechanism.kind] = _table(mechanism)
+            tables[kind] = _table(mechanism)
         except TypeError as error:
-            without[mechanism.kind] = str(error)
+            without[kind] = str(error)
     union: Any = functools.reduce(operator.or_, tables.values())
     listed: Any = list[Annotated[union, Field(discriminator="kind")]]
     return _Grammar(

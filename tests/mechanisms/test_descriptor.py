@@ -18,6 +18,7 @@ from dp_accounting import NeighboringRelation, dp_event
 import evr
 from evr.certification.event_json import canonical, event_from_json, event_to_json
 from evr.certification.event_words import assumptions, describe
+from evr.described import described
 from evr.errors import CertificateError, SpecError, UnsupportedEventError
 from evr.laws import DiscretePair, Pairs
 from evr.mechanisms import MECHANISMS, Composition, noise
@@ -49,7 +50,7 @@ def toml(event: dp_event.DpEvent) -> str:
     """An event as a table of a spec file, from what its descriptor and its JSON say."""
     fields = {key: value for key, value in event_to_json(event).items() if key != "type"}
     lines = [
-        f'kind = "{MECHANISMS[type(event)].kind}"',
+        f'kind = "{described(type(event)).kind}"',
         *(f"{k} = {json.dumps(v)}" for k, v in fields.items()),
     ]
     return "[[mechanism]]\n" + "\n".join(lines) + "\n"

@@ -14,9 +14,10 @@ from dp_accounting import dp_event
 
 import evr
 from evr import validate
+from evr.described import register
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.laws import DiscretePair
-from evr.mechanisms import Composition, register
+from evr.mechanisms import Composition
 
 NAN, INF, HUGE = math.nan, math.inf, 10**400
 NOT_NUMBERS = ["1", None, True, [1.0], {}, 1j, b"1"]

@@ -18,8 +18,7 @@ from dp_accounting import dp_event
 from evr import validate
 from evr.certification.text_rules import DEEPEST, checked_tree
 from evr.errors import CertificateError
-from evr.mechanisms.descriptor import written_fields
-from evr.mechanisms.registry import MECHANISMS, event_classes, event_name, known
+from evr.mechanisms.registry import MECHANISMS, event_classes, event_name, known, written_fields
 
 _UNENDING = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 

@@ -1,7 +1,7 @@
 """Events in words: what ran, and what is assumed of whoever ran it.
 
 Words come from code only: those of a scheme from ``scheme_words.py``, those of a mechanism of
-somebody's own from its descriptor, those of compositions and of sampling from here.
+somebody's own from its description, those of compositions and of sampling from here.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr.certification.scheme_words import LISTED, SCHEMES
-from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism, written_fields
-from evr.mechanisms.registry import MECHANISMS
+from evr.described import described, name_in_words
+from evr.mechanisms.registry import MECHANISMS, written_fields
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT
 from evr.mechanisms.schemes import ZeroOutDpEvent
 from evr.numbers import typed
@@ -65,9 +65,10 @@ def describe(event: dp_event.DpEvent) -> str:
         return describe(event.event)  # the statement names the neighbours
     if isinstance(event, dp_event.NoOpDpEvent):
         return "nothing"
-    mechanism = MECHANISMS.get(type(event)) or Mechanism(type(event), lambda _: NON_PRIVATE)
-    words = mechanism.words or SCHEMES.get(type(event))
-    return _by_fields(event, mechanism.name) if words is None else _own_words(event, words)
+    words = described(type(event)).words or SCHEMES.get(type(event))
+    if words is None:
+        return _by_fields(event, name_in_words(type(event)))
+    return _own_words(event, words)
 
 
 def _too_many(parts: list[str]) -> bool:

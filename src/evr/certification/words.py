@@ -14,8 +14,8 @@ from evr.certification import recorded
 from evr.certification.description import trained
 from evr.certification.event_json import event_digest, event_from_json
 from evr.certification.event_words import assumptions, describe, is_abridged
+from evr.described import adjacency
 from evr.errors import CertificateError
-from evr.mechanisms.relations import adjacency
 from evr.numbers import stated, typed
 
 

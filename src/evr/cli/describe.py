@@ -29,9 +29,10 @@ def command(
     Example: evr describe examples/dpsgd.toml
     """
     from evr.certification.event_words import assumptions, describe
+    from evr.described import ADJACENCIES
     from evr.laws import Direction
     from evr.mechanisms import Composition
-    from evr.mechanisms.relations import ADJACENCIES, name_of
+    from evr.mechanisms.relations import name_of
 
     event, _, relation = ran.described()
     composition = Composition.of(event, relation)
@@ -79,7 +80,7 @@ def _noise_and_batches(ran: WhatRan) -> list[str]:
     """What every DP-SGD training adds and draws, as whoever trains speaks of it."""
     if ran.spec is None:
         return _in_units(ran.training)
-    from evr.mechanisms.registry import DPSGD
+    from evr.described import DPSGD
     from evr.spec import load
 
     tables = load(ran.spec).mechanism

@@ -72,7 +72,7 @@ def command(
 
 def _facts(certificate: Certificate) -> list[list[str]]:
     from evr.certification.words import ran
-    from evr.mechanisms.relations import adjacency
+    from evr.described import adjacency
 
     claim, release, checked = certificate.claim, certificate.release, certificate.verification
     guarantee = "none" if certificate.guarantee is None else str(certificate.guarantee)

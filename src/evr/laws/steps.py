@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -71,6 +71,14 @@ class Pairs:
     def both(cls, law: LossLaw, exact: ExactLaw | None = None) -> Pairs:
         """One law for both directions."""
         return cls(law, law, None if exact is None else (exact, exact))
+
+    @classmethod
+    def each(
+        cls, law: Callable[[Direction], LossLaw], exact: Callable[[Direction], ExactLaw]
+    ) -> Pairs:
+        """A law of one form for each direction."""
+        remove, add = Direction
+        return cls(law(remove), law(add), (exact(remove), exact(add)))
 
     def __post_init__(self) -> None:
         given = self.exact

@@ -2,7 +2,7 @@
 
 from evr.mechanisms.composition import Composition
 from evr.mechanisms.descriptor import Mechanism
-from evr.mechanisms.registry import MECHANISMS, register
+from evr.mechanisms.registry import MECHANISMS
 from evr.mechanisms.tree import leaves
 
-__all__ = ["MECHANISMS", "Composition", "Mechanism", "leaves", "register"]
+__all__ = ["MECHANISMS", "Composition", "Mechanism", "leaves"]

@@ -15,7 +15,6 @@ from evr.laws.mixture.strategy import Strategy, noise_over
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.schemes import (
     CONTRIBUTIONS,
-    STRATEGY_KEY,
     BallsInBinsDpEvent,
     RedrawnBinsDpEvent,
 )
@@ -37,16 +36,11 @@ def fixed(event: BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent:
         cycles = -(-iterations // bins)
         energy = cycles * (strategy.columns[0][0] / noise) ** 2
         exact = cycles * (Fraction(strategy.columns[0][0]) / Fraction(noise)) ** 2
-        remove, add = (ExactBins(one, bins, exact) for one in Direction)
-        return Pairs(
-            IndependentBins(Direction.REMOVE, bins, energy),
-            IndependentBins(Direction.ADD, bins, energy),
-            (remove, add),
+        return Pairs.each(
+            lambda one: IndependentBins(one, bins, energy), lambda one: ExactBins(one, bins, exact)
         )
-    return Pairs(
-        CorrelatedBins(Direction.REMOVE, noise, bins, strategy),
-        CorrelatedBins(Direction.ADD, noise, bins, strategy),
-    )
+    remove, add = (CorrelatedBins(one, noise, bins, strategy) for one in Direction)
+    return Pairs(remove, add)
 
 
 def redrawn(event: RedrawnBinsDpEvent) -> dp_event.DpEvent:
@@ -70,7 +64,6 @@ def _bins(cycle_length: int) -> int:
 MECHANISM = Mechanism(
     BallsInBinsDpEvent,
     fixed,
-    fields=STRATEGY_KEY,
     assumptions=(
         "each record was put into one bin, with equal chances and independently of all others, "
         "once for the whole training (not fixed-size batches of shuffled data)",

@@ -7,7 +7,6 @@ of their own: docs/guarantees_highdim.md, Section 3.
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 from dp_accounting import NeighboringRelation, dp_event
 
@@ -16,7 +15,6 @@ from evr.laws.mixture.strategy import Strategy, noise_over, square_sensitivity
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.schemes import (
     CONTRIBUTIONS,
-    STRATEGY_KEY,
     BallsInBinsDpEvent,
     CyclicPoissonDpEvent,
     MatrixMechanismDpEvent,
@@ -100,7 +98,6 @@ def _cyclic_relation(event: CyclicPoissonDpEvent) -> NeighboringRelation:
 MECHANISM = Mechanism(
     MatrixMechanismDpEvent,
     matrix_mechanism,
-    fields={"strategy": (Any, ...)},
     assumptions=(
         "no record took part more often, or at iterations closer to each other, than stated",
         CONTRIBUTIONS,
@@ -111,7 +108,6 @@ MECHANISM = Mechanism(
 CYCLIC_POISSON = Mechanism(
     CyclicPoissonDpEvent,
     cyclic_poisson,
-    fields=STRATEGY_KEY,
     assumptions=(
         "each record was in a batch of its group's turn independently with the stated probability, "
         "and its group came about as stated",

@@ -12,7 +12,6 @@ from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.matrix_mechanism import require_separation, sampled_gaussians
 from evr.mechanisms.schemes import (
     CONTRIBUTIONS,
-    STRATEGY_KEY,
     BallsInBinsDpEvent,
     BMinSepDpEvent,
 )
@@ -49,7 +48,6 @@ def pairs(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent:
 MECHANISM = Mechanism(
     BMinSepDpEvent,
     pairs,
-    fields=STRATEGY_KEY,
     assumptions=(
         "each eligible record was in a batch independently with the stated probability",
         CONTRIBUTIONS,

@@ -103,11 +103,11 @@ def discrete_gaussian(event: DiscreteGaussianDpEvent, times: int = 1) -> Pairs |
 
 
 MECHANISMS = tuple(
-    Mechanism(event, laws, fields=fields, under={REPLACE_ONE: partial(laws, times=2)})
-    for event, laws, fields in (
-        (dp_event.GaussianDpEvent, gaussian, {}),
-        (dp_event.LaplaceDpEvent, laplace, {}),
-        (dp_event.DiscreteLaplaceDpEvent, discrete_laplace, {"sensitivity": (int, 1)}),
-        (DiscreteGaussianDpEvent, discrete_gaussian, {}),
+    Mechanism(event, laws, under={REPLACE_ONE: partial(laws, times=2)})
+    for event, laws in (
+        (dp_event.GaussianDpEvent, gaussian),
+        (dp_event.LaplaceDpEvent, laplace),
+        (dp_event.DiscreteLaplaceDpEvent, discrete_laplace),
+        (DiscreteGaussianDpEvent, discrete_gaussian),
     )
 )

@@ -6,12 +6,12 @@ Composition and sampling are in ``composition.py``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 import attr
-from dp_accounting import NeighboringRelation, dp_event
+from dp_accounting import dp_event
 
 from evr.errors import UnsupportedEventError
 from evr.mechanisms import (
@@ -27,12 +27,7 @@ from evr.mechanisms import (
     tree_aggregation,
     truncated,
 )
-from evr.mechanisms.descriptor import Mechanism, Translator, is_writable, written_fields
-
-DPSGD = "dpsgd"
-"""The one kind in spec files without an event of its own: a sampled Gaussian
-mechanism, many times.
-"""
+from evr.mechanisms.descriptor import Mechanism
 
 MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
     mechanism.event: mechanism
@@ -53,74 +48,18 @@ MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
 }
 
 
-def register(
-    event_type: type[dp_event.DpEvent],
-    translator: Translator,
-    *,
-    kind: str | None = None,
-    fields: Mapping[str, tuple[Any, Any]] | None = None,
-    words: Callable[[Any], str] | None = None,
-    assumptions: Sequence[str] = (),
-    takes_sampling: bool = True,
-    relation: Callable[[Any], NeighboringRelation] | None = None,
-    under: Mapping[NeighboringRelation, Translator | None] | None = None,
-) -> None:
-    """Teach evr a mechanism: it composes, and spec files, certificates and statements know it.
+def is_writable(event: type[dp_event.DpEvent]) -> bool:
+    """Whether attrs made the class itself.
 
-    Parameters
-    ----------
-    event_type
-        A subclass of ``DpEvent``, made by attrs. It takes the place of a class of the same name and
-        module.
-    translator
-        ``translator(event)`` returns its ``Pairs``, or another event that stands for it, which is
-        ``NonPrivateDpEvent()`` if the mechanism has no privacy at all.
-    kind, fields, takes_sampling
-        Its table in a spec file: the name (by default that of the class, ``noisy_alarm``), types
-        and defaults where the class does not say them, and whether the table may have
-        ``sampling_probability``.
-    words, assumptions
-        Its part of a statement: a function from the event to words, and clauses that follow "It
-        assumes that". Whoever replays a certificate makes its words anew, and has to register the
-        same mechanism.
-    relation
-        A function from the event to the relation of neighbours, if that is not adding or removing
-        one record.
-    under
-        Translators for other relations, by relation; None refuses one that the laws would serve.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``event_type`` is not a class of events, or ``kind`` is taken.
-
-    Examples
-    --------
-    `docs/extending.md` has one from the first line to a statement.
+    Of a class that only inherits from such a one, attrs knows the inherited fields. The others
+    would be left out of a certificate, and another event built from it than the one that ran.
     """
-    mechanism = Mechanism(
-        event_type,
-        translator,
-        kind or "",
-        fields or {},
-        words,
-        assumptions,
-        takes_sampling,
-        relation,
-        under or {},
-    )
-    others = {
-        cls: one for cls, one in MECHANISMS.items() if event_name(cls) != event_name(event_type)
-    }
-    taken = {DPSGD: "DP-SGD"} | {one.kind: cls.__name__ for cls, one in others.items()}
-    if mechanism.kind in taken:
-        raise ValueError(
-            f"kind={mechanism.kind!r} is taken by {taken[mechanism.kind]}: give "
-            f"{event_type.__name__} another"
-        )
-    for older in MECHANISMS.keys() - others.keys():
-        del MECHANISMS[older]
-    MECHANISMS[event_type] = mechanism
+    return "__attrs_attrs__" in vars(event)
+
+
+def written_fields(event: type[dp_event.DpEvent]) -> list[Any]:
+    """The attrs fields of an event's class that it is built of, and by which it is written down."""
+    return [one for one in attr.fields(event) if one.init] if is_writable(event) else []
 
 
 def event_name(event_type: type[dp_event.DpEvent]) -> str:

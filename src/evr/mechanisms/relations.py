@@ -1,4 +1,4 @@
-"""Which data sets are neighbours: three relations, their names, and their words in a statement
+"""Which data sets are neighbours: three relations and their names
 (docs/guarantees_relations.md, Section R1).
 """
 
@@ -19,16 +19,6 @@ NAMES = {"add-or-remove": ADD_OR_REMOVE, "replace-one": REPLACE_ONE, "zero-out":
 
 Relation: TypeAlias = "NeighboringRelation | str"
 """A relation as callers give it: dp_accounting's, or its name."""
-
-ADJACENCIES = {
-    ADD_OR_REMOVE: "add-or-remove-one adjacency",
-    REPLACE_ONE: (
-        "replace-one adjacency (a record is replaced by any other, which changes a sum by up to "
-        "twice the norm of one record)"
-    ),
-    ZERO_OUT: "zero-out adjacency (a record is replaced by one that contributes nothing)",
-}
-"""The relations in words, as they stand in a statement."""
 
 
 class OtherRelationError(UnsupportedEventError):
@@ -70,15 +60,6 @@ def name_of(relation: NeighboringRelation) -> str:
     'replace-one'
     """
     return next(name for name, one in NAMES.items() if one is relation)
-
-
-def adjacency(name: str) -> str:
-    """A relation of a certificate in words.
-
-    >>> adjacency("ADD_OR_REMOVE_ONE")
-    'add-or-remove-one adjacency'
-    """
-    return ADJACENCIES[NeighboringRelation[name]]
 
 
 def not_under(

@@ -22,17 +22,12 @@ are not divided by the size of the batch drawn.
 
 from __future__ import annotations
 
-from typing import Any
-
 import attr
 from dp_accounting import dp_event
 
 from evr.laws.mixture.strategy import Entries, frozen
 
 IDENTITY: Entries = (1.0,)
-
-STRATEGY_KEY = {"strategy": (Any, IDENTITY)}
-"""The key of a strategy in a spec file, whose value is checked as one (``Strategy.of``)."""
 
 CONTRIBUTIONS = (
     "what a record adds to a sum was clipped and depended on that record and on earlier outputs "

@@ -36,7 +36,6 @@ def _relation(event: dp_event.SingleEpochTreeAggregationDpEvent) -> NeighboringR
 MECHANISM = Mechanism(
     dp_event.SingleEpochTreeAggregationDpEvent,
     gaussians,
-    fields={"step_counts": (int | list[int], ...)},
     assumptions=("each record was in at most one step of all trees",),
     takes_sampling=False,
     relation=_relation,

@@ -10,7 +10,7 @@ from dp_accounting import dp_event
 from scipy.stats import binom
 
 from evr import validate
-from evr.laws import Direction, Pairs
+from evr.laws import Direction, DominatingPair, Pairs
 from evr.laws.exact import ExactGaussian, ExactTruncated, exact_sampled
 from evr.laws.line import poisson
 from evr.laws.line.either import EitherPair
@@ -38,27 +38,28 @@ def pairs(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_even
         return dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(noise))
     if noise == 0:
         return NON_PRIVATE
-    single, doubled = GaussianPair(1 / noise), GaussianPair(2 / noise)
+    doubled = GaussianPair(2 / noise)
     if q == 1:
         part, base = Fraction(most, size), ExactGaussian(4 / Fraction(noise) ** 2)
-        remove, add = (poisson.sampled(doubled, float(part), one) for one in Direction)
-        exact_remove, exact_add = (exact_sampled(base, part, one) for one in Direction)
-        return Pairs(remove, add, (exact_remove, exact_add))
-    exact_remove, exact_add = (
-        ExactTruncated(size, Fraction(q), most, Fraction(noise), one) for one in Direction
-    )
-    remove, add = (poisson.sampled(single, q, one) for one in Direction)
+        return Pairs.each(
+            lambda one: poisson.sampled(doubled, float(part), one),
+            lambda one: exact_sampled(base, part, one),
+        )
     cut = float(binom.sf(most - 1, size - 1, q))
-    # Where cutting off is less likely than the least positive float, it is left out of the pair,
-    # and not of the exact law.
-    if cut > 0:
+
+    def law(one: Direction) -> DominatingPair:
+        whole = poisson.sampled(GaussianPair(1 / noise), q, one)
+        if cut == 0:
+            # Where cutting off is less likely than the least positive float, it is left out of the
+            # pair, and not of the exact law.
+            return whole
         logs = float(binom.logcdf(most - 1, size - 1, q)), float(binom.logsf(most - 1, size - 1, q))
         share = min(float(binom.sf(most, size, q)) * most / (size * cut), q)
-        remove, add = (
-            EitherPair(whole, poisson.sampled(doubled, share, one), *logs)
-            for whole, one in zip((remove, add), Direction, strict=True)
-        )
-    return Pairs(remove, add, (exact_remove, exact_add))
+        return EitherPair(whole, poisson.sampled(doubled, share, one), *logs)
+
+    return Pairs.each(
+        law, lambda one: ExactTruncated(size, Fraction(q), most, Fraction(noise), one)
+    )
 
 
 MECHANISM = Mechanism(

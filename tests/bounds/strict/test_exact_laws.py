@@ -21,6 +21,7 @@ from evr import events
 from evr.bounds.strict import Grid, ProofPlan, halves, one_step_delta, stays_within
 from evr.bounds.strict.grid_law import GridLaw
 from evr.bounds.strict.masses import NOTHING
+from evr.described import register
 from evr.errors import UnsupportedEventError
 from evr.laws import Direction, DiscretePair, Pairs
 from evr.laws.exact import (
@@ -32,7 +33,7 @@ from evr.laws.exact import (
     exact_sampled,
 )
 from evr.laws.line.gaussian import GaussianPair
-from evr.mechanisms import MECHANISMS, Composition, register
+from evr.mechanisms import MECHANISMS, Composition
 from helpers import exact_step
 
 BITS = 160

@@ -1,0 +1,220 @@
+"""How files and statements speak of a mechanism: its table in spec files, its words, the
+words of relations of neighbours. And ``evr.register``, which teaches evr a mechanism of yours.
+
+The kernel knows laws (``evr.mechanisms``); no law rests on what is here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dp_accounting import NeighboringRelation, dp_event
+
+from evr.mechanisms.descriptor import Mechanism, Translator
+from evr.mechanisms.registry import MECHANISMS, event_name, written_fields
+from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
+from evr.mechanisms.schemes import (
+    IDENTITY,
+    BallsInBinsDpEvent,
+    BMinSepDpEvent,
+    CyclicPoissonDpEvent,
+    MatrixMechanismDpEvent,
+)
+
+DPSGD = "dpsgd"
+"""The one kind in spec files without an event of its own: a sampled Gaussian mechanism, many times.
+"""
+
+KEYS = ("type", "kind", "repeat")
+"""Names that mean something in files: the class of an event in JSON, two keys of every spec table.
+"""
+
+_PROPER = ("Gaussian", "Gaussians", "Laplace", "Poisson")
+_STRATEGY = {"strategy": (Any, IDENTITY)}
+
+
+@dataclass(frozen=True)
+class Description:
+    """One mechanism in files and words.
+
+    Attributes
+    ----------
+    kind
+        Its name in spec files.
+    fields
+        Types and defaults (``...`` for none) of fields in a spec file, where the attrs fields of
+        the class do not say them.
+    words
+        The event in words, as they stand in a statement: ``"a Gaussian mechanism (noise multiplier
+        1)"``. By default the name of the class and the fields.
+    """
+
+    kind: str
+    fields: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    words: Callable[[Any], str] | None = None
+
+
+_FIELDS: dict[type[dp_event.DpEvent], Mapping[str, tuple[Any, Any]]] = {
+    dp_event.DiscreteLaplaceDpEvent: {"sensitivity": (int, 1)},
+    dp_event.SingleEpochTreeAggregationDpEvent: {"step_counts": (int | list[int], ...)},
+    BallsInBinsDpEvent: _STRATEGY,
+    CyclicPoissonDpEvent: _STRATEGY,
+    BMinSepDpEvent: _STRATEGY,
+    MatrixMechanismDpEvent: {"strategy": (Any, ...)},
+}
+_OWN: dict[Mechanism, Description] = {}
+"""What was said with ``register``."""
+
+
+ADJACENCIES = {
+    ADD_OR_REMOVE: "add-or-remove-one adjacency",
+    REPLACE_ONE: (
+        "replace-one adjacency (a record is replaced by any other, which changes a sum by up to "
+        "twice the norm of one record)"
+    ),
+    ZERO_OUT: "zero-out adjacency (a record is replaced by one that contributes nothing)",
+}
+"""The relations in words, as they stand in a statement."""
+
+
+def described(event_type: type[dp_event.DpEvent]) -> Description:
+    """How files and statements speak of events of a class, whether it is registered or not.
+
+    >>> described(dp_event.LaplaceDpEvent).kind
+    'laplace'
+    """
+    mechanism = MECHANISMS.get(event_type)
+    if mechanism is not None and mechanism in _OWN:
+        return _OWN[mechanism]
+    return Description(_kind(event_type), _FIELDS.get(event_type, {}))
+
+
+def adjacency(name: str) -> str:
+    """A relation of a certificate in words.
+
+    >>> adjacency("ADD_OR_REMOVE_ONE")
+    'add-or-remove-one adjacency'
+    """
+    return ADJACENCIES[NeighboringRelation[name]]
+
+
+def name_in_words(event_type: type[dp_event.DpEvent]) -> str:
+    """What a class of events is called, if it has no words of its own: ``"discrete Gaussian"``."""
+    return " ".join(part if part in _PROPER else part.lower() for part in _parts(event_type))
+
+
+def register(
+    event_type: type[dp_event.DpEvent],
+    translator: Translator,
+    *,
+    kind: str | None = None,
+    fields: Mapping[str, tuple[Any, Any]] | None = None,
+    words: Callable[[Any], str] | None = None,
+    assumptions: Sequence[str] = (),
+    takes_sampling: bool = True,
+    relation: Callable[[Any], NeighboringRelation] | None = None,
+    under: Mapping[NeighboringRelation, Translator | None] | None = None,
+) -> None:
+    """Teach evr a mechanism: it composes, and spec files, certificates and statements know it.
+
+    Parameters
+    ----------
+    event_type
+        A subclass of ``DpEvent``, made by attrs. It takes the place of a class of the same name and
+        module.
+    translator
+        ``translator(event)`` returns its ``Pairs``, or another event that stands for it, which is
+        ``NonPrivateDpEvent()`` if the mechanism has no privacy at all.
+    kind, fields, takes_sampling
+        Its table in a spec file: the name (by default that of the class, ``noisy_alarm``), types
+        and defaults where the class does not say them, and whether the table may have
+        ``sampling_probability``.
+    words, assumptions
+        Its part of a statement: a function from the event to words, and clauses that follow "It
+        assumes that". Whoever replays a certificate makes its words anew, and has to register the
+        same mechanism.
+    relation
+        A function from the event to the relation of neighbours, if that is not adding or removing
+        one record.
+    under
+        Translators for other relations, by relation; None refuses one that the laws would serve.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``event_type`` is not a class of events, or ``kind`` is taken.
+
+    Examples
+    --------
+    `docs/extending.md` has one from the first line to a statement.
+    """
+    if not (isinstance(event_type, type) and issubclass(event_type, dp_event.DpEvent)):
+        raise TypeError(f"event_type={event_type!r} is not a subclass of DpEvent")
+    name = event_type.__name__
+    if not callable(translator):
+        raise TypeError(f"translator={translator!r} of {name} is not a function of the event")
+    for role, value in (("words", words), ("relation", relation)):
+        if not (value is None or callable(value)):
+            raise TypeError(f"{role}={value!r} of {name} is not a function of the event")
+    if isinstance(assumptions, str) or not all(map(_is_clause, assumptions)):
+        raise ValueError(
+            f"assumptions={assumptions!r} of {name} are not clauses: give a tuple of texts in one "
+            "line each"
+        )
+    description = Description(kind or _kind(event_type), fields or {}, words)
+    _check_table(event_type, description)
+    others = {
+        cls: one for cls, one in MECHANISMS.items() if event_name(cls) != event_name(event_type)
+    }
+    taken = {DPSGD: "DP-SGD"} | {described(cls).kind: cls.__name__ for cls in others}
+    if description.kind in taken:
+        raise ValueError(
+            f"kind={description.kind!r} is taken by {taken[description.kind]}: give {name} another"
+        )
+    for older in MECHANISMS.keys() - others.keys():
+        _OWN.pop(MECHANISMS.pop(older), None)
+    mechanism = Mechanism(
+        event_type, translator, tuple(assumptions), takes_sampling, relation, under or {}
+    )
+    MECHANISMS[event_type], _OWN[mechanism] = mechanism, description
+
+
+def _check_table(event_type: type[dp_event.DpEvent], description: Description) -> None:
+    """Refuse what a spec file or JSON could not tell apart."""
+    if not re.fullmatch("[a-z][a-z0-9_]*", description.kind):
+        raise ValueError(
+            f"kind={description.kind!r} is not a name: give lower-case letters, digits and "
+            "underscores"
+        )
+    name, own = event_type.__name__, {one.alias for one in written_fields(event_type)}
+    if taken := own & set(KEYS):
+        raise ValueError(
+            f"{name} has a field {min(taken)!r}, which means something else in files: name it "
+            "otherwise"
+        )
+    if unknown := description.fields.keys() - own:
+        raise ValueError(
+            f"fields: {name} has no field {min(unknown)!r}, but {', '.join(sorted(own)) or 'none'}"
+        )
+
+
+def _is_clause(text: Any) -> bool:
+    return isinstance(text, str) and text.strip() != "" and text.isprintable()
+
+
+def _kind(event_type: type) -> str:
+    return "_".join(_parts(event_type)).lower()
+
+
+def _parts(event_type: type) -> list[str]:
+    """The words of which the name of an event's class consists.
+
+    >>> class BMinSepDpEvent: ...
+    >>> _parts(BMinSepDpEvent)
+    ['B', 'Min', 'Sep']
+    """
+    name = event_type.__name__.removesuffix("DpEvent").strip("_") or event_type.__name__
+    return re.split(r"_|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", name)
