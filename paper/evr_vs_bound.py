@@ -20,6 +20,7 @@ import common
 import evr
 from evr.bounds.single import SingleBounds
 from evr.planning import capped_proposal
+from evr.planning.single import best_slope
 from evr.sampling import SimpleProposal
 from evr.sampling.single import SingleProposal
 from evr.verification.claims import Claim
@@ -95,11 +96,11 @@ def sampled(size: str) -> dict[str, Any]:
     moments = {
         "paper's bound": Theorems(bounds).least(epsilon, sharpened=False),
         "paper's bound, sharpened": Theorems(bounds).least(epsilon, sharpened=True),
-        "paper's tilt, our bound": bounds.log_moment(epsilon, 2.0, bounds.best_slope(epsilon)),
+        "paper's tilt, our bound": bounds.log_moment(epsilon, 2.0, best_slope(bounds, epsilon)),
         "our tilt and bound": capped_proposal(steps, epsilon).log_moment(epsilon, 2.0),
     }
     claims = [Claim(epsilon, delta / tau, tau) for tau in TAUS[size]]
-    theta = bounds.best_slope(epsilon) / SAMPLED["noise"]
+    theta = best_slope(bounds, epsilon) / SAMPLED["noise"]
     return {
         **SAMPLED,
         "delta": delta,

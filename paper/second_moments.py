@@ -20,6 +20,7 @@ import common
 import evr
 from evr.bounds.single import SingleBounds
 from evr.planning import capped_proposal
+from evr.planning.single import best_slope
 from evr.sampling import Proposal, SimpleProposal
 from evr.sampling.single import SingleProposal
 from evr.verification.claims import Claim
@@ -80,7 +81,7 @@ def at(count: int, size: str) -> dict[str, Any]:
     stars = {
         "heuristic": heuristic,
         "least printed bound": theorems.best_slope(EPSILON, sharpened=False) / NOISE,
-        "least of our bounds": bounds.best_slope(EPSILON) / NOISE,
+        "least of our bounds": best_slope(bounds, EPSILON) / NOISE,
     }
     thetas = np.linspace(0, 1.35 * heuristic, THETAS[size] + 1)[1:]
     samples = SAMPLES[size] // (1 if count == 100 else 4)

@@ -18,6 +18,7 @@ from evr.bounds.single import WHOLE_ORDERS, SingleBounds
 from evr.laws import Floats
 from evr.laws.line.gaussian import NORMAL_REACH
 from evr.laws.line.pair import log_difference, log_sum_exp
+from evr.planning.single import slope_of_least
 
 _CONJUGATES = (1.0, *np.round(1.0 + np.geomspace(0.02, 30.0, 20), 4).tolist())
 
@@ -111,8 +112,10 @@ class Theorems:
 
     def best_slope(self, epsilon: float, *, sharpened: bool) -> float:
         """The slope of the least bound."""
-        return self.bounds.slope_of_least(
-            lambda slope: self.log_second_moment(epsilon, slope, sharpened=sharpened), epsilon
+        return slope_of_least(
+            self.bounds,
+            lambda slope: self.log_second_moment(epsilon, slope, sharpened=sharpened),
+            epsilon,
         )
 
     def least(self, epsilon: float, *, sharpened: bool) -> float:

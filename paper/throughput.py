@@ -21,6 +21,7 @@ import common
 import evr
 from evr.bounds.single import SingleBounds
 from evr.planning import capped_proposal
+from evr.planning.single import best_slope
 from evr.sampling.single import SingleProposal
 from evr.verification.claims import Claim
 from evr_vs_bound import fixed_samples, speed
@@ -57,7 +58,7 @@ def sampling(size: str) -> dict[str, Any]:
     steps = evr.Composition.of(event(NOISE)).simplified("remove")
     bounds = SingleBounds(1 / NOISE, PROBABILITY, STEPS)
     proposals = {
-        "paper's tilt": SingleProposal(steps, bounds.best_slope(EPSILON) / NOISE),
+        "paper's tilt": SingleProposal(steps, best_slope(bounds, EPSILON) / NOISE),
         "our tilt": capped_proposal(steps, EPSILON),
     }
 
@@ -95,7 +96,7 @@ def at(target: float) -> dict[str, Any]:
     claim = Claim(EPSILON, target, SHARE * delta / target)
     steps = evr.Composition.of(event(noise)).simplified("remove")
     bounds = SingleBounds(1 / noise, PROBABILITY, STEPS)
-    tilted = SingleProposal(steps, bounds.best_slope(EPSILON) / noise)
+    tilted = SingleProposal(steps, best_slope(bounds, EPSILON) / noise)
     logs = {
         "paper's bound": Theorems(bounds).least(EPSILON, sharpened=False),
         "paper's bound, sharpened": Theorems(bounds).least(EPSILON, sharpened=True),

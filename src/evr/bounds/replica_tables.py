@@ -9,28 +9,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from functools import cached_property
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from evr.bounds.replica_states import Counts, partitions, places, with_sum
 from evr.laws.arrays import module_of
 from evr.laws.law import Floats
 from evr.laws.line.pair import log_sum_exp
 from evr.laws.mixture.bins import Bins, IndependentBins
 from evr.randomness import for_purpose, of_rows
 
-Counts = NDArray[np.int64]
-
 MOST_REPLICAS = 40
 _MOST_NATS = 600.0
 MOST_STATES = 60_000
 MOST_VALUES = 8_000_000
-_TOGETHER = 16  # places whose chances are bounded together
 STEEPEST = 650.0
 """The greatest exponent of a weight: beyond it floats would overflow, and bounds be of no use."""
 
@@ -50,9 +46,9 @@ class OccupancyTable:
     def __init__(self, law: Bins, order: int) -> None:
         log_ways: Floats | float = -order * math.log(law.bins)
         if isinstance(law, IndependentBins):
-            self.occupancies, log_ways = _partitions(order, law.bins)
+            self.occupancies, log_ways = partitions(order, law.bins)
         else:
-            self.occupancies = _with_sum(order, law.bins)
+            self.occupancies = with_sum(order, law.bins)
         self.log_weights = (
             gammaln(order + 1)
             - gammaln(self.occupancies + 1).sum(axis=1)
@@ -121,17 +117,18 @@ class RingTable:
         if not _fits(self.length, order):
             raise ValueError(f"order={order} of {self.bins} bins: its terms are below all floats")
         near = self.near
-        states = _up_to_sum(order, near)  # the last near - 1 bins, latest first; who is left
-        occupied, self.left = states[:, :-1], states[:, -1]
-        index = _Index(states)
+        # in the last near - 1 bins, latest first; who is left; who is in bins before
+        states = with_sum(order, near + 1)
+        occupied, self.left = states[:, : near - 1], states[:, near - 1]
         pull = occupied @ self.greatest[1:]
         self.next = np.zeros((states.shape[0], order + 1), dtype=np.int32)
         self.weights = np.zeros((states.shape[0], order + 1))
         for j in range(order + 1):
             able = self.left >= j
-            after = np.column_stack((np.full(len(states), j), occupied, self.left - j))
-            after = np.delete(after, near - 1, axis=1) if near > 1 else after[:, 1:]
-            self.next[able, j] = index.of(after[able])
+            now = np.column_stack((np.full(len(states), j), occupied))[:, : near - 1]
+            past = order - now.sum(axis=1) - (self.left - j)
+            after = np.column_stack((now, self.left - j, past))
+            self.next[able, j] = places(after[able])
             exponent = j * (j - 1) / 2 * self.greatest[0] + j * pull[able]
             exponent -= gammaln(j + 1) + j * math.log(self.length)
             self.weights[able, j] = np.exp(exponent)
@@ -139,7 +136,7 @@ class RingTable:
         for _ in range(near - 1):
             unmoved.append(self.next[unmoved[-1], 0])
         self.unmoved = np.array(unmoved)
-        self.start = int(index.of(np.array([[0] * (near - 1) + [order]]))[0])
+        self.start = int(places(np.array([[0] * (near - 1) + [order, 0]]))[0])
         self.values = np.empty((self.length + 1, states.shape[0]))
         self.values[-1] = self.left == 0
         for place in range(self.length - 1, -1, -1):
@@ -234,9 +231,8 @@ class ChainTable:
     ) -> None:
         self.overlaps, self.order, self.probability = overlaps, order, probability
         self.near, self.steps = overlaps.shape
-        states = _with_sum(order, separation)  # 1, .., separation - 1 steps ago; and eligible
+        states = with_sum(order, separation)  # 1, .., separation - 1 steps ago; and eligible
         self.recent, self._eligible = states[:, : self.near - 1].astype(float), states[:, -1]
-        index = _Index(states)
         self.next = np.zeros((states.shape[0], order + 1), dtype=np.int32)
         self.chances = np.zeros((states.shape[0], order + 1))
         for j in range(order + 1):
@@ -248,7 +244,7 @@ class ChainTable:
                 after[:, -1] += states[:, -2]
             else:
                 after[:, -1] += j
-            self.next[able, j] = index.of(after[able])
+            self.next[able, j] = places(after[able])
             rest = self._eligible[able] - j
             self.chances[able, j] = _binomial(self._eligible[able], j) * (
                 probability**j * (1.0 - probability) ** rest
@@ -309,7 +305,7 @@ class ChainTable:
         usual, known = self._usual, self._usual_weights
         for step in range(self.steps):
             drawn = generator.random(size)
-            moved = self.staying.left(step, state, drawn)
+            moved = np.flatnonzero(drawn >= self.staying[step].take(state))
             after = self._unmoved.take(state)
             if moved.size:
                 at = state[moved]
@@ -321,10 +317,15 @@ class ChainTable:
         return pulses.T
 
     @cached_property
-    def staying(self) -> Staying:
-        """That no replica takes part in a step."""
+    def staying(self) -> Floats:
+        """The chance of what is likeliest, that no replica takes part in a step, by step and state
+        before it.
+        """
         later = self.values[1:][:, self._unmoved] * self.chances[:, 0]
-        return Staying(later, self.values[:-1])
+        # where both are 0, a state is never reached
+        return np.divide(
+            later, self.values[:-1], out=np.ones_like(later), where=self.values[:-1] > 0
+        )
 
 
 def attraction(occupancies: Counts, law: Bins) -> Floats:
@@ -334,29 +335,6 @@ def attraction(occupancies: Counts, law: Bins) -> Floats:
     return np.asarray((squares - (numbers * law.energies).sum(axis=1)) / 2)
 
 
-class Staying:
-    """The chance of what is likeliest, that no replica appears in a place, given the state before
-    it.
-
-    Parameters
-    ----------
-    parts, wholes
-        What it is the ratio of, by place and state.
-    """
-
-    def __init__(self, parts: Floats, wholes: Floats) -> None:
-        # where both are 0, a state is never reached
-        self.chances = np.divide(parts, wholes, out=np.ones_like(parts), where=wholes > 0)
-        starts = np.arange(0, len(parts), _TOGETHER)
-        # one row for several places stays in the cache, and says most of it
-        self._least = np.minimum.reduceat(self.chances, starts, axis=0)
-
-    def left(self, place: int, state: NDArray[np.int32], drawn: Floats) -> NDArray[np.intp]:
-        """Where a uniform number is beyond the chance."""
-        maybe = np.flatnonzero(drawn >= self._least[place // _TOGETHER].take(state))
-        return maybe[drawn[maybe] >= self.chances[place].take(state[maybe])]
-
-
 def _chosen(drawn: Floats, weights: Floats) -> Counts:
     """An index above 0 for each row, with probability proportional to its weights, by a uniform
     number that is beyond the share of index 0.
@@ -364,52 +342,6 @@ def _chosen(drawn: Floats, weights: Floats) -> Counts:
     cumulated = np.cumsum(weights, axis=1)
     beyond = drawn[:, None] >= cumulated[:, 1:-1] / cumulated[:, -1:]  # x / x is 1: never chosen
     return 1 + beyond.sum(axis=1)
-
-
-def _partitions(total: int, bins: int) -> tuple[Counts, Floats]:
-    """All falling tuples of positive numbers with that sum, at most one for each bin, padded with
-    zeros; and the logarithm of the share that they stand for of all ways to assign bins.
-
-    >>> _partitions(3, 2)[0].tolist()
-    [[3, 0], [2, 1]]
-    """
-
-    def falling(rest: int, greatest: int) -> Iterator[tuple[int, ...]]:
-        if not rest:
-            yield ()
-        for first in range(min(rest, greatest), 0, -1):
-            for others in falling(rest - first, first):
-                yield (first, *others)
-
-    width = min(total, bins)
-    parts = [one for one in falling(total, total) if len(one) <= width]
-    # b! / (b - r)! / b^total, without a difference of great numbers
-    ways = np.concatenate(([0.0], np.cumsum(np.log1p(-np.arange(width) / bins))))
-    logs = [
-        ways[len(one)]
-        + (len(one) - total) * math.log(bins)
-        - math.fsum(math.lgamma(n + 1) for n in Counter(one).values())
-        for one in parts
-    ]
-    return np.array([one + (0,) * (width - len(one)) for one in parts]), np.array(logs)
-
-
-def _up_to_sum(total: int, parts: int) -> Counts:
-    """All tuples of so many numbers that sum to at most ``total``."""
-    return _with_sum(total, parts + 1)[:, :parts]
-
-
-def _with_sum(total: int, parts: int) -> Counts:
-    """All tuples of so many numbers that sum to ``total``.
-
-    >>> _with_sum(2, 2).tolist()
-    [[0, 2], [1, 1], [2, 0]]
-    """
-    size = math.comb(total + parts - 1, parts - 1)
-    bars = np.array(list(combinations(range(total + parts - 1), parts - 1)), dtype=np.int64)
-    ends = np.full((size, 1), total + parts - 1)
-    bars = np.column_stack((-np.ones_like(ends), bars.reshape(size, parts - 1), ends))
-    return np.diff(bars, axis=1) - 1
 
 
 def _binomial(of: Counts, take: int) -> Floats:
@@ -427,29 +359,3 @@ def _starts(states: Counts, separation: int, probability: float, warm: bool) -> 
     logs = np.full(separation, math.log(probability / whole))
     logs[-1] = -math.log(whole)
     return np.asarray(np.exp(gammaln(order + 1) - gammaln(states + 1).sum(axis=1) + states @ logs))
-
-
-class _Index:
-    """The place of a state among all, by a code that tells them apart."""
-
-    def __init__(self, states: Counts) -> None:
-        keys = np.random.Generator(np.random.Philox(1)).integers(
-            0, 2**64, states.shape[1], dtype=np.uint64
-        )
-        self._keys = keys | np.uint64(1)
-        codes = self._codes(states)
-        self._order = np.argsort(codes)
-        self._codes_sorted = codes[self._order]
-        if np.any(self._codes_sorted[1:] == self._codes_sorted[:-1]):
-            raise ArithmeticError("two states have one code: a defect of evr, please report it")
-
-    def _codes(self, states: Counts) -> NDArray[np.uint64]:
-        return np.asarray((states.astype(np.uint64) * self._keys).sum(axis=1, dtype=np.uint64))
-
-    def of(self, states: Counts) -> NDArray[np.int32]:
-        """Places; what is no state raises."""
-        codes = self._codes(states)
-        places = np.minimum(np.searchsorted(self._codes_sorted, codes), self._order.size - 1)
-        if np.any(self._codes_sorted[places] != codes):
-            raise ArithmeticError("a state is not among all: a defect of evr, please report it")
-        return self._order[places].astype(np.int32)

@@ -14,12 +14,10 @@ The paper's three theorems are in ``paper/theorems.py``. Proofs: docs/guarantees
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, log_ndtr
 
 from evr.bounds.moments import log_peak
@@ -165,20 +163,3 @@ class SingleBounds:
         with np.errstate(divide="ignore"):
             log_s = np.log(-np.expm1(epsilon - np.append(v[1:], np.inf)))
         return math.log(self.count) + self.log_normaliser(slope) + float(np.max(log_s - log_z))
-
-    def best_slope(self, epsilon: float) -> float:
-        """The slope of the least bound on the second moment."""
-        return self.slope_of_least(lambda slope: self.log_moment(epsilon, 2.0, slope), epsilon)
-
-    def slope_of_least(self, bound: Callable[[float], float], epsilon: float) -> float:
-        """The slope at which a bound is least."""
-        centre = float(self.pair.point(epsilon))
-        grid = centre * np.geomspace(0.1, 1.5, 12)
-        at = [bound(float(slope)) for slope in grid]
-        best = int(np.argmin(at))
-        span = (grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)])
-        return float(
-            minimize_scalar(
-                bound, bounds=span, method="bounded", options={"xatol": 1e-3 * centre}
-            ).x
-        )

@@ -36,11 +36,6 @@ class Cells(NamedTuple):
         log_p = pair.log_mass(Measure.P, low, high)
         return cls(low, high, least, greatest, log_p, *pair.mean_and_doubt(low, high))
 
-    @property
-    def centre(self) -> Floats:
-        """The means, within the cells: a mean of a difference of logarithms may be outside."""
-        return np.clip(self.mean, self.least, self.greatest)
-
     def spread(self) -> tuple[Floats, Floats]:
         """``log`` of the masses of ``P`` that go to the lower and to the upper ends."""
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -49,15 +44,6 @@ class Cells(NamedTuple):
             cut = np.isfinite(self.least) & (self.least < self.greatest) & (self.log_p > -np.inf)
             share = np.where(cut, np.clip(share, 0.0, 1.0), 1.0)
             return self.log_p + np.log1p(-share), self.log_p + np.log(share)
-
-    @property
-    def drift(self) -> float:
-        """By how much the mean loss of a step rises because cells' means are raised by their
-        doubt.
-        """
-        with np.errstate(invalid="ignore"):
-            raised = np.clip(self.mean + self.doubt, self.least, self.greatest) - self.centre
-        return float(np.sum(np.where(np.isfinite(raised), raised, 0.0) * np.exp(self.log_p)))
 
 
 def spread_to_edges(pair: DominatingPair, edges: Floats) -> DiscretePair:

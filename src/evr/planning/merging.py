@@ -104,7 +104,7 @@ def edges_of(
     """
     edges = _edges(step, _fine_cells(step.pair), where, allowance, delta)
     order = max(tilt.order for tilt in where)
-    drift = step.count * Cells.of(step.pair, edges).drift * (1.0 + order)
+    drift = step.count * _drift(Cells.of(step.pair, edges)) * (1.0 + order)
     if drift > max(allowance, _LEAST_DRIFT):
         raise _too_coarse(step)
     return tuple(edges.tolist())
@@ -124,16 +124,28 @@ def _fine_cells(pair: DominatingPair) -> Cells:
     return Cells(*(column[held] for column in cells))
 
 
+def _centres(cells: Cells) -> Floats:
+    """The means, within the cells: a mean of a difference of logarithms may be outside."""
+    return np.clip(cells.mean, cells.least, cells.greatest)
+
+
+def _drift(cells: Cells) -> float:
+    """By how much the mean loss of a step rises because cells' means are raised by their doubt."""
+    with np.errstate(invalid="ignore"):
+        raised = np.clip(cells.mean + cells.doubt, cells.least, cells.greatest) - _centres(cells)
+    return float(np.sum(np.where(np.isfinite(raised), raised, 0.0) * np.exp(cells.log_p)))
+
+
 def _floor(cells: Cells) -> float:
     """A loss that all but 1e-12 of ``P`` is not below, and not above 0."""
     place = int(np.searchsorted(np.logaddexp.accumulate(cells.log_p), _RARE))
-    losses = cells.centre[place:]
+    losses = _centres(cells)[place:]
     return min(float(losses[np.isfinite(losses)][0]), 0.0)
 
 
 def _deviation(step: Step, cells: Cells) -> float:
     """A rough size of the total loss of equal steps."""
-    squares = np.clip(cells.centre, -50.0, 50.0) ** 2
+    squares = np.clip(_centres(cells), -50.0, 50.0) ** 2
     return math.sqrt(step.count * float(np.sum(np.exp(cells.log_p) * squares)))
 
 
@@ -141,7 +153,7 @@ def _log_weights(cells: Cells, tilt: Tilt) -> Floats:
     """``log`` of the tilted mass of each cell, at its mean; only how much delta grows rests on
     it.
     """
-    return cells.log_p + tilt.height(cells.centre)
+    return cells.log_p + tilt.height(_centres(cells))
 
 
 def _edges(

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
+
+import numpy as np
+from scipy.optimize import minimize_scalar
 
 from evr import validate
 from evr.bounds.single import SingleBounds
 from evr.laws import Step
 from evr.sampling.single import SingleProposal, equal_steps
+
+
+def best_slope(bounds: SingleBounds, epsilon: float) -> float:
+    """The slope of the least bound on the second moment."""
+    return slope_of_least(bounds, lambda slope: bounds.log_moment(epsilon, 2.0, slope), epsilon)
+
+
+def slope_of_least(bounds: SingleBounds, bound: Callable[[float], float], epsilon: float) -> float:
+    """The slope at which a bound is least."""
+    centre = float(bounds.pair.point(epsilon))
+    grid = centre * np.geomspace(0.1, 1.5, 12)
+    at = [bound(float(slope)) for slope in grid]
+    best = int(np.argmin(at))
+    span = (grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)])
+    return float(
+        minimize_scalar(bound, bounds=span, method="bounded", options={"xatol": 1e-3 * centre}).x
+    )
 
 
 def single_proposal(
@@ -40,7 +60,7 @@ def single_proposal(
     if theta == "heuristic":
         theta = mu * float(bounds.pair.point(epsilon))  # t*/sigma^2, and the point is t*/sigma
     elif theta == "bound":
-        theta = mu * bounds.best_slope(epsilon)
+        theta = mu * best_slope(bounds, epsilon)
     elif isinstance(theta, str):
         raise ValueError(
             f'theta={theta!r} is neither "heuristic" nor "bound" nor a positive number'
