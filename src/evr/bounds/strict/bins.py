@@ -16,6 +16,7 @@ from flint import arb, ctx, fmpz, fmpz_poly
 
 from evr.bounds.strict.balls import GUARD, ceiling, integer_above, power_above
 from evr.bounds.strict.masses import Masses
+from evr.bounds.strict.plan import power
 from evr.laws.exact import ExactBins, ExactLaw, ExactOutcomes, OutcomeSet
 from evr.laws.exact.law import ball
 from evr.laws.law import Direction
@@ -48,8 +49,8 @@ class BinsOutcomes(ExactOutcomes):
 
     def sets_beyond(self, epsilon: Fraction) -> list[OutcomeSet]:
         remove = self.law.direction is Direction.REMOVE
-        power = power_above(epsilon if remove else -epsilon, _LEAST_BITS)
-        ratio = Fraction(self.law.bins * power, 1 << _LEAST_BITS) / self.spacing
+        whole = power_above(epsilon if remove else -epsilon, _LEAST_BITS)
+        ratio = Fraction(self.law.bins * whole, 1 << _LEAST_BITS) / self.spacing
         near = ratio.numerator // ratio.denominator  # e^epsilon is at most a place off
         ends = (near - 2, self.masses.last) if remove else (0, near + 2)
         return self._sets(self.masses.part(*ends))
@@ -92,7 +93,7 @@ def outcomes_of(
             f"followed, for losses up to {-(-top.numerator // top.denominator):,}: a smaller "
             "epsilon or a wider spacing is wanted"
         )
-    masses, excess = _power(_one(law, places, spacing, wide), law.bins, places, spacing, wide)
+    masses, excess = _sum(_one(law, places, spacing, wide), law.bins, places, spacing, wide)
     return BinsOutcomes(law, spacing, wide, masses, excess)
 
 
@@ -146,7 +147,7 @@ def _mass(law: ExactBins, place: int, places: int, spacing: Fraction) -> arb:
     return slope(place) - slope(place + 1)
 
 
-def _power(
+def _sum(
     one: tuple[Masses, Fraction], bins: int, places: int, spacing: Fraction, bits: int
 ) -> tuple[Masses, Fraction]:
     """The sum of ``bins`` ratios, cut at ``places`` after each product."""
@@ -161,9 +162,4 @@ def _power(
         inside = inside + Masses(places, fmpz_poly([kept]))
         return inside, x[1] + y[1] + beyond * spacing
 
-    power = one
-    for bit in bin(bins)[3:]:
-        power = times(power, power)
-        if bit == "1":
-            power = times(power, one)
-    return power
+    return power(one, bins, times)

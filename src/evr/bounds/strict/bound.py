@@ -16,7 +16,7 @@ from evr.bounds.strict.balls import GUARD, integer_above, power_below
 from evr.bounds.strict.grid_law import GridLaw, either
 from evr.bounds.strict.masses import Masses
 from evr.bounds.strict.one_step import one_step
-from evr.bounds.strict.plan import MOST_PLACES, ProofPlan, compose, schedule
+from evr.bounds.strict.plan import MOST_PLACES, ProofPlan, compose, power, schedule
 from evr.laws.exact import ExactCurve, ExactLaw, ExactOutcomes
 from evr.laws.exact.law import ball
 from evr.laws.steps import Step
@@ -142,11 +142,8 @@ def infinite_delta(steps: Sequence[Step], bits: int = 256) -> Fraction:
     total = 0
     for step in steps:
         if isinstance(step.exact_law, ExactOutcomes):
-            one, power = integer_above(functools.partial(_infinite, step.exact_law), bits), 0
-            for bit in bin(step.count)[2:]:
-                power = either(power, power, bits)
-                power = either(power, one, bits) if bit == "1" else power
-            total = either(total, power, bits)
+            one = integer_above(functools.partial(_infinite, step.exact_law), bits)
+            total = either(total, power(one, step.count, lambda a, b: either(a, b, bits)), bits)
     return Fraction(total, 1 << bits)
 
 

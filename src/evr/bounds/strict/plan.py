@@ -37,6 +37,11 @@ class Window(NamedTuple):
             0 <= self.halvings <= MOST_HALVINGS and self.low <= self.high and self.floor <= self.top
         )
 
+    @property
+    def places(self) -> int:
+        """How many places it has, about."""
+        return (self.top - self.floor) + (self.high - self.low if self.halvings else 0)
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -61,8 +66,24 @@ class Grid:
         if self.halvings and not self.floor <= self.low < self.high <= self.top:
             raise ValueError(f"{self!r} is no grid: floor <= low < high <= top is wanted")
 
+    @property
+    def places(self) -> int:
+        """How many places it has, about."""
+        fine = (self.high - self.low) << self.halvings if self.halvings else 0
+        return (self.top - self.floor) + fine
+
 
 Part = TypeVar("Part")
+
+
+def power(one: Part, count: int, times: Callable[[Part, Part], Part]) -> Part:
+    """``count`` copies together, ``count >= 1``, from the leading bit down."""
+    found = one
+    for bit in bin(count)[3:]:
+        found = times(found, found)
+        if bit == "1":
+            found = times(found, one)
+    return found
 
 
 def compose(
@@ -70,18 +91,14 @@ def compose(
 ) -> tuple[list[Part], list[Part]]:
     """Two halves of a composition from its steps: one part each, none where a half has no steps.
 
-    Each kind is raised to half of its count, from the leading bit down, and joined with the kinds
+    Each kind is raised to half of its count, and joined with the kinds
     before it; the steps that are left over in odd counts extend the second half.
     """
     first: list[Part] = []
     for kind, count in enumerate(counts):
         if half := count // 2:
-            power = step(kind)
-            for bit in bin(half)[3:]:
-                power = times(power, power)
-                if bit == "1":
-                    power = times(power, step(kind))
-            first = [times(first[0], power)] if first else [power]
+            copies = power(step(kind), half, times)
+            first = [times(first[0], copies)] if first else [copies]
     second = list(first)
     for kind, count in enumerate(counts):
         if count % 2:
@@ -152,25 +169,14 @@ class ProofPlan:
     @property
     def places(self) -> int:
         """The most places that a law has on the way: what memory and time go with."""
-        grids = [
-            (g.top - g.floor) + ((g.high - g.low) << g.halvings if g.halvings else 0)
-            for g in self.grids
-        ]
-        windows = [(w.top - w.floor) + (w.high - w.low if w.halvings else 0) for w in self.windows]
-        return max([0, *grids, *windows])
+        return max([0, *(g.places for g in self.grids), *(w.places for w in self.windows)])
 
     @property
     def work(self) -> int:
-        """About how many masses are multiplied in all; one of a step on its
-        grid counts as twenty.
+        """About how many masses are multiplied in all; one of a step on its grid counts as
+        twenty.
         """
-        grids = sum(
-            (g.top - g.floor) + ((g.high - g.low) << g.halvings if g.halvings else 0)
-            for g in self.grids
-        )
-        return 20 * grids + sum(
-            (w.top - w.floor) + (w.high - w.low if w.halvings else 0) for w in self.windows
-        )
+        return 20 * sum(g.places for g in self.grids) + sum(w.places for w in self.windows)
 
     def to_json(self) -> dict[str, object]:
         """The plan as JSON has it: integers, and rational numbers as text."""
