@@ -74,11 +74,14 @@ class Pairs:
 
     @classmethod
     def each(
-        cls, law: Callable[[Direction], LossLaw], exact: Callable[[Direction], ExactLaw]
+        cls,
+        law: Callable[[Direction], LossLaw],
+        exact: Callable[[Direction], ExactLaw] | None = None,
     ) -> Pairs:
         """A law of one form for each direction."""
         remove, add = Direction
-        return cls(law(remove), law(add), (exact(remove), exact(add)))
+        known = None if exact is None else (exact(remove), exact(add))
+        return cls(law(remove), law(add), known)
 
     def __post_init__(self) -> None:
         given = self.exact

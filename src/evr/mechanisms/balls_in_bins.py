@@ -8,7 +8,7 @@ import numpy as np
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.laws import Direction, Pairs
+from evr.laws import Pairs
 from evr.laws.exact import ExactBins
 from evr.laws.mixture.bins import CorrelatedBins, IndependentBins
 from evr.laws.mixture.strategy import Strategy, noise_over
@@ -39,8 +39,7 @@ def fixed(event: BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent:
         return Pairs.each(
             lambda one: IndependentBins(one, bins, energy), lambda one: ExactBins(one, bins, exact)
         )
-    remove, add = (CorrelatedBins(one, noise, bins, strategy) for one in Direction)
-    return Pairs(remove, add)
+    return Pairs.each(lambda one: CorrelatedBins(one, noise, bins, strategy))
 
 
 def redrawn(event: RedrawnBinsDpEvent) -> dp_event.DpEvent:

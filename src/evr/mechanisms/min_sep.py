@@ -5,7 +5,7 @@ from __future__ import annotations
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.laws import Direction, Pairs
+from evr.laws import Pairs
 from evr.laws.mixture.min_sep import MinSep
 from evr.laws.mixture.strategy import Strategy
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
@@ -39,10 +39,9 @@ def pairs(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent:
         return sampled_gaussians(strategy, noise, 1, probability)
     if probability == 1 and event.warm_start:
         return BallsInBinsDpEvent(noise, iterations, separation, event.strategy)
-    remove, add = (
-        MinSep(d, noise, separation, probability, event.warm_start, strategy) for d in Direction
+    return Pairs.each(
+        lambda one: MinSep(one, noise, separation, probability, event.warm_start, strategy)
     )
-    return Pairs(remove, add)
 
 
 MECHANISM = Mechanism(

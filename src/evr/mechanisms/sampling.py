@@ -66,29 +66,18 @@ class Sampling:
             )
         (remove,), (add,) = folded
         if isinstance(self.node, dp_event.PoissonSampledDpEvent):
-            return _of_steps(
-                _poisson(remove, self.share, Direction.REMOVE),
-                _poisson(add, self.share, Direction.ADD),
-            )
-        sampled = _without_replacement(remove, self.share)
-        return _of_steps(sampled, sampled)
+            return _by_poisson(remove, add, self.share)
+        exact = remove.exact and exact_without_replacement(remove.exact, self.share)
+        return Pairs.both(without_replacement.sampled(remove.pair, float(self.share)), exact)
 
 
-def _poisson(step: Step, q: Fraction, direction: Direction) -> Step:
-    law = poisson.sampled(step.pair, float(q), direction)
-    exact = None if step.exact is None else exact_sampled(step.exact, q, direction)
-    return Step(law, 1, exact)
-
-
-def _without_replacement(step: Step, g: Fraction) -> Step:
-    law = without_replacement.sampled(step.pair, float(g))
-    exact = None if step.exact is None else exact_without_replacement(step.exact, g)
-    return Step(law, 1, exact)
-
-
-def _of_steps(remove: Step, add: Step) -> Pairs:
+def _by_poisson(remove: Step, add: Step, q: Fraction) -> Pairs:
+    steps = {Direction.REMOVE: remove, Direction.ADD: add}
     known = remove.exact is not None and add.exact is not None
-    return Pairs(remove.law, add.law, (remove.exact_law, add.exact_law) if known else None)
+    return Pairs.each(
+        lambda one: poisson.sampled(steps[one].pair, float(q), one),
+        (lambda one: exact_sampled(steps[one].exact_law, q, one)) if known else None,
+    )
 
 
 def sampling_of(node: Sampled, path: str, relation: NeighboringRelation) -> Sampling | None:

@@ -73,10 +73,10 @@ class Grid:
         return (self.top - self.floor) + fine
 
 
-Part = TypeVar("Part")
+T = TypeVar("T")
 
 
-def power(one: Part, count: int, times: Callable[[Part, Part], Part]) -> Part:
+def power(one: T, count: int, times: Callable[[T, T], T]) -> T:
     """``count`` copies together, ``count >= 1``, from the leading bit down."""
     found = one
     for bit in bin(count)[3:]:
@@ -87,14 +87,14 @@ def power(one: Part, count: int, times: Callable[[Part, Part], Part]) -> Part:
 
 
 def compose(
-    counts: Sequence[int], step: Callable[[int], Part], times: Callable[[Part, Part], Part]
-) -> tuple[list[Part], list[Part]]:
+    counts: Sequence[int], step: Callable[[int], T], times: Callable[[T, T], T]
+) -> tuple[list[T], list[T]]:
     """Two halves of a composition from its steps: one part each, none where a half has no steps.
 
     Each kind is raised to half of its count, and joined with the kinds
     before it; the steps that are left over in odd counts extend the second half.
     """
-    first: list[Part] = []
+    first: list[T] = []
     for kind, count in enumerate(counts):
         if half := count // 2:
             copies = power(step(kind), half, times)
