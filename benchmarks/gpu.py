@@ -22,6 +22,7 @@ from evr.laws import Direction
 from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built, cuda
+from evr.sampling.plan import MixturePlan
 from evr.verification.summary import Work
 
 MANY_DIMENSIONS = [
@@ -61,8 +62,8 @@ def many_dimensions(case: highdim.Case) -> str:
 def sample_seconds(case: highdim.Case, plan: DrawPlan, delta: float) -> tuple[float, float]:
     """Of a sample, by the GPU and by a core."""
     steps = Composition.of(case.event).simplified(Direction.REMOVE)
-    kinds = tuple(replace(kind, sampler="") for kind in plan.kinds)
-    here, there = built(replace(plan, kinds=kinds), steps), built(plan, steps)
+    assert isinstance(plan.proposal, MixturePlan)
+    there, here = (built(replace(plan.proposal, by_place=x), steps) for x in (True, False))
     found = []
     for proposal, size, device in ((there, 1 << 18, "cuda"), (here, here.block_size(), "cpu")):
         unit, stream = float(np.log(delta)), Stream(1, "")

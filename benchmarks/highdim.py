@@ -111,7 +111,7 @@ def judged(
     direction = Direction(delta.direction)
     steps = evr.Composition.of(case.event).simplified(direction)
     assert report.plan is not None
-    proposal = built(report.plan, steps)
+    proposal = built(report.plan.proposal, steps)
     size = proposal.block_size()
     blocks = range(max(1, 40_000 // size))
     stream = Stream(77, "benchmark")

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 import evr
+from evr.estimation.blocks import blocks
 from evr.mechanisms import Composition
 from evr.planning import capped_proposal
 from evr.randomness import Stream
-from evr.sampling import blocks
 
 SAMPLES, STEPS = 100_000, 1000
 # noise multiplier, sampling probability, delta

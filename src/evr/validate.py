@@ -102,6 +102,13 @@ def positive_integer(**named: Any) -> int:
     return _integer(1, *_only(named))
 
 
+def worker_count(workers: int | None) -> int:
+    """The number of threads asked for, or one for each processor that this process may use."""
+    if workers is not None:
+        return positive_integer(workers=workers)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def non_negative_integer(**named: Any) -> int:
     """As ``positive_integer``, 0 included.
 

@@ -31,7 +31,7 @@ def test_a_certificate_of_a_gpu_replays_on_a_processor(name, monkeypatch):
     monkeypatch.setattr(cuda, "draws", lambda proposal: False)
     document = document_of(name)
     plans = [one["plan"] for one in document["verification"]["directions"].values()]
-    assert {plan["kinds"][0]["sampler"] for plan in plans} == {"parts_philox/1"}
+    assert {plan["proposal"]["by_place"] for plan in plans} == {True}
     assert {plan["device"] for plan in plans} == {"cuda"}
     found = replayed(document)
     assert found.mismatches == ()
@@ -62,7 +62,7 @@ def test_an_altered_certificate_of_a_gpu_does_not(path, change, monkeypatch):
 def test_another_order_than_a_gpu_drew_does_not_agree(monkeypatch):
     monkeypatch.setattr(cuda, "draws", lambda proposal: False)
     document = document_of("gpu-matrix")
-    document["verification"]["directions"]["remove"]["plan"]["numbers"]["order"] -= 1.0
+    document["verification"]["directions"]["remove"]["plan"]["proposal"]["part"]["order"] -= 1
     assert not replayed(document).agrees
 
 

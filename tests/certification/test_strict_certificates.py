@@ -182,7 +182,7 @@ def test_both_refuse_a_plan_that_composes_steps(double):
     steps, stated = Composition.of(EVENT).simplified("remove"), double.claim
     claim = Claim(stated.epsilon, stated.delta, stated.tau)
     plan = planning.planned(steps, "remove", claim, "capped")
-    assert plan.places
+    assert plan.proposal.places
     document = copy.deepcopy(double.document())
     document["verification"]["directions"]["remove"]["plan"] = plan.to_json()
     found = evr.replay(Certificate.from_json(mended(document)))

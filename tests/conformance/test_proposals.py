@@ -30,11 +30,12 @@ from conformance.proposal_checks import (
     generator,
     sample_size,
 )
+from evr.estimation.blocks import blocks
 from evr.laws import Step
 from evr.mechanisms import Composition
 from evr.planning import capped_proposal, single_proposal
 from evr.randomness import Stream
-from evr.sampling import Proposal, SimpleProposal, TiltedProposal, blocks
+from evr.sampling import Proposal, SimpleProposal, TiltedProposal
 from evr.sampling.single import OutOfReachWarning
 from evr.verification.claims import Claim
 from evr.verification.directions import shortcut

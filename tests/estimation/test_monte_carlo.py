@@ -15,9 +15,10 @@ from dp_accounting import dp_event, privacy_accountant_test
 
 import evr
 from evr.estimation import monte_carlo
+from evr.estimation.blocks import blocks
 from evr.estimation.monte_carlo import WeightedSamples
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
-from evr.sampling import Block, blocks
+from evr.sampling import Block
 from helpers import near
 
 SETTINGS = [

@@ -22,7 +22,7 @@ from evr.laws.mixture.bins import IndependentBins
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built
 from evr.sampling.mixtures import MixtureProposal
-from evr.sampling.parts import Numbers
+from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, MixturePlan
 from helpers import assert_mean_within, near
 from highdim.contour import redrawn_delta
 
@@ -187,22 +187,22 @@ def test_far_ends_do_not_break() -> None:
 # --- samples --------------------------------------------------------------------------------------
 
 
-def mixture(law: IndependentBins, count: int, numbers: Numbers) -> MixtureProposal:
-    return MixtureProposal([Step(law, count)], numbers)
+def mixture(law: IndependentBins, count: int, plan: MixturePlan) -> MixtureProposal:
+    return MixtureProposal(plan, [Step(law, count)])
 
 
 SMALL, SMALL_ADD = IndependentBins(REMOVE, 10, 0.5), IndependentBins(ADD, 10, 0.5)
-BOTH = {"order": 5.0, "local": 2.0, "window": 2.0, "shift": 3.0, "share": 0.3}
+BOTH = MixturePlan(ByOrder(5), beside=ByWindow(2, 2, 3.0), share=0.3)
 PROPOSALS = {
-    "scaled": mixture(SMALL, 1, {"scale": 3.0, "odds": 1.0}),
-    "order": mixture(SMALL, 1, {"order": 5.0}),
+    "scaled": mixture(SMALL, 1, MixturePlan(ByScale(3.0, 1.0))),
+    "order": mixture(SMALL, 1, MixturePlan(ByOrder(5))),
     "both": mixture(SMALL, 1, BOTH),
-    "plain": mixture(SMALL, 1, {"scale": 1.0, "odds": 1.0}),
-    "redrawn": mixture(SMALL, 4, {"order": 4.0}),
+    "plain": mixture(SMALL, 1, MixturePlan(ByScale(1.0, 1.0))),
+    "redrawn": mixture(SMALL, 4, MixturePlan(ByOrder(4))),
     "redrawn, both": mixture(SMALL, 4, BOTH),
-    "shift": mixture(SMALL_ADD, 1, {"shift": -8.0}),
-    "shift, redrawn": mixture(SMALL_ADD, 2, {"shift": -4.0}),
-    "plain, add": mixture(SMALL_ADD, 1, {"shift": 0.0}),
+    "shift": mixture(SMALL_ADD, 1, MixturePlan(ByShift(-8.0))),
+    "shift, redrawn": mixture(SMALL_ADD, 2, MixturePlan(ByShift(-4.0))),
+    "plain, add": mixture(SMALL_ADD, 1, MixturePlan(ByShift(0.0))),
 }
 EPSILON = 0.6
 
@@ -246,7 +246,7 @@ def test_mutations_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong density, or a bound that is too low does not pass the checks above."""
     for name in ("scaled", "order", "shift"):
         law = SMALL_ADD if name == "shift" else SMALL
-        proposal = mixture(law, 1, PROPOSALS[name].numbers)
+        proposal = mixture(law, 1, PROPOSALS[name].plan)
         part = proposal.parts[0][0]
         right = part.log_density
         monkeypatch.setattr(part, "log_density", lambda x, y, right=right: right(x, y) - 0.2)
@@ -254,7 +254,7 @@ def test_mutations_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
             check_mean(
                 proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, delta_of(proposal)
             )
-    proposal = mixture(SMALL, 1, {"order": 5.0})
+    proposal = mixture(SMALL, 1, MixturePlan(ByOrder(5)))
     block = proposal.draw(Stream(5, "test").block(0), 40_000)
     proposal.parts[0][0].log_normaliser -= 0.5
     with pytest.raises(AssertionError, match="B is"):
@@ -267,8 +267,8 @@ def test_mutations_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", PROPOSALS)
 def test_a_plan_is_all_it_takes(name: str) -> None:
     proposal = PROPOSALS[name]
-    plan = DrawPlan.from_json(json.loads(json.dumps(proposal.plan().to_json())))
-    again = built(plan, proposal.steps)
+    plan = DrawPlan.from_json(json.loads(json.dumps(DrawPlan(proposal.plan).to_json())))
+    again = built(plan.proposal, proposal.steps)
     for a, b in zip(
         proposal.draw(Stream(1, "x").block(0), 50),
         again.draw(Stream(1, "x").block(0), 50),
@@ -281,19 +281,21 @@ def test_a_plan_is_all_it_takes(name: str) -> None:
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
-        ({"scale": 2.0, "order": 3.0}, "named by"),
-        ({"order": 2.5}, "not a whole number"),
-        ({"order": 1.0}, "no affordable table"),
-        ({"inverse_order": 2.0}, "named by"),
-        ({"0/weight": 1.0, "0/0/scale": 2.0}, "named by"),
-        ({"theta": 1.0}, "named by"),
-        ({}, "named by"),
+        ({"scale": 2.0, "odds": 1.0, "order": 3}, "order"),
+        ({"order": 2.5}, "valid integer"),
+        ({"order": 1}, "no affordable table"),
+        ({"order": True}, "valid integer"),
+        ({"theta": 1.0}, "theta"),
+        ({"shift": -1.0}, "has no part"),
+        ({"scale": 2.0}, "odds"),
+        ({}, "required"),
     ],
 )
 def test_plans_that_say_what_cannot_be(numbers: dict[str, float], message: str) -> None:
-    document = {**PROPOSALS["scaled"].plan().to_json(), "numbers": numbers}
+    document = DrawPlan(PROPOSALS["scaled"].plan).to_json()
+    document["proposal"]["part"] = numbers
     with pytest.raises(ValueError, match=message):
-        built(DrawPlan.from_json(document), PROPOSALS["scaled"].steps)
+        built(DrawPlan.from_json(document).proposal, PROPOSALS["scaled"].steps)
 
 
 EVENTS = {

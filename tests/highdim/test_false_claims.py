@@ -99,7 +99,7 @@ def test_at_the_threshold_with_a_large_budget(name: str) -> None:
     epsilon, runs, budget = 1.0, 200, 0.05
     delta = exact_delta(name, epsilon, "remove")
     steps = Composition.of(EVENTS[name]).simplified(Direction.REMOVE)
-    proposal = built(plan_for(name, epsilon, "remove", TAU * delta), steps)
+    proposal = built(plan_for(name, epsilon, "remove", TAU * delta).proposal, steps)
     bound = proposal.greatest(epsilon) / delta
     accepted = 0
     for run in range(runs):

@@ -10,6 +10,7 @@ import itertools
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,7 +28,8 @@ from evr.laws.mixture.strategy import Strategy
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built, parts
 from evr.sampling.mixtures import MixtureProposal
-from evr.sampling.parts import Numbers, chain_table, log_hoelder, ring_sums, with_odds
+from evr.sampling.parts import chain_table, log_hoelder, part_of, ring_sums, with_odds
+from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, MixturePlan
 from helpers import assert_mean_within, near
 from highdim.exact_small import bins_linear, delta_by_quadrature, gram_of
 from highdim.small_events import BAND, EVENTS, exact_delta
@@ -268,7 +270,7 @@ def test_many_independent_bins_have_no_matrix() -> None:
     b, one = 1e5, math.exp(0.7)
     moment = (one**3 + 3 * (b - 1) * one + (b - 1) * (b - 2)) / b**2
     assert OccupancyTable(law, 3).log_moment == near(math.log(moment), rel=1e-10)
-    block = mixture(law, {"order": 3.0}).draw(Stream(1, "test").block(0), 2)
+    block = mixture(law, MixturePlan(ByOrder(3))).draw(Stream(1, "test").block(0), 2)
     assert np.all(np.isfinite(block.losses))
 
 
@@ -391,28 +393,28 @@ def test_a_chain_of_replicas_is_drawn_step_by_step() -> None:
 # --- samples --------------------------------------------------------------------------------------
 
 
-def mixture(law: MixtureLaw, numbers: Numbers, count: int = 1) -> MixtureProposal:
-    return MixtureProposal([Step(law, count)], numbers)
+def mixture(law: MixtureLaw, plan: MixturePlan, count: int = 1) -> MixtureProposal:
+    return MixtureProposal(plan, [Step(law, count)])
 
 
 BINS, BINS_ADD = correlated(REMOVE, 4, 8, 1.2), correlated(ADD, 4, 8, 1.2)
 CHAIN, CHAIN_ADD = min_sep(REMOVE, warm=True), min_sep(ADD, warm=True)
-BOTH = {"order": 4.0, "local": 3.0, "window": 2.0, "shift": 1.5, "share": 0.3}
-PARTS: dict[str, tuple[MixtureLaw, Numbers]] = {
-    "scaled": (BINS, {"scale": 2.0, "odds": 1.0}),
-    "order": (BINS, {"order": 4.0}),
+BOTH = MixturePlan(ByOrder(4), beside=ByWindow(3, 2, 1.5), share=0.3)
+PARTS: dict[str, tuple[MixtureLaw, MixturePlan]] = {
+    "scaled": (BINS, MixturePlan(ByScale(2.0, 1.0))),
+    "order": (BINS, MixturePlan(ByOrder(4))),
     "order beside a window": (BINS, BOTH),
     "scaled beside a window": (
         BINS,
-        {"scale": 2.0, "odds": 1.0, "local": 2.0, "window": 1.0, "shift": 1.0, "share": 0.5},
+        MixturePlan(ByScale(2.0, 1.0), beside=ByWindow(2, 1, 1.0), share=0.5),
     ),
-    "ring": (BINS, {"order": 3.0}),
-    "ring beside a window": (BINS, {**BOTH, "share": 0.4}),
-    "shift": (BINS_ADD, {"shift": -2.0}),
-    "chain": (CHAIN, {"scale": 2.0, "odds": 2.0}),
-    "plain chain": (CHAIN, {"scale": 1.0, "odds": 1.0}),
-    "order of a chain": (CHAIN, {"order": 5.0}),
-    "shift of a chain": (CHAIN_ADD, {"shift": -3.0}),
+    "ring": (BINS, MixturePlan(ByOrder(3))),
+    "ring beside a window": (BINS, replace(BOTH, share=0.4)),
+    "shift": (BINS_ADD, MixturePlan(ByShift(-2.0))),
+    "chain": (CHAIN, MixturePlan(ByScale(2.0, 2.0))),
+    "plain chain": (CHAIN, MixturePlan(ByScale(1.0, 1.0))),
+    "order of a chain": (CHAIN, MixturePlan(ByOrder(5))),
+    "shift of a chain": (CHAIN_ADD, MixturePlan(ByShift(-3.0))),
 }
 EPSILON = 1.0
 
@@ -427,12 +429,12 @@ def exact_of(law: MixtureLaw) -> float:
 
 @pytest.fixture
 def proposal(request: pytest.FixtureRequest) -> Iterator[MixtureProposal]:
-    law, numbers = PARTS[request.param]
+    law, plan = PARTS[request.param]
     parts.bins_table.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         if "ring" in request.param:
             patch.setattr(OccupancyTable, "is_affordable", staticmethod(lambda law, order: False))
-        yield mixture(law, numbers)
+        yield mixture(law, plan)
     parts.bins_table.cache_clear()
 
 
@@ -446,8 +448,8 @@ def test_samples(proposal: MixtureProposal) -> None:
     check_mean(block, EPSILON, delta)
     check_bounds(proposal, block, EPSILON, delta)
     check_order(block, EPSILON, delta)
-    plan = DrawPlan.from_json(json.loads(json.dumps(proposal.plan().to_json())))
-    again = built(plan, proposal.steps).draw(Stream(5, "test").block(0), 40_000)
+    plan = DrawPlan.from_json(json.loads(json.dumps(DrawPlan(proposal.plan).to_json())))
+    again = built(plan.proposal, proposal.steps).draw(Stream(5, "test").block(0), 40_000)
     for a, b in zip(block, again, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -484,38 +486,35 @@ def test_a_bound_that_is_too_low_is_seen(proposal: MixtureProposal) -> None:
 
 
 def test_parts_that_cannot_be() -> None:
-    for law, numbers, message in (
-        (BINS, {"order": 60.0}, "no affordable table"),
-        (BINS, {"order": 1.0}, "no affordable table"),
-        (BINS, {"order": 2.5}, "not a whole number"),
-        (BINS, {"order": math.inf}, "not a whole number"),
-        (BINS, {"scale": 0.9, "odds": 1.0}, "not finite and above 1"),
-        (BINS, {"scale": math.inf, "odds": 1.0}, "not finite and above 1"),
-        (BINS, {"scale": 1.0, "odds": 2.0}, "nor 1 with odds of 1"),
-        (BINS, {**BOTH, "share": 0.0}, "share=0.0 of a plan is not between 0 and 1"),
-        (BINS, {**BOTH, "share": 1.0}, "share=1.0 of a plan is not between 0 and 1"),
-        (BINS, {"order": 3.0, "scale": 2.0}, "has no part named by"),
-        (BINS, {"order": 3.0, "share": 0.5}, "has no part named by"),
-        (BINS, {"shift": -1.0}, "'remove' of 4 bins.* has no part named by"),
-        (BINS, {}, "named by"),
-        (BINS_ADD, {"order": 3.0}, "'add' of 4 bins.* has no part named by"),
-        (BINS_ADD, {"shift": 1.0}, "not finite and at most 0"),
-        (BINS_ADD, {"shift": -math.inf}, "not finite and at most 0"),
-        (CHAIN, {"scale": 2.0, "odds": math.inf}, "no probability"),
-        (CHAIN, {"scale": 2.0, "odds": 0.0}, "no probability"),
-        (CHAIN, {"scale": 2.0, "odds": 1e300}, "no probability"),
-        (CHAIN, {"scale": 2.0}, "named by"),
-        (CHAIN, BOTH, r"named by \['local', 'shift', 'window'\]"),
-        (BINS, {**BOTH, "shift": -1.0}, "shift=-1.0 of a window is not finite and at least 0"),
-        (BINS, {**BOTH, "shift": math.inf}, "shift=inf of a window"),
-        (BINS, {**BOTH, "window": 3.0}, "with window=3 has no affordable table"),
-        (BINS, {**BOTH, "window": 0.0}, "with window=0 has no affordable table"),
-        (BINS, {**BOTH, "window": -1.0}, "with window=-1 has no affordable table"),
-        (BINS, {**BOTH, "window": 1.5}, "1.5 of a part is not a whole number"),
-        (BINS, {**BOTH, "local": 1.0}, "order=1 with window=2 has no affordable table"),
+    for law, part, message in (
+        (BINS, ByOrder(60), "no affordable table"),
+        (BINS, ByOrder(1), "no affordable table"),
+        (BINS, ByScale(0.9, 1.0), "not finite and above 1"),
+        (BINS, ByScale(math.inf, 1.0), "not finite and above 1"),
+        (BINS, ByScale(1.0, 2.0), "nor 1 with odds of 1"),
+        (BINS, ByShift(-1.0), "'remove' of 4 bins.* has no part ByShift"),
+        (BINS_ADD, ByOrder(3), "'add' of 4 bins.* has no part ByOrder"),
+        (BINS_ADD, ByWindow(3, 2, 1.5), "has no part ByWindow"),
+        (BINS_ADD, ByShift(1.0), "not finite and at most 0"),
+        (BINS_ADD, ByShift(-math.inf), "not finite and at most 0"),
+        (CHAIN, ByScale(2.0, math.inf), "no probability"),
+        (CHAIN, ByScale(2.0, 0.0), "no probability"),
+        (CHAIN, ByScale(2.0, 1e300), "no probability"),
+        (CHAIN, ByWindow(3, 2, 1.5), "has no part ByWindow"),
+        (BINS, ByWindow(3, 2, -1.0), "shift=-1.0 of a window is not finite and at least 0"),
+        (BINS, ByWindow(3, 2, math.inf), "shift=inf of a window"),
+        (BINS, ByWindow(3, 3, 1.5), "with window=3 has no affordable table"),
+        (BINS, ByWindow(3, 0, 1.5), "with window=0 has no affordable table"),
+        (BINS, ByWindow(3, -1, 1.5), "with window=-1 has no affordable table"),
+        (BINS, ByWindow(1, 2, 1.5), "order=1 with window=2 has no affordable table"),
     ):
         with pytest.raises(ValueError, match=message):
-            mixture(law, numbers)
+            part_of(law, part)
+    for share in (0.0, 1.0, math.nan):
+        with pytest.raises(ValueError, match=f"share={share} is not between 0 and 1"):
+            replace(BOTH, share=share)
+    with pytest.raises(ValueError, match="with nothing beside, not 1"):
+        MixturePlan(ByOrder(3), share=0.5)
 
 
 # --- verification ---------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from scipy.special import log_ndtr
 
 import evr
 from evr.bounds.replica_tables import MOST_REPLICAS
-from evr.bounds.tilt import Tilt
 from evr.laws import Direction
 from evr.laws.law import UNIT, Floats
 from evr.laws.mixture.law import MixtureLaw
@@ -20,8 +19,7 @@ from evr.randomness import Stream
 from evr.sampling import DrawPlan, built
 from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.parts import chain_table
-from evr.sampling.placed_parts import NAME
-from evr.sampling.plan import Kind
+from evr.sampling.plan import ByOrder, ByShift, MixturePlan
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial
 from evr.verification.driver import Hooks
@@ -30,11 +28,6 @@ from evr.verification.summary import checked
 from helpers import near
 
 E = evr.events
-
-
-def plan_of(numbers: dict[str, float], sampler: str = "") -> DrawPlan:
-    kinds = (Kind(Tilt(), sampler=sampler),)
-    return DrawPlan("mixture", kinds, numbers=tuple(numbers.items()), block_size=4096)
 
 
 def by_recursion(chain: Chain, logs: Floats) -> float:
@@ -66,8 +59,8 @@ def test_ratios_below_all_floats(
     np.testing.assert_allclose(chain.log_sum(logs), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("sampler", ["", NAME])
-def test_a_false_claim_of_ratios_below_all_floats_is_not_accepted(sampler: str) -> None:
+@pytest.mark.parametrize("by_place", [False, True])
+def test_a_false_claim_of_ratios_below_all_floats_is_not_accepted(by_place: bool) -> None:
     """It was, where a plan drew what the claim is about: all samples were 0."""
     event, epsilon, deviation = E.BMinSepDpEvent(0.02, 4, 2, 1.0, False), 2700.0, math.sqrt(5000.0)
     middle = epsilon / deviation
@@ -76,8 +69,9 @@ def test_a_false_claim_of_ratios_below_all_floats_is_not_accepted(sampler: str) 
     steps = evr.Composition.of(event).simplified(Direction.ADD)
     claim, settings = Claim(epsilon, delta / 20 / 0.5, 0.5), Settings(max_samples=100_000)
     stream = Stream(1, "test", 1, "add")
+    plan = MixturePlan(ByShift(-0.04), by_place=by_place)
     trial = Trial("add", steps, claim, settings, 1, math.log(1e-6), stream)
-    found = trial.run(plan_of({"shift": -0.04}, sampler=sampler), Hooks())
+    found = trial.run(DrawPlan(plan, block_size=4096), Hooks())
     assert not found.accepted
     assert abs(found.estimate - delta) < 6 * found.standard_error
 
@@ -101,20 +95,20 @@ def test_weights_of_more_replicas_than_are_eligible_do_not_overflow() -> None:
 )
 def test_more_replicas_than_are_allowed_are_refused(event: dp_event.DpEvent) -> None:
     steps = evr.Composition.of(event).simplified(Direction.REMOVE)
-    built(plan_of({"order": float(MOST_REPLICAS)}), steps)
+    built(MixturePlan(ByOrder(MOST_REPLICAS)), steps)
     with pytest.raises(ValueError, match="order=41 has no affordable table"):
-        built(plan_of({"order": MOST_REPLICAS + 1.0}), steps)
+        built(MixturePlan(ByOrder(MOST_REPLICAS + 1)), steps)
 
 
-@pytest.mark.parametrize("sampler", ["", NAME])
+@pytest.mark.parametrize("by_place", [False, True])
 @pytest.mark.parametrize("name", ["ring", "bins"])
 def test_what_is_not_a_number_does_not_pass_for_a_refused_draw(
-    monkeypatch: pytest.MonkeyPatch, name: str, sampler: str
+    monkeypatch: pytest.MonkeyPatch, name: str, by_place: bool
 ) -> None:
     strategy = {"ring": (1.0, 0.5), "bins": (1.0,)}[name]
     event = E.BallsInBinsDpEvent(2.0, 60, 30, strategy)
     steps = evr.Composition.of(event).simplified(Direction.REMOVE)
-    proposal = built(plan_of({"order": 5.0}, sampler=sampler), steps)
+    proposal = built(MixturePlan(ByOrder(5), by_place=by_place), steps)
     assert isinstance(proposal, MixtureProposal)
     checked(proposal.draw(Stream(1, "test").block(0), 500).values(0.1), math.inf)
     law = type(proposal.laws[0][0])
@@ -134,7 +128,7 @@ def test_a_refused_draw_has_no_weight_whatever_is_lost_on_a_line() -> None:
     """Less infinity and infinity were no number, and stopped the run."""
     event = E.BallsInBinsDpEvent(0.5, 60, 30, [[1.0, 0.1 + (i % 7) / 8] for i in range(59)] + [[1]])
     steps = evr.Composition.of(event).simplified(Direction.REMOVE)
-    proposal = built(plan_of({"order": 4.0}), steps)
+    proposal = built(MixturePlan(ByOrder(4)), steps)
     found = proposal.draw(Stream(1, "test").block(0), 500)
     refused = found.log_weights == -math.inf
     assert 0 < refused.sum() < 500

@@ -266,11 +266,11 @@ def test_a_task_that_is_given_up_has_no_answer(monkeypatch: pytest.MonkeyPatch) 
 def test_tables_travel_with_a_proposal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Composing outcomes took each worker as long as the driver; large tables are built there."""
     steps = Composition.of(EVENT).simplified("remove")
-    proposal = built(planned(steps, "remove", CLAIM, "simple"), steps)
-    registry._built.cache_clear()
+    proposal = built(planned(steps, "remove", CLAIM, "simple").proposal, steps)
+    registry.built.cache_clear()
     package = dask_worker.packed(proposal)
     arrived = pickle.loads(package)
-    assert registry._built.cache_info().misses == 0
+    assert registry.built.cache_info().misses == 0
     assert type(arrived) is type(proposal)
     for a, b in zip(
         arrived.draw(Stream(1, "test").block(0), 50),
@@ -280,7 +280,7 @@ def test_tables_travel_with_a_proposal(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(a, b)
     monkeypatch.setattr(dask_worker, "_MOST_BYTES", len(package) - 1)
     again = pickle.loads(dask_worker.packed(proposal))
-    assert registry._built.cache_info().misses == 1
+    assert registry.built.cache_info().misses == 1
     assert again.source == proposal.source
 
 

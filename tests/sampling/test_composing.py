@@ -22,7 +22,6 @@ from mpmath import mp, mpf
 
 import evr
 import evr.bounds.composing as kernel
-from evr.bounds import Tilt
 from evr.bounds.composing import Masses, Places, masses_of, products
 from evr.bounds.composing import composed as composed_law
 from evr.bounds.rounding import Rounding
@@ -34,6 +33,7 @@ from evr.planning.sampled import planned
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built
 from evr.sampling.line import on_outcomes, spread_steps
+from evr.sampling.plan import CappedPlan
 from evr.verification import Claim, directions
 from evr.verification.settings import Settings
 from helpers import near
@@ -96,9 +96,9 @@ def test_products_send_nothing_to_infinity_that_fits_their_places() -> None:
     claim = Claim(epsilon=2.9748335976898833e-05, delta=delta / 0.9, tau=0.9)
     steps = Composition.of(event).simplified("remove")
     plan = planned(steps, "remove", claim, "capped")
-    merged = spread_steps(steps, plan.kinds)
+    merged = spread_steps(steps, plan.proposal.kinds)
     single = masses_of(cast(DiscretePair, merged[0].pair))
-    whole = masses_of(composed_law(merged, plan.places))
+    whole = masses_of(composed_law(merged, plan.proposal.places))
     assert whole.infinite - steps[0].count * single.infinite < 1e-3 * delta
 
 
@@ -209,8 +209,8 @@ def composed() -> tuple[DrawPlan, tuple[Step, ...], float]:
 
 def test_all_steps_are_composed(composed: tuple[DrawPlan, tuple[Step, ...], float]) -> None:
     plan, steps, delta = composed
-    assert len(plan.places) == len(products(1200))
-    proposal = built(plan, steps)
+    assert len(plan.proposal.places) == len(products(1200))
+    proposal = built(plan.proposal, steps)
     assert proposal.total_steps == 1
     values = proposal.draw(Stream(1, "test").block(0), 200_000).values(EPSILON)
     error = values.std() / np.sqrt(values.size)
@@ -224,7 +224,7 @@ def test_composites_are_known_as_well_as_the_steps_they_hold(
 ) -> None:
     """1,200 losses that are rounded, not a dozen."""
     plan, steps, _ = composed
-    proposal = built(plan, steps)
+    proposal = built(plan.proposal, steps)
     (single,) = proposal.composed
     whole = single.count
     assert whole == 1200
@@ -251,7 +251,9 @@ def test_what_decides_without_samples_counts_single_steps(
         "remove", steps, claim, Settings("sequential"), 1, -30.0, Stream(1, "test")
     )
     trial.prepared(plan)
-    assert asked[1:] == [(built(plan, steps).steps, claim, built(plan, steps).rounding(EPSILON))]
+    assert asked[1:] == [
+        (built(plan.proposal, steps).steps, claim, built(plan.proposal, steps).rounding(EPSILON))
+    ]
 
 
 def test_rounding_decides_where_infinite_losses_are_all_there_is() -> None:
@@ -284,7 +286,7 @@ def test_claims_are_decided_by_composed_steps() -> None:
         )
         plan = found.directions["remove"].plan
         assert plan is not None
-        assert plan.places
+        assert plan.proposal.places
         assert found.accepted is accepted
 
 
@@ -301,16 +303,16 @@ def test_plans_that_compose_what_cannot_be_are_refused(
     composed: tuple[DrawPlan, tuple[Step, ...], float],
 ) -> None:
     plan, steps, _ = composed
-    document = plan.to_json()
-    how = ["places", 0]
+    document, proposal = plan.to_json(), cast(CappedPlan, plan.proposal)
+    how = ["proposal", "places", 0]
     wrong = [
-        (r"plan\.places=None is not a list", changed(document, ["places"], None)),
-        (r"places\[0\]: found", changed(document, how, {})),
-        (r"places\[0\]: found", changed(document, [*how, "more"], 1)),
+        (r"valid (array|tuple)", changed(document, ["proposal", "places"], None)),
+        (r"required", changed(document, how, {})),
+        (r"[Uu]nexpected", changed(document, [*how, "more"], 1)),
         (r"not two or more", changed(document, [*how, "knots"], [1.0])),
         (r"not two or more", changed(document, [*how, "knots"], [1.0, 0.0])),
-        (r"not two or more", changed(document, [*how, "knots"], ["-inf", 0.0])),
-        (r"is not a number", changed(document, [*how, "knots"], ["nan", 0.0])),
+        (r"valid number", changed(document, [*how, "knots"], ["-inf", 0.0])),
+        (r"finite number", changed(document, [*how, "knots"], [math.nan, 0.0])),
         (r"numbers that rise, from", changed(document, [*how, "knots"], HUGE)),
         (r"parts=0", changed(document, [*how, "parts"], 0)),
         (r"places", changed(document, [*how, "parts"], 10**6)),
@@ -319,14 +321,14 @@ def test_plans_that_compose_what_cannot_be_are_refused(
         with pytest.raises(ValueError, match=message):
             DrawPlan.from_json(other)
     with pytest.raises(ValueError, match="do not compose steps that need"):
-        built(replace(plan, places=plan.places[1:]), steps)
+        built(replace(proposal, places=proposal.places[1:]), steps)
     with pytest.raises(ValueError, match="do not compose steps that need"):
-        built(plan, (replace(steps[0], count=4800),))
+        built(proposal, (replace(steps[0], count=4800),))
     huge = (replace(steps[0], count=(1 << 2000) - 1),)
     with pytest.raises(ValueError, match="of which there may be"):
-        built(replace(plan, places=plan.places[:1] * 3998), huge)
+        built(replace(proposal, places=proposal.places[:1] * 3998), huge)
     with pytest.raises(ValueError, match="no outcomes"):
-        built(DrawPlan.from_json(changed(document, ["kinds", 0, "edges"], None)), steps)
+        built(replace(proposal, kinds=(replace(proposal.kinds[0], edges=None),)), steps)
 
 
 def test_a_composite_that_is_not_tilted_has_its_own_mass(
@@ -334,7 +336,9 @@ def test_a_composite_that_is_not_tilted_has_its_own_mass(
 ) -> None:
     """Rounding adds mass to products; no sample misses it."""
     plan, steps, _ = composed
-    proposal = built(replace(plan, kinds=(replace(plan.kinds[0], tilt=Tilt()),)), steps)
+    capped = cast(CappedPlan, plan.proposal)
+    untilted = replace(capped, kinds=(replace(capped.kinds[0], tilt=None),))
+    proposal = built(untilted, steps)
     law = on_outcomes(proposal.steps[0])
     mass = float(np.sum(np.exp(law.log_p)))
     weights = np.exp(proposal.draw(Stream(1, "test").block(0), 10).log_weights)
@@ -350,11 +354,11 @@ def test_whatever_places_a_plan_has_samples_average_to_delta_or_more(
     generator = np.random.default_rng(5)
     for _ in range(4):
         document = plan.to_json()
-        for places in document["places"]:
+        for places in document["proposal"]["places"]:
             knots = generator.choice(places["knots"], 12, replace=False)
             places["knots"] = np.unique(knots + generator.normal(0, 1e-3, 12)).tolist()
             places["parts"] = int(generator.integers(1, 40))
-        proposal = built(DrawPlan.from_json(document), steps)
+        proposal = built(DrawPlan.from_json(document).proposal, steps)
         values = proposal.draw(Stream(1, "test").block(0), 20_000).values(EPSILON)
         assert values.mean() + 6 * values.std() / np.sqrt(values.size) > delta
 
@@ -365,7 +369,7 @@ def test_both_proofs_share_no_composed_law() -> None:
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=200)
     found = evr.verify(event, delta=delta, **claim)
     for report in found.directions.values():
-        assert report.plan is None or not report.plan.places
+        assert report.plan is None or not report.plan.proposal.places
 
 
 def test_certificates_of_composed_steps_replay_and_altered_ones_do_not(tmp_path: Path) -> None:
@@ -379,9 +383,9 @@ def test_certificates_of_composed_steps_replay_and_altered_ones_do_not(tmp_path:
     )
     plan = certificate.verification.directions["remove"].plan
     assert plan is not None
-    assert plan["places"]
+    assert plan["proposal"]["places"]
     assert evr.replay(certificate).agrees
-    plan["places"][-1]["parts"] += 1
+    plan["proposal"]["places"][-1]["parts"] += 1
     assert not evr.replay(certificate).agrees
 
 

@@ -4,6 +4,7 @@ CuPy's stand for them (``host.py``).
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +13,8 @@ from dp_accounting import dp_event
 import evr
 from evr.bounds.replica_tables import OccupancyTable, RingTable
 from evr.bounds.tilt import Tilt
-from evr.laws import Direction, arrays
+from evr.laws import Direction, DominatingPair, arrays
 from evr.laws.mixture import min_sep
-from evr.laws.mixture.law import MixtureLaw
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built, cuda, philox
 from evr.sampling.cuda import why_not
@@ -29,8 +29,8 @@ from evr.sampling.parts import (
     Shifted,
 )
 from evr.sampling.philox import Place
-from evr.sampling.placed_parts import MOST_COPIES, NAME
-from evr.sampling.plan import Kind
+from evr.sampling.placed_parts import MOST_COPIES
+from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, Kind, MixturePlan
 from evr.verification.summary import Work, on_gpu, on_processor, summed
 from sampling.host import HostBench
 
@@ -43,66 +43,68 @@ CHAIN = E.BMinSepDpEvent(1.5, 24, 3, 0.15, True, (1.0, 0.5))
 COLD = E.BMinSepDpEvent(1.5, 23, 4, 0.2, False, (1.0, 0.5, 0.25))
 COLUMNS = E.BMinSepDpEvent(1.5, 5, 2, 0.3, True, [[1.0, 0.5], [1.0, 0.4], [0.9], [1.0, 0.1], [1.0]])
 
-PLAIN = {"scale": 1.0, "odds": 1.0}
-CASES = {
-    "scaled": (BINS, "remove", {"scale": 3.0, "odds": 1.0}),
+PLAIN = MixturePlan(ByScale(1.0, 1.0))
+CASES: dict[str, tuple[dp_event.DpEvent, str, MixturePlan]] = {
+    "scaled": (BINS, "remove", MixturePlan(ByScale(3.0, 1.0))),
     "plain": (BINS, "remove", PLAIN),
-    "order": (BINS, "remove", {"order": 4.0}),
+    "order": (BINS, "remove", MixturePlan(ByOrder(4))),
     "order beside a window": (
         BINS,
         "remove",
-        {"order": 4.0, "local": 3.0, "window": 1.0, "shift": 0.0, "share": 0.4},
+        MixturePlan(ByOrder(4), beside=ByWindow(3, 1, 0.0), share=0.4),
     ),
-    "shift": (BINS, "add", {"shift": -6.0}),
-    "shift, redrawn": (E.RedrawnBinsDpEvent(2.0, 7, 3), "add", {"shift": -2.5}),
-    "redrawn": (E.RedrawnBinsDpEvent(2.0, 7, 3), "remove", {"order": 3.0}),
-    "redrawn, scaled": (E.RedrawnBinsDpEvent(2.0, 7, 3), "remove", {"scale": 1.5, "odds": 1.0}),
-    "occupancy": (CORRELATED, "remove", {"order": 3.0}),
-    "scaled, correlated": (CORRELATED, "remove", {"scale": 2.0, "odds": 1.0}),
-    "ring": (RING, "remove", {"order": 5.0}),
+    "shift": (BINS, "add", MixturePlan(ByShift(-6.0))),
+    "shift, redrawn": (E.RedrawnBinsDpEvent(2.0, 7, 3), "add", MixturePlan(ByShift(-2.5))),
+    "redrawn": (E.RedrawnBinsDpEvent(2.0, 7, 3), "remove", MixturePlan(ByOrder(3))),
+    "redrawn, scaled": (E.RedrawnBinsDpEvent(2.0, 7, 3), "remove", MixturePlan(ByScale(1.5, 1.0))),
+    "occupancy": (CORRELATED, "remove", MixturePlan(ByOrder(3))),
+    "scaled, correlated": (CORRELATED, "remove", MixturePlan(ByScale(2.0, 1.0))),
+    "ring": (RING, "remove", MixturePlan(ByOrder(5))),
     "ring beside a window": (
         RING,
         "remove",
-        {"order": 5.0, "local": 4.0, "window": 3.0, "shift": 2.0, "share": 0.6},
+        MixturePlan(ByOrder(5), beside=ByWindow(4, 3, 2.0), share=0.6),
     ),
-    "shift, correlated": (CORRELATED, "add", {"shift": -3.0}),
-    "chain": (CHAIN, "remove", {"order": 3.0}),
-    "chain, scaled": (CHAIN, "remove", {"scale": 2.0, "odds": 2.4}),
-    "chain, cold": (COLD, "remove", {"scale": 1.5, "odds": 2.5}),
-    "chain, cold order": (COLD, "remove", {"order": 2.0}),
-    "chain, columns": (COLUMNS, "remove", {"order": 2.0}),
+    "shift, correlated": (CORRELATED, "add", MixturePlan(ByShift(-3.0))),
+    "chain": (CHAIN, "remove", MixturePlan(ByOrder(3))),
+    "chain, scaled": (CHAIN, "remove", MixturePlan(ByScale(2.0, 2.4))),
+    "chain, cold": (COLD, "remove", MixturePlan(ByScale(1.5, 2.5))),
+    "chain, cold order": (COLD, "remove", MixturePlan(ByOrder(2))),
+    "chain, columns": (COLUMNS, "remove", MixturePlan(ByOrder(2))),
     "chain, steep": (E.BMinSepDpEvent(0.02, 6, 2, 0.3, True, (1.0, 0.5)), "remove", PLAIN),
-    "chain, below floats": (E.BMinSepDpEvent(0.02, 4, 2, 1.0, False), "add", {"shift": -0.04}),
+    "chain, below floats": (
+        E.BMinSepDpEvent(0.02, 4, 2, 1.0, False),
+        "add",
+        MixturePlan(ByShift(-0.04)),
+    ),
     "chain, steep order": (
         E.BMinSepDpEvent(0.21, 4, 4, 0.3, True, (1.0, 0.6, 0.3)),
         "remove",
-        {"order": 5.0},
+        MixturePlan(ByOrder(5)),
     ),
-    "chain, shift": (CHAIN, "add", {"shift": -2.0}),
+    "chain, shift": (CHAIN, "add", MixturePlan(ByShift(-2.0))),
     "chain, certain": (
         E.BMinSepDpEvent(1.5, 24, 3, 1.0, False, (1.0, 0.5)),
         "remove",
-        {"scale": 1.5, "odds": 1.0},
+        MixturePlan(ByScale(1.5, 1.0)),
     ),
     "with a step on a line": (
         dp_event.ComposedDpEvent(
             [BINS, evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.1, steps=3)]
         ),
         "remove",
-        {"order": 3.0},
+        MixturePlan(ByOrder(3)),
     ),
 }
 case = pytest.mark.parametrize("name", CASES)
 
 
 def proposal_of(name, *, by_place=True):
-    event, direction, numbers = CASES[name]
+    event, direction, plan = CASES[name]
     steps = evr.Composition.of(event).simplified(Direction(direction))
-    many = [isinstance(step.law, MixtureLaw) for step in steps]
-    named = NAME if by_place else ""
     line = Kind(Tilt(1.0, 50.0, -1.0), tuple(np.linspace(-8.0, 8.0, 400).tolist()))
-    kinds = tuple(Kind(Tilt(), sampler=named) if one else line for one in many)
-    found = built(DrawPlan("mixture", kinds, numbers=tuple(numbers.items())), steps)
+    kinds = (line,) * sum(isinstance(step.law, DominatingPair) for step in steps)
+    found = built(replace(plan, kinds=kinds, by_place=by_place), steps)
     assert isinstance(found, MixtureProposal)
     return found
 
@@ -245,27 +247,16 @@ def test_every_part_and_table_is_among_the_cases():
 
 def test_a_plan_says_that_parts_are_drawn_by_place():
     proposal = proposal_of("scaled")
-    again = DrawPlan.from_json(proposal.plan().to_json())
-    assert again.kinds[0].sampler == NAME
-    rebuilt = built(again, proposal.steps)
-    assert isinstance(rebuilt, MixtureProposal)
-    assert rebuilt.by_place
+    again = DrawPlan.from_json(DrawPlan(proposal.plan).to_json()).proposal
+    assert again == proposal.plan
+    assert again.by_place
     plain = proposal_of("scaled", by_place=False)
-    assert plain.plan().kinds[0].sampler == ""
+    assert not plain.plan.by_place
     assert proposal.rounding(1.0).loss > plain.rounding(1.0).loss
-
-
-@pytest.mark.parametrize("name", ["parts_philox/2", "mixture_philox/1"])
-def test_an_unknown_sampler_of_parts_is_refused(name):
-    steps = evr.Composition.of(BINS).simplified(Direction.REMOVE)
-    numbers = (("order", 2.0),)
-    with pytest.raises(ValueError, match="parts_philox/1"):
-        built(DrawPlan("mixture", (Kind(Tilt(), sampler=name),), numbers=numbers), steps)
 
 
 def test_more_copies_than_have_places_are_refused():
     event = E.RedrawnBinsDpEvent(2.0, 3, MOST_COPIES + 1)
     steps = evr.Composition.of(event).simplified(Direction.REMOVE)
-    numbers = (("order", 2.0),)
     with pytest.raises(ValueError, match="have no places"):
-        built(DrawPlan("mixture", (Kind(Tilt(), sampler=NAME),), numbers=numbers), steps)
+        built(MixturePlan(ByOrder(2), by_place=True), steps)

@@ -191,7 +191,7 @@ def test_many_steps_are_verified(name: str) -> None:
     found = evr.verify(event, epsilon=epsilon, delta=delta / 0.9, tau=0.9, seed=1)
     assert found.accepted
     report = found.directions["remove"]
-    assert any(kind.edges is not None for kind in report.plan.kinds)
+    assert any(kind.edges is not None for kind in report.plan.proposal.kinds)
     truth = exact(Composition.of(event).simplified("remove"), epsilon)
     # 1e-7, and what it grows by
     assert abs(report.estimate - truth) < 5.3 * report.standard_error + 0.01 * truth

@@ -21,9 +21,10 @@ from evr.laws import Direction, DiscretePair, DominatingPair, Step
 from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
 from evr.planning import capped_proposal
-from evr.sampling import Block, DrawPlan, Kind, Proposal, TiltedProposal
+from evr.sampling import Block, Kind, Proposal, TiltedProposal
 from evr.sampling import outcomes as drawing
 from evr.sampling.outcomes import OutcomeSampler
+from evr.sampling.plan import CappedPlan
 from helpers import near
 
 Patch = pytest.MonkeyPatch
@@ -48,7 +49,7 @@ def dense() -> Proposal:
 def near_cap() -> Proposal:
     """Much of the law is beyond the cap."""
     edges = tuple(np.linspace(-9.0, 12.0, 2000).tolist())
-    plan = DrawPlan("capped", (Kind(Tilt(9.0, 1.6, math.log1p(-1e-3)), edges),))
+    plan = CappedPlan((Kind(Tilt(9.0, 1.6, math.log1p(-1e-3)), edges),))
     return TiltedProposal.from_plan(plan, steps_of(JUMPS))
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import pickle
 from functools import cache
 from typing import Any
@@ -19,7 +20,8 @@ from evr.events import EpsilonDeltaDpEvent
 from evr.mechanisms import Composition
 from evr.planning.sampled import planned
 from evr.randomness import Stream
-from evr.sampling import DrawPlan, built
+from evr.sampling import DrawPlan, Kind, built
+from evr.sampling.plan import CappedPlan
 from evr.verification import Claim
 
 SGD = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=100)
@@ -51,7 +53,7 @@ def test_a_plan_survives_json_and_builds_the_same(name: str) -> None:
     again = DrawPlan.from_json(json.loads(json.dumps(plan.to_json())))
     assert again == plan
     assert again.digest == plan.digest
-    first, second = built(plan, steps), built(again, steps)
+    first, second = built(plan.proposal, steps), built(again.proposal, steps)
     for a, b in zip(
         first.draw(Stream(1, "test").block(0), 50),
         second.draw(Stream(1, "test").block(0), 50),
@@ -63,7 +65,7 @@ def test_a_plan_survives_json_and_builds_the_same(name: str) -> None:
 @pytest.mark.parametrize("name", ["composed", "long", "the paper's"])
 def test_a_proposal_travels_by_its_plan(name: str) -> None:
     plan, steps = plan_of(name)
-    proposal = built(plan, steps)
+    proposal = built(plan.proposal, steps)
     assert len(pickle.dumps(proposal)) < 10 * len(json.dumps(plan.to_json())) + 20_000
     assert pickle.loads(pickle.dumps(proposal)) is proposal  # built once in a process
 
@@ -72,9 +74,9 @@ def test_a_proposal_travels_by_its_plan(name: str) -> None:
 def test_steps_are_merged_and_composed(composing: bool) -> None:
     steps = Composition.of(SGD).simplified("remove")
     plan = planned(steps, "remove", Claim(1.0, 1e-6, 0.9), "capped", composing=composing)
-    assert plan.kinds[0].edges is not None
-    assert bool(plan.places) is composing
-    assert built(plan, steps).total_steps == (1 if composing else 100)
+    assert plan.proposal.kinds[0].edges is not None
+    assert bool(plan.proposal.places) is composing
+    assert built(plan.proposal, steps).total_steps == (1 if composing else 100)
 
 
 def broken(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -89,15 +91,25 @@ def broken(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
         return other
 
     return [
-        ("format", change(["format"], 0)),
-        ("plan: found", change(["more"], 1)),
-        (r"plan\.cells", change(["cells"], -1)),
-        (r"plan\.cells", change(["cells"], 10**9)),
-        (r"plan\.block_size", change(["block_size"], 0)),
-        (r"plan\.clip", change(["clip"], "much")),
-        (r"plan\.kinds\[0\]", change(["kinds", 0], {})),
-        (r"tilt\.order", change(["kinds", 0, "tilt", "order"], "nan")),
-        (r"edges do not rise", change(["kinds", 0, "edges"], [1.0, 0.5])),
+        ("more", change(["more"], 1)),
+        ("block_size", change(["block_size"], 0)),
+        ("block_size", change(["block_size"], 10**9)),
+        ("block_size", change(["block_size"], 4.0)),
+        ("block_size", change(["block_size"], True)),
+        ("clip", change(["clip"], "much")),
+        ("variance", change(["variance"], math.inf)),
+        ("device", change(["device"], "a sentence, in words")),
+        ("proposal", change(["proposal", "name"], "mine")),
+        ("proposal", change(["proposal", "name"], "simple")),
+        ("proposal", change(["proposal"], None)),
+        ("not a plan in evr's format", change(["proposal", "kinds", 0], {})),
+        (r"tilt\.order", change(["proposal", "kinds", 0, "tilt", "order"], math.nan)),
+        (r"tilt\.order", change(["proposal", "kinds", 0, "tilt", "order"], "inf")),
+        (r"tilt\.order", change(["proposal", "kinds", 0, "tilt", "order"], True)),
+        (r"tilt\.order", change(["proposal", "kinds", 0, "tilt", "order"], 10**400)),
+        (r"tilt", change(["proposal", "kinds", 0, "tilt", "cap"], -1e300)),
+        (r"more", change(["proposal", "kinds", 0, "more"], 1)),
+        (r"edges do not rise", change(["proposal", "kinds", 0, "edges"], [1.0, 0.5])),
     ]
 
 
@@ -108,36 +120,25 @@ def test_plans_that_say_what_cannot_be_are_refused() -> None:
             DrawPlan.from_json(other)
 
 
-def test_a_sampler_of_a_step_on_a_line_is_refused() -> None:
-    plan, steps = plan_of("composed")
-    for sampler in ("outcomes/1", "parts_philox/1"):
-        document = plan.to_json()
-        document["kinds"][0]["sampler"] = sampler
-        with pytest.raises(ValueError, match="steps on a line name no sampler"):
-            built(DrawPlan.from_json(document), steps)
-
-
 def test_a_step_that_is_not_on_outcomes_is_refused() -> None:
     plan, steps = plan_of("composed")
-    document = {**plan.to_json(), "places": []}
-    document["kinds"][0]["edges"] = None
     with pytest.raises(ValueError, match="a plan spreads it to finitely many outcomes"):
-        built(DrawPlan.from_json(document), steps)
+        built(CappedPlan((Kind(plan.proposal.kinds[0].tilt),)), steps)
 
 
 def test_kinds_that_are_composed_have_one_tilt() -> None:
     plan, steps = plan_of("several kinds")
     document = plan.to_json()
-    assert document["places"]
-    document["kinds"][0]["tilt"]["order"] *= 1.01
+    assert document["proposal"]["places"]
+    document["proposal"]["kinds"][0]["tilt"]["order"] *= 1.01
     with pytest.raises(ValueError, match="3 kinds of steps that are composed have one tilt"):
-        built(DrawPlan.from_json(document), steps)
+        built(DrawPlan.from_json(document).proposal, steps)
 
 
 def test_a_plan_for_other_steps_is_refused() -> None:
     plan, _ = plan_of("composed")
     with pytest.raises(ValueError, match="kinds of steps"):
-        built(plan, Composition.of(MIXED).simplified("remove"))
+        built(plan.proposal, Composition.of(MIXED).simplified("remove"))
 
 
 def test_bounds_follow_the_plan_and_not_the_search() -> None:
@@ -146,8 +147,8 @@ def test_bounds_follow_the_plan_and_not_the_search() -> None:
     delta = float(evr.estimate_delta(SGD, 1.0, direction="remove"))
     document = plan_of("composed")[0].to_json()
     for order, cap in ((16.0, 1.5), (14.0, 1.3), (20.0, 1.2)):
-        document["kinds"][0]["tilt"].update(order=order, cap=cap)
-        proposal = built(DrawPlan.from_json(document), steps)
+        document["proposal"]["kinds"][0]["tilt"].update(order=order, cap=cap)
+        proposal = built(DrawPlan.from_json(document).proposal, steps)
         values = proposal.draw(Stream(1, "test").block(0), 40_000).values(1.0)
         assert values.max() <= proposal.greatest(1.0) * (1 + 1e-9)
         error = values.std() / 200
@@ -169,18 +170,20 @@ def test_a_floor_above_the_cap_once_proved_a_false_claim() -> None:
 
 
 def test_plans_of_a_stranger_end_in_words() -> None:
-    with pytest.raises(ValueError, match="has no number 'theta'"):
-        built(DrawPlan("single", cells=64), Composition.of(SGD).simplified("remove"))
+    single = {**plan_of("the paper's")[0].to_json(), "proposal": {"name": "single", "cells": 64}}
+    with pytest.raises(ValueError, match="theta"):
+        DrawPlan.from_json(single)
+    for cells in (-1, 0, 10**9):
+        with pytest.raises(ValueError, match="cells"):
+            DrawPlan.from_json({**single, "proposal": {"name": "simple", "cells": cells}})
     document = plan_of("composed")[0].to_json()
     for key, value in (("clip", 0.0), ("clip", -1.0), ("variance", 0.0), ("variance", -2.0)):
-        with pytest.raises(ValueError, match=rf"plan\.{key}"):
+        with pytest.raises(ValueError, match=key):
             DrawPlan.from_json({**document, key: value})
 
 
 def test_means_of_cells_are_never_below_the_truth() -> None:
     """Edges picked so that rounding falls low once made samples half as large as they should be."""
-    import math
-
     from evr.bounds.spreading import spread_to_edges
     from evr.laws import Direction
     from evr.laws.line.gaussian import GaussianPair

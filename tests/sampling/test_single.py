@@ -26,6 +26,7 @@ from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
 from evr.planning import single_proposal
 from evr.sampling import DrawPlan, built
+from evr.sampling.plan import SinglePlan
 from evr.sampling.proposals import Block
 from evr.sampling.single import OutOfReachWarning, SingleProposal
 from helpers import near
@@ -294,8 +295,8 @@ def test_heuristic_theta_is_the_papers_in_its_units() -> None:
 def test_a_plan_builds_the_same_proposal() -> None:
     steps = steps_of(100, 1e-3, 0.6)
     first = single_proposal(steps, 1.5, theta="bound")
-    plan = DrawPlan("single", cells=first.cells, numbers=(("theta", first.theta),))
-    second = built(DrawPlan.from_json(plan.to_json()), steps)
+    plan = DrawPlan(SinglePlan(first.theta, first.cells))
+    second = built(DrawPlan.from_json(plan.to_json()).proposal, steps)
     for a, b in zip(first.draw(generator(1), 100), second.draw(generator(1), 100), strict=True):
         np.testing.assert_array_equal(a, b)
     assert first.second_moment(1.5) == second.second_moment(1.5)

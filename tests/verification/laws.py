@@ -17,6 +17,7 @@ from evr.laws import Floats
 from evr.planning.clipping import choose_clip
 from evr.randomness import Stream
 from evr.sampling import Block, DrawPlan, Proposal
+from evr.sampling.plan import SimplePlan
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial
 from evr.verification.drawing import drawing_of
@@ -127,7 +128,7 @@ def plan_for(proposal: Proposal, claim: Claim) -> DrawPlan:
         rounding=drawing.rounding.weight,
     )
     block = proposal.block_size()
-    return DrawPlan("known", clip=clip.clip, variance=clip.variance, block_size=block)
+    return DrawPlan(SimplePlan(1), clip=clip.clip, variance=clip.variance, block_size=block)
 
 
 def sequential_of(proposal: Proposal, claim: Claim, budget: float) -> SequentialTest:

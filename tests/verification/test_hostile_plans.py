@@ -18,7 +18,7 @@ from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair
 from evr.mechanisms import Composition
 from evr.sampling import DrawPlan
-from evr.sampling.plan import Kind
+from evr.sampling.plan import CappedPlan, Kind
 from evr.verification import Claim
 from evr.verification.attempts import Attempt
 from evr.verification.directions import Trial
@@ -75,9 +75,7 @@ def capped(draw: random.Random, composing: bool = False) -> Callable[[Trial], Dr
         )
         places = hostile_places(draw, [step.count for step in trial.steps]) if composing else ()
         clip, variance = draw.choice((None, 1 + 1e-7, 2.0, 1e3, 1e300)), draw.choice((1e-9, 1.0))
-        return DrawPlan(
-            "capped", kinds, clip=clip, variance=variance, block_size=1024, places=places
-        )
+        return DrawPlan(CappedPlan(kinds, places), clip=clip, variance=variance, block_size=1024)
 
     return plan
 

@@ -120,7 +120,7 @@ def test_other_proposals_accept_exact_estimates(proposal: str) -> None:
     case = SHORT if proposal == "single" else Case("", SMALL, 0.1)
     found = check(case.event, case.epsilon, tau=0.6, proposal=proposal)
     assert found.accepted
-    assert found.directions["remove"].plan.proposal == proposal
+    assert found.directions["remove"].plan.proposal.name == proposal
 
 
 @pytest.mark.parametrize("attempt", [None, 1, 3])

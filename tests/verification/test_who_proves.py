@@ -19,6 +19,7 @@ from evr.mechanisms import Composition, composition
 from evr.planning import strict as choosing
 from evr.planning.strict import StrictCurve
 from evr.sampling import registry
+from evr.sampling.plan import CappedPlan
 from evr.verification import Claim
 from evr.verification.drawing import drawing_of
 from evr.verification.strict import proved, verify_strictly
@@ -147,7 +148,7 @@ def test_each_proposal_is_built_once_and_asked_for_its_rounding_once(tmp_path, m
     """Of one ``verify``, planning included, and of one ``certify``, whose forecast draws too."""
     built: Counter[object] = Counter()
     asked: Counter[object] = Counter()
-    build = registry.PROPOSALS["capped"]
+    build = registry.BUILDERS[CappedPlan]
 
     def counting(plan, steps):
         built[plan, steps] += 1
@@ -161,10 +162,10 @@ def test_each_proposal_is_built_once_and_asked_for_its_rounding_once(tmp_path, m
         monkeypatch.setattr(proposal, "rounding", counted)
         return proposal
 
-    monkeypatch.setitem(registry.PROPOSALS, "capped", counting)
+    monkeypatch.setitem(registry.BUILDERS, CappedPlan, counting)
     how = {"epsilon": 1.0, "tau": tau, "method": "sequential", "max_samples": 2**17}
     for certified in (False, True):
-        registry._built.cache_clear()
+        registry.built.cache_clear()
         drawing_of.cache_clear()
         built.clear()
         asked.clear()
@@ -175,7 +176,7 @@ def test_each_proposal_is_built_once_and_asked_for_its_rounding_once(tmp_path, m
         assert built == asked
         assert built
         assert set(built.values()) == {1}
-    registry._built.cache_clear()
+    registry.built.cache_clear()
 
 
 def test_contracts_are_small():

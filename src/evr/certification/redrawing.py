@@ -40,7 +40,7 @@ def redrawn(
         return plans.get(trial.direction)
 
     if settings.method == "both":
-        if any(plan.places for plan in plans.values() if plan):
+        if any(getattr(plan.proposal, "places", ()) for plan in plans.values() if plan):
             raise ValueError(
                 "a plan composes steps before they are drawn: under method 'both' the sampled "
                 "proof may not, for it shares no composed law with the strict one"

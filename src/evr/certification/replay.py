@@ -36,7 +36,6 @@ from evr.mechanisms import Composition
 from evr.proving import prove
 from evr.proving.showing import check_progress, watching
 from evr.randomness import ENTROPY_BITS
-from evr.sampling import placed_parts
 from evr.verification import Claim, Progress, Terms, Verification
 from evr.verification.attempts import Attempt
 from evr.verification.driver import Hook, ProgressHook
@@ -49,7 +48,6 @@ direction.
 
 _SMALLEST_FRESH = 1 << 160  # 256 fresh bits are below this once in 2^96
 _CLOSE = 1e-9
-_KNOWN = (placed_parts.NAME,)
 _WAYS_ON = (
     "That speaks neither for nor against the certificate: replay it with the software that made "
     "it, or verify its claim with new samples (--fresh)"
@@ -126,7 +124,7 @@ def replay(
 
     On the same software all is equal bit for bit. On other versions or processors statistics may
     differ in the last digits, which is then noted and not held against the certificate. Where they
-    differ by more, or a sampler drew them that this version does not have, ``undecided`` says so.
+    differ by more, ``undecided`` says so.
 
     Parameters
     ----------
@@ -165,18 +163,6 @@ def replay(
     if workers is not None:
         validate.positive_integer(workers=workers)
     check_progress(progress)
-    if not fresh and (unknown := _unknown_samplers(certificate)):
-        names = ", ".join(unknown)
-        missing = Mismatch(
-            "verification.directions", f"drawn by {names}", f"not among {', '.join(_KNOWN)}"
-        )
-        return Replay(
-            (missing,),
-            None,
-            False,
-            (),
-            f"{_drawn_by(certificate)} with {names}, which is not here. {_WAYS_ON}",
-        )
     seconds = seconds_allowed(max_seconds)
     verification = None
     try:
@@ -276,13 +262,6 @@ def _judged(
     ):
         undecided = f"{_drawn_by(certificate)} with {made}, and this is {have}. {_WAYS_ON}"
     return Replay(tuple(kept), verification, fresh, tuple(notes), undecided)
-
-
-def _unknown_samplers(certificate: Certificate) -> list[str]:
-    """What drew samples of the certificate and is not in this version."""
-    plans = _plans(certificate)
-    named = {kind["sampler"] for plan in plans for kind in plan["kinds"] if kind["sampler"]}
-    return sorted(named - set(_KNOWN))
 
 
 def _plans(certificate: Certificate) -> list[dict[str, Any]]:

@@ -139,8 +139,6 @@ def refuse_large_plans(certificate: Certificate, composition: Composition) -> No
         if section.plan is None:
             continue
         plan = DrawPlan.from_json(section.plan)
-        cells = plan.cells + sum(len(kind.edges or ()) for kind in plan.kinds)
-        cells += sum(place.number for place in plan.places)
-        _refuse(cells, _MOST_CELLS, where + " has {:,} cells")
-        steps = built(plan, composition.simplified(name)).work * plan.block_size
+        _refuse(plan.proposal.cells, _MOST_CELLS, where + " has {:,} cells")
+        steps = built(plan.proposal, composition.simplified(name)).work * plan.block_size
         _refuse(steps, _MOST_STEPS, where + " draws {:.3g} steps at once")

@@ -29,6 +29,7 @@ from evr.mechanisms import Composition
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, name_of
 from evr.randomness import Stream, entropy_of
 from evr.sampling import DrawPlan
+from evr.sampling.plan import CappedPlan
 
 _FORMAT = 3
 
@@ -183,7 +184,9 @@ class MonteCarloAccountant(CompositionAccountant):
         interrupted.
         """
         sources = {
-            str(d): run.source.to_json() for d, run in self._runs.items() if run.source is not None
+            str(d): DrawPlan(run.source).to_json()
+            for d, run in self._runs.items()
+            if run.source is not None
         }
         header = {
             "format": _FORMAT,
@@ -231,8 +234,8 @@ class MonteCarloAccountant(CompositionAccountant):
             accountant.compose(event)
             for name, source in header["sources"].items():
                 steps = accountant.composition.steps(name)
-                plan = DrawPlan.from_json(source)
-                if len(plan.kinds) != len(steps):
+                plan = DrawPlan.from_json(source).proposal
+                if isinstance(plan, CappedPlan) and len(plan.kinds) != len(steps):
                     raise ValueError(
                         f"{path}: was saved with {len(plan.kinds)} kinds of steps, but event has "
                         f"{len(steps)}"

@@ -32,9 +32,12 @@ from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.planning import capped_plan
 from evr.randomness import Stream, entropy_of
-from evr.sampling import DrawPlan, SimpleProposal, TiltedProposal, built, worker_count
+from evr.sampling import SimpleProposal, TiltedProposal, built
+from evr.sampling.plan import ProposalPlan, SimplePlan
+from evr.validate import worker_count
 
 _MOST_DRAWS = 10**12
+_CELLS = 1  # of bounds, which nobody asks for
 _PART = 1 << 16  # samples that one thread draws at a time
 _WIDEST = 300.0  # of a band of losses: e to twice as much is a float
 
@@ -57,14 +60,14 @@ class RunningSamples:
     log_apart: float = (
         0.0  # the same of those steps in which infinite losses were kept apart from the samples
     )
-    source: DrawPlan | None = None
+    source: ProposalPlan | None = None
     samplers: dict[DominatingPair, tuple[Any, float]] = field(default_factory=dict)
 
     @classmethod
     def start(cls, stream: Stream, samples: int) -> RunningSamples:
         return cls(stream, np.zeros(samples), np.zeros(samples))
 
-    def take(self, plan: DrawPlan, steps: tuple[Step, ...]) -> None:
+    def take(self, plan: ProposalPlan, steps: tuple[Step, ...]) -> None:
         """Take the samplers of a plan, of single steps, for the steps to come."""
         source = built(plan, steps)
         assert isinstance(source, TiltedProposal | SimpleProposal)
@@ -99,7 +102,7 @@ class RunningSamples:
             list((pool.map if pool is not None and parts > 1 else map)(grow, range(parts)))
             log_finite = count * math.log1p(-pair.infinite_loss_mass)
             self.log_finite += log_finite
-            apart = self.source is not None and self.source.proposal == "capped"
+            apart = self.source is not None and self.source.name == "capped"
             self.log_apart += log_finite if apart else 0.0
         self.steps += count
 
@@ -154,10 +157,10 @@ class RunningSamples:
         return epsilon, spread * size / (scale * float(others[first]))
 
 
-def online_plan(proposal: str, steps: tuple[Step, ...], epsilon: float) -> DrawPlan:
+def online_plan(proposal: str, steps: tuple[Step, ...], epsilon: float) -> ProposalPlan:
     """What to draw steps from, one at a time."""
     if proposal == "simple" or greatest_loss(steps) <= epsilon:
-        return DrawPlan("simple")
+        return SimplePlan(_CELLS)
     return capped_plan(steps, epsilon)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from evr import validate
 from evr.bounds.moments import log_peak
 from evr.estimation.api import directions_of
+from evr.estimation.blocks import blocks
 from evr.estimation.discretise import log_mgf
 from evr.estimation.results import Estimate
 from evr.estimation.tilting import is_certain
@@ -36,7 +37,7 @@ from evr.mechanisms import Composition
 from evr.planning import capped_proposal, single_proposal
 from evr.planning.mixtures import estimating_proposal
 from evr.randomness import Stream, entropy_of
-from evr.sampling import Block, Proposal, SimpleProposal, blocks
+from evr.sampling import Block, Proposal, SimpleProposal
 
 DEFAULT_SAMPLES = 100_000
 MOST_SAMPLES = 100_000_000

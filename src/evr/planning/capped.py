@@ -14,13 +14,14 @@ from evr.planning.composing import UnplacedError, composing_places
 from evr.planning.merging import merging_edges, where_it_counts
 from evr.planning.tuning import best_tilts
 from evr.sampling.line import TiltedProposal, spread_steps
-from evr.sampling.plan import DrawPlan, Kind
+from evr.sampling.plan import CappedPlan, Kind
 
 GROWTH = 1e-4
 """The share by which delta may grow where nothing else is asked for."""
 
 
 _MOST_EPSILON = 1e8  # of steps that are composed: places have a few digits behind the point
+_MOST_ROUNDING = 0.1  # of the allowance, of all masses: places are then too wide, too
 _MOST_STEPS = 2e9  # of them: what rounding adds to masses is small beside delta
 
 
@@ -31,7 +32,7 @@ def capped_plan(
     delta: float = 0.0,
     allowance: float = GROWTH,
     composing: bool = False,
-) -> DrawPlan:
+) -> CappedPlan:
     """Capped tilts at ``epsilon`` of steps on outcomes, such that delta, of about the given size or
     more, grows by a share of about ``allowance``. Some finite loss must exceed ``epsilon``.
     """
@@ -44,21 +45,21 @@ def capped_plan(
     composing = composing and log_bound > math.log(delta)
     each = allowance / (1 + (number if composing else 0))
     edges = merging_edges(steps, where, delta, each)
-    spread = spread_steps(steps, [Kind(Tilt(), cut) for cut in edges])
+    spread = spread_steps(steps, [Kind(edges=cut) for cut in edges])
     try:
         places = composing_places(spread, where, epsilon, each) if composing else ()
     except UnplacedError:
         return capped_plan(steps, epsilon, delta=delta, allowance=allowance)
     drawn = (Step(composed(spread, places), 1),) if composing else spread
-    if composing and _rounding(drawn[0]) > allowance * delta > 0:
+    if composing and _rounding(drawn[0]) > _MOST_ROUNDING * allowance:
         return capped_plan(steps, epsilon, delta=delta, allowance=allowance)
-    tilts = [Tilt()] * len(drawn)
+    tilts: list[Tilt | None] = [None] * len(drawn)
     if greatest_loss(drawn) > epsilon:  # else what spreading made infinite is all of delta
         tilts = best_tilts(drawn, epsilon)
     if composing:
         tilts = tilts * len(steps)
     kinds = tuple(Kind(tilt, cut) for tilt, cut in zip(tilts, edges, strict=True))
-    return DrawPlan("capped", kinds, places=places)
+    return CappedPlan(kinds, places)
 
 
 def _rounding(step: Step) -> float:

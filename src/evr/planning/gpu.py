@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from evr.bounds import Tilt
 from evr.errors import DeviceError
-from evr.laws import DominatingPair, Step
-from evr.sampling import DrawPlan, built
+from evr.laws import Step
+from evr.laws.mixture.law import MixtureLaw
 from evr.sampling.cuda import why_not
-from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.placed_parts import MOST_COPIES
-from evr.sampling.placed_parts import NAME as PARTS
-from evr.sampling.plan import Kind
+from evr.sampling.plan import MixturePlan, ProposalPlan
 from evr.verification.claims import Claim
 
 _BLOCKS = 48  # of a verification that goes as expected
@@ -38,24 +35,20 @@ def chosen_device(device: str) -> tuple[str, str | None]:
     return "cpu", f"the processor drew, not a GPU: {why}"
 
 
-def placed(plan: DrawPlan, steps: tuple[Step, ...]) -> DrawPlan:
+def placed(plan: ProposalPlan, steps: tuple[Step, ...]) -> MixturePlan:
     """The plan of laws in many dimensions, drawn as a GPU draws them; what is beside them on a line
     is drawn by the processor.
     """
-    proposal = built(plan, steps)
-    if not isinstance(proposal, MixtureProposal):
+    if not isinstance(plan, MixturePlan):
         raise DeviceError(
-            f"a GPU does not draw the proposal {plan.proposal!r}: take device='cpu' or 'auto'"
+            f"a GPU does not draw the proposal {plan.name!r}: take device='cpu' or 'auto'"
         )
-    if (most := max(count for _, count in proposal.laws)) > MOST_COPIES:
+    if (most := max(s.count for s in steps if isinstance(s.law, MixtureLaw))) > MOST_COPIES:
         raise DeviceError(
             f"a GPU draws up to {MOST_COPIES:,} equal laws in many dimensions, and these are "
             f"{most:,}: take device='cpu' or 'auto'"
         )
-    on_line = [isinstance(step.law, DominatingPair) for step in steps]
-    parts = Kind(Tilt(), sampler=PARTS)
-    kinds = zip(plan.kinds, on_line, strict=True)
-    return replace(plan, kinds=tuple(kind if is_on else parts for kind, is_on in kinds))
+    return replace(plan, by_place=True)
 
 
 def block_size(claim: Claim, variance: float) -> int:

@@ -10,8 +10,8 @@ samples of a stream of its own. docs/guarantees_highdim.md, Section 4.4.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -19,7 +19,7 @@ from scipy.optimize import minimize_scalar
 
 from evr.bounds.moments import log_peak
 from evr.bounds.tilt import Tilt
-from evr.laws import Direction, DiscretePair, DominatingPair, Step, outcomes
+from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Step, outcomes
 from evr.laws.mixture.bins import Bins
 from evr.laws.mixture.law import MixtureLaw
 from evr.laws.mixture.min_sep import MinSep
@@ -28,10 +28,11 @@ from evr.planning.clipping import choose_clip
 from evr.planning.merging import edges_of
 from evr.planning.tuning import floor_of
 from evr.randomness import Stream
+from evr.sampling import Proposal
 from evr.sampling.line import on_outcomes, spread_steps
 from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.parts import affords, bins_table, part_of
-from evr.sampling.plan import DrawPlan, Kind
+from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, Kind, MixturePlan
 
 Laws = list[tuple[MixtureLaw, int]]
 
@@ -66,25 +67,33 @@ class Goal:
             values = drawn.values(self.epsilon, proposal.log_greatest(self.epsilon))
             mean = float(values.mean())
             return -float((values**2).mean()) / mean**2 if mean > 0 else -math.inf
-        values = drawn.values(self.epsilon, math.log(self.threshold))
-        with np.errstate(over="ignore"):  # of a claim that is false by hundreds of digits
-            variance = float(np.var(np.minimum(values, np.quantile(values, _CLIPPED))))
         clip = choose_clip(
             proposal,
             self.epsilon,
             log_unit=math.log(self.threshold),
             estimate=min(self.delta / self.threshold, 0.999),
             rounding=0.0,
-            variance=max(variance, 1e-3),
+            variance=_variance(drawn.values(self.epsilon, math.log(self.threshold))),
         )
         return clip.growth
 
 
+def pilot_variance(proposal: Proposal, epsilon: float, threshold: float) -> float:
+    """The variance of samples in units of the threshold, but for the greatest, as a few show it."""
+    drawn = proposal.draw(TUNING.block(1), min(_PILOT, 16 * proposal.block_size()))
+    return _variance(drawn.values(epsilon, math.log(threshold)))
+
+
+@np.errstate(over="ignore")  # of a claim that is false by hundreds of digits
+def _variance(values: Floats) -> float:
+    return max(float(np.var(np.minimum(values, np.quantile(values, _CLIPPED)))), 1e-3)
+
+
 def mixture_plan(
     steps: tuple[Step, ...], epsilon: float, delta: float, threshold: float
-) -> DrawPlan:
+) -> MixturePlan:
     """The plan of one direction; ``delta`` is an estimate of the greater of both."""
-    return mixture_proposal(steps, Goal(epsilon, delta, threshold)).plan()
+    return mixture_proposal(steps, Goal(epsilon, delta, threshold)).plan
 
 
 def estimating_proposal(steps: tuple[Step, ...], epsilon: float) -> MixtureProposal:
@@ -92,11 +101,11 @@ def estimating_proposal(steps: tuple[Step, ...], epsilon: float) -> MixturePropo
     return mixture_proposal(steps, Goal(epsilon))
 
 
-def plain_plan(steps: tuple[Step, ...]) -> DrawPlan:
+def plain_plan(steps: tuple[Step, ...]) -> MixturePlan:
     """Plain sampling from the laws."""
     direction = _laws(steps)[0][0].direction
-    plain = {"shift": -0.0} if direction is Direction.ADD else {"scale": 1.0, "odds": 1.0}
-    return with_lines(steps, plain, 0.0).plan()
+    plain = ByShift(-0.0) if direction is Direction.ADD else ByScale(1.0, 1.0)
+    return with_lines(steps, plain, 0.0).plan
 
 
 def mixture_proposal(steps: tuple[Step, ...], goal: Goal) -> MixtureProposal:
@@ -116,7 +125,7 @@ def _shifted(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
     """
 
     def shifted(log_theta: float) -> MixtureProposal:
-        return with_lines(steps, {"shift": -math.exp(log_theta)}, math.exp(log_theta))
+        return with_lines(steps, ByShift(-math.exp(log_theta)), math.exp(log_theta))
 
     def log_bound(log_theta: float) -> float:
         return shifted(log_theta).log_greatest(goal.epsilon)
@@ -151,11 +160,11 @@ def _remove(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
     for window in {1, min(law.greatest.size, law.bins // 2, _WIDEST)}:
         local = _local(law, goal.epsilon, window, shift)
         for share in _SHARES if local else ():
-            beside = {"local": local, "window": float(window), "shift": shift, "share": share}
-            yield with_lines(steps, {**bounding.numbers, **beside}, bounding.order)
+            beside = ByWindow(local, window, shift)
+            yield MixtureProposal(replace(bounding.plan, beside=beside, share=share), steps)
 
 
-def _local(law: Bins, epsilon: float, window: int, shift: float) -> float:
+def _local(law: Bins, epsilon: float, window: int, shift: float) -> int:
     """The order at which the ratio of a window takes that of all bins, which a shift raises, to
     epsilon; 0 if none does.
     """
@@ -167,31 +176,31 @@ def _local(law: Bins, epsilon: float, window: int, shift: float) -> float:
             break
         moments.append(bins_table(law, order, window).log_moment)
         if len(moments) > 1 and moments[-1] - moments[-2] >= needed:
-            return order - 1.0
-    return 0.0
+            return order - 1
+    return 0
 
 
 def _bounded(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
     """Scaled means, and whole orders with an affordable table, until the bound rises."""
     laws, values = _laws(steps), list[float]()
     scaled = _scaled(laws, goal.epsilon)
-    yield with_lines(steps, scaled, scaled["scale"] - 1.0)
+    yield with_lines(steps, scaled, scaled.scale - 1.0)
     for order in range(2, _MOST_ORDER + 1):
         if not all(affords(law, order) for law, _ in laws):
             return
-        one = with_lines(steps, {"order": float(order)}, order - 1.0)
+        one = with_lines(steps, ByOrder(order), order - 1.0)
         yield one
         values.append(one.log_greatest(goal.epsilon))
         if values[-1] > min(values) + (0.1 if len(values) > 3 else 3.0):
             return  # past the best: the bound is convex in the order
 
 
-def _scaled(laws: Laws, epsilon: float) -> dict[str, float]:
+def _scaled(laws: Laws, epsilon: float) -> ByScale:
     """The scale at which scaled means bound samples best, about, and then the odds."""
 
     def log_bound(more: float, odds: float) -> float:
-        numbers = {"scale": 1.0 + more, "odds": odds}
-        log_moment = math.fsum(n * part_of(law, numbers).log_normaliser for law, n in laws)
+        part = ByScale(1.0 + more, odds)
+        log_moment = math.fsum(n * part_of(law, part).log_normaliser for law, n in laws)
         return log_moment + log_peak(more) - more * epsilon
 
     chains = any(isinstance(law, MinSep) for law, _ in laws)
@@ -205,20 +214,19 @@ def _scaled(laws: Laws, epsilon: float) -> dict[str, float]:
             options={"maxiter": 12, "xatol": 0.05},
         )
         odds = math.exp(float(found.x))
-    return {"scale": 1.0 + more, "odds": odds}
+    return ByScale(1.0 + more, odds)
 
 
 def with_lines(
-    steps: tuple[Step, ...], numbers: Mapping[str, float], order: float
+    steps: tuple[Step, ...], part: ByOrder | ByScale | ByShift, order: float
 ) -> MixtureProposal:
     """The proposal, with steps on a line as outcomes, tilted by that order without a cap that could
     be reached.
     """
-    kinds = [
-        _uncapped(s.law, s.count, order) if isinstance(s.law, DominatingPair) else Kind(Tilt())
-        for s in steps
-    ]
-    return MixtureProposal(steps, numbers, kinds)
+    kinds = tuple(
+        _uncapped(s.law, s.count, order) for s in steps if isinstance(s.law, DominatingPair)
+    )
+    return MixtureProposal(MixturePlan(part, kinds), steps)
 
 
 @lru_cache(maxsize=256)
@@ -228,7 +236,7 @@ def _uncapped(pair: DominatingPair, count: int, order: float) -> Kind:
     if not isinstance(outcomes(pair), DiscretePair):
         top = float(pair.privacy_loss(pair.span(order)[1]))
         edges = edges_of(step, [Tilt(max(order, 1.0), top, min(top, -1.0))], GROWTH, 0.0)
-    drawn = on_outcomes(spread_steps([step], [Kind(Tilt(), edges)])[0])
+    drawn = on_outcomes(spread_steps([step], [Kind(edges=edges)])[0])
     if order <= 0:
-        return Kind(Tilt(), edges)
+        return Kind(edges=edges)
     return Kind(Tilt(order, float(drawn.losses[-1]), min(floor_of(drawn), 0.0)), edges)

@@ -11,8 +11,9 @@ from evr.laws import Direction, Step, on_a_line
 from evr.mechanisms import Composition
 from evr.planning import capped_plan, gpu, single_proposal
 from evr.planning.clipping import choose_clip
-from evr.planning.mixtures import mixture_plan, plain_plan
+from evr.planning.mixtures import mixture_plan, pilot_variance, plain_plan
 from evr.sampling import DrawPlan, built
+from evr.sampling.plan import MixturePlan, ProposalPlan, SimplePlan, SinglePlan
 from evr.sampling.single import equal_steps
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial, shortcut
@@ -31,7 +32,7 @@ LEAST_GAP = 1e-4
 SIMPLE_CELLS = 4096
 """Cells of the bounds of simple Monte Carlo."""
 
-Search = Callable[[tuple[Step, ...], str, Claim, bool], DrawPlan]
+Search = Callable[[tuple[Step, ...], str, Claim, bool], ProposalPlan]
 
 
 def planned(
@@ -51,15 +52,14 @@ def planned(
             f"device={device!r}: {steps[0].law.describe()} is a law on a line, which a GPU does "
             "not draw. A strict proof takes seconds: leave device out, or use method='strict'"
         )
-    plan = SEARCHES[proposal](steps, direction, claim, composing)
-    plan = gpu.placed(plan, steps) if device == "cuda" else plan
-    plan = _clipped(plan, steps, claim)
-    if device == "cuda":
-        plan = replace(plan, block_size=gpu.block_size(claim, plan.variance))
-    return replace(plan, device=device)
+    found = SEARCHES[proposal](steps, direction, claim, composing)
+    if device != "cuda":
+        return replace(_clipped(found, steps, claim), device=device)
+    plan = _clipped(gpu.placed(found, steps), steps, claim)
+    return replace(plan, block_size=gpu.block_size(claim, plan.variance), device=device)
 
 
-def _clipped(plan: DrawPlan, steps: tuple[Step, ...], claim: Claim) -> DrawPlan:
+def _clipped(plan: ProposalPlan, steps: tuple[Step, ...], claim: Claim) -> DrawPlan:
     """The plan with its clip and the size of its blocks."""
     drawing = Drawing.of(plan, steps, claim.epsilon)
     drawn, weight = drawing.proposal, drawing.rounding.weight
@@ -69,8 +69,11 @@ def _clipped(plan: DrawPlan, steps: tuple[Step, ...], claim: Claim) -> DrawPlan:
         log_unit=math.log(claim.threshold),
         estimate=claim.estimate / claim.threshold,
         rounding=weight,
+        variance=pilot_variance(drawn, drawing.epsilon, claim.threshold)
+        if isinstance(plan, MixturePlan)
+        else None,
     )
-    return replace(
+    return DrawPlan(
         plan,
         clip=chosen.clip if 0.0 < chosen.clip < math.inf else None,
         variance=chosen.variance,
@@ -120,7 +123,7 @@ def check_proposal(composition: Composition, claim: Claim, proposal: str) -> Non
         equal_steps(steps)
 
 
-def _capped(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> DrawPlan:
+def _capped(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> ProposalPlan:
     if not on_a_line(steps):
         return mixture_plan(steps, claim.epsilon, claim.estimate, claim.threshold)
     gap = 1.0 - claim.tau
@@ -136,16 +139,16 @@ def _capped(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bo
     return plan
 
 
-def _simple(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> DrawPlan:
-    return DrawPlan("simple", cells=SIMPLE_CELLS) if on_a_line(steps) else plain_plan(steps)
+def _simple(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> ProposalPlan:
+    return SimplePlan(SIMPLE_CELLS) if on_a_line(steps) else plain_plan(steps)
 
 
-def _single(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> DrawPlan:
+def _single(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> ProposalPlan:
     """The paper's covers the remove direction only, so add takes the default."""
     if direction != "remove":
         return _capped(steps, direction, claim, composing)
     found = single_proposal(steps, claim.epsilon, theta="bound")
-    return DrawPlan("single", cells=found.cells, numbers=(("theta", found.theta),))
+    return SinglePlan(found.theta, found.cells)
 
 
 SEARCHES: dict[str, Search] = {"capped": _capped, "simple": _simple, "single": _single}

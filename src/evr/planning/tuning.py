@@ -23,15 +23,16 @@ _EVALUATIONS = 80
 _SMALL = 4.0  # how many times the root of the bound samples may be, to be preferred
 
 
-def best_tilts(steps: Sequence[Step], epsilon: float) -> list[Tilt]:
+def best_tilts(steps: Sequence[Step], epsilon: float) -> list[Tilt | None]:
     """For each kind of step on outcomes, the capped tilt with the least second-moment bound at
-    ``epsilon``. Some finite loss must exceed ``epsilon``.
+    ``epsilon``, or none where samples are small without. Some finite loss must exceed ``epsilon``.
     """
     untilted = TiltedProposal(steps, [Tilt()] * len(steps)).log_greatest(epsilon)
     tilts = _Search(steps, epsilon).run()
     tilted = TiltedProposal(steps, tilts).log_moment(epsilon, 2.0)
     # what is bounded almost as well without weights has no weights to round
-    return [Tilt()] * len(steps) if 2.0 * untilted <= tilted + math.log(_SMALL) else tilts
+    is_small = 2.0 * untilted <= tilted + math.log(_SMALL)
+    return [None if is_small else tilt for tilt in tilts]
 
 
 def floor_of(pair: DiscretePair) -> float:

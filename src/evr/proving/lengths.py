@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from evr.laws import on_a_line
-from evr.sampling import DrawPlan, worker_count
+from evr.sampling import DrawPlan
+from evr.validate import worker_count
 from evr.verification.claims import Claim
 from evr.verification.directions import Prepared, Trial
 from evr.verification.fixed import FixedTest, SampleSize

@@ -19,7 +19,7 @@ from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair, Floats, Step, finite_part, infinite_mass, outcomes
 from evr.laws.line.discretise import cell_edges
 from evr.sampling.outcomes import OutcomeSampler, PlainSampler
-from evr.sampling.plan import DrawPlan, Kind
+from evr.sampling.plan import CappedPlan, Kind, SimplePlan
 from evr.sampling.proposals import Block, Proposal
 
 _CELLS = 4096
@@ -63,9 +63,12 @@ class TiltedProposal(Proposal):
         )
 
     @classmethod
-    def from_plan(cls, plan: DrawPlan, steps: Sequence[Step]) -> Self:
+    def from_plan(cls, plan: CappedPlan, steps: Sequence[Step]) -> Self:
         """The steps, spread to outcomes and composed where the plan says so, then tilted."""
-        spread, tilts = spread_steps(steps, plan.kinds), [kind.tilt for kind in plan.kinds]
+        spread, tilts = (
+            spread_steps(steps, plan.kinds),
+            [kind.tilt or Tilt() for kind in plan.kinds],
+        )
         if not plan.places:
             return cls(spread, tilts)
         if len(set(tilts)) > 1:
@@ -144,7 +147,7 @@ class SimpleProposal(Proposal):
         self.log_normalisers = (0.0,) * len(self.steps)
 
     @classmethod
-    def from_plan(cls, plan: DrawPlan, steps: Sequence[Step]) -> Self:
+    def from_plan(cls, plan: SimplePlan, steps: Sequence[Step]) -> Self:
         """What the plan says."""
         return cls(steps, plan.cells)
 
@@ -196,8 +199,6 @@ def spread_steps(steps: Sequence[Step], kinds: Sequence[Kind]) -> tuple[Step, ..
     """
     if len(kinds) != len(steps):
         raise ValueError(f"the plan is for {len(kinds)} kinds of steps, and there are {len(steps)}")
-    if named := [kind.sampler for kind in kinds if kind.sampler]:
-        raise ValueError(f"sampler={named[0]!r}: steps on a line name no sampler")
     return tuple(
         step
         if kind.edges is None

@@ -1,15 +1,14 @@
 """The proposal for compositions with laws in many dimensions: all of them are drawn at order ``k``,
 or with scaled means, or shifted; bins, in the rest of the samples, at another order in a window.
 
-Steps on a line take part with one tilt. Everything is rebuilt from a plan's numbers, which are the
-same for all laws. docs/guarantees_highdim.md, Sections 4 to 7.
+Steps on a line take part with one tilt. docs/guarantees_highdim.md, Sections 4 to 7.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,94 +20,42 @@ from evr.laws.law import UNIT
 from evr.laws.mixture.law import MixtureLaw
 from evr.sampling import placed_parts
 from evr.sampling.line import TiltedProposal, spread_steps
-from evr.sampling.parts import Numbers, Part, part_of
-from evr.sampling.plan import DrawPlan, Kind
+from evr.sampling.parts import Part, part_of
+from evr.sampling.plan import MixturePlan
 from evr.sampling.proposals import Block, Proposal
 
-NAME = "mixture"
 _AT_ONCE, _NUMBERS = 4096, 2**20  # samples of a block, and their coordinates: tables want many
 
 
 class MixtureProposal(Proposal):
-    """Draws laws in many dimensions, and steps on a line beside them.
-
-    Parameters
-    ----------
-    steps
-        One direction of a composition, simplified; some laws are in many dimensions.
-    numbers
-        What they are drawn from (``part_of``); with a ``share``, in that share of the samples, and
-        the rest at the order ``local`` of a ``window``, with a ``shift``.
-    kinds
-        How each step on a line is spread to outcomes and tilted; those of the others say whether
-        they are drawn by place, as a GPU draws them.
+    """Draws one direction of a composition, simplified, of which some laws are in many dimensions,
+    as the plan says.
     """
 
-    name = NAME
+    name = "mixture"
     xp: Any = np
     """Whose arrays are drawn by place; and how many numbers of one law at a time."""
     at_once = 1 << 20
 
-    def __init__(
-        self,
-        steps: Sequence[Step],
-        numbers: Mapping[str, float],
-        kinds: Sequence[Kind] = (),
-    ) -> None:
-        self.steps, self.numbers = tuple(steps), dict(numbers)
+    def __init__(self, plan: MixturePlan, steps: Sequence[Step]) -> None:
+        self.plan, self.steps = plan, tuple(steps)
         self.laws = [(s.law, s.count) for s in self.steps if isinstance(s.law, MixtureLaw)]
-        self._kinds = tuple(kinds) or tuple(Kind(Tilt()) for _ in self.steps)
-        self.by_place = self._is_by_place()
-        self.line = self._line()
-        self.infinite = self.line.infinite if self.line else 0.0
-        chosen = _components(self.numbers)
-        self.weights = tuple(weight for weight, _ in chosen)
-        self.parts = [[part_of(law, own) for law, _ in self.laws] for _, own in chosen]
-
-    def _is_by_place(self) -> bool:
-        """Whether laws in many dimensions are drawn by place: all of them, or none."""
-        own = zip(self.steps, self._kinds, strict=True)
-        names = {kind.sampler for step, kind in own if isinstance(step.law, MixtureLaw)}
-        if names == {""}:
-            return False
-        if names != {placed_parts.NAME}:
-            raise ValueError(
-                f"samplers {sorted(names)} of laws in many dimensions: all of them have "
-                f"{placed_parts.NAME!r}, or none has a name"
-            )
-        if max(count for _, count in self.laws) > placed_parts.MOST_COPIES:
+        if plan.by_place and max(count for _, count in self.laws) > placed_parts.MOST_COPIES:
             raise ValueError(f"more than {placed_parts.MOST_COPIES} copies of a law have no places")
-        return True
-
-    def _line(self) -> TiltedProposal | None:
-        chosen = [
-            (s, k)
-            for s, k in zip(self.steps, self._kinds, strict=True)
-            if isinstance(s.law, DominatingPair)
-        ]
-        if not chosen:
-            return None
-        kinds = [kind for _, kind in chosen]
-        spread = spread_steps([step for step, _ in chosen], kinds)
-        return TiltedProposal(spread, [kind.tilt for kind in kinds])
-
-    @classmethod
-    def from_plan(cls, plan: DrawPlan, steps: Sequence[Step]) -> Self:
-        """What the plan says."""
-        if len(plan.kinds) != len(steps):
-            raise ValueError(
-                f"the plan is for {len(plan.kinds)} kinds of steps, and there are {len(steps)}"
-            )
-        return cls(steps, dict(plan.numbers), plan.kinds)
-
-    def plan(self) -> DrawPlan:
-        """What it draws, as data."""
-        return DrawPlan(NAME, self._kinds, numbers=tuple(sorted(self.numbers.items())))
+        on_line = [step for step in self.steps if isinstance(step.law, DominatingPair)]
+        spread = spread_steps(on_line, plan.kinds)
+        tilts = [kind.tilt or Tilt() for kind in plan.kinds]
+        self.line = TiltedProposal(spread, tilts) if spread else None
+        self.infinite = self.line.infinite if self.line else 0.0
+        self.weights, self.parts = [plan.share], [[part_of(law, plan.part) for law, _ in self.laws]]
+        if plan.beside is not None:
+            self.weights.append(1.0 - plan.share)
+            self.parts.append([part_of(law, plan.beside) for law, _ in self.laws])
 
     # --- drawing ----------------------------------------------------------------------------------
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
-        if self.by_place:
+        if self.plan.by_place:
             losses, log_weights = self._placed(generator, size)
         else:
             losses, log_weights = self._weighted(self._coordinates(generator, size))
@@ -232,7 +179,7 @@ class MixtureProposal(Proposal):
         """
         law, count = self.laws[index]
         found = max(parts[index].sum_error(law, scale) for parts in self.parts)
-        if self.by_place:
+        if self.plan.by_place:
             found += UNIT * (4.0 * law.dimension + count * law.magnitude(scale))
         return found
 
@@ -244,14 +191,3 @@ class MixtureProposal(Proposal):
     def block_size(self) -> int:
         own = sum(count * law.dimension for law, count in self.laws)
         return max(super().block_size(), min(_AT_ONCE, 2 ** round(math.log2(_NUMBERS / own))))
-
-
-def _components(numbers: Numbers) -> list[tuple[float, Numbers]]:
-    """What is drawn, each with its share."""
-    if "share" not in numbers:
-        return [(1.0, numbers)]
-    share, local = numbers["share"], ("local", "window", "shift")
-    if not 0 < share < 1:
-        raise ValueError(f"share={share!r} of a plan is not between 0 and 1")
-    own = {name: x for name, x in numbers.items() if name not in ("share", *local)}
-    return [(share, own), (1.0 - share, {name: x for name, x in numbers.items() if name in local})]

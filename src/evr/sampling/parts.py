@@ -2,15 +2,13 @@
 
 A part's law has a density with respect to ``Q`` that can be computed and is at least ``e^{order
 loss} dP/dQ / M``: the part *dominates a tilt* of that order, so weights are at most ``M e^{-order
-loss}``. Numbers name it, so that a plan holds it as data: ``{"order": 8.0}``, ``{"scale": 5.1,
-"odds": 2.0}``, ``{"shift": -3.0}``. docs/guarantees_highdim.md, Sections 4 to 7.
+loss}``. docs/guarantees_highdim.md, Sections 4 to 7.
 """
 
 from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -27,8 +25,7 @@ from evr.laws.law import UNIT, Floats
 from evr.laws.mixture.bins import Bins
 from evr.laws.mixture.law import MixtureLaw, in_parts, log_mean_exp
 from evr.laws.mixture.min_sep import Chain, MinSep
-
-Numbers = Mapping[str, float]
+from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow
 
 
 class Part(abc.ABC):
@@ -220,38 +217,28 @@ class OrderMinSep(Part):
         return self.power * log_ratio - self.log_normaliser
 
 
-def part_of(law: MixtureLaw, numbers: Numbers) -> Part:
-    """The part of a law that these numbers name. They are the same for all laws of a composition:
-    ``order``, or ``scale`` and ``odds``, in the remove direction, ``shift`` in the other; beside
-    the former, of bins, the order ``local`` of a ``window``, and a ``shift``.
-    """
-    remove, names = law.direction is Direction.REMOVE, set(numbers)
-    if not remove and names == {"shift"}:
-        return Shifted(law, numbers["shift"])
-    if remove and names == {"order"}:
-        order = whole(numbers["order"])
-        if isinstance(law, MinSep):
+def part_of(law: MixtureLaw, by: ByOrder | ByScale | ByShift | ByWindow) -> Part:
+    """The part of a law that a plan names; the same for all laws of a composition."""
+    remove = law.direction is Direction.REMOVE
+    match by:
+        case ByShift(shift) if not remove:
+            return Shifted(law, shift)
+        case ByOrder(order) if remove and isinstance(law, MinSep):
             return OrderMinSep(law, order)
-        assert isinstance(law, Bins)
-        return OrderBins(law, order)
-    if remove and names == {"local", "window", "shift"} and isinstance(law, Bins):
-        window = whole(numbers["window"])
-        return LocalBins(law, whole(numbers["local"]), window, numbers["shift"])
-    if remove and names == {"scale", "odds"}:
-        scale, odds = numbers["scale"], numbers["odds"]
-        if not (1 < scale < math.inf or scale == odds == 1):
-            raise ValueError(
-                f"scale={scale!r} of a part is not finite and above 1, nor 1 with odds of 1"
-            )
-        if isinstance(law, MinSep):
-            return ScaledChain(law, scale, odds)
-        assert isinstance(law, Bins)
-        return ScaledBins(law, scale)
-    raise ValueError(
-        f"direction {law.direction.value!r} of {law.describe()} has no part named by "
-        f"{sorted(names)}: it is named by "
-        + ("'order', or by 'odds' and 'scale'" if remove else "'shift'")
-    )
+        case ByOrder(order) if remove and isinstance(law, Bins):
+            return OrderBins(law, order)
+        case ByWindow(order, window, shift) if remove and isinstance(law, Bins):
+            return LocalBins(law, order, window, shift)
+        case ByScale(scale, odds) if remove:
+            if not (1 < scale < math.inf or scale == odds == 1):
+                raise ValueError(
+                    f"scale={scale!r} of a part is not finite and above 1, nor 1 with odds of 1"
+                )
+            if isinstance(law, MinSep):
+                return ScaledChain(law, scale, odds)
+            assert isinstance(law, Bins)
+            return ScaledBins(law, scale)
+    raise ValueError(f"direction {law.direction.value!r} of {law.describe()} has no part {by!r}")
 
 
 def shift_error(law: MixtureLaw, scale: float) -> float:
@@ -260,13 +247,6 @@ def shift_error(law: MixtureLaw, scale: float) -> float:
     more = (39.0 + math.sqrt(law.dimension)) / 156.0
     products = math.ceil(law.dimension * max(1.0, more))
     return 2.0 * UNIT * products * law.magnitude(scale)
-
-
-def whole(number: float) -> int:
-    """An order, or a window, as an integer."""
-    if not (math.isfinite(number) and number == int(number)):
-        raise ValueError(f"{number!r} of a part is not a whole number")
-    return int(number)
 
 
 def with_odds(probability: float, odds: float) -> float:

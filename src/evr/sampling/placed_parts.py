@@ -18,9 +18,6 @@ from evr.laws.mixture.law import MixtureLaw
 from evr.sampling.parts import Part
 from evr.sampling.philox import CHOICES, Place, RowNumbers, unit
 
-NAME = "parts_philox/1"
-"""What draws, in a plan."""
-
 MOST_COPIES = 1 << 12
 """Of one law: rows of a block, of up to 2^20 samples, have numbers of 32 bits."""
 

@@ -11,38 +11,164 @@ import hashlib
 import json
 import math
 import re
-import sys
-from dataclasses import asdict, dataclass, field, fields
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import pairwise
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from evr.bounds.composing import Places
 from evr.bounds.tilt import Tilt
 
-_NAME = re.compile(r"[a-z0-9_/]{0,40}")  # leaves no room for a sentence
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
-FORMAT = 1
-"""Of a plan's JSON, and of how blocks are taken from a stream."""
+DRAWING = 4
+"""Version of what a seed draws: to be raised with every change of how proposals are chosen or drawn
+from. In certificates.
+"""
+
+MOST_CELLS, MOST_SAMPLES = 1 << 22, 1 << 20
+"""Cells of a bound, and samples of a block: a plan from elsewhere may not ask for all of a
+machine.
+"""
+
+_NAME = re.compile(r"[a-z0-9_]{1,40}")  # leaves no room for a sentence
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How one kind of step is drawn.
+    """How one kind of step on a line is drawn.
 
     Attributes
     ----------
     tilt
-        What it is tilted by.
+        What it is tilted by, if it is.
     edges
-        Where its losses are cut to be spread to a few outcomes; None if they are drawn as they are.
-    sampler
-        Of a law in many dimensions, the name of what draws it; empty on a line.
+        Where its losses are cut to be spread to a few outcomes; None if it has finitely many.
     """
 
-    tilt: Tilt
+    tilt: Tilt | None = None
     edges: tuple[float, ...] | None = None
-    sampler: str = ""
+
+    def __post_init__(self) -> None:
+        if self.edges is not None and any(not a < b for a, b in pairwise(self.edges)):
+            raise ValueError("edges do not rise")
+
+
+@dataclass(frozen=True)
+class CappedPlan:
+    """Capped tilts of steps on a line.
+
+    Attributes
+    ----------
+    kinds
+        How each kind of step is drawn, in the order of the composition.
+    places
+        Where the losses of several steps are put, product after product, if all steps are composed
+        before they are drawn; none if they are not.
+    """
+
+    kinds: tuple[Kind, ...]
+    places: tuple[Places, ...] = ()
+    name: Literal["capped"] = "capped"
+
+    @property
+    def cells(self) -> int:
+        """Of all kinds and products."""
+        edges = sum(len(kind.edges or ()) for kind in self.kinds)
+        return edges + sum(place.number for place in self.places)
+
+
+@dataclass(frozen=True)
+class SimplePlan:
+    """The paper's simple Monte Carlo; ``cells`` says how finely the line is cut for bounds."""
+
+    cells: int
+    name: Literal["simple"] = "simple"
+
+    def __post_init__(self) -> None:
+        _check_cells(self.cells)
+
+
+@dataclass(frozen=True)
+class SinglePlan:
+    """The paper's importance sampling: one step of many is tilted by ``theta``."""
+
+    theta: float
+    cells: int
+    name: Literal["single"] = "single"
+
+    def __post_init__(self) -> None:
+        _check_cells(self.cells)
+
+
+@dataclass(frozen=True)
+class ByOrder:
+    """Laws in many dimensions at order ``k``: remove."""
+
+    order: int
+
+
+@dataclass(frozen=True)
+class ByScale:
+    """Scaled means, and other odds to take part: remove."""
+
+    scale: float
+    odds: float
+
+
+@dataclass(frozen=True)
+class ByShift:
+    """A shift: add."""
+
+    shift: float
+
+
+@dataclass(frozen=True)
+class ByWindow:
+    """Bins at order ``k`` of a window of them, and all of them shifted: remove."""
+
+    order: int
+    window: int
+    shift: float
+
+
+@dataclass(frozen=True)
+class MixturePlan:
+    """Laws in many dimensions, and steps on a line beside them.
+
+    Attributes
+    ----------
+    part
+        What draws all laws in many dimensions and bounds samples.
+    kinds
+        How each step on a line is drawn, in the order of the composition.
+    beside
+        What draws the laws in all but a ``share`` of the samples, if anything does.
+    by_place
+        Whether laws in many dimensions are drawn by place, as a GPU draws them.
+    """
+
+    part: ByOrder | ByScale | ByShift
+    kinds: tuple[Kind, ...] = ()
+    beside: ByWindow | None = None
+    share: float = 1.0
+    by_place: bool = False
+    name: Literal["mixture"] = "mixture"
+
+    def __post_init__(self) -> None:
+        if not (0 < self.share < 1 if self.beside else self.share == 1):
+            raise ValueError(
+                f"share={self.share!r} is not between 0 and 1, or, with nothing beside, not 1"
+            )
+
+    @property
+    def cells(self) -> int:
+        """Of all kinds."""
+        return sum(len(kind.edges or ()) for kind in self.kinds)
+
+
+ProposalPlan = CappedPlan | SimplePlan | SinglePlan | MixturePlan
 
 
 @dataclass(frozen=True)
@@ -52,83 +178,48 @@ class DrawPlan:
     Attributes
     ----------
     proposal
-        A name in ``evr.sampling.registry``.
-    kinds
-        How each kind of step of the composition is drawn, in its order.
-    cells
-        How finely the line is cut for bounds.
-    numbers
-        What else the proposal needs, by name.
+        What samples are drawn from.
     clip
         Samples are clipped there, in units of the threshold; None if not at all.
     variance
         A guess, in units of the threshold's square, for the first stakes. Nothing rests on it.
     block_size
         Samples of a block.
-    places
-        Where the losses of several steps are put, product after product, if all steps are composed
-        before they are drawn; none if they are not.
     device
         What draws: ``"cpu"``, or a name that another backend registered.
     """
 
-    proposal: str
-    kinds: tuple[Kind, ...] = ()
-    cells: int = 0
-    numbers: tuple[tuple[str, float], ...] = ()
+    __pydantic_config__: ClassVar = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
+
+    proposal: ProposalPlan
     clip: float | None = None
     variance: float = 1.0
     block_size: int = 1
-    places: tuple[Places, ...] = ()
     device: str = "cpu"
-    format: int = field(default=FORMAT)
 
-    def number(self, name: str) -> float:
-        """One of ``numbers``."""
-        for known, value in self.numbers:
-            if known == name:
-                return value
-        raise ValueError(f"the plan of proposal {self.proposal!r} has no number {name!r}")
+    def __post_init__(self) -> None:
+        for name, value in (("clip", self.clip), ("variance", self.variance)):
+            if value is not None and not 0.0 < value < math.inf:
+                raise ValueError(f"{name}={value!r} is not positive and finite")
+        if not 1 <= self.block_size <= MOST_SAMPLES:
+            raise ValueError(f"block_size={self.block_size!r} is not from 1 to {MOST_SAMPLES}")
+        if not _NAME.fullmatch(self.device):
+            raise ValueError(f"device={self.device!r} is not a name")
 
     def to_json(self) -> dict[str, Any]:
-        """In JSON's types; infinite numbers as words."""
-        document: dict[str, Any] = _encoded({**asdict(self), "numbers": dict(self.numbers)})
+        """In JSON's types."""
+        document: dict[str, Any] = _reader().dump_python(self, mode="json")
         return document
 
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Self:
+    @staticmethod
+    def from_json(document: Any) -> DrawPlan:
         """Undo ``to_json``; a key too many or too few, or a value of another type, raises
         ``ValueError``.
         """
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            found = document.get("format") if isinstance(document, dict) else document
-            raise ValueError(
-                f"format={found!r} of a plan is not {FORMAT}: another version of evr wrote it"
-            )
-        data = _checked(cls, document, "plan")
-        entries = enumerate(_list(data.pop("kinds"), "plan.kinds"))
-        kinds = tuple(_kind(entry, f"plan.kinds[{index}]") for index, entry in entries)
-        numbers_by_name = data["numbers"]
-        if not isinstance(numbers_by_name, dict):
-            raise ValueError(f"plan.numbers={numbers_by_name!r} is not an object")
-        named = tuple(
-            (_text(n, "plan.numbers"), _number(x, f"plan.numbers.{n}"))
-            for n, x in numbers_by_name.items()
-        )
-        return cls(
-            proposal=_text(data["proposal"], "plan.proposal"),
-            kinds=kinds,
-            cells=_whole(data["cells"], "plan.cells", least=0),
-            numbers=named,
-            clip=None if data["clip"] is None else _positive(data["clip"], "plan.clip"),
-            variance=_positive(data["variance"], "plan.variance"),
-            block_size=_whole(data["block_size"], "plan.block_size", least=1, most=1 << 20),
-            places=tuple(
-                _places(entry, f"plan.places[{index}]")
-                for index, entry in enumerate(_list(data["places"], "plan.places"))
-            ),
-            device=_text(data["device"], "plan.device"),
-        )
+        found = _reader().validate_json(json.dumps(document))
+        if found.to_json() != document:
+            raise ValueError("not a plan in evr's format")
+        return found
 
     @cached_property
     def digest(self) -> str:
@@ -136,78 +227,14 @@ class DrawPlan:
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
 
 
-def _encoded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _encoded(x) for key, x in value.items()}
-    if isinstance(value, list | tuple):
-        return [_encoded(x) for x in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)
-    return value
+@cache
+def _reader() -> TypeAdapter[DrawPlan]:
+    """What checks the types of a plan; made when the first plan is read or written."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(DrawPlan)
 
 
-def _checked(cls: type[Any], document: Any, where: str) -> dict[str, Any]:
-    names = {f.name for f in fields(cls)}
-    if not isinstance(document, dict) or set(document) != names:
-        found = sorted(document) if isinstance(document, dict) else document
-        raise ValueError(f"{where}: found {found!r}, and what belongs there is {sorted(names)}")
-    return dict(document)
-
-
-def _kind(entry: Any, where: str) -> Kind:
-    kind = _checked(Kind, entry, where)
-    edges = kind["edges"]
-    if edges is not None:
-        edges = tuple(_number(x, f"{where}.edges") for x in _list(edges, f"{where}.edges"))
-        if any(not a < b for a, b in pairwise(edges)):
-            raise ValueError(f"{where}.edges do not rise")
-    return Kind(
-        _tilt(kind["tilt"], f"{where}.tilt"),
-        edges,
-        _text(kind["sampler"], f"{where}.sampler"),
-    )
-
-
-def _tilt(document: Any, where: str) -> Tilt:
-    data = _checked(Tilt, document, where)
-    return Tilt(**{name: _number(value, f"{where}.{name}") for name, value in data.items()})
-
-
-def _places(document: Any, where: str) -> Places:
-    data = _checked(Places, document, where)
-    knots = tuple(_number(x, f"{where}.knots") for x in _list(data["knots"], f"{where}.knots"))
-    return Places(knots, _whole(data["parts"], f"{where}.parts", least=1))
-
-
-def _list(value: Any, where: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise ValueError(f"{where}={value!r} is not a list")
-    return value
-
-
-def _number(value: Any, where: str) -> float:
-    if value in ("inf", "-inf"):
-        return float(value)
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not abs(value) <= sys.float_info.max:  # no NaN, nor an endless integer
-        raise ValueError(f"{where}={value!r} is not a number")
-    return float(value)
-
-
-def _positive(value: Any, where: str) -> float:
-    number = _number(value, where)
-    if not 0.0 < number < math.inf:
-        raise ValueError(f"{where}={value!r} is not positive and finite")
-    return number
-
-
-def _whole(value: Any, where: str, *, least: int, most: int = 1 << 22) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{where}={value!r} is not a whole number from {least} to {most}")
-    return value
-
-
-def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise ValueError(f"{where}={value!r} is not a name")
-    return value
+def _check_cells(cells: int) -> None:
+    if not 1 <= cells <= MOST_CELLS:
+        raise ValueError(f"cells={cells!r} are not from 1 to {MOST_CELLS}")

@@ -18,7 +18,7 @@ import numpy as np
 from evr.bounds.moments import log_clipping
 from evr.bounds.rounding import Rounding
 from evr.laws import Floats, Step
-from evr.sampling.plan import DrawPlan
+from evr.sampling.plan import ProposalPlan
 
 
 class Block(NamedTuple):
@@ -54,7 +54,7 @@ class Proposal(abc.ABC):
     composed: tuple[Step, ...] = ()
     """Single steps that some of the steps stand for."""
 
-    source: tuple[DrawPlan, tuple[Step, ...]] | None = None
+    source: tuple[ProposalPlan, tuple[Step, ...]] | None = None
     """What it was built of, where it was: so it travels to other processes."""
 
     def __reduce__(self) -> Any:

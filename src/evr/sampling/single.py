@@ -23,7 +23,7 @@ from evr.laws import Direction, Floats, Step
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.poisson import SampledPair
 from evr.sampling.outcomes import CACHE, MOST_STEPS
-from evr.sampling.plan import DrawPlan
+from evr.sampling.plan import SinglePlan
 from evr.sampling.proposals import Block, Proposal
 
 _MOST_EXPONENT = 600.0  # of a product of likelihood ratios, with room below the greatest float
@@ -164,9 +164,9 @@ class SingleProposal(Proposal):
             )
 
     @classmethod
-    def from_plan(cls, plan: DrawPlan, steps: Sequence[Step]) -> Self:
+    def from_plan(cls, plan: SinglePlan, steps: Sequence[Step]) -> Self:
         """What the plan says."""
-        return cls(steps, plan.number("theta"), cells=plan.cells)
+        return cls(steps, plan.theta, cells=plan.cells)
 
 
 def log_of_products(ratios: Floats, greatest: float) -> Floats:

@@ -100,7 +100,7 @@ class Trial:
         if plan is None:
             raise ValueError(f"direction {self.direction!r} needs samples, and has no plan")
         validate.one_of(tuple(BACKENDS), device=plan.device)
-        drawing = Drawing.of(plan, self.steps, claim.epsilon)
+        drawing = Drawing.of(plan.proposal, self.steps, claim.epsilon)
         proposal, rounding = drawing.proposal, drawing.rounding
         composed = rounding if proposal.composed else None
         if proposal.steps != self.steps and (found := shortcut(proposal.steps, claim, composed)):

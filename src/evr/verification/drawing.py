@@ -7,7 +7,8 @@ from functools import cached_property, lru_cache
 
 from evr.bounds.rounding import Rounding
 from evr.laws import Step
-from evr.sampling import DrawPlan, Proposal, built
+from evr.sampling import Proposal, built
+from evr.sampling.plan import ProposalPlan
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Drawing:
         return self.proposal.log_greatest(self.epsilon)
 
     @classmethod
-    def of(cls, plan: DrawPlan, steps: tuple[Step, ...], epsilon: float) -> Drawing:
+    def of(cls, plan: ProposalPlan, steps: tuple[Step, ...], epsilon: float) -> Drawing:
         """What the plan says, for the steps of one direction."""
         return drawing_of(built(plan, steps), epsilon)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
-from evr.sampling import worker_count
+from evr.validate import worker_count
 
 
 class Lazily(Executor):

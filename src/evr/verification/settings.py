@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from evr import validate
-from evr.sampling import PROPOSALS
 from evr.verification.summary import BACKENDS
 
 METHODS = ("sequential", "fixed", "strict", "both")
+PROPOSALS = ("capped", "simple", "single")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         validate.one_of(METHODS, method=self.method)
-        validate.one_of(tuple(PROPOSALS), proposal=self.proposal)
+        validate.one_of(PROPOSALS, proposal=self.proposal)
         validate.one_of(("auto", *BACKENDS), device=self.device)
         if self.max_samples is not None:
             object.__setattr__(

@@ -66,7 +66,7 @@ def why_not() -> str | None:
 
 def draws(proposal: Proposal) -> bool:
     """Whether the GPU here draws this proposal."""
-    return isinstance(proposal, MixtureProposal) and proposal.by_place and why_not() is None
+    return isinstance(proposal, MixtureProposal) and proposal.plan.by_place and why_not() is None
 
 
 _lock = threading.Lock()

@@ -6,33 +6,20 @@ threads; they run a few blocks ahead, so memory is that of a few blocks.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from evr import validate
 from evr.randomness import Stream
-from evr.sampling.proposals import Block, Proposal
-
-DRAWING = 3
-"""Version of what a seed draws: to be raised with every change of how proposals are chosen or drawn
-from. In certificates.
-"""
-
-
-def worker_count(workers: int | None) -> int:
-    """The number of threads asked for, or one for each processor that this process may use."""
-    if workers is not None:
-        return validate.positive_integer(workers=workers)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+from evr.sampling import Block, Proposal
 
 
 def blocks(
     proposal: Proposal, stream: Stream, size: int, *, first: int = 0, workers: int | None = None
 ) -> Iterator[Block]:
     """Blocks ``first, first + 1, ...`` of ``size`` samples each, without end."""
-    threads = worker_count(workers)
+    threads = validate.worker_count(workers)
 
     def draw(number: int) -> Block:
         return proposal.draw(stream.block(number), size)
