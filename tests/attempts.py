@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import evr
-from evr.certification.rows import Attempt
+from evr.certification.tables import Attempt
 from evr.gate.attempt import start as started
 from evr.gate.certify import certify_claim as certified
 from evr.gate.request import Request

@@ -14,7 +14,6 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.certification import places
 from evr.errors import AlreadyReleasedError, LedgerError
 
 SURE = dp_event.LaplaceDpEvent(2.0)  # at epsilon 1 accepted without a sample
@@ -34,7 +33,7 @@ def test_what_sqlite_would_forget_is_no_ledger(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(LedgerError, match="must not forget: name a file"):
+    with pytest.raises(LedgerError, match="must not: name a file"):
         evr.release(not_run, SURE, ledger=name, **CLAIM)
 
 
@@ -43,7 +42,7 @@ def test_a_file_of_two_names_is_refused(tmp_path: Path) -> None:
     evr.Ledger(one).close()
     os.link(one, two)
     for path in (one, two):
-        with pytest.raises(LedgerError, match=r"2 names \(hard links\)"):
+        with pytest.raises(LedgerError, match=r"2 hard links"):
             evr.release(not_run, SURE, ledger=path, **CLAIM)
     two.unlink()
     assert release(one)
@@ -67,36 +66,25 @@ def test_nothing_is_counted_in_a_file_that_is_not_there_any_more(what: str, tmp_
             path.rename(aside)
         if what == "replaced":
             evr.Ledger(path).close()
-        with pytest.raises(LedgerError, match=r"moved, deleted or replaced|2 names|cannot be used"):
+        with pytest.raises(LedgerError, match=r"replaced|2 hard links|cannot be used"):
             evr.release(not_run, SURE, ledger=ledger, **CLAIM)
 
 
 def test_a_copy_of_the_file_alone_holds_what_was_counted(tmp_path: Path) -> None:
     path, copy = tmp_path / "ledger.sqlite", tmp_path / "copy.sqlite"
-    with evr.Ledger(path):  # as after a crash: SQLite does not empty its log
+    with evr.Ledger(path):  # as after a crash: nobody closes it
         assert release(path)
-        assert path.with_name("ledger.sqlite-wal").stat().st_size > 0
         shutil.copy(path, copy)
     with pytest.raises(AlreadyReleasedError):
         evr.release(not_run, SURE, ledger=copy, **CLAIM)
-
-
-def test_a_file_that_is_mounted_by_itself_has_no_log_beside_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mounts = tmp_path / "mountinfo"
-    mounts.write_text(
-        "22 1 8:1 / / rw - ext4 /dev/root rw\n40 22 8:1 /a /app/ledger.sqlite rw - ext4 /dev/x rw\n"
-    )
-    monkeypatch.setattr(places, "_MOUNTS", mounts)
-    assert places.is_shared(Path("/app/ledger.sqlite"))
-    assert not places.is_shared(Path("/app/other.sqlite"))
 
 
 EDITS = (
     "DELETE FROM attempts WHERE number = 1",
     "DELETE FROM attempts WHERE number = 3",
     "DELETE FROM attempts",
+    "DELETE FROM head",
+    "UPDATE releases SET key = 'name other'",
     "UPDATE attempts SET number = 9 WHERE number = 3",
     "UPDATE attempts SET entropy = '7' WHERE number = 2",
 )

@@ -26,7 +26,7 @@ from evr.verification import Claim
 from evr.verification.settings import Settings
 
 SURE = dp_event.LaplaceDpEvent(2.0)  # at epsilon 1 accepted without a sample
-REFUSED = "give a new release a name of its own"
+REFUSED = "may have gone out"
 
 
 @pytest.fixture
@@ -62,9 +62,7 @@ def test_a_body_that_publishes_and_raises_has_published(claim: dict[str, Any]) -
         script()
     assert published == ["noisy answer"]
     assert claim["ledger"].releases()[0].output == "raised"
-    assert_shut(
-        claim, "ran its mechanism, which raised at .* what may have gone out is its one output"
-    )
+    assert_shut(claim, "raised at .* may have gone out")
 
 
 def test_a_mechanism_that_raises_may_have_published(claim: dict[str, Any]) -> None:
@@ -99,11 +97,7 @@ def test_a_process_that_dies_after_publishing_has_published(
     os.waitpid(child, 0)
     assert out.read_text() == "noisy answer"
     claim["ledger"] = path
-    assert_shut(
-        claim,
-        f"in process {child} on .*, which runs still or ended without a word: what may have gone "
-        "out",
-    )
+    assert_shut(claim, f"in process {child} on .* may have gone out")
 
 
 @pytest.mark.parametrize("time", ["1970-01-01T00:00:00.000+00:00", "2999-01-01T00:00:00.000+00:00"])
@@ -126,7 +120,7 @@ def test_clocks_and_names_of_machines_do_not_matter(
 ) -> None:
     evr.release(lambda: 1, SURE, **claim)
     monkeypatch.setattr(ledger_module, "now", lambda: "1970-01-01T00:00:00.000+00:00")
-    monkeypatch.setattr("evr.certification.owners.socket.gethostname", lambda: "another-machine")
+    monkeypatch.setattr("evr.certification.tables.socket.gethostname", lambda: "another-machine")
     assert_shut(claim, "let out its one output at 2")
 
 
@@ -175,7 +169,7 @@ def test_a_release_inside_the_same_release_is_refused(claim: dict[str, Any]) -> 
     with gate:
         with pytest.raises(AlreadyReleasedError), gate:
             pytest.fail("ran twice")
-        assert_shut(claim, "runs still or ended without a word")
+        assert_shut(claim, "still running or has crashed")
         assert evr.release(lambda: 2, SURE, **claim, name="another").value == 2
     assert [r.output for r in claim["ledger"].releases()] == ["released", "released"]
 
@@ -291,7 +285,7 @@ def test_two_that_verify_at_a_time(claim: dict[str, Any]) -> None:
 
 def test_nothing_is_let_out_on_account_of_another_verdict(ledger: evr.Ledger) -> None:
     running = start(ledger, SURE, Claim(1.0, 1e-3, 0.9), Settings())
-    with pytest.raises(LedgerError, match="attempt 1 was not accepted: nothing may be let out"):
+    with pytest.raises(LedgerError, match="attempt 1 was not accepted"):
         ledger.count_output(running)
     ledger.finish(running, "rejected")
     with pytest.raises(LedgerError, match="was not accepted"):
@@ -335,7 +329,7 @@ def test_a_release_apart_by_rounding_is_warned_about(
     evr.release(lambda: 1, SURE, **claim)
     with pytest.warns(
         NearbyReleaseWarning,
-        match=r"differs from \(1\.0, .* by rounding only, which let out its output",
+        match=r"by rounding from \(1\.0, .* let out its output",
     ):
         evr.release(lambda: 2, SURE, **(claim | {"epsilon": epsilon, "delta": delta}))
     with warnings.catch_warnings():  # as an error it comes before anything is counted

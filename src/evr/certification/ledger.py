@@ -4,42 +4,40 @@ Section 5).
 A *release* fixes ``kappa`` and the base of its budgets with its first attempt; attempt ``i`` may
 then be wrong with probability ``kappa base 2^-i``, so all of them together with less than ``kappa
 base``, whatever ``tau`` they use. By default all attempts at the same ``(epsilon, delta)`` are one
-release and the base is that delta. A named release takes any claims that are at
-least its floor, and the floor is the base.
+release and the base is that delta. A named release takes any claims that are at least its floor,
+and the floor is the base.
 
-A crash, Ctrl-C or kill counts, for the row is there already. Numbers are given out under SQLite's
-write lock, so that no two processes have the same one. The one output of a release is counted in
-the same way, before its mechanism starts, and stays counted (Section 5.6).
+A crash, Ctrl-C or kill counts, because the row is there already. SQLite's write lock gives out the
+numbers, so no two processes have the same one. The one output of a release is counted in the same
+way, before its mechanism starts, and stays counted (Section 5.6).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
 import sqlite3
 import warnings
+from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from dp_accounting import NeighboringRelation
 
 from evr import validate
-from evr.certification.ledger_file import LedgerFile
-from evr.certification.owners import this_process
-from evr.certification.rows import (
-    SEALED_ATTEMPT,
-    SEALED_OUTPUT,
-    SEALED_RELEASE,
+from evr.certification import tables
+from evr.certification.tables import (
     Attempt,
+    Contents,
     DamagedRow,
     ReleaseRow,
-    attempt_of,
-    checked_attempt,
-    checked_output,
     parsed,
-    release_of,
     seal,
+    this_process,
 )
 from evr.certification.text_rules import NAME_IN_WORDS, checked_name
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
@@ -47,6 +45,7 @@ from evr.verification import Claim, Terms
 from evr.verification.settings import Settings
 
 DEFAULT_PATH = Path(".evr") / "ledger.sqlite"
+BUSY_SECONDS = 60.0
 _ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 _ALIKE = 1e-5  # relative: numbers that agree so far are one number, rounded twice
 
@@ -58,31 +57,31 @@ def now() -> str:
 
 def release_key(
     epsilon: float,
-    claim: float,
+    delta: float,
     name: str | None,
     relation: NeighboringRelation = _ADD_OR_REMOVE,
 ) -> str:
     """What attempts of one release have in common."""
     if name is not None:
         return f"name {name}"
-    key = f"epsilon {(epsilon + 0.0).hex()} claim {(claim + 0.0).hex()}"  # -0.0 is 0.0
+    key = f"epsilon {(epsilon + 0.0).hex()} claim {(delta + 0.0).hex()}"  # -0.0 is 0.0
     return key if relation is _ADD_OR_REMOVE else f"{key} {relation.name}"
 
 
 def _numbers(key: str) -> tuple[float, float]:
-    """Epsilon and claim of the key of a release without a name."""
-    _, epsilon, _, claim = key.split(" ")[:4]
-    return float.fromhex(epsilon), float.fromhex(claim)
+    """Epsilon and delta of the key of a release without a name."""
+    _, epsilon, _, delta = key.split(" ")[:4]
+    return float.fromhex(epsilon), float.fromhex(delta)
 
 
-class Ledger(LedgerFile):
-    """A file of attempts, shared by any number of processes.
+class Ledger:
+    """A file of attempts, shared by any number of processes: a SQLite database. What a method has
+    written is on the disk when it returns, in this very file.
 
     Parameters
     ----------
     path
-        ``.evr/ledger.sqlite`` in the working directory by default; its folder is made where
-        missing.
+        ``.evr/ledger.sqlite`` in the working directory by default. A missing folder is made.
 
     Examples
     --------
@@ -95,26 +94,75 @@ class Ledger(LedgerFile):
     """
 
     def __init__(self, path: str | Path | None = None, *, create: bool = True) -> None:
-        super().__init__(
-            Path(DEFAULT_PATH) if path is None else validate.path(ledger=path), create=create
-        )
+        self.path = Path(DEFAULT_PATH) if path is None else validate.path(ledger=path)
+        self._absolute = self.path.absolute()
+        if str(self.path) == ":memory:" or str(self.path).startswith("file:"):
+            raise LedgerError(
+                f"{self.path}: SQLite may forget such a database when it is closed, and a ledger "
+                "must not: name a file"
+            )
+        if not create and not self.path.exists():
+            raise LedgerError(
+                f"{self.path}: there is no ledger: the first attempt makes one; --ledger names "
+                "another"
+            )
+        with self._guarded():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                self._absolute, timeout=BUSY_SECONDS, isolation_level=None
+            )
+            try:
+                self._connection.row_factory = sqlite3.Row
+                self._connection.execute("PRAGMA synchronous = EXTRA")  # of the folder, too
+                self._connection.execute("PRAGMA foreign_keys = ON")
+                self._identity = self._at_its_place()
+                with self._transaction() as connection:
+                    if (reason := tables.prepare(connection)) is not None:
+                        raise LedgerError(f"{self.path}: not a ledger that can be used: {reason}")
+            except BaseException:
+                self._connection.close()
+                raise
 
     @classmethod
     def of(cls, ledger: Ledger | str | Path | None) -> Ledger:
         """The ledger given, or one at that path."""
         return ledger if isinstance(ledger, Ledger) else cls(ledger)
 
-    def terms(
-        self,
-        claim: Claim,
-        *,
-        name: str | None = None,
-        floor: float | None = None,
-        relation: NeighboringRelation = _ADD_OR_REMOVE,
-    ) -> Terms:
-        """The terms that the next attempt would have; nothing is written."""
+    def close(self) -> None:
+        """Let the file go."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise if the file is damaged."""
         with self._guarded():
-            return self._terms(claim, name, floor, relation)[1]
+            (answer,) = self._connection.execute("PRAGMA integrity_check").fetchone()
+        if answer != "ok":
+            raise self._damaged(answer)
+        self._contents()
+
+    def releases(self) -> list[ReleaseRow]:
+        """Every release, oldest first."""
+        return self._contents().releases
+
+    def attempts(self) -> list[Attempt]:
+        """Every attempt, oldest first."""
+        return self._contents().attempts
+
+    def interrupted(self) -> list[Attempt]:
+        """Attempts that were interrupted, or whose process is gone, latest first."""
+        return [a for a in reversed(self.attempts()) if a.state == "interrupted" or a.is_orphan]
+
+    def spent(self, release: ReleaseRow) -> float:
+        """The sum of the budgets of a release's attempts: always below ``kappa`` times the base."""
+        return math.fsum(attempt.budget for attempt in self._contents().of(release))
 
     def upcoming(
         self,
@@ -125,66 +173,37 @@ class Ledger(LedgerFile):
         relation: NeighboringRelation = _ADD_OR_REMOVE,
     ) -> tuple[Terms, int]:
         """The terms and the number that the next attempt would have; nothing is written."""
-        with self._guarded():
-            _, terms, release_id = self._terms(claim, name, floor, relation)
-            return terms, 1 if release_id is None else self._next_number(release_id)
+        held = self._contents()
+        _, terms, release = _terms(held, claim, name, floor, relation)
+        return terms, 1 if release is None else len(held.of(release)) + 1
 
-    def _next_number(self, release_id: int) -> int:
-        """One more than all attempts before it; refused where one of them is missing."""
-        rows = self._connection.execute(
-            "SELECT * FROM attempts WHERE release_id = ? ORDER BY number", (release_id,)
-        ).fetchall()
-        held, ever = self._connection.execute(
-            "SELECT (SELECT count(*) FROM attempts), "
-            "(SELECT max(seq) FROM sqlite_sequence WHERE name = 'attempts')"
-        ).fetchone()
-        numbers = [checked_attempt(row)["number"] for row in rows]
-        if numbers != list(range(1, len(rows) + 1)) or held != (ever or 0):
-            raise DamagedRow("an attempt that was written is not there")
-        return len(rows) + 1
-
-    def _terms(
-        self, claim: Claim, name: str | None, floor: float | None, relation: NeighboringRelation
-    ) -> tuple[str, Terms, int | None]:
-        """Key, terms and, if there is one, the row of the release that a claim belongs to."""
-        key = release_key(claim.epsilon, claim.delta, _name(name), relation)
-        if floor is not None:
-            if name is None:
-                raise LedgerError(f"floor={floor!r} belongs to a named release: give it a name")
-            floor = validate.half_open_probability(floor=floor)
-        row = self._connection.execute("SELECT * FROM releases WHERE key = ?", (key,)).fetchone()
-        if row is None:
-            terms = Terms(claim.kappa, claim.delta if floor is None else floor)
-        else:
-            terms = release_of(row).terms
-            self._refuse_other_relation(int(row["id"]), name, relation)
-            if floor is not None and floor != terms.base:
-                raise LedgerError(
-                    f"floor={floor!r}, but the first attempt at release {name!r} fixed "
-                    f"{terms.base!r}"
-                )
-        if claim.delta < terms.base:
-            raise LedgerError(
-                f"the claim {claim.delta!r} is below {terms.base!r}, the floor of release "
-                f"{name!r}: claim a greater delta, or start another release"
-            )
-        return key, terms, None if row is None else int(row["id"])
-
-    def _refuse_other_relation(
-        self, release_id: int, name: str | None, relation: NeighboringRelation
+    def refuse_second_output(
+        self,
+        claim: Claim,
+        *,
+        name: str | None = None,
+        floor: float | None = None,
+        relation: NeighboringRelation = _ADD_OR_REMOVE,
     ) -> None:
-        """All attempts of a release speak of the same neighbours (docs/guarantees_relations.md,
-        Section R1).
-        """
-        row = self._connection.execute(
-            "SELECT * FROM attempts WHERE release_id = ? ORDER BY number", (release_id,)
-        ).fetchone()
-        if row is not None and (first := attempt_of(row).relation) is not relation:
-            raise LedgerError(
-                f"release {name!r} was begun under {first.name}, and this is under "
-                f"{relation.name}: a release has one relation of neighbours; give the new one a "
-                "name of its own"
-            )
+        """Raise if the release that a claim belongs to has let out its one output."""
+        held = self._contents()
+        release = _terms(held, claim, name, floor, relation)[2]
+        if release is not None:
+            _refuse_second_output(held, release)
+
+    def snapshots(self, attempt: Attempt) -> dict[str, Any]:
+        """The latest snapshots, by direction."""
+        with self._guarded():
+            rows = self._connection.execute(
+                "SELECT direction, snapshot, seal FROM checkpoints WHERE attempt_id = ?",
+                (attempt.id,),
+            ).fetchall()
+            for row in rows:
+                if row["seal"] != seal(attempt.id, row["direction"], row["snapshot"]):
+                    raise DamagedRow(f"a snapshot of attempt {attempt.id} is not what was saved")
+            return {row["direction"]: parsed(row["snapshot"]) for row in rows}
+
+    # --- counting ---------------------------------------------------------------------------------
 
     def begin(
         self,
@@ -197,29 +216,38 @@ class Ledger(LedgerFile):
         event: Any,
         event_digest: str,
         options: dict[str, Any],
-        software: dict[str, str],
+        software: dict[str, Any],
         name: str | None = None,
         floor: float | None = None,
         for_output: bool = False,
     ) -> Attempt:
-        """Write an attempt down and give it its number and budget; on return it is on the disk."""
-        with self._counting() as connection:
-            key, terms, release_id = self._terms(claim, name, floor, relation)
-            if release_id is None:
+        """Write an attempt down and give it its number and budget."""
+        with self._transaction() as connection:
+            held = tables.contents(connection)
+            key, terms, release = _terms(held, claim, name, floor, relation)
+            number = 1
+            if release is not None:
+                number += len(held.of(release))
+                if for_output:
+                    _refuse_second_output(held, release)
+                if any(one.entropy == entropy for one in held.of(release)):
+                    raise LedgerError(
+                        f"entropy {entropy:#x} was used before in this release: an attempt needs "
+                        "fresh samples, so give another seed, or none"
+                    )
+                release_id = release.id
+            else:
                 if name is None:
-                    self._warn_of_twins(claim, relation)
+                    _warn_of_twins(held, claim, relation)
                 fixed = {
                     "key": key,
-                    "name": _name(name),
+                    "name": name,
                     "kappa": terms.kappa.hex(),
                     "base": terms.base.hex(),
                     "created": now(),
                 }
-                release_id = self._insert("releases", fixed, SEALED_RELEASE)
-            if for_output:
-                self._refuse_second_output(release_id)
-            number = self._next_number(release_id)
-            log_budget = Claim(claim.epsilon, claim.delta, claim.tau, terms).log_budget(number)
+                release_id = tables.append(connection, "releases", fixed)
+            budgeted = Claim(claim.epsilon, claim.delta, claim.tau, terms)
             row = {
                 "release_id": release_id,
                 "number": number,
@@ -228,61 +256,20 @@ class Ledger(LedgerFile):
                 "epsilon": claim.epsilon.hex(),
                 "delta": claim.delta.hex(),
                 "tau": claim.tau.hex(),
-                "log_budget": log_budget.hex(),
-                "method": settings.method,
-                "proposal": settings.proposal,
-                "options": json.dumps(
-                    {
-                        "max_samples": settings.max_samples,
-                        "offset": settings.offset,
-                        "device": settings.device,
-                        "neighboring_relation": relation.name,
-                        **options,
-                    }
-                ),
+                "log_budget": budgeted.log_budget(number).hex(),
+                "settings": json.dumps(asdict(settings)),
+                "relation": relation.name,
+                "options": json.dumps(options),
                 "event": json.dumps(event),
                 "event_digest": event_digest,
                 "software": json.dumps(software),
+                "started": now(),
                 "state": "running",
                 "owner": this_process(),
-                "started": now(),
                 "seen": now(),
             }
-            try:
-                attempt_id = self._insert("attempts", row, SEALED_ATTEMPT)
-            except sqlite3.IntegrityError as error:
-                if "entropy" not in str(error):
-                    raise
-                raise LedgerError(
-                    f"entropy {entropy:#x} was used before in this release: an attempt wants fresh "
-                    "samples, so give another seed, or none"
-                ) from None
-            found = connection.execute(
-                "SELECT * FROM attempts WHERE id = ?", (attempt_id,)
-            ).fetchone()
-            return attempt_of(found)
-
-    def _warn_of_twins(self, claim: Claim, relation: NeighboringRelation) -> None:
-        """Warn where a release that is about to be made differs from an older
-        one by rounding only.
-        """
-        for row in self._connection.execute("SELECT * FROM releases WHERE name IS NULL").fetchall():
-            release = release_of(row, self._output(row["id"]))
-            epsilon, value = _numbers(release.key)
-            if release.key != release_key(epsilon, value, None, relation):
-                continue  # other neighbours: another release in any case
-            if math.isclose(epsilon, claim.epsilon, rel_tol=_ALIKE) and math.isclose(
-                value, claim.delta, rel_tol=_ALIKE
-            ):
-                out = "let out its output" if release.output else "let nothing out yet"
-                warnings.warn(
-                    f"a new release: ({claim.epsilon!r}, {claim.delta!r}) differs from "
-                    f"({epsilon!r}, {value!r}) of {release.created} by rounding only, which {out}. "
-                    "Their attempts and outputs are counted apart. If they are meant to be one "
-                    "release, claim exactly the older numbers",
-                    NearbyReleaseWarning,
-                    stacklevel=2,
-                )
+            attempt_id = tables.append(connection, "attempts", row)
+            return _with_id(tables.contents(connection), attempt_id)
 
     def finish(
         self,
@@ -292,57 +279,30 @@ class Ledger(LedgerFile):
         samples: int | None = None,
         message: str | None = None,
     ) -> None:
-        """Write down how an attempt ended. Snapshots stay only where it can be continued."""
+        """Write down how an attempt ended. Snapshots stay only if it can be continued."""
         with self._transaction() as connection:
             changed = connection.execute(
                 "UPDATE attempts SET state = ?, samples = ?, message = ?, finished = ?, seen = ? "
                 "WHERE id = ? AND owner = ?",
                 (state, samples, message, now(), now(), attempt.id, attempt.owner),
             )
-            self._still_ours(attempt, changed)
+            _still_ours(attempt, changed)
             if state != "interrupted":
                 connection.execute("DELETE FROM checkpoints WHERE attempt_id = ?", (attempt.id,))
-
-    @staticmethod
-    def _still_ours(attempt: Attempt, changed: sqlite3.Cursor) -> None:
-        if changed.rowcount != 1:
-            raise LedgerError(
-                f"attempt {attempt.number} of this release was taken over by another process"
-            )
 
     def save(self, attempt: Attempt, direction: str, snapshot: dict[str, Any]) -> None:
         """Keep the latest snapshot of one direction."""
         text = json.dumps(snapshot)
         with self._transaction() as connection:
             connection.execute(
-                "INSERT INTO checkpoints (attempt_id, direction, snapshot, seal) VALUES (?, ?, ?, "
-                "?) ON CONFLICT (attempt_id, direction) DO UPDATE SET snapshot = "
-                "excluded.snapshot, seal = excluded.seal",
-                (attempt.id, direction, text, seal([attempt.id, direction, text])),
+                "INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?)",
+                (attempt.id, direction, text, seal(attempt.id, direction, text)),
             )
-            self._still_ours(
-                attempt,
-                connection.execute(
-                    "UPDATE attempts SET seen = ? WHERE id = ? AND owner = ?",
-                    (now(), attempt.id, attempt.owner),
-                ),
+            changed = connection.execute(
+                "UPDATE attempts SET seen = ? WHERE id = ? AND owner = ?",
+                (now(), attempt.id, attempt.owner),
             )
-
-    def snapshots(self, attempt: Attempt) -> dict[str, Any]:
-        """The latest snapshots, by direction."""
-        with self._guarded():
-            rows = self._connection.execute(
-                "SELECT direction, snapshot, seal FROM checkpoints WHERE attempt_id = ?",
-                (attempt.id,),
-            ).fetchall()
-            for row in rows:
-                if row["seal"] != seal([attempt.id, row["direction"], row["snapshot"]]):
-                    raise DamagedRow(f"a snapshot of attempt {attempt.id} is not what was saved")
-            return {row["direction"]: parsed(row["snapshot"]) for row in rows}
-
-    def interrupted(self) -> list[Attempt]:
-        """Attempts that were interrupted, or whose process is gone, latest first."""
-        return [a for a in reversed(self.attempts()) if a.state == "interrupted" or a.is_orphan]
+            _still_ours(attempt, changed)
 
     def take_over(self, attempt: Attempt) -> Attempt:
         """Make an interrupted attempt this process's own; only one of several gets it."""
@@ -352,91 +312,24 @@ class Ledger(LedgerFile):
                 "message = NULL WHERE id = ? AND state = ? AND owner = ?",
                 (this_process(), now(), attempt.id, attempt.state, attempt.owner),
             )
-            self._still_ours(attempt, changed)
-            found = connection.execute(
-                "SELECT * FROM attempts WHERE id = ?", (attempt.id,)
-            ).fetchone()
-            return attempt_of(found)
-
-    def refuse_second_output(
-        self,
-        claim: Claim,
-        *,
-        name: str | None = None,
-        floor: float | None = None,
-        relation: NeighboringRelation = _ADD_OR_REMOVE,
-    ) -> None:
-        """Raise if the release that a claim belongs to has let out its one output."""
-        with self._guarded():
-            release_id = self._terms(claim, name, floor, relation)[2]
-            if release_id is not None:
-                self._refuse_second_output(release_id)
-
-    def _output(self, release_id: int) -> sqlite3.Row | None:
-        """The row of a release's output, if that is counted."""
-        row = self._connection.execute(
-            "SELECT * FROM outputs WHERE release_id = ?", (release_id,)
-        ).fetchone()
-        return None if row is None else checked_output(row)
-
-    def _refuse_second_output(self, release_id: int) -> None:
-        output = self._output(release_id)
-        if output is None:
-            return
-        (name,) = self._connection.execute(
-            "SELECT name FROM releases WHERE id = ?", (release_id,)
-        ).fetchone()
-        what = (
-            f"release {name!r}" if name is not None else "this release (the same epsilon and claim)"
-        )
-        if output["ending"] == "released":
-            raise AlreadyReleasedError(
-                f"{what} let out its one output at {output['ended']}: another output costs privacy "
-                "again; if that is meant, give the new release a name of its own"
-            )
-        ran = (
-            f"ran its mechanism, which raised at {output['ended']}"
-            if output["ending"] == "raised"
-            else f"let its mechanism run at {output['opened']} in process "
-            f"{output['owner'].split(' ')[1]} on {output['owner'].split(' ')[0]}, which runs "
-            "still or ended without a word"
-        )
-        raise AlreadyReleasedError(
-            f"{what} {ran}: what may have gone out is its one output; give a new release a name of "
-            "its own (if nothing went out, it costs what this one would have)"
-        )
+            _still_ours(attempt, changed)
+            return _with_id(tables.contents(connection), attempt.id)
 
     def count_output(self, attempt: Attempt) -> None:
-        """Count the one output of a release, for good, before a mechanism runs; on return it is on
-        the disk.
+        """Count the one output of a release, for good, before a mechanism runs.
 
         Raises ``AlreadyReleasedError`` if it is counted already, by whomever and however that
         ended.
         """
-        with self._counting() as connection:
-            self._refuse_second_output(attempt.release_id)
-            row = connection.execute(
-                "SELECT * FROM attempts WHERE id = ?", (attempt.id,)
-            ).fetchone()
-            if (
-                row is None
-                or attempt_of(row).state != "accepted"
-                or row["release_id"] != attempt.release_id
-            ):
-                raise LedgerError(
-                    f"attempt {attempt.number} was not accepted: nothing may be let out on its "
-                    "account"
-                )
-            self._insert(
-                "outputs",
-                {
-                    "release_id": attempt.release_id,
-                    "attempt_id": attempt.id,
-                    "owner": this_process(),
-                    "opened": now(),
-                },
-                SEALED_OUTPUT,
-            )
+        with self._transaction() as connection:
+            held = tables.contents(connection)
+            (release,) = [one for one in held.releases if one.id == attempt.release_id]
+            _refuse_second_output(held, release)
+            accepted = {one.id for one in held.of(release) if one.state == "accepted"}
+            if attempt.id not in accepted:
+                raise LedgerError(f"attempt {attempt.number} was not accepted: it allows no output")
+            row = {"attempt_id": attempt.id, "owner": this_process(), "opened": now()}
+            tables.append(connection, "outputs", {"release_id": release.id, **row})
 
     def end_output(self, attempt: Attempt, ending: Literal["released", "raised"]) -> None:
         """Write down how the mechanism ended, for the reader: its output is counted already, and
@@ -449,29 +342,163 @@ class Ledger(LedgerFile):
                 (ending, now(), attempt.release_id, attempt.id, this_process()),
             )
 
-    def releases(self) -> list[ReleaseRow]:
-        """Every release, oldest first."""
+    # --- the file ---------------------------------------------------------------------------------
+
+    def _contents(self) -> Contents:
+        """Everything that is counted, at one moment."""
         with self._guarded():
-            rows = self._connection.execute("SELECT * FROM releases ORDER BY id").fetchall()
-            return [release_of(row, self._output(row["id"])) for row in rows]
+            self._connection.execute("BEGIN")
+            try:
+                return tables.contents(self._connection)
+            finally:
+                self._connection.execute("ROLLBACK")
 
-    def attempts(self) -> list[Attempt]:
-        """Every attempt, oldest first."""
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, and nobody else writes meanwhile."""
         with self._guarded():
-            return [
-                attempt_of(row)
-                for row in self._connection.execute("SELECT * FROM attempts ORDER BY id")
-            ]
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+                yield self._connection
+                self._refuse_another_file()
+                self._connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+                raise
 
-    def spent(self, release: ReleaseRow) -> float:
-        """The sum of the budgets of a release's attempts: always below ``kappa`` times the base."""
-        return math.fsum(a.budget for a in self.attempts() if a.release_id == release.id)
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """SQLite's and the file system's errors become one sentence that names the file."""
+        try:
+            yield
+        except DamagedRow as error:
+            raise self._damaged(str(error)) from None
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # damage in what SQLite quotes
+            raise LedgerError(f"{self.path}: the ledger cannot be used ({error})") from error
+        except OSError as error:
+            raise LedgerError(
+                f"{self.path}: the ledger cannot be used ({error.strerror or error})"
+            ) from error
+
+    def _damaged(self, what: str) -> LedgerError:
+        return LedgerError(
+            f"{self.path}: the ledger is damaged ({what}); put it aside and start another release"
+        )
+
+    def _at_its_place(self) -> tuple[int, int]:
+        """Which file lies at the path; refused if it has other names, which SQLite cannot guard."""
+        found = os.stat(self._absolute)
+        if found.st_nlink > 1:
+            raise LedgerError(
+                f"{self.path}: the file has {found.st_nlink} hard links, which is unsafe with "
+                "SQLite: copy it and use only the copy"
+            )
+        return found.st_dev, found.st_ino
+
+    def _refuse_another_file(self) -> None:
+        """What is counted in a file that nobody will open again is not counted."""
+        try:
+            same = self._at_its_place() == self._identity
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise LedgerError(
+                f"{self.path}: the ledger was moved, deleted or replaced while it was open: put "
+                "it back, and begin again"
+            )
 
 
-def _name(name: str | None) -> str | None:
+def _terms(
+    held: Contents,
+    claim: Claim,
+    name: str | None,
+    floor: float | None,
+    relation: NeighboringRelation,
+) -> tuple[str, Terms, ReleaseRow | None]:
+    """Key, terms and, if there is one, the row of the release that a claim belongs to."""
     try:
-        return checked_name(name)
+        checked_name(name)
     except ValueError:
         raise LedgerError(
             f"release={validate.shown(name)} is not a name: {NAME_IN_WORDS}"
         ) from None
+    key = release_key(claim.epsilon, claim.delta, name, relation)
+    if floor is not None:
+        if name is None:
+            raise LedgerError(f"floor={floor!r} belongs to a named release: give it a name")
+        floor = validate.half_open_probability(floor=floor)
+    release = next((one for one in held.releases if one.key == key), None)
+    if release is None:
+        terms = Terms(claim.kappa, claim.delta if floor is None else floor)
+    else:
+        terms = release.terms
+        # docs/guarantees_relations.md, Section R1
+        first = next((one.relation for one in held.of(release)), relation)
+        if first is not relation:
+            raise LedgerError(
+                f"release {name!r} was begun under {first.name}, and this is {relation.name}: a "
+                "release has one relation of neighbours; give the new one another name"
+            )
+        if floor is not None and floor != terms.base:
+            raise LedgerError(
+                f"floor={floor!r}, but the first attempt at release {name!r} fixed {terms.base!r}"
+            )
+    if claim.delta < terms.base:
+        raise LedgerError(
+            f"the claim {claim.delta!r} is below {terms.base!r}, the floor of release {name!r}: "
+            "claim a greater delta, or start another release"
+        )
+    return key, terms, release
+
+
+def _warn_of_twins(held: Contents, claim: Claim, relation: NeighboringRelation) -> None:
+    """Warn if a release that is about to be made differs from an older one by rounding only."""
+    for release in held.releases:
+        if release.name is not None:
+            continue
+        epsilon, delta = _numbers(release.key)
+        if (
+            release.key == release_key(epsilon, delta, None, relation)
+            and math.isclose(epsilon, claim.epsilon, rel_tol=_ALIKE)
+            and math.isclose(delta, claim.delta, rel_tol=_ALIKE)
+        ):
+            out = "has let out its output" if release.output else "has let nothing out yet"
+            warnings.warn(
+                f"a new release: ({claim.epsilon!r}, {claim.delta!r}) differs only by rounding "
+                f"from ({epsilon!r}, {delta!r}) of {release.created}, which {out}. Their attempts "
+                "and outputs are counted apart. If they are meant to be one release, claim exactly "
+                "the older numbers",
+                NearbyReleaseWarning,
+                stacklevel=2,
+            )
+
+
+def _refuse_second_output(held: Contents, release: ReleaseRow) -> None:
+    output = held.outputs.get(release.id)
+    if output is None:
+        return
+    what = "this release (the same epsilon and delta)"
+    if release.name is not None:
+        what = f"release {release.name!r}"
+    if output["ending"] == "released":
+        raise AlreadyReleasedError(
+            f"{what} let out its one output at {output['ended']}. Another output costs privacy "
+            "again: if that is meant, give the new release another name"
+        )
+    host, process = output["owner"].split(" ")[:2]
+    ran = f"at {output['opened']} in process {process} on {host}, which is still running or has"
+    ran = f"{ran} crashed" if output["ending"] is None else f"and raised at {output['ended']}"
+    raise AlreadyReleasedError(
+        f"{what} ran its mechanism {ran}. Its one output may have gone out: give a new release "
+        "another name (if nothing went out, it costs what this one would have)"
+    )
+
+
+def _still_ours(attempt: Attempt, changed: sqlite3.Cursor) -> None:
+    if changed.rowcount != 1:
+        raise LedgerError(f"attempt {attempt.number} was taken over by another process")
+
+
+def _with_id(held: Contents, attempt_id: int) -> Attempt:
+    return next(one for one in held.attempts if one.id == attempt_id)

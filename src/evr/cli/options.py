@@ -145,7 +145,8 @@ Plot = Annotated[
     file_option("--plot", help="Draw it into this file: .png, .svg or .pdf."),
 ]
 MaxSeconds = Annotated[
-    float, number_option("--max-seconds", "Give up after so many seconds; inf for no limit.")
+    float | None,
+    number_option("--max-seconds", "Give up after so many seconds: 600 by default, or inf."),
 ]
 PATIENCE = 600.0
 """Seconds that a file from a stranger may keep a command busy."""

@@ -27,7 +27,7 @@ def command(
     file: CertificateFile,
     fresh: Fresh = False,
     workers: Workers = None,
-    max_seconds: MaxSeconds = PATIENCE,
+    max_seconds: MaxSeconds = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -43,7 +43,11 @@ def command(
     certificate = Certificate.load(file)
     with watched(quiet=quiet or json) as progress:
         found = replay(
-            certificate, fresh=fresh, workers=workers, progress=progress, max_seconds=max_seconds
+            certificate,
+            fresh=fresh,
+            workers=workers,
+            progress=progress,
+            max_seconds=PATIENCE if max_seconds is None else max_seconds,
         )
     verified = found.verification is not None and found.verification.accepted
     if json:

@@ -26,7 +26,7 @@ Output = Annotated[
 def command(
     file: CertificateFile,
     output: Output = None,
-    max_seconds: MaxSeconds = PATIENCE,
+    max_seconds: MaxSeconds = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -41,7 +41,8 @@ def command(
 
     certificate = Certificate.load(file)
     path = new_page(output or page_path(file), file, option="--output")
-    write_page(certificate, path, source=file, max_seconds=max_seconds)
+    patience = PATIENCE if max_seconds is None else max_seconds
+    write_page(certificate, path, source=file, max_seconds=patience)
     if json:
         as_json({"report": str(path), "certificate": str(file), "verdict": certificate.verdict})
     elif quiet:

@@ -17,7 +17,7 @@ from evr.certification.build import build, differences, software
 from evr.certification.certificate import Certificate
 from evr.certification.event_json import event_digest, event_from_json
 from evr.certification.ledger import Ledger
-from evr.certification.rows import ELSEWHERE, Attempt
+from evr.certification.tables import ELSEWHERE, Attempt
 from evr.errors import ClusterError, DeviceError, EvrError, LedgerError
 from evr.gate.request import Request, check_means
 from evr.mechanisms import Composition

@@ -1,0 +1,360 @@
+"""The tables of the ledger and their rows.
+
+Releases, attempts and outputs are links of one chain: the seal of each is a digest of what it was
+written with and of the seal before it, and the chain's head stands by itself. So a row that was
+changed or is missing shows. A seal is no signature: it shows damage, not forgery.
+
+``PRAGMA user_version`` holds the version of the tables; a file of another version is refused.
+Numbers that must come back exactly are stored as hexadecimal floats.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import socket
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dp_accounting import NeighboringRelation
+
+from evr import validate
+from evr.verification import Terms
+from evr.verification.settings import Settings
+
+APPLICATION_ID = 0x45565231  # "EVR1": tells a ledger from another program's database
+VERSION = 4
+ELSEWHERE = "certificate: "
+"""The message of an attempt begins so if its certificate went elsewhere than was planned."""
+_FORGOTTEN_SECONDS = 600.0  # after which a silent process on another machine is taken for dead
+
+TABLES = """
+CREATE TABLE head (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    links INTEGER NOT NULL,
+    seal TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE releases (
+    id INTEGER PRIMARY KEY,
+    link INTEGER NOT NULL UNIQUE,
+    key TEXT NOT NULL UNIQUE,
+    name TEXT,
+    kappa TEXT NOT NULL,
+    base TEXT NOT NULL,
+    created TEXT NOT NULL,
+    seal TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE attempts (
+    id INTEGER PRIMARY KEY,
+    link INTEGER NOT NULL UNIQUE,
+    release_id INTEGER NOT NULL REFERENCES releases (id),
+    number INTEGER NOT NULL CHECK (number >= 1),
+    entropy TEXT NOT NULL,
+    entropy_is_fresh INTEGER NOT NULL,
+    epsilon TEXT NOT NULL,
+    delta TEXT NOT NULL,
+    tau TEXT NOT NULL,
+    log_budget TEXT NOT NULL,
+    settings TEXT NOT NULL,
+    relation TEXT NOT NULL,
+    options TEXT NOT NULL,
+    event TEXT NOT NULL,
+    event_digest TEXT NOT NULL,
+    software TEXT NOT NULL,
+    started TEXT NOT NULL,
+    seal TEXT NOT NULL,
+    state TEXT NOT NULL
+        CHECK (state IN ('running', 'accepted', 'rejected', 'failed', 'interrupted')),
+    owner TEXT NOT NULL,
+    seen TEXT NOT NULL,
+    finished TEXT,
+    samples INTEGER,
+    message TEXT,
+    UNIQUE (release_id, number),
+    UNIQUE (release_id, entropy)
+) STRICT;
+
+CREATE TABLE outputs (
+    release_id INTEGER PRIMARY KEY REFERENCES releases (id),
+    link INTEGER NOT NULL UNIQUE,
+    attempt_id INTEGER NOT NULL REFERENCES attempts (id),
+    owner TEXT NOT NULL,
+    opened TEXT NOT NULL,
+    seal TEXT NOT NULL,
+    ending TEXT CHECK (ending IN ('released', 'raised')),
+    ended TEXT
+) STRICT;
+
+CREATE TABLE checkpoints (
+    attempt_id INTEGER NOT NULL REFERENCES attempts (id),
+    direction TEXT NOT NULL,
+    snapshot TEXT NOT NULL,
+    seal TEXT NOT NULL,
+    PRIMARY KEY (attempt_id, direction)
+) STRICT;
+"""
+_LATER = {  # columns that change, or that the chain itself writes
+    "releases": {"id", "seal"},
+    "attempts": {"id", "seal", "state", "owner", "seen", "finished", "samples", "message"},
+    "outputs": {"seal", "ending", "ended"},
+}
+
+
+class DamagedRow(ValueError):
+    """A row that is not what was written."""
+
+
+@dataclass(frozen=True)
+class ReleaseRow:
+    """A release.
+
+    Attributes
+    ----------
+    key
+        What its attempts have in common.
+    terms
+        ``kappa`` and the base of the budgets.
+    output
+        None before the one output is counted; then, for good, ``"open"`` (its mechanism is running
+        or has crashed), ``"released"`` (it returned) or ``"raised"``.
+    """
+
+    id: int
+    key: str
+    name: str | None
+    terms: Terms
+    created: str
+    output: str | None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt: everything needed to continue it."""
+
+    id: int
+    release_id: int
+    number: int
+    entropy: int
+    entropy_is_fresh: bool
+    epsilon: float
+    delta: float
+    tau: float
+    log_budget: float
+    settings: Settings
+    relation: NeighboringRelation
+    options: dict[str, Any]
+    event: Any
+    event_digest: str
+    software: dict[str, Any]
+    started: str
+    state: str
+    owner: str
+    seen: str
+    finished: str | None
+    samples: int | None
+    message: str | None
+
+    @property
+    def budget(self) -> float:
+        """The false-positive probability that it may have: none for an exact proof."""
+        return 0.0 if self.settings.method in ("strict", "both") else math.exp(self.log_budget)
+
+    @property
+    def certificate(self) -> str | None:
+        """Where its certificate was written, or is to be; None if it leaves none."""
+        if self.message is not None and self.message.startswith(ELSEWHERE):
+            return self.message.removeprefix(ELSEWHERE)
+        path: str | None = self.options.get("path")
+        return path
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has a verdict or failed."""
+        return self.state in ("accepted", "rejected", "failed")
+
+    @property
+    def is_orphan(self) -> bool:
+        """Whether its process is gone."""
+        return self.state == "running" and not is_alive(self.owner, self.seen)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Everything that a ledger counts."""
+
+    releases: list[ReleaseRow]
+    attempts: list[Attempt]
+    outputs: dict[int, sqlite3.Row]
+
+    def of(self, release: ReleaseRow) -> list[Attempt]:
+        """The attempts at a release."""
+        return [one for one in self.attempts if one.release_id == release.id]
+
+
+def seal(*values: Any) -> str:
+    """A digest of values, in order."""
+    return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
+
+
+def _sealed(table: str, row: Any) -> list[Any]:
+    """What of a row must not change."""
+    return [table, *(row[name] for name in sorted(set(row.keys()) - _LATER[table]))]
+
+
+def _head(connection: sqlite3.Connection) -> tuple[int, str]:
+    """How many links the chain has, and the last seal."""
+    row = connection.execute("SELECT links, seal FROM head").fetchone()
+    if row is None:
+        raise DamagedRow("the head of its chain is missing")
+    return row["links"], row["seal"]
+
+
+def append(connection: sqlite3.Connection, table: str, row: dict[str, Any]) -> int:
+    """Write a row as the next link of the chain; its id."""
+    links, before = _head(connection)
+    row = {**row, "link": links + 1}
+    row["seal"] = seal(before, _sealed(table, row))
+    places = ", ".join(f":{column}" for column in row)
+    written = connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", row)
+    connection.execute("UPDATE head SET links = ?, seal = ?", (row["link"], row["seal"]))
+    return int(written.lastrowid or 0)
+
+
+def contents(connection: sqlite3.Connection) -> Contents:
+    """Every row, once the whole chain is checked. The caller holds a transaction."""
+    rows = {
+        table: connection.execute(f"SELECT * FROM {table} ORDER BY link").fetchall()
+        for table in _LATER
+    }
+    links = sorted(
+        ((row["link"], table, row) for table in rows for row in rows[table]), key=lambda x: x[0]
+    )
+    before = ""
+    for place, (link, table, row) in enumerate(links, start=1):
+        if link != place:
+            raise DamagedRow("a row that was written is missing")
+        before_this, before = before, row["seal"]
+        if before != seal(before_this, _sealed(table, row)):
+            raise DamagedRow(f"row {link} is not what was written ({table})")
+    if _head(connection) != (len(links), before):
+        raise DamagedRow("a row that was written is missing")
+    outputs = {row["release_id"]: row for row in rows["outputs"]}
+    releases = [_release(row, outputs.get(row["id"])) for row in rows["releases"]]
+    return Contents(releases, [_attempt(row) for row in rows["attempts"]], outputs)
+
+
+def _release(row: sqlite3.Row, output: sqlite3.Row | None) -> ReleaseRow:
+    terms = Terms(float.fromhex(row["kappa"]), float.fromhex(row["base"]))
+    state = None if output is None else output["ending"] or "open"
+    return ReleaseRow(row["id"], row["key"], row["name"], terms, row["created"], state)
+
+
+def _attempt(row: sqlite3.Row) -> Attempt:
+    values = {name: row[name] for name in row.keys() if name not in ("link", "seal")}  # noqa: SIM118
+    for name in ("epsilon", "delta", "tau", "log_budget"):
+        values[name] = float.fromhex(values[name])
+    for name in ("settings", "options", "event", "software"):
+        values[name] = parsed(values[name])
+    values["settings"] = Settings(**values["settings"])
+    values["relation"] = NeighboringRelation[values["relation"]]
+    values["entropy"] = int(values["entropy"], 16)
+    values["entropy_is_fresh"] = bool(values["entropy_is_fresh"])
+    return Attempt(**values)
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """An object that was written as JSON."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise DamagedRow(f"{validate.shown(text)} is not an object of JSON")
+    return value
+
+
+def prepare(connection: sqlite3.Connection) -> str | None:
+    """Make the tables of a new file, inside a transaction that the caller holds; say why a file
+    cannot be used, if so.
+    """
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    identity = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    if identity != APPLICATION_ID:
+        if tables or version or identity:
+            return "it is a database of another program"
+        _create(connection)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    elif version != VERSION:
+        return (
+            f"schema version {version}, and this evr uses {VERSION}: keep the file for its record, "
+            "and start a new ledger for new releases"
+        )
+    elif _columns(connection) != _right_columns():
+        return "it is damaged: its tables are not a ledger's"
+    return None
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    for statement in filter(str.strip, TABLES.split(";\n")):
+        connection.execute(statement)
+    connection.execute("INSERT INTO head VALUES (1, 0, '')")
+
+
+def _columns(connection: sqlite3.Connection) -> set[tuple[str, str]]:
+    """Every column, with its table."""
+    found = connection.execute(
+        "SELECT one.name, two.name FROM sqlite_master AS one, pragma_table_info(one.name) AS two "
+        "WHERE one.type = 'table' AND one.name NOT LIKE 'sqlite%'"
+    )
+    return {(str(table), str(column)) for table, column in found}
+
+
+@cache
+def _right_columns() -> set[tuple[str, str]]:
+    connection = sqlite3.connect(":memory:")
+    try:
+        _create(connection)
+        return _columns(connection)
+    finally:
+        connection.close()
+
+
+def _started(process: int) -> str:
+    """When a process started, in the kernel's ticks; empty if the system does not say."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
+        return text.rsplit(")", 1)[1].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def this_process() -> str:
+    """This process: machine, number, and when it started, since numbers are used again."""
+    return f"{socket.gethostname()} {os.getpid()} {_started(os.getpid())}"
+
+
+def is_alive(owner: str, seen: str) -> bool:
+    """Whether the process that wrote a row still runs; on another machine, whether it was seen
+    lately.
+    """
+    try:
+        host, process, started = owner.split(" ")
+        if host == socket.gethostname() and os.name == "posix":
+            os.kill(int(process), 0)
+            return _started(int(process)) == started
+        silent = datetime.now(UTC) - datetime.fromisoformat(seen)
+        return silent.total_seconds() < _FORGOTTEN_SECONDS
+    except PermissionError:
+        return True
+    except (ProcessLookupError, ValueError, TypeError, OverflowError, AttributeError):
+        return False
