@@ -35,6 +35,7 @@ _HOMES = {
     "MonteCarloAccountant": "evr.estimation",
     "verify": "evr.proving",
     "risk": "evr.proving.risk",
+    "audit": "evr.proving.audit",
     "Forecast": "evr.proving",
     "Progress": "evr.verification",
     "Verdict": "evr.verification",
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
     from evr.mechanisms import Composition
     from evr.mechanisms.descriptor import Mechanism
     from evr.proving import Forecast, verify
+    from evr.proving.audit import audit
     from evr.proving.risk import risk
     from evr.records import Record, Recorder, Recording, record
     from evr.report.page import write_report
@@ -151,6 +153,7 @@ __all__ = [
     "UpperBound",
     "Verdict",
     "Verification",
+    "audit",
     "calibrate",
     "certify",
     "dpsgd",

@@ -22,6 +22,10 @@ _NARROW = 1e-9  # by which mu is raised, in parts of itself, until it is proved
 _TRIES = 40
 
 
+Point = tuple[Fraction, Fraction]
+"""An epsilon and its delta."""
+
+
 class Line(NamedTuple):
     """Every test has a true positive rate of at most ``height + slope * false positive rate``."""
 
@@ -46,41 +50,48 @@ class Tradeoff:
         >>> Tradeoff.of([]).at(Fraction(1, 100))
         Fraction(1, 1)
         """
-        lines = [Line(_above(proof.epsilon), proof.delta) for proof in forward]
+        return cls.of_points(
+            [(proof.epsilon, proof.delta) for proof in forward],
+            [(proof.epsilon, proof.delta) for proof in backward],
+        )
+
+    @classmethod
+    def of_points(cls, forward: Iterable[Point], backward: Iterable[Point]) -> Tradeoff:
+        """From pairs ``(epsilon, delta)``: as true as they are."""
+        lines = [Line(_above(epsilon), delta) for epsilon, delta in forward]
         lines += [
-            Line(_above(-proof.epsilon), 1 - _below(-proof.epsilon) * (1 - proof.delta))
-            for proof in backward
+            Line(_above(-epsilon), 1 - _below(-epsilon) * (1 - delta))
+            for epsilon, delta in backward
         ]
         return cls(_envelope([*lines, Line(Fraction(0), Fraction(1))]))
 
     @classmethod
     def of_point(cls, epsilon: Fraction, delta: Fraction) -> Tradeoff:
-        """From one pair ``(epsilon, delta)`` that holds in both directions."""
-        lines = [
-            Line(_above(epsilon), delta),
-            Line(_above(-epsilon), 1 - _below(-epsilon) * (1 - delta)),
-            Line(Fraction(0), Fraction(1)),
-        ]
-        return cls(_envelope(lines))
+        """From one pair that holds in both directions."""
+        return cls.of_points([(epsilon, delta)], [(epsilon, delta)])
 
     def at(self, false_positive_rate: Fraction) -> Fraction:
         """The bound on the true positive rate."""
         return min(line.height + line.slope * false_positive_rate for line in self.lines)
 
     @property
-    def corners(self) -> list[Fraction]:
-        """Where the lines meet, with 0 and 1."""
-        meets = [(b.height - a.height) / (a.slope - b.slope) for a, b in pairwise(self.lines)]
-        return [Fraction(0), *(v for v in meets if 0 < v < 1), Fraction(1)]
+    def corners(self) -> list[tuple[Fraction, Fraction]]:
+        """False positive rates at which the lines meet, with 0 and 1, and the bound at each."""
+        found = [(Fraction(0), self.at(Fraction(0)))]
+        for one, other in pairwise(self.lines):
+            rate = (other.height - one.height) / (one.slope - other.slope)
+            if 0 < rate < 1:
+                found.append((rate, one.height + one.slope * rate))
+        return [*found, (Fraction(1), self.at(Fraction(1)))]
 
     @property
     def advantage(self) -> Fraction:
         """The bound on true minus false positive rate (Section K2)."""
-        return max(self.at(v) - v for v in self.corners)
+        return max(true - false for false, true in self.corners)
 
     def accuracy(self, prior: Fraction) -> Fraction:
         """The bound on the chance of a right answer (Section K2)."""
-        return max(prior * self.at(v) + (1 - prior) * (1 - v) for v in self.corners)
+        return max(prior * true + (1 - prior) * (1 - false) for false, true in self.corners)
 
     def gdp(self, rest: Fraction) -> float | None:
         """A ``mu`` for which this is ``mu``-GDP up to ``rest``, proved at every corner (Section
@@ -88,7 +99,7 @@ class Tradeoff:
         """
         if self.at(Fraction(0)) > rest:
             return None
-        needed = [(v, self.at(v) - rest) for v in self.corners if v > 0 and self.at(v) > rest]
+        needed = [(v, true - rest) for v, true in self.corners if v > 0 and true > rest]
         places = [float(ndtri(float(t)) - ndtri(float(v))) for v, t in needed if v < 1]
         found = max([0.0, *places])
         for _ in range(_TRIES):

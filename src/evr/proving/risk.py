@@ -150,12 +150,17 @@ class Risk:
         return max(known) if len(known) == len(found) else None
 
     @property
+    def both_ways(self) -> tuple[Tradeoff, Tradeoff]:
+        """The bounds for attackers who look for members, and for those who look for the others."""
+        return self._present, self._absent
+
+    @property
     def tradeoff(self) -> TradeoffCurve:
         """The curve of true over false positive rates; it has ``plot`` and ``to_frame``."""
         corners = self._present.corners
         return TradeoffCurve(
-            np.array([float(v) for v in corners]),
-            np.array([_shown(self._present.at(v)) for v in corners]),
+            np.array([float(false) for false, _ in corners]),
+            np.array([_shown(true) for _, true in corners]),
         )
 
 
