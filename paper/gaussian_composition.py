@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 import common
 import evr
 from check_truth import gaussian_delta
-from evr.estimation.edgeworth import EdgeworthCurve
+from normal_limits import EdgeworthCurve, gdp
 
 NOISE, STEPS = 70.0, 1200
 GREATEST, LEAST = 1e-2, 1e-20
@@ -39,7 +39,7 @@ def compute(size: str) -> dict[str, Any]:
         "ours": evr.privacy_curve(EVENT, at).deltas,
         "FFT estimate": [b.estimate for b in bounds],
         "FFT upper bound": [b.upper for b in bounds],
-        "GDP": evr.privacy_curve(EVENT, at, method="gdp").deltas,
+        "GDP": [gdp(EVENT)(e) for e in at],
         "Edgeworth": [edgeworth.delta(e) for e in at],
         "Edgeworth upper bound": [edgeworth.upper_delta(e) for e in at],
         "moments accountant": evr.privacy_curve(EVENT, at, method="rdp").deltas,

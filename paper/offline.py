@@ -8,7 +8,7 @@ can run. The truth is ``estimate_delta`` / ``estimate_epsilon`` (``fft``), check
 ``truth.json``.
 
 AFA is autodp's and needs SciPy older than 1.14: set ``EVR_AFA_PYTHON`` to a Python that has both,
-and evr's dependencies; it is then run there.
+and ``afa.py`` runs there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import subprocess
 import sys
 import warnings
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ from matplotlib.figure import Figure
 
 import common
 import evr
+import normal_limits
 from evr.sampling.single import OutOfReachWarning
 
 NOISE = 0.5
@@ -73,32 +73,16 @@ CASES = (
 )
 RUNS = {"tiny": 2, "quick": 2, "full": 5}
 TABLE_EPSILON, TABLE_SAMPLES = 1.5, {"tiny": 2_000, "quick": 10_000, "full": 200_000}
+LIMITS = {"GDP": normal_limits.gdp, "Edgeworth": normal_limits.edgeworth}
 PROPOSALS = {"MC": "capped", "MC, paper's tilt": "single"}
-
-_AFA = """
-import json, sys, time
-import evr
-from evr.estimation.peers import PeerResult, compare
-noise, probability, steps, epsilon = json.loads(sys.argv[1])
-event = evr.dpsgd(noise_multiplier=noise, sampling_probability=probability, steps=steps)
-start = time.process_time()
-[found] = compare(event, epsilon=epsilon, peers=("afa",))
-value = found.value if isinstance(found, PeerResult) else None
-print(json.dumps([value, time.process_time() - start, getattr(found, "reason", "")]))
-"""
 
 
 def afa(probability: float, steps: int, epsilon: float) -> dict[str, Any]:
     """autodp's delta and processor seconds, or why there is none."""
-    python = os.environ.get("EVR_AFA_PYTHON")
-    environment = {**os.environ, "PYTHONPATH": str(Path(evr.__file__).parents[1])}
+    python = os.environ.get("EVR_AFA_PYTHON", sys.executable)
     arguments = json.dumps([NOISE, probability, steps, epsilon])
     done = subprocess.run(
-        [python or sys.executable, "-c", _AFA, arguments],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
+        [python, common.HERE / "afa.py", arguments], capture_output=True, text=True, check=False
     )
     if done.returncode:
         return {
@@ -106,8 +90,8 @@ def afa(probability: float, steps: int, epsilon: float) -> dict[str, Any]:
             "delta": None,
             "reason": (done.stderr.strip().splitlines() or ["it failed"])[-1],
         }
-    value, seconds, reason = json.loads(done.stdout.strip().splitlines()[-1])
-    return {"epsilon": epsilon, "delta": value, "processor_seconds": seconds, "reason": reason}
+    value, seconds = json.loads(done.stdout.strip().splitlines()[-1])
+    return {"epsilon": epsilon, "delta": value, "processor_seconds": seconds, "reason": ""}
 
 
 @lru_cache(maxsize=1)
@@ -127,9 +111,10 @@ def deltas(case: Case, size: str) -> dict[str, Any]:
     truth = evr.privacy_curve(case.event(), at).deltas
     found: dict[str, Any] = {
         "FFT estimate": [prv.delta(e).estimate for e in at],
-        "GDP": evr.privacy_curve(case.event(), at, method="gdp").deltas,
-        "Edgeworth": evr.privacy_curve(case.event(), at, method="edgeworth").deltas,
     }
+    for name, limit in LIMITS.items():
+        curve = limit(case.event())
+        found[name] = [curve(e) for e in at]
     errors = {name: relative(values, truth) for name, values in found.items()}
     spread = {}
     for name, proposal in PROPOSALS.items():
@@ -178,10 +163,8 @@ def epsilons(case: Case, size: str) -> dict[str, Any]:
     prv = made(case.probability, counts[-1])
     truth = [evr.estimate_epsilon(case.event(k), case.delta).value for k in counts]
     found: dict[str, Any] = {"FFT estimate": [prv.epsilon(case.delta, k).estimate for k in counts]}
-    for name, method in (("GDP", "gdp"), ("Edgeworth", "edgeworth")):
-        found[name] = [
-            evr.estimate_epsilon(case.event(k), case.delta, method=method).value for k in counts
-        ]
+    for name, limit in LIMITS.items():
+        found[name] = [normal_limits.epsilon_of(limit(case.event(k)), case.delta) for k in counts]
     errors = {name: relative(values, truth) for name, values in found.items()}
     spread = {}
     for name, proposal in PROPOSALS.items():
@@ -234,16 +217,15 @@ def runtimes(size: str) -> list[dict[str, Any]]:
 
     work = {
         "ours (fft)": ask(),
-        "GDP": ask(method="gdp"),
-        "GDP-E": ask(method="edgeworth"),
+        "GDP": lambda: normal_limits.gdp(event)(TABLE_EPSILON),
+        "GDP-E": lambda: normal_limits.edgeworth(event)(TABLE_EPSILON),
         f"MC-IS, paper's tilt, {samples} samples": ask(
             method="monte_carlo", proposal="single", samples=samples, seed=1
         ),
         f"MC, our tilt, {samples} samples": ask(method="monte_carlo", samples=samples, seed=1),
         "FFT": lambda: common.Prv(NOISE, case.probability, steps).delta(TABLE_EPSILON).estimate,
     }
-    for method in ("fft", "gdp", "edgeworth"):
-        evr.estimate_delta(near, TABLE_EPSILON, method=method)  # imports are not part of the time
+    evr.estimate_delta(near, TABLE_EPSILON)  # imports are not part of the time
     rows = [
         {"method": name, "delta": value, "processor_seconds": seconds}
         for name, (value, seconds) in ((n, common.timed(w)) for n, w in work.items())

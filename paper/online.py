@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 
 import common
 import evr
+import normal_limits
 from evr.sampling.single import OutOfReachWarning
 
 
@@ -74,18 +75,8 @@ def one(s: Setting, size: str) -> dict[str, Any]:
     online, total = common.timed(lambda: _ours(s, last, ticks))
     epsilons["ours"] = online.epsilons[np.array(steps) - 1]
     seconds["ours"] = [ticks[k - 1] for k in steps]
-    runs = [
-        evr.online_epsilon(
-            s.event(last),
-            s.delta,
-            method="monte_carlo",
-            samples=SAMPLES[size],
-            seed=seed,
-            every=last // SHOWN[size],
-        )
-        for seed in range(RUNS[size])
-    ]
-    monte_carlo = np.array([run.epsilons for run in runs])
+    runs = [_monte_carlo(s, last, size, seed) for seed in range(RUNS[size])]
+    monte_carlo = np.array(runs)[:, np.array(steps) - 1]
     tilted = [_tilted(s, steps, size, seed) for seed in range(RUNS[size])]
     epsilons["MC"] = monte_carlo.mean(axis=0)
     epsilons["MC, paper's tilt"] = np.mean([values for values, _ in tilted], axis=0)
@@ -93,14 +84,7 @@ def one(s: Setting, size: str) -> dict[str, Any]:
         steps, list(np.mean([spent for _, spent in tilted], axis=0))
     )
     lengths = sorted({last // 4, last // 2, last}) if size == "full" else [last]
-    mc_seconds = [
-        common.timed(
-            lambda k=k: evr.online_epsilon(
-                s.event(k), s.delta, method="monte_carlo", samples=SAMPLES[size], seed=9
-            )
-        )[1]
-        for k in lengths
-    ]
+    mc_seconds = [common.timed(lambda k=k: _monte_carlo(s, k, size, seed=9))[1] for k in lengths]
     for name, eps_error in (
         ("FFT estimate", common.EPS_ERROR),
         ("FFT estimate, eps_error = 0.1", 0.1),
@@ -110,9 +94,9 @@ def one(s: Setting, size: str) -> dict[str, Any]:
         )
         epsilons[name], spent = each(steps, lambda k, p=prv: p.epsilon(s.delta, k).estimate)
         seconds[name] = cumulative(steps, spent, start)
-    for name, method in (("GDP", "gdp"), ("Edgeworth", "edgeworth")):
+    for name, limit in (("GDP", normal_limits.gdp), ("Edgeworth", normal_limits.edgeworth)):
         epsilons[name], spent = each(
-            steps, lambda k, m=method: evr.estimate_epsilon(s.event(k), s.delta, method=m).value
+            steps, lambda k, curve=limit: normal_limits.epsilon_of(curve(s.event(k)), s.delta)
         )
         seconds[name] = cumulative(steps, spent)
     truth = np.array(epsilons["exact"])
@@ -152,6 +136,14 @@ def _ours(s: Setting, last: int, ticks: list[float]) -> evr.OnlineEpsilon:
         s.delta,
         progress=lambda done, total: ticks.append(time.process_time() - start),
     )
+
+
+def _monte_carlo(s: Setting, steps: int, size: str, seed: int) -> list[float]:
+    """Epsilon after each step, from samples that grow with the run."""
+    accountant = evr.MonteCarloAccountant(
+        samples=SAMPLES[size], seed=seed, delta=s.delta, horizon=steps
+    )
+    return [accountant.step(s.event(1)) for _ in range(steps)]
 
 
 def _tilted(s: Setting, steps: list[int], size: str, seed: int) -> tuple[list[float], list[float]]:

@@ -1,7 +1,5 @@
 """``evr estimate``."""
 
-import math
-
 import pytest
 
 from helpers import near
@@ -69,43 +67,6 @@ def test_the_claim_of_the_specification_counts(evr, mixed):
         evr("estimate", mixed, "--quiet").out
         == evr("estimate", mixed, "--delta", 1e-5, "--quiet").out
     )
-
-
-def test_all_methods(evr, dpsgd):
-    ran = evr("estimate", *dpsgd, "--epsilon", 0.5, "--method", "all")
-    header, *rows = ran.rows
-    assert header == ["method", "kind", "delta", "time", "note"]
-    values = {(row[0], row[1]): float(row[2]) for row in rows}
-    assert values["fft", "estimate"] == near(2.0582e-10, rel=1e-4)
-    assert set(values) == {
-        ("fft", "estimate"),
-        ("gdp", "estimate"),
-        ("edgeworth", "estimate"),
-        ("edgeworth", "upper bound"),
-        ("rdp", "upper bound"),
-        ("monte_carlo", "estimate"),
-        ("strict", "upper bound"),
-    }
-    for (_, kind), value in values.items():
-        assert kind == "estimate" or value > 2.0583e-10
-
-
-def test_all_methods_for_epsilon_in_json(evr, dpsgd):
-    found = evr("estimate", *dpsgd, "--delta", 1e-6, "--method", "all", "--json").json
-    values = {(m["method"], m["kind"]): float(m["epsilon"]) for m in found["methods"]}
-    assert values["fft", "estimate"] < values["rdp", "upper bound"] < math.inf
-
-
-def test_a_method_that_does_not_apply_says_why(evr, tmp_path):
-    path = tmp_path / "spec.toml"
-    path.write_text(
-        '[[mechanism]]\nkind = "balls_in_bins"\nnoise_multiplier = 3.0\n'
-        "iterations = 20\ncycle_length = 5\n"
-    )
-    rows = evr("estimate", path, "--epsilon", 0.5, "--method", "all").rows
-    (rdp,) = [row for row in rows if row[0] == "rdp"]
-    assert rdp[2] == "-"
-    assert "has no pair on a line" in rdp[4]
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_attempts_and_certificates(width: int, terminal: Callable[..., str]) -> 
 @pytest.mark.parametrize(
     ("arguments", "found"),
     [
-        (["estimate", *CHEAP, "--delta", "1e-3", "--method", "all"], "upper bound"),
+        (["compare", *CHEAP, "--delta", "1e-3"], "upper bound"),
         (["curve", *CHEAP, "--epsilons", "0,1"], "direction"),
         (["describe", *CHEAP], "Gaussian mechanism (noise multiplier 2)"),
         (["online", *CHEAP, "--delta", "1e-3"], "epsilon"),

@@ -18,6 +18,7 @@ from evr.estimation import monte_carlo
 from evr.estimation.blocks import blocks
 from evr.estimation.monte_carlo import WeightedSamples
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
+from evr.laws import Direction
 from evr.sampling import Block
 from helpers import near
 
@@ -158,6 +159,8 @@ def test_epsilon_of_weighted_samples_is_the_root() -> None:
         epsilon, error = samples.epsilon(target)
         assert samples.delta(epsilon)[0] == near(target, rel=1e-9)
         assert error > 0
+        for off in (0.9, 0.999, 1.0, 1.008, 1.5):
+            assert samples.epsilon(target, off * epsilon) == near((epsilon, error), rel=1e-9)
 
 
 # --- online ---
@@ -167,47 +170,24 @@ def test_epsilon_of_weighted_samples_is_the_root() -> None:
 def test_online_follows_fft(noise: float, delta: float) -> None:
     event = evr.dpsgd(noise_multiplier=noise, sampling_probability=1e-3, steps=40)
     exact = evr.online_epsilon(event, delta).epsilons
-    online = evr.online_epsilon(event, delta, method="monte_carlo", samples=40_000, seed=3)
-    assert online.standard_errors is not None
-    assert np.all(np.abs(online.epsilons - exact) <= SIX_SIGMA * online.standard_errors + 1e-12)
-    assert np.max(np.abs(online.epsilons / exact - 1)) < 0.03
+    accountant = evr.MonteCarloAccountant(samples=40_000, seed=3, delta=delta, horizon=40)
+    found = np.array([accountant.step(event.event) for _ in range(40)])
+    errors = accountant._runs[Direction.REMOVE].epsilon(delta)[1]
+    assert abs(found[-1] - exact[-1]) <= SIX_SIGMA * errors
+    # one tilt, made for the last step, serves all of them: the first are less exact
+    assert np.max(np.abs(found / exact - 1)[10:]) < 0.03
 
 
 def test_online_of_a_composition_that_changes() -> None:
-    event = dp_event.ComposedDpEvent(
-        [
-            evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=6),
-            dp_event.NoOpDpEvent(),
-            dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(8.0), 6),
-        ]
-    )
-    exact = evr.online_epsilon(event, 1e-5)
-    online = evr.online_epsilon(event, 1e-5, method="monte_carlo", samples=20_000, seed=3, every=2)
-    assert online.steps.tolist() == [2, 4, 6, 8, 10, 12, 13]
-    wanted = dict(zip(exact.steps.tolist(), exact.epsilons.tolist(), strict=True))
-    for number, epsilon in zip(online.steps.tolist(), online.epsilons.tolist(), strict=True):
-        assert epsilon == near(wanted[number], rel=0.05)
-
-
-def test_online_is_the_same_for_any_number_of_threads_and_tells_how_far_it_is() -> None:
-    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=5)
-    seen: list[tuple[int, int]] = []
-    options: Any = {"method": "monte_carlo", "samples": 70_000, "seed": 1}  # more than one part
-    one = evr.online_epsilon(event, 1e-5, workers=1, progress=lambda *a: seen.append(a), **options)
-    two = evr.online_epsilon(event, 1e-5, workers=2, **options)
-    assert one.epsilons.tolist() == two.epsilons.tolist()
-    done = [a[0] for a in seen]
-    assert done == sorted(done)
-    assert seen[-1] == (5, 5)
-    assert len(done) > 5
-
-
-def test_steps_that_are_not_reported_are_drawn_at_once() -> None:
-    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=60)
-    exact = evr.online_epsilon(event, 1e-5, every=20).epsilons
-    online = evr.online_epsilon(event, 1e-5, method="monte_carlo", samples=40_000, seed=3, every=20)
-    assert online.steps.tolist() == [20, 40, 60]
-    assert np.all(np.abs(online.epsilons - exact) <= SIX_SIGMA * online.standard_errors)
+    phases = [
+        *[evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=1)] * 6,
+        dp_event.NoOpDpEvent(),
+        *[dp_event.GaussianDpEvent(8.0)] * 6,
+    ]
+    exact = evr.online_epsilon(dp_event.ComposedDpEvent(phases), 1e-5).epsilons
+    accountant = evr.MonteCarloAccountant(samples=20_000, seed=3, delta=1e-5, horizon=12)
+    found = [accountant.step(event) for event in phases]
+    assert found[2:] == near(exact[2:].tolist(), rel=0.05)
 
 
 INFINITE = dp_event.ComposedDpEvent(
@@ -233,23 +213,12 @@ def test_infinite_losses_are_counted() -> None:
     assert evr.estimate_epsilon(INFINITE, 2e-8, method="monte_carlo").value == math.inf
 
 
-def test_online_with_infinite_losses_ends_where_they_exceed_delta(tmp_path) -> None:
-    event = dp_event.SelfComposedDpEvent(EpsilonDeltaDpEvent(0.05, 1e-9), 8)
-    exact = evr.online_epsilon(event, 5.5e-9).epsilons
-    online = evr.online_epsilon(event, 5.5e-9, method="monte_carlo", samples=5000, seed=1)
-    assert (
-        np.isinf(exact).tolist() == np.isinf(online.epsilons).tolist() == [False] * 5 + [True] * 3
-    )
-    assert online.epsilons[:5] == near(exact[:5], rel=1e-3)
+def test_online_with_infinite_losses_ends_where_they_exceed_delta() -> None:
     step = EpsilonDeltaDpEvent(0.05, 1e-9)
-    whole = evr.MonteCarloAccountant(samples=5000, delta=5.5e-9, horizon=8)
-    straight = [whole.step(step) for _ in range(7)]
-    assert straight == near([*exact[:5], math.inf, math.inf], rel=1e-3)
-    first = evr.MonteCarloAccountant(samples=5000, delta=5.5e-9, horizon=8)
-    half = [first.step(step) for _ in range(4)]
-    first.save(tmp_path / "run.npz")
-    second = evr.MonteCarloAccountant.load(tmp_path / "run.npz", first.ledger)
-    assert half + [second.step(step) for _ in range(3)] == straight
+    exact = evr.online_epsilon(dp_event.SelfComposedDpEvent(step, 7), 5.5e-9).epsilons
+    accountant = evr.MonteCarloAccountant(samples=5000, delta=5.5e-9, horizon=8)
+    found = [accountant.step(step) for _ in range(7)]
+    assert found == near([*exact[:5], math.inf, math.inf], rel=1e-3)
 
 
 # --- the accountant ---
@@ -264,15 +233,13 @@ def _step(noise: float = 1.0) -> dp_event.DpEvent:
     return dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(noise))
 
 
-def test_accountant_is_deterministic_and_monotone() -> None:
-    accountants = [
-        evr.MonteCarloAccountant(samples=5000, seed=1).compose(_step(), 50) for _ in range(2)
-    ]
+def test_an_answer_does_not_depend_on_earlier_ones() -> None:
     epsilons = [1.0, 0.3, 0.6, 0.31]
-    answers = [[a.get_delta(e) for e in epsilons] for a in accountants]
+    answers = []
+    for order in (epsilons, epsilons[::-1]):
+        accountant = evr.MonteCarloAccountant(samples=5000, seed=1).compose(_step(), 50)
+        answers.append({epsilon: accountant.get_delta(epsilon) for epsilon in order})
     assert answers[0] == answers[1]
-    in_order = [d for _, d in sorted(zip(epsilons, answers[0], strict=True))]
-    assert in_order == sorted(in_order, reverse=True)
 
 
 def test_accountant_calibrates() -> None:
@@ -290,39 +257,9 @@ def test_accountant_calibrates() -> None:
     assert found == near(exact, rel=0.05)
 
 
-def test_a_saved_run_continues_as_if_uninterrupted(tmp_path) -> None:
-    whole = evr.MonteCarloAccountant(samples=4000, delta=1e-5, horizon=6)
-    straight = [whole.step(_step()) for _ in range(6)]
-    first = evr.MonteCarloAccountant(samples=4000, delta=1e-5, horizon=6)
-    half = [first.step(_step()) for _ in range(3)]
-    first.save(tmp_path / "run.npz")
-    second = evr.MonteCarloAccountant.load(tmp_path / "run.npz", first.ledger)
-    assert half + [second.step(_step()) for _ in range(3)] == straight
-
-
 def test_step_needs_a_delta() -> None:
     with pytest.raises(ValueError, match="delta to track"):
         evr.MonteCarloAccountant().step(_step())
-
-
-def test_the_root_near_a_guess_is_the_root() -> None:
-    from evr.estimation.mc_online import RunningSamples
-    from evr.randomness import Stream
-
-    generator = np.random.default_rng(1)
-    run = RunningSamples(
-        Stream(1, "online"), generator.normal(0.5, 1.0, 20_000), generator.normal(0.0, 0.2, 20_000)
-    )
-    whole = WeightedSamples.of(run.losses, run.log_weights)
-    for target in (0.2, 0.05, 1e-3):
-        epsilon, error = whole.epsilon(target)
-        for off in (0.992, 0.999, 1.0, 1.008):
-            close = run._near(target, off * epsilon)
-            assert close is not None
-            assert close == near((epsilon, error), rel=1e-9)
-        assert run._near(target, 1.15 * epsilon, 0.2) == near((epsilon, error), rel=1e-9)
-        assert run._near(target, 1.5 * epsilon) is None
-        assert run._near(target, 0.5 * epsilon) is None
 
 
 @pytest.mark.parametrize("horizon", [2, 8, 1000])

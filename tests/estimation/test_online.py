@@ -56,11 +56,36 @@ def test_a_run_that_changes_as_it_goes():
 
 
 def test_alternating_mechanisms():
-    event = repeat(composed([dpsgd(1, 0.01, 1.0), sampled(0.1, dp_event.LaplaceDpEvent(5.0))]), 20)
-    online = evr.online_epsilon(event, 1e-6)
+    one, other = dpsgd(1, 0.01, 1.0), sampled(0.1, dp_event.LaplaceDpEvent(5.0))
+    online = evr.online_epsilon(repeat(composed([one, other]), 20), 1e-6)
     assert online.steps.size == 40
-    assert online.epsilons[-1] == near(evr.estimate_epsilon(event, 1e-6).value, rel=1e-6)
     assert np.all(np.diff(online.epsilons) > 0)
+    for steps in (1, 2, 7, 24, 40):
+        ran = composed([repeat(one, -(-steps // 2)), *([repeat(other, steps // 2)] * (steps > 1))])
+        scratch = evr.estimate_epsilon(ran, 1e-6).value
+        assert online.epsilons[steps - 1] == near(scratch, rel=1e-6)
+
+
+def test_stated_errors_cover_what_interpolation_misses():
+    for event, delta in ((dpsgd(400, 0.02, 0.9), 1e-6), (dpsgd(400, 1e-4, 0.5), 1e-8)):
+        online = evr.online_epsilon(event, delta)
+        for steps in range(5, 400, 79):
+            scratch = evr.estimate_epsilon(repeat(event.event, steps), delta)
+            assert abs(online.epsilons[steps - 1] - scratch.value) <= (
+                online.errors[steps - 1] + scratch.error
+            )
+
+
+def test_a_curve_is_a_table_and_a_picture():
+    online = evr.online_epsilon(dpsgd(30, 0.01, 1.0), 1e-6, every=10)
+    frame = online.to_frame()
+    assert frame["steps"].tolist() == [10, 20, 30]
+    assert frame["epsilon"].tolist() == online.epsilons.tolist()
+    axes = online.plot(label="mine")
+    assert axes.get_ylabel() == "epsilon"
+    assert axes.lines[0].get_ydata().tolist() == online.epsilons.tolist()
+    assert "<th>steps</th><th>epsilon</th><th>error</th>" in online._repr_html_()
+    assert repr(online).startswith("OnlineEpsilon(3 points, steps 10 to 30, epsilon 0.")
 
 
 def test_failures_end_at_infinity():
@@ -97,8 +122,7 @@ def test_progress_is_reported():
     [
         ({"delta": 0.0}, ValueError, "delta=0.0 is not in"),
         ({"delta": 1e-6, "every": 0}, ValueError, "every=0 is not"),
-        ({"delta": 1e-6, "method": "gdp"}, ValueError, "method='gdp' is not one of"),
-        ({"delta": 1e-6, "samples": 3}, TypeError, "takes no option 'samples'"),
+        ({"delta": 1e-6, "direction": "up"}, ValueError, "direction='up' is not one of"),
     ],
 )
 def test_bad_values(arguments, error, words):
@@ -106,8 +130,7 @@ def test_bad_values(arguments, error, words):
         evr.online_epsilon(dpsgd(10, 0.01, 1.0), **arguments)
 
 
-@pytest.mark.parametrize("method", ["fft", "monte_carlo"])
-def test_nothing_ran(method):
+def test_nothing_ran():
     """Once it said that there were not enough values to unpack."""
     with pytest.raises(ValueError, match="empty composition: no step ran"):
-        evr.online_epsilon(dp_event.ComposedDpEvent([]), 1e-6, method=method)
+        evr.online_epsilon(dp_event.ComposedDpEvent([]), 1e-6)

@@ -10,7 +10,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.estimation.sampled import SampledCurve
+from evr.estimation.monte_carlo import SampledCurve
 from evr.laws import Direction
 from evr.mechanisms import Composition
 

@@ -185,7 +185,6 @@ class TestAbsurdNumbersOfSteps:
             dpsgd(10**12, 0.01, 1.0), 1e-5, every=5 * 10**11, direction="remove"
         )
         assert online.epsilons[1] == near(mean, rel=1e-3)
-        assert online.errors is not None
         assert np.all(online.errors < 1e-6 * online.epsilons)
         most = evr.calibrate(
             lambda k: dpsgd(k, 0.01, 1.0),
@@ -198,15 +197,10 @@ class TestAbsurdNumbersOfSteps:
         assert most.parameter == near(10**12, rel=1e-3)
 
     def test_too_many_reports_are_refused(self) -> None:
-        for method in ("fft", "monte_carlo"):
-            with pytest.raises(
-                ValueError, match=r"1000000000 steps with every=1 are .* reports.*every="
-            ):
-                evr.online_epsilon(dpsgd(10**9, 0.01, 1.0), 1e-5, method=method)
-
-    def test_too_many_draws_are_refused(self) -> None:
-        with pytest.raises(ValueError, match=r"draws: take fewer samples, or method='fft'"):
-            evr.online_epsilon(dpsgd(10**9, 0.01, 1.0), 1e-5, method="monte_carlo", every=10**8)
+        with pytest.raises(
+            ValueError, match=r"1000000000 steps with every=1 are .* reports.*every="
+        ):
+            evr.online_epsilon(dpsgd(10**9, 0.01, 1.0), 1e-5)
 
 
 class TestTinyNoise:

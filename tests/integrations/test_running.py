@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import evr
+from evr.estimation.interpolation import Point
 from evr.events import opacus_history
 from evr.integrations.running import RunningEpsilon
 from helpers import near
@@ -46,7 +47,7 @@ def test_a_long_schedule_costs_a_few_evaluations_a_phase():
         )
 
     running, history, worst = (
-        RunningEpsilon(1e-5, lambda history, *_: (spent(history), "remove")),
+        RunningEpsilon(1e-5, lambda history, *_: Point(spent(history), 0.0, "remove")),
         [],
         0.0,
     )
@@ -79,7 +80,7 @@ def test_what_cannot_be_interpolated_is_computed():
         steps = history[-1][2]
         return 0.0 if steps < 40 else math.sqrt(steps - 39.0) + (steps > 111)
 
-    running = RunningEpsilon(1e-5, lambda history, *_: (kinked(history), "remove"))
+    running = RunningEpsilon(1e-5, lambda history, *_: Point(kinked(history), 0.0, "remove"))
     assert [running([(1.0, 0.01, k)]) for k in range(1, 200)] == near(
         [kinked([(1.0, 0.01, k)]) for k in range(1, 200)], abs=1e-6
     )

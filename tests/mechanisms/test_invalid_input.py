@@ -292,7 +292,7 @@ def test_deltas_that_floats_hold_without_their_digits(delta: float):
     event = dp_event.GaussianDpEvent(1.0)
     sampled = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.01, event), 100)
     for one in (event, sampled):
-        for method in ("fft", "gdp", "edgeworth", "strict"):
+        for method in ("fft", "strict"):
             with pytest.raises(ValueError, match=r"is below 2\.23e-308"):
                 evr.estimate_epsilon(one, delta, method=method)
         with pytest.raises(ValueError, match=r"is below 2\.23e-308"):

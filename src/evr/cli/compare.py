@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 from evr.cli.options import (
     Delta,
@@ -12,20 +12,12 @@ from evr.cli.options import (
     WhatRan,
     asks_what_ran,
     check_epsilon,
-    choice_option,
     one_target,
 )
 from evr.cli.output import as_json, number, seconds, table
 
 if TYPE_CHECKING:
-    from evr.estimation import Estimate
-
-METHODS = ("fft", "strict")
-Method = Annotated[
-    str,
-    choice_option("--method", METHODS, "`strict` also shows evr's bound in exact arithmetic."),
-]
-WRONG = "claims to be a bound and is not"
+    from evr.estimation.comparison import Answer
 
 
 @asks_what_ran
@@ -33,7 +25,6 @@ def command(
     ran: WhatRan,
     epsilon: Epsilon = None,
     delta: Delta = None,
-    method: Method = "fft",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -45,78 +36,44 @@ def command(
     Example: evr compare --noise-multiplier 0.5 --sampling-probability 1e-5 --steps 100 --epsilon
     1
     """
-    from evr import validate
+    from dataclasses import asdict
 
-    validate.one_of(METHODS, method=method)
     event, claim, relation = ran.described()
     target = one_target(epsilon, delta, claim)
-    from evr.estimation import Estimate, estimate_delta, estimate_epsilon, peers
+    from evr.estimation.comparison import compare
 
     ((given, at),) = target.items()
     wanted = "delta" if given == "epsilon" else "epsilon"
-    estimate = estimate_delta if wanted == "delta" else estimate_epsilon
-    ours = estimate(event, at, neighboring_relation=relation)
-    assert isinstance(ours, Estimate)
+    answers = compare(event, **target, neighboring_relation=relation)
+    ours = answers[0].value
+    assert ours is not None
     if wanted == "epsilon":
-        check_epsilon(ours.value, at)
-    found: list[dict[str, Any]] = [
-        {
-            "accountant": "evr",
-            "kind": "estimate",
-            "value": ours.value,
-            "relative_difference": 0.0,
-            "seconds": ours.seconds,
-        }
-    ]
-    if method == "strict":
-        bound = estimate(event, at, method="strict", neighboring_relation=relation)
-        found.append(_entry("evr strict", "upper bound", bound.value, bound.seconds, ours))
-    asked = peers.compare(
-        event,
-        epsilon=target.get("epsilon"),
-        delta=target.get("delta"),
-        neighboring_relation=relation,
-    )
-    for peer in asked:
-        if isinstance(peer, peers.PeerUnavailable):
-            found.append({"accountant": peer.peer, "reason": peer.reason})
-            continue
-        found.append(_entry(peer.peer, peer.kind, peer.value, peer.seconds, ours))
+        check_epsilon(ours, at)
     if json:
+        found = [{**asdict(one), "relative_difference": _off(one, ours)} for one in answers]
         as_json({**target, "estimated": wanted, "accountants": found, "event": repr(event)})
         return
     table(
         f"{wanted} at {given} = {number(at)}",
         ["accountant", "kind", wanted, "relative difference", "time", "note"],
-        [_row(entry) for entry in found],
+        [_row(one, ours) for one in answers],
         quiet=quiet,
     )
 
 
-def _entry(
-    accountant: str, kind: str, value: float, taken: float, ours: Estimate
-) -> dict[str, Any]:
-    from evr.estimation.side_by_side import fails_as_bound
-
-    return {
-        "accountant": accountant,
-        "kind": kind,
-        "value": value,
-        "relative_difference": (value - ours.value) / ours.value if ours.value else None,
-        "seconds": taken,
-        "fails_as_bound": fails_as_bound(kind, value, ours),
-    }
+def _off(answer: Answer, ours: float) -> float | None:
+    return None if answer.value is None or not ours else (answer.value - ours) / ours
 
 
-def _row(entry: dict[str, Any]) -> list[str]:
-    if "reason" in entry:
-        return [entry["accountant"], "-", "-", "-", "-", entry["reason"]]
-    difference = entry["relative_difference"]
+def _row(answer: Answer, ours: float) -> list[str]:
+    if answer.value is None:
+        return [answer.accountant, "-", "-", "-", "-", answer.note]
+    off = _off(answer, ours)
     return [
-        entry["accountant"],
-        entry["kind"],
-        number(entry["value"], 8),
-        "-" if difference is None else f"{difference:+.1e}",
-        seconds(entry["seconds"]),
-        WRONG if entry.get("fails_as_bound") else "",
+        answer.accountant,
+        answer.kind,
+        number(answer.value, 8),
+        "-" if off is None else f"{off:+.1e}",
+        seconds(answer.seconds),
+        answer.note,
     ]

@@ -23,7 +23,7 @@ from evr.cli.options import (
 from evr.cli.output import as_json, number, progress_bar, table, write_csv, wrote
 from evr.numbers import above
 
-CURVES = ("fft", "strict", "rdp", "gdp", "edgeworth")
+CURVES = ("fft", "strict", "rdp")
 
 Epsilons = Annotated[
     str,

@@ -18,19 +18,17 @@ from evr.cli.options import (
     one_target,
     whole_option,
 )
-from evr.cli.output import as_json, number, say, seconds, table
+from evr.cli.output import as_json, number, say, seconds
 from evr.cli.sanity import note
-from evr.numbers import above
 
 if TYPE_CHECKING:
     from evr.estimation.results import Estimate, UpperBound
-    from evr.estimation.side_by_side import MethodResult
 
-METHODS = ("fft", "strict", "rdp", "gdp", "edgeworth", "monte_carlo", "all")
+METHODS = ("fft", "strict", "rdp", "monte_carlo")
 
 Method = Annotated[
     str,
-    choice_option("--method", METHODS, "Which accountant; `all` shows every one in a table."),
+    choice_option("--method", METHODS, "Which accountant."),
 ]
 
 Samples = Annotated[
@@ -93,9 +91,6 @@ def command(
     ((given, at),) = target.items()
     wanted = "delta" if given == "epsilon" else "epsilon"
     note(ran, event, **target, quiet=quiet)
-    if method == "all":
-        _all(event, target, wanted, direction, relation, json=json, quiet=quiet)
-        return
     from evr.estimation import UpperBound, estimate_delta, estimate_epsilon
 
     estimate = estimate_delta if wanted == "delta" else estimate_epsilon
@@ -131,13 +126,6 @@ def command(
         )
 
 
-def _shown(answer: MethodResult) -> str:
-    """Its number; of a bound, never a smaller one."""
-    if answer.value is None or answer.kind != "upper bound":
-        return number(answer.value)
-    return above(answer.value, 6)
-
-
 def _about(result: Estimate | UpperBound) -> dict[str, Any]:
     from evr.estimation import UpperBound
 
@@ -149,39 +137,3 @@ def _about(result: Estimate | UpperBound) -> dict[str, Any]:
         "standard_error": getattr(result, "standard_error", None),
         "seconds": result.seconds,
     }
-
-
-def _all(
-    event: Any,
-    target: dict[str, float],
-    wanted: str,
-    direction: str | None,
-    relation: str | None,
-    *,
-    json: bool,
-    quiet: bool,
-) -> None:
-    from evr.estimation.side_by_side import every_method
-
-    results = every_method(event, **target, direction=direction, neighboring_relation=relation)
-    if json:
-        methods = [
-            {
-                "method": r.method,
-                "kind": r.kind,
-                wanted: r.value,
-                "seconds": r.seconds,
-                "reason": r.reason,
-            }
-            for r in results
-        ]
-        as_json({**target, "methods": methods, "event": repr(event)})
-        return
-    ((given, at),) = target.items()
-    rows = [[r.method, r.kind, _shown(r), seconds(r.seconds), r.reason or ""] for r in results]
-    table(
-        f"{wanted} at {given} = {number(at)}",
-        ["method", "kind", wanted, "time", "note"],
-        rows,
-        quiet=quiet,
-    )

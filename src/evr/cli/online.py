@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from evr.cli.estimate import Samples, Seed, monte_carlo_options
 from evr.cli.files import new_files
 from evr.cli.options import (
     Csv,
@@ -16,7 +15,6 @@ from evr.cli.options import (
     Quiet,
     WhatRan,
     asks_what_ran,
-    choice_option,
     number_option,
     picture,
     whole,
@@ -36,11 +34,6 @@ Every = Annotated[
         help="Report after every so many steps, and after the last.",
     ),
 ]
-METHODS = ("fft", "monte_carlo")
-Method = Annotated[
-    str,
-    choice_option("--method", METHODS, "Which accountant."),
-]
 
 
 @asks_what_ran
@@ -48,10 +41,7 @@ def command(
     ran: WhatRan,
     delta: Delta = None,
     every: Every = 1,
-    method: Method = "fft",
     direction: Direction = None,
-    samples: Samples = None,
-    seed: Seed = None,
     csv: Csv = None,
     plot: Plot = None,
     json: Json = False,
@@ -62,8 +52,6 @@ def command(
     Example: evr online --noise-multiplier 1 --sampling-probability 1e-3 --steps 1000 --delta 1e-9
     --every 100
     """
-    from evr import validate
-
     plot = picture(plot)
     new_files(csv=csv, plot=plot)
     event, claim, relation = ran.described()
@@ -71,39 +59,25 @@ def command(
         delta = claim.delta
     if delta is None:
         raise ValueError("epsilon at which delta? Give --delta")
-    validate.one_of(METHODS, method=method)
     note(ran, event, delta=delta, quiet=quiet)
-    options = monte_carlo_options(method, samples, seed)
     from evr.estimation import online_epsilon
 
     with progress_bar("steps", quiet=quiet) as progress:
         online = online_epsilon(
             event,
             delta,
-            method=method,
             every=every,
             direction=direction,
             neighboring_relation=relation,
             progress=progress,
-            **options,
         )
     columns = {"steps": online.steps.tolist(), "epsilon": online.epsilons.tolist()}
-    if online.standard_errors is not None:
-        columns["standard error"] = online.standard_errors.tolist()
     header, rows = list(columns), list(zip(*columns.values(), strict=True))
     if json:
-        document = {"steps": columns["steps"], "epsilons": columns["epsilon"]}
-        if online.standard_errors is not None:
-            document["standard_errors"] = columns["standard error"]
-        about = {
-            "delta": online.delta,
-            "method": online.method,
-            "seconds": online.seconds,
-            "event": repr(event),
-        }
-        as_json({**document, **about})
+        found = {"steps": columns["steps"], "epsilons": columns["epsilon"], "delta": online.delta}
+        as_json({**found, "seconds": online.seconds, "event": repr(event)})
     else:
-        title = f"Epsilon at delta = {number(delta)} after so many steps"
+        title = f"Epsilon by number of steps, at delta = {number(delta)}"
         table(
             title,
             header,
@@ -118,7 +92,7 @@ def command(
 
         title = ran.caption
         plots.save(
-            plots.online_epsilon({method: (online.steps, online.epsilons)}, delta, title=title),
+            plots.online_epsilon({"fft": (online.steps, online.epsilons)}, delta, title=title),
             plot,
         )
         wrote(plot, quiet=quiet)

@@ -33,7 +33,7 @@ _SAYS_LITTLE = 0.3  # an error, relative to delta, above which an estimate is re
 _HARMLESS = 1e-12  # an absolute error of delta below which it is not
 _FLOOR = 1e-13  # of one direction's delta: what is below it in the other need not be known
 _SPREAD = 1e-4  # relative: how far from the root of a coarse grid that of a fine one may be
-METHODS = ("fft", "rdp", "gdp", "edgeworth", "monte_carlo", "strict")
+METHODS = ("fft", "rdp", "monte_carlo", "strict")
 
 
 def needs_samples(composition: Composition) -> bool:
@@ -68,8 +68,7 @@ def estimate_delta(
     method
         ``"fft"`` (near-exact; where a law has no pair on a line, weighted samples instead, and the
         estimate has a standard error), ``"strict"`` (an upper bound proved in exact arithmetic,
-        near-exact too), ``"rdp"`` (an upper bound, up to rounding), ``"gdp"``, ``"edgeworth"``,
-        ``"monte_carlo"``.
+        near-exact too), ``"rdp"`` (an upper bound, up to rounding), ``"monte_carlo"``.
     direction
         ``"remove"`` or ``"add"``; by default the greater of the two.
     neighboring_relation
@@ -118,7 +117,7 @@ def estimate_delta(
     _no_options(options, method)
     if method == "rdp":
         return _by_moments(composition, event, epsilon, "delta", direction, start)
-    found = _deltas(composition, method, direction)(epsilon)
+    found = _deltas(composition, direction)(epsilon)
     return found.timed(time.perf_counter() - start)
 
 
@@ -175,30 +174,39 @@ def estimate_epsilon(
         least, winning = strict_epsilon(composition, delta, direction, **options)
         return UpperBound(least, "strict", winning.value, time.perf_counter() - start)
     _no_options(options, method)
-    if method == "fft" and needs_samples(composition):
-        from evr.estimation.sampled import sampled_epsilon
-
-        return sampled_epsilon(composition, delta, direction)
     if method == "rdp":
         return _by_moments(composition, event, delta, "epsilon", direction, start)
-    best, winner, errors = -1.0, Direction.REMOVE, []
-    for one in directions_of(composition, direction):
+    if needs_samples(composition):
+        from evr.estimation.monte_carlo import sampled_epsilon
+
+        return sampled_epsilon(composition, delta, direction)
+    found, winner = greater_epsilon(composition, delta, directions_of(composition, direction))
+    error = found.error if math.isfinite(found.value) else None
+    seconds = time.perf_counter() - start
+    return Estimate(found.value, method, winner.value, error, seconds=seconds)
+
+
+def greater_epsilon(
+    composition: Composition,
+    delta: float,
+    directions: tuple[Direction, ...],
+    guess: float | None = None,
+) -> tuple[Epsilon, Direction]:
+    """The greater epsilon of the directions, on a line, and the direction that has it; ``guess`` is
+    where to look first.
+    """
+    best, winner, errors = -1.0, directions[0], [0.0]
+    for one in directions:
         curve = FftCurve(on_lines(composition.simplified(one)))
-        if (
-            best > 0
-            and 0 < delta < 1
-            and math.fsum(x or 0.0 for x in _delta(curve, best, method, _FLOOR * delta)) <= delta
-        ):
-            continue  # the other direction needs no more
-        if method == "fft":
-            value, error = epsilon_of(curve, delta)
-            errors.append(error)
-        else:
-            value = _solved(curve, delta, method)
+        if best > 0 and 0 < delta < 1:
+            found = curve.delta(best, _FLOOR * delta)
+            if found.value + found.error <= delta:
+                continue  # this direction needs no more
+        value, error = epsilon_of(curve, delta, guess)
+        errors.append(error)
         if value > best:
             best, winner = value, one
-    worst = max(errors) if errors and math.isfinite(best) else None
-    return Estimate(best, method, winner.value, worst, seconds=time.perf_counter() - start)
+    return Epsilon(best, max(errors)), winner
 
 
 def privacy_curve(
@@ -252,7 +260,7 @@ def privacy_curve(
     )  # a transform made for one epsilon serves smaller ones
     at: Callable[[float], Estimate | UpperBound]
     if method == "fft":
-        at = _deltas(Composition.of(event, neighboring_relation), method, direction, falling)
+        at = _deltas(Composition.of(event, neighboring_relation), direction, falling)
     else:
         at = partial(
             estimate_delta,
@@ -276,7 +284,7 @@ def privacy_curve(
 
 
 def _deltas(
-    composition: Composition, method: str, direction: str | None, asked: Iterable[float] = ()
+    composition: Composition, direction: str | None, asked: Iterable[float] = ()
 ) -> Callable[[float], Estimate]:
     """From an epsilon to the greater delta of the directions.
 
@@ -284,8 +292,8 @@ def _deltas(
     one question, which says at which epsilons it will ask, and no other sees them.
     """
     directions = directions_of(composition, direction)
-    if method == "fft" and needs_samples(composition):
-        from evr.estimation.sampled import SampledCurve, sampled_delta
+    if needs_samples(composition):
+        from evr.estimation.monte_carlo import SampledCurve, sampled_delta
 
         return partial(
             sampled_delta,
@@ -294,26 +302,26 @@ def _deltas(
     curves = {
         one: FftCurve(on_lines(composition.simplified(one)), asked=asked) for one in directions
     }
-    return partial(_greater_delta, curves, method)
+    return partial(_greater_delta, curves)
 
 
-def _greater_delta(curves: dict[Direction, FftCurve], method: str, epsilon: float) -> Estimate:
+def _greater_delta(curves: dict[Direction, FftCurve], epsilon: float) -> Estimate:
     best, winner, errors = -1.0, Direction.REMOVE, []
     for one, curve in curves.items():
-        floor = max(0.0, _FLOOR * best)  # what is so far below the other direction's does not count
-        value, error = _delta(curve, epsilon, method, floor)
-        errors += [error] if error is not None else []
-        if value > best:
-            best, winner = value, one
-    error = max(errors, default=None)
-    if error is not None and not error <= max(_SAYS_LITTLE * best, _HARMLESS):
+        # a part so far below the other direction's delta does not count
+        found = curve.delta(epsilon, max(0.0, _FLOOR * best))
+        errors.append(found.error)
+        if found.value > best:
+            best, winner = found.value, one
+    error = float(np.max(errors))
+    if not error <= max(_SAYS_LITTLE * best, _HARMLESS):
         raise AccuracyError(
             f"epsilon={epsilon!r}: delta would be {best:.3g} with an error of {error:.1g}, which "
             "says next to nothing. Floats do not hold sums of so many steps, or of losses so "
             "large beside others so small: account for the large ones apart, or ask for a proved "
             "bound (method='strict')"
         )
-    return Estimate(best, method, winner.value, error)
+    return Estimate(best, "fft", winner.value, error)
 
 
 def _by_moments(
@@ -352,24 +360,6 @@ def _no_options(options: dict[str, Any], method: str) -> None:
         )
 
 
-def _delta(
-    curve: FftCurve, epsilon: float, method: str, floor: float = 0.0
-) -> tuple[float, float | None]:
-    """Delta of one direction and, where known, its error; by the default method it need not be
-    known where it is below ``floor``.
-    """
-    if method == "fft" or not curve.steps:
-        found = curve.delta(epsilon, floor)
-        return found.value, found.error
-    if method == "gdp":
-        from evr.estimation.gdp import GdpCurve
-
-        return GdpCurve(curve.steps).delta(epsilon), None
-    from evr.estimation.edgeworth import EdgeworthCurve
-
-    return EdgeworthCurve(curve.steps).delta(epsilon), None
-
-
 class Epsilon(NamedTuple):
     """An epsilon and an estimate of its absolute error."""
 
@@ -381,7 +371,7 @@ def epsilon_of(curve: FftCurve, delta: float, guess: float | None = None) -> Eps
     """Epsilon of one direction at a delta in [0, 1] by the default method; ``guess`` is where to
     look first, where that is known.
     """
-    value = _solved(curve, delta, "fft", guess)
+    value = _solved(curve, delta, guess)
     if math.isinf(value) or delta == 1 or not curve.steps or _at_zero(curve.steps) <= 0.5 * delta:
         return Epsilon(value, 0.0)
     if delta == 0:
@@ -419,7 +409,7 @@ def _at_zero(steps: tuple[Step, ...]) -> float:
     return math.fsum(step.count * pair_delta(step.pair, 0.0) for step in steps)
 
 
-def _solved(curve: FftCurve, delta: float, method: str, guess: float | None = None) -> float:
+def _solved(curve: FftCurve, delta: float, guess: float | None = None) -> float:
     """The root."""
     if delta == 1 or not curve.steps:
         return 0.0
@@ -429,10 +419,8 @@ def _solved(curve: FftCurve, delta: float, method: str, guess: float | None = No
         return max(0.0, curve.greatest)
     if _at_zero(curve.steps) <= delta:
         return 0.0
-    if guess is None:
-        guess = likely_epsilon(curve.steps, delta) if curve.infinite_mass < 1.0 else 1.0
-    if method != "fft":
-        return solve_epsilon(lambda e: _delta(curve, e, method)[0], delta, guess=guess)
     greatest = max(0.0, curve.greatest)
-    guess = curve.near(delta, min(guess, greatest))
+    if guess is None:
+        likely = likely_epsilon(curve.steps, delta) if curve.infinite_mass < 1.0 else 1.0
+        guess = curve.near(delta, min(likely, greatest))
     return solve_epsilon(curve.value, delta, guess=guess, greatest=greatest, spread=_SPREAD)

@@ -1,9 +1,13 @@
-"""Curves of delta over epsilon: arrays, a table, a picture."""
+"""Curves: delta over epsilon, and epsilon over steps. Each is arrays, a table and a picture."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from evr.laws import Floats
 
@@ -11,8 +15,70 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+class Curve(ABC):
+    """A table of numbers whose second column is drawn over the first."""
+
+    @abstractmethod
+    def columns(self) -> dict[str, Sequence[Any] | Floats]:
+        """The columns by their names."""
+
+    def _repr_html_(self) -> str:
+        columns = self.columns()
+        head = "".join(f"<th>{name}</th>" for name in columns)
+        rows = (
+            "".join(f"<td>{_shown(cell)}</td>" for cell in row)
+            for row in zip(*columns.values(), strict=True)
+        )
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table><tr>{head}</tr>{body}</table>"
+
+    def to_frame(self) -> Any:
+        """A ``pandas.DataFrame`` with a row for each point; needs pandas (the extra
+        ``notebook``).
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("to_frame needs pandas: pip install 'evr-dp[notebook]'") from None
+        return pandas.DataFrame(self.columns())
+
+    def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
+        """Draw the curve, delta on a logarithmic scale; ``style`` goes to matplotlib's ``plot``.
+
+        Examples
+        --------
+        >>> import evr
+        >>> event = evr.dpsgd(noise_multiplier=2, sampling_probability=0.1, steps=10)
+        >>> ax = evr.privacy_curve(event, [0, 1, 2]).plot()
+        >>> ax.get_xlabel(), ax.get_yscale()
+        ('epsilon', 'log')
+        >>> ax.figure.clear()
+        >>> ax = evr.online_epsilon(event, delta=1e-5).plot()
+        >>> ax.get_xlabel(), ax.get_ylabel()
+        ('steps', 'epsilon')
+        >>> ax.figure.clear()
+        """
+        if ax is None:
+            from matplotlib import pyplot
+
+            ax = pyplot.figure(layout="constrained").add_subplot()
+        (x_name, x), (y_name, y) = list(self.columns().items())[:2]
+        x, y = np.asarray(x), np.asarray(y)
+        order = x.argsort()
+        logarithmic = y_name == "delta"
+        shown = order[y[order] > 0] if logarithmic else order
+        ax.plot(x[shown], y[shown], **{"marker": "." if shown.size < 50 else "", **style})
+        ax.set(xlabel=x_name, ylabel=y_name, yscale="log" if logarithmic else "linear")
+        ax.grid(alpha=0.3)
+        return ax
+
+
+def _shown(cell: Any) -> str:
+    return f"{cell:.6g}" if isinstance(cell, float) else str(cell)
+
+
 @dataclass(frozen=True, repr=False)
-class PrivacyCurve:
+class PrivacyCurve(Curve):
     """Deltas at many epsilons.
 
     Attributes
@@ -31,6 +97,9 @@ class PrivacyCurve:
     method: str
     seconds: float
 
+    def columns(self) -> dict[str, Sequence[Any] | Floats]:
+        return {"epsilon": self.epsilons, "delta": self.deltas, "direction": self.directions}
+
     def __repr__(self) -> str:
         if not self.epsilons.size:
             return f"PrivacyCurve(no points, method={self.method!r})"
@@ -40,52 +109,34 @@ class PrivacyCurve:
             f"method={self.method!r})"
         )
 
-    def _repr_html_(self) -> str:
-        rows = zip(self.epsilons, self.deltas, self.directions, strict=True)
-        cells = "".join(
-            f"<tr><td>{e:g}</td><td>{d:.6g}</td><td>{way}</td></tr>" for e, d, way in rows
+
+@dataclass(frozen=True, repr=False)
+class OnlineEpsilon(Curve):
+    """Epsilon after every step.
+
+    Attributes
+    ----------
+    steps
+        Numbers of steps: 1, 2, 3, ... (or every so many).
+    epsilons
+        Epsilon after that many steps, the greater of both directions.
+    errors
+        Estimated absolute numerical errors of the epsilons.
+    delta, seconds
+        As given, and the time taken.
+    """
+
+    steps: np.ndarray[Any, np.dtype[np.int64]]
+    epsilons: Floats
+    errors: Floats
+    delta: float
+    seconds: float
+
+    def columns(self) -> dict[str, Sequence[Any] | Floats]:
+        return {"steps": self.steps.tolist(), "epsilon": self.epsilons, "error": self.errors}
+
+    def __repr__(self) -> str:
+        return (
+            f"OnlineEpsilon({self.steps.size} points, steps {self.steps[0]} to {self.steps[-1]}, "
+            f"epsilon {self.epsilons[0]:.4g} to {self.epsilons[-1]:.4g}, delta={self.delta!r})"
         )
-        return f"<table><tr><th>epsilon</th><th>delta</th><th>direction</th></tr>{cells}</table>"
-
-    def to_frame(self) -> Any:
-        """A ``pandas.DataFrame`` with a row for each epsilon; needs pandas (the extra
-        ``notebook``).
-        """
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError("to_frame needs pandas: pip install 'evr-dp[notebook]'") from None
-        columns = {
-            "epsilon": self.epsilons,
-            "delta": self.deltas,
-            "direction": list(self.directions),
-        }
-        return pandas.DataFrame(columns)
-
-    def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
-        """Draw delta over epsilon, delta on a logarithmic scale; ``style`` goes to matplotlib's
-        ``plot``.
-
-        Examples
-        --------
-        >>> import evr
-        >>> event = evr.dpsgd(noise_multiplier=2, sampling_probability=0.1, steps=10)
-        >>> curve = evr.privacy_curve(event, [0, 1, 2])
-        >>> ax = curve.plot()
-        >>> ax.get_xlabel(), ax.get_yscale()
-        ('epsilon', 'log')
-        >>> ax.figure.clear()
-        """
-        if ax is None:
-            from matplotlib import pyplot
-
-            ax = pyplot.figure(layout="constrained").add_subplot()
-        order = self.epsilons.argsort()
-        epsilons, deltas = self.epsilons[order], self.deltas[order]
-        shown = deltas > 0
-        ax.plot(
-            epsilons[shown], deltas[shown], **{"marker": "." if shown.sum() < 50 else "", **style}
-        )
-        ax.set(xlabel="epsilon", ylabel="delta", yscale="log")
-        ax.grid(alpha=0.3)
-        return ax

@@ -1,7 +1,8 @@
-"""The Monte Carlo accountant of the paper (Section 5), offline.
+"""Estimates by weighted samples: the Monte Carlo accountant of the paper (Section 5), offline, and
+the privacy curve of laws in many dimensions.
 
-Samples carry weights, and the tilt is fixed before the search over epsilon. Streams of purpose
-``"estimate"`` are never those of a verification.
+The tilt is fixed before the search over epsilon. Streams of purpose ``"estimate"`` are never those
+of a verification.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +21,7 @@ from evr.bounds.moments import log_peak
 from evr.estimation.api import directions_of
 from evr.estimation.blocks import blocks
 from evr.estimation.discretise import log_mgf
+from evr.estimation.inversion import solve_epsilon
 from evr.estimation.results import Estimate
 from evr.estimation.tilting import is_certain
 from evr.laws import (
@@ -45,6 +47,12 @@ _LEAST_SAMPLES = 2
 _LEAST_ERROR = 1e-5
 _FEW = 16_384  # samples that show whether a direction is far below the other
 _NORMAL_95 = 1.959963984540054
+RELATIVE = 3e-3
+"""The standard error of a sampled curve, relative to delta, at which drawing stops."""
+_SERVES = 2.0  # times that, at an epsilon that samples were not drawn for
+_MOST = 2_000_000  # samples of such a curve
+_EPSILON = 2 * DEFAULT_SAMPLES  # samples that an epsilon is found with
+SEED = 0
 _ORDERS = tuple(2.0**n for n in range(11))
 
 
@@ -64,9 +72,6 @@ def proposal_for(name: str, direction: str, steps: tuple[Step, ...], epsilon: fl
     return capped_proposal(steps, epsilon)
 
 
-# --- offline --------------------------------------------------------------------------------------
-
-
 def monte_carlo_delta(
     composition: Composition,
     epsilon: float,
@@ -82,7 +87,7 @@ def monte_carlo_delta(
     enough.
     """
     start = time.perf_counter()
-    samples, relative_error = effort(samples, relative_error)
+    samples, relative_error = _effort(samples, relative_error)
     entropy = entropy_of(seed)
     best: Estimate | None = None
     for one in directions_of(composition, direction):
@@ -104,9 +109,7 @@ def monte_carlo_delta(
                 continue  # a proved bound on this direction is below the other's estimate
             stream = Stream(entropy, "estimate", 1, one.value)
             worth = 0.0 if best is None else best.value
-            found = _mean(
-                source, stream, epsilon, samples, relative_error, workers, one.value, worth
-            )
+            found = _mean(source, stream, epsilon, samples, relative_error, workers, worth)
         if best is None or found.value > best.value:
             best = found
     assert best is not None
@@ -128,7 +131,7 @@ def monte_carlo_epsilon(
     pilot run.
     """
     start = time.perf_counter()
-    samples, relative_error = effort(samples, relative_error)
+    samples, relative_error = _effort(samples, relative_error)
     entropy = entropy_of(seed)
     best = Estimate(0.0, "monte_carlo", "remove", standard_error=0.0)
     for one in directions_of(composition, direction):
@@ -141,7 +144,7 @@ def monte_carlo_epsilon(
             found = Estimate(
                 max(0.0, greatest_loss(steps)), "monte_carlo", one.value, standard_error=0.0
             )
-        elif best.value > 0 and proved_bound(steps, best.value) <= delta:
+        elif best.value > 0 and _proved_bound(steps, best.value) <= delta:
             continue
         else:
             centre = pilot_epsilon(steps, delta, one, entropy, proposal)
@@ -157,7 +160,7 @@ def monte_carlo_epsilon(
                     source, Stream(entropy, "estimate", 1, one.value), 2 * weighted.size, workers
                 )
             value, error = weighted.epsilon(delta)
-            found = estimated(value, error, one.value, weighted.size)
+            found = _estimated(value, error, one, weighted.size)
         if found.value > best.value:
             best = found
     return _timed(best, start)
@@ -174,7 +177,7 @@ def pilot_epsilon(
     run that finds no delta at all says that its tilt is too high, not that epsilon is 0.
     """
     proposal = "capped" if proposal == "single" else proposal
-    epsilon = first_guess(steps, delta)
+    epsilon = _first_guess(steps, delta)
     for turn in range(10):
         source = proposal_for(proposal, direction.value, steps, epsilon)
         pilot = WeightedSamples.draw(
@@ -230,34 +233,69 @@ class WeightedSamples:
         )
 
     def epsilon(self, delta: float, guess: float | None = None) -> tuple[float, float]:
-        """The root of ``delta(epsilon) = delta`` and its standard error, by Newton's method inside
-        a bracket.
+        """The root of ``delta(epsilon) = delta`` and its standard error; ``guess`` is where to look
+        first.
         """
-        if guess is None and self.delta(0.0)[0] <= delta:
+        if self.delta(0.0)[0] <= delta:
             return 0.0, 0.0
-        delta -= self.infinite
-        low, high = 0.0, float(np.max(self.losses[np.isfinite(self.losses)], initial=0.0))
-        epsilon = guess if guess is not None and low < guess < high else 0.5 * high
-        for _ in range(200):
-            above = self.losses > epsilon
-            weights = self.weights[above]
-            mass = float(weights.sum())
-            dual = float((weights * np.exp(epsilon - self.losses[above])).sum())
-            gap = (mass - dual) / self.size - delta
-            low, high = (epsilon, high) if gap > 0 else (low, epsilon)
-            slope = dual / self.size
-            # Newton on the set {losses > epsilon}: e^(target - epsilon) = (mass - size delta)/dual.
-            target = (
-                epsilon + math.log((mass - self.size * delta) / dual)
-                if dual > 0 and mass > self.size * delta
-                else -1.0
-            )
-            step = target if low < target < high else 0.5 * (low + high)
-            if abs(step - epsilon) <= 1e-12 * (1 + epsilon):
+        greatest = float(np.max(self.losses[np.isfinite(self.losses)], initial=0.0))
+        start, spread = (0.5 * greatest, 0.5) if guess is None else (guess, 0.01)
+        root = solve_epsilon(
+            lambda at: self.delta(at)[0], delta, guess=start, greatest=greatest, spread=spread
+        )
+        root = min(root, greatest)
+        above = self.losses > root
+        slope = float((self.weights[above] * np.exp(root - self.losses[above])).sum()) / self.size
+        return root, self.delta(root)[1] / slope if slope > 0 else math.inf
+
+
+class SampledCurve:
+    """Delta of one direction at any epsilon, for laws in many dimensions. The seed is fixed, so an
+    estimate is the same each time; samples that were drawn for one epsilon serve others near it.
+    """
+
+    def __init__(self, steps: tuple[Step, ...], direction: Direction) -> None:
+        self.steps, self.direction = steps, direction
+        self._sets: list[WeightedSamples] = []
+
+    def delta(self, epsilon: float, worth: float = 0.0) -> Estimate:
+        """Delta at an epsilon; where it is proved to be below ``worth``, its order of magnitude is
+        enough.
+        """
+        if math.isinf(epsilon):
+            return Estimate(0.0, "monte_carlo", self.direction.value, standard_error=0.0)
+        for samples in self._sets:
+            value, error = samples.delta(epsilon)
+            if 0 < error <= _SERVES * RELATIVE * value:
+                return _estimated(value, error, self.direction, samples.size)
+        source = estimating_proposal(self.steps, epsilon)
+        relative = RELATIVE if source.greatest(epsilon) > worth else 0.1
+        stream, size = Stream(SEED, "estimate", 1, self.direction.value), DEFAULT_SAMPLES // 8
+        while True:
+            samples = WeightedSamples.draw(source, stream, size, None)
+            value, error = samples.delta(epsilon)
+            if error <= relative * value or size >= _MOST or value + error < worth / 2:
                 break
-            epsilon = step
-        error = self.delta(epsilon)[1]
-        return epsilon, error / slope if slope > 0 else math.inf
+            wanted = samples.size * (error / max(relative * value, 1e-300)) ** 2
+            size = int(min(max(1.1 * wanted, 2 * samples.size), _MOST))
+        self._sets.append(samples)
+        return _estimated(value, error, self.direction, samples.size)
+
+
+def sampled_delta(curves: dict[Direction, SampledCurve], epsilon: float) -> Estimate:
+    """The greater delta of the directions."""
+    best: Estimate | None = None
+    for curve in curves.values():
+        found = curve.delta(epsilon, 0.0 if best is None else best.value)
+        if best is None or found.value > best.value:
+            best = found
+    assert best is not None
+    return best
+
+
+def sampled_epsilon(composition: Composition, delta: float, direction: str | None) -> Estimate:
+    """Epsilon at a delta, for laws in many dimensions."""
+    return monte_carlo_epsilon(composition, delta, direction, samples=_EPSILON, seed=SEED)
 
 
 def _mean(
@@ -267,8 +305,7 @@ def _mean(
     samples: int,
     relative: float | None,
     workers: int | None,
-    direction: str,
-    worth: float = 0.0,
+    worth: float,
 ) -> Estimate:
     """The mean of samples; where it is seen to be far below ``worth``, as it is."""
     size = min(source.block_size(), samples)
@@ -288,31 +325,21 @@ def _mean(
         far = relative is not None and count >= _FEW and mean + 8.0 * error < worth / 2
         if enough or far or count >= MOST_SAMPLES:
             break
-    return estimated(mean, error, direction, count)
+    return _estimated(mean, error, Direction(stream.direction), count)
 
 
-def estimated(value: float, error: float, direction: str, samples: int) -> Estimate:
+def _estimated(value: float, error: float, direction: Direction, samples: int) -> Estimate:
     """A mean with its standard error."""
     interval = (max(0.0, value - _NORMAL_95 * error), value + _NORMAL_95 * error)
-    return Estimate(value, "monte_carlo", direction, None, error, interval, samples)
+    return Estimate(value, "monte_carlo", direction.value, None, error, interval, samples)
 
 
 def _timed(found: Estimate, start: float) -> Estimate:
     interval = found.confidence_interval or (found.value, found.value)
-    seconds = time.perf_counter() - start
-    return Estimate(
-        found.value,
-        found.method,
-        found.direction,
-        None,
-        found.standard_error,
-        interval,
-        found.samples,
-        seconds,
-    )
+    return replace(found, confidence_interval=interval, seconds=time.perf_counter() - start)
 
 
-def effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
+def _effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
     """How many samples to draw first, and the relative error to reach, if one is asked for."""
     if samples is not None and relative_error is not None:
         raise ValueError(
@@ -343,14 +370,14 @@ def effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
 # --- moments, for where to look -------------------------------------------------------------------
 
 
-def proved_bound(steps: tuple[Step, ...], epsilon: float) -> float:
+def _proved_bound(steps: tuple[Step, ...], epsilon: float) -> float:
     """A bound on delta without a sample."""
     if on_a_line(steps):
         return moments_bound(steps, epsilon)
     return estimating_proposal(steps, epsilon).greatest(epsilon)
 
 
-def first_guess(steps: tuple[Step, ...], delta: float) -> float:
+def _first_guess(steps: tuple[Step, ...], delta: float) -> float:
     """An epsilon that is not too small: of steps on a line by moments, of mixtures as if the worst
     pattern were known.
     """

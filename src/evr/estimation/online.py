@@ -1,80 +1,43 @@
-"""Epsilon after every step of a training run, in one pass.
-
-The logarithm of the tilted sum's Fourier transform is linear in the counts; one inverse transform
-and a short root search, started at the epsilon before, give the next epsilon. Tilt and grid are
-chosen anew when some count has grown by a quarter.
+"""``online_epsilon``: epsilon after every step of a run, computed at a few and interpolated
+(``estimation.interpolation``).
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
+from dp_accounting import NeighboringRelation
 
 from evr import validate
-from evr.bounds.moments import log_peak
-from evr.estimation.api import Epsilon, directions_of, epsilon_of
-from evr.estimation.atoms import atoms_of
+from evr.estimation.api import directions_of, greater_epsilon
 from evr.estimation.counting import Count, counter
-from evr.estimation.discretise import log_mgf
-from evr.estimation.fft import FftCurve, read, refine
-from evr.estimation.grid import Frame
-from evr.estimation.tilting import plan_tilt, widened
+from evr.estimation.curves import OnlineEpsilon
+from evr.estimation.interpolation import Evaluate, Interpolated, Point
 from evr.estimation.timeline import timeline
-from evr.laws import DominatingPair, Floats, Pairs, Step, infinite_mass, line_pair
+from evr.laws import Direction, Pairs, line_pair
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 
-_FROM_SCRATCH = 3  # so few steps are computed one by one
-_GROWTH = 1.25
-_ACCURATE = 1e-5  # what a frame's error may be, relative to delta
 _MOST_REPORTS = 1_000_000
-_ORDERS = tuple(2.0**n for n in range(11))
+_LONGEST_PERIOD = 8  # runs of equal steps
 
-
-@dataclass(frozen=True)
-class OnlineEpsilon:
-    """Epsilon after every step.
-
-    Attributes
-    ----------
-    steps
-        Numbers of steps: 1, 2, 3, ... (or every so many).
-    epsilons
-        Epsilon after that many steps, the greater of both directions.
-    errors
-        Estimated absolute numerical errors of the epsilons, for ``fft``; None for Monte Carlo.
-    standard_errors
-        For Monte Carlo; None for ``fft``.
-    delta, method, seconds
-        As given, and the time taken.
-    """
-
-    steps: np.ndarray[Any, np.dtype[np.int64]]
-    epsilons: Floats
-    delta: float
-    method: str
-    seconds: float
-    standard_errors: Floats | None = None
-    errors: Floats | None = None
+Run = tuple[Pairs | None, int]
+Counts = Counter[Pairs]
 
 
 def online_epsilon(
     event: Any,
     delta: float,
     *,
-    method: str = "fft",
     every: int = 1,
     direction: str | None = None,
     neighboring_relation: Relation | None = None,
     progress: Count | bool | None = None,
-    **options: Any,
 ) -> OnlineEpsilon:
     """Epsilon after every step of ``event``, in the order in which its mechanisms run.
 
@@ -84,8 +47,6 @@ def online_epsilon(
         A ``DpEvent`` tree; compositions that change as they go are fine.
     delta
         In (0, 1).
-    method
-        ``"fft"``, or ``"monte_carlo"`` (options: ``samples``, ``seed``, ``proposal``, ``workers``).
     every
         Report after every so many steps, and after the last.
     direction
@@ -116,48 +77,123 @@ def online_epsilon(
     start = time.perf_counter()
     delta = validate.normal_delta(validate.open_probability(delta=delta))
     every = validate.positive_integer(every=every)
-    validate.one_of(("fft", "monte_carlo"), method=method)
-    count_steps = counter(progress)
-    composition = Composition.of(event, neighboring_relation)
-    if method == "monte_carlo":
-        from evr.estimation.mc_online import monte_carlo_online
-
-        return monte_carlo_online(
-            event,
-            delta,
-            every=every,
-            direction=direction,
-            neighboring_relation=composition.relation,
-            progress=count_steps,
-            **options,
-        )
-    if options:
-        raise TypeError(
-            f"method='fft' takes no option {sorted(options)[0]!r}: options belong to 'monte_carlo'"
-        )
-    runs = {one: _Run(delta) for one in directions_of(composition, direction)}
-    numbers, values = [], []
-    order = timeline(event, composition.relation)
-    last = checked_reports(order, every)
-    done = 0
-    for pairs, count in order:
-        for chunk in _chunks(done, count, every):
-            done += chunk
-            if pairs is not None:
-                for one, run in runs.items():
-                    run.advance(line_pair(pairs.of(one)), chunk)
-            if done % every == 0 or done == last:
-                numbers.append(done)
-                values.append(_greatest(list(runs.values())))
-                if count_steps is not None:
-                    count_steps(done, last)
-    epsilons, errors = np.array(values).T
+    if direction is not None:
+        validate.one_of(("remove", "add"), direction=direction)
+    count = counter(progress)
+    relation = Composition.of(event, neighboring_relation).relation
+    order = timeline(event, relation)
+    last = _checked_reports(order, every)
+    numbers, found = [], []
+    for steps, point in _reports(order, every, last, _Asked(delta, direction, relation)):
+        numbers.append(steps)
+        found.append(point)
+        if count is not None:
+            count(steps, last)
     return OnlineEpsilon(
-        np.array(numbers), epsilons, delta, "fft", time.perf_counter() - start, errors=errors
+        np.array(numbers),
+        np.array([point.epsilon for point in found]),
+        np.array([point.error for point in found]),
+        delta,
+        time.perf_counter() - start,
     )
 
 
-def checked_reports(order: list[tuple[Pairs | None, int]], every: int) -> int:
+class _Asked:
+    """What is asked of every composition on the way."""
+
+    def __init__(self, delta: float, direction: str | None, relation: NeighboringRelation) -> None:
+        self.delta, self.direction, self.relation = delta, direction, relation
+        self.before: Point | None = None
+        """Of the report before."""
+
+    def phase(self, ran: Counts, period: Counts) -> Evaluate:
+        """Epsilon after ``k`` periods on top of what ran."""
+
+        def evaluate(k: int, guess: float | None, direction: str | None) -> Point:
+            counts = ran + Counter({pairs: k * count for pairs, count in period.items()})
+            composition = Composition.from_counts(counts.items(), self.relation)
+            if guess is None and k <= 1 and self.before is not None:
+                guess = self.before.epsilon
+            return epsilon_near(composition, self.delta, guess, direction or self.direction)
+
+        return evaluate
+
+
+def epsilon_near(
+    composition: Composition, delta: float, guess: float | None, direction: str | None
+) -> Point:
+    """Epsilon of a composition on a line, in a direction if one is given; ``guess`` is where to
+    look first.
+    """
+    guess = guess if guess is not None and 0.0 < guess < math.inf else None
+    directions = directions_of(composition, direction)
+    found, winner = greater_epsilon(composition, delta, directions, guess)
+    return Point(found.value, found.error, winner.value)
+
+
+def _reports(order: list[Run], every: int, last: int, asked: _Asked) -> Iterator[tuple[int, Point]]:
+    """The steps to report, and epsilon after each."""
+    done, before = 0, Counter[Pairs]()
+    for runs, repeats in _periods(order):
+        period = sum(count for _, count in runs)
+        curves: dict[int, Interpolated] = {}
+        stop = done + repeats * period
+        first = min(-(-(done + 1) // every) * every, last)
+        for steps in (*range(first, stop + 1, every), *([last] if stop == last else [])):
+            whole, rest = divmod(steps - done - 1, period)
+            if rest not in curves:
+                ran = before + _counts(runs, rest + 1)
+                earlier = (done + rest + 1) / period
+                evaluate = asked.phase(ran, _counts(runs, period))
+                direct = 2 if every > 1 else 0
+                curves[rest] = Interpolated(evaluate, earlier, _until(repeats - 1), direct)
+            asked.before = curves[rest](whole)
+            yield steps, asked.before
+            if steps == last:
+                return
+        before += Counter({p: repeats * n for p, n in _counts(runs, period).items()})
+        done = stop
+
+
+def _until(last: int) -> Callable[[int], float]:
+    return lambda first: last
+
+
+def _periods(order: list[Run]) -> Iterator[tuple[list[Run], int]]:
+    """Runs as periods that repeat: single steps, or a few runs that alternate, where that is the
+    fewer curves.
+    """
+    at = 0
+    while at < len(order):
+        runs, count = order[at : at + 1], order[at][1]
+        repeats = 1
+        for length in range(2, _LONGEST_PERIOD + 1):
+            some, times = order[at : at + length], 1
+            while order[at + times * length : at + (times + 1) * length] == some:
+                times += 1
+            if times > 1 and sum(n for _, n in some) <= times * length:
+                runs, repeats = some, times
+                break
+        if repeats == 1:
+            yield [(runs[0][0], 1)], count
+        else:
+            yield runs, repeats
+        at += len(runs) * repeats
+
+
+def _counts(runs: list[Run], steps: int) -> Counts:
+    """How often each mechanism ran in so many steps of a period. It must be on a line."""
+    found = Counter[Pairs]()
+    for pairs, count in runs:
+        if pairs is not None:
+            for one in Direction:
+                line_pair(pairs.of(one))
+            found[pairs] += min(count, max(steps, 0))
+        steps -= count
+    return +found
+
+
+def _checked_reports(order: list[Run], every: int) -> int:
     """How many steps there are; too many reports are refused, and none at all."""
     total = sum(count for _, count in order)
     if total == 0:
@@ -171,134 +207,3 @@ def checked_reports(order: list[tuple[Pairs | None, int]], every: int) -> int:
             f"{_MOST_REPORTS}: report less often (every={-(-total // 1000)})"
         )
     return total
-
-
-def _chunks(done: int, count: int, every: int) -> Iterator[int]:
-    """Cut a run of equal steps where something is to be reported."""
-    left = count
-    while left:
-        chunk = min(left, every - done % every)
-        yield chunk
-        done, left = done + chunk, left - chunk
-
-
-def _greatest(runs: list[_Run]) -> Epsilon:
-    best, error = 0.0, 0.0
-    for run in runs:
-        if run.exceeds(best):
-            found = run.epsilon()
-            best, error = max(best, found.value), max(error, found.error)
-    return Epsilon(best, error)
-
-
-class _Run:
-    """One direction of a running composition."""
-
-    def __init__(self, delta: float) -> None:
-        self.delta = delta
-        self._counts: dict[DominatingPair, int] = {}
-        self._frame: Frame | None = None
-        self._limits: dict[DominatingPair, int] = {}
-        self._previous = 0.0
-        self._order = 0.0
-        self._reached = 0.0  # error of the frame's grid, relative to delta
-
-    def advance(self, pair: DominatingPair, count: int) -> None:
-        if pair not in self._counts:
-            self._frame = None
-        self._counts[pair] = self._counts.get(pair, 0) + count
-
-    @property
-    def _steps(self) -> tuple[Step, ...]:
-        return tuple(Step(pair, count) for pair, count in self._counts.items())
-
-    def exceeds(self, epsilon: float) -> bool:
-        """Whether epsilon is greater than the given one. A moments bound says mostly not, and costs
-        little.
-        """
-        if epsilon <= 0:
-            return bool(self._counts)
-        if infinite_mass(self._steps) == 0:
-            for order in (self._order, *_ORDERS):
-                if order > 0 and self._moments_bound(order, epsilon) <= self.delta:
-                    self._order = order
-                    return False
-        found = FftCurve(Composition(self._steps, ()).simplified("remove")).delta(epsilon)
-        return found.value + found.error > self.delta
-
-    def _moments_bound(self, order: float, epsilon: float) -> float:
-        exponent = (
-            math.fsum(count * _log_mgf(pair, order) for pair, count in self._counts.items())
-            - order * epsilon
-        )
-        exponent += log_peak(order)
-        return math.exp(min(exponent, 0.0))
-
-    def epsilon(self) -> Epsilon:
-        """The least epsilon after the steps so far."""
-        steps = self._steps
-        folded = Composition(steps, ()).simplified("remove")
-        total = sum(step.count for step in steps)
-        found = None
-        if (
-            total > _FROM_SCRATCH
-            and not len(folded) == folded[0].count == 1
-            and infinite_mass(steps) == 0
-        ):
-            fits = all(step.count <= self._limits.get(step.pair, 0) for step in steps)
-            found = self._solve(steps) if self._frame is not None and fits else None
-            if found is None:
-                self._renew(steps)
-                found = self._solve(steps) if self._frame is not None else None
-        if found is None:
-            found = epsilon_of(FftCurve(folded), self.delta, guess=self._previous or None)
-        self._previous = found.value
-        return found
-
-    def _renew(self, steps: tuple[Step, ...]) -> None:
-        """A frame for the steps to come, whichever of the pairs they repeat; none where it would
-        not be accurate.
-        """
-        centre = 1.02 * self._previous
-        plan = plan_tilt(steps, centre, reach=1.3) if 0 < centre < math.inf else None
-        self._limits = {step.pair: math.ceil(_GROWTH * step.count) for step in steps}
-        self._frame = None
-        if plan is not None:
-            grown = [Step(step.pair, self._limits[step.pair]) for step in steps]
-            for one in range(len(steps) if len(steps) > 1 else 0):
-                plan = widened(plan, (*steps[:one], grown[one], *steps[one + 1 :]))
-            plan = widened(plan, tuple(grown))
-            flat = all(len(step.pair.flats) for step in steps)
-            atoms = atoms_of(steps, cap=plan.cap) if flat else None
-            frame, _, _, reached = refine(plan, steps, atoms, centre)
-            if reached.error <= _ACCURATE * reached.value:
-                self._frame, self._reached = frame, reached.error / reached.value
-
-    def _solve(self, steps: tuple[Step, ...]) -> Epsilon | None:
-        """A root near the epsilon before; None if the frame does not reach it."""
-        assert self._frame is not None
-        law = self._frame.law(steps)
-        cap = self._frame.plan.cap
-        atoms = atoms_of(steps, cap=cap) if law.atoms is not None else None
-
-        def gap(epsilon: float) -> float:
-            return math.log(max(read(law, atoms, epsilon).value, 1e-320)) - math.log(self.delta)
-
-        low, high = self._previous, 1.01 * self._previous
-        while gap(high) > 0:
-            low, high = high, 1.1 * high
-            if not law.covers(high):
-                return None
-        if gap(low) < 0:
-            return None
-        value = float(brentq(gap, low, high, xtol=1e-300, rtol=1e-10))
-        found = read(law, atoms, value)
-        off = found.numerical + 2.0 * self._reached * found.value
-        if off > 2.0 * _ACCURATE * found.value or found.slope == 0.0:
-            return None
-        return Epsilon(value, 1.1 * off / found.slope + found.moved + 1e-10 * value)
-
-
-@lru_cache(maxsize=256)
-def _log_mgf(pair: DominatingPair, order: float) -> float:
-    return log_mgf(pair, order)

@@ -1,0 +1,177 @@
+"""One question, several accountants: evr's and those of other libraries, in one table.
+
+- ``fft`` and ``strict``: evr's estimate, and its bound in exact arithmetic;
+- ``pld`` and ``rdp``: dp_accounting's privacy loss distributions (connect-the-dots) and its RDP;
+- ``prv``: prv-accountant (Gopi, Lee and Wutschitz 2021), if it is installed. It knows Gaussian
+  mechanisms, Poisson sampled or not, and accounts for the remove direction only.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+from dp_accounting import NeighboringRelation
+
+from evr import validate
+from evr.estimation.api import estimate_delta, estimate_epsilon
+from evr.estimation.rdp import rdp_delta, rdp_epsilon
+from evr.laws import Direction
+from evr.laws.line.gaussian import GaussianPair
+from evr.laws.line.poisson import SampledPair
+from evr.mechanisms import Composition
+from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, Relation, name_of
+
+Kind = Literal["estimate", "upper bound", "lower bound"]
+
+WRONG = "claims to be a bound and is not"
+_ROUNDING = 1e-9  # relative: a bound that misses by no more has only rounded
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One accountant's number.
+
+    Attributes
+    ----------
+    accountant, kind
+        Its name, and what it claims of its number.
+    value
+        Delta or epsilon; None if it has none.
+    seconds
+        Time taken, for all kinds of this accountant.
+    note
+        Why there is no value, or that the bound does not hold.
+    """
+
+    accountant: str
+    kind: Kind
+    value: float | None
+    seconds: float
+    note: str = ""
+
+
+class _Question(NamedTuple):
+    event: Any
+    relation: NeighboringRelation
+    wanted: Literal["delta", "epsilon"]
+    at: float
+
+    def of(self, delta: Callable[..., Any], epsilon: Callable[..., Any], **options: Any) -> float:
+        """The answer of evr's function for delta, or of the one for epsilon."""
+        function = delta if self.wanted == "delta" else epsilon
+        return float(function(self.event, self.at, **options))
+
+
+def compare(
+    event: Any,
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    neighboring_relation: Relation | None = None,
+) -> list[Answer]:
+    """Delta at ``epsilon``, or epsilon at ``delta`` (give one), by every accountant. An accountant
+    that is missing, fails or does not know the event says so in its note.
+
+    Examples
+    --------
+    >>> from evr.events import dpsgd
+    >>> event = dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=100)
+    >>> [(answer.accountant, answer.kind) for answer in compare(event, epsilon=0.2)][:4]
+    [('fft', 'estimate'), ('strict', 'upper bound'), ('pld', 'upper bound'), ('rdp', 'upper bound')]
+    """
+    if (epsilon is None) == (delta is None):
+        raise ValueError(f"epsilon={epsilon!r} and delta={delta!r}: give exactly one of them")
+    relation = Composition.of(event, neighboring_relation).relation
+    if epsilon is not None:
+        asked = _Question(event, relation, "delta", validate.non_negative(epsilon=epsilon))
+        ours = estimate_delta(event, asked.at, neighboring_relation=relation)
+    else:
+        asked = _Question(event, relation, "epsilon", validate.open_probability(delta=delta))
+        ours = estimate_epsilon(event, asked.at, neighboring_relation=relation)
+    slack = max(ours.doubt or 0.0, _ROUNDING * ours.value)
+    found = [Answer("fft", "estimate", ours.value, ours.seconds)]
+    for name, accountant in _OTHERS.items():
+        found += _answers(name, accountant, asked)
+    return [replace(one, note=WRONG) if _fails(one, ours.value, slack) else one for one in found]
+
+
+def _fails(answer: Answer, truth: float, slack: float) -> bool:
+    """Whether a bound lies on the wrong side of evr's estimate by more than errors explain."""
+    if answer.value is None or answer.kind == "estimate":
+        return False
+    over = answer.value - truth if answer.kind == "lower bound" else truth - answer.value
+    return over > slack
+
+
+def _answers(name: str, accountant: _Accountant, asked: _Question) -> list[Answer]:
+    """Its answers, or the reason why it has none: other people's failures are not ours."""
+    start = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of other libraries, about their own numerics
+            found = accountant(asked)
+    except ImportError as error:
+        return [Answer(name, "estimate", None, 0.0, f"{error}: pip install 'evr-dp[compare]'")]
+    except Exception as error:
+        return [Answer(name, "estimate", None, 0.0, f"{type(error).__name__}: {error}")]
+    taken = time.perf_counter() - start
+    return [
+        Answer(name, kind, None, taken, "it is not a number")
+        if math.isnan(value)
+        else Answer(name, kind, value, taken)
+        for kind, value in found.items()
+    ]
+
+
+def _strict(asked: _Question) -> dict[Kind, float]:
+    where = {"method": "strict", "neighboring_relation": asked.relation}
+    return {"upper bound": asked.of(estimate_delta, estimate_epsilon, **where)}
+
+
+def _pld(asked: _Question) -> dict[Kind, float]:
+    from dp_accounting.pld import PLDAccountant
+
+    accountant = PLDAccountant(asked.relation).compose(asked.event)
+    return {"upper bound": float(getattr(accountant, f"get_{asked.wanted}")(asked.at))}
+
+
+def _rdp(asked: _Question) -> dict[Kind, float]:
+    if asked.relation is REPLACE_ONE:
+        raise ValueError(
+            "its noise multiplier is noise over the change by replacing a record, not over the "
+            "norm of one record: another question"
+        )
+    return {"upper bound": asked.of(rdp_delta, rdp_epsilon, relation=asked.relation)}
+
+
+def _prv(asked: _Question) -> dict[Kind, float]:
+    import prv_accountant as prv
+
+    if asked.relation is not ADD_OR_REMOVE:
+        raise ValueError(f"it knows add-or-remove adjacency, not {name_of(asked.relation)}")
+    variables, counts = [], []
+    for step in Composition.of(asked.event, asked.relation).steps(Direction.REMOVE):
+        pair = step.pair
+        if isinstance(pair, GaussianPair):
+            variables.append(prv.GaussianMechanism(1 / pair.mu))
+        elif isinstance(pair, SampledPair) and isinstance(pair.base, GaussianPair):
+            variables.append(prv.PoissonSubsampledGaussianMechanism(pair.q, 1 / pair.base.mu))
+        else:
+            raise ValueError(f"it knows Gaussian mechanisms only; found {pair.describe()}")
+        counts.append(step.count)
+    accountant = prv.PRVAccountant(
+        prvs=variables, max_self_compositions=counts, eps_error=0.01, delta_error=1e-10
+    )
+    compute = getattr(accountant, f"compute_{asked.wanted}")
+    lower, estimate, upper = (float(x) for x in compute(asked.at, counts))
+    return {"lower bound": lower, "estimate": estimate, "upper bound": upper}
+
+
+_Accountant = Callable[[_Question], dict[Kind, float]]
+
+_OTHERS: dict[str, _Accountant] = {"strict": _strict, "pld": _pld, "rdp": _rdp, "prv": _prv}
