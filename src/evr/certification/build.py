@@ -76,7 +76,6 @@ def build(
     settings: Settings,
     name: str | None,
     entropy_is_fresh: bool,
-    estimate: dict[str, Any] | None,
     computed_by: dict[str, Any],
     times: dict[str, Any],
     record: dict[str, Any] | None,
@@ -97,7 +96,6 @@ def build(
         "neighboring_relation": relation.name,
         "event": event,
         "description": description,
-        "estimate": estimate,
         "claim": {
             "epsilon": claim.epsilon,
             "delta": claim.delta,

@@ -101,19 +101,6 @@ class GuaranteeSection(Section):
         return f"({self.epsilon!r}, {self.delta!r})-differentially private"
 
 
-class EstimateSection(Section):
-    """Where the claim comes from: ``quantity`` was estimated at the other's value ``at``, then
-    rounded outwards.
-    """
-
-    method: Annotated[str, Field(pattern="^[a-z_]{1,20}$")]
-    quantity: Literal["epsilon", "delta"]
-    at: Number
-    value: Number
-    error: Number | None
-    direction: Direction
-
-
 class ClaimSection(Section):
     """What was tested: ``(epsilon, delta)``, against ``threshold = (1 - kappa) delta``. Samples are
     planned for a truth of ``tau delta``.
@@ -273,8 +260,8 @@ class Certificate(Section):
         The guarantee is None unless the verdict is ``"accepted"``.
     event, neighboring_relation
         The event tree as JSON, which ``dp_event()`` builds; which data sets are neighbours.
-    estimate, claim, verification
-        The estimate, the claim that follows from it, and the attempt to prove it, plans included.
+    claim, verification
+        The claim, and the attempt to prove it, plans included.
     release
         The release that the attempt belongs to.
     software, times, schema_version
@@ -293,7 +280,6 @@ class Certificate(Section):
     neighboring_relation: Literal["ADD_OR_REMOVE_ONE", "REPLACE_ONE", "REPLACE_SPECIAL"]
     event: Event
     description: DescriptionSection
-    estimate: EstimateSection | None
     claim: ClaimSection
     release: ReleaseSection
     verification: VerificationSection

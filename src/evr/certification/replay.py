@@ -1,11 +1,11 @@
-"""Doing again what a certificate says, and comparing: the only way to trust one from somebody else.
+"""Replay: compute a certificate again and compare, the only way to trust somebody else's.
 
-From the primary fields (event, estimate, ``tau``, ``kappa``, floor, attempt, entropy, settings)
-everything else is computed anew, samples included, and compared field by field. A certificate whose
-numbers or words were altered differs somewhere, however its digest was mended. What cannot be
-computed is taken as recorded: software, times, the name of a release, that entropy was fresh, and
-the record of a training, as far as it does not contradict the event (``recorded.py``).
-Closed alphabets (``alphabet.py``) leave no room in them for anything else.
+The event, the claim, the attempt, the entropy, the settings and the plans determine everything
+else, samples included. A replay computes it anew and compares field by field, so an altered number
+or word shows even if the digest was mended. Some fields cannot be computed and are taken as
+recorded: software, times, the name of a release, the title and the unit, the freshness of the
+entropy, and the record of a training where it does not contradict the event (``recorded.py``).
+``text_rules.py`` leaves no room for a sentence in them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from evr.certification.time_limits import (
 )
 from evr.certification.words import statement
 from evr.errors import CertificateError, DeviceError, DisagreementError, TooLongError
-from evr.estimation import estimate_delta, estimate_epsilon
 from evr.mechanisms import Composition
 from evr.proving import prove
 from evr.proving.showing import check_progress, watching
@@ -49,12 +48,12 @@ direction.
 _SMALLEST_FRESH = 1 << 160  # 256 fresh bits are below this once in 2^96
 _CLOSE = 1e-9
 _WAYS_ON = (
-    "That speaks neither for nor against the certificate: replay it with the software that made "
-    "it, or verify its claim with new samples (--fresh)"
+    "This says nothing about the certificate: replay it with the software that made it, or verify "
+    "its claim with new samples (--fresh)"
 )
 _RECORD = (
-    "a replay does not see the record of the training; evr.Record.load(...).is_certified_by tells "
-    "whether it names this certificate"
+    "a replay does not read the record of the training: evr.Record.load(...).is_certified_by tells "
+    "whether the record names this certificate"
 )
 
 
@@ -79,17 +78,16 @@ class Replay:
     Attributes
     ----------
     mismatches
-        Fields that differ; empty if the certificate is what its entropy gives.
+        Fields that differ; empty if the replay came to the same certificate.
     verification
-        Of the replay, where it came so far; with ``fresh``, an independent one.
+        That of the replay, if it was completed; with ``fresh``, an independent one.
     fresh
         Whether new entropy was used: then only the verdict is compared.
     notes
         What else a reader should know.
     undecided
-        Set where other software made the certificate and all that differs may come from that: what
-        drew its samples, and what to do. What differs then speaks neither for nor against the
-        certificate.
+        Set if other software made the certificate and may be the reason for every mismatch: which
+        software, and what to do. Such mismatches say nothing about the certificate.
     """
 
     mismatches: tuple[Mismatch, ...]
@@ -116,15 +114,15 @@ def replay(
     progress: ProgressHook | None = None,
     max_seconds: float | None = MAX_SECONDS,
 ) -> Replay:
-    """Draw the same blocks again and compare every field; with ``fresh``, verify the claim with new
-    entropy instead.
+    """Repeat the proof of a certificate and compare every field; with ``fresh``, verify the claim
+    anew instead.
 
     A certificate may come from a stranger. One that asks for more than any that evr writes is
     refused at once, and ``TooLongError`` is raised after ``max_seconds`` (in the main thread).
 
-    On the same software all is equal bit for bit. On other versions or processors statistics may
-    differ in the last digits, which is then noted and not held against the certificate. Where they
-    differ by more, ``undecided`` says so.
+    The same software gives the same bits. With other versions or processors the statistics of
+    samples may differ in the last digits, which a note says. If they differ by more,
+    ``undecided`` says so.
 
     Parameters
     ----------
@@ -231,8 +229,6 @@ def _judged(
     certificate: Certificate, found: list[Mismatch], verification: Verification | None, fresh: bool
 ) -> Replay:
     """What the differences mean, given what made the certificate."""
-    if _same_estimate(certificate, found):
-        found = [m for m in found if m.field not in ("estimate.value", "estimate.error")]
     theirs, here = certificate.software.model_dump(), software()
     other = [key for key in here if key != "commit" and theirs[key] != here[key]]
     devices = sorted({plan["device"] for plan in _plans(certificate)} - {"cpu"})
@@ -242,13 +238,13 @@ def _judged(
     made, have = (", ".join(f"{key} {which[key]}" for key in other) for which in (theirs, here))
     if other:
         notes.append(
-            f"the certificate was made with {made}, and this is {have}: equality to the last bit "
-            "is not promised"
+            f"the certificate was made with {made}, and this is {have}: statistics may differ in "
+            "their last digits"
         )
     if devices:
         notes.append(
-            f"{_drawn_by(certificate)} on {', '.join(devices)}: statistics are compared to "
-            f"{_CLOSE:g} of themselves"
+            f"{_drawn_by(certificate)} on {', '.join(devices)}: statistics are compared to a "
+            f"relative difference of {_CLOSE:g}"
         )
     is_drawn = partial(_is_drawn, certificate.verification.method)
     kept = [m for m in found if not (is_drawn(m.field) and _close(m.recorded, m.recomputed))]
@@ -273,28 +269,11 @@ def _drawn_by(certificate: Certificate) -> str:
     return f"its samples were drawn by evr {certificate.software.evr}"
 
 
-def _same_estimate(certificate: Certificate, found: list[Mismatch]) -> bool:
-    """Whether two estimates of one number say the same. No guarantee rests on them, and a better
-    accountant finds other last digits: values differ by the error that is found now at most, and
-    errors are of one size.
-    """
-    estimate, now = certificate.estimate, {m.field: m.recomputed for m in found}
-    if estimate is None or estimate.error is None or not math.isfinite(estimate.value):
-        return False
-    value, error = now.get("estimate.value"), now.get("estimate.error", estimate.error)
-    value = estimate.value if value is None else value
-    small = _CLOSE * abs(estimate.value)
-    least, most = sorted((estimate.error, error))
-    return abs(value - estimate.value) <= max(small, error) and most <= 100.0 * least + small
-
-
 def _is_drawn(method: str, field: str) -> bool:
-    """Whether a field depends on the samples, or on an estimate's last digits. Integers come out
-    the same everywhere.
-    """
+    """Whether a field depends on the samples. Integers come out the same everywhere."""
     if method == "strict" or ".strict." in field:
-        return field.startswith("estimate.")
-    return field.startswith(("verification.directions", "verification.samples", "estimate."))
+        return False
+    return field.startswith(("verification.directions", "verification.samples"))
 
 
 def _is_reworded(certificate: Certificate, field: str) -> bool:
@@ -337,18 +316,6 @@ def _rebuilt(
     verification: Verification,
 ) -> Certificate:
     """The certificate as it should be."""
-    estimate = None
-    if certificate.estimate is not None:
-        estimate = certificate.estimate.model_dump()
-        function = estimate_epsilon if estimate["quantity"] == "epsilon" else estimate_delta
-        found = function(composition, estimate["at"])
-        estimate |= {
-            "method": found.method,
-            "value": found.value,
-            "error": found.doubt,
-            "direction": found.direction,
-        }
-        estimate["at"] = claim.estimate if estimate["quantity"] == "epsilon" else claim.epsilon
     return build(
         verification,
         event=certificate.event,
@@ -358,7 +325,6 @@ def _rebuilt(
         settings=settings,
         name=certificate.release.name,
         entropy_is_fresh=certificate.verification.entropy_is_fresh,
-        estimate=estimate,
         computed_by=certificate.software.model_dump(),
         times=certificate.times.model_dump(),
         record=None if certificate.record is None else certificate.record.model_dump(),
@@ -366,7 +332,7 @@ def _rebuilt(
 
 
 def _unlikely(certificate: Certificate) -> Iterator[Mismatch]:
-    """What is possible and not to be believed."""
+    """What is possible, but too unlikely to be believed."""
     checked = certificate.verification
     if (
         checked.entropy_is_fresh

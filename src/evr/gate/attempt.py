@@ -72,7 +72,6 @@ def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Atte
         event=request.subject.document,
         event_digest=request.subject.digest,
         options={
-            "estimate": request.estimate,
             "path": None if request.path is None else str(request.path),
             "record": request.record,
             "description": request.description,
@@ -149,7 +148,6 @@ def perform(
             settings=attempt.settings,
             name=release.name,
             entropy_is_fresh=attempt.entropy_is_fresh,
-            estimate=attempt.options["estimate"],
             computed_by=attempt.software,
             times={
                 "started": attempt.started,

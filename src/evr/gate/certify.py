@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from evr.gate.attempt import foresee, opened, perform, start
 from evr.gate.request import Request, Subject
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
+from evr.numbers import round_up
 from evr.proving import Announce
 from evr.proving.slack import DEFAULT, LOOSEST, not_below, tau_of
 from evr.verification import Claim
@@ -208,7 +208,7 @@ def requested(
     subject = Subject.of(event, neighboring_relation)
     if tau is not None:
         tau = validate.open_probability(tau=tau)
-    claim, estimate = _estimated(
+    claim = _estimated(
         subject.composition, delta, epsilon, tau, exact=exact, ran=event, refuses=refuses
     )
     if automatic and seed is None and not settings:
@@ -222,7 +222,6 @@ def requested(
         name=name,
         floor=floor,
         seed=seed,
-        estimate=estimate,
         path=None if path is None else validate.path(path=path).absolute(),
         workers=workers,
         executor=executor,
@@ -238,7 +237,7 @@ def certify_claim(
     ledger: Ledger | str | Path | None = None,
     announce: Announce | None = None,
 ) -> Certificate:
-    """As ``certify``, for a claim whose estimate is given."""
+    """As ``certify``, for a request that is made."""
     with opened(ledger) as one:
         ahead = foresee(one, request)
         if announce is not None:
@@ -263,8 +262,8 @@ def _estimated(
     exact: bool,
     ran: Any,
     refuses: bool,
-) -> tuple[Claim, dict[str, Any] | None]:
-    """The claim to test, and where it comes from; ``ran`` is the event as it was given."""
+) -> Claim:
+    """The claim to test; ``ran`` is the event as it was given."""
     if epsilon is not None:
         epsilon = validate.level(epsilon=epsilon)
     if delta is not None:
@@ -277,17 +276,17 @@ def _estimated(
         )
     if epsilon is not None and delta is not None:
         if tau is not None:
-            return Claim(epsilon, delta, tau), None
+            return Claim(epsilon, delta, tau)
         found = estimate_delta(event, epsilon)
         if refuses:
             _refuse_false(event, epsilon, delta, found, ran)
-        return Claim(epsilon, delta, tau_of(found, delta)), _section("delta", epsilon, found)
+        return Claim(epsilon, delta, tau_of(found, delta))
     if epsilon is not None:
         slack = DEFAULT if tau is None else tau
         found = estimate_delta(event, epsilon)
         value = min(1.0, _above(not_below(found) / slack, slack))
         value = max(value, _LEAST / LOOSEST) if value > 0 else value
-        return Claim(epsilon, value, slack), _section("delta", epsilon, found)
+        return Claim(epsilon, value, slack)
     assert delta is not None
     if delta <= _LEAST / LOOSEST:
         raise ValueError(
@@ -300,8 +299,8 @@ def _estimated(
     target = slack * delta
     found = _least_epsilon(event, target, delta)
     value = _above(not_below(found), slack)
-    value = value if exact else _rounded_up(value)
-    return Claim(value, delta, slack), _section("epsilon", target, found)
+    value = value if exact else round_up(value, 3)
+    return Claim(value, delta, slack)
 
 
 def _least_epsilon(event: Any, target: float, delta: float) -> Estimate | UpperBound:
@@ -314,16 +313,16 @@ def _least_epsilon(event: Any, target: float, delta: float) -> Estimate | UpperB
     return found
 
 
-def _rounded_pair(event: Any, delta: float) -> tuple[Claim, dict[str, Any]]:
+def _rounded_pair(event: Any, delta: float) -> Claim:
     """Epsilon with three digits, and the tau that its estimate leaves, 0.99 at the most."""
-    epsilon = _rounded_up(not_below(_least_epsilon(event, delta, delta)))
+    epsilon = round_up(not_below(_least_epsilon(event, delta, delta)), 3)
     found = estimate_delta(event, epsilon)
     for _ in range(3):
         if not_below(found) <= DEFAULT * delta:
             break
-        epsilon = _rounded_up(epsilon * (1.0 + 1e-9))
+        epsilon = round_up(epsilon * (1.0 + 1e-9), 3)
         found = estimate_delta(event, epsilon)
-    return Claim(epsilon, delta, tau_of(found, delta)), _section("delta", epsilon, found)
+    return Claim(epsilon, delta, tau_of(found, delta))
 
 
 def _refuse_false(
@@ -331,14 +330,14 @@ def _refuse_false(
 ) -> None:
     """Refuse a pair that is false, or true by too little, with what would hold."""
     if not_below(found) > TIGHTEST * delta:
-        least = _rounded_pair(event, delta)[0].epsilon
+        least = _rounded_pair(event, delta).epsilon
         false = found.value > delta
         noise = _enough_noise(ran, epsilon, delta, event.relation)
         raise FalseClaimError(
             f"epsilon={epsilon!r}, delta={delta!r}: "
             + ("this is false" if false else "this is true by too little to be verified")
             + f", for delta({epsilon!r}) is about {found.value:.6g}; epsilon={least!r} at this "
-            f"delta would hold, or delta={_rounded_up(found.value / DEFAULT)!r} at this epsilon"
+            f"delta would hold, or delta={round_up(found.value / DEFAULT, 3)!r} at this epsilon"
             + ("" if noise is None else f", or this pair with noise_multiplier={noise!r}")
         )
 
@@ -372,27 +371,8 @@ def _enough_noise(ran: Any, epsilon: float, delta: float, relation: Relation) ->
         return None
 
 
-def _rounded_up(value: float) -> float:
-    """To three digits."""
-    return float(Decimal(value).normalize(Context(3, ROUND_CEILING))) if value else 0.0
-
-
-def _section(quantity: str, at: float, found: Any) -> dict[str, Any]:
-    return {
-        "method": found.method,
-        "quantity": quantity,
-        "at": at,
-        "value": found.value,
-        "error": found.doubt,
-        "direction": found.direction,
-    }
-
-
 def _above(value: float, tau: float) -> float:
     """The value rounded up to digits that matter, so that it is written down exactly; costs a
     thousandth of the slack or less.
     """
-    if value == 0:
-        return 0.0
-    digits = 5 + math.ceil(-math.log10(1.0 - tau))
-    return float(Decimal(value).normalize(Context(digits, ROUND_CEILING)))
+    return round_up(value, 5 + math.ceil(-math.log10(1.0 - tau)))

@@ -69,8 +69,6 @@ class Request:
         Of the release that the attempt belongs to.
     seed
         The entropy, or None for fresh one.
-    estimate
-        Where the claim comes from, for the certificate.
     path
         Where the certificate goes.
     workers, executor, progress
@@ -85,7 +83,6 @@ class Request:
     name: str | None = None
     floor: float | None = None
     seed: int | None = None
-    estimate: dict[str, Any] | None = None
     path: Path | None = None
     workers: int | None = None
     executor: Executor | None = None

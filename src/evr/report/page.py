@@ -191,7 +191,7 @@ def _groups(certificate: Certificate) -> list[tuple[str, list[tuple[str, str, st
     groups: list[tuple[str, dict[str, Any]]] = [
         ("certificate", {key: document[key] for key in top})
     ]
-    for name in ("description", "claim", "estimate", "release", "verification", "record"):
+    for name in ("description", "claim", "release", "verification", "record"):
         if document[name] is not None:
             groups.append((name, document[name]))
     for name, fields in directions.items():
