@@ -51,7 +51,7 @@ _HOMES = {
     "Certificate": "evr.certification",
     "Ledger": "evr.certification",
     "Release": "evr.gate",
-    "PrivacyFilter": "evr.gate.filters",
+    "PrivacyFilter": "evr.bounds.filters",
     "BudgetExceededError": "evr.errors",
     "Record": "evr.records",
     "Recorder": "evr.records",
@@ -71,6 +71,7 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from evr import events as events
+    from evr.bounds.filters import PrivacyFilter
     from evr.certification import Certificate, Ledger
     from evr.certification.replay import Replay, replay
     from evr.described import register
@@ -103,7 +104,6 @@ if TYPE_CHECKING:
     from evr.events import dpsgd, opacus_history
     from evr.gate import Release, release, released, resume
     from evr.gate.certify import certify
-    from evr.gate.filters import PrivacyFilter
     from evr.laws import Direction, DominatingPair, Measure, Pairs
     from evr.mechanisms import Composition
     from evr.mechanisms.descriptor import Mechanism

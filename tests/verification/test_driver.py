@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from dp_accounting import dp_event
 import evr
 from evr.gate import resume
 from evr.verification import driver
-from evr.verification.executors import Crowd, Lazily
+from evr.verification.executors import Lazily
 from evr.verification.sequential import SequentialTest
 from evr.verification.state import MOST_BLOCKS, State, round_end
 from snapshots import proved
@@ -143,31 +142,6 @@ def test_a_release_is_verified_by_any_executor(delta: float, tmp_path: Path) -> 
     released = evr.release(lambda: 7, EVENT, **claim, ledger=ledger, executor=Counting())
     assert released.value == 7
     assert drawn[0] == 0
-
-
-def test_a_crowd_is_told_how_many_blocks_are_left(delta: float) -> None:
-    told: list[tuple[int, float]] = []
-
-    class Told(Crowd):
-        threads = 1
-
-        def submit_all(self, function: Any, calls: Any, left: float = math.inf) -> Any:
-            if calls and len(calls[0]) == 3:
-                told.append((calls[0][0], left))
-            return [Lazily().submit(function, *call) for call in calls]
-
-    claim: dict[str, Any] = {"epsilon": 0.5, "delta": delta / 0.998, "tau": 0.998, "seed": 3}
-    found = evr.verify(EVENT, **claim, direction="remove", executor=Told())
-    blocks = found.directions["remove"].blocks
-    assert len(told) > 4
-    for first, left in told[-len(told) // 4 :]:  # by now the variance is known
-        assert 0.5 * blocks < first + left < 2 * blocks
-    short = evr.verify(
-        EVENT, **claim, direction="remove", executor=Told(), max_samples=100, method="sequential"
-    )
-    assert short.directions["remove"].samples == 100
-    assert told[-1][0] == 0
-    assert 0 < told[-1][1] < 1  # a part of one block
 
 
 def test_stakes_of_a_round_do_not_see_the_round_before(delta: float) -> None:

@@ -190,5 +190,5 @@ def test_contracts_are_small():
                 continue
             if getattr(one, "_is_protocol", False) or getattr(one, "__abstractmethods__", ()):
                 found[name] = [member for member in vars(one) if not member.startswith("_")]
-    assert {"Test", "Crowd"} <= set(found)
+    assert "Test" in found
     assert all(len(members) <= 8 for members in found.values()), found

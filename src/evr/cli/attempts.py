@@ -18,8 +18,6 @@ from evr.cli.options import choice_option, file_option, number_option, whole_opt
 from evr.cli.output import as_json, number, say, standard_error
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from evr.certification import Certificate
     from evr.verification import Progress as State
     from evr.verification.driver import Hook, ProgressHook
@@ -94,15 +92,6 @@ Seed = Annotated[
 Workers = Annotated[
     int | None,
     whole_option("--workers", "Number of threads; all by default."),
-]
-Dask = Annotated[
-    str | None,
-    typer.Option(
-        "--dask",
-        metavar="ADDRESS",
-        help="Let a Dask cluster draw: the address of its scheduler, as in tcp://host:8786.",
-        show_default=False,
-    ),
 ]
 MaxSamples = Annotated[
     int | None,
@@ -214,20 +203,6 @@ def _sentence(certificate: Certificate) -> str:
         f"({stated(certificate.guarantee.epsilon)}, "
         f"{stated(certificate.guarantee.delta)})-differentially private."
     )
-
-
-@contextlib.contextmanager
-def cluster(address: str | None, workers: int | None) -> Iterator[Executor | None]:
-    """The cluster at an address, if one is given; refused if it cannot be used."""
-    if address is None:
-        yield None
-        return
-    if workers is not None:
-        raise ValueError(f"--workers={workers} are threads here, and --dask draws there: give one")
-    from evr.integrations.dask import executor
-
-    with executor(address) as found:
-        yield found
 
 
 @contextlib.contextmanager

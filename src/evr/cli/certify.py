@@ -11,7 +11,6 @@ import typer
 from evr.cli.announcing import DryRun, announcing, ledger_to_ask
 from evr.cli.attempts import (
     AnyMethod,
-    Dask,
     Device,
     Floor,
     LedgerFile,
@@ -23,7 +22,6 @@ from evr.cli.attempts import (
     Tau,
     Workers,
     check_options,
-    cluster,
     tell,
     watched,
 )
@@ -93,7 +91,6 @@ def command(
     seed: Seed = None,
     max_samples: MaxSamples = None,
     workers: Workers = None,
-    dask: Dask = None,
     device: Device = "cpu",
     dry_run: DryRun = False,
     json: Json = False,
@@ -124,7 +121,6 @@ def command(
     if report is not None:
         new_page(report, path)
     with (
-        cluster(dask, workers) as executor,
         watched(quiet=quiet or json) as progress,
         ledger_to_ask(ledger, dry_run=dry_run) as counted,
         announcing(
@@ -154,7 +150,6 @@ def command(
             floor=floor,
             seed=seed,
             workers=workers,
-            executor=executor,
             progress=progress,
             announce=announce,
             method=method,

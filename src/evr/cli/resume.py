@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evr.cli.announcing import first_word
-from evr.cli.attempts import Dask, LedgerFile, Workers, cluster, tell, watched
+from evr.cli.attempts import LedgerFile, Workers, tell, watched
 from evr.cli.files import Force, new_certificate
 from evr.cli.options import Json, Quiet, file_option
 from evr.cli.output import table
@@ -37,7 +37,6 @@ def command(
     force: Force = False,
     ledger: LedgerFile = None,
     workers: Workers = None,
-    dask: Dask = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -60,7 +59,6 @@ def command(
             replaces = output is None and attempt.options.get("replaces", False)
             new_certificate(path, force=force or replaces)
         with (
-            cluster(dask, workers) as executor,
             watched(quiet=quiet or json) as progress,
             first_word(f"continuing attempt {attempt.id}", quiet=quiet or json),
         ):
@@ -69,7 +67,6 @@ def command(
                 attempt=attempt.id,
                 path=output,
                 workers=workers,
-                executor=executor,
                 progress=progress,
             )
     tell(certificate, path=path, ledger=ledger, json=json, quiet=quiet)

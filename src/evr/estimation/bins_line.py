@@ -167,7 +167,11 @@ class BinsPair(DominatingPair):
             return np.log(self.table.mass(measure, low.ravel(), high.ravel())).reshape(low.shape)
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
-        raise NotImplementedError("bins are drawn from the law itself, not from its table")
+        """By the law itself, whatever the table's error is."""
+        coordinates = self.law.draw_null(generator, size)
+        if (measure is Measure.P) == (self._sign > 0):  # with the record: any bin will do
+            coordinates[:, 0] += self.law.energy
+        return np.asarray(self._sign * self.law.log_ratio(coordinates))
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         low, high = self.table.ends

@@ -25,10 +25,10 @@ from evr.planning.gpu import chosen_device
 from evr.proving import Forecast, forecast, prove
 from evr.proving.showing import is_watched
 from evr.randomness import fresh_entropy
+from evr.validate import worker_count
 from evr.verification import Claim
 from evr.verification.attempts import Attempt as Trying
 from evr.verification.driver import ProgressHook
-from evr.verification.executors import at_a_time
 
 _RESUMABLE = (
     KeyboardInterrupt,
@@ -54,7 +54,7 @@ def foresee(ledger: Ledger, request: Request) -> Forecast:
         replace(request.claim, terms=terms),
         request.settings,
         attempt=number,
-        workers=at_a_time(request.executor, request.workers),
+        workers=worker_count(request.workers),
         strict=request.subject.strict,
     )
 
@@ -119,7 +119,7 @@ def perform(
                 claim,
                 attempt.settings,
                 attempt=attempt.number,
-                workers=at_a_time(executor, workers),
+                workers=worker_count(workers),
             )
         how = Trying(
             number=attempt.number,

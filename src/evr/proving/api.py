@@ -16,11 +16,11 @@ from evr.proving.showing import check_progress, watching
 from evr.proving.slack import DEFAULT, likely_tau
 from evr.proving.strict import StrictProving
 from evr.sampling import DrawPlan
+from evr.validate import worker_count
 from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim, Terms
 from evr.verification.directions import Trial
 from evr.verification.driver import ProgressHook
-from evr.verification.executors import at_a_time
 from evr.verification.results import Verification
 from evr.verification.settings import METHODS, Settings
 from evr.verification.strict import joined, threshold_of
@@ -186,7 +186,7 @@ def _sampled(
             plan = planner(trial)
             found = affordable(trial, plan)
             if progress is not None and found is not None and trial.direction not in how.resume:
-                workers = at_a_time(how.executor, how.workers)
+                workers = worker_count(how.workers)
                 if (state := fixed_progress(trial.direction, found, workers)) is not None:
                     progress(state)
             return plan

@@ -16,7 +16,6 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import Any
 
-from evr.verification.executors import submitted
 from evr.verification.results import Progress
 from evr.verification.state import Ending, State, Test, init, round_end, step
 from evr.verification.summary import Summary, Work
@@ -112,9 +111,7 @@ class Driver:
 
         def send(first: int, end: int, stake: float) -> None:
             wanted = [(one, n, stake) for one in range(first, end) if (n := self._samples_of(one))]
-            ahead = first - self.state.blocks
-            left = self._samples_left() / self.work.block_size - ahead
-            under_way.append(deque(submitted(executor, self.work, wanted, left)))
+            under_way.append(deque(executor.submit(self.work, *call) for call in wanted))
 
         send(self.state.blocks, self.state.end, self.state.stakes[0])
         send(self.state.end, round_end(self.state.end), self.state.stakes[1])

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import abc
 import contextlib
-import functools
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
@@ -30,49 +27,6 @@ class _Lazy(Future[Any]):
     def result(self, timeout: float | None = None) -> Any:
         function, arguments, named = self._call
         return function(*arguments, **named)
-
-
-class Crowd(Executor, abc.ABC):
-    """An executor that takes a round of calls at a time: so a cluster sends them in a few messages
-    instead of one for each.
-    """
-
-    @property
-    @abc.abstractmethod
-    def threads(self) -> int:
-        """How many calls it makes at a time, about."""
-
-    @abc.abstractmethod
-    def submit_all(
-        self,
-        function: Callable[..., Any],
-        calls: Sequence[tuple[Any, ...]],
-        left: float = math.inf,
-    ) -> list[Future[Any]]:
-        """A future for each tuple of arguments, in their order; about ``left`` of these, and of
-        calls to come, will be waited for.
-        """
-
-    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
-        called = functools.partial(function, **named) if named else function
-        return self.submit_all(called, [arguments])[0]
-
-
-def submitted(
-    executor: Executor,
-    function: Callable[..., Any],
-    calls: Sequence[tuple[Any, ...]],
-    left: float = math.inf,
-) -> list[Future[Any]]:
-    """Futures of a round of calls, in their order; about ``left`` will be waited for, from here."""
-    if isinstance(executor, Crowd):
-        return executor.submit_all(function, calls, left)
-    return [executor.submit(function, *call) for call in calls]
-
-
-def at_a_time(executor: Executor | None, workers: int | None) -> int:
-    """About how many calls are made at a time."""
-    return executor.threads if isinstance(executor, Crowd) else worker_count(workers)
 
 
 def check_executor(executor: Executor | None) -> None:

@@ -17,24 +17,23 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 from dp_accounting import NeighboringRelation, dp_event
-from scipy.optimize import brentq
 
 from evr import validate
 from evr.bounds.renyi import BITS, log_moment
 from evr.bounds.strict.balls import integer_above
 from evr.bounds.strict.bound import one_step_delta
 from evr.errors import BudgetExceededError, UnsupportedEventError
-from evr.estimation.closed_forms import pair_delta
 from evr.laws import Direction
 from evr.laws.exact import Ball, ExactGaussian
 from evr.laws.exact.law import ball
-from evr.laws.line.gaussian import GaussianPair
 from evr.mechanisms import Composition
 from evr.mechanisms.registry import known
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, relation_named
 
 ORDERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Of the Renyi filter: Renyi orders less 1."""
+_LOG_SQUARES = (-80.0, 40.0)  # of sensitivity over noise: what budgets are looked for among
+_CLOSE = 1e-13
 
 _Cost = TypeVar("_Cost")
 
@@ -84,21 +83,19 @@ class _Squares(_Currency[Fraction]):
         return square
 
     def budget(self, epsilon: float, delta: float) -> Fraction:
-        """Found in floats, and lowered until a ball proves it."""
+        """By bisection of a logarithm; the lower end is proved to be kept."""
+        bits, (low, high) = 64 - math.frexp(delta)[1], _LOG_SQUARES
+        while high - low > _CLOSE:
+            middle = (low + high) / 2
+            law = ExactGaussian(Fraction(math.exp(middle)))
+            kept = one_step_delta(law, Fraction(epsilon), bits) <= Fraction(delta)
+            low, high = (middle, high) if kept else (low, middle)
+        return Fraction(math.exp(low)) if low > _LOG_SQUARES[0] else Fraction(0)
 
-        def gap(log_mu: float) -> float:
-            return pair_delta(GaussianPair(math.exp(log_mu)), epsilon) - delta
-
-        log_mu = float(brentq(gap, -40.0, 20.0, xtol=1e-14, rtol=1e-14))
-        bits, margin = 64 - math.frexp(delta)[1], 1e-12
-        while True:
-            square = Fraction(math.exp(2 * log_mu) * (1.0 - margin))
-            if one_step_delta(ExactGaussian(square), Fraction(epsilon), bits) <= Fraction(delta):
-                return square
-            margin *= 2
-
-    def used(self, spent: Fraction, budget: Fraction) -> Fraction:
-        return spent / budget
+    def used(self, spent: Fraction, budget: Fraction) -> Fraction | float:
+        if not spent:
+            return Fraction(0)
+        return spent / budget if budget else math.inf
 
 
 class _Moments(_Currency[Any]):
