@@ -91,7 +91,7 @@ def compare(
         asked = _Question(event, relation, "delta", validate.non_negative(epsilon=epsilon))
         ours = estimate_delta(event, asked.at, neighboring_relation=relation)
     else:
-        asked = _Question(event, relation, "epsilon", validate.open_probability(delta=delta))
+        asked = _Question(event, relation, "epsilon", validate.probability(delta=delta))
         ours = estimate_epsilon(event, asked.at, neighboring_relation=relation)
     slack = max(ours.doubt or 0.0, _ROUNDING * ours.value)
     found = [Answer("fft", "estimate", ours.value, ours.seconds)]
