@@ -1,5 +1,5 @@
-"""The exceptions of evr: one small tree. Invalid values raise the built-in ``ValueError`` and
-``TypeError``.
+"""The exceptions of evr. All derive from ``EvrError``; invalid values raise the built-in
+``ValueError`` and ``TypeError``.
 """
 
 from typing import Any
@@ -24,56 +24,74 @@ class UnsupportedEventError(EvrError, ValueError):
         self.event = event
 
 
+class OtherRelationError(UnsupportedEventError):
+    """A mechanism has laws, but not under the relation of neighbours that was asked for.
+
+    Attributes
+    ----------
+    only
+        The one relation under which it has laws, or None.
+    """
+
+    def __init__(self, message: str, event: Any = None, only: Any = None) -> None:
+        super().__init__(message, event)
+        self.only = only
+
+
 class FalseClaimError(EvrError, ValueError):
-    """A pair that was to be certified is false by its estimate, or true by too little to be
-    verified: says what would hold. Nothing was counted.
+    """A pair is false by its estimate, or true by too little to be verified. Says what would hold.
+    Nothing was counted.
     """
 
 
 class AccuracyError(EvrError, ValueError):
-    """An estimate would say next to nothing: its own error is as large as what it estimates, or
-    floats cannot hold it.
-    """
+    """The error of an estimate is as large as the estimate, or floats cannot hold it."""
 
 
 class SpecError(EvrError, ValueError):
-    """A specification file does not say what ran: names the key, the rule and, for a typing error,
+    """A specification file cannot be understood. Names the key, the rule and, for a typing error,
     the nearest key.
     """
 
 
 class CertificateError(EvrError, ValueError):
-    """A certificate cannot be read: damaged, altered, not of this kind, or
-    written by a newer evr.
+    """A certificate cannot be read: it is damaged, altered, of another format, or not a
+    certificate.
     """
 
 
 class LedgerError(EvrError, ValueError):
-    """The ledger cannot be used, or refuses: damaged, not writable, a seed used before, a claim
-    below the floor.
+    """The ledger cannot be used (it is damaged or not writable), or refuses an attempt (a seed was
+    used before, a claim is below the floor).
     """
 
 
-class RecordError(EvrError, ValueError):
-    """The record of a training cannot be used, or what ran breaks what its accounting rests on."""
-
-
 class AlreadyReleasedError(LedgerError):
-    """A release lets out one output, and that is out, or may be."""
+    """This release has produced its one output, or may have."""
 
 
 class NearbyReleaseWarning(UserWarning):
     """A new release differs from an older one by rounding only; the two are counted apart."""
 
 
+class RecordError(EvrError, ValueError):
+    """The record of a training cannot be used, or the training broke a hypothesis of its
+    accounting.
+    """
+
+
 class TooLongError(EvrError, ValueError):
-    """What is asked for would take longer than allowed: says how long, why, and how to allow it."""
+    """A file asks for too much work, or the work took longer than allowed. Says how to allow it."""
 
 
 class ClusterError(EvrError, ConnectionError):
-    """A cluster cannot be reached, refuses or was lost: says which, and the remedy. An attempt
+    """A cluster cannot be reached, refuses or was lost. Says which, and the remedy. An attempt
     under way can be continued.
     """
+
+
+class DeviceError(EvrError, ValueError):
+    """A GPU that was asked for cannot be used, or failed. Says why, and what to do."""
 
 
 class BudgetExceededError(EvrError, RuntimeError):
@@ -81,7 +99,7 @@ class BudgetExceededError(EvrError, RuntimeError):
 
 
 class NotReleasedError(EvrError, RuntimeError):
-    """There is no value: the claim was not verified, so nothing ran.
+    """There is no value, because the claim was not verified and nothing ran.
 
     Attributes
     ----------
@@ -94,11 +112,7 @@ class NotReleasedError(EvrError, RuntimeError):
         self.certificate = certificate
 
 
-class DeviceError(EvrError, ValueError):
-    """A GPU that was asked for cannot be used, or failed: says why, and what to do."""
-
-
 class DisagreementError(EvrError, RuntimeError):
-    """Two independent proofs of one claim do not agree: one of them is broken. Nothing is
+    """Two independent proofs of one claim disagree, so one of them is broken. Nothing is
     certified.
     """

@@ -15,9 +15,9 @@ import pytest
 from dp_accounting import NeighboringRelation, dp_event
 
 import evr
-from evr.errors import UnsupportedEventError
+from evr.errors import OtherRelationError, UnsupportedEventError
 from evr.mechanisms import Composition
-from evr.mechanisms.relations import OtherRelationError, name_of
+from evr.mechanisms.relations import name_of
 
 # --- For zeroing out only -------------------------------------------------------------------------
 

@@ -15,11 +15,11 @@ from functools import cached_property
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
+from evr.errors import OtherRelationError
 from evr.laws import NON_PRIVATE_PAIR, Direction, Pairs, Step, merged, simplify
 from evr.mechanisms.relations import (
     ADD_OR_REMOVE,
     ZERO_OUT,
-    OtherRelationError,
     Relation,
     name_of,
     relation_named,

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from dp_accounting import NeighboringRelation
 
-from evr.errors import UnsupportedEventError
+from evr.errors import OtherRelationError
 
 ADD_OR_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 REPLACE_ONE = NeighboringRelation.REPLACE_ONE
@@ -21,20 +21,11 @@ Relation: TypeAlias = "NeighboringRelation | str"
 """A relation as callers give it: dp_accounting's, or its name."""
 
 
-class OtherRelationError(UnsupportedEventError):
-    """A mechanism has laws, but not under the relation asked for.
-
-    Attributes
-    ----------
-    only
-        The one relation under which it has, or None.
-    """
-
-    def __init__(
-        self, message: str, event: object = None, only: NeighboringRelation | None = None
-    ) -> None:
-        super().__init__(message, event)
-        self.only = only
+def __init__(
+    self, message: str, event: object = None, only: NeighboringRelation | None = None
+) -> None:
+    super().__init__(message, event)
+    self.only = only
 
 
 def relation_named(value: Relation) -> NeighboringRelation:
