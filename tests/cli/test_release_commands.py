@@ -181,7 +181,7 @@ def test_how_long_a_command_may_be_busy(
         told = refused(command, certificate, "--max-seconds", 1e-9)
         assert "would take about" in told or "was given up" in told
     assert evr("replay", certificate, "--max-seconds", "inf").code == 0
-    assert "max_seconds=-1.0 is not >= 0" in refused("replay", certificate, "--max-seconds", -1)
+    assert "max_seconds=-1.0 is not positive" in refused("replay", certificate, "--max-seconds", -1)
 
     def without_end(*_: Any, **__: Any) -> None:
         while True:

@@ -46,9 +46,9 @@ or entry.
 
 def seconds_allowed(max_seconds: float | None) -> float:
     """How long something may take: infinitely long for None, which lifts the other limits too."""
-    if max_seconds is None:
+    if max_seconds is None or max_seconds == math.inf:
         return math.inf
-    return validate.non_negative_or_infinite(max_seconds=max_seconds)
+    return validate.positive(max_seconds=max_seconds)
 
 
 class _Alarm(BaseException):
@@ -62,7 +62,7 @@ def alarmed(seconds: float, doing: str) -> Iterator[None]:
     That takes the main thread, and a system that has alarms.
     """
     alarms = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
-    if not alarms or not 0 < seconds < 1e9:
+    if not alarms or seconds >= 1e9:
         yield
         return
     armed = True
