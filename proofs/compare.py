@@ -1,0 +1,157 @@
+"""Compares the checkers: Python (check_proof.py), JavaScript (verifier.js in node), and native
+where `make proofs` made it.
+
+python proofs/compare.py vectors
+python proofs/compare.py mutations 1000
+python proofs/compare.py settings      # writes agreement.md: 30 settings, with evr's own integers
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+HERE = Path(__file__).parent
+NATIVE = HERE / "checker" / "check_proof"
+SCRIPT = HERE.parent / "src" / "evr" / "certification" / "check_proof.py"
+LONGEST = 600
+
+
+def native(paths: list[Path]) -> list[str]:
+    return [_run(f"ulimit -s unlimited; {NATIVE} {path}") for path in paths]
+
+
+def python(paths: list[Path]) -> list[str]:
+    return [_run(f"{sys.executable} -I {SCRIPT} --bounds {path}") for path in paths]
+
+
+def javascript(paths: list[Path]) -> list[str]:
+    """All in one process: node is slow to begin."""
+    told = _run(
+        f"node {HERE / 'checker' / 'check_proof.js'} {paths[0]} {' '.join(map(str, paths))}"
+    )
+    return [part.partition("\n")[2].strip() for part in told.split("== ")[2:]]
+
+
+def _run(command: str) -> str:
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=LONGEST, check=False
+    )
+    return done.stdout.strip()
+
+
+def checkers() -> dict[str, object]:
+    """Those that there are."""
+    found: dict[str, object] = {"python": python}
+    if shutil.which("node"):
+        found["javascript"] = javascript
+    if NATIVE.exists():
+        found["native"] = native
+    return found
+
+
+def mutated(data: bytes, draw: random.Random) -> bytes:
+    """A file with one to three changed words, and the seal that fits."""
+    words = data[:-72].decode().split(" ")
+    lines = [line.split(" ") for line in " ".join(words).removesuffix("\n").split("\n")]
+    for _ in range(draw.randint(1, 3)):
+        row = draw.choice(lines[2:])
+        at = draw.randrange(len(row))
+        word = row[at]
+        if word.lstrip("-").isdigit() and len(word) < 400:
+            row[at] = str(int(word) + draw.choice([-1000, -3, -2, -1, 1, 2, 3, 10, 1000, 10**9]))
+        else:
+            place = draw.randrange(len(word))
+            letter = chr(draw.randrange(48, 112))
+            row[at] = word[:place] + letter + word[place + draw.randint(0, 1) :]
+    body = ("\n".join(" ".join(row) for row in lines) + "\n").encode()
+    return body + f"sha256 {hashlib.sha256(body).hexdigest()}\n".encode()
+
+
+def differing(paths: list[Path]) -> tuple[list[Path], Counter[str]]:
+    """The files of which two checkers say different things, and how often each word was said."""
+    told = {name: check(paths) for name, check in checkers().items()}  # type: ignore[operator]
+    rows = list(zip(*told.values(), strict=True))
+    tally = Counter(row[0].partition("\n")[0] for row in rows)
+    return [path for path, row in zip(paths, rows, strict=True) if len(set(row)) > 1], tally
+
+
+def mutations(number: int, seed: int = 1) -> tuple[list[Path], Counter[str]]:
+    """As many mutated vectors; those of which checkers differ stay in a folder."""
+    draw = random.Random(seed)
+    good = sorted((HERE / "vectors").glob("good-*.proof"))
+    folder = Path(tempfile.mkdtemp(prefix="mutations"))
+    paths = []
+    for i in range(number):
+        paths.append(folder / f"{i}.proof")
+        paths[-1].write_bytes(mutated(draw.choice(good).read_bytes(), draw))
+    differ, tally = differing(paths)
+    for path in set(paths) - set(differ):
+        path.unlink()
+    if not differ:
+        folder.rmdir()
+    return differ, tally
+
+
+def settings() -> str:
+    """A table: the integer of evr and of each checker, for 30 settings."""
+    from agreement import SETTINGS, certified
+
+    rows = [
+        "| setting | delta | evr's integers, remove / add | the same in | kB | seconds |",
+        "|---|---|---|---|---|---|",
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, make in SETTINGS.items():
+            data, proofs = certified(make)
+            path = Path(folder) / "x.proof"
+            path.write_bytes(data)
+            own = [str(proof.delta * (1 << 2 * bits)) for proof, bits in proofs]
+            said, times = [], []
+            for which, check in checkers().items():
+                began = time.perf_counter()
+                (answer,) = check([path])  # type: ignore[operator]
+                times.append(f"{time.perf_counter() - began:.1f}")
+                first, *bounds = answer.split("\n")
+                same = first == "accepted" and [row.split()[1] for row in bounds] == own
+                said.append(which if same else f"**not {which}**")
+            shown = " / ".join(one if len(one) < 14 else f"{one[:6]}…{one[-6:]}" for one in own)
+            delta = max(proof.delta for proof, _ in proofs)
+            rows.append(
+                f"| {name} | {float(delta):.4g} | {shown} | {', '.join(said)} "
+                f"| {len(data) / 1000:.0f} | {' / '.join(times)} |"
+            )
+            print(rows[-1], flush=True)
+    return "\n".join(rows) + "\n"
+
+
+def main() -> int:
+    what, *rest = sys.argv[1:] or ["vectors"]
+    if what == "settings":
+        table = settings()
+        head = (
+            "# Four programs, one integer\n\nWritten by `python proofs/compare.py settings`. Seconds "
+            f"are wall time of {', '.join(checkers())}, on a machine that others were using. Of a "
+            "long integer both ends are shown.\n\n"
+        )
+        (HERE / "agreement.md").write_text(head + table)
+        return int("**not" in table)
+    if what == "mutations":
+        differ, tally = mutations(int(rest[0]) if rest else 1000)
+    else:
+        differ, tally = differing(sorted((HERE / "vectors").glob("*.proof")))
+    print(f"{', '.join(checkers())}: {dict(tally)}; they differ in {len(differ)}")
+    for path in differ[:20]:
+        print(path)
+    return int(bool(differ))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

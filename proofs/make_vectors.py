@@ -1,0 +1,255 @@
+"""Writes vectors/: proof files, good, forged and damaged, each with the answer that every checker
+has to give.
+
+    python proofs/make_vectors.py
+
+Forged files have the right SHA-256. Files called untrue-... list numbers that are not those of the
+law that they name: their arithmetic is right, and only --enclosures tells.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+from dp_accounting import dp_event
+
+from evr.bounds.strict import prove_within
+from evr.certification import check_proof
+from evr.certification.proof_file import proof_file
+from evr.mechanisms import Composition
+from evr.mechanisms.schemes import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
+from evr.planning.strict import StrictCurve
+
+FOLDER = Path(__file__).with_name("vectors")
+TOLERANCE = 0.02  # small files
+
+GAUSSIAN, LAPLACE = dp_event.GaussianDpEvent, dp_event.LaplaceDpEvent
+
+
+def times(event: dp_event.DpEvent, count: int) -> dp_event.DpEvent:
+    return dp_event.SelfComposedDpEvent(event, count)
+
+
+def poisson(q: float, event: dp_event.DpEvent) -> dp_event.DpEvent:
+    return dp_event.PoissonSampledDpEvent(q, event)
+
+
+def of_each(*events: dp_event.DpEvent) -> dp_event.DpEvent:
+    return dp_event.ComposedDpEvent(list(events))
+
+
+RESPONSE = dp_event.RandomizedResponseDpEvent(0.5, 3)
+MIXTURE = dp_event.MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0, 2.0], [0.9, 0.07, 0.03])
+GOOD: dict[str, tuple[dp_event.DpEvent, float, str]] = {
+    "gaussian": (times(GAUSSIAN(5.0), 10), 1.0, "add-or-remove"),
+    "gaussian-replace": (times(GAUSSIAN(10.0), 5), 1.0, "replace-one"),
+    "laplace-2": (times(LAPLACE(3.0), 2), 0.25, "add-or-remove"),
+    "laplace-10": (times(LAPLACE(3.0), 10), 1.0, "add-or-remove"),
+    "laplace-within": (times(LAPLACE(10.0), 3), 1.0, "add-or-remove"),
+    "poisson-laplace": (times(poisson(0.1, LAPLACE(1.0)), 50), 1.0, "add-or-remove"),
+    "poisson-one": (poisson(0.2, GAUSSIAN(1.3)), 0.7, "add-or-remove"),
+    "poisson-2": (times(poisson(0.2, GAUSSIAN(1.3)), 2), 0.7, "add-or-remove"),
+    "poisson-3": (times(poisson(0.5, GAUSSIAN(2.0)), 3), 0.5, "add-or-remove"),
+    "laplace-one": (LAPLACE(2.0), 0.125, "add-or-remove"),
+    "nothing": (of_each(), 1.0, "add-or-remove"),
+    "poisson-7": (times(poisson(0.3, GAUSSIAN(1.7)), 7), 1.8, "add-or-remove"),
+    "poisson-100": (times(poisson(0.01, GAUSSIAN(1.1)), 100), 0.5, "add-or-remove"),
+    "poisson-1000": (times(poisson(0.001, GAUSSIAN(0.6)), 1000), 1.5, "add-or-remove"),
+    "response": (times(RESPONSE, 5), 1.0, "add-or-remove"),
+    "response-one": (RESPONSE, 0.2, "add-or-remove"),
+    "poisson-response": (times(poisson(0.25, RESPONSE), 5), 0.25, "add-or-remove"),
+    "epsilon-delta": (times(EpsilonDeltaDpEvent(0.125, 1e-6), 20), 1.0, "add-or-remove"),
+    "epsilon-delta-0": (times(EpsilonDeltaDpEvent(0.1, 0.0), 20), 1.0, "add-or-remove"),
+    "discrete-laplace": (times(dp_event.DiscreteLaplaceDpEvent(0.25, 2), 20), 3.0, "add-or-remove"),
+    "discrete-gaussian": (times(DiscreteGaussianDpEvent(4.0, 1), 20), 1.0, "add-or-remove"),
+    "poisson-discrete": (
+        times(poisson(0.1, DiscreteGaussianDpEvent(2.0, 1)), 20),
+        1.0,
+        "add-or-remove",
+    ),
+    "mixture": (times(MIXTURE, 30), 1.0, "add-or-remove"),
+    "without-replacement": (
+        times(dp_event.SampledWithoutReplacementDpEvent(1000, 10, GAUSSIAN(1.0)), 50),
+        1.0,
+        "replace-one",
+    ),
+    "truncated": (
+        times(dp_event.TruncatedSubsampledGaussianDpEvent(1000, 0.01, 30, 1.0), 20),
+        1.0,
+        "add-or-remove",
+    ),
+    "four-kinds": (
+        of_each(
+            times(poisson(0.01, GAUSSIAN(1.0)), 100),
+            LAPLACE(4.0),
+            times(GAUSSIAN(20.0), 3),
+            times(dp_event.RandomizedResponseDpEvent(0.9, 2), 3),
+        ),
+        1.0,
+        "add-or-remove",
+    ),
+}
+
+
+def made(event: dp_event.DpEvent, epsilon: float, relation: str) -> bytes:
+    """The proof of what a loose plan shows."""
+    composition, plans, delta = Composition.of(event, relation), {}, Fraction(0)
+    for direction, steps in composition.exact_directions().items():
+        curve = StrictCurve(steps)
+        proof = prove_within(steps, Fraction(epsilon), curve.plans(epsilon, tolerance=TOLERANCE))
+        plans[direction], delta = proof.plan, max(delta, proof.delta)
+    return proof_file(composition, Fraction(epsilon), delta, plans)
+
+
+def sealed(text: str) -> bytes:
+    """A body with the SHA-256 that fits it."""
+    body = text.encode()
+    return body + f"sha256 {hashlib.sha256(body).hexdigest()}\n".encode()
+
+
+def changed(pattern: str, to: str, count: int = 1) -> Callable[[str], str]:
+    def change(text: str) -> str:
+        found = re.sub(pattern, to, text, count=count, flags=re.M)
+        if found == text:
+            raise ValueError(f"{pattern!r} changes nothing")
+        return found
+
+    return change
+
+
+def sections(text: str) -> tuple[str, list[str]]:
+    head, *found = text.removesuffix("end\n").split("direction ")
+    return head, ["direction " + section for section in found]
+
+
+def less(text: str) -> str:
+    """A delta that is a little below what is proved."""
+    answer = check_proof.check(sealed(text))
+    found = max(
+        Fraction(units, 1 << 2 * section.bits)
+        for units, section in zip(answer.bounds, answer.file.sections, strict=True)
+    )
+    below = found * (1 - Fraction(1, 10**9)) if found else Fraction(0)
+    return re.sub("^delta .*$", f"delta {below.numerator}/{below.denominator}", text, flags=re.M)
+
+
+FORGED: dict[str, Callable[[str], str]] = {
+    "delta": less,
+    "delta-0": changed("^delta .*$", "delta 0/1"),
+    "epsilon": changed("^epsilon .*$", "epsilon 1/1048576"),
+    "epsilon-odd": changed("^epsilon .*$", "epsilon 1/1000000007"),
+    "one-direction": lambda text: text.replace("directions 2", "directions 1").replace(
+        sections(text)[1][1], ""
+    ),
+    "twice-remove": lambda text: text.replace("direction add", "direction remove"),
+    "exchanged": lambda text: (
+        text.replace("direction add", "direction @")
+        .replace("direction remove", "direction add")
+        .replace("direction @", "direction remove")
+    ),
+    "no-direction": lambda text: (
+        sections(text)[0].replace("directions 2", "directions 0") + "end\n"
+    ),
+    "more-steps": lambda text: re.sub(
+        r"^(\d+) (\w+\()", lambda m: f"{int(m[1]) + 1} {m[2]}", text, count=1, flags=re.M
+    ),
+    "fewer-steps": lambda text: re.sub(
+        r"^(\d+) (\w+\()", lambda m: f"{int(m[1]) - 1} {m[2]}", text, count=1, flags=re.M
+    ),
+    "no-such-step": changed(r"^halves \d+ \d+$", "halves 0 999"),
+    "negative-step": changed(r"^halves \d+ \d+$", "halves -1 0"),
+    "half": changed(r"^halves (\d+) \d+$", r"halves \1 0"),
+    "spacing-0": changed(r"^grid (\d+) (\d+) \d+$", r"grid \1 \2 0"),
+    "denominator-0": changed(r"^grid (\d+) \d+ (\d+)$", r"grid \1 0 \2"),
+    "bits-0": changed(r"^grid \d+ (\d+) (\d+)$", r"grid 0 \1 \2"),
+}
+BROKEN: dict[str, Callable[[bytes], bytes]] = {
+    "bit": lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:],
+    "seal": lambda data: data[:-2] + (b"0\n" if data[-2:-1] != b"0" else b"1\n"),
+    "cut": lambda data: data[: len(data) // 2],
+    "longer": lambda data: data + b"end\n",
+    "no-seal": lambda data: data[:-72],
+    "empty": lambda data: b"",
+    "compressed": lambda data: gzip.compress(data, mtime=0),
+    "version": lambda data: sealed(data[:-72].decode().replace("evr-proof 1", "evr-proof 2", 1)),
+    "two-spaces": lambda data: sealed(data[:-72].decode().replace(" ", "  ", 1)),
+    "capital": lambda data: sealed(data[:-72].decode().replace("grid", "Grid", 1)),
+    "no-end": lambda data: sealed(data[:-72].decode().removesuffix("end\n")),
+    "letters": lambda data: data[:-72] + "ε\n".encode() + data[-72:],
+    "packed": lambda data: sealed(data[:-72].decode().replace("o", "~", 1)),
+    "float": lambda data: sealed(re.sub("(?m)^delta .*$", "delta 1e-5/1", data[:-72].decode())),
+    "denominator": lambda data: sealed(re.sub("(?m)^delta .*$", "delta 1/0", data[:-72].decode())),
+    "huge-place": lambda data: sealed(
+        re.sub(
+            r"(?m)^(\d+ \d+ \d+ -?\d+ -?\d+ -?\d+) -?\d+$",
+            r"\1 999999999",
+            data[:-72].decode(),
+            count=1,
+        )
+    ),
+    "huge-bits": lambda data: sealed(
+        re.sub(r"(?m)^grid \d+", "grid 6001", data[:-72].decode(), count=1)
+    ),
+    "huge-count": lambda data: sealed(
+        re.sub(r"(?m)^products \d+", "products 99999999999", data[:-72].decode(), count=1)
+    ),
+}
+UNTRUE: dict[str, Callable[[str], str]] = {
+    "noise": changed(r"gaussian\([^)]*\)", "gaussian(50)"),
+    "both": lambda text: (
+        text.replace("directions 2", "directions 1")
+        .replace(sections(text)[1][0], "")
+        .replace("direction add", "direction both")
+    ),
+}
+
+
+def answer_of(data: bytes) -> dict[str, object]:
+    """What every checker has to say."""
+    try:
+        found = check_proof.check(data)
+    except check_proof.NotReadError as why:
+        return {"status": str(why).partition(":")[0], "bounds": []}
+    rows = zip(found.file.sections, found.bounds, strict=True)
+    bounds = [[s.mark, "-" if units is None else str(units), s.bits] for s, units in rows]
+    return {"status": "accepted" if found.accepted else "refused", "bounds": bounds}
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    for old in FOLDER.glob("*.proof"):
+        old.unlink()
+    good = {name: made(*about) for name, about in GOOD.items()}
+    files = {f"good-{name}": data for name, data in good.items()}
+    for base in ("poisson-7", "poisson-response"):
+        for name, forge in FORGED.items():
+            files[f"forged-{base}-{name}"] = sealed(forge(good[base][:-72].decode()))
+    for base in ("laplace-10", "poisson-laplace"):
+        for name, harm in BROKEN.items():
+            files[f"damaged-{base}-{name}"] = harm(good[base])
+    for base in ("poisson-7", "poisson-100", "poisson-one"):
+        for name, lie in UNTRUE.items():
+            files[f"untrue-{base}-{name}"] = sealed(lie(good[base][:-72].decode()))
+    answers = {}
+    for name, data in files.items():
+        (FOLDER / f"{name}.proof").write_bytes(data)
+        answers[name] = answer_of(data)
+        expected = {"good": ["accepted"], "forged": ["refused"], "untrue": ["accepted", "refused"]}
+        kind = name.partition("-")[0]
+        if answers[name]["status"] not in expected.get(
+            kind, ["damaged", "unreadable", "too large"]
+        ):
+            print(f"{name}: {answers[name]['status']}")
+    (FOLDER / "answers.json").write_text(json.dumps(answers, indent=0) + "\n")
+    size = sum(len(data) for data in files.values())
+    print(f"{len(files)} files, {size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

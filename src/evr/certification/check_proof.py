@@ -1,0 +1,801 @@
+#!/usr/bin/env python3
+"""Checks a proof file of evr: python3 -I check_proof.py training.proof
+
+Standard library only, integers only, Python 3.9 or newer; nothing of evr is needed. The format and
+the arithmetic: docs/proof_format.md. The same arithmetic is proved right in Coq (proofs/ of evr).
+With --enclosures the listed numbers are computed again by mpmath, if it is installed; this checks
+the formulas of the curves, and is not a proof. With --bounds the bounds are printed as integers.
+Exit codes: 0 accepted, 3 refused, 2 not a proof file, damaged, or larger than the limits.
+"""
+
+from __future__ import annotations
+
+import decimal
+import hashlib
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+MOST_BYTES = 1 << 26
+MOST_DIGITS, MOST_WORD_BITS, MOST_ITEMS, MOST_ORDER = 8_000, 40_000, 1 << 20, 64
+MOST_BITS, MOST_VALUE_BITS, MOST_HALVINGS, MOST_KINDS = 6_000, 20_000, 26, 1_000
+MOST_PLACE, MOST_WORK = 1 << 22, 1 << 32
+"""Beyond these a file is not read: it would take for ever. Nothing else rests on them."""
+GUARD = 48
+
+
+class NotReadError(ValueError):
+    """This is not a proof file, or it is damaged, or too large."""
+
+
+class RefusedError(ValueError):
+    """What the file says does not hold together."""
+
+
+class Masses(NamedTuple):
+    """Masses at the places first, first + 1, ... of a grid."""
+
+    first: int
+    coef: list[int]
+
+
+class Law(NamedTuple):
+    """Masses on the fine grid, on the coarse grid, and at infinity."""
+
+    halv: int
+    fine: Masses
+    coarse: Masses
+    infinite: int
+
+
+class Grid(NamedTuple):
+    """Places: coarse from `floor`, fine from `ffirst`, coarse from `hfirst`; so many of each."""
+
+    off: int
+    halv: int
+    floor: int
+    low: int
+    ffirst: int
+    fine: int
+    hfirst: int
+    high: int
+
+    def places(self) -> list[int]:
+        """In units of the fine grid."""
+        size = 1 << self.halv
+        low = [(self.floor + i) * size for i in range(self.low)]
+        high = [(self.hfirst + i) * size for i in range(self.high)]
+        return low + [self.ffirst + i for i in range(self.fine)] + high
+
+
+class Kind(NamedTuple):
+    """What is known of a step: (v, d) at each place, or an infinite mass and (cell, p, loss)."""
+
+    grid: Grid
+    vbits: int
+    values: list[tuple[int, int]] | None
+    infinite: int
+    sets: list[tuple[int, int, int]]
+
+
+class Section(NamedTuple):
+    """One direction."""
+
+    mark: str
+    bits: int
+    den: int
+    spacing: int
+    kinds: list[Kind]
+    products: list[list[int]]
+    halves: tuple[int, int]
+
+
+class File(NamedTuple):
+    """What the text says."""
+
+    relation: str
+    epsilon: Fraction
+    delta: Fraction
+    steps: list[tuple[int, str]]
+    sections: list[Section]
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def body_of(data: bytes) -> bytes:
+    """What precedes the last line, which is its SHA-256."""
+    if len(data) > MOST_BYTES:
+        raise NotReadError(f"too large: {len(data):,} bytes, and {MOST_BYTES:,} is the most")
+    found = re.search(rb"\nsha256 ([0-9a-f]{64})\n\Z", data[-73:])
+    if found is None:
+        raise NotReadError("unreadable: the last line is not 'sha256' and 64 digits")
+    body = data[:-72]
+    if hashlib.sha256(body).hexdigest().encode() != found[1]:
+        raise NotReadError("damaged: the SHA-256 of the text is not the one on its last line")
+    return body
+
+
+def unpacked(word: str) -> list[int]:
+    """The integers of a packed word."""
+    found, number, shift = [], 0, 0
+    for code in word.encode():
+        digit = code - 48
+        if not 0 <= digit < 64 or shift > MOST_WORD_BITS:
+            raise NotReadError("unreadable: a packed word")
+        number |= (digit & 31) << shift
+        if digit < 32:
+            found.append(-(number + 1 >> 1) if number & 1 else number >> 1)
+            number = shift = 0
+        else:
+            shift += 5
+    if shift:
+        raise NotReadError("unreadable: a packed word")
+    return found
+
+
+class Words:
+    """The words of a text, one after the other."""
+
+    def __init__(self, body: bytes) -> None:
+        if not re.fullmatch(rb"([!-~]+[ \n])*", body):
+            raise NotReadError("unreadable: words are visible characters, a space between them")
+        self._words: Iterator[str] = iter(body.decode().split())
+
+    def any(self) -> str:
+        """The next word."""
+        word = next(self._words, None)
+        if word is None:
+            raise NotReadError("unreadable: the text ends too soon")
+        return word
+
+    def the(self, *expected: str) -> None:
+        """These words and no others."""
+        for word in expected:
+            if (found := self.any()) != word:
+                raise NotReadError(f"unreadable: {found[:40]!r} where {word!r} is expected")
+
+    def natural(self, most: int | None = None, word: str | None = None) -> int:
+        """A number from 0 to `most`."""
+        word = self.any() if word is None else word
+        if not re.fullmatch("[0-9]+", word) or len(word) > MOST_DIGITS:
+            raise NotReadError(f"unreadable: {word[:40]!r} is not a number from 0 on")
+        if most is not None and int(word) > most:
+            raise NotReadError(f"unreadable: {word[:40]} is above {most}, which is the most")
+        return int(word)
+
+    def integers(self, number: int) -> list[int]:
+        """So many integers."""
+        words = [self.any() for _ in range(number)]
+        return [(-1 if w[0] == "-" else 1) * self.natural(None, w[w[0] == "-" :]) for w in words]
+
+    def fraction(self) -> Fraction:
+        """A number such as 3/4."""
+        over, _, under = self.any().partition("/")
+        above, below = self.natural(None, over), self.natural(None, under)
+        if not below:
+            raise NotReadError("unreadable: a denominator of 0")
+        return Fraction(above, below)
+
+    def run(self, number: int) -> list[int]:
+        """So many integers, given by their differences of some order."""
+        order, word = self.natural(MOST_ORDER), self.any()
+        found = [] if word == "-" else unpacked(word)
+        if len(found) != number:
+            raise NotReadError(f"unreadable: {len(found)} packed integers where {number} are due")
+        for _ in range(order):
+            found = list(accumulate(found))
+        return found
+
+    def kind(self) -> Kind:
+        """What is known of a step."""
+        name = self.any()
+        (off,), halv = self.integers(1), self.natural(MOST_HALVINGS)
+        runs = [(self.integers(1)[0], self.natural(MOST_ITEMS)) for _ in range(3)]
+        grid, vbits = Grid(off, halv, *runs[0], *runs[1], *runs[2]), self.natural(MOST_VALUE_BITS)
+        if name == "curve":
+            width, exact = self.natural(MOST_ITEMS), self.natural(MOST_ITEMS)
+            values = [v for _, number in runs for v in self.run(number)]
+            wide = len(values) - exact
+            pairs = [(v, width if i < wide else 0) for i, v in enumerate(values)]
+            return Kind(grid, vbits, pairs, 0, [])
+        if name != "outcomes":
+            raise NotReadError(f"unreadable: {name[:40]!r} is neither 'curve' nor 'outcomes'")
+        infinite, number = self.natural(), self.natural(MOST_ITEMS)
+        cells, masses, losses = (self.run(number) for _ in range(3))
+        return Kind(grid, vbits, None, infinite, list(zip(cells, masses, losses)))
+
+    def section(self, kinds: int) -> Section:
+        """One direction."""
+        self.the("direction")
+        mark = self.any()
+        self.the("grid")
+        bits, den, spacing = self.natural(MOST_BITS), self.natural(), self.natural()
+        known = [self.kind() for _ in range(kinds)]
+        self.the("products")
+        products = []
+        for _ in range(self.natural(1_000)):
+            row = self.integers(2)
+            products.append([*row, self.natural(MOST_HALVINGS), *self.integers(4)])
+        self.the("halves")
+        i, j = self.integers(2)
+        if mark not in ("remove", "add", "both"):
+            raise NotReadError(f"unreadable: {mark[:40]!r} is not a direction")
+        return Section(mark, bits, den, spacing, known, products, (i, j))
+
+    def file(self) -> File:
+        """The whole text."""
+        self.the("evr-proof", "1", "relation")
+        relation = self.any()
+        self.the("epsilon")
+        epsilon = self.fraction()
+        self.the("delta")
+        delta = self.fraction()
+        self.the("steps")
+        steps = [(self.natural(), self.any()) for _ in range(self.natural(MOST_KINDS))]
+        self.the("directions")
+        sections = [self.section(len(steps)) for _ in range(self.natural(2))]
+        self.the("end")
+        if next(self._words, None) is not None:
+            raise NotReadError("unreadable: words after the end")
+        return File(relation, epsilon, delta, steps, sections)
+
+
+def check_size(section: Section) -> None:
+    """Raise where a section is larger than the limits."""
+
+    def near(place: int, halv: int = 0) -> bool:
+        return abs(place) <= MOST_PLACE << halv
+
+    work, small = 0, True
+    for _, _, halv, low, high, floor, top in section.products:
+        small &= near(low, halv) and near(high, halv) and near(floor) and near(top)
+        work += (max(0, top - floor) + (max(0, high - low) if halv else 0)) * (section.bits + 100)
+    for kind in section.kinds:
+        grid = kind.grid
+        small &= near(grid.floor) and near(grid.ffirst, grid.halv) and near(grid.hfirst)
+    if not small or work > MOST_WORK:
+        raise NotReadError(
+            f"too large: places up to {MOST_PLACE:,} and {MOST_WORK:,} bits of masses are followed"
+        )
+
+
+# --- products of lists of non-negative integers ---------------------------------------------------
+
+
+def product(p: list[int], q: list[int]) -> list[int]:
+    """Coefficients of the product of two polynomials, by one product of two long numbers."""
+    if not p or not q:
+        return [0] * len(p)
+    number, greatest = len(p) + len(q) - 1, sum(p) * sum(q)
+    if greatest == 0:
+        return [0] * number
+    if number <= 500:
+        width = greatest.bit_length() // 8 + 1
+        a, b = (
+            int.from_bytes(b"".join(x.to_bytes(width, "little") for x in f), "little")
+            for f in (p, q)
+        )
+        whole = (a * b).to_bytes(number * width, "little")
+        return [
+            int.from_bytes(whole[i : i + width], "little") for i in range(0, number * width, width)
+        ]
+    width = len(str(greatest))  # in base 10: `decimal` multiplies long numbers by a transform
+    with decimal.localcontext() as context:
+        context.prec = number * width + 10
+        context.Emax, context.Emin = decimal.MAX_EMAX, decimal.MIN_EMIN
+        context.traps[decimal.Inexact] = context.traps[decimal.Rounded] = True
+
+        def packed(f: list[int]) -> decimal.Decimal:
+            return decimal.Decimal("".join(str(x).zfill(width) for x in reversed(f)))
+
+        one = packed(p)
+        text = format(one * (one if p is q else packed(q)), "f").zfill(number * width)
+    if len(text) != number * width:
+        raise ArithmeticError("a product is longer than its bound")
+    return [int(text[i - width : i]) for i in range(number * width, 0, -width)]
+
+
+# --- masses ---------------------------------------------------------------------------------------
+
+
+def ceiling(a: int, b: int) -> int:
+    """a / b, rounded up."""
+    return -(-a // b)
+
+
+def plus(m: Masses, n: Masses) -> Masses:
+    """The masses of both."""
+    if not m.coef or not n.coef:
+        return m if m.coef else n
+    low = min(m.first, n.first)
+    a, b = ([0] * (x.first - low) + x.coef for x in (m, n))
+    a, b = (a, b) if len(a) >= len(b) else (b, a)
+    return Masses(low, [x + y for x, y in zip(a, b)] + a[len(b) :])
+
+
+def under(m: Masses, k: int) -> Masses:
+    """The masses below place k."""
+    return Masses(m.first, m.coef[: max(0, k - m.first)])
+
+
+def since(m: Masses, k: int) -> Masses:
+    """The masses from place k on."""
+    return Masses(max(m.first, k), m.coef[max(0, k - m.first) :])
+
+
+class Checker:
+    """The arithmetic of one direction: docs/guarantees_strict.md, Sections S3 to S5."""
+
+    def __init__(self, bits: int, den: int, spacing: int) -> None:
+        if den <= 0 or spacing <= 0:
+            raise RefusedError("a denominator or a spacing of 0")
+        self.bits, self.den, self.spacing = bits, den, spacing
+        self.unit, self.wide = 1 << bits, 1 << bits + GUARD
+        self.squarings, self.q = bits + 150, 1 << 2 * bits + 300
+        self._shares: dict[tuple[int, int], list[int]] = {}
+        self.step_down = self.power(self.unit, -spacing)
+
+    def exp_down(self, n: int, d: int) -> int:
+        """At most q e^(n/d): (1 + x / 2^k)^(2^k) by k squarings."""
+        whole = d << self.squarings
+        a = max(0, self.q * (whole + n) // whole)
+        for _ in range(self.squarings):
+            a = a * a // self.q
+        return a
+
+    def exp_up(self, n: int, d: int) -> int:
+        """At least q e^(-n/d)."""
+        whole = d << self.squarings
+        a = ceiling(self.q * whole, whole + n)
+        for _ in range(self.squarings):
+            a = ceiling(a * a, self.q)
+        return a
+
+    def power(self, unit: int, n: int) -> int:
+        """At most unit e^(n/den)."""
+        return self.exp_down(n, self.den) * unit // self.q
+
+    def step(self, kind: Kind) -> Law:
+        """One step on its grid (S3, S4.1)."""
+        grid, places = kind.grid, kind.grid.places()
+        if not places or any(a >= b for a, b in zip(places, places[1:])):
+            raise RefusedError("the places of a step do not rise")
+        if kind.values is None:
+            masses, infinite = self._by_outcomes(kind, places)
+        else:
+            masses, infinite = self._by_curve(kind, places)
+        low, fine = grid.low, grid.low + grid.fine
+        coarse = plus(Masses(grid.floor, masses[:low]), Masses(grid.hfirst, masses[fine:]))
+        return Law(
+            grid.halv, Masses(grid.ffirst, masses[low:fine]), coarse, min(self.unit, infinite)
+        )
+
+    def _gaps(self, kind: Kind, places: list[int]) -> list[tuple[int, int]]:
+        """Bounds of q e^(-width) from each place to the next."""
+        known: dict[int, tuple[int, int]] = {}
+        d = self.den << kind.grid.halv
+        for width in {b - a for a, b in zip(places, places[1:])}:
+            known[width] = (
+                self.exp_down(-self.spacing * width, d),
+                self.exp_up(self.spacing * width, d),
+            )
+        return [known[b - a] for a, b in zip(places, places[1:])]
+
+    def _by_curve(self, kind: Kind, places: list[int]) -> tuple[list[int], int]:
+        assert kind.values is not None
+        q, value = self.q, 1 << kind.vbits
+        most = value
+        for v, d in kind.values:
+            if not 0 <= v <= most:
+                raise RefusedError("the curve of a step is not between 0 and 1, or does not fall")
+            most = v + d
+        masses, before = [], value
+        for (v, d), (v2, d2), (lo, hi) in zip(
+            kind.values, kind.values[1:], self._gaps(kind, places)
+        ):
+            down = 0 if q <= lo else (q * v - lo * (v2 + d2)) // (q - lo)
+            masses.append(max(0, ceiling((before - down) * self.unit, value)))
+            before = value if q <= hi else ceiling(q * (v + d) - hi * v2, q - hi)
+        v, d = kind.values[-1]
+        masses.append(max(0, ceiling((before - v) * self.unit, value)))
+        return masses, ceiling((v + d) * self.unit, value)
+
+    def _by_outcomes(self, kind: Kind, places: list[int]) -> tuple[list[int], int]:
+        grid, q, value = kind.grid, self.q, 1 << kind.vbits
+        d = self.den << grid.halv + kind.vbits
+        edges = [(grid.off << grid.halv) + p * self.spacing << kind.vbits for p in places]
+        gaps = self._gaps(kind, places)
+        found, last = [0] * (len(places) + 1), 0
+        for cell, mass, loss in kind.sets:
+            beyond = cell < len(gaps) and loss > edges[cell + 1]
+            if not last <= cell < len(places) or beyond or mass < 0:
+                raise RefusedError("a set of outcomes is not in its cell")
+            last, a = cell, loss - edges[cell]
+            up, down = 0, q
+            if a > 0:
+                lo, hi = self.exp_down(-a, d), self.exp_up(a, d)
+                up, down = q - lo, hi
+                if cell < len(gaps):
+                    less, more = gaps[cell]
+                    up = q if q <= more else min(q, ceiling((q - lo) * q, q - more))
+                    down = q if q <= less else q - max(0, (q - hi) * q // (q - less))
+            found[cell] += mass * down
+            found[cell + 1] += mass * up
+        found[-1] += kind.infinite * q
+        masses = [ceiling(x * self.unit, value * q) for x in found]
+        return masses[:-1], masses[-1]
+
+    def shares(self, a: int, b: int) -> list[int]:
+        """The shares that go up in a cell of a coarser grid (S4.3)."""
+        if (a, b) not in self._shares:
+            d, size, q = self.den << a, 1 << a - b, self.q
+            lo, hi = self.exp_down(-self.spacing, d), self.exp_up(self.spacing * size, d)
+            y, found = q, []
+            for _ in range(size):
+                found.append(
+                    self.unit if q <= hi else min(self.unit, ceiling((q - y) * self.unit, q - hi))
+                )
+                y = y * lo // q
+            self._shares[a, b] = found
+        return self._shares[a, b]
+
+    def to_grid(self, a: int, b: int, m: Masses) -> Masses:
+        """Masses from a grid of `a` halvings on one of `b`."""
+        if a <= b:
+            return m
+        shares, size = self.shares(a, b), 1 << a - b
+        low = m.first // size
+        masses = [0] * (m.first - low * size) + m.coef
+        ups, downs = [0], []
+        for i in range(0, len(masses), size):
+            cell = masses[i : i + size]
+            ups.append(ceiling(sum(x * y for x, y in zip(cell, shares)), self.unit))
+            downs.append(sum(cell) - ups[-1])
+        return Masses(low, [x + y for x, y in zip([*downs, 0], ups)])
+
+    def all_coarse(self, x: Law) -> Masses:
+        """All finite masses on the coarse grid."""
+        return plus(x.coarse, self.to_grid(x.halv, 0, x.fine))
+
+    def at(self, b: int, x: Law) -> Law:
+        """A law with at most `b` halvings."""
+        if x.halv <= b:
+            return x
+        if b == 0:
+            return Law(0, Masses(0, []), self.all_coarse(x), x.infinite)
+        return Law(b, self.to_grid(x.halv, b, x.fine), x.coarse, x.infinite)
+
+    def either(self, a: int, b: int) -> int:
+        """1 - (1 - a)(1 - b), rounded up."""
+        return min(a + b - a * b // self.unit, self.unit)
+
+    def _times(self, m: Masses, n: Masses) -> Masses:
+        return Masses(m.first + n.first, product(m.coef, n.coef))
+
+    def _rounded(self, m: Masses) -> Masses:
+        return Masses(m.first, [z + self.unit - 1 >> self.bits for z in m.coef])
+
+    def times(self, x: Law, y: Law) -> Law:
+        """The law of both (S4.5)."""
+        halv = min(x.halv, y.halv)
+        x, y = (a := self.at(halv, x)), (a if y is x else self.at(halv, y))
+        fine = self._times(x.fine, y.fine)
+        mixed = self.to_grid(x.halv, 0, x.fine)
+        if x is y:
+            coarse = self._times(x.coarse, plus(plus(mixed, mixed), x.coarse))
+        else:
+            all_of_y = plus(self.to_grid(y.halv, 0, y.fine), y.coarse)
+            coarse = plus(self._times(x.coarse, all_of_y), self._times(mixed, y.coarse))
+        infinite = self.either(x.infinite, y.infinite)
+        return Law(halv, self._rounded(fine), self._rounded(coarse), infinite)
+
+    def within(self, x: Law, halv: int, low: int, high: int, floor: int, top: int) -> Law:
+        """A law cut to a window (S4.4)."""
+        x = self.at(halv, x)
+        rest = since(x.fine, low)
+        ends = self.to_grid(x.halv, 0, plus(under(x.fine, low), since(rest, high + 1)))
+        m = plus(x.coarse, ends)
+        inside = since(m, floor)
+        above = since(inside, top + 1)
+        weight, kept = self.unit, 0
+        for _ in range(above.first - (top + 1) if above.coef else 0):
+            weight = weight * self.step_down // self.unit
+        for mass in above.coef:
+            weight = weight * self.step_down // self.unit
+            kept += mass * weight
+        kept //= self.unit
+        coarse = plus(under(inside, top + 1), Masses(floor, [sum(under(m, floor).coef)]))
+        infinite = min(x.infinite + sum(above.coef) - kept, self.unit)
+        return Law(x.halv, under(rest, high + 1), plus(coarse, Masses(top, [kept])), infinite)
+
+    def last_sum(self, eps: int, offset: int, x: Law, y: Law) -> int:
+        """The bound, over 2^(2 bits) (S5)."""
+        cut = (eps - offset) // self.spacing
+        m, n, unit, wide = self.all_coarse(x), self.all_coarse(y), self.unit, self.wide
+        if cut < m.first + n.first - 2**26:
+            return unit * unit
+        step, rest = (
+            self.power(wide, -self.spacing),
+            self.power(wide, eps - offset - cut * self.spacing),
+        )
+        start = cut + 1 - (m.first + len(m.coef) - 1)
+        masses = [0] * (n.first - start) + n.coef if start <= n.first else n.coef[start - n.first :]
+        s = r = 0
+        tails = []
+        for mass in reversed(masses):
+            s += mass
+            r = ((mass << GUARD) + r) * step // wide
+            tails.append(s - (r * rest >> self.bits + 2 * GUARD))
+        total = sum(a * b for a, b in zip(reversed(m.coef), reversed(tails)))
+        return min(unit * unit, total + self.either(x.infinite, y.infinite) * unit)
+
+
+def bound(file: File, section: Section) -> int:
+    """The bound of one direction, over 2^(2 bits); RefusedError if the plan is none of it."""
+    check = Checker(section.bits, section.den, section.spacing)
+    eps, number = file.epsilon * section.den, len(file.steps)
+    if eps.denominator != 1:
+        raise RefusedError("epsilon is not a multiple of 1 / denominator")
+    none = Law(0, Masses(0, []), Masses(0, [check.unit]), 0)
+    registers = [((0,) * number, none)]
+    for k, kind in enumerate(section.kinds):
+        registers.append((tuple(int(j == k) for j in range(number)), check.step(kind)))
+
+    def pair(i: int, j: int) -> Any:
+        if not (0 <= i < len(registers) and 0 <= j < len(registers)):
+            raise RefusedError("a product of steps that are not there")
+        (a, x), (b, y) = registers[i], registers[j]
+        return tuple(map(sum, zip(a, b))), x, y
+
+    for i, j, *window in section.products:
+        counts, x, y = pair(i, j)
+        registers.append((counts, check.within(check.times(x, y), *window)))
+    counts, x, y = pair(*section.halves)
+    if list(counts) != [count for count, _ in file.steps]:
+        raise RefusedError("the plan is not about the stated number of steps")
+    offset = sum(count * kind.grid.off for count, kind in zip(counts, section.kinds))
+    return check.last_sum(int(eps), offset, x, y)
+
+
+class Answer(NamedTuple):
+    """What a checker says of a proof file."""
+
+    file: File
+    bounds: list[int | None]
+    reasons: list[str]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether nothing speaks against the file."""
+        return not self.reasons
+
+
+def check(data: bytes) -> Answer:
+    """Judge a proof file; NotReadError where it is not one."""
+    file = Words(body_of(data)).file()
+    for section in file.sections:
+        check_size(section)
+    bounds: list[int | None] = []
+    reasons = []
+    if [section.mark for section in file.sections] not in (["both"], ["remove", "add"]):
+        reasons.append("the file does not hold both directions")
+    for section in file.sections:
+        try:
+            found: int | None = bound(file, section)
+            if Fraction(found or 0, 1 << 2 * section.bits) > file.delta:
+                reasons.append(
+                    f"direction {section.mark}: what is proved is above the stated delta"
+                )
+        except RefusedError as why:
+            found = None
+            reasons.append(f"direction {section.mark}: {why}")
+        bounds.append(found)
+    return Answer(file, bounds, reasons)
+
+
+def shown(number: Fraction) -> str:
+    """A number in decimals, rounded up unless a float holds it."""
+    near = number.numerator / number.denominator if number < 1 << 1000 else float("inf")
+    if Fraction(near) == number and near != float("inf"):
+        return repr(near)
+    with decimal.localcontext() as context:
+        context.prec, context.rounding = 6, decimal.ROUND_UP
+        context.Emin = decimal.MIN_EMIN
+        return str(decimal.Decimal(number.numerator) / decimal.Decimal(number.denominator))
+
+
+def words(answer: Answer) -> Iterable[str]:
+    """What the checker found, for people."""
+    file = answer.file
+    pair = f"epsilon = {shown(file.epsilon)}, delta is at most {shown(file.delta)}"
+    yield f"The file states, of this mechanism (neighbours: {file.relation}):"
+    for count, law in file.steps:
+        yield f"  {count} x {law}"
+    yield f"that at {pair}, in both directions."
+    yield ""
+    if answer.accepted:
+        yield f"ACCEPTED. The checker accepts: at {pair},"
+        yield "provided that the listed numbers enclose the privacy curve of one step,"
+        yield "in each direction."
+        for section, units in zip(file.sections, answer.bounds):
+            both = "both directions" if section.mark == "both" else f"direction {section.mark}"
+            yield f"  {both}: at most {shown(Fraction(units or 0, 1 << 2 * section.bits))}"
+        yield "Not checked: those numbers (see --enclosures), and that this mechanism is what ran."
+    else:
+        yield "REFUSED. This file proves nothing:"
+        yield from (f"  {reason}" for reason in answer.reasons)
+
+
+def main(arguments: list[str]) -> int:
+    """The command."""
+    options = [one for one in arguments if one.startswith("--")]
+    paths = [one for one in arguments if not one.startswith("--")]
+    if len(paths) != 1 or not set(options) <= {"--bounds", "--enclosures"}:
+        print(__doc__)
+        return 2
+    if hasattr(sys, "set_int_max_str_digits"):
+        sys.set_int_max_str_digits(0)
+    try:
+        with open(paths[0], "rb") as handle:
+            answer = check(handle.read(MOST_BYTES + 1))
+    except (OSError, NotReadError) as why:
+        print(str(why).partition(":")[0] if "--bounds" in options else f"NOT CHECKED: {why}")
+        return 2
+    if "--bounds" in options:
+        print("accepted" if answer.accepted else "refused")
+        for section, units in zip(answer.file.sections, answer.bounds):
+            print(section.mark, "-" if units is None else units, section.bits)
+    else:
+        print("\n".join(words(answer)))
+    if answer.accepted and "--enclosures" in options:
+        return enclosures(answer.file)
+    return 0 if answer.accepted else 3
+
+
+# --- the listed numbers, computed again -----------------------------------------------------------
+
+
+def law_of(text: str) -> tuple[str, list[Any]]:
+    """A law's name and its arguments, which are numbers or laws."""
+    tokens = re.findall(r"[^(),]+|[(),]", text)
+
+    def parsed() -> Any:
+        name = tokens.pop(0)
+        if not tokens or tokens[0] != "(":
+            exact = re.fullmatch("-?[0-9]+(/[0-9]+)?", name)
+            return Fraction(name) if exact else Fraction(float(name))
+        found = []
+        while tokens.pop(0) != ")":
+            found.append(parsed())
+        return name, found
+
+    return parsed()
+
+
+def curve_of(mp: Any, law: Any, add: bool) -> Any:
+    """The function H of docs/guarantees_strict.md, Section S6, in the floats of mpmath."""
+    name, given = law
+    numbers = [mp.mpf(x.numerator) / x.denominator for x in given if isinstance(x, Fraction)]
+
+    def beyond(t: Any) -> Any:
+        return mp.erfc(t / mp.sqrt(2)) / 2
+
+    def sampled(base: Any, q: Any, other: bool) -> Any:
+        def value(r: Any) -> Any:
+            if other:
+                c = 1 - (1 - q) * r
+                return c * base(q * r / c) if c > 0 else mp.mpf(0)
+            return q * base((r - 1 + q) / q) if r > 1 - q else 1 - r
+
+        return value
+
+    def gaussian(m: Any) -> Any:
+        return lambda r: beyond(mp.log(r) / m - m / 2) - r * beyond(mp.log(r) / m + m / 2)
+
+    def outcomes(pairs: list[tuple[Any, Any]]) -> Any:
+        return lambda r: sum((p - r * q for p, q in pairs if p > r * q), mp.mpf(0))
+
+    if name == "pair":
+        return curve_of(mp, given[add], add)
+    if name == "gaussian":
+        return gaussian(1 / numbers[0])
+    if name == "gaussians":
+        return gaussian(mp.sqrt(numbers[0]))
+    if name == "laplace":
+        return lambda r: max(mp.mpf(0), 1 - r, 1 - mp.sqrt(r * mp.exp(-1 / numbers[0])))
+    if name == "poisson":
+        return sampled(curve_of(mp, given[1], add), numbers[0], add)
+    if name == "without_replacement":
+        base = curve_of(mp, given[1], add)
+        below, above = (sampled(base, numbers[0], other) for other in (True, False))
+        return lambda r: above(r) if r >= 1 else below(r)
+    if name == "outcomes":
+        p, q = ([mp.mpf(x.numerator) / x.denominator for x in row] for _, row in given)
+        return outcomes(list(zip(p, q)))
+    if name == "epsilon_delta":
+        (e, d), high = numbers, (1 - numbers[1]) / (1 + mp.exp(-numbers[0]))
+        return outcomes([(d, 0), (0, d), (high, high * mp.exp(-e)), (high * mp.exp(-e), high)])
+    if name in ("discrete_laplace", "discrete_gaussian"):
+        scale, shift = numbers[0], int(given[1])
+        if name == "discrete_laplace":
+            reach = int((mp.prec + 9) / scale) + 1
+            term: Any = lambda x: mp.exp(-scale * abs(x)) * mp.tanh(scale / 2)  # noqa: E731
+        else:
+            reach = int(scale * mp.sqrt(2 * (mp.prec + 9))) + 1
+            whole = sum(mp.exp(-mp.mpf(x * x) / (2 * scale**2)) for x in range(-reach, reach + 1))
+            term = lambda x: mp.exp(-mp.mpf(x * x) / (2 * scale**2)) / whole  # noqa: E731
+        return outcomes([(term(x - shift), term(x)) for x in range(-reach, reach + shift + 1)])
+    if name == "mixture":
+        means, weights = ([mp.mpf(x.numerator) / x.denominator for x in row] for _, row in given)
+        both, floor = list(zip(means, weights)), sum(w for m, w in zip(means, weights) if m == 0)
+
+        def root(r: Any) -> Any:
+            low, high = mp.mpf(-1), mp.mpf(1)
+            ratio: Any = lambda t: sum(w * mp.exp(m * t - m * m / 2) for m, w in both) - r  # noqa: E731
+            while ratio(low) > 0:
+                low *= 2
+            while ratio(high) < 0:
+                high *= 2
+            return mp.findroot(ratio, (low, high), solver="anderson", maxsteps=500, verify=False)
+
+        def value(r: Any) -> Any:
+            if add and r * floor >= 1:
+                return mp.mpf(0)
+            if add:
+                t = -root(1 / r)
+                return beyond(t) - r * sum(w * beyond(t + m) for m, w in both)
+            if r <= floor:
+                return 1 - r
+            t = root(r)
+            return sum(w * beyond(t - m) for m, w in both) - r * beyond(t)
+
+        return value
+    if name == "truncated":
+        n, most = int(given[0]), int(given[2])
+        q, noise = numbers[1], numbers[3]
+        cut, more = (mp.betainc(m, n - most, 0, q, regularized=True) for m in (most, most + 1))
+        whole = sampled(gaussian(1 / noise), q, add)
+        half = sampled(gaussian(2 / noise), more * most / (cut * n), add)
+        return lambda r: (1 - cut) * whole(r) + cut * half(r)
+    raise NotReadError(f"the law {name!r} is not known here")
+
+
+def enclosures(file: File) -> int:
+    """Compute the listed numbers again; 0 if all agree, 3 if one does not."""
+    try:
+        from mpmath import mp
+    except ImportError:
+        print("NOT COMPUTED AGAIN: --enclosures needs mpmath (pip install mpmath)")
+        return 2
+    wrong = number = 0
+    for section in file.sections:
+        sides = {"remove": [False], "add": [True], "both": [False, True]}[section.mark]
+        for kind, (_, text) in zip(section.kinds, file.steps):
+            mp.prec = kind.vbits + 100
+            grid = kind.grid
+            unit, fine = mp.mpf(2) ** kind.vbits, mp.mpf(section.den << grid.halv)
+            slack = mp.mpf(2) ** -20
+            for side in sides:
+                curve = curve_of(mp, law_of(text), side)
+                if kind.values is not None:
+                    for place, (v, d) in zip(grid.places(), kind.values):
+                        r = mp.exp(((grid.off << grid.halv) + place * section.spacing) / fine)
+                        wrong += not v - slack <= unit * curve(r) <= v + d + slack
+                        number += 1
+                    continue
+                sets = [(mass, mp.exp(loss / (fine * unit))) for _, mass, loss in kind.sets]
+                for _, r in sets:  # a curve is convex: what holds at these ratios, holds at all
+                    listed = kind.infinite + sum(m * (1 - r / x) for m, x in sets if x > r)
+                    wrong += not unit * curve(r) <= listed + slack
+                    number += 1
+                wrong += kind.infinite + sum(mass for mass, _ in sets) < unit
+    print(f"mpmath computed {number} numbers again: {wrong or 'none'} of them disagree.")
+    return 3 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

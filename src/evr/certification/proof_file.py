@@ -1,0 +1,302 @@
+"""Proof files: what a strict certificate rests on, so that nothing of evr is needed to check it
+(docs/proof_format.md).
+
+A file lists what balls enclose: the curve of one step at the places of its grid, or its outcomes.
+``check_proof.py``, which is beside this module and goes beside the file, computes the rest in
+integers. Every file is checked by it before it is handed out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate, chain, pairwise
+
+from flint import arb, ctx, fmpz
+
+from evr.bounds.strict import Grid, ProofPlan
+from evr.bounds.strict.balls import GUARD, ceiling
+from evr.bounds.strict.one_step import one_step
+from evr.bounds.strict.plan import compose
+from evr.certification import check_proof
+from evr.certification.law_text import law_text
+from evr.errors import UnsupportedEventError
+from evr.laws import Direction, Step
+from evr.laws.exact import ExactCurve, ExactLaw, ExactOutcomes
+from evr.laws.exact.law import ball
+from evr.mechanisms import Composition
+from evr.mechanisms.relations import name_of
+
+_RAISES = 5  # of the precision, until a ball decides a floor
+_MOST_ORDER = 48
+
+
+def proof_file(
+    composition: Composition,
+    epsilon: Fraction,
+    delta: Fraction,
+    plans: Mapping[Direction, ProofPlan | None],
+) -> bytes:
+    """The file that proves delta at epsilon by these plans; the same bytes whenever it is made.
+
+    Raises
+    ------
+    UnsupportedEventError
+        If a law has no text, or the two directions are not made of the same steps.
+    ValueError
+        If the plans do not show delta.
+    """
+    remove, add = (composition.exact(one) for one in Direction)
+    pairs = [
+        tuple(law_text(step.exact_law) for step in both) for both in zip(remove, add, strict=False)
+    ]
+    if [step.count for step in remove] != [step.count for step in add] or (
+        len(plans) == 1 and any(a != b for a, b in pairs)
+    ):
+        raise UnsupportedEventError(
+            "the two directions are not made of the same steps, and a proof file is about both"
+        )
+    listed = zip(remove, pairs, strict=True)
+    marks = {one: one.value if len(plans) == 2 else "both" for one in plans}
+    lines = [
+        "evr-proof 1",
+        f"relation {name_of(composition.relation)}",
+        f"epsilon {epsilon.numerator}/{epsilon.denominator}",
+        f"delta {delta.numerator}/{delta.denominator}",
+        f"steps {len(remove)}",
+        *(f"{s.count} {a if a == b else f'pair({a},{b})'}" for s, (a, b) in listed),
+        f"directions {len(marks)}",
+    ]
+    for one, mark in marks.items():
+        steps = remove if one is Direction.REMOVE else add
+        lines += [f"direction {mark}", *_section(steps, epsilon, plans[one])]
+    body = "\n".join([*lines, "end", ""]).encode()
+    data = body + f"sha256 {hashlib.sha256(body).hexdigest()}\n".encode()
+    answer = check_proof.check(data)
+    if not answer.accepted:
+        raise ValueError(f"the plans do not show delta: {'; '.join(answer.reasons)}")
+    return data
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where a kind of step is listed: coarse places, fine ones, coarse ones."""
+
+    offset: Fraction
+    spacing: Fraction
+    halvings: int
+    runs: tuple[range, range, range]
+
+    @classmethod
+    def single(cls, loss: Fraction) -> _Places:
+        """One place, for S5.1."""
+        return cls(loss, Fraction(1), 0, (range(1), range(0), range(0)))
+
+    @classmethod
+    def of(cls, grid: Grid, spacing: Fraction) -> _Places:
+        """The places of a plan's grid."""
+        h = grid.halvings
+        runs = (range(grid.floor, grid.top + 1), range(0), range(0))
+        if h:
+            fine = range(grid.low << h, (grid.high << h) + 1)
+            runs = (range(grid.floor, grid.low), fine, range(grid.high + 1, grid.top + 1))
+        return cls(grid.offset, spacing, h, runs)
+
+    def losses(self) -> list[Fraction]:
+        """The losses of the places, rising."""
+        unit, (low, fine, high) = self.spacing / (1 << self.halvings), self.runs
+        places = chain((p << self.halvings for p in low), fine, (p << self.halvings for p in high))
+        return [self.offset + place * unit for place in places]
+
+    def cut(self, start: int, stop: int) -> _Places:
+        """The places from number ``start`` to before ``stop``."""
+        runs, before = [], 0
+        for run in self.runs:
+            runs.append(run[max(0, start - before) : max(0, stop - before)])
+            before += len(run)
+        return _Places(self.offset, self.spacing, self.halvings, (runs[0], runs[1], runs[2]))
+
+    def words(self, den: int, vbits: int) -> str:
+        """The grid of a kind, as the file has it."""
+        ends = (f"{run.start if run else 0} {len(run)}" for run in self.runs)
+        return f"{int(self.offset * den)} {self.halvings} {' '.join(ends)} {vbits}"
+
+
+def _section(steps: Sequence[Step], epsilon: Fraction, plan: ProofPlan | None) -> list[str]:
+    """One direction: grid, kinds of steps, products, halves."""
+    bits, spacing = (GUARD, Fraction(1)) if plan is None else (plan.bits, plan.spacing)
+    if plan is None:  # no loss is beyond epsilon: each step at its greatest one
+        places = [_Places.single(_greatest(step.exact_law)) for step in steps]
+    elif not plan.grids:  # one step alone: its curve at epsilon
+        spacing, places = Fraction(1), [_Places.single(epsilon)]
+    else:
+        places = [_Places.of(grid, spacing) for grid in plan.grids]
+    denominators = (
+        number.denominator for number in (spacing, epsilon, *(p.offset for p in places))
+    )
+    den = math.lcm(*denominators)
+    products: list[tuple[int, ...]] = []
+    windows = iter(plan.windows if plan else ())
+
+    def times(x: int, y: int) -> int:
+        products.append((x, y, *next(windows, (0, 0, 0, 0, 0))))
+        return len(steps) + len(products)
+
+    first, second = compose([step.count for step in steps], lambda kind: kind + 1, times)
+    checker = check_proof.Checker(bits, den, int(spacing * den))
+    lines = [f"grid {bits} {den} {int(spacing * den)}"]
+    for k, step in enumerate(steps):
+        grid = plan.grids[k] if plan and plan.grids else None
+        lines.append(_kind(step.exact_law, places[k], grid, plan is None, checker))
+    lines.append(f"products {len(products)}")
+    lines += [" ".join(map(str, row)) for row in products]
+    return [*lines, f"halves {first[0] if first else 0} {second[0] if second else 0}"]
+
+
+def _greatest(law: ExactLaw) -> Fraction:
+    """A loss that none exceeds."""
+    with ctx.workprec(4 * GUARD):
+        greatest = law.greatest()
+        if isinstance(greatest, Fraction):
+            return greatest
+        return Fraction(_above(greatest * (1 << 2 * GUARD)), 1 << 2 * GUARD)
+
+
+def _above(number: arb) -> int:
+    """The ceiling of a ball's upper end."""
+    found = ceiling(number.upper())
+    if found is None:
+        raise ArithmeticError(f"{number} has no finite enclosure")
+    return found
+
+
+def _kind(
+    law: ExactLaw, places: _Places, grid: Grid | None, ends: bool, checker: check_proof.Checker
+) -> str:
+    """What is listed of one kind of step: with so many bits that the masses are evr's own."""
+    wanted = None if grid is None else one_step(law, grid, places.spacing, checker.bits)
+    text, finer = "", places.halvings + max(0, int(1 / places.spacing).bit_length())
+    for precision in (checker.bits + GUARD, 2 * checker.bits + 4 * GUARD):  # as evr's own
+        if isinstance(law, ExactCurve):
+            text = _curve(law, places, precision + finer, checker, whole=grid is None, ends=ends)
+        elif isinstance(law, ExactOutcomes):
+            text = _outcomes(law, places, precision, checker)
+        else:
+            raise UnsupportedEventError(f"{law!r} has neither a curve nor outcomes to list")
+        found = checker.step(check_proof.Words(text.encode() + b"\n").kind())
+        if wanted is None or (
+            found.infinite == wanted.infinite
+            and _nonzero(*found.fine) == _nonzero(wanted.fine.first, wanted.fine.poly.coeffs())
+            and _nonzero(*found.coarse)
+            == _nonzero(wanted.coarse.first, wanted.coarse.poly.coeffs())
+        ):
+            break
+    return text
+
+
+def _nonzero(first: int, masses: Sequence[object]) -> dict[int, object]:
+    return {place: mass for place, mass in enumerate(masses, start=first) if mass}
+
+
+def _curve(
+    law: ExactCurve,
+    places: _Places,
+    vbits: int,
+    checker: check_proof.Checker,
+    *,
+    whole: bool,
+    ends: bool,
+) -> str:
+    """The curve at the places; those below all losses are left out, and those above them."""
+    losses, start, end = places.losses(), 0, int(not ends)
+    if not whole:
+        with ctx.workprec(checker.bits + GUARD):
+            least, greatest = law.least(), law.greatest()
+            most = ball(greatest) if isinstance(greatest, Fraction) else greatest
+            start = bisect_left(losses, True, key=lambda loss: not ball(loss) <= least)
+            end = bisect_left(losses, True, key=lambda loss: bool(ball(loss) >= most))
+        start = min(max(0, start - 1), end)
+    cut, exact = places.cut(start, end + 1), int(end < len(losses))
+    listed = losses[start : min(end, len(losses))]
+    values, width = _floors(law, listed, vbits)
+    values += [0] * exact
+    lengths = [len(run) for run in cut.runs]
+    parts = [values[b - n : b] for n, b in zip(lengths, accumulate(lengths), strict=True)]
+    runs = [line for part in parts for line in _packed(part)]
+    return "\n".join([f"curve {cut.words(checker.den, vbits)} {width} {exact}", *runs])
+
+
+def _floors(law: ExactCurve, losses: Sequence[Fraction], vbits: int) -> tuple[list[int], int]:
+    """The curve in units of ``2^-vbits``, rounded down, and by how much it may be more."""
+    found: dict[int, int] = {}
+    width, precision, unit = 1, vbits + GUARD, fmpz(1) << vbits
+    for attempt in range(_RAISES):
+        with ctx.workprec(precision << attempt):
+            curve = law.curve()
+            for j in [j for j in range(len(losses)) if j not in found]:
+                value = curve(ball(losses[j]).exp()) * unit
+                below = value.floor().unique_fmpz()
+                if below is None and attempt == _RAISES - 1:
+                    below, width = value.lower().floor().unique_fmpz(), 2
+                if below is not None:
+                    found[j] = max(0, int(below))
+    return [found[j] for j in range(len(losses))], width
+
+
+def _outcomes(
+    law: ExactOutcomes, places: _Places, precision: int, checker: check_proof.Checker
+) -> str:
+    """The sets of outcomes, each with the cell in which it is split."""
+    vbits = precision + GUARD
+    losses, unit = places.losses(), 1 << vbits
+    d = checker.den << places.halvings + vbits
+    edges = [int(loss * d) for loss in losses]
+    found, infinite = [], 0
+    with ctx.workprec(precision):
+        balls = [ball(loss) for loss in losses]
+        for p, _, loss in law.sets():
+            mass = _above(p.upper() * unit)
+            if loss == arb.pos_inf():
+                infinite += mass
+            elif mass > 0:
+                above = bisect_left(balls, True, key=lambda edge: bool(loss <= edge))
+                cell = max(0, above - 1)
+                bound = _above(loss * d) if loss.is_finite() else edges[0]
+                if above and not loss > balls[cell]:
+                    bound = max(bound, edges[cell] + 1)  # as evr: perhaps above the place
+                if above < len(edges):
+                    bound = min(bound, edges[above])
+                found.append((cell, mass, bound))
+    found.sort()
+    runs = [line for column in zip(*found, strict=True) for line in _packed(column)] or [
+        "0",
+        "-",
+    ] * 3
+    head = f"outcomes {places.words(checker.den, vbits)} {infinite} {len(found)}"
+    return "\n".join([head, *runs])
+
+
+def _packed(values: Sequence[int]) -> tuple[str, str]:
+    """Integers by their differences of the order that makes them short."""
+    best, now = (math.inf, 0, [0]), list(values)
+    if not now:
+        return "0", "-"
+    for order in range(_MOST_ORDER):
+        size = sum(value.bit_length() // 5 + 1 for value in now)
+        if size < best[0]:
+            best = size, order, now
+        elif order > best[1] + 4:
+            break
+        now = now[:1] + [b - a for a, b in pairwise(now)]
+    digits = bytearray()
+    for value in best[2]:
+        number = 2 * value if value >= 0 else -2 * value - 1
+        while number > 31:
+            digits.append(80 + (number & 31))
+            number >>= 5
+        digits.append(48 + number)
+    return str(best[1]), digits.decode()
