@@ -137,8 +137,8 @@ def main() -> int:
     if what == "settings":
         table = settings()
         head = (
-            "# Four programs, one integer\n\nWritten by `python proofs/compare.py settings`. Seconds "
-            f"are wall time of {', '.join(checkers())}, on a machine that others were using. Of a "
+            "# Four programs, one integer\n\nWritten by `python proofs/compare.py settings`. "
+            f"Seconds are wall time of {', '.join(checkers())}, on a machine that others use. Of a "
             "long integer both ends are shown.\n\n"
         )
         (HERE / "agreement.md").write_text(head + table)
