@@ -21,13 +21,6 @@ Relation: TypeAlias = "NeighboringRelation | str"
 """A relation as callers give it: dp_accounting's, or its name."""
 
 
-def __init__(
-    self, message: str, event: object = None, only: NeighboringRelation | None = None
-) -> None:
-    super().__init__(message, event)
-    self.only = only
-
-
 def relation_named(value: Relation) -> NeighboringRelation:
     """The relation that is meant.
 
