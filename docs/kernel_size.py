@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
-KERNEL = ("laws", "mechanisms", "bounds", "sampling", "verification", "certification/redrawing.py")
+KERNEL = ("laws", "mechanisms", "bounds", "sampling", "verification")
 LEAVES = ("errors.py", "validate.py", "randomness.py")
 START, END = "<!-- kernel size -->\n", "<!-- end of kernel size -->\n"
 

@@ -14,9 +14,9 @@ from dp_accounting import dp_event
 
 import evr
 from evr.certification.certificate import SCHEMA_FILE, digest_of, json_schema
-from evr.certification.redrawing import redrawn
 from evr.certification.words import describe_event
 from evr.errors import CertificateError
+from evr.verification.attempts import Attempt
 
 SAMPLED = dp_event.SelfComposedDpEvent(
     dp_event.PoissonSampledDpEvent(0.3, dp_event.RandomizedResponseDpEvent(0.5, 3)), 5
@@ -55,14 +55,24 @@ def _verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replay with the same primary fields gives the same verification: do it once."""
     known: dict[str, Any] = {}
 
-    def remembered(certificate: Any, composition: Any, claim: Any, settings: Any, how: Any) -> Any:
-        plans = [section.plan for section in certificate.verification.directions.values()]
-        key = repr((plans, composition, claim, settings, how.number, how.seed))
+    run = Attempt.run
+
+    def remembered(how: Any, composition: Any, claim: Any, settings: Any, *planners: Any) -> Any:
+        key = repr((seen[-1], composition, claim, settings, how.number, how.seed))
         if key not in known:
-            known[key] = redrawn(certificate, composition, claim, settings, how)
+            known[key] = run(how, composition, claim, settings, *planners)
         return known[key]
 
-    monkeypatch.setattr(sys.modules["evr.certification.replay"], "redrawn", remembered)
+    def plans_of(certificate: Any) -> Any:
+        sections = certificate.verification.directions.values()
+        seen.append([(section.plan, section.strict) for section in sections])
+        return plans(certificate)
+
+    seen: list[Any] = []
+    replay = sys.modules["evr.certification.replay"]
+    plans = replay._plans
+    monkeypatch.setattr(replay, "_plans", plans_of)
+    monkeypatch.setattr(Attempt, "run", remembered)
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from evr import validate
+from evr.bounds.strict import ProofPlan, StatedProof
 from evr.certification.build import build, software
 from evr.certification.certificate import Certificate
 from evr.certification.recorded import contradictions
-from evr.certification.redrawing import redrawn
 from evr.certification.time_limits import (
     MAX_SECONDS,
     alarmed,
@@ -31,14 +31,17 @@ from evr.certification.time_limits import (
 )
 from evr.certification.words import statement
 from evr.errors import CertificateError, DeviceError, DisagreementError, TooLongError
+from evr.laws import Direction, Step
 from evr.mechanisms import Composition
 from evr.proving import prove
 from evr.proving.showing import check_progress, watching
 from evr.randomness import ENTROPY_BITS
+from evr.sampling import DrawPlan
 from evr.verification import Claim, Progress, Terms, Verification
-from evr.verification.attempts import Attempt
+from evr.verification.attempts import Attempt, Planner
 from evr.verification.driver import Hook, ProgressHook
 from evr.verification.settings import Settings
+from evr.verification.strict import StrictPlanner
 
 UNCHECKED = ("digest", "software", "times", "record")
 """Top-level fields that no replay can recompute; neither can it recompute the ``seconds`` of a
@@ -208,8 +211,32 @@ def _repeated(
         return prove(composition, claim, settings, how), None
     if seconds < math.inf:
         refuse_large_plans(certificate, composition)
-    verification = redrawn(certificate, composition, claim, settings, how)
+    plans, proofs = _plans(certificate), _proofs(certificate)
+    verification = how.run(composition, claim, settings, plans, proofs)
     return verification, _rebuilt(certificate, composition, claim, settings, verification)
+
+
+def _plans(certificate: Certificate) -> Planner:
+    """What the certificate says was drawn in each direction."""
+    sections = certificate.verification.directions.items()
+    plans: dict[str, DrawPlan | None] = {
+        name: None if one.plan is None else DrawPlan.from_json(one.plan) for name, one in sections
+    }
+    return lambda trial: plans.get(trial.direction)
+
+
+def _proofs(certificate: Certificate) -> StrictPlanner:
+    """The grids of each direction's proof."""
+    sections = certificate.verification.directions
+
+    def planner(direction: Direction, steps: tuple[Step, ...]) -> list[ProofPlan]:
+        section = sections.get(direction.value)
+        if section is None or section.strict is None:
+            raise ValueError(f"there is no proof for direction {direction.value!r}")
+        plan = StatedProof.from_json(section.strict).plan
+        return [] if plan is None else [plan]
+
+    return planner
 
 
 def _within(certificate: Certificate, progress: Hook | None) -> Hook:
@@ -231,7 +258,8 @@ def _judged(
     """What the differences mean, given what made the certificate."""
     theirs, here = certificate.software.model_dump(), software()
     other = [key for key in here if key != "commit" and theirs[key] != here[key]]
-    devices = sorted({plan["device"] for plan in _plans(certificate)} - {"cpu"})
+    sections = certificate.verification.directions.values()
+    devices = sorted({one.plan["device"] for one in sections if one.plan} - {"cpu"})
     notes = [] if certificate.record is None else [_RECORD]
     if not other and not devices:
         return Replay(tuple(found), verification, fresh, tuple(notes))
@@ -258,11 +286,6 @@ def _judged(
     ):
         undecided = f"{_drawn_by(certificate)} with {made}, and this is {have}. {_WAYS_ON}"
     return Replay(tuple(kept), verification, fresh, tuple(notes), undecided)
-
-
-def _plans(certificate: Certificate) -> list[dict[str, Any]]:
-    sections = certificate.verification.directions.values()
-    return [section.plan for section in sections if section.plan is not None]
 
 
 def _drawn_by(certificate: Certificate) -> str:

@@ -23,7 +23,7 @@ from evr.verification.directions import Trial
 from evr.verification.driver import ProgressHook
 from evr.verification.results import Verification
 from evr.verification.settings import METHODS, Settings
-from evr.verification.strict import joined, threshold_of
+from evr.verification.strict import threshold_of
 
 
 def verify(
@@ -162,33 +162,21 @@ def prove(
     ``strict`` and ``planner`` hold the proofs and plans in hand.
     """
     strict = StrictProving(composition) if strict is None else strict
+    grids, proofs = strict.planner(claim), strict.proofs
     if settings.method == "strict":
-        return strict.verify(claim, how)
-    planner = Planning(settings) if planner is None else planner
-    if settings.method == "both":
-        proved = strict.verify(claim, how)
-        sampled = _sampled(composition, claim, replace(settings, method="sequential"), how, planner)
-        found = joined(claim, proved, sampled)
-    else:
-        found = _sampled(composition, claim, settings, how, planner)
-    return found.noted(*planner.notes)
-
-
-def _sampled(
-    composition: Composition, claim: Claim, settings: Settings, how: Attempt, planner: Planning
-) -> Verification:
-    """The attempt, its progress shown where somebody looks. What nobody would wait for is refused
-    before it is drawn.
-    """
+        return how.run(composition, claim, settings, strictly=grids, proofs=proofs)
+    planning = Planning(settings) if planner is None else planner
     with watching(how.progress) as progress:
 
         def planned(trial: Trial) -> DrawPlan | None:
-            plan = planner(trial)
-            found = affordable(trial, plan)
+            plan = planning(trial)
+            found = affordable(trial, plan)  # what nobody would wait for is refused
             if progress is not None and found is not None and trial.direction not in how.resume:
                 workers = worker_count(how.workers)
                 if (state := fixed_progress(trial.direction, found, workers)) is not None:
                     progress(state)
             return plan
 
-        return replace(how, progress=progress).run(composition, claim, settings, planned)
+        shown = replace(how, progress=progress)
+        found = shown.run(composition, claim, settings, planned, grids, proofs)
+    return found.noted(*planning.notes)

@@ -9,10 +9,8 @@ from evr.bounds.strict import Plans, Proof
 from evr.laws import Direction, Step
 from evr.mechanisms import Composition
 from evr.planning.strict import StrictCurve
-from evr.verification.attempts import Attempt
 from evr.verification.claims import Claim
-from evr.verification.results import Verification
-from evr.verification.strict import StrictPlanner, proved, threshold_of, verify_strictly
+from evr.verification.strict import StrictPlanner, proved, threshold_of
 
 QUICK = 10.0
 """Seconds that a strict proof may take where nobody asked for one."""
@@ -26,7 +24,7 @@ class StrictProving:
     def __init__(self, composition: Composition) -> None:
         self.composition = composition
         self._curves: dict[tuple[Step, ...], StrictCurve] = {}
-        self._proofs: dict[Direction, Proof] = {}
+        self.proofs: dict[Direction, Proof] = {}
 
     def seconds(self, claim: Claim, enough: Fraction | None = None) -> dict[str, float]:
         """About how long it takes to show in each direction that delta is at most ``enough``, by
@@ -35,7 +33,7 @@ class StrictProving:
         enough = threshold_of(claim) if enough is None else enough
         return {
             one.value: 0.0
-            if one in self._proofs
+            if one in self.proofs
             else self._curve(steps).seconds(claim.epsilon, enough=enough)
             for one, steps in self.composition.exact_directions().items()
         }
@@ -48,27 +46,19 @@ class StrictProving:
         try:
             if sum(self.seconds(claim, enough).values()) > QUICK:
                 return False
-            self._proofs = {}
+            self.proofs = {}
             for one, steps in self.composition.exact_directions().items():
                 found = proved(steps, claim.epsilon, enough, partial(plans, one, steps))
-                self._proofs[one] = found
+                self.proofs[one] = found
                 if found.delta > enough:
                     return False
         except ValueError:  # a mechanism without an exact law, or numbers too large for one
             return False
         return True
 
-    def verify(self, claim: Claim, how: Attempt) -> Verification:
-        """Accept iff a strict bound shows the claim in each direction."""
-        return verify_strictly(
-            self.composition,
-            claim,
-            self._planner(claim.epsilon, threshold_of(claim)),
-            attempt=how.number,
-            direction=how.direction,
-            seed=how.seed,
-            proofs=self._proofs,
-        )
+    def planner(self, claim: Claim) -> StrictPlanner:
+        """Grids that show the claim, or refute that they could."""
+        return self._planner(claim.epsilon, threshold_of(claim))
 
     def _planner(self, epsilon: float, enough: Fraction) -> StrictPlanner:
         def plans(_: Direction, steps: tuple[Step, ...]) -> Plans:

@@ -1,5 +1,5 @@
-"""One attempt: both directions of a claim, one after the other, from plans
-that somebody else made.
+"""One attempt: both directions of a claim, one after the other, from plans that somebody else made,
+a search or a certificate. What a plan is worth is computed from the plan.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evr import validate
+from evr.bounds.strict import Proof
 from evr.laws import Direction
 from evr.mechanisms import Composition
 from evr.randomness import Stream, entropy_of, seed_of
 from evr.sampling import DrawPlan
+from evr.sampling.plan import CappedPlan
 from evr.verification.claims import Claim
 from evr.verification.concluding import Asked, tested
 from evr.verification.directions import Trial
@@ -22,6 +24,7 @@ from evr.verification.driver import Checkpoint, Hook, Hooks, ProgressHook
 from evr.verification.executors import check_executor
 from evr.verification.results import DirectionReport, Progress, Verification
 from evr.verification.settings import Settings
+from evr.verification.strict import StrictPlanner, joined, verify_strictly
 
 PURPOSE = "verify"
 
@@ -73,6 +76,44 @@ class Attempt:
             validate.positive_integer(attempt=self.number)
 
     def run(
+        self,
+        composition: Composition,
+        claim: Claim,
+        settings: Settings,
+        planner: Planner = lambda trial: None,
+        strictly: StrictPlanner = lambda direction, steps: (),
+        proofs: Mapping[Direction, Proof] | None = None,
+    ) -> Verification:
+        """Decide the claim by the method that the settings name: by samples of the first planner's
+        plans, by proofs of the second one's, or by both. ``proofs`` are those in hand.
+        """
+
+        def alone(trial: Trial) -> DrawPlan | None:
+            plan = planner(trial)
+            if plan is not None and isinstance(plan.proposal, CappedPlan) and plan.proposal.places:
+                raise ValueError(
+                    "a plan composes steps before they are drawn: under method 'both' the sampled "
+                    "proof may not, for it shares no composed law with the strict one"
+                )
+            return plan
+
+        if settings.method not in ("strict", "both"):
+            return self._drawn(composition, claim, settings, planner)
+        found = verify_strictly(
+            composition,
+            claim,
+            strictly,
+            attempt=self.number,
+            direction=self.direction,
+            seed=self.seed,
+            proofs=proofs,
+        )
+        if settings.method == "strict":
+            return found
+        sampled = self._drawn(composition, claim, replace(settings, method="sequential"), alone)
+        return joined(claim, found, sampled)
+
+    def _drawn(
         self, composition: Composition, claim: Claim, settings: Settings, planner: Planner
     ) -> Verification:
         """Test one direction after the other, until one fails."""
