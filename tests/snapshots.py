@@ -27,4 +27,5 @@ def proved(
     if "attempt" in options:
         options["number"] = options.pop("attempt")
     claim = Claim(epsilon, delta, tau, terms)
-    return prove(Composition.of(event), claim, settings, Attempt(**options))
+    seconds = options.pop("seconds", None)
+    return prove(Composition.of(event), claim, settings, Attempt(**options), seconds=seconds)

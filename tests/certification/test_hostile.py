@@ -208,7 +208,6 @@ def deep(levels: int) -> dict[str, Any]:
         (("event",), deep(300), "more than 100 levels"),
         (("verification", "samples"), 10**4000, "less than or equal to"),
         (("release", "attempt"), 10**300, "less than or equal to"),
-        (("verification", "directions", "remove", "histogram"), [0] * 10**5, "at most 1000 items"),
         (
             ("verification", "directions", "remove", "trace"),
             [[0.0] * 4] * 10**5,

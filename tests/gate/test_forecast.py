@@ -236,7 +236,7 @@ def test_the_directions_to_come_are_part_of_the_time_left() -> None:
     seen: list[Progress] = []
     claim = claimed(0.9)
     later = {"remove": 1.0, "add": 1000.0}
-    proved(EVENT, **claim, seed=5, progress=seen.append, expected=later)
+    proved(EVENT, **claim, seed=5, progress=seen.append, seconds=later)
     first = next(state for state in seen if state.direction == "remove")
     assert first.seconds_left is not None
     assert first.seconds_left >= 1000.0

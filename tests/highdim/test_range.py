@@ -22,7 +22,6 @@ from evr.sampling.parts import chain_table
 from evr.sampling.plan import ByOrder, ByShift, MixturePlan
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial
-from evr.verification.driver import Hooks
 from evr.verification.settings import Settings
 from evr.verification.summary import checked
 from helpers import near
@@ -71,7 +70,7 @@ def test_a_false_claim_of_ratios_below_all_floats_is_not_accepted(by_place: bool
     stream = Stream(1, "test", 1, "add")
     plan = MixturePlan(ByShift(-0.04), by_place=by_place)
     trial = Trial("add", steps, claim, settings, 1, math.log(1e-6), stream)
-    found = trial.run(DrawPlan(plan, block_size=4096), Hooks())
+    found = trial.run(DrawPlan(plan, block_size=4096))
     assert not found.accepted
     assert abs(found.estimate - delta) < 6 * found.standard_error
 

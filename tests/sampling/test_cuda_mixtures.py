@@ -145,7 +145,6 @@ def test_other_arrays_and_kernels_draw_the_numbers_of_numpy(bench, name):
     one = summed(values, 0, 5.0, 0.9, 0.1)
     other = summed(found.values(0.1, -1.0), 0, 5.0, 0.9, 0.1)
     np.testing.assert_allclose(other[2:7], one[2:7], rtol=1e-9)
-    assert other.histogram == one.histogram
 
 
 @pytest.mark.parametrize("name", ["ring", "chain", "chain, steep"])
@@ -189,7 +188,6 @@ def test_a_gpu_draws_the_numbers_of_numpy(name):
     expected, found = on_processor(work, 3, 4500, 0.1), on_gpu(work, 3, 4500, 0.1)
     assert on_gpu(work, 3, 4500, 0.1) == found
     np.testing.assert_allclose(found[2:7], expected[2:7], rtol=1e-9)
-    assert found.histogram == expected.histogram
 
 
 @case

@@ -21,7 +21,6 @@ from evr.sampling.plan import SimplePlan
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial
 from evr.verification.drawing import drawing_of
-from evr.verification.driver import Hooks
 from evr.verification.executors import Lazily
 from evr.verification.results import DirectionReport
 from evr.verification.sequential import SequentialTest, sequential_test
@@ -114,7 +113,7 @@ def play(
     settings = Settings(**options)
     trial = Trial("remove", (), claim, settings, 1, math.log(budget), Stream(seed, "test"))
     found = trial.of_drawing(drawing_of(proposal, claim.epsilon), plan_for(proposal, claim))
-    return trial.play(found, Lazily(), Hooks())
+    return trial.play(found, Lazily())
 
 
 def plan_for(proposal: Proposal, claim: Claim) -> DrawPlan:

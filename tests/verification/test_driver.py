@@ -27,7 +27,7 @@ EVENT = dp_event.PoissonSampledDpEvent(0.3, dp_event.GaussianDpEvent(1.5))
 
 def outcome(found: evr.Verification) -> Any:
     report = found.directions["remove"]
-    return found.verdict, report.samples, report.log_wealth, report.estimate, report.histogram
+    return found.verdict, report.samples, report.log_wealth, report.estimate
 
 
 def rounds() -> Iterator[tuple[int, int]]:

@@ -35,7 +35,6 @@ from evr.sampling import DrawPlan, Proposal, SimpleProposal
 from evr.verification import Claim
 from evr.verification.directions import Trial
 from evr.verification.drawing import drawing_of
-from evr.verification.driver import Hooks
 from evr.verification.executors import Lazily
 from evr.verification.fixed import FixedTest, plan_fixed
 from evr.verification.settings import Settings
@@ -136,8 +135,9 @@ def fixed_acceptances(proposal: Proposal, claim: Claim, runs: int) -> int:
             "remove", (), claim, Settings("fixed"), 1, math.log(BUDGET), Stream(seed, "test")
         )
         test = FixedTest(plan, drawing.rounding.weight)
-        found = trial.of_drawing(drawing, drawn)._replace(test=test, most=samples)
-        accepted += trial.play(found, Lazily(), Hooks()).accepted
+        found = trial.of_drawing(drawing, drawn)
+        found.test, found.most = test, samples
+        accepted += trial.play(found, Lazily()).accepted
     return accepted
 
 

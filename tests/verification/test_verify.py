@@ -321,7 +321,6 @@ def test_the_sequential_verifier_uses_no_more_than_max_samples(most: int) -> Non
     assert not found.accepted
     assert report.samples == most
     assert report.reason == "max_samples is used up"
-    assert sum(report.histogram) == most
 
 
 def test_the_fixed_verifier_refuses_rather_than_weaken_its_guarantee() -> None:

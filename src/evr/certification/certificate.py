@@ -163,7 +163,6 @@ class DirectionSection(Section):
     trace: Annotated[
         list[Annotated[list[Number], Field(min_length=4, max_length=4)]], Field(max_length=1000)
     ]
-    histogram: Annotated[list[Count], Field(max_length=1000)]
     seconds: Number
 
 

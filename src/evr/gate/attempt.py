@@ -127,7 +127,6 @@ def perform(
             executor=executor,
             workers=workers,
             progress=progress,
-            expected={} if ahead is None else ahead.seconds,
             checkpoint=lambda direction, snapshot: ledger.save(attempt, direction, snapshot),
             resume=ledger.snapshots(attempt),
         )
@@ -138,6 +137,7 @@ def perform(
             how,
             strict=None if ahead is None else ahead.strict,
             planner=None if ahead is None else ahead.planning,
+            seconds={} if ahead is None else ahead.seconds,
         )
         certificate = build(
             verification,

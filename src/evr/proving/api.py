@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.planning.sampled import Planning
 from evr.proving.lengths import affordable, fixed_progress
-from evr.proving.showing import check_progress, watching
+from evr.proving.showing import check_progress, watching, with_directions_to_come
 from evr.proving.slack import DEFAULT, likely_tau
 from evr.proving.strict import StrictProving
 from evr.sampling import DrawPlan
@@ -157,16 +158,19 @@ def prove(
     *,
     strict: StrictProving | None = None,
     planner: Planning | None = None,
+    seconds: Mapping[str, float] | None = None,
 ) -> Verification:
     """``verify`` with value objects, for the ledger, which keeps snapshots and continues from them.
-    ``strict`` and ``planner`` hold the proofs and plans in hand.
+    ``strict`` and ``planner`` hold the proofs and plans in hand; ``seconds`` is about how long each
+    direction takes, for the time left that progress is told.
     """
     strict = StrictProving(composition) if strict is None else strict
     grids, proofs = strict.planner(claim), strict.proofs
     if settings.method == "strict":
         return how.run(composition, claim, settings, strictly=grids, proofs=proofs)
     planning = Planning(settings) if planner is None else planner
-    with watching(how.progress) as progress:
+    with watching(how.progress) as hook:
+        progress = None if hook is None else with_directions_to_come(hook, seconds or {})
 
         def planned(trial: Trial) -> DrawPlan | None:
             plan = planning(trial)

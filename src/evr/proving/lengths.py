@@ -13,7 +13,8 @@ from evr.laws import on_a_line
 from evr.sampling import DrawPlan
 from evr.validate import worker_count
 from evr.verification.claims import Claim
-from evr.verification.directions import Prepared, Trial
+from evr.verification.directions import Trial
+from evr.verification.driver import Driver
 from evr.verification.fixed import FixedTest, SampleSize
 from evr.verification.results import DirectionReport, Progress
 from evr.verification.sequential import LEAST, SequentialTest, growth_of, sequential_test
@@ -67,7 +68,7 @@ def expected(
     return Expected(samples, each * samples / worker_count(workers))
 
 
-def affordable(trial: Trial, plan: DrawPlan | None) -> Prepared | None:
+def affordable(trial: Trial, plan: DrawPlan | None) -> Driver | None:
     """What is to be played, or None where no sample is needed. What nobody would wait for is
     refused.
     """
@@ -82,7 +83,7 @@ def affordable(trial: Trial, plan: DrawPlan | None) -> Prepared | None:
     return found
 
 
-def fixed_progress(direction: str, found: Prepared, workers: int) -> Progress | None:
+def fixed_progress(direction: str, found: Driver, workers: int) -> Progress | None:
     """What is told of the fixed verifier before its first sample."""
     if not isinstance(found.test, FixedTest):
         return None
@@ -91,7 +92,7 @@ def fixed_progress(direction: str, found: Prepared, workers: int) -> Progress | 
     return Progress(direction, 0, plan.samples, math.nan, 0.0, 0.0, 0.0, left, plan)
 
 
-def _check_fixed(trial: Trial, found: Prepared, plan: SampleSize) -> None:
+def _check_fixed(trial: Trial, found: Driver, plan: SampleSize) -> None:
     proposal = found.drawing.proposal
     if plan.samples * proposal.work > _too_long(found):
         raise ValueError(
@@ -101,7 +102,7 @@ def _check_fixed(trial: Trial, found: Prepared, plan: SampleSize) -> None:
         )
 
 
-def _check_sequential(trial: Trial, found: Prepared, test: SequentialTest) -> None:
+def _check_sequential(trial: Trial, found: Driver, test: SequentialTest) -> None:
     wanted = test.samples_left(State()) if test.mean > test.estimate else math.inf
     size = found.drawing.proposal.work
     if wanted * size > _too_long(found) and not _plainly_false(found, test):
@@ -112,11 +113,11 @@ def _check_sequential(trial: Trial, found: Prepared, test: SequentialTest) -> No
         )
 
 
-def _too_long(found: Prepared) -> float:
+def _too_long(found: Driver) -> float:
     return TOO_LONG.get(found.plan.device, TOO_LONG["cpu"])
 
 
-def _plainly_false(found: Prepared, test: SequentialTest) -> bool:
+def _plainly_false(found: Driver, test: SequentialTest) -> bool:
     """Whether the claim is rejected as soon as any is, however long a true one would take.
 
     That is tried on samples that serve nothing else.
@@ -129,7 +130,7 @@ def _plainly_false(found: Prepared, test: SequentialTest) -> bool:
     return test.beyond_doubt(tried)
 
 
-def _remedy(trial: Trial, found: Prepared, numbers: float) -> str:
+def _remedy(trial: Trial, found: Driver, numbers: float) -> str:
     """What would do instead of drawing so many numbers: a lower tau, a GPU, or neither."""
     steps, now = trial.steps, trial.claim.tau
     ways = [] if trial.settings.proposal == "capped" else ["use proposal='capped'"]
@@ -150,7 +151,7 @@ def _remedy(trial: Trial, found: Prepared, numbers: float) -> str:
     return ", or ".join(ways) or f"lower tau (now {now!r})"
 
 
-def _affordable_tau(trial: Trial, found: Prepared) -> float | None:
+def _affordable_tau(trial: Trial, found: Driver) -> float | None:
     """The greatest of some taus at which samples would be few enough, about."""
     claim, plan = trial.claim, found.plan
     for tau in (one for one in _TAUS if one < claim.tau):

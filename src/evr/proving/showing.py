@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from evr import validate
@@ -42,6 +43,20 @@ def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
         yield line
     finally:
         line.clear()
+
+
+def with_directions_to_come(progress: Hook, seconds: Mapping[str, float]) -> Hook:
+    """Progress whose time left includes the directions to come, which take so long."""
+    names = list(seconds)
+
+    def told(state: Progress) -> None:
+        if state.seconds_left is not None and state.direction in names:
+            later = names[names.index(state.direction) + 1 :]
+            left = state.seconds_left + sum(seconds[name] for name in later)
+            state = replace(state, seconds_left=left)
+        progress(state)
+
+    return told
 
 
 def in_words(state: Progress) -> str:

@@ -172,7 +172,6 @@ def _pictures(
         yield plots.running_estimate(report, certificate.claim, name)
         if report.log_target is not None:
             yield plots.log_wealth(report, name)
-        yield plots.histogram(report, name)
 
 
 def _mechanisms(composition: Composition) -> list[dict[str, str]]:
@@ -195,7 +194,7 @@ def _groups(certificate: Certificate) -> list[tuple[str, list[tuple[str, str, st
         if document[name] is not None:
             groups.append((name, document[name]))
     for name, fields in directions.items():
-        kept = {key: value for key, value in fields.items() if key not in ("trace", "histogram")}
+        kept = {key: value for key, value in fields.items() if key != "trace"}
         groups.append((f"{name} direction", kept))
     groups += [("software", document["software"]), ("times", document["times"])]
     return [(name, [_row(name, *item) for item in _flat(fields)]) for name, fields in groups]

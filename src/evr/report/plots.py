@@ -19,7 +19,6 @@ import numpy as np
 
 from evr import atomic
 from evr.numbers import above, latex, scientific, scientific_above, ten_to
-from evr.verification.summary import HISTOGRAM_EDGES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -227,37 +226,6 @@ def log_wealth(report: DirectionSection, direction: str) -> Picture:
         f"target of {report.log_target:.4g}; it ended at {wealth[-1]:.4g}."
     )
     return Picture(f"Log wealth, {direction} direction", described, figure)
-
-
-def histogram(report: DirectionSection, direction: str) -> Picture:
-    """Sizes of the samples over the threshold, zeros at the left, and where they are clipped."""
-    figure, axes = _axes(None)
-    counts = np.asarray(report.histogram, float)
-    share = counts / max(counts.sum(), 1.0)
-    edges = np.asarray(HISTOGRAM_EDGES, float)[1:-1]
-    width = edges[1] - edges[0]
-    lefts = np.concatenate(([edges[0] - width], edges))
-    zero = edges[0] - 4 * width
-    axes.bar(lefts, share[1:], width=0.9 * width, align="edge", color=PAINTS[direction], alpha=0.8)
-    axes.bar([zero], [share[0]], width=1.6 * width, color=PAINTS["muted"], alpha=0.8)
-    used = np.nonzero(counts[1:])[0]
-    right = max(1.0, float(lefts[used[-1]]) + 3 * width if used.size else 0.0)
-    described = (
-        f"{share[0]:.0%} of the samples are zero, at the left; the bar beside them gathers all "
-        f"below {ten_to(-6)}."
-    )
-    if report.clip is not None:
-        clip = math.log10(report.clip / report.threshold)
-        axes.axvline(clip, color=PAINTS["ink"], lw=1.2, label="clip")
-        _legend(axes, "upper left")
-        right = max(right, clip + 2 * width)
-        described += f" Samples are clipped at {10**clip:.3g} times the threshold."
-    ticks = [tick for tick in range(-6, math.ceil(right), 2) if tick < right]
-    axes.set_xticks([zero, *ticks], ["0", *(ten_to(tick) for tick in ticks)])
-    axes.set_xlim(zero - 2 * width, right)
-    axes.set_xlabel("sample over threshold")
-    axes.set_ylabel("share of the samples")
-    return Picture(f"Sizes of the samples, {direction} direction", described, figure)
 
 
 def render(figure: Figure, kind: str) -> bytes:

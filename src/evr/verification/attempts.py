@@ -20,9 +20,9 @@ from evr.sampling.plan import CappedPlan
 from evr.verification.claims import Claim
 from evr.verification.concluding import Asked, tested
 from evr.verification.directions import Trial
-from evr.verification.driver import Checkpoint, Hook, Hooks, ProgressHook
+from evr.verification.driver import Checkpoint, ProgressHook
 from evr.verification.executors import check_executor
-from evr.verification.results import DirectionReport, Progress, Verification
+from evr.verification.results import DirectionReport, Verification
 from evr.verification.settings import Settings
 from evr.verification.strict import StrictPlanner, joined, verify_strictly
 
@@ -47,8 +47,6 @@ class Attempt:
         One to be tested alone: then there is no guarantee.
     executor, workers
         Who works; the answer does not depend on it.
-    expected
-        About how many seconds each direction takes, for the time left that ``progress`` is told.
     progress, checkpoint, resume
         What is called along the way (``proving.prove`` shows a line where there is no
         ``progress``), and the snapshots by direction to continue from. A snapshot holds the wealth
@@ -61,7 +59,6 @@ class Attempt:
     executor: Executor | None = None
     workers: int | None = None
     progress: ProgressHook | None = None
-    expected: Mapping[str, float] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None
     resume: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -126,11 +123,15 @@ class Attempt:
             stream = Stream(entropy, PURPOSE, number or 1, one.value)
             steps = composition.simplified(one)
             trial = Trial(one.value, steps, claim, settings, number, budget, stream)
-            later = chosen[chosen.index(one) + 1 :]
-            left = sum(self.expected.get(two.value, 0.0) for two in later)
             told = self.progress if callable(self.progress) else None
-            hooks = Hooks(_ahead_of(told, left), self.checkpoint, self.resume.get(one.value))
-            return trial.run(planner(trial), hooks, executor=self.executor, workers=self.workers)
+            return trial.run(
+                planner(trial),
+                executor=self.executor,
+                workers=self.workers,
+                progress=told,
+                checkpoint=self.checkpoint,
+                resume=self.resume.get(one.value),
+            )
 
         rate = math.exp(budget)
         asked = Asked(settings.method, number, rate, self.direction, entropy, self.seed)
@@ -142,15 +143,3 @@ def tested_directions(composition: Composition, direction: str | None) -> list[D
     if direction is not None:
         return [Direction(direction)]
     return [Direction.REMOVE] if composition.is_symmetric else [Direction.REMOVE, Direction.ADD]
-
-
-def _ahead_of(progress: Hook | None, later: float) -> Hook | None:
-    """Progress whose time left includes the directions to come."""
-    if progress is None or not later:
-        return progress
-
-    def with_the_rest(state: Progress) -> None:
-        left = None if state.seconds_left is None else state.seconds_left + later
-        progress(replace(state, seconds_left=left))
-
-    return with_the_rest

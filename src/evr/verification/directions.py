@@ -8,7 +8,7 @@ import hashlib
 import math
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any
 
 from evr import validate
 from evr.bounds.reach import DOUBT, reach
@@ -18,7 +18,7 @@ from evr.randomness import Stream
 from evr.sampling import DrawPlan
 from evr.verification.claims import Claim
 from evr.verification.drawing import Drawing
-from evr.verification.driver import Driver, Hooks
+from evr.verification.driver import Driver
 from evr.verification.executors import working
 from evr.verification.fixed import FixedTest, fixed_test
 from evr.verification.results import DirectionReport
@@ -26,29 +26,6 @@ from evr.verification.sequential import SequentialTest, sequential_test
 from evr.verification.settings import Settings
 from evr.verification.state import Ending, State
 from evr.verification.summary import BACKENDS, Work
-
-
-class Prepared(NamedTuple):
-    """All that playing one direction takes.
-
-    Attributes
-    ----------
-    plan, drawing
-        The plan, and what it draws.
-    work, test
-        What workers do with a block, and what decides by their summaries.
-    unit
-        The threshold, in which samples are measured.
-    most
-        Samples, at the most.
-    """
-
-    plan: DrawPlan
-    drawing: Drawing
-    work: Work
-    test: SequentialTest | FixedTest
-    unit: float
-    most: int | None
 
 
 @dataclass(frozen=True)
@@ -80,19 +57,21 @@ class Trial:
     def run(
         self,
         plan: DrawPlan | None,
-        hooks: Hooks,
         *,
         executor: Executor | None = None,
         workers: int | None = None,
+        **hooks: Any,
     ) -> DirectionReport:
-        """Decide the claim; the plan may be None where ``shortcut`` decides it."""
+        """Decide the claim; the plan may be None where ``shortcut`` decides it. Hooks are those of
+        ``Driver.play``.
+        """
         found = self.prepared(plan)
         if isinstance(found, DirectionReport):
             return found
         with working(executor, workers) as pool:
-            return self.play(found, pool, hooks)
+            return self.play(found, pool, **hooks)
 
-    def prepared(self, plan: DrawPlan | None) -> DirectionReport | Prepared:
+    def prepared(self, plan: DrawPlan | None) -> DirectionReport | Driver:
         """The report of a claim that no sample is needed for; else all that playing it takes."""
         claim = self.claim
         if found := shortcut(self.steps, claim):
@@ -131,7 +110,7 @@ class Trial:
             plan=None if plan is None else replace(plan, clip=None, variance=1.0, block_size=1),
         )
 
-    def of_drawing(self, drawing: Drawing, plan: DrawPlan) -> Prepared:
+    def of_drawing(self, drawing: Drawing, plan: DrawPlan) -> Driver:
         """The test of what is drawn. A sample more than ``10 weight`` above its bound stops the
         run.
         """
@@ -163,16 +142,14 @@ class Trial:
             mean=test.mean,
             device=plan.device,
         )
-        return Prepared(plan, drawing, work, test, unit, most)
+        run = self._run_id(plan)
+        return Driver(self.direction, plan, drawing, work, test, unit=unit, most=most, run=run)
 
-    def play(self, found: Prepared, pool: Executor, hooks: Hooks) -> DirectionReport:
+    def play(self, driver: Driver, pool: Executor, **hooks: Any) -> DirectionReport:
         """Draw until the test ends."""
-        plan, drawing, work, test, unit, most = found
-        driver = Driver(self.direction, work, test, unit=unit, most=most, run=self._run_id(plan))
-        ending, state = driver.play(pool, hooks), driver.state
+        plan, drawing, test, unit = driver.plan, driver.drawing, driver.test, driver.unit
+        ending, state = driver.play(pool, **hooks), driver.state
         mean, error = state.mean_and_error()
-        if not ending.accepted:
-            self._check_rejection(found, mean)
         report = DirectionReport(
             direction=self.direction,
             accepted=ending.accepted,
@@ -185,7 +162,6 @@ class Trial:
             threshold=unit,
             bound=drawing.proposal.greatest(drawing.epsilon),
             trace=tuple((n, unit * m, unit * e, w) for n, m, e, w in state.trace),
-            histogram=state.histogram,
         )
         if isinstance(test, FixedTest):
             return replace(
@@ -210,22 +186,6 @@ class Trial:
         parts = (self.direction, plan.digest, self.steps, self.claim, self.settings, self.attempt)
         numbers = (*parts, self.log_budget, self.stream, State._fields)
         return hashlib.sha256(repr(numbers).encode()).hexdigest()
-
-    def _check_rejection(self, found: Prepared, mean: float) -> None:
-        """Refuse instead of rejecting where the rounding of losses may be all that speaks against
-        the claim.
-
-        Samples are taken below epsilon by that rounding. The claim is believed to be false if
-        their ``mean``, in units of the threshold, would also exceed 1 as far above epsilon; a
-        block tells by what factor it would fall.
-        """
-        rounding, work = found.drawing.rounding, found.work
-        if mean <= 1.0 or 2.0 * rounding.loss < (mean - 1.0) * found.unit:
-            return
-        above = replace(work, epsilon=self.claim.epsilon + rounding.loss)
-        whole = work(0, work.block_size, 0.0).total
-        if above(0, work.block_size, 0.0).total * mean <= whole:
-            raise _too_coarse(self.claim, rounding)
 
 
 def shortcut(
@@ -274,18 +234,14 @@ def check_rounding(drawing: Drawing, claim: Claim, steps: tuple[Step, ...]) -> N
     beyond = min(greatest_loss(steps), greatest_loss(proposal.steps)) - claim.epsilon
     sensitivity = max(sensitivity, 1.0 / beyond if beyond > 0.0 else 0.0)
     if not min(2.0 * rounding.loss * sensitivity, 1.0) < (1.0 - claim.tau) / 2.0:
-        raise _too_coarse(claim, rounding)
+        raise ValueError(
+            f"epsilon={claim.epsilon!r}: floats know total losses of this composition to within "
+            f"{rounding.loss:.2g} only, and delta may change by more than the slack "
+            f"1 - tau = {1.0 - claim.tau:.2g} within that: lower tau, or use method='strict'"
+        )
     if not rounding.weight < 1.0 - claim.tau:
         raise ValueError(
             f"rounding over {proposal.total_steps} steps may be as large as {rounding.weight:.2g} "
             f"of delta, and tau = {claim.tau!r} leaves less than that: lower tau, or account for "
             "fewer steps"
         )
-
-
-def _too_coarse(claim: Claim, rounding: Rounding) -> ValueError:
-    return ValueError(
-        f"epsilon={claim.epsilon!r}: floats know total losses of this composition to within "
-        f"{rounding.loss:.2g} only, and delta may change by more than the slack "
-        f"1 - tau = {1.0 - claim.tau:.2g} within that: lower tau"
-    )

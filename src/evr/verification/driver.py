@@ -13,11 +13,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
 from typing import Any
 
+from evr.sampling import DrawPlan
+from evr.verification.drawing import Drawing
+from evr.verification.fixed import FixedTest
 from evr.verification.results import Progress
-from evr.verification.state import Ending, State, Test, init, round_end, step
+from evr.verification.sequential import SequentialTest
+from evr.verification.state import Ending, State, init, round_end, step
 from evr.verification.summary import Summary, Work
 
 Hook = Callable[[Progress], None]
@@ -31,15 +34,6 @@ _PROGRESS_SECONDS = 0.2
 _CHECKPOINT_SECONDS = 2.0
 
 
-@dataclass(frozen=True)
-class Hooks:
-    """What is called along the way, and the snapshot to continue from."""
-
-    progress: Hook | None = None
-    checkpoint: Checkpoint | None = None
-    resume: dict[str, Any] | None = None
-
-
 class Driver:
     """Plays one direction's test.
 
@@ -47,6 +41,8 @@ class Driver:
     ----------
     direction
         For progress and snapshots.
+    plan, drawing
+        The plan, and what it draws.
     work
         What workers do with a block.
     test
@@ -60,26 +56,45 @@ class Driver:
     """
 
     def __init__(
-        self, direction: str, work: Work, test: Test, *, unit: float, most: int | None, run: str
+        self,
+        direction: str,
+        plan: DrawPlan,
+        drawing: Drawing,
+        work: Work,
+        test: SequentialTest | FixedTest,
+        *,
+        unit: float,
+        most: int | None,
+        run: str,
     ) -> None:
-        self.direction, self.work, self.test, self.unit = direction, work, test, unit
-        self.most, self.run_id, self.state = most, run, init(test)
+        self.direction, self.plan, self.drawing = direction, plan, drawing
+        self.work, self.test, self.unit, self.most = work, test, unit, most
+        self.run_id, self.state = run, init(test)
 
-    def play(self, executor: Executor, hooks: Hooks) -> Ending:
-        """Play until the test ends, or the samples are used up."""
+    def play(
+        self,
+        executor: Executor,
+        *,
+        progress: Hook | None = None,
+        checkpoint: Checkpoint | None = None,
+        resume: dict[str, Any] | None = None,
+    ) -> Ending:
+        """Play until the test ends, or the samples are used up; from a snapshot, if there is
+        one.
+        """
         start = shown = saved = time.perf_counter()
-        if hooks.resume:
-            self.state = self._resumed(hooks.resume)
+        if resume:
+            self.state = self._resumed(resume)
         ending, drawn_before = self._ending(), self.state.samples
         for summary in self._summaries(executor) if ending is None else ():
             self._check(summary)
             self.state = step(self.test, self.state, summary)
             ending, now = self._ending(), time.perf_counter()
-            if hooks.progress is not None and (ending or now - shown > _PROGRESS_SECONDS):
-                hooks.progress(self._progress(now - start, self.state.samples - drawn_before))
+            if progress is not None and (ending or now - shown > _PROGRESS_SECONDS):
+                progress(self._progress(now - start, self.state.samples - drawn_before))
                 shown = now
-            if hooks.checkpoint is not None and (ending or now - saved > _CHECKPOINT_SECONDS):
-                hooks.checkpoint(self.direction, self.snapshot())
+            if checkpoint is not None and (ending or now - saved > _CHECKPOINT_SECONDS):
+                checkpoint(self.direction, self.snapshot())
                 saved = now
             if ending is not None:
                 break

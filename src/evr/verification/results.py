@@ -121,8 +121,6 @@ class DirectionReport:
         digest of its integers.
     trace
         ``(samples, mean, standard error, log wealth)`` along the way, at most a few hundred rows.
-    histogram
-        Counts of samples by ``log10`` of their value over the threshold; the first is of zeros.
     """
 
     direction: str
@@ -144,7 +142,6 @@ class DirectionReport:
     strict: Proof | None = None
     seconds: float = 0.0
     trace: tuple[tuple[int, float, float, float], ...] = ()
-    histogram: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, Protocol
 
-from evr.verification.summary import HISTOGRAM_EDGES, Summary, variance_of
+from evr.verification.summary import Summary, variance_of
 
 MOST_BLOCKS = 256
 """The most blocks of a round."""
@@ -32,7 +32,7 @@ class State(NamedTuple):
     ----------
     samples, blocks
         How many were added.
-    total, squares, clipped_total, clipped_squares, log_wealth, histogram
+    total, squares, clipped_total, clipped_squares, log_wealth
         Sums of the fields of that name in ``Summary``.
     trace, stride
         ``(samples, mean, standard error, log wealth)`` after every ``stride`` blocks.
@@ -49,7 +49,6 @@ class State(NamedTuple):
     clipped_total: float = 0.0
     clipped_squares: float = 0.0
     log_wealth: float = 0.0
-    histogram: tuple[int, ...] = (0,) * HISTOGRAM_EDGES.size
     trace: tuple[tuple[int, float, float, float], ...] = ()
     stride: int = 1
     stakes: tuple[float, float] = (0.0, 0.0)
@@ -65,7 +64,6 @@ class State(NamedTuple):
             clipped_total=self.clipped_total + summary.clipped_total,
             clipped_squares=self.clipped_squares + summary.clipped_squares,
             log_wealth=self.log_wealth + summary.log_wealth,
-            histogram=tuple(map(int.__add__, self.histogram, summary.histogram)),
         )
         if found.blocks % found.stride:
             return found

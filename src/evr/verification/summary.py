@@ -17,8 +17,6 @@ from evr.laws import Floats
 from evr.randomness import Stream
 from evr.sampling import Proposal, cuda
 
-HISTOGRAM_EDGES = np.concatenate(([-np.inf], np.linspace(-6.0, 4.0, 41), [np.inf]))
-
 
 class Summary(NamedTuple):
     """Sums over the samples of a block, in units of the threshold.
@@ -33,8 +31,6 @@ class Summary(NamedTuple):
         The same of the samples as they are bet on.
     log_wealth
         By how much the logarithm of the wealth grows with the stake.
-    histogram
-        Counts of samples by ``log10`` of their value; the first is of zeros.
     """
 
     block: int
@@ -44,7 +40,6 @@ class Summary(NamedTuple):
     clipped_total: float
     clipped_squares: float
     log_wealth: float
-    histogram: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -110,9 +105,6 @@ BACKENDS: dict[str, Callable[[Work, int, int, float], Summary]] = {
 def summed(values: Floats, block: int, clip: float, mean: float, stake: float) -> Summary:
     """The summary of given samples."""
     clipped = np.minimum(values, clip)
-    positive = values[values > 0]
-    places = np.clip(np.floor((np.log10(positive) + 6.0) * 4.0), -1.0, 40.0)
-    counts = np.bincount(places.astype(np.int64) + 1, minlength=HISTOGRAM_EDGES.size - 1)
     return Summary(
         block=block,
         samples=values.size,
@@ -121,7 +113,6 @@ def summed(values: Floats, block: int, clip: float, mean: float, stake: float) -
         clipped_total=float(np.sum(clipped)),
         clipped_squares=float(np.sum(clipped * clipped)),
         log_wealth=float(np.sum(np.log1p(stake * (mean - clipped)))) if stake > 0 else 0.0,
-        histogram=(values.size - positive.size, *counts.tolist()),
     )
 
 
