@@ -17,6 +17,7 @@ from evr.mechanisms.schemes import (
     DiscreteGaussianDpEvent,
     EpsilonDeltaDpEvent,
     MatrixMechanismDpEvent,
+    PoissonSampledUsersDpEvent,
     RedrawnBinsDpEvent,
     ShuffledBatchesDpEvent,
     ZeroOutDpEvent,
@@ -29,6 +30,7 @@ __all__ = [
     "DiscreteGaussianDpEvent",
     "EpsilonDeltaDpEvent",
     "MatrixMechanismDpEvent",
+    "PoissonSampledUsersDpEvent",
     "RedrawnBinsDpEvent",
     "ShuffledBatchesDpEvent",
     "ZeroOutDpEvent",
@@ -50,6 +52,7 @@ def dpsgd(
     batch_size: int | None = None,
     epochs: float | None = None,
     sampling: str = "poisson",
+    records_per_user: int | None = None,
 ) -> dp_event.DpEvent:
     """DP-SGD: ``steps`` times a Gaussian mechanism on a sampled batch, by Poisson sampling mostly.
 
@@ -76,6 +79,9 @@ def dpsgd(
         ``"poisson"``, or ``"without-replacement"``: each batch is a uniformly random set of just
         ``batch_size`` of the ``dataset_size`` records, drawn anew for each step. That is accounted
         for under replace-one adjacency only.
+    records_per_user
+        The greatest number of records of one user, to protect users instead of records. Sampling
+        and clipping are by records still.
 
     Returns
     -------
@@ -111,6 +117,11 @@ def dpsgd(
             "each epoch, without amplification"
         )
     if validate.one_of(SAMPLINGS, sampling=sampling) == "without-replacement":
+        if records_per_user is not None:
+            raise ValueError(
+                f"records_per_user={records_per_user!r} is for sampling='poisson': evr has no law "
+                "for users whose records are sampled without replacement"
+            )
         if dataset_size is None or batch_size is None:
             raise ValueError(
                 f"sampling={sampling!r} needs dataset_size and batch_size: how many records, and "
@@ -119,6 +130,10 @@ def dpsgd(
         batch = dp_event.SampledWithoutReplacementDpEvent(
             dataset_size, batch_size, dp_event.GaussianDpEvent(noise)
         )
+        return dp_event.SelfComposedDpEvent(batch, count)
+    if records_per_user is not None:
+        users = validate.positive_integer(records_per_user=records_per_user)
+        batch = PoissonSampledUsersDpEvent(noise, probability, users)
         return dp_event.SelfComposedDpEvent(batch, count)
     step = dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(noise))
     return dp_event.SelfComposedDpEvent(step, count)

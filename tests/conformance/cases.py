@@ -93,6 +93,42 @@ def _mixture(event: dp_event.MixtureOfGaussiansDpEvent, direction: str) -> Refer
     return OnTheLine(reflected(without), reflected(with_record), places, (), lambda x: x / sigma)
 
 
+def _two_sided(means: list[Any], weights: list[Any], sigma: Any) -> Reference:
+    """Mixtures shifted to both sides: what replace-one makes of mixtures."""
+    p = [(w, Normal(m, sigma)) for w, m in zip(weights, means, strict=True)]
+    q = [(w, Normal(-m, sigma)) for w, m in zip(weights, means, strict=True)]
+    places = _gaussian_places([-max(means), max(means)], sigma)
+    return OnTheLine(p, q, places, (), lambda x: x / sigma)
+
+
+def _mixture_replaced(event: dp_event.MixtureOfGaussiansDpEvent, direction: str) -> Reference:
+    total = sum(mpf(p) for p in event.sampling_probs)
+    weights = [mpf(p) / total for p in event.sampling_probs]
+    means = [mpf(c) for c in event.sensitivities]
+    return _two_sided(means, weights, mpf(event.standard_deviation))
+
+
+def _binomial(event: events.PoissonSampledUsersDpEvent) -> list[Any]:
+    q, most = mpf(event.sampling_probability), event.records_per_user
+    return [mp.binomial(most, j) * q**j * (1 - q) ** (most - j) for j in range(most + 1)]
+
+
+def _users(event: events.PoissonSampledUsersDpEvent, direction: str) -> Reference:
+    sigma, most = mpf(event.noise_multiplier), event.records_per_user
+    with_user = [(w, Normal(mpf(j), sigma)) for j, w in enumerate(_binomial(event))]
+    without = [(mpf(1), Normal(mpf(0), sigma))]
+    if direction == "remove":
+        places = _gaussian_places([0, most], sigma)
+        return OnTheLine(with_user, without, places, (), lambda x: x / sigma)
+    places = _gaussian_places([-most, 0], sigma)
+    return OnTheLine(reflected(without), reflected(with_user), places, (), lambda x: x / sigma)
+
+
+def _users_replaced(event: events.PoissonSampledUsersDpEvent, direction: str) -> Reference:
+    means = [mpf(j) for j in range(event.records_per_user + 1)]
+    return _two_sided(means, _binomial(event), mpf(event.noise_multiplier))
+
+
 def _randomized_response(event: dp_event.RandomizedResponseDpEvent, direction: str) -> Reference:
     noise, buckets = mpf(event.noise_parameter), event.num_buckets
     other = noise / buckets
@@ -180,6 +216,7 @@ REFERENCES: dict[type, Callable[[Any, str], Reference]] = {
     events.EpsilonDeltaDpEvent: _epsilon_delta,
     dp_event.SingleEpochTreeAggregationDpEvent: _tree,
     dp_event.TruncatedSubsampledGaussianDpEvent: _truncated,
+    events.PoissonSampledUsersDpEvent: _users,
 }
 
 UNDER: dict[tuple[type, str], Callable[[Any, str], Reference]] = {
@@ -198,6 +235,8 @@ UNDER: dict[tuple[type, str], Callable[[Any, str], Reference]] = {
     (dp_event.RandomizedResponseDpEvent, "replace-one"): _randomized_response,
     (dp_event.RandomizedResponseDpEvent, "zero-out"): _against_uniform,
     (events.EpsilonDeltaDpEvent, "replace-one"): _epsilon_delta,
+    (dp_event.MixtureOfGaussiansDpEvent, "replace-one"): _mixture_replaced,
+    (events.PoissonSampledUsersDpEvent, "replace-one"): _users_replaced,
 }
 """Laws under other relations than the default one, where they differ."""
 
@@ -249,6 +288,10 @@ _OTHERS = [
             events.DiscreteGaussianDpEvent(3.0, 2),
             dp_event.RandomizedResponseDpEvent(0.5, 10),
             events.EpsilonDeltaDpEvent(1.0, 1e-5),
+            _THREE_GAUSSIANS,
+            events.PoissonSampledUsersDpEvent(2.0, 0.1, 3),
+            dp_event.PoissonSampledDpEvent(1e-3, dp_event.GaussianDpEvent(1.0)),
+            dp_event.PoissonSampledDpEvent(0.38, dp_event.GaussianDpEvent(30.0)),
         )
     ),
     Under(dp_event.RandomizedResponseDpEvent(0.5, 10), "zero-out"),
@@ -279,6 +322,7 @@ EVENTS: list[Any] = [
         events.EpsilonDeltaDpEvent(*x)
         for x in ((1.0, 1e-5), (0.0, 0.1), (10.0, 0.0), (1e-6, 1e-12), (50.0, 1e-30))
     ),
+    *(events.PoissonSampledUsersDpEvent(*x) for x in ((1.0, 0.01, 4), (2.0, 0.3, 8))),
     dp_event.SingleEpochTreeAggregationDpEvent(2.0, 1),
     dp_event.TruncatedSubsampledGaussianDpEvent(20, 0.25, 7, 1.0),
     *(dp_event.PoissonSampledDpEvent(q, event) for event, qs in _SAMPLED.items() for q in qs),
@@ -309,6 +353,10 @@ def reference(case: dp_event.DpEvent | Under, direction: str) -> Reference:
     relation = case.relation if isinstance(case, Under) else ""
     laws = UNDER.get((type(inner), relation), REFERENCES[type(inner)])(inner, direction)
     if isinstance(event, dp_event.PoissonSampledDpEvent):
+        if relation == "replace-one":
+            q = mpf(event.sampling_probability)
+            assert isinstance(inner, dp_event.GaussianDpEvent)
+            return _two_sided([mpf(0), mpf(1)], [1 - q, q], mpf(inner.noise_multiplier))
         return laws.sampled(event.sampling_probability, direction)
     if isinstance(event, dp_event.SampledWithoutReplacementDpEvent):
         share = mpf(event.sample_size) / event.source_dataset_size

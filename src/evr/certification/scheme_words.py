@@ -15,6 +15,7 @@ from evr.mechanisms.schemes import (
     BMinSepDpEvent,
     CyclicPoissonDpEvent,
     MatrixMechanismDpEvent,
+    PoissonSampledUsersDpEvent,
     RedrawnBinsDpEvent,
     ShuffledBatchesDpEvent,
 )
@@ -92,6 +93,23 @@ def _shuffled_in_words(event: ShuffledBatchesDpEvent) -> str:
     return f"{epochs} of shuffled batches of a Gaussian mechanism (noise multiplier {noise})"
 
 
+def _users_in_words(event: PoissonSampledUsersDpEvent) -> str:
+    return (
+        f"Poisson sampling (sampling probability {typed(event.sampling_probability)}, at most "
+        f"{event.records_per_user:,} records per user) of {noise_in_words(event.noise_multiplier)}"
+    )
+
+
+def is_about_users(event: dp_event.DpEvent) -> bool:
+    """Whether the tree bounds what users add, not records. Trees that mix both have no laws."""
+    while True:
+        if isinstance(event, dp_event.ComposedDpEvent):
+            return any(map(is_about_users, event.events))
+        if not hasattr(event, "event"):
+            return isinstance(event, PoissonSampledUsersDpEvent)
+        event = event.event
+
+
 SCHEMES: dict[type[dp_event.DpEvent], Callable[[Any], str]] = {
     BallsInBinsDpEvent: _fixed_in_words,
     RedrawnBinsDpEvent: _redrawn_in_words,
@@ -99,5 +117,6 @@ SCHEMES: dict[type[dp_event.DpEvent], Callable[[Any], str]] = {
     CyclicPoissonDpEvent: _cyclic_in_words,
     BMinSepDpEvent: _min_sep_in_words,
     ShuffledBatchesDpEvent: _shuffled_in_words,
+    PoissonSampledUsersDpEvent: _users_in_words,
 }
 """The words of each scheme; those of other mechanisms are their names and fields."""

@@ -14,6 +14,7 @@ from evr.certification import recorded
 from evr.certification.description import trained
 from evr.certification.event_json import event_digest, event_from_json
 from evr.certification.event_words import assumptions, describe, is_abridged
+from evr.certification.scheme_words import is_about_users
 from evr.described import adjacency
 from evr.errors import CertificateError
 from evr.numbers import stated, typed
@@ -90,8 +91,12 @@ def ran(document: dict[str, Any]) -> str:
 
 
 def unit(document: dict[str, Any]) -> str:
-    """Whose data the guarantee protects: a record, unless the description says more."""
+    """Whose data the guarantee protects: a record, unless the event or the description says
+    more.
+    """
     given = document["description"]
+    if given["unit"] is None and is_about_users(event_from_json(document["event"])):
+        return "user"
     return str(given["unit"] or ("record" if given["algorithm"] is None else "example"))
 
 

@@ -46,6 +46,8 @@ class Mechanism:
         Laws under that relation serve zeroing out too, unless ``under`` says otherwise.
     under
         Translators for other relations; None refuses one.
+    unit
+        Whose data its parameters bound: a record or a user. None where it may be either.
     """
 
     event: type[dp_event.DpEvent]
@@ -54,6 +56,7 @@ class Mechanism:
     takes_sampling: bool = True
     relation: Callable[[Any], NeighboringRelation] | None = None
     under: Mapping[NeighboringRelation, Translator | None] = field(default_factory=dict)
+    unit: str | None = "record"
 
     def laws_under(
         self, event: Any, relation: NeighboringRelation, *, settled: bool = False

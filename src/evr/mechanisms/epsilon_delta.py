@@ -42,4 +42,5 @@ MECHANISM = Mechanism(
     pairs,
     assumptions=("what is known to be private by itself is so under the adjacency stated",),
     under={REPLACE_ONE: pairs},
+    unit=None,
 )

@@ -10,14 +10,20 @@ from dp_accounting import dp_event
 
 from evr import validate
 from evr.laws import TRIVIAL_PAIR, Pairs
-from evr.laws.exact import ExactGaussian, ExactMixture
+from evr.laws.exact import ExactGaussian, ExactMixture, ExactTwoSided
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.mixture import MixturePair
+from evr.laws.line.two_sided import TwoSidedPair
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
+from evr.mechanisms.relations import REPLACE_ONE
 
 
-def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | dp_event.DpEvent:
-    """Dominating pairs of a ``MixtureOfGaussiansDpEvent``."""
+def pairs(
+    event: dp_event.MixtureOfGaussiansDpEvent, *, replaced: bool = False
+) -> Pairs | dp_event.DpEvent:
+    """Dominating pairs of a ``MixtureOfGaussiansDpEvent``; under replace-one those of
+    docs/guarantees_relations.md, R5.3.
+    """
     deviation = validate.noise_scale(standard_deviation=event.standard_deviation)
     sensitivities = [
         validate.noise_scale(sensitivities=x)
@@ -48,12 +54,33 @@ def pairs(event: dp_event.MixtureOfGaussiansDpEvent) -> Pairs | dp_event.DpEvent
     )
     exact = tuple(Fraction(s) / Fraction(deviation) for s in ordered)
     if len(means) == 1:
-        return Pairs.both(GaussianPair(means[0]), ExactGaussian(exact[0] ** 2))
+        times = 2 if replaced else 1
+        return Pairs.both(GaussianPair(times * means[0]), ExactGaussian((times * exact[0]) ** 2))
     weights = tuple(chances[s] / total for s in ordered)
+    return mixed(means, exact, weights, replaced=replaced)
+
+
+def mixed(
+    means: tuple[float, ...],
+    exact: tuple[Fraction, ...],
+    weights: tuple[Fraction, ...],
+    *,
+    replaced: bool,
+) -> Pairs:
+    """The pairs of a mixture of Gaussians whose means rise, in floats and exactly."""
+    if replaced:
+        return Pairs.both(
+            TwoSidedPair(means, tuple(map(float, weights))),
+            ExactTwoSided(Fraction(1), exact, weights),
+        )
     return Pairs.each(
         partial(MixturePair, means, tuple(map(float, weights))),
         partial(ExactMixture, exact, weights),
     )
 
 
-MECHANISM = Mechanism(dp_event.MixtureOfGaussiansDpEvent, pairs)
+MECHANISM = Mechanism(
+    dp_event.MixtureOfGaussiansDpEvent,
+    pairs,
+    under={REPLACE_ONE: partial(pairs, replaced=True)},
+)

@@ -26,6 +26,7 @@ from evr.mechanisms import (
     shuffled_batches,
     tree_aggregation,
     truncated,
+    users,
 )
 from evr.mechanisms.descriptor import Mechanism
 
@@ -44,6 +45,7 @@ MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
         tree_aggregation.MECHANISM,
         shuffled_batches.MECHANISM,
         truncated.MECHANISM,
+        users.MECHANISM,
     )
 }
 

@@ -13,8 +13,16 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr import validate
 from evr.errors import UnsupportedEventError
 from evr.laws import NON_PRIVATE_PAIR, Direction, Pairs, Step, merged, on_a_line, simplify
-from evr.laws.exact import NON_PRIVATE_LAW, exact_sampled, exact_without_replacement
+from evr.laws.exact import (
+    NON_PRIVATE_LAW,
+    ExactGaussian,
+    ExactTwoSided,
+    exact_sampled,
+    exact_without_replacement,
+)
 from evr.laws.line import poisson, without_replacement
+from evr.laws.line.gaussian import GaussianPair
+from evr.laws.line.two_sided import TwoSidedPair
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, not_under
 
 NON_PRIVATE_PAIRS = Pairs.both(NON_PRIVATE_PAIR, NON_PRIVATE_LAW)
@@ -33,6 +41,7 @@ class Sampling:
     node: Sampled
     share: Fraction
     path: str
+    relation: NeighboringRelation = ADD_OR_REMOVE
     inner: list[tuple[Pairs, int]] = field(default_factory=list)
 
     @property
@@ -66,9 +75,27 @@ class Sampling:
             )
         (remove,), (add,) = folded
         if isinstance(self.node, dp_event.PoissonSampledDpEvent):
+            if self.relation is REPLACE_ONE:
+                return self._replaced(remove)
             return _by_poisson(remove, add, self.share)
         exact = remove.exact and exact_without_replacement(remove.exact, self.share)
         return Pairs.both(without_replacement.sampled(remove.pair, float(self.share)), exact)
+
+    def _replaced(self, step: Step) -> Pairs:
+        """Poisson sampling under replace-one, of Gaussian mechanisms alone (docs/
+        guarantees_relations.md, Section R5): the base's pair has twice the norm of a record.
+        """
+        if not (isinstance(step.pair, GaussianPair) and isinstance(step.exact, ExactGaussian)):
+            raise not_under(
+                f"Poisson sampling of anything but Gaussian noise at {self.path}",
+                REPLACE_ONE,
+                self.node,
+                ADD_OR_REMOVE,
+            )
+        q = self.share
+        pair = TwoSidedPair((0.0, step.pair.mu / 2), (float(1 - q), float(q)))
+        sizes = (Fraction(0), Fraction(1))
+        return Pairs.both(pair, ExactTwoSided(step.exact.square / 4, sizes, (1 - q, q)))
 
 
 def _by_poisson(remove: Step, add: Step, q: Fraction) -> Pairs:
@@ -89,9 +116,7 @@ def sampling_of(node: Sampled, path: str, relation: NeighboringRelation) -> Samp
                 f"sampling_probability={q!r} is below {_LEAST:g}, where floats lose what a sampled "
                 f"record adds: give {_LEAST:g}, which covers it, or 0 if nobody is sampled"
             )
-        if relation is REPLACE_ONE and 0 < q < 1:
-            raise not_under(f"Poisson sampling at {path}", relation, node, ADD_OR_REMOVE)
-        return None if q == 1 else Sampling(node, Fraction(q), path)
+        return None if q == 1 else Sampling(node, Fraction(q), path, relation)
     size = validate.positive_integer(source_dataset_size=node.source_dataset_size)
     batch = validate.non_negative_integer(sample_size=node.sample_size)
     if batch > size:

@@ -50,6 +50,17 @@ class DiscreteGaussianDpEvent(dp_event.DpEvent):
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
+class PoissonSampledUsersDpEvent(dp_event.DpEvent):
+    """One step of DP-SGD, for users: each record is sampled by Poisson and clipped by itself, and a
+    user owns at most ``records_per_user`` records.
+    """
+
+    noise_multiplier: float
+    sampling_probability: float
+    records_per_user: int
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
 class EpsilonDeltaDpEvent(dp_event.DpEvent):
     """A mechanism of which only an ``(epsilon, delta)`` guarantee is known."""
 

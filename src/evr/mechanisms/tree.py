@@ -74,6 +74,7 @@ def walk(
     stack: list[tuple[Any, str, bool]] = [(event, path, False)]
     counts = [1]
     samplings: list[Sampling] = []
+    units: dict[str, str] = {}  # whose data each mechanism protects, and which is the first
 
     def found(pairs: Pairs | None) -> Iterator[Visited]:
         if not samplings:
@@ -124,6 +125,10 @@ def walk(
             mechanism = MECHANISMS.get(type(node))
             if samplings and mechanism is not None and not mechanism.takes_sampling:
                 raise _sampled_already(node, path)
+            if mechanism is not None and mechanism.unit is not None and not settled:
+                units.setdefault(mechanism.unit, type(node).__name__)
+                if len(units) > 1:
+                    raise _two_units(units, node, path)
             pairs, settles = _translated(node, path, relation, settled)
             if isinstance(pairs, dp_event.DpEvent):  # an event that stands for this one
                 stack.append((pairs, path, settles))
@@ -136,6 +141,15 @@ def _sampled_already(node: Any, path: str) -> UnsupportedEventError:
     return UnsupportedEventError(
         f"unsupported {type(node).__name__} at {path}: it says itself who takes part, so it cannot "
         "be applied to a sample of the records; describe one sampling",
+        node,
+    )
+
+
+def _two_units(units: dict[str, str], node: Any, path: str) -> UnsupportedEventError:
+    said = " and ".join(f"{name} bounds what one {unit} adds" for unit, name in units.items())
+    return UnsupportedEventError(
+        f"unsupported {type(node).__name__} at {path}: {said}, and a guarantee has one unit. "
+        "Describe every mechanism for users, or none",
         node,
     )
 

@@ -15,6 +15,7 @@ from evr.laws.exact.outcomes import (
 )
 from evr.laws.exact.sampled import SampledCurve, SampledOutcomes, exact_sampled
 from evr.laws.exact.truncated import ExactTruncated
+from evr.laws.exact.two_sided import ExactTwoSided
 from evr.laws.exact.without_replacement import exact_without_replacement
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "ExactMixture",
     "ExactOutcomes",
     "ExactTruncated",
+    "ExactTwoSided",
     "OutcomeSet",
     "RationalOutcomes",
     "SampledCurve",

@@ -1,0 +1,125 @@
+"""Mixtures of Gaussians shifted to both sides, by their exact parameters
+(docs/guarantees_relations.md, Section R5).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from flint import ctx
+
+from evr.laws.exact.law import Ball, ExactCurve, ball
+
+_HALVINGS = 80
+
+
+@dataclass(frozen=True)
+class ExactTwoSided(ExactCurve):
+    """``sum_i p_i N(m_i, 1)`` against ``sum_i p_i N(-m_i, 1)``, ``m_i = sizes_i sqrt(square)``.
+
+    The sizes are non-negative and rise, the weights are positive with sum 1.
+
+    Examples
+    --------
+    >>> sizes, weights = (Fraction(0), Fraction(1)), (Fraction(99, 100), Fraction(1, 100))
+    >>> law = ExactTwoSided(Fraction(1), sizes, weights)
+    >>> print(law.curve()(Ball("0.5").exp()).str(8, radius=False))
+    2.4556481e-7
+    """
+
+    square: Fraction
+    sizes: tuple[Fraction, ...]
+    weights: tuple[Fraction, ...]
+
+    def curve(self) -> Callable[[Ball], Ball]:
+        unit, root, half, zero = ball(self.square).sqrt(), Ball(2).sqrt(), Ball(1) / 2, Ball(0)
+        means = [ball(size) * unit for size in self.sizes]
+        weights = [ball(p) for p in self.weights]
+        two = len(means) == 2 and self.sizes[0] == 0
+        threshold = _closed(means[1], *weights) if two else _Root(means, weights)
+
+        def value(ratio: Ball) -> Ball:
+            t = threshold(ratio)
+            terms = (
+                p * (((t - m) / root).erfc() - ratio * ((t + m) / root).erfc())
+                for p, m in zip(weights, means, strict=True)
+            )
+            return half * sum(terms, zero)
+
+        return value
+
+    def least(self) -> Ball:
+        return Ball.neg_inf()
+
+    def greatest(self) -> Ball:
+        return Ball.pos_inf()
+
+
+def _closed(mean: Ball, rest: Ball, q: Ball) -> Callable[[Ball], Ball]:
+    """The place of a loss for means 0 and ``mean`` (R5.2)."""
+    scale = rest / q * (mean * mean / 2).exp()
+
+    def place(ratio: Ball) -> Ball:
+        half = ratio.log() / 2
+        return (half + (scale * half.sinh()).asinh()) / mean
+
+    return place
+
+
+class _Root:
+    """The root of ``g(t) = r g(-t)``, ``g(t) = sum_i p_i e^{m_i t - m_i^2/2}``: found in floats and
+    by Newton's method, proved by a bracket.
+    """
+
+    def __init__(self, means: list[Ball], weights: list[Ball]) -> None:
+        self._means = means
+        self._scales = [p * (-m * m / 2).exp() for p, m in zip(weights, means, strict=True)]
+        self._floats = [
+            (float(m.mid()), float(p.mid().log().mid()) - float(m.mid()) ** 2 / 2)
+            for p, m in zip(weights, means, strict=True)
+        ]
+
+    def _sides(self, t: Ball) -> tuple[Ball, Ball]:
+        """``g(t)`` and its slope."""
+        terms = [scale * (m * t).exp() for scale, m in zip(self._scales, self._means, strict=True)]
+        slopes = [term * m for term, m in zip(terms, self._means, strict=True)]
+        return sum(terms, Ball(0)), sum(slopes, Ball(0))
+
+    def _start(self, loss: float) -> float:
+        """A root in floats, by bisection of the loss, which is odd and rises."""
+
+        def log_g(t: float) -> float:
+            exponents = [m * t + o for m, o in self._floats]
+            top = max(exponents)
+            return top + math.log(sum(math.exp(e - top) for e in exponents))
+
+        mean, offset = self._floats[-1]
+        low, high = 0.0, (abs(loss) - offset) / mean
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            if log_g(middle) - log_g(-middle) > abs(loss):
+                high = middle
+            else:
+                low = middle
+        return math.copysign((low + high) / 2, loss)
+
+    def __call__(self, ratio: Ball) -> Ball:
+        t = Ball(self._start(float(ratio.log().mid())))
+        for _ in range(max(1, ctx.prec.bit_length() - 5)):
+            (up, rise), (down, fall) = self._sides(t), self._sides(-t)
+            t = (t - (up - ratio * down) / (rise + ratio * fall)).mid()
+        width = Ball(2) ** (8 - ctx.prec) * (1 + abs(t))
+        for _ in range(ctx.prec):
+            low, high = (t - width).lower(), (t + width).upper()
+            if self._beyond(low, ratio) < 0 and self._beyond(high, ratio) > 0:
+                return low.union(high)
+            width = width * 4
+        raise ArithmeticError(
+            f"no bracket proves the root of the likelihood ratio at {ratio}: raise the precision"
+        )
+
+    def _beyond(self, t: Ball, ratio: Ball) -> Ball:
+        return self._sides(t)[0] - ratio * self._sides(-t)[0]

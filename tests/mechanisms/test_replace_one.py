@@ -1,0 +1,187 @@
+"""Poisson sampling, mixtures and users under replace-one, and users under add-or-remove: numbers by
+quadrature and contour integrals, instances by brute force, what is refused.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from dp_accounting import NeighboringRelation as Relation
+from dp_accounting import dp_event, pld
+
+import evr
+from evr.errors import UnsupportedEventError
+from evr.estimation.closed_forms import pair_delta
+from evr.events import PoissonSampledUsersDpEvent
+from helpers import near
+
+# q, s, epsilon, delta: quadrature to 25 digits
+ONE_STEP = [
+    (0.01, 1.0, 0.5, 2.45564805848453e-7),
+    (0.1, 0.8, 1.0, 0.00210108569506442),
+    (0.5, 2.0, 0.25, 0.104421720754545),
+    (0.001, 0.5, 2.0, 1.24720587412025e-7),
+    (1.0, 1.0, 1.0, 0.50986166005467),
+]
+# q, s, steps, epsilon, delta: two contours agree
+COMPOSED = [
+    (0.01, 1.0, 1000, 2.0, 0.000830706135),
+    (0.001, 0.6, 1000, 1.5, 8.650387607e-6),
+    (0.1, 2.0, 100, 3.0, 0.001442788866),
+    (0.2, 1.3, 2, 0.7, 0.01401024569),
+]
+# K, q, s, epsilon, remove, add, replace
+USERS = [
+    (1, 0.01, 1.0, 0.5, 2.21451901315e-7, 0.0, 2.45564805848e-7),
+    (4, 0.01, 1.0, 0.5, 0.000142117127764, 0.0, 0.000179914677612),
+    (10, 0.01, 2.0, 1.0, 1.2354842135e-8, 0.0, 3.26809375619e-8),
+    (3, 0.2, 1.5, 1.0, 0.0152782558551, 0.0, 0.0498422335982),
+]
+
+
+def delta(event: Any, epsilon: float, **options: Any) -> float:
+    return evr.estimate_delta(event, epsilon, **options).value
+
+
+@pytest.mark.parametrize(("q", "s", "epsilon", "expected"), ONE_STEP)
+def test_one_step_of_poisson_sampling(q: float, s: float, epsilon: float, expected: float) -> None:
+    event = dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(s))
+    for method in ("fft", "strict"):
+        found = delta(event, epsilon, method=method, neighboring_relation="replace-one")
+        assert found == near(expected, rel=2e-12)
+
+
+@pytest.mark.parametrize(("q", "s", "steps", "epsilon", "expected"), COMPOSED)
+def test_a_training(q: float, s: float, steps: int, epsilon: float, expected: float) -> None:
+    event = evr.dpsgd(noise_multiplier=s, sampling_probability=q, steps=steps)
+    asked = {"neighboring_relation": "replace-one"}
+    assert delta(event, epsilon, **asked) == near(expected, rel=1e-8)
+    bound = delta(event, epsilon, method="strict", **asked)
+    assert expected * (1 - 1e-9) <= bound <= expected * 1.001
+    peer = pld.PLDAccountant(Relation.REPLACE_ONE).compose(event).get_delta(epsilon)
+    assert bound <= peer * 1.001
+    assert bound > delta(event, epsilon)  # as add-or-remove it leaks less
+
+
+@pytest.mark.parametrize(("most", "q", "s", "epsilon", "remove", "add", "replace"), USERS)
+def test_one_step_for_users(
+    most: int, q: float, s: float, epsilon: float, remove: float, add: float, replace: float
+) -> None:
+    event = PoissonSampledUsersDpEvent(s, q, most)
+    for method in ("fft", "strict"):
+        assert delta(event, epsilon, method=method, direction="remove") == near(remove, rel=1e-11)
+        assert delta(event, epsilon, method=method, direction="add") == near(add, rel=1e-11)
+        found = delta(event, epsilon, method=method, neighboring_relation="replace-one")
+        assert found == near(replace, rel=1e-11)
+
+
+def test_a_training_for_users() -> None:
+    event = evr.dpsgd(
+        noise_multiplier=2.0, sampling_probability=0.01, steps=500, records_per_user=4
+    )
+    assert delta(event, 2.0, direction="remove") == near(9.22741471e-6, rel=1e-8)
+    assert delta(event, 2.0, direction="add") == near(1.01467994e-6, rel=1e-8)
+    replaced = {"neighboring_relation": "replace-one"}
+    assert delta(event, 2.0, **replaced) == near(0.00990224256, rel=1e-8)
+    bound = delta(event, 2.0, method="strict", **replaced)
+    assert 0.00990224256 * (1 - 1e-8) <= bound <= 0.00990224256 * 1.001
+
+
+def test_one_record_per_user_is_a_record() -> None:
+    sampled: dict[str, Any] = {"noise_multiplier": 1.1, "sampling_probability": 0.01, "steps": 100}
+    for relation in ("add-or-remove", "replace-one", "zero-out"):
+        asked = {"neighboring_relation": relation}
+        one = delta(evr.dpsgd(**sampled), 1.0, **asked)
+        assert delta(evr.dpsgd(**sampled, records_per_user=1), 1.0, **asked) == near(one, rel=1e-9)
+
+
+def test_no_instance_in_the_plane_exceeds_the_pair() -> None:
+    """One step: contributions of norm at most 1 in the plane, both worlds, 60 instances, by a sum
+    over a fine grid.
+    """
+    rng = np.random.default_rng(1)
+    axis = np.linspace(-9.0, 9.0, 401)
+    cell = (axis[1] - axis[0]) ** 2
+    x, y = np.meshgrid(axis, axis, indexing="ij")
+
+    def normal(centre: Any) -> Any:
+        return np.exp(-((x - centre[0]) ** 2 + (y - centre[1]) ** 2) / 2) / (2 * np.pi)
+
+    for _ in range(60):
+        q, s = float(rng.choice([0.05, 0.3, 0.8])), float(rng.uniform(0.7, 2.0))
+        epsilon = float(rng.uniform(-0.5, 1.5))
+        vectors = rng.normal(size=(2, 2))
+        vectors *= (rng.random((2, 1)) ** 0.25) / np.linalg.norm(vectors, axis=1, keepdims=True)
+        p, other = ((1 - q) * normal((0, 0)) + q * normal(v / s) for v in vectors)
+        instance = float(np.maximum(p - np.exp(epsilon) * other, 0).sum() * cell)
+        event = dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(s))
+        composition = evr.Composition.of(event, "replace-one")
+        (step,) = composition.steps("remove")
+        assert instance <= pair_delta(step.pair, epsilon) + 1e-6
+
+
+@pytest.mark.parametrize("method", ["strict", "sequential"])
+def test_false_claims_are_rejected_and_true_ones_accepted(method: str) -> None:
+    event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=1000)
+    asked: dict[str, Any] = {
+        "neighboring_relation": "replace-one",
+        "epsilon": 2.0,
+        "method": method,
+        "seed": 1,
+        "tau": 0.9,
+    }
+    truth = 0.000830706135
+    assert evr.verify(event, delta=truth / 0.9, **asked).accepted
+    assert not evr.verify(event, delta=truth * 0.95, **asked).accepted
+
+
+def test_the_statement_is_about_users(tmp_path: Path) -> None:
+    event = evr.dpsgd(
+        noise_multiplier=2.0, sampling_probability=0.01, steps=100, records_per_user=4
+    )
+    made = evr.certify(event, delta=1e-6, ledger=tmp_path / "ledger.sqlite")
+    assert "per user" in made.statement
+    assert "4 records per user" in made.statement
+    assert any("no user had more" in one for one in made.assumptions) or "no user had more" in (
+        made.statement
+    )
+    assert evr.replay(made).agrees
+
+
+def test_units_do_not_mix() -> None:
+    both = dp_event.ComposedDpEvent(
+        [PoissonSampledUsersDpEvent(1.0, 0.1, 2), dp_event.GaussianDpEvent(1.0)]
+    )
+    with pytest.raises(UnsupportedEventError, match="one user"):
+        evr.Composition.of(both)
+
+
+@pytest.mark.parametrize(
+    ("event", "word"),
+    [
+        (dp_event.PoissonSampledDpEvent(0.1, dp_event.LaplaceDpEvent(1.0)), "Gaussian"),
+        (
+            dp_event.PoissonSampledDpEvent(0.1, evr.events.EpsilonDeltaDpEvent(1.0, 1e-6)),
+            "Gaussian",
+        ),
+    ],
+)
+def test_other_noise_is_refused_under_replace_one(event: Any, word: str) -> None:
+    with pytest.raises(UnsupportedEventError, match=word):
+        evr.Composition.of(event, "replace-one")
+
+
+@pytest.mark.parametrize("records", [0, -1, 2.5, True, 10**9])
+def test_bad_numbers_of_records_are_refused(records: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="records_per_user"):
+        evr.Composition.of(
+            evr.dpsgd(
+                noise_multiplier=1.0,
+                sampling_probability=0.1,
+                steps=1,
+                records_per_user=records,
+            )
+        )
