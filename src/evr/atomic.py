@@ -15,8 +15,8 @@ def write_bytes(path: str | Path, data: bytes) -> None:
     """Put ``data`` at ``path``. Whoever reads ``path`` meanwhile, or after a crash, sees the old
     file or the new one.
 
-    A link is followed and a file's permissions are kept. What is no regular file (a pipe,
-    ``/dev/stdout``) is written directly, for it cannot be replaced.
+    A link is followed and a file's permissions are kept. A pipe or ``/dev/stdout`` cannot be
+    replaced and is written directly.
     """
     target = Path(os.path.realpath(path))
     mode = _mode(target)
@@ -68,8 +68,8 @@ def check_writable(**named: str | Path) -> None:
 
 
 def _takes_a_file(target: Path) -> bool:
-    """Whether ``write_bytes`` can write there. What the permissions say is not enough: the root
-    user has all of them, and a folder such as ``/proc`` takes no file all the same.
+    """Whether ``write_bytes`` can write there. Permissions do not tell: the root user has all of
+    them, and a folder such as ``/proc`` still takes no file.
     """
     if _mode(target) is None:
         return os.access(target, os.W_OK)
@@ -86,9 +86,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def _mode(target: Path) -> int | None:
-    """The permissions that the new file gets; None if there is something there that is no regular
-    file.
-    """
+    """The permissions that the new file gets; None for a target that is not a regular file."""
     try:
         found = target.stat().st_mode
     except FileNotFoundError:
@@ -99,9 +97,7 @@ def _mode(target: Path) -> int | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename itself last; some systems cannot open a folder, and there the rename has to
-    do.
-    """
+    """Make the rename itself last, where the system can open a folder."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

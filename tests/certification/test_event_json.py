@@ -103,8 +103,8 @@ def test_numpy_values_and_infinities() -> None:
         ({"type": "DpEvent"}, "not a known event"),
         ({"type": ["GaussianDpEvent"]}, "not a known event"),
         ({}, "event.type=None is not a known event"),
-        ({"type": "GaussianDpEvent"}, "wrong is 'noise_multiplier'"),
-        ({"type": "GaussianDpEvent", "noise_multiplier": 1, "more": 2}, "wrong is 'more'"),
+        ({"type": "GaussianDpEvent"}, "unexpected: 'noise_multiplier'"),
+        ({"type": "GaussianDpEvent", "noise_multiplier": 1, "more": 2}, "unexpected: 'more'"),
         (
             {"type": "SelfComposedDpEvent", "count": 2, "event": {"type": "X"}},
             "event.event.type='X'",

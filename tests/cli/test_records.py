@@ -87,4 +87,4 @@ def test_the_page_shows_the_record(record: Path, evr: Callable[..., Any]) -> Non
     assert evr("report", certificate, "--quiet").code == 0
     page = record.with_name("training.report.html").read_text()
     assert library.Record.load(record).seals[0] in page
-    assert "did not come from a cryptographic generator" in page
+    assert "its generator is not cryptographic" in page

@@ -295,11 +295,11 @@ def test_a_certificate_names_its_record(path):
     assert certificate.record.steps == 1
     assert certificate.record.notes == ["generator", "other"]
     assert f"whose last seal begins with {record.seals[0][:16]}" in certificate.statement
-    assert "did not come from a cryptographic generator" in certificate.statement
+    assert "its generator is not cryptographic" in certificate.statement
     assert "rained" not in certificate.to_json()  # words of others stay in the record
     replayed = evr.replay(certificate)
     assert replayed.agrees
-    assert "does not see the record" in replayed.notes[0]
+    assert "does not read the record" in replayed.notes[0]
 
 
 def test_a_record_is_certified_more_than_once(path):
@@ -448,7 +448,7 @@ def test_a_forged_record_does_not_strengthen_the_claim(path):
     ):
         altered = forged(certificate, record={**section, **changes})
         assert evr.replay(altered).agrees
-        assert "a replay does not see the record" in altered.statement
+        assert "a replay does not read the record" in altered.statement
         assert not record.is_certified_by(altered)
     with pytest.raises(evr.CertificateError, match="'all is well' is not a kind of note"):
         Certificate.sealed(

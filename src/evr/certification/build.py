@@ -29,7 +29,7 @@ STREAM = (
 
 
 def software() -> dict[str, Any]:
-    """What computes here: bit-for-bit equality is to be expected of the same."""
+    """The software that computes here; the same software gives the same bits."""
     return {
         "evr": __version__,
         "commit": commit(),
@@ -43,7 +43,7 @@ def software() -> dict[str, Any]:
 
 
 def differences(other: dict[str, Any], here: dict[str, Any]) -> list[str]:
-    """How other software differs from that here in what samples depend on, in words."""
+    """How other software differs from this, in words, where samples depend on it."""
     return [
         f"{name} {other.get(name)}, and this is {here[name]}"
         for name in ("evr", "drawing", "numpy", "scipy", "simd")
@@ -125,7 +125,7 @@ def build(
             },
             "notes": []
             if entropy_is_fresh or not sampled
-            else ["the seed was given by the caller: a guarantee wants fresh entropy"],
+            else ["the caller gave the seed: a guarantee needs fresh entropy"],
         },
         "software": computed_by,
         "times": times,

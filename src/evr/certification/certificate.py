@@ -57,7 +57,7 @@ def _from_word(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """The same in JSON's types: infinities and NaN, which it has no numbers for, as words."""
+    """A value in JSON's types: infinities and NaN, which JSON lacks, as words."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -343,8 +343,8 @@ class Certificate(Section):
     def save(self, path: str | Path) -> None:
         """Write it, whole or not at all.
 
-        An accepted one that is there is kept (``kept_paths``) before one that is rejected, or of
-        something else, takes its place.
+        An accepted certificate that lies there is first moved aside (``kept_paths``), unless this
+        one accepts the same claim.
         """
         with contextlib.suppress(CertificateError):
             earlier = Certificate.load(path)
@@ -455,7 +455,7 @@ def digest_of(document: dict[str, Any]) -> str:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    """JSON as the standard has it: no NaN, no number beyond the floats, no key twice."""
+    """JSON by the standard: no NaN, no number beyond the floats, no key twice."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(found := dict(pairs)) != len(pairs):

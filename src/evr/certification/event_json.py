@@ -73,9 +73,7 @@ def event_from_json(document: Any) -> dp_event.DpEvent:
 
 def _encoded(value: Any, depth: int) -> Any:
     if depth < 0:
-        raise ValueError(
-            f"an event tree of more than {DEEPEST} levels has no certificate: flatten it"
-        )
+        raise ValueError(f"the event tree has more than {DEEPEST} levels: flatten it")
     value = known(value)
     if isinstance(value, dp_event.DpEvent):
         name = event_name(type(value))
@@ -100,7 +98,7 @@ def _encoded(value: Any, depth: int) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     raise ValueError(
-        f"{validate.shown(value)}, of type {type(value).__name__}, has no place in a certificate"
+        f"{validate.shown(value)}, of type {type(value).__name__}, cannot stand in a certificate"
     )
 
 
@@ -117,13 +115,14 @@ def _decoded(value: Any, path: str, depth: int) -> Any:
         if fields.keys() != wanted:
             odd = sorted(fields.keys() ^ wanted)
             raise CertificateError(
-                f"{path}: a {cls.__name__} has the fields {sorted(wanted)}; wrong is {odd[0]!r}"
+                f"{path}: {cls.__name__} has the fields {sorted(wanted)}; missing or unexpected: "
+                f"{odd[0]!r}"
             )
         try:
             return cls(**fields)
-        except Exception as error:  # a class of somebody else's checks its fields as it likes
+        except Exception as error:  # somebody else's class may raise anything
             raise CertificateError(
-                f"{path}: no {cls.__name__} is made of these values ({error})"
+                f"{path}: {cls.__name__} does not take these values ({error})"
             ) from None
     if isinstance(value, list):
         return [_decoded(item, f"{path}[{i}]", depth - 1) for i, item in enumerate(value)]

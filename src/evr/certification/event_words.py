@@ -1,4 +1,4 @@
-"""Events in words: what ran, and what is assumed of whoever ran it.
+"""Events in words: what ran, and what a statement about it assumes.
 
 Words come from code only: those of a scheme from ``scheme_words.py``, those of a mechanism of
 somebody's own from its description, those of compositions and of sampling from here.
@@ -22,14 +22,14 @@ _SAMPLED = (
     "each record was in each batch independently with the stated probability (Poisson sampling, "
     "not shuffled batches)"
 )
-_THREE = "the sampling probability, the number of steps and what the sums were divided by"
+_THREE = "the sampling probability, the number of steps and the divisor of the sums"
 _UNRELATED = {
     ADD_OR_REMOVE: f"{_THREE} did not depend on the data, the number of records included",
     ZERO_OUT: (
         f"the number of records is public, and {_THREE} depended on the data through it alone"
     ),
 }
-"""R1.7 of docs/guarantees_relations.md, of whatever is sampled by Poisson."""
+"""R1.7 of docs/guarantees_relations.md, for Poisson sampling."""
 _DRAWN = (
     "each batch was a uniformly random set of the stated size, drawn anew for each step "
     "(not shuffled batches)"
@@ -87,7 +87,7 @@ def is_abridged(event: dp_event.DpEvent) -> bool:
     if isinstance(event, dp_event.ComposedDpEvent):
         parts = list(event.events)
         if len(parts) > _PARTS or any(map(is_abridged, parts)):
-            return True  # what follows is for few words, of however hostile a tree
+            return True  # the rest would be slow for a hostile tree
         return _too_many([describe(one) for one in parts])
     return any(_is_left_out(getattr(event, one.name)) for one in written_fields(type(event)))
 
@@ -104,12 +104,12 @@ def _own_words(event: dp_event.DpEvent, words: Callable[[Any], str]) -> str:
     name = type(event).__name__
     try:
         text = words(event)
-    except Exception as error:  # somebody else's function raises what it likes
+    except Exception as error:  # somebody else's function may raise anything
         raise ValueError(
             f"{name} has no words for these values: {type(error).__name__}: {error}"
         ) from error
     if not isinstance(text, str) or not text.strip() or not text.isprintable():
-        raise ValueError(f"the words of {name} are {text!r}: they have to be text in one line")
+        raise ValueError(f"the words of {name} are {text!r}: they must be one line of text")
     return text
 
 
@@ -135,8 +135,7 @@ def _value(value: Any) -> str:
 def assumptions(
     *events: dp_event.DpEvent, relation: NeighboringRelation = ADD_OR_REMOVE
 ) -> list[str]:
-    """What statements about events under a relation assume of whoever ran them, each a clause that
-    follows "that".
+    """What statements about events under a relation assume, each a clause that follows "that".
 
     >>> assumptions(dp_event.GaussianDpEvent(1.0))
     []

@@ -1,9 +1,9 @@
-"""What a certificate says of the record of a training: words for it, and what contradicts it.
+"""The record of a training in its certificate: the words for it, and contradictions.
 
-A certificate holds the record's last seals, its number of steps, the constants that whoever trained
-gave, and the kinds of its notes, from a closed list. Nobody but the record itself can prove them,
-so they only ever add assumptions to a statement. A replay finds what contradicts the event; whether
-the record names the certificate, ``evr.Record.is_certified_by`` finds out.
+A certificate holds the record's last seals, its number of steps, the constants of the training, and
+the kinds of its notes, from a closed list. Only the record itself can prove them, so they only add
+assumptions to a statement. A replay finds contradictions to the event.
+``evr.Record.is_certified_by`` finds out whether the record names the certificate.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from dp_accounting import dp_event
 from evr.certification.event_json import event_from_json
 
 NOTES: dict[str, str | None] = {
-    "generator": "nobody can predict the noise, which did not come from a cryptographic generator",
-    "ghost": "the module clipped at the norm that is recorded, which the recorder does not see "
-    "where gradients are clipped in the module",
+    "generator": "nobody can predict the noise, although its generator is not cryptographic",
+    "ghost": "the module clipped at the recorded norm, which the recorder cannot see",
     "lost": None,  # steps that ran and were lost: they count
     "other": "the record's other notes break no hypothesis of the accounting",
-    "parameters": "whatever wrote to the parameters beside the recorded optimizer did not come "
+    "parameters": "other changes of the parameters, beside the recorded optimizer's, did not come "
     "from the data",
     "sampler": "no process left a step out, as the distributed sampler does with empty batches",
 }
@@ -38,22 +37,24 @@ def checked_note(kind: str) -> str:
 
 
 def assumptions(record: dict[str, Any] | None) -> list[str]:
-    """What a statement assumes of the record behind it, each a clause that follows "that"."""
+    """Assumptions about the record behind a statement, each a clause that follows "that"."""
     if record is None:
         return []
     seal, *others = record["seals"]
     processes = "process" if len(others) == 1 else "processes"
     more = f" (and those of {len(others):,} more {processes})" if others else ""
     about = (
-        "what ran is what its record says, whose last seal begins with "
-        f"{seal[:_DIGITS]}{more}: a replay does not see the record, and Record.is_certified_by "
-        "tells whether it names this certificate"
+        f"the training ran as its record says, whose last seal begins with {seal[:_DIGITS]}{more} "
+        "(a replay does not read the record; Record.is_certified_by tells whether the record names "
+        "this certificate)"
     )
     return [about, *(words for kind in record["notes"] if (words := NOTES[kind]))]
 
 
 def contradictions(document: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Where what a certificate says of its record cannot be: the field, what it says, and why."""
+    """Where a certificate contradicts itself about its record: the field, its value, and the value
+    that would fit.
+    """
     record = document["record"]
     if record is None:
         return
@@ -65,7 +66,7 @@ def contradictions(document: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
         return
     fixed = record["constants"]
     if fixed is None:
-        why = "REPLACE_SPECIAL, for the record has no constants"
+        why = "REPLACE_SPECIAL, because the record has no constants"
         yield "neighboring_relation", document["neighboring_relation"], why
         return
     if any(rate != fixed["sampling_probability"] for rate, _ in steps):
