@@ -20,6 +20,7 @@ import numpy as np
 import evr
 from evr.laws import Direction
 from evr.mechanisms import Composition
+from evr.planning.clipping import block_size
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built, cuda
 from evr.sampling.plan import MixturePlan
@@ -65,7 +66,7 @@ def sample_seconds(case: highdim.Case, plan: DrawPlan, delta: float) -> tuple[fl
     assert isinstance(plan.proposal, MixturePlan)
     there, here = (built(replace(plan.proposal, by_place=x), steps) for x in (True, False))
     found = []
-    for proposal, size, device in ((there, 1 << 18, "cuda"), (here, here.block_size(), "cpu")):
+    for proposal, size, device in ((there, 1 << 18, "cuda"), (here, block_size(here), "cpu")):
         unit, stream = float(np.log(delta)), Stream(1, "")
         work = Work(proposal, stream, size, case.epsilon, unit, np.inf, 1e3, 1.0, device)
         work(0, size, 1e-3)

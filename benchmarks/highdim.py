@@ -30,6 +30,7 @@ from dp_accounting import dp_event  # noqa: E402
 
 import evr  # noqa: E402
 from evr.laws import Direction  # noqa: E402
+from evr.planning.clipping import block_size  # noqa: E402
 from evr.planning.mixtures import plain_plan  # noqa: E402
 from evr.randomness import Stream  # noqa: E402
 from evr.sampling import built  # noqa: E402
@@ -112,7 +113,7 @@ def judged(
     steps = evr.Composition.of(case.event).simplified(direction)
     assert report.plan is not None
     proposal = built(report.plan.proposal, steps)
-    size = proposal.block_size()
+    size = block_size(proposal)
     blocks = range(max(1, 40_000 // size))
     stream = Stream(77, "benchmark")
     values = np.concatenate(
@@ -120,7 +121,7 @@ def judged(
     )
     clip = math.inf if report.clip is None else report.clip
     values = np.minimum(values, clip)
-    bound = min(proposal.greatest(case.epsilon), clip)
+    bound = min(math.exp(proposal.log_greatest(case.epsilon)), clip)
     return f"{float((values**2).mean()) / delta.value**2:.1f} | {bound / delta.value:.0f}"
 
 
@@ -128,7 +129,7 @@ def plain_seconds(case: Case) -> float:
     """Of one sample from the laws themselves."""
     steps = evr.Composition.of(case.event).simplified(Direction.REMOVE)
     proposal = built(plain_plan(steps), steps)
-    size = proposal.block_size()
+    size = block_size(proposal)
     proposal.draw(Stream(78, "benchmark").block(0), size)
     start = time.process_time()
     proposal.draw(Stream(78, "benchmark").block(1), size)

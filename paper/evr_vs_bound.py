@@ -20,6 +20,7 @@ import common
 import evr
 from evr.bounds.single import SingleBounds
 from evr.planning import capped_proposal
+from evr.planning.clipping import block_size
 from evr.planning.single import best_slope
 from evr.sampling import SimpleProposal
 from evr.sampling.single import SingleProposal
@@ -52,8 +53,8 @@ def speed(proposal: Any, seconds: float) -> float:
     generator = np.random.Generator(np.random.Philox(7))
     drawn, spent = 0, 0.0
     while spent < seconds:
-        _, more = common.timed(lambda: proposal.draw(generator, proposal.block_size()))
-        drawn, spent = drawn + proposal.block_size(), spent + more
+        _, more = common.timed(lambda: proposal.draw(generator, block_size(proposal)))
+        drawn, spent = drawn + block_size(proposal), spent + more
     return drawn / spent
 
 

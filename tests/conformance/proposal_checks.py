@@ -15,6 +15,7 @@ from scipy.stats import norm
 
 from evr.laws import Floats, Step
 from evr.sampling import Block, Proposal, TiltedProposal
+from evr.sampling.drawing import drawing_of
 from helpers import assert_mean_within
 
 FAILURE = 1e-7
@@ -27,7 +28,7 @@ def generator(seed: int) -> np.random.Generator:
 
 def sample_size(proposal: Proposal, effort: float = 2e6) -> int:
     """As many samples as a number of steps allows."""
-    return int(min(20_000, max(2000, effort / proposal.total_steps)))
+    return int(min(20_000, max(2000, effort / sum(step.count for step in proposal.steps))))
 
 
 def _surely_at_most(values: Floats, bound: float, what: str) -> None:
@@ -64,7 +65,7 @@ def check_bounds(proposal: Proposal, block: Block, epsilon: float, delta: float)
     moment = math.exp(min(proposal.log_moment(epsilon, 2.0) - 2 * unit, 700.0))
     _surely_at_most(values**2, moment, "the second moment")
     for clip in (0.5, 2.0, 10.0, 100.0):
-        excess = proposal.excess(epsilon, clip, unit)
+        excess = drawing_of(proposal, epsilon).excess(clip, unit)
         _surely_at_most(np.maximum(values - clip, 0.0), excess, f"the mean beyond {clip} delta")
 
 

@@ -100,7 +100,7 @@ def test_at_the_threshold_with_a_large_budget(name: str) -> None:
     delta = exact_delta(name, epsilon, "remove")
     steps = Composition.of(EVENTS[name]).simplified(Direction.REMOVE)
     proposal = built(plan_for(name, epsilon, "remove", TAU * delta).proposal, steps)
-    bound = proposal.greatest(epsilon) / delta
+    bound = math.exp(proposal.log_greatest(epsilon)) / delta
     accepted = 0
     for run in range(runs):
         test = SequentialTest(

@@ -76,7 +76,7 @@ def test_steps_are_merged_and_composed(composing: bool) -> None:
     plan = planned(steps, "remove", Claim(1.0, 1e-6, 0.9), "capped", composing=composing)
     assert plan.proposal.kinds[0].edges is not None
     assert bool(plan.proposal.places) is composing
-    assert built(plan.proposal, steps).total_steps == (1 if composing else 100)
+    assert built(plan.proposal, steps).steps[0].count == (1 if composing else 100)
 
 
 def broken(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -150,7 +150,7 @@ def test_bounds_follow_the_plan_and_not_the_search() -> None:
         document["proposal"]["kinds"][0]["tilt"].update(order=order, cap=cap)
         proposal = built(DrawPlan.from_json(document).proposal, steps)
         values = proposal.draw(Stream(1, "test").block(0), 40_000).values(1.0)
-        assert values.max() <= proposal.greatest(1.0) * (1 + 1e-9)
+        assert values.max() <= math.exp(proposal.log_greatest(1.0)) * (1 + 1e-9)
         error = values.std() / 200
         assert values.mean() > delta - 6 * error
         assert values.mean() < delta + 6 * error + 0.02 * delta  # what composing adds

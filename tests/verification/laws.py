@@ -14,13 +14,13 @@ from scipy.stats import binom
 
 from evr.bounds.rounding import Rounding
 from evr.laws import Floats
-from evr.planning.clipping import choose_clip
+from evr.planning.clipping import block_size, choose_clip
 from evr.randomness import Stream
 from evr.sampling import Block, DrawPlan, Proposal
+from evr.sampling.drawing import drawing_of
 from evr.sampling.plan import SimplePlan
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial
-from evr.verification.drawing import drawing_of
 from evr.verification.executors import Lazily
 from evr.verification.results import DirectionReport
 from evr.verification.sequential import SequentialTest, sequential_test
@@ -31,8 +31,6 @@ from evr.verification.summary import summed
 
 class KnownLaw(Proposal):
     """Samples with finitely many values; the mean, every moment and the greatest are exact."""
-
-    name = "known"
 
     def __init__(self, values: Sequence[float], chances: Sequence[float], block: int = 256) -> None:
         self.steps = ()
@@ -60,9 +58,6 @@ class KnownLaw(Proposal):
     def log_greatest(self, epsilon: float) -> float:
         return math.log(float(self.law.max()))
 
-    def block_size(self) -> int:
-        return self.block
-
 
 class SmallBlocks(Proposal):
     """Another proposal, in smaller blocks: less is drawn after the decision. Its bounds are
@@ -70,23 +65,11 @@ class SmallBlocks(Proposal):
     """
 
     def __init__(self, proposal: Proposal, size: int) -> None:
-        self.name, self.steps, self._inner, self._size = (
-            proposal.name,
-            proposal.steps,
-            proposal,
-            size,
-        )
+        self.steps, self._inner, self.block = proposal.steps, proposal, size
         self._moment, self._greatest = cache(proposal.log_moment), cache(proposal.log_greatest)
-
-    @property
-    def order(self) -> float:
-        return self._inner.order
 
     def rounding(self, epsilon: float) -> Rounding:
         return self._inner.rounding(epsilon)
-
-    def block_size(self) -> int:
-        return self._size
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
         return self._inner.draw(generator, size)
@@ -120,13 +103,12 @@ def plan_for(proposal: Proposal, claim: Claim) -> DrawPlan:
     """Clip and block size; the proposal itself is given."""
     drawing = drawing_of(proposal, claim.epsilon)
     clip = choose_clip(
-        proposal,
-        drawing.epsilon,
+        drawing,
         log_unit=math.log(claim.threshold),
         estimate=claim.estimate / claim.threshold,
         rounding=drawing.rounding.weight,
     )
-    block = proposal.block_size()
+    block = getattr(proposal, "block", None) or block_size(proposal)
     return DrawPlan(SimplePlan(1), clip=clip.clip, variance=clip.variance, block_size=block)
 
 

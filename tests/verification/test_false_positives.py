@@ -32,9 +32,9 @@ from evr.planning import capped_proposal, single_proposal
 from evr.planning.sampled import planned
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, Proposal, SimpleProposal
+from evr.sampling.drawing import drawing_of
 from evr.verification import Claim
 from evr.verification.directions import Trial
-from evr.verification.drawing import drawing_of
 from evr.verification.executors import Lazily
 from evr.verification.fixed import FixedTest, plan_fixed
 from evr.verification.settings import Settings

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from evr.laws import Floats
-from evr.sampling import Block, Proposal
+from evr.sampling import Block
+from evr.sampling.drawing import Drawing
 from evr.verification import Claim
 from evr.verification.sequential import SequentialTest
 from evr.verification.state import State
@@ -88,15 +89,15 @@ def no_limit_on_stakes(patch: Patch) -> None:
 
 
 def no_correction_for_clipping(patch: Patch) -> None:
-    patch.setattr(Proposal, "excess", lambda *a: 0.0)
+    patch.setattr(Drawing, "excess", lambda *a: 0.0)
 
 
 def correction_in_the_wrong_unit(patch: Patch) -> None:
-    right = Proposal.excess
+    right = Drawing.excess
     patch.setattr(
-        Proposal,
+        Drawing,
         "excess",
-        lambda self, eps, clip, log_unit=0.0: right(self, eps, clip, log_unit) * math.exp(log_unit),
+        lambda self, clip, log_unit: right(self, clip, log_unit) * math.exp(log_unit),
     )
 
 

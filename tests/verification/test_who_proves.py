@@ -18,9 +18,9 @@ from evr.mechanisms import Composition, composition
 from evr.planning import strict as choosing
 from evr.planning.strict import StrictCurve
 from evr.sampling import registry
+from evr.sampling.drawing import drawing_of
 from evr.sampling.plan import CappedPlan
 from evr.verification import Claim
-from evr.verification.drawing import drawing_of
 from evr.verification.strict import proved, verify_strictly
 
 SOURCE = Path(evr.__file__).parent

@@ -26,11 +26,12 @@ each.
 @dataclass(frozen=True)
 class Rounding:
     """Bounds on errors: ``loss`` absolutely on a sum of losses, ``weight`` relatively on a weight
-    or a bound.
+    or a bound. ``order`` is the steepest slope of a weight's logarithm over the loss of a step.
     """
 
     loss: float
     weight: float
+    order: float = 0.0
 
     @classmethod
     def of(
@@ -51,7 +52,7 @@ class Rounding:
         loss += 4.0 * UNIT * abs(epsilon)
         count = sum(step.count for step in (*steps, *composed))
         weight = 2.0 * order * loss + 16.0 * UNIT * (order * abs(epsilon) + heights)
-        return cls(loss, FIXED + PER_STEP * count + weight)
+        return cls(loss, FIXED + PER_STEP * count + weight, order)
 
     def sampled(self, epsilon: float) -> float:
         """Where to take samples, so that none is below the true one at ``epsilon``."""

@@ -37,6 +37,7 @@ from evr.laws import (
 from evr.laws.mixture.law import MixtureLaw
 from evr.mechanisms import Composition
 from evr.planning import capped_proposal, single_proposal
+from evr.planning.clipping import block_size
 from evr.planning.mixtures import estimating_proposal
 from evr.randomness import Stream, entropy_of
 from evr.sampling import Block, Proposal, SimpleProposal
@@ -105,7 +106,7 @@ def monte_carlo_delta(
             found = Estimate(1.0, "monte_carlo", one.value, standard_error=0.0)
         else:
             source = proposal_for(proposal, one.value, steps, epsilon)
-            if best is not None and source.greatest(epsilon) <= best.value:
+            if best is not None and math.exp(source.log_greatest(epsilon)) <= best.value:
                 continue  # a proved bound on this direction is below the other's estimate
             stream = Stream(entropy, "estimate", 1, one.value)
             worth = 0.0 if best is None else best.value
@@ -208,7 +209,7 @@ class WeightedSamples:
     ) -> WeightedSamples:
         """A whole number of blocks, at least ``samples`` samples."""
         drawn: list[Block] = []
-        size = min(source.block_size(), samples)
+        size = min(block_size(source), samples)
         for block in blocks(source, stream, size, workers=workers):
             drawn.append(block)
             if len(drawn) * size >= samples:
@@ -269,7 +270,7 @@ class SampledCurve:
             if 0 < error <= _SERVES * RELATIVE * value:
                 return _estimated(value, error, self.direction, samples.size)
         source = estimating_proposal(self.steps, epsilon)
-        relative = RELATIVE if source.greatest(epsilon) > worth else 0.1
+        relative = RELATIVE if math.exp(source.log_greatest(epsilon)) > worth else 0.1
         stream, size = Stream(SEED, "estimate", 1, self.direction.value), DEFAULT_SAMPLES // 8
         while True:
             samples = WeightedSamples.draw(source, stream, size, None)
@@ -308,7 +309,7 @@ def _mean(
     worth: float,
 ) -> Estimate:
     """The mean of samples; where it is seen to be far below ``worth``, as it is."""
-    size = min(source.block_size(), samples)
+    size = min(block_size(source), samples)
     count, total, squares = 0, 0.0, 0.0
     for block in blocks(source, stream, size, workers=workers):
         values = block.values(epsilon)
@@ -374,7 +375,7 @@ def _proved_bound(steps: tuple[Step, ...], epsilon: float) -> float:
     """A bound on delta without a sample."""
     if on_a_line(steps):
         return moments_bound(steps, epsilon)
-    return estimating_proposal(steps, epsilon).greatest(epsilon)
+    return math.exp(estimating_proposal(steps, epsilon).log_greatest(epsilon))
 
 
 def _first_guess(steps: tuple[Step, ...], delta: float) -> float:

@@ -1,4 +1,4 @@
-"""Where to clip samples: what lets bets be large, and costs little."""
+"""How large blocks are, and where to clip samples: what lets bets be large, and costs little."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from evr.sampling import Proposal
+from evr.sampling.drawing import Drawing
+from evr.sampling.mixtures import MixtureProposal
+
+_AT_ONCE, _NUMBERS = 4096, 2**20  # samples of a block, and their coordinates: tables want many
 
 
 class Clip(NamedTuple):
@@ -21,9 +25,17 @@ class Clip(NamedTuple):
     growth: float
 
 
+def block_size(proposal: Proposal) -> int:
+    """Samples in a block: about a million steps' worth, 64 at least."""
+    size = int(min(65_536, max(64, 2 ** round(math.log2(2**20 / max(proposal.work, 1))))))
+    if not isinstance(proposal, MixtureProposal):
+        return size
+    own = sum(count * law.dimension for law, count in proposal.laws)
+    return max(size, min(_AT_ONCE, 2 ** round(math.log2(_NUMBERS / own))))
+
+
 def choose_clip(
-    proposal: Proposal,
-    epsilon: float,
+    drawing: Drawing,
     *,
     log_unit: float,
     estimate: float,
@@ -35,15 +47,15 @@ def choose_clip(
     The clip maximises the growth of wealth that is to be expected: a low one lets the bets be
     large, a high one costs little.
     """
-    bound = math.exp(min(proposal.log_greatest(epsilon) - log_unit, 700.0))
+    bound = math.exp(min(drawing.log_greatest - log_unit, 700.0))
     if variance is None:
-        moment = math.exp(min(proposal.log_moment(epsilon, 2.0) - 2 * log_unit, 700.0))
+        moment = math.exp(min(drawing.log_moment(2.0) - 2 * log_unit, 700.0))
         variance = max(min(moment, 6.0 * estimate**2), 1e-6)
     best = (-math.inf, bound, 0.0)
     for clip in [bound, *np.geomspace(4.0, 1e7, 60).tolist()]:
         if clip > bound or not math.isfinite(clip):
             continue
-        correction = 0.0 if clip >= bound else proposal.excess(epsilon, clip, log_unit)
+        correction = 0.0 if clip >= bound else drawing.excess(clip, log_unit)
         gap = (1.0 - rounding) - correction - estimate
         if gap <= 0:
             continue

@@ -24,11 +24,12 @@ from evr.laws.mixture.bins import Bins
 from evr.laws.mixture.law import MixtureLaw
 from evr.laws.mixture.min_sep import MinSep
 from evr.planning.capped import GROWTH
-from evr.planning.clipping import choose_clip
+from evr.planning.clipping import block_size, choose_clip
 from evr.planning.merging import edges_of
 from evr.planning.tuning import floor_of
 from evr.randomness import Stream
 from evr.sampling import Proposal
+from evr.sampling.drawing import drawing_of
 from evr.sampling.line import on_outcomes, spread_steps
 from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.parts import affords, bins_table, part_of
@@ -62,14 +63,13 @@ class Goal:
         """How fast the claim would be accepted, by a few samples and the proved bound; of an
         estimate, how small its variance is.
         """
-        drawn = proposal.draw(TUNING.block(0), min(_PILOT, 16 * proposal.block_size()))
+        drawn = proposal.draw(TUNING.block(0), min(_PILOT, 16 * block_size(proposal)))
         if self.threshold == math.inf:
             values = drawn.values(self.epsilon, proposal.log_greatest(self.epsilon))
             mean = float(values.mean())
             return -float((values**2).mean()) / mean**2 if mean > 0 else -math.inf
         clip = choose_clip(
-            proposal,
-            self.epsilon,
+            drawing_of(proposal, self.epsilon),
             log_unit=math.log(self.threshold),
             estimate=min(self.delta / self.threshold, 0.999),
             rounding=0.0,
@@ -80,7 +80,7 @@ class Goal:
 
 def pilot_variance(proposal: Proposal, epsilon: float, threshold: float) -> float:
     """The variance of samples in units of the threshold, but for the greatest, as a few show it."""
-    drawn = proposal.draw(TUNING.block(1), min(_PILOT, 16 * proposal.block_size()))
+    drawn = proposal.draw(TUNING.block(1), min(_PILOT, 16 * block_size(proposal)))
     return _variance(drawn.values(epsilon, math.log(threshold)))
 
 

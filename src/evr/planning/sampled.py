@@ -10,14 +10,14 @@ from evr.errors import DeviceError
 from evr.laws import Direction, Step, on_a_line
 from evr.mechanisms import Composition
 from evr.planning import capped_plan, gpu, single_proposal
-from evr.planning.clipping import choose_clip
+from evr.planning.clipping import block_size, choose_clip
 from evr.planning.mixtures import mixture_plan, pilot_variance, plain_plan
 from evr.sampling import DrawPlan, built
+from evr.sampling.drawing import Drawing
 from evr.sampling.plan import MixturePlan, ProposalPlan, SimplePlan, SinglePlan
 from evr.sampling.single import equal_steps
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial, shortcut
-from evr.verification.drawing import Drawing
 from evr.verification.settings import Settings
 
 ALLOWANCE = 0.02
@@ -64,8 +64,7 @@ def _clipped(plan: ProposalPlan, steps: tuple[Step, ...], claim: Claim) -> DrawP
     drawing = Drawing.of(plan, steps, claim.epsilon)
     drawn, weight = drawing.proposal, drawing.rounding.weight
     chosen = choose_clip(
-        drawn,
-        drawing.epsilon,
+        drawing,
         log_unit=math.log(claim.threshold),
         estimate=claim.estimate / claim.threshold,
         rounding=weight,
@@ -77,7 +76,7 @@ def _clipped(plan: ProposalPlan, steps: tuple[Step, ...], claim: Claim) -> DrawP
         plan,
         clip=chosen.clip if 0.0 < chosen.clip < math.inf else None,
         variance=chosen.variance,
-        block_size=drawn.block_size(),
+        block_size=block_size(drawn),
     )
 
 

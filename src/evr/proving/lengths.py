@@ -96,7 +96,8 @@ def _check_fixed(trial: Trial, found: Driver, plan: SampleSize) -> None:
     proposal = found.drawing.proposal
     if plan.samples * proposal.work > _too_long(found):
         raise ValueError(
-            f"the fixed verifier needs {plan.samples:.6g} samples of {proposal.total_steps} "
+            f"the fixed verifier needs {plan.samples:.6g} samples of "
+            f"{sum(step.count for step in proposal.steps)} "
             f"steps in direction {trial.direction!r}: lower tau (now {trial.claim.tau!r}), "
             "use method='sequential', or set max_samples"
         )

@@ -14,13 +14,14 @@ from scipy.optimize import minimize_scalar
 
 from evr.bounds.composing import composed
 from evr.bounds.moments import MomentBound, TiltedOutcomes, log_greatest
+from evr.bounds.rounding import Rounding
 from evr.bounds.spreading import spread_to_edges
 from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair, Floats, Step, finite_part, infinite_mass, outcomes
 from evr.laws.line.discretise import cell_edges
 from evr.sampling.outcomes import OutcomeSampler, PlainSampler
 from evr.sampling.plan import CappedPlan, Kind, SimplePlan
-from evr.sampling.proposals import Block, Proposal
+from evr.sampling.proposals import Block, Proposal, log_with_infinite
 
 _CELLS = 4096
 _POWERS = np.geomspace(0.05, 250.0, 24)  # what the moment bound tries where there is no tilt
@@ -43,14 +44,14 @@ class TiltedProposal(Proposal):
     --------
     >>> step = Step(DiscretePair.from_probabilities([0.6, 0.4], [0.4, 0.6]), 10)
     >>> proposal = TiltedProposal([step], [Tilt(1.0, 1.0, -1.0)])
-    >>> proposal.second_moment(1.0) < proposal.greatest(1.0) ** 2
+    >>> proposal.log_moment(1.0, 2.0) < 2 * proposal.log_greatest(1.0)
     True
     """
 
     def __init__(
         self, steps: Sequence[Step], tilts: Sequence[Tilt], *, composed: Sequence[Step] = ()
     ) -> None:
-        self.name, self.steps, self.composed = "capped", tuple(steps), tuple(composed)
+        self.steps, self.composed = tuple(steps), tuple(composed)
         self.infinite = infinite_mass(self.steps)
         self.bounds = tuple(
             TiltedOutcomes(on_outcomes(step), tilt)
@@ -87,18 +88,19 @@ class TiltedProposal(Proposal):
         return [step.count for step in self.steps]
 
     @property
-    def order(self) -> float:
+    def _order(self) -> float:
         return max((tilt.order for tilt in self.tilts), default=0.0)
 
-    @property
-    def _summed(self) -> Sequence[Step]:
-        return [Step(b.pair, s.count) for b, s in zip(self.bounds, self.steps, strict=True)]
-
-    @property
-    def _heights(self) -> float:
-        return abs(self.log_normaliser) + math.fsum(
+    def rounding(self, epsilon: float) -> Rounding:
+        """Of sums without infinite losses, which are apart, and of weights."""
+        own = list(zip(self.steps, self.bounds, strict=True))
+        heights = abs(self.log_normaliser) + math.fsum(
             step.count * max(abs(bounds.least_height), abs(bounds.tilt.height_beyond))
-            for step, bounds in zip(self.steps, self.bounds, strict=True)
+            for step, bounds in own
+        )
+        summed = [Step(bounds.pair, step.count) for step, bounds in own]
+        return Rounding.of(
+            summed, epsilon, order=self._order, heights=heights, composed=self.composed
         )
 
     @property
@@ -118,12 +120,12 @@ class TiltedProposal(Proposal):
         by Minkowski's inequality (Section 3.8).
         """
         of_s = MomentBound(self.counts, self.bounds, self.log_normaliser, epsilon, p)
-        powers = self.order * p * np.geomspace(0.05, 8.0, 16) if self.order else _POWERS
+        powers = self._order * p * np.geomspace(0.05, 8.0, 16) if self._order else _POWERS
         finite = _least(of_s, powers) / p
-        return p * self._log_with_infinite(min(finite, self._log_greatest(epsilon)))
+        return p * log_with_infinite(min(finite, self._log_greatest(epsilon)), self.infinite)
 
     def log_greatest(self, epsilon: float) -> float:
-        return self._log_with_infinite(self._log_greatest(epsilon))
+        return log_with_infinite(self._log_greatest(epsilon), self.infinite)
 
     def _log_greatest(self, epsilon: float) -> float:
         return log_greatest(self.counts, self.bounds, self.log_normaliser, epsilon)
@@ -142,7 +144,7 @@ class SimpleProposal(Proposal):
     """
 
     def __init__(self, steps: Sequence[Step], cells: int = _CELLS) -> None:
-        self.name, self.steps, self._cells = "simple", tuple(steps), cells
+        self.steps, self._cells = tuple(steps), cells
         self.samplers = tuple(PlainSampler(outcomes(step.pair)) for step in self.steps)
         self.log_normalisers = (0.0,) * len(self.steps)
 

@@ -22,9 +22,7 @@ from evr.sampling import placed_parts
 from evr.sampling.line import TiltedProposal, spread_steps
 from evr.sampling.parts import Part, part_of
 from evr.sampling.plan import MixturePlan
-from evr.sampling.proposals import Block, Proposal
-
-_AT_ONCE, _NUMBERS = 4096, 2**20  # samples of a block, and their coordinates: tables want many
+from evr.sampling.proposals import Block, Proposal, log_with_infinite
 
 
 class MixtureProposal(Proposal):
@@ -32,7 +30,6 @@ class MixtureProposal(Proposal):
     as the plan says.
     """
 
-    name = "mixture"
     xp: Any = np
     """Whose arrays are drawn by place; and how many numbers of one law at a time."""
     at_once = 1 << 20
@@ -126,9 +123,8 @@ class MixtureProposal(Proposal):
     def log_greatest(self, epsilon: float) -> float:
         """By the share of the component that bounds samples (5.1, 5.2, 6.1)."""
         own = zip(self.weights, self.parts, strict=True)
-        return self._log_with_infinite(
-            min(self._bound(parts, epsilon) - math.log(weight) for weight, parts in own)
-        )
+        bound = min(self._bound(parts, epsilon) - math.log(weight) for weight, parts in own)
+        return log_with_infinite(bound, self.infinite)
 
     def _bound(self, parts: Sequence[Part], epsilon: float) -> float:
         order = parts[0].order  # of all of them
@@ -169,9 +165,8 @@ class MixtureProposal(Proposal):
         ]
         base = self.line.rounding(epsilon) if self.line else Rounding.of((), epsilon)
         heights = 16.0 * UNIT * self.order * abs(epsilon)
-        return Rounding(
-            base.loss + math.fsum(errors), base.weight + heights + 4.0 * math.fsum(errors)
-        )
+        weight = base.weight + heights + 4.0 * math.fsum(errors)
+        return Rounding(base.loss + math.fsum(errors), weight, self.order)
 
     def _sum_error(self, index: int, scale: float) -> float:
         """What parts of one law add to the error of the logarithm of a density. Drawn by place,
@@ -187,7 +182,3 @@ class MixtureProposal(Proposal):
     def work(self) -> int:
         own = sum(count * law.dimension for law, count in self.laws)
         return own * (2 + len(self.parts)) + (self.line.work if self.line else 0)
-
-    def block_size(self) -> int:
-        own = sum(count * law.dimension for law, count in self.laws)
-        return max(super().block_size(), min(_AT_ONCE, 2 ** round(math.log2(_NUMBERS / own))))

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from evr.bounds.moments import log_clipping
 from evr.bounds.rounding import Rounding
 from evr.laws import Floats, Step
 from evr.sampling.plan import ProposalPlan
@@ -44,8 +43,9 @@ class Block(NamedTuple):
 class Proposal(abc.ABC):
     """The protocol: draw, and state what is proved."""
 
-    name: str
     steps: tuple[Step, ...]
+    """One direction of a composition, as drawn."""
+
     infinite: float = 0.0
     """The chance of an infinite loss, where it is kept apart: added to each sample instead of
     drawn.
@@ -54,103 +54,42 @@ class Proposal(abc.ABC):
     composed: tuple[Step, ...] = ()
     """Single steps that some of the steps stand for."""
 
-    source: tuple[ProposalPlan, tuple[Step, ...]] | None = None
-    """What it was built of, where it was: so it travels to other processes."""
-
-    def __reduce__(self) -> Any:
-        if self.source is None:
-            return super().__reduce__()
-        from evr.sampling.registry import built
-
-        return built, self.source
-
     @abc.abstractmethod
     def draw(self, generator: np.random.Generator, size: int) -> Block:
         """``size`` independent samples."""
 
     @abc.abstractmethod
     def log_moment(self, epsilon: float, p: float) -> float:
-        """``log`` of a rigorous upper bound on ``E[X^p]``, ``p > 1``."""
+        """``log`` of a rigorous upper bound on ``E[X^p]``, ``p > 1``; with ``p = 2``, on the ``nu``
+        of the paper.
+        """
 
     @abc.abstractmethod
     def log_greatest(self, epsilon: float) -> float:
-        """``log`` of a rigorous upper bound on ``X``; ``inf`` where there is none."""
-
-    def second_moment(self, epsilon: float) -> float:
-        """A rigorous upper bound on ``E[X^2]``: the ``nu`` of the paper."""
-        return math.exp(min(self.log_moment(epsilon, 2.0), 700.0))
-
-    def greatest(self, epsilon: float) -> float:
-        """A rigorous upper bound on ``X``: ``B``."""
-        return math.exp(min(self.log_greatest(epsilon), 700.0))
-
-    def excess(self, epsilon: float, clip: float, log_unit: float = 0.0) -> float:
-        """A rigorous upper bound on ``E[(X - clip)_+]``: ``(p-1)^{p-1}/p^p E[X^p]/clip^{p-1}``, the
-        best of several ``p``; all in units of ``e^log_unit``.
-        """
-        if self.log_greatest(epsilon) - log_unit <= math.log(clip):
-            return 0.0
-        bounds = []
-        for p in (1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0):
-            bounds.append(
-                log_clipping(p)
-                + self._cached_moment(epsilon, p)
-                - p * log_unit
-                - (p - 1) * math.log(clip)
-            )
-        if not min(bounds) > -math.inf:
-            raise ValueError("a moment of samples that exceed a clip is 0, which cannot be")
-        room = 16.0 * self.rounding(epsilon).weight
-        return math.exp(min(min(bounds) + room, 700.0))
-
-    def _cached_moment(self, epsilon: float, p: float) -> float:
-        cache: dict[tuple[float, float], float] = self.__dict__.setdefault("_moments", {})
-        if (epsilon, p) not in cache:
-            cache[epsilon, p] = self.log_moment(epsilon, p)
-        return cache[epsilon, p]
-
-    def _log_with_infinite(self, log_value: float) -> float:
-        return (
-            float(np.logaddexp(log_value, math.log(self.infinite))) if self.infinite else log_value
-        )
-
-    @property
-    def total_steps(self) -> int:
-        """Steps that a sample sums over, as drawn."""
-        return sum(step.count for step in self.steps)
-
-    @property
-    def order(self) -> float:
-        """The steepest slope of a weight's logarithm over the loss of each step."""
-        return 0.0
+        """``log`` of a rigorous upper bound on ``X``, ``B``; ``inf`` where there is none."""
 
     def rounding(self, epsilon: float) -> Rounding:
         """How far samples and bounds at ``epsilon`` may be off."""
-        return Rounding.of(
-            self._summed,
-            epsilon,
-            order=self.order,
-            heights=self._heights,
-            composed=self.composed,
-        )
-
-    @property
-    def _summed(self) -> Sequence[Step]:
-        """The steps whose losses a sample adds up: without infinite ones, where these are apart."""
-        return self.steps
-
-    @property
-    def _heights(self) -> float:
-        """The greatest numbers that a weight's logarithm is a sum of."""
-        return 0.0
+        return Rounding.of(self.steps, epsilon)
 
     @property
     def work(self) -> int:
         """About what a sample costs, in steps that are drawn one by one."""
-        return self.total_steps
+        return sum(step.count for step in self.steps)
 
-    def block_size(self) -> int:
-        """Samples in a block, fixed by the proposal alone: about a million steps' worth, 64 at
-        least.
-        """
-        return int(min(65_536, max(64, 2 ** round(math.log2(2**20 / max(self.work, 1))))))
+    def __reduce__(self) -> Any:
+        """One that was built travels to other processes by its plan."""
+        if self not in SOURCES:
+            return super().__reduce__()
+        from evr.sampling.registry import built
+
+        return built, SOURCES[self]
+
+
+SOURCES: WeakKeyDictionary[Proposal, tuple[ProposalPlan, tuple[Step, ...]]] = WeakKeyDictionary()
+"""What each proposal was built of."""
+
+
+def log_with_infinite(log_value: float, infinite: float) -> float:
+    """``log`` of a bound on samples to which the chance of an infinite loss is added."""
+    return float(np.logaddexp(log_value, math.log(infinite))) if infinite else log_value

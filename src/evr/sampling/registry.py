@@ -16,7 +16,7 @@ from evr.sampling.plan import (
     SimplePlan,
     SinglePlan,
 )
-from evr.sampling.proposals import Proposal
+from evr.sampling.proposals import SOURCES, Proposal
 from evr.sampling.single import SingleProposal
 
 BUILDERS: dict[type[ProposalPlan], Callable[[Any, tuple[Step, ...]], Proposal]] = {
@@ -33,5 +33,5 @@ def built(plan: ProposalPlan, steps: tuple[Step, ...]) -> Proposal:
     and normalisers are computed here.
     """
     proposal = BUILDERS[type(plan)](plan, steps)
-    proposal.source = (plan, steps)
+    SOURCES[proposal] = (plan, steps)
     return proposal

@@ -18,6 +18,7 @@ from typing import Self
 import numpy as np
 
 from evr import validate
+from evr.bounds.rounding import Rounding
 from evr.bounds.single import SingleBounds
 from evr.laws import Direction, Floats, Step
 from evr.laws.line.gaussian import GaussianPair
@@ -53,8 +54,6 @@ class SingleProposal(Proposal):
         How finely the line is cut for the bounds.
     """
 
-    name = "single"
-
     def __init__(self, steps: Sequence[Step], theta: float, *, cells: int = 4096) -> None:
         self.steps = tuple(steps)
         mu, q, self.count = equal_steps(self.steps)
@@ -68,13 +67,9 @@ class SingleProposal(Proposal):
         # logarithm do not overflow.
         self._greatest_ratio = max(mu * (self.slope + mu + 14.0), -math.log1p(-q))
 
-    @property
-    def order(self) -> float:
-        return self.slope / self.mu
-
-    @property
-    def _heights(self) -> float:
-        return abs(self.log_normaliser) + self.slope * (self.slope + self.mu + 39.0)
+    def rounding(self, epsilon: float) -> Rounding:
+        heights = abs(self.log_normaliser) + self.slope * (self.slope + self.mu + 39.0)
+        return Rounding.of(self.steps, epsilon, order=self.slope / self.mu, heights=heights)
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
         losses, log_sums = np.empty(size), np.empty(size)

@@ -16,8 +16,8 @@ from evr.bounds.rounding import Rounding
 from evr.laws import Step, greatest_loss
 from evr.randomness import Stream
 from evr.sampling import DrawPlan
+from evr.sampling.drawing import Drawing
 from evr.verification.claims import Claim
-from evr.verification.drawing import Drawing
 from evr.verification.driver import Driver
 from evr.verification.executors import working
 from evr.verification.fixed import FixedTest, fixed_test
@@ -160,7 +160,7 @@ class Trial:
             estimate=unit * mean,
             standard_error=unit * error,
             threshold=unit,
-            bound=drawing.proposal.greatest(drawing.epsilon),
+            bound=math.exp(min(drawing.log_greatest, 700.0)),
             trace=tuple((n, unit * m, unit * e, w) for n, m, e, w in state.trace),
         )
         if isinstance(test, FixedTest):
@@ -175,7 +175,7 @@ class Trial:
             report,
             log_wealth=state.log_wealth,
             log_target=test.log_target,
-            second_moment=drawing.proposal.second_moment(drawing.epsilon),
+            second_moment=math.exp(min(drawing.log_moment(2.0), 700.0)),
             clip=test.clip * unit if is_clipped else None,
             correction=test.correction * unit,
             plan=plan if is_clipped else replace(plan, clip=None),
@@ -229,7 +229,7 @@ def check_rounding(drawing: Drawing, claim: Claim, steps: tuple[Step, ...]) -> N
     could tell why.
     """
     proposal, rounding = drawing.proposal, drawing.rounding
-    sensitivity = 1.0 + proposal.order if proposal.order else 1.0 / claim.threshold
+    sensitivity = 1.0 + rounding.order if rounding.order else 1.0 / claim.threshold
     # all losses may exceed it by little
     beyond = min(greatest_loss(steps), greatest_loss(proposal.steps)) - claim.epsilon
     sensitivity = max(sensitivity, 1.0 / beyond if beyond > 0.0 else 0.0)
@@ -241,7 +241,7 @@ def check_rounding(drawing: Drawing, claim: Claim, steps: tuple[Step, ...]) -> N
         )
     if not rounding.weight < 1.0 - claim.tau:
         raise ValueError(
-            f"rounding over {proposal.total_steps} steps may be as large as {rounding.weight:.2g} "
-            f"of delta, and tau = {claim.tau!r} leaves less than that: lower tau, or account for "
-            "fewer steps"
+            f"rounding over {sum(step.count for step in proposal.steps)} steps may be as large as "
+            f"{rounding.weight:.2g} of delta, and tau = {claim.tau!r} leaves less than that: lower "
+            "tau, or account for fewer steps"
         )

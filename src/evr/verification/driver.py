@@ -16,7 +16,7 @@ from concurrent.futures import Executor, Future
 from typing import Any
 
 from evr.sampling import DrawPlan
-from evr.verification.drawing import Drawing
+from evr.sampling.drawing import Drawing
 from evr.verification.fixed import FixedTest
 from evr.verification.results import Progress
 from evr.verification.sequential import SequentialTest

@@ -12,8 +12,8 @@ import math
 from dataclasses import dataclass
 
 from evr import validate
+from evr.sampling.drawing import Drawing
 from evr.verification.claims import Claim
-from evr.verification.drawing import Drawing
 from evr.verification.state import Ending, State
 
 
@@ -127,7 +127,7 @@ def fixed_test(
 ) -> FixedTest:
     """The test of one direction, from the proved second moment of what is drawn."""
     weight = drawing.rounding.weight
-    log_moment = drawing.proposal.log_moment(drawing.epsilon, 2.0) + 2.0 * weight
+    log_moment = drawing.log_moment(2.0) + 2.0 * weight
     if not log_moment > -math.inf:
         raise ValueError("a second moment of 0 cannot be: the plan is out of floats' range")
     return FixedTest(plan_fixed(claim, log_moment, attempt=attempt, offset=offset), weight)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from scipy.special import ndtri
 
 from evr.sampling import DrawPlan
+from evr.sampling.drawing import Drawing
 from evr.verification.claims import Claim
-from evr.verification.drawing import Drawing
 from evr.verification.state import Ending, State
 
 TOLERATED_FALSE_NEGATIVES = 1e-6
@@ -156,7 +156,7 @@ def sequential_test(
     clip, correction = math.exp(min(drawing.log_greatest - log_unit, 700.0)), 0.0
     if plan.clip is not None and plan.clip < clip:
         clip = plan.clip
-        correction = drawing.proposal.excess(drawing.epsilon, clip, log_unit)
+        correction = drawing.excess(clip, log_unit)
     return SequentialTest(
         clip=clip,
         correction=correction,

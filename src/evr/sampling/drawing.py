@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from evr.bounds.moments import log_clipping
 from evr.bounds.rounding import Rounding
 from evr.laws import Step
-from evr.sampling import Proposal, built
 from evr.sampling.plan import ProposalPlan
+from evr.sampling.proposals import Proposal
+from evr.sampling.registry import built
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,30 @@ class Drawing:
     def log_greatest(self) -> float:
         """``log`` of the proved bound on a sample."""
         return self.proposal.log_greatest(self.epsilon)
+
+    @cached_property
+    def _log_moments(self) -> dict[float, float]:
+        return {}
+
+    def log_moment(self, p: float) -> float:
+        """``log`` of the proved bound on ``E[X^p]``."""
+        if p not in self._log_moments:
+            self._log_moments[p] = self.proposal.log_moment(self.epsilon, p)
+        return self._log_moments[p]
+
+    def excess(self, clip: float, log_unit: float) -> float:
+        """A rigorous upper bound on ``E[(X - clip)_+]``: ``(p-1)^{p-1}/p^p E[X^p]/clip^{p-1}``, the
+        best of several ``p``; all in units of ``e^log_unit``.
+        """
+        if self.log_greatest - log_unit <= math.log(clip):
+            return 0.0
+        bound = min(
+            log_clipping(p) + self.log_moment(p) - p * log_unit - (p - 1) * math.log(clip)
+            for p in (1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0)
+        )
+        if not bound > -math.inf:
+            raise ValueError("a moment of samples that exceed a clip is 0, which cannot be")
+        return math.exp(min(bound + 16.0 * self.rounding.weight, 700.0))
 
     @classmethod
     def of(cls, plan: ProposalPlan, steps: tuple[Step, ...], epsilon: float) -> Drawing:
