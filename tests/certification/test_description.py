@@ -51,6 +51,11 @@ def test_the_sentence_says_what_was_typed(certificate: evr.Certificate) -> None:
             "batches of 10 of 100 records without replacement, 9 steps",
         ),
         (
+            evr.dpsgd(noise_multiplier=2, records_per_user=8, **SIZES),
+            SIZES,
+            "of 60,000 records by Poisson sampling, 15 epochs, noise multiplier 2, at most 8 rec",
+        ),
+        (
             evr.opacus_history([(1.0, 0.01, 500), (1.2, 0.02, 1)]),
             {"algorithm": "DP-SGD"},
             "500 steps, noise multiplier 1; then Poisson sampling with probability 0.02, 1 step",
@@ -82,6 +87,12 @@ def test_what_does_not_fit_is_refused(change: dict[str, Any], name: str, tmp_pat
         with pytest.raises(ValueError, match=name):
             evr.certify(EVENT, delta=1e-5, ledger=ledger, description=SIZES | change)
         assert ledger.attempts() == []
+
+
+def test_users_are_not_examples() -> None:
+    event = evr.dpsgd(noise_multiplier=2, records_per_user=8, **SIZES)
+    with pytest.raises(ValueError, match="unit='example'"):
+        description_of({"unit": "example"}, event)
 
 
 def test_only_dpsgd_has_batches(tmp_path: Path) -> None:

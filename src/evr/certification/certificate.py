@@ -290,8 +290,8 @@ class Certificate(Section):
     @model_validator(mode="after")
     def _is_described_truly(self) -> Certificate:
         given = self.description.model_dump()
-        counted = {key: given[key] for key in NUMBERS if given[key] is not None}
-        if counted and description_of(given, self.dp_event()) != given:
+        checked = any(given[key] is not None for key in ("unit", *NUMBERS))
+        if checked and description_of(given, self.dp_event()) != given:
             raise ValueError("description.algorithm is missing")
         return self
 

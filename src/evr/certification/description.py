@@ -1,8 +1,8 @@
-"""What a training was, as whoever ran it describes it: a title, the unit that is protected, and the
-numbers that people state.
+"""A training in the words of whoever ran it: a title, the protected unit, and the numbers that
+people state.
 
-None of it is believed. The numbers have to fit the event, which alone is accounted for: a
-description that does not is refused. They only ever choose the words of a statement.
+Only the event is accounted for. Numbers that do not fit the event are refused; the others choose
+the words of a statement, and nothing else.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from dp_accounting import dp_event
 
 from evr import validate
+from evr.certification.scheme_words import is_about_users
 from evr.certification.text_rules import NAME_IN_WORDS, is_name
+from evr.mechanisms.schemes import PoissonSampledUsersDpEvent
 from evr.numbers import typed
 
 DPSGD = "DP-SGD"
@@ -29,7 +31,6 @@ KEYS = ("title", "unit", *NUMBERS)
 def description_of(given: Mapping[str, Any] | None, event: dp_event.DpEvent) -> dict[str, Any]:
     """A description with all its keys, checked by itself and against the event.
 
-    >>> from evr.mechanisms.registry import MECHANISMS
     >>> step = dp_event.PoissonSampledDpEvent(256 / 60000, dp_event.GaussianDpEvent(1.1))
     >>> event = dp_event.SelfComposedDpEvent(step, 3516)
     >>> size = {"dataset_size": 60000, "batch_size": 256, "epochs": 15}
@@ -47,7 +48,9 @@ def description_of(given: Mapping[str, Any] | None, event: dp_event.DpEvent) -> 
     if whole["title"] is not None and not is_name(whole["title"]):
         shown = validate.shown(whole["title"])
         raise ValueError(f"description: title={shown} is not a title: {NAME_IN_WORDS}")
-    if whole["unit"] is not None:
+    if whole["unit"] is not None and is_about_users(event):
+        validate.one_of(UNITS[1:], unit=whole["unit"])
+    elif whole["unit"] is not None:
         validate.one_of(UNITS, unit=whole["unit"])
     for key in ("dataset_size", "batch_size"):
         if whole[key] is not None:
@@ -61,9 +64,43 @@ def description_of(given: Mapping[str, Any] | None, event: dp_event.DpEvent) -> 
     return whole
 
 
+class Phase(NamedTuple):
+    """A run of equal steps of DP-SGD. ``batch`` is set for batches of a fixed size."""
+
+    steps: int
+    noise_multiplier: float
+    rate: float
+    batch: tuple[int, int] | None = None
+    records_per_user: int | None = None
+
+
+def phases_of(event: dp_event.DpEvent) -> list[Phase] | None:
+    """The phases of a DP-SGD training; None if the event is another."""
+    parts = event.events if isinstance(event, dp_event.ComposedDpEvent) else [event]
+    found: list[Phase] = []
+    for part in parts:
+        step, steps = part, 1
+        if isinstance(part, dp_event.SelfComposedDpEvent):
+            step, steps = part.event, part.count
+        rate, batch = 1.0, None
+        if isinstance(step, PoissonSampledUsersDpEvent):
+            numbers = (step.noise_multiplier, step.sampling_probability)
+            found.append(Phase(steps, *numbers, records_per_user=step.records_per_user))
+            continue
+        if isinstance(step, dp_event.PoissonSampledDpEvent):
+            step, rate = step.event, step.sampling_probability
+        elif isinstance(step, dp_event.SampledWithoutReplacementDpEvent):
+            batch = (step.sample_size, step.source_dataset_size)
+            step, rate = step.event, batch[0] / batch[1]
+        if not isinstance(step, dp_event.GaussianDpEvent):
+            return None
+        found.append(Phase(steps, step.noise_multiplier, rate, batch))
+    return found or None
+
+
 def _check(given: dict[str, Any], event: dp_event.DpEvent) -> None:
     """Raise if the numbers of a description do not fit the event."""
-    phases = _phases(event)
+    phases = phases_of(event)
     if phases is None:
         raise ValueError("description: the event is not that of DP-SGD, sampled Gaussian noise")
     size, batch, epochs = given["dataset_size"], given["batch_size"], given["epochs"]
@@ -71,84 +108,59 @@ def _check(given: dict[str, Any], event: dp_event.DpEvent) -> None:
         raise ValueError(
             f"description: batch_size and epochs are of one phase, and the event has {len(phases)}"
         )
-    (step, count), *_ = phases
+    phase = phases[0]
     if batch is not None:
         if size is None:
             raise ValueError(f"description: batch_size={batch} needs dataset_size")
-        if isinstance(step, dp_event.SampledWithoutReplacementDpEvent):
-            fits = (step.sample_size, step.source_dataset_size) == (batch, size)
-        else:
-            fits = _rate(step) == batch / size
-        if not fits:
+        if phase.rate != batch / size or phase.batch not in (None, (batch, size)):
             raise ValueError(
                 f"description: batch_size={batch:,} of dataset_size={size:,} is not the sampling "
-                f"of the event, {_sampling(step)}"
+                f"of the event, {_sampling(phase)}"
             )
     if epochs is not None:
-        rate = Fraction(_rate(step)) if batch is None else Fraction(batch, size)
+        rate = Fraction(phase.rate) if batch is None else Fraction(batch, size)
         steps = math.ceil(Fraction(epochs) / rate) if rate else 0
-        if steps != count:
+        if steps != phase.steps:
             raise ValueError(
-                f"description: epochs={epochs!r} are {steps:,} steps, and the event has {count:,}"
+                f"description: epochs={epochs!r} are {steps:,} steps, and the event has "
+                f"{phase.steps:,}"
             )
 
 
 def trained(event: dp_event.DpEvent, given: Mapping[str, Any]) -> str | None:
     """DP-SGD in the words of its description, or None where the event has to speak for itself."""
-    phases = _phases(event)
-    if given["algorithm"] is None or phases is None or len(phases) > _SPELLED_OUT:
+    phases = None if given["algorithm"] is None else phases_of(event)
+    if phases is None or len(phases) > _SPELLED_OUT:
         return None
-    unit = f"{given['unit']}s" if given["unit"] not in (None, "example") else "records"
-    return f"{DPSGD} ({'; then '.join(_phase(*one, given, unit) for one in phases)})"
+    return f"{DPSGD} ({'; then '.join(_phase(one, given) for one in phases)})"
 
 
-def _phase(step: Any, count: int, given: Mapping[str, Any], unit: str) -> str:
-    drawn = _sampling(step)
-    if given["batch_size"] is not None:
-        how = (
-            "by Poisson sampling"
-            if isinstance(step, dp_event.PoissonSampledDpEvent)
-            else "without replacement"
+def _phase(phase: Phase, given: Mapping[str, Any]) -> str:
+    drawn = _sampling(phase)
+    if given["batch_size"] is not None and phase.batch is None:
+        owned = phase.records_per_user is not None or given["unit"] in (None, "example")
+        unit = "records" if owned else f"{given['unit']}s"
+        drawn = (
+            f"batches of {given['batch_size']:,} of {given['dataset_size']:,} {unit} by Poisson "
+            "sampling"
         )
-        drawn = f"batches of {given['batch_size']:,} of {given['dataset_size']:,} {unit} {how}"
-    steps = f"{count:,} {'step' if count == 1 else 'steps'}"
+    steps = _counted(phase.steps, "step")
     if given["epochs"] is not None:
-        steps = f"{typed(given['epochs'])} {'epoch' if given['epochs'] == 1 else 'epochs'}"
-    noise = step if isinstance(step, dp_event.GaussianDpEvent) else step.event
-    return f"{drawn}, {steps}, noise multiplier {typed(noise.noise_multiplier)}"
+        steps = _counted(given["epochs"], "epoch")
+    noise = f"noise multiplier {typed(phase.noise_multiplier)}"
+    most = phase.records_per_user
+    owns = "" if most is None else f", at most {_counted(most, 'record')} per user"
+    return f"{drawn}, {steps}, {noise}{owns}"
 
 
-def _sampling(step: Any) -> str:
-    if isinstance(step, dp_event.SampledWithoutReplacementDpEvent):
-        return (
-            f"batches of {step.sample_size:,} of {step.source_dataset_size:,} records without "
-            "replacement"
-        )
-    rate = _rate(step)
-    return "full batches" if rate == 1 else f"Poisson sampling with probability {typed(rate)}"
+def _sampling(phase: Phase) -> str:
+    if phase.batch is not None:
+        batch, size = phase.batch
+        return f"batches of {batch:,} of {size:,} records without replacement"
+    if phase.rate == 1:
+        return "full batches"
+    return f"Poisson sampling with probability {typed(phase.rate)}"
 
 
-def _rate(step: Any) -> float:
-    """How likely a record is in a batch."""
-    if isinstance(step, dp_event.SampledWithoutReplacementDpEvent):
-        return step.sample_size / step.source_dataset_size
-    if isinstance(step, dp_event.PoissonSampledDpEvent):
-        return float(step.sampling_probability)
-    return 1.0
-
-
-def _phases(event: dp_event.DpEvent) -> list[tuple[dp_event.DpEvent, int]] | None:
-    """The steps of a DP-SGD training, each with its count; None if the event is another."""
-    parts = event.events if isinstance(event, dp_event.ComposedDpEvent) else [event]
-    found = []
-    for part in parts:
-        step, count = part, 1
-        if isinstance(part, dp_event.SelfComposedDpEvent):
-            step, count = part.event, part.count
-        sampled = isinstance(
-            step, dp_event.PoissonSampledDpEvent | dp_event.SampledWithoutReplacementDpEvent
-        )
-        if not isinstance(step.event if sampled else step, dp_event.GaussianDpEvent):
-            return None
-        found.append((step, count))
-    return found or None
+def _counted(count: float, what: str) -> str:
+    return f"{typed(count)} {what}{'' if count == 1 else 's'}"

@@ -177,8 +177,9 @@ def assumed(document: dict[str, Any]) -> list[str]:
     event = event_from_json(document["event"])
     relation = NeighboringRelation[document["neighboring_relation"]]
     clauses = [*assumptions(event, relation=relation), *recorded.assumptions(document["record"])]
-    if (given := document["description"]["unit"]) not in (None, "example"):
-        clauses.insert(0, f"each record holds all data of one {given}, and nobody else's")
+    given = document["description"]["unit"]
+    if given not in (None, "example") and not is_about_users(event):
+        clauses.insert(0, f"each record holds all data of one {given}")
     sampled = METHOD_WORDS[checked["method"]].samples
     if sampled:
         fresh = "the entropy of the samples was fresh"
