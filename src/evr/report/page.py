@@ -62,6 +62,7 @@ def write_report(
     path: str | Path,
     *,
     source: str | None = None,
+    proof: bytes | None = None,
     max_seconds: float | None = None,
 ) -> None:
     """Write one HTML page of a certificate, whole or not at all; it needs no network.
@@ -74,6 +75,8 @@ def write_report(
         Where to write the page.
     source
         The certificate's file, for the commands that replay it.
+    proof
+        Its proof file, which the page then checks at a button.
     max_seconds
         How long it may take; None for as long as it takes.
 
@@ -85,7 +88,8 @@ def write_report(
         If it takes longer than ``max_seconds``, or the event is too large.
     """
     certificate = Certificate.of(certificate)
-    atomic.write_text(path, render(certificate, source=source, max_seconds=max_seconds))
+    text = render(certificate, source=source, proof=proof, max_seconds=max_seconds)
+    atomic.write_text(path, text)
 
 
 def unbroken(text: str) -> Markup:
@@ -98,7 +102,11 @@ def unbroken(text: str) -> Markup:
 
 
 def render(
-    certificate: Certificate, *, source: str | None = None, max_seconds: float | None = None
+    certificate: Certificate,
+    *,
+    source: str | None = None,
+    proof: bytes | None = None,
+    max_seconds: float | None = None,
 ) -> str:
     """The page's text."""
     import jinja2
@@ -107,9 +115,7 @@ def render(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     environment.filters["unbroken"] = unbroken
-    template = environment.from_string(
-        resources.files("evr.report").joinpath("page.html").read_text("utf-8")
-    )
+    template = environment.from_string(_text("page.html"))
     seconds = seconds_allowed(max_seconds)
     with alarmed(seconds, "drawing its curve"):
         composition = understood(certificate, seconds)
@@ -133,9 +139,17 @@ def render(
         install=f"pip install evr-dp=={certificate.software.evr}",
         groups=_groups(certificate),
         source=source or "CERTIFICATE.json",
+        proof_file=None if proof is None else proof.decode("ascii"),
+        checker=_text("verifier.js") + _text("checking.js"),
+        panel=_text("panel.js"),
         scientific=scientific,
         above=scientific_above,
     )
+
+
+def _text(name: str) -> str:
+    """A file of the page's."""
+    return resources.files("evr.report").joinpath(name).read_text("utf-8")
 
 
 def _drawn(picture: plots.Picture, key: str) -> dict[str, Any]:
