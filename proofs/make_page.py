@@ -1,6 +1,6 @@
 """Writes docs/check_proof.html: the checker as a page of its own, without a network.
 
-    python proofs/make_page.py
+python proofs/make_page.py
 """
 
 from __future__ import annotations

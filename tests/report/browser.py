@@ -23,10 +23,10 @@ class Browser:
     def __init__(self, folder: Path, width: int = 1200, height: int = 900) -> None:
         ours, theirs = os.pipe(), os.pipe()  # commands to it, answers from it
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+        options += ["--remote-debugging-pipe", f"--user-data-dir={folder / 'profile'}"]
         command = f'exec "$0" "$@" 3<&{ours[0]} 4>&{theirs[1]}'
         self._process = subprocess.Popen(
-            ["bash", "-c", command, CHROMIUM, *options, "--remote-debugging-pipe"]
-            + [f"--user-data-dir={folder / 'profile'}", f"--window-size={width},{height}"],
+            ["bash", "-c", command, CHROMIUM, *options],
             pass_fds=(ours[0], theirs[1]),
             stderr=subprocess.DEVNULL,
         )

@@ -79,6 +79,7 @@ def build(
     computed_by: dict[str, Any],
     times: dict[str, Any],
     record: dict[str, Any] | None,
+    proof: str | None = None,
 ) -> Certificate:
     """Put together what was claimed, what happened and what follows; ``claim`` carries the terms of
     its release.
@@ -130,6 +131,7 @@ def build(
         "software": computed_by,
         "times": times,
         "record": record,
+        **({} if proof is None else {"proof": proof}),
     }
     return Certificate.sealed(plain({**document, "statement": statement(document)}))
 

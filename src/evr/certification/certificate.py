@@ -268,6 +268,9 @@ class Certificate(Section):
     record
         Which recorded training it is about, if any. A replay sees only whether it contradicts the
         event; ``Record.is_certified_by`` compares it with the record itself.
+    proof
+        The SHA-256 on the last line of its proof file, where one was written; else there is no
+        such field.
     digest
         SHA-256 of the rest.
     """
@@ -285,6 +288,7 @@ class Certificate(Section):
     software: SoftwareSection
     times: TimesSection
     record: RecordSection | None
+    proof: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     digest: str
 
     @model_validator(mode="after")
@@ -334,7 +338,7 @@ class Certificate(Section):
 
     def document(self) -> dict[str, Any]:
         """All of it in JSON's types."""
-        return plain(self.model_dump())
+        return plain(self.model_dump(exclude=None if self.proof else {"proof"}))
 
     def to_json(self) -> str:
         """The text of the file."""

@@ -15,16 +15,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate, chain, pairwise
+from pathlib import Path
 
+from dp_accounting import NeighboringRelation
 from flint import arb, ctx, fmpz
 
-from evr.bounds.strict import Grid, ProofPlan
+from evr import atomic
+from evr.bounds.strict import Grid, ProofPlan, StatedProof
 from evr.bounds.strict.balls import GUARD, ceiling
 from evr.bounds.strict.one_step import one_step
 from evr.bounds.strict.plan import compose
 from evr.certification import check_proof
+from evr.certification.certificate import Certificate
 from evr.certification.law_text import law_text
-from evr.errors import UnsupportedEventError
+from evr.errors import CertificateError, UnsupportedEventError
 from evr.laws import Direction, Step
 from evr.laws.exact import ExactCurve, ExactLaw, ExactOutcomes
 from evr.laws.exact.law import ball
@@ -50,16 +54,10 @@ def proof_file(
     ValueError
         If the plans do not show delta.
     """
+    pairs = check_texts(composition)
     remove, add = (composition.exact(one) for one in Direction)
-    pairs = [
-        tuple(law_text(step.exact_law) for step in both) for both in zip(remove, add, strict=False)
-    ]
-    if [step.count for step in remove] != [step.count for step in add] or (
-        len(plans) == 1 and any(a != b for a, b in pairs)
-    ):
-        raise UnsupportedEventError(
-            "the two directions are not made of the same steps, and a proof file is about both"
-        )
+    if len(plans) == 1 and any(a != b for a, b in pairs):
+        raise UnsupportedEventError("one plan is given, and the two directions are not the same")
     listed = zip(remove, pairs, strict=True)
     marks = {one: one.value if len(plans) == 2 else "both" for one in plans}
     lines = [
@@ -80,6 +78,48 @@ def proof_file(
     if not answer.accepted:
         raise ValueError(f"the plans do not show delta: {'; '.join(answer.reasons)}")
     return data
+
+
+def proof_of(certificate: Certificate) -> bytes:
+    """The proof file of an accepted certificate whose proof is strict."""
+    if not certificate.accepted or certificate.verification.method not in ("strict", "both"):
+        raise CertificateError(
+            "only an accepted certificate with a proof in exact arithmetic has a proof file"
+        )
+    plans: dict[Direction, ProofPlan | None] = {}
+    for name, report in certificate.verification.directions.items():
+        stated = None if report.strict is None else StatedProof.from_json(report.strict)
+        plans[Direction(name)] = None if stated is None else stated.plan
+    relation = NeighboringRelation[certificate.neighboring_relation]
+    composition, claim = Composition.of(certificate.dp_event(), relation), certificate.claim
+    return proof_file(composition, Fraction(claim.epsilon), Fraction(claim.delta), plans)
+
+
+def seal_of(data: bytes) -> str:
+    """The SHA-256 on the last line of a proof file."""
+    return data[-65:-1].decode("ascii")
+
+
+def write_proof(path: str | Path, data: bytes) -> None:
+    """Write a proof file, and ``check_proof.py`` beside it."""
+    atomic.write_bytes(path, data)
+    checker = Path(path).with_name("check_proof.py")
+    atomic.write_bytes(checker, Path(check_proof.__file__).read_bytes())
+
+
+def check_texts(composition: Composition) -> list[tuple[str, str]]:
+    """The laws of each step in both directions as text; a composition that no proof file can state
+    is refused.
+    """
+    remove, add = (composition.exact(one) for one in Direction)
+    if [step.count for step in remove] != [step.count for step in add]:
+        raise UnsupportedEventError(
+            "the two directions are not made of the same steps, and a proof file is about both"
+        )
+    return [
+        (law_text(one.exact_law), law_text(other.exact_law))
+        for one, other in zip(remove, add, strict=True)
+    ]
 
 
 @dataclass(frozen=True)

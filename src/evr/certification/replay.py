@@ -21,6 +21,7 @@ from evr import validate
 from evr.bounds.strict import ProofPlan, StatedProof
 from evr.certification.build import build, software
 from evr.certification.certificate import Certificate
+from evr.certification.proof_file import proof_of, seal_of
 from evr.certification.recorded import contradictions
 from evr.certification.time_limits import (
     MAX_SECONDS,
@@ -351,6 +352,7 @@ def _rebuilt(
         computed_by=certificate.software.model_dump(),
         times=certificate.times.model_dump(),
         record=None if certificate.record is None else certificate.record.model_dump(),
+        proof=None if certificate.proof is None else seal_of(proof_of(certificate)),
     )
 
 

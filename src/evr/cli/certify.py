@@ -44,7 +44,14 @@ Report = Annotated[
     file_option("--report", help="Write the certificate's page (HTML) to this file too."),
 ]
 
+Proof = Annotated[
+    Path | None,
+    file_option(
+        "--proof", help="Write a proof file that needs no evr, and its checker check_proof.py."
+    ),
+]
 UNITS = ("example", "user", "client")
+
 Epsilon = Annotated[
     float | None,
     number_option("--epsilon", "Find and certify delta at this epsilon; with --delta, this pair."),
@@ -81,6 +88,7 @@ def command(
     output: Output = None,
     force: Force = False,
     report: Report = None,
+    proof: Proof = None,
     ledger: LedgerFile = None,
     release: ReleaseName = None,
     title: Title = None,
@@ -146,6 +154,7 @@ def command(
             exact=exact,
             ledger=counted,
             path=path,
+            proof=proof,
             release=release,
             floor=floor,
             seed=seed,
@@ -164,6 +173,10 @@ def command(
     try:
         tell(certificate, path=path, ledger=ledger, json=json, quiet=quiet, device=device)
     finally:  # rejected or not
+        if proof is not None and certificate.proof is not None:
+            wrote(proof, quiet=quiet or json)
+            wrote(proof.with_name("check_proof.py"), quiet=quiet or json)
         if report is not None:
-            write_page(certificate, report, source=path)
+            held = proof if certificate.proof is not None else None
+            write_page(certificate, report, source=path, proof=held)
             wrote(report, quiet=quiet or json)

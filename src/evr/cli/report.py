@@ -62,10 +62,12 @@ def write_page(
     path: Path,
     *,
     source: Path | None,
+    proof: Path | None = None,
     max_seconds: float | None = None,
 ) -> None:
-    """Write the page of a certificate whose file is ``source``."""
+    """Write the page of a certificate whose file is ``source``, with its proof file if given."""
     from evr.report import page
 
     named = None if source is None else str(source)
-    page.write_report(certificate, path, source=named, max_seconds=max_seconds)
+    data = None if proof is None else proof.read_bytes()
+    page.write_report(certificate, path, source=named, proof=data, max_seconds=max_seconds)

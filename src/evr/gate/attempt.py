@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor
 from dataclasses import replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 
 from evr import validate
@@ -17,16 +18,18 @@ from evr.certification.build import build, differences, software
 from evr.certification.certificate import Certificate
 from evr.certification.event_json import event_digest, event_from_json
 from evr.certification.ledger import Ledger
+from evr.certification.proof_file import proof_file, seal_of, write_proof
 from evr.certification.tables import ELSEWHERE, Attempt
 from evr.errors import ClusterError, DeviceError, EvrError, LedgerError
 from evr.gate.request import Request, check_means
+from evr.laws import Direction
 from evr.mechanisms import Composition
 from evr.planning.gpu import chosen_device
 from evr.proving import Forecast, forecast, prove
 from evr.proving.showing import is_watched
 from evr.randomness import fresh_entropy
 from evr.validate import worker_count
-from evr.verification import Claim
+from evr.verification import Claim, Verdict, Verification
 from evr.verification.attempts import Attempt as Trying
 from evr.verification.driver import ProgressHook
 
@@ -73,6 +76,7 @@ def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Atte
         event_digest=request.subject.digest,
         options={
             "path": None if request.path is None else str(request.path),
+            "proof": None if request.proof is None else str(request.proof),
             "record": request.record,
             "description": request.description,
             "replaces": request.path is not None and request.path.is_file(),
@@ -155,12 +159,30 @@ def perform(
                 "seconds": time.perf_counter() - begun,
             },
             record=attempt.options.get("record"),
+            proof=_proof_written(composition, claim, verification, attempt.options.get("proof")),
         )
         if path is not None or attempt.options["path"] is not None:
             certificate.save(path or attempt.options["path"])
         elsewhere = None if path is None else f"{ELSEWHERE}{path}"
         ledger.finish(attempt, certificate.verdict, samples=verification.samples, message=elsewhere)
     return certificate
+
+
+def _proof_written(
+    composition: Composition, claim: Claim, verification: Verification, path: str | None
+) -> str | None:
+    """Write the proof file and the checker beside it, where that was asked for and there is a
+    proof; the file's digest.
+    """
+    if path is None or verification.verdict is not Verdict.ACCEPTED:
+        return None
+    proofs = {
+        Direction(name): None if report.strict is None else report.strict.plan
+        for name, report in verification.directions.items()
+    }
+    data = proof_file(composition, Fraction(claim.epsilon), Fraction(claim.delta), proofs)
+    write_proof(path, data)
+    return seal_of(data)
 
 
 @contextlib.contextmanager

@@ -49,6 +49,7 @@ def certify(
     exact: bool = False,
     ledger: Ledger | str | Path | None = None,
     path: str | Path | None = None,
+    proof: str | Path | None = None,
     release: str | None = None,
     floor: float | None = None,
     seed: int | None = None,
@@ -86,6 +87,9 @@ def certify(
         Where the attempt is counted: ``.evr/ledger.sqlite`` in the working directory by default.
     path
         Where to write the certificate.
+    proof
+        Where to write its proof file, which anybody can check without evr: a strict method is
+        needed. ``check_proof.py`` is put beside it.
     release, floor
         A name that groups attempts across claims, and the least that any of them may claim, fixed
         by the first (by default its claim).
@@ -163,6 +167,7 @@ def certify(
         floor=floor,
         seed=seed,
         path=path,
+        proof=proof,
         workers=workers,
         executor=executor,
         progress=progress,
@@ -184,6 +189,7 @@ def requested(
     neighboring_relation: Relation | None = None,
     seed: int | None = None,
     path: str | Path | None = None,
+    proof: str | Path | None = None,
     name: str | None = None,
     floor: float | None = None,
     workers: int | None = None,
@@ -223,6 +229,7 @@ def requested(
         floor=floor,
         seed=seed,
         path=None if path is None else validate.path(path=path).absolute(),
+        proof=None if proof is None else validate.path(proof=proof).absolute(),
         workers=workers,
         executor=executor,
         progress=progress,

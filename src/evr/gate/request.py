@@ -12,6 +12,7 @@ from typing import Any
 from evr import atomic, validate
 from evr.certification.description import description_of
 from evr.certification.event_json import digest_of, event_from_json, event_to_json
+from evr.certification.proof_file import check_texts
 from evr.certification.words import check_words
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
@@ -69,8 +70,8 @@ class Request:
         Of the release that the attempt belongs to.
     seed
         The entropy, or None for fresh one.
-    path
-        Where the certificate goes.
+    path, proof
+        Where the certificate goes, and its proof file with the checker of it.
     workers, executor, progress
         Who works, and who is told.
     record, description
@@ -84,6 +85,7 @@ class Request:
     floor: float | None = None
     seed: int | None = None
     path: Path | None = None
+    proof: Path | None = None
     workers: int | None = None
     executor: Executor | None = None
     progress: ProgressHook | None = None
@@ -95,6 +97,16 @@ class Request:
         event = event_from_json(self.subject.document)
         object.__setattr__(self, "description", description_of(self.description, event))
         check_means(self.workers, self.executor, self.path, self.progress)
+        if self.proof is not None:
+            if self.settings.method not in ("strict", "both"):
+                raise ValueError(
+                    f"method={self.settings.method!r} draws samples, and a proof file holds a proof "
+                    "in exact arithmetic: take method='strict'"
+                )
+            if self.proof == self.path:
+                raise ValueError(f"proof={str(self.proof)!r} is where the certificate goes, too")
+            check_texts(self.subject.composition)
+            check_means(None, None, self.proof)
         check_proposal(self.subject.composition, self.claim, self.settings.proposal)
 
     @classmethod
