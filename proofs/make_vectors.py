@@ -49,7 +49,6 @@ MIXTURE = dp_event.MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0, 2.0], [0.9, 0.07, 0
 GOOD: dict[str, tuple[dp_event.DpEvent, float, str]] = {
     "gaussian": (times(GAUSSIAN(5.0), 10), 1.0, "add-or-remove"),
     "gaussian-replace": (times(GAUSSIAN(10.0), 5), 1.0, "replace-one"),
-    "laplace-2": (times(LAPLACE(3.0), 2), 0.25, "add-or-remove"),
     "laplace-10": (times(LAPLACE(3.0), 10), 1.0, "add-or-remove"),
     "laplace-within": (times(LAPLACE(10.0), 3), 1.0, "add-or-remove"),
     "poisson-laplace": (times(poisson(0.1, LAPLACE(1.0)), 50), 1.0, "add-or-remove"),
@@ -79,6 +78,7 @@ GOOD: dict[str, tuple[dp_event.DpEvent, float, str]] = {
         1.0,
         "replace-one",
     ),
+    "poisson-replace": (times(poisson(0.1, GAUSSIAN(2.0)), 10), 0.5, "replace-one"),
     "truncated": (
         times(dp_event.TruncatedSubsampledGaussianDpEvent(1000, 0.01, 30, 1.0), 20),
         1.0,

@@ -171,7 +171,13 @@ def test_the_command_says_what_it_knows_and_no_more(tmp_path):
 
 def test_enclosures_are_computed_again(capsys):
     pytest.importorskip("mpmath")
-    for name in ("good-poisson-response", "good-poisson-7", "good-truncated", "good-mixture"):
+    for name in (
+        "good-poisson-response",
+        "good-poisson-7",
+        "good-truncated",
+        "good-poisson-replace",
+        "good-mixture",
+    ):
         assert check_proof.main(["--enclosures", str(VECTORS / f"{name}.proof")]) == 0, name
     for name in ("untrue-poisson-7-noise", "untrue-poisson-one-noise"):
         assert check_proof.main(["--enclosures", str(VECTORS / f"{name}.proof")]) == 3, name

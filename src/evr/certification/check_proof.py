@@ -729,13 +729,24 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
             whole = sum(mp.exp(-mp.mpf(x * x) / (2 * scale**2)) for x in range(-reach, reach + 1))
             term = lambda x: mp.exp(-mp.mpf(x * x) / (2 * scale**2)) / whole  # noqa: E731
         return outcomes([(term(x - shift), term(x)) for x in range(-reach, reach + shift + 1)])
-    if name == "mixture":
-        means, weights = ([mp.mpf(x.numerator) / x.denominator for x in row] for _, row in given)
-        both, floor = list(zip(means, weights)), sum(w for m, w in zip(means, weights) if m == 0)
+    if name in ("mixture", "two_sided"):
+        sizes, weights = (
+            [mp.mpf(x.numerator) / x.denominator for x in row] for _, row in given[-2:]
+        )
+        scale = mp.sqrt(numbers[0]) if name == "two_sided" else 1
+        both = [(scale * m, w) for m, w in zip(sizes, weights)]
+        floor = sum(w for m, w in both if m == 0)
 
-        def root(r: Any) -> Any:
+        def root(r: Any, other: int) -> Any:
+            """Where the sum of w e^(m t - m^2/2) is r, or r times the same at -t."""
+
+            def ratio(t: Any) -> Any:
+                here, there = (
+                    sum(w * mp.exp(s * m * t - m * m / 2) for m, w in both) for s in (1, -1)
+                )
+                return here - r * (there if other else 1)
+
             low, high = mp.mpf(-1), mp.mpf(1)
-            ratio: Any = lambda t: sum(w * mp.exp(m * t - m * m / 2) for m, w in both) - r  # noqa: E731
             while ratio(low) > 0:
                 low *= 2
             while ratio(high) < 0:
@@ -743,14 +754,15 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
             return mp.findroot(ratio, (low, high), solver="anderson", maxsteps=500, verify=False)
 
         def value(r: Any) -> Any:
-            if add and r * floor >= 1:
-                return mp.mpf(0)
+            if name == "two_sided":
+                t = root(r, 1)
+                return sum(w * (beyond(t - m) - r * beyond(t + m)) for m, w in both)
             if add:
-                t = -root(1 / r)
-                return beyond(t) - r * sum(w * beyond(t + m) for m, w in both)
+                t = mp.inf if r * floor >= 1 else -root(1 / r, 0)
+                return beyond(t) - r * sum(w * beyond(t + m) for m, w in both) if t < mp.inf else 0
             if r <= floor:
                 return 1 - r
-            t = root(r)
+            t = root(r, 0)
             return sum(w * beyond(t - m) for m, w in both) - r * beyond(t)
 
         return value

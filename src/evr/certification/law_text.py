@@ -19,6 +19,7 @@ from evr.laws.exact import (
     ExactLaw,
     ExactMixture,
     ExactTruncated,
+    ExactTwoSided,
     RationalOutcomes,
     SampledCurve,
     SampledOutcomes,
@@ -65,6 +66,11 @@ def _mixture(law: ExactMixture) -> str:
     return f"mixture({_row('means', law.means)},{_row('weights', law.weights)})"
 
 
+def _two_sided(law: ExactTwoSided) -> str:
+    rows = f"{_row('sizes', law.sizes)},{_row('weights', law.weights)}"
+    return f"two_sided({_number(law.square)},{rows})"
+
+
 def _outcomes(law: RationalOutcomes) -> str:
     return f"outcomes({_row('p', law.p)},{_row('q', law.q)})"
 
@@ -81,6 +87,7 @@ _TEXTS: dict[type[ExactLaw], Callable[[Any], str]] = {
     ExactGaussian: _gaussian,
     ExactLaplace: lambda law: _row("laplace", [law.scale]),
     ExactMixture: _mixture,
+    ExactTwoSided: _two_sided,
     RationalOutcomes: _outcomes,
     ExactEpsilonDelta: lambda law: _row("epsilon_delta", [law.epsilon, law.delta]),
     ExactDiscreteLaplace: lambda law: _row("discrete_laplace", [law.parameter, law.sensitivity]),

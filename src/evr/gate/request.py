@@ -100,8 +100,8 @@ class Request:
         if self.proof is not None:
             if self.settings.method not in ("strict", "both"):
                 raise ValueError(
-                    f"method={self.settings.method!r} draws samples, and a proof file holds a proof "
-                    "in exact arithmetic: take method='strict'"
+                    f"method={self.settings.method!r} draws samples, and a proof file holds a "
+                    "proof in exact arithmetic: take method='strict'"
                 )
             if self.proof == self.path:
                 raise ValueError(f"proof={str(self.proof)!r} is where the certificate goes, too")
