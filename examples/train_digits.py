@@ -100,7 +100,7 @@ def main() -> None:
             epsilon=EPSILON,
             delta=DELTA,
         )
-        settings["noise_multiplier"] = round(found.parameter * 1.0005, 4)
+        settings["noise_multiplier"] = round(found.value * 1.0005, 4)
         event: dp_event.DpEvent = evr.dpsgd(noise_multiplier=settings["noise_multiplier"], **rest)
         claim = {
             "epsilon": EPSILON,

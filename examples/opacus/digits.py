@@ -34,7 +34,7 @@ def plan(noise_multiplier: float) -> Any:
 
 def least_noise() -> float:
     """The least noise multiplier for which the claim can be proved, a little more for safety."""
-    return round(1.0005 * evr.calibrate(plan, epsilon=EPSILON, delta=DELTA).parameter, 4)
+    return round(1.0005 * evr.calibrate(plan, epsilon=EPSILON, delta=DELTA).value, 4)
 
 
 def digits() -> tuple[TensorDataset, TensorDataset]:

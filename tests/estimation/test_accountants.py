@@ -68,7 +68,7 @@ def test_calibration_by_the_peer():
 
     theirs = dp_accounting.calibrate_dp_mechanism(evr.FFTAccountant, make, 1.0, 1e-6, tol=1e-7)
     assert evr.estimate_delta(make(theirs), 1.0).value == near(1e-6, rel=2e-6)
-    assert 0 < evr.calibrate(make, epsilon=1.0, delta=1e-6).parameter - theirs < 1.1e-3
+    assert 0 < evr.calibrate(make, epsilon=1.0, delta=1e-6).value - theirs < 1.1e-3
 
 
 def test_an_unsupported_event_leaves_everything_as_it_was():

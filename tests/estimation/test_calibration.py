@@ -33,11 +33,11 @@ def needed(event, epsilon):
 )
 def test_least_noise(q, steps, epsilon, delta):
     found = evr.calibrate(with_noise(q, steps), epsilon=epsilon, delta=delta)
-    unit = 10.0 ** (math.floor(math.log10(found.parameter)) - 3)
-    assert found.parameter == float(f"{found.parameter:.4g}")
-    assert needed(with_noise(q, steps)(found.parameter), epsilon) <= delta
-    assert needed(with_noise(q, steps)(found.parameter - unit), epsilon) > delta
-    assert found.delta == evr.estimate_delta(with_noise(q, steps)(found.parameter), epsilon).value
+    unit = 10.0 ** (math.floor(math.log10(found.value)) - 3)
+    assert found.value == float(f"{found.value:.4g}")
+    assert needed(with_noise(q, steps)(found.value), epsilon) <= delta
+    assert needed(with_noise(q, steps)(found.value - unit), epsilon) > delta
+    assert found.delta == evr.estimate_delta(with_noise(q, steps)(found.value), epsilon).value
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_least_noise(q, steps, epsilon, delta):
 )
 def test_certify_accepts_what_is_found(tmp_path, make, epsilon, delta):
     """1.321535 was found, and refused as true by too little to be verified."""
-    event = make(evr.calibrate(make, epsilon=epsilon, delta=delta).parameter)
+    event = make(evr.calibrate(make, epsilon=epsilon, delta=delta).value)
     ledger = tmp_path / "ledger.sqlite"
     assert evr.certify(event, epsilon=epsilon, delta=delta, ledger=ledger).accepted
 
@@ -62,7 +62,7 @@ def test_certify_accepts_the_steps_that_are_found(tmp_path):
     def make(steps):
         return evr.dpsgd(noise_multiplier=1.1, sampling_probability=0.02, steps=steps)
 
-    event = make(evr.calibrate(make, epsilon=1.0, delta=1e-6, integer=True).parameter)
+    event = make(evr.calibrate(make, epsilon=1.0, delta=1e-6, integer=True).value)
     ledger = tmp_path / "ledger.sqlite"
     assert evr.certify(event, epsilon=1.0, delta=1e-6, ledger=ledger).accepted
 
@@ -71,7 +71,7 @@ def test_digits_that_leave_too_little_are_raised():
     """The root is below 4.225 by so little that ``certify`` would refuse 4.225."""
     delta = evr.estimate_delta(dp_event.GaussianDpEvent(4.225), 1.0).value * (1 + 5e-5)
     found = evr.calibrate(dp_event.GaussianDpEvent, epsilon=1.0, delta=delta)
-    assert found.parameter == 4.226
+    assert found.value == 4.226
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_dp_accounting_agrees(q, steps, epsilon, delta):
     )
     ours = evr.calibrate(with_noise(q, steps), epsilon=epsilon, delta=delta)
     # their grid rounds epsilon up; ours has four digits
-    assert theirs * (1 - 3e-5) <= ours.parameter <= theirs + 1.1e-3
+    assert theirs * (1 - 3e-5) <= ours.value <= theirs + 1.1e-3
 
 
 def test_most_steps():
@@ -95,18 +95,18 @@ def test_most_steps():
         return evr.dpsgd(noise_multiplier=1.1, sampling_probability=0.02, steps=steps)
 
     found = evr.calibrate(with_steps, epsilon=2.0, delta=1e-6, integer=True)
-    assert isinstance(found.parameter, int)
-    assert needed(with_steps(found.parameter), 2.0) <= 1e-6
-    assert needed(with_steps(found.parameter + 1), 2.0) > 1e-6
+    assert isinstance(found.value, int)
+    assert needed(with_steps(found.value), 2.0) <= 1e-6
+    assert needed(with_steps(found.value + 1), 2.0) > 1e-6
 
 
 def test_ends_may_be_given():
     free = evr.calibrate(with_noise(0.01, 100), epsilon=1.0, delta=1e-6)
     held = evr.calibrate(with_noise(0.01, 100), epsilon=1.0, delta=1e-6, low=0.5, high=5.0)
-    assert held.parameter == free.parameter
-    end = free.parameter - 1e-5  # meets the target, and has more than four digits
+    assert held.value == free.value
+    end = free.value - 1e-5  # meets the target, and has more than four digits
     cut = evr.calibrate(with_noise(0.01, 100), epsilon=1.0, delta=1e-6, low=0.5, high=end)
-    assert cut.parameter == end
+    assert cut.value == end
 
 
 def test_a_sampling_probability_can_be_found_too():
@@ -117,9 +117,9 @@ def test_a_sampling_probability_can_be_found_too():
         low=1e-4,
         high=1.0,
     )
-    assert found.parameter == float(f"{found.parameter:.4g}")
-    assert needed(with_probability(found.parameter), 1.0) <= 1e-6
-    assert needed(with_probability(found.parameter * 1.001), 1.0) > 1e-6
+    assert found.value == float(f"{found.value:.4g}")
+    assert needed(with_probability(found.value), 1.0) <= 1e-6
+    assert needed(with_probability(found.value * 1.001), 1.0) > 1e-6
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_far_ends():
     """On the scale of logarithms far ends cost next to nothing."""
     found = evr.calibrate(
         dp_event.GaussianDpEvent, epsilon=1.0, delta=1e-6, low=1e-90, high=1e90
-    ).parameter
+    ).value
     assert found == 4.225
 
 

@@ -33,7 +33,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         monkeypatch.setattr(module, name, also)
 
     counted(fft, "plan_tilt", "plans")
-    counted(fft, "Frame", "grids")
+    counted(fft, "law_on_grid", "grids")
     counted(tilting, "rough_points", "points")
     tilting._halved.cache_clear()
     return counts

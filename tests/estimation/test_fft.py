@@ -24,7 +24,7 @@ from estimation.independent import (
 )
 from evr.estimation.closed_forms import pair_delta
 from evr.estimation.fft import FftCurve, read, refine
-from evr.estimation.grid import Frame
+from evr.estimation.grid import law_on_grid
 from evr.estimation.tilting import plan_tilt
 from evr.events import EpsilonDeltaDpEvent
 from evr.laws import Direction, DominatingPair, Measure, Step
@@ -211,11 +211,10 @@ def test_the_stated_error_covers_finer_grids(delta, steps, q, noise):
         plan = plan_tilt(parts, epsilon)
         if plan is None or epsilon >= FftCurve(parts).greatest:
             continue  # 0 as a float, or exactly
-        frame, _, _, result = refine(plan, parts, None, epsilon)
+        fine, _, result = refine(plan, parts, None, epsilon)
         for factor in (2, 4):
-            finer = Frame(
-                plan, [step.pair for step in parts], factor * frame.size, with_atoms=False
-            ).law(parts)
+            size = factor * fine.probabilities.size
+            finer = law_on_grid(plan, parts, size, with_atoms=False)
             assert abs(read(finer, None, epsilon).value - result.value) <= result.error
 
 

@@ -201,13 +201,13 @@ INFINITE = dp_event.ComposedDpEvent(
 
 def test_infinite_losses_are_counted() -> None:
     for epsilon in (0.3, 1.2):
-        found = evr.estimate_delta(INFINITE, epsilon, method="monte_carlo", samples=50_000, seed=1)
+        found = evr.estimate_delta(INFINITE, epsilon, method="monte_carlo", samples=20_000, seed=1)
         assert (
             abs(found.value - evr.estimate_delta(INFINITE, epsilon).value)
             <= SIX_SIGMA * found.standard_error
         )
     for delta in (1e-7, 1e-5):
-        found = evr.estimate_epsilon(INFINITE, delta, method="monte_carlo", samples=50_000, seed=1)
+        found = evr.estimate_epsilon(INFINITE, delta, method="monte_carlo", samples=20_000, seed=1)
         exact = evr.estimate_epsilon(INFINITE, delta).value
         assert abs(found.value - exact) <= SIX_SIGMA * found.standard_error
     assert evr.estimate_epsilon(INFINITE, 2e-8, method="monte_carlo").value == math.inf
@@ -245,16 +245,16 @@ def test_an_answer_does_not_depend_on_earlier_ones() -> None:
 def test_accountant_calibrates() -> None:
     found = dp_accounting.calibrate_dp_mechanism(
         lambda: evr.MonteCarloAccountant(samples=4000),
-        lambda s: dp_event.SelfComposedDpEvent(_step(s), 20),
+        lambda s: dp_event.SelfComposedDpEvent(_step(s), 5),
         target_epsilon=1.0,
         target_delta=1e-5,
         bracket_interval=dp_accounting.ExplicitBracketInterval(0.5, 4.0),
-        tol=0.02,
+        tol=0.05,
     )
     exact = evr.calibrate(
-        lambda s: dp_event.SelfComposedDpEvent(_step(s), 20), epsilon=1.0, delta=1e-5
-    ).parameter
-    assert found == near(exact, rel=0.05)
+        lambda s: dp_event.SelfComposedDpEvent(_step(s), 5), epsilon=1.0, delta=1e-5
+    ).value
+    assert found == near(exact, rel=0.1)
 
 
 def test_step_needs_a_delta() -> None:

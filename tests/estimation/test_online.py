@@ -21,11 +21,11 @@ def dpsgd(steps, q, noise):
     return evr.dpsgd(noise_multiplier=noise, sampling_probability=q, steps=steps)
 
 
-@pytest.mark.parametrize("direction", [None, "remove", "add"])
+@pytest.mark.parametrize("direction", [None, "add"])
 def test_as_from_scratch(direction):
     online = evr.online_epsilon(dpsgd(80, 1e-3, 1.0), 1e-9, direction=direction)
     assert online.steps.tolist() == list(range(1, 81))
-    for steps in (1, 2, 3, 4, 5, 8, 11, 15, 20, 33, 80):
+    for steps in (1, 2, 8, 33, 80):
         scratch = evr.estimate_epsilon(dpsgd(steps, 1e-3, 1.0), 1e-9, direction=direction).value
         assert online.epsilons[steps - 1] == near(scratch, rel=1e-6)
 
@@ -69,7 +69,7 @@ def test_alternating_mechanisms():
 def test_stated_errors_cover_what_interpolation_misses():
     for event, delta in ((dpsgd(400, 0.02, 0.9), 1e-6), (dpsgd(400, 1e-4, 0.5), 1e-8)):
         online = evr.online_epsilon(event, delta)
-        for steps in range(5, 400, 79):
+        for steps in (5, 84, 321):
             scratch = evr.estimate_epsilon(repeat(event.event, steps), delta)
             assert abs(online.epsilons[steps - 1] - scratch.value) <= (
                 online.errors[steps - 1] + scratch.error

@@ -15,7 +15,7 @@ from dp_accounting import dp_event
 import evr
 from estimation.independent import gaussian_delta
 from evr.estimation import atoms
-from evr.estimation.grid import Frame
+from evr.estimation.grid import law_on_grid
 from evr.estimation.points import rough_points
 from evr.estimation.tilting import plan_tilt
 from evr.estimation.timeline import MOST_RUNS, timeline
@@ -194,7 +194,7 @@ class TestAbsurdNumbersOfSteps:
             high=10**13,
             integer=True,
         )
-        assert most.parameter == near(10**12, rel=1e-3)
+        assert most.value == near(10**12, rel=1e-3)
 
     def test_too_many_reports_are_refused(self) -> None:
         with pytest.raises(
@@ -301,9 +301,8 @@ def test_a_grid_that_is_too_narrow_says_so() -> None:
     steps = Composition.of(dpsgd(1000, 1e-3, 1.0)).simplified("remove")
     plan = plan_tilt(steps, 0.5)
     assert plan is not None
-    pairs = [step.pair for step in steps]
-    right = Frame(plan, pairs, 4096, with_atoms=False).law(steps)
-    narrow = Frame(plan._replace(high=0.2 * plan.high), pairs, 4096, with_atoms=False).law(steps)
+    right = law_on_grid(plan, steps, 4096, with_atoms=False)
+    narrow = law_on_grid(plan._replace(high=0.2 * plan.high), steps, 4096, with_atoms=False)
     off = abs(narrow.delta(0.5) - right.delta(0.5))
     assert right.wrapped(0.5) < 1e-12 * right.delta(0.5) < off < 1e3 * narrow.wrapped(0.5)
 

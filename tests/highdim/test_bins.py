@@ -168,7 +168,7 @@ def test_calibration_and_curve() -> None:
     found = evr.calibrate(
         lambda s: E.BallsInBinsDpEvent(s, 1000, 100), epsilon=1.0, delta=1.302178e-6
     )
-    assert found.parameter == 3.001
+    assert found.value == 3.001
     curve = evr.privacy_curve(E.BallsInBinsDpEvent(3.0, 1000, 100), [0.5, 1.0, 2.0])
     assert list(curve.deltas) == sorted(curve.deltas, reverse=True)
 

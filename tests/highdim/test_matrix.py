@@ -634,8 +634,8 @@ def test_calibration() -> None:
         low=1.2,
         high=2.0,
     )
-    assert found.parameter == near(1.5, rel=1e-2)
-    assert found.parameter == float(f"{found.parameter:.4g}")
+    assert found.value == near(1.5, rel=1e-2)
+    assert found.value == float(f"{found.value:.4g}")
     assert found.delta < 0.99 * 1.397956e-2  # as much below as samples need to verify it
 
 

@@ -63,7 +63,7 @@ def command(
         as_json(
             {
                 "parameter": name,
-                "value": found.parameter,
+                "value": found.value,
                 "epsilon": epsilon,
                 "delta": delta,
                 "estimated_delta": found.delta,
@@ -72,11 +72,11 @@ def command(
             }
         )
     elif quiet:
-        print(repr(found.parameter))
+        print(repr(found.value))
     else:
         rule = "the most" if integer else "the least of four digits"
         say(
-            f"{name} = {found.parameter}, {rule} for epsilon = {number(epsilon)} "
+            f"{name} = {found.value}, {rule} for epsilon = {number(epsilon)} "
             f"and delta = {number(delta)} "
             f"(fft estimate {number(found.delta)}, {seconds(found.seconds)})"
         )

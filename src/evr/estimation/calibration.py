@@ -32,8 +32,8 @@ class Calibration:
 
     Attributes
     ----------
-    parameter
-        The value found: the least noise, of four digits, or the most steps.
+    value
+        The parameter found: the least noise, of four digits, or the most steps.
     epsilon
         The target's epsilon.
     delta
@@ -42,14 +42,14 @@ class Calibration:
         What it took.
     """
 
-    parameter: float
+    value: float
     epsilon: float
     delta: float
     evaluations: int
     seconds: float
 
     def __float__(self) -> float:
-        return float(self.parameter)
+        return float(self.value)
 
 
 def calibrate(
@@ -102,7 +102,7 @@ def calibrate(
     >>> found = evr.calibrate(
     ...     lambda s: evr.dpsgd(noise_multiplier=s, sampling_probability=0.01, steps=1000),
     ...     epsilon=1.0, delta=1e-6)
-    >>> found.parameter
+    >>> found.value
     1.563
     """
     start = time.perf_counter()
@@ -170,8 +170,8 @@ def _bracket(
         if (gap(low) <= 0) == (gap(high) <= 0):
             state = "both meet" if gap(low) <= 0 else "neither meets"
             raise ValueError(
-                f"low={low!r} and high={high!r}: {state} the target, so no parameter between is "
-                "least; widen"
+                f"low={low!r} and high={high!r}: {state} the target, so there is nothing to search "
+                "between them: widen the range"
             )
         return ends if gap(low) <= 0 else (high, low)
     start = (
@@ -228,7 +228,7 @@ def _doubled(
 
 
 def _moved(gap: Callable[[float], float], start: float, parameter: float) -> float:
-    """The gap at a parameter that nobody named: what is wrong with it is told with the way on."""
+    """The gap at a parameter that the search chose. Errors say how the search got there."""
     try:
         return gap(parameter)
     except (ValueError, TypeError) as error:

@@ -35,7 +35,7 @@ import numpy as np
 from evr.errors import AccuracyError
 from evr.estimation.atoms import Atoms, atoms_of
 from evr.estimation.closed_forms import delta_error, pair_delta
-from evr.estimation.grid import Frame, TiltedLaw, table_error
+from evr.estimation.grid import TiltedLaw, law_on_grid, table_error
 from evr.estimation.jumps import Jumps, jump_of
 from evr.estimation.tilting import GridPlan, excess, is_certain, limits, plan_tilt
 from evr.laws import DominatingPair, Step, infinite_mass
@@ -129,8 +129,8 @@ class FftCurve:
             plan = plan_tilt(self.steps, guess, negligible=negligible)
             if plan is None:
                 break
-            pairs = [step.pair for step in self.steps]
-            found = _root(Frame(plan, pairs, _SIZES[0], with_atoms=False).law(self.steps), delta)
+            law = law_on_grid(plan, self.steps, _SIZES[0], with_atoms=False)
+            found = _root(law, delta)
             if not 0.1 * guess < found < 10.0 * guess:
                 break
             if abs(found - guess) <= 0.01 * guess:
@@ -208,7 +208,7 @@ class FftCurve:
         sizes = _SIZES if self._apart is None else _SIZES[:6]  # there is another way
         # what is beyond the cap is counted with the jumps
         atoms = atoms_of(self.steps, cap=plan.cap) if self._atoms is not None else None
-        _, fine, coarse, result = refine(plan, self.steps, atoms, epsilon, sizes)
+        fine, coarse, result = refine(plan, self.steps, atoms, epsilon, sizes)
         reached = result.error / result.value if result.value > 0 else 0.0
         self._laws.append(_Known(fine, coarse, atoms, reached))
         return result
@@ -359,24 +359,21 @@ def refine(
     atoms: Atoms | None,
     epsilon: float,
     sizes: tuple[int, ...] = _SIZES,
-) -> tuple[Frame, TiltedLaw, TiltedLaw, Delta]:
+) -> tuple[TiltedLaw, TiltedLaw, Delta]:
     """Grids of twice the size until the error estimate is small enough, or rounding rules."""
-    pairs = [step.pair for step in steps]
-    coarse = Frame(plan, pairs, sizes[0], with_atoms=atoms is not None).law(steps)
-    best: tuple[Frame, TiltedLaw, TiltedLaw, Delta] | None = None
+    coarse = law_on_grid(plan, steps, sizes[0], with_atoms=atoms is not None)
+    best: tuple[TiltedLaw, TiltedLaw, Delta] | None = None
     before = 0.0
     for size in sizes[1:]:
-        frame = Frame(plan, pairs, size, with_atoms=atoms is not None)
-        fine = frame.law(steps)
+        fine = law_on_grid(plan, steps, size, with_atoms=atoms is not None)
         result, change = compare(fine, coarse, atoms, epsilon)
         lucky = before / 16.0  # of fourth order; a smaller change is luck
         result = result._replace(error=result.error + lucky, numerical=result.numerical + lucky)
         before = change
-        if best is not None and result.error > best[3].error and size > 8 * sizes[0]:
+        if best is not None and result.error > best[2].error and size > 8 * sizes[0]:
             break
-        best = (
-            (frame, fine, coarse, result) if best is None or result.error < best[3].error else best
-        )
+        if best is None or result.error < best[2].error:
+            best = (fine, coarse, result)
         ragged = fine.ragged(epsilon)
         # no grid mends a table
         of_grid = result.error - ragged - fine.table_error.of(result.value)

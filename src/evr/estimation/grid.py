@@ -18,7 +18,7 @@ from evr.estimation.jumps import Jumps, jump_of
 from evr.estimation.points import Tilted, log_moment, not_below, points_of
 from evr.estimation.sums import dot
 from evr.estimation.tilting import GridPlan
-from evr.laws import DominatingPair, Floats, Step
+from evr.laws import Floats, Step
 from evr.laws.law import UNIT
 
 Complexes = NDArray[np.complex128]
@@ -372,94 +372,72 @@ def _shows(parts: Sequence[tuple[int, Spectrum]]) -> float:
     return min(1.0, 1000.0 * math.exp(max(float(np.max(total - end)) for end in ends)))
 
 
-class Frame:
-    """A grid and each pair's transform on it; the law of any counts of these pairs is one inverse
-    transform away.
-    """
-
-    def __init__(
-        self, plan: GridPlan, pairs: Iterable[DominatingPair], size: int, *, with_atoms: bool
-    ) -> None:
-        self.plan, self.size = plan, size
-        width = (plan.high - plan.low) / (size - 2 * _MARGIN)
-        self._jumps = {pair: jump_of(pair, plan.cap) for pair in pairs}
-        points = {
-            pair: not_below(
-                points_of(
-                    pair,
-                    plan.order,
-                    plan.cap,
-                    3 * size // 4,
-                    width,
-                    kinks=plan.kinks[pair][: None if plan.bulk <= 3.0 * width else 1],
-                ),
-                plan.bottom,
-            )
-            for pair in self._jumps
-        }
-        lattice = _lattice(list(points.values()), width)
-        self.lattice, self.width = lattice is not None, lattice or width
-        self._has_atoms = any(bool(p.is_atom.any()) for p in points.values())
-        spiky = self._has_atoms and not self.lattice
-        self._combs = {pair: _comb(p, plan.order) for pair, p in points.items()} if spiky else {}
-        self._spectra = {
-            pair: spectrum(
+def law_on_grid(
+    plan: GridPlan, steps: tuple[Step, ...], size: int, *, with_atoms: bool
+) -> TiltedLaw:
+    """The law of the tilted sum of the steps, on a grid of so many places."""
+    width = (plan.high - plan.low) / (size - 2 * _MARGIN)
+    narrow = plan.bulk <= 3.0 * width
+    points = []
+    for step in steps:
+        kinks = plan.kinks[step.pair][: None if narrow else 1]
+        made = points_of(step.pair, plan.order, plan.cap, 3 * size // 4, width, kinks=kinks)
+        points.append(not_below(made, plan.bottom))
+    jumps = [jump_of(step.pair, plan.cap) for step in steps]
+    lattice = _lattice(points, width)
+    width = lattice or width
+    parts = [
+        (
+            step.count,
+            spectrum(
                 p,
                 plan.order,
-                self.width,
+                width,
                 size,
-                self._jumps[pair].log_others,
-                lattice=self.lattice,
+                jump.log_others,
+                lattice=lattice is not None,
                 with_atoms=with_atoms,
-            )
-            for pair, p in points.items()
-        }
-
-    def law(self, steps: Iterable[Step]) -> TiltedLaw:
-        """The law of the tilted sum of these steps."""
-        parts = [(step.count, self._spectra[step.pair]) for step in steps]
-        origin = sum((count * Fraction(one.origin) for count, one in parts), Fraction(0))
-        first = (
-            math.floor((self.plan.low - float(origin - Fraction(self.plan.centre))) / self.width)
-            - _MARGIN
-        )
-
-        def invert(log_transforms: Iterable[Complexes]) -> Floats:
-            return np.roll(scipy_fft.irfft(np.exp(sum(log_transforms)), self.size), -first)
-
-        atoms = [(count, one.atomic) for count, one in parts if one.atomic is not None]
-        return TiltedLaw(
-            order=self.plan.order,
-            log_moment=math.fsum(count * one.log_moment for count, one in parts),
-            origin=(float(origin), float(origin - Fraction(float(origin)))),
-            first=first,
-            width=self.width,
-            probabilities=invert(count * one.log_transform for count, one in parts),
-            atoms=invert(count * transform for count, transform in atoms) if atoms else None,
-            lattice=self.lattice,
-            greatest_epsilon=self.plan.epsilon,
-            jumps=Jumps.of(
-                (count, self._jumps[step.pair])
-                for (count, _), step in zip(parts, steps, strict=True)
             ),
-            noise=math.fsum(count * one.noise for count, one in parts),
-            loss_error=math.fsum(count * one.loss_error for count, one in parts),
-            narrow=not self.lattice and self.plan.bulk <= 3.0 * self.width,
-            shows=_shows(parts),
-            spiky=self._has_atoms and not atoms,
-            kinks=self.plan.asked,
-            table_error=table_error(steps),
-            comb=self._comb(steps),
         )
+        for step, p, jump in zip(steps, points, jumps, strict=True)
+    ]
+    origin = sum((count * Fraction(one.origin) for count, one in parts), Fraction(0))
+    first = math.floor((plan.low - float(origin - Fraction(plan.centre))) / width) - _MARGIN
 
-    def _comb(self, steps: Iterable[Step]) -> float:
-        """The greatest gap of a kind of steps that makes a comb, whose gaps finer kinds do not
-        fill.
-        """
-        combs = [(step.count, *self._combs[step.pair]) for step in steps if self._combs]
-        found = 0.0
-        for count, gap, square in combs:
-            finer = math.fsum(n * other for n, narrow, other in combs if narrow < gap)
-            if gap > 0.0 and finer < gap**2 <= count * square:
-                found = max(found, gap)
-        return found
+    def invert(log_transforms: Iterable[Complexes]) -> Floats:
+        return np.roll(scipy_fft.irfft(np.exp(sum(log_transforms)), size), -first)
+
+    atoms = [(count, one.atomic) for count, one in parts if one.atomic is not None]
+    has_atoms = any(bool(p.is_atom.any()) for p in points)
+    counts = [step.count for step in steps]
+    return TiltedLaw(
+        order=plan.order,
+        log_moment=math.fsum(count * one.log_moment for count, one in parts),
+        origin=(float(origin), float(origin - Fraction(float(origin)))),
+        first=first,
+        width=width,
+        probabilities=invert(count * one.log_transform for count, one in parts),
+        atoms=invert(count * transform for count, transform in atoms) if atoms else None,
+        lattice=lattice is not None,
+        greatest_epsilon=plan.epsilon,
+        jumps=Jumps.of(zip(counts, jumps, strict=True)),
+        noise=math.fsum(count * one.noise for count, one in parts),
+        loss_error=math.fsum(count * one.loss_error for count, one in parts),
+        narrow=lattice is None and plan.bulk <= 3.0 * width,
+        shows=_shows(parts),
+        spiky=has_atoms and not atoms,
+        kinks=plan.asked,
+        table_error=table_error(steps),
+        comb=_widest_comb(points, counts, plan.order) if has_atoms and lattice is None else 0.0,
+    )
+
+
+def _widest_comb(points: list[LossPoints], counts: list[int], order: float) -> float:
+    """The greatest gap of a kind of steps that makes a comb, whose gaps finer kinds do not fill."""
+    combs = [(count, *_comb(p, order)) for count, p in zip(counts, points, strict=True)]
+    found = 0.0
+    for count, gap, square in combs:
+        finer = math.fsum(n * other for n, narrow, other in combs if narrow < gap)
+        if gap > 0.0 and finer < gap**2 <= count * square:
+            found = max(found, gap)
+    return found

@@ -9,27 +9,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from evr import validate
-from evr.bounds.moments import log_peak
 from evr.estimation.api import directions_of
 from evr.estimation.blocks import blocks
-from evr.estimation.discretise import log_mgf
 from evr.estimation.inversion import solve_epsilon
+from evr.estimation.rdp import pairs_delta
 from evr.estimation.results import Estimate
-from evr.estimation.tilting import is_certain
+from evr.estimation.tilting import is_certain, likely_epsilon
 from evr.laws import (
     Direction,
     DominatingPair,
     Floats,
     Step,
-    finite_part,
     greatest_loss,
     infinite_mass,
     on_a_line,
@@ -54,7 +50,6 @@ _SERVES = 2.0  # times that, at an epsilon that samples were not drawn for
 _MOST = 2_000_000  # samples of such a curve
 _EPSILON = 2 * DEFAULT_SAMPLES  # samples that an epsilon is found with
 SEED = 0
-_ORDERS = tuple(2.0**n for n in range(11))
 
 
 def proposal_for(name: str, direction: str, steps: tuple[Step, ...], epsilon: float) -> Proposal:
@@ -99,7 +94,7 @@ def monte_carlo_delta(
             or greatest_loss(steps) <= epsilon
             or infinite_mass(steps) >= 1
             # below the least float: no sample would tell it from 0
-            or (on_a_line(steps) and moments_bound(steps, epsilon) == 0.0)
+            or (on_a_line(steps) and pairs_delta(steps, epsilon) == 0.0)
         ):
             found = Estimate(infinite_mass(steps), "monte_carlo", one.value, standard_error=0.0)
         elif on_a_line(steps) and is_certain(steps, epsilon):
@@ -170,12 +165,11 @@ def monte_carlo_epsilon(
 def pilot_epsilon(
     steps: tuple[Step, ...], delta: float, direction: Direction, entropy: int, proposal: str
 ) -> float:
-    """About the epsilon of a delta, to centre a tilt at: from the moments bound down, by small
-    runs.
+    """About the epsilon of a delta, to centre a tilt at: from a guess on, by small runs.
 
-    The moments bound can be far above. There the paper's single-coordinate tilt does not reach and
-    misleads the search without a sign, so the runs take the default proposal in its place; and a
-    run that finds no delta at all says that its tilt is too high, not that epsilon is 0.
+    The guess can be far off. There the paper's single-coordinate tilt does not reach and misleads
+    the search without a sign, so the runs take the default proposal in its place; and a run that
+    finds no delta at all says that its tilt is too high, not that epsilon is 0.
     """
     proposal = "capped" if proposal == "single" else proposal
     epsilon = _first_guess(steps, delta)
@@ -368,18 +362,15 @@ def _effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
     return count, wanted
 
 
-# --- moments, for where to look -------------------------------------------------------------------
-
-
 def _proved_bound(steps: tuple[Step, ...], epsilon: float) -> float:
     """A bound on delta without a sample."""
     if on_a_line(steps):
-        return moments_bound(steps, epsilon)
+        return pairs_delta(steps, epsilon)
     return math.exp(estimating_proposal(steps, epsilon).log_greatest(epsilon))
 
 
 def _first_guess(steps: tuple[Step, ...], delta: float) -> float:
-    """An epsilon that is not too small: of steps on a line by moments, of mixtures as if the worst
+    """About an epsilon: of steps on a line as if their sum were normal, of mixtures as if the worst
     pattern were known.
     """
     lines = tuple(step for step in steps if isinstance(step.law, DominatingPair))
@@ -387,46 +378,5 @@ def _first_guess(steps: tuple[Step, ...], delta: float) -> float:
         step.count * step.law.greatest_energy for step in steps if isinstance(step.law, MixtureLaw)
     )
     known = energy / 2 + math.sqrt(2 * energy * -math.log(min(delta, 0.5)))
-    return known + (moments_epsilon(lines, delta) if lines else 0.0)
-
-
-@lru_cache(maxsize=512)
-def _log_mgf(pair: DominatingPair, order: float) -> float:
-    return log_mgf(finite_part(pair), order)
-
-
-def _log_moments(steps: tuple[Step, ...]) -> Iterator[tuple[float, float]]:
-    """Orders, and logarithms of ``E[e^{order loss}; loss finite]`` times the constant of the
-    conversion to delta.
-    """
-    for order in _ORDERS:
-        whole = math.fsum(step.count * _log_mgf(step.pair, order) for step in steps)
-        yield order, whole + log_peak(order)
-
-
-def moments_bound(steps: tuple[Step, ...], epsilon: float) -> float:
-    """A moments bound on delta."""
-    log_finite = _least(value - order * epsilon for order, value in _log_moments(steps))
-    return min(1.0, infinite_mass(steps) + math.exp(min(0.0, log_finite)))
-
-
-def moments_epsilon(steps: tuple[Step, ...], delta: float) -> float:
-    """A moments bound on epsilon, or the greatest loss where that is less."""
-    log_finite = math.log(max(delta - infinite_mass(steps), 1e-300))
-    bound = _least((value - log_finite) / order for order, value in _log_moments(steps))
-    finite = [x for x in (bound, 0.999 * greatest_loss(steps)) if math.isfinite(x)]
-    return max(1e-6, min(finite, default=1.0))
-
-
-def _least(values: Iterable[float]) -> float:
-    """The least of values that fall before they rise; those after a rise are not asked for.
-
-    The logarithms of moments are convex in the order, so both bounds above are such values, and a
-    moment of a high order takes longest.
-    """
-    least = math.inf
-    for value in values:
-        if not value <= least:
-            break
-        least = value
-    return least
+    likely = likely_epsilon(lines, delta) if lines else 0.0
+    return max(1e-6, known + min(likely, 0.999 * greatest_loss(lines)))

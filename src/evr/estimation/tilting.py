@@ -27,6 +27,7 @@ _NEGLIGIBLE = -760.0  # log of a bound on delta below which it is 0 as a float
 _CERTAIN = -45.0  # log of a bound on 1 - delta
 _ROUGH = 0.01  # as far as rough points may be off, of the logarithms that make up the bound
 _GREATEST_ORDER = 1e200
+_REACH = 1.02  # times an epsilon: what a plan serves, too
 _CENTRED = 0.1  # of the deviation: as near to epsilon as the mean of a tilted sum has to be
 _FOLLOWED = 4  # times that points of one order may lead to another
 _SEEN = -70.0  # log of a probability that points made without a tilt hold for sure
@@ -152,15 +153,15 @@ def _lowest(steps: tuple[Step, ...]) -> tuple[float, float] | None:
     return first.deviation, min(0.0, first.low(), second.low())
 
 
-def limits(steps: tuple[Step, ...], epsilon: float, reach: float = 1.02) -> tuple[float, float]:
+def limits(steps: tuple[Step, ...], epsilon: float) -> tuple[float, float]:
     """The greatest epsilon to serve, and the cap: a loss beyond it exceeds that epsilon whatever
     the other steps do, under ``P`` and under ``Q``.
     """
     known = _lowest(steps)
     if known is None:
-        return reach * epsilon, math.inf
+        return _REACH * epsilon, math.inf
     deviation, lowest = known
-    valid = max(epsilon, reach * epsilon) + 1e-3 * min(1.0, deviation)
+    valid = max(epsilon, _REACH * epsilon) + 1e-3 * min(1.0, deviation)
     return valid, valid - lowest
 
 
@@ -185,7 +186,6 @@ _At = Callable[[float], _Sum | None]
 def plan_tilt(
     steps: tuple[Step, ...],
     epsilon: float,
-    reach: float = 1.02,
     *,
     joined: bool = False,
     negligible: float = _NEGLIGIBLE,
@@ -194,13 +194,13 @@ def plan_tilt(
     """The order at which the mean of the tilted sum is epsilon, or 0 if the mean is beyond it
     already.
 
-    The plan serves epsilons up to ``reach`` times the given one. It is one for losses up to its
+    The plan serves epsilons up to a little above the given one. It is one for losses up to its
     cap; ``joined`` includes what is beyond, joined into one loss. None where a moments bound shows
     that these losses add less to delta than ``negligible``, a logarithm, says. ``asked`` are other
     epsilons at which delta will be read.
     """
     counts = [step.count for step in steps]
-    valid, cap = limits(steps, epsilon, reach)
+    valid, cap = limits(steps, epsilon)
 
     def at(order: float) -> _Sum | None:
         points = [rough_points(step.pair, order, cap, joined=joined) for step in steps]
@@ -359,17 +359,3 @@ def _bisect(at: _At, low: float, high: float, epsilon: float) -> float:
         assert found is not None
         low, high = (middle, high) if found.mean_excess(epsilon) < 0.0 else (low, middle)
     return high
-
-
-def widened(plan: GridPlan, steps: tuple[Step, ...]) -> GridPlan:
-    """The plan, with room for other counts of its pairs."""
-    counts = [step.count for step in steps]
-    cap = max(plan.cap, limits(steps, plan.epsilon, 1.0)[1])
-    points = [not_below(rough_points(step.pair, plan.order, cap), plan.bottom) for step in steps]
-    low, high = _Sum(points, counts, plan.order).range(plan.centre)
-    bottom = plan.bottom
-    if bottom > -math.inf:
-        bottom = min(bottom, min(plan.centre, 0.0) - max(plan.centre + high, 1e-300))
-        points = [not_below(rough_points(step.pair, plan.order, cap), bottom) for step in steps]
-        low, high = _Sum(points, counts, plan.order).range(plan.centre)
-    return plan._replace(cap=cap, low=min(plan.low, low), high=max(plan.high, high), bottom=bottom)

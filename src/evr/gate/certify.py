@@ -373,7 +373,7 @@ def _enough_noise(ran: Any, epsilon: float, delta: float, relation: Relation) ->
             delta=delta,
             low=ran.noise_multiplier,
             neighboring_relation=relation,
-        ).parameter
+        ).value
     except ValueError:  # no noise is enough
         return None
 
