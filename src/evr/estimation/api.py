@@ -37,7 +37,7 @@ METHODS = ("fft", "rdp", "monte_carlo", "strict")
 
 
 def needs_samples(composition: Composition) -> bool:
-    """Whether some law can not be brought to a line, so that estimates come from samples."""
+    """Whether some law has no pair on a line, so that estimates come from samples."""
     return not all(on_a_line(on_lines(composition.simplified(one))) for one in Direction)
 
 
@@ -288,8 +288,8 @@ def _deltas(
 ) -> Callable[[float], Estimate]:
     """From an epsilon to the greater delta of the directions.
 
-    What is made for one epsilon serves others, and moves their last digits: so the curves belong to
-    one question, which says at which epsilons it will ask, and no other sees them.
+    Transforms made for one epsilon serve others, and move their last digits. So the curves belong
+    to one question, which says at which epsilons it will ask.
     """
     directions = directions_of(composition, direction)
     if needs_samples(composition):
@@ -316,10 +316,9 @@ def _greater_delta(curves: dict[Direction, FftCurve], epsilon: float) -> Estimat
     error = float(np.max(errors))
     if not error <= max(_SAYS_LITTLE * best, _HARMLESS):
         raise AccuracyError(
-            f"epsilon={epsilon!r}: delta would be {best:.3g} with an error of {error:.1g}, which "
-            "says next to nothing. Floats do not hold sums of so many steps, or of losses so "
-            "large beside others so small: account for the large ones apart, or ask for a proved "
-            "bound (method='strict')"
+            f"epsilon={epsilon!r}: delta would be {best:.3g} with an error of {error:.1g}. Double "
+            "precision cannot hold this sum (too many steps, or losses of very different size): "
+            "account for the large losses apart, or ask for a proved bound (method='strict')"
         )
     return Estimate(best, "fft", winner.value, error)
 
@@ -395,10 +394,10 @@ def epsilon_of(curve: FftCurve, delta: float, guess: float | None = None) -> Eps
         )  # no float is nearer
     if (value > 0.0 and off > _SAYS_LITTLE * delta) or (found.slope == 0.0 and off > 0.0):
         raise AccuracyError(
-            f"delta={delta!r}: at epsilon={value:.6g} delta is known with an error of {off:.1g} "
-            "only, so that epsilon is not. Floats do not hold sums of so many steps, or of losses "
-            "so large beside others so small: account for the large ones apart, or ask for a "
-            "proved bound (method='strict')"
+            f"delta={delta!r}: at epsilon={value:.6g} delta has an error of {off:.1g}: epsilon is "
+            "unknown. Double precision cannot hold this sum (too many steps, or losses of very "
+            "different size): account for the large losses apart, or ask for a proved bound "
+            "(method='strict')"
         )
     slack = off / (found.slope * (1.0 - min(off / delta, 0.5))) if off > 0.0 else 0.0
     return Epsilon(value, slack + found.moved + 1e-11 * value)

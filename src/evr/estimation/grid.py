@@ -159,8 +159,9 @@ class TiltedLaw:
         return self.scale(epsilon) * peak
 
     def blur(self, epsilon: float) -> float:
-        """What the law of one step near epsilon may be wrong by where it shows: spikes are spread
-        over some places, where the kink is not mended, and cells are as wide as these.
+        """Error of a coarse one-step law near epsilon, where the other steps do not smooth it:
+        spikes are spread over some places, where the kink is not mended, and cells are as wide as
+        these.
         """
         if not (self.narrow or self.comb):
             return 0.0

@@ -16,7 +16,7 @@ class Figure:
 
     @property
     def doubt(self) -> float | None:
-        """By how much the truth may be above; None where it is not known, or not at all."""
+        """How far the truth may lie above the value; None if unknown or if the value is a bound."""
         return None
 
     def __float__(self) -> float:

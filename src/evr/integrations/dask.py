@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import io
 import pickle
-import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from evr.certification.build import differences, software
 from evr.errors import ClusterError
@@ -22,10 +21,8 @@ from evr.sampling import Proposal
 
 if TYPE_CHECKING:
     from distributed import Client
-    from distributed import Future as Task
 
 _MOST_BYTES = 2**23  # of tables that travel: Dask warns of more, and workers then make their own
-_LOCK = threading.Lock()
 
 
 def executor(client: Client) -> DaskExecutor:
@@ -41,11 +38,10 @@ def executor(client: Client) -> DaskExecutor:
     --------
     >>> import evr
     >>> from distributed import Client, LocalCluster
-    >>> from evr.integrations import dask
     >>> training = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=100)
     >>> claim = dict(epsilon=0.5, delta=1.62e-11, tau=0.8, method="sequential", seed=1)
     >>> with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster:
-    ...     with Client(cluster) as client, dask.executor(client) as pool:
+    ...     with Client(cluster) as client, executor(client) as pool:
     ...         found = evr.verify(training, **claim, executor=pool)
     >>> here = evr.verify(training, **claim)
     >>> found.directions["remove"].log_wealth == here.directions["remove"].log_wealth
@@ -75,14 +71,13 @@ class DaskExecutor(Executor):
 
     def __init__(self, client: Client) -> None:
         self._client, self._pool = client, client.get_executor(pure=False)
-        self._sent: tuple[Callable[..., Any], Task] | None = None
+        self._sent: tuple[Callable[..., Any], Any] | None = None
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
         if self._sent is None or self._sent[0] is not function:
             package = pickle.dumps((software(), _packed(function)))
-            self._sent = function, self._client.submit(_carried, package, pure=False)
-        future: Future[Any] = self._pool.submit(_called, self._sent[1], *arguments, **named)
-        return future
+            self._sent = function, self._client.submit(bytes, package, pure=False)
+        return cast(Future[Any], self._pool.submit(_called, self._sent[1], *arguments, **named))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more calls, and wait for those under way or give them up."""
@@ -105,15 +100,8 @@ def _packed(function: Callable[..., Any]) -> bytes:
     return whole if len(whole) <= _MOST_BYTES else bytes(cloudpickle.dumps(function))
 
 
-def _carried(package: bytes) -> bytes:
-    """What is called, in the cluster."""
-    return package
-
-
 def _called(package: bytes, *arguments: Any, **named: Any) -> Any:
-    with _LOCK:  # threads of one worker unpack it once
-        function = _unpacked(package)
-    return function(*arguments, **named)
+    return _unpacked(package)(*arguments, **named)
 
 
 @lru_cache(maxsize=8)
@@ -121,8 +109,7 @@ def _unpacked(package: bytes) -> Callable[..., Any]:
     """What is called, once for each process; workers that joined late are checked here."""
     driver, function = pickle.loads(package)
     _check("that joined", software(), driver)
-    found: Callable[..., Any] = pickle.loads(function)
-    return found
+    return cast(Callable[..., Any], pickle.loads(function))
 
 
 def _check(worker: str, its: dict[str, str], ours: dict[str, str]) -> None:

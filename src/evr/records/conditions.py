@@ -24,8 +24,8 @@ _METHODS = ("clip_and_accumulate", "add_noise")
 
 
 def batch_sampler(loader: Any) -> Any:
-    """What draws a loader's batches; of a loader that cuts them for memory, what draws the whole
-    ones.
+    """The sampler that draws a loader's batches; for a loader that splits them to save memory, the
+    one that draws the whole batches.
     """
     sampler = getattr(loader, "batch_sampler", None)
     if sampler is None:
@@ -49,8 +49,8 @@ def is_poisson(sampler: Any) -> bool:
 
 
 def rate(sampler: Any) -> float:
-    """The probability of a record to be in a batch; of a sampler that is none by Poisson, its share
-    of an epoch.
+    """The probability of a record to be in a batch; for a sampler other than Poisson's, one over
+    the number of batches.
     """
     return float(sampler.sample_rate) if is_poisson(sampler) else 1.0 / max(1, len(sampler))
 
