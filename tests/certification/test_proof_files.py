@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -195,3 +196,13 @@ def test_laws_without_a_text_are_refused_by_name():
     assert law_text(ExactGaussian(Fraction(1, 4))) == "gaussian(2)"
     with pytest.raises(UnsupportedEventError, match="ExactBins has no text"):
         law_text(ExactBins(Direction.REMOVE, 10, Fraction(1)))
+
+
+def test_pages_name_theorems_that_there_are():
+    proved = "".join(path.read_text() for path in (PROOFS / "coq").glob("*.v"))
+    page = (PROOFS.parent / "docs" / "guarantees_strict.md").read_text()
+    named = re.findall(r"\[((?:[^\[\]()]*`[a-z_]+`[^\[\]()]*)+)\][*., ]", page)
+    names = {name for group in named for name in re.findall("`([a-z_]+)`", group)}
+    assert len(names) > 15
+    kinds = "Lemma|Theorem|Definition|Fixpoint"
+    assert not [name for name in names if not re.search(rf"({kinds}) {name}\b", proved)]
