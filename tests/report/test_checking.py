@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from browser import CHROMIUM, Browser
 
 import evr
+from browser import CHROMIUM, Browser
 from evr.report.page import render
 
 ROOT = Path(__file__).parents[2]
