@@ -30,6 +30,7 @@ from dp_accounting import dp_event  # noqa: E402
 
 import evr  # noqa: E402
 from evr.laws import Direction  # noqa: E402
+from evr.mechanisms import Composition  # noqa: E402
 from evr.planning.clipping import block_size  # noqa: E402
 from evr.planning.mixtures import plain_plan  # noqa: E402
 from evr.randomness import Stream  # noqa: E402
@@ -110,7 +111,7 @@ def judged(
 ) -> str:
     """``E[X^2]/delta^2`` on samples of their own, and ``B/delta``."""
     direction = Direction(delta.direction)
-    steps = evr.Composition.of(case.event).simplified(direction)
+    steps = Composition.of(case.event).simplified(direction)
     assert report.plan is not None
     proposal = built(report.plan.proposal, steps)
     size = block_size(proposal)
@@ -127,7 +128,7 @@ def judged(
 
 def plain_seconds(case: Case) -> float:
     """Of one sample from the laws themselves."""
-    steps = evr.Composition.of(case.event).simplified(Direction.REMOVE)
+    steps = Composition.of(case.event).simplified(Direction.REMOVE)
     proposal = built(plain_plan(steps), steps)
     size = block_size(proposal)
     proposal.draw(Stream(78, "benchmark").block(0), size)

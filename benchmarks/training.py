@@ -163,7 +163,7 @@ def waited() -> float:
     waits = []
     with (
         tempfile.TemporaryDirectory(dir=".") as folder,
-        evr.Recorder(Path(folder) / "training.record.jsonl") as recorder,
+        evr.records.Recorder(Path(folder) / "training.record.jsonl") as recorder,
     ):
         for _ in range(100):
             cpu, wall = time.process_time(), time.perf_counter()

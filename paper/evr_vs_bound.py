@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 import common
 import evr
 from evr.bounds.single import SingleBounds
+from evr.mechanisms import Composition
 from evr.planning import capped_proposal
 from evr.planning.clipping import block_size
 from evr.planning.single import best_slope
@@ -45,7 +46,7 @@ def fixed_samples(claim: Claim, log_second_moment: float) -> int:
     """The paper's number of samples for a bound on the second moment: one attempt, false-positive
     rate ``delta_est / tau``.
     """
-    return plan_fixed(claim, log_second_moment, attempt=None, offset=None).samples
+    return plan_fixed(claim, log_second_moment, attempt=None).samples
 
 
 def speed(proposal: Any, seconds: float) -> float:
@@ -61,7 +62,7 @@ def speed(proposal: Any, seconds: float) -> float:
 def gaussian(size: str) -> dict[str, Any]:
     """Panel (b)."""
     epsilon = evr.estimate_epsilon(EVENT, DELTA).value
-    steps = evr.Composition.of(EVENT).simplified("remove")
+    steps = Composition.of(EVENT).simplified("remove")
     capped, simple = capped_proposal(steps, epsilon), SimpleProposal(steps)
     claims = [Claim(epsilon, DELTA / tau, tau) for tau in TAUS[size]]
     return {
@@ -92,7 +93,7 @@ def sampled(size: str) -> dict[str, Any]:
         steps=int(SAMPLED["steps"]),
     )
     delta = evr.estimate_delta(event, epsilon).value
-    steps = evr.Composition.of(event).simplified("remove")
+    steps = Composition.of(event).simplified("remove")
     bounds = SingleBounds(1 / SAMPLED["noise"], SAMPLED["probability"], int(SAMPLED["steps"]))
     moments = {
         "paper's bound": Theorems(bounds).least(epsilon, sharpened=False),

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 import common
 import evr
 from check_truth import gaussian_delta
+from evr.mechanisms import Composition
 from normal_limits import EdgeworthCurve, gdp
 
 NOISE, STEPS = 70.0, 1200
@@ -33,7 +34,7 @@ def compute(size: str) -> dict[str, Any]:
     at = epsilons(size)
     prv = common.Prv(NOISE, 1.0, STEPS)
     bounds = [prv.delta(e) for e in at]
-    edgeworth = EdgeworthCurve(evr.Composition.of(EVENT).remove)
+    edgeworth = EdgeworthCurve(Composition.of(EVENT).remove)
     deltas = {
         "exact": [gaussian_delta(NOISE, STEPS, e) for e in at],
         "ours": evr.privacy_curve(EVENT, at).deltas,

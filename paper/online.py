@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 import common
 import evr
 import normal_limits
+from evr.estimation import OnlineEpsilon
 from evr.sampling.single import OutOfReachWarning
 
 
@@ -129,7 +130,7 @@ def one(s: Setting, size: str) -> dict[str, Any]:
     }
 
 
-def _ours(s: Setting, last: int, ticks: list[float]) -> evr.OnlineEpsilon:
+def _ours(s: Setting, last: int, ticks: list[float]) -> OnlineEpsilon:
     start = time.process_time()
     return evr.online_epsilon(
         s.event(last),

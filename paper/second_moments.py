@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 import common
 import evr
 from evr.bounds.single import SingleBounds
+from evr.mechanisms import Composition
 from evr.planning import capped_proposal
 from evr.planning.single import best_slope
 from evr.sampling import Proposal, SimpleProposal
@@ -74,7 +75,7 @@ def at(count: int, size: str) -> dict[str, Any]:
     """One row of panels."""
     event = evr.dpsgd(noise_multiplier=NOISE, sampling_probability=PROBABILITY, steps=count)
     delta = evr.estimate_delta(event, EPSILON).value
-    steps = evr.Composition.of(event).simplified("remove")
+    steps = Composition.of(event).simplified("remove")
     bounds = SingleBounds(1 / NOISE, PROBABILITY, count)
     theorems = Theorems(bounds)
     heuristic = 1 / (2 * NOISE**2) + math.log((math.exp(EPSILON) - (1 - PROBABILITY)) / PROBABILITY)

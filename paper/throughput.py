@@ -20,6 +20,7 @@ from scipy.optimize import brentq
 import common
 import evr
 from evr.bounds.single import SingleBounds
+from evr.mechanisms import Composition
 from evr.planning import capped_proposal
 from evr.planning.single import best_slope
 from evr.sampling.single import SingleProposal
@@ -55,7 +56,7 @@ def plain(samples: int, seed: int = 3) -> None:
 
 def sampling(size: str) -> dict[str, Any]:
     """Panel (a)."""
-    steps = evr.Composition.of(event(NOISE)).simplified("remove")
+    steps = Composition.of(event(NOISE)).simplified("remove")
     bounds = SingleBounds(1 / NOISE, PROBABILITY, STEPS)
     proposals = {
         "paper's tilt": SingleProposal(steps, best_slope(bounds, EPSILON) / NOISE),
@@ -94,7 +95,7 @@ def at(target: float) -> dict[str, Any]:
     noise = noise_for(ROOM * target)
     delta = evr.estimate_delta(event(noise), EPSILON).value
     claim = Claim(EPSILON, target, SHARE * delta / target)
-    steps = evr.Composition.of(event(noise)).simplified("remove")
+    steps = Composition.of(event(noise)).simplified("remove")
     bounds = SingleBounds(1 / noise, PROBABILITY, STEPS)
     tilted = SingleProposal(steps, best_slope(bounds, EPSILON) / noise)
     logs = {

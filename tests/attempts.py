@@ -8,16 +8,31 @@ import evr
 from evr.certification.tables import Attempt
 from evr.gate.attempt import start as started
 from evr.gate.certify import certify_claim as certified
-from evr.gate.request import Request
+from evr.gate.request import Request, Subject
+from evr.proving import Sampling
 from evr.verification import Claim
 from evr.verification.settings import Settings
+
+
+def _request(
+    event: Any,
+    claim: Claim,
+    settings: Settings,
+    *,
+    relation: Any = None,
+    seed: int | None = None,
+    executor: Any = None,
+    **how: Any,
+) -> Request:
+    sampling = Sampling(seed=seed, executor=executor)
+    return Request(Subject.of(event, relation), claim, settings, sampling, **how)
 
 
 def certify_claim(
     event: Any, claim: Claim, settings: Settings, *, ledger: Any, **how: Any
 ) -> evr.Certificate:
     """``evr.certify`` of just this claim."""
-    return certified(Request.of(event, claim, settings, **how), ledger=ledger)
+    return certified(_request(event, claim, settings, **how), ledger=ledger)
 
 
 def start(
@@ -30,4 +45,4 @@ def start(
     **how: Any,
 ) -> Attempt:
     """Write an attempt down."""
-    return started(ledger, Request.of(event, claim, settings, **how), for_output=for_output)
+    return started(ledger, _request(event, claim, settings, **how), for_output=for_output)

@@ -10,7 +10,7 @@ from pathlib import Path
 _KINDS: dict[str, tuple[re.Pattern[str], str]] = {
     "a certificate": (
         re.compile(r'\A\s*\{\s*"schema_version"'),
-        "`evr inspect`, `evr report` and `evr replay` take it, and evr.Certificate.load",
+        "`evr show` and `evr replay` take it, and evr.Certificate.load",
     ),
     "the record of a training": (
         re.compile(r'\A\{"line": 0, "kind": "start"'),

@@ -14,12 +14,16 @@ from dp_accounting import dp_event
 from flint import ctx
 
 import evr
+from evr.bounds.filters import PrivacyFilter
 from evr.bounds.renyi import BITS, log_moment
+from evr.errors import BudgetExceededError, UnsupportedEventError
 from evr.estimation.closed_forms import pair_delta
 from evr.estimation.discretise import log_mgf
+from evr.laws import Direction
 from evr.laws.exact import ExactGaussian
 from evr.laws.exact.law import ball
 from evr.laws.line.gaussian import GaussianPair
+from evr.mechanisms import Composition
 from helpers import assert_mean_within, near
 
 STEP = dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.0))
@@ -32,7 +36,7 @@ def gaussian(mu: float) -> dp_event.DpEvent:
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.1, 1e-3), (8.0, 1e-12)])
 def test_the_gaussian_filter_is_tight(epsilon: float, delta: float) -> None:
     """All of the budget in one step has just the delta that was asked for."""
-    budget = evr.PrivacyFilter(epsilon=epsilon, delta=delta, method="gaussian")
+    budget = PrivacyFilter(epsilon=epsilon, delta=delta, method="gaussian")
     budget.spend(gaussian(1e-3))
     mu = 1e-3 / math.sqrt(budget.used)
     assert pair_delta(GaussianPair(mu), epsilon) == near(delta, rel=1e-6)
@@ -43,10 +47,10 @@ def test_the_gaussian_filter_is_tight(epsilon: float, delta: float) -> None:
 
 
 def test_what_is_refused_costs_nothing() -> None:
-    budget = evr.PrivacyFilter(epsilon=1.0, delta=1e-6, method="gaussian")
+    budget = PrivacyFilter(epsilon=1.0, delta=1e-6, method="gaussian")
     budget.spend(gaussian(0.1))
     before = budget.used
-    with pytest.raises(evr.BudgetExceededError, match=r"would use .* of which .* is spent"):
+    with pytest.raises(BudgetExceededError, match=r"would use .* of which .* is spent"):
         budget.spend(gaussian(0.5))
     assert budget.used == before
     budget.spend(gaussian(0.1))
@@ -56,7 +60,7 @@ def test_what_is_refused_costs_nothing() -> None:
 def test_replace_one_costs_four_times_as_much() -> None:
     parts = []
     for relation in ("add-or-remove", "replace-one"):
-        budget = evr.PrivacyFilter(
+        budget = PrivacyFilter(
             epsilon=1.0, delta=1e-6, method="gaussian", neighboring_relation=relation
         )
         budget.spend(gaussian(0.05))
@@ -71,7 +75,7 @@ def test_the_renyi_filter_is_its_formula(order: int) -> None:
     peak = order * math.log(order) - (1 + order) * math.log(1 + order)
     cost = dp_event.GaussianDpEvent(20.0), order * (order + 1) / 800
     count = math.floor((math.log(delta) + order * epsilon - peak) / cost[1])
-    budget = evr.PrivacyFilter(epsilon=epsilon, delta=delta, orders=[order])
+    budget = PrivacyFilter(epsilon=epsilon, delta=delta, orders=[order])
     if count <= 0:
         assert not budget.fits(cost[0])
         return
@@ -84,7 +88,7 @@ def test_the_renyi_filter_is_its_formula(order: int) -> None:
 
 def test_the_renyi_filter_is_above_the_truth() -> None:
     """What it lets through has less than the delta asked for, sampled steps too."""
-    budget = evr.PrivacyFilter(epsilon=3.0, delta=1e-6)
+    budget = PrivacyFilter(epsilon=3.0, delta=1e-6)
     count = 0
     while budget.fits(dp_event.SelfComposedDpEvent(STEP, 50)):
         budget.spend(dp_event.SelfComposedDpEvent(STEP, 50))
@@ -95,10 +99,10 @@ def test_the_renyi_filter_is_above_the_truth() -> None:
 
 
 def test_zcdp_and_parts() -> None:
-    budget = evr.PrivacyFilter(epsilon=3.0, delta=1e-6)
+    budget = PrivacyFilter(epsilon=3.0, delta=1e-6)
     parts = [dp_event.ZCDpEvent(0.01, 0.001), dp_event.LaplaceDpEvent(10.0)]
     budget.spend(dp_event.ComposedDpEvent(parts))
-    again = evr.PrivacyFilter(epsilon=3.0, delta=1e-6)
+    again = PrivacyFilter(epsilon=3.0, delta=1e-6)
     for one in parts:
         again.spend(one)
     assert budget.used == again.used > 0
@@ -128,7 +132,7 @@ def test_an_adversary_gains_nothing() -> None:
 def test_the_gaussian_budget_is_proved() -> None:
     """In balls, not in floats with a margin."""
     for epsilon, delta in product((0.01, 1.0, 30.0), (1e-300, 1e-6, 0.3)):
-        budget = evr.PrivacyFilter(epsilon=epsilon, delta=delta, method="gaussian")
+        budget = PrivacyFilter(epsilon=epsilon, delta=delta, method="gaussian")
         with ctx.workprec(1500):
             found = ExactGaussian(budget._budget).curve()(ball(Fraction(epsilon)).exp())
             assert found <= ball(Fraction(delta))
@@ -153,10 +157,10 @@ def test_the_gaussian_budget_is_proved() -> None:
 )
 def test_moments_are_those_of_the_law(step: dp_event.DpEvent) -> None:
     """Against the integrals of the float laws: never below, and equal in the greater direction."""
-    composition = evr.Composition.of(step)
+    composition = Composition.of(step)
     for order in (1, 2, 7, 20):
         exact, floats = [], []
-        for one in evr.Direction:
+        for one in Direction:
             exact.append(log_moment(composition.exact(one)[0].exact_law, order) / 2**BITS)
             floats.append(log_mgf(composition.simplified(one)[0].pair, float(order)))
             assert exact[-1] >= floats[-1] * (1 - 1e-8)
@@ -164,30 +168,30 @@ def test_moments_are_those_of_the_law(step: dp_event.DpEvent) -> None:
 
 
 def test_what_has_no_proved_moments_is_refused() -> None:
-    budget = evr.PrivacyFilter(epsilon=3.0, delta=1e-6)
+    budget = PrivacyFilter(epsilon=3.0, delta=1e-6)
     mixture = dp_event.MixtureOfGaussiansDpEvent(2.0, [0.0, 1.0, 2.0], [0.5, 0.25, 0.25])
-    with pytest.raises(evr.UnsupportedEventError, match=r"no moments of ExactMixture.* are proved"):
+    with pytest.raises(UnsupportedEventError, match=r"no moments of ExactMixture.* are proved"):
         budget.fits(mixture)
     with pytest.raises(ValueError, match=r"orders=2\.5"):
-        evr.PrivacyFilter(epsilon=3.0, delta=1e-6, orders=[2.5])  # type: ignore[list-item]
+        PrivacyFilter(epsilon=3.0, delta=1e-6, orders=[2.5])  # type: ignore[list-item]
 
 
 def test_infinite_losses_never_fit() -> None:
-    budget = evr.PrivacyFilter(epsilon=3.0, delta=0.5)
+    budget = PrivacyFilter(epsilon=3.0, delta=0.5)
     for event in (dp_event.NonPrivateDpEvent(), evr.events.EpsilonDeltaDpEvent(0.1, 1e-9)):
         assert not budget.fits(event)
-        with pytest.raises(evr.BudgetExceededError, match="would use inf of the budget"):
+        with pytest.raises(BudgetExceededError, match="would use inf of the budget"):
             budget.spend(event)
     assert budget.used == 0
 
 
 def test_values_that_are_none() -> None:
     with pytest.raises(ValueError, match="method='rdp'"):
-        evr.PrivacyFilter(epsilon=1.0, delta=1e-6, method="rdp")
+        PrivacyFilter(epsilon=1.0, delta=1e-6, method="rdp")
     with pytest.raises(ValueError, match="epsilon=0"):
-        evr.PrivacyFilter(epsilon=0, delta=1e-6)
+        PrivacyFilter(epsilon=0, delta=1e-6)
     with pytest.raises(TypeError, match="belong to method='renyi'"):
-        evr.PrivacyFilter(epsilon=1.0, delta=1e-6, method="gaussian", orders=[2])
-    budget = evr.PrivacyFilter(epsilon=1.0, delta=1e-6, method="gaussian")
-    with pytest.raises(evr.UnsupportedEventError, match="takes Gaussian mechanisms"):
+        PrivacyFilter(epsilon=1.0, delta=1e-6, method="gaussian", orders=[2])
+    budget = PrivacyFilter(epsilon=1.0, delta=1e-6, method="gaussian")
+    with pytest.raises(UnsupportedEventError, match="takes Gaussian mechanisms"):
         budget.spend(STEP)

@@ -22,9 +22,11 @@ from dp_accounting import dp_event
 
 import evr
 from attempts import start
+from evr.errors import AlreadyReleasedError
 from evr.gate.attempt import perform
 from evr.planning import capped_plan
 from evr.planning import sampled as search_plans
+from evr.proving import Sampling
 from evr.verification import Claim, driver
 from evr.verification.settings import Settings
 
@@ -52,7 +54,7 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
         perform(
             ledger,
             start(ledger, EVENT, tried[0], Settings(), path=folder / "measured.json"),
-            workers=1,
+            Sampling(workers=1),
         )
     reach = 1.3 * (time.perf_counter() - clock)  # some are killed after the last sample
     for i in range(times):
@@ -66,7 +68,7 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
                     ledger, EVENT, claim, Settings(), seed=10_000 + i, path=folder / f"{i}.json"
                 )
                 os.write(writing, b"x")
-                perform(ledger, attempt, workers=1)
+                perform(ledger, attempt, Sampling(workers=1))
             os._exit(0)
         os.close(writing)
         time.sleep(chance.uniform(0.0, reach))
@@ -124,7 +126,11 @@ def crowd(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
             try:
                 for j in range(rounds):
                     with evr.Ledger(path) as ledger:
-                        perform(ledger, start(ledger, EVENT, tried[j % 2], Settings()), workers=1)
+                        perform(
+                            ledger,
+                            start(ledger, EVENT, tried[j % 2], Settings()),
+                            Sampling(workers=1),
+                        )
                 code = 0
             finally:
                 os._exit(code)
@@ -205,7 +211,7 @@ def lines(folder: Path, how: str, first: str, start: int, every: int) -> dict[st
         try:
             let_out(path, file)
             again = "let out"
-        except evr.AlreadyReleasedError:
+        except AlreadyReleasedError:
             again = "refused"
         assert published(file) <= 1, f"{published(file)} outputs after line {number}"
         assert not before or again == "refused"
@@ -233,7 +239,7 @@ def race(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
                 try:
                     let_out(path, file)
                     code = 0
-                except evr.AlreadyReleasedError:
+                except AlreadyReleasedError:
                     code = 1
                 finally:
                     os._exit(code)

@@ -13,6 +13,7 @@ import evr
 from evr.certification.certificate import digest_of
 from evr.certification.description import description_of, trained
 from evr.errors import CertificateError
+from evr.events import opacus_history
 
 SIZES: dict[str, Any] = {"dataset_size": 60_000, "batch_size": 256, "epochs": 15}
 EVENT = evr.dpsgd(noise_multiplier=1.1, **SIZES)
@@ -56,7 +57,7 @@ def test_the_sentence_says_what_was_typed(certificate: evr.Certificate) -> None:
             "of 60,000 records by Poisson sampling, 15 epochs, noise multiplier 2, at most 8 rec",
         ),
         (
-            evr.opacus_history([(1.0, 0.01, 500), (1.2, 0.02, 1)]),
+            opacus_history([(1.0, 0.01, 500), (1.2, 0.02, 1)]),
             {"algorithm": "DP-SGD"},
             "500 steps, noise multiplier 1; then Poisson sampling with probability 0.02, 1 step",
         ),

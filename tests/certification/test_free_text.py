@@ -29,7 +29,7 @@ GAUSSIAN = dp_event.GaussianDpEvent(2.0)
 @pytest.fixture(scope="module")
 def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     ledger = tmp_path_factory.mktemp("text") / "ledger.sqlite"
-    small: dict[str, Any] = {"ledger": ledger, "release": "a paper", "floor": 1e-9, "seed": 1}
+    small: dict[str, Any] = {"ledger": ledger, "release": "a paper", "seed": 1}
     return evr.certify(
         dp_event.ComposedDpEvent([GAUSSIAN]), epsilon=1.0, tau=0.8, **small
     ).document()

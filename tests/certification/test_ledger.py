@@ -61,38 +61,21 @@ def test_later_attempts_are_tested_with_the_first_kappa(
     assert evr.replay(certificate).agrees
 
 
-def test_a_name_groups_claims_above_its_floor(ledger: evr.Ledger) -> None:
-    first = begin(ledger, Claim(1.0, 1e-6, 0.5), name="thesis", floor=1e-7)
-    second = begin(ledger, Claim(2.0, 1e-05, 0.5), name="thesis")
+def test_a_name_groups_claims_from_its_first_on(ledger: evr.Ledger) -> None:
+    first = begin(ledger, Claim(1.0, 1e-7, 0.5), name="thesis")
+    second = begin(ledger, Claim(2.0, 1e-5, 0.5), name="thesis")
     assert (first.number, second.number) == (1, 2)
     kappa = 0.5 / 40
     assert [a.budget for a in ledger.attempts()] == near([kappa * 1e-7 / 2, kappa * 1e-7 / 4])
-    with pytest.raises(LedgerError, match="below 1e-07, the floor of release 'thesis'"):
-        begin(ledger, Claim(1.0, 8e-08, 0.5), name="thesis")
-    with pytest.raises(
-        LedgerError, match="floor=1e-08, but the first attempt at release 'thesis' fixed 1e-07"
-    ):
-        begin(ledger, Claim(1.0, 1e-6, 0.5), name="thesis", floor=1e-8)
+    with pytest.raises(LedgerError, match=r"below 1e-07, .*'thesis'"):
+        begin(ledger, Claim(1.0, 8e-8, 0.5), name="thesis")
     assert len(ledger.attempts()) == 2
-
-
-def test_without_a_floor_the_first_claim_is_the_floor(ledger: evr.Ledger) -> None:
-    begin(ledger, Claim(1.0, 1e-6, 0.5), name="one")
-    with pytest.raises(LedgerError, match="the floor of release 'one'"):
-        begin(ledger, Claim(1.0, 8e-07, 0.5), name="one")
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 201, "a\nb", 3])
 def test_odd_names_are_refused(ledger: evr.Ledger, name: Any) -> None:
     with pytest.raises(LedgerError, match="is not a name"):
         begin(ledger, Claim(1.0, 1e-6, 0.5), name=name)
-
-
-def test_a_floor_wants_a_name(ledger: evr.Ledger) -> None:
-    with pytest.raises(LedgerError, match="belongs to a named release"):
-        begin(ledger, Claim(1.0, 1e-6, 0.5), floor=1e-7)
-    with pytest.raises(ValueError, match=r"floor=0 is not in \(0, 1\]"):
-        begin(ledger, Claim(1.0, 1e-6, 0.5), name="a", floor=0)
 
 
 def test_a_seed_is_good_once_in_a_release(ledger: evr.Ledger) -> None:

@@ -10,6 +10,8 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+from evr.errors import CertificateError
+from evr.report.page import write_report
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,7 @@ def test_hooks_of_a_verification_and_of_a_release(
 
 def test_a_seed_is_an_integer_of_any_kind(gaussian: dp_event.DpEvent, delta: float) -> None:
     """NumPy's were refused as no integers."""
-    given = evr.verify(gaussian, epsilon=1.0, delta=delta / 0.5, tau=0.5, seed=np.int64(7))  # type: ignore[arg-type]
+    given = evr.verify(gaussian, epsilon=1.0, delta=delta / 0.5, tau=0.5, seed=np.int64(7))
     assert type(given.seed) is int
     assert given.entropy == 7
 
@@ -62,11 +64,11 @@ def test_a_certificate_is_given_by_its_file_too(
     evr.certify(gaussian, delta=1e-5, ledger=ledger, path=path)
     assert evr.replay(path).agrees
     assert evr.replay(str(path)).agrees
-    with pytest.raises(evr.CertificateError, match="cannot be read"):
+    with pytest.raises(CertificateError, match="cannot be read"):
         evr.replay(str(tmp_path / "nowhere.json"))
     with pytest.raises(TypeError, match="certificate=3 is not the name of a file"):
         evr.replay(3)  # type: ignore[arg-type]
-    evr.write_report(path, tmp_path / "page.html")
+    write_report(path, tmp_path / "page.html")
     assert "differentially private" in (tmp_path / "page.html").read_text("utf-8")
 
 

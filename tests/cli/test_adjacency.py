@@ -42,8 +42,8 @@ delta = 1e-5
     "command",
     [
         ["estimate", "--delta", "1e-5"],
-        ["curve", "--epsilons", "0,1"],
-        ["online", "--delta", "1e-5", "--every", "5"],
+        ["estimate", "--epsilon", "0,1"],
+        ["estimate", "--delta", "1e-5", "--every", "5"],
         ["describe"],
     ],
 )
@@ -80,12 +80,13 @@ def test_certify_and_replay(evr: Callable[..., Any], tmp_path: Path) -> None:
     assert made.code == 0
     assert "under replace-one adjacency" in made.out
     assert evr("replay", str(tmp_path / "fixed.json")).code == 0
-    assert "replace-one adjacency" in evr("inspect", str(tmp_path / "fixed.json")).out
+    assert "replace-one adjacency" in evr("show", str(tmp_path / "fixed.json")).out
 
 
 def test_compare_asks_peers_about_the_same_relation(evr: Callable[..., Any]) -> None:
     ran = evr(
-        "compare",
+        "estimate",
+        "--compare",
         *[
             "--noise-multiplier",
             "4",
@@ -101,8 +102,8 @@ def test_compare_asks_peers_about_the_same_relation(evr: Callable[..., Any]) -> 
         "--json",
     )
     found = {one["accountant"]: one for one in ran.json["accountants"] if one.get("value")}
-    assert found["evr"]["value"] == near(2.2541, abs=1e-3)
-    assert found["pld"]["value"] == near(found["evr"]["value"], rel=1e-3)
+    assert found["fft"]["value"] == near(2.2541, abs=1e-3)
+    assert found["pld"]["value"] == near(found["fft"]["value"], rel=1e-3)
     assert "rdp" not in found
 
 

@@ -49,11 +49,6 @@ def test_infinite_epsilon_is_a_word_in_json(evr):
     assert found["epsilon"] == "inf"
 
 
-def test_one_direction(evr, dpsgd):
-    add = float(evr("estimate", *dpsgd, "--epsilon", 0.5, "--direction", "add", "-q").out)
-    assert 0 < add < 1e-10
-
-
 def test_steps_may_be_written_with_an_exponent(evr):
     flags = ["--noise-multiplier", 1, "--sampling-probability", 1e-3, "--epsilon", 0.5, "-q"]
     assert (
@@ -82,7 +77,6 @@ def test_the_claim_of_the_specification_counts(evr, mixed):
         ),
         ([], "estimate what? Give --epsilon (to find delta) or --delta (to find epsilon)"),
         (["--epsilon", "1", "--method", "ftt"], "method='ftt' is not one of 'fft', "),
-        (["--epsilon", "1", "--direction", "up"], "direction='up' is not one of 'remove', 'add'"),
         (["--epsilom", "1"], "--epsilon"),
         (
             ["--epsilon", "1", "--steps", "1.5"],

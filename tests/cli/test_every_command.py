@@ -22,15 +22,11 @@ WORK = {
         ["--sampling-probability", "0.1", "--steps", "3", "--epsilon", "1", "--delta", "1e-5"],
     ),
     "certify": ("evr.gate.certify", [*FLAGS, "--delta", "1e-5"]),
-    "compare": ("evr.events.dpsgd", [*FLAGS, "--epsilon", "1"]),
-    "curve": ("evr.estimation.privacy_curve", FLAGS),
     "describe": ("evr.mechanisms.Composition.of", FLAGS),
     "estimate": ("evr.estimation.estimate_delta", [*FLAGS, "--epsilon", "1"]),
-    "inspect": ("evr.certification.Certificate.load", ["some.json"]),
+    "show": ("evr.certification.Certificate.load", ["some.json"]),
     "ledger": ("evr.certification.Ledger.__init__", []),
-    "online": ("evr.estimation.online_epsilon", [*FLAGS, "--delta", "1e-5"]),
     "replay": ("evr.certification.Certificate.load", ["some.json"]),
-    "report": ("evr.certification.Certificate.load", ["some.json"]),
     "resume": ("evr.certification.Ledger.__init__", []),
 }
 

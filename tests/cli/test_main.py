@@ -13,7 +13,7 @@ import pytest
 import evr as package
 from evr.cli.options import WhatRan
 
-COMMANDS = ["estimate", "curve", "online", "calibrate", "compare", "describe"]
+COMMANDS = ["estimate", "calibrate", "describe", "show"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -94,14 +94,14 @@ def test_help_loads_no_library():
 def test_a_pipe_closed_early():
     path = os.pathsep.join(p for p in sys.path if p)
     arguments = [
-        "curve",
+        "estimate",
         "--noise-multiplier",
         "70",
         "--sampling-probability",
         "1",
         "--steps",
         "1200",
-        "--epsilons",
+        "--epsilon",
         "0:6:0.01",
     ]
     child = subprocess.Popen(
@@ -115,7 +115,7 @@ def test_a_pipe_closed_early():
     child.stdout.close()
     complaint = child.stderr.read()
     child.stderr.close()
-    assert child.wait(timeout=60) == 0  # `evr curve | head` is no mistake
+    assert child.wait(timeout=60) == 0  # `evr estimate | head` is no mistake
     assert complaint == b""
 
 
@@ -129,7 +129,7 @@ def test_a_closed_pipe_is_no_acceptance(evr, monkeypatch):
     monkeypatch.setattr("os.dup2", lambda *_: None)
     monkeypatch.setattr(sys.stdout, "fileno", lambda: 1)
     assert evr("replay", "some.json").code == 1
-    assert evr("inspect", "some.json").code == 0
+    assert evr("show", "some.json").code == 0
 
 
 def test_terminal_table_and_no_color(evr, monkeypatch):
@@ -137,14 +137,14 @@ def test_terminal_table_and_no_color(evr, monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", "1")
     ran = evr(
-        "curve",
+        "estimate",
         "--noise-multiplier",
         70,
         "--sampling-probability",
         1,
         "--steps",
         1200,
-        "--epsilons",
+        "--epsilon",
         "1,2",
     )
     assert "Privacy curve" in ran.out

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 import evr as library
+from evr.errors import RecordError
+from evr.records import Recorder
 from evr.records.reading import rank_path
 
 STEP: dict[str, Any] = {"noise_multiplier": 4.0, "clipping_norm": 1.0, "sampling_probability": 0.1}
 
 
 def write(path: Path, **options: Any) -> Path:
-    with library.Recorder(path, **options) as recorder:
+    with Recorder(path, **options) as recorder:
         for _ in range(3):
             recorder.step(**STEP)
     return path
@@ -33,7 +35,7 @@ def test_a_record_is_certified(record: Path, evr: Callable[..., Any]) -> None:
     assert "under zero-out adjacency" in ran.out
     certificate = library.Certificate.load(record.with_name("training.certificate.json"))
     assert library.Record.load(record).is_certified_by(certificate)
-    shown = evr("inspect", record.with_name("training.certificate.json")).out
+    shown = evr("show", record.with_name("training.certificate.json")).out
     assert f"record\t3 steps, last seal {library.Record.load(record).seals[0]}" in shown
     assert "notes of the record\tgenerator" in shown
 
@@ -66,25 +68,26 @@ def test_files_given_to_the_wrong_command(
     assert evr("certify", record, "--delta", "1e-5", "--quiet").code == 0
     certificate = record.with_name("training.certificate.json")
     is_record = "this is the record of a training, not {}: `evr certify` takes it"
-    is_certificate = "this is a certificate, not {}: `evr inspect`, `evr report` and `evr replay`"
+    is_certificate = "this is a certificate, not {}: `evr show` and `evr replay`"
     is_specification = "this is a specification, not {}: `evr certify`"
-    for command in ("estimate", "describe", "curve", "online", "compare"):
-        target = ("--delta", "1e-5") if command in ("estimate", "compare", "online") else ()
+    for command in ("estimate", "describe"):
+        target = ("--delta", "1e-5") if command == "estimate" else ()
         assert is_record.format("a specification") in refused(command, record, *target)
         assert is_certificate.format("a specification") in refused(command, certificate, *target)
     assert is_certificate.format("a specification") in refused("certify", certificate)
-    for command in ("inspect", "report", "replay"):
+    for command in ("show", "replay"):
         assert is_record.format("a certificate") in refused(command, record)
         assert is_specification.format("a certificate") in refused(command, mixed)
     for path, words in ((certificate, is_certificate), (mixed, is_specification)):
-        with pytest.raises(library.RecordError, match=words.format("the record of a training")):
+        with pytest.raises(RecordError, match=words.format("the record of a training")):
             library.Record.load(path)
 
 
 def test_the_page_shows_the_record(record: Path, evr: Callable[..., Any]) -> None:
     assert evr("certify", record, "--delta", "1e-5", "--quiet").code == 0
     certificate = record.with_name("training.certificate.json")
-    assert evr("report", certificate, "--quiet").code == 0
-    page = record.with_name("training.report.html").read_text()
+    html = record.with_name("training.html")
+    assert evr("show", certificate, "--html", html).code == 0
+    page = html.read_text()
     assert library.Record.load(record).seals[0] in page
     assert "its generator is not cryptographic" in page

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evr.cli import announcing
+from evr.cli import reporting
 from evr.gate import attempt
 
 MNIST = ["--dataset-size", "60000", "--batch-size", "256", "--epochs", "1"]
@@ -63,8 +63,7 @@ def test_a_pair_that_is_true_by_too_little_leaves_with_3(evr: Callable[..., Any]
 
 
 def test_delta_0_where_epsilon_is_infinite(refused: Callable[..., str]) -> None:
-    for command in ("estimate", "compare"):
-        assert "epsilon is infinite" in refused(command, *NOISY, "--delta", "0")
+    assert "epsilon is infinite" in refused("estimate", *NOISY, "--delta", "0")
 
 
 def test_resume_remembers_force(evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,19 +163,39 @@ def test_a_note_where_noise_or_steps_are_found(evr: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     ("target", "word"),
     [
-        (["--delta", "1e-6"], "working out epsilon at delta = 1e-06, and how to prove it"),
-        (["--epsilon", "0.5"], "working out delta at epsilon = 0.5, and how to prove it"),
-        (["--epsilon", "1.5", "--delta", "1e-6"], "working out how to prove (1.5, 1e-06)"),
+        (["--delta", "1e-6"], "Working out epsilon at delta = 1e-06, and how to prove it."),
+        (["--epsilon", "0.5"], "Working out delta at epsilon = 0.5, and how to prove it."),
+        (["--epsilon", "1.5", "--delta", "1e-6"], "Working out how to prove (1.5, 1e-06)."),
     ],
 )
 def test_a_first_word_before_anything_is_found(
     target: list[str], word: str, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert announcing._SOON <= 1.0  # with the time that it takes to start, two seconds
-    monkeypatch.setattr(announcing, "_SOON", 0.0)
+    assert reporting._SOON <= 1.0  # with the time that it takes to start, two seconds
+    monkeypatch.setattr(reporting, "_SOON", 0.0)
     ran = evr("certify", *NOISY, *target, "--dry-run")
     assert ran.code == 0
     assert ran.err.splitlines() == [word]
     assert evr("certify", *NOISY, *target, "--dry-run", "--quiet").err == ""
-    monkeypatch.setattr(announcing, "_SOON", 60.0)  # nothing to say of what is over at once
+    monkeypatch.setattr(reporting, "_SOON", 60.0)  # nothing to say of what is over at once
     assert evr("certify", *NOISY, *target, "--dry-run").err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["curve"], "evr estimate --epsilon 0:5:0.25"),
+        (["online"], "evr estimate --every 1"),
+        (["compare"], "evr estimate --compare"),
+        (["verify"], "evr certify"),
+        (["inspect", "x.json"], "evr show FILE"),
+        (["report", "x.json"], "evr show FILE --html PAGE"),
+        (["certify", "--proposal", "simple"], "evr.certify(proposal=...)"),
+        (["certify", "--floor", "1e-9"], "the first attempt"),
+        (["estimate", "--epsilons", "0:1:1"], "--epsilon"),
+    ],
+)
+def test_old_spellings_are_answered_with_the_new_one(
+    arguments: list[str], meant: str, refused: Callable[..., str]
+) -> None:
+    assert meant in refused(*arguments)

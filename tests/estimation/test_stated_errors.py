@@ -14,6 +14,7 @@ from dp_accounting import dp_event
 
 import evr
 from estimation.independent import gaussian_delta
+from evr.errors import AccuracyError
 from evr.estimation import atoms
 from evr.estimation.grid import law_on_grid
 from evr.estimation.points import rough_points
@@ -99,7 +100,7 @@ def test_a_large_loss_beside_small_ones(epsilon: float, noise: float, count: int
 def test_a_loss_that_hides_all_others() -> None:
     """It was 0 with an error of 0; 0.738 is right, but floats know sums of losses to within 16."""
     with pytest.raises(
-        evr.AccuracyError, match=r"epsilon=1e\+17: delta would be 0\.738 with an error of"
+        AccuracyError, match=r"epsilon=1e\+17: delta would be 0\.738 with an error of"
     ):
         evr.estimate_delta(with_responses(1e17, 0.75, 20), 1e17)
 
@@ -232,7 +233,8 @@ class TestTinyNoise:
         assert abs(found.value - gaussian_delta(1000.0, 500_100.0)) <= found.error
 
     def test_no_float_is_near_enough(self) -> None:
-        with pytest.raises(evr.AccuracyError, match="with an error of"):
+        with pytest.raises(AccuracyError, match="with an error of"):
+        with pytest.raises(AccuracyError, match="says next to nothing"):
             evr.estimate_delta(gaussian(1e-17), 5e33)
 
 

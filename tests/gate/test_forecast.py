@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import evr
+from evr.errors import UnsupportedEventError
 from evr.laws import Direction
 from evr.mechanisms import Composition
 from evr.planning.strict import StrictCurve
@@ -164,7 +165,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_only_a_plan_shows_is_refused_before_it_counts(name: str, tmp_path: Path) -> None:
     event, options, message = REFUSED[name]
-    with pytest.raises((ValueError, evr.UnsupportedEventError), match=message):
+    with pytest.raises((ValueError, UnsupportedEventError), match=message):
         evr.certify(event, ledger=tmp_path / "ledger", **options)
     with evr.Ledger(tmp_path / "ledger") as ledger:
         assert ledger.attempts() == []

@@ -41,20 +41,20 @@ E = evr.events
 
 
 def test_one_bin_is_a_gaussian() -> None:
-    (step,) = evr.Composition.of(E.BallsInBinsDpEvent(3.0, 5, 1, (1.0, 0.5))).remove
+    (step,) = Composition.of(E.BallsInBinsDpEvent(3.0, 5, 1, (1.0, 0.5))).remove
     column_sums = np.tril(np.eye(5) + 0.5 * np.eye(5, k=-1)).sum(axis=1)
     assert isinstance(step.law, GaussianPair)
     assert step.law.mu == near(np.linalg.norm(column_sums) / 3.0, rel=1e-14)
 
 
 def test_redrawn_bins_are_epochs_of_bins() -> None:
-    (step,) = evr.Composition.of(E.RedrawnBinsDpEvent(2.0, 50, 7)).add
+    (step,) = Composition.of(E.RedrawnBinsDpEvent(2.0, 50, 7)).add
     assert step.count == 7
     assert step.law == IndependentBins(Direction.ADD, 50, 0.25)
 
 
 def test_independent_noise_rounds_a_last_cycle_up() -> None:
-    (step,) = evr.Composition.of(E.BallsInBinsDpEvent(2.0, 101, 50)).remove
+    (step,) = Composition.of(E.BallsInBinsDpEvent(2.0, 101, 50)).remove
     assert step.law == IndependentBins(Direction.REMOVE, 50, 3 / 4)
 
 
@@ -63,7 +63,7 @@ def test_laws_hold_their_direction() -> None:
         (E.BallsInBinsDpEvent(2.0, 100, 50, (1.0, 0.5)), CorrelatedBins),
         (E.BMinSepDpEvent(2.0, 100, 5, 0.1, False), MinSep),
     ):
-        composition = evr.Composition.of(event)
+        composition = Composition.of(event)
         for direction in Direction:
             (step,) = composition.steps(direction)
             assert isinstance(step.law, kind)
@@ -73,7 +73,7 @@ def test_laws_hold_their_direction() -> None:
 
 def test_min_sep_of_one_is_poisson_sampling() -> None:
     event = E.BMinSepDpEvent(2.0, 100, 1, 0.1, True)
-    assert evr.Composition.of(event) == evr.Composition.of(
+    assert Composition.of(event) == Composition.of(
         evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.1, steps=100)
     )
 
@@ -82,8 +82,8 @@ def test_certain_participation_from_a_warm_start_is_bins() -> None:
     for strategy in ((1.0,), (1.0, 0.5)):
         warm = E.BMinSepDpEvent(2.0, 100, 5, 1.0, True, strategy)
         independent = E.CyclicPoissonDpEvent(2.0, 100, 5, 1.0, "independent", strategy)
-        bins = evr.Composition.of(E.BallsInBinsDpEvent(2.0, 100, 5, strategy))
-        assert evr.Composition.of(warm) == evr.Composition.of(independent) == bins
+        bins = Composition.of(E.BallsInBinsDpEvent(2.0, 100, 5, strategy))
+        assert Composition.of(warm) == Composition.of(independent) == bins
 
 
 def test_cyclic_poisson_is_one_groups_composition() -> None:
@@ -116,7 +116,7 @@ def test_participation_that_never_happens_costs_nothing() -> None:
         E.BMinSepDpEvent(1.0, 10, 2, 0.0, True),
         E.CyclicPoissonDpEvent(1.0, 10, 2, 0.0, "fixed"),
     ):
-        assert evr.Composition.of(event).remove == ()
+        assert Composition.of(event).remove == ()
 
 
 def test_no_noise_is_no_privacy() -> None:
@@ -127,7 +127,7 @@ def test_no_noise_is_no_privacy() -> None:
         E.BMinSepDpEvent(0.0, 10, 2, 0.5, True),
         E.MatrixMechanismDpEvent(0.0, (1.0,), 10, 2),
     ):
-        assert evr.Composition.of(event).is_non_private
+        assert Composition.of(event).is_non_private
 
 
 # --- matrix mechanisms without amplification ------------------------------------------------------
@@ -184,7 +184,7 @@ def test_matrix_mechanism_is_one_gaussian() -> None:
     """Four participations, five steps apart, of a column of norm 2: sensitivity 4."""
     column = (math.sqrt(2.0), 1.0, 1.0)
     event = E.MatrixMechanismDpEvent(8.0, column, 18, 5)
-    (step,) = evr.Composition.of(event).remove
+    (step,) = Composition.of(event).remove
     assert isinstance(step.law, GaussianPair)
     assert step.law.mu == near(0.5, rel=1e-14)
 
@@ -211,12 +211,12 @@ def test_noise_is_rounded_down_so_that_strict_bounds_hold() -> None:
         events = [(E.MatrixMechanismDpEvent(noise, column, steps, separation), separation)]
         events.append((E.BallsInBinsDpEvent(noise, steps, 1, column), 1))
         for event, apart in events:
-            (step,) = evr.Composition.of(event).exact("remove")
+            (step,) = Composition.of(event).exact("remove")
             assert isinstance(step.exact_law, ExactGaussian)
             square = exact_square(column, steps, apart) / Fraction(noise) ** 2
             assert square <= step.exact_law.square <= square * (1 + Fraction(1, 10**13))
         cyclic = E.CyclicPoissonDpEvent(noise, 4 * (steps // 4), 4, 0.5, "fixed", column)
-        for step in evr.Composition.of(cyclic).exact("remove"):
+        for step in Composition.of(cyclic).exact("remove"):
             assert isinstance(step.exact_law, SampledCurve)
             assert isinstance(step.exact_law.base, ExactGaussian)
             assert step.exact_law.base.square >= exact_square(column, 4, 4) / Fraction(noise) ** 2
@@ -224,7 +224,7 @@ def test_noise_is_rounded_down_so_that_strict_bounds_hold() -> None:
 
 def test_entries_of_few_digits_need_no_rounding() -> None:
     """Four participations of a column of square 1, noise 3: 3/2, to the last bit."""
-    (step,) = evr.Composition.of(E.MatrixMechanismDpEvent(3.0, (1.0,), 8, 2)).exact("remove")
+    (step,) = Composition.of(E.MatrixMechanismDpEvent(3.0, (1.0,), 8, 2)).exact("remove")
     assert step.exact_law == ExactGaussian(Fraction(4, 9))
 
 
@@ -241,7 +241,7 @@ def test_entries_whose_squares_are_no_floats_are_refused(column: tuple[float, ..
         E.BMinSepDpEvent(1e-100, 4, 2, 0.5, True, column),
     ):
         with pytest.raises(ValueError, match="scale strategy and noise by one number"):
-            evr.Composition.of(event)
+            Composition.of(event)
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ REFUSED = [
 @pytest.mark.parametrize(("event", "error", "message"), REFUSED, ids=range(len(REFUSED)))
 def test_refusals_in_words(event: dp_event.DpEvent, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        evr.Composition.of(event)
+        Composition.of(event)
 
 
 def test_shuffled_batches_of_one_size_are_refused() -> None:

@@ -15,6 +15,7 @@ from evr.laws import Direction
 from evr.laws.law import UNIT, Floats
 from evr.laws.mixture.law import MixtureLaw
 from evr.laws.mixture.min_sep import Chain, MinSep
+from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built
 from evr.sampling.mixtures import MixtureProposal
@@ -65,7 +66,7 @@ def test_a_false_claim_of_ratios_below_all_floats_is_not_accepted(by_place: bool
     middle = epsilon / deviation
     delta = math.exp(log_ndtr(deviation / 2 - middle))  # it is a Gaussian mechanism
     delta -= math.exp(epsilon + log_ndtr(-deviation / 2 - middle))
-    steps = evr.Composition.of(event).simplified(Direction.ADD)
+    steps = Composition.of(event).simplified(Direction.ADD)
     claim, settings = Claim(epsilon, delta / 20 / 0.5, 0.5), Settings(max_samples=100_000)
     stream = Stream(1, "test", 1, "add")
     plan = MixturePlan(ByShift(-0.04), by_place=by_place)
@@ -78,7 +79,7 @@ def test_a_false_claim_of_ratios_below_all_floats_is_not_accepted(by_place: bool
 def test_weights_of_more_replicas_than_are_eligible_do_not_overflow() -> None:
     """Infinite times 0 once made a moment no number."""
     event = E.BMinSepDpEvent(0.21, 4, 4, 0.3, True, (1.0, 0.6, 0.3))
-    (step,) = evr.Composition.of(event).simplified(Direction.REMOVE)
+    (step,) = Composition.of(event).simplified(Direction.REMOVE)
     assert isinstance(step.law, MinSep)
     energy, share = float(step.law.energies.max()), 5 * math.log(0.3 / 1.9)
     found = chain_table(step.law, 5).log_moment  # most of it: all in one step
@@ -93,7 +94,7 @@ def test_weights_of_more_replicas_than_are_eligible_do_not_overflow() -> None:
     ],
 )
 def test_more_replicas_than_are_allowed_are_refused(event: dp_event.DpEvent) -> None:
-    steps = evr.Composition.of(event).simplified(Direction.REMOVE)
+    steps = Composition.of(event).simplified(Direction.REMOVE)
     built(MixturePlan(ByOrder(MOST_REPLICAS)), steps)
     with pytest.raises(ValueError, match="order=41 has no affordable table"):
         built(MixturePlan(ByOrder(MOST_REPLICAS + 1)), steps)
@@ -106,7 +107,7 @@ def test_what_is_not_a_number_does_not_pass_for_a_refused_draw(
 ) -> None:
     strategy = {"ring": (1.0, 0.5), "bins": (1.0,)}[name]
     event = E.BallsInBinsDpEvent(2.0, 60, 30, strategy)
-    steps = evr.Composition.of(event).simplified(Direction.REMOVE)
+    steps = Composition.of(event).simplified(Direction.REMOVE)
     proposal = built(MixturePlan(ByOrder(5), by_place=by_place), steps)
     assert isinstance(proposal, MixtureProposal)
     checked(proposal.draw(Stream(1, "test").block(0), 500).values(0.1), math.inf)
@@ -126,7 +127,7 @@ def test_what_is_not_a_number_does_not_pass_for_a_refused_draw(
 def test_a_refused_draw_has_no_weight_whatever_is_lost_on_a_line() -> None:
     """Less infinity and infinity were no number, and stopped the run."""
     event = E.BallsInBinsDpEvent(0.5, 60, 30, [[1.0, 0.1 + (i % 7) / 8] for i in range(59)] + [[1]])
-    steps = evr.Composition.of(event).simplified(Direction.REMOVE)
+    steps = Composition.of(event).simplified(Direction.REMOVE)
     proposal = built(MixturePlan(ByOrder(4)), steps)
     found = proposal.draw(Stream(1, "test").block(0), 500)
     refused = found.log_weights == -math.inf
@@ -138,7 +139,7 @@ def test_a_refused_draw_has_no_weight_whatever_is_lost_on_a_line() -> None:
 def test_a_recursion_in_logarithms_rounds_more() -> None:
     def error(noise: float, probability: float) -> float:
         event = E.BMinSepDpEvent(noise, 400, 4, probability, False)
-        (step,) = evr.Composition.of(event).simplified(Direction.REMOVE)
+        (step,) = Composition.of(event).simplified(Direction.REMOVE)
         assert isinstance(step.law, MinSep)
         return (step.law.density_error(1.0) - 8 * UNIT * 400) / (1 + step.law.magnitude(1.0))
 

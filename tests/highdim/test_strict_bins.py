@@ -13,9 +13,11 @@ from dp_accounting import dp_event
 import evr
 from evr.bounds.strict import ProofPlan, outcomes_of, prove
 from evr.bounds.strict.bins import BinsOutcomes
+from evr.errors import UnsupportedEventError
 from evr.laws import Direction
 from evr.laws.exact import ExactBins
 from evr.laws.exact.law import ball
+from evr.mechanisms import Composition
 from helpers import exact_step, near
 
 E = evr.events
@@ -110,7 +112,7 @@ def test_composition() -> None:
 def test_whatever_the_grid_it_is_a_bound() -> None:
     """Wide spacings and few bits are worse, never wrong."""
     event = E.BallsInBinsDpEvent(2.0, 10, 10)
-    composition = evr.Composition.of(event)
+    composition = Composition.of(event)
     for direction, epsilon in itertools.product(Direction, (0.2, 0.6)):
         truth = evr.estimate_delta(event, epsilon, direction=direction.value).value
         bounds = [
@@ -152,7 +154,7 @@ def test_verification_and_replay(tmp_path: object) -> None:
 
 def test_other_schemes_have_no_strict_proof() -> None:
     event = E.BallsInBinsDpEvent(3.0, 100, 10, (1.0, 0.5))
-    with pytest.raises(evr.UnsupportedEventError, match="offers no exact law"):
+    with pytest.raises(UnsupportedEventError, match="offers no exact law"):
         evr.estimate_delta(event, 1.0, method="strict")
 
 

@@ -19,6 +19,8 @@ pytest.importorskip(
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 import evr
+from evr.errors import RecordError
+from evr.records import Recorder
 from evr.records.reading import rank_path
 
 SCRIPT = Path(__file__).with_name("recorded_training.py")
@@ -91,7 +93,7 @@ def test_two_ranks(tmp_path):
     record = evr.Record.load(path)
     assert record.event == evr.dpsgd(noise_multiplier=1.3, sampling_probability=1 / 6, steps=12)
     assert (record.rank, record.ranks) == (None, 2)
-    with evr.Recorder(rank_path(path, 1), rank=1, ranks=2) as recorder:
+    with Recorder(rank_path(path, 1), rank=1, ranks=2) as recorder:
         recorder.step(noise_multiplier=1.3, clipping_norm=1.0, sampling_probability=1 / 6)
-    with pytest.raises(evr.RecordError, match="ranks 0 and 1 differ in steps"):
+    with pytest.raises(RecordError, match="ranks 0 and 1 differ in steps"):
         evr.Record.load(path)

@@ -26,6 +26,7 @@ from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 from torch.utils.data import TensorDataset
 
 import evr
+from evr.errors import RecordError
 from integrations.trainings import Training, same, weights
 
 
@@ -146,7 +147,7 @@ def test_divisor_rate_and_steps_are_recorded(path):
     conditions = record.conditions[0]
     assert (conditions["divisor"], conditions["batches_per_epoch"]) == (18.0, 11)
     assert record.relation is NeighboringRelation.REPLACE_SPECIAL
-    with pytest.raises(evr.RecordError, match="keeps the number of records private"):
+    with pytest.raises(RecordError, match="keeps the number of records private"):
         record.certify(delta=1e-5, neighboring_relation="add-or-remove")
 
 
@@ -190,7 +191,7 @@ def test_constants(path, tmp_path):
 def test_constants_that_the_training_does_not_have(path):
     training = constant_training(21)
     with pytest.raises(
-        evr.RecordError,
+        RecordError,
         match=r"divisor was 21\.0, and the constant is 20\.0.*set optimizer\.expected_batch_size",
     ):
         evr.record(training.optimizer, training.loader, path, constants=CONSTANTS)
@@ -199,7 +200,7 @@ def test_constants_that_the_training_does_not_have(path):
     with evr.record(training.optimizer, training.loader, path, constants=CONSTANTS):
         training.optimizer.expected_batch_size = 19
         before = weights(training)
-        with pytest.raises(evr.RecordError, match=r"after step 0: the divisor was 19\.0"):
+        with pytest.raises(RecordError, match=r"after step 0: the divisor was 19\.0"):
             training.epochs()
         assert same(before, weights(training))
 
@@ -284,7 +285,7 @@ def no_clipping_method():
 )
 def test_refused_before_the_first_step(path, make, words):
     training = make()
-    with pytest.raises(evr.RecordError, match=words):
+    with pytest.raises(RecordError, match=words):
         evr.record(training.optimizer, training.loader, path)
     assert not path.exists()
 
@@ -297,9 +298,7 @@ def test_noted_and_the_record_has_no_event(path, make):
     record = evr.Record.load(path)
     assert record.steps == 10
     assert record.breaches
-    with pytest.raises(
-        evr.RecordError, match="what ran is not what is accounted for: at the start"
-    ):
+    with pytest.raises(RecordError, match="what ran is not what is accounted for: at the start"):
         _ = record.event
 
 
@@ -385,7 +384,7 @@ def provoked(do, training):
 def test_refused_while_training(path, do):
     training = small(do)
     recording = evr.record(training.optimizer, training.loader, path)
-    with pytest.raises(evr.RecordError, match=DYNAMIC[do]):
+    with pytest.raises(RecordError, match=DYNAMIC[do]):
         provoked(do, training)
     recording.close()
 
@@ -397,7 +396,7 @@ def test_noted_while_training(path, do):
     training = small(do)
     with evr.record(training.optimizer, training.loader, path, breaches="note"):
         do(training)
-    with pytest.raises(evr.RecordError, match=DYNAMIC[do]):
+    with pytest.raises(RecordError, match=DYNAMIC[do]):
         _ = evr.Record.load(path).event
 
 
@@ -406,7 +405,7 @@ def test_a_refused_step_leaves_the_weights_alone(path):
     with evr.record(training.optimizer, training.loader, path):
         training.epochs()
         before = weights(training)
-        with pytest.raises(evr.RecordError):
+        with pytest.raises(RecordError):
             training.optimizer.original_optimizer.step()
         assert same(before, weights(training))
     assert evr.Record.load(path).event.count == 10
@@ -415,11 +414,11 @@ def test_a_refused_step_leaves_the_weights_alone(path):
 def test_a_filled_empty_batch_is_a_breach(path):
     training = Training(records=30, batch=1, rand_on_empty=True)
     with (
-        pytest.raises(evr.RecordError, match="an empty batch was dropped or filled"),
+        pytest.raises(RecordError, match="an empty batch was dropped or filled"),
         evr.record(training.optimizer, training.loader, path),
     ):
         training.epochs(2)
-    with pytest.raises(evr.RecordError, match="empty batch"):
+    with pytest.raises(RecordError, match="empty batch"):
         _ = evr.Record.load(path).event
 
 
@@ -433,9 +432,9 @@ def test_an_empty_batch_dropped_at_the_very_end(path):
     training.loader.batch_sampler.__class__ = LastIsEmpty
     recording = evr.record(training.optimizer, training.loader, path)
     drop_empty(training)
-    with pytest.raises(evr.RecordError, match="an empty batch was dropped"):
+    with pytest.raises(RecordError, match="an empty batch was dropped"):
         recording.finish()
-    with pytest.raises(evr.RecordError, match="empty batch"):
+    with pytest.raises(RecordError, match="empty batch"):
         _ = evr.Record.load(path).event
 
 
@@ -502,7 +501,7 @@ def test_a_checkpoint_of_another_training_is_refused(path, tmp_path):
     training.engine.load_checkpoint(
         path=tmp_path / "0.pt", module=training.model, optimizer=training.optimizer
     )
-    with pytest.raises(evr.RecordError, match="after 10 steps of another record"):
+    with pytest.raises(RecordError, match="after 10 steps of another record"):
         evr.record(training.optimizer, training.loader, tmp_path / "1.jsonl")
 
 
@@ -510,7 +509,7 @@ def test_steps_before_the_recorder_are_missed(path):
     training = Training()
     training.epochs()
     with pytest.raises(
-        evr.RecordError, match="the accountant has counted 10 steps, and the record holds 0"
+        RecordError, match="the accountant has counted 10 steps, and the record holds 0"
     ):
         evr.record(training.optimizer, training.loader, path)
 

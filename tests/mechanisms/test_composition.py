@@ -10,7 +10,7 @@ from dp_accounting import NeighboringRelation, dp_event
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evr import UnsupportedEventError
+from evr.errors import UnsupportedEventError
 from evr.estimation.closed_forms import pair_delta
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, dpsgd
 from evr.laws import NON_PRIVATE_PAIR, Direction, DominatingPair, Pairs, Step

@@ -404,9 +404,7 @@ def test_a_class_without_attrs_composes_and_is_not_written_down(tmp_path: Path) 
     default.
     """
     evr.register(PlainDpEvent, lambda event: noise.gaussian(dp_event.GaussianDpEvent(event.noise)))
-    assert evr.Composition.of(PlainDpEvent(1.0)) == evr.Composition.of(
-        dp_event.GaussianDpEvent(1.0)
-    )
+    assert Composition.of(PlainDpEvent(1.0)) == Composition.of(dp_event.GaussianDpEvent(1.0))
     with pytest.raises(ValueError, match="PlainDpEvent is not made by attrs"):
         evr.release(
             lambda: 1, PlainDpEvent(0.1), epsilon=1.0, delta=1e-6, ledger=tmp_path / "ledger.sqlite"

@@ -324,5 +324,5 @@ def test_what_samples_itself_is_not_sampled_once_more(
     event: dp_event.DpEvent, relation: str
 ) -> None:
     """Amplification counted twice: the first was 114 times below a bound by hand."""
-    with pytest.raises(evr.UnsupportedEventError, match="says itself who takes part"):
+    with pytest.raises(UnsupportedEventError, match="says itself who takes part"):
         evr.estimate_delta(event, 1e-4, neighboring_relation=relation)

@@ -16,6 +16,7 @@ import evr
 from evr.errors import UnsupportedEventError
 from evr.estimation.closed_forms import pair_delta
 from evr.events import PoissonSampledUsersDpEvent
+from evr.mechanisms import Composition
 from helpers import near
 
 # q, s, epsilon, delta: quadrature to 25 digits
@@ -118,7 +119,7 @@ def test_no_instance_in_the_plane_exceeds_the_pair() -> None:
         p, other = ((1 - q) * normal((0, 0)) + q * normal(v / s) for v in vectors)
         instance = float(np.maximum(p - np.exp(epsilon) * other, 0).sum() * cell)
         event = dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(s))
-        composition = evr.Composition.of(event, "replace-one")
+        composition = Composition.of(event, "replace-one")
         (step,) = composition.steps("remove")
         assert instance <= pair_delta(step.pair, epsilon) + 1e-6
 
@@ -156,7 +157,7 @@ def test_units_do_not_mix() -> None:
         [PoissonSampledUsersDpEvent(1.0, 0.1, 2), dp_event.GaussianDpEvent(1.0)]
     )
     with pytest.raises(UnsupportedEventError, match="one user"):
-        evr.Composition.of(both)
+        Composition.of(both)
 
 
 @pytest.mark.parametrize(
@@ -171,13 +172,13 @@ def test_units_do_not_mix() -> None:
 )
 def test_other_noise_is_refused_under_replace_one(event: Any, word: str) -> None:
     with pytest.raises(UnsupportedEventError, match=word):
-        evr.Composition.of(event, "replace-one")
+        Composition.of(event, "replace-one")
 
 
 @pytest.mark.parametrize("records", [0, -1, 2.5, True, 10**9])
 def test_bad_numbers_of_records_are_refused(records: Any) -> None:
     with pytest.raises((ValueError, TypeError), match="records_per_user"):
-        evr.Composition.of(
+        Composition.of(
             evr.dpsgd(
                 noise_multiplier=1.0,
                 sampling_probability=0.1,

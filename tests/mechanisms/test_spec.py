@@ -9,7 +9,8 @@ from dp_accounting import dp_event
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evr import SpecError, events
+from evr import events
+from evr.errors import SpecError
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent, dpsgd
 from evr.mechanisms import Composition
 from evr.spec import load, parse

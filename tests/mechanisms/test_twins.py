@@ -16,6 +16,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
+from evr.bounds.filters import PrivacyFilter
 from evr.certification.event_json import event_from_json, event_to_json
 from evr.errors import UnsupportedEventError
 from evr.mechanisms import Composition
@@ -72,7 +73,7 @@ def test_events_of_a_module_that_was_loaded_twice() -> None:
     assert not isinstance(theirs, dp_event.DpEvent)
     assert Composition.of(theirs) == Composition.of(ours)
     assert event_to_json(theirs)["events"][0] == event_to_json(ours)
-    budget = evr.PrivacyFilter(epsilon=2.0, delta=1e-6)
+    budget = PrivacyFilter(epsilon=2.0, delta=1e-6)
     assert budget.fits(again.SelfComposedDpEvent(again.ZCDpEvent(1e-3), 2))
     schemes = loaded_again("evr.mechanisms.schemes")
     bins = schemes.ZeroOutDpEvent(schemes.RedrawnBinsDpEvent(3.0, 4, 5))

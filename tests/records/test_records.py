@@ -15,14 +15,15 @@ from dp_accounting import dp_event
 import evr
 from evr.certification.certificate import Certificate
 from evr.certification.words import statement
-from evr.records import chain
+from evr.errors import CertificateError, RecordError
+from evr.records import Recorder, chain
 from evr.records.reading import rank_path
 
 STEP: dict[str, Any] = {"noise_multiplier": 1.0, "clipping_norm": 0.5, "sampling_probability": 0.01}
 
 
 def write(path, steps=5, finish=True, **options):
-    recorder = evr.Recorder(path, {"sampler": "mine"}, **options)
+    recorder = Recorder(path, {"sampler": "mine"}, **options)
     for _ in range(steps):
         recorder.step(**STEP)
     recorder.finish() if finish else recorder.close()
@@ -35,7 +36,7 @@ def path(tmp_path):
 
 
 def test_what_was_written_is_read(path):
-    with evr.Recorder(path) as recorder:
+    with Recorder(path) as recorder:
         for noise in (1.0, 1.0, 1.0, 2.0, 1.0):
             recorder.step(noise_multiplier=noise, clipping_norm=0.5, sampling_probability=0.01)
         recorder.find("note", "weather", "it rained")
@@ -54,7 +55,7 @@ def test_what_was_written_is_read(path):
 
 
 def test_a_clipping_norm_that_changes_leaves_the_event_alone(path):
-    with evr.Recorder(path) as recorder:
+    with Recorder(path) as recorder:
         for clip in (1.0, 0.5):
             recorder.step(noise_multiplier=1.0, clipping_norm=clip, sampling_probability=0.01)
     record = evr.Record.load(path)
@@ -130,10 +131,10 @@ def test_an_altered_record_is_refused(path, tamper):
     lines = write(path).read_text().splitlines()
     tamper(lines)
     path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(evr.RecordError, match="not what was written"):
+    with pytest.raises(RecordError, match="not what was written"):
         evr.Record.load(path)
-    with pytest.raises(evr.RecordError, match="not what was written"):
-        evr.Recorder(path)
+    with pytest.raises(RecordError, match="not what was written"):
+        Recorder(path)
 
 
 def test_lost_lines_at_the_end_leave_no_event(path):
@@ -141,21 +142,21 @@ def test_lost_lines_at_the_end_leave_no_event(path):
     path.write_text("\n".join(lines[:-3]) + "\n")
     record = evr.Record.load(path)
     assert record.steps == 3
-    with pytest.raises(evr.RecordError, match="not finished"):
+    with pytest.raises(RecordError, match="not finished"):
         _ = record.event
 
 
 def test_a_checkpoint_tells_lost_lines(path):
     write(path, finish=False)
-    recorder = evr.Recorder(path)
+    recorder = Recorder(path)
     mark = recorder._mark
     recorder.close()
-    evr.Recorder(path)._require(mark)
+    Recorder(path)._require(mark)
     lines = path.read_text().splitlines()
     path.write_text("\n".join(lines[:4]) + "\n")
-    recorder = evr.Recorder(path)
+    recorder = Recorder(path)
     with pytest.raises(
-        evr.RecordError,
+        RecordError,
         match="after 5 steps of another record, or of this one before lines were lost",
     ):
         recorder._require(mark)
@@ -163,38 +164,38 @@ def test_a_checkpoint_tells_lost_lines(path):
 
 
 def test_breaches_leave_no_event(path):
-    with evr.Recorder(path) as recorder:
+    with Recorder(path) as recorder:
         recorder.step(**STEP)
         recorder.find("breach", "seed", "the noise is known")
-    with pytest.raises(evr.RecordError, match="after step 1: the noise is known"):
+    with pytest.raises(RecordError, match="after step 1: the noise is known"):
         _ = evr.Record.load(path).event
 
 
 def test_numbers_that_are_none_are_refused(path):
-    recorder = evr.Recorder(path)
-    with pytest.raises(evr.RecordError, match="finite numbers"):
+    recorder = Recorder(path)
+    with pytest.raises(RecordError, match="finite numbers"):
         recorder.step(noise_multiplier=1.0, clipping_norm=float("inf"), sampling_probability=0.01)
     recorder.close()
-    with pytest.raises(evr.RecordError, match="closed"):
+    with pytest.raises(RecordError, match="closed"):
         recorder.step(**STEP)
 
 
 def test_what_is_no_record(path):
-    with pytest.raises(evr.RecordError, match="cannot be read"):
+    with pytest.raises(RecordError, match="cannot be read"):
         evr.Record.load(path)
     path.write_text("")
-    with pytest.raises(evr.RecordError, match="not a record"):
+    with pytest.raises(RecordError, match="not a record"):
         evr.Record.load(path)
-    with pytest.raises(evr.RecordError, match="cannot be written"):
-        evr.Recorder(path / "no" / "folder")
+    with pytest.raises(RecordError, match="cannot be written"):
+        Recorder(path / "no" / "folder")
 
 
 def test_two_writers_at_once_are_refused(path):
-    recorder = evr.Recorder(path)
-    with pytest.raises(evr.RecordError, match="being written already"):
-        evr.Recorder(path)
+    recorder = Recorder(path)
+    with pytest.raises(RecordError, match="being written already"):
+        Recorder(path)
     recorder.finish()
-    evr.Recorder(path).close()
+    Recorder(path).close()
 
 
 def test_ranks_agree_or_are_refused(path):
@@ -202,10 +203,10 @@ def test_ranks_agree_or_are_refused(path):
         write(rank_path(path, rank), rank=rank, ranks=2, run="one")
     record = evr.Record.load(path)
     assert (record.rank, record.ranks, record.steps, record.event.count) == (None, 2, 5, 5)
-    with pytest.raises(evr.RecordError, match="rank 1 of 2: load all"):
+    with pytest.raises(RecordError, match="rank 1 of 2: load all"):
         _ = evr.Record.load(rank_path(path, 1)).event
     rank_path(path, 1).rename(path.parent / "elsewhere")
-    with pytest.raises(evr.RecordError, match="of 2 processes there are records of 0"):
+    with pytest.raises(RecordError, match="of 2 processes there are records of 0"):
         evr.Record.load(path)
 
 
@@ -225,14 +226,14 @@ def test_ranks_that_differ(path, monkeypatch, changes, words):
     if changed:
         monkeypatch.setattr(sys.modules[__name__], "STEP", changed)
     write(rank_path(path, 1), **{"rank": 1, "ranks": 2, "run": "one", **changes})
-    with pytest.raises(evr.RecordError, match=f"ranks 0 and 1 differ in {words}"):
+    with pytest.raises(RecordError, match=f"ranks 0 and 1 differ in {words}"):
         evr.Record.load(path)
 
 
 def test_another_rank_cannot_continue(path):
     write(path, rank=0, ranks=2, finish=False)
-    with pytest.raises(evr.RecordError, match="rank 0 of 2 cannot be continued by rank 1 of 2"):
-        evr.Recorder(path, rank=1, ranks=2)
+    with pytest.raises(RecordError, match="rank 0 of 2 cannot be continued by rank 1 of 2"):
+        Recorder(path, rank=1, ranks=2)
 
 
 def plan(noise=1.0, rate=0.01, steps=5):
@@ -256,7 +257,7 @@ def test_a_record_within_its_plan(path):
         (dp_event.ComposedDpEvent([plan(steps=3), plan(noise=2.0)]), "step 4 had"),
         (dp_event.LaplaceDpEvent(1.0), "is not a step of DP-SGD"),
     ):
-        with pytest.raises(evr.RecordError, match=words):
+        with pytest.raises(RecordError, match=words):
             record.require(bad)
 
 
@@ -273,11 +274,11 @@ def test_the_certificate_is_about_the_record(path, tmp_path):
     # the same event, another training
     assert not evr.Record.load(write(tmp_path / "twin.jsonl")).is_certified_by(certificate)
     longer = evr.Record.load(write(path, steps=1))  # trained on: the certificate is of less
-    with pytest.raises(evr.RecordError, match="changed since it was read"):
+    with pytest.raises(RecordError, match="changed since it was read"):
         record.is_certified_by(certificate)
     assert certificate.digest in longer.certificates
     assert not longer.is_certified_by(certificate)
-    with pytest.raises(evr.RecordError, match="of another event"):
+    with pytest.raises(RecordError, match="of another event"):
         longer.add(certificate)
 
 
@@ -287,7 +288,7 @@ def certified(path, **options):
 
 
 def test_a_certificate_names_its_record(path):
-    with evr.Recorder(path) as recorder:
+    with Recorder(path) as recorder:
         recorder.step(**STEP)
         recorder.find("note", "weather", "it rained")
     record, certificate = evr.Record.load(path), certified(path)
@@ -312,7 +313,7 @@ def test_a_record_is_certified_more_than_once(path):
 
 
 def test_noise_of_a_cryptographic_generator_is_not_noted(path):
-    with evr.Recorder(path) as recorder:
+    with Recorder(path) as recorder:
         recorder.step(**STEP, secure=True)
     assert certified(path).record.notes == []
 
@@ -334,7 +335,7 @@ def test_the_gate_names_the_record(path):
         assert record.is_certified_by(certificate)
     assert certificate.record.steps == 5
     assert certificate.neighboring_relation == "REPLACE_SPECIAL"
-    with pytest.raises(evr.RecordError, match="keeps the number of records private"):
+    with pytest.raises(RecordError, match="keeps the number of records private"):
         record.released(**options, neighboring_relation="add-or-remove").__enter__()
 
 
@@ -351,7 +352,7 @@ def test_without_constants_the_number_of_records_is_public(path):
     same = evr.certify(plan(), delta=1e-6, ledger=path.parent / "other.sqlite")
     assert same.guarantee == certificate.guarantee  # no number changes
     with pytest.raises(
-        evr.RecordError, match=r"must be constants, and this record does not say so\. Certify under"
+        RecordError, match=r"must be constants, and this record does not say so\. Certify under"
     ):
         certified(path, neighboring_relation="add-or-remove")
 
@@ -380,8 +381,8 @@ def test_with_constants_it_is_private(path, monkeypatch):
     ],
 )
 def test_a_step_that_differs_from_the_constants_is_refused(path, step, words):
-    recorder = evr.Recorder(path, constants=FIXED)
-    with pytest.raises(evr.RecordError, match=words):
+    recorder = Recorder(path, constants=FIXED)
+    with pytest.raises(RecordError, match=words):
         recorder.step(**{**STEP, **step})
     recorder.finish()
     assert evr.Record.load(path).steps == 0
@@ -391,7 +392,7 @@ def test_a_step_that_differs_from_the_constants_is_refused(path, step, words):
 def test_another_number_of_steps_than_the_constant(path, monkeypatch, steps):
     monkeypatch.setattr(sys.modules[__name__], "STEP", {**STEP, "divisor": 20.0})
     assert certified(write(path, steps, constants=FIXED)).neighboring_relation == "REPLACE_SPECIAL"
-    with pytest.raises(evr.RecordError, match=f"{steps} steps ran, and the constant is 5"):
+    with pytest.raises(RecordError, match=f"{steps} steps ran, and the constant is 5"):
         certified(path, neighboring_relation="add-or-remove")
 
 
@@ -399,8 +400,8 @@ def test_steps_lost_in_a_crash_run_again(path, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "STEP", {**STEP, "divisor": 20.0})
     write(path, 3, finish=False, constants=FIXED)
     for other in (None, {**FIXED, "steps": 9}):
-        with pytest.raises(evr.RecordError, match="continue it with the same"):
-            evr.Recorder(path, constants=other)
+        with pytest.raises(RecordError, match="continue it with the same"):
+            Recorder(path, constants=other)
     record = evr.Record.load(write(path, 3, constants=FIXED))
     assert (record.steps, record.relation.name) == (6, "ADD_OR_REMOVE_ONE")
 
@@ -408,7 +409,7 @@ def test_steps_lost_in_a_crash_run_again(path, monkeypatch):
 @pytest.mark.parametrize("bad", [{"divisor": 1}, {**FIXED, "steps": 0}, {**FIXED, "rate": 1}, 3])
 def test_what_are_not_constants(path, bad):
     with pytest.raises(ValueError, match="steps"):
-        evr.Recorder(path, constants=bad)
+        Recorder(path, constants=bad)
     assert not path.exists()
 
 
@@ -450,7 +451,7 @@ def test_a_forged_record_does_not_strengthen_the_claim(path):
         assert evr.replay(altered).agrees
         assert "a replay does not read the record" in altered.statement
         assert not record.is_certified_by(altered)
-    with pytest.raises(evr.CertificateError, match="'all is well' is not a kind of note"):
+    with pytest.raises(CertificateError, match="'all is well' is not a kind of note"):
         Certificate.sealed(
             {**certificate.document(), "record": {**section, "notes": ["all is well"]}}
         )
@@ -468,7 +469,7 @@ def test_a_section_of_another_record_is_told_though_it_is_named(path):
 
 KILLED = """
 import sys, evr
-with evr.Recorder(sys.argv[1]) as recorder:
+with Recorder(sys.argv[1]) as recorder:
     while True:
         recorder.step(noise_multiplier=1.0, clipping_norm=1.0, sampling_probability=0.01)
         print(recorder.steps, flush=True)

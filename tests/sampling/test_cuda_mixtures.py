@@ -15,6 +15,7 @@ from evr.bounds.replica_tables import OccupancyTable, RingTable
 from evr.bounds.tilt import Tilt
 from evr.laws import Direction, DominatingPair, arrays
 from evr.laws.mixture import min_sep
+from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built, cuda, philox
 from evr.sampling.cuda import why_not
@@ -101,7 +102,7 @@ case = pytest.mark.parametrize("name", CASES)
 
 def proposal_of(name, *, by_place=True):
     event, direction, plan = CASES[name]
-    steps = evr.Composition.of(event).simplified(Direction(direction))
+    steps = Composition.of(event).simplified(Direction(direction))
     line = Kind(Tilt(1.0, 50.0, -1.0), tuple(np.linspace(-8.0, 8.0, 400).tolist()))
     kinds = (line,) * sum(isinstance(step.law, DominatingPair) for step in steps)
     found = built(replace(plan, kinds=kinds, by_place=by_place), steps)
@@ -255,6 +256,6 @@ def test_a_plan_says_that_parts_are_drawn_by_place():
 
 def test_more_copies_than_have_places_are_refused():
     event = E.RedrawnBinsDpEvent(2.0, 3, MOST_COPIES + 1)
-    steps = evr.Composition.of(event).simplified(Direction.REMOVE)
+    steps = Composition.of(event).simplified(Direction.REMOVE)
     with pytest.raises(ValueError, match="have no places"):
         built(MixturePlan(ByOrder(2), by_place=True), steps)

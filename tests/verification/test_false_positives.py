@@ -126,7 +126,7 @@ def test_fixed_on_known_laws(ratio: float, greatest: float) -> None:
 def fixed_acceptances(proposal: Proposal, claim: Claim, runs: int) -> int:
     """Algorithm 2 with as many samples as the large budget needs."""
     drawing, drawn = drawing_of(proposal, claim.epsilon), plan_for(proposal, claim)
-    plan = plan_fixed(claim, proposal.log_moment(claim.epsilon, 2.0), attempt=1, offset=None)
+    plan = plan_fixed(claim, proposal.log_moment(claim.epsilon, 2.0), attempt=1)
     samples = math.ceil(2 * plan.second_moment / plan.offset**2 * math.log(1 / BUDGET))
     plan = replace(plan, samples=samples, log_budget=math.log(BUDGET))
     accepted = 0

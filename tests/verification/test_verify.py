@@ -244,7 +244,6 @@ def test_a_claim_of_one_is_trivial(delta: float) -> None:
         ({"direction": "both"}, "direction='both' is not one of"),
         ({"attempt": 0}, "attempt=0 is not an integer >= 1"),
         ({"max_samples": 0}, "max_samples=0 is not an integer >= 1"),
-        ({"offset": 1e-6}, "offset=1e-06 belongs to method='fixed'"),
         ({"seed": -1}, "seed=-1 is not an integer >= 0"),
         ({"seed": True}, "seed=True is not an integer >= 0"),
         ({"seed": 1.0}, "seed=1.0 is not an integer >= 0"),
@@ -332,8 +331,6 @@ def test_the_fixed_verifier_refuses_rather_than_weaken_its_guarantee() -> None:
         ValueError, match=r"the fixed verifier needs .* lower tau|rounding over .* lower tau"
     ):
         check(SMALL, 1.0, tau=1 - 1e-7, method="fixed")
-    with pytest.raises(ValueError, match="no mean could pass"):
-        check(GAUSSIAN, 1.0, method="fixed", offset=0.9)
 
 
 def same(a: Verification, b: Verification) -> bool:

@@ -202,7 +202,7 @@ class PrivacyFilter:
     --------
     >>> import evr
     >>> from dp_accounting import dp_event
-    >>> budget = evr.PrivacyFilter(epsilon=1.0, delta=1e-6, method="gaussian")
+    >>> budget = PrivacyFilter(epsilon=1.0, delta=1e-6, method="gaussian")
     >>> budget.spend(dp_event.GaussianDpEvent(6.0))
     >>> round(budget.used, 3)
     0.496

@@ -174,7 +174,6 @@ class VerificationSection(Section):
     method: Literal["sequential", "fixed", "strict", "both"]
     proposal: Annotated[str, Field(pattern=r"^[a-z_]{1,40}$")]
     max_samples: Count | None
-    offset: Number | None
     entropy: Annotated[str, Field(pattern="^[0-9a-f]{1,4096}$")]
     entropy_is_fresh: bool
     stream: Words

@@ -4,8 +4,8 @@ Section 5).
 A *release* fixes ``kappa`` and the base of its budgets with its first attempt; attempt ``i`` may
 then be wrong with probability ``kappa base 2^-i``, so all of them together with less than ``kappa
 base``, whatever ``tau`` they use. By default all attempts at the same ``(epsilon, delta)`` are one
-release and the base is that delta. A named release takes any claims that are at least its floor,
-and the floor is the base.
+release and the base is that delta. A named release takes any claims that are at least that of its
+first attempt, the base.
 
 A crash, Ctrl-C or kill counts, because the row is there already. SQLite's write lock gives out the
 numbers, so no two processes have the same one. The one output of a release is counted in the same
@@ -169,12 +169,11 @@ class Ledger:
         claim: Claim,
         *,
         name: str | None = None,
-        floor: float | None = None,
         relation: NeighboringRelation = _ADD_OR_REMOVE,
     ) -> tuple[Terms, int]:
         """The terms and the number that the next attempt would have; nothing is written."""
         held = self._contents()
-        _, terms, release = _terms(held, claim, name, floor, relation)
+        _, terms, release = _terms(held, claim, name, relation)
         return terms, 1 if release is None else len(held.of(release)) + 1
 
     def refuse_second_output(
@@ -182,12 +181,11 @@ class Ledger:
         claim: Claim,
         *,
         name: str | None = None,
-        floor: float | None = None,
         relation: NeighboringRelation = _ADD_OR_REMOVE,
     ) -> None:
         """Raise if the release that a claim belongs to has let out its one output."""
         held = self._contents()
-        release = _terms(held, claim, name, floor, relation)[2]
+        release = _terms(held, claim, name, relation)[2]
         if release is not None:
             _refuse_second_output(held, release)
 
@@ -218,13 +216,12 @@ class Ledger:
         options: dict[str, Any],
         software: dict[str, Any],
         name: str | None = None,
-        floor: float | None = None,
         for_output: bool = False,
     ) -> Attempt:
         """Write an attempt down and give it its number and budget."""
         with self._transaction() as connection:
             held = tables.contents(connection)
-            key, terms, release = _terms(held, claim, name, floor, relation)
+            key, terms, release = _terms(held, claim, name, relation)
             number = 1
             if release is not None:
                 number += len(held.of(release))
@@ -413,7 +410,6 @@ def _terms(
     held: Contents,
     claim: Claim,
     name: str | None,
-    floor: float | None,
     relation: NeighboringRelation,
 ) -> tuple[str, Terms, ReleaseRow | None]:
     """Key, terms and, if there is one, the row of the release that a claim belongs to."""
@@ -424,13 +420,9 @@ def _terms(
             f"release={validate.shown(name)} is not a name: {NAME_IN_WORDS}"
         ) from None
     key = release_key(claim.epsilon, claim.delta, name, relation)
-    if floor is not None:
-        if name is None:
-            raise LedgerError(f"floor={floor!r} belongs to a named release: give it a name")
-        floor = validate.half_open_probability(floor=floor)
     release = next((one for one in held.releases if one.key == key), None)
     if release is None:
-        terms = Terms(claim.kappa, claim.delta if floor is None else floor)
+        terms = Terms(claim.kappa, claim.delta)
     else:
         terms = release.terms
         # docs/guarantees_relations.md, Section R1
@@ -440,14 +432,10 @@ def _terms(
                 f"release {name!r} was begun under {first.name}, and this is {relation.name}: a "
                 "release has one relation of neighbours; give the new one another name"
             )
-        if floor is not None and floor != terms.base:
-            raise LedgerError(
-                f"floor={floor!r}, but the first attempt at release {name!r} fixed {terms.base!r}"
-            )
     if claim.delta < terms.base:
         raise LedgerError(
-            f"the claim {claim.delta!r} is below {terms.base!r}, the floor of release {name!r}: "
-            "claim a greater delta, or start another release"
+            f"the claim {claim.delta!r} is below {terms.base!r}, which the first attempt at "
+            f"release {name!r} fixed as the least: claim a greater delta, or start another release"
         )
     return key, terms, release
 

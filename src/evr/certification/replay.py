@@ -319,7 +319,7 @@ def _claim(certificate: Certificate) -> tuple[Claim, Settings]:
     if not 0 < stated.kappa <= 0.025 or (release.attempt == 1 and stated.kappa != plain.kappa):
         raise CertificateError(f"claim.kappa={stated.kappa!r} cannot have been written by evr")
     claim = Claim(stated.epsilon, stated.delta, stated.tau, Terms(stated.kappa, base))
-    return claim, Settings(checked.method, checked.proposal, checked.max_samples, checked.offset)
+    return claim, Settings(checked.method, checked.proposal, checked.max_samples)
 
 
 def _independent(certificate: Certificate, verification: Verification) -> Replay:

@@ -41,7 +41,7 @@ def main() -> None:
     except FalseClaimError as error:
         fail(str(error), REJECTED)
     except (ValueError, TypeError, OverflowError) as error:
-        fail(str(error))
+        fail("; ".join([str(error), *getattr(error, "__notes__", [])]))
     except Exception as error:
         _usage(error)
     if code == _INTERRUPTED:
@@ -59,8 +59,8 @@ def _usage(error: Exception) -> None:
     """Say in one line what typer found wrong with the command line; raise what is not its complaint
     again.
     """
-    from evr.cli.options import other_name
     from evr.cli.output import fail
+    from evr.cli.spellings import command_meant, flag_meant
 
     if not hasattr(error, "format_message"):
         raise error
@@ -68,7 +68,9 @@ def _usage(error: Exception) -> None:
         print(error.format_message())
         sys.exit(2)
     context = getattr(error, "ctx", None)
-    message = other_name(error, context) or " ".join(error.format_message().split())
+    said = " ".join(error.format_message().split())
+    meant = command_meant(said) or flag_meant(error, context)
+    message = meant or said
     where = f" Try '{context.command_path} --help'." if context is not None else ""
     fail(
         message[:1].lower()

@@ -13,21 +13,17 @@ import evr
 from evr.cli import (
     calibrate,
     certify,
-    compare,
-    curve,
     describe,
     estimate,
-    inspect,
     ledger,
-    online,
     replay,
-    report,
     resume,
+    show,
 )
 
 app = typer.Typer(
     name="evr",
-    help="Tight privacy accounting one can trust: estimate, verify, release.",
+    help="Tight privacy accounting you can trust: estimate, verify, release.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # boxes cut the names of options on narrow terminals
@@ -52,15 +48,11 @@ def _root(
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "certify": (certify.command, "Estimate, verify, write a certificate."),
-    "estimate": (estimate.command, "Epsilon at a delta, or delta at an epsilon."),
-    "curve": (curve.command, "Delta at many epsilons."),
-    "online": (online.command, "Epsilon after every step of a training."),
-    "calibrate": (calibrate.command, "The least noise, or the most steps."),
-    "compare": (compare.command, "What other libraries say."),
+    "estimate": (estimate.command, "Epsilon at a delta, or delta at an epsilon; ranges."),
+    "calibrate": (calibrate.command, "The smallest noise, or the largest number of steps."),
     "describe": (describe.command, "How a specification is understood."),
     "replay": (replay.command, "Check a certificate."),
-    "report": (report.command, "A certificate as an HTML page."),
-    "inspect": (inspect.command, "A certificate in the terminal."),
+    "show": (show.command, "A certificate in words, as a page, as LaTeX."),
     "ledger": (ledger.command, "Attempts, verdicts, budgets."),
     "resume": (resume.command, "Continue what was interrupted."),
 }

@@ -1,4 +1,4 @@
-"""``evr calibrate``: the least noise, or the most steps, that a target allows."""
+"""``evr calibrate``: the smallest noise, or the largest number of steps, for a target."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def command(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Find the least noise multiplier for so many steps, or the most steps for a noise multiplier,
-    that meets a target.
+    """Find the smallest noise multiplier for a number of steps, or the largest number of steps for
+    a noise multiplier, that meets a target.
 
-    Leave out the flag of what you want to find. Of a SPEC, find how many times all of it may run;
-    its claim is the target, unless flags say otherwise.
+    Leave out the flag of what you want to find. With a SPEC file: find how often the whole file may
+    run; its claim is the target, unless flags say otherwise.
 
     Example: evr calibrate --epsilon 1 --delta 1e-6 --sampling-probability 0.01 --steps 1000
     """
@@ -74,7 +74,7 @@ def command(
     elif quiet:
         print(repr(found.value))
     else:
-        rule = "the most" if integer else "the least of four digits"
+        rule = "the largest" if integer else "the smallest of four digits"
         say(
             f"{name} = {found.value}, {rule} for epsilon = {number(epsilon)} "
             f"and delta = {number(delta)} "

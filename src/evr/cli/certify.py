@@ -2,47 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from evr.cli.announcing import DryRun, announcing, ledger_to_ask
-from evr.cli.attempts import (
-    AnyMethod,
-    Device,
-    Floor,
-    LedgerFile,
-    MaxSamples,
-    Output,
-    Proposal,
-    ReleaseName,
-    Seed,
-    Tau,
-    Workers,
-    check_options,
-    tell,
-    watched,
-)
 from evr.cli.files import Force, certificate_path, new_certificate, new_page
 from evr.cli.options import (
     Json,
+    LedgerFile,
     Quiet,
     WhatRan,
+    Workers,
     asks_what_ran,
     choice_option,
     file_option,
     number_option,
+    whole_option,
 )
 from evr.cli.output import wrote
-from evr.cli.report import write_page
+from evr.cli.reporting import Reporting, who_drew
 from evr.cli.sanity import note
-
-Report = Annotated[
-    Path | None,
-    file_option("--report", help="Write the certificate's page (HTML) to this file too."),
-]
+from evr.cli.show import write_page
+from evr.methods import AUTO
 
 Proof = Annotated[
     Path | None,
@@ -60,8 +44,29 @@ Delta = Annotated[
     float | None,
     number_option("--delta", "Find and certify epsilon at this delta; with --epsilon, this pair."),
 ]
-Exact = Annotated[
-    bool, typer.Option("--exact", help="Keep all digits of epsilon instead of three.")
+Tau = Annotated[
+    float | None,
+    number_option(
+        "--tau",
+        "How far below the claim samples take the truth to be, in (0, 1): nearer to 1 is tighter "
+        "and takes longer. By default it is chosen from the estimate.",
+    ),
+]
+Output = Annotated[
+    Path | None, file_option("--output", "-o", help="Where to write the certificate.")
+]
+Report = Annotated[
+    Path | None,
+    file_option("--report", help="Write the certificate's page (HTML) to this file too."),
+]
+ReleaseName = Annotated[
+    str | None,
+    typer.Option(
+        "--release",
+        metavar="NAME",
+        help="Count attempts under a name, across claims.",
+        show_default=False,
+    ),
 ]
 Title = Annotated[
     str | None,
@@ -76,6 +81,34 @@ Unit = Annotated[
         show_default=False,
     ),
 ]
+Method = Annotated[
+    str,
+    choice_option(
+        "--method",
+        AUTO,
+        "strict: exact arithmetic. sequential: samples, tested by betting. fixed: a number of "
+        "samples that is fixed in advance (Algorithm 2 of the paper). both: strict and sequential. "
+        "auto: strict where that takes seconds, else sequential.",
+    ),
+]
+Seed = Annotated[
+    int | None,
+    whole_option("--seed", "Make samples repeatable; leave it out for anything you publish."),
+]
+Device = Annotated[
+    str,
+    choice_option(
+        "--device",
+        ("cpu", "cuda", "auto"),
+        "What draws the samples: the processor, a GPU, or a GPU if one can be used.",
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Say what would be done, and how long it takes; nothing is counted."
+    ),
+]
 
 
 @asks_what_ran
@@ -84,7 +117,6 @@ def command(
     epsilon: Epsilon = None,
     delta: Delta = None,
     tau: Tau = None,
-    exact: Exact = False,
     output: Output = None,
     force: Force = False,
     report: Report = None,
@@ -93,11 +125,8 @@ def command(
     release: ReleaseName = None,
     title: Title = None,
     unit: Unit = None,
-    floor: Floor = None,
-    method: AnyMethod = "auto",
-    proposal: Proposal = "capped",
+    method: Method = "auto",
     seed: Seed = None,
-    max_samples: MaxSamples = None,
     workers: Workers = None,
     device: Device = "cpu",
     dry_run: DryRun = False,
@@ -123,24 +152,16 @@ def command(
         epsilon, delta = claim.epsilon, claim.delta
     if tau is None and claim is not None:
         tau = claim.tau
-    check_options(method, proposal, seed)
+    if method == "strict" and seed is not None:
+        raise ValueError(
+            f"--seed={seed} belongs to methods that sample: leave it out with --method strict"
+        )
     note(ran, event, epsilon=epsilon, delta=delta, quiet=quiet)
     path = new_certificate(output or certificate_path(ran.spec, event, epsilon, delta), force=force)
     if report is not None:
         new_page(report, path)
-    with (
-        watched(quiet=quiet or json) as progress,
-        ledger_to_ask(ledger, dry_run=dry_run) as counted,
-        announcing(
-            epsilon=epsilon,
-            delta=delta,
-            path=path,
-            ledger=ledger,
-            dry_run=dry_run,
-            json=json,
-            quiet=quiet,
-        ) as announce,
-    ):
+    told = Reporting(path, ledger, json=json, quiet=quiet, dry_run=dry_run)
+    with told.ledger_to_ask() as counted, told.working(_doing(epsilon, delta)) as announce:
         from evr.gate import certify
 
         description = {"title": title, "unit": unit}
@@ -151,27 +172,25 @@ def command(
             epsilon=epsilon,
             delta=delta,
             tau=tau,
-            exact=exact,
             ledger=counted,
             path=path,
             proof=proof,
             release=release,
-            floor=floor,
             seed=seed,
             workers=workers,
-            progress=progress,
+            progress=not told.silent,
             announce=announce,
             method=method,
             neighboring_relation=relation,
             description=description,
-            **({} if proposal == "capped" else {"proposal": proposal}),
-            **({} if max_samples is None else {"max_samples": max_samples}),
             **({} if device == "cpu" else {"device": device}),
         )
     if epsilon is None:
         note(ran, epsilon=certificate.claim.epsilon, quiet=quiet)
+    if device == "auto" and not quiet:
+        print(who_drew(certificate), file=sys.stderr)
     try:
-        tell(certificate, path=path, ledger=ledger, json=json, quiet=quiet, device=device)
+        told.tell(certificate)
     finally:  # rejected or not
         if proof is not None and certificate.proof is not None:
             wrote(proof, quiet=quiet or json)
@@ -180,3 +199,12 @@ def command(
             held = proof if certificate.proof is not None else None
             write_page(certificate, report, source=path, proof=held)
             wrote(report, quiet=quiet or json)
+
+
+def _doing(epsilon: float | None, delta: float | None) -> str:
+    """What comes before the claim is known."""
+    if epsilon is None:
+        return f"Working out epsilon at delta = {delta}, and how to prove it."
+    if delta is None:
+        return f"Working out delta at epsilon = {epsilon}, and how to prove it."
+    return f"Working out how to prove ({epsilon}, {delta})."

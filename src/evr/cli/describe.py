@@ -57,7 +57,7 @@ def command(
         as_json({**about, **words, "steps": steps_})
         return
     if not rows:
-        print("Nothing that costs privacy.")
+        print("This composition costs no privacy.")
         return
     for sentence in _noise_and_batches(ran):
         say(sentence)

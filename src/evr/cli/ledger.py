@@ -5,8 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from evr.cli.attempts import LedgerFile
-from evr.cli.options import Json, Quiet
+from evr.cli.options import Json, LedgerFile, Quiet
 from evr.cli.output import as_json, number, table
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
-from evr import validate
 from evr.kinds import is_record
 
 if TYPE_CHECKING:
@@ -47,14 +46,58 @@ def whole(text: str) -> int:
         return int(value)
 
 
-def number_option(name: str, help: str) -> Any:
-    """An option that takes a number and has no default."""
-    return typer.Option(name, parser=real, metavar="NUMBER", help=help, show_default=False)
+class Several(NamedTuple):
+    """A list ``0,1,2`` or a range ``first:last:step``, its last included, and its numbers."""
+
+    text: str
+    values: tuple[float, ...]
 
 
-def whole_option(name: str, help: str) -> Any:
-    """An option that takes a whole number and has no default."""
-    return typer.Option(name, parser=whole, metavar="INTEGER", help=help, show_default=False)
+def several(text: str) -> Several:
+    """The numbers of a list or of a range."""
+    ranged = ":" in text
+    parts = [real(part) for part in text.split(":" if ranged else ",")]
+    if not ranged:
+        return Several(text, tuple(parts))
+    if len(parts) != 3 or not all(map(math.isfinite, parts)):
+        raise typer.BadParameter(
+            f"{text!r} is not a list like 0,1,2 nor a range first:last:step like 0:5:0.25"
+        )
+    first, last, step = parts
+    if step <= 0 or last < first:
+        raise typer.BadParameter(
+            f"{text!r} is an empty range: the step must be positive and the last not below the "
+            "first"
+        )
+    count = math.floor((last - first) / step * (1 + 1e-12) + 1e-9) + 1
+    if count > _GREATEST_RANGE:
+        raise typer.BadParameter(
+            f"{text!r} has {count:,} points, more than {_GREATEST_RANGE:,}: take a greater step"
+        )
+    return Several(text, tuple(float(f"{first + i * step:.12g}") for i in range(count)))
+
+
+def _numbers(text: str) -> float | Several:
+    return several(text) if "," in text or ":" in text else real(text)
+
+
+def _wholes(text: str) -> int | Several:
+    if "," not in text and ":" not in text:
+        return whole(text)
+    found = several(text)
+    return Several(text, tuple(whole(f"{value:.17g}") for value in found.values))
+
+
+def number_option(name: str, help: str, *, ranges: bool = False) -> Any:
+    """An option that takes a number, or several, and has no default."""
+    parser = _numbers if ranges else real
+    return typer.Option(name, parser=parser, metavar="NUMBER", help=help, show_default=False)
+
+
+def whole_option(name: str, help: str, *, ranges: bool = False) -> Any:
+    """An option that takes a whole number, or several, and has no default."""
+    parser = _wholes if ranges else whole
+    return typer.Option(name, parser=parser, metavar="INTEGER", help=help, show_default=False)
 
 
 def file_option(*names: str, help: str) -> Any:
@@ -81,31 +124,37 @@ SpecFile = Annotated[
 ]
 NoiseMultiplier = Annotated[
     float | None,
-    number_option("--noise-multiplier", "Standard deviation of the noise over the clipping norm."),
+    number_option(
+        "--noise-multiplier", "Standard deviation of the noise over the clipping norm.", ranges=True
+    ),
 ]
 SamplingProbability = Annotated[
     float | None,
     number_option(
-        "--sampling-probability", "Probability that a record is in a batch: 0.004 or 256/60000."
+        "--sampling-probability",
+        "Probability that a record is in a batch: 0.004 or 256/60000.",
+        ranges=True,
     ),
 ]
 Steps = Annotated[
     int | None,
-    whole_option("--steps", "Number of optimizer steps."),
+    whole_option("--steps", "Number of optimizer steps.", ranges=True),
 ]
 DatasetSize = Annotated[
     int | None,
-    whole_option("--dataset-size", "Number of records in the training set."),
+    whole_option("--dataset-size", "Number of records in the training set.", ranges=True),
 ]
 BatchSize = Annotated[
     int | None,
     whole_option(
         "--batch-size",
         "Expected batch size; with --dataset-size, instead of --sampling-probability.",
+        ranges=True,
     ),
 ]
 Epochs = Annotated[
-    float | None, number_option("--epochs", "Passes over the data, instead of --steps.")
+    float | None,
+    number_option("--epochs", "Passes over the data, instead of --steps.", ranges=True),
 ]
 Sampling = Annotated[
     str | None,
@@ -125,17 +174,6 @@ Adjacency = Annotated[
         show_default=False,
     ),
 ]
-Epsilon = Annotated[float | None, number_option("--epsilon", "Find delta at this epsilon.")]
-Delta = Annotated[float | None, number_option("--delta", "Find epsilon at this delta.")]
-Direction = Annotated[
-    str | None,
-    choice_option(
-        "--direction",
-        ("remove", "add"),
-        "One direction only; by default the greater of the two.",
-        show_default=False,
-    ),
-]
 Csv = Annotated[
     Path | None,
     file_option("--csv", help="Write the table to this file too."),
@@ -150,32 +188,16 @@ MaxSeconds = Annotated[
 ]
 PATIENCE = 600.0
 """Seconds that a file from a stranger may keep a command busy."""
+LedgerFile = Annotated[
+    Path | None,
+    file_option("--ledger", help="Where attempts are counted; .evr/ledger.sqlite by default."),
+]
+Workers = Annotated[
+    int | None,
+    whole_option("--workers", "Number of threads; all by default."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only, no progress.")]
-
-
-OTHER_NAMES = {
-    "noise-multiplier": "noise sigma noise-std noise-scale nm",
-    "batch-size": "batch lot lot-size batchsize expected-batch-size",
-    "sampling-probability": "sampling-rate sample-rate sampling-prob probability rate q",
-    "dataset-size": "dataset records num-records num-samples size n",
-    "steps": "iterations num-steps iters",
-    "epochs": "epoch num-epochs",
-    "epsilon": "eps target-epsilon",
-    "delta": "target-delta",
-    "adjacency": "relation neighboring-relation neighbors",
-}
-"""What other libraries and papers call what a flag says."""
-
-
-def other_name(error: Any, context: Any) -> str | None:
-    """What to say of a flag that evr has under another name; None where it has none."""
-    wanted = str(getattr(error, "option_name", "")).lstrip("-").replace("_", "-").lower()
-    known = {name for param in context.command.params for name in param.opts} if context else ()
-    for name, others in OTHER_NAMES.items():
-        if f"--{name}" in known and (wanted == name or wanted in others.split()):
-            return f"no such option: {error.option_name}. Did you mean --{name}?"
-    return None
 
 
 class Training(NamedTuple):
@@ -188,6 +210,25 @@ class Training(NamedTuple):
     batch_size: int | None = None
     epochs: float | None = None
     sampling: str | None = None
+
+    @property
+    def several(self) -> dict[str, Several]:
+        """The flags that have several values."""
+        return {name: value for name, value in self._asdict().items() if isinstance(value, Several)}
+
+    def least(self) -> Training:
+        """The first of several trainings."""
+        first: dict[str, Any] = {name: one.values[0] for name, one in self.several.items()}
+        return self._replace(**first)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Keywords of ``evr.sweep``."""
+        return {
+            name: value.values if isinstance(value, Several) else value
+            for name, value in self._asdict().items()
+            if value is not None
+        }
 
     @property
     def given(self) -> list[str]:
@@ -222,7 +263,7 @@ class Training(NamedTuple):
         words = [
             f"{name.replace('_', ' ')} {value if isinstance(value, str) else format(value, ',g')}"
             for name, value in self._asdict().items()
-            if value is not None
+            if value is not None and not isinstance(value, Several)
         ]
         return ", ".join(words).capitalize()
 
@@ -323,15 +364,21 @@ def _what_ran(
     return WhatRan(spec, training, adjacency)
 
 
-def asks_what_ran(command: Callable[..., None]) -> Callable[..., None]:
+def asks_what_ran(command: Callable[..., None], *, ranges: bool = False) -> Callable[..., None]:
     """Give a command the options that describe what ran, before its own. It takes them as one
-    ``WhatRan``, its first argument.
+    ``WhatRan``, its first argument. ``ranges`` says whether a flag may have several values.
     """
     shared, (_, *own) = _options(_what_ran), _options(command)
 
     @wraps(command)
     def asked(**given: Any) -> None:
         ran = _what_ran(**{option.name: given.pop(option.name) for option in shared})
+        for name, value in ran.training.several.items():
+            if not ranges:
+                raise ValueError(
+                    f"{flag(name)}={value.text} has several values: give one; `evr estimate` "
+                    "takes several"
+                )
         command(ran, **given)
 
     options = [*shared, *own]
@@ -347,26 +394,6 @@ def _options(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return [parameter.replace(annotation=hints[parameter.name]) for parameter in parameters]
 
 
-def one_target(
-    epsilon: float | None, delta: float | None, claim: Target | None
-) -> dict[str, float]:
-    """``{"epsilon": ...}`` or ``{"delta": ...}``: exactly one, from the flags or else from the
-    file's claim.
-    """
-    if epsilon is None and delta is None and claim is not None:
-        epsilon, delta = claim.epsilon, claim.delta
-    if epsilon is not None and delta is not None:
-        raise ValueError(
-            f"epsilon={epsilon!r} and delta={delta!r} are both given: give one, and evr estimates "
-            "the other"
-        )
-    if epsilon is not None:
-        return {"epsilon": validate.level_or_infinite(epsilon=epsilon)}
-    if delta is not None:
-        return {"delta": validate.probability(delta=delta)}
-    raise ValueError("estimate what? Give --epsilon (to find delta) or --delta (to find epsilon)")
-
-
 def check_epsilon(epsilon: float, delta: float) -> None:
     """Refuse a delta of 0 where no epsilon is enough."""
     if delta == 0 and math.isinf(epsilon):
@@ -374,33 +401,6 @@ def check_epsilon(epsilon: float, delta: float) -> None:
             "delta=0.0: epsilon is infinite there, for privacy losses have no bound; give a delta "
             "above 0, such as 1e-9"
         )
-
-
-def numbers(text: str, option: str) -> list[float]:
-    """A list ``0,1,2`` or a range ``first:last:step``, its last included."""
-    remedy = f"{option}={text!r} is not a list like 0,1,2 nor a range first:last:step like 0:5:0.25"
-    ranged = ":" in text
-    try:
-        parts = [float(part) for part in text.split(":" if ranged else ",")]
-    except ValueError:
-        raise ValueError(remedy) from None
-    if not ranged:
-        return parts
-    if len(parts) != 3 or not all(map(math.isfinite, parts)):
-        raise ValueError(remedy)
-    first, last, step = parts
-    if step <= 0 or last < first:
-        raise ValueError(
-            f"{option}={text!r} is an empty range: the step must be positive and the last not "
-            "below the first"
-        )
-    count = math.floor((last - first) / step * (1 + 1e-12) + 1e-9) + 1
-    if count > _GREATEST_RANGE:
-        raise ValueError(
-            f"{option}={text!r} has {count:,} points, more than {_GREATEST_RANGE:,}: take a "
-            "greater step"
-        )
-    return [float(f"{first + i * step:.12g}") for i in range(count)]
 
 
 def picture(path: Path | None) -> Path | None:

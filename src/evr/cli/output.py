@@ -7,6 +7,7 @@ import functools
 import json
 import math
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from evr.errors import NearbyReleaseWarning
 if TYPE_CHECKING:
     from rich.console import Console
 
+_LINE_SECONDS = 5.0
 _WORDS = 24  # of a last column, below which folding it does not read well
 
 
@@ -182,13 +184,25 @@ def wrote(path: Path, *, quiet: bool) -> None:
         print(f"wrote {path}", file=sys.stderr)
 
 
+class _Lines:
+    """How far the work is, in a line every few seconds."""
+
+    def __init__(self, what: str) -> None:
+        self._what, self._last = what, time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        if time.monotonic() - self._last > _LINE_SECONDS:
+            self._last = time.monotonic()
+            print(f"{self._what}: {done:,} of {total:,}", file=sys.stderr)
+
+
 @contextlib.contextmanager
 def progress_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar on standard error with rate and time left; none when quiet or when nobody
-    looks.
+    """Progress on standard error: a bar with rate and time left on a terminal, else a line now and
+    then; nothing when quiet.
     """
     if quiet or not sys.stderr.isatty():
-        yield None
+        yield None if quiet else _Lines(what)
         return
     from rich.progress import (
         BarColumn,

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from evr.cli import REJECTED
-from evr.cli.attempts import Workers, watched
-from evr.cli.options import PATIENCE, Json, MaxSeconds, Quiet
+from evr.cli.options import PATIENCE, Json, MaxSeconds, Quiet, Workers
 from evr.cli.output import as_json, say
 
 CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
@@ -41,14 +40,10 @@ def command(
     from evr.certification import Certificate, replay
 
     certificate = Certificate.load(file)
-    with watched(quiet=quiet or json) as progress:
-        found = replay(
-            certificate,
-            fresh=fresh,
-            workers=workers,
-            progress=progress,
-            max_seconds=PATIENCE if max_seconds is None else max_seconds,
-        )
+    progress, patience = not (quiet or json), PATIENCE if max_seconds is None else max_seconds
+    found = replay(
+        certificate, fresh=fresh, workers=workers, progress=progress, max_seconds=patience
+    )
     verified = found.verification is not None and found.verification.accepted
     if json:
         as_json(

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evr.cli.announcing import first_word
-from evr.cli.attempts import LedgerFile, Workers, tell, watched
 from evr.cli.files import Force, new_certificate
-from evr.cli.options import Json, Quiet, file_option
+from evr.cli.options import Json, LedgerFile, Quiet, Workers, file_option
 from evr.cli.output import table
+from evr.cli.reporting import Reporting
 
 if TYPE_CHECKING:
     from evr.certification import Attempt, Ledger
@@ -58,18 +57,16 @@ def command(
             # it was allowed when the attempt began
             replaces = output is None and attempt.options.get("replaces", False)
             new_certificate(path, force=force or replaces)
-        with (
-            watched(quiet=quiet or json) as progress,
-            first_word(f"continuing attempt {attempt.id}", quiet=quiet or json),
-        ):
+        told = Reporting(path, ledger, json=json, quiet=quiet)
+        with told.working(f"Continuing attempt {attempt.id}."):
             certificate = resume(
                 opened,
                 attempt=attempt.id,
                 path=output,
                 workers=workers,
-                progress=progress,
+                progress=not told.silent,
             )
-    tell(certificate, path=path, ledger=ledger, json=json, quiet=quiet)
+    told.tell(certificate)
 
 
 def _chosen(ledger: Ledger, number: int | None) -> Attempt:

@@ -21,18 +21,19 @@ from evr.certification.ledger import Ledger
 from evr.certification.proof_file import proof_file, seal_of, write_proof
 from evr.certification.tables import ELSEWHERE, Attempt
 from evr.errors import ClusterError, DeviceError, EvrError, LedgerError
-from evr.gate.request import Request, check_means
+from evr.gate.request import Request, writable
 from evr.laws import Direction
 from evr.mechanisms import Composition
 from evr.planning.gpu import chosen_device
-from evr.proving import Forecast, forecast, prove
-from evr.proving.showing import is_watched
+from evr.proving import Announce, Forecast, Sampling, forecast, prove
+from evr.proving.showing import check_progress, is_watched
 from evr.randomness import fresh_entropy
 from evr.validate import worker_count
 from evr.verification import Claim, Verdict, Verification
 from evr.verification.attempts import Attempt as Trying
 from evr.verification.driver import ProgressHook
 
+_PLAIN = Sampling()
 _RESUMABLE = (
     KeyboardInterrupt,
     SystemExit,
@@ -49,15 +50,13 @@ _RESUMABLE = (
 def foresee(ledger: Ledger, request: Request) -> Forecast:
     """What the next attempt will take; what only its plan shows to be wrong is refused here."""
     composition = request.subject.composition
-    terms, number = ledger.upcoming(
-        request.claim, name=request.name, floor=request.floor, relation=composition.relation
-    )
+    terms, number = ledger.upcoming(request.claim, name=request.name, relation=composition.relation)
     return forecast(
         composition,
         replace(request.claim, terms=terms),
         request.settings,
         attempt=number,
-        workers=worker_count(request.workers),
+        workers=worker_count(request.sampling.workers),
         strict=request.subject.strict,
     )
 
@@ -66,12 +65,13 @@ def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Atte
     """Write an attempt down; from here on it counts. What can be refused is refused before."""
     if request.settings.method != "strict":
         chosen_device(request.settings.device)
+    seed = request.sampling.seed
     return ledger.begin(
         request.claim,
         request.settings,
         relation=request.subject.composition.relation,
-        entropy=fresh_entropy() if request.seed is None else request.seed,
-        entropy_is_fresh=request.seed is None,
+        entropy=fresh_entropy() if seed is None else seed,
+        entropy_is_fresh=seed is None,
         event=request.subject.document,
         event_digest=request.subject.digest,
         options={
@@ -83,17 +83,31 @@ def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Atte
         },
         software=software(),
         name=request.name,
-        floor=request.floor,
         for_output=for_output,
     )
+
+
+def attempted(
+    ledger: Ledger,
+    request: Request,
+    announce: Announce | None = None,
+    *,
+    for_output: bool = False,
+) -> tuple[Attempt, Certificate]:
+    """One attempt from its forecast, which is announced before it counts, to its certificate."""
+    ahead = foresee(ledger, request)
+    if announce is not None:
+        announce(ahead)
+    attempt = start(ledger, request, for_output=for_output)
+    found = perform(ledger, attempt, request.sampling, progress=request.progress, ahead=ahead)
+    return attempt, found
 
 
 def perform(
     ledger: Ledger,
     attempt: Attempt,
+    sampling: Sampling = _PLAIN,
     *,
-    workers: int | None = None,
-    executor: Executor | None = None,
     progress: ProgressHook | None = None,
     path: Path | None = None,
     ahead: Forecast | None = None,
@@ -123,13 +137,13 @@ def perform(
                 claim,
                 attempt.settings,
                 attempt=attempt.number,
-                workers=worker_count(workers),
+                workers=worker_count(sampling.workers),
             )
         how = Trying(
             number=attempt.number,
             seed=attempt.entropy,
-            executor=executor,
-            workers=workers,
+            executor=sampling.executor,
+            workers=sampling.workers,
             progress=progress,
             checkpoint=lambda direction, snapshot: ledger.save(attempt, direction, snapshot),
             resume=ledger.snapshots(attempt),
@@ -208,9 +222,9 @@ def resume(
     *,
     attempt: int | None = None,
     path: str | Path | None = None,
+    progress: ProgressHook | None = None,
     workers: int | None = None,
     executor: Executor | None = None,
-    progress: ProgressHook | None = None,
 ) -> Certificate:
     """Continue a verification that was interrupted: the verdict is the one that it would have had.
 
@@ -251,15 +265,10 @@ def resume(
         elsewhere = None if path is None else validate.path(path=path).absolute()
         planned = chosen.options["path"]
         where = elsewhere or (None if planned is None else Path(planned))
-        check_means(workers, executor, where, progress)
-        return perform(
-            one,
-            one.take_over(chosen),
-            workers=workers,
-            executor=executor,
-            progress=progress,
-            path=elsewhere,
-        )
+        writable(where)
+        check_progress(progress)
+        sampling = Sampling(workers=workers, executor=executor)
+        return perform(one, one.take_over(chosen), sampling, progress=progress, path=elsewhere)
 
 
 @contextlib.contextmanager

@@ -19,8 +19,7 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar
 from evr.certification.certificate import Certificate
 from evr.certification.ledger import Ledger
 from evr.errors import EvrError, NotReleasedError
-from evr.gate.attempt import foresee, opened, perform, start
-from evr.gate.certify import requested
+from evr.gate.attempt import attempted, opened
 from evr.gate.request import Request
 
 T = TypeVar("T")
@@ -73,22 +72,9 @@ def opened_gate(request: Request, ledger: Ledger | str | Path | None) -> Iterato
     with opened(ledger) as counting:
         path = counting.path.absolute()
         counting.check()
-        counting.refuse_second_output(
-            request.claim,
-            name=request.name,
-            floor=request.floor,
-            relation=request.subject.composition.relation,
-        )
-        ahead = foresee(counting, request)
-        attempt = start(counting, request, for_output=True)
-        certificate = perform(
-            counting,
-            attempt,
-            workers=request.workers,
-            executor=request.executor,
-            progress=request.progress,
-            ahead=ahead,
-        )
+        relation = request.subject.composition.relation
+        counting.refuse_second_output(request.claim, name=request.name, relation=relation)
+        attempt, certificate = attempted(counting, request, for_output=True)
         if certificate.accepted:
             counting.count_output(attempt)
     if not certificate.accepted:
@@ -135,9 +121,8 @@ def release(
     ledger
         A path or a ``Ledger``; ``.evr/ledger.sqlite`` in the working directory by default.
     options
-        ``name`` and ``floor`` of a named release; ``path`` of the certificate;
-        ``method``, ``tau``, ``neighboring_relation``, ``seed``, ``workers``, ``executor``,
-        ``progress``, ``proposal``, ``max_samples``, ``offset`` as of ``evr.certify``.
+        ``name`` of the release; ``method``, ``tau``, ``path``, ``neighboring_relation``,
+        ``progress`` and the options of samples as of ``evr.certify``.
 
     Returns
     -------
@@ -168,7 +153,7 @@ def release(
     False
     """
     _check_mechanism(mechanism)
-    request = requested(event, epsilon=epsilon, delta=delta, refuses=False, **options)
+    request = Request.of(event, epsilon=epsilon, delta=delta, refuses=False, **options)
     with opened_gate(request, ledger) as certificate:
         if not certificate.accepted:
             return Release(False, certificate)
@@ -191,8 +176,8 @@ def _check_mechanism(mechanism: Any) -> None:
         )
     ):
         raise TypeError(
-            f"mechanism={mechanism!r} is a generator or a coroutine: it would run behind nobody's "
-            "gate, after the call; give a function that returns its result"
+            f"mechanism={mechanism!r} is a generator or a coroutine: it would run after "
+            "the gate has closed; give a function that returns its result"
         )
 
 
@@ -239,7 +224,7 @@ class released:
     def __enter__(self) -> Certificate:
         options = dict(self._options)
         ledger = options.pop("ledger", None)
-        manager = opened_gate(requested(self._event, refuses=False, **options), ledger)
+        manager = opened_gate(Request.of(self._event, refuses=False, **options), ledger)
         certificate = manager.__enter__()
         if not certificate.accepted:
             manager.__exit__(None, None, None)

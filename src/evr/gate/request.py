@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,19 @@ from evr.certification.description import description_of
 from evr.certification.event_json import digest_of, event_from_json, event_to_json
 from evr.certification.proof_file import check_texts
 from evr.certification.words import check_words
+from evr.gate.claiming import claimed
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
-from evr.proving import check_proposal
+from evr.proving import Sampling, check_proposal
+from evr.proving.sampling import sampled_if_auto
 from evr.proving.showing import check_progress
 from evr.proving.strict import StrictProving
-from evr.randomness import seed_of
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook
-from evr.verification.executors import check_at_work
 from evr.verification.settings import Settings
+from evr.verification.strict import threshold_of
+
+_PLAIN = Sampling()
 
 
 @dataclass(frozen=True)
@@ -66,14 +69,14 @@ class Request:
     ----------
     subject, claim, settings
         What is to be shown, and by which method.
-    name, floor
+    sampling
+        How samples are drawn, where any are.
+    name
         Of the release that the attempt belongs to.
-    seed
-        The entropy, or None for fresh one.
     path, proof
         Where the certificate goes, and its proof file with the checker of it.
-    workers, executor, progress
-        Who works, and who is told.
+    progress
+        Who is told how far it is.
     record, description
         The recorded training that it is about, and the training in numbers, for the certificate.
     """
@@ -81,62 +84,91 @@ class Request:
     subject: Subject
     claim: Claim
     settings: Settings
+    sampling: Sampling = _PLAIN
     name: str | None = None
-    floor: float | None = None
-    seed: int | None = None
     path: Path | None = None
     proof: Path | None = None
-    workers: int | None = None
-    executor: Executor | None = None
     progress: ProgressHook | None = None
     record: dict[str, Any] | None = None
     description: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seed", seed_of(self.seed))
         event = event_from_json(self.subject.document)
         object.__setattr__(self, "description", description_of(self.description, event))
-        check_means(self.workers, self.executor, self.path, self.progress)
-        if self.proof is not None:
-            if self.settings.method not in ("strict", "both"):
-                raise ValueError(
-                    f"method={self.settings.method!r} draws samples, and a proof file holds a "
-                    "proof in exact arithmetic: take method='strict'"
-                )
-            if self.proof == self.path:
-                raise ValueError(f"proof={str(self.proof)!r} is where the certificate goes, too")
-            check_texts(self.subject.composition)
-            check_means(None, None, self.proof)
+        object.__setattr__(self, "path", writable(self.path))
+        self._check_proof()
+        check_progress(self.progress)
         check_proposal(self.subject.composition, self.claim, self.settings.proposal)
 
     @classmethod
     def of(
         cls,
         event: Any,
-        claim: Claim,
-        settings: Settings,
         *,
-        relation: Relation | None = None,
+        epsilon: float | None,
+        delta: float | None,
+        tau: float | None = None,
+        method: str = "auto",
+        neighboring_relation: Relation | None = None,
+        name: str | None = None,
         path: str | Path | None = None,
-        **how: Any,
+        proof: str | Path | None = None,
+        progress: ProgressHook | None = None,
+        record: dict[str, Any] | None = None,
+        description: Mapping[str, Any] | None = None,
+        refuses: bool = True,
+        **sampling: Any,
     ) -> Request:
-        """A request about an event."""
-        target = None if path is None else validate.path(path=path).absolute()
-        return cls(Subject.of(event, relation), claim, settings, path=target, **how)
+        """Estimate, choose the method, and check everything that can be checked before an attempt
+        is counted. ``refuses`` says whether a pair that seems to be false is refused, or tested.
+        """
+        for other, why in (
+            ("direction", "a guarantee needs both"),
+            ("attempt", "the ledger counts attempts"),
+        ):
+            if other in sampling:
+                raise TypeError(f"{other}={sampling[other]!r} cannot be given here: {why}")
+        drawn = Sampling.of(sampling)
+        settings = drawn.settings(sampled_if_auto(method))
+        subject = Subject.of(event, neighboring_relation)
+        claim = claimed(
+            subject.composition, event, epsilon=epsilon, delta=delta, tau=tau, refuses=refuses
+        )
+        if method == "auto" and not drawn.is_wanted:
+            enough = threshold_of(claim) * (1 - Fraction(claim.kappa))  # as an attempt of a release
+            if subject.strict.shows(claim, enough):
+                settings = Settings("strict")
+        return cls(
+            subject,
+            claim,
+            settings,
+            drawn,
+            name=name,
+            path=None if path is None else validate.path(path=path),
+            proof=None if proof is None else validate.path(proof=proof),
+            progress=progress,
+            record=record,
+            description=description,
+        )
+
+    def _check_proof(self) -> None:
+        if self.proof is None:
+            return
+        if self.settings.method not in ("strict", "both"):
+            raise ValueError(
+                f"method={self.settings.method!r} draws samples, and a proof file holds a proof in "
+                "exact arithmetic: take method='strict'"
+            )
+        object.__setattr__(self, "proof", writable(self.proof))
+        if self.proof == self.path:
+            raise ValueError(f"proof={str(self.proof)!r} is where the certificate goes, too")
+        check_texts(self.subject.composition)
 
 
-def check_means(
-    workers: int | None,
-    executor: Executor | None,
-    path: Path | None,
-    progress: ProgressHook | None = None,
-) -> None:
-    """Refuse what an attempt would fail on: nobody who works, nothing to tell progress, or a
-    certificate that cannot be written.
-    """
-    check_progress(progress)
-    if workers is not None:
-        validate.positive_integer(workers=workers)
-    check_at_work(executor)
-    if path is not None:
-        atomic.check_writable(path=path)
+def writable(path: Path | None) -> Path | None:
+    """Where a certificate goes, absolute; refused if it cannot be written there."""
+    if path is None:
+        return None
+    target = path.absolute()
+    atomic.check_writable(path=target)
+    return target

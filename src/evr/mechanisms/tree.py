@@ -33,8 +33,8 @@ _COMBINATORS = (
 )
 _WITHOUT_LAWS = {
     dp_event.ZCDpEvent: (
-        "It bounds Renyi divergences, and no dominating pair is known for it; evr.PrivacyFilter "
-        "takes it. "
+        "It bounds Renyi divergences, and no dominating pair is known for it; a filter takes it "
+        "(evr.bounds.filters.PrivacyFilter). "
     ),
 }
 """Reasons why an event has no law, where there is more to say than that."""

@@ -3,10 +3,12 @@
 from evr.planning.sampled import check_proposal
 from evr.proving.api import prove, verify
 from evr.proving.forecast import Announce, Forecast, forecast
+from evr.proving.sampling import Sampling
 
 __all__ = [
     "Announce",
     "Forecast",
+    "Sampling",
     "check_proposal",
     "forecast",
     "prove",

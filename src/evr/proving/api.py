@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import Executor
 from dataclasses import replace
+from typing import Any
 
 from dp_accounting import dp_event
 
-from evr import validate
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.planning.sampled import Planning
 from evr.proving.lengths import affordable, fixed_progress
+from evr.proving.sampling import Sampling, sampled_if_auto
 from evr.proving.showing import check_progress, watching, with_directions_to_come
 from evr.proving.slack import DEFAULT, likely_tau
 from evr.proving.strict import StrictProving
@@ -23,7 +23,7 @@ from evr.verification.claims import Claim, Terms
 from evr.verification.directions import Trial
 from evr.verification.driver import ProgressHook
 from evr.verification.results import Verification
-from evr.verification.settings import METHODS, Settings
+from evr.verification.settings import Settings
 from evr.verification.strict import threshold_of
 
 
@@ -34,18 +34,12 @@ def verify(
     delta: float,
     tau: float | None = None,
     method: str = "auto",
-    proposal: str = "capped",
     attempt: int | None = None,
-    seed: int | None = None,
-    max_samples: int | None = None,
-    workers: int | None = None,
-    executor: Executor | None = None,
-    device: str = "cpu",
     direction: str | None = None,
     neighboring_relation: Relation | None = None,
-    offset: float | None = None,
     terms: Terms | None = None,
     progress: ProgressHook | None = None,
+    **sampling: Any,
 ) -> Verification:
     """Try to prove, in exact arithmetic or by Monte Carlo, that everything that ran is ``(epsilon,
     delta)``-DP.
@@ -71,37 +65,23 @@ def verify(
         one, and an error if they do not agree; or ``"auto"``: ``"strict"`` where every law has an
         exact form and the proof takes seconds and succeeds, else ``"sequential"``. A seed,
         ``proposal``, ``max_samples`` or ``device`` belong to samples and choose them.
-    proposal
-        ``"capped"`` (any composition), ``"single"`` (the paper's, equal Poisson-sampled Gaussian
-        steps), ``"simple"``.
     attempt
         The number of this attempt at the release, from 1: it sets the false-positive budget ``kappa
         delta 2^-attempt``. The fixed verifier without one spends the paper's budget, ``delta``,
         which is good for a single attempt.
-    seed
-        For results that can be repeated; a guarantee wants fresh entropy, so leave it out.
-    max_samples
-        In each direction. The sequential verifier rejects when they are used up; the fixed one
-        refuses to start if it needs more.
-    workers, executor
-        Threads, or any ``concurrent.futures.Executor`` to do the work; the answer does not depend
-        on it.
-    device
-        Who draws: ``"cpu"``; ``"cuda"``, an NVIDIA GPU (docs/guide/gpu.md); ``"auto"``, a GPU if
-        one can be used, else the processor, and ``notes`` say so; or another name in
-        ``evr.verification.summary.BACKENDS``.
     direction
         Test only ``"remove"`` or ``"add"``: then there is no guarantee, for it needs both.
     neighboring_relation
         Which data sets are neighbours: as of ``evr.estimate_delta``.
-    offset
-        ``Delta`` of the fixed verifier, instead of the paper's heuristic.
     terms
         Of the release that this attempt belongs to, where its first attempt fixed others than this
         claim would.
     progress
         Called with a ``Progress`` now and then. By default a line is shown on a terminal and in a
         notebook; True shows lines elsewhere too, and False nothing.
+    sampling
+        ``seed``, ``max_samples``, ``workers``, ``executor``, ``device``, ``proposal``: the fields
+        of ``evr.proving.Sampling``.
 
     Returns
     -------
@@ -133,17 +113,14 @@ def verify(
     >>> evr.verify(event, epsilon=0.5, delta=1.62e-11 / 0.8, tau=0.8, method="sequential").verdict
     <Verdict.ACCEPTED: 'accepted'>
     """
-    automatic = validate.one_of(("auto", *METHODS), method=method) == "auto"
+    drawn = Sampling.of(sampling)
     claim = Claim(epsilon, delta, DEFAULT if tau is None else tau, terms)
-    settings = Settings(
-        "sequential" if automatic else method, proposal, max_samples, offset, device
-    )
-    how = Attempt(attempt, seed, direction, executor, workers, progress)
+    settings = drawn.settings(sampled_if_auto(method))
+    how = Attempt(attempt, drawn.seed, direction, drawn.executor, drawn.workers, progress)
     check_progress(progress)
     composition = Composition.of(event, neighboring_relation)
     strict = StrictProving(composition)
-    wants_samples = seed is not None or settings != Settings()
-    if automatic and not wants_samples and strict.shows(claim, threshold_of(claim)):
+    if method == "auto" and not drawn.is_wanted and strict.shows(claim, threshold_of(claim)):
         settings = Settings("strict")
     if tau is None and settings.method != "strict":
         claim = replace(claim, tau=likely_tau(composition, claim))

@@ -65,6 +65,11 @@ def in_words(state: Progress) -> str:
     >>> in_words(Progress("remove", 40_000, None, 9.5e-10, 10.0, 20.0, 2.0, 3.2))
     'evr, remove: 40,000 samples, delta about 9.5e-10, evidence 50%, about 3 s left'
     """
+    if state.plan is not None:
+        return (
+            f"evr, {state.direction}: Algorithm 2 with {state.plan}; about "
+            f"{state.seconds_left:,.0f} s"
+        )
     left = "" if state.seconds_left is None else f", about {state.seconds_left:,.0f} s left"
     what = "evidence" if state.log_target > 0 else "done"
     return (
@@ -80,7 +85,9 @@ class _Line:
         self._width = 0
 
     def __call__(self, state: Progress) -> None:
-        if state.seconds > _AFTER:
+        if state.plan is not None:
+            self._write(f"{in_words(state)}\n")
+        elif state.seconds > _AFTER:
             self._write(in_words(state))
 
     def clear(self) -> None:
@@ -92,7 +99,7 @@ class _Line:
     def _write(self, text: str) -> None:
         sys.stderr.write("\r" + text.ljust(self._width))
         sys.stderr.flush()
-        self._width = len(text)
+        self._width = 0 if text.endswith("\n") else len(text)
 
 
 class _Lines:

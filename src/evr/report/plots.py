@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from evr.certification.certificate import ClaimSection, DirectionSection
+    from evr.sweeps import Sweep
 
 Series = tuple[Any, Any]
 """Abscissae and ordinates."""
@@ -151,6 +152,20 @@ def online_epsilon(runs: Mapping[str, Series], delta: float, *, title: str | Non
     axes.set_ylabel(f"ε at δ = ${latex(f'{delta:.3g}')}$")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
+    return figure
+
+
+def sweep(found: Sweep, *, title: str | None = None) -> Figure:
+    """The answers of a sweep over the setting that has most values."""
+    figure, axes = _axes(title)
+    along, lines = found.lines()
+    _lines(axes, lines, None)
+    for line in axes.get_lines():
+        line.set(marker="o", markersize=3.5)
+    if found.wanted == "delta" and (found.values > 0).all():
+        axes.set_yscale("log")
+    axes.set_xlabel(along.replace("_", " "))
+    axes.set_ylabel({"epsilon": "ε", "delta": "δ"}[found.wanted])
     return figure
 
 

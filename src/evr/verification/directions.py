@@ -118,7 +118,7 @@ class Trial:
         test: SequentialTest | FixedTest
         unit, most = claim.threshold, settings.max_samples
         if settings.method == "fixed":
-            test = fixed_test(drawing, claim, attempt=self.attempt, offset=settings.offset)
+            test = fixed_test(drawing, claim, attempt=self.attempt)
             fixed = test.plan
             if most is not None and fixed.samples > most:
                 raise ValueError(

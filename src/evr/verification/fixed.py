@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from evr import validate
 from evr.sampling.drawing import Drawing
 from evr.verification.claims import Claim
 from evr.verification.state import Ending, State
@@ -58,20 +57,14 @@ def default_offset(claim: Claim) -> float:
     return 0.4 * (1.0 / claim.tau - 1.0 / rho) * claim.estimate
 
 
-def plan_fixed(
-    claim: Claim, log_second_moment: float, *, attempt: int | None, offset: float | None
-) -> SampleSize:
+def plan_fixed(claim: Claim, log_second_moment: float, *, attempt: int | None) -> SampleSize:
     """The number of samples. Without an attempt number, the paper's theorem for a single attempt;
     with one, its budget.
     """
-    delta_offset = default_offset(claim) if offset is None else validate.positive(offset=offset)
+    offset = default_offset(claim)
     threshold = claim.delta if attempt is None else claim.threshold
     log_budget = claim.log_budget(attempt)
-    if delta_offset >= threshold:
-        raise ValueError(
-            f"offset={delta_offset!r} is not below the threshold {threshold!r}: no mean could pass"
-        )
-    log_ratio = log_second_moment - 2 * math.log(delta_offset)
+    log_ratio = log_second_moment - 2 * math.log(offset)
     if log_ratio > 600:
         raise ValueError(
             "the fixed verifier has no useful bound on the second moment here: use "
@@ -81,7 +74,7 @@ def plan_fixed(
     return SampleSize(
         max(1, samples),
         math.exp(min(log_second_moment, 700.0)),
-        delta_offset,
+        offset,
         threshold,
         log_budget,
     )
@@ -122,12 +115,10 @@ class FixedTest:
         return self.plan.samples
 
 
-def fixed_test(
-    drawing: Drawing, claim: Claim, *, attempt: int | None, offset: float | None
-) -> FixedTest:
+def fixed_test(drawing: Drawing, claim: Claim, *, attempt: int | None) -> FixedTest:
     """The test of one direction, from the proved second moment of what is drawn."""
     weight = drawing.rounding.weight
     log_moment = drawing.log_moment(2.0) + 2.0 * weight
     if not log_moment > -math.inf:
         raise ValueError("a second moment of 0 cannot be: the plan is out of floats' range")
-    return FixedTest(plan_fixed(claim, log_moment, attempt=attempt, offset=offset), weight)
+    return FixedTest(plan_fixed(claim, log_moment, attempt=attempt), weight)

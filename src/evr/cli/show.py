@@ -1,4 +1,4 @@
-"""``evr inspect``: read a certificate."""
+"""``evr show``: a certificate in the terminal, as a page, or as LaTeX."""
 
 from __future__ import annotations
 
@@ -7,67 +7,77 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evr.cli.options import Json, Quiet
-from evr.cli.output import as_json, number, say, seconds, table
+from evr.cli.files import new_page
+from evr.cli.options import PATIENCE, Json, MaxSeconds, Quiet, file_option
+from evr.cli.output import as_json, number, say, seconds, table, wrote
 
 if TYPE_CHECKING:
     from evr.certification import Certificate
     from evr.certification.certificate import RecordSection
 
-CertificateFile = Annotated[
-    Path | None, typer.Argument(metavar="FILE", help="A certificate (JSON).")
+CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
+Html = Annotated[
+    Path | None, file_option("--html", help="Write one page about it to this file instead.")
 ]
-Schema = Annotated[
-    bool, typer.Option("--schema", help="Print the JSON Schema of certificates instead.")
-]
-
-
 Latex = Annotated[
     bool, typer.Option("--latex", help="Print the short statement as LaTeX, with BibTeX.")
 ]
 
 
 def command(
-    file: CertificateFile = None,
-    schema: Schema = False,
+    file: CertificateFile,
+    html: Html = None,
     latex: Latex = False,
+    max_seconds: MaxSeconds = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show what a certificate says, in words and tables. `evr replay` finds out whether it is
-    true.
+    """Show what a certificate says. `evr replay` finds out whether it is true.
 
-    Example: evr inspect examples/dpsgd.certificate.json
+    With `--html`, write one page: what is claimed, who checked it and how, what is assumed, and
+    every parameter. The page needs no network, follows light and dark mode, and prints well.
+
+    Example: evr show examples/dpsgd.certificate.json --html dpsgd.html
     """
     from evr.certification import Certificate
-    from evr.certification.certificate import json_schema
 
-    if schema:
-        print(json_schema(), end="")
-        return
-    if json and latex:
-        raise ValueError("--json and --latex are two ways to print it: give one of them")
-    if file is None:
-        raise ValueError("inspect which certificate? Give a FILE")
+    if sum((html is not None, latex, json)) > 1:
+        raise ValueError("--html, --latex and --json are ways to show it: give one of them")
     certificate = Certificate.load(file)
-    if latex:
+    if html is not None:
+        patience = PATIENCE if max_seconds is None else max_seconds
+        write_page(certificate, new_page(html, file, option="--html"), file, patience)
+        wrote(html, quiet=quiet)
+    elif latex:
         from evr.certification import latex as typeset
 
-        print(
-            typeset.statement(certificate), end="" if quiet else f"\n{typeset.bibtex(certificate)}"
-        )
-        return
-    if json:
+        end = "" if quiet else f"\n{typeset.bibtex(certificate)}"
+        print(typeset.statement(certificate), end=end)
+    elif json:
         as_json(certificate.document())
-        return
-    say(certificate.statement)
-    if quiet:
-        return
-    print()
-    table("Certificate", ["field", "value"], _facts(certificate))
-    print()
-    table("Directions", *_directions(certificate))
-    say(f"\nThe digest holds. To check the content: evr replay {file}")
+    else:
+        say(certificate.statement)
+        if not quiet:
+            print()
+            table("Certificate", ["field", "value"], _facts(certificate))
+            print()
+            table("Directions", *_directions(certificate))
+            say(f"\nThe digest holds. To check the content: evr replay {file}")
+
+
+def write_page(
+    certificate: Certificate,
+    path: Path,
+    source: Path,
+    max_seconds: float | None = None,
+    *,
+    proof: Path | None = None,
+) -> None:
+    """Write the page of a certificate whose file is ``source``, with its proof file if given."""
+    from evr.report import page
+
+    data = None if proof is None else proof.read_bytes()
+    page.write_report(certificate, path, source=str(source), proof=data, max_seconds=max_seconds)
 
 
 def _facts(certificate: Certificate) -> list[list[str]]:

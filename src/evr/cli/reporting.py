@@ -1,0 +1,207 @@
+"""What the commands around attempts say: what is about to be done, how far it is, how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from evr.cli import REJECTED
+from evr.cli.output import as_json, number, say
+from evr.numbers import duration, stated
+
+if TYPE_CHECKING:
+    from evr.certification import Certificate
+    from evr.proving import Forecast
+
+_SOON = 0.8  # seconds, after which a first word is due
+_LONG = 20.0  # seconds, from which on it helps to know that one may interrupt
+
+
+@dataclass(frozen=True)
+class Reporting:
+    """Tells the story of one attempt.
+
+    Attributes
+    ----------
+    path, ledger
+        Where the certificate goes, and where the attempt is counted (by default where evr does).
+    json, quiet
+        How the flags want it.
+    dry_run
+        Whether to say what would be done, and stop.
+    """
+
+    path: Path | None
+    ledger: Path | None
+    json: bool
+    quiet: bool
+    dry_run: bool = False
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing but the result is wanted."""
+        return self.json or self.quiet
+
+    @property
+    def counted(self) -> Path:
+        """Where the attempt is counted."""
+        from evr.certification.ledger import DEFAULT_PATH
+
+        return self.ledger or Path(DEFAULT_PATH)
+
+    @contextlib.contextmanager
+    def ledger_to_ask(self) -> Iterator[Path | None]:
+        """The ledger; where a dry run would make one, an empty one that is gone afterwards."""
+        if not self.dry_run or self.counted.exists():
+            yield self.ledger
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder) / "ledger.sqlite"
+
+    @contextlib.contextmanager
+    def working(self, doing: str) -> Iterator[Callable[[Forecast], None]]:
+        """Say what is being done unless it is over at once; yields what ``announce`` of
+        ``evr.certify`` calls. Where it is interrupted, whether an attempt counts is told.
+        """
+        timer = threading.Timer(_SOON, lambda: say(doing, sys.stderr))
+        timer.daemon = True
+        if not self.silent:
+            timer.start()
+
+        def announce(forecast: Forecast) -> None:
+            timer.cancel()
+            self._announce(forecast)
+
+        try:
+            yield announce
+        except KeyboardInterrupt as stopped:
+            for note in getattr(stopped, "__notes__", []):
+                print(note, file=sys.stderr)
+            raise
+        finally:
+            timer.cancel()
+
+    def _announce(self, forecast: Forecast) -> None:
+        if self.dry_run and self.json:
+            as_json(self._document(forecast))
+        elif self.dry_run or not self.silent:
+            say(self._in_words(forecast), sys.stdout if self.dry_run else sys.stderr)
+        if self.dry_run:
+            raise typer.Exit
+
+    def _in_words(self, forecast: Forecast) -> str:
+        """What is to be proved, how, about how long it takes, and where files go."""
+        claim, seconds = forecast.claim, forecast.total_seconds
+        pair = f"({stated(claim.epsilon)}, {stated(claim.delta)})"
+        about = duration(float(f"{max(seconds, 1.0):.2g}"))
+        goes = f" Certificate: {self.path}." if self.path is not None else ""
+        safe = " Ctrl-C is safe, and `evr resume` continues." if seconds > _LONG else ""
+        return (
+            f"Proving {pair} {_how(forecast)}, about {about}.{goes} Ledger: {self.counted}.{safe}"
+        )
+
+    def _document(self, forecast: Forecast) -> dict[str, object]:
+        claim = forecast.claim
+        return {
+            "epsilon": claim.epsilon,
+            "delta": claim.delta,
+            "tau": claim.tau,
+            "method": forecast.settings.method,
+            "samples": forecast.total_samples,
+            "seconds": forecast.total_seconds,
+            "certificate": None if self.path is None else str(self.path),
+            "ledger": str(self.counted),
+        }
+
+    def tell(self, certificate: Certificate) -> None:
+        """Print how the attempt ended, and leave with 3 if it was rejected."""
+        if self.json:
+            keys = ("verdict", "guarantee", "statement", "claim", "release", "digest")
+            document = certificate.document()
+            as_json(
+                {
+                    **{key: document[key] for key in keys},
+                    "short_statement": certificate.short_statement,
+                    "samples": certificate.verification.samples,
+                    "certificate": self.path and str(self.path),
+                    "ledger": str(self.counted),
+                }
+            )
+        elif self.quiet:
+            print(_sentence(certificate))
+        else:
+            self._tell_all(certificate)
+        if not certificate.accepted:
+            raise typer.Exit(REJECTED)
+
+    def _tell_all(self, certificate: Certificate) -> None:
+        from evr.certification.certificate import kept_paths
+
+        verdict = certificate.verdict.capitalize()
+        say(f"{verdict}: {_sentence(certificate)}\n\n{certificate.short_statement}\n")
+        if certificate.guarantee is not None:
+            print("It is assumed that")
+            say(";\n".join(f"- {clause}" for clause in certificate.assumptions) + ".\n")
+        else:
+            say(f"{_why_rejected(certificate)}\n")
+        if self.path is not None:
+            print(f"certificate: {self.path}")
+            if not certificate.accepted and (kept := kept_paths(self.path)):
+                print(f"the one that was accepted before: {kept[-1]}")
+        release = certificate.release
+        spent = (
+            f"false-positive budget spent on it: {stated(release.budget, 2)} of "
+            f"{stated(release.total_budget, 2)}"
+            if release.budget
+            else "an exact proof uses no false-positive budget"
+        )
+        say(f"ledger: {self.counted} (attempt {release.attempt}; {spent})")
+
+
+def _how(forecast: Forecast) -> str:
+    if forecast.settings.method == "strict":
+        return "in exact arithmetic"
+    samples = f"{float(f'{forecast.total_samples:.2g}'):,.0f}"
+    drawn = f"from about {samples} samples" if forecast.total_samples else "without a sample"
+    return {
+        "sequential": f"{drawn} (sequential test)",
+        "fixed": f"{drawn} (Algorithm 2)",
+        "both": f"in exact arithmetic and {drawn} (sequential test)",
+    }[forecast.settings.method]
+
+
+def _why_rejected(certificate: Certificate) -> str:
+    """Which direction stopped it, a line each, and the delta that its samples came to."""
+    return "\n".join(
+        f"{name} direction: {one.reason}"
+        + (f" (delta is about {number(one.estimate, 4)})" if one.samples else "")
+        for name, one in certificate.verification.directions.items()
+        if not one.accepted
+    )
+
+
+def who_drew(certificate: Certificate) -> str:
+    """What ``--device auto`` came to."""
+    from evr.sampling.cuda import why_not
+
+    sections = certificate.verification.directions.values()
+    drew = {one.plan["device"] for one in sections if one.plan is not None}
+    if "cpu" not in drew:
+        return "device: cuda" if drew else "device: none, for nothing was drawn"
+    return f"device: cpu, for {why_not() or 'a GPU does not draw these steps'}"
+
+
+def _sentence(certificate: Certificate) -> str:
+    claim = certificate.claim
+    pair = f"({stated(claim.epsilon)}, {stated(claim.delta)})"
+    if certificate.guarantee is None:
+        return f"{pair}-differential privacy was not verified."
+    return f"{pair}-differentially private."

@@ -1,0 +1,225 @@
+"""``sweep``: one question, asked of many settings of a training."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evr import validate
+from evr.estimation import Estimate, UpperBound, estimate_delta, estimate_epsilon
+from evr.estimation.counting import Count, counter
+from evr.events import dpsgd
+from evr.mechanisms.relations import Relation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST = 100_000
+"""Settings of a sweep: more are taken for a slip."""
+
+
+@dataclass(frozen=True, repr=False)
+class Sweep:
+    """What a sweep found, one row for each setting.
+
+    Attributes
+    ----------
+    wanted
+        ``"epsilon"`` or ``"delta"``: what was asked for.
+    settings
+        All keywords of each row, its epsilon or delta included.
+    varied
+        The names that have more than one value, in the order in which they were given.
+    results
+        An ``Estimate`` or an ``UpperBound`` for each row.
+    seconds
+        Time taken.
+    """
+
+    wanted: str
+    settings: tuple[dict[str, Any], ...]
+    varied: tuple[str, ...]
+    results: tuple[Estimate | UpperBound, ...]
+    seconds: float
+
+    @property
+    def values(self) -> Any:
+        """The numbers that were asked for, as an array."""
+        return np.array([found.value for found in self.results])
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Each row's settings that vary, its answer, and the direction that attains it."""
+        return [
+            {name: one[name] for name in self.varied}
+            | {self.wanted: found.value, "direction": found.direction}
+            for one, found in zip(self.settings, self.results, strict=True)
+        ]
+
+    def __repr__(self) -> str:
+        low, high = self.values.min(), self.values.max()
+        over = ", ".join(self.varied) or "nothing"
+        return (
+            f"Sweep({len(self.results)} settings over {over}, {self.wanted} {low:.6g} to "
+            f"{high:.6g}, method={self.results[0].method!r})"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = self.rows
+        head = "".join(f"<th>{name}</th>" for name in rows[0])
+        shown = (
+            "".join(
+                f"<td>{one:.6g}</td>" if isinstance(one, float) else f"<td>{one}</td>"
+                for one in row.values()
+            )
+            for row in rows
+        )
+        return f"<table><tr>{head}</tr>{''.join(f'<tr>{one}</tr>' for one in shown)}</table>"
+
+    def to_frame(self) -> Any:
+        """A ``pandas.DataFrame`` with a row for each setting; needs pandas (the extra
+        ``notebook``).
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("to_frame needs pandas: pip install 'evr-dp[notebook]'") from None
+        return pandas.DataFrame(self.rows)
+
+    def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
+        """Draw the answers over the setting that has most values, a line for each combination of
+        the others; ``style`` goes to matplotlib's ``plot``.
+        """
+        if ax is None:
+            from matplotlib import pyplot
+
+            ax = pyplot.figure(layout="constrained").add_subplot()
+        along, lines = self.lines()
+        for name, (places, values) in lines.items():
+            ax.plot(places, values, **{"marker": ".", "label": name, **style})
+        ax.set(xlabel=along.replace("_", " "), ylabel=self.wanted)
+        if self.wanted == "delta" and (self.values > 0).all():
+            ax.set_yscale("log")
+        if len(lines) > 1:
+            ax.legend()
+        ax.grid(alpha=0.3)
+        return ax
+
+    def lines(self) -> tuple[str, dict[str, tuple[list[Any], list[float]]]]:
+        """The setting with most values, and the answers over it: a line for each combination of the
+        others, by name.
+        """
+        if not self.varied:
+            raise ValueError("a picture needs a setting that varies: give one several values")
+        along = max(self.varied, key=lambda name: len({one[name] for one in self.settings}))
+        others = [name for name in self.varied if name != along]
+        found: dict[str, tuple[list[Any], list[float]]] = {}
+        for one, result in zip(self.settings, self.results, strict=True):
+            name = ", ".join(f"{key.replace('_', ' ')} {one[key]}" for key in others)
+            places, values = found.setdefault(name, ([], []))
+            places.append(one[along])
+            values.append(result.value)
+        return along, found
+
+
+def sweep(
+    event: Callable[..., Any] = dpsgd,
+    *,
+    epsilon: Any = None,
+    delta: Any = None,
+    method: str = "fft",
+    neighboring_relation: Relation | None = None,
+    progress: Count | bool | None = None,
+    **settings: Any,
+) -> Sweep:
+    """Estimate epsilon (or delta) for every combination of settings.
+
+    Parameters
+    ----------
+    event
+        Makes the ``DpEvent`` of one setting from its keywords; ``evr.dpsgd`` by default.
+    epsilon, delta
+        One of the two: delta is found at each epsilon, or epsilon at each delta.
+    method, neighboring_relation
+        As of ``evr.estimate_epsilon``.
+    progress
+        ``progress(done, total)`` is called as the work goes on; True shows a line.
+    settings
+        Keywords of ``event``. A list, tuple, range or array has a row for each of its values.
+
+    Returns
+    -------
+    Sweep
+        With ``.rows``, ``.values``, ``.to_frame()`` and ``.plot()``.
+
+    Raises
+    ------
+    ValueError, TypeError, UnsupportedEventError, AccuracyError
+        As of ``evr.estimate_epsilon``; a note names the setting.
+
+    Examples
+    --------
+    >>> import evr
+    >>> found = evr.sweep(noise_multiplier=[0.8, 1.0], sampling_probability=0.01, steps=100,
+    ...                   delta=1e-5)
+    >>> [round(value, 3) for value in found.values]
+    [1.593, 0.893]
+    """
+    start = time.perf_counter()
+    if (epsilon is None) == (delta is None):
+        raise ValueError(
+            f"epsilon={epsilon!r} and delta={delta!r}: give one of them, and evr estimates the "
+            "other"
+        )
+    wanted, given, at = (
+        ("delta", "epsilon", epsilon) if delta is None else ("epsilon", "delta", delta)
+    )
+    validate.function(event=event)
+    told = counter(progress)
+    values = {name: _values(name, one) for name, one in {**settings, given: at}.items()}
+    total = int(np.prod([len(some) for some in values.values()], dtype=object))
+    if total > MOST:
+        raise ValueError(f"{total:,} settings are more than {MOST:,}: take fewer values")
+    rows = [dict(zip(values, one, strict=True)) for one in itertools.product(*values.values())]
+    results = []
+    for row in rows:
+        results.append(_answer(event, row, given, method, neighboring_relation))
+        if told is not None:
+            told(len(results), total)
+    varied = tuple(name for name, some in values.items() if len(some) > 1)
+    return Sweep(wanted, tuple(rows), varied, tuple(results), time.perf_counter() - start)
+
+
+def _values(name: str, given: Any) -> tuple[Any, ...]:
+    """The values of one keyword; words are one value."""
+    if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
+        return (given,)
+    found = tuple(one.item() if isinstance(one, np.generic) else one for one in given)
+    if not found:
+        raise ValueError(f"{name}={given!r} has no values: give one or more")
+    return found
+
+
+def _answer(
+    event: Callable[..., Any],
+    row: dict[str, Any],
+    given: str,
+    method: str,
+    relation: Relation | None,
+) -> Estimate | UpperBound:
+    estimate = estimate_epsilon if given == "delta" else estimate_delta
+    what = {name: value for name, value in row.items() if name != given}
+    try:
+        return estimate(event(**what), row[given], method=method, neighboring_relation=relation)
+    except Exception as error:
+        error.add_note(f"of the setting {', '.join(_named(row))}")
+        raise
+
+
+def _named(row: dict[str, Any]) -> Iterator[str]:
+    return (f"{name}={value!r}" for name, value in row.items())

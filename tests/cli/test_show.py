@@ -1,0 +1,62 @@
+"""``evr show``: in words, as a page, as LaTeX; and ``evr certify --report``."""
+
+from __future__ import annotations
+
+import pytest
+
+SMALL = ["--noise-multiplier", 1, "--sampling-probability", 1e-3, "--steps", 20]
+SMALL += ["--epsilon", 0.5, "--tau", 0.5, "--seed", 1]
+
+
+@pytest.fixture
+def certified(evr, tmp_path):
+    file = tmp_path / "run.certificate.json"
+    ran = evr("certify", *SMALL, "--ledger", tmp_path / "ledger.sqlite", "-o", file, "-q")
+    assert ran.code == 0, ran.err
+    return file
+
+
+def test_a_page(evr, certified, tmp_path):
+    page = tmp_path / "page.html"
+    ran = evr("show", certified, "--html", page)
+    assert (ran.code, ran.out, ran.err) == (0, "", f"wrote {page}\n")
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_certify_writes_the_page_too(evr, tmp_path):
+    page = tmp_path / "page.html"
+    files = ["--ledger", tmp_path / "l.sqlite", "-o", tmp_path / "c.json", "--report", page]
+    ran = evr("certify", *SMALL, *files)
+    assert ran.code == 0
+    assert f"wrote {page}" in ran.err
+    assert "differentially private" in page.read_text("utf-8")
+
+
+def test_bad_input(refused, certified, tmp_path):
+    assert "cannot be read" in refused("show", tmp_path / "nothing.json")
+    broken = tmp_path / "broken.json"
+    broken.write_text(certified.read_text()[:200])
+    assert "not valid JSON" in refused("show", broken)
+    altered = tmp_path / "altered.json"
+    altered.write_text(certified.read_text().replace('"accepted"', '"rejected"', 1))
+    assert "altered" in refused("show", altered, "--html", tmp_path / "page.html")
+    assert "does not exist" in refused("certify", *SMALL, "--report", tmp_path / "no" / "page.html")
+    for wrong, words in (
+        (tmp_path / "no" / "page.html", "does not exist"),
+        (certified, "is the certificate's file"),
+        (tmp_path, "is a folder"),
+    ):
+        assert words in refused("show", certified, "--html", wrong)
+    assert "give one of them" in refused("show", certified, "--json", "--latex")
+
+
+def test_interrupted(evr, certified, monkeypatch, tmp_path):
+    from evr.report import page
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(page, "render", interrupt)
+    ran = evr("show", certified, "--html", tmp_path / "page.html")
+    assert ran.code == 130
+    assert not (tmp_path / "page.html").exists()
