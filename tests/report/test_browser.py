@@ -132,7 +132,7 @@ def test_audit(tmp_path, pages, kind, size, theme):
     assert found["small"] == 0
     assert found["copied"] == "Copied"
     assert len(found["clipboard"]) > 20
-    assert len(found["pictures"]) >= 4
+    assert len(found["pictures"]) >= 3
     assert all(tall > 150 for tall in found["pictures"])
 
 

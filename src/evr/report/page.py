@@ -205,7 +205,7 @@ def _groups(certificate: Certificate) -> list[tuple[str, list[tuple[str, str, st
         ("certificate", {key: document[key] for key in top})
     ]
     for name in ("description", "claim", "release", "verification", "record"):
-        if document[name] is not None:
+        if document[name] is not None and any(v is not None for v in document[name].values()):
             groups.append((name, document[name]))
     for name, fields in directions.items():
         kept = {key: value for key, value in fields.items() if key != "trace"}

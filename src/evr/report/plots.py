@@ -235,7 +235,7 @@ def log_wealth(report: DirectionSection, direction: str) -> Picture:
     axes.set_ylim(min(0.0, *wealth) * 1.1, max(report.log_target, *wealth) * 1.15)
     _counts(axes, samples[-1])
     axes.set_ylabel("log wealth")
-    _legend(axes, "lower right")
+    _legend(axes, "best")
     described = (
         f"The log wealth of the bets {'reached' if report.accepted else 'did not reach'} its "
         f"target of {report.log_target:.4g}; it ended at {wealth[-1]:.4g}."
