@@ -47,6 +47,7 @@ EVENTS = [
     events.MatrixMechanismDpEvent(4.0, (1.0, -0.5), 100, 10, 3),
     events.ShuffledBatchesDpEvent(1.1, 15),
     events.ZeroOutDpEvent(GAUSSIAN),
+    events.PoissonSampledUsersDpEvent(1.0, 0.1, 4),
     evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000),
 ]
 

@@ -54,7 +54,7 @@ def test_a_plan_needs_few_points(made: dict[str, int], event: Any, epsilon: floa
     """Points were made for every order on the way to the right one: nine sets of them."""
     assert evr.estimate_delta(event, epsilon, direction="remove").value > 0
     assert made["plans"] == 1
-    assert made["points"] <= 5  # one of them tells whether delta is 1
+    assert made["points"] <= 6  # one of them tells whether delta is 1
 
 
 def test_laws_of_a_curve_serve_many_epsilons(made: dict[str, int]) -> None:

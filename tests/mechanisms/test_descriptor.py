@@ -42,6 +42,7 @@ EVENTS: list[dp_event.DpEvent] = [
     dp_event.SingleEpochTreeAggregationDpEvent(3.0, (10, 40)),
     E.ShuffledBatchesDpEvent(3.0, 5),
     dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.125, 16, 3.0),
+    E.PoissonSampledUsersDpEvent(3.0, 0.125, 4),
 ]
 by_class = pytest.mark.parametrize("event", EVENTS, ids=lambda e: type(e).__name__)
 
@@ -234,9 +235,9 @@ def test_a_class_that_is_defined_again_takes_the_place_of_the_first() -> None:
 
 
 WORDS: list[tuple[Any, str]] = [
-    (lambda event: "two\nlines", "they have to be text in one line"),
-    (lambda event: "", "they have to be text in one line"),
-    (lambda event: None, "they have to be text in one line"),
+    (lambda event: "two\nlines", "one line of text"),
+    (lambda event: "", "one line of text"),
+    (lambda event: None, "one line of text"),
     (lambda event: event.colour, "AlarmDpEvent has no words for these values: AttributeError"),
 ]
 

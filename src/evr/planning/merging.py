@@ -54,6 +54,8 @@ def where_it_counts(steps: Sequence[Step], epsilon: float) -> Where:
     sizes = [_deviation(step, own) for step, own in zip(steps, cells, strict=True)]
     scale, least = max(epsilon, math.hypot(*sizes)), max(min(sizes), 1e-12)
     orders = (math.log(_ORDERS[0] / scale), math.log(_ORDERS[1] / least))
+    if orders[0] >= orders[1]:  # losses of about 1e-16
+        raise _too_coarse(steps[0])
     found: list[tuple[float, list[Tilt]]] = []
     for share in _CAPS:
         cap = share * scale

@@ -190,8 +190,8 @@ def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
     >>> import evr
     >>> event = evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
     >>> found = evr.risk(event)
-    >>> f"{found.advantage:.4f}"
-    '0.1131'
+    >>> f"{found.advantage:.3f}"
+    '0.113'
     >>> found.true_positive_rate(1e-3) < 0.0055
     True
     """
