@@ -147,11 +147,24 @@ class OnTheLine:
             return mp.inf
         if self.ratio(low) > bound:
             return -mp.inf
+        near, steps = self._about(float(loss), float(low), float(high)), 90
         with mp.workdps(35):  # an error of the threshold enters delta squared
-            for _ in range(90):
+            if self.ratio(near[0]) <= bound < self.ratio(near[1]):
+                (low, high), steps = near, 42
+            for _ in range(steps):
                 middle = (low + high) / 2
                 low, high = (middle, high) if self.ratio(middle) <= bound else (low, middle)
         return low
+
+    def _about(self, loss: float, low: float, high: float) -> tuple[Any, Any]:
+        """An interval that holds the threshold as far as floats can tell."""
+        log_p, twice = log_tilted(self.p, self.q, 0.0), log_tilted(self.p, self.q, 1.0)
+        for _ in range(60):
+            middle = (low + high) / 2
+            above = twice(middle) - log_p(middle) > loss  # 2 log p - log q, less log p
+            low, high = (low, middle) if above else (middle, high)
+        width = 1e-6 * (1 + abs(low))
+        return mpf(low) - width, mpf(low) + width
 
     def above(self, loss: float) -> tuple[Any, Any]:
         x = self.threshold(mpf(loss))
@@ -365,6 +378,9 @@ class OnOutcomes:
 
 
 def delta(reference: OnTheLine | OnOutcomes, epsilon: float) -> Any:
-    """``P(loss > epsilon) - e^epsilon Q(loss > epsilon)``."""
-    p, q = reference.above(epsilon)
-    return p - mp.exp(mpf(epsilon)) * q
+    """``P(loss > epsilon) - e^epsilon Q(loss > epsilon)``, once for all tests."""
+    known = reference.__dict__.setdefault("_deltas", {})
+    if epsilon not in known:
+        p, q = reference.above(epsilon)
+        known[epsilon] = p - mp.exp(mpf(epsilon)) * q
+    return known[epsilon]

@@ -86,7 +86,9 @@ def test_simple(case: Case, direction: str) -> None:
     delta = exact(steps, epsilon)
     if delta < 5e-3:
         pytest.skip("this direction has next to no loss here: plain sampling sees nothing")
-    check_proposal(SimpleProposal(steps), epsilon, delta, size=20_000 if delta < 0.01 else None)
+    check_proposal(
+        SimpleProposal(steps, 1024), epsilon, delta, size=20_000 if delta < 0.01 else None
+    )
 
 
 @pytest.mark.parametrize("theta", ["heuristic", "bound"])

@@ -22,7 +22,7 @@ from mpmath import mp, mpf
 
 import evr
 import evr.bounds.composing as kernel
-from evr.bounds.composing import Masses, Places, masses_of, products
+from evr.bounds.composing import LossMasses, Places, masses_of, products
 from evr.bounds.composing import composed as composed_law
 from evr.bounds.rounding import Rounding
 from evr.laws import DiscretePair, Step
@@ -43,7 +43,7 @@ EPSILON = 2.0
 HUGE = [-1.7e308, 1.7e308]  # whose difference is no float
 
 
-def exact_delta(laws: list[Masses], epsilon: float) -> mpf:
+def exact_delta(laws: list[LossMasses], epsilon: float) -> mpf:
     """Of independent laws on few outcomes, one combination after the other, in 50 digits."""
     with mp.workdps(50):
         total, finite = mpf(0), mpf(1)
@@ -60,11 +60,11 @@ def exact_delta(laws: list[Masses], epsilon: float) -> mpf:
         return total + 1 - finite
 
 
-def random_law(generator: np.random.Generator, size: int) -> Masses:
+def random_law(generator: np.random.Generator, size: int) -> LossMasses:
     masses = generator.dirichlet(np.ones(size + 1))
     infinite = float(masses[-1]) * 1e-3
     masses = masses[:-1] * ((1.0 - infinite) / masses[:-1].sum())
-    return Masses(np.sort(generator.normal(0.1, 0.5, size)), masses, infinite)
+    return LossMasses(np.sort(generator.normal(0.1, 0.5, size)), masses, infinite)
 
 
 def worst_ratio(number: int) -> float:

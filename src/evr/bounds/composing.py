@@ -115,7 +115,7 @@ def products(count: int) -> list[bool]:
 
 
 @dataclass(frozen=True, eq=False)
-class Masses:
+class LossMasses:
     """Masses of finite losses, which rise, and of an infinite one."""
 
     losses: Floats
@@ -129,7 +129,7 @@ class Masses:
         log_p = np.log(np.append(self.masses[held], self.infinite))
         return DiscretePair.from_logs(log_p, log_p - losses, losses)
 
-    def times(self, other: Masses, places: Floats) -> Masses:
+    def times(self, other: LossMasses, places: Floats) -> LossMasses:
         """A law that dominates the sum of both losses, on the places and at infinity."""
         total, beyond, terms = np.zeros(places.size), 0.0, 0
         counts = np.zeros(places.size, np.int64)
@@ -152,20 +152,20 @@ class Masses:
         room = 1.0 + (int(counts.max()) + terms + 16) * UNIT
         either = self.infinite + other.infinite * (1.0 - self.infinite)
         infinite = (either + beyond) * (1.0 + (int(counts.sum()) + terms + 16) * UNIT) + _LOST
-        return Masses(places, total * room, min(infinite, 1.0))
+        return LossMasses(places, total * room, min(infinite, 1.0))
 
 
 @lru_cache(maxsize=64)
-def masses_of(pair: DiscretePair) -> Masses:
+def masses_of(pair: DiscretePair) -> LossMasses:
     """Those of a pair under ``P``."""
     masses = np.exp(np.array(pair.log_p))
     held = (masses > 0) & np.isfinite(pair.losses)
     infinite = float(masses[np.isposinf(pair.losses)].sum())
-    return Masses(pair.losses[held], masses[held], infinite)
+    return LossMasses(pair.losses[held], masses[held], infinite)
 
 
 @lru_cache(maxsize=128)
-def product(one: Masses, other: Masses, places: Places) -> Masses:
+def product(one: LossMasses, other: LossMasses, places: Places) -> LossMasses:
     """``times``, once for a search and for what is built of its plan."""
     return one.times(other, places.losses)
 

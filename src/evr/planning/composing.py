@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evr.bounds.composing import MOST_PLACES, Masses, Places, masses_of, product, products
+from evr.bounds.composing import MOST_PLACES, LossMasses, Places, masses_of, product, products
 from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair, Floats, Step, outcomes
 from evr.laws.line.pair import UNIT, log_sum_exp
@@ -34,7 +34,9 @@ def composing_places(
     """
     found, whole, below = list[Places](), None, 0.0
 
-    def times(a: Masses, b: Masses, tilts: Sequence[Tilt], floor: float, uses: float) -> Masses:
+    def times(
+        a: LossMasses, b: LossMasses, tilts: Sequence[Tilt], floor: float, uses: float
+    ) -> LossMasses:
         # sums go below what one step can lose, and count for less there
         low = [Tilt(tilt.order, tilt.cap, floor) for tilt in tilts]
         found.append(_places(a, b, low, epsilon, uses, allowance))
@@ -55,7 +57,12 @@ def composing_places(
 
 
 def _places(
-    a: Masses, b: Masses, tilts: Sequence[Tilt], epsilon: float, uses: float, allowance: float
+    a: LossMasses,
+    b: LossMasses,
+    tilts: Sequence[Tilt],
+    epsilon: float,
+    uses: float,
+    allowance: float,
 ) -> Places:
     """Places of the sum of two laws: narrow where the tilted sum is, with widths in proportion to
     the cube root of its density (planning/merging.py has the rule), none wide.
@@ -102,7 +109,7 @@ def _places(
     return Places(tuple(knots.tolist()), parts)
 
 
-def _lattice(a: Masses, b: Masses, low: float, top: float) -> Places | None:
+def _lattice(a: LossMasses, b: LossMasses, low: float, top: float) -> Places | None:
     """Exactly where the sums are, from about ``low`` to ``top``, if all losses are multiples of one
     number apart.
     """
@@ -118,7 +125,7 @@ def _lattice(a: Masses, b: Masses, low: float, top: float) -> Places | None:
     return Places((start, start + number * unit), number)
 
 
-def _summed(a: Masses, b: Masses) -> tuple[Floats, Floats]:
+def _summed(a: LossMasses, b: LossMasses) -> tuple[Floats, Floats]:
     """Losses and masses of sums, about: neighbouring outcomes of ``b`` are taken together, at the
     least of their losses. Of a square only those where it has the smaller loss, so that the greater
     is as fine as it is.
