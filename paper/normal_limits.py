@@ -24,10 +24,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from evr.estimation.closed_forms import pair_delta
-from evr.estimation.discretise import loss_points
+from evr.estimation.discretise import cell_edges, loss_points
 from evr.estimation.inversion import solve_epsilon
 from evr.laws import Direction, DominatingPair, Floats, Step
-from evr.laws.line.discretise import cell_edges
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition

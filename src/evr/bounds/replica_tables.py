@@ -8,7 +8,6 @@ last bin or step to the first; draws go the other way.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from functools import cached_property
 from typing import NamedTuple
 
@@ -276,18 +275,6 @@ class ChainTable:
         return chances * np.exp(exponents)
 
     @cached_property
-    def _usual(self) -> tuple[bool, ...]:
-        """Whether inner products are the most frequent ones, of each step."""
-        columns = [column.tobytes() for column in self.overlaps.T]
-        most = Counter(columns).most_common(1)[0][0]
-        return tuple(column == most for column in columns)
-
-    @cached_property
-    def _usual_weights(self) -> Floats:
-        """All weights of such a step."""
-        return self._weights(np.arange(len(self.chances)), self._usual.index(True))
-
-    @cached_property
     def log_moment(self) -> float:
         """``log M_k``."""
         return math.log(float(self._first @ self.values[0]))
@@ -302,15 +289,13 @@ class ChainTable:
         start = generator.random(size) * self.starts[-1]
         state = np.searchsorted(self.starts[:-1], start, side="right").astype(np.int32)
         pulses = module_of(start).zeros((self.steps, size))
-        usual, known = self._usual, self._usual_weights
         for step in range(self.steps):
             drawn = generator.random(size)
             moved = np.flatnonzero(drawn >= self.staying[step].take(state))
             after = self._unmoved.take(state)
             if moved.size:
                 at = state[moved]
-                weights = known[at] if usual[step] else self._weights(at, step)
-                weights = weights * self.values[step + 1][self.next[at]]
+                weights = self._weights(at, step) * self.values[step + 1][self.next[at]]
                 pulses[step, moved] = chosen = _chosen(drawn[moved], weights)
                 after[moved] = self.next[at, chosen]
             state = after

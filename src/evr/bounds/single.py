@@ -21,9 +21,8 @@ import numpy as np
 from scipy.special import gammaln, log_ndtr
 
 from evr.bounds.moments import log_peak
-from evr.bounds.spreading import Cells
+from evr.bounds.spreading import Cells, even_edges
 from evr.laws import Direction, Floats
-from evr.laws.line.discretise import cell_edges
 from evr.laws.line.gaussian import GaussianPair, log_normal_mass
 from evr.laws.line.pair import log_sum_exp
 from evr.laws.line.poisson import SampledPair
@@ -94,7 +93,7 @@ class SingleBounds:
 
     @cached_property
     def _table(self) -> Cells:
-        cells = Cells.of(self.pair, cell_edges(self.pair, 0.0, self.cells))
+        cells = Cells.of(self.pair, even_edges(self.pair, self.cells))
         held = cells.log_p > -np.inf
         return Cells(*(column[held] for column in cells))
 

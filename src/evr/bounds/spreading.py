@@ -15,6 +15,12 @@ import numpy as np
 from evr.laws import DiscretePair, DominatingPair, Floats, Measure
 
 
+def even_edges(pair: DominatingPair, cells: int) -> Floats:
+    """Edges in ``t``: evenly spaced over the pair's span, and the ends of its flats."""
+    edges = np.unique(np.append(np.linspace(*pair.span(), cells + 1), pair.flats))
+    return edges[np.isfinite(edges)]
+
+
 class Cells(NamedTuple):
     """Cells of a line: their ends in ``t`` and in loss, their masses under ``P``, the means of the
     loss, and how far rounding may be off there.

@@ -17,12 +17,32 @@ import numpy as np
 
 from evr.estimation.closed_forms import mean_loss
 from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Measure
-from evr.laws.line.discretise import cell_edges
 from evr.laws.line.either import EitherPair
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.laplace import LaplacePair
 from evr.laws.line.pair import log_sum_exp
 from evr.laws.line.poisson import SampledPair
+
+
+def cell_edges(
+    pair: DominatingPair,
+    order: float,
+    cells: int,
+    losses: Floats | None = None,
+    cap: float = np.inf,
+) -> Floats:
+    """Edges in ``t``: evenly spaced over the pair's span, the ends of its flats, and the given
+    ``losses``.
+
+    There is one cell beyond the loss ``cap``.
+    """
+    low, high = pair.span(order)
+    top = float(pair.point(cap)) if cap < np.inf else np.inf
+    parts = [np.linspace(low, max(min(high, top), low), cells + 1), pair.flats.ravel()]
+    if losses is not None:
+        parts.append(pair.point(losses))
+    edges = np.unique(np.concatenate(parts))
+    return edges[np.isfinite(edges) & (edges <= max(top, low))]
 
 
 class LossPoints(NamedTuple):

@@ -8,10 +8,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from evr.estimation.discretise import LossPoints, loss_points
+from evr.estimation.discretise import LossPoints, cell_edges, loss_points
 from evr.estimation.sums import dot
 from evr.laws import DominatingPair, Floats, Measure
-from evr.laws.line.discretise import cell_edges
 from evr.laws.line.pair import log_sum_exp
 
 _MOST_CELLS = 2**22

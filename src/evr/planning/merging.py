@@ -17,10 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from evr.bounds.spreading import Cells
+from evr.bounds.spreading import Cells, even_edges
 from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair, DominatingPair, Floats, Measure, Step, outcomes
-from evr.laws.line.discretise import cell_edges
 from evr.laws.line.pair import log_sum_exp
 
 _FEWEST_CELLS = 20  # so that the rule for their number holds
@@ -121,7 +120,7 @@ def _too_coarse(step: Step) -> ValueError:
 
 @lru_cache(maxsize=16)
 def _fine_cells(pair: DominatingPair) -> Cells:
-    cells = Cells.of(pair, cell_edges(pair, 0.0, _FINE))
+    cells = Cells.of(pair, even_edges(pair, _FINE))
     held = cells.log_p > -np.inf
     return Cells(*(column[held] for column in cells))
 

@@ -15,10 +15,9 @@ from scipy.optimize import minimize_scalar
 from evr.bounds.composing import composed
 from evr.bounds.moments import MomentBound, TiltedOutcomes, log_greatest
 from evr.bounds.rounding import Rounding
-from evr.bounds.spreading import spread_to_edges
+from evr.bounds.spreading import even_edges, spread_to_edges
 from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair, Floats, Step, finite_part, infinite_mass, outcomes
-from evr.laws.line.discretise import cell_edges
 from evr.sampling.outcomes import OutcomeSampler, PlainSampler
 from evr.sampling.plan import CappedPlan, Kind, SimplePlan
 from evr.sampling.proposals import Block, Proposal, log_with_infinite
@@ -168,7 +167,7 @@ class SimpleProposal(Proposal):
         for step in self.steps:
             pair = outcomes(step.pair)
             if not isinstance(pair, DiscretePair):
-                pair = spread_to_edges(pair, cell_edges(pair, 0.0, self._cells))
+                pair = spread_to_edges(pair, even_edges(pair, self._cells))
             found.append(pair)
         return found
 
