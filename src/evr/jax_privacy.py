@@ -15,7 +15,7 @@ import numpy as np
 from dp_accounting import dp_event
 
 from evr.errors import UnsupportedEventError
-from evr.laws.mixture.strategy import Entries, frozen
+from evr.laws.patterns.strategy import Entries, frozen
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, name_of
 from evr.mechanisms.schemes import (
     IDENTITY,

@@ -147,14 +147,32 @@ class OnTheLine:
             return mp.inf
         if self.ratio(low) > bound:
             return -mp.inf
-        near, steps = self._about(float(loss), float(low), float(high)), 90
+        near = self._about(float(loss), float(low), float(high))
         with mp.workdps(35):  # an error of the threshold enters delta squared
-            if self.ratio(near[0]) <= bound < self.ratio(near[1]):
-                (low, high), steps = near, 42
-            for _ in range(steps):
+            found = self._polished(*near, bound)
+            if found is not None:
+                return found
+            for _ in range(90):
                 middle = (low + high) / 2
                 low, high = (middle, high) if self.ratio(middle) <= bound else (low, middle)
         return low
+
+    def _polished(self, low: Any, high: Any, bound: Any) -> Any:
+        """The threshold between two places by the secant method; None unless the ratios beside it
+        prove it.
+        """
+        below, above = self.ratio(low) - bound, self.ratio(high) - bound
+        for _ in range(5):
+            if above == below:
+                return None
+            low, high = high, high - above * (high - low) / (above - below)
+            below, above = above, self.ratio(high) - bound
+            width = mpf(10) ** -27 * (1 + abs(high))
+            if abs(high - low) < 1e-13 and (
+                self.ratio(high - width) <= bound < self.ratio(high + width)
+            ):
+                return high - width
+        return None
 
     def _about(self, loss: float, low: float, high: float) -> tuple[Any, Any]:
         """An interval that holds the threshold as far as floats can tell."""

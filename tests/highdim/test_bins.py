@@ -18,7 +18,7 @@ from evr.estimation.bins import bins_delta
 from evr.estimation.bins_line import BinsPair
 from evr.estimation.fft import FftCurve
 from evr.laws import Direction, Step
-from evr.laws.mixture.bins import IndependentBins
+from evr.laws.patterns.bins import IndependentBins
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built
 from evr.sampling.mixtures import MixtureProposal

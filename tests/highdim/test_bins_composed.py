@@ -23,7 +23,7 @@ from evr.estimation.closed_forms import delta_error, pair_delta, table_error_of
 from evr.estimation.fft import Delta, FftCurve
 from evr.laws import Direction, Floats, Measure, Step
 from evr.laws.line.gaussian import GaussianPair
-from evr.laws.mixture.bins import IndependentBins
+from evr.laws.patterns.bins import IndependentBins
 
 E = evr.events
 REMOVE, ADD = Direction.REMOVE, Direction.ADD

@@ -27,9 +27,9 @@ from evr.laws import Direction
 from evr.laws.exact import ExactGaussian
 from evr.laws.exact.sampled import SampledCurve
 from evr.laws.line.gaussian import GaussianPair
-from evr.laws.mixture.bins import CorrelatedBins, IndependentBins
-from evr.laws.mixture.min_sep import MinSep
-from evr.laws.mixture.strategy import Strategy, largest_sum, square_sensitivity
+from evr.laws.patterns.bins import CorrelatedBins, IndependentBins
+from evr.laws.patterns.min_sep import MinSep
+from evr.laws.patterns.strategy import Strategy, largest_sum, square_sensitivity
 from evr.mechanisms import Composition
 from evr.spec import parse
 from helpers import near

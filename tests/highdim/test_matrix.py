@@ -21,10 +21,10 @@ import evr
 from conformance.proposal_checks import check_bounds, check_mean, check_order
 from evr.bounds.replica_tables import ChainTable, OccupancyTable, RingTable
 from evr.laws import Direction, Step
-from evr.laws.mixture.bins import CorrelatedBins, IndependentBins
-from evr.laws.mixture.law import MixtureLaw
-from evr.laws.mixture.min_sep import Chain, MinSep
-from evr.laws.mixture.strategy import Strategy
+from evr.laws.patterns.bins import CorrelatedBins, IndependentBins
+from evr.laws.patterns.law import PatternLaw
+from evr.laws.patterns.min_sep import Chain, MinSep
+from evr.laws.patterns.strategy import Strategy
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built, parts
 from evr.sampling.mixtures import MixtureProposal
@@ -393,14 +393,14 @@ def test_a_chain_of_replicas_is_drawn_step_by_step() -> None:
 # --- samples --------------------------------------------------------------------------------------
 
 
-def mixture(law: MixtureLaw, plan: MixturePlan, count: int = 1) -> MixtureProposal:
+def mixture(law: PatternLaw, plan: MixturePlan, count: int = 1) -> MixtureProposal:
     return MixtureProposal(plan, [Step(law, count)])
 
 
 BINS, BINS_ADD = correlated(REMOVE, 4, 8, 1.2), correlated(ADD, 4, 8, 1.2)
 CHAIN, CHAIN_ADD = min_sep(REMOVE, warm=True), min_sep(ADD, warm=True)
 BOTH = MixturePlan(ByOrder(4), beside=ByWindow(3, 2, 1.5), share=0.3)
-PARTS: dict[str, tuple[MixtureLaw, MixturePlan]] = {
+PARTS: dict[str, tuple[PatternLaw, MixturePlan]] = {
     "scaled": (BINS, MixturePlan(ByScale(2.0, 1.0))),
     "order": (BINS, MixturePlan(ByOrder(4))),
     "order beside a window": (BINS, BOTH),
@@ -419,7 +419,7 @@ PARTS: dict[str, tuple[MixtureLaw, MixturePlan]] = {
 EPSILON = 1.0
 
 
-def exact_of(law: MixtureLaw) -> float:
+def exact_of(law: PatternLaw) -> float:
     direction = law.direction.value
     if isinstance(law, MinSep):
         return exact_delta("warm", EPSILON, direction)

@@ -13,8 +13,8 @@ import evr
 from evr.bounds.replica_tables import MOST_REPLICAS
 from evr.laws import Direction
 from evr.laws.law import UNIT, Floats
-from evr.laws.mixture.law import MixtureLaw
-from evr.laws.mixture.min_sep import Chain, MinSep
+from evr.laws.patterns.law import PatternLaw
+from evr.laws.patterns.min_sep import Chain, MinSep
 from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built
@@ -114,7 +114,7 @@ def test_what_is_not_a_number_does_not_pass_for_a_refused_draw(
     law = type(proposal.laws[0][0])
     correct = law.log_ratio
 
-    def wrong(self: MixtureLaw, coordinates: Floats) -> Floats:
+    def wrong(self: PatternLaw, coordinates: Floats) -> Floats:
         found = correct(self, coordinates)
         found[7] = math.nan
         return found

@@ -14,7 +14,7 @@ import evr
 from evr.bounds.replica_tables import OccupancyTable, RingTable
 from evr.bounds.tilt import Tilt
 from evr.laws import Direction, DominatingPair, arrays
-from evr.laws.mixture import min_sep
+from evr.laws.patterns import min_sep
 from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built, cuda, philox

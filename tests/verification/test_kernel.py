@@ -23,7 +23,7 @@ MEMBERS = 8
 CONCRETE_PARENTS: set[str] = set()
 """Classes that still inherit from one with instances of its own: to shrink to none."""
 
-LARGE = {"MixtureLaw", "Bins", "DominatingPair"}
+LARGE = {"PatternLaw", "Bins", "DominatingPair"}
 """Contracts with more members: to shrink to none."""
 
 

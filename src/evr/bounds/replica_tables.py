@@ -19,7 +19,7 @@ from evr.bounds.replica_states import Counts, partitions, places, with_sum
 from evr.laws.arrays import module_of
 from evr.laws.law import Floats
 from evr.laws.line.pair import log_sum_exp
-from evr.laws.mixture.bins import Bins, IndependentBins
+from evr.laws.patterns.bins import Bins, IndependentBins
 from evr.randomness import for_purpose, of_rows
 
 MOST_REPLICAS = 40

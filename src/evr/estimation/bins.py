@@ -32,7 +32,7 @@ from evr.estimation.fft import Delta
 from evr.estimation.sums import dot
 from evr.laws import Direction, Floats
 from evr.laws.line.gaussian import GaussianPair
-from evr.laws.mixture.bins import IndependentBins
+from evr.laws.patterns.bins import IndependentBins
 
 _RELATIVE = 2e-10  # wanted of the change from a grid of twice the width
 _ROUNDING = 1e-15  # of a transform, relative to the Chernoff bound

@@ -31,7 +31,7 @@ from evr.estimation.bins_density import (
 from evr.estimation.closed_forms import TableError, delta_error, pair_delta, table_error_of
 from evr.estimation.fft import Delta
 from evr.laws import Direction, DominatingPair, Floats, Measure, Step
-from evr.laws.mixture.bins import IndependentBins
+from evr.laws.patterns.bins import IndependentBins
 
 _DEPTH = 170.0  # the table ends where the densities of both laws are below e^-170, or 1e-74
 _PARTS = (1, 2)  # of each panel of an integral

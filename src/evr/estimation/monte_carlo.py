@@ -30,7 +30,7 @@ from evr.laws import (
     infinite_mass,
     on_a_line,
 )
-from evr.laws.mixture.law import MixtureLaw
+from evr.laws.patterns.law import PatternLaw
 from evr.mechanisms import Composition
 from evr.planning import capped_proposal, single_proposal
 from evr.planning.clipping import block_size
@@ -375,7 +375,7 @@ def _first_guess(steps: tuple[Step, ...], delta: float) -> float:
     """
     lines = tuple(step for step in steps if isinstance(step.law, DominatingPair))
     energy = math.fsum(
-        step.count * step.law.greatest_energy for step in steps if isinstance(step.law, MixtureLaw)
+        step.count * step.law.greatest_energy for step in steps if isinstance(step.law, PatternLaw)
     )
     known = energy / 2 + math.sqrt(2 * energy * -math.log(min(delta, 0.5)))
     likely = likely_epsilon(lines, delta) if lines else 0.0

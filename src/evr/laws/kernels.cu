@@ -1,5 +1,5 @@
 // What arrays cannot do on a GPU: random numbers by place, and the recursion of b-min-sep sampling.
-// NumPy does the same in evr/sampling/philox.py and evr/laws/mixture/min_sep.py; the proofs are in
+// NumPy does the same in evr/sampling/philox.py and evr/laws/patterns/min_sep.py; the proofs are in
 // docs/guarantees_highdim.md, Section 7.1.
 
 typedef unsigned int word;

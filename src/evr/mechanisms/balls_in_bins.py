@@ -10,8 +10,8 @@ from dp_accounting import dp_event
 from evr import validate
 from evr.laws import Pairs
 from evr.laws.exact import ExactBins
-from evr.laws.mixture.bins import CorrelatedBins, IndependentBins
-from evr.laws.mixture.strategy import Strategy, noise_over
+from evr.laws.patterns.bins import CorrelatedBins, IndependentBins
+from evr.laws.patterns.strategy import Strategy, noise_over
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.schemes import (
     CONTRIBUTIONS,

@@ -11,7 +11,7 @@ import itertools
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
-from evr.laws.mixture.strategy import Strategy, noise_over, square_sensitivity
+from evr.laws.patterns.strategy import Strategy, noise_over, square_sensitivity
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.schemes import (
     CONTRIBUTIONS,

@@ -6,8 +6,8 @@ from dp_accounting import dp_event
 
 from evr import validate
 from evr.laws import Pairs
-from evr.laws.mixture.min_sep import MinSep
-from evr.laws.mixture.strategy import Strategy
+from evr.laws.patterns.min_sep import MinSep
+from evr.laws.patterns.strategy import Strategy
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.matrix_mechanism import require_separation, sampled_gaussians
 from evr.mechanisms.schemes import (

@@ -25,7 +25,7 @@ from __future__ import annotations
 import attr
 from dp_accounting import dp_event
 
-from evr.laws.mixture.strategy import Entries, frozen
+from evr.laws.patterns.strategy import Entries, frozen
 
 IDENTITY: Entries = (1.0,)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from evr.errors import DeviceError
 from evr.laws import Step
-from evr.laws.mixture.law import MixtureLaw
+from evr.laws.patterns.law import PatternLaw
 from evr.sampling.cuda import why_not
 from evr.sampling.placed_parts import MOST_COPIES
 from evr.sampling.plan import MixturePlan, ProposalPlan
@@ -43,7 +43,7 @@ def placed(plan: ProposalPlan, steps: tuple[Step, ...]) -> MixturePlan:
         raise DeviceError(
             f"a GPU does not draw the proposal {plan.name!r}: take device='cpu' or 'auto'"
         )
-    if (most := max(s.count for s in steps if isinstance(s.law, MixtureLaw))) > MOST_COPIES:
+    if (most := max(s.count for s in steps if isinstance(s.law, PatternLaw))) > MOST_COPIES:
         raise DeviceError(
             f"a GPU draws up to {MOST_COPIES:,} equal laws in many dimensions, and these are "
             f"{most:,}: take device='cpu' or 'auto'"

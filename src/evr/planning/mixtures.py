@@ -20,9 +20,9 @@ from scipy.optimize import minimize_scalar
 from evr.bounds.moments import log_peak
 from evr.bounds.tilt import Tilt
 from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Step, outcomes
-from evr.laws.mixture.bins import Bins
-from evr.laws.mixture.law import MixtureLaw
-from evr.laws.mixture.min_sep import MinSep
+from evr.laws.patterns.bins import Bins
+from evr.laws.patterns.law import PatternLaw
+from evr.laws.patterns.min_sep import MinSep
 from evr.planning.capped import GROWTH
 from evr.planning.clipping import block_size, choose_clip
 from evr.planning.merging import edges_of
@@ -35,7 +35,7 @@ from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.parts import affords, bins_table, part_of
 from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, Kind, MixturePlan
 
-Laws = list[tuple[MixtureLaw, int]]
+Laws = list[tuple[PatternLaw, int]]
 
 TUNING = Stream(entropy=0, purpose="tuning")
 """Samples that choose: never those of an estimate or a verification, whatever their seed."""
@@ -116,7 +116,7 @@ def mixture_proposal(steps: tuple[Step, ...], goal: Goal) -> MixtureProposal:
 
 
 def _laws(steps: tuple[Step, ...]) -> Laws:
-    return [(s.law, s.count) for s in steps if isinstance(s.law, MixtureLaw)]
+    return [(s.law, s.count) for s in steps if isinstance(s.law, PatternLaw)]
 
 
 def _shifted(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:

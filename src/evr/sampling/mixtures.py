@@ -17,7 +17,7 @@ from evr.bounds.rounding import Rounding
 from evr.bounds.tilt import Tilt
 from evr.laws import Direction, DominatingPair, Floats, Step
 from evr.laws.law import UNIT
-from evr.laws.mixture.law import MixtureLaw
+from evr.laws.patterns.law import PatternLaw
 from evr.sampling import placed_parts
 from evr.sampling.line import TiltedProposal, spread_steps
 from evr.sampling.parts import Part, part_of
@@ -36,7 +36,7 @@ class MixtureProposal(Proposal):
 
     def __init__(self, plan: MixturePlan, steps: Sequence[Step]) -> None:
         self.plan, self.steps = plan, tuple(steps)
-        self.laws = [(s.law, s.count) for s in self.steps if isinstance(s.law, MixtureLaw)]
+        self.laws = [(s.law, s.count) for s in self.steps if isinstance(s.law, PatternLaw)]
         if plan.by_place and max(count for _, count in self.laws) > placed_parts.MOST_COPIES:
             raise ValueError(f"more than {placed_parts.MOST_COPIES} copies of a law have no places")
         on_line = [step for step in self.steps if isinstance(step.law, DominatingPair)]

@@ -22,9 +22,9 @@ from evr.bounds.replica_tables import (
 )
 from evr.laws import Direction
 from evr.laws.law import UNIT, Floats
-from evr.laws.mixture.bins import Bins
-from evr.laws.mixture.law import MixtureLaw, in_parts, log_mean_exp
-from evr.laws.mixture.min_sep import Chain, MinSep
+from evr.laws.patterns.bins import Bins
+from evr.laws.patterns.law import PatternLaw, in_parts, log_mean_exp
+from evr.laws.patterns.min_sep import Chain, MinSep
 from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow
 
 
@@ -42,7 +42,7 @@ class Part(abc.ABC):
     refuses: bool = False
     """Whether it may draw nothing (4.2)."""
 
-    def sum_error(self, law: MixtureLaw, scale: float) -> float:
+    def sum_error(self, law: PatternLaw, scale: float) -> float:
         """What sums of its own add to the error of the logarithm of its density, where means are up
         to ``scale`` times those of patterns of its law (Section 7).
         """
@@ -62,7 +62,7 @@ class Part(abc.ABC):
 class Shifted(Part):
     """``N(shift mbar, I)`` of any law: a tilt of the add direction (6.1)."""
 
-    def __init__(self, law: MixtureLaw, shift: float) -> None:
+    def __init__(self, law: PatternLaw, shift: float) -> None:
         if not -math.inf < shift <= 0:
             raise ValueError(f"shift={shift!r} of a part is not finite and at most 0")
         self.law, self.shift, self.order = law, shift, -shift
@@ -72,7 +72,7 @@ class Shifted(Part):
         self.half_square = shift**2 * mean.square / 2
         self.log_normaliser = self.order * mean.energy / 2 + self.half_square
 
-    def sum_error(self, law: MixtureLaw, scale: float) -> float:
+    def sum_error(self, law: PatternLaw, scale: float) -> float:
         return shift_error(law, scale)
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
@@ -116,7 +116,7 @@ class OrderBins(Part):
         self.refuses = isinstance(self.table, RingTable)
         self.order, self.log_normaliser = order - 1.0, self.table.log_moment
 
-    def sum_error(self, law: MixtureLaw, scale: float) -> float:
+    def sum_error(self, law: PatternLaw, scale: float) -> float:
         """Of sliding sums, and of the sums of a table from bin to bin."""
         return 4.0 * UNIT * law.dimension * self.power
 
@@ -163,7 +163,7 @@ class LocalBins(Part):
         self.half_square = shift**2 * mean.square / 2
         self.magnitude = order + shift
 
-    def sum_error(self, law: MixtureLaw, scale: float) -> float:
+    def sum_error(self, law: PatternLaw, scale: float) -> float:
         return self.window.sum_error(law, scale) + shift_error(law, scale)
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
@@ -187,7 +187,7 @@ class ScaledChain(Part):
         if scale > 1:
             self.log_normaliser = self.order * log_hoelder(law, probability, scale)
 
-    def sum_error(self, law: MixtureLaw, scale: float) -> float:
+    def sum_error(self, law: PatternLaw, scale: float) -> float:
         return self.law.logs_error(self.chain, self.scale, scale)
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
@@ -206,7 +206,7 @@ class OrderMinSep(Part):
         self.table = chain_table(law, order)
         self.order, self.log_normaliser = order - 1.0, self.table.log_moment
 
-    def sum_error(self, law: MixtureLaw, scale: float) -> float:
+    def sum_error(self, law: PatternLaw, scale: float) -> float:
         """Of the sums of a table from step to step."""
         return 4.0 * UNIT * law.dimension * self.power
 
@@ -217,7 +217,7 @@ class OrderMinSep(Part):
         return self.power * log_ratio - self.log_normaliser
 
 
-def part_of(law: MixtureLaw, by: ByOrder | ByScale | ByShift | ByWindow) -> Part:
+def part_of(law: PatternLaw, by: ByOrder | ByScale | ByShift | ByWindow) -> Part:
     """The part of a law that a plan names; the same for all laws of a composition."""
     remove = law.direction is Direction.REMOVE
     match by:
@@ -241,7 +241,7 @@ def part_of(law: MixtureLaw, by: ByOrder | ByScale | ByShift | ByWindow) -> Part
     raise ValueError(f"direction {law.direction.value!r} of {law.describe()} has no part {by!r}")
 
 
-def shift_error(law: MixtureLaw, scale: float) -> float:
+def shift_error(law: PatternLaw, scale: float) -> float:
     """What the sum of products in the density of a shift adds to the error of its logarithm."""
     # noise of n coordinates is up to 39 + sqrt(n) long, not 39
     more = (39.0 + math.sqrt(law.dimension)) / 156.0
@@ -317,7 +317,7 @@ def log_hoelder(law: MinSep, probability: float, scale: float) -> float:
     return float(np.logaddexp(start + later[0], late))
 
 
-def affords(law: MixtureLaw, order: int, window: int | None = None) -> bool:
+def affords(law: PatternLaw, order: int, window: int | None = None) -> bool:
     """Whether the table of an order is affordable."""
     if not 2 <= order <= MOST_REPLICAS or (window is not None and window < 1):
         return False
@@ -346,7 +346,7 @@ def chain_table(law: MinSep, order: int) -> ChainTable:
     return ChainTable(law.overlaps, law.separation, law.probability, law.warm, order)
 
 
-def _check(law: MixtureLaw, order: int, window: int | None = None) -> None:
+def _check(law: PatternLaw, order: int, window: int | None = None) -> None:
     if not affords(law, order, window):
         beside = "" if window is None else f" with window={window!r}"
         raise ValueError(f"order={order!r}{beside} has no affordable table for {law.describe()}")

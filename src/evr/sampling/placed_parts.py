@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from evr.laws.arrays import module_of
 from evr.laws.law import Floats
-from evr.laws.mixture.law import MixtureLaw
+from evr.laws.patterns.law import PatternLaw
 from evr.sampling.parts import Part
 from evr.sampling.philox import CHOICES, Place, RowNumbers, unit
 
@@ -39,7 +39,7 @@ def coordinates(
     samples: NDArray[np.int64],
     share: float,
     parts: Sequence[Sequence[Part]],
-    laws: Sequence[tuple[MixtureLaw, int]],
+    laws: Sequence[tuple[PatternLaw, int]],
 ) -> list[Floats]:
     """Coordinates of each law; rows of a sample's copies follow each other. The first component
     draws a ``share`` of the samples.

@@ -17,8 +17,8 @@ import numpy as np
 
 from evr.laws.arrays import launch, module_of
 from evr.laws.law import UNIT, Direction, Floats
-from evr.laws.mixture.law import Mean, MixtureLaw, in_parts
-from evr.laws.mixture.strategy import Strategy, largest_sum
+from evr.laws.patterns.law import Mean, PatternLaw, in_parts
+from evr.laws.patterns.strategy import Strategy, largest_sum
 
 _STEEP = 300.0  # a factor whose square would overflow
 _LEAST = 1e-150  # of the values of a recursion: smaller ones might underflow
@@ -161,7 +161,7 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class MinSep(MixtureLaw):
+class MinSep(PatternLaw):
     """b-min-sep sampling of a banded matrix mechanism; coordinates are
     ``v_i``, one for each step.
     """

@@ -42,7 +42,7 @@ class Mean:
     energy: float
 
 
-class MixtureLaw(LossLaw):
+class PatternLaw(LossLaw):
     """A mixture of Gaussians of one covariance against one of them: what ``L`` is, and draws of its
     coordinates.
     """

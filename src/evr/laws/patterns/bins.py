@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from evr.laws.arrays import module_of
 from evr.laws.law import Direction, Floats
-from evr.laws.mixture.law import Mean, MixtureLaw, in_parts, log_mean_exp
-from evr.laws.mixture.strategy import Strategy, product
+from evr.laws.patterns.law import Mean, PatternLaw, in_parts, log_mean_exp
+from evr.laws.patterns.strategy import Strategy, product
 
 
-class Bins(MixtureLaw):
+class Bins(PatternLaw):
     """What bins have in common, whatever their Gram matrix is."""
 
     bins: int
