@@ -26,7 +26,7 @@ from scipy.special import ndtr
 from evr.estimation.closed_forms import pair_delta
 from evr.estimation.discretise import cell_edges, loss_points
 from evr.estimation.inversion import solve_epsilon
-from evr.laws import Direction, DominatingPair, Floats, Step
+from evr.laws import Direction, DominatingPair, Floats, Step, infinite_loss_mass
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
@@ -83,7 +83,7 @@ def _moments(losses: Floats, log_weights: Floats) -> Moments:
 
 def loss_moments(pair: DominatingPair) -> tuple[Moments, Moments]:
     """The moments of one step's loss, which is finite, under ``P`` and under ``Q``."""
-    assert pair.infinite_loss_mass == 0.0
+    assert infinite_loss_mass(pair) == 0.0
     points = loss_points(pair, cell_edges(pair, 0.0, _CELLS))
     return (
         _moments(points.losses, points.log_weights),

@@ -18,7 +18,7 @@ from evr.bounds import Tilt
 from evr.bounds.moments import TiltedOutcomes
 from evr.bounds.rounding import PER_STEP
 from evr.bounds.spreading import spread_to_edges
-from evr.laws import Direction, DiscretePair, DominatingPair, Measure
+from evr.laws import Direction, DiscretePair, DominatingPair, Measure, loss_range
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.laplace import LaplacePair
 from evr.laws.line.poisson import SampledPair
@@ -137,7 +137,7 @@ def test_rounding_of_a_normaliser_is_far_below_its_allowance() -> None:
         edges = np.linspace(-38.0, 38.0 + mu * (order + 1), 1 << 17)
         spread = spread_to_edges(pair, edges)
         top = float(spread.losses[np.isfinite(spread.losses)][-1])
-        step = TiltedOutcomes(spread, Tilt(float(order), top, float(pair.loss_range[0])))
+        step = TiltedOutcomes(spread, Tilt(float(order), top, float(loss_range(pair)[0])))
         n = order + 1
         terms = (
             mp.binomial(n, j)

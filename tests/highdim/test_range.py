@@ -13,7 +13,7 @@ import evr
 from evr.bounds.replica_tables import MOST_REPLICAS
 from evr.laws import Direction
 from evr.laws.law import UNIT, Floats
-from evr.laws.patterns.law import PatternLaw
+from evr.laws.patterns.law import PatternLaw, density_error, magnitude
 from evr.laws.patterns.min_sep import Chain, MinSep
 from evr.mechanisms import Composition
 from evr.randomness import Stream
@@ -141,7 +141,7 @@ def test_a_recursion_in_logarithms_rounds_more() -> None:
         event = E.BMinSepDpEvent(noise, 400, 4, probability, False)
         (step,) = Composition.of(event).simplified(Direction.REMOVE)
         assert isinstance(step.law, MinSep)
-        return (step.law.density_error(1.0) - 8 * UNIT * 400) / (1 + step.law.magnitude(1.0))
+        return (density_error(step.law, 1.0) - 8 * UNIT * 400) / (1 + magnitude(step.law, 1.0))
 
     usual = error(1.0, 0.2)
     assert usual == near(32 * UNIT)

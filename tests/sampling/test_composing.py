@@ -24,7 +24,7 @@ import evr
 import evr.bounds.composing as kernel
 from evr.bounds.composing import LossMasses, Places, masses_of, products
 from evr.bounds.composing import composed as composed_law
-from evr.bounds.rounding import Rounding
+from evr.bounds.rounding import Rounding, sum_error
 from evr.laws import DiscretePair, Step
 from evr.laws.line.pair import UNIT
 from evr.mechanisms import Composition
@@ -228,8 +228,8 @@ def test_composites_are_known_as_well_as_the_steps_they_hold(
     (single,) = proposal.composed
     whole = single.count
     assert whole == 1200
-    least = whole * 8.0 * UNIT * single.law.loss_magnitude
-    drawn = sum(step.law.sum_error(step.count) for step in proposal.steps)
+    least = whole * 8.0 * UNIT * single.pair.loss_magnitude
+    drawn = sum(sum_error(step.law, step.count) for step in proposal.steps)
     rounding = proposal.rounding(EPSILON)
     assert rounding.loss > least > 0.0
     assert rounding.loss < least + drawn + 8.0 * UNIT * EPSILON

@@ -20,12 +20,6 @@ ROOMS = ("laws", "mechanisms", "bounds", "sampling", "verification")
 MEMBERS = 8
 """Of a contract, at the most."""
 
-CONCRETE_PARENTS: set[str] = set()
-"""Classes that still inherit from one with instances of its own: to shrink to none."""
-
-LARGE = {"PatternLaw", "Bins", "DominatingPair"}
-"""Contracts with more members: to shrink to none."""
-
 
 def kernel_classes() -> list[type[Any]]:
     found = []
@@ -67,14 +61,13 @@ def test_a_class_is_abstract_or_final() -> None:
         and not is_contract(parent)
         and not issubclass(parent, enum.Enum | Exception)
     }
-    assert found == CONCRETE_PARENTS
+    assert not found
 
 
 def test_contracts_are_small() -> None:
     found = {one.__name__: members(one) for one in kernel_classes() if is_contract(one)}
     assert {"Test", "Proposal", "Part"} <= set(found)
-    large = {name for name, names in found.items() if len(names) > MEMBERS}
-    assert large == LARGE, {name: found[name] for name in large ^ LARGE}
+    assert not {name: names for name, names in found.items() if len(names) > MEMBERS}
 
 
 def test_the_checks_see_what_is_wrong() -> None:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from evr.laws import Step, greatest_loss, infinite_mass
+from evr.laws import Step, greatest_loss, infinite_mass, is_cut, loss_range
 
 DOUBT = 1e-14
 """Relative, of a sum of greatest losses, which are rounded numbers."""
@@ -47,6 +47,6 @@ class Reach(NamedTuple):
 def reach(steps: Sequence[Step], epsilon: float) -> Reach:
     """The reach of a composition at ``epsilon``."""
     greatest = greatest_loss(steps)
-    endless = any(step.law.is_cut or step.law.loss_range[1] == math.inf for step in steps)
+    endless = any(is_cut(step.law) or loss_range(step.law)[1] == math.inf for step in steps)
     excess = max(LEFT_OUT if endless else 0.0, greatest + DOUBT * abs(greatest) - epsilon)
     return Reach(infinite_mass(steps), endless, greatest, excess)

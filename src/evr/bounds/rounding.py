@@ -11,8 +11,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from evr.laws import Step
-from evr.laws.line.pair import UNIT
+from evr.laws import DiscretePair, LossLaw, Step, line_pair
+from evr.laws.law import UNIT
+from evr.laws.patterns.law import PatternLaw, density_error
 
 FIXED = 1e-7
 """Relative, of a weight or a bound: what no term below accounts for, chances of draws among it."""
@@ -21,6 +22,19 @@ PER_STEP = 1e-12
 """Relative, of the normaliser of one step: sums over cells of probabilities that are good to 1e-13
 each.
 """
+
+
+def sum_error(law: LossLaw, count: int) -> float:
+    """A bound on the rounding error of a sum of ``count`` losses (docs/guarantees.md, Section 6;
+    in many dimensions docs/guarantees_highdim.md, Section 7).
+    """
+    if isinstance(law, PatternLaw):
+        return count * density_error(law, 1.0)
+    magnitude = line_pair(law).loss_magnitude
+    if isinstance(law, DiscretePair):
+        # Losses are relatively accurate, and a sum has a term for each outcome, or for each step.
+        return (32.0 + min(len(law.log_p), count)) * UNIT * count * magnitude
+    return 32.0 * UNIT * count * (1.0 + magnitude)
 
 
 @dataclass(frozen=True)
@@ -47,8 +61,8 @@ class Rounding:
         ``heights``; ``composed`` are single steps that some of them stand for.
         """
         steps, composed = tuple(steps), tuple(composed)
-        loss = math.fsum(step.law.sum_error(step.count) for step in steps)
-        loss += 8.0 * UNIT * math.fsum(s.count * s.law.loss_magnitude for s in composed)
+        loss = math.fsum(sum_error(step.law, step.count) for step in steps)
+        loss += 8.0 * UNIT * math.fsum(s.count * s.pair.loss_magnitude for s in composed)
         loss += 4.0 * UNIT * abs(epsilon)
         count = sum(step.count for step in (*steps, *composed))
         weight = 2.0 * order * loss + 16.0 * UNIT * (order * abs(epsilon) + heights)

@@ -8,11 +8,64 @@ same holds for the numbers as they are computed.
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import NamedTuple
 
 import numpy as np
 
-from evr.laws import DiscretePair, DominatingPair, Floats, Measure
+from evr.laws import DiscretePair, DominatingPair, Floats, Measure, is_cut
+from evr.laws.law import UNIT
+from evr.laws.line.poisson import SampledPair, mix
+from evr.laws.line.without_replacement import WithoutReplacementPair
+
+
+@singledispatch
+def mean_and_doubt(pair: DominatingPair, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """``log P(cell) / Q(cell)`` of cells, and a bound on its rounding error
+    (docs/guarantees.md, Section 6.8).
+    """
+    log_p, doubt_p = _mass_and_doubt(pair, Measure.P, low, high)
+    log_q, doubt_q = _mass_and_doubt(pair, Measure.Q, low, high)
+    with np.errstate(invalid="ignore"):
+        mean = log_p - log_q
+    # the mean of a cell without mass may be any number
+    return np.where(np.isnan(mean), 0.0, mean), doubt_p + doubt_q
+
+
+def _mass_and_doubt(
+    pair: DominatingPair, measure: Measure, low: Floats, high: Floats
+) -> tuple[Floats, Floats]:
+    """A cell is a difference of tails that are accurate relatively."""
+    log_mass, ends = pair.log_mass(measure, low, high), np.full(low.shape, np.inf)
+    tail = np.minimum(pair.log_mass(measure, low, ends), pair.log_mass(measure, -ends, high))
+    with np.errstate(invalid="ignore", over="ignore"):
+        doubt = 8.0 * UNIT * (2.0 + np.abs(tail)) * np.exp(np.minimum(tail - log_mass, 700.0))
+    return log_mass, np.where(log_mass > -np.inf, doubt, 0.0)
+
+
+@mean_and_doubt.register
+def _(pair: SampledPair, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    mean, doubt = mean_and_doubt(pair.base, low, high)
+    mean = pair.sign * mean
+    return pair.sign * mix(mean, pair.q), _mixed_doubt(mean, doubt, pair.q)
+
+
+def _mixed_doubt(loss: Floats, doubt: Floats, q: float) -> Floats:
+    """How far ``mix`` may be off if its loss is: its derivative is at most 1, and about ``q
+    e^loss`` where that is small.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        weight = q * np.exp(np.minimum(loss + doubt, 600.0))
+        slope = np.minimum(weight / (1.0 - q), 1.0)
+        found = slope * doubt + 8.0 * UNIT * np.abs(mix(loss, q))
+    return np.where(np.isfinite(found), found, np.inf)
+
+
+@mean_and_doubt.register
+def _(pair: WithoutReplacementPair, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    below = mean_and_doubt(pair.lower, pair.below(low), pair.below(high))
+    above = mean_and_doubt(pair.upper, pair.above(low), pair.above(high))
+    return pair.by_side(high, below[0], above[0]), pair.by_side(high, below[1], above[1])
 
 
 def even_edges(pair: DominatingPair, cells: int) -> Floats:
@@ -40,7 +93,7 @@ class Cells(NamedTuple):
         low, high = np.concatenate(([-np.inf], edges)), np.concatenate((edges, [np.inf]))
         least, greatest = pair.privacy_loss(low), pair.privacy_loss(high)
         log_p = pair.log_mass(Measure.P, low, high)
-        return cls(low, high, least, greatest, log_p, *pair.mean_and_doubt(low, high))
+        return cls(low, high, least, greatest, log_p, *mean_and_doubt(pair, low, high))
 
     def spread(self) -> tuple[Floats, Floats]:
         """``log`` of the masses of ``P`` that go to the lower and to the upper ends."""
@@ -61,5 +114,5 @@ def spread_to_edges(pair: DominatingPair, edges: Floats) -> DiscretePair:
     log_masses = np.concatenate(cells.spread())
     held = log_masses > -np.inf
     return DiscretePair.from_logs(
-        log_masses[held], log_masses[held] - losses[held], losses[held], is_cut=pair.is_cut
+        log_masses[held], log_masses[held] - losses[held], losses[held], is_cut=is_cut(pair)
     )

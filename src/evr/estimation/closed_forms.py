@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import erfcx, log_ndtr
 
-from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Measure
+from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Measure, infinite_loss_mass
 from evr.laws.line.either import EitherPair
 from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, log_normal_mass
 from evr.laws.line.laplace import LaplacePair
@@ -59,7 +59,7 @@ def pair_delta(pair: DominatingPair, epsilon: float) -> float:
     probabilities.
     """
     if math.isinf(epsilon):
-        return pair.infinite_loss_mass if epsilon > 0 else 1.0
+        return infinite_loss_mass(pair) if epsilon > 0 else 1.0
     threshold = pair.point(epsilon)
     above_p = float(np.exp(pair.log_mass(Measure.P, threshold, np.inf)))
     above_q = float(pair.log_mass(Measure.Q, threshold, np.inf))
@@ -69,7 +69,7 @@ def pair_delta(pair: DominatingPair, epsilon: float) -> float:
 @pair_delta.register
 def _(pair: DiscretePair, epsilon: float) -> float:
     if epsilon == math.inf:
-        return pair.infinite_loss_mass
+        return infinite_loss_mass(pair)
     above = pair.losses > epsilon
     gains = np.exp(np.array(pair.log_p)[above]) * -np.expm1(epsilon - pair.losses[above])
     return min(1.0, float(np.sum(gains)))
@@ -146,8 +146,7 @@ def _(pair: EitherPair, epsilon: float) -> float:
 def _(pair: SampledPair, epsilon: float) -> float:
     # At the base loss epsilon' at which the sampled one is epsilon, P'(A) - e^epsilon Q'(A) is
     # c (P(A) - e^epsilon' Q(A)); c = q (remove), 1 - e^epsilon (1-q) (add).
-    sign = 1.0 if pair.direction is Direction.REMOVE else -1.0
-    inner = sign * float(unmix(sign * epsilon, pair.q))
+    inner = pair.sign * float(unmix(pair.sign * epsilon, pair.q))
     if pair.direction is Direction.REMOVE:
         if inner == -math.inf:
             return -math.expm1(epsilon)
@@ -250,8 +249,7 @@ def _(pair: EitherPair, low: Any, high: Any) -> Floats:
 
 @mean_loss.register
 def _(pair: SampledPair, low: Any, high: Any) -> Floats:
-    sign = 1.0 if pair.direction is Direction.REMOVE else -1.0
-    return sign * mix(sign * mean_loss(pair.base, low, high), pair.q)
+    return pair.sign * mix(pair.sign * mean_loss(pair.base, low, high), pair.q)
 
 
 @mean_loss.register

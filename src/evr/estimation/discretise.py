@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evr.estimation.closed_forms import mean_loss
-from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Measure
+from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Measure, infinite_loss_mass
 from evr.laws.line.either import EitherPair
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.laplace import LaplacePair
@@ -169,7 +169,7 @@ def log_mgf(pair: DominatingPair, order: float) -> float:
     """
     if order == 0.0:
         return 0.0
-    if order > 0.0 and pair.infinite_loss_mass > 0.0:
+    if order > 0.0 and infinite_loss_mass(pair) > 0.0:
         return float("inf")
     coarse = cell_edges(pair, order, 2**11)
     low, high = _where_it_matters(pair, order, coarse)

@@ -38,7 +38,7 @@ from evr.estimation.closed_forms import delta_error, pair_delta
 from evr.estimation.grid import TiltedLaw, law_on_grid, table_error
 from evr.estimation.jumps import Jumps, jump_of
 from evr.estimation.tilting import GridPlan, excess, is_certain, limits, plan_tilt
-from evr.laws import DominatingPair, Step, infinite_mass
+from evr.laws import DominatingPair, Step, infinite_loss_mass, infinite_mass, loss_range
 from evr.laws.law import UNIT
 
 _RELATIVE = 1e-8  # wanted of the change from a grid of twice the width, relative to delta
@@ -388,9 +388,9 @@ def refine(
 
 
 def _finite_range(pair: DominatingPair) -> tuple[float, float]:
-    least, greatest = pair.loss_range
+    least, greatest = loss_range(pair)
     if (
-        pair.infinite_loss_mass > 0
+        infinite_loss_mass(pair) > 0
     ):  # the last flat; the loss where it starts is the greatest below it
         greatest = float(pair.privacy_loss(pair.flats[-1, 0]))
     return least, greatest if greatest > -math.inf else 0.0

@@ -22,7 +22,15 @@ from evr.estimation.monte_carlo import (
     monte_carlo_epsilon,
     pilot_epsilon,
 )
-from evr.laws import Direction, DominatingPair, Floats, Step, greatest_loss, infinite_mass
+from evr.laws import (
+    Direction,
+    DominatingPair,
+    Floats,
+    Step,
+    greatest_loss,
+    infinite_loss_mass,
+    infinite_mass,
+)
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation
 from evr.planning import capped_plan
@@ -188,7 +196,7 @@ class RunningSamples:
         sums = sampler.draw(self.stream.block(self.steps), self.losses.size, count)
         self.losses += sums.losses
         self.log_weights += count * log_m - sums.heights
-        log_finite = count * math.log1p(-pair.infinite_loss_mass)
+        log_finite = count * math.log1p(-infinite_loss_mass(pair))
         self.log_finite += log_finite
         self.log_apart += log_finite if self._apart else 0.0
         self.steps += count

@@ -22,7 +22,7 @@ from evr.bounds.moments import log_peak
 from evr.errors import UnsupportedEventError
 from evr.estimation.discretise import cell_edges, log_mgf, loss_points
 from evr.estimation.inversion import solve_epsilon
-from evr.laws import DominatingPair, Step, infinite_mass
+from evr.laws import DominatingPair, Step, infinite_loss_mass, infinite_mass
 from evr.laws.line.pair import log_sum_exp
 from evr.mechanisms.relations import ADD_OR_REMOVE
 
@@ -98,7 +98,7 @@ def pairs_epsilon(steps: tuple[Step, ...], delta: float) -> float:
 
 def _log_finite_mgf(pair: DominatingPair, order: float, cells: int) -> float:
     """``log E_P[e^{order loss}; loss finite]``."""
-    if cells == _FINE and pair.infinite_loss_mass == 0.0:
+    if cells == _FINE and infinite_loss_mass(pair) == 0.0:
         return log_mgf(pair, order)
     points = loss_points(pair, cell_edges(pair, order, cells))
     return (
@@ -119,7 +119,7 @@ def rdp_curve_delta(steps: tuple[Step, ...], epsilon: float) -> float:
     (1e-10).
     """
     epsilon = validate.non_negative(epsilon=epsilon)
-    masses = [step.pair.infinite_loss_mass for step in steps]
+    masses = [infinite_loss_mass(step.pair) for step in steps]
     if 1.0 in masses:
         return 1.0
     infinite = -math.expm1(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import abc
 import enum
-import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,29 +38,3 @@ class LossLaw(abc.ABC):
     @abc.abstractmethod
     def describe(self) -> str:
         """The law in a line of notation, for tables."""
-
-    @property
-    @abc.abstractmethod
-    def loss_magnitude(self) -> float:
-        """The greatest number that enters the computation of a loss: rounding is relative to it."""
-
-    def sum_error(self, count: int) -> float:
-        """A bound on the rounding error of a sum of ``count`` losses (docs/guarantees.md, Section
-        6).
-        """
-        return 32.0 * UNIT * count * (1.0 + self.loss_magnitude)
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether greater losses were left out, less likely than 1e-320 together."""
-        return False
-
-    @property
-    def infinite_loss_mass(self) -> float:
-        """Probability under ``P`` of an infinite privacy loss."""
-        return 0.0
-
-    @property
-    def loss_range(self) -> tuple[float, float]:
-        """Least and greatest privacy loss, possibly infinite."""
-        return -math.inf, math.inf

@@ -14,8 +14,10 @@ from evr.laws.exact.line import ExactGaussian
 from evr.laws.law import Direction, LossLaw
 from evr.laws.line.discrete import TRIVIAL_PAIR, DiscretePair
 from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.pair import DominatingPair, line_pair
-from evr.laws.line.poisson import finite_part
+from evr.laws.line.pair import DominatingPair, Measure, line_pair
+from evr.laws.line.poisson import SampledPair, finite_part
+from evr.laws.line.without_replacement import WithoutReplacementPair
+from evr.laws.patterns.law import PatternLaw
 
 NON_PRIVATE_PAIR = DiscretePair((-math.inf, math.inf), (-math.inf, 0.0), (0.0, -math.inf))
 """All of ``P`` has infinite loss: what a mechanism without privacy is."""
@@ -145,17 +147,43 @@ def on_a_line(steps: Iterable[Step]) -> bool:
     return all(isinstance(step.law, DominatingPair) for step in steps)
 
 
+def loss_range(law: LossLaw) -> tuple[float, float]:
+    """Least and greatest privacy loss, possibly infinite."""
+    if isinstance(law, PatternLaw):
+        least = law.log_absent
+        return (least, math.inf) if law.direction is Direction.REMOVE else (-math.inf, -least)
+    pair = line_pair(law)
+    return float(pair.privacy_loss(-math.inf)), float(pair.privacy_loss(math.inf))
+
+
+def infinite_loss_mass(law: LossLaw) -> float:
+    """Probability under ``P`` of an infinite privacy loss."""
+    if not isinstance(law, DominatingPair) or not len(law.flats):
+        return 0.0
+    low, high = law.flats[-1]
+    if law.privacy_loss(high) < math.inf:
+        return 0.0
+    return math.exp(law.log_mass(Measure.P, low, high))
+
+
+def is_cut(law: LossLaw) -> bool:
+    """Whether greater losses were left out, less likely than 1e-320 together."""
+    while isinstance(law, SampledPair | WithoutReplacementPair):
+        law = law.base
+    return isinstance(law, DiscretePair) and law.is_cut
+
+
 def greatest_loss(steps: Iterable[Step]) -> float:
     """The greatest finite sum of losses; infinite where there is none."""
     laws = (
         (finite_part(s.law) if isinstance(s.law, DominatingPair) else s.law, s.count) for s in steps
     )
-    return math.fsum(count * law.loss_range[1] for law, count in laws)
+    return math.fsum(count * loss_range(law)[1] for law, count in laws)
 
 
 def infinite_mass(steps: Iterable[Step]) -> float:
     """``1 - prod (1 - p_inf)``: the probability that some step has infinite loss."""
-    masses = [(step.law.infinite_loss_mass, step.count) for step in steps]
+    masses = [(infinite_loss_mass(step.law), step.count) for step in steps]
     if any(mass >= 1 for mass, _ in masses):
         return 1.0
     return max(0.0, -math.expm1(math.fsum(count * math.log1p(-mass) for mass, count in masses)))

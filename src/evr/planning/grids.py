@@ -22,7 +22,7 @@ from evr.estimation.bins_line import on_lines
 from evr.estimation.discretise import LossPoints
 from evr.estimation.points import rough_points
 from evr.estimation.tilting import plan_tilt
-from evr.laws import DominatingPair, Floats, Step
+from evr.laws import DominatingPair, Floats, Step, loss_range
 from evr.laws.line.pair import log_sum_exp
 
 _FINE, _HALVING, _CUTTING, _MEETING = 0.3, 0.1, 0.05, 0.4  # shares of the tolerance
@@ -155,7 +155,7 @@ def _cumulant(points: LossPoints, order: float) -> float:
 def _kind(
     step: Step, plain: LossPoints, points: LossPoints, order: float, *, on_atoms: bool
 ) -> Kind:
-    least, greatest = step.pair.loss_range
+    least, greatest = loss_range(step.pair)
     if not plain.losses.size:  # all losses are infinite
         plain = points = LossPoints(np.zeros(1), np.zeros(1), np.ones(1, dtype=bool))
     rising = np.argsort(points.losses)

@@ -17,7 +17,15 @@ from evr.bounds.moments import MomentBound, TiltedOutcomes, log_greatest
 from evr.bounds.rounding import Rounding
 from evr.bounds.spreading import even_edges, spread_to_edges
 from evr.bounds.tilt import Tilt
-from evr.laws import DiscretePair, Floats, Step, finite_part, infinite_mass, outcomes
+from evr.laws import (
+    DiscretePair,
+    Floats,
+    Step,
+    finite_part,
+    infinite_loss_mass,
+    infinite_mass,
+    outcomes,
+)
 from evr.sampling.outcomes import OutcomeSampler, PlainSampler
 from evr.sampling.plan import CappedPlan, Kind, SimplePlan
 from evr.sampling.proposals import Block, Proposal, log_with_infinite
@@ -211,7 +219,7 @@ def spread_steps(steps: Sequence[Step], kinds: Sequence[Kind]) -> tuple[Step, ..
 def on_outcomes(step: Step) -> DiscretePair:
     """The finite part of a step's law, which must have finitely many outcomes."""
     pair = finite_part(step.pair)
-    if not isinstance(pair, DiscretePair) or pair.infinite_loss_mass:
+    if not isinstance(pair, DiscretePair) or infinite_loss_mass(pair):
         raise ValueError(
             f"{pair.describe()} is not drawn as it is: a plan spreads it to finitely many outcomes"
         )

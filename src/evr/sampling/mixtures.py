@@ -17,7 +17,7 @@ from evr.bounds.rounding import Rounding
 from evr.bounds.tilt import Tilt
 from evr.laws import Direction, DominatingPair, Floats, Step
 from evr.laws.law import UNIT
-from evr.laws.patterns.law import PatternLaw
+from evr.laws.patterns.law import PatternLaw, density_error, magnitude
 from evr.sampling import placed_parts
 from evr.sampling.line import TiltedProposal, spread_steps
 from evr.sampling.parts import Part, part_of
@@ -160,7 +160,7 @@ class MixtureProposal(Proposal):
     def rounding(self, epsilon: float) -> Rounding:
         scale = max(part.magnitude for parts in self.parts for part in parts)
         errors = [
-            count * (law.density_error(scale) + self._sum_error(index, scale))
+            count * (density_error(law, scale) + self._sum_error(index, scale))
             for index, (law, count) in enumerate(self.laws)
         ]
         base = self.line.rounding(epsilon) if self.line else Rounding.of((), epsilon)
@@ -175,7 +175,7 @@ class MixtureProposal(Proposal):
         law, count = self.laws[index]
         found = max(parts[index].sum_error(law, scale) for parts in self.parts)
         if self.plan.by_place:
-            found += UNIT * (4.0 * law.dimension + count * law.magnitude(scale))
+            found += UNIT * (4.0 * law.dimension + count * magnitude(law, scale))
         return found
 
     @property

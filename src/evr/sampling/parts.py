@@ -23,7 +23,7 @@ from evr.bounds.replica_tables import (
 from evr.laws import Direction
 from evr.laws.law import UNIT, Floats
 from evr.laws.patterns.bins import Bins
-from evr.laws.patterns.law import PatternLaw, in_parts, log_mean_exp
+from evr.laws.patterns.law import PatternLaw, in_parts, log_mean_exp, magnitude
 from evr.laws.patterns.min_sep import Chain, MinSep
 from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow
 
@@ -246,7 +246,7 @@ def shift_error(law: PatternLaw, scale: float) -> float:
     # noise of n coordinates is up to 39 + sqrt(n) long, not 39
     more = (39.0 + math.sqrt(law.dimension)) / 156.0
     products = math.ceil(law.dimension * max(1.0, more))
-    return 2.0 * UNIT * products * law.magnitude(scale)
+    return 2.0 * UNIT * products * magnitude(law, scale)
 
 
 def with_odds(probability: float, odds: float) -> float:

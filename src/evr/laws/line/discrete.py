@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from evr.laws.line.pair import UNIT, DominatingPair, Floats, Measure
+from evr.laws.line.pair import DominatingPair, Floats, Measure
 
 
 @dataclass(frozen=True)
@@ -131,11 +131,6 @@ class DiscretePair(DominatingPair):
     def loss_magnitude(self) -> float:
         held = np.isfinite(self.losses) & np.isfinite(self._laws[Measure.P])
         return float(np.max(np.abs(self.losses[held]), initial=0.0))
-
-    def sum_error(self, count: int) -> float:
-        # Losses are relatively accurate, and a sum has a term for each outcome, or for each step.
-        terms = min(len(self.log_p), count)
-        return (32.0 + terms) * UNIT * count * self.loss_magnitude
 
     def describe(self) -> str:
         finite = self.losses[np.isfinite(self.losses)]

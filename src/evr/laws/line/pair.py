@@ -65,25 +65,6 @@ class DominatingPair(LossLaw):
         both tails.
         """
 
-    def mean_and_doubt(self, low: Any, high: Any) -> tuple[Floats, Floats]:
-        """``log P(cell) / Q(cell)`` of cells, and a bound on its rounding error
-        (docs/guarantees.md, Section 6.8).
-        """
-        log_p, doubt_p = self._mass_and_doubt(Measure.P, low, high)
-        log_q, doubt_q = self._mass_and_doubt(Measure.Q, low, high)
-        with np.errstate(invalid="ignore"):
-            mean = log_p - log_q
-        # the mean of a cell without mass may be any number
-        return np.where(np.isnan(mean), 0.0, mean), doubt_p + doubt_q
-
-    def _mass_and_doubt(self, measure: Measure, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-        """A cell is a difference of tails that are accurate relatively."""
-        log_mass, ends = self.log_mass(measure, low, high), np.full(low.shape, np.inf)
-        tail = np.minimum(self.log_mass(measure, low, ends), self.log_mass(measure, -ends, high))
-        with np.errstate(invalid="ignore", over="ignore"):
-            doubt = 8.0 * UNIT * (2.0 + np.abs(tail)) * np.exp(np.minimum(tail - log_mass, 700.0))
-        return log_mass, np.where(log_mass > -np.inf, doubt, 0.0)
-
     @abc.abstractmethod
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         """``size`` exact draws."""
@@ -100,19 +81,6 @@ class DominatingPair(LossLaw):
         """A range of ``t`` that holds all but a negligible part (below 1e-300) of ``Q`` and of ``P
         e^{order loss}``.
         """
-
-    @property
-    def infinite_loss_mass(self) -> float:
-        """Probability under ``P`` of an infinite privacy loss."""
-        flats = self.flats
-        if not len(flats) or not np.isposinf(self.privacy_loss(flats[-1, 1])):
-            return 0.0
-        return float(np.exp(self.log_mass(Measure.P, flats[-1, 0], flats[-1, 1])))
-
-    @property
-    def loss_range(self) -> tuple[float, float]:
-        """Least and greatest privacy loss, possibly infinite."""
-        return float(self.privacy_loss(-np.inf)), float(self.privacy_loss(np.inf))
 
     @property
     def loss_magnitude(self) -> float:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from evr.laws.line.discrete import DiscretePair
-from evr.laws.line.pair import UNIT, Direction, DominatingPair, Floats, Measure
+from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure
 
 
 def mix(loss: Any, q: float) -> Floats:
@@ -31,17 +31,6 @@ def mix(loss: Any, q: float) -> Floats:
     return np.where(
         (change > -0.5) & (loss < 600.0), near, np.logaddexp(math.log1p(-q), math.log(q) + loss)
     )
-
-
-def _mixed_doubt(loss: Floats, doubt: Floats, q: float) -> Floats:
-    """How far ``mix`` may be off if its loss is: its derivative is at most 1, and about ``q
-    e^loss`` where that is small.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        weight = q * np.exp(np.minimum(loss + doubt, 600.0))
-        slope = np.minimum(weight / (1.0 - q), 1.0)
-        found = slope * doubt + 8.0 * UNIT * np.abs(mix(loss, q))
-    return np.where(np.isfinite(found), found, np.inf)
 
 
 def unmix(loss: Any, q: float) -> Floats:
@@ -66,7 +55,7 @@ class SampledPair(DominatingPair):
     direction: Direction
 
     @property
-    def _sign(self) -> float:
+    def sign(self) -> float:
         """Losses of the add direction are those of the remove direction of the swapped pair,
         negated.
         """
@@ -91,23 +80,14 @@ class SampledPair(DominatingPair):
         return self.privacy_loss(self.flats[:, 1])
 
     @property
-    def is_cut(self) -> bool:
-        return self.base.is_cut
-
-    @property
     def loss_magnitude(self) -> float:
         return self.base.loss_magnitude + abs(math.log(self.q)) + abs(math.log1p(-self.q))
 
     def privacy_loss(self, t: Any) -> Floats:
-        return self._sign * mix(self._sign * self.base.privacy_loss(t), self.q)
-
-    def mean_and_doubt(self, low: Any, high: Any) -> tuple[Floats, Floats]:
-        mean, doubt = self.base.mean_and_doubt(low, high)
-        mean = self._sign * mean
-        return self._sign * mix(mean, self.q), _mixed_doubt(mean, doubt, self.q)
+        return self.sign * mix(self.sign * self.base.privacy_loss(t), self.q)
 
     def _base_loss(self, loss: Any) -> Floats:
-        return self._sign * unmix(self._sign * np.asarray(loss, float), self.q)
+        return self.sign * unmix(self.sign * np.asarray(loss, float), self.q)
 
     def point(self, loss: Any) -> Floats:
         loss = np.asarray(loss, float)

@@ -98,14 +98,6 @@ class WithoutReplacementPair(DominatingPair):
         below, atom, above = self._log_masses(measure, low, high)
         return np.logaddexp(np.logaddexp(below, atom), above)
 
-    def mean_and_doubt(self, low: Any, high: Any) -> tuple[Floats, Floats]:
-        below = self.lower.mean_and_doubt(self.below(low), self.below(high))
-        above = self.upper.mean_and_doubt(self.above(low), self.above(high))
-        return (
-            self.by_side(high, below[0], above[0]),
-            self.by_side(high, below[1], above[1]),
-        )
-
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         masses = np.exp(np.array(self._log_masses(measure, -np.inf, np.inf)))
         side = generator.choice(3, size, p=masses / masses.sum())
@@ -131,10 +123,6 @@ class WithoutReplacementPair(DominatingPair):
     def span(self, order: float = 0.0) -> tuple[float, float]:
         (low, _), (_, high) = self.lower.span(order), self.upper.span(order)
         return low, high + 1.0
-
-    @property
-    def is_cut(self) -> bool:
-        return self.base.is_cut
 
     @property
     def loss_magnitude(self) -> float:

@@ -7,10 +7,10 @@ exp(v_j - G_jj / 2)``.
 
 from __future__ import annotations
 
-import abc
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,47 +21,8 @@ from evr.laws.patterns.law import Mean, PatternLaw, in_parts, log_mean_exp
 from evr.laws.patterns.strategy import Strategy, product
 
 
-class Bins(PatternLaw):
-    """What bins have in common, whatever their Gram matrix is."""
-
-    bins: int
-
-    @property
-    @abc.abstractmethod
-    def energies(self) -> Floats:
-        """``|m_j|^2``; one number where all are the same."""
-
-    @property
-    @abc.abstractmethod
-    def greatest(self) -> Floats:
-        """The greatest inner product at each ring distance, up to the last that is not 0."""
-
-    @abc.abstractmethod
-    def means(self, chosen: NDArray[np.int64]) -> Floats:
-        """The coordinates of the means of these bins, a row for each: ``G_j``."""
-
-    @abc.abstractmethod
-    def pulled(self, occupied: Floats) -> Floats:
-        """``G`` times each row: the coordinates of a sum of means."""
-
-    @property
-    def dimension(self) -> int:
-        return self.bins
-
-    def log_ratio(self, coordinates: Floats) -> Floats:
-        return log_mean_exp(coordinates, self.energies / 2)
-
-    @property
-    def greatest_energy(self) -> float:
-        return float(self.energies.max())
-
-    def _mean(self, coordinates: Floats, square: float) -> Mean:
-        weights = np.full(self.bins, 1.0 / self.bins)
-        return Mean(weights, coordinates, square, float(self.energies.mean()))
-
-
 @dataclass(frozen=True)
-class IndependentBins(Bins):
+class IndependentBins(PatternLaw):
     """Bins of independent noise: ``G = energy I``, so ``L`` is a mean of ``bins`` independent
     log-normal ratios. The matrix is never stored.
 
@@ -78,20 +39,35 @@ class IndependentBins(Bins):
 
     @cached_property
     def energies(self) -> Floats:
+        """``|m_j|^2``; one number where all are the same."""
         return np.array([self.energy])
 
     @property
     def greatest(self) -> Floats:
+        """The greatest inner product at each ring distance, up to the last that is not 0."""
         return self.energies
 
     def means(self, chosen: NDArray[np.int64]) -> Floats:
+        """The coordinates of the means of these bins, a row for each: ``G_j``."""
         xp = module_of(chosen)
         found = xp.zeros((chosen.size, self.bins))
         found[xp.arange(chosen.size), chosen] = self.energy
         return found
 
     def pulled(self, occupied: Floats) -> Floats:
+        """``G`` times each row: the coordinates of a sum of means."""
         return self.energy * occupied
+
+    @property
+    def dimension(self) -> int:
+        return self.bins
+
+    def log_ratio(self, coordinates: Floats) -> Floats:
+        return log_mean_exp(coordinates, self.energies / 2)
+
+    @property
+    def greatest_energy(self) -> float:
+        return float(self.energies.max())
 
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
         coordinates = generator.standard_normal((size, self.bins))
@@ -101,14 +77,14 @@ class IndependentBins(Bins):
     @property
     def mean(self) -> Mean:
         square = self.energy / self.bins
-        return self._mean(np.full(self.bins, square), square)
+        return _mean(self, np.full(self.bins, square), square)
 
     def describe(self) -> str:
         return f"{self.bins} bins, {_who(self.direction)}, G = {self.energy:.6g} I"
 
 
 @dataclass(frozen=True)
-class CorrelatedBins(Bins):
+class CorrelatedBins(PatternLaw):
     """Bins of a matrix mechanism: patterns ``{j, j + bins, ...}`` of ``iterations`` steps, noise
     correlated by ``C``.
     """
@@ -146,6 +122,17 @@ class CorrelatedBins(Bins):
     def pulled(self, occupied: Floats) -> Floats:
         return product(occupied, self.gram)
 
+    @property
+    def dimension(self) -> int:
+        return self.bins
+
+    def log_ratio(self, coordinates: Floats) -> Floats:
+        return log_mean_exp(coordinates, self.energies / 2)
+
+    @property
+    def greatest_energy(self) -> float:
+        return float(self.energies.max())
+
     def draw_null(self, generator: np.random.Generator, size: int) -> Floats:
         noise = generator.standard_normal((size, self.bins))
         for rows in in_parts(noise):
@@ -158,13 +145,22 @@ class CorrelatedBins(Bins):
 
     @property
     def mean(self) -> Mean:
-        return self._mean(self.gram.mean(axis=0), float(self.gram.mean()))
+        return _mean(self, self.gram.mean(axis=0), float(self.gram.mean()))
 
     def describe(self) -> str:
         return (
             f"{self.bins} bins, {_who(self.direction)}, {self.strategy.describe()}, noise "
             f"{self.noise:.6g}"
         )
+
+
+Bins: TypeAlias = IndependentBins | CorrelatedBins
+"""Both have ``energies``, ``greatest``, ``means`` and ``pulled``."""
+
+
+def _mean(law: Bins, coordinates: Floats, square: float) -> Mean:
+    weights = np.full(law.bins, 1.0 / law.bins)
+    return Mean(weights, coordinates, square, float(law.energies.mean()))
 
 
 def _who(direction: Direction) -> str:

@@ -73,45 +73,39 @@ class PatternLaw(LossLaw):
         """``max_x |m_x|^2``, or more."""
 
     @property
-    def _sums(self) -> int:
-        """How many sums follow each other in the computation of ``L``."""
-        return 0
-
-    @property
-    def _log_absent(self) -> float:
+    def log_absent(self) -> float:
         """``log`` of the chance that the record never takes part: ``L`` is never less."""
         return -math.inf
 
     @property
-    def loss_magnitude(self) -> float:
-        return self.magnitude(1.0)
+    def _sums(self) -> int:
+        """How many sums follow each other in the computation of ``L``."""
+        return 0
 
-    def magnitude(self, scale: float) -> float:
-        """The greatest exponent of a ratio where means are up to ``scale`` times those of patterns:
-        no normal draw is 39 deviations out, and no inner product of two patterns' means exceeds the
-        greatest energy.
-        """
-        energy = self.greatest_energy
-        return (
-            39.0 * math.sqrt(energy) * (1.0 + scale)
-            + (1.0 + scale) ** 2 * energy
-            + math.log(self.dimension + 1.0)
-        )
+    def _more_error(self, scale: float) -> float:
+        """What else rounding adds to ``density_error``."""
+        return 0.0
 
-    def density_error(self, scale: float) -> float:
-        """A bound on the rounding error of the logarithm of a ratio or density
-        (docs/guarantees_highdim.md, Section 7).
-        """
-        return 32.0 * UNIT * (1.0 + self.magnitude(scale)) + 8.0 * UNIT * self._sums
 
-    def sum_error(self, count: int) -> float:
-        return count * self.density_error(1.0)
+def magnitude(law: PatternLaw, scale: float) -> float:
+    """The greatest exponent of a ratio where means are up to ``scale`` times those of patterns: no
+    normal draw is 39 deviations out, and no inner product of two patterns' means exceeds the
+    greatest energy.
+    """
+    energy = law.greatest_energy
+    return (
+        39.0 * math.sqrt(energy) * (1.0 + scale)
+        + (1.0 + scale) ** 2 * energy
+        + math.log(law.dimension + 1.0)
+    )
 
-    @property
-    def loss_range(self) -> tuple[float, float]:
-        if self.direction is Direction.REMOVE:
-            return self._log_absent, math.inf
-        return -math.inf, -self._log_absent
+
+def density_error(law: PatternLaw, scale: float) -> float:
+    """A bound on the rounding error of the logarithm of a ratio or density
+    (docs/guarantees_highdim.md, Section 7).
+    """
+    found = 32.0 * UNIT * (1.0 + magnitude(law, scale)) + 8.0 * UNIT * law._sums
+    return found + law._more_error(scale)
 
 
 def in_parts(x: Floats) -> list[slice]:

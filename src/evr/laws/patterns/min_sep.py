@@ -17,7 +17,7 @@ import numpy as np
 
 from evr.laws.arrays import launch, module_of
 from evr.laws.law import UNIT, Direction, Floats
-from evr.laws.patterns.law import Mean, PatternLaw, in_parts
+from evr.laws.patterns.law import Mean, PatternLaw, in_parts, magnitude
 from evr.laws.patterns.strategy import Strategy, largest_sum
 
 _STEEP = 300.0  # a factor whose square would overflow
@@ -229,8 +229,8 @@ class MinSep(PatternLaw):
     def greatest_energy(self) -> float:
         return float(largest_sum(self.energies[None, :], self.separation)[0])
 
-    def density_error(self, scale: float) -> float:
-        return super().density_error(scale) + self.logs_error(self.chain, 1.0, scale)
+    def _more_error(self, scale: float) -> float:
+        return self.logs_error(self.chain, 1.0, scale)
 
     def logs_error(self, chain: Chain, factor: float, scale: float) -> float:
         """What the recursion of ``chain`` adds where it may have to be in logarithms, coordinates
@@ -240,14 +240,14 @@ class MinSep(PatternLaw):
         of_step, of_pattern = math.sqrt(self.energies.max()), math.sqrt(self.greatest_energy)
         if chain.is_in_range(factor * of_step * (39.0 + scale * of_pattern)):
             return 0.0
-        return 2.0 * UNIT * self.dimension * self.magnitude(scale)
+        return 2.0 * UNIT * self.dimension * magnitude(self, scale)
 
     @property
     def _sums(self) -> int:
         return self.dimension
 
     @property
-    def _log_absent(self) -> float:
+    def log_absent(self) -> float:
         return self.chain.log_absent
 
     def describe(self) -> str:
