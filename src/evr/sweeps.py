@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -186,9 +187,11 @@ def sweep(
     if total > MOST:
         raise ValueError(f"{total:,} settings are more than {MOST:,}: take fewer values")
     rows = [dict(zip(values, one, strict=True)) for one in itertools.product(*values.values())]
-    results = []
+    results: list[Estimate | UpperBound] = []
+    stride = _stride([len(some) for some in values.values()])
     for row in rows:
-        results.append(_answer(event, row, given, method, neighboring_relation))
+        guess = _guess(results, stride)
+        results.append(_answer(event, row, given, method, neighboring_relation, guess))
         if told is not None:
             told(len(results), total)
     varied = tuple(name for name, some in values.items() if len(some) > 1)
@@ -205,17 +208,36 @@ def _values(name: str, given: Any) -> tuple[Any, ...]:
     return found
 
 
+def _stride(lengths: list[int]) -> int:
+    """How many rows apart two neighbours along the setting with most values are."""
+    longest = max(range(len(lengths)), key=lengths.__getitem__)
+    return math.prod(lengths[longest + 1 :])
+
+
+def _guess(results: list[Estimate | UpperBound], stride: int) -> float | None:
+    """What the two neighbours before lead to expect: a place to start from, and no more."""
+    if len(results) < 2 * stride:
+        return None
+    last, before = results[-stride].value, results[-2 * stride].value
+    guess = last * last / before if 0 < last < math.inf and 0 < before < math.inf else 0.0
+    return guess if 0 < guess < math.inf else None
+
+
 def _answer(
     event: Callable[..., Any],
     row: dict[str, Any],
     given: str,
     method: str,
     relation: Relation | None,
+    guess: float | None,
 ) -> Estimate | UpperBound:
     estimate = estimate_epsilon if given == "delta" else estimate_delta
     what = {name: value for name, value in row.items() if name != given}
     try:
-        return estimate(event(**what), row[given], method=method, neighboring_relation=relation)
+        ran = event(**what)
+        if given == "delta" and method == "fft" and guess is not None:
+            return estimate_epsilon(ran, row[given], neighboring_relation=relation, guess=guess)
+        return estimate(ran, row[given], method=method, neighboring_relation=relation)
     except Exception as error:
         error.add_note(f"of the setting {', '.join(_named(row))}")
         raise

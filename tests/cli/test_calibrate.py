@@ -9,7 +9,7 @@ def test_the_noise_written_down_is_on_the_private_side(evr):
     flags = ["--sampling-probability", 0.01, "--steps", 1000]
     ran = evr("calibrate", *TARGET, *flags)
     assert ran.out.startswith(
-        "noise_multiplier = 1.563, the least of four digits for epsilon = 1 and delta = 1e-06 (fft "
+        "noise_multiplier = 1.563, the smallest of four digits for epsilon = 1 and delta = 1e-06"
     )
     deltas = [
         float(evr("estimate", "--noise-multiplier", noise, *flags, "--epsilon", 1, "-q").out)

@@ -140,7 +140,7 @@ def test_nothing_to_pay(capsys, monkeypatch):
     code, out, _ = run(
         capsys, monkeypatch, "describe", *FLAGS[:2], "--sampling-probability", 0, *FLAGS[4:]
     )
-    assert (code, out) == (0, "Nothing that costs privacy.\n")
+    assert (code, out) == (0, "This composition costs no privacy.\n")
 
 
 BAD: dict[str, tuple[list[Any], str]] = {

@@ -128,12 +128,10 @@ def test_a_refusal_costs_no_attempt(name: str, refused: Callable[..., str]) -> N
 def test_it_says_what_it_is_about_to_do(evr: Callable[..., Any]) -> None:
     strict = evr("certify", *CHEAP, *TARGET)
     name = "dpsgd-noise2-q1-steps1-delta0.001.certificate.json"
-    assert strict.err.startswith(
-        f"(1.37, 0.001) is to be proved in exact arithmetic, in about 1 s; the certificate goes to "
-        f"{name}; the attempt is counted in .evr/ledger.sqlite\n"
-    )
+    for word in ("Proving (1.37, 0.001) in exact arithmetic", name, ".evr/ledger.sqlite"):
+        assert word in strict.err
     sampled = evr("certify", *CHEAP, *TARGET, "--method", "sequential", "-o", "two.json")
-    assert "samples (sequential test), in about" in sampled.err
+    assert "samples (sequential test), about" in sampled.err
     assert evr("certify", *CHEAP, *TARGET, "-o", "three.json", "--quiet").err == ""
 
 

@@ -78,7 +78,7 @@ def test_many_deltas_of_a_file(evr, mixed):
 
 
 def test_fifty_settings_take_few_seconds(tmp_path):
-    """Five processor seconds with the start of Python; ten are allowed on a busy machine."""
+    """Five processor seconds with the start of Python; fifteen are allowed on a busy machine."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     flags = ["--noise-multiplier", "0.8:2:0.05", "--batch-size", "128,256", *SIZES]
     found = run(
@@ -90,7 +90,7 @@ def test_fifty_settings_take_few_seconds(tmp_path):
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert len(found.stdout.splitlines()) == 50
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 10.0
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 15.0
 
 
 def test_compare(evr, dpsgd):

@@ -177,7 +177,7 @@ def test_how_long_a_command_may_be_busy(
 ) -> None:
     for command in (["replay"], ["show", "--html", "page.html"]):
         told = refused(*command, certificate, "--max-seconds", 1e-9)
-        assert "would take about" in told or "was given up" in told
+        assert "--max-seconds" in told
     assert evr("replay", certificate, "--max-seconds", "inf").code == 0
     assert "max_seconds=-1.0 is not positive" in refused("replay", certificate, "--max-seconds", -1)
 
@@ -192,14 +192,14 @@ def test_how_long_a_command_may_be_busy(
     monkeypatch.setattr("evr.report.page.understood", without_end)
     for command in (["replay"], ["show", "--html", "page.html"]):
         told = refused(*command, certificate, "--max-seconds", 0.3)
-        assert "took more than 0.3 s and was given up" in told
+        assert "took more than 0.3 s" in told
         assert "--max-seconds" in told
 
 
 def test_show(certificate: Path, evr: Callable[..., Any]) -> None:
     ran = evr("show", certificate)
     assert ran.code == 0
-    assert "what ran\ta Gaussian mechanism (noise multiplier 2)" in ran.out
+    assert "a Gaussian mechanism (noise multiplier 2)\n" in ran.out
     assert "(recorded as fresh)" in ran.out
     assert evr("show", certificate, "--json").json["verdict"] == "accepted"
     assert "neighbouring relation\tadd-or-remove-one adjacency" in ran.out
@@ -224,9 +224,7 @@ def test_a_release_apart_by_rounding_is_one_line_on_standard_error(
             for e in ("1", "1.0000000000000002")
         )
     assert (first.code, first.err, second.code) == (0, "", 0)
-    assert second.err.startswith(
-        "warning: a new release: (1.0000000000000002, 0.0075) differs from (1.0, "
-    )
+    assert second.err.startswith("warning: a new release: (1.0000000000000002, 0.0075) differs ")
     assert second.err.count("\n") == 1
 
 

@@ -211,6 +211,7 @@ class _Out:
             raise ValueError("--every shows epsilon after so many steps: give --delta")
         if self.method != "fft":
             raise ValueError(f"--every goes with --method fft, not with {self.method!r}")
+        validate.positive_integer(every=every)
         note(self.ran, event, delta=at, quiet=self.quiet)
         with progress_bar("steps", quiet=self.quiet) as progress:
             found = online_epsilon(

@@ -128,6 +128,7 @@ def estimate_epsilon(
     method: str = "fft",
     direction: str | None = None,
     neighboring_relation: Relation | None = None,
+    guess: float | None = None,
     **options: Any,
 ) -> Estimate | UpperBound:
     """Estimate the least epsilon >= 0 at which delta(epsilon) is at most ``delta``.
@@ -140,6 +141,8 @@ def estimate_epsilon(
         From 0 to 1.
     method, direction, neighboring_relation, options
         As of ``estimate_delta``.
+    guess
+        Where to look first, if that is known: it saves time.
 
     Returns
     -------
@@ -180,7 +183,9 @@ def estimate_epsilon(
         from evr.estimation.monte_carlo import sampled_epsilon
 
         return sampled_epsilon(composition, delta, direction)
-    found, winner = greater_epsilon(composition, delta, directions_of(composition, direction))
+    guess = None if guess is None else validate.positive(guess=guess)
+    directions = directions_of(composition, direction)
+    found, winner = greater_epsilon(composition, delta, directions, guess)
     error = found.error if math.isfinite(found.value) else None
     seconds = time.perf_counter() - start
     return Estimate(found.value, method, winner.value, error, seconds=seconds)
