@@ -157,6 +157,12 @@ def audit(
     Returns
     -------
     Audit
+        The p-value of the claim, the verdict, and the lower bound.
+
+    Raises
+    ------
+    ValueError
+        If scores and coins do not match, or a value is out of its range.
 
     Examples
     --------
