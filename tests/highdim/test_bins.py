@@ -166,7 +166,11 @@ def test_composes_with_pairs_on_a_line() -> None:
 
 def test_calibration_and_curve() -> None:
     found = evr.calibrate(
-        lambda s: E.BallsInBinsDpEvent(s, 1000, 100), epsilon=1.0, delta=1.302178e-6
+        lambda s: E.BallsInBinsDpEvent(s, 1000, 100),
+        epsilon=1.0,
+        delta=1.302178e-6,
+        low=2.9,
+        high=3.1,
     )
     assert found.value == 3.001
     curve = evr.privacy_curve(E.BallsInBinsDpEvent(3.0, 1000, 100), [0.5, 1.0, 2.0])

@@ -89,9 +89,9 @@ def test_redrawn_bins() -> None:
     for direction in ("remove", "add"):
         truth = evr.estimate_delta(event, 0.7, direction=direction).value
         bound = evr.estimate_delta(
-            event, 0.7, method="strict", direction=direction, tolerance=3e-3
+            event, 0.7, method="strict", direction=direction, tolerance=1e-2
         ).value
-        assert truth * (1 - 1e-7) <= bound <= 1.005 * truth
+        assert truth * (1 - 1e-7) <= bound <= 1.015 * truth
 
 
 def test_epsilon() -> None:
@@ -142,10 +142,10 @@ def test_the_call_is_that_of_black_and_scholes() -> None:
 def test_verification_and_replay(tmp_path: object) -> None:
     event = E.BallsInBinsDpEvent(3.0, 100, 10)
     delta = evr.estimate_delta(event, 2.0).value
-    found = evr.verify(event, epsilon=2.0, delta=delta / 0.999, tau=0.999, method="strict")
+    found = evr.verify(event, epsilon=2.0, delta=delta / 0.99, tau=0.99, method="strict")
     assert found.verdict is evr.Verdict.ACCEPTED
     assert found.false_positive_rate == 0.0
-    low = evr.verify(event, epsilon=2.0, delta=0.998 * delta / 0.999, tau=0.999, method="strict")
+    low = evr.verify(event, epsilon=2.0, delta=0.98 * delta / 0.99, tau=0.99, method="strict")
     assert low.verdict is evr.Verdict.REJECTED
     certificate = evr.certify(event, epsilon=2.0, ledger=f"{tmp_path}/ledger.sqlite")
     assert certificate.verification.method == "strict"

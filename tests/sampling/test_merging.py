@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -140,6 +141,11 @@ MANY = {
 }
 
 
+def full_of(*names: str) -> list[Any]:
+    """All of them; these take long, and others of their kind stay."""
+    return [pytest.param(n, marks=pytest.mark.full) if n in names else n for n in MANY]
+
+
 def merged_steps(
     steps: tuple[Step, ...], epsilon: float, delta: float, allowance: float
 ) -> tuple[Step, ...]:
@@ -149,7 +155,7 @@ def merged_steps(
 
 
 @pytest.mark.parametrize("tau", [pytest.param(0.9, marks=pytest.mark.full), 0.99])
-@pytest.mark.parametrize("name", MANY)
+@pytest.mark.parametrize("name", full_of("laplace", "two phases", "a million"))
 def test_delta_grows_by_the_allowance(name: str, tau: float) -> None:
     event, delta, epsilon = MANY[name]
     allowance = 0.02 * (1 - tau)
@@ -180,12 +186,10 @@ def test_outcomes_stay_as_they_are() -> None:
     assert merged_steps(steps, 0.5, 1e-9, 1e-3) == steps
 
 
-SLOW = ("one phase of no matter", "small losses")  # others of their kind stay
+SLOW = ("one phase of no matter", "small losses")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.full) if n in SLOW else n for n in MANY]
-)
+@pytest.mark.parametrize("name", full_of(*SLOW))
 def test_many_steps_are_verified(name: str) -> None:
     event, delta, epsilon = MANY[name]
     found = evr.verify(event, epsilon=epsilon, delta=delta / 0.9, tau=0.9, seed=1)
