@@ -266,7 +266,7 @@ class Ledger:
                 "seen": now(),
             }
             attempt_id = tables.append(connection, "attempts", row)
-            return _with_id(tables.contents(connection), attempt_id)
+            return tables.attempt(connection, attempt_id)
 
     def finish(
         self,
@@ -310,7 +310,7 @@ class Ledger:
                 (this_process(), now(), attempt.id, attempt.state, attempt.owner),
             )
             _still_ours(attempt, changed)
-            return _with_id(tables.contents(connection), attempt.id)
+            return tables.attempt(connection, attempt.id)
 
     def count_output(self, attempt: Attempt) -> None:
         """Count the one output of a release, for good, before a mechanism runs.
@@ -486,7 +486,3 @@ def _refuse_second_output(held: Contents, release: ReleaseRow) -> None:
 def _still_ours(attempt: Attempt, changed: sqlite3.Cursor) -> None:
     if changed.rowcount != 1:
         raise LedgerError(f"attempt {attempt.number} was taken over by another process")
-
-
-def _with_id(held: Contents, attempt_id: int) -> Attempt:
-    return next(one for one in held.attempts if one.id == attempt_id)

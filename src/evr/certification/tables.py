@@ -251,6 +251,12 @@ def contents(connection: sqlite3.Connection) -> Contents:
     return Contents(releases, [_attempt(row) for row in rows["attempts"]], outputs)
 
 
+def attempt(connection: sqlite3.Connection, attempt_id: int) -> Attempt:
+    """One attempt, of a chain that the caller has checked."""
+    found = connection.execute("SELECT * FROM attempts WHERE id = ?", (attempt_id,))
+    return _attempt(found.fetchone())
+
+
 def _release(row: sqlite3.Row, output: sqlite3.Row | None) -> ReleaseRow:
     terms = Terms(float.fromhex(row["kappa"]), float.fromhex(row["base"]))
     state = None if output is None else output["ending"] or "open"

@@ -55,9 +55,9 @@ METHOD_WORDS = {
 """The words of each method of ``evr.verification.settings.METHODS``."""
 
 
-def describe_event(document: dict[str, Any]) -> str:
-    """An event tree, given as JSON, in words. Nothing of its text is repeated that this evr does
-    not know.
+def describe_event(document: dict[str, Any], given: dict[str, Any] | None = None) -> str:
+    """An event tree, given as JSON, in words, those of its description if there is one. Text that
+    this evr does not know is not repeated.
 
     >>> gaussian = {"type": "GaussianDpEvent", "noise_multiplier": 1.0}
     >>> describe_event({"type": "PoissonSampledDpEvent", "sampling_probability": 0.001,
@@ -70,7 +70,10 @@ def describe_event(document: dict[str, Any]) -> str:
         event = event_from_json(document)
     except CertificateError:
         return "an unknown mechanism (register it to describe it)"
-    return describe(event)
+    if given is None:
+        return describe(event)
+    words = trained(event, given) or describe(event)
+    return words if given["title"] is None else f"{given['title']}: {words}"
 
 
 def identified(event: dp_event.DpEvent) -> str:

@@ -109,7 +109,8 @@ def ran(attempt: Attempt) -> str:
     """What an attempt was about, in the few words that a table holds."""
     from evr.certification.words import describe_event
 
-    return textwrap.shorten(describe_event(attempt.event), _WIDTH, placeholder=" ...")
+    words = describe_event(attempt.event, attempt.options["description"])
+    return textwrap.shorten(words, _WIDTH, placeholder=" ...")
 
 
 def claimed(attempt: Attempt) -> str:
