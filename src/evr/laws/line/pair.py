@@ -1,4 +1,4 @@
-"""Dominating pairs: the methods that each must have, and those that follow from them.
+"""Dominating pairs: the eight members that each has.
 
 A pair ``(P, Q)`` of laws on a line ``t`` dominates a mechanism in one direction if, for all
 ``epsilon``, the mechanism's ``delta(epsilon)`` is at most ``sup_A P(A) - e^epsilon Q(A)`` (Zhu,
@@ -7,8 +7,9 @@ Dong and Wang 2022, Definition 7). Coordinates are chosen so that the privacy lo
 integers ``0, 1, 2, ...`` in the order of its losses.
 
 Six methods are abstract: ``privacy_loss``, ``point``, ``log_mass``, ``draw``, ``span`` and
-``describe``. Everything else has a default built on them, which a pair overrides where a closed
-form is more accurate.
+``describe``. ``flats`` is for pairs with atoms, ``loss_magnitude`` for those whose losses are sums
+of greater numbers. What follows from a pair is a function of it: see ``laws/steps.py``,
+``bounds/spreading.py`` and ``estimation/closed_forms.py``.
 """
 
 from __future__ import annotations
