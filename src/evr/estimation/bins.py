@@ -30,6 +30,7 @@ from scipy.special import log_ndtr
 from evr.estimation.closed_forms import pair_delta
 from evr.estimation.fft import Delta
 from evr.estimation.sums import dot
+from evr.estimation.tilting import chernoff
 from evr.laws import Direction, Floats
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.patterns.bins import IndependentBins
@@ -210,11 +211,13 @@ def _range(nodes: Nodes, bins: int, slope: float) -> tuple[float, float]:
     weights, at_slope = nodes.tilted(slope)
     mean = dot(weights, nodes.ratios)
     deviation = math.sqrt(bins * dot(weights, (nodes.ratios - mean) ** 2)) + 1e-300
-    highs, lows = [float(bins)], [0.0]
-    for shift in np.geomspace(1e-3, 30.0, 31) / deviation:
-        highs.append((bins * (nodes.tilted(slope + shift)[1] - at_slope) + _TAIL) / shift)
-        lows.append((bins * (at_slope - nodes.tilted(slope - shift)[1]) - _TAIL) / shift)
-    low, high = min(max(lows), 1.0), max(min(highs), 1.0)
+    shifts = np.geomspace(1e-3, 30.0, 31) / deviation
+    up, down = (
+        bins * np.array([nodes.tilted(slope + sign * shift)[1] - at_slope for shift in shifts])
+        for sign in (1, -1)
+    )
+    high = max(min(float(bins), chernoff(up, shifts, _TAIL)), 1.0)
+    low = min(max(0.0, -chernoff(down, shifts, _TAIL)), 1.0)
     return low - 0.01 * (high - low), high + 0.01 * (high - low)
 
 

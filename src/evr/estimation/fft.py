@@ -331,9 +331,9 @@ def read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> Delta:
 
 def _read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, float]:
     """The same, and what the grid has of it."""
-    scale, tail = law.scale(epsilon), law.tail(epsilon)
-    smooth, apart = max(0.0, scale * tail.share), law.jumps.delta(epsilon)
-    value, slope = smooth + apart, max(0.0, scale * tail.slope) + law.jumps.slope(epsilon)
+    scale, (share, slope) = law.scale(epsilon), law.above(epsilon)
+    smooth, apart = max(0.0, scale * share), law.jumps.delta(epsilon)
+    value, slope = smooth + apart, max(0.0, scale * slope) + law.jumps.slope(epsilon)
     numerical = (
         law.rounding(epsilon)
         + law.blur(epsilon)
@@ -350,7 +350,7 @@ def _read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, f
         value, slope = value + exact.value, slope + exact.slope
         numerical, moved = numerical + exact.numerical, moved + exact.moved
     found = Delta(min(1.0, value), numerical + moved, numerical, slope, law.loss_error)
-    return found, scale * tail.share
+    return found, scale * share
 
 
 def refine(

@@ -34,15 +34,6 @@ _FEW = 1 << 14  # points that are spread at a time
 _MARGIN = 64  # places at each end of the grid, for what is spread beyond the range of the sum
 
 
-class Tail(NamedTuple):
-    """``E'[(1 - e^{-x})_+ e^{-order x}]`` of ``x = sum - epsilon``, and the part of ``e^{-x}`` in
-    it, ``E'[e^{-x} e^{-order x}; x > 0]``.
-    """
-
-    share: float
-    slope: float
-
-
 @dataclass(frozen=True)
 class TiltedLaw:
     """Probabilities of the tilted sum of losses up to a cap on ``origin + width * (first, first +
@@ -88,8 +79,10 @@ class TiltedLaw:
     def covers(self, epsilon: float) -> bool:
         return epsilon <= self.greatest_epsilon and self._position(epsilon) > 0.0
 
-    def tail(self, epsilon: float) -> Tail:
-        """Sums over what exceeds epsilon, of the smooth part, the kink mended."""
+    def above(self, epsilon: float) -> tuple[float, float]:
+        """``E'[(1 - e^{-x})_+ e^{-order x}]`` of ``x = sum - epsilon``, and the part of ``e^{-x}``
+        in it, ``E'[e^{-x} e^{-order x}; x > 0]``: of the smooth part, the kink mended.
+        """
         smooth = self.probabilities if self.atoms is None else self.probabilities - self.atoms
         position = self._position(epsilon)
         first = max(0, math.floor(position) + 1)
@@ -101,9 +94,9 @@ class TiltedLaw:
         share = dot(smooth[first:last], -np.expm1(-distance) * damped)
         slope = dot(smooth[first:last], damped) - share
         if self.lattice:
-            return Tail(share, slope)
+            return share, slope
         with np.errstate(over="raise"):
-            return Tail(share + self._kink(smooth, position, first), slope)
+            return share + self._kink(smooth, position, first), slope
 
     def _kink(self, smooth: Floats, position: float, first: int) -> float:
         """Euler-Maclaurin terms at epsilon, from the density's value and two derivatives there."""
@@ -191,7 +184,7 @@ class TiltedLaw:
 
     def delta(self, epsilon: float) -> float:
         """Delta of losses up to the cap, without what the atoms add."""
-        return self.scale(epsilon) * self.tail(epsilon).share
+        return self.scale(epsilon) * self.above(epsilon)[0]
 
 
 def _lattice(points: list[LossPoints], width: float) -> float | None:

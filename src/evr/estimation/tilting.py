@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from evr.estimation.closed_forms import pair_delta
 from evr.estimation.discretise import LossPoints
 from evr.estimation.points import Tilted, log_moment, not_below, rough_points
-from evr.laws import DominatingPair, Step
+from evr.laws import DominatingPair, Floats, Step
 from evr.laws.line.pair import log_sum_exp
 
 _TAIL = 34.0  # log of the tilted mass that may wrap around the grid
@@ -62,6 +62,13 @@ class GridPlan(NamedTuple):
 def excess(origins: Iterable[tuple[int, float]], epsilon: float) -> float:
     """The sum of counts times origins, less epsilon, rounded once."""
     return float(sum((count * Fraction(origin) for count, origin in origins), -Fraction(epsilon)))
+
+
+def chernoff(log_growths: Floats, shifts: Floats, tail: float) -> float:
+    """How far a sum reaches, but for a mass of ``e^-tail``, by Chernoff's bound: ``log_growths``
+    are the logarithms of ``E[e^{shift sum}]``.
+    """
+    return float(np.min((log_growths + tail) / shifts))
 
 
 class _Sum:
@@ -116,12 +123,12 @@ class _Sum:
         end = math.fsum(n * float(np.max(sign * part.deviations)) for n, part in pairs)
         if (deviation := self.deviation) > 0.0:
             farthest = max(float(np.max(np.abs(part.deviations))) for part in self.parts)
-            for shift in np.concatenate((_SHIFTS / deviation, _FAR_SHIFTS / farthest)).tolist():
-                end = min(
-                    end,
-                    (math.fsum(n * part.log_growth(sign * shift) for n, part in pairs) + _TAIL)
-                    / shift,
-                )
+            shifts = np.concatenate((_SHIFTS / deviation, _FAR_SHIFTS / farthest))
+            growths = [
+                math.fsum(n * part.log_growth(sign * shift) for n, part in pairs)
+                for shift in shifts.tolist()
+            ]
+            end = min(end, chernoff(np.array(growths), shifts, _TAIL))
         return end
 
     def _offset(self, epsilon: float) -> float:

@@ -21,7 +21,7 @@ from evr.bounds.strict import Grid, ProofPlan, Window, schedule
 from evr.estimation.bins_line import on_lines
 from evr.estimation.discretise import LossPoints
 from evr.estimation.points import rough_points
-from evr.estimation.tilting import plan_tilt
+from evr.estimation.tilting import chernoff, plan_tilt
 from evr.laws import DominatingPair, Floats, Step, loss_range
 from evr.laws.line.pair import log_sum_exp
 
@@ -317,11 +317,11 @@ class _FineRanges:
     def __call__(self, counts: Sequence[int]) -> tuple[float, float]:
         uses = min(k / n for k, n in zip(self._counts, counts, strict=True) if n)
         tail = max(3.0, math.log(uses * len(counts) / self._rare))
-        up = sum(n * x for n, x in zip(counts, self._ups, strict=True))
-        down = sum(n * x for n, x in zip(counts, self._downs, strict=True))
-        return -float(np.min((down + tail) / self._orders)), float(
-            np.min((up + tail) / self._orders)
+        up, down = (
+            np.sum([n * x for n, x in zip(counts, growths, strict=True)], axis=0)
+            for growths in (self._ups, self._downs)
         )
+        return -chernoff(down, self._orders, tail), chernoff(up, self._orders, tail)
 
 
 def choose(view: Outlook, tolerance: float) -> ProofPlan:
