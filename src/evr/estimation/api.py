@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from dp_accounting.dp_event import DpEvent
@@ -17,22 +17,16 @@ from dp_accounting.dp_event import DpEvent
 from evr import validate
 from evr.errors import AccuracyError, UnsupportedEventError
 from evr.estimation.bins_line import on_lines
-from evr.estimation.closed_forms import pair_delta
 from evr.estimation.counting import Count, counter
 from evr.estimation.curves import PrivacyCurve
+from evr.estimation.epsilons import FLOOR, SAYS_LITTLE, greater_epsilon
 from evr.estimation.fft import FftCurve
-from evr.estimation.inversion import solve_epsilon
 from evr.estimation.results import Estimate, UpperBound
-from evr.estimation.tilting import likely_epsilon
-from evr.laws import Direction, Step, on_a_line
-from evr.laws.law import UNIT
+from evr.laws import Direction, on_a_line
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import REPLACE_ONE, Relation
 
-_SAYS_LITTLE = 0.3  # an error, relative to delta, above which an estimate is refused
 _HARMLESS = 1e-12  # an absolute error of delta below which it is not
-_FLOOR = 1e-13  # of one direction's delta: what is below it in the other need not be known
-_SPREAD = 1e-4  # relative: how far from the root of a coarse grid that of a fine one may be
 METHODS = ("fft", "rdp", "monte_carlo", "strict")
 
 
@@ -191,29 +185,6 @@ def estimate_epsilon(
     return Estimate(found.value, method, winner.value, error, seconds=seconds)
 
 
-def greater_epsilon(
-    composition: Composition,
-    delta: float,
-    directions: tuple[Direction, ...],
-    guess: float | None = None,
-) -> tuple[Epsilon, Direction]:
-    """The greater epsilon of the directions, on a line, and the direction that has it; ``guess`` is
-    where to look first.
-    """
-    best, winner, errors = -1.0, directions[0], [0.0]
-    for one in directions:
-        curve = FftCurve(on_lines(composition.simplified(one)))
-        if best > 0 and 0 < delta < 1:
-            found = curve.delta(best, _FLOOR * delta)
-            if found.value + found.error <= delta:
-                continue  # this direction needs no more
-        value, error = epsilon_of(curve, delta, guess)
-        errors.append(error)
-        if value > best:
-            best, winner = value, one
-    return Epsilon(best, max(errors)), winner
-
-
 def privacy_curve(
     event: Any,
     epsilons: Iterable[float],
@@ -314,12 +285,12 @@ def _greater_delta(curves: dict[Direction, FftCurve], epsilon: float) -> Estimat
     best, winner, errors = -1.0, Direction.REMOVE, []
     for one, curve in curves.items():
         # a part so far below the other direction's delta does not count
-        found = curve.delta(epsilon, max(0.0, _FLOOR * best))
+        found = curve.delta(epsilon, max(0.0, FLOOR * best))
         errors.append(found.error)
         if found.value > best:
             best, winner = found.value, one
     error = float(np.max(errors))
-    if not error <= max(_SAYS_LITTLE * best, _HARMLESS):
+    if not error <= max(SAYS_LITTLE * best, _HARMLESS):
         raise AccuracyError(
             f"epsilon={epsilon!r}: delta would be {best:.3g} with an error of {error:.1g}. Double "
             "precision cannot hold this sum (too many steps, or losses of very different size): "
@@ -362,69 +333,3 @@ def _no_options(options: dict[str, Any], method: str) -> None:
             f"method={method!r} takes no option {sorted(options)[0]!r}: options belong to "
             "'monte_carlo' and 'strict'"
         )
-
-
-class Epsilon(NamedTuple):
-    """An epsilon and an estimate of its absolute error."""
-
-    value: float
-    error: float
-
-
-def epsilon_of(curve: FftCurve, delta: float, guess: float | None = None) -> Epsilon:
-    """Epsilon of one direction at a delta in [0, 1] by the default method; ``guess`` is where to
-    look first, where that is known.
-    """
-    value = _solved(curve, delta, guess)
-    if math.isinf(value) or delta == 1 or not curve.steps or _at_zero(curve.steps) <= 0.5 * delta:
-        return Epsilon(value, 0.0)
-    if delta == 0:
-        return Epsilon(value, 4.0 * UNIT * value)
-    found = curve.delta(value)
-    off = (
-        max(0.0, found.value + found.error - delta)
-        if value == 0.0
-        else abs(found.value - delta) + found.numerical
-    )
-    if off == 0.0:
-        return Epsilon(value, found.moved if value > 0.0 else 0.0)
-    rounded = 8.0 * UNIT * value
-    if (
-        abs(found.value - delta) > 1e-6 * delta
-        and curve.delta(max(0.0, value - rounded)).value > delta
-    ):
-        off, found = (
-            found.numerical,
-            found._replace(moved=found.moved + 2.0 * rounded),
-        )  # no float is nearer
-    if (value > 0.0 and off > _SAYS_LITTLE * delta) or (found.slope == 0.0 and off > 0.0):
-        raise AccuracyError(
-            f"delta={delta!r}: at epsilon={value:.6g} delta has an error of {off:.1g}: epsilon is "
-            "unknown. Double precision cannot hold this sum (too many steps, or losses of very "
-            "different size): account for the large losses apart, or ask for a proved bound "
-            "(method='strict')"
-        )
-    slack = off / (found.slope * (1.0 - min(off / delta, 0.5))) if off > 0.0 else 0.0
-    return Epsilon(value, slack + found.moved + 1e-11 * value)
-
-
-def _at_zero(steps: tuple[Step, ...]) -> float:
-    """A bound on delta at epsilon 0, where deltas add up."""
-    return math.fsum(step.count * pair_delta(step.pair, 0.0) for step in steps)
-
-
-def _solved(curve: FftCurve, delta: float, guess: float | None = None) -> float:
-    """The root."""
-    if delta == 1 or not curve.steps:
-        return 0.0
-    if curve.infinite_mass > delta:
-        return math.inf
-    if delta == 0:
-        return max(0.0, curve.greatest)
-    if _at_zero(curve.steps) <= delta:
-        return 0.0
-    greatest = max(0.0, curve.greatest)
-    if guess is None:
-        likely = likely_epsilon(curve.steps, delta) if curve.infinite_mass < 1.0 else 1.0
-        guess = curve.near(delta, min(likely, greatest))
-    return solve_epsilon(curve.value, delta, guess=guess, greatest=greatest, spread=_SPREAD)

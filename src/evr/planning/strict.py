@@ -28,8 +28,8 @@ from evr.bounds.strict import (
     stays_within,
 )
 from evr.errors import AccuracyError
-from evr.estimation.api import epsilon_of
 from evr.estimation.bins_line import on_lines
+from evr.estimation.epsilons import epsilon_of
 from evr.estimation.fft import FftCurve, delta_of
 from evr.laws import Direction, Step
 from evr.laws.exact import ExactBins

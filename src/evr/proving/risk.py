@@ -16,7 +16,7 @@ from evr import validate
 from evr.bounds.strict import Proof, rounded_up
 from evr.bounds.tradeoff import Tradeoff
 from evr.errors import UnsupportedEventError
-from evr.estimation.api import epsilon_of
+from evr.estimation.epsilons import epsilon_of
 from evr.laws import Direction, Floats
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
