@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from evr.laws.line.gaussian import NORMAL_REACH, log_normal_mass
 from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure
@@ -25,7 +24,17 @@ def log_mean_exp(exponent: Floats, p: Floats) -> Floats:
     """
     small = np.max(np.abs(exponent), axis=-1) < 1.0
     near = np.log1p(np.sum(p * np.expm1(np.clip(exponent, -1.0, 1.0)), axis=-1))
-    return np.where(small, near, logsumexp(exponent, b=p, axis=-1))
+    return np.where(small, near, log_weighted_sum(exponent, p))
+
+
+def log_weighted_sum(exponent: Floats, p: Floats) -> Floats:
+    """``log sum_i p_i e^{exponent_i}``; SciPy's does the same for any array, and takes several
+    times as long.
+    """
+    top = np.max(exponent, axis=-1)
+    shift = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore", over="ignore"):
+        return shift + np.log(np.sum(p * np.exp(exponent - shift[..., None]), axis=-1))
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,7 @@ class MixturePair(DominatingPair):
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
         m, p = self._means_of(measure)
         low, high = np.asarray(low, float)[..., None], np.asarray(high, float)[..., None]
-        return logsumexp(log_normal_mass(low - m, high - m), b=p, axis=-1)
+        return log_weighted_sum(log_normal_mass(low - m, high - m), p)
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         m, p = self._means_of(measure)

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from evr.laws.line.gaussian import NORMAL_REACH, log_normal_mass
-from evr.laws.line.mixture import log_mean_exp
+from evr.laws.line.mixture import log_mean_exp, log_weighted_sum
 from evr.laws.line.pair import DominatingPair, Floats, Measure
 
 _HALVINGS = 110
@@ -83,7 +82,7 @@ class TwoSidedPair(DominatingPair):
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
         m, p = self._centres(measure), np.array(self.probabilities)
         low, high = np.asarray(low, float)[..., None], np.asarray(high, float)[..., None]
-        return logsumexp(log_normal_mass(low - m, high - m), b=p, axis=-1)
+        return log_weighted_sum(log_normal_mass(low - m, high - m), p)
 
     def _centres(self, measure: Measure) -> Floats:
         return np.array(self.means) * (1.0 if measure is Measure.P else -1.0)
