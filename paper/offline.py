@@ -28,7 +28,7 @@ from matplotlib.figure import Figure
 import common
 import evr
 import normal_limits
-from evr.sampling.single import OutOfReachWarning
+from evr.planning.single import OutOfReachWarning
 
 NOISE = 0.5
 

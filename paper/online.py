@@ -23,7 +23,7 @@ import common
 import evr
 import normal_limits
 from evr.estimation import OnlineEpsilon
-from evr.sampling.single import OutOfReachWarning
+from evr.planning.single import OutOfReachWarning
 
 
 class Setting(NamedTuple):

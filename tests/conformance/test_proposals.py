@@ -34,9 +34,9 @@ from evr.estimation.blocks import blocks
 from evr.laws import Step
 from evr.mechanisms import Composition
 from evr.planning import capped_proposal, single_proposal
+from evr.planning.single import OutOfReachWarning
 from evr.randomness import Stream
 from evr.sampling import Proposal, SimpleProposal, TiltedProposal
-from evr.sampling.single import OutOfReachWarning
 from evr.verification.claims import Claim
 from evr.verification.directions import shortcut
 from helpers import assert_mean_within

@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 import evr
-from evr.sampling.single import OutOfReachWarning
+from evr.planning.single import OutOfReachWarning
 from helpers import near
 
 

@@ -25,10 +25,11 @@ from evr.laws.line.laplace import LaplacePair
 from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
 from evr.planning import single_proposal
+from evr.planning.single import OutOfReachWarning, reaches
 from evr.sampling import DrawPlan, built
 from evr.sampling.plan import SinglePlan
 from evr.sampling.proposals import Block
-from evr.sampling.single import OutOfReachWarning, SingleProposal
+from evr.sampling.single import SingleProposal
 from helpers import near
 from theorems import Theorems
 
@@ -227,7 +228,7 @@ def test_warns_where_many_steps_share_the_loss(setting: tuple[Any, ...], theta: 
     epsilon, k, q, noise = setting
     with pytest.warns(OutOfReachWarning, match="many steps share the loss"):
         proposal = single_proposal(steps_of(k, q, noise), epsilon, theta=theta)
-    assert not proposal.reaches(epsilon)
+    assert not reaches(proposal, epsilon)
 
 
 @pytest.mark.parametrize("setting", MISSED)
@@ -246,7 +247,7 @@ def test_stays_silent_where_one_jump_carries_the_loss(setting: tuple[Any, ...]) 
     epsilon, k, q, noise = setting
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert single_proposal(steps_of(k, q, noise), epsilon).reaches(epsilon)
+        assert reaches(single_proposal(steps_of(k, q, noise), epsilon), epsilon)
 
 
 GAUSSIAN = GaussianPair(1.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -29,6 +31,34 @@ def slope_of_least(bounds: SingleBounds, bound: Callable[[float], float], epsilo
     return float(
         minimize_scalar(bound, bounds=span, method="bounded", options={"xatol": 1e-3 * centre}).x
     )
+
+
+_FARTHEST = 1e3
+"""Second-moment bound over the square of delta's bound beyond which a proposal is out of reach."""
+
+
+class OutOfReachWarning(UserWarning):
+    """Many steps share the loss, and tilting one of them does not reach it: samples would mislead
+    without a sign.
+    """
+
+
+def log_spread(proposal: SingleProposal, epsilon: float) -> float:
+    """``log`` of the second-moment bound over the square of an upper bound on delta: what a
+    relative error costs.
+    """
+    return proposal.log_moment(epsilon, 2.0) - 2.0 * proposal.bounds.log_delta(epsilon)
+
+
+def reaches(proposal: SingleProposal, epsilon: float) -> bool:
+    """Whether a second moment is proved that makes samples trustworthy; no sample and no value of
+    delta is needed.
+
+    Delta is at most its bound, so the relative second moment that is proved is at least
+    ``e^log_spread``: where that is large nothing is known of the samples' spread, and weights of
+    ``e^{-theta^2 sigma^2 / 2}`` hide it.
+    """
+    return log_spread(proposal, epsilon) <= math.log(_FARTHEST)
 
 
 def single_proposal(
@@ -68,5 +98,13 @@ def single_proposal(
             f'theta={theta!r} is neither "heuristic" nor "bound" nor a positive number'
         )
     proposal = SingleProposal(steps, theta)
-    proposal.warn_if_out_of_reach(epsilon)
+    if not reaches(proposal, epsilon):
+        spread = log_spread(proposal, epsilon) / math.log(10.0)
+        warnings.warn(
+            f"tilting one of {proposal.count} steps does not reach epsilon={epsilon:g}: many steps "
+            f"share the loss (proved relative second moment 1e{spread:.0f}), and the samples' mean "
+            'and standard error may both be far too small. Use proposal="capped".',
+            OutOfReachWarning,
+            stacklevel=2,
+        )
     return proposal

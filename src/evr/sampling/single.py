@@ -4,14 +4,13 @@ Gaussian steps.
 Wang et al. (2023), Appendix D, with its slips corrected (paper/slips.py shows each by a number). It
 suits losses that one large jump carries over epsilon: small sampling probability, little noise.
 Where many steps share the excess it fails without a sign: most samples are non-zero, their standard
-error is small, and their mean is far below delta. So ``single_proposal`` compares its bounds before
-a sample is drawn, and warns. Proofs: docs/guarantees_single.md.
+error is small, and their mean is far below delta. ``evr.planning.single_proposal`` compares bounds
+before a sample is drawn, and warns. Proofs: docs/guarantees_single.md.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Self
 
@@ -28,15 +27,6 @@ from evr.sampling.plan import SinglePlan
 from evr.sampling.proposals import Block, Proposal
 
 _MOST_EXPONENT = 600.0  # of a product of likelihood ratios, with room below the greatest float
-
-_FARTHEST = 1e3
-"""Second-moment bound over the square of delta's bound beyond which a proposal is out of reach."""
-
-
-class OutOfReachWarning(UserWarning):
-    """Many steps share the loss, and tilting one of them does not reach it: samples would mislead
-    without a sign.
-    """
 
 
 class SingleProposal(Proposal):
@@ -128,35 +118,6 @@ class SingleProposal(Proposal):
 
     def log_greatest(self, epsilon: float) -> float:
         return self.bounds.log_greatest(epsilon, self.slope)
-
-    def log_spread(self, epsilon: float) -> float:
-        """``log`` of the second-moment bound over the square of an upper bound on delta: what a
-        relative error costs.
-        """
-        return self.log_moment(epsilon, 2.0) - 2.0 * self.bounds.log_delta(epsilon)
-
-    def reaches(self, epsilon: float) -> bool:
-        """Whether a second moment is proved that makes samples trustworthy; no sample and no value
-        of delta is needed.
-
-        Delta is at most its bound, so the relative second moment that is proved is at least
-        ``e^{log_spread}``: where that is large nothing is known of the samples' spread, and weights
-        of ``e^{-theta^2 sigma^2 / 2}`` hide it.
-        """
-        return self.log_spread(epsilon) <= math.log(_FARTHEST)
-
-    def warn_if_out_of_reach(self, epsilon: float) -> None:
-        """Emit ``OutOfReachWarning`` where ``reaches`` says no."""
-        if not self.reaches(epsilon):
-            spread = self.log_spread(epsilon) / math.log(10.0)
-            warnings.warn(
-                f"tilting one of {self.count} steps does not reach epsilon={epsilon:g}: many steps "
-                f"share the loss (proved relative second moment 1e{spread:.0f}), and the samples' "
-                "mean and standard error may both be far too small. "
-                'Use proposal="capped".',
-                OutOfReachWarning,
-                stacklevel=3,
-            )
 
     @classmethod
     def from_plan(cls, plan: SinglePlan, steps: Sequence[Step]) -> Self:
