@@ -57,7 +57,7 @@ let () =
   let text = body data in
   let codes = Array.init 256 Zz.of_int in
   let rec listed i l = if i < 0 then l else listed (i - 1) (codes.(Char.code text.[i]) :: l) in
-  match judge_t (listed (String.length text - 1) []) with
+  match judge_text (listed (String.length text - 1) []) with
   | Unreadable -> fails "unreadable"
   | TooLarge -> fails "too large"
   | Judged (file, bounds, accepted) ->

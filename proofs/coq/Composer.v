@@ -68,14 +68,12 @@ Section check.
       (last_sum (2 ^ guard) WW (down WW (- spacing C)) (down WW (eps C - o - cut * spacing C)) cut M N + I * SS).
 
   Definition check : option Z :=
-    if (0 <=? bits C) && (0 <? den C) && (0 <? spacing C) then
-      match run (down SS (- spacing C)) (prog C) start with
-      | None => None
-      | Some rs =>
-          match get rs (fst (last C)), get rs (snd (last C)) with
-          | Some a, Some b => if same (zadd (fst a) (fst b)) (counts C) then Some (finish a b) else None
-          | _, _ => None
-          end
-      end
-    else None.
+    match run (down SS (- spacing C)) (prog C) start with
+    | None => None
+    | Some rs =>
+        match get rs (fst (last C)), get rs (snd (last C)) with
+        | Some a, Some b => if same (zadd (fst a) (fst b)) (counts C) then Some (finish a b) else None
+        | _, _ => None
+        end
+    end.
 End check.

@@ -68,3 +68,6 @@ Section judge.
         else TooLarge
     end.
 End judge.
+
+(* what runs *)
+Definition judge_text : text -> answer := judge verify.

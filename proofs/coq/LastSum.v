@@ -191,7 +191,7 @@ Section last.
   Lemma integers_ok cut M N : nn (coef M) -> nn (coef N) ->
     F (fun i => wsum (first N + (i - cut)) (coef N)) (first M) (coef M) <= IZR (last_sum g W E E' cut M N).
   Proof.
-    intros HM HN. unfold last_sum. rewrite zlen_ok, <- rev_alt.
+    intros HM HN. unfold last_sum. rewrite dot_e, tails_e, zlen_ok, <- rev_alt.
     set (n := (cut + 1 - (first M + Z.of_nat (length (coef M)) - 1))%Z).
     assert (Hst : nn (start_at n N)).
     { unfold start_at. destruct (n <=? first N)%Z; [apply nn_zeros | apply nn_drop]; auto. }

@@ -3,7 +3,7 @@ From mathcomp Require Import all_ssreflect ssralg ssrnum.
 From mathcomp.classical Require Import boolp classical_sets.
 From mathcomp.analysis Require Import reals ereal Rstruct measure lebesgue_measure lebesgue_integral.
 Require Import Reals ZArith List Lra.
-Require Import Evr.Order Evr.ComposerSound Evr.Step Evr.StepSound Evr.Reader Evr.Judge Evr.JudgeSound Evr.Measure Evr.Statement Evr.Loops.
+Require Import Evr.Order Evr.ComposerSound Evr.Step Evr.StepSound Evr.Reader Evr.Judge Evr.JudgeSound Evr.Measure Evr.Statement.
 Local Open Scope classical_set_scope.
 Local Open Scope ring_scope.
 Local Open Scope R_scope.
@@ -39,7 +39,3 @@ apply: (accepted_sound t F bounds m s (step d) Hj Hin) => //.
 - by move=> i j f Kf; exact: (law_of_fubini (P1 _ _) (P1 _ _) (mx _ _) (mx _ _) (x0 _ _) (x0 _ _) Kf).
 - by move=> k kd Hk; apply: listed_encloses; exact: (Hlist m s d k kd Hin Hs Hk).
 Qed.
-
-(* What runs is [judge_t]: the same function in loops. *)
-Theorem what_runs : judge_t = judge verify.
-Proof. exact: judge_same. Qed.

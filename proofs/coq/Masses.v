@@ -85,8 +85,6 @@ Proof. intros H; exists l; split; auto. Qed.
 Lemma below_nothing s h o : below s h o nothing (fun _ => 0).
 Proof. exists []; split; auto. constructor. Qed.
 
-(* -- zeros, sums ---------------------------------------------------------- *)
-
 Lemma zeros_succ {A} (z : A) p l : zeros z (Zpos (Pos.succ p)) l = z :: zeros z (Zpos p) l.
 Proof. unfold zeros. rewrite Pos.iter_succ. auto. Qed.
 
@@ -127,7 +125,7 @@ Qed.
 Lemma below_madd s h o M N nu nu' : below s h o M nu -> below s h o N nu' ->
   below s h o (madd M N) (fun f => nu f + nu' f).
 Proof.
-  intros (l & Hl & He) (l' & Hl' & He'). unfold madd.
+  intros (l & Hl & He) (l' & Hl' & He'). unfold madd. rewrite zadd_e.
   destruct (coef M) eqn:HM.
   { inversion Hl; subst. exists l'; split; auto. intros. rewrite He, He'; simpl; ring. }
   destruct (coef N) eqn:HN.
@@ -142,8 +140,6 @@ Proof.
     replace (low + (first N - low))%Z with (first N) by lia.
     rewrite He, He'; auto.
 Qed.
-
-(* -- products ------------------------------------------------------------- *)
 
 Definition rmul := gmul 0 Rplus Rmult.
 
@@ -210,15 +206,13 @@ Qed.
 Lemma below_mround h o S M nu : (0 < S)%Z ->
   below (IZR S * IZR S) h o M nu -> below (IZR S) h o (mround S M) nu.
 Proof.
-  intros HS (l & Hl & He). exists l; split; auto. unfold mround; simpl.
+  intros HS (l & Hl & He). exists l; split; auto. unfold mround; rewrite map_e; simpl.
   assert (Hs : 0 < IZR S) by (apply IZR_lt; auto).
   clear He. induction Hl; simpl; constructor; auto.
   destruct H; split; auto.
   pose proof (IZR_le _ _ (cdiv_spec y S HS)) as Hc. rewrite mult_IZR in Hc.
   apply Rmult_le_reg_r with (IZR S); auto. lra.
 Qed.
-
-(* -- parts ---------------------------------------------------------------- *)
 
 Lemma take_drop {A} (l : list A) : forall k, take l k ++ drop l k = l.
 Proof. induction l; intros; simpl; auto. destruct (k <=? 0)%Z; simpl; auto. rewrite IHl; auto. Qed.
@@ -237,7 +231,7 @@ Proof.
   assert (Hx := take_length (coef M) (k - first M)).
   rewrite <- Ht in Hl. apply Forall2_app_inv_r in Hl. destruct Hl as (l1 & l2 & H1 & H2 & ->).
   do 2 eexists. split; [|split].
-  - apply below_intro, H1.
+  - unfold under. rewrite take_e. apply below_intro, H1.
   - apply below_intro, H2.
   - intros f. rewrite He, ev_app. f_equal.
     assert (L1 : length l1 = length (take (coef M) (k - first M))) by (apply (F2_length _ _ _ H1)).
@@ -247,7 +241,7 @@ Proof.
       replace (first M + Z.max 0 (k - first M))%Z with (Z.max (first M) k) by lia. auto.
 Qed.
 
-(* -- S4.2, the split ------------------------------------------------------ *)
+(* S4.2, the split *)
 
 (* n: mass that goes to the two ends; v: its exact share up. U and D are enough. *)
 Lemma split_ok s n v (U D : Z) : 0 < s -> 0 <= v <= n -> v * s <= IZR U -> n * s <= IZR (U + D) -> (0 <= D)%Z ->
@@ -264,7 +258,7 @@ Proof.
   - assert ((n - Rmax v (n - IZR D / s)) * s <= (IZR D / s) * s) by (apply Rmult_le_compat_r; lra). lra.
 Qed.
 
-(* -- S4.3, coarsening ----------------------------------------------------- *)
+(* S4.3, coarsening *)
 
 (* sh are shares up, in units 1/S, of the places y, y g, y g^2, ... of a cell that reaches from 1 down to G *)
 Fixpoint shares_ok (S : Z) (g G y : R) (sh : list Z) : Prop :=
@@ -433,7 +427,7 @@ Proof.
   assert (HG : 0 < exp (- (IZR size * h)) < 1).
   { split. apply exp_pos. rewrite <- exp_0. apply exp_increasing.
     assert (0 < IZR size * h) by (apply Rmult_lt_0_compat; auto). lra. }
-  unfold coarsened. set (low := (first M / size)%Z). set (k := (first M - low * size)%Z).
+  unfold coarsened. rewrite cells_e, zadd_e. set (low := (first M / size)%Z). set (k := (first M - low * size)%Z).
   assert (Hk : (0 <= k)%Z).
   { unfold k, low. pose proof (Z.mul_div_le (first M) size Hsize). lia. }
   set (m := zeros 0%Z k (coef M)).
@@ -454,7 +448,7 @@ Proof.
     rewrite Hp in Hf. simpl. lra.
 Qed.
 
-(* -- S4.4, windows -------------------------------------------------------- *)
+(* S4.4, windows *)
 
 (* mass below the floor *)
 Lemma below_raised S h o floor M nu : 0 < h ->
@@ -468,7 +462,7 @@ Proof.
     apply rsum_le; auto.
   - rewrite He, !ev_one. simpl. ring.
   - intros f Kf. rewrite He. simpl. rewrite Rplus_0_r.
-    simpl in Hl. clear He nu.
+    simpl in Hl. rewrite take_e in Hl. clear He nu.
     assert (forall m k i, Forall2 (le (IZR S)) l (take m k) -> (i + k <= floor)%Z ->
       ev (exp (- h)) (pt h o i) l f <= rsum l * f (pt h o floor)) as Hgen.
     { clear M Hl. induction l as [|a l IH]; intros m k i Hl Hi; simpl; [lra|].
@@ -544,7 +538,7 @@ Lemma below_windowed S E h o floor top M nu c esc : (0 < S)%Z -> 0 < h -> (0 <= 
     nu' (fun _ => 1) + z = nu (fun _ => 1) /\ forall f, K f -> nu f <= nu' f + z * f 0.
 Proof.
   intros HS Hh HE HEh Hb Hw. assert (HSr : 0 < IZR S) by (apply IZR_lt; auto).
-  unfold windowed in Hw.
+  unfold windowed in Hw. rewrite zsum_e in Hw.
   destruct (below_cut _ _ _ _ _ floor Hb) as (nl & nr & Hl & Hr & Ecut).
   destruct (below_cut _ _ _ _ _ (top + 1)%Z Hr) as (ni & nh & Hi & Hhi & Ecut2).
   destruct (below_raised _ _ _ _ _ _ Hh Hl) as (nl' & Hl' & Tl & Al).

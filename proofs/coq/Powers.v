@@ -25,8 +25,31 @@ Fixpoint shares_from (S Q lo hi y : Z) (r : nat) : list Z :=
   end.
 
 (* for the spacing n/d of the finer grid, cells of 2^b places *)
-Definition shares (k : nat) (Q S n d b : Z) : list Z :=
+Definition shares_by_recursion (k : nat) (Q S n d b : Z) : list Z :=
   shares_from S Q (exp_down k Q (- n) d) (exp_up k Q (n * 2 ^ b) d) Q (Z.to_nat (2 ^ b)).
+(* the shares of a cell: its number of places may be long, so no nat counts it *)
+Definition shares (k : nat) (Q S n d b : Z) : list Z :=
+  let lo := exp_down k Q (- n) d in
+  let hi := exp_up k Q (n * 2 ^ b) d in
+  match 2 ^ b with
+  | Zpos p =>
+      back (snd (Pos.iter (fun st => let '(y, out) := st in
+        (y * lo / Q, (if Q <=? hi then S else Z.min S (cdiv ((Q - y) * S) (Q - hi))) :: out)) (Q, []) p))
+  | _ => []
+  end.
+
+Lemma iter_inside A (f : A -> A) x n : Nat.iter (Datatypes.S n) f x = Nat.iter n f (f x).
+Proof. induction n; [reflexivity|]. simpl in *. congruence. Qed.
+Lemma shares_e : shares = shares_by_recursion.
+Proof.
+  ext. rename x into k, x0 into Q, x1 into S, x2 into n, x3 into d, x4 into b. unfold shares, shares_by_recursion.
+  set (lo := exp_down _ _ _ _). set (hi := exp_up _ _ _ _).
+  destruct (2 ^ b) as [|p|p]; [reflexivity| |reflexivity]. simpl Z.to_nat. rewrite Pos2Nat.inj_iter.
+  set (f := fun st : Z * list Z => _).
+  enough (H : forall m y out, snd (Nat.iter m f (y, out)) = rev_append (shares_from S Q lo hi y m) out).
+  { change (nat_rect _ (Q, []) (fun _ => f) (Pos.to_nat p)) with (Nat.iter (Pos.to_nat p) f (Q, [])). rewrite H. apply back_back. }
+  induction m; intros; [reflexivity|]. rewrite iter_inside. unfold f at 2. rewrite IHm. reflexivity.
+Qed.
 
 Open Scope R_scope.
 
@@ -161,7 +184,7 @@ Proof.
   assert (H2 : (0 < 2 ^ b)%Z) by (apply Z.pow_pos_nonneg; lia).
   assert (Hneg : forall t, 0 < t -> 0 < exp (- t) < 1).
   { intros t Ht. split; [apply exp_pos|]. rewrite <- exp_0. apply exp_increasing. lra. }
-  unfold shares.
+  rewrite shares_e. unfold shares_by_recursion.
   destruct (exp_down_ok k Q (- n) d HQ Hd) as [L0 L1].
   apply shares_from_ok; auto.
   - apply Hneg. apply Rmult_lt_0_compat; auto. apply IZR_lt; auto.

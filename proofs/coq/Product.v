@@ -22,24 +22,43 @@ Fixpoint unpack (d : nat) (k z : Z) (acc : list Z) : list Z :=
       let lo := z - Z.shiftl hi m in
       unpack d' k lo (unpack d' k hi acc)
   end.
+Fixpoint pairs_a (k : Z) (l acc : list Z) : list Z :=
+  match l with a :: b :: l' => pairs_a k l' (a + Z.shiftl b k :: acc) | _ => rev_append acc l end.
+Definition pairs_t k l := pairs_a k l [].
+Fixpoint pack_t (fuel : list Z) (k : Z) (l : list Z) : Z :=
+  match l, fuel with
+  | [], _ => 0
+  | [a], _ => a
+  | _, _ :: f => pack_t f (2 * k) (pairs_t k l)
+  | _, [] => 0
+  end.
 Definition kmul (p q : list Z) : list Z :=
   match p, q with
-  | [], _ | _, [] => zmul p q
+  | [], _ => []
+  | _, [] => map_t _ _ (fun _ => 0) p
   | _, _ =>
       let n := zlen p + zlen q - 1 in
-      let k := Z.log2 (zsum p * zsum q) + 1 in
-      take (unpack (Z.to_nat (Z.log2_up n)) k (pack p k p * pack q k q) []) n
+      let k := Z.log2 (zsum_t p * zsum_t q) + 1 in
+      take_t _ (unpack (Z.to_nat (Z.log2_up n)) k (pack_t p k p * pack_t q k q) []) n
   end.
-
 Definition ksqr (p : list Z) : list Z :=
   match p with
   | [] => []
   | _ =>
       let n := zlen p + zlen p - 1 in
-      let k := Z.log2 (zsum p * zsum p) + 1 in
-      let P := pack p k p in
-      take (unpack (Z.to_nat (Z.log2_up n)) k (P * P) []) n
+      let k := Z.log2 (zsum_t p * zsum_t p) + 1 in
+      let P := pack_t p k p in
+      take_t _ (unpack (Z.to_nat (Z.log2_up n)) k (P * P) []) n
   end.
+
+Lemma pairs_e : pairs_t = pairs.
+Proof.
+  ext. unfold pairs_t.
+  enough (H : forall n k l acc, (length l <= n)%nat -> pairs_a k l acc = rev_append acc (pairs k l)) by (apply (H (length x0)); auto).
+  induction n; intros k [|a [|b l]] acc Hl; simpl in *; try lia; try reflexivity; auto. rewrite IHn by lia. auto.
+Qed.
+Lemma pack_e : pack_t = pack.
+Proof. ext. revert x0 x1. induction x as [|z f IH]; intros k [|a [|b l]]; try reflexivity. cbn [pack_t pack]. rewrite pairs_e. apply IH. Qed.
 
 Fixpoint evZ (X : Z) (l : list Z) : Z := match l with [] => 0 | a :: l' => a + X * evZ X l' end.
 Definition nnZ (l : list Z) := Forall (fun z => 0 <= z) l.
@@ -172,9 +191,13 @@ Proof.
   rewrite Nat2Z.inj_succ, Z.pow_succ_r by lia. nia.
 Qed.
 
+Lemma zmul_nil p : zmul p [] = map (fun _ => 0) p.
+Proof. unfold zmul. induction p; simpl; try reflexivity; auto. rewrite IHp. auto. Qed.
+
 Theorem kmul_ok p q : nnZ p -> nnZ q -> kmul p q = zmul p q.
 Proof.
-  intros Hp Hq. unfold kmul. destruct p as [|a p]; [auto|]. destruct q as [|b q]; [auto|].
+  intros Hp Hq. unfold kmul. rewrite take_e, zsum_e, pack_e, map_e.
+  destruct p as [|a p]; [auto|]. destruct q as [|b q]; [symmetry; apply zmul_nil|].
   set (P := a :: p) in *. set (Q := b :: q) in *. rewrite !zlen_len.
   set (k := Z.log2 (zsum P * zsum Q) + 1).
   assert (Hk : 0 < k) by (unfold k; pose proof (Z.log2_nonneg (zsum P * zsum Q)); lia).

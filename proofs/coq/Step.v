@@ -101,6 +101,25 @@ Section one.
     end.
 End one.
 
+Fixpoint arith_a {A} (p step : Z) (l : list A) (acc : list Z) : list Z :=
+  match l with [] => back acc | _ :: l' => arith_a (p + step) step l' (p :: acc) end.
+Definition arith_t A p step (l : list A) := arith_a p step l [].
+Fixpoint mlist_a (S Q V : Z) (sb : Z -> Z * Z) (gu : Z) (ps : list Z) (vs : list (Z * Z)) (acc : list Z) : list Z * Z :=
+  match ps, vs with
+  | p :: ps', (v, d) :: vs' =>
+      let '(gu', gl') :=
+        match ps', vs' with
+        | p' :: _, (v', d') :: _ => gbounds Q V sb (p' - p) v d v' d'
+        | _, _ => (v + d, v)
+        end in
+      mlist_a S Q V sb gu' ps' vs' (Z.max 0 (cdiv ((gu - gl') * S) V) :: acc)
+  | _, _ => (back acc, cdiv (gu * S) V)
+  end.
+Definition mlist_t S Q V sb gu ps vs := mlist_a S Q V sb gu ps vs [].
+Definition places_t (g : grid) : list Z :=
+  app_t _ (arith_t _ (g_floor g * size g) (size g) (run_of (g_low g)))
+    (app_t _ (arith_t _ (g_ffirst g) 1 (run_of (g_fine g))) (arith_t _ (g_hfirst g * size g) (size g) (run_of (g_high g)))).
+
 Definition step_law (sq : nat) (Q S den spacing : Z) (k : kind) : option (Z * glaw) :=
   let g := k_grid k in
   let fine := den * size g in
@@ -109,21 +128,21 @@ Definition step_law (sq : nat) (Q S den spacing : Z) (k : kind) : option (Z * gl
   let b2 := bounds (spacing * size g) fine in
   let sb w := if w =? 1 then b1 else if w =? size g then b2 else bounds (spacing * w) fine in
   let V := 2 ^ k_vbits k in
-  let ps := places g in
+  let ps := places_t g in
   if (0 <=? g_halv g) && (0 <=? k_vbits k) && rising ps && sane V (k_source k) then
     match ps with
     | [] => None
     | p :: ps' =>
         match match k_source k with
-              | Curve values => Some (mlist S Q V sb V ps values)
+              | Curve values => Some (mlist_t S Q V sb V ps values)
               | Outcomes infinite sets =>
                   olist S Q V sb (fun a => bounds a (fine * V)) (fun q => (g_off g * size g + q * spacing) * V)
                     0 p ps' sets 0 infinite []
               end with
         | None => None
         | Some (ml, mi) =>
-            let '(m1, r1) := split_like (run_of (g_low g)) ml in
-            let '(m2, m3) := split_like (run_of (g_fine g)) r1 in
+            let '(m1, r1) := split_t _ _ (run_of (g_low g)) ml in
+            let '(m2, m3) := split_t _ _ (run_of (g_fine g)) r1 in
             Some (g_off g, Glaw (g_halv g) (Masses (g_ffirst g) m2)
                              (madd (Masses (g_floor g) m1) (Masses (g_hfirst g) m3)) (Z.min S mi))
         end

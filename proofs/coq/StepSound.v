@@ -354,9 +354,6 @@ Definition encloses (den spacing : Z) (k : kind) (mu : (R -> R) -> R) : Prop :=
         forall f, K f -> mu f <= osum (den * size g * 2 ^ k_vbits k) masses sets f + z * f 0
   end.
 
-Lemma F2_len {A B} (P : A -> B -> Prop) l m : Forall2 P l m -> length l = length m.
-Proof. induction 1; simpl; auto. Qed.
-
 Lemma split_exact {A B} (s : list A) (l : list B) b r : split_like s l = (b, r) -> (length s <= length l)%nat ->
   l = b ++ r /\ length b = length s.
 Proof.
@@ -381,13 +378,13 @@ Proof.
   set (v1 := run_of (g_low g)) in *. set (v2 := run_of (g_fine g)) in *. set (v3 := run_of (g_high g)) in *.
   assert (Hpl : places g = arith (g_floor g * size g) (size g) v1 ++ arith (g_ffirst g) 1 v2 ++ arith (g_hfirst g * size g) (size g) v3) by reflexivity.
   rewrite Hpl in *. rewrite !app_length, !arith_length in Hlen.
-  rewrite (F2_len _ _ _ Hle) in Hlen.
+  rewrite (F2_length _ _ _ Hle) in Hlen.
   destruct (split_exact _ _ _ _ E1 ltac:(lia)) as [-> L1]. rewrite app_length in Hlen.
   destruct (split_exact _ _ _ _ E2 ltac:(lia)) as [-> L2]. rewrite app_length in Hlen.
   pose proof Hle as Hle'.
   apply Forall2_app_inv_r in Hle. destruct Hle as (n1 & n' & H1 & H' & Em1).
   apply Forall2_app_inv_r in H'. destruct H' as (n2 & n3 & H2 & H3 & ->).
-  pose proof (F2_len _ _ _ H1). pose proof (F2_len _ _ _ H2). pose proof (F2_len _ _ _ H3).
+  pose proof (F2_length _ _ _ H1). pose proof (F2_length _ _ _ H2). pose proof (F2_length _ _ _ H3).
   assert (Hgs : gs (IZR spacing / IZR den) (g_halv g) = IZR 1 * u).
   { unfold gs, u, size. rewrite mult_IZR. fold (size g). field. lra. }
   assert (HH : IZR (size g) * u = IZR spacing / IZR den).
@@ -416,11 +413,27 @@ Proof.
   - intros f Kf. specialize (Hdom f Kf). rewrite Hsf in Hdom. exact Hdom.
 Qed.
 
+Lemma arith_e : arith_t = @arith.
+Proof.
+  ext. unfold arith_t. enough (H : forall (l : list x) p acc, arith_a p x1 l acc = rev_append acc (arith p x1 l)) by apply H.
+  induction l; intros; simpl; try reflexivity; auto. rewrite IHl. reflexivity.
+Qed.
+Lemma mlist_e : mlist_t = mlist.
+Proof.
+  ext. unfold mlist_t.
+  enough (H : forall ps gu vs acc, mlist_a x x0 x1 x2 gu ps vs acc =
+    let '(m, i) := mlist x x0 x1 x2 gu ps vs in (rev_append acc m, i)).
+  { rewrite H. destruct (mlist x x0 x1 x2 x3 x4 x5). auto. }
+  induction ps; intros; cbn [mlist_a mlist]; try reflexivity; auto. destruct vs as [|[v d] vs]; try reflexivity; auto.
+  destruct (match ps with [] => _ | _ => _ end) as [gu' gl']. rewrite IHps. destruct (mlist x x0 x1 x2 gu' ps vs). auto.
+Qed.
+Lemma places_e : places_t = places. Proof. unfold places_t. rewrite arith_e, app_e. reflexivity. Qed.
+
 Theorem step_ok sq Q S den spacing k mu o X : law mu -> (0 < S)%Z -> (0 < Q)%Z -> (0 < den)%Z -> (0 < spacing)%Z ->
   encloses den spacing k mu -> step_law sq Q S den spacing k = Some (o, X) ->
   covers S (IZR spacing / IZR den) (IZR o / IZR den) X mu.
 Proof.
-  intros L HS HQ Hd Hsp Henc Hst. unfold step_law in Hst. set (g := k_grid k) in *.
+  intros L HS HQ Hd Hsp Henc Hst. unfold step_law in Hst. rewrite places_e, mlist_e, split_e in Hst. set (g := k_grid k) in *.
   destruct (Z.leb_spec 0 (g_halv g)) as [Hh|]; [|discriminate]. destruct (Z.leb_spec 0 (k_vbits k)) as [Hvb|]; [|discriminate].
   cbn [andb] in Hst. set (V := (2 ^ k_vbits k)%Z) in *.
   assert (Hsize : (0 < size g)%Z) by (apply Z.pow_pos_nonneg; lia).
@@ -480,7 +493,7 @@ Proof.
     simpl in Eml. subst ml'.
     apply (arranged_ok S den spacing g mu ml mi m y m1 r1); auto.
     + lra.
-    + rewrite Eps. apply F2_len in B2 as B2l. rewrite B2l.
+    + rewrite Eps. apply F2_length in B2 as B2l. rewrite B2l.
       enough (H : forall ps j p sets here out ml mi, olist S Q V sb (fun a => bounds a D) (fun q => (g_off g * size g + q * spacing) * V)%Z j p ps sets here infinite out = Some (ml, mi) ->
         length ml = (length out + length (p :: ps))%nat) by (apply H in Em; simpl in Em |- *; lia).
       clear. induction ps as [|p' ps IH]; intros j p sets here out ml mi Ho; cbn [olist] in Ho;
@@ -515,7 +528,8 @@ Proof.
   destruct (Z.ltb_spec 0 (c_spacing c)) as [Hs|]; [|discriminate]. cbn [andb] in Hv.
   set (base := Cert _ _ _ _ _ _ _ _) in Hv.
   destruct (all_some _) as [ks|] eqn:Ek; [|discriminate].
-  refine (checker_sound _ mus b Hl Hf _ Hv w Hw). cbn [kinds bits spacing den].
+  refine (checker_sound (Cert (c_bits c) (c_den c) (c_spacing c) (c_eps c) ks (c_counts c) (c_prog c) (c_last c)) mus Hl Hb Hd Hs _ Hf b Hv w Hw).
+  cbn [kinds bits spacing den].
   intros k o X Hk.
   pose proof (all_some_nth _ _ _ _ Ek Hk) as Hn. rewrite nth_error_map in Hn.
   destruct (nth_error (c_kinds c) k) as [kd|] eqn:Ekd; [|discriminate]. simpl in Hn. inversion Hn.
@@ -523,4 +537,3 @@ Proof.
   assert (HQ : (0 < QQ base)%Z) by (unfold QQ; change (bits base) with (c_bits c); apply Z.pow_pos_nonneg; lia).
   exact (step_ok _ _ _ _ _ _ _ _ _ (Hl k) HS HQ Hd Hs (He k kd Ekd) H0).
 Qed.
-

@@ -4,190 +4,190 @@ globalThis!=="object"&&(this?b():(a.defineProperty(a.prototype,"_T_",{configurab
 b(){var
 b=this||self;b.globalThis=b;delete
 a.prototype._T_}}(Object));(function(i){"use strict";var
-bZ=" : flags Open_text and Open_binary are not compatible",b5="Sys_error",b6="a long integer where a short one is expected",ce="Invalid_argument",bb="rmdir",bS=0xf0,aL='"',cd=0x800,b4="EEXIST",cc="jsError",T=16777216,bR="shift",as=1024,cb="End_of_file",bP="Pervasives.do_at_exit",bQ="utf8",bd="Unix.Unix_error",F=0x80,bh="Failure",bO="Undefined_recursive_module",b3=" : flags Open_rdonly and Open_wronly are not compatible",bc="mkdir",b2=512,bY="Stack_overflow",k="",bg="ENOENT",bX="^",aK=": No such file or directory",be=": Not a directory",bN=0xe0,bW="/static/",b1=" : file already exists",ca="([^/]+)",aj=0x3f,bM=0xdfff,bV="Not_found",ar=0xffffff,bL="Assert_failure",C="/",bU="a negative long integer",bf=128,b9="Sys_blocked_io",b_="fd ",b$=0xdc00,b0="Out_of_memory",b8="ENOTEMPTY",ba="ENOTDIR",bT="Match_failure",x=248,b7="Division_by_zero";function
-at(c,a){if(c.fun)return at(c.fun,a);if(typeof
+b3=" : flags Open_text and Open_binary are not compatible",b9="Sys_error",b_="a long integer where a short one is expected",ci="Invalid_argument",a_="rmdir",bW=0xf0,aJ='"',ch=0x800,b8="EEXIST",cg="jsError",V=16777216,bV="shift",ar=1024,cf="End_of_file",bT="Pervasives.do_at_exit",bU="utf8",ba="Unix.Unix_error",E=0x80,be="Failure",bS="Undefined_recursive_module",b7=" : flags Open_rdonly and Open_wronly are not compatible",a$="mkdir",b6=512,b2="Stack_overflow",k="",bd="ENOENT",b1="^",aI=": No such file or directory",bb=": Not a directory",bR=0xe0,b0="/static/",b5=" : file already exists",ce="([^/]+)",aj=0x3f,bQ=0xdfff,bZ="Not_found",aq=0xffffff,bP="Assert_failure",C="/",bY="a negative long integer",bc=128,cb="Sys_blocked_io",cc="fd ",cd=0xdc00,b4="Out_of_memory",ca="ENOTEMPTY",a9="ENOTDIR",bX="Match_failure",x=248,b$="Division_by_zero";function
+as(c,a){if(c.fun)return as(c.fun,a);if(typeof
 c!=="function")return c;var
 b=c.length|0;if(b===0)return c.apply(null,a);var
 e=a.length|0,d=b-e|0;if(d==0)return c.apply(null,a);else
-if(d<0)return at(c.apply(null,a.slice(0,b)),a.slice(b));else
+if(d<0)return as(c.apply(null,a.slice(0,b)),a.slice(b));else
 return function(){var
 e=arguments.length==0?1:arguments.length,d=new
 Array(a.length+e);for(var
 b=0;b<a.length;b++)d[b]=a[b];for(var
-b=0;b<arguments.length;b++)d[a.length+b]=arguments[b];return at(c,d)}}function
-eU(b,a){throw[0,b,a]}function
-eX(b,a){if(b==0)return k;if(a.repeat)return a.repeat(b);var
+b=0;b<arguments.length;b++)d[a.length+b]=arguments[b];return as(c,d)}}function
+eZ(b,a){throw[0,b,a]}function
+e2(b,a){if(b==0)return k;if(a.repeat)return a.repeat(b);var
 d=k,c=0;for(;;){if(b&1)d+=a;b>>=1;if(b==0)return d;a+=a;c++;if(c==9)a.slice(0,1)}}function
-bl(c,b,a){var
+bi(c,b,a){var
 d=String.fromCharCode;if(b==0&&a<=4096&&a==c.length)return d.apply(null,c);var
-e=k;for(;0<a;b+=as,a-=as)e+=d.apply(null,c.slice(b,b+Math.min(a,as)));return e}function
-cj(a){if(a.t==2)a.c+=eX(a.l-a.c.length,"\0");else
-a.c=bl(a.c,0,a.c.length);a.t=0}function
-cw(a){if(a.length<24){for(var
+e=k;for(;0<a;b+=ar,a-=ar)e+=d.apply(null,c.slice(b,b+Math.min(a,ar)));return e}function
+cn(a){if(a.t==2)a.c+=e2(a.l-a.c.length,"\0");else
+a.c=bi(a.c,0,a.c.length);a.t=0}function
+cA(a){if(a.length<24){for(var
 b=0;b<a.length;b++)if(a.charCodeAt(b)>127)return false;return true}else
 return!/[^\x00-\x7f]/.test(a)}function
-bm(e){for(var
-j=k,c=k,g,f,h,a,b=0,i=e.length;b<i;b++){f=e.charCodeAt(b);if(f<F){for(var
-d=b+1;d<i&&(f=e.charCodeAt(d))<F;d++);if(d-b>b2){c.substr(0,1);j+=c;c=k;j+=e.slice(b,d)}else
-c+=e.slice(b,d);if(d==i)break;b=d}a=1;if(++b<i&&((h=e.charCodeAt(b))&-64)==bf){g=h+(f<<6);if(f<bN){a=g-0x3080;if(a<F)a=1}else{a=2;if(++b<i&&((h=e.charCodeAt(b))&-64)==bf){g=h+(g<<6);if(f<bS){a=g-0xe2080;if(a<cd||a>=0xd7ff&&a<0xe000)a=2}else{a=3;if(++b<i&&((h=e.charCodeAt(b))&-64)==bf&&f<0xf5){a=h-0x3c82080+(g<<6);if(a<0x10000||a>0x10ffff)a=3}}}}}if(a<4){b-=a;c+="\ufffd"}else
-if(a>0xffff)c+=String.fromCharCode(0xd7c0+(a>>10),b$+(a&0x3FF));else
-c+=String.fromCharCode(a);if(c.length>as){c.substr(0,1);j+=c;c=k}}return j+c}function
-J(c,a,b){this.t=c;this.c=a;this.l=b}J.prototype.toString=function(){switch(this.t){case
-9:return this.c;default:cj(this);case
-0:if(cw(this.c)){this.t=9;return this.c}this.t=8;case
-8:return this.c}};J.prototype.toUtf16=function(){var
-a=this.toString();if(this.t==9)return a;return bm(a)};J.prototype.slice=function(){var
+bj(e){for(var
+j=k,c=k,g,f,h,a,b=0,i=e.length;b<i;b++){f=e.charCodeAt(b);if(f<E){for(var
+d=b+1;d<i&&(f=e.charCodeAt(d))<E;d++);if(d-b>b6){c.substr(0,1);j+=c;c=k;j+=e.slice(b,d)}else
+c+=e.slice(b,d);if(d==i)break;b=d}a=1;if(++b<i&&((h=e.charCodeAt(b))&-64)==bc){g=h+(f<<6);if(f<bR){a=g-0x3080;if(a<E)a=1}else{a=2;if(++b<i&&((h=e.charCodeAt(b))&-64)==bc){g=h+(g<<6);if(f<bW){a=g-0xe2080;if(a<ch||a>=0xd7ff&&a<0xe000)a=2}else{a=3;if(++b<i&&((h=e.charCodeAt(b))&-64)==bc&&f<0xf5){a=h-0x3c82080+(g<<6);if(a<0x10000||a>0x10ffff)a=3}}}}}if(a<4){b-=a;c+="\ufffd"}else
+if(a>0xffff)c+=String.fromCharCode(0xd7c0+(a>>10),cd+(a&0x3FF));else
+c+=String.fromCharCode(a);if(c.length>ar){c.substr(0,1);j+=c;c=k}}return j+c}function
+I(c,a,b){this.t=c;this.c=a;this.l=b}I.prototype.toString=function(){switch(this.t){case
+9:return this.c;default:cn(this);case
+0:if(cA(this.c)){this.t=9;return this.c}this.t=8;case
+8:return this.c}};I.prototype.toUtf16=function(){var
+a=this.toString();if(this.t==9)return a;return bj(a)};I.prototype.slice=function(){var
 a=this.t==4?this.c.slice():this.c;return new
-J(this.t,a,this.l)};function
-ch(a){return new
-J(0,a,a.length)}function
-o(a){return ch(a)}function
-bk(b,a){eU(b,o(a))}var
+I(this.t,a,this.l)};function
+cl(a){return new
+I(0,a,a.length)}function
+o(a){return cl(a)}function
+bh(b,a){eZ(b,o(a))}var
 m=[0];function
-ck(a){if(!m.Failure)m.Failure=[x,o(bh),-3];bk(m.Failure,a)}function
-eO(a){return a.toUtf16()}function
-aw(){return typeof
+co(a){if(!m.Failure)m.Failure=[x,o(be),-3];bh(m.Failure,a)}function
+eT(a){return a.toUtf16()}function
+av(){return typeof
 i.process!=="undefined"&&typeof
 i.process.versions!=="undefined"&&typeof
 i.process.versions.node!=="undefined"}function
-e3(){function
+e8(){function
 a(a){if(a.charAt(0)===C)return[k,a.substring(1)];return}function
 b(c){var
 g=/^([a-zA-Z]:|[\\/]{2}[^\\/]+[\\/]+[^\\/]+)?([\\/])?([\s\S]*?)$/,a=g.exec(c),b=a[1]||k,e=Boolean(b&&b.charAt(1)!==":");if(Boolean(a[2]||e)){var
-d=a[1]||k,f=a[2]||k;return[d,c.substring(d.length+f.length)]}return}return aw()&&i.process&&i.process.platform?i.process.platform==="win32"?b:a:a}var
-bn=e3();function
-cu(a){return a.slice(-1)!==C?a+C:a}if(aw()&&i.process&&i.process.cwd)var
-au=i.process.cwd().replace(/\\/g,C);else
+d=a[1]||k,f=a[2]||k;return[d,c.substring(d.length+f.length)]}return}return av()&&i.process&&i.process.platform?i.process.platform==="win32"?b:a:a}var
+bk=e8();function
+cy(a){return a.slice(-1)!==C?a+C:a}if(av()&&i.process&&i.process.cwd)var
+at=i.process.cwd().replace(/\\/g,C);else
 var
-au="/static";au=cu(au);function
-eP(a){a=eO(a);if(!bn(a))a=au+a;var
-e=bn(a),d=e[1].split(C),b=[];for(var
+at="/static";at=cy(at);function
+eU(a){a=eT(a);if(!bk(a))a=at+a;var
+e=bk(a),d=e[1].split(C),b=[];for(var
 c=0;c<d.length;c++)switch(d[c]){case"..":if(b.length>1)b.pop();break;case".":break;default:b.push(d[c]);break}b.unshift(e[0]);b.orig=a;return b}function
-eZ(e){for(var
-f=k,b=f,a,h,c=0,g=e.length;c<g;c++){a=e.charCodeAt(c);if(a<F){for(var
-d=c+1;d<g&&(a=e.charCodeAt(d))<F;d++);if(d-c>b2){b.substr(0,1);f+=b;b=k;f+=e.slice(c,d)}else
-b+=e.slice(c,d);if(d==g)break;c=d}if(a<cd){b+=String.fromCharCode(0xc0|a>>6);b+=String.fromCharCode(F|a&aj)}else
-if(a<0xd800||a>=bM)b+=String.fromCharCode(bN|a>>12,F|a>>6&aj,F|a&aj);else
-if(a>=0xdbff||c+1==g||(h=e.charCodeAt(c+1))<b$||h>bM)b+="\xef\xbf\xbd";else{c++;a=(a<<10)+h-0x35fdc00;b+=String.fromCharCode(bS|a>>18,F|a>>12&aj,F|a>>6&aj,F|a&aj)}if(b.length>as){b.substr(0,1);f+=b;b=k}}return f+b}function
-eG(a){var
-b=9;if(!cw(a))b=8,a=eZ(a);return new
-J(b,a,a.length)}function
-al(a){return eG(a)}var
-e5=["E2BIG","EACCES","EAGAIN","EBADF","EBUSY","ECHILD","EDEADLK","EDOM",b4,"EFAULT","EFBIG","EINTR","EINVAL","EIO","EISDIR","EMFILE","EMLINK","ENAMETOOLONG","ENFILE","ENODEV",bg,"ENOEXEC","ENOLCK","ENOMEM","ENOSPC","ENOSYS",ba,b8,"ENOTTY","ENXIO","EPERM","EPIPE","ERANGE","EROFS","ESPIPE","ESRCH","EXDEV","EWOULDBLOCK","EINPROGRESS","EALREADY","ENOTSOCK","EDESTADDRREQ","EMSGSIZE","EPROTOTYPE","ENOPROTOOPT","EPROTONOSUPPORT","ESOCKTNOSUPPORT","EOPNOTSUPP","EPFNOSUPPORT","EAFNOSUPPORT","EADDRINUSE","EADDRNOTAVAIL","ENETDOWN","ENETUNREACH","ENETRESET","ECONNABORTED","ECONNRESET","ENOBUFS","EISCONN","ENOTCONN","ESHUTDOWN","ETOOMANYREFS","ETIMEDOUT","ECONNREFUSED","EHOSTDOWN","EHOSTUNREACH","ELOOP","EOVERFLOW"];function
-ab(d,f,e,a){var
-b=e5.indexOf(d);if(b<0){if(a==null)a=-9999;b=[0,a]}var
+e4(e){for(var
+f=k,b=f,a,h,c=0,g=e.length;c<g;c++){a=e.charCodeAt(c);if(a<E){for(var
+d=c+1;d<g&&(a=e.charCodeAt(d))<E;d++);if(d-c>b6){b.substr(0,1);f+=b;b=k;f+=e.slice(c,d)}else
+b+=e.slice(c,d);if(d==g)break;c=d}if(a<ch){b+=String.fromCharCode(0xc0|a>>6);b+=String.fromCharCode(E|a&aj)}else
+if(a<0xd800||a>=bQ)b+=String.fromCharCode(bR|a>>12,E|a>>6&aj,E|a&aj);else
+if(a>=0xdbff||c+1==g||(h=e.charCodeAt(c+1))<cd||h>bQ)b+="\xef\xbf\xbd";else{c++;a=(a<<10)+h-0x35fdc00;b+=String.fromCharCode(bW|a>>18,E|a>>12&aj,E|a>>6&aj,E|a&aj)}if(b.length>ar){b.substr(0,1);f+=b;b=k}}return f+b}function
+eL(a){var
+b=9;if(!cA(a))b=8,a=e4(a);return new
+I(b,a,a.length)}function
+al(a){return eL(a)}var
+e_=["E2BIG","EACCES","EAGAIN","EBADF","EBUSY","ECHILD","EDEADLK","EDOM",b8,"EFAULT","EFBIG","EINTR","EINVAL","EIO","EISDIR","EMFILE","EMLINK","ENAMETOOLONG","ENFILE","ENODEV",bd,"ENOEXEC","ENOLCK","ENOMEM","ENOSPC","ENOSYS",a9,ca,"ENOTTY","ENXIO","EPERM","EPIPE","ERANGE","EROFS","ESPIPE","ESRCH","EXDEV","EWOULDBLOCK","EINPROGRESS","EALREADY","ENOTSOCK","EDESTADDRREQ","EMSGSIZE","EPROTOTYPE","ENOPROTOOPT","EPROTONOSUPPORT","ESOCKTNOSUPPORT","EOPNOTSUPP","EPFNOSUPPORT","EAFNOSUPPORT","EADDRINUSE","EADDRNOTAVAIL","ENETDOWN","ENETUNREACH","ENETRESET","ECONNABORTED","ECONNRESET","ENOBUFS","EISCONN","ENOTCONN","ESHUTDOWN","ETOOMANYREFS","ETIMEDOUT","ECONNREFUSED","EHOSTDOWN","EHOSTUNREACH","ELOOP","EOVERFLOW"];function
+ac(d,f,e,a){var
+b=e_.indexOf(d);if(b<0){if(a==null)a=-9999;b=[0,a]}var
 c=[b,al(f||k),al(e||k)];return c}var
-cr={};function
-$(a){return cr[a]}function
-aa(b,a){throw[0,b].concat(a)}function
-cn(a){return a
+cv={};function
+aa(a){return cv[a]}function
+ab(b,a){throw[0,b].concat(a)}function
+cr(a){return a
 instanceof
-J}function
-eM(a){return cn(a)}function
-eF(a){return new
-J(4,a,a.length)}function
-aN(a){return a}function
-l(a){bk(m.Sys_error,a)}function
-eT(a){l(a+aK)}function
-av(a){bk(m.Invalid_argument,a)}function
-cg(){av("index out of bounds")}function
-ci(a,b){switch(a.t&6){default:if(b>=a.c.length)return 0;case
+I}function
+eR(a){return cr(a)}function
+eK(a){return new
+I(4,a,a.length)}function
+aL(a){return a}function
+l(a){bh(m.Sys_error,a)}function
+eY(a){l(a+aI)}function
+au(a){bh(m.Invalid_argument,a)}function
+ck(){au("index out of bounds")}function
+cm(a,b){switch(a.t&6){default:if(b>=a.c.length)return 0;case
 0:return a.c.charCodeAt(b);case
 4:return a.c[b]}}function
-eE(b,a){if(a>>>0>=b.l)cg();return ci(b,a)}function
-ak(a){if(a<0)av("Bytes.create");return new
-J(a?2:9,k,a)}function
-co(a){return a.l}function
-bi(b){if(i.Uint8Array)var
+eJ(b,a){if(a>>>0>=b.l)ck();return cm(b,a)}function
+ak(a){if(a<0)au("Bytes.create");return new
+I(a?2:9,k,a)}function
+cs(a){return a.l}function
+bf(b){if(i.Uint8Array)var
 c=new(i.Uint8Array)(b.l);else
 var
 c=new
 Array(b.l);var
 e=b.c,d=e.length,a=0;for(;a<d;a++)c[a]=e.charCodeAt(a);for(d=b.l;a<d;a++)c[a]=0;b.c=c;b.t=4;return c}function
-aM(d,e,b,f,c){if(c==0)return 0;if(f==0&&(c>=b.l||b.t==2&&c>=b.c.length)){b.c=d.t==4?bl(d.c,e,c):e==0&&d.c.length==c?d.c:d.c.substr(e,c);b.t=b.c.length==b.l?0:2}else
-if(b.t==2&&f==b.c.length){b.c+=d.t==4?bl(d.c,e,c):e==0&&d.c.length==c?d.c:d.c.substr(e,c);b.t=b.c.length==b.l?0:2}else{if(b.t!=4)bi(b);var
+aK(d,e,b,f,c){if(c==0)return 0;if(f==0&&(c>=b.l||b.t==2&&c>=b.c.length)){b.c=d.t==4?bi(d.c,e,c):e==0&&d.c.length==c?d.c:d.c.substr(e,c);b.t=b.c.length==b.l?0:2}else
+if(b.t==2&&f==b.c.length){b.c+=d.t==4?bi(d.c,e,c):e==0&&d.c.length==c?d.c:d.c.substr(e,c);b.t=b.c.length==b.l?0:2}else{if(b.t!=4)bf(b);var
 g=d.c,h=b.c;if(d.t==4)if(f<=e)for(var
 a=0;a<c;a++)h[f+a]=g[e+a];else
 for(var
 a=c-1;a>=0;a--)h[f+a]=g[e+a];else{var
 i=Math.min(c,g.length-e);for(var
 a=0;a<i;a++)h[f+a]=g.charCodeAt(e+a);for(;a<c;a++)h[f+a]=0}}return 0}function
-eD(a,b,c,d,e){aM(aN(a),b,c,d,e);return 0}function
-cf(){}function
+eI(a,b,c,d,e){aK(aL(a),b,c,d,e);return 0}function
+cj(){}function
 r(a){this.data=a}r.prototype=new
-cf();r.prototype.truncate=function(a){var
-b=this.data;this.data=ak(a|0);aM(b,0,this.data,0,a)};r.prototype.length=function(){return co(this.data)};r.prototype.write=function(b,d,g,a){var
+cj();r.prototype.truncate=function(a){var
+b=this.data;this.data=ak(a|0);aK(b,0,this.data,0,a)};r.prototype.length=function(){return cs(this.data)};r.prototype.write=function(b,d,g,a){var
 c=this.length();if(b+a>=c){var
-e=ak(b+a),f=this.data;this.data=e;aM(f,0,this.data,0,c)}eD(d,g,this.data,b,a);return 0};r.prototype.read=function(c,a,d,b){var
-e=this.length();aM(this.data,c,a,d,b);return 0};r.prototype.read_one=function(a){return eE(this.data,a)};r.prototype.close=function(){};r.prototype.constructor=r;function
+e=ak(b+a),f=this.data;this.data=e;aK(f,0,this.data,0,c)}eI(d,g,this.data,b,a);return 0};r.prototype.read=function(c,a,d,b){var
+e=this.length();aK(this.data,c,a,d,b);return 0};r.prototype.read_one=function(a){return eJ(this.data,a)};r.prototype.close=function(){};r.prototype.constructor=r;function
 v(b,a){this.content={};this.root=b;this.lookupFun=a}v.prototype.nm=function(a){return this.root+a};v.prototype.create_dir_if_needed=function(d){var
 c=d.split(C),b=k;for(var
 a=0;a<c.length-1;a++){b+=c[a]+C;if(this.content[b])continue;this.content[b]=Symbol("directory")}};v.prototype.slash=function(a){return/\/$/.test(a)?a:a+C};v.prototype.lookup=function(a){if(!this.content[a]&&this.lookupFun){var
 b=this.lookupFun(o(this.root),o(a));if(b!==0){this.create_dir_if_needed(a);this.content[a]=new
-r(aN(b[1]))}}};v.prototype.exists=function(a){if(a==k)return 1;var
+r(aL(b[1]))}}};v.prototype.exists=function(a){if(a==k)return 1;var
 b=this.slash(a);if(this.content[b])return 1;this.lookup(a);return this.content[a]?1:0};v.prototype.mkdir=function(c,e,d){var
-b=d&&$(bd);if(this.exists(c))if(b)aa(b,ab(b4,bc,this.nm(c)));else
+b=d&&aa(ba);if(this.exists(c))if(b)ab(b,ac(b8,a$,this.nm(c)));else
 l(c+": File exists");var
-a=/^(.*)\/[^/]+/.exec(c);a=a&&a[1]||k;if(!this.exists(a))if(b)aa(b,ab(bg,bc,this.nm(a)));else
-l(a+aK);if(!this.is_dir(a))if(b)aa(b,ab(ba,bc,this.nm(a)));else
-l(a+be);this.create_dir_if_needed(this.slash(c))};v.prototype.rmdir=function(a,f){var
-b=f&&$(bd),c=a==k?k:this.slash(a),e=new
-RegExp(bX+c+ca);if(!this.exists(a))if(b)aa(b,ab(bg,bb,this.nm(a)));else
-l(a+aK);if(!this.is_dir(a))if(b)aa(b,ab(ba,bb,this.nm(a)));else
-l(a+be);for(var
+a=/^(.*)\/[^/]+/.exec(c);a=a&&a[1]||k;if(!this.exists(a))if(b)ab(b,ac(bd,a$,this.nm(a)));else
+l(a+aI);if(!this.is_dir(a))if(b)ab(b,ac(a9,a$,this.nm(a)));else
+l(a+bb);this.create_dir_if_needed(this.slash(c))};v.prototype.rmdir=function(a,f){var
+b=f&&aa(ba),c=a==k?k:this.slash(a),e=new
+RegExp(b1+c+ce);if(!this.exists(a))if(b)ab(b,ac(bd,a_,this.nm(a)));else
+l(a+aI);if(!this.is_dir(a))if(b)ab(b,ac(a9,a_,this.nm(a)));else
+l(a+bb);for(var
 d
 in
-this.content)if(d.match(e))if(b)aa(b,ab(b8,bb,this.nm(a)));else
+this.content)if(d.match(e))if(b)ab(b,ac(ca,a_,this.nm(a)));else
 l(this.nm(a)+": Directory not empty");delete
 this.content[c]};v.prototype.readdir=function(a){var
-f=a==k?k:this.slash(a);if(!this.exists(a))l(a+aK);if(!this.is_dir(a))l(a+be);var
+f=a==k?k:this.slash(a);if(!this.exists(a))l(a+aI);if(!this.is_dir(a))l(a+bb);var
 g=new
-RegExp(bX+f+ca),d={},c=[];for(var
+RegExp(b1+f+ce),d={},c=[];for(var
 e
 in
 this.content){var
 b=e.match(g);if(b&&!d[b[1]]){d[b[1]]=true;c.push(b[1])}}return c};v.prototype.is_dir=function(a){if(a==k)return true;var
 b=this.slash(a);return this.content[b]?1:0};v.prototype.unlink=function(a){var
 b=this.content[a]?true:false;delete
-this.content[a];return b};v.prototype.open=function(a,b){if(b.rdonly&&b.wronly)l(this.nm(a)+b3);if(b.text&&b.binary)l(this.nm(a)+bZ);this.lookup(a);if(this.content[a]){if(this.is_dir(a))l(this.nm(a)+" : is a directory");if(b.create&&b.excl)l(this.nm(a)+b1);var
+this.content[a];return b};v.prototype.open=function(a,b){if(b.rdonly&&b.wronly)l(this.nm(a)+b7);if(b.text&&b.binary)l(this.nm(a)+b3);this.lookup(a);if(this.content[a]){if(this.is_dir(a))l(this.nm(a)+" : is a directory");if(b.create&&b.excl)l(this.nm(a)+b5);var
 c=this.content[a];if(b.truncate)c.truncate();return c}else
 if(b.create){this.create_dir_if_needed(a);this.content[a]=new
 r(ak(0));return this.content[a]}else
-eT(this.nm(a))};v.prototype.register=function(c,a){var
-b;if(this.content[c])l(this.nm(c)+b1);if(cn(a))b=new
-r(a);if(eM(a))b=new
-r(aN(a));else
+eY(this.nm(a))};v.prototype.register=function(c,a){var
+b;if(this.content[c])l(this.nm(c)+b5);if(cr(a))b=new
+r(a);if(eR(a))b=new
+r(aL(a));else
 if(a
 instanceof
 Array)b=new
-r(eF(a));else
+r(eK(a));else
 if(typeof
 a==="string")b=new
-r(ch(a));else
+r(cl(a));else
 if(a.toString){var
-d=aN(al(a.toString()));b=new
+d=aL(al(a.toString()));b=new
 r(d)}if(b){this.create_dir_if_needed(c);this.content[c]=b}else
 l(this.nm(c)+" : registering file with invalid content type")};v.prototype.constructor=v;function
-cq(a){return co(a)}function
-eY(b,a){return ci(b,a)}function
-eC(d){var
-c=cq(d),b=new
-Array(c),a=0;for(;a<c;a++)b[a]=eY(d,a);return b}function
-eB(a){if(a.t!=4)bi(a);return a.c}function
-eI(a,c,b){b&=0xff;if(a.t!=4){if(c==a.c.length){a.c+=String.fromCharCode(b);if(c+1==a.l)a.t=0;return 0}bi(a)}a.c[c]=b;return 0}function
-eH(b,a,c){if(a>>>0>=b.l)cg();return eI(b,a,c)}function
-K(a){this.fs=require("fs");this.fd=a}K.prototype=new
-cf();K.prototype.truncate=function(a){try{this.fs.ftruncateSync(this.fd,a|0)}catch(a){l(a.toString())}};K.prototype.length=function(){try{return this.fs.fstatSync(this.fd).size}catch(a){l(a.toString())}};K.prototype.write=function(f,b,c,e){var
-a=eC(b);if(!(a
+cu(a){return cs(a)}function
+e3(b,a){return cm(b,a)}function
+eH(d){var
+c=cu(d),b=new
+Array(c),a=0;for(;a<c;a++)b[a]=e3(d,a);return b}function
+eG(a){if(a.t!=4)bf(a);return a.c}function
+eN(a,c,b){b&=0xff;if(a.t!=4){if(c==a.c.length){a.c+=String.fromCharCode(b);if(c+1==a.l)a.t=0;return 0}bf(a)}a.c[c]=b;return 0}function
+eM(b,a,c){if(a>>>0>=b.l)ck();return eN(b,a,c)}function
+J(a){this.fs=require("fs");this.fd=a}J.prototype=new
+cj();J.prototype.truncate=function(a){try{this.fs.ftruncateSync(this.fd,a|0)}catch(a){l(a.toString())}};J.prototype.length=function(){try{return this.fs.fstatSync(this.fd).size}catch(a){l(a.toString())}};J.prototype.write=function(f,b,c,e){var
+a=eH(b);if(!(a
 instanceof
 i.Uint8Array))a=new(i.Uint8Array)(a);var
-d=i.Buffer.from(a);try{this.fs.writeSync(this.fd,d,c,e,f)}catch(a){l(a.toString())}return 0};K.prototype.read=function(g,d,c,f){var
-a=eB(d);if(!(a
+d=i.Buffer.from(a);try{this.fs.writeSync(this.fd,d,c,e,f)}catch(a){l(a.toString())}return 0};J.prototype.read=function(g,d,c,f){var
+a=eG(d);if(!(a
 instanceof
 i.Uint8Array))a=new(i.Uint8Array)(a);var
 e=i.Buffer.from(a);try{this.fs.readSync(this.fd,e,c,f,g)}catch(a){l(a.toString())}for(var
-b=0;b<f;b++)eH(d,c+b,e[c+b]);return 0};K.prototype.read_one=function(c){var
-b=new(i.Uint8Array)(1),a=i.Buffer.from(b);try{this.fs.readSync(this.fd,a,0,1,c)}catch(a){l(a.toString())}return a[0]};K.prototype.close=function(){try{this.fs.closeSync(this.fd)}catch(a){l(a.toString())}};K.prototype.constructor=K;function
+b=0;b<f;b++)eM(d,c+b,e[c+b]);return 0};J.prototype.read_one=function(c){var
+b=new(i.Uint8Array)(1),a=i.Buffer.from(b);try{this.fs.readSync(this.fd,a,0,1,c)}catch(a){l(a.toString())}return a[0]};J.prototype.close=function(){try{this.fs.closeSync(this.fd)}catch(a){l(a.toString())}};J.prototype.constructor=J;function
 s(a){this.fs=require("fs");this.root=a}s.prototype.nm=function(a){return this.root+a};s.prototype.exists=function(a){try{return this.fs.existsSync(this.nm(a))?1:0}catch(a){return 0}};s.prototype.mkdir=function(b,a,c){try{this.fs.mkdirSync(this.nm(b),{mode:a});return 0}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.rmdir=function(a,b){try{this.fs.rmdirSync(this.nm(a));return 0}catch(a){this.raise_nodejs_error(a,b)}};s.prototype.readdir=function(a,b){try{return this.fs.readdirSync(this.nm(a))}catch(a){this.raise_nodejs_error(a,b)}};s.prototype.is_dir=function(a){try{return this.fs.statSync(this.nm(a)).isDirectory()?1:0}catch(a){l(a.toString())}};s.prototype.unlink=function(a,c){try{var
 b=this.fs.existsSync(this.nm(a))?1:0;this.fs.unlinkSync(this.nm(a));return b}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.open=function(f,c,g){var
 a=require("constants"),b=0;for(var
@@ -195,12 +195,12 @@ e
 in
 c)switch(e){case"rdonly":b|=a.O_RDONLY;break;case"wronly":b|=a.O_WRONLY;break;case"append":b|=a.O_WRONLY|a.O_APPEND;break;case"create":b|=a.O_CREAT;break;case"truncate":b|=a.O_TRUNC;break;case"excl":b|=a.O_EXCL;break;case"binary":b|=a.O_BINARY;break;case"text":b|=a.O_TEXT;break;case"nonblock":b|=a.O_NONBLOCK;break}try{var
 d=this.fs.openSync(this.nm(f),b);return new
-K(d)}catch(a){this.raise_nodejs_error(a,g)}};s.prototype.rename=function(b,a,c){try{this.fs.renameSync(this.nm(b),this.nm(a))}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.stat=function(b,c){try{var
+J(d)}catch(a){this.raise_nodejs_error(a,g)}};s.prototype.rename=function(b,a,c){try{this.fs.renameSync(this.nm(b),this.nm(a))}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.stat=function(b,c){try{var
 a=this.fs.statSync(this.nm(b));return this.stats_from_js(a)}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.lstat=function(b,c){try{var
 a=this.fs.lstatSync(this.nm(b));return this.stats_from_js(a)}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.symlink=function(d,c,a,b){try{this.fs.symlinkSync(this.nm(c),this.nm(a),d?"dir":"file");return 0}catch(a){this.raise_nodejs_error(a,b)}};s.prototype.readlink=function(b,c){try{var
-a=this.fs.readlinkSync(this.nm(b),bQ);return al(a)}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.raise_nodejs_error=function(a,d){var
-b=$(bd);if(d&&b){var
-c=ab(a.code,a.syscall,a.path,a.errno);aa(b,c)}else
+a=this.fs.readlinkSync(this.nm(b),bU);return al(a)}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.raise_nodejs_error=function(a,d){var
+b=aa(ba);if(d&&b){var
+c=ac(a.code,a.syscall,a.path,a.errno);ab(b,c)}else
 l(a.toString())};s.prototype.stats_from_js=function(a){var
 b;if(a.isFile())b=0;else
 if(a.isDirectory())b=1;else
@@ -209,46 +209,46 @@ if(a.isBlockDevice())b=3;else
 if(a.isSymbolicLink())b=4;else
 if(a.isFIFO())b=5;else
 if(a.isSocket())b=6;return[0,a.dev,a.ino,b,a.mode,a.nlink,a.uid,a.gid,a.rdev,a.size,a.atimeMs,a.mtimeMs,a.ctimeMs]};s.prototype.constructor=s;function
-cm(b){var
-a=bn(b);if(!a)return;return a[0]+C}var
-aO=cm(au)||ck("unable to compute caml_root"),am=[];if(aw())am.push({path:aO,device:new
-s(aO)});else
-am.push({path:aO,device:new
-v(aO)});am.push({path:bW,device:new
-v(bW)});function
-cx(b){var
-g=eP(b),b=g.join(C),f=cu(b),c;for(var
+cq(b){var
+a=bk(b);if(!a)return;return a[0]+C}var
+aM=cq(at)||co("unable to compute caml_root"),am=[];if(av())am.push({path:aM,device:new
+s(aM)});else
+am.push({path:aM,device:new
+v(aM)});am.push({path:b0,device:new
+v(b0)});function
+cB(b){var
+g=eU(b),b=g.join(C),f=cy(b),c;for(var
 e=0;e<am.length;e++){var
-a=am[e];if(f.search(a.path)==0&&(!c||c.path.length<a.path.length))c={path:a.path,device:a.device,rest:b.substring(a.path.length,b.length)}}if(!c&&aw()){var
-d=cm(b);if(d&&d.match(/^[a-zA-Z]:\/$/)){var
+a=am[e];if(f.search(a.path)==0&&(!c||c.path.length<a.path.length))c={path:a.path,device:a.device,rest:b.substring(a.path.length,b.length)}}if(!c&&av()){var
+d=cq(b);if(d&&d.match(/^[a-zA-Z]:\/$/)){var
 a={path:d,device:new
 s(d)};am.push(a);c={path:a.path,device:a.device,rest:b.substring(a.path.length,b.length)}}}if(c)return c;l("no device found for "+f)}function
-eJ(c,b){var
-a=cx(c);if(!a.device.register)ck("cannot register file");a.device.register(a.rest,b);return 0}function
-cv(b,a){var
-b=o(b),a=o(a);return eJ(b,a)}function
-eL(){var
+eO(c,b){var
+a=cB(c);if(!a.device.register)co("cannot register file");a.device.register(a.rest,b);return 0}function
+cz(b,a){var
+b=o(b),a=o(a);return eO(b,a)}function
+eQ(){var
 b=i.caml_fs_tmp;if(b)for(var
-a=0;a<b.length;a++)cv(b[a].name,b[a].content);i.jsoo_create_file=cv;i.caml_fs_tmp=[];return 0}var
+a=0;a<b.length;a++)cz(b[a].name,b[a].content);i.jsoo_create_file=cz;i.caml_fs_tmp=[];return 0}var
 N=new
 Array();function
-eQ(c){var
+eV(c){var
 a=N[c];if(!a.opened)l("Cannot flush a closed channel");if(!a.buffer||a.buffer==k)return 0;if(a.fd&&m.fds[a.fd]&&m.fds[a.fd].output){var
 b=m.fds[a.fd].output;switch(b.length){case
 2:b(c,a.buffer);break;default:b(a.buffer)}}a.buffer=k;return 0}function
-bj(a){a.t&6&&cj(a);return a.c}function
-ct(d,e){var
-a=N[d],c=o(e),b=cq(c);a.file.write(a.offset,c,0,b);a.offset+=b;return 0}function
-e1(a){var
-a=bm(a),b=i;if(b.process&&b.process.stdout&&b.process.stdout.write)b.process.stderr.write(a);else{if(a.charCodeAt(a.length-1)==10)a=a.substr(0,a.length-1);var
+bg(a){a.t&6&&cn(a);return a.c}function
+cx(d,e){var
+a=N[d],c=o(e),b=cu(c);a.file.write(a.offset,c,0,b);a.offset+=b;return 0}function
+e6(a){var
+a=bj(a),b=i;if(b.process&&b.process.stdout&&b.process.stdout.write)b.process.stderr.write(a);else{if(a.charCodeAt(a.length-1)==10)a=a.substr(0,a.length-1);var
 c=b.console;c&&c.error&&c.error(a)}}function
-e2(a){var
-a=bm(a),b=i;if(b.process&&b.process.stdout&&b.process.stdout.write)b.process.stdout.write(a);else{if(a.charCodeAt(a.length-1)==10)a=a.substr(0,a.length-1);var
+e7(a){var
+a=bj(a),b=i;if(b.process&&b.process.stdout&&b.process.stdout.write)b.process.stdout.write(a);else{if(a.charCodeAt(a.length-1)==10)a=a.substr(0,a.length-1);var
 c=b.console;c&&c.log&&c.log(a)}}function
-aP(c,e,d,a){if(m.fds===undefined)m.fds=new
+aN(c,e,d,a){if(m.fds===undefined)m.fds=new
 Array();a=a?a:{};var
 b={};b.file=d;b.offset=a.append?d.length():0;b.flags=a;b.output=e;m.fds[c]=b;if(!m.fd_last_idx||c>m.fd_last_idx)m.fd_last_idx=c;return c}function
-fc(c,b,g){var
+fh(c,b,g){var
 a={};while(b){switch(b[1]){case
 0:a.rdonly=1;break;case
 1:a.wronly=1;break;case
@@ -258,36 +258,36 @@ a={};while(b){switch(b[1]){case
 5:a.excl=1;break;case
 6:a.binary=1;break;case
 7:a.text=1;break;case
-8:a.nonblock=1;break}b=b[2]}if(a.rdonly&&a.wronly)l(bj(c)+b3);if(a.text&&a.binary)l(bj(c)+bZ);var
-d=cx(c),e=d.device.open(d.rest,a),f=m.fd_last_idx?m.fd_last_idx:0;return aP(f+1,ct,e,a)}aP(0,ct,new
-r(ak(0)));aP(1,e2,new
-r(ak(0)));aP(2,e1,new
+8:a.nonblock=1;break}b=b[2]}if(a.rdonly&&a.wronly)l(bg(c)+b7);if(a.text&&a.binary)l(bg(c)+b3);var
+d=cB(c),e=d.device.open(d.rest,a),f=m.fd_last_idx?m.fd_last_idx:0;return aN(f+1,cx,e,a)}aN(0,cx,new
+r(ak(0)));aN(1,e7,new
+r(ak(0)));aN(2,e6,new
 r(ak(0)));function
-eR(a){var
-c=m.fds[a];if(c.flags.wronly)l(b_+a+" is writeonly");var
-d=null;if(a==0&&aw()){var
-e=require("fs");d=function(){return al(e.readFileSync(0,bQ))}}var
+eW(a){var
+c=m.fds[a];if(c.flags.wronly)l(cc+a+" is writeonly");var
+d=null;if(a==0&&av()){var
+e=require("fs");d=function(){return al(e.readFileSync(0,bU))}}var
 b={file:c.file,offset:c.offset,fd:a,opened:true,out:false,refill:d};N[b.fd]=b;return b.fd}function
-cp(c){var
-b=m.fds[c];if(b.flags.rdonly)l(b_+c+" is readonly");var
+ct(c){var
+b=m.fds[c];if(b.flags.rdonly)l(cc+c+" is readonly");var
 a={file:b.file,offset:b.offset,fd:c,opened:true,out:true,buffer:k};N[a.fd]=a;return a.fd}function
-eS(){var
+eX(){var
 b=0;for(var
 a=0;a<N.length;a++)if(N[a]&&N[a].opened&&N[a].out)b=[0,N[a].fd,b];return b}function
 D(b,c,a){if(a&&i.toplevelReloc)b=i.toplevelReloc(a);m[b+1]=c;if(a)m[a]=c}function
-eV(a,b){cr[bj(a)]=b;return 0}function
-cs(a){return a}function
-e0(a){if(a
+e0(a,b){cv[bg(a)]=b;return 0}function
+cw(a){return a}function
+e5(a){if(a
 instanceof
 Array)return a;if(i.RangeError&&a
 instanceof
-i.RangeError&&a.message&&a.message.match(/maximum call stack/i))return cs(m.Stack_overflow);if(i.InternalError&&a
+i.RangeError&&a.message&&a.message.match(/maximum call stack/i))return cw(m.Stack_overflow);if(i.InternalError&&a
 instanceof
-i.InternalError&&a.message&&a.message.match(/too much recursion/i))return cs(m.Stack_overflow);if(a
+i.InternalError&&a.message&&a.message.match(/too much recursion/i))return cw(m.Stack_overflow);if(a
 instanceof
-i.Error&&$(cc))return[0,$(cc),a];return[0,m.Failure,al(String(a))]}function
+i.Error&&aa(cg))return[0,aa(cg),a];return[0,m.Failure,al(String(a))]}function
 an(a){return BigInt(a)}function
-e4(k){function
+e9(k){function
 d(a){var
 b=[];for(;a;a=a[2])b.push(a[1]);return b}function
 j(a){return String.fromCharCode.apply(null,d(a).map(Number))}i.judgeProof=function(g){var
@@ -295,41 +295,41 @@ h=[],e=0,a;for(a=0;a<256;a++)h.push(an(a));for(a=g.length-1;a>=0;a--)e=[0,h[g[a]
 c=k(e);if(typeof
 c==="number")return{read:false,why:c===0?"unreadable":"too large"};var
 b=c[1],f=d(c[2]);return{read:true,accepted:c[3]===1,relation:j(b[1]),epsilon:[b[2][1],b[2][2]],delta:[b[3][1],b[3][2]],steps:d(b[4]).map(function(a){return{count:a[1],law:j(a[2])}}),sections:d(b[5]).map(function(b,a){return{direction:["remove","add","both"][b[1]],bits:b[2][1],bound:f[a]?f[a][1]:null}})}}}function
-G(a){this.d=a}G.prototype.valueOf=function(){throw new
-RangeError(b6)};var
-U=BigInt(0);function
-ac(a){if(a
+F(a){this.d=a}F.prototype.valueOf=function(){throw new
+RangeError(b_)};var
+W=BigInt(0);function
+ad(a){if(a
 instanceof
-G)return a.d;if(a<U)throw new
-RangeError(bU);var
+F)return a.d;if(a<W)throw new
+RangeError(bY);var
 d=a.toString(16),f=Math.ceil(d.length/6),e=new
 Int32Array(f);for(var
 c=0,b=d.length;c<f;c++,b-=6)e[c]=parseInt(d.slice(b>6?b-6:0,b),16);return e}var
-bo=BigInt(1),cy=function(){if(i.forceWide)return i.forceWide;try{return bo<<BigInt(1<<27)?1e9:0}catch(a){return 1<<17}}();function
-ax(d){var
-c=d.length;while(c>0&&d[c-1]===0)c--;if(c*24>2*cy)return new
-G(c===d.length?d:d.slice(0,c));var
+bl=BigInt(1),cC=function(){if(i.forceWide)return i.forceWide;try{return bl<<BigInt(1<<27)?1e9:0}catch(a){return 1<<17}}();function
+aw(d){var
+c=d.length;while(c>0&&d[c-1]===0)c--;if(c*24>2*cC)return new
+F(c===d.length?d:d.slice(0,c));var
 b=[],f=64*24,a,e;for(a=0;a<c||a===0;a+=64){var
 h="0x0";for(e=Math.min(c,a+64)-1;e>=a;e--)h+=(d[e]+0x1000000).toString(16).slice(1);b.push(BigInt(h))}for(;b.length>1;f*=2){var
 g=[];for(a=0;a<b.length;a+=2)g.push(a+1<b.length?b[a]+(b[a+1]<<BigInt(f)):b[a]);b=g}return b[0]}function
-e6(c,d){if(c.length<d.length){var
+e$(c,d){if(c.length<d.length){var
 h=c;c=d;d=h}var
 f=c.length,g=d.length,e=new
-Int32Array(f+1),b=0,a=0;for(;a<g;a++){b+=c[a]+d[a];e[a]=b&ar;b>>=24}for(;a<f;a++){b+=c[a];e[a]=b&ar;b>>=24}e[f]=b;return ax(e)}function
+Int32Array(f+1),b=0,a=0;for(;a<g;a++){b+=c[a]+d[a];e[a]=b&aq;b>>=24}for(;a<f;a++){b+=c[a];e[a]=b&aq;b>>=24}e[f]=b;return aw(e)}function
 g(a,b){if(a
 instanceof
-G||b
+F||b
 instanceof
-G)return e6(ac(a),ac(b));return a+b}function
+F)return e$(ad(a),ad(b));return a+b}function
 p(a,b){if(typeof
 a!=="bigint"||typeof
 b!=="bigint")throw new
-RangeError(b6);return a===b?1:0}function
-e$(a,b){var
-c=a/b;if(a<U!==b<U&&c*b!==a)return c-bo;return c}function
+RangeError(b_);return a===b?1:0}function
+fe(a,b){var
+c=a/b;if(a<W!==b<W&&c*b!==a)return c-bl;return c}function
 j(a,b){return a<=b?1:0}function
-E(a,b){return a<b?1:0}var
-e7=function(){var
+K(a,b){return a<b?1:0}var
+fa=function(){var
 a=6755399441055744,d=[81788929,69206017,23068673],z=[7,5,3],h={};function
 e(d,c,e){var
 b=d-(d*e+a-a)*c;return b<0?b+c:b}function
@@ -350,7 +350,7 @@ b=j>>1;b>=1;b>>=1)for(var
 e=0;e<j;e+=2*b)for(var
 c=e,n=e+b,i=b;c<n;c++,i++){var
 l=d[c],m=d[c+b],k=l+m,g=(l-m)*o[i];d[c]=k-(k*h+a-a)*f;d[c+b]=g-(g*h+a-a)*f}}function
-V(d,i,g,s){var
+U(d,i,g,s){var
 h=1/g,r=q(i,g);for(var
 c=1;c<i;c*=2)for(var
 b=0;b<i;b+=2*c)for(var
@@ -362,64 +362,64 @@ Float64Array(c);for(var
 a=0;a<d.length;a++)b[a]=d[a];g(b,c,e,H(e,f,c,0));return b}function
 A(c,d){var
 b=0,f=1/d;for(var
-a=c.length-1;a>=0;a--)b=e(b*T+c[a],d,f);return b}return function(l,m){var
+a=c.length-1;a>=0;a--)b=e(b*V+c[a],d,f);return b}return function(l,m){var
 t=l.length+m.length,c=2;while(c<t)c*=2;if(c>1<<21)throw new
 RangeError("a product too long for this browser");var
 k=[];for(var
 b=0;b<3;b++){var
-j=G(l,c,d[b],z[b]),U=l===m?j:G(m,c,d[b],z[b]);for(var
-a=0,D=d[b],Q=1/D;a<c;a++)j[a]=e(j[a]*U[a],D,Q);V(j,c,d[b],H(d[b],z[b],c,1));k.push(j)}var
-u=d[0],f=d[1],g=d[2],n=u*f,L=n%T,M=Math.floor(n/T)%T,N=Math.floor(n/281474976710656),O=q(u,f),P=q(n%g,g),R=1/f,E=1/g,I=k[0],J=k[1],K=k[2],v=new
+j=G(l,c,d[b],z[b]),T=l===m?j:G(m,c,d[b],z[b]);for(var
+a=0,D=d[b],Q=1/D;a<c;a++)j[a]=e(j[a]*T[a],D,Q);U(j,c,d[b],H(d[b],z[b],c,1));k.push(j)}var
+u=d[0],f=d[1],g=d[2],n=u*f,L=n%V,M=Math.floor(n/V)%V,N=Math.floor(n/281474976710656),O=q(u,f),P=q(n%g,g),R=1/f,E=1/g,I=k[0],J=k[1],K=k[2],v=new
 Int32Array(t),h=0,p=0,w=0;for(a=0;a<t;a++){var
 F=I[a],i=J[a]-F;if(i<0)i+=f;if(i<0)i+=f;var
-S=e(i*O,f,R),s=S*u+F,x=K[a]-e(s,g,E),y=e((x<0?x+g:x)*P,g,E),C=Math.floor(s/T);h+=s-C*T+y*L;p+=C+y*M;w+=y*N;var
-B=Math.floor(h/T);v[a]=h-B*T;h=p+B;p=w;w=0}if(h!==0||p!==0)throw new
+S=e(i*O,f,R),s=S*u+F,x=K[a]-e(s,g,E),y=e((x<0?x+g:x)*P,g,E),C=Math.floor(s/V);h+=s-C*V+y*L;p+=C+y*M;w+=y*N;var
+B=Math.floor(h/V);v[a]=h-B*V;h=p+B;p=w;w=0}if(h!==0||p!==0)throw new
 RangeError("a product longer than it can be");var
 o=67108859;if(r(A(l,o),A(m,o),o)!==A(v,o))throw new
-RangeError("a wrong product");return ax(v)}}();function
+RangeError("a wrong product");return aw(v)}}();function
 e(a,b){if(a
 instanceof
-G||b
+F||b
 instanceof
-G){var
-c=ac(a);return e7(c,a===b?c:ac(b))}return a*b}function
-ad(a){return-a}function
-cz(a){if(a<U)a=-a;if(a===U)return 0;var
+F){var
+c=ad(a);return fa(c,a===b?c:ad(b))}return a*b}function
+ae(a){return-a}function
+cD(a){if(a<W)a=-a;if(a===W)return 0;var
 b=a.toString(16);return 4*(b.length-1)+32-Math.clz32(parseInt(b.charAt(0),16))}function
-fa(a){return BigInt.asUintN(1,a)===bo?1:0}function
-e8(a,g){var
+ff(a){return BigInt.asUintN(1,a)===bl?1:0}function
+fb(a,g){var
 f=Math.floor(g/24),c=g%24,e=new
 Int32Array(a.length+f+1),d=0;for(var
-b=0;b<a.length;b++){e[b+f]=a[b]<<c&ar|d;d=c?a[b]>>24-c:0}e[a.length+f]=d;return ax(e)}function
-a(b,a){if(a<0)av(bR);if(b
+b=0;b<a.length;b++){e[b+f]=a[b]<<c&aq|d;d=c?a[b]>>24-c:0}e[a.length+f]=d;return aw(e)}function
+a(b,a){if(a<0)au(bV);if(b
 instanceof
-G||a>=cy)return e8(ac(b),a);return b<<BigInt(a)}function
-e9(b,f){var
-d=Math.floor(f/24),e=f%24,c=b.length-d;if(c<=0)return U;var
+F||a>=cC)return fb(ad(b),a);return b<<BigInt(a)}function
+fc(b,f){var
+d=Math.floor(f/24),e=f%24,c=b.length-d;if(c<=0)return W;var
 g=new
 Int32Array(c);for(var
 a=0;a<c;a++){var
-h=a+1<c?b[a+d+1]:0;g[a]=e?(b[a+d]>>e|h<<24-e)&ar:b[a+d]}return ax(g)}function
-O(a,b){if(b<0)av(bR);if(a
+h=a+1<c?b[a+d+1]:0;g[a]=e?(b[a+d]>>e|h<<24-e)&aq:b[a+d]}return aw(g)}function
+O(a,b){if(b<0)au(bV);if(a
 instanceof
-G)return e9(a.d,b);return a>>BigInt(b)}function
-ao(a){return a>U?1:a<U?-1:0}function
-e_(c,d){var
+F)return fc(a.d,b);return a>>BigInt(b)}function
+ao(a){return a>W?1:a<W?-1:0}function
+fd(c,d){var
 e=Math.max(c.length,d.length),f=new
 Int32Array(e),b=0;for(var
-a=0;a<e;a++){b+=(a<c.length?c[a]:0)-(a<d.length?d[a]:0);f[a]=b&ar;b>>=24}if(b!==0)throw new
-RangeError(bU);return ax(f)}function
+a=0;a<e;a++){b+=(a<c.length?c[a]:0)-(a<d.length?d[a]:0);f[a]=b&aq;b>>=24}if(b!==0)throw new
+RangeError(bY);return aw(f)}function
 h(a,b){if(a
 instanceof
-G||b
+F||b
 instanceof
-G)return e_(ac(a),ac(b));return a-b}function
-fb(a){if(i.onProduct)i.onProduct();return 0}function
-bp(b){var
-a=Number(b);if(!(a>=-2147483648&&a<=2147483647))av("an integer beyond 32 bits");return a}function
-eN(a){switch(a[2]){case-8:case-11:case-12:return 1;default:return 0}}function
-eK(b){var
-a=k;if(b[0]==0){a+=b[1][1];if(b.length==3&&b[2][0]==0&&eN(b[1]))var
+F)return fd(ad(a),ad(b));return a-b}function
+fg(a){if(i.onProduct)i.onProduct();return 0}function
+bm(b){var
+a=Number(b);if(!(a>=-2147483648&&a<=2147483647))au("an integer beyond 32 bits");return a}function
+eS(a){switch(a[2]){case-8:case-11:case-12:return 1;default:return 0}}function
+eP(b){var
+a=k;if(b[0]==0){a+=b[1][1];if(b.length==3&&b[2][0]==0&&eS(b[1]))var
 e=b[2],f=1;else
 var
 f=2,e=b;a+="(";for(var
@@ -428,147 +428,260 @@ c=e[d];if(typeof
 c=="number")a+=c.toString();else
 if(c
 instanceof
-J)a+=aL+c.toString()+aL;else
+I)a+=aJ+c.toString()+aJ;else
 if(typeof
-c=="string")a+=aL+c.toString()+aL;else
+c=="string")a+=aJ+c.toString()+aJ;else
 a+="_"}a+=")"}else
 if(b[0]==x)a+=b[1];return a}function
-cl(a){if(a
+cp(a){if(a
 instanceof
 Array&&(a[0]==0||a[0]==x)){var
-c=$("Printexc.handle_uncaught_exception");if(c)c(a,false);else{var
-d=eK(a),b=$(bP);if(b)b(0);i.console.error("Fatal error: exception "+d+"\n")}}else
+c=aa("Printexc.handle_uncaught_exception");if(c)c(a,false);else{var
+d=eP(a),b=aa(bT);if(b)b(0);i.console.error("Fatal error: exception "+d+"\n")}}else
 throw a}function
-eW(){var
-a=i;if(a.process&&a.process.on)a.process.on("uncaughtException",function(b,c){cl(b);a.process.exit(2)});else
-if(a.addEventListener)a.addEventListener("error",function(a){if(a.error)cl(a.error)})}eW();function
-S(a,b){return a.length==1?a(b):at(a,[b])}function
-_(a,b,c){return a.length==2?a(b,c):at(a,[b,c])}eL();var
-br=[x,o(b5),-2],bq=[x,o(ce),-4];D(11,[x,o(bO),-12],bO);D(10,[x,o(bL),-11],bL);D(9,[x,o(b9),-10],b9);D(8,[x,o(bY),-9],bY);D(7,[x,o(bT),-8],bT);D(6,[x,o(bV),-7],bV);D(5,[x,o(b7),-6],b7);D(4,[x,o(cb),-5],cb);D(3,bq,ce);D(2,[x,o(bh),-3],bh);D(1,br,b5);D(0,[x,o(b0),-1],b0);eR(0);cp(1);cp(2);var
-cA=o("Zz.pow"),cC=[0,0],cJ=[0,0],cI=[0,0],cB=[0,0];function
-bs(b){function
+e1(){var
+a=i;if(a.process&&a.process.on)a.process.on("uncaughtException",function(b,c){cp(b);a.process.exit(2)});else
+if(a.addEventListener)a.addEventListener("error",function(a){if(a.error)cp(a.error)})}e1();function
+T(a,b){return a.length==1?a(b):as(a,[b])}function
+U(a,b,c){return a.length==2?a(b,c):as(a,[b,c])}eQ();var
+bo=[x,o(b9),-2],bn=[x,o(ci),-4];D(11,[x,o(bS),-12],bS);D(10,[x,o(bP),-11],bP);D(9,[x,o(cb),-10],cb);D(8,[x,o(b2),-9],b2);D(7,[x,o(bX),-8],bX);D(6,[x,o(bZ),-7],bZ);D(5,[x,o(b$),-6],b$);D(4,[x,o(cf),-5],cf);D(3,bn,ci);D(2,[x,o(be),-3],be);D(1,bo,b9);D(0,[x,o(b4),-1],b4);eW(0);ct(1);ct(2);var
+cE=o("Zz.pow"),cI=[0,0],cP=[0,0],cO=[0,0],cF=[0,0];function
+bp(b){function
 a(b){var
 a=b;for(;;){if(a){var
-c=a[2],d=a[1];try{eQ(d)}catch(a){a=e0(a);if(a[1]!==br)throw a;var
+c=a[2],d=a[1];try{eV(d)}catch(a){a=e5(a);if(a[1]!==bo)throw a;var
 e=a}var
-a=c;continue}return 0}}return a(eS(0))}eV(o(bP),bs);var
+a=c;continue}return 0}}return a(eX(0))}e0(o(bT),bp);var
 d=an(0),c=an(1);function
 b(a){return g(a,c)}function
-V(b,a){return j(b,a)?a:b}function
+X(b,a){return j(b,a)?a:b}function
 P(b,a){return j(b,a)?b:a}function
-aQ(b,a){return fa(O(b,a))}function
-bt(b,a){if(0===a)return c;var
-d=bt(b,a/2|0),f=e(d,d);return 1===(a&1)?e(b,f):f}function
-bu(a){return a[1]}function
-aR(a){var
-b=a?[0,aR(a[2])]:a;return b}function
-bv(b,a){return b?[0,bv(b[1],a)]:a}function
-bw(d){return p(d,c)?a(c,1):aQ(d,0)?a(bw(O(d,1)),1):b(a(O(d,1),1))}function
-ae(a,h,g){var
-d=h,b=g;for(;;){if(p(b,c))return S(a,d);if(aQ(b,0)){var
-e=O(b,1);return S(a,ae(a,ae(a,d,e),e))}var
-f=O(b,1),d=ae(a,d,f),b=f;continue}}function
-bx(d,f,e){var
-b=f,a=e;for(;;){if(p(b,c))return a;if(aQ(b,0)){var
-g=O(b,1);return _(d,a,bx(d,g,_(d,a,a)))}var
-h=O(b,1),b=h,a=_(d,a,a);continue}}function
-by(a){return a?bw(by(a[1])):c}function
+aO(b,a){return ff(O(b,a))}function
+bq(b,a){if(0===a)return c;var
+d=bq(b,a/2|0),f=e(d,d);return 1===(a&1)?e(b,f):f}function
+br(a){return a[1]}function
+aP(a){var
+b=a?[0,aP(a[2])]:a;return b}function
+bs(a,b){if(a){var
+c=bs(a[2],b);return[0,a[1],c]}return b}function
+bt(b,a){return b?[0,bt(b[1],a)]:a}function
+bu(d){return p(d,c)?a(c,1):aO(d,0)?a(bu(O(d,1)),1):b(a(O(d,1),1))}function
+af(a,h,g){var
+d=h,b=g;for(;;){if(p(b,c))return T(a,d);if(aO(b,0)){var
+e=O(b,1);return T(a,af(a,af(a,d,e),e))}var
+f=O(b,1),d=af(a,d,f),b=f;continue}}function
+bv(d,f,e){var
+b=f,a=e;for(;;){if(p(b,c))return a;if(aO(b,0)){var
+g=O(b,1);return U(d,a,bv(d,g,U(d,a,a)))}var
+h=O(b,1),b=h,a=U(d,a,a);continue}}function
+bw(a){return a?bu(bw(a[1])):c}var
+cG=g;function
 q(f,e){if(0<=ao(e)){var
-b=bp(e);if(0<=b)return p(f,an(2))?a(c,b):bt(f,b);throw[0,bq,cA]}return d}function
-aS(a){var
-b=ao(a);return 0===b?0:0<b?bx(bv,a,cB):0}function
-aT(a){return a?by(a[1]):d}function
-t(b,a){return p(a,d)?d:e$(b,a)}function
-bz(a){return 0<ao(a)?an(cz(a)-1|0):d}function
-ay(c,d){var
-b=bp(d);return 0<=b?a(c,b):O(c,-b|0)}function
-bA(a){fb(0);return j(a,c)?d:an(cz(h(a,c)))}function
+b=bm(e);if(0<=b)return p(f,an(2))?a(c,b):bq(f,b);throw[0,bn,cE]}return d}function
+aQ(a){var
+b=ao(a);return 0===b?0:0<b?bv(bt,a,cF):0}function
+aR(a){return a?bw(a[1]):d}function
+t(b,a){return p(a,d)?d:fe(b,a)}function
+bx(a){return 0<ao(a)?an(cD(a)-1|0):d}function
+ax(c,d){var
+b=bm(d);return 0<=b?a(c,b):O(c,-b|0)}function
+by(a){fg(0);return j(a,c)?d:an(cD(h(a,c)))}function
 n(d,c){var
 a=d,b=c;for(;;){if(a){var
 e=[0,a[1],b],a=a[2],b=e;continue}return b}}function
-af(b,a){if(a)var
-d=af(b,a[2]),c=[0,S(b,a[1]),d];else
+Q(b,a){if(a)var
+d=Q(b,a[2]),c=[0,T(b,a[1]),d];else
 var
 c=a;return c}function
-aU(e,d,c){var
+aS(e,d,c){var
 a=d,b=c;for(;;){if(a){var
-f=_(e,b,a[1]),a=a[2],b=f;continue}return b}}function
-aV(d,c){var
+f=U(e,b,a[1]),a=a[2],b=f;continue}return b}}function
+aT(d,c){var
 a=c;for(;;){if(a){var
-b=S(d,a[1]);if(b){var
+b=T(d,a[1]);if(b){var
 a=a[2];continue}return b}return 1}}function
-bB(b,a){if(b)if(a)var
-d=bB(b[2],a[2]),c=[0,[0,b[1],a[1]],d];else
+bz(b,a){if(b)if(a)var
+d=bz(b[2],a[2]),c=[0,[0,b[1],a[1]],d];else
 var
 c=a;else
 var
 c=b;return c}function
-aW(b,a){var
-c=a?[0,b,aW([0,b],a[1])]:a;return c}var
-bC=[0,d,0];function
+aU(b,a){var
+c=a?[0,b,aU([0,b],a[1])]:a;return c}function
 ag(d,b,a){var
-c=ao(b);return 0===c?a:0<c?ae(function(a){return[0,d,a]},a,b):a}function
-bD(f,e){var
+c=ao(b);return 0===c?a:0<c?af(function(a){return[0,d,a]},a,b):a}function
+bA(c,b,a){if(b){if(a){var
+d=bA(c,b[2],a[2]);return[0,U(c,b[1],a[1]),d]}return b}return a}function
+aV(a,b){return bA(cG,a,b)}function
+bB(b,a){if(b){if(a){var
+c=bB(b[2],a[2]);return g(e(b[1],a[1]),c)}return d}return d}function
+bC(f,e){var
 a=f,b=e;for(;;){if(a){if(j(b,d))return a;var
 a=a[2],b=h(b,c);continue}return a}}function
-az(a,b){var
-c=bD(a[2],h(b,a[1]));return[0,V(a[1],b),c]}function
+Y(a){return aS(function(a,b){return g(a,c)},a,d)}function
 z(b,a){return t(g(b,h(a,c)),a)}function
-aA(c,b,a){var
-d=_(c,b[2],a[2]);return[0,g(b[1],a[1]),d]}function
-aX(c,b,a){return P(h(g(b,a),t(e(b,a),c)),c)}function
-W(a){return aU(function(a,b){return g(a,c)},a,d)}function
-aY(o,j,n,m){var
+w(a){return n(a,0)}function
+bD(e,d){var
+a=d,b=0;for(;;){if(a){var
+c=[0,T(e,a[1]),b],a=a[2],b=c;continue}return w(b)}}function
+bE(b,a){return n(w(b),a)}function
+bF(f,e){var
+b=f,a=e,c=0;for(;;){if(b){if(a){var
+d=[0,g(b[1],a[1]),c],b=b[2],a=a[2],c=d;continue}return n(c,b)}return n(c,a)}}function
+Z(e){var
+a=e,b=d;for(;;){if(a){var
+c=g(b,a[1]),a=a[2],b=c;continue}return b}}function
+bG(i,h){var
+c=i,b=h,a=d;for(;;){if(c){if(b){var
+f=g(a,e(c[1],b[1])),c=c[2],b=b[2],a=f;continue}return a}return a}}function
+aW(i,g){var
+b=i,e=g,a=0;for(;;){if(b){if(j(e,d))return w(a);var
+f=[0,b[1],a],b=b[2],e=h(e,c),a=f;continue}return w(a)}}function
+aX(f,e){var
+c=f,a=e,b=0;for(;;){if(c){if(a){var
+c=c[2],d=[0,a[1],b],a=a[2],b=d;continue}return[0,w(b),a]}return[0,w(b),a]}}var
+bH=[0,d,0];function
+G(b,a){if(b[2]){if(a[2]){var
+c=P(b[1],a[1]),e=ag(d,h(a[1],c),a[2]);return[0,c,bF(ag(d,h(b[1],c),b[2]),e)]}return b}return a}function
+ay(a,b){var
+c=aW(a[2],h(b,a[1]));return[0,a[1],c]}function
+az(a,b){var
+c=bC(a[2],h(b,a[1]));return[0,X(a[1],b),c]}function
+aA(b,a){var
+c=a[2],d=bD(function(a){return z(a,b)},c);return[0,a[1],d]}function
+aB(c,b,a){var
+d=U(c,b[2],a[2]);return[0,g(b[1],a[1]),d]}function
+aY(D,C,n,m,g){if(j(n,m))return g;var
+v=U(C,n,m),x=q(a(c,1),h(n,m)),s=t(g[1],x),u=ag(d,h(g[1],e(s,x)),g[2]),k=u,i=u,f=0,b=0;for(;;){if(i){if(k){var
+o=aX(v,i),p=o[1],r=z(bG(p,v),D),y=[0,h(Z(p),r),b],k=k[2],i=o[2],f=[0,r,f],b=y;continue}var
+A=w(b),l=[0,w(f),A]}else
+var
+B=w(b),l=[0,w(f),B];return[0,s,bF(l[2],[0,d,l[1]])]}}function
+aC(c,b,a){return aY(c,b,a[1],d,a[2])}function
+aZ(c,b,a){var
+d=aC(c,b,a);return G(a[3],d)}function
+a0(e,c,b,a){if(j(a[1],b))return a;if(p(b,d)){var
+f=a[4];return[0,d,bH,aZ(e,c,a),f]}var
+g=a[4],h=a[3];return[0,b,aY(e,c,a[1],b,a[2]),h,g]}function
+a1(c,b,a){return P(h(g(b,a),t(e(b,a),c)),c)}function
+bI(b,s,C,a,B){var
+f=a0(b,s,X(d,a[1]),B),D=ay(f[2],a[2]),u=az(f[2],a[2]),E=ay(u,g(a[3],c)),F=G(D,az(u,g(a[3],c))),H=aY(b,s,f[1],d,F),v=G(f[3],H),j=a[5],l=a[4],x=ay(v,l),o=az(v,l),y=ay(o,g(j,c)),p=az(o,g(j,c)),q=ag(d,h(p[1],g(j,c)),p[2]),m=b,i=q,k=d;for(;;){if(i){var
+n=t(e(m,C),b),m=n,w=g(k,e(i[1],n)),i=i[2],k=w;continue}var
+r=t(k,b),z=h(Z(q),r),A=G(G(y,[0,l,[0,Z(x[2]),0]]),[0,j,[0,r,0]]),I=P(g(f[4],z),b);return[0,f[1],E,A,I]}}function
+a2(o,j,n,m){var
 g=o,b=n,f=m;for(;;){if(g){var
-i=g[1],p=aT(i),k=e(j,q(a(c,1),p)),d=bp(k),l=0<=d?O(b,d):a(b,-d|0),r=h(b,ay(l,k)),g=i,b=r,f=aY(i,j,l,f);continue}return[0,b,f]}}function
-aZ(i,h,m,l){var
-n=aT(i),j=e(l,q(a(c,1),n)),f=i,b=V(d,t(e(h,g(j,m)),j));for(;;){if(f){var
+i=g[1],p=aR(i),k=e(j,q(a(c,1),p)),d=bm(k),l=0<=d?O(b,d):a(b,-d|0),r=h(b,ax(l,k)),g=i,b=r,f=a2(i,j,l,f);continue}return[0,b,f]}}function
+a3(r,q,p){var
+k=r,j=q,f=p;a:for(;;){if(f){if(f[2]){if(k){var
+b=f,h=0;for(;;){if(b){var
+i=b[2];if(i){var
+m=ax(i[1],j),o=[0,g(b[1],m),h],b=i[2],h=o;continue}var
+l=n(h,b)}else
+var
+l=n(h,b);var
+s=e(a(c,1),j),k=k[2],j=s,f=l;continue a}}return d}return f[1]}return d}}function
+aD(a,b){if(a){if(b){var
+j=Y(b),i=h(g(Y(a),j),c),k=Z(b),f=g(bx(e(Z(a),k)),c),l=a3(b,f,b),m=e(a3(a,f,a),l);return aW(a2(aQ(by(i)),f,m,0),i)}return bD(function(a){return d},a)}return a}function
+a4(i,h,m,l){var
+n=aR(i),j=e(l,q(a(c,1),n)),f=i,b=X(d,t(e(h,g(j,m)),j));for(;;){if(f){var
 k=t(e(b,b),h),f=f[1],b=k;continue}return b}}function
-bE(h,f,l,k){var
-m=aT(h),i=e(k,q(a(c,1),m)),d=h,b=z(e(f,i),g(i,l));for(;;){if(d){var
+bJ(h,f,l,k){var
+m=aR(h),i=e(k,q(a(c,1),m)),d=h,b=z(e(f,i),g(i,l));for(;;){if(d){var
 j=z(e(b,b),f),d=d[1],b=j;continue}return b}}var
-bF=a(a(a(a(b(a(c,1)),1),1),1),1);function
-aB(f,e){var
+bK=a(a(a(a(b(a(c,1)),1),1),1),1);function
+aE(f,e){var
 a=f,b=e;for(;;){if(a){if(p(b,d))return[0,a[1]];var
 a=a[2],b=h(b,c);continue}return a}}function
 u(b){var
 d=b[1];return q(a(c,1),d)}function
-a0(b){var
-d=g(b[1],bF);return q(a(c,1),d)}function
-a1(d){var
-e=a(b(a(b(a(a(b(a(a(a(c,1),1),1)),1),1)),1)),1);return aS(g(d[1],e))}function
-aC(d){var
+a5(b){var
+d=g(b[1],bK);return q(a(c,1),d)}function
+a6(d){var
+e=a(b(a(b(a(a(b(a(a(a(c,1),1),1)),1),1)),1)),1);return aQ(g(d[1],e))}function
+aF(d){var
 f=a(a(b(a(b(a(a(b(a(a(a(c,1),1),1)),1),1)),1)),1),1),h=d[1],i=g(e(a(c,1),h),f);return q(a(c,1),i)}function
-a2(a,c,b){var
-d=aC(a),f=a[2],g=aC(a);return t(e(aZ(a1(a),g,b,f),c),d)}function
-Q(f,e){var
+ah(d,l,v){var
+m=h(l,v),x=q(a(c,1),l),n=e(d[2],x),o=d[3],f=u(d),b=aF(d),p=a6(d),r=a4(p,b,ae(o),n),g=bJ(p,b,e(o,q(a(c,1),m)),n),i=q(a(c,1),m),k=ao(i);if(0===k)return 0;if(0<k){var
+s=[0,b,0];return w(af(function(a){var
+c=a[1],d=a[2],i=j(b,g)?f:P(f,z(e(h(b,c),f),h(b,g)));return[0,t(e(c,r),b),[0,i,d]]},s,i)[2])}return 0}function
+a7(a,c,b){var
+d=aF(a),f=a[2],g=aF(a);return t(e(a4(a6(a),g,b,f),c),d)}function
+R(f,e){var
 b=f,a=e;for(;;){if(b){if(a){var
 c=p(b[1],a[1]);if(c){var
 b=b[2],a=a[2];continue}var
 d=c}else
 var
 d=a;return d}return a?0:1}}function
-R(b){var
+cH(f){var
+a6=f[5],a8=bz(aU(0,aP(f[5])),a6),a9=Q(function(a){var
+e=a[2][2],g=a[1],b=aU(0,aP(f[5]));return[0,Q(function(f){var
+b=f,a=g;for(;;){if(b){if(a){var
+b=b[1],a=a[1];continue}var
+e=a}else
+var
+e=a?0:1;return e?c:d}},b),e]},a8),aY=[0,d,bH,[0,d,[0,u(f),0]],d],a4=f[5],a_=[0,[0,Q(function(a){return d},a4),aY],a9],bF=f[7],bJ=ae(f[3]),al=a7(f,u(f),bJ),z=bF,r=a_;for(;;){if(z){var
+X=z[1],_=X[1],$=_[2],aa=_[1],ab=X[2],E=aE(r,aa);if(E){var
+s=E[1],F=aE(r,$);if(F){var
+be=0;if(p(aa,$)){var
+i=s[2],bb=function(a,b){return ah(f,a,b)},y=u(f),N=aC(y,bb,i),aH=a1(y,i[4],i[4]),aI=i[3],aJ=G(G(N,N),aI),aK=aA(y,aB(aD,i[3],aJ)),k=i[2][2];if(k)var
+aT=Y(k),S=h(g(Y(k),aT),c),aX=Z(k),T=g(bx(e(Z(k),aX)),c),U=a3(k,T,k),O=aW(a2(aQ(by(S)),T,e(U,U),0),S);else
+var
+O=k;var
+aL=aA(y,[0,g(i[2][1],i[2][1]),O]),aM=[0,i[1],aL,aK,aH],bc=function(a,b){return ah(f,a,b)},bd=bI(u(f),bc,al,ab,aM),ac=[0,aV(s[1],s[1]),bd]}else
+var
+ad=F[1],V=ad[2],W=s[2],x=function(a,b){return ah(f,a,b)},l=u(f),C=P(W[1],V[1]),v=a0(l,x,C,W),o=a0(l,x,C,V),av=a1(l,v[4],o[4]),aw=o[3],ax=aB(aD,aC(l,x,v),aw),ay=o[3],az=G(aC(l,x,o),ay),aF=aA(l,G(aB(aD,v[3],az),ax)),aG=[0,C,aA(l,aB(aD,v[2],o[2])),aF,av],a$=function(a,b){return ah(f,a,b)},ba=bI(u(f),a$,al,ab,aG),ac=[0,aV(s[1],ad[1]),ba];var
+bf=bs(r,[0,ac,be]),z=z[2],r=bf;continue}var
+af=F}else
+var
+af=E;var
+B=af}else
+var
+B=[0,r];if(B){var
+am=B[1],I=aE(am,f[8][1]);if(I){var
+J=I[1],L=aE(am,f[8][2]);if(L){var
+M=L[1],bL=f[6],an=R(aV(J[1],M[1]),bL);if(an){var
+bg=Q(br,f[5]),ai=bB(f[6],bg),H=t(h(f[4],ai),f[3]),bh=J[2],bi=function(a,b){return ah(f,a,b)},A=aZ(u(f),bi,bh),bj=M[2],bk=function(a,b){return ah(f,a,b)},m=aZ(u(f),bk,bj),bl=M[2][4],bm=J[2][4],bn=a1(u(f),bm,bl),bo=a(b(a(a(b(a(c,1)),1),1)),1),bp=q(a(c,1),bo);if(K(H,h(g(A[1],m[1]),bp)))var
+bq=u(f),ao=e(u(f),bq);else
+var
+bt=e(bn,u(f)),bu=h(h(f[4],ai),e(H,f[3])),bv=a7(f,a5(f),bu),bw=ae(f[3]),bA=a7(f,a5(f),bw),aj=a5(f),ak=q(a(c,1),bK),aN=Y(A[2]),D=h(g(H,c),h(g(A[1],aN),c)),aO=j(D,m[1])?ag(d,h(m[1],D),m[2]):bC(m[2],h(D,m[1])),at=[0,0,[0,d,d]],au=w(aO),aR=aS(function(d,f){var
+a=d[2],b=g(a[1],f),c=t(e(g(e(f,ak),a[2]),bA),aj),i=d[1];return[0,[0,h(b,t(e(c,bv),e(aj,ak))),i],[0,b,c]]},au,at)[1],bD=g(bG(n(A[2],0),aR),bt),bE=u(f),ao=P(e(u(f),bE),bD);var
+ap=[0,ao]}else
+var
+ap=an;var
+aq=ap}else
+var
+aq=L;var
+ar=aq}else
+var
+ar=I;var
+as=ar}else
+var
+as=B;return as}}function
+S(b){var
 d=b[2];return q(a(c,1),d)}function
 ap(a){return ag(0,a,0)}function
-bG(a){if(a){var
+a8(h,f,e){var
+c=h,b=e,a=0;for(;;){if(b){var
+d=[0,c,a],c=g(c,f),b=b[2],a=d;continue}return w(a)}}function
+bL(a){if(a){var
 b=a[1];if(b)var
-c=bG(a[2]),e=c?[0,[0,b[1],c[1]]]:c,d=e;else
+c=bL(a[2]),e=c?[0,[0,b[1],c[1]]]:c,d=e;else
 var
-d=b;return d}return cC}var
-cD=a(a(a(a(a(a(b(a(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1),1)),1),1),1),1),1),1),cE=a(a(a(a(a(a(b(a(a(a(a(b(a(b(a(b(a(a(a(c,1),1),1)),1)),1)),1),1),1),1)),1),1),1),1),1),1),cF=a(a(b(a(a(c,1),1)),1),1),X=q(a(c,1),cF),cG=a(a(a(a(a(a(c,1),1),1),1),1),1);function
+d=b;return d}return cI}var
+cJ=a(a(a(a(a(a(b(a(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1),1)),1),1),1),1),1),1),cK=a(a(a(a(a(a(b(a(a(a(a(b(a(b(a(b(a(a(a(c,1),1),1)),1)),1)),1),1),1),1)),1),1),1),1),1),1),cL=a(a(b(a(a(c,1),1)),1),1),_=q(a(c,1),cL),cM=a(a(a(a(a(a(c,1),1),1),1),1),1);function
 L(i){if(i){var
-o=j(W(i),cD);if(o){var
+o=j(Y(i),cJ);if(o){var
 f=i,k=d;for(;;){if(f){var
 l=f[1],m=j(a(a(a(a(b(a(c,1)),1),1),1),1),l),n=m?j(l,b(a(a(a(b(a(b(a(c,1)),1)),1),1),1))):m;if(n){var
 q=h(l,a(a(a(a(b(a(c,1)),1),1),1),1)),r=g(e(a(b(a(a(c,1),1)),1),k),q),f=f[2],k=r;continue}return n}return[0,k]}}var
 p=o}else
 var
 p=i;return p}function
-cH(d){if(d){var
+cN(d){if(d){var
 f=b(a(a(b(a(b(a(a(c,1),1)),1)),1),1));if(p(d[1],f)){var
-e=L(d[2]),g=e?[0,ad(e[1])]:e;return g}return L(d)}return d}function
-bH(r){var
+e=L(d[2]),g=e?[0,ae(e[1])]:e;return g}return L(d)}return d}function
+bM(r){var
 f=r,e=0,s=b(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1));for(;;){if(f){var
 j=f[2],k=f[1];if(!p(k,s)){var
 f=j,e=[0,k,e];continue}var
@@ -577,25 +690,25 @@ var
 g=[0,n(e,0),0];var
 h=L(g[1]);if(h){var
 i=L(g[2]);if(i)var
-l=i[1],m=E(d,l),t=m?[0,[0,h[1],l]]:m,o=t;else
+l=i[1],m=K(d,l),t=m?[0,[0,h[1],l]]:m,o=t;else
 var
 o=i;var
 q=o}else
 var
 q=h;return q}}function
-bI(b,d,a){var
-c=ao(b);return 0===c?a:0<c?ae(d,a,b):a}function
+bN(b,d,a){var
+c=ao(b);return 0===c?a:0<c?af(d,a,b):a}function
 M(b,a){return[0,[0,b,a]]}function
 f(e,d,c){var
-a=S(e,c);if(a){var
-b=a[1];return _(d,b[1],b[2])}return a}function
-aD(a){var
+a=T(e,c);if(a){var
+b=a[1];return U(d,b[1],b[2])}return a}function
+aG(a){var
 b=a?[0,[0,a[1],a[2]]]:a;return b}function
 H(d,a){if(a)var
-b=S(d,a[1]),e=b?[0,[0,b[1],a[2]]]:b,c=e;else
+b=T(d,a[1]),e=b?[0,[0,b[1],a[2]]]:b,c=e;else
 var
 c=a;return c}function
-A(a){return H(cH,a)}function
+A(a){return H(cN,a)}function
 y(e){function
 a(f){var
 a=L(f);if(a)var
@@ -604,11 +717,11 @@ var
 d=a;return d}return function(b){return H(a,b)}}function
 B(b){function
 a(c){var
-a=Q(c,b),d=a?cI:a;return d}return function(b){return H(a,b)}}function
-aE(h,b,g){var
-c=j(b,X);if(c){var
-i=[0,[0,0,g]],a=bI(b,function(a){if(a){var
-c=a[1],b=S(h,c[2]);if(b)var
+a=R(c,b),d=a?cO:a;return d}return function(b){return H(a,b)}}function
+aH(h,b,g){var
+c=j(b,_);if(c){var
+i=[0,[0,0,g]],a=bN(b,function(a){if(a){var
+c=a[1],b=T(h,c[2]);if(b)var
 d=b[1],e=[0,[0,[0,d[1],c[1]],d[2]]];else
 var
 e=b;var
@@ -621,26 +734,26 @@ e=a;var
 f=e}else
 var
 f=c;return f}function
-ah(I){function
+ai(I){function
 i(J){function
-f(y){if(Q(y,[0,b(a(a(b(a(b(a(a(c,1),1)),1)),1),1)),0]))var
-m=cJ;else{var
+f(y){if(R(y,[0,b(a(a(b(a(b(a(a(c,1),1)),1)),1),1)),0]))var
+m=cP;else{var
 i=y,l=d,f=d,q=0;for(;;){if(i){var
-r=i[2],D=a(a(a(a(b(a(c,1)),1),1),1),1),k=h(i[1],D),s=j(d,k),u=s?E(k,a(a(a(a(a(a(c,1),1),1),1),1),1)):s,v=u?j(f,cE):u;if(v){if(E(k,a(a(a(a(a(c,1),1),1),1),1))){var
-w=g(l,ay(k,f)),o=t(w,a(c,1)),F=p(w,e(a(c,1),o))?o:ad(g(o,c)),i=r,l=d,f=d,q=[0,F,q];continue}var
-G=g(f,b(a(a(c,1),1))),i=r,l=g(l,ay(h(k,a(a(a(a(a(c,1),1),1),1),1)),f)),f=G;continue}var
+r=i[2],D=a(a(a(a(b(a(c,1)),1),1),1),1),k=h(i[1],D),s=j(d,k),u=s?K(k,a(a(a(a(a(a(c,1),1),1),1),1),1)):s,v=u?j(f,cK):u;if(v){if(K(k,a(a(a(a(a(c,1),1),1),1),1))){var
+w=g(l,ax(k,f)),o=t(w,a(c,1)),E=p(w,e(a(c,1),o))?o:ae(g(o,c)),i=r,l=d,f=d,q=[0,E,q];continue}var
+F=g(f,b(a(a(c,1),1))),i=r,l=g(l,ax(h(k,a(a(a(a(a(c,1),1),1),1),1)),f)),f=F;continue}var
 C=v}else
 var
-x=p(f,d),H=x?[0,n(q,0)]:x,C=H;var
+x=p(f,d),G=x?[0,n(q,0)]:x,C=G;var
 m=C;break}}if(m)var
-z=m[1],A=p(W(z),I),K=A?[0,bI(J,function(h){var
+z=m[1],A=p(Y(z),I),H=A?[0,bN(J,function(h){var
 a=h,c=d,b=0;for(;;){if(a){var
-e=a[1],a=a[2],f=[0,g(c,e),b],c=g(c,e),b=f;continue}return n(b,0)}},z)]:A,B=K;else
+e=a[1],a=a[2],f=[0,g(c,e),b],c=g(c,e),b=f;continue}return n(b,0)}},z)]:A,B=H;else
 var
 B=m;return B}return function(a){return H(f,a)}}var
-k=y(cG);return function(a){return f(k,i,a)}}var
-cK=[0,a(b(a(b(a(a(a(b(a(c,1)),1),1),1)),1)),1),0],cL=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),cK],cM=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),cL],cN=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),cM],cO=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),cN],cP=[0,b(a(a(b(a(b(a(a(c,1),1)),1)),1),1)),cO],cQ=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),cP],cR=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),cQ],cS=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),cR],cT=[0,b(a(a(a(a(b(a(c,1)),1),1),1),1)),0],cU=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],cV=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),cU],cW=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),cV],cX=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),cW],cY=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),cX],cZ=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),cY],c0=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),cZ],c1=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),c0],c2=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],c3=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),c2],c4=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),c3],c5=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),c4],c6=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),c5],c7=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),c6],c8=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),c7],c9=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),0],c_=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),c9],c$=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),c_],da=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),c$],db=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),da],dc=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],dd=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),dc],de=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),dd],df=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),de],dg=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),df],dh=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],di=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),dh],dj=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),di],dk=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dj],dl=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),dk],dm=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),dl],dn=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),dm],dp=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dn],dq=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dp],dr=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),dq],ds=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],dt=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),ds],du=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dt],dv=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),du],dw=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),dv],dx=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),dw],dy=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dx],dz=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dy],dA=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),dz],dB=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),0],dC=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),dB],dD=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),dC],dE=[0,b(a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1)),dD],dF=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),dE],dG=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dF],dH=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],dI=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),dH],dJ=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),dI],dK=[0,a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1),0],dL=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),dK],dM=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),dL],dN=[0,a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1),dM],dO=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],dP=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dO],dQ=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dP],dR=[0,b(a(b(a(b(a(a(a(b(a(c,1)),1),1),1)),1)),1)),dQ],dS=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),0],dT=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),dS],dU=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dT],dV=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),dU],dW=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),dV],dX=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],dY=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),dX],dZ=[0,b(a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1)),dY],d0=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),dZ],d1=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),d0],d2=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),d1],d3=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),d2],d4=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),d3],d5=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],d6=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),d5],d7=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),d6],d8=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),d7],d9=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),d8],d_=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),d9],d$=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),d_],ea=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),d$],eb=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],ec=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),eb],ed=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),ec],ee=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),ed],ef=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),ee],eg=[0,a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1),ef],eh=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],ei=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),eh],ej=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),ei];function
-ek(d){function
+k=y(cM);return function(a){return f(k,i,a)}}var
+cQ=[0,a(b(a(b(a(a(a(b(a(c,1)),1),1),1)),1)),1),0],cR=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),cQ],cS=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),cR],cT=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),cS],cU=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),cT],cV=[0,b(a(a(b(a(b(a(a(c,1),1)),1)),1),1)),cU],cW=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),cV],cX=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),cW],cY=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),cX],cZ=[0,b(a(a(a(a(b(a(c,1)),1),1),1),1)),0],c0=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],c1=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),c0],c2=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),c1],c3=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),c2],c4=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),c3],c5=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),c4],c6=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),c5],c7=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),c6],c8=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],c9=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),c8],c_=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),c9],c$=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),c_],da=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),c$],db=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),da],dc=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),db],dd=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),0],de=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),dd],df=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),de],dg=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),df],dh=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),dg],di=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],dj=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),di],dk=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),dj],dl=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),dk],dm=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),dl],dn=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],dp=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),dn],dq=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),dp],dr=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dq],ds=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),dr],dt=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),ds],du=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),dt],dv=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),du],dw=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dv],dx=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),dw],dy=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],dz=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),dy],dA=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dz],dB=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),dA],dC=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),dB],dD=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),dC],dE=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dD],dF=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dE],dG=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),dF],dH=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),0],dI=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),dH],dJ=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),dI],dK=[0,b(a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1)),dJ],dL=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),dK],dM=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dL],dN=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],dO=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),dN],dP=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),dO],dQ=[0,a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1),0],dR=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),dQ],dS=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),dR],dT=[0,a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1),dS],dU=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],dV=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dU],dW=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dV],dX=[0,b(a(b(a(b(a(a(a(b(a(c,1)),1),1),1)),1)),1)),dW],dY=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),0],dZ=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),dY],d0=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dZ],d1=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),d0],d2=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),d1],d3=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],d4=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),d3],d5=[0,b(a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1)),d4],d6=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),d5],d7=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),d6],d8=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),d7],d9=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),d8],d_=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),d9],d$=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],ea=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),d$],eb=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),ea],ec=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),eb],ed=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),ec],ee=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),ed],ef=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),ee],eg=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),ef],eh=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],ei=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),eh],ej=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),ei],ek=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),ej],el=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),ek],em=[0,a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1),el],en=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],eo=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),en],ep=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),eo];function
+eq(d){function
 e(a){function
 b(b){function
 c(c){function
@@ -649,26 +762,26 @@ g(g){function
 h(h){function
 i(f){var
 i=[0,d,a,b,c,e,g,h,f];return function(a){return M(i,a)}}var
-j=y(X);return function(a){return f(j,i,a)}}return function(a){return f(A,h,a)}}var
-h=y(X);return function(a){return f(h,g,a)}}return function(a){return f(A,e,a)}}var
-e=y(X);return function(a){return f(e,c,a)}}return function(a){return f(A,b,a)}}var
+j=y(_);return function(a){return f(j,i,a)}}return function(a){return f(A,h,a)}}var
+h=y(_);return function(a){return f(h,g,a)}}return function(a){return f(A,e,a)}}var
+e=y(_);return function(a){return f(e,c,a)}}return function(a){return f(A,b,a)}}var
 g=y(a(b(a(a(b(a(c,1)),1),1)),1));return function(a){return f(g,e,a)}}function
-el(a){return f(A,ek,a)}function
-em(i){function
+er(a){return f(A,eq,a)}function
+es(i){function
 e(e){function
-j(j){if(Q(i,dW)){var
+j(j){if(R(i,d2)){var
 a=function(l){function
 a(m){function
 a(o){function
 a(p){function
 a(q){var
 r=h(g(g(e[4],e[6]),e[8]),m),s=n(n(p,0),q),a=n(n(o,0),s),f=r,b=0;for(;;){if(a){var
-i=E(d,f)?l:d,k=[0,[0,a[1],i],b],a=a[2],f=h(f,c),b=k;continue}var
+i=K(d,f)?l:d,k=[0,[0,a[1],i],b],a=a[2],f=h(f,c),b=k;continue}var
 t=[0,e,j,[0,n(b,0)]];return function(a){return M(t,a)}}}var
-b=ah(e[8]);return function(c){return f(b,a,c)}}var
-b=ah(e[6]);return function(c){return f(b,a,c)}}var
-b=ah(e[4]);return function(c){return f(b,a,c)}}var
-b=y(X);return function(c){return f(b,a,c)}},b=y(X);return function(c){return f(b,a,c)}}if(Q(i,d4)){var
+b=ai(e[8]);return function(c){return f(b,a,c)}}var
+b=ai(e[6]);return function(c){return f(b,a,c)}}var
+b=ai(e[4]);return function(c){return f(b,a,c)}}var
+b=y(_);return function(c){return f(b,a,c)}},b=y(_);return function(c){return f(b,a,c)}}if(R(i,d_)){var
 k=function(h){function
 a(a){function
 b(i){function
@@ -680,13 +793,13 @@ f=n(a,0)}else
 var
 f=n(a,0);var
 m=[0,e,j,[1,h,f]];return function(a){return M(m,a)}}}var
-c=ah(a);return function(a){return f(c,b,a)}}var
-c=ah(a);return function(a){return f(c,b,a)}}var
-c=ah(a);return function(a){return f(c,b,a)}}var
-b=y(X);return function(c){return f(b,a,c)}},l=function(a){return H(L,a)};return function(a){return f(l,k,a)}}return function(a){return 0}}var
-k=y(a(a(a(a(a(b(a(a(a(a(b(a(b(a(b(a(a(a(c,1),1),1)),1)),1)),1),1),1),1)),1),1),1),1),1));return function(a){return f(k,j,a)}}return function(a){return f(el,e,a)}}function
-en(a){return f(aD,em,a)}function
-eo(d){function
+c=ai(a);return function(a){return f(c,b,a)}}var
+c=ai(a);return function(a){return f(c,b,a)}}var
+c=ai(a);return function(a){return f(c,b,a)}}var
+b=y(_);return function(c){return f(b,a,c)}},l=function(a){return H(L,a)};return function(a){return f(l,k,a)}}return function(a){return 0}}var
+k=y(a(a(a(a(a(b(a(a(a(a(b(a(b(a(b(a(a(a(c,1),1),1)),1)),1)),1),1),1),1)),1),1),1),1),1));return function(a){return f(k,j,a)}}return function(a){return f(er,e,a)}}function
+et(a){return f(aG,es,a)}function
+eu(d){function
 e(e){function
 g(a){function
 b(b){function
@@ -695,13 +808,13 @@ g(g){function
 h(f){var
 h=[0,[0,d,e],[0,a,b,c,g,f]];return function(a){return M(h,a)}}return function(a){return f(A,h,a)}}return function(a){return f(A,g,a)}}return function(a){return f(A,c,a)}}return function(a){return f(A,b,a)}}var
 h=y(a(b(a(a(b(a(c,1)),1),1)),1));return function(a){return f(h,g,a)}}return function(a){return f(A,e,a)}}function
-ep(a){return f(A,eo,a)}function
-eq(a){function
+ev(a){return f(A,eu,a)}function
+ew(a){function
 b(b){var
-c=[0,a,b];return function(a){return M(c,a)}}return function(a){return f(aD,b,a)}}function
-er(a){return H(L,a)}function
-es(a){return f(er,eq,a)}function
-et(g){function
+c=[0,a,b];return function(a){return M(c,a)}}return function(a){return f(aG,b,a)}}function
+ex(a){return H(L,a)}function
+ey(a){return f(ex,ew,a)}function
+ez(g){function
 d(g){function
 d(e){function
 d(i){function
@@ -717,7 +830,7 @@ d(m){function
 n(a){function
 b(c){var
 b=[0,i,j,k,l,a];return function(a){return M(b,a)}}var
-c=B(ej);return function(a){return f(c,b,a)}}function
+c=B(ep);return function(a){return f(c,b,a)}}function
 d(g){function
 d(d){function
 g(i){function
@@ -731,191 +844,82 @@ b(b){function
 a(c){function
 a(c){function
 a(f){var
-a=[0,g,h,i,e,b,[0,c,f]];if(Q(d,dG)){var
-j=[0,0,a];return function(a){return M(j,a)}}if(Q(d,dJ)){var
-k=[0,1,a];return function(a){return M(k,a)}}if(Q(d,dN)){var
+a=[0,g,h,i,e,b,[0,c,f]];if(R(d,dM)){var
+j=[0,0,a];return function(a){return M(j,a)}}if(R(d,dP)){var
+k=[0,1,a];return function(a){return M(k,a)}}if(R(d,dT)){var
 l=[0,2,a];return function(a){return M(l,a)}}return function(a){return 0}}return function(b){return f(A,a,b)}}return function(b){return f(A,a,b)}}var
-c=B(eg);return function(b){return f(c,a,b)}}function
-c(b){return aE(ep,a,b)}return function(a){return f(c,b,a)}}var
+c=B(em);return function(b){return f(c,a,b)}}function
+c(b){return aH(ev,a,b)}return function(a){return f(c,b,a)}}var
 k=y(a(a(a(b(a(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1),1)),1),1),1));return function(a){return f(k,j,a)}}var
-k=B(ea);return function(a){return f(k,j,a)}}function
-k(a){return aE(en,e,a)}return function(a){return f(k,j,a)}}function
+k=B(eg);return function(a){return f(k,j,a)}}function
+k(a){return aH(et,e,a)}return function(a){return f(k,j,a)}}function
 j(a){return H(L,a)}return function(a){return f(j,i,a)}}function
 i(a){return H(L,a)}return function(a){return f(i,h,a)}}var
 h=y(a(a(a(a(b(a(b(a(b(a(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1),1)),1)),1)),1),1),1),1));return function(a){return f(h,g,a)}}var
-h=B(dR);return function(a){return f(h,g,a)}}return function(a){return f(aD,d,a)}}var
-g=B(dA);function
+h=B(dX);return function(a){return f(h,g,a)}}return function(a){return f(aG,d,a)}}var
+g=B(dG);function
 h(a){return f(g,d,a)}function
-o(a){return aE(h,m,a)}return function(a){return f(o,n,a)}}var
+o(a){return aH(h,m,a)}return function(a){return f(o,n,a)}}var
 g=y(a(c,1));return function(a){return f(g,d,a)}}var
-g=B(dr);return function(a){return f(g,d,a)}}function
-g(a){return aE(es,e,a)}return function(a){return f(g,d,a)}}var
+g=B(dx);return function(a){return f(g,d,a)}}function
+g(a){return aH(ey,e,a)}return function(a){return f(g,d,a)}}var
 e=y(a(a(a(b(a(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1),1)),1),1),1));return function(a){return f(e,d,a)}}var
-e=B(dg);return function(a){return f(e,d,a)}}function
-e(a){return H(bH,a)}return function(a){return f(e,d,a)}}var
-e=B(db);return function(a){return f(e,d,a)}}function
-e(a){return H(bH,a)}return function(a){return f(e,d,a)}}var
-e=B(c8);return function(a){return f(e,d,a)}}return function(a){return f(aD,d,a)}}var
-e=B(c1);return function(a){return f(e,d,a)}}var
-e=B(cT);return function(a){return f(e,d,a)}}var
-eu=B(cS),ev=a(b(a(b(a(a(c,1),1)),1)),1),bJ=q(a(c,1),ev),ew=a(a(a(a(a(c,1),1),1),1),1),ex=q(a(c,1),ew);function
-Y(d,b){var
-f=j(ad(e(bJ,q(a(c,1),d))),b);return f?j(b,e(bJ,q(a(c,1),d))):f}function
-ey(f){var
-a=f[2],b=Y(a[1],a[2]),c=b?Y(a[1],a[3]):b,e=c?Y(d,a[4]):c;return e?Y(d,a[5]):e}function
-ez(e){var
-a=e[1],b=Y(d,a[3]),c=b?Y(a[2],a[5]):b;return c?Y(d,a[7]):c}function
-w(a){return n(a,0)}function
-aF(e,d){var
-a=d,b=0;for(;;){if(a){var
-c=[0,S(e,a[1]),b],a=a[2],b=c;continue}return w(b)}}function
-a3(b,a){return n(w(b),a)}function
-aq(f,e){var
-b=f,a=e,c=0;for(;;){if(b){if(a){var
-d=[0,g(b[1],a[1]),c],b=b[2],a=a[2],c=d;continue}return n(c,b)}return n(c,a)}}function
-Z(e){var
-a=e,b=d;for(;;){if(a){var
-c=g(b,a[1]),a=a[2],b=c;continue}return b}}function
-a4(i,h){var
-c=i,b=h,a=d;for(;;){if(c){if(b){var
-f=g(a,e(c[1],b[1])),c=c[2],b=b[2],a=f;continue}return a}return a}}function
-a5(i,g){var
-b=i,e=g,a=0;for(;;){if(b){if(j(e,d))return w(a);var
-f=[0,b[1],a],b=b[2],e=h(e,c),a=f;continue}return w(a)}}function
-a6(f,e){var
-c=f,a=e,b=0;for(;;){if(c){if(a){var
-c=c[2],d=[0,a[1],b],a=a[2],b=d;continue}return[0,w(b),a]}return[0,w(b),a]}}function
-a7(r,q,p){var
-k=r,j=q,f=p;a:for(;;){if(f){if(f[2]){if(k){var
-b=f,h=0;for(;;){if(b){var
-i=b[2];if(i){var
-m=ay(i[1],j),o=[0,g(b[1],m),h],b=i[2],h=o;continue}var
-l=n(h,b)}else
-var
-l=n(h,b);var
-s=e(a(c,1),j),k=k[2],j=s,f=l;continue a}}return d}return f[1]}return d}}function
-a8(h,f,e){var
-c=h,b=e,a=0;for(;;){if(b){var
-d=[0,c,a],c=g(c,f),b=b[2],a=d;continue}return w(a)}}function
-I(b,a){if(b[2]){if(a[2]){var
-c=P(b[1],a[1]),e=ag(d,h(a[1],c),a[2]);return[0,c,aq(ag(d,h(b[1],c),b[2]),e)]}return b}return a}function
-aG(a,b){var
-c=a5(a[2],h(b,a[1]));return[0,a[1],c]}function
-aH(b,a){var
-c=a[2],d=aF(function(a){return z(a,b)},c);return[0,a[1],d]}function
-a9(D,C,n,m,g){if(j(n,m))return g;var
-v=_(C,n,m),x=q(a(c,1),h(n,m)),s=t(g[1],x),u=ag(d,h(g[1],e(s,x)),g[2]),k=u,i=u,f=0,b=0;for(;;){if(i){if(k){var
-o=a6(v,i),p=o[1],r=z(a4(p,v),D),y=[0,h(Z(p),r),b],k=k[2],i=o[2],f=[0,r,f],b=y;continue}var
-A=w(b),l=[0,w(f),A]}else
-var
-B=w(b),l=[0,w(f),B];return[0,s,aq(l[2],[0,d,l[1]])]}}function
-aI(c,b,a){return a9(c,b,a[1],d,a[2])}function
-a_(c,b,a){var
-d=aI(c,b,a);return I(a[3],d)}function
-a$(e,c,b,a){if(j(a[1],b))return a;if(p(b,d)){var
-f=a[4];return[0,d,bC,a_(e,c,a),f]}var
-g=a[4],h=a[3];return[0,b,a9(e,c,a[1],b,a[2]),h,g]}function
-bK(b,s,C,a,B){var
-f=a$(b,s,V(d,a[1]),B),D=aG(f[2],a[2]),u=az(f[2],a[2]),E=aG(u,g(a[3],c)),F=I(D,az(u,g(a[3],c))),G=a9(b,s,f[1],d,F),v=I(f[3],G),j=a[5],l=a[4],x=aG(v,l),o=az(v,l),y=aG(o,g(j,c)),p=az(o,g(j,c)),q=ag(d,h(p[1],g(j,c)),p[2]),m=b,i=q,k=d;for(;;){if(i){var
-n=t(e(m,C),b),m=n,w=g(k,e(i[1],n)),i=i[2],k=w;continue}var
-r=t(k,b),z=h(Z(q),r),A=I(I(y,[0,l,[0,Z(x[2]),0]]),[0,j,[0,r,0]]),H=P(g(f[4],z),b);return[0,f[1],E,A,H]}}function
-aJ(a,b){if(a){if(b){var
-j=W(b),i=h(g(W(a),j),c),k=Z(b),f=g(bz(e(Z(a),k)),c),l=a7(b,f,b),m=e(a7(a,f,a),l);return a5(aY(aS(bA(i)),f,m,0),i)}return aF(function(a){return d},a)}return a}function
-ai(d,l,v){var
-m=h(l,v),x=q(a(c,1),l),n=e(d[2],x),o=d[3],f=u(d),b=aC(d),p=a1(d),r=aZ(p,b,ad(o),n),g=bE(p,b,e(o,q(a(c,1),m)),n),i=q(a(c,1),m),k=ao(i);if(0===k)return 0;if(0<k){var
-s=[0,b,0];return w(ae(function(a){var
-c=a[1],d=a[2],i=j(b,g)?f:P(f,z(e(h(b,c),f),h(b,g)));return[0,t(e(c,r),b),[0,i,d]]},s,i)[2])}return 0}function
-eA(f){var
-al=j(d,f[1]),am=al?E(d,f[2]):al,an=am?E(d,f[3]):am;if(an){var
-aC=f[5],aD=bB(aW(0,aR(f[5])),aC),aE=af(function(a){var
-e=a[2][2],g=a[1],b=aW(0,aR(f[5]));return[0,af(function(f){var
-b=f,a=g;for(;;){if(b){if(a){var
-b=b[1],a=a[1];continue}var
-e=a}else
-var
-e=a?0:1;return e?c:d}},b),e]},aD),ay=[0,d,bC,[0,d,[0,u(f),0]],d],az=f[5],aG=[0,[0,af(function(a){return d},az),ay],aE],bN=f[7],bO=ad(f[3]),ao=a2(f,u(f),bO),z=bN,r=aG;for(;;){if(z){var
-X=z[1],Y=X[1],_=Y[2],$=Y[1],aa=X[2],F=aB(r,$);if(F){var
-s=F[1],G=aB(r,_);if(G){var
-bl=0;if(p($,_)){var
-i=s[2],bi=function(a,b){return ai(f,a,b)},y=u(f),N=aI(y,bi,i),aZ=aX(y,i[4],i[4]),a1=i[3],a6=I(I(N,N),a1),a8=aH(y,aA(aJ,i[3],a6)),k=i[2][2];if(k)var
-be=W(k),R=h(g(W(k),be),c),bf=Z(k),S=g(bz(e(Z(k),bf)),c),T=a7(k,S,k),O=a5(aY(aS(bA(R)),S,e(T,T),0),R);else
-var
-O=k;var
-a9=aH(y,[0,g(i[2][1],i[2][1]),O]),ba=[0,i[1],a9,a8,aZ],bj=function(a,b){return ai(f,a,b)},bk=bK(u(f),bj,ao,aa,ba),ab=[0,aq(s[1],s[1]),bk]}else
-var
-ac=G[1],U=ac[2],V=s[2],x=function(a,b){return ai(f,a,b)},l=u(f),C=P(V[1],U[1]),v=a$(l,x,C,V),o=a$(l,x,C,U),aM=aX(l,v[4],o[4]),aN=o[3],aO=aA(aJ,aI(l,x,v),aN),aP=o[3],aQ=I(aI(l,x,o),aP),aT=aH(l,I(aA(aJ,v[3],aQ),aO)),aV=[0,C,aH(l,aA(aJ,v[2],o[2])),aT,aM],bg=function(a,b){return ai(f,a,b)},bh=bK(u(f),bg,ao,aa,aV),ab=[0,aq(s[1],ac[1]),bh];var
-bm=a3(r,[0,ab,bl]),z=z[2],r=bm;continue}var
-ae=G}else
-var
-ae=F;var
-B=ae}else
-var
-B=[0,r];if(B){var
-ap=B[1],J=aB(ap,f[8][1]);if(J){var
-K=J[1],L=aB(ap,f[8][2]);if(L){var
-M=L[1],bP=f[6],ar=Q(aq(K[1],M[1]),bP);if(ar){var
-bn=aF(bu,f[5]),ah=a4(f[6],bn),H=t(h(f[4],ah),f[3]),bo=K[2],bp=function(a,b){return ai(f,a,b)},A=a_(u(f),bp,bo),bq=M[2],br=function(a,b){return ai(f,a,b)},m=a_(u(f),br,bq),bs=M[2][4],bt=K[2][4],bv=aX(u(f),bt,bs),bw=a(b(a(a(b(a(c,1)),1),1)),1),bx=q(a(c,1),bw);if(E(H,h(g(A[1],m[1]),bx)))var
-by=u(f),as=e(u(f),by);else
-var
-bE=e(bv,u(f)),bG=h(h(f[4],ah),e(H,f[3])),bH=a2(f,a0(f),bG),bI=ad(f[3]),bJ=a2(f,a0(f),bI),aj=a0(f),ak=q(a(c,1),bF),bb=W(A[2]),D=h(g(H,c),h(g(A[1],bb),c)),bc=j(D,m[1])?ag(d,h(m[1],D),m[2]):bD(m[2],h(D,m[1])),aK=[0,0,[0,d,d]],aL=w(bc),bd=aU(function(d,f){var
-a=d[2],b=g(a[1],f),c=t(e(g(e(f,ak),a[2]),bJ),aj),i=d[1];return[0,[0,h(b,t(e(c,bH),e(aj,ak))),i],[0,b,c]]},aL,aK)[1],bL=g(a4(n(A[2],0),bd),bE),bM=u(f),as=P(e(u(f),bM),bL);var
-at=[0,as]}else
-var
-at=ar;var
-au=at}else
-var
-au=L;var
-av=au}else
-var
-av=J;var
-aw=av}else
-var
-aw=B;var
-ax=aw;break}}else
-var
-ax=an;return ax}e4(function(am){var
+e=B(dm);return function(a){return f(e,d,a)}}function
+e(a){return H(bM,a)}return function(a){return f(e,d,a)}}var
+e=B(dh);return function(a){return f(e,d,a)}}function
+e(a){return H(bM,a)}return function(a){return f(e,d,a)}}var
+e=B(dc);return function(a){return f(e,d,a)}}return function(a){return f(aG,d,a)}}var
+e=B(c7);return function(a){return f(e,d,a)}}var
+e=B(cZ);return function(a){return f(e,d,a)}}var
+eA=B(cY),eB=a(b(a(b(a(a(c,1),1)),1)),1),bO=q(a(c,1),eB),eC=a(a(a(a(a(c,1),1),1),1),1),eD=q(a(c,1),eC);function
+$(d,b){var
+f=j(ae(e(bO,q(a(c,1),d))),b);return f?j(b,e(bO,q(a(c,1),d))):f}function
+eE(f){var
+a=f[2],b=$(a[1],a[2]),c=b?$(a[1],a[3]):b,e=c?$(d,a[4]):c;return e?$(d,a[5]):e}function
+eF(e){var
+a=e[1],b=$(d,a[3]),c=b?$(a[2],a[5]):b;return c?$(d,a[7]):c}e9(function(am){var
 m=am,k=0,B=0;for(;;){if(m){var
-J=m[2],o=m[1],aa=0;if(p(o,a(b(a(a(c,1),1)),1))||p(o,a(a(a(a(a(c,1),1),1),1),1)))aa=1;else{var
-K=j(b(a(a(a(a(a(c,1),1),1),1),1)),o),L=K?j(o,a(b(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1)),1)):K;if(L){var
-m=J,k=[0,o,k];continue}var
-r=L}if(aa){if(k){var
-m=J,ag=[0,n(k,0),B],k=0,B=ag;continue}var
+I=m[2],o=m[1],ab=0;if(p(o,a(b(a(a(c,1),1)),1))||p(o,a(a(a(a(a(c,1),1),1),1),1)))ab=1;else{var
+J=j(b(a(a(a(a(a(c,1),1),1),1),1)),o),L=J?j(o,a(b(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1)),1)):J;if(L){var
+m=I,k=[0,o,k];continue}var
+r=L}if(ab){if(k){var
+m=I,ag=[0,n(k,0),B],k=0,B=ag;continue}var
 r=k}}else
 var
 r=k?0:[0,n(B,0)];var
-ab=0;if(r){var
-G=f(eu,et,r[1]),ac=0;if(G){var
-M=G[1];if(M[2]){var
-A=0;ab=1;ac=1}else
+ac=0;if(r){var
+F=f(eA,ez,r[1]),ad=0;if(F){var
+M=F[1];if(M[2]){var
+A=0;ac=1;ad=1}else
 var
 N=[0,M[1]]}else
 var
-N=G;if(!ac)var
+N=F;if(!ad)var
 O=N}else
 var
-O=r;if(!ab)var
+O=r;if(!ac)var
 A=O;if(A){var
-i=A[1],ak=i[5];if(aV(function(m){var
-i=m[2],f=aV(ey,i[5]),k=f?aV(ez,i[4]):f;if(k){var
-l=i[5];return j(aU(function(l,k){var
-m=a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),f=k[2],n=g(i[1],m),j=p(f[1],d)?d:V(d,h(f[3],f[2]));return g(l,e(g(V(d,h(f[5],f[4])),j),n))},l,d),ex)}return k},ak)){var
-al=i[5],X=af(function(M){var
-f=M[2],x=E(d,i[2][2]);if(x)var
-K=i[2][2],L=e(t(e(i[2][1],f[2]),i[2][2]),K),m=p(e(i[2][1],f[2]),L);else
+i=A[1],ak=i[5];if(aT(function(m){var
+i=m[2],f=aT(eE,i[5]),k=f?aT(eF,i[4]):f;if(k){var
+l=i[5];return j(aS(function(l,k){var
+m=a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),f=k[2],n=g(i[1],m),j=p(f[1],d)?d:X(d,h(f[3],f[2]));return g(l,e(g(X(d,h(f[5],f[4])),j),n))},l,d),eD)}return k},ak)){var
+al=i[5],Y=Q(function(L){var
+f=L[2],C=K(d,i[2][2]);if(C)var
+I=i[2][2],J=e(t(e(i[2][1],f[2]),i[2][2]),I),s=p(e(i[2][1],f[2]),J);else
 var
-m=x;if(m){var
-F=f[6],G=f[5],H=af(bu,i[4]),J=f[4],v=t(e(i[2][1],f[2]),i[2][2]),l=f[3],D=f[2],k=f[1],r=[0,k,D,l,v,0,0,0,[0,d,d]],y=j(d,k),A=y?E(d,D):y,B=A?E(d,l):A;if(B){var
-o=u(r),b=aC(r),a0=a1(r),s=bG(aF(function(v){var
-f=v[1],L=e(D,R(f));function
-M(c,a){var
-d=bE(a0,b,c,a);return[0,aZ(a0,b,ad(c),a),d]}var
-bl=M(l,L),bm=M(e(l,R(f)),L);function
-aM(a){return p(a,c)?bl:p(a,R(f))?bm:M(e(l,a),L)}var
-bn=v[2],i=q(a(c,1),bn),bc=ap(f[8]),bd=R(f),be=R(f),bf=a8(e(f[7],be),bd,bc),bg=ap(f[6]),bh=a3(a8(f[5],c,bg),bf),bi=ap(f[4]),bj=R(f),bk=R(f),m=a3(a8(e(f[3],bk),bj,bi),bh),aN=j(d,f[2]),aO=aN?j(d,v[2]):aN;if(aO){var
+s=C;if(s){var
+D=f[6],E=f[5],F=Q(br,i[4]),H=f[4],B=t(e(i[2][1],f[2]),i[2][2]),l=f[3],O=f[2],r=f[1],k=[0,r,O,l,B,0,0,0,[0,d,d]],v=j(d,r),x=v?K(d,O):v,y=x?K(d,l):x;if(y){var
+o=u(k),b=aF(k),a0=a6(k),m=bL(Q(function(v){var
+f=v[1],J=e(O,S(f));function
+L(c,a){var
+d=bJ(a0,b,c,a);return[0,a4(a0,b,ae(c),a),d]}var
+bk=L(l,J),bl=L(e(l,S(f)),J);function
+aM(a){return p(a,c)?bk:p(a,S(f))?bl:L(e(l,a),J)}var
+bm=v[2],i=q(a(c,1),bm),bb=ap(f[8]),bc=S(f),bd=S(f),be=a8(e(f[7],bd),bc,bb),bf=ap(f[6]),bg=bE(a8(f[5],c,bf),be),bh=ap(f[4]),bi=S(f),bj=S(f),m=bE(a8(e(f[3],bj),bi,bh),bg),aN=j(d,f[2]),aO=aN?j(d,v[2]):aN;if(aO){var
 x=m;for(;;){if(x){var
-Q=x[2],ae=Q?E(x[1],Q[1]):1;if(ae){var
+Q=x[2],ad=Q?K(x[1],Q[1]):1;if(ad){var
 x=Q;continue}var
-aP=ae}else
+aP=ad}else
 var
 aP=1;var
 $=aP;break}}else
@@ -923,8 +927,8 @@ var
 $=aO;if($){var
 aQ=v[3];if(0===aQ[0]){var
 af=i,y=aQ[1];for(;;){if(y){var
-ag=y[1],S=ag[1],ah=j(d,S),ai=ah?j(S,af):ah;if(ai){var
-af=g(S,ag[2]),y=y[2];continue}var
+ag=y[1],R=ag[1],ah=j(d,R),ai=ah?j(R,af):ah;if(ai){var
+af=g(R,ag[2]),y=y[2];continue}var
 aa=ai}else
 var
 aa=1;break}}else
@@ -933,30 +937,30 @@ aa=1;var
 ab=aa}else
 var
 ab=$;if(ab)if(m){var
-N=v[3];if(0===N[0]){var
-J=i,H=m,G=N[1],F=0;for(;;){if(H){var
-Z=H[2];if(G){var
-aG=G[1],aH=aG[2],K=aG[1],_=G[2];if(Z&&_)var
-aI=_[1],aJ=aI[1],a_=aI[2],aj=aM(h(Z[1],H[1])),T=aj[2],U=aj[1],a2=j(b,U)?d:t(h(e(b,K),e(U,g(aJ,a_))),h(b,U)),a4=j(b,T)?i:z(h(e(b,g(K,aH)),e(T,aJ)),h(b,T)),aL=a2,aK=a4;else
+M=v[3];if(0===M[0]){var
+H=i,F=m,E=M[1],D=0;for(;;){if(F){var
+Z=F[2];if(E){var
+aG=E[1],aH=aG[2],I=aG[1],_=E[2];if(Z&&_)var
+aI=_[1],aJ=aI[1],a9=aI[2],aj=aM(h(Z[1],F[1])),T=aj[2],U=aj[1],a2=j(b,U)?d:t(h(e(b,I),e(U,g(aJ,a9))),h(b,U)),a3=j(b,T)?i:z(h(e(b,g(I,aH)),e(T,aJ)),h(b,T)),aL=a2,aK=a3;else
 var
-aL=K,aK=g(K,aH);var
-a$=[0,V(d,z(e(h(J,aL),o),i)),F],J=aK,H=Z,G=_,F=a$;continue}var
-ba=z(e(J,o),i),aR=[0,w(F),ba]}else
+aL=I,aK=g(I,aH);var
+a_=[0,X(d,z(e(h(H,aL),o),i)),D],H=aK,F=Z,E=_,D=a_;continue}var
+a$=z(e(H,o),i),aR=[0,w(D),a$]}else
 var
-bb=z(e(J,o),i),aR=[0,w(F),bb];var
-O=[0,aR];break}}else{var
-bs=0,bt=N[1],bu=N[2],bv=m[2],bw=m[1],aW=function(a){var
-b=R(f);return e(g(e(f[1],b),e(a,l)),i)},Y=d,X=bw,k=bv,az=bu,ay=d,ax=bs;a:for(;;){var
+ba=z(e(H,o),i),aR=[0,w(D),ba];var
+N=[0,aR];break}}else{var
+br=0,bs=M[1],bt=M[2],bu=m[2],bv=m[1],aW=function(a){var
+b=S(f);return e(g(e(f[1],b),e(a,l)),i)},Y=d,W=bv,k=bu,az=bt,ay=d,ax=br;a:for(;;){var
 s=k?[0,k[1]]:k,r=az,B=ay,A=d;for(;;){if(r){var
-aq=r[1],ar=aq[2],as=ar[2],W=ar[1];if(p(aq[1],Y)){var
-at=j(d,W),au=at?s?j(as,aW(s[1])):1:at;if(au){var
-av=h(as,aW(X)),aw=s?[0,h(s[1],X)]:s;if(j(av,d))var
+aq=r[1],ar=aq[2],as=ar[2],V=ar[1];if(p(aq[1],Y)){var
+at=j(d,V),au=at?s?j(as,aW(s[1])):1:at;if(au){var
+av=h(as,aW(W)),aw=s?[0,h(s[1],W)]:s;if(j(av,d))var
 C=[0,d,b];else{var
-aX=M(av,e(L,i)),ak=aX[2],al=aX[1];if(aw)var
-am=aM(aw[1]),an=am[2],ao=am[1],a5=j(b,ao)?b:h(b,V(d,t(e(h(b,ak),b),h(b,ao)))),a7=j(b,an)?b:P(b,z(e(h(b,al),b),h(b,an))),C=[0,a7,a5];else
+aY=L(av,e(J,i)),ak=aY[2],al=aY[1];if(aw)var
+am=aM(aw[1]),an=am[2],ao=am[1],a5=j(b,ao)?b:h(b,X(d,t(e(h(b,ak),b),h(b,ao)))),a6=j(b,an)?b:P(b,z(e(h(b,al),b),h(b,an))),C=[0,a6,a5];else
 var
 C=[0,h(b,al),ak]}var
-r=r[2],B=g(B,e(W,C[2])),A=g(A,e(W,C[1]));continue}var
+r=r[2],B=g(B,e(V,C[2])),A=g(A,e(V,C[1]));continue}var
 u=au}else
 var
 u=[0,[0,[0,B,A],r]]}else
@@ -964,61 +968,61 @@ var
 u=[0,[0,[0,B,A],0]];var
 a1=0;if(u){var
 aA=u[1],aB=aA[1],aC=aB[2],aD=aA[2],aE=[0,z(e(aB[1],o),e(i,b)),ax];if(k){var
-Y=g(Y,c),X=k[1],k=k[2],az=aD,ay=aC,ax=aE;continue a}if(aD){var
-aY=0;a1=1}else
+Y=g(Y,c),W=k[1],k=k[2],az=aD,ay=aC,ax=aE;continue a}if(aD){var
+aZ=0;a1=1}else
 var
-a9=z(e(g(aC,e(bt,b)),o),e(i,b)),aF=[0,[0,n(aE,0),a9]]}else
+a7=z(e(g(aC,e(bs,b)),o),e(i,b)),aF=[0,[0,n(aE,0),a7]]}else
 var
 aF=u;if(!a1)var
-aY=aF;var
-O=aY;break}break}}if(O)var
-aS=O[1],bo=aS[1],aT=a6(ap(f[4]),bo),bp=aT[2],aU=a6(ap(f[6]),bp),bq=P(o,aS[2]),br=I([0,f[3],aT[1]],[0,f[7],aU[2]]),aV=[0,[0,f[1],[0,f[2],[0,f[5],aU[1]],br,bq]]];else
+aZ=aF;var
+N=aZ;break}break}}if(N)var
+aS=N[1],bn=aS[1],aT=aX(ap(f[4]),bn),bo=aT[2],aU=aX(ap(f[6]),bo),bp=P(o,aS[2]),bq=G([0,f[3],aT[1]],[0,f[7],aU[2]]),aV=[0,[0,f[1],[0,f[2],[0,f[5],aU[1]],bq,bp]]];else
 var
-aV=O;var
+aV=N;var
 ac=aV}else
 var
 ac=m;else
 var
-ac=ab;return ac},J));if(s)return eA([0,k,D,l,v,s[1],H,G,F]);var
-C=s}else
+ac=ab;return ac},H));if(m)return cH([0,r,O,l,B,m[1],F,E,D]);var
+A=m}else
 var
-C=B;return C}return m},al),Y=E(d,i[3][2]);if(Y){var
+A=y;return A}return s},al),Z=K(d,i[3][2]);if(Z){var
 x=i[5];if(x){var
 s=x[2];switch(x[1][1]){case
 0:var
 H=0;if(s)if(1===s[1][1]&&!s[2]){var
-Q=1;H=1}else
+R=1;H=1}else
 var
 v=0;else{var
-Q=s;H=1}if(H)var
-v=Q;break;case
+R=s;H=1}if(H)var
+v=R;break;case
 1:var
 v=0;break;default:var
 v=s?0:1}}else
 var
 v=x;var
-F=v}else
+E=v}else
 var
-F=Y;if(F){var
-y=i[5],l=X;for(;;){if(y){if(l){var
-C=l[1],U=y[1][2],ae=0;if(C){var
-S=j(d,U[1]);if(S){var
-ah=U[1],ai=e(a(c,1),ah),aj=q(a(c,1),ai),D=j(e(C[1],i[3][2]),e(i[3][1],aj));ae=1}else
+E=Z;if(E){var
+y=i[5],l=Y;for(;;){if(y){if(l){var
+C=l[1],V=y[1][2],af=0;if(C){var
+T=j(d,V[1]);if(T){var
+ah=V[1],ai=e(a(c,1),ah),aj=q(a(c,1),ai),D=j(e(C[1],i[3][2]),e(i[3][1],aj));af=1}else
 var
-T=S}else
+U=T}else
 var
-T=C;if(!ae)var
-D=T;if(D){var
+U=C;if(!af)var
+D=U;if(D){var
 y=y[2],l=l[2];continue}var
 W=D}else
 var
 W=l;var
-Z=W}else
+_=W}else
 var
-Z=l?0:1;var
-_=Z;break}}else
+_=l?0:1;var
+$=_;break}}else
 var
-_=F;return[0,i,X,_]}var
-$=1}else
+$=E;return[0,i,Y,$]}var
+aa=1}else
 var
-$=A;return $}});bs(0);return}(globalThis));
+aa=A;return aa}});bp(0);return}(globalThis));
