@@ -19,6 +19,10 @@ CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certifi
 Html = Annotated[
     Path | None, file_option("--html", help="Write one page about it to this file instead.")
 ]
+Proof = Annotated[
+    Path | None,
+    file_option("--proof", help="Write its proof file, and check_proof.py beside it."),
+]
 Latex = Annotated[
     bool, typer.Option("--latex", help="Print the short statement as LaTeX, with BibTeX.")
 ]
@@ -27,6 +31,7 @@ Latex = Annotated[
 def command(
     file: CertificateFile,
     html: Html = None,
+    proof: Proof = None,
     latex: Latex = False,
     max_seconds: MaxSeconds = None,
     json: Json = False,
@@ -35,19 +40,30 @@ def command(
     """Show what a certificate says. `evr replay` finds out whether it is true.
 
     With `--html`, write one page: what is claimed, who checked it and how, what is assumed, and
-    every parameter. The page needs no network, follows light and dark mode, and prints well.
+    every parameter. The page needs no network, follows light and dark mode, and prints well. With
+    `--proof`, write the proof in exact arithmetic as a file that needs no evr; a page that is
+    written too checks it at a button.
 
     Example: evr show examples/dpsgd.certificate.json --html dpsgd.html
     """
     from evr.certification import Certificate
 
-    if sum((html is not None, latex, json)) > 1:
+    files = html is not None or proof is not None
+    if sum((files, latex, json)) > 1:
         raise ValueError("--html, --latex and --json are ways to show it: give one of them")
     certificate = Certificate.load(file)
+    if proof is not None:
+        new_page(proof, file, option="--proof")
+        _write_proof(certificate, proof)
+        wrote(proof, quiet=quiet)
+        wrote(proof.with_name("check_proof.py"), quiet=quiet)
     if html is not None:
         patience = PATIENCE if max_seconds is None else max_seconds
-        write_page(certificate, new_page(html, file, option="--html"), file, patience)
+        page = new_page(html, file, option="--html")
+        write_page(certificate, page, file, patience, proof=proof)
         wrote(html, quiet=quiet)
+    elif files:
+        return
     elif latex:
         from evr.certification import latex as typeset
 
@@ -80,6 +96,19 @@ def write_page(
     page.write_report(certificate, path, source=str(source), proof=data, max_seconds=max_seconds)
 
 
+def _write_proof(certificate: Certificate, path: Path) -> None:
+    """The proof file again, bit for bit as when the certificate was made."""
+    from evr.certification.proof_file import proof_of, seal_of, write_proof
+    from evr.errors import CertificateError
+
+    data = proof_of(certificate)
+    if certificate.proof not in (None, seal_of(data)):
+        raise CertificateError(
+            "the proof file comes out otherwise than when the certificate was made: replay it"
+        )
+    write_proof(path, data)
+
+
 def _facts(certificate: Certificate) -> list[list[str]]:
     from evr.certification.words import ran
     from evr.described import adjacency
@@ -109,6 +138,7 @@ def _facts(certificate: Certificate) -> list[list[str]]:
         "time": f"{certificate.times.started} to {certificate.times.finished} "
         f"({seconds(certificate.times.seconds)})",
         "digest": certificate.digest,
+        **({} if certificate.proof is None else {"proof file": f"sha256 {certificate.proof}"}),
     }
     if certificate.record is not None:
         rows |= _record(certificate.record)
