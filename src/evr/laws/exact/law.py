@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from flint import arb as Ball
-from flint import fmpq
+from flint import ctx, fmpq
 
 __all__ = [
     "Ball",
@@ -21,12 +21,30 @@ __all__ = [
     "ExactOutcomes",
     "OutcomeSet",
     "ball",
+    "proved_root",
 ]
 
 
 def ball(number: Fraction | int) -> Ball:
     """The number as a ball at the present precision."""
     return Ball(fmpq(number.numerator, number.denominator))
+
+
+def proved_root(function: Callable[[Ball], tuple[Ball, Ball]], start: float) -> Ball:
+    """The root of a rising function, which gives its value and its slope: found by Newton's method
+    from ``start``, proved by a bracket.
+    """
+    t = Ball(start)
+    for _ in range(max(1, ctx.prec.bit_length() - 5)):
+        value, slope = function(t)
+        t = (t - value / slope).mid()
+    width = Ball(2) ** (8 - ctx.prec) * (1 + abs(t))
+    for _ in range(ctx.prec):
+        low, high = (t - width).lower(), (t + width).upper()
+        if function(low)[0] < 0 and function(high)[0] > 0:
+            return low.union(high)
+        width = width * 4
+    raise ArithmeticError(f"no bracket proves a root near {t}: raise the precision")
 
 
 class ExactLaw(abc.ABC):

@@ -9,9 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from flint import ctx
-
-from evr.laws.exact.law import Ball, ExactCurve, ball
+from evr.laws.exact.law import Ball, ExactCurve, ball, proved_root
 from evr.laws.law import Direction
 
 
@@ -76,9 +74,7 @@ class ExactMixture(ExactCurve):
 
 
 class _Inverse:
-    """The root of ``g(t) = sum_i p_i e^{m_i t - m_i^2/2} = r``: found by Newton's method, proved by
-    a bracket.
-    """
+    """The root of ``g(t) = sum_i p_i e^{m_i t - m_i^2/2} = r``."""
 
     def __init__(self, means: tuple[Fraction, ...], weights: tuple[Fraction, ...]) -> None:
         self._means = [ball(m) for m in means]
@@ -115,16 +111,8 @@ class _Inverse:
         return t
 
     def __call__(self, ratio: Ball) -> Ball:
-        t = Ball(self._start(float(ratio.log().mid())))
-        for _ in range(max(1, ctx.prec.bit_length() - 5)):
+        def beyond(t: Ball) -> tuple[Ball, Ball]:
             value, slope = self._ratio(t)
-            t = (t - (value - ratio) / slope).mid()
-        width = Ball(2) ** (8 - ctx.prec) * (1 + abs(t))
-        for _ in range(ctx.prec):
-            low, high = (t - width).lower(), (t + width).upper()
-            if self._ratio(low)[0] < ratio and self._ratio(high)[0] > ratio:
-                return low.union(high)
-            width = width * 4
-        raise ArithmeticError(
-            f"no bracket proves the root of the likelihood ratio at {ratio}: raise the precision"
-        )
+            return value - ratio, slope
+
+        return proved_root(beyond, self._start(float(ratio.log().mid())))

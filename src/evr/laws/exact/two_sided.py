@@ -9,9 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from flint import ctx
-
-from evr.laws.exact.law import Ball, ExactCurve, ball
+from evr.laws.exact.law import Ball, ExactCurve, ball, proved_root
 
 _HALVINGS = 80
 
@@ -70,9 +68,7 @@ def _closed(mean: Ball, rest: Ball, q: Ball) -> Callable[[Ball], Ball]:
 
 
 class _Root:
-    """The root of ``g(t) = r g(-t)``, ``g(t) = sum_i p_i e^{m_i t - m_i^2/2}``: found in floats and
-    by Newton's method, proved by a bracket.
-    """
+    """The root of ``g(t) = r g(-t)``, ``g(t) = sum_i p_i e^{m_i t - m_i^2/2}``."""
 
     def __init__(self, means: list[Ball], weights: list[Ball]) -> None:
         self._means = means
@@ -107,19 +103,8 @@ class _Root:
         return math.copysign((low + high) / 2, loss)
 
     def __call__(self, ratio: Ball) -> Ball:
-        t = Ball(self._start(float(ratio.log().mid())))
-        for _ in range(max(1, ctx.prec.bit_length() - 5)):
+        def beyond(t: Ball) -> tuple[Ball, Ball]:
             (up, rise), (down, fall) = self._sides(t), self._sides(-t)
-            t = (t - (up - ratio * down) / (rise + ratio * fall)).mid()
-        width = Ball(2) ** (8 - ctx.prec) * (1 + abs(t))
-        for _ in range(ctx.prec):
-            low, high = (t - width).lower(), (t + width).upper()
-            if self._beyond(low, ratio) < 0 and self._beyond(high, ratio) > 0:
-                return low.union(high)
-            width = width * 4
-        raise ArithmeticError(
-            f"no bracket proves the root of the likelihood ratio at {ratio}: raise the precision"
-        )
+            return up - ratio * down, rise + ratio * fall
 
-    def _beyond(self, t: Ball, ratio: Ball) -> Ball:
-        return self._sides(t)[0] - ratio * self._sides(-t)[0]
+        return proved_root(beyond, self._start(float(ratio.log().mid())))
