@@ -46,6 +46,7 @@ EVENTS = [
     events.BMinSepDpEvent(2.0, 3, 2, 0.5, True, ((1.0, 0.5), (1.0, 0.25), (1.0,))),
     events.MatrixMechanismDpEvent(4.0, (1.0, -0.5), 100, 10, 3),
     events.ShuffledBatchesDpEvent(1.1, 15),
+    events.PoissonSampledUsersDpEvent(1.1, 0.01, 8),
     events.ZeroOutDpEvent(GAUSSIAN),
     events.PoissonSampledUsersDpEvent(1.0, 0.1, 4),
     evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000),

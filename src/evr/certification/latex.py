@@ -18,7 +18,7 @@ PAPER = r"""
 }
 """
 """As CITATION.cff, which a test holds it to."""
-TITLE = "evr: tight privacy accounting one can trust"
+TITLE = "evr: tight privacy accounting you can trust"
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
