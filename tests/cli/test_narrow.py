@@ -83,7 +83,7 @@ def test_attempts_and_certificates(width: int, terminal: Callable[..., str]) -> 
     assert ran in words(listed)
     sentences = told.partition("certificate: ")[0]
     assert max(widest(sentences), widest(listed), widest(shown)) <= width
-    for word in ("accepted", "not counted yet", "certificate", "attempts", "samples"):
+    for word in ("accepted", "none yet", "certificate", "attempts", "samples"):
         assert word in words(listed), word
     assert name in listed.replace("\n", "").replace(" ", "")
     for word in ("false-positive budget", "neighbouring relation", "add-or-remove-one adjacency"):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
 from evr.cli.options import Json, LedgerFile, Quiet
-from evr.cli.output import as_json, number, table
+from evr.cli.output import as_json, number, say, table
 
 if TYPE_CHECKING:
     from evr.certification import Attempt
@@ -43,7 +44,7 @@ def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False)
                 "budget": total,
                 "left": total * 0.5**count,
                 "floor": release.terms.base if release.name else None,
-                "output": release.output or "not counted yet",
+                "output": release.output or "none yet",
                 "created": release.created,
             }
         )
@@ -83,6 +84,11 @@ def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False)
         keys = ["release", "attempts", "budget", "left", "floor", "output", "created"]
         header = ["left for later attempts" if key == "left" else key for key in keys]
         table("Releases", header, [[_cell(key, s[key]) for key in keys] for s in summaries])
+        if sys.stdout.isatty():
+            say(
+                "budget: the probability of accepting a false claim, never an epsilon. output: the "
+                "one result that a release may let out, counted before its mechanism runs."
+            )
 
 
 def _attempt(attempt: Attempt, release: str, state: str) -> dict[str, Any]:
