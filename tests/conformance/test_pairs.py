@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dp_accounting import dp_event
 from mpmath import mp, mpf
 from scipy.special import logsumexp
 
@@ -242,15 +243,19 @@ def test_exponential_of_minus_the_loss(event, direction):
 
 
 ORDERS = itertools.cycle([0.5, 20.0, -2.5])  # each at a third of the pairs
+# at order 20 the cells of these are halved for half a minute
+MANY_GAUSSIANS = (dp_event.MixtureOfGaussiansDpEvent, schemes.PoissonSampledUsersDpEvent)
+
+
+def order_for(event, order):
+    return min(order, 5.0) if isinstance(cases.base(event), MANY_GAUSSIANS) else order
 
 
 @pytest.mark.parametrize(
     ("event", "direction", "order"),
     [
-        pytest.param(event, direction, order, id=f"{cases.name(event)}-{direction}-{order}")
-        for (event, direction), order in zip(
-            itertools.product(cases.EVENTS, DIRECTIONS), ORDERS, strict=False
-        )
+        pytest.param(e, d, order_for(e, order), id=f"{cases.name(e)}-{d}-{order_for(e, order)}")
+        for (e, d), order in zip(itertools.product(cases.EVENTS, DIRECTIONS), ORDERS, strict=False)
     ],
 )
 def test_log_mgf(event, direction, order):
