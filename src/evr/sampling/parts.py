@@ -22,6 +22,7 @@ from evr.bounds.replica_tables import (
 )
 from evr.laws import Direction
 from evr.laws.law import UNIT, Floats
+from evr.laws.line.pair import log_sum_exp
 from evr.laws.patterns.bins import Bins
 from evr.laws.patterns.law import PatternLaw, in_parts, log_mean_exp, magnitude
 from evr.laws.patterns.min_sep import Chain, MinSep
@@ -313,7 +314,7 @@ def log_hoelder(law: MinSep, probability: float, scale: float) -> float:
     whole, other = 1.0 + (b - 1) * p, 1.0 + (b - 1) * probability
     start = -math.log(whole) + power * math.log(other / whole)
     log_late = math.log(p / whole) + power * math.log((p / whole) / (probability / other))
-    late = log_late + np.logaddexp.reduce(later[1:b]) if b > 1 else -math.inf
+    late = log_late + log_sum_exp(later[1:b]) if b > 1 else -math.inf
     return float(np.logaddexp(start + later[0], late))
 
 
