@@ -24,6 +24,7 @@ from evr.estimation.fft import Delta, FftCurve
 from evr.laws import Direction, Floats, Measure, Step
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.patterns.bins import IndependentBins
+from helpers import assert_mean_within
 
 E = evr.events
 REMOVE, ADD = Direction.REMOVE, Direction.ADD
@@ -197,3 +198,14 @@ def test_what_masses_lack_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 1e-6 * truth < found.error < 1e-5 * truth
     monkeypatch.setattr(bins_line, "bins_delta", lambda *_: Delta(0.5, 0.5))
     assert abs(pair_delta(pair, 1.0) - truth) < delta_error(pair, 1.0) < 1e-5
+
+
+@pytest.mark.parametrize("direction", [REMOVE, ADD])
+@pytest.mark.parametrize("measure", list(Measure))
+def test_draws_have_the_masses_of_the_table(direction: Direction, measure: Measure) -> None:
+    """Each fails with probability 1e-9."""
+    pair = BinsPair(IndependentBins(direction, 20, 1.75))
+    losses = pair.draw(measure, np.random.default_rng(5), 40_000)
+    for low, high in ((-np.inf, 0.0), (0.0, 0.4), (0.4, np.inf)):
+        mass = math.exp(float(pair.log_mass(measure, low, high)))
+        assert_mean_within((losses > low) & (losses <= high), mass, bounds=(0.0, 1.0))
