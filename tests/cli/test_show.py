@@ -60,3 +60,19 @@ def test_interrupted(evr, certified, monkeypatch, tmp_path):
     ran = evr("show", certified, "--html", tmp_path / "page.html")
     assert ran.code == 130
     assert not (tmp_path / "page.html").exists()
+
+
+def test_a_proof_file_comes_out_the_same(evr, refused, certified, tmp_path):
+    one, other = tmp_path / "one" / "a.proof", tmp_path / "other" / "a.proof"
+    for path in (one, other):
+        path.parent.mkdir()
+    strict = [*SMALL[:6], "--epsilon", 0.5, "--ledger", tmp_path / "l.sqlite"]
+    ran = evr("certify", *strict, "-o", tmp_path / "c.json", "--proof", one)
+    assert (ran.code, f"wrote {one}" in ran.err) == (0, True)
+    ran = evr("show", tmp_path / "c.json", "--proof", other)
+    assert (ran.code, ran.out) == (0, "")
+    assert one.read_bytes() == other.read_bytes()
+    assert other.with_name("check_proof.py").read_text().startswith("#!/usr/bin/env python3")
+    assert "exact arithmetic" in refused("show", certified, "--proof", other)
+    sampled = ["--ledger", tmp_path / "l.sqlite", "--proof", other]
+    assert "draws samples" in refused("certify", *SMALL, *sampled)
