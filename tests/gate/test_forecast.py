@@ -63,7 +63,6 @@ FORETOLD: dict[str, tuple[Any, dict[str, Any]]] = {
     "tight": (EVENT, {"delta": 1e-6, "tau": 0.97}),
     # epsilon is rounded up, so that delta is far below what is claimed of it
     "rounded": (EVENT, {"delta": 5e-6, "tau": 0.999}),
-    "exact": (EVENT, {"delta": 1e-6, "tau": 0.99, "exact": True}),
     # samples vary more than the plan says, so that the first stakes are too high
     "bins": (
         evr.events.BallsInBinsDpEvent(5.0, iterations=40, cycle_length=20),
