@@ -1,1 +1,1 @@
-"""Figures, and the page of a certificate."""
+"""Pictures, and the page of a certificate."""
