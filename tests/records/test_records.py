@@ -468,7 +468,8 @@ def test_a_section_of_another_record_is_told_though_it_is_named(path):
 
 
 KILLED = """
-import sys, evr
+import sys
+from evr.records import Recorder
 with Recorder(sys.argv[1]) as recorder:
     while True:
         recorder.step(noise_multiplier=1.0, clipping_norm=1.0, sampling_probability=0.01)
