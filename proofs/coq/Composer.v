@@ -1,6 +1,5 @@
 (* The checker: what is extracted. *)
-Require Import ZArith List Bool.
-Require Import Evr.Integers Evr.Product Evr.Powers.
+Require Import ZArith List Bool Evr.Integers Evr.Product Evr.Powers.
 Import ListNotations.
 Open Scope bool_scope.
 Open Scope Z_scope.

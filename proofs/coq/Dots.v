@@ -1,6 +1,5 @@
 (* S3: one step on a grid of any spacing, from its curve ("connect the dots"). *)
-Require Import Reals ZArith List Lra Lia.
-Require Import Evr.Order Evr.Integers Evr.Masses.
+Require Import Reals ZArith List Lra Lia Evr.Order Evr.Integers Evr.Masses.
 Import ListNotations.
 Open Scope R_scope.
 

@@ -1,6 +1,5 @@
 (* S4: the invariant, and S4.3 - S4.5 for grid laws. *)
-Require Import Reals ZArith List Lra Lia.
-Require Import Evr.Order Evr.Integers Evr.Masses.
+Require Import Reals ZArith List Lra Lia Evr.Order Evr.Integers Evr.Masses.
 Import ListNotations.
 Open Scope R_scope.
 

@@ -1,6 +1,5 @@
 (* A proof file, judged: what is extracted, up to loops (Loops.v). *)
-Require Import ZArith List Bool.
-Require Import Evr.Integers Evr.Composer Evr.Step Evr.Reader.
+Require Import ZArith List Bool Evr.Integers Evr.Composer Evr.Step Evr.Reader.
 Import ListNotations.
 Open Scope bool_scope.
 Open Scope Z_scope.
@@ -33,7 +32,13 @@ Definition grid_small (k : kind) : bool :=
   near 0 (g_floor g) && near (g_halv g) (g_ffirst g) && near 0 (g_hfirst g).
 Definition span (w : window) : Z :=
   Z.max 0 (w_top w - w_floor w) + (if w_halv w =? 0 then 0 else Z.max 0 (w_high w - w_low w)).
-Definition work (s : section) : Z := fold_left (fun a p => a + span (snd p) * (s_bits s + 100)) (s_prog s) 0.
+Definition sets_of (k : kind) : Z :=
+  match k_source k with Curve _ => 0 | Outcomes _ sets => fold_left (fun n _ => n + 1) sets 0 end.
+Definition work (s : section) : Z :=
+  let unit := s_bits s + 100 in
+  let cell := fold_left (fun a k => Z.max a (2 ^ g_halv (k_grid k))) (s_kinds s) 1 in
+  fold_left (fun a p => a + (span (snd p) + cell) * unit) (s_prog s) 0 +
+  fold_left (fun a k => a + (sets_of k * unit + cell) * unit) (s_kinds s) 0.
 Definition small (s : section) : bool :=
   forallb window_small (s_prog s) && forallb grid_small (s_kinds s) && (work s <=? MOST_WORK).
 

@@ -1,6 +1,5 @@
 (* What is accepted holds, for laws as functionals. *)
-Require Import Reals ZArith List Bool Lra Lia.
-Require Import Evr.Order Evr.ComposerSound Evr.Step Evr.StepSound Evr.Reader Evr.Judge.
+Require Import Reals ZArith List Bool Lra Lia Evr.Order Evr.ComposerSound Evr.Step Evr.StepSound Evr.Reader Evr.Judge.
 Import ListNotations.
 Open Scope R_scope.
 

@@ -1,6 +1,5 @@
 (* S5: the last sum. *)
-Require Import Reals ZArith List Lra Lia.
-Require Import Evr.Order Evr.Integers Evr.Masses.
+Require Import Reals ZArith List Lra Lia Evr.Order Evr.Integers Evr.Masses.
 Import ListNotations.
 Open Scope R_scope.
 

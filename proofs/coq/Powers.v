@@ -1,6 +1,5 @@
 (* Integer bounds of powers of e, by (1 + x/2^k)^(2^k) and k squarings; the shares of S4.3. *)
-Require Import Reals ZArith List Lra Lia.
-Require Import Evr.Integers Evr.Masses.
+Require Import Reals ZArith List Lra Lia Evr.Integers Evr.Masses.
 Import ListNotations.
 Open Scope Z_scope.
 

@@ -1,6 +1,5 @@
 (* One step in integers: from enclosures of its curve (S3, S4.1), or from its outcomes (S3). *)
-Require Import ZArith List Bool.
-Require Import Evr.Integers Evr.Product Evr.Powers Evr.Composer.
+Require Import ZArith List Bool Evr.Integers Evr.Product Evr.Powers Evr.Composer.
 Import ListNotations.
 Open Scope bool_scope.
 Open Scope Z_scope.

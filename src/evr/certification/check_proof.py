@@ -250,10 +250,13 @@ def check_size(section: Section) -> None:
     def near(place: int, halv: int = 0) -> bool:
         return abs(place) <= MOST_PLACE << halv
 
-    work, small = 0, True
+    unit, small = section.bits + 100, True
+    cell = max([1, *(1 << kind.grid.halv for kind in section.kinds)])
+    work = sum((len(kind.sets) * unit + cell) * unit for kind in section.kinds)
     for _, _, halv, low, high, floor, top in section.products:
         small &= near(low, halv) and near(high, halv) and near(floor) and near(top)
-        work += (max(0, top - floor) + (max(0, high - low) if halv else 0)) * (section.bits + 100)
+        span = max(0, top - floor) + (max(0, high - low) if halv else 0)
+        work += (span + cell) * unit
     for kind in section.kinds:
         grid = kind.grid
         small &= near(grid.floor) and near(grid.ffirst, grid.halv) and near(grid.hfirst)

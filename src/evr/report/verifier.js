@@ -4,23 +4,23 @@ globalThis!=="object"&&(this?b():(a.defineProperty(a.prototype,"_T_",{configurab
 b(){var
 b=this||self;b.globalThis=b;delete
 a.prototype._T_}}(Object));(function(i){"use strict";var
-b3=" : flags Open_text and Open_binary are not compatible",b9="Sys_error",b_="a long integer where a short one is expected",ci="Invalid_argument",a_="rmdir",bW=0xf0,aJ='"',ch=0x800,b8="EEXIST",cg="jsError",V=16777216,bV="shift",ar=1024,cf="End_of_file",bT="Pervasives.do_at_exit",bU="utf8",ba="Unix.Unix_error",E=0x80,be="Failure",bS="Undefined_recursive_module",b7=" : flags Open_rdonly and Open_wronly are not compatible",a$="mkdir",b6=512,b2="Stack_overflow",k="",bd="ENOENT",b1="^",aI=": No such file or directory",bb=": Not a directory",bR=0xe0,b0="/static/",b5=" : file already exists",ce="([^/]+)",aj=0x3f,bQ=0xdfff,bZ="Not_found",aq=0xffffff,bP="Assert_failure",C="/",bY="a negative long integer",bc=128,cb="Sys_blocked_io",cc="fd ",cd=0xdc00,b4="Out_of_memory",ca="ENOTEMPTY",a9="ENOTDIR",bX="Match_failure",x=248,b$="Division_by_zero";function
-as(c,a){if(c.fun)return as(c.fun,a);if(typeof
+b3=" : flags Open_text and Open_binary are not compatible",b9="Sys_error",b_="a long integer where a short one is expected",ci="Invalid_argument",a_="rmdir",bW=0xf0,aK='"',ch=0x800,b8="EEXIST",cg="jsError",W=16777216,bV="shift",as=1024,cf="End_of_file",bT="Pervasives.do_at_exit",bU="utf8",ba="Unix.Unix_error",E=0x80,be="Failure",bS="Undefined_recursive_module",b7=" : flags Open_rdonly and Open_wronly are not compatible",a$="mkdir",b6=512,b2="Stack_overflow",k="",bd="ENOENT",b1="^",aJ=": No such file or directory",bb=": Not a directory",bR=0xe0,b0="/static/",b5=" : file already exists",ce="([^/]+)",ak=0x3f,bQ=0xdfff,bZ="Not_found",ar=0xffffff,bP="Assert_failure",C="/",bY="a negative long integer",bc=128,cb="Sys_blocked_io",cc="fd ",cd=0xdc00,b4="Out_of_memory",ca="ENOTEMPTY",a9="ENOTDIR",bX="Match_failure",x=248,b$="Division_by_zero";function
+at(c,a){if(c.fun)return at(c.fun,a);if(typeof
 c!=="function")return c;var
 b=c.length|0;if(b===0)return c.apply(null,a);var
 e=a.length|0,d=b-e|0;if(d==0)return c.apply(null,a);else
-if(d<0)return as(c.apply(null,a.slice(0,b)),a.slice(b));else
+if(d<0)return at(c.apply(null,a.slice(0,b)),a.slice(b));else
 return function(){var
 e=arguments.length==0?1:arguments.length,d=new
 Array(a.length+e);for(var
 b=0;b<a.length;b++)d[b]=a[b];for(var
-b=0;b<arguments.length;b++)d[a.length+b]=arguments[b];return as(c,d)}}function
+b=0;b<arguments.length;b++)d[a.length+b]=arguments[b];return at(c,d)}}function
 eZ(b,a){throw[0,b,a]}function
 e2(b,a){if(b==0)return k;if(a.repeat)return a.repeat(b);var
 d=k,c=0;for(;;){if(b&1)d+=a;b>>=1;if(b==0)return d;a+=a;c++;if(c==9)a.slice(0,1)}}function
 bi(c,b,a){var
 d=String.fromCharCode;if(b==0&&a<=4096&&a==c.length)return d.apply(null,c);var
-e=k;for(;0<a;b+=ar,a-=ar)e+=d.apply(null,c.slice(b,b+Math.min(a,ar)));return e}function
+e=k;for(;0<a;b+=as,a-=as)e+=d.apply(null,c.slice(b,b+Math.min(a,as)));return e}function
 cn(a){if(a.t==2)a.c+=e2(a.l-a.c.length,"\0");else
 a.c=bi(a.c,0,a.c.length);a.t=0}function
 cA(a){if(a.length<24){for(var
@@ -31,7 +31,7 @@ j=k,c=k,g,f,h,a,b=0,i=e.length;b<i;b++){f=e.charCodeAt(b);if(f<E){for(var
 d=b+1;d<i&&(f=e.charCodeAt(d))<E;d++);if(d-b>b6){c.substr(0,1);j+=c;c=k;j+=e.slice(b,d)}else
 c+=e.slice(b,d);if(d==i)break;b=d}a=1;if(++b<i&&((h=e.charCodeAt(b))&-64)==bc){g=h+(f<<6);if(f<bR){a=g-0x3080;if(a<E)a=1}else{a=2;if(++b<i&&((h=e.charCodeAt(b))&-64)==bc){g=h+(g<<6);if(f<bW){a=g-0xe2080;if(a<ch||a>=0xd7ff&&a<0xe000)a=2}else{a=3;if(++b<i&&((h=e.charCodeAt(b))&-64)==bc&&f<0xf5){a=h-0x3c82080+(g<<6);if(a<0x10000||a>0x10ffff)a=3}}}}}if(a<4){b-=a;c+="\ufffd"}else
 if(a>0xffff)c+=String.fromCharCode(0xd7c0+(a>>10),cd+(a&0x3FF));else
-c+=String.fromCharCode(a);if(c.length>ar){c.substr(0,1);j+=c;c=k}}return j+c}function
+c+=String.fromCharCode(a);if(c.length>as){c.substr(0,1);j+=c;c=k}}return j+c}function
 I(c,a,b){this.t=c;this.c=a;this.l=b}I.prototype.toString=function(){switch(this.t){case
 9:return this.c;default:cn(this);case
 0:if(cA(this.c)){this.t=9;return this.c}this.t=8;case
@@ -41,12 +41,12 @@ a=this.t==4?this.c.slice():this.c;return new
 I(this.t,a,this.l)};function
 cl(a){return new
 I(0,a,a.length)}function
-o(a){return cl(a)}function
-bh(b,a){eZ(b,o(a))}var
+p(a){return cl(a)}function
+bh(b,a){eZ(b,p(a))}var
 m=[0];function
-co(a){if(!m.Failure)m.Failure=[x,o(be),-3];bh(m.Failure,a)}function
+co(a){if(!m.Failure)m.Failure=[x,p(be),-3];bh(m.Failure,a)}function
 eT(a){return a.toUtf16()}function
-av(){return typeof
+aw(){return typeof
 i.process!=="undefined"&&typeof
 i.process.versions!=="undefined"&&typeof
 i.process.versions.node!=="undefined"}function
@@ -54,29 +54,29 @@ e8(){function
 a(a){if(a.charAt(0)===C)return[k,a.substring(1)];return}function
 b(c){var
 g=/^([a-zA-Z]:|[\\/]{2}[^\\/]+[\\/]+[^\\/]+)?([\\/])?([\s\S]*?)$/,a=g.exec(c),b=a[1]||k,e=Boolean(b&&b.charAt(1)!==":");if(Boolean(a[2]||e)){var
-d=a[1]||k,f=a[2]||k;return[d,c.substring(d.length+f.length)]}return}return av()&&i.process&&i.process.platform?i.process.platform==="win32"?b:a:a}var
+d=a[1]||k,f=a[2]||k;return[d,c.substring(d.length+f.length)]}return}return aw()&&i.process&&i.process.platform?i.process.platform==="win32"?b:a:a}var
 bk=e8();function
-cy(a){return a.slice(-1)!==C?a+C:a}if(av()&&i.process&&i.process.cwd)var
-at=i.process.cwd().replace(/\\/g,C);else
+cy(a){return a.slice(-1)!==C?a+C:a}if(aw()&&i.process&&i.process.cwd)var
+au=i.process.cwd().replace(/\\/g,C);else
 var
-at="/static";at=cy(at);function
-eU(a){a=eT(a);if(!bk(a))a=at+a;var
+au="/static";au=cy(au);function
+eU(a){a=eT(a);if(!bk(a))a=au+a;var
 e=bk(a),d=e[1].split(C),b=[];for(var
 c=0;c<d.length;c++)switch(d[c]){case"..":if(b.length>1)b.pop();break;case".":break;default:b.push(d[c]);break}b.unshift(e[0]);b.orig=a;return b}function
 e4(e){for(var
 f=k,b=f,a,h,c=0,g=e.length;c<g;c++){a=e.charCodeAt(c);if(a<E){for(var
 d=c+1;d<g&&(a=e.charCodeAt(d))<E;d++);if(d-c>b6){b.substr(0,1);f+=b;b=k;f+=e.slice(c,d)}else
-b+=e.slice(c,d);if(d==g)break;c=d}if(a<ch){b+=String.fromCharCode(0xc0|a>>6);b+=String.fromCharCode(E|a&aj)}else
-if(a<0xd800||a>=bQ)b+=String.fromCharCode(bR|a>>12,E|a>>6&aj,E|a&aj);else
-if(a>=0xdbff||c+1==g||(h=e.charCodeAt(c+1))<cd||h>bQ)b+="\xef\xbf\xbd";else{c++;a=(a<<10)+h-0x35fdc00;b+=String.fromCharCode(bW|a>>18,E|a>>12&aj,E|a>>6&aj,E|a&aj)}if(b.length>ar){b.substr(0,1);f+=b;b=k}}return f+b}function
+b+=e.slice(c,d);if(d==g)break;c=d}if(a<ch){b+=String.fromCharCode(0xc0|a>>6);b+=String.fromCharCode(E|a&ak)}else
+if(a<0xd800||a>=bQ)b+=String.fromCharCode(bR|a>>12,E|a>>6&ak,E|a&ak);else
+if(a>=0xdbff||c+1==g||(h=e.charCodeAt(c+1))<cd||h>bQ)b+="\xef\xbf\xbd";else{c++;a=(a<<10)+h-0x35fdc00;b+=String.fromCharCode(bW|a>>18,E|a>>12&ak,E|a>>6&ak,E|a&ak)}if(b.length>as){b.substr(0,1);f+=b;b=k}}return f+b}function
 eL(a){var
 b=9;if(!cA(a))b=8,a=e4(a);return new
 I(b,a,a.length)}function
-al(a){return eL(a)}var
+am(a){return eL(a)}var
 e_=["E2BIG","EACCES","EAGAIN","EBADF","EBUSY","ECHILD","EDEADLK","EDOM",b8,"EFAULT","EFBIG","EINTR","EINVAL","EIO","EISDIR","EMFILE","EMLINK","ENAMETOOLONG","ENFILE","ENODEV",bd,"ENOEXEC","ENOLCK","ENOMEM","ENOSPC","ENOSYS",a9,ca,"ENOTTY","ENXIO","EPERM","EPIPE","ERANGE","EROFS","ESPIPE","ESRCH","EXDEV","EWOULDBLOCK","EINPROGRESS","EALREADY","ENOTSOCK","EDESTADDRREQ","EMSGSIZE","EPROTOTYPE","ENOPROTOOPT","EPROTONOSUPPORT","ESOCKTNOSUPPORT","EOPNOTSUPP","EPFNOSUPPORT","EAFNOSUPPORT","EADDRINUSE","EADDRNOTAVAIL","ENETDOWN","ENETUNREACH","ENETRESET","ECONNABORTED","ECONNRESET","ENOBUFS","EISCONN","ENOTCONN","ESHUTDOWN","ETOOMANYREFS","ETIMEDOUT","ECONNREFUSED","EHOSTDOWN","EHOSTUNREACH","ELOOP","EOVERFLOW"];function
 ac(d,f,e,a){var
 b=e_.indexOf(d);if(b<0){if(a==null)a=-9999;b=[0,a]}var
-c=[b,al(f||k),al(e||k)];return c}var
+c=[b,am(f||k),am(e||k)];return c}var
 cv={};function
 aa(a){return cv[a]}function
 ab(b,a){throw[0,b].concat(a)}function
@@ -86,16 +86,16 @@ I}function
 eR(a){return cr(a)}function
 eK(a){return new
 I(4,a,a.length)}function
-aL(a){return a}function
+aM(a){return a}function
 l(a){bh(m.Sys_error,a)}function
-eY(a){l(a+aI)}function
-au(a){bh(m.Invalid_argument,a)}function
-ck(){au("index out of bounds")}function
+eY(a){l(a+aJ)}function
+av(a){bh(m.Invalid_argument,a)}function
+ck(){av("index out of bounds")}function
 cm(a,b){switch(a.t&6){default:if(b>=a.c.length)return 0;case
 0:return a.c.charCodeAt(b);case
 4:return a.c[b]}}function
 eJ(b,a){if(a>>>0>=b.l)ck();return cm(b,a)}function
-ak(a){if(a<0)au("Bytes.create");return new
+al(a){if(a<0)av("Bytes.create");return new
 I(a?2:9,k,a)}function
 cs(a){return a.l}function
 bf(b){if(i.Uint8Array)var
@@ -104,7 +104,7 @@ var
 c=new
 Array(b.l);var
 e=b.c,d=e.length,a=0;for(;a<d;a++)c[a]=e.charCodeAt(a);for(d=b.l;a<d;a++)c[a]=0;b.c=c;b.t=4;return c}function
-aK(d,e,b,f,c){if(c==0)return 0;if(f==0&&(c>=b.l||b.t==2&&c>=b.c.length)){b.c=d.t==4?bi(d.c,e,c):e==0&&d.c.length==c?d.c:d.c.substr(e,c);b.t=b.c.length==b.l?0:2}else
+aL(d,e,b,f,c){if(c==0)return 0;if(f==0&&(c>=b.l||b.t==2&&c>=b.c.length)){b.c=d.t==4?bi(d.c,e,c):e==0&&d.c.length==c?d.c:d.c.substr(e,c);b.t=b.c.length==b.l?0:2}else
 if(b.t==2&&f==b.c.length){b.c+=d.t==4?bi(d.c,e,c):e==0&&d.c.length==c?d.c:d.c.substr(e,c);b.t=b.c.length==b.l?0:2}else{if(b.t!=4)bf(b);var
 g=d.c,h=b.c;if(d.t==4)if(f<=e)for(var
 a=0;a<c;a++)h[f+a]=g[e+a];else
@@ -112,35 +112,35 @@ for(var
 a=c-1;a>=0;a--)h[f+a]=g[e+a];else{var
 i=Math.min(c,g.length-e);for(var
 a=0;a<i;a++)h[f+a]=g.charCodeAt(e+a);for(;a<c;a++)h[f+a]=0}}return 0}function
-eI(a,b,c,d,e){aK(aL(a),b,c,d,e);return 0}function
+eI(a,b,c,d,e){aL(aM(a),b,c,d,e);return 0}function
 cj(){}function
 r(a){this.data=a}r.prototype=new
 cj();r.prototype.truncate=function(a){var
-b=this.data;this.data=ak(a|0);aK(b,0,this.data,0,a)};r.prototype.length=function(){return cs(this.data)};r.prototype.write=function(b,d,g,a){var
+b=this.data;this.data=al(a|0);aL(b,0,this.data,0,a)};r.prototype.length=function(){return cs(this.data)};r.prototype.write=function(b,d,g,a){var
 c=this.length();if(b+a>=c){var
-e=ak(b+a),f=this.data;this.data=e;aK(f,0,this.data,0,c)}eI(d,g,this.data,b,a);return 0};r.prototype.read=function(c,a,d,b){var
-e=this.length();aK(this.data,c,a,d,b);return 0};r.prototype.read_one=function(a){return eJ(this.data,a)};r.prototype.close=function(){};r.prototype.constructor=r;function
+e=al(b+a),f=this.data;this.data=e;aL(f,0,this.data,0,c)}eI(d,g,this.data,b,a);return 0};r.prototype.read=function(c,a,d,b){var
+e=this.length();aL(this.data,c,a,d,b);return 0};r.prototype.read_one=function(a){return eJ(this.data,a)};r.prototype.close=function(){};r.prototype.constructor=r;function
 v(b,a){this.content={};this.root=b;this.lookupFun=a}v.prototype.nm=function(a){return this.root+a};v.prototype.create_dir_if_needed=function(d){var
 c=d.split(C),b=k;for(var
 a=0;a<c.length-1;a++){b+=c[a]+C;if(this.content[b])continue;this.content[b]=Symbol("directory")}};v.prototype.slash=function(a){return/\/$/.test(a)?a:a+C};v.prototype.lookup=function(a){if(!this.content[a]&&this.lookupFun){var
-b=this.lookupFun(o(this.root),o(a));if(b!==0){this.create_dir_if_needed(a);this.content[a]=new
-r(aL(b[1]))}}};v.prototype.exists=function(a){if(a==k)return 1;var
+b=this.lookupFun(p(this.root),p(a));if(b!==0){this.create_dir_if_needed(a);this.content[a]=new
+r(aM(b[1]))}}};v.prototype.exists=function(a){if(a==k)return 1;var
 b=this.slash(a);if(this.content[b])return 1;this.lookup(a);return this.content[a]?1:0};v.prototype.mkdir=function(c,e,d){var
 b=d&&aa(ba);if(this.exists(c))if(b)ab(b,ac(b8,a$,this.nm(c)));else
 l(c+": File exists");var
 a=/^(.*)\/[^/]+/.exec(c);a=a&&a[1]||k;if(!this.exists(a))if(b)ab(b,ac(bd,a$,this.nm(a)));else
-l(a+aI);if(!this.is_dir(a))if(b)ab(b,ac(a9,a$,this.nm(a)));else
+l(a+aJ);if(!this.is_dir(a))if(b)ab(b,ac(a9,a$,this.nm(a)));else
 l(a+bb);this.create_dir_if_needed(this.slash(c))};v.prototype.rmdir=function(a,f){var
 b=f&&aa(ba),c=a==k?k:this.slash(a),e=new
 RegExp(b1+c+ce);if(!this.exists(a))if(b)ab(b,ac(bd,a_,this.nm(a)));else
-l(a+aI);if(!this.is_dir(a))if(b)ab(b,ac(a9,a_,this.nm(a)));else
+l(a+aJ);if(!this.is_dir(a))if(b)ab(b,ac(a9,a_,this.nm(a)));else
 l(a+bb);for(var
 d
 in
 this.content)if(d.match(e))if(b)ab(b,ac(ca,a_,this.nm(a)));else
 l(this.nm(a)+": Directory not empty");delete
 this.content[c]};v.prototype.readdir=function(a){var
-f=a==k?k:this.slash(a);if(!this.exists(a))l(a+aI);if(!this.is_dir(a))l(a+bb);var
+f=a==k?k:this.slash(a);if(!this.exists(a))l(a+aJ);if(!this.is_dir(a))l(a+bb);var
 g=new
 RegExp(b1+f+ce),d={},c=[];for(var
 e
@@ -152,11 +152,11 @@ b=this.content[a]?true:false;delete
 this.content[a];return b};v.prototype.open=function(a,b){if(b.rdonly&&b.wronly)l(this.nm(a)+b7);if(b.text&&b.binary)l(this.nm(a)+b3);this.lookup(a);if(this.content[a]){if(this.is_dir(a))l(this.nm(a)+" : is a directory");if(b.create&&b.excl)l(this.nm(a)+b5);var
 c=this.content[a];if(b.truncate)c.truncate();return c}else
 if(b.create){this.create_dir_if_needed(a);this.content[a]=new
-r(ak(0));return this.content[a]}else
+r(al(0));return this.content[a]}else
 eY(this.nm(a))};v.prototype.register=function(c,a){var
 b;if(this.content[c])l(this.nm(c)+b5);if(cr(a))b=new
 r(a);if(eR(a))b=new
-r(aL(a));else
+r(aM(a));else
 if(a
 instanceof
 Array)b=new
@@ -165,7 +165,7 @@ if(typeof
 a==="string")b=new
 r(cl(a));else
 if(a.toString){var
-d=aL(al(a.toString()));b=new
+d=aM(am(a.toString()));b=new
 r(d)}if(b){this.create_dir_if_needed(c);this.content[c]=b}else
 l(this.nm(c)+" : registering file with invalid content type")};v.prototype.constructor=v;function
 cu(a){return cs(a)}function
@@ -198,7 +198,7 @@ d=this.fs.openSync(this.nm(f),b);return new
 J(d)}catch(a){this.raise_nodejs_error(a,g)}};s.prototype.rename=function(b,a,c){try{this.fs.renameSync(this.nm(b),this.nm(a))}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.stat=function(b,c){try{var
 a=this.fs.statSync(this.nm(b));return this.stats_from_js(a)}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.lstat=function(b,c){try{var
 a=this.fs.lstatSync(this.nm(b));return this.stats_from_js(a)}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.symlink=function(d,c,a,b){try{this.fs.symlinkSync(this.nm(c),this.nm(a),d?"dir":"file");return 0}catch(a){this.raise_nodejs_error(a,b)}};s.prototype.readlink=function(b,c){try{var
-a=this.fs.readlinkSync(this.nm(b),bU);return al(a)}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.raise_nodejs_error=function(a,d){var
+a=this.fs.readlinkSync(this.nm(b),bU);return am(a)}catch(a){this.raise_nodejs_error(a,c)}};s.prototype.raise_nodejs_error=function(a,d){var
 b=aa(ba);if(d&&b){var
 c=ac(a.code,a.syscall,a.path,a.errno);ab(b,c)}else
 l(a.toString())};s.prototype.stats_from_js=function(a){var
@@ -211,22 +211,22 @@ if(a.isFIFO())b=5;else
 if(a.isSocket())b=6;return[0,a.dev,a.ino,b,a.mode,a.nlink,a.uid,a.gid,a.rdev,a.size,a.atimeMs,a.mtimeMs,a.ctimeMs]};s.prototype.constructor=s;function
 cq(b){var
 a=bk(b);if(!a)return;return a[0]+C}var
-aM=cq(at)||co("unable to compute caml_root"),am=[];if(av())am.push({path:aM,device:new
-s(aM)});else
-am.push({path:aM,device:new
-v(aM)});am.push({path:b0,device:new
+aN=cq(au)||co("unable to compute caml_root"),an=[];if(aw())an.push({path:aN,device:new
+s(aN)});else
+an.push({path:aN,device:new
+v(aN)});an.push({path:b0,device:new
 v(b0)});function
 cB(b){var
 g=eU(b),b=g.join(C),f=cy(b),c;for(var
-e=0;e<am.length;e++){var
-a=am[e];if(f.search(a.path)==0&&(!c||c.path.length<a.path.length))c={path:a.path,device:a.device,rest:b.substring(a.path.length,b.length)}}if(!c&&av()){var
+e=0;e<an.length;e++){var
+a=an[e];if(f.search(a.path)==0&&(!c||c.path.length<a.path.length))c={path:a.path,device:a.device,rest:b.substring(a.path.length,b.length)}}if(!c&&aw()){var
 d=cq(b);if(d&&d.match(/^[a-zA-Z]:\/$/)){var
 a={path:d,device:new
-s(d)};am.push(a);c={path:a.path,device:a.device,rest:b.substring(a.path.length,b.length)}}}if(c)return c;l("no device found for "+f)}function
+s(d)};an.push(a);c={path:a.path,device:a.device,rest:b.substring(a.path.length,b.length)}}}if(c)return c;l("no device found for "+f)}function
 eO(c,b){var
 a=cB(c);if(!a.device.register)co("cannot register file");a.device.register(a.rest,b);return 0}function
 cz(b,a){var
-b=o(b),a=o(a);return eO(b,a)}function
+b=p(b),a=p(a);return eO(b,a)}function
 eQ(){var
 b=i.caml_fs_tmp;if(b)for(var
 a=0;a<b.length;a++)cz(b[a].name,b[a].content);i.jsoo_create_file=cz;i.caml_fs_tmp=[];return 0}var
@@ -238,14 +238,14 @@ b=m.fds[a.fd].output;switch(b.length){case
 2:b(c,a.buffer);break;default:b(a.buffer)}}a.buffer=k;return 0}function
 bg(a){a.t&6&&cn(a);return a.c}function
 cx(d,e){var
-a=N[d],c=o(e),b=cu(c);a.file.write(a.offset,c,0,b);a.offset+=b;return 0}function
+a=N[d],c=p(e),b=cu(c);a.file.write(a.offset,c,0,b);a.offset+=b;return 0}function
 e6(a){var
 a=bj(a),b=i;if(b.process&&b.process.stdout&&b.process.stdout.write)b.process.stderr.write(a);else{if(a.charCodeAt(a.length-1)==10)a=a.substr(0,a.length-1);var
 c=b.console;c&&c.error&&c.error(a)}}function
 e7(a){var
 a=bj(a),b=i;if(b.process&&b.process.stdout&&b.process.stdout.write)b.process.stdout.write(a);else{if(a.charCodeAt(a.length-1)==10)a=a.substr(0,a.length-1);var
 c=b.console;c&&c.log&&c.log(a)}}function
-aN(c,e,d,a){if(m.fds===undefined)m.fds=new
+aO(c,e,d,a){if(m.fds===undefined)m.fds=new
 Array();a=a?a:{};var
 b={};b.file=d;b.offset=a.append?d.length():0;b.flags=a;b.output=e;m.fds[c]=b;if(!m.fd_last_idx||c>m.fd_last_idx)m.fd_last_idx=c;return c}function
 fh(c,b,g){var
@@ -259,14 +259,14 @@ a={};while(b){switch(b[1]){case
 6:a.binary=1;break;case
 7:a.text=1;break;case
 8:a.nonblock=1;break}b=b[2]}if(a.rdonly&&a.wronly)l(bg(c)+b7);if(a.text&&a.binary)l(bg(c)+b3);var
-d=cB(c),e=d.device.open(d.rest,a),f=m.fd_last_idx?m.fd_last_idx:0;return aN(f+1,cx,e,a)}aN(0,cx,new
-r(ak(0)));aN(1,e7,new
-r(ak(0)));aN(2,e6,new
-r(ak(0)));function
+d=cB(c),e=d.device.open(d.rest,a),f=m.fd_last_idx?m.fd_last_idx:0;return aO(f+1,cx,e,a)}aO(0,cx,new
+r(al(0)));aO(1,e7,new
+r(al(0)));aO(2,e6,new
+r(al(0)));function
 eW(a){var
 c=m.fds[a];if(c.flags.wronly)l(cc+a+" is writeonly");var
-d=null;if(a==0&&av()){var
-e=require("fs");d=function(){return al(e.readFileSync(0,bU))}}var
+d=null;if(a==0&&aw()){var
+e=require("fs");d=function(){return am(e.readFileSync(0,bU))}}var
 b={file:c.file,offset:c.offset,fd:a,opened:true,out:false,refill:d};N[b.fd]=b;return b.fd}function
 ct(c){var
 b=m.fds[c];if(b.flags.rdonly)l(cc+c+" is readonly");var
@@ -285,28 +285,28 @@ i.RangeError&&a.message&&a.message.match(/maximum call stack/i))return cw(m.Stac
 instanceof
 i.InternalError&&a.message&&a.message.match(/too much recursion/i))return cw(m.Stack_overflow);if(a
 instanceof
-i.Error&&aa(cg))return[0,aa(cg),a];return[0,m.Failure,al(String(a))]}function
-an(a){return BigInt(a)}function
+i.Error&&aa(cg))return[0,aa(cg),a];return[0,m.Failure,am(String(a))]}function
+ao(a){return BigInt(a)}function
 e9(k){function
 d(a){var
 b=[];for(;a;a=a[2])b.push(a[1]);return b}function
 j(a){return String.fromCharCode.apply(null,d(a).map(Number))}i.judgeProof=function(g){var
-h=[],e=0,a;for(a=0;a<256;a++)h.push(an(a));for(a=g.length-1;a>=0;a--)e=[0,h[g[a]],e];var
+h=[],e=0,a;for(a=0;a<256;a++)h.push(ao(a));for(a=g.length-1;a>=0;a--)e=[0,h[g[a]],e];var
 c=k(e);if(typeof
 c==="number")return{read:false,why:c===0?"unreadable":"too large"};var
 b=c[1],f=d(c[2]);return{read:true,accepted:c[3]===1,relation:j(b[1]),epsilon:[b[2][1],b[2][2]],delta:[b[3][1],b[3][2]],steps:d(b[4]).map(function(a){return{count:a[1],law:j(a[2])}}),sections:d(b[5]).map(function(b,a){return{direction:["remove","add","both"][b[1]],bits:b[2][1],bound:f[a]?f[a][1]:null}})}}}function
 F(a){this.d=a}F.prototype.valueOf=function(){throw new
 RangeError(b_)};var
-W=BigInt(0);function
+X=BigInt(0);function
 ad(a){if(a
 instanceof
-F)return a.d;if(a<W)throw new
+F)return a.d;if(a<X)throw new
 RangeError(bY);var
 d=a.toString(16),f=Math.ceil(d.length/6),e=new
 Int32Array(f);for(var
 c=0,b=d.length;c<f;c++,b-=6)e[c]=parseInt(d.slice(b>6?b-6:0,b),16);return e}var
 bl=BigInt(1),cC=function(){if(i.forceWide)return i.forceWide;try{return bl<<BigInt(1<<27)?1e9:0}catch(a){return 1<<17}}();function
-aw(d){var
+ax(d){var
 c=d.length;while(c>0&&d[c-1]===0)c--;if(c*24>2*cC)return new
 F(c===d.length?d:d.slice(0,c));var
 b=[],f=64*24,a,e;for(a=0;a<c||a===0;a+=64){var
@@ -315,18 +315,18 @@ g=[];for(a=0;a<b.length;a+=2)g.push(a+1<b.length?b[a]+(b[a+1]<<BigInt(f)):b[a]);
 e$(c,d){if(c.length<d.length){var
 h=c;c=d;d=h}var
 f=c.length,g=d.length,e=new
-Int32Array(f+1),b=0,a=0;for(;a<g;a++){b+=c[a]+d[a];e[a]=b&aq;b>>=24}for(;a<f;a++){b+=c[a];e[a]=b&aq;b>>=24}e[f]=b;return aw(e)}function
-g(a,b){if(a
+Int32Array(f+1),b=0,a=0;for(;a<g;a++){b+=c[a]+d[a];e[a]=b&ar;b>>=24}for(;a<f;a++){b+=c[a];e[a]=b&ar;b>>=24}e[f]=b;return ax(e)}function
+f(a,b){if(a
 instanceof
 F||b
 instanceof
 F)return e$(ad(a),ad(b));return a+b}function
-p(a,b){if(typeof
+q(a,b){if(typeof
 a!=="bigint"||typeof
 b!=="bigint")throw new
 RangeError(b_);return a===b?1:0}function
 fe(a,b){var
-c=a/b;if(a<W!==b<W&&c*b!==a)return c-bl;return c}function
+c=a/b;if(a<X!==b<X&&c*b!==a)return c-bl;return c}function
 j(a,b){return a<=b?1:0}function
 K(a,b){return a<b?1:0}var
 fa=function(){var
@@ -362,21 +362,21 @@ Float64Array(c);for(var
 a=0;a<d.length;a++)b[a]=d[a];g(b,c,e,H(e,f,c,0));return b}function
 A(c,d){var
 b=0,f=1/d;for(var
-a=c.length-1;a>=0;a--)b=e(b*V+c[a],d,f);return b}return function(l,m){var
+a=c.length-1;a>=0;a--)b=e(b*W+c[a],d,f);return b}return function(l,m){var
 t=l.length+m.length,c=2;while(c<t)c*=2;if(c>1<<21)throw new
 RangeError("a product too long for this browser");var
 k=[];for(var
 b=0;b<3;b++){var
 j=G(l,c,d[b],z[b]),T=l===m?j:G(m,c,d[b],z[b]);for(var
 a=0,D=d[b],Q=1/D;a<c;a++)j[a]=e(j[a]*T[a],D,Q);U(j,c,d[b],H(d[b],z[b],c,1));k.push(j)}var
-u=d[0],f=d[1],g=d[2],n=u*f,L=n%V,M=Math.floor(n/V)%V,N=Math.floor(n/281474976710656),O=q(u,f),P=q(n%g,g),R=1/f,E=1/g,I=k[0],J=k[1],K=k[2],v=new
+u=d[0],f=d[1],g=d[2],n=u*f,L=n%W,M=Math.floor(n/W)%W,N=Math.floor(n/281474976710656),O=q(u,f),P=q(n%g,g),R=1/f,E=1/g,I=k[0],J=k[1],K=k[2],v=new
 Int32Array(t),h=0,p=0,w=0;for(a=0;a<t;a++){var
 F=I[a],i=J[a]-F;if(i<0)i+=f;if(i<0)i+=f;var
-S=e(i*O,f,R),s=S*u+F,x=K[a]-e(s,g,E),y=e((x<0?x+g:x)*P,g,E),C=Math.floor(s/V);h+=s-C*V+y*L;p+=C+y*M;w+=y*N;var
-B=Math.floor(h/V);v[a]=h-B*V;h=p+B;p=w;w=0}if(h!==0||p!==0)throw new
+S=e(i*O,f,R),s=S*u+F,x=K[a]-e(s,g,E),y=e((x<0?x+g:x)*P,g,E),C=Math.floor(s/W);h+=s-C*W+y*L;p+=C+y*M;w+=y*N;var
+B=Math.floor(h/W);v[a]=h-B*W;h=p+B;p=w;w=0}if(h!==0||p!==0)throw new
 RangeError("a product longer than it can be");var
 o=67108859;if(r(A(l,o),A(m,o),o)!==A(v,o))throw new
-RangeError("a wrong product");return aw(v)}}();function
+RangeError("a wrong product");return ax(v)}}();function
 e(a,b){if(a
 instanceof
 F||b
@@ -384,31 +384,31 @@ instanceof
 F){var
 c=ad(a);return fa(c,a===b?c:ad(b))}return a*b}function
 ae(a){return-a}function
-cD(a){if(a<W)a=-a;if(a===W)return 0;var
+cD(a){if(a<X)a=-a;if(a===X)return 0;var
 b=a.toString(16);return 4*(b.length-1)+32-Math.clz32(parseInt(b.charAt(0),16))}function
 ff(a){return BigInt.asUintN(1,a)===bl?1:0}function
 fb(a,g){var
 f=Math.floor(g/24),c=g%24,e=new
 Int32Array(a.length+f+1),d=0;for(var
-b=0;b<a.length;b++){e[b+f]=a[b]<<c&aq|d;d=c?a[b]>>24-c:0}e[a.length+f]=d;return aw(e)}function
-a(b,a){if(a<0)au(bV);if(b
+b=0;b<a.length;b++){e[b+f]=a[b]<<c&ar|d;d=c?a[b]>>24-c:0}e[a.length+f]=d;return ax(e)}function
+a(b,a){if(a<0)av(bV);if(b
 instanceof
 F||a>=cC)return fb(ad(b),a);return b<<BigInt(a)}function
 fc(b,f){var
-d=Math.floor(f/24),e=f%24,c=b.length-d;if(c<=0)return W;var
+d=Math.floor(f/24),e=f%24,c=b.length-d;if(c<=0)return X;var
 g=new
 Int32Array(c);for(var
 a=0;a<c;a++){var
-h=a+1<c?b[a+d+1]:0;g[a]=e?(b[a+d]>>e|h<<24-e)&aq:b[a+d]}return aw(g)}function
-O(a,b){if(b<0)au(bV);if(a
+h=a+1<c?b[a+d+1]:0;g[a]=e?(b[a+d]>>e|h<<24-e)&ar:b[a+d]}return ax(g)}function
+O(a,b){if(b<0)av(bV);if(a
 instanceof
 F)return fc(a.d,b);return a>>BigInt(b)}function
-ao(a){return a>W?1:a<W?-1:0}function
+ap(a){return a>X?1:a<X?-1:0}function
 fd(c,d){var
 e=Math.max(c.length,d.length),f=new
 Int32Array(e),b=0;for(var
-a=0;a<e;a++){b+=(a<c.length?c[a]:0)-(a<d.length?d[a]:0);f[a]=b&aq;b>>=24}if(b!==0)throw new
-RangeError(bY);return aw(f)}function
+a=0;a<e;a++){b+=(a<c.length?c[a]:0)-(a<d.length?d[a]:0);f[a]=b&ar;b>>=24}if(b!==0)throw new
+RangeError(bY);return ax(f)}function
 h(a,b){if(a
 instanceof
 F||b
@@ -416,7 +416,7 @@ instanceof
 F)return fd(ad(a),ad(b));return a-b}function
 fg(a){if(i.onProduct)i.onProduct();return 0}function
 bm(b){var
-a=Number(b);if(!(a>=-2147483648&&a<=2147483647))au("an integer beyond 32 bits");return a}function
+a=Number(b);if(!(a>=-2147483648&&a<=2147483647))av("an integer beyond 32 bits");return a}function
 eS(a){switch(a[2]){case-8:case-11:case-12:return 1;default:return 0}}function
 eP(b){var
 a=k;if(b[0]==0){a+=b[1][1];if(b.length==3&&b[2][0]==0&&eS(b[1]))var
@@ -428,9 +428,9 @@ c=e[d];if(typeof
 c=="number")a+=c.toString();else
 if(c
 instanceof
-I)a+=aJ+c.toString()+aJ;else
+I)a+=aK+c.toString()+aK;else
 if(typeof
-c=="string")a+=aJ+c.toString()+aJ;else
+c=="string")a+=aK+c.toString()+aK;else
 a+="_"}a+=")"}else
 if(b[0]==x)a+=b[1];return a}function
 cp(a){if(a
@@ -442,63 +442,63 @@ throw a}function
 e1(){var
 a=i;if(a.process&&a.process.on)a.process.on("uncaughtException",function(b,c){cp(b);a.process.exit(2)});else
 if(a.addEventListener)a.addEventListener("error",function(a){if(a.error)cp(a.error)})}e1();function
-T(a,b){return a.length==1?a(b):as(a,[b])}function
-U(a,b,c){return a.length==2?a(b,c):as(a,[b,c])}eQ();var
-bo=[x,o(b9),-2],bn=[x,o(ci),-4];D(11,[x,o(bS),-12],bS);D(10,[x,o(bP),-11],bP);D(9,[x,o(cb),-10],cb);D(8,[x,o(b2),-9],b2);D(7,[x,o(bX),-8],bX);D(6,[x,o(bZ),-7],bZ);D(5,[x,o(b$),-6],b$);D(4,[x,o(cf),-5],cf);D(3,bn,ci);D(2,[x,o(be),-3],be);D(1,bo,b9);D(0,[x,o(b4),-1],b4);eW(0);ct(1);ct(2);var
-cE=o("Zz.pow"),cI=[0,0],cP=[0,0],cO=[0,0],cF=[0,0];function
+U(a,b){return a.length==1?a(b):at(a,[b])}function
+V(a,b,c){return a.length==2?a(b,c):at(a,[b,c])}eQ();var
+bo=[x,p(b9),-2],bn=[x,p(ci),-4];D(11,[x,p(bS),-12],bS);D(10,[x,p(bP),-11],bP);D(9,[x,p(cb),-10],cb);D(8,[x,p(b2),-9],b2);D(7,[x,p(bX),-8],bX);D(6,[x,p(bZ),-7],bZ);D(5,[x,p(b$),-6],b$);D(4,[x,p(cf),-5],cf);D(3,bn,ci);D(2,[x,p(be),-3],be);D(1,bo,b9);D(0,[x,p(b4),-1],b4);eW(0);ct(1);ct(2);var
+cE=p("Zz.pow"),cI=[0,0],cP=[0,0],cO=[0,0],cF=[0,0];function
 bp(b){function
 a(b){var
 a=b;for(;;){if(a){var
 c=a[2],d=a[1];try{eV(d)}catch(a){a=e5(a);if(a[1]!==bo)throw a;var
 e=a}var
-a=c;continue}return 0}}return a(eX(0))}e0(o(bT),bp);var
-d=an(0),c=an(1);function
-b(a){return g(a,c)}function
-X(b,a){return j(b,a)?a:b}function
-P(b,a){return j(b,a)?b:a}function
-aO(b,a){return ff(O(b,a))}function
+a=c;continue}return 0}}return a(eX(0))}e0(p(bT),bp);var
+d=ao(0),c=ao(1);function
+b(a){return f(a,c)}function
+P(b,a){return j(b,a)?a:b}function
+Q(b,a){return j(b,a)?b:a}function
+aP(b,a){return ff(O(b,a))}function
 bq(b,a){if(0===a)return c;var
 d=bq(b,a/2|0),f=e(d,d);return 1===(a&1)?e(b,f):f}function
 br(a){return a[1]}function
-aP(a){var
-b=a?[0,aP(a[2])]:a;return b}function
+aQ(a){var
+b=a?[0,aQ(a[2])]:a;return b}function
 bs(a,b){if(a){var
 c=bs(a[2],b);return[0,a[1],c]}return b}function
 bt(b,a){return b?[0,bt(b[1],a)]:a}function
-bu(d){return p(d,c)?a(c,1):aO(d,0)?a(bu(O(d,1)),1):b(a(O(d,1),1))}function
+bu(d){return q(d,c)?a(c,1):aP(d,0)?a(bu(O(d,1)),1):b(a(O(d,1),1))}function
 af(a,h,g){var
-d=h,b=g;for(;;){if(p(b,c))return T(a,d);if(aO(b,0)){var
-e=O(b,1);return T(a,af(a,af(a,d,e),e))}var
+d=h,b=g;for(;;){if(q(b,c))return U(a,d);if(aP(b,0)){var
+e=O(b,1);return U(a,af(a,af(a,d,e),e))}var
 f=O(b,1),d=af(a,d,f),b=f;continue}}function
 bv(d,f,e){var
-b=f,a=e;for(;;){if(p(b,c))return a;if(aO(b,0)){var
-g=O(b,1);return U(d,a,bv(d,g,U(d,a,a)))}var
-h=O(b,1),b=h,a=U(d,a,a);continue}}function
+b=f,a=e;for(;;){if(q(b,c))return a;if(aP(b,0)){var
+g=O(b,1);return V(d,a,bv(d,g,V(d,a,a)))}var
+h=O(b,1),b=h,a=V(d,a,a);continue}}function
 bw(a){return a?bu(bw(a[1])):c}var
-cG=g;function
-q(f,e){if(0<=ao(e)){var
-b=bm(e);if(0<=b)return p(f,an(2))?a(c,b):bq(f,b);throw[0,bn,cE]}return d}function
-aQ(a){var
-b=ao(a);return 0===b?0:0<b?bv(bt,a,cF):0}function
-aR(a){return a?bw(a[1]):d}function
-t(b,a){return p(a,d)?d:fe(b,a)}function
-bx(a){return 0<ao(a)?an(cD(a)-1|0):d}function
-ax(c,d){var
+cG=f;function
+o(f,e){if(0<=ap(e)){var
+b=bm(e);if(0<=b)return q(f,ao(2))?a(c,b):bq(f,b);throw[0,bn,cE]}return d}function
+aR(a){var
+b=ap(a);return 0===b?0:0<b?bv(bt,a,cF):0}function
+aS(a){return a?bw(a[1]):d}function
+t(b,a){return q(a,d)?d:fe(b,a)}function
+bx(a){return 0<ap(a)?ao(cD(a)-1|0):d}function
+ay(c,d){var
 b=bm(d);return 0<=b?a(c,b):O(c,-b|0)}function
-by(a){fg(0);return j(a,c)?d:an(cD(h(a,c)))}function
+by(a){fg(0);return j(a,c)?d:ao(cD(h(a,c)))}function
 n(d,c){var
 a=d,b=c;for(;;){if(a){var
 e=[0,a[1],b],a=a[2],b=e;continue}return b}}function
-Q(b,a){if(a)var
-d=Q(b,a[2]),c=[0,T(b,a[1]),d];else
+R(b,a){if(a)var
+d=R(b,a[2]),c=[0,U(b,a[1]),d];else
 var
 c=a;return c}function
-aS(e,d,c){var
+ag(e,d,c){var
 a=d,b=c;for(;;){if(a){var
-f=U(e,b,a[1]),a=a[2],b=f;continue}return b}}function
+f=V(e,b,a[1]),a=a[2],b=f;continue}return b}}function
 aT(d,c){var
 a=c;for(;;){if(a){var
-b=T(d,a[1]);if(b){var
+b=U(d,a[1]);if(b){var
 a=a[2];continue}return b}return 1}}function
 bz(b,a){if(b)if(a)var
 d=bz(b[2],a[2]),c=[0,[0,b[1],a[1]],d];else
@@ -508,32 +508,32 @@ var
 c=b;return c}function
 aU(b,a){var
 c=a?[0,b,aU([0,b],a[1])]:a;return c}function
-ag(d,b,a){var
-c=ao(b);return 0===c?a:0<c?af(function(a){return[0,d,a]},a,b):a}function
+ah(d,b,a){var
+c=ap(b);return 0===c?a:0<c?af(function(a){return[0,d,a]},a,b):a}function
 bA(c,b,a){if(b){if(a){var
-d=bA(c,b[2],a[2]);return[0,U(c,b[1],a[1]),d]}return b}return a}function
+d=bA(c,b[2],a[2]);return[0,V(c,b[1],a[1]),d]}return b}return a}function
 aV(a,b){return bA(cG,a,b)}function
 bB(b,a){if(b){if(a){var
-c=bB(b[2],a[2]);return g(e(b[1],a[1]),c)}return d}return d}function
+c=bB(b[2],a[2]);return f(e(b[1],a[1]),c)}return d}return d}function
 bC(f,e){var
 a=f,b=e;for(;;){if(a){if(j(b,d))return a;var
 a=a[2],b=h(b,c);continue}return a}}function
-Y(a){return aS(function(a,b){return g(a,c)},a,d)}function
-z(b,a){return t(g(b,h(a,c)),a)}function
+Y(a){return ag(function(a,b){return f(a,c)},a,d)}function
+z(b,a){return t(f(b,h(a,c)),a)}function
 w(a){return n(a,0)}function
 bD(e,d){var
 a=d,b=0;for(;;){if(a){var
-c=[0,T(e,a[1]),b],a=a[2],b=c;continue}return w(b)}}function
+c=[0,U(e,a[1]),b],a=a[2],b=c;continue}return w(b)}}function
 bE(b,a){return n(w(b),a)}function
-bF(f,e){var
-b=f,a=e,c=0;for(;;){if(b){if(a){var
-d=[0,g(b[1],a[1]),c],b=b[2],a=a[2],c=d;continue}return n(c,b)}return n(c,a)}}function
+bF(g,e){var
+b=g,a=e,c=0;for(;;){if(b){if(a){var
+d=[0,f(b[1],a[1]),c],b=b[2],a=a[2],c=d;continue}return n(c,b)}return n(c,a)}}function
 Z(e){var
 a=e,b=d;for(;;){if(a){var
-c=g(b,a[1]),a=a[2],b=c;continue}return b}}function
+c=f(b,a[1]),a=a[2],b=c;continue}return b}}function
 bG(i,h){var
 c=i,b=h,a=d;for(;;){if(c){if(b){var
-f=g(a,e(c[1],b[1])),c=c[2],b=b[2],a=f;continue}return a}return a}}function
+g=f(a,e(c[1],b[1])),c=c[2],b=b[2],a=g;continue}return a}return a}}function
 aW(i,g){var
 b=i,e=g,a=0;for(;;){if(b){if(j(e,d))return w(a);var
 f=[0,b[1],a],b=b[2],e=h(e,c),a=f;continue}return w(a)}}function
@@ -542,95 +542,95 @@ c=f,a=e,b=0;for(;;){if(c){if(a){var
 c=c[2],d=[0,a[1],b],a=a[2],b=d;continue}return[0,w(b),a]}return[0,w(b),a]}}var
 bH=[0,d,0];function
 G(b,a){if(b[2]){if(a[2]){var
-c=P(b[1],a[1]),e=ag(d,h(a[1],c),a[2]);return[0,c,bF(ag(d,h(b[1],c),b[2]),e)]}return b}return a}function
-ay(a,b){var
-c=aW(a[2],h(b,a[1]));return[0,a[1],c]}function
+c=Q(b[1],a[1]),e=ah(d,h(a[1],c),a[2]);return[0,c,bF(ah(d,h(b[1],c),b[2]),e)]}return b}return a}function
 az(a,b){var
-c=bC(a[2],h(b,a[1]));return[0,X(a[1],b),c]}function
-aA(b,a){var
+c=aW(a[2],h(b,a[1]));return[0,a[1],c]}function
+aA(a,b){var
+c=bC(a[2],h(b,a[1]));return[0,P(a[1],b),c]}function
+aB(b,a){var
 c=a[2],d=bD(function(a){return z(a,b)},c);return[0,a[1],d]}function
-aB(c,b,a){var
-d=U(c,b[2],a[2]);return[0,g(b[1],a[1]),d]}function
+aC(c,b,a){var
+d=V(c,b[2],a[2]);return[0,f(b[1],a[1]),d]}function
 aY(D,C,n,m,g){if(j(n,m))return g;var
-v=U(C,n,m),x=q(a(c,1),h(n,m)),s=t(g[1],x),u=ag(d,h(g[1],e(s,x)),g[2]),k=u,i=u,f=0,b=0;for(;;){if(i){if(k){var
-o=aX(v,i),p=o[1],r=z(bG(p,v),D),y=[0,h(Z(p),r),b],k=k[2],i=o[2],f=[0,r,f],b=y;continue}var
+v=V(C,n,m),x=o(a(c,1),h(n,m)),s=t(g[1],x),u=ah(d,h(g[1],e(s,x)),g[2]),k=u,i=u,f=0,b=0;for(;;){if(i){if(k){var
+p=aX(v,i),q=p[1],r=z(bG(q,v),D),y=[0,h(Z(q),r),b],k=k[2],i=p[2],f=[0,r,f],b=y;continue}var
 A=w(b),l=[0,w(f),A]}else
 var
 B=w(b),l=[0,w(f),B];return[0,s,bF(l[2],[0,d,l[1]])]}}function
-aC(c,b,a){return aY(c,b,a[1],d,a[2])}function
+aD(c,b,a){return aY(c,b,a[1],d,a[2])}function
 aZ(c,b,a){var
-d=aC(c,b,a);return G(a[3],d)}function
-a0(e,c,b,a){if(j(a[1],b))return a;if(p(b,d)){var
+d=aD(c,b,a);return G(a[3],d)}function
+a0(e,c,b,a){if(j(a[1],b))return a;if(q(b,d)){var
 f=a[4];return[0,d,bH,aZ(e,c,a),f]}var
 g=a[4],h=a[3];return[0,b,aY(e,c,a[1],b,a[2]),h,g]}function
-a1(c,b,a){return P(h(g(b,a),t(e(b,a),c)),c)}function
+a1(c,b,a){return Q(h(f(b,a),t(e(b,a),c)),c)}function
 bI(b,s,C,a,B){var
-f=a0(b,s,X(d,a[1]),B),D=ay(f[2],a[2]),u=az(f[2],a[2]),E=ay(u,g(a[3],c)),F=G(D,az(u,g(a[3],c))),H=aY(b,s,f[1],d,F),v=G(f[3],H),j=a[5],l=a[4],x=ay(v,l),o=az(v,l),y=ay(o,g(j,c)),p=az(o,g(j,c)),q=ag(d,h(p[1],g(j,c)),p[2]),m=b,i=q,k=d;for(;;){if(i){var
-n=t(e(m,C),b),m=n,w=g(k,e(i[1],n)),i=i[2],k=w;continue}var
-r=t(k,b),z=h(Z(q),r),A=G(G(y,[0,l,[0,Z(x[2]),0]]),[0,j,[0,r,0]]),I=P(g(f[4],z),b);return[0,f[1],E,A,I]}}function
-a2(o,j,n,m){var
-g=o,b=n,f=m;for(;;){if(g){var
-i=g[1],p=aR(i),k=e(j,q(a(c,1),p)),d=bm(k),l=0<=d?O(b,d):a(b,-d|0),r=h(b,ax(l,k)),g=i,b=r,f=a2(i,j,l,f);continue}return[0,b,f]}}function
+g=a0(b,s,P(d,a[1]),B),D=az(g[2],a[2]),u=aA(g[2],a[2]),E=az(u,f(a[3],c)),F=G(D,aA(u,f(a[3],c))),H=aY(b,s,g[1],d,F),v=G(g[3],H),j=a[5],l=a[4],x=az(v,l),o=aA(v,l),y=az(o,f(j,c)),p=aA(o,f(j,c)),q=ah(d,h(p[1],f(j,c)),p[2]),m=b,i=q,k=d;for(;;){if(i){var
+n=t(e(m,C),b),m=n,w=f(k,e(i[1],n)),i=i[2],k=w;continue}var
+r=t(k,b),z=h(Z(q),r),A=G(G(y,[0,l,[0,Z(x[2]),0]]),[0,j,[0,r,0]]),I=Q(f(g[4],z),b);return[0,g[1],E,A,I]}}function
+a2(p,j,n,m){var
+g=p,b=n,f=m;for(;;){if(g){var
+i=g[1],q=aS(i),k=e(j,o(a(c,1),q)),d=bm(k),l=0<=d?O(b,d):a(b,-d|0),r=h(b,ay(l,k)),g=i,b=r,f=a2(i,j,l,f);continue}return[0,b,f]}}function
 a3(r,q,p){var
-k=r,j=q,f=p;a:for(;;){if(f){if(f[2]){if(k){var
-b=f,h=0;for(;;){if(b){var
+k=r,j=q,g=p;a:for(;;){if(g){if(g[2]){if(k){var
+b=g,h=0;for(;;){if(b){var
 i=b[2];if(i){var
-m=ax(i[1],j),o=[0,g(b[1],m),h],b=i[2],h=o;continue}var
+m=ay(i[1],j),o=[0,f(b[1],m),h],b=i[2],h=o;continue}var
 l=n(h,b)}else
 var
 l=n(h,b);var
-s=e(a(c,1),j),k=k[2],j=s,f=l;continue a}}return d}return f[1]}return d}}function
-aD(a,b){if(a){if(b){var
-j=Y(b),i=h(g(Y(a),j),c),k=Z(b),f=g(bx(e(Z(a),k)),c),l=a3(b,f,b),m=e(a3(a,f,a),l);return aW(a2(aQ(by(i)),f,m,0),i)}return bD(function(a){return d},a)}return a}function
+s=e(a(c,1),j),k=k[2],j=s,g=l;continue a}}return d}return g[1]}return d}}function
+aE(a,b){if(a){if(b){var
+j=Y(b),i=h(f(Y(a),j),c),k=Z(b),g=f(bx(e(Z(a),k)),c),l=a3(b,g,b),m=e(a3(a,g,a),l);return aW(a2(aR(by(i)),g,m,0),i)}return bD(function(a){return d},a)}return a}function
 a4(i,h,m,l){var
-n=aR(i),j=e(l,q(a(c,1),n)),f=i,b=X(d,t(e(h,g(j,m)),j));for(;;){if(f){var
-k=t(e(b,b),h),f=f[1],b=k;continue}return b}}function
-bJ(h,f,l,k){var
-m=aR(h),i=e(k,q(a(c,1),m)),d=h,b=z(e(f,i),g(i,l));for(;;){if(d){var
-j=z(e(b,b),f),d=d[1],b=j;continue}return b}}var
+n=aS(i),j=e(l,o(a(c,1),n)),g=i,b=P(d,t(e(h,f(j,m)),j));for(;;){if(g){var
+k=t(e(b,b),h),g=g[1],b=k;continue}return b}}function
+bJ(h,g,l,k){var
+m=aS(h),i=e(k,o(a(c,1),m)),d=h,b=z(e(g,i),f(i,l));for(;;){if(d){var
+j=z(e(b,b),g),d=d[1],b=j;continue}return b}}var
 bK=a(a(a(a(b(a(c,1)),1),1),1),1);function
-aE(f,e){var
-a=f,b=e;for(;;){if(a){if(p(b,d))return[0,a[1]];var
+aF(f,e){var
+a=f,b=e;for(;;){if(a){if(q(b,d))return[0,a[1]];var
 a=a[2],b=h(b,c);continue}return a}}function
 u(b){var
-d=b[1];return q(a(c,1),d)}function
+d=b[1];return o(a(c,1),d)}function
 a5(b){var
-d=g(b[1],bK);return q(a(c,1),d)}function
+d=f(b[1],bK);return o(a(c,1),d)}function
 a6(d){var
-e=a(b(a(b(a(a(b(a(a(a(c,1),1),1)),1),1)),1)),1);return aQ(g(d[1],e))}function
-aF(d){var
-f=a(a(b(a(b(a(a(b(a(a(a(c,1),1),1)),1),1)),1)),1),1),h=d[1],i=g(e(a(c,1),h),f);return q(a(c,1),i)}function
-ah(d,l,v){var
-m=h(l,v),x=q(a(c,1),l),n=e(d[2],x),o=d[3],f=u(d),b=aF(d),p=a6(d),r=a4(p,b,ae(o),n),g=bJ(p,b,e(o,q(a(c,1),m)),n),i=q(a(c,1),m),k=ao(i);if(0===k)return 0;if(0<k){var
+e=a(b(a(b(a(a(b(a(a(a(c,1),1),1)),1),1)),1)),1);return aR(f(d[1],e))}function
+aG(d){var
+g=a(a(b(a(b(a(a(b(a(a(a(c,1),1),1)),1),1)),1)),1),1),h=d[1],i=f(e(a(c,1),h),g);return o(a(c,1),i)}function
+ai(d,l,v){var
+m=h(l,v),x=o(a(c,1),l),n=e(d[2],x),p=d[3],f=u(d),b=aG(d),q=a6(d),r=a4(q,b,ae(p),n),g=bJ(q,b,e(p,o(a(c,1),m)),n),i=o(a(c,1),m),k=ap(i);if(0===k)return 0;if(0<k){var
 s=[0,b,0];return w(af(function(a){var
-c=a[1],d=a[2],i=j(b,g)?f:P(f,z(e(h(b,c),f),h(b,g)));return[0,t(e(c,r),b),[0,i,d]]},s,i)[2])}return 0}function
+c=a[1],d=a[2],i=j(b,g)?f:Q(f,z(e(h(b,c),f),h(b,g)));return[0,t(e(c,r),b),[0,i,d]]},s,i)[2])}return 0}function
 a7(a,c,b){var
-d=aF(a),f=a[2],g=aF(a);return t(e(a4(a6(a),g,b,f),c),d)}function
-R(f,e){var
+d=aG(a),f=a[2],g=aG(a);return t(e(a4(a6(a),g,b,f),c),d)}function
+S(f,e){var
 b=f,a=e;for(;;){if(b){if(a){var
-c=p(b[1],a[1]);if(c){var
+c=q(b[1],a[1]);if(c){var
 b=b[2],a=a[2];continue}var
 d=c}else
 var
 d=a;return d}return a?0:1}}function
-cH(f){var
-a6=f[5],a8=bz(aU(0,aP(f[5])),a6),a9=Q(function(a){var
-e=a[2][2],g=a[1],b=aU(0,aP(f[5]));return[0,Q(function(f){var
-b=f,a=g;for(;;){if(b){if(a){var
+cH(g){var
+a6=g[5],a8=bz(aU(0,aQ(g[5])),a6),a9=R(function(a){var
+e=a[2][2],h=a[1],b=aU(0,aQ(g[5]));return[0,R(function(f){var
+b=f,a=h;for(;;){if(b){if(a){var
 b=b[1],a=a[1];continue}var
 e=a}else
 var
-e=a?0:1;return e?c:d}},b),e]},a8),aY=[0,d,bH,[0,d,[0,u(f),0]],d],a4=f[5],a_=[0,[0,Q(function(a){return d},a4),aY],a9],bF=f[7],bJ=ae(f[3]),al=a7(f,u(f),bJ),z=bF,r=a_;for(;;){if(z){var
-X=z[1],_=X[1],$=_[2],aa=_[1],ab=X[2],E=aE(r,aa);if(E){var
-s=E[1],F=aE(r,$);if(F){var
-be=0;if(p(aa,$)){var
-i=s[2],bb=function(a,b){return ah(f,a,b)},y=u(f),N=aC(y,bb,i),aH=a1(y,i[4],i[4]),aI=i[3],aJ=G(G(N,N),aI),aK=aA(y,aB(aD,i[3],aJ)),k=i[2][2];if(k)var
-aT=Y(k),S=h(g(Y(k),aT),c),aX=Z(k),T=g(bx(e(Z(k),aX)),c),U=a3(k,T,k),O=aW(a2(aQ(by(S)),T,e(U,U),0),S);else
+e=a?0:1;return e?c:d}},b),e]},a8),aY=[0,d,bH,[0,d,[0,u(g),0]],d],a4=g[5],a_=[0,[0,R(function(a){return d},a4),aY],a9],bF=g[7],bJ=ae(g[3]),am=a7(g,u(g),bJ),z=bF,r=a_;for(;;){if(z){var
+X=z[1],_=X[1],$=_[2],aa=_[1],ab=X[2],E=aF(r,aa);if(E){var
+s=E[1],F=aF(r,$);if(F){var
+be=0;if(q(aa,$)){var
+i=s[2],bb=function(a,b){return ai(g,a,b)},y=u(g),N=aD(y,bb,i),aI=a1(y,i[4],i[4]),aJ=i[3],aK=G(G(N,N),aJ),aL=aB(y,aC(aE,i[3],aK)),k=i[2][2];if(k)var
+aT=Y(k),P=h(f(Y(k),aT),c),aX=Z(k),T=f(bx(e(Z(k),aX)),c),U=a3(k,T,k),O=aW(a2(aR(by(P)),T,e(U,U),0),P);else
 var
 O=k;var
-aL=aA(y,[0,g(i[2][1],i[2][1]),O]),aM=[0,i[1],aL,aK,aH],bc=function(a,b){return ah(f,a,b)},bd=bI(u(f),bc,al,ab,aM),ac=[0,aV(s[1],s[1]),bd]}else
+aM=aB(y,[0,f(i[2][1],i[2][1]),O]),aN=[0,i[1],aM,aL,aI],bc=function(a,b){return ai(g,a,b)},bd=bI(u(g),bc,am,ab,aN),ac=[0,aV(s[1],s[1]),bd]}else
 var
-ad=F[1],V=ad[2],W=s[2],x=function(a,b){return ah(f,a,b)},l=u(f),C=P(W[1],V[1]),v=a0(l,x,C,W),o=a0(l,x,C,V),av=a1(l,v[4],o[4]),aw=o[3],ax=aB(aD,aC(l,x,v),aw),ay=o[3],az=G(aC(l,x,o),ay),aF=aA(l,G(aB(aD,v[3],az),ax)),aG=[0,C,aA(l,aB(aD,v[2],o[2])),aF,av],a$=function(a,b){return ah(f,a,b)},ba=bI(u(f),a$,al,ab,aG),ac=[0,aV(s[1],ad[1]),ba];var
+ad=F[1],V=ad[2],W=s[2],x=function(a,b){return ai(g,a,b)},l=u(g),C=Q(W[1],V[1]),v=a0(l,x,C,W),p=a0(l,x,C,V),aw=a1(l,v[4],p[4]),ax=p[3],ay=aC(aE,aD(l,x,v),ax),az=p[3],aA=G(aD(l,x,p),az),aG=aB(l,G(aC(aE,v[3],aA),ay)),aH=[0,C,aB(l,aC(aE,v[2],p[2])),aG,aw],a$=function(a,b){return ai(g,a,b)},ba=bI(u(g),a$,am,ab,aH),ac=[0,aV(s[1],ad[1]),ba];var
 bf=bs(r,[0,ac,be]),z=z[2],r=bf;continue}var
 af=F}else
 var
@@ -638,52 +638,52 @@ af=E;var
 B=af}else
 var
 B=[0,r];if(B){var
-am=B[1],I=aE(am,f[8][1]);if(I){var
-J=I[1],L=aE(am,f[8][2]);if(L){var
-M=L[1],bL=f[6],an=R(aV(J[1],M[1]),bL);if(an){var
-bg=Q(br,f[5]),ai=bB(f[6],bg),H=t(h(f[4],ai),f[3]),bh=J[2],bi=function(a,b){return ah(f,a,b)},A=aZ(u(f),bi,bh),bj=M[2],bk=function(a,b){return ah(f,a,b)},m=aZ(u(f),bk,bj),bl=M[2][4],bm=J[2][4],bn=a1(u(f),bm,bl),bo=a(b(a(a(b(a(c,1)),1),1)),1),bp=q(a(c,1),bo);if(K(H,h(g(A[1],m[1]),bp)))var
-bq=u(f),ao=e(u(f),bq);else
+an=B[1],I=aF(an,g[8][1]);if(I){var
+J=I[1],L=aF(an,g[8][2]);if(L){var
+M=L[1],bL=g[6],ao=S(aV(J[1],M[1]),bL);if(ao){var
+bg=R(br,g[5]),aj=bB(g[6],bg),H=t(h(g[4],aj),g[3]),bh=J[2],bi=function(a,b){return ai(g,a,b)},A=aZ(u(g),bi,bh),bj=M[2],bk=function(a,b){return ai(g,a,b)},m=aZ(u(g),bk,bj),bl=M[2][4],bm=J[2][4],bn=a1(u(g),bm,bl),bo=a(b(a(a(b(a(c,1)),1),1)),1),bp=o(a(c,1),bo);if(K(H,h(f(A[1],m[1]),bp)))var
+bq=u(g),ap=e(u(g),bq);else
 var
-bt=e(bn,u(f)),bu=h(h(f[4],ai),e(H,f[3])),bv=a7(f,a5(f),bu),bw=ae(f[3]),bA=a7(f,a5(f),bw),aj=a5(f),ak=q(a(c,1),bK),aN=Y(A[2]),D=h(g(H,c),h(g(A[1],aN),c)),aO=j(D,m[1])?ag(d,h(m[1],D),m[2]):bC(m[2],h(D,m[1])),at=[0,0,[0,d,d]],au=w(aO),aR=aS(function(d,f){var
-a=d[2],b=g(a[1],f),c=t(e(g(e(f,ak),a[2]),bA),aj),i=d[1];return[0,[0,h(b,t(e(c,bv),e(aj,ak))),i],[0,b,c]]},au,at)[1],bD=g(bG(n(A[2],0),aR),bt),bE=u(f),ao=P(e(u(f),bE),bD);var
-ap=[0,ao]}else
+bt=e(bn,u(g)),bu=h(h(g[4],aj),e(H,g[3])),bv=a7(g,a5(g),bu),bw=ae(g[3]),bA=a7(g,a5(g),bw),ak=a5(g),al=o(a(c,1),bK),aO=Y(A[2]),D=h(f(H,c),h(f(A[1],aO),c)),aP=j(D,m[1])?ah(d,h(m[1],D),m[2]):bC(m[2],h(D,m[1])),au=[0,0,[0,d,d]],av=w(aP),aS=ag(function(d,g){var
+a=d[2],b=f(a[1],g),c=t(e(f(e(g,al),a[2]),bA),ak),i=d[1];return[0,[0,h(b,t(e(c,bv),e(ak,al))),i],[0,b,c]]},av,au)[1],bD=f(bG(n(A[2],0),aS),bt),bE=u(g),ap=Q(e(u(g),bE),bD);var
+aq=[0,ap]}else
 var
-ap=an;var
-aq=ap}else
-var
-aq=L;var
+aq=ao;var
 ar=aq}else
 var
-ar=I;var
+ar=L;var
 as=ar}else
 var
-as=B;return as}}function
-S(b){var
-d=b[2];return q(a(c,1),d)}function
-ap(a){return ag(0,a,0)}function
-a8(h,f,e){var
+as=I;var
+at=as}else
+var
+at=B;return at}}function
+T(b){var
+d=b[2];return o(a(c,1),d)}function
+aq(a){return ah(0,a,0)}function
+a8(h,g,e){var
 c=h,b=e,a=0;for(;;){if(b){var
-d=[0,c,a],c=g(c,f),b=b[2],a=d;continue}return w(a)}}function
+d=[0,c,a],c=f(c,g),b=b[2],a=d;continue}return w(a)}}function
 bL(a){if(a){var
 b=a[1];if(b)var
 c=bL(a[2]),e=c?[0,[0,b[1],c[1]]]:c,d=e;else
 var
 d=b;return d}return cI}var
-cJ=a(a(a(a(a(a(b(a(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1),1)),1),1),1),1),1),1),cK=a(a(a(a(a(a(b(a(a(a(a(b(a(b(a(b(a(a(a(c,1),1),1)),1)),1)),1),1),1),1)),1),1),1),1),1),1),cL=a(a(b(a(a(c,1),1)),1),1),_=q(a(c,1),cL),cM=a(a(a(a(a(a(c,1),1),1),1),1),1);function
+cJ=a(a(a(a(a(a(b(a(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1),1)),1),1),1),1),1),1),cK=a(a(a(a(a(a(b(a(a(a(a(b(a(b(a(b(a(a(a(c,1),1),1)),1)),1)),1),1),1),1)),1),1),1),1),1),1),cL=a(a(b(a(a(c,1),1)),1),1),_=o(a(c,1),cL),cM=a(a(a(a(a(a(c,1),1),1),1),1),1);function
 L(i){if(i){var
 o=j(Y(i),cJ);if(o){var
-f=i,k=d;for(;;){if(f){var
-l=f[1],m=j(a(a(a(a(b(a(c,1)),1),1),1),1),l),n=m?j(l,b(a(a(a(b(a(b(a(c,1)),1)),1),1),1))):m;if(n){var
-q=h(l,a(a(a(a(b(a(c,1)),1),1),1),1)),r=g(e(a(b(a(a(c,1),1)),1),k),q),f=f[2],k=r;continue}return n}return[0,k]}}var
+g=i,k=d;for(;;){if(g){var
+l=g[1],m=j(a(a(a(a(b(a(c,1)),1),1),1),1),l),n=m?j(l,b(a(a(a(b(a(b(a(c,1)),1)),1),1),1))):m;if(n){var
+q=h(l,a(a(a(a(b(a(c,1)),1),1),1),1)),r=f(e(a(b(a(a(c,1),1)),1),k),q),g=g[2],k=r;continue}return n}return[0,k]}}var
 p=o}else
 var
 p=i;return p}function
 cN(d){if(d){var
-f=b(a(a(b(a(b(a(a(c,1),1)),1)),1),1));if(p(d[1],f)){var
+f=b(a(a(b(a(b(a(a(c,1),1)),1)),1),1));if(q(d[1],f)){var
 e=L(d[2]),g=e?[0,ae(e[1])]:e;return g}return L(d)}return d}function
 bM(r){var
 f=r,e=0,s=b(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1));for(;;){if(f){var
-j=f[2],k=f[1];if(!p(k,s)){var
+j=f[2],k=f[1];if(!q(k,s)){var
 f=j,e=[0,k,e];continue}var
 g=[0,n(e,0),j]}else
 var
@@ -693,19 +693,19 @@ i=L(g[2]);if(i)var
 l=i[1],m=K(d,l),t=m?[0,[0,h[1],l]]:m,o=t;else
 var
 o=i;var
-q=o}else
+p=o}else
 var
-q=h;return q}}function
+p=h;return p}}function
 bN(b,d,a){var
-c=ao(b);return 0===c?a:0<c?af(d,a,b):a}function
+c=ap(b);return 0===c?a:0<c?af(d,a,b):a}function
 M(b,a){return[0,[0,b,a]]}function
-f(e,d,c){var
-a=T(e,c);if(a){var
-b=a[1];return U(d,b[1],b[2])}return a}function
-aG(a){var
+g(e,d,c){var
+a=U(e,c);if(a){var
+b=a[1];return V(d,b[1],b[2])}return a}function
+aH(a){var
 b=a?[0,[0,a[1],a[2]]]:a;return b}function
 H(d,a){if(a)var
-b=T(d,a[1]),e=b?[0,[0,b[1],a[2]]]:b,c=e;else
+b=U(d,a[1]),e=b?[0,[0,b[1],a[2]]]:b,c=e;else
 var
 c=a;return c}function
 A(a){return H(cN,a)}function
@@ -717,11 +717,11 @@ var
 d=a;return d}return function(b){return H(a,b)}}function
 B(b){function
 a(c){var
-a=R(c,b),d=a?cO:a;return d}return function(b){return H(a,b)}}function
-aH(h,b,g){var
+a=S(c,b),d=a?cO:a;return d}return function(b){return H(a,b)}}function
+aI(h,b,g){var
 c=j(b,_);if(c){var
 i=[0,[0,0,g]],a=bN(b,function(a){if(a){var
-c=a[1],b=T(h,c[2]);if(b)var
+c=a[1],b=U(h,c[2]);if(b)var
 d=b[1],e=[0,[0,[0,d[1],c[1]],d[2]]];else
 var
 e=b;var
@@ -734,54 +734,54 @@ e=a;var
 f=e}else
 var
 f=c;return f}function
-ai(I){function
+aj(I){function
 i(J){function
-f(y){if(R(y,[0,b(a(a(b(a(b(a(a(c,1),1)),1)),1),1)),0]))var
+g(y){if(S(y,[0,b(a(a(b(a(b(a(a(c,1),1)),1)),1),1)),0]))var
 m=cP;else{var
-i=y,l=d,f=d,q=0;for(;;){if(i){var
-r=i[2],D=a(a(a(a(b(a(c,1)),1),1),1),1),k=h(i[1],D),s=j(d,k),u=s?K(k,a(a(a(a(a(a(c,1),1),1),1),1),1)):s,v=u?j(f,cK):u;if(v){if(K(k,a(a(a(a(a(c,1),1),1),1),1))){var
-w=g(l,ax(k,f)),o=t(w,a(c,1)),E=p(w,e(a(c,1),o))?o:ae(g(o,c)),i=r,l=d,f=d,q=[0,E,q];continue}var
-F=g(f,b(a(a(c,1),1))),i=r,l=g(l,ax(h(k,a(a(a(a(a(c,1),1),1),1),1)),f)),f=F;continue}var
+i=y,l=d,g=d,p=0;for(;;){if(i){var
+r=i[2],D=a(a(a(a(b(a(c,1)),1),1),1),1),k=h(i[1],D),s=j(d,k),u=s?K(k,a(a(a(a(a(a(c,1),1),1),1),1),1)):s,v=u?j(g,cK):u;if(v){if(K(k,a(a(a(a(a(c,1),1),1),1),1))){var
+w=f(l,ay(k,g)),o=t(w,a(c,1)),E=q(w,e(a(c,1),o))?o:ae(f(o,c)),i=r,l=d,g=d,p=[0,E,p];continue}var
+F=f(g,b(a(a(c,1),1))),i=r,l=f(l,ay(h(k,a(a(a(a(a(c,1),1),1),1),1)),g)),g=F;continue}var
 C=v}else
 var
-x=p(f,d),G=x?[0,n(q,0)]:x,C=G;var
+x=q(g,d),G=x?[0,n(p,0)]:x,C=G;var
 m=C;break}}if(m)var
-z=m[1],A=p(Y(z),I),H=A?[0,bN(J,function(h){var
+z=m[1],A=q(Y(z),I),H=A?[0,bN(J,function(h){var
 a=h,c=d,b=0;for(;;){if(a){var
-e=a[1],a=a[2],f=[0,g(c,e),b],c=g(c,e),b=f;continue}return n(b,0)}},z)]:A,B=H;else
+e=a[1],a=a[2],g=[0,f(c,e),b],c=f(c,e),b=g;continue}return n(b,0)}},z)]:A,B=H;else
 var
-B=m;return B}return function(a){return H(f,a)}}var
-k=y(cM);return function(a){return f(k,i,a)}}var
+B=m;return B}return function(a){return H(g,a)}}var
+k=y(cM);return function(a){return g(k,i,a)}}var
 cQ=[0,a(b(a(b(a(a(a(b(a(c,1)),1),1),1)),1)),1),0],cR=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),cQ],cS=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),cR],cT=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),cS],cU=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),cT],cV=[0,b(a(a(b(a(b(a(a(c,1),1)),1)),1),1)),cU],cW=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),cV],cX=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),cW],cY=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),cX],cZ=[0,b(a(a(a(a(b(a(c,1)),1),1),1),1)),0],c0=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],c1=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),c0],c2=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),c1],c3=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),c2],c4=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),c3],c5=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),c4],c6=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),c5],c7=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),c6],c8=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],c9=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),c8],c_=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),c9],c$=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),c_],da=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),c$],db=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),da],dc=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),db],dd=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),0],de=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),dd],df=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),de],dg=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),df],dh=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),dg],di=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],dj=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),di],dk=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),dj],dl=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),dk],dm=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),dl],dn=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],dp=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),dn],dq=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),dp],dr=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dq],ds=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),dr],dt=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),ds],du=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),dt],dv=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),du],dw=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dv],dx=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),dw],dy=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),0],dz=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),dy],dA=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dz],dB=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),dA],dC=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),dB],dD=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),dC],dE=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dD],dF=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dE],dG=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),dF],dH=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),0],dI=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),dH],dJ=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),dI],dK=[0,b(a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1)),dJ],dL=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),dK],dM=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dL],dN=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],dO=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),dN],dP=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),dO],dQ=[0,a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1),0],dR=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),dQ],dS=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),dR],dT=[0,a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1),dS],dU=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],dV=[0,b(a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1)),dU],dW=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dV],dX=[0,b(a(b(a(b(a(a(a(b(a(c,1)),1),1),1)),1)),1)),dW],dY=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),0],dZ=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),dY],d0=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),dZ],d1=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),d0],d2=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),d1],d3=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],d4=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),d3],d5=[0,b(a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1)),d4],d6=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),d5],d7=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),d6],d8=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),d7],d9=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),d8],d_=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),d9],d$=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],ea=[0,a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1),d$],eb=[0,b(a(b(a(a(a(a(b(a(c,1)),1),1),1),1)),1)),ea],ec=[0,b(a(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1),1)),eb],ed=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),ec],ee=[0,b(a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1)),ed],ef=[0,a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1),ee],eg=[0,a(a(a(a(b(a(b(a(c,1)),1)),1),1),1),1),ef],eh=[0,b(a(b(a(a(a(b(a(b(a(c,1)),1)),1),1),1)),1)),0],ei=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),eh],ej=[0,a(b(a(b(a(a(b(a(b(a(c,1)),1)),1),1)),1)),1),ei],ek=[0,a(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1),1),ej],el=[0,b(a(a(a(a(a(b(a(c,1)),1),1),1),1),1)),ek],em=[0,a(a(a(b(a(a(b(a(c,1)),1),1)),1),1),1),el],en=[0,a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),0],eo=[0,a(b(a(b(a(b(a(a(b(a(c,1)),1),1)),1)),1)),1),en],ep=[0,b(a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1)),eo];function
 eq(d){function
 e(a){function
 b(b){function
 c(c){function
 e(e){function
-g(g){function
+f(f){function
 h(h){function
-i(f){var
-i=[0,d,a,b,c,e,g,h,f];return function(a){return M(i,a)}}var
-j=y(_);return function(a){return f(j,i,a)}}return function(a){return f(A,h,a)}}var
-h=y(_);return function(a){return f(h,g,a)}}return function(a){return f(A,e,a)}}var
-e=y(_);return function(a){return f(e,c,a)}}return function(a){return f(A,b,a)}}var
-g=y(a(b(a(a(b(a(c,1)),1),1)),1));return function(a){return f(g,e,a)}}function
-er(a){return f(A,eq,a)}function
+i(g){var
+i=[0,d,a,b,c,e,f,h,g];return function(a){return M(i,a)}}var
+j=y(_);return function(a){return g(j,i,a)}}return function(a){return g(A,h,a)}}var
+h=y(_);return function(a){return g(h,f,a)}}return function(a){return g(A,e,a)}}var
+e=y(_);return function(a){return g(e,c,a)}}return function(a){return g(A,b,a)}}var
+f=y(a(b(a(a(b(a(c,1)),1),1)),1));return function(a){return g(f,e,a)}}function
+er(a){return g(A,eq,a)}function
 es(i){function
 e(e){function
-j(j){if(R(i,d2)){var
+j(j){if(S(i,d2)){var
 a=function(l){function
 a(m){function
 a(o){function
 a(p){function
 a(q){var
-r=h(g(g(e[4],e[6]),e[8]),m),s=n(n(p,0),q),a=n(n(o,0),s),f=r,b=0;for(;;){if(a){var
-i=K(d,f)?l:d,k=[0,[0,a[1],i],b],a=a[2],f=h(f,c),b=k;continue}var
+r=h(f(f(e[4],e[6]),e[8]),m),s=n(n(p,0),q),a=n(n(o,0),s),g=r,b=0;for(;;){if(a){var
+i=K(d,g)?l:d,k=[0,[0,a[1],i],b],a=a[2],g=h(g,c),b=k;continue}var
 t=[0,e,j,[0,n(b,0)]];return function(a){return M(t,a)}}}var
-b=ai(e[8]);return function(c){return f(b,a,c)}}var
-b=ai(e[6]);return function(c){return f(b,a,c)}}var
-b=ai(e[4]);return function(c){return f(b,a,c)}}var
-b=y(_);return function(c){return f(b,a,c)}},b=y(_);return function(c){return f(b,a,c)}}if(R(i,d_)){var
+b=aj(e[8]);return function(c){return g(b,a,c)}}var
+b=aj(e[6]);return function(c){return g(b,a,c)}}var
+b=aj(e[4]);return function(c){return g(b,a,c)}}var
+b=y(_);return function(c){return g(b,a,c)}},b=y(_);return function(c){return g(b,a,c)}}if(S(i,d_)){var
 k=function(h){function
 a(a){function
 b(i){function
@@ -793,36 +793,36 @@ f=n(a,0)}else
 var
 f=n(a,0);var
 m=[0,e,j,[1,h,f]];return function(a){return M(m,a)}}}var
-c=ai(a);return function(a){return f(c,b,a)}}var
-c=ai(a);return function(a){return f(c,b,a)}}var
-c=ai(a);return function(a){return f(c,b,a)}}var
-b=y(_);return function(c){return f(b,a,c)}},l=function(a){return H(L,a)};return function(a){return f(l,k,a)}}return function(a){return 0}}var
-k=y(a(a(a(a(a(b(a(a(a(a(b(a(b(a(b(a(a(a(c,1),1),1)),1)),1)),1),1),1),1)),1),1),1),1),1));return function(a){return f(k,j,a)}}return function(a){return f(er,e,a)}}function
-et(a){return f(aG,es,a)}function
+c=aj(a);return function(a){return g(c,b,a)}}var
+c=aj(a);return function(a){return g(c,b,a)}}var
+c=aj(a);return function(a){return g(c,b,a)}}var
+b=y(_);return function(c){return g(b,a,c)}},l=function(a){return H(L,a)};return function(a){return g(l,k,a)}}return function(a){return 0}}var
+k=y(a(a(a(a(a(b(a(a(a(a(b(a(b(a(b(a(a(a(c,1),1),1)),1)),1)),1),1),1),1)),1),1),1),1),1));return function(a){return g(k,j,a)}}return function(a){return g(er,e,a)}}function
+et(a){return g(aH,es,a)}function
 eu(d){function
 e(e){function
-g(a){function
+f(a){function
 b(b){function
 c(c){function
-g(g){function
-h(f){var
-h=[0,[0,d,e],[0,a,b,c,g,f]];return function(a){return M(h,a)}}return function(a){return f(A,h,a)}}return function(a){return f(A,g,a)}}return function(a){return f(A,c,a)}}return function(a){return f(A,b,a)}}var
-h=y(a(b(a(a(b(a(c,1)),1),1)),1));return function(a){return f(h,g,a)}}return function(a){return f(A,e,a)}}function
-ev(a){return f(A,eu,a)}function
+f(f){function
+h(g){var
+h=[0,[0,d,e],[0,a,b,c,f,g]];return function(a){return M(h,a)}}return function(a){return g(A,h,a)}}return function(a){return g(A,f,a)}}return function(a){return g(A,c,a)}}return function(a){return g(A,b,a)}}var
+h=y(a(b(a(a(b(a(c,1)),1),1)),1));return function(a){return g(h,f,a)}}return function(a){return g(A,e,a)}}function
+ev(a){return g(A,eu,a)}function
 ew(a){function
 b(b){var
-c=[0,a,b];return function(a){return M(c,a)}}return function(a){return f(aG,b,a)}}function
+c=[0,a,b];return function(a){return M(c,a)}}return function(a){return g(aH,b,a)}}function
 ex(a){return H(L,a)}function
-ey(a){return f(ex,ew,a)}function
-ez(g){function
-d(g){function
+ey(a){return g(ex,ew,a)}function
+ez(f){function
+d(f){function
 d(e){function
 d(i){function
-d(g){function
+d(f){function
 d(j){function
-d(g){function
+d(f){function
 d(k){function
-d(g){function
+d(f){function
 d(e){function
 d(l){function
 d(h){function
@@ -830,11 +830,11 @@ d(m){function
 n(a){function
 b(c){var
 b=[0,i,j,k,l,a];return function(a){return M(b,a)}}var
-c=B(ep);return function(a){return f(c,b,a)}}function
-d(g){function
+c=B(ep);return function(a){return g(c,b,a)}}function
+d(f){function
 d(d){function
-g(i){function
-g(g){function
+f(i){function
+f(f){function
 h(h){function
 i(i){function
 j(e){function
@@ -843,52 +843,52 @@ j(a){function
 b(b){function
 a(c){function
 a(c){function
-a(f){var
-a=[0,g,h,i,e,b,[0,c,f]];if(R(d,dM)){var
-j=[0,0,a];return function(a){return M(j,a)}}if(R(d,dP)){var
-k=[0,1,a];return function(a){return M(k,a)}}if(R(d,dT)){var
-l=[0,2,a];return function(a){return M(l,a)}}return function(a){return 0}}return function(b){return f(A,a,b)}}return function(b){return f(A,a,b)}}var
-c=B(em);return function(b){return f(c,a,b)}}function
-c(b){return aH(ev,a,b)}return function(a){return f(c,b,a)}}var
-k=y(a(a(a(b(a(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1),1)),1),1),1));return function(a){return f(k,j,a)}}var
-k=B(eg);return function(a){return f(k,j,a)}}function
-k(a){return aH(et,e,a)}return function(a){return f(k,j,a)}}function
-j(a){return H(L,a)}return function(a){return f(j,i,a)}}function
-i(a){return H(L,a)}return function(a){return f(i,h,a)}}var
-h=y(a(a(a(a(b(a(b(a(b(a(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1),1)),1)),1)),1),1),1),1));return function(a){return f(h,g,a)}}var
-h=B(dX);return function(a){return f(h,g,a)}}return function(a){return f(aG,d,a)}}var
-g=B(dG);function
-h(a){return f(g,d,a)}function
-o(a){return aH(h,m,a)}return function(a){return f(o,n,a)}}var
-g=y(a(c,1));return function(a){return f(g,d,a)}}var
-g=B(dx);return function(a){return f(g,d,a)}}function
-g(a){return aH(ey,e,a)}return function(a){return f(g,d,a)}}var
-e=y(a(a(a(b(a(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1),1)),1),1),1));return function(a){return f(e,d,a)}}var
-e=B(dm);return function(a){return f(e,d,a)}}function
-e(a){return H(bM,a)}return function(a){return f(e,d,a)}}var
-e=B(dh);return function(a){return f(e,d,a)}}function
-e(a){return H(bM,a)}return function(a){return f(e,d,a)}}var
-e=B(dc);return function(a){return f(e,d,a)}}return function(a){return f(aG,d,a)}}var
-e=B(c7);return function(a){return f(e,d,a)}}var
-e=B(cZ);return function(a){return f(e,d,a)}}var
-eA=B(cY),eB=a(b(a(b(a(a(c,1),1)),1)),1),bO=q(a(c,1),eB),eC=a(a(a(a(a(c,1),1),1),1),1),eD=q(a(c,1),eC);function
+a(g){var
+a=[0,f,h,i,e,b,[0,c,g]];if(S(d,dM)){var
+j=[0,0,a];return function(a){return M(j,a)}}if(S(d,dP)){var
+k=[0,1,a];return function(a){return M(k,a)}}if(S(d,dT)){var
+l=[0,2,a];return function(a){return M(l,a)}}return function(a){return 0}}return function(b){return g(A,a,b)}}return function(b){return g(A,a,b)}}var
+c=B(em);return function(b){return g(c,a,b)}}function
+c(b){return aI(ev,a,b)}return function(a){return g(c,b,a)}}var
+k=y(a(a(a(b(a(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1),1)),1),1),1));return function(a){return g(k,j,a)}}var
+k=B(eg);return function(a){return g(k,j,a)}}function
+k(a){return aI(et,e,a)}return function(a){return g(k,j,a)}}function
+j(a){return H(L,a)}return function(a){return g(j,i,a)}}function
+i(a){return H(L,a)}return function(a){return g(i,h,a)}}var
+h=y(a(a(a(a(b(a(b(a(b(a(a(b(a(b(a(b(a(a(c,1),1)),1)),1)),1),1)),1)),1)),1),1),1),1));return function(a){return g(h,f,a)}}var
+h=B(dX);return function(a){return g(h,f,a)}}return function(a){return g(aH,d,a)}}var
+f=B(dG);function
+h(a){return g(f,d,a)}function
+o(a){return aI(h,m,a)}return function(a){return g(o,n,a)}}var
+f=y(a(c,1));return function(a){return g(f,d,a)}}var
+f=B(dx);return function(a){return g(f,d,a)}}function
+f(a){return aI(ey,e,a)}return function(a){return g(f,d,a)}}var
+e=y(a(a(a(b(a(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1),1)),1),1),1));return function(a){return g(e,d,a)}}var
+e=B(dm);return function(a){return g(e,d,a)}}function
+e(a){return H(bM,a)}return function(a){return g(e,d,a)}}var
+e=B(dh);return function(a){return g(e,d,a)}}function
+e(a){return H(bM,a)}return function(a){return g(e,d,a)}}var
+e=B(dc);return function(a){return g(e,d,a)}}return function(a){return g(aH,d,a)}}var
+e=B(c7);return function(a){return g(e,d,a)}}var
+e=B(cZ);return function(a){return g(e,d,a)}}var
+eA=B(cY),eB=a(b(a(b(a(a(c,1),1)),1)),1),bO=o(a(c,1),eB),eC=a(a(a(a(a(c,1),1),1),1),1),eD=o(a(c,1),eC);function
 $(d,b){var
-f=j(ae(e(bO,q(a(c,1),d))),b);return f?j(b,e(bO,q(a(c,1),d))):f}function
+f=j(ae(e(bO,o(a(c,1),d))),b);return f?j(b,e(bO,o(a(c,1),d))):f}function
 eE(f){var
 a=f[2],b=$(a[1],a[2]),c=b?$(a[1],a[3]):b,e=c?$(d,a[4]):c;return e?$(d,a[5]):e}function
 eF(e){var
-a=e[1],b=$(d,a[3]),c=b?$(a[2],a[5]):b;return c?$(d,a[7]):c}e9(function(am){var
-m=am,k=0,B=0;for(;;){if(m){var
-I=m[2],o=m[1],ab=0;if(p(o,a(b(a(a(c,1),1)),1))||p(o,a(a(a(a(a(c,1),1),1),1),1)))ab=1;else{var
-J=j(b(a(a(a(a(a(c,1),1),1),1),1)),o),L=J?j(o,a(b(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1)),1)):J;if(L){var
-m=I,k=[0,o,k];continue}var
+a=e[1],b=$(d,a[3]),c=b?$(a[2],a[5]):b;return c?$(d,a[7]):c}e9(function(an){var
+m=an,k=0,B=0;for(;;){if(m){var
+I=m[2],p=m[1],ab=0;if(q(p,a(b(a(a(c,1),1)),1))||q(p,a(a(a(a(a(c,1),1),1),1),1)))ab=1;else{var
+J=j(b(a(a(a(a(a(c,1),1),1),1),1)),p),L=J?j(p,a(b(a(b(a(b(a(b(a(b(a(c,1)),1)),1)),1)),1)),1)):J;if(L){var
+m=I,k=[0,p,k];continue}var
 r=L}if(ab){if(k){var
-m=I,ag=[0,n(k,0),B],k=0,B=ag;continue}var
+m=I,ah=[0,n(k,0),B],k=0,B=ah;continue}var
 r=k}}else
 var
 r=k?0:[0,n(B,0)];var
 ac=0;if(r){var
-F=f(eA,ez,r[1]),ad=0;if(F){var
+F=g(eA,ez,r[1]),ad=0;if(F){var
 M=F[1];if(M[2]){var
 A=0;ac=1;ad=1}else
 var
@@ -899,26 +899,31 @@ O=N}else
 var
 O=r;if(!ac)var
 A=O;if(A){var
-i=A[1],ak=i[5];if(aT(function(m){var
-i=m[2],f=aT(eE,i[5]),k=f?aT(eF,i[4]):f;if(k){var
-l=i[5];return j(aS(function(l,k){var
-m=a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),f=k[2],n=g(i[1],m),j=p(f[1],d)?d:X(d,h(f[3],f[2]));return g(l,e(g(X(d,h(f[5],f[4])),j),n))},l,d),eD)}return k},ak)){var
-al=i[5],Y=Q(function(L){var
-f=L[2],C=K(d,i[2][2]);if(C)var
-I=i[2][2],J=e(t(e(i[2][1],f[2]),i[2][2]),I),s=p(e(i[2][1],f[2]),J);else
+i=A[1],al=i[5];if(aT(function(u){var
+g=u[2],l=aT(eE,g[5]),m=l?aT(eF,g[4]):l;if(m){var
+n=a(a(b(a(a(a(b(a(c,1)),1),1),1)),1),1),i=f(g[1],n),p=g[4],k=ag(function(d,b){var
+e=b[1][2];return P(d,o(a(c,1),e))},p,c),r=g[4],s=ag(function(j,h){var
+a=h[3];if(0===a[0])var
+b=d;else
+var
+g=a[2],b=ag(function(a,b){return f(a,c)},g,d);return f(j,e(f(e(b,i),k),i))},r,d),t=g[5];return j(f(ag(function(g,c){var
+a=c[2],b=q(a[1],d)?d:P(d,h(a[3],a[2]));return f(g,e(f(f(P(d,h(a[5],a[4])),b),k),i))},t,d),s),eD)}return m},al)){var
+am=i[5],Y=R(function(L){var
+g=L[2],C=K(d,i[2][2]);if(C)var
+I=i[2][2],J=e(t(e(i[2][1],g[2]),i[2][2]),I),s=q(e(i[2][1],g[2]),J);else
 var
 s=C;if(s){var
-D=f[6],E=f[5],F=Q(br,i[4]),H=f[4],B=t(e(i[2][1],f[2]),i[2][2]),l=f[3],O=f[2],r=f[1],k=[0,r,O,l,B,0,0,0,[0,d,d]],v=j(d,r),x=v?K(d,O):v,y=x?K(d,l):x;if(y){var
-o=u(k),b=aF(k),a0=a6(k),m=bL(Q(function(v){var
-f=v[1],J=e(O,S(f));function
+D=g[6],E=g[5],F=R(br,i[4]),H=g[4],B=t(e(i[2][1],g[2]),i[2][2]),l=g[3],O=g[2],r=g[1],k=[0,r,O,l,B,0,0,0,[0,d,d]],v=j(d,r),x=v?K(d,O):v,y=x?K(d,l):x;if(y){var
+p=u(k),b=aG(k),a0=a6(k),m=bL(R(function(v){var
+g=v[1],J=e(O,T(g));function
 L(c,a){var
 d=bJ(a0,b,c,a);return[0,a4(a0,b,ae(c),a),d]}var
-bk=L(l,J),bl=L(e(l,S(f)),J);function
-aM(a){return p(a,c)?bk:p(a,S(f))?bl:L(e(l,a),J)}var
-bm=v[2],i=q(a(c,1),bm),bb=ap(f[8]),bc=S(f),bd=S(f),be=a8(e(f[7],bd),bc,bb),bf=ap(f[6]),bg=bE(a8(f[5],c,bf),be),bh=ap(f[4]),bi=S(f),bj=S(f),m=bE(a8(e(f[3],bj),bi,bh),bg),aN=j(d,f[2]),aO=aN?j(d,v[2]):aN;if(aO){var
+bk=L(l,J),bl=L(e(l,T(g)),J);function
+aM(a){return q(a,c)?bk:q(a,T(g))?bl:L(e(l,a),J)}var
+bm=v[2],i=o(a(c,1),bm),bb=aq(g[8]),bc=T(g),bd=T(g),be=a8(e(g[7],bd),bc,bb),bf=aq(g[6]),bg=bE(a8(g[5],c,bf),be),bh=aq(g[4]),bi=T(g),bj=T(g),m=bE(a8(e(g[3],bj),bi,bh),bg),aN=j(d,g[2]),aO=aN?j(d,v[2]):aN;if(aO){var
 x=m;for(;;){if(x){var
-Q=x[2],ad=Q?K(x[1],Q[1]):1;if(ad){var
-x=Q;continue}var
+R=x[2],ad=R?K(x[1],R[1]):1;if(ad){var
+x=R;continue}var
 aP=ad}else
 var
 aP=1;var
@@ -927,8 +932,8 @@ var
 $=aO;if($){var
 aQ=v[3];if(0===aQ[0]){var
 af=i,y=aQ[1];for(;;){if(y){var
-ag=y[1],R=ag[1],ah=j(d,R),ai=ah?j(R,af):ah;if(ai){var
-af=g(R,ag[2]),y=y[2];continue}var
+ag=y[1],S=ag[1],ah=j(d,S),ai=ah?j(S,af):ah;if(ai){var
+af=f(S,ag[2]),y=y[2];continue}var
 aa=ai}else
 var
 aa=1;break}}else
@@ -941,42 +946,42 @@ M=v[3];if(0===M[0]){var
 H=i,F=m,E=M[1],D=0;for(;;){if(F){var
 Z=F[2];if(E){var
 aG=E[1],aH=aG[2],I=aG[1],_=E[2];if(Z&&_)var
-aI=_[1],aJ=aI[1],a9=aI[2],aj=aM(h(Z[1],F[1])),T=aj[2],U=aj[1],a2=j(b,U)?d:t(h(e(b,I),e(U,g(aJ,a9))),h(b,U)),a3=j(b,T)?i:z(h(e(b,g(I,aH)),e(T,aJ)),h(b,T)),aL=a2,aK=a3;else
+aI=_[1],aJ=aI[1],a9=aI[2],aj=aM(h(Z[1],F[1])),U=aj[2],V=aj[1],a2=j(b,V)?d:t(h(e(b,I),e(V,f(aJ,a9))),h(b,V)),a3=j(b,U)?i:z(h(e(b,f(I,aH)),e(U,aJ)),h(b,U)),aL=a2,aK=a3;else
 var
-aL=I,aK=g(I,aH);var
-a_=[0,X(d,z(e(h(H,aL),o),i)),D],H=aK,F=Z,E=_,D=a_;continue}var
-a$=z(e(H,o),i),aR=[0,w(D),a$]}else
+aL=I,aK=f(I,aH);var
+a_=[0,P(d,z(e(h(H,aL),p),i)),D],H=aK,F=Z,E=_,D=a_;continue}var
+a$=z(e(H,p),i),aR=[0,w(D),a$]}else
 var
-ba=z(e(H,o),i),aR=[0,w(D),ba];var
+ba=z(e(H,p),i),aR=[0,w(D),ba];var
 N=[0,aR];break}}else{var
 br=0,bs=M[1],bt=M[2],bu=m[2],bv=m[1],aW=function(a){var
-b=S(f);return e(g(e(f[1],b),e(a,l)),i)},Y=d,W=bv,k=bu,az=bt,ay=d,ax=br;a:for(;;){var
+b=T(g);return e(f(e(g[1],b),e(a,l)),i)},Y=d,X=bv,k=bu,az=bt,ay=d,ax=br;a:for(;;){var
 s=k?[0,k[1]]:k,r=az,B=ay,A=d;for(;;){if(r){var
-aq=r[1],ar=aq[2],as=ar[2],V=ar[1];if(p(aq[1],Y)){var
-at=j(d,V),au=at?s?j(as,aW(s[1])):1:at;if(au){var
-av=h(as,aW(W)),aw=s?[0,h(s[1],W)]:s;if(j(av,d))var
+ap=r[1],ar=ap[2],as=ar[2],W=ar[1];if(q(ap[1],Y)){var
+at=j(d,W),au=at?s?j(as,aW(s[1])):1:at;if(au){var
+av=h(as,aW(X)),aw=s?[0,h(s[1],X)]:s;if(j(av,d))var
 C=[0,d,b];else{var
 aY=L(av,e(J,i)),ak=aY[2],al=aY[1];if(aw)var
-am=aM(aw[1]),an=am[2],ao=am[1],a5=j(b,ao)?b:h(b,X(d,t(e(h(b,ak),b),h(b,ao)))),a6=j(b,an)?b:P(b,z(e(h(b,al),b),h(b,an))),C=[0,a6,a5];else
+am=aM(aw[1]),an=am[2],ao=am[1],a5=j(b,ao)?b:h(b,P(d,t(e(h(b,ak),b),h(b,ao)))),a6=j(b,an)?b:Q(b,z(e(h(b,al),b),h(b,an))),C=[0,a6,a5];else
 var
 C=[0,h(b,al),ak]}var
-r=r[2],B=g(B,e(V,C[2])),A=g(A,e(V,C[1]));continue}var
+r=r[2],B=f(B,e(W,C[2])),A=f(A,e(W,C[1]));continue}var
 u=au}else
 var
 u=[0,[0,[0,B,A],r]]}else
 var
 u=[0,[0,[0,B,A],0]];var
 a1=0;if(u){var
-aA=u[1],aB=aA[1],aC=aB[2],aD=aA[2],aE=[0,z(e(aB[1],o),e(i,b)),ax];if(k){var
-Y=g(Y,c),W=k[1],k=k[2],az=aD,ay=aC,ax=aE;continue a}if(aD){var
+aA=u[1],aB=aA[1],aC=aB[2],aD=aA[2],aE=[0,z(e(aB[1],p),e(i,b)),ax];if(k){var
+Y=f(Y,c),X=k[1],k=k[2],az=aD,ay=aC,ax=aE;continue a}if(aD){var
 aZ=0;a1=1}else
 var
-a7=z(e(g(aC,e(bs,b)),o),e(i,b)),aF=[0,[0,n(aE,0),a7]]}else
+a7=z(e(f(aC,e(bs,b)),p),e(i,b)),aF=[0,[0,n(aE,0),a7]]}else
 var
 aF=u;if(!a1)var
 aZ=aF;var
 N=aZ;break}break}}if(N)var
-aS=N[1],bn=aS[1],aT=aX(ap(f[4]),bn),bo=aT[2],aU=aX(ap(f[6]),bo),bp=P(o,aS[2]),bq=G([0,f[3],aT[1]],[0,f[7],aU[2]]),aV=[0,[0,f[1],[0,f[2],[0,f[5],aU[1]],bq,bp]]];else
+aS=N[1],bn=aS[1],aT=aX(aq(g[4]),bn),bo=aT[2],aU=aX(aq(g[6]),bo),bp=Q(p,aS[2]),bq=G([0,g[3],aT[1]],[0,g[7],aU[2]]),aV=[0,[0,g[1],[0,g[2],[0,g[5],aU[1]],bq,bp]]];else
 var
 aV=N;var
 ac=aV}else
@@ -986,16 +991,16 @@ var
 ac=ab;return ac},H));if(m)return cH([0,r,O,l,B,m[1],F,E,D]);var
 A=m}else
 var
-A=y;return A}return s},al),Z=K(d,i[3][2]);if(Z){var
+A=y;return A}return s},am),Z=K(d,i[3][2]);if(Z){var
 x=i[5];if(x){var
 s=x[2];switch(x[1][1]){case
 0:var
 H=0;if(s)if(1===s[1][1]&&!s[2]){var
-R=1;H=1}else
+S=1;H=1}else
 var
 v=0;else{var
-R=s;H=1}if(H)var
-v=R;break;case
+S=s;H=1}if(H)var
+v=S;break;case
 1:var
 v=0;break;default:var
 v=s?0:1}}else
@@ -1005,19 +1010,19 @@ E=v}else
 var
 E=Z;if(E){var
 y=i[5],l=Y;for(;;){if(y){if(l){var
-C=l[1],V=y[1][2],af=0;if(C){var
-T=j(d,V[1]);if(T){var
-ah=V[1],ai=e(a(c,1),ah),aj=q(a(c,1),ai),D=j(e(C[1],i[3][2]),e(i[3][1],aj));af=1}else
+C=l[1],W=y[1][2],af=0;if(C){var
+U=j(d,W[1]);if(U){var
+ai=W[1],aj=e(a(c,1),ai),ak=o(a(c,1),aj),D=j(e(C[1],i[3][2]),e(i[3][1],ak));af=1}else
 var
-U=T}else
+V=U}else
 var
-U=C;if(!af)var
-D=U;if(D){var
+V=C;if(!af)var
+D=V;if(D){var
 y=y[2],l=l[2];continue}var
-W=D}else
+X=D}else
 var
-W=l;var
-_=W}else
+X=l;var
+_=X}else
 var
 _=l?0:1;var
 $=_;break}}else
