@@ -33,6 +33,7 @@ try:
     from torch.utils.data import DataLoader, TensorDataset
 
     import evr.integrations.opacus
+    import evr.records
     from evr.events import opacus_history
 except ImportError as missing:
     print(f"skipped: {missing} (pip install evr-dp[opacus])")

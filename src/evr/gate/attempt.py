@@ -32,6 +32,7 @@ from evr.validate import worker_count
 from evr.verification import Claim, Verdict, Verification
 from evr.verification.attempts import Attempt as Trying
 from evr.verification.driver import ProgressHook
+from evr.verification.executors import check_at_work
 
 _PLAIN = Sampling()
 _RESUMABLE = (
@@ -267,6 +268,7 @@ def resume(
         where = elsewhere or (None if planned is None else Path(planned))
         writable(where)
         check_progress(progress)
+        check_at_work(executor)
         sampling = Sampling(workers=workers, executor=executor)
         return perform(one, one.take_over(chosen), sampling, progress=progress, path=elsewhere)
 

@@ -23,6 +23,7 @@ from evr.proving.showing import check_progress
 from evr.proving.strict import StrictProving
 from evr.verification import Claim
 from evr.verification.driver import ProgressHook
+from evr.verification.executors import check_at_work
 from evr.verification.settings import Settings
 from evr.verification.strict import threshold_of
 
@@ -98,6 +99,7 @@ class Request:
         object.__setattr__(self, "path", writable(self.path))
         self._check_proof()
         check_progress(self.progress)
+        check_at_work(self.sampling.executor)
         check_proposal(self.subject.composition, self.claim, self.settings.proposal)
 
     @classmethod

@@ -10,7 +10,7 @@ from typing import Any
 from evr import validate
 from evr.methods import AUTO
 from evr.randomness import seed_of
-from evr.verification.executors import check_at_work
+from evr.verification.executors import check_executor
 from evr.verification.settings import Settings
 
 
@@ -65,7 +65,7 @@ class Sampling:
         object.__setattr__(self, "seed", seed_of(self.seed))
         if self.workers is not None:
             validate.positive_integer(workers=self.workers)
-        check_at_work(self.executor)
+        check_executor(self.executor)
         self.settings("sequential")
 
     @property
