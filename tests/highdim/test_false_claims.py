@@ -59,7 +59,7 @@ def accepts(name: str, epsilon: float, direction: str, share: float, seed: int) 
         return plan_for(name, epsilon, trial.direction, claimed)
 
     how = Attempt(None, seed, direction, None, 1, None)
-    settings = Settings("sequential", "capped", 16_384, None)
+    settings = Settings(max_samples=16_384)
     found = how.run(Composition.of(EVENTS[name]), claim, settings, planner)
     return found.verdict is evr.Verdict.ACCEPTED
 
