@@ -168,8 +168,8 @@ def sweep(
     >>> import evr
     >>> found = evr.sweep(noise_multiplier=[0.8, 1.0], sampling_probability=0.01, steps=100,
     ...                   delta=1e-5)
-    >>> [round(value, 3) for value in found.values]
-    [1.593, 0.893]
+    >>> found.values.round(3).tolist()
+    [1.511, 0.718]
     """
     start = time.perf_counter()
     if (epsilon is None) == (delta is None):

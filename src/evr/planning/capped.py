@@ -9,7 +9,7 @@ import numpy as np
 
 from evr.bounds.composing import MOST_PRODUCTS, composed, products
 from evr.bounds.tilt import Tilt
-from evr.laws import DiscretePair, Step, greatest_loss
+from evr.laws import DiscretePair, Step, greatest_loss, outcomes
 from evr.planning.composing import UnplacedError, composing_places
 from evr.planning.merging import merging_edges, where_it_counts
 from evr.planning.tuning import best_tilts
@@ -22,6 +22,7 @@ GROWTH = 1e-4
 
 _MOST_EPSILON = 1e8  # of steps that are composed: places have a few digits behind the point
 _MOST_ROUNDING = 0.1  # of the allowance, of all masses: places are then too wide, too
+_BULK = 4.0  # standard deviations: delta at a smaller epsilon comes from the bulk of the losses
 _MOST_STEPS = 2e9  # of them: what rounding adds to masses is small beside delta
 
 
@@ -51,7 +52,10 @@ def capped_plan(
     except UnplacedError:
         return capped_plan(steps, epsilon, delta=delta, allowance=allowance)
     drawn = (Step(composed(spread, places), 1),) if composing else spread
-    if composing and _rounding(drawn[0]) > _MOST_ROUNDING * allowance:
+    if composing and (
+        _rounding(drawn[0]) > _MOST_ROUNDING * allowance
+        or _is_too_wide(drawn[0], spread, epsilon, allowance)
+    ):
         return capped_plan(steps, epsilon, delta=delta, allowance=allowance)
     tilts: list[Tilt | None] = [None] * len(drawn)
     if greatest_loss(drawn) > epsilon:  # else what spreading made infinite is all of delta
@@ -67,6 +71,22 @@ def _rounding(step: Step) -> float:
     pair = step.pair
     assert isinstance(pair, DiscretePair)
     return math.fsum(np.exp(pair.log_p)) - 1.0
+
+
+def _is_too_wide(whole: Step, steps: Sequence[Step], epsilon: float, allowance: float) -> bool:
+    """Whether places are too far apart for the bulk of the losses, where delta comes from it."""
+    true = math.hypot(*(math.sqrt(step.count) * _deviation(step) for step in steps))
+    return epsilon < _BULK * true and _deviation(whole) > (1.0 + allowance) * true
+
+
+def _deviation(step: Step) -> float:
+    """The standard deviation of a finite loss."""
+    pair = outcomes(step.pair)
+    assert isinstance(pair, DiscretePair)
+    finite = np.isfinite(pair.losses)
+    masses, losses = np.exp(np.array(pair.log_p)[finite]), pair.losses[finite]
+    mean = np.average(losses, weights=masses)
+    return float(np.sqrt(np.average((losses - mean) ** 2, weights=masses)))
 
 
 def capped_proposal(

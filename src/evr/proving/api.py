@@ -103,7 +103,7 @@ def verify(
     >>> import evr
     >>> event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=100)
     >>> evr.estimate_delta(event, epsilon=0.5).value
-    1.61...e-11
+    1.609...e-11
     >>> verification = evr.verify(event, epsilon=0.5, delta=1.7e-11)
     >>> verification.guarantee
     Guarantee(epsilon=0.5, delta=1.7e-11)
