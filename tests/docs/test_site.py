@@ -95,6 +95,8 @@ def test_nothing_comes_from_the_network(site: Path, pages: dict[Path, Elements])
         for element, name in parts:
             source = element.get(name, "")
             assert "//" not in source, f"{page.name} loads {source}"
+            if source == "data:,":  # no icon, which a browser would ask for
+                continue
             assert not source or (page.parent / source).is_file(), (
                 f"{page.name}: {source} is missing"
             )
@@ -130,7 +132,7 @@ def test_tables_of_options_come_from_the_code(site: Path) -> None:
 def test_no_option_is_without_words(site: Path) -> None:
     text = (site / "cli.html").read_text("utf-8")
     rows = re.findall(r'<tr>\s*<td><code><span class="whole">-.*?</tr>', text, flags=re.S)
-    assert len(rows) > 100
+    assert len(rows) > 70
     for row in rows:
         *_, meaning = (
             re.sub(r"<[^>]+>", "", cell).strip()
