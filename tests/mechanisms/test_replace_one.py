@@ -4,9 +4,11 @@ quadrature and contour integrals, instances by brute force, what is refused.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import attr
 import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation as Relation
@@ -16,8 +18,19 @@ import evr
 from evr.errors import UnsupportedEventError
 from evr.estimation.closed_forms import pair_delta
 from evr.events import PoissonSampledUsersDpEvent
-from evr.mechanisms import Composition
+from evr.laws import Pairs
+from evr.laws.exact import ExactGaussian
+from evr.laws.line.gaussian import GaussianPair
+from evr.mechanisms import MECHANISMS, Composition
 from helpers import near
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class CountDpEvent(dp_event.DpEvent):
+    """A noisy count."""
+
+    sigma: float
+
 
 # q, s, epsilon, delta: quadrature to 25 digits
 ONE_STEP = [
@@ -158,6 +171,40 @@ def test_units_do_not_mix() -> None:
     )
     with pytest.raises(UnsupportedEventError, match="one user"):
         Composition.of(both)
+
+
+@pytest.mark.parametrize(
+    "sampled",
+    [
+        dp_event.PoissonSampledDpEvent(0.01, evr.events.EpsilonDeltaDpEvent(3.0, 0.0)),
+        evr.events.ZeroOutDpEvent(
+            dp_event.PoissonSampledDpEvent(0.01, evr.events.EpsilonDeltaDpEvent(3.0, 0.0))
+        ),
+    ],
+)
+def test_sampled_records_do_not_mix_with_users(sampled: dp_event.DpEvent) -> None:
+    """A user with ten records is in the batch ten times as often as a record."""
+    both = dp_event.ComposedDpEvent([PoissonSampledUsersDpEvent(1000.0, 0.01, 10), sampled])
+    with pytest.raises(UnsupportedEventError, match="one user"):
+        Composition.of(both, "zero-out")
+
+
+def test_a_registered_pair_of_gaussians_is_not_sampled_under_replace_one() -> None:
+    """A count of records in {0, 1}: its pair is Gaussian, but a record that is absent is not half
+    way between two others. The two-sided mixture gave 0.048 where the truth is 0.0799.
+    """
+    evr.register(
+        CountDpEvent,
+        lambda event: Pairs.both(
+            GaussianPair(1 / event.sigma), ExactGaussian(1 / Fraction(event.sigma) ** 2)
+        ),
+        relation=lambda event: Relation.REPLACE_ONE,
+    )
+    try:
+        with pytest.raises(UnsupportedEventError, match="Gaussian"):
+            Composition.of(dp_event.PoissonSampledDpEvent(0.5, CountDpEvent(1.0)), "replace-one")
+    finally:
+        MECHANISMS.pop(CountDpEvent)
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,21 @@ def test_curves_are_above_the_best_test() -> None:
         assert estimated.at(rate) == near(proved.at(rate), rel=0.02)
 
 
+def test_the_order_of_canaries_says_nothing() -> None:
+    """Listed by their coins, constant scores were right every time."""
+    sorted_coins = np.arange(2000) >= 1000
+    found = audit(np.zeros(2000), sorted_coins, dp_event.GaussianDpEvent(2.0))
+    assert found.verdict == CONSISTENT
+    assert abs(found.correct - found.guesses / 2) < 6 * math.sqrt(found.guesses) / 2
+    rejected = 0
+    rng = np.random.default_rng(8)
+    for _ in range(10):  # at 0.05 each, six or more have a probability of 3e-6
+        values = 0.5 * sorted_coins + rng.standard_normal(2000)
+        said = audit(values, sorted_coins, dp_event.GaussianDpEvent(2.0), independent=True)
+        rejected += said.verdict == CONTRADICTS
+    assert rejected <= 5
+
+
 def test_noise_is_scaled_through_a_tree() -> None:
     event = dp_event.ComposedDpEvent(
         [evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=3)]

@@ -115,7 +115,7 @@ def _reaches(false_positive: Fraction, wanted: Fraction, mu: float) -> bool:
         return False
     place = float(ndtri(float(false_positive)))
     with ctx.workprec(_BITS):
-        start = arb(place) - abs(place) * arb(2) ** -44
+        start = arb(place) - abs(place) * arb(2) ** -44 - arb(2) ** -50
         if not _normal(start) <= ball(false_positive):
             return False
         return bool(_normal(start + arb(mu)) >= ball(wanted))

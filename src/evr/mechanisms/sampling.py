@@ -81,13 +81,26 @@ class Sampling:
         exact = remove.exact and exact_without_replacement(remove.exact, self.share)
         return Pairs.both(without_replacement.sampled(remove.pair, float(self.share)), exact)
 
+    def check_replaced(self, leaf: object) -> None:
+        """Refuse what Poisson sampling has no law for under replace-one: anything but the Gaussian
+        mechanism, whose event says that it adds noise to a sum. A pair does not say that.
+        """
+        poisson = isinstance(self.node, dp_event.PoissonSampledDpEvent)
+        if poisson and type(leaf) is not dp_event.GaussianDpEvent:
+            raise not_under(
+                f"Poisson sampling of anything but Gaussian noise at {self.path}",
+                REPLACE_ONE,
+                self.node,
+                ADD_OR_REMOVE,
+            )
+
     def _replaced(self, step: Step) -> Pairs:
-        """Poisson sampling under replace-one, of Gaussian mechanisms alone (docs/
-        guarantees_relations.md, Section R5): the base's pair has twice the norm of a record.
+        """Poisson sampling of Gaussian noise under replace-one (docs/guarantees_relations.md,
+        Section R5): the base's pair has twice the norm of a record.
         """
         if not (isinstance(step.pair, GaussianPair) and isinstance(step.exact, ExactGaussian)):
             raise not_under(
-                f"Poisson sampling of anything but Gaussian noise at {self.path}",
+                f"Poisson sampling of {step.law.describe()} at {self.path}",
                 REPLACE_ONE,
                 self.node,
                 ADD_OR_REMOVE,

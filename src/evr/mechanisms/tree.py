@@ -18,7 +18,7 @@ from evr import validate
 from evr.errors import UnsupportedEventError
 from evr.laws import Pairs
 from evr.mechanisms.registry import MECHANISMS, known
-from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, not_under
+from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT, not_under
 from evr.mechanisms.sampling import NON_PRIVATE_PAIRS, Sampling, sampling_of
 from evr.mechanisms.schemes import ZeroOutDpEvent
 
@@ -117,6 +117,8 @@ def walk(
                 raise _sampled_already(node, path)
             sampling = _located(path, partial(sampling_of, node, path, relation))
             if sampling is not None:
+                if not settled:  # records are sampled, whatever the mechanism is about
+                    _one_unit(units, "record", node, path)
                 samplings.append(sampling)
                 counts.append(1)
                 stack.append((sampling, path, settled))
@@ -126,9 +128,9 @@ def walk(
             if samplings and mechanism is not None and not mechanism.takes_sampling:
                 raise _sampled_already(node, path)
             if mechanism is not None and mechanism.unit is not None and not settled:
-                units.setdefault(mechanism.unit, type(node).__name__)
-                if len(units) > 1:
-                    raise _two_units(units, node, path)
+                _one_unit(units, mechanism.unit, node, path)
+            if mechanism is not None and samplings and relation is REPLACE_ONE:
+                samplings[-1].check_replaced(node)
             pairs, settles = _translated(node, path, relation, settled)
             if isinstance(pairs, dp_event.DpEvent):  # an event that stands for this one
                 stack.append((pairs, path, settles))
@@ -145,13 +147,16 @@ def _sampled_already(node: Any, path: str) -> UnsupportedEventError:
     )
 
 
-def _two_units(units: dict[str, str], node: Any, path: str) -> UnsupportedEventError:
-    said = " and ".join(f"{name} bounds what one {unit} adds" for unit, name in units.items())
-    return UnsupportedEventError(
-        f"unsupported {type(node).__name__} at {path}: {said}, and a guarantee has one unit. "
-        "Describe every mechanism for users, or none",
-        node,
-    )
+def _one_unit(units: dict[str, str], unit: str, node: Any, path: str) -> None:
+    """Refuse a mechanism whose unit is not that of those before it."""
+    units.setdefault(unit, type(node).__name__)
+    if len(units) > 1:
+        said = " and ".join(f"{name} bounds what one {one} adds" for one, name in units.items())
+        raise UnsupportedEventError(
+            f"unsupported {type(node).__name__} at {path}: {said}, and a guarantee has one unit. "
+            "Describe every mechanism for users, or none",
+            node,
+        )
 
 
 def leaves(

@@ -399,4 +399,6 @@ def _checked(scores: Iterable[float], included: Iterable[bool]) -> tuple[Floats,
             f"{share:.1%} of the canaries took part, which fair coins do not give: include each by "
             "a fair coin of its own"
         )
-    return values, coins
+    # canaries are often listed by their coins; guesses must not depend on that order
+    order = np.random.default_rng(0).permutation(values.size)
+    return values[order], coins[order]

@@ -159,7 +159,7 @@ class Risk:
         """The curve of true over false positive rates; it has ``plot`` and ``to_frame``."""
         corners = self._present.corners
         return TradeoffCurve(
-            np.array([float(false) for false, _ in corners]),
+            np.array([1.0 - rounded_up(1 - false) for false, _ in corners]),
             np.array([_shown(true) for _, true in corners]),
         )
 
