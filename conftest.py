@@ -12,9 +12,6 @@ for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 collect_ignore = [
     file
-    for extra, file in (
-        ("opacus", "src/evr/integrations/opacus.py"),
-        ("distributed", "src/evr/integrations/dask.py"),
-    )
+    for extra, file in (("opacus", "src/evr/integrations/opacus.py"), ("distributed", "src/evr/integrations/dask.py"))
     if not find_spec(extra)
 ]

@@ -43,9 +43,7 @@ def attacked(index: int, seed: int, limits: Limits) -> dict[str, Any]:
     return attack(make(seed, index), limits)
 
 
-def attacked_strictly(
-    index: int, seed: int, limits: Limits, truths: dict[int, dict[str, Any]]
-) -> dict[str, Any]:
+def attacked_strictly(index: int, seed: int, limits: Limits, truths: dict[int, dict[str, Any]]) -> dict[str, Any]:
     """The record of one case that is asked for its strict bound only."""
     return attack_strict(make(seed, index), limits, truths.get(index))
 
@@ -67,32 +65,17 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--events", type=int, default=200, help="how many (200)")
     parser.add_argument("--seed", type=int, default=1, help="of all of them (1)")
     parser.add_argument(
-        "--only",
-        type=int,
-        metavar="INDEX",
-        help="attack this one and tell everything; nothing is recorded",
+        "--only", type=int, metavar="INDEX", help="attack this one and tell everything; nothing is recorded"
     )
-    parser.add_argument(
-        "--part", type=part_of, default=(1, 1), metavar="I/N", help="only the I-th of N parts"
-    )
-    parser.add_argument(
-        "--strict", action="store_true", help="ask for nothing but the strict bound, of every event"
-    )
+    parser.add_argument("--part", type=part_of, default=(1, 1), metavar="I/N", help="only the I-th of N parts")
+    parser.add_argument("--strict", action="store_true", help="ask for nothing but the strict bound, of every event")
     parser.add_argument("--workers", type=int, default=1, help="processes (1)")
     parser.add_argument(
-        "--limit",
-        type=float,
-        default=Limits.answer,
-        help="processor seconds for each question, and for each truth (3)",
+        "--limit", type=float, default=Limits.answer, help="processor seconds for each question, and for each truth (3)"
     )
+    parser.add_argument("--results", type=Path, default=ROOT / "build" / "attack", help="folder of the records")
     parser.add_argument(
-        "--results", type=Path, default=ROOT / "build" / "attack", help="folder of the records"
-    )
-    parser.add_argument(
-        "--write",
-        type=Path,
-        metavar="PAGE",
-        help="write the summary of all parts' records as Markdown",
+        "--write", type=Path, metavar="PAGE", help="write the summary of all parts' records as Markdown"
     )
     return parser.parse_args()
 
@@ -109,17 +92,11 @@ def only(seed: int, index: int, limits: Limits) -> int:
 def progress(done: int, total: int, failed: int, since: float) -> None:
     minutes = (time.monotonic() - since) / 60
     left = minutes / done * (total - done)
-    print(
-        f"{done} of {total}, {failed} failed, {minutes:.1f} minutes, about {left:.0f} left",
-        flush=True,
-    )
+    print(f"{done} of {total}, {failed} failed, {minutes:.1f} minutes, about {left:.0f} left", flush=True)
 
 
 def attack_missing(
-    asked: argparse.Namespace,
-    work: Callable[[int], dict[str, Any]],
-    seconds: float,
-    known: dict[int, dict[str, Any]],
+    asked: argparse.Namespace, work: Callable[[int], dict[str, Any]], seconds: float, known: dict[int, dict[str, Any]]
 ) -> None:
     """Do the work on what has no record yet, in this part, and add the records to ``known`` and to
     the file. A record takes at most so many processor seconds.

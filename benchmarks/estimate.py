@@ -125,14 +125,9 @@ def _prv(s: Setting, eps_error: float) -> Any:
     if s.probability == 1:
         variable = prv.GaussianMechanism(s.noise)
     else:
-        variable = prv.PoissonSubsampledGaussianMechanism(
-            noise_multiplier=s.noise, sampling_probability=s.probability
-        )
+        variable = prv.PoissonSubsampledGaussianMechanism(noise_multiplier=s.noise, sampling_probability=s.probability)
     return prv.PRVAccountant(
-        prvs=[variable],
-        max_self_compositions=[s.steps],
-        eps_error=eps_error,
-        delta_error=s.delta / 1000,
+        prvs=[variable], max_self_compositions=[s.steps], eps_error=eps_error, delta_error=s.delta / 1000
     )
 
 
@@ -154,9 +149,7 @@ IMPORTS = {
 }
 
 
-def _child(
-    pipe: Any, modules: tuple[str, ...], work: Callable[..., Any], arguments: tuple[Any, ...]
-) -> None:
+def _child(pipe: Any, modules: tuple[str, ...], work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     warnings.simplefilter("ignore")
     try:
         for module in modules:
@@ -169,9 +162,7 @@ def _child(
         pipe.send((f"{type(error).__name__}: {error}", None, None))
 
 
-def apart(
-    modules: tuple[str, ...], work: Callable[..., Any], *arguments: Any, limit: float
-) -> tuple[Any, Any, Any]:
+def apart(modules: tuple[str, ...], work: Callable[..., Any], *arguments: Any, limit: float) -> tuple[Any, Any, Any]:
     """Value, seconds (imports not counted) and peak MiB of a call in a fresh process; a reason and
     None where it failed.
     """
@@ -192,15 +183,11 @@ def apart(
         child.join()
 
 
-def fastest(
-    modules: tuple[str, ...], work: Callable[..., Any], *arguments: Any, limit: float
-) -> tuple[Any, Any, Any]:
+def fastest(modules: tuple[str, ...], work: Callable[..., Any], *arguments: Any, limit: float) -> tuple[Any, Any, Any]:
     """The fastest of three runs, unless the first already fails."""
     best = apart(modules, work, *arguments, limit=limit)
     for _ in range(2 if best[1] is not None else 0):
-        best = min(
-            best, apart(modules, work, *arguments, limit=limit), key=lambda run: run[1] or math.inf
-        )
+        best = min(best, apart(modules, work, *arguments, limit=limit), key=lambda run: run[1] or math.inf)
     return best
 
 
@@ -216,9 +203,7 @@ def accuracy(quick: bool, limit: float) -> bool:
     failed = dict.fromkeys(PEERS, 0)
     best_everywhere = True
     print("\nRelative error of delta, and seconds\n")
-    print(
-        f"{'epsilon, steps, q, noise':36}{'delta':>13}" + "".join(f"{name:>26}" for name in PEERS)
-    )
+    print(f"{'epsilon, steps, q, noise':36}{'delta':>13}" + "".join(f"{name:>26}" for name in PEERS))
     for s in asked:
         errors: dict[str, float] = {}
         cells = []
@@ -237,29 +222,14 @@ def accuracy(quick: bool, limit: float) -> bool:
     print(f"{'total seconds':49}" + "".join(f"{totals[name]:>24.3f} s" for name in PEERS))
     for name in PEERS:
         if failed[name]:
-            print(
-                f"  {name}: no answer in {failed[name]} of {len(asked)} settings; its total leaves "
-                "those out"
-            )
+            print(f"  {name}: no answer in {failed[name]} of {len(asked)} settings; its total leaves those out")
     prv, pld = totals["prv-accountant"] / totals["evr"], totals["dp_accounting PLD"] / totals["evr"]
-    print(
-        "\nprv-accountant by eps_error (seconds in all, greatest relative error, time over evr's)\n"
-    )
+    print("\nprv-accountant by eps_error (seconds in all, greatest relative error, time over evr's)\n")
     for eps_error in COARSER if not quick else COARSER[:1]:
-        runs = [
-            (s, *fastest(IMPORTS["prv-accountant"], by_prv, s, eps_error, limit=limit))
-            for s in asked
-        ]
-        answers = [
-            (abs(value / s.delta - 1), seconds)
-            for s, value, seconds, _ in runs
-            if seconds is not None
-        ]
+        runs = [(s, *fastest(IMPORTS["prv-accountant"], by_prv, s, eps_error, limit=limit)) for s in asked]
+        answers = [(abs(value / s.delta - 1), seconds) for s, value, seconds, _ in runs if seconds is not None]
         spent, worst = sum(a[1] for a in answers), max(a[0] for a in answers)
-        print(
-            f"{eps_error:>10g}{spent:>10.3f} s{worst:>12.1e}{spent / totals['evr']:>10.1f}",
-            flush=True,
-        )
+        print(f"{eps_error:>10g}{spent:>10.3f} s{worst:>12.1e}{spent / totals['evr']:>10.1f}", flush=True)
     print(f"\nevr is the most accurate in every setting: {best_everywhere}")
     print(
         f"evr is faster than prv-accountant by {prv:.1f} (wanted: 10) and than dp_accounting PLD "
@@ -272,10 +242,7 @@ def steps_and_memory(quick: bool, limit: float) -> bool:
     """Seconds against the number of steps at about the same delta, and the
     peak memory at the last.
     """
-    print(
-        "\nSeconds against steps (noise 1, q = 1/sqrt(steps)/10, epsilon 1), and peak memory of "
-        "the process\n"
-    )
+    print("\nSeconds against steps (noise 1, q = 1/sqrt(steps)/10, epsilon 1), and peak memory of the process\n")
     print(f"{'steps':>10}{'evr':>14}{'':>12}{'dp_accounting PLD':>22}{'':>12}")
     times, memory = [], math.inf
     for exponent in range(2, 5 if quick else 7):
@@ -305,10 +272,7 @@ def online_by_prv(s: Setting, delta: float, counts: list[int], eps_error: float)
 def epsilons_by_evr(s: Setting, delta: float, counts: list[int]) -> list[float]:
     import evr
 
-    events = [
-        evr.dpsgd(noise_multiplier=s.noise, sampling_probability=s.probability, steps=k)
-        for k in counts
-    ]
+    events = [evr.dpsgd(noise_multiplier=s.noise, sampling_probability=s.probability, steps=k) for k in counts]
     return [float(evr.estimate_epsilon(event, delta)) for event in events]
 
 
@@ -327,19 +291,12 @@ def online(quick: bool, limit: float) -> bool:
         f"evr            {ours:10.3f} s; at {len(counts)} of them the relative difference from "
         f"scratch is at most {worst:.1e}"
     )
-    print(
-        "prv-accountant, extrapolated from these counts and from the time it takes before the "
-        "first:"
-    )
+    print("prv-accountant, extrapolated from these counts and from the time it takes before the first:")
     print("\n eps_error        seconds  greatest relative difference  time over evr's")
     ratios = []
     for eps_error in (EPS_ERROR, *COARSER) if not quick else COARSER[:1]:
-        setup, first, _ = fastest(
-            IMPORTS["prv-accountant"], online_by_prv, s, delta, [], eps_error, limit=limit
-        )
-        peer, some, _ = fastest(
-            IMPORTS["prv-accountant"], online_by_prv, s, delta, counts, eps_error, limit=limit
-        )
+        setup, first, _ = fastest(IMPORTS["prv-accountant"], online_by_prv, s, delta, [], eps_error, limit=limit)
+        peer, some, _ = fastest(IMPORTS["prv-accountant"], online_by_prv, s, delta, counts, eps_error, limit=limit)
         if some is None or first is None:
             print(f"{eps_error:>10g}  failed: {peer if some is None else setup}")
             continue
@@ -354,14 +311,9 @@ def online(quick: bool, limit: float) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="three settings and shorter runs")
-    parser.add_argument(
-        "--limit", type=float, default=120.0, help="seconds that a peer may take for one answer"
-    )
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds that a peer may take for one answer")
     arguments = parser.parse_args()
-    passed = [
-        question(arguments.quick, arguments.limit)
-        for question in (accuracy, steps_and_memory, online)
-    ]
+    passed = [question(arguments.quick, arguments.limit) for question in (accuracy, steps_and_memory, online)]
     if not arguments.quick and not all(passed):
         sys.exit("some of what is wanted does not hold, see above")
 

@@ -76,9 +76,7 @@ def redrawn(epsilon: float, b: int, epochs: int, noise: float, **more: bool) -> 
     return Case(name, E.RedrawnBinsDpEvent(noise, b, epochs), epsilon, **more)
 
 
-def min_sep(
-    epsilon: float, n: int, b: int, p: float, bands: int, noise: float, **more: bool
-) -> Case:
+def min_sep(epsilon: float, n: int, b: int, p: float, bands: int, noise: float, **more: bool) -> Case:
     name = f"min-sep {epsilon:g}, n={n}, b={b}, p={p:g}, w={bands}, s={noise:g}"
     event = E.BMinSepDpEvent(noise, n, b, p, True, root_column(bands))
     return Case(name, event, epsilon, **more)
@@ -106,9 +104,7 @@ CASES = [
 ]
 
 
-def judged(
-    case: Case, delta: evr.Estimate, report: evr.verification.results.DirectionReport
-) -> str:
+def judged(case: Case, delta: evr.Estimate, report: evr.verification.results.DirectionReport) -> str:
     """``E[X^2]/delta^2`` on samples of their own, and ``B/delta``."""
     direction = Direction(delta.direction)
     steps = Composition.of(case.event).simplified(direction)
@@ -117,9 +113,7 @@ def judged(
     size = block_size(proposal)
     blocks = range(max(1, 40_000 // size))
     stream = Stream(77, "benchmark")
-    values = np.concatenate(
-        [proposal.draw(stream.block(i), size).values(case.epsilon) for i in blocks]
-    )
+    values = np.concatenate([proposal.draw(stream.block(i), size).values(case.epsilon) for i in blocks])
     clip = math.inf if report.clip is None else report.clip
     values = np.minimum(values, clip)
     bound = min(math.exp(proposal.log_greatest(case.epsilon)), clip)
@@ -159,19 +153,13 @@ def jax_seconds(case: Case, python: str | None) -> float:
         fields = {"iterations": event.iterations, "cycle_length": event.cycle_length}
         asked = ("BallsInBinsSampling", event.noise_multiplier, event.strategy, fields)
     elif isinstance(event, E.BMinSepDpEvent):
-        fields = {
-            "sampling_prob": event.sampling_probability,
-            "iterations": event.iterations,
-            "min_sep": event.min_sep,
-        }
+        fields = {"sampling_prob": event.sampling_probability, "iterations": event.iterations, "min_sep": event.min_sep}
         asked = ("BMinSepSampling", event.noise_multiplier, event.strategy, fields)
     else:
         return math.nan
     if python is None:
         return math.nan
-    done = subprocess.run(
-        [python, "-c", JAX, repr(asked)], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([python, "-c", JAX, repr(asked)], capture_output=True, text=True, check=False)
     return float(done.stdout) if done.returncode == 0 else math.nan
 
 
@@ -193,9 +181,7 @@ def row(case: Case, *, quick: bool, python: str | None) -> str:
             continue
         start = time.process_time()
         claim = delta.value + (delta.standard_error or 0.0)
-        found = evr.verify(
-            case.event, epsilon=case.epsilon, delta=claim / tau, tau=tau, seed=1, workers=1
-        )
+        found = evr.verify(case.event, epsilon=case.epsilon, delta=claim / tau, tau=tau, seed=1, workers=1)
         seconds = time.process_time() - start
         cells.append(f"{found.verdict.value}, {found.samples:.2g}, {seconds:.1f} s")
         report = found.directions[delta.direction]

@@ -49,16 +49,11 @@ def by_prv(epsilons: Any) -> Any:
 
     eps_error, delta_error = 1e-3, 1e-10  # as Wang et al. (2023), Figure 1
     accountant = prv.PRVAccountant(
-        prvs=[prv.GaussianMechanism(NOISE)],
-        max_self_compositions=[STEPS],
-        eps_error=eps_error,
-        delta_error=delta_error,
+        prvs=[prv.GaussianMechanism(NOISE)], max_self_compositions=[STEPS], eps_error=eps_error, delta_error=delta_error
     )
     # once; its compute_delta would compose for every epsilon
     law = accountant.compute_composition([STEPS])
-    return np.array(
-        [law.compute_delta_estimate(float(e) - eps_error) + delta_error for e in epsilons]
-    )
+    return np.array([law.compute_delta_estimate(float(e) - eps_error) + delta_error for e in epsilons])
 
 
 def by_pld(epsilons: Any) -> Any:

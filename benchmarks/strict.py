@@ -95,18 +95,14 @@ def truth(one: Case, direction: str) -> float:
 def strict(one: Case, direction: str | None, tolerance: float) -> float:
     import evr
 
-    bound = evr.estimate_delta(
-        event_of(one), one.epsilon, method="strict", direction=direction, tolerance=tolerance
-    )
+    bound = evr.estimate_delta(event_of(one), one.epsilon, method="strict", direction=direction, tolerance=tolerance)
     return float(bound.value)
 
 
 def sampled(one: Case, delta: float) -> bool:
     import evr
 
-    return evr.verify(
-        event_of(one), epsilon=one.epsilon, delta=delta / 0.99, tau=0.99, seed=1, workers=1
-    ).accepted
+    return evr.verify(event_of(one), epsilon=one.epsilon, delta=delta / 0.99, tau=0.99, seed=1, workers=1).accepted
 
 
 def cell(found: tuple[Any, Any, Any], exact: float) -> str:
@@ -122,8 +118,7 @@ def cell(found: tuple[Any, Any, Any], exact: float) -> str:
 def bounds(cases: list[Case], limit: float) -> tuple[bool, dict[Case, float]]:
     """Each direction by itself, at both tolerances."""
     print(
-        f"\n{'epsilon, steps, q, noise':32}{'':8}{'truth':>14}"
-        f"{'strict, 5e-4':>22}{'':>10}{'strict, 5e-5':>22}{'':>10}"
+        f"\n{'epsilon, steps, q, noise':32}{'':8}{'truth':>14}{'strict, 5e-4':>22}{'':>10}{'strict, 5e-5':>22}{'':>10}"
     )
     fine, greatest = True, dict[Case, float]()
     for one in cases:
@@ -132,14 +127,10 @@ def bounds(cases: list[Case], limit: float) -> tuple[bool, dict[Case, float]]:
             exact = exact if isinstance(exact, float) else math.nan
             loose = apart(("evr.planning.strict",), strict, one, direction, LOOSE, limit=limit)
             tight = apart(("evr.planning.strict",), strict, one, direction, TIGHT, limit=limit)
-            memory = [
-                f"{run[2]:>6.0f} MiB" if run[1] is not None else f"{'':>10}"
-                for run in (loose, tight)
-            ]
+            memory = [f"{run[2]:>6.0f} MiB" if run[1] is not None else f"{'':>10}" for run in (loose, tight)]
             text = f"{exact:>14.6e}" if exact >= 0 else f"{'unknown':>14}"
             print(
-                f"{one.name:32}{direction:8}{text}"
-                f"{cell(loose, exact)}{memory[0]}{cell(tight, exact)}{memory[1]}",
+                f"{one.name:32}{direction:8}{text}{cell(loose, exact)}{memory[0]}{cell(tight, exact)}{memory[1]}",
                 flush=True,
             )
             if exact == 0:  # or below the least float
@@ -159,9 +150,7 @@ def beside(cases: list[Case], greatest: dict[Case, float], limit: float) -> None
     print(f"\n{'both directions':40}{'truth':>14}" + "".join(f"{name:>22}" for name in names))
     for one in cases:
         exact = greatest.get(one, math.nan)
-        cells = [
-            cell(apart(("evr.planning.strict",), strict, one, None, LOOSE, limit=limit), exact)
-        ]
+        cells = [cell(apart(("evr.planning.strict",), strict, one, None, LOOSE, limit=limit), exact)]
         if one.setting is None:
             cells += [f"{'-':>22}"] * 2
         else:
@@ -186,9 +175,7 @@ def prv_upper(s: Setting) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="four settings, no peers")
-    parser.add_argument(
-        "--limit", type=float, default=300.0, help="seconds that one answer may take"
-    )
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds that one answer may take")
     arguments = parser.parse_args()
     cases = [CASES[i] for i in QUICK] if arguments.quick else CASES
     fine, greatest = bounds(cases, arguments.limit)

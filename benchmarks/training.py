@@ -70,9 +70,7 @@ class Loop:
     """A training that can be stepped."""
 
     def __init__(self, model: Any, size: int) -> None:
-        data = TensorDataset(
-            torch.rand(20 * BATCH, 1, size, size), torch.randint(0, 10, (20 * BATCH,))
-        )
+        data = TensorDataset(torch.rand(20 * BATCH, 1, size, size), torch.randint(0, 10, (20 * BATCH,)))
         self.model, self.optimizer, self.loader = PrivacyEngine(accountant="rdp").make_private(
             module=model,
             optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
@@ -108,9 +106,7 @@ def epsilons(name: str, steps: int, asked: list[int]) -> tuple[float, dict[int, 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=15_000)
-    parser.add_argument(
-        "--quick", action="store_true", help="2,000 steps of the accountant, 40 of the training"
-    )
+    parser.add_argument("--quick", action="store_true", help="2,000 steps of the accountant, 40 of the training")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -121,16 +117,10 @@ def main() -> None:
     cost["evr"], answers = epsilons("evr", steps, list(range(1, steps + 1)))
     checked = sorted({int(k) for k in np.geomspace(1, steps, 40)} | {steps})
     worst = max(
-        abs(
-            answers[k]
-            - evr.estimate_epsilon(opacus_history([(NOISE, BATCH / RECORDS, k)]), DELTA).value
-        )
+        abs(answers[k] - evr.estimate_epsilon(opacus_history([(NOISE, BATCH / RECORDS, k)]), DELTA).value)
         for k in checked
     )
-    print(
-        f"epsilon after every step of {steps:,}: greatest error of evr's at {len(checked)} steps "
-        f"{worst:.1e}\n"
-    )
+    print(f"epsilon after every step of {steps:,}: greatest error of evr's at {len(checked)} steps {worst:.1e}\n")
 
     print("| training | step | epsilon every step: RDP | PRV | evr | recorder |")
     print("|---|---|---|---|---|---|")
@@ -141,21 +131,15 @@ def main() -> None:
             loop.step()
         with tempfile.TemporaryDirectory() as folder:
             fresh = Loop(nets()[title][0], size)
-            recording = evr.record(
-                fresh.optimizer, fresh.loader, Path(folder) / "training.record.jsonl"
-            )
+            recording = evr.record(fresh.optimizer, fresh.loader, Path(folder) / "training.record.jsonl")
             both = [(loop.step(), fresh.step()) for _ in range(trained)]
             recording.close()
         step = statistics.median(plain for plain, _ in both)
         added = statistics.median(recorded for _, recorded in both) - step
         shares = " | ".join(
-            f"{1e3 * cost[name]:.3g} ms, {100 * cost[name] / step:.2g}%"
-            for name in ("rdp", "prv", "evr")
+            f"{1e3 * cost[name]:.3g} ms, {100 * cost[name] / step:.2g}%" for name in ("rdp", "prv", "evr")
         )
-        print(
-            f"| {title} | {1e3 * step:.1f} ms | {shares} | {1e3 * added:.2g} ms, "
-            f"{100 * added / step:.2g}% |"
-        )
+        print(f"| {title} | {1e3 * step:.1f} ms | {shares} | {1e3 * added:.2g} ms, {100 * added / step:.2g}% |")
     print(f"\nThe recorder waits {1e3 * waited():.2g} ms for the disk at each step, beside that.")
 
 
@@ -168,9 +152,7 @@ def waited() -> float:
     ):
         for _ in range(100):
             cpu, wall = time.process_time(), time.perf_counter()
-            recorder.step(
-                noise_multiplier=NOISE, clipping_norm=1.0, sampling_probability=BATCH / RECORDS
-            )
+            recorder.step(noise_multiplier=NOISE, clipping_norm=1.0, sampling_probability=BATCH / RECORDS)
             waits.append(time.perf_counter() - wall - time.process_time() + cpu)
     return statistics.median(waits)
 

@@ -54,9 +54,7 @@ def paper_log_second_moment(epsilon: float, steps: int, probability: float, nois
 
 def verified(event: Any, epsilon: float, delta: float, tau: float) -> tuple[Verification, float]:
     start = time.perf_counter()
-    found = evr.verify(
-        event, epsilon=epsilon, delta=delta / tau, tau=tau, seed=1, method="sequential"
-    )
+    found = evr.verify(event, epsilon=epsilon, delta=delta / tau, tau=tau, seed=1, method="sequential")
     return found, time.perf_counter() - start
 
 
@@ -68,10 +66,7 @@ def row(setting: tuple[float, int, float, float], tau: float) -> str:
     claim = Claim(epsilon, delta / tau, tau)
     paper = fixed_samples(claim, paper_log_second_moment(*setting))
     ours = fixed_samples(
-        claim,
-        capped_proposal(Composition.of(event).simplified("remove"), epsilon).log_moment(
-            epsilon, 2.0
-        ),
+        claim, capped_proposal(Composition.of(event).simplified("remove"), epsilon).log_moment(epsilon, 2.0)
     )
     name = f"{epsilon:g}, {steps}, {probability:.4g}, {noise:g}"
     return (
@@ -104,13 +99,7 @@ def wanted_row(setting: tuple[float, int, float, float] | str, tau: float) -> st
     claim = {"epsilon": epsilon, "delta": float(evr.estimate_delta(event, epsilon).value)}
     start = time.process_time()
     found = evr.verify(
-        event,
-        epsilon=epsilon,
-        delta=claim["delta"] / tau,
-        tau=tau,
-        seed=1,
-        workers=1,
-        method="sequential",
+        event, epsilon=epsilon, delta=claim["delta"] / tau, tau=tau, seed=1, workers=1, method="sequential"
     )
     took = time.process_time() - start
     return (
@@ -122,8 +111,7 @@ def wanted_row(setting: tuple[float, int, float, float] | str, tau: float) -> st
 def wanted() -> None:
     print("\nprocessor seconds, one thread, search included")
     print(
-        f"{'steps, q, noise':<28} {'epsilon':>8} {'delta':>9} {'tau':>5} {'verdict':>9} "
-        f"{'samples':>9} {'seconds':>8}"
+        f"{'steps, q, noise':<28} {'epsilon':>8} {'delta':>9} {'tau':>5} {'verdict':>9} {'samples':>9} {'seconds':>8}"
     )
     for tau in (0.9, 0.99):
         for setting in WANTED:
@@ -145,10 +133,7 @@ def long_row(setting: tuple[float, int, float, float], tau: float) -> str:
     epsilon = float(evr.estimate_epsilon(event, delta).value)
     found, took = verified(event, epsilon, delta, tau)
     name = f"{epsilon:.3f}, {steps}, {probability:.4g}, {noise:g}"
-    return (
-        f"{name:<36} {delta:>8.1e} {tau:>5} {found.verdict.value:>9} {found.samples:>9.2e} "
-        f"{took:>8.1f}"
-    )
+    return f"{name:<36} {delta:>8.1e} {tau:>5} {found.verdict.value:>9} {found.samples:>9.2e} {took:>8.1f}"
 
 
 def main() -> None:
@@ -170,15 +155,8 @@ def main() -> None:
         epsilon = float(evr.estimate_epsilon(event, delta=10.0**-exponent).value)
         delta = float(evr.estimate_delta(event, epsilon).value)
         found, took = verified(event, epsilon, delta, 0.99)
-        print(
-            f"{delta:>10.2e} {epsilon:>9.4f} {found.verdict.value:>9} {found.samples:>9.2e} "
-            f"{took:>8.2f}",
-            flush=True,
-        )
-    print(
-        f"\n{'epsilon, steps, q, noise':<36} {'delta':>8} {'tau':>5} {'verdict':>9} {'samples':>9} "
-        f"{'seconds':>8}"
-    )
+        print(f"{delta:>10.2e} {epsilon:>9.4f} {found.verdict.value:>9} {found.samples:>9.2e} {took:>8.2f}", flush=True)
+    print(f"\n{'epsilon, steps, q, noise':<36} {'delta':>8} {'tau':>5} {'verdict':>9} {'samples':>9} {'seconds':>8}")
     for tau in (0.9,) if quick else (0.9, 0.99):
         for long in LONG:
             print(long_row(long, tau), flush=True)

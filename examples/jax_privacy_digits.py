@@ -78,9 +78,7 @@ def accuracy(weights: Any) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--folder", type=Path, default=Path("digits"), help="where everything is written"
-    )
+    parser.add_argument("--folder", type=Path, default=Path("digits"), help="where everything is written")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     plan = execution_plan()

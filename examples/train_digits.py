@@ -71,42 +71,25 @@ def accuracy(weights: Any) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--ledger", type=Path, help="where attempts are counted; .evr/ledger.sqlite by default"
-    )
-    parser.add_argument(
-        "--folder", type=Path, default=Path("."), help="where certificates are written"
-    )
-    parser.add_argument(
-        "--name", default="digits", help="of the two releases; another run lets out another model"
-    )
+    parser.add_argument("--ledger", type=Path, help="where attempts are counted; .evr/ledger.sqlite by default")
+    parser.add_argument("--folder", type=Path, default=Path("."), help="where certificates are written")
+    parser.add_argument("--name", default="digits", help="of the two releases; another run lets out another model")
     chosen = parser.parse_args()
 
     if importlib.util.find_spec("sklearn") is None:  # before an attempt is spent
         parser.error("scikit-learn is missing: pip install scikit-learn")
     methods = {
         "DP-GD": {"noise_multiplier": None, "sampling_probability": 1.0, "steps": 100, "rate": 1.0},
-        "DP-SGD": {
-            "noise_multiplier": None,
-            "sampling_probability": 0.1,
-            "steps": 300,
-            "rate": 1.0,
-        },
+        "DP-SGD": {"noise_multiplier": None, "sampling_probability": 0.1, "steps": 300, "rate": 1.0},
     }
     for title, settings in methods.items():
         rest = {key: settings[key] for key in ("sampling_probability", "steps")}
         found = evr.calibrate(
-            lambda noise, rest=rest: evr.dpsgd(noise_multiplier=noise, **rest),
-            epsilon=EPSILON,
-            delta=DELTA,
+            lambda noise, rest=rest: evr.dpsgd(noise_multiplier=noise, **rest), epsilon=EPSILON, delta=DELTA
         )
         settings["noise_multiplier"] = round(found.value * 1.0005, 4)
         event: dp_event.DpEvent = evr.dpsgd(noise_multiplier=settings["noise_multiplier"], **rest)
-        claim = {
-            "epsilon": EPSILON,
-            "delta": DELTA,
-            "ledger": chosen.ledger,
-        }
+        claim = {"epsilon": EPSILON, "delta": DELTA, "ledger": chosen.ledger}
 
         out = evr.release(
             lambda settings=settings: train(**settings),

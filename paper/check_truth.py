@@ -83,19 +83,14 @@ def reference(point: Point) -> tuple[float, str]:
     setting = references.Setting(point.epsilon, point.steps, point.probability, point.noise)
     if point.by == "mpmath":
         return float(references.by_mpmath(setting, 30)), "mpmath, contour integral"
-    value, other = (
-        references.by_long_doubles(setting),
-        references.by_long_doubles(setting, references.OTHER),
-    )
+    value, other = (references.by_long_doubles(setting), references.by_long_doubles(setting, references.OTHER))
     assert abs(other / value - 1) < 1e-9, point
     return value, "80-bit floats, two contours"
 
 
 def check(point: Point) -> dict[str, Any]:
     """The reference and ours."""
-    event = evr.dpsgd(
-        noise_multiplier=point.noise, sampling_probability=point.probability, steps=point.steps
-    )
+    event = evr.dpsgd(noise_multiplier=point.noise, sampling_probability=point.probability, steps=point.steps)
     (exact, by), seconds = common.timed(lambda: reference(point))
     ours = evr.estimate_delta(event, point.epsilon, direction="remove")
     difference = ours.value / exact - 1

@@ -71,54 +71,28 @@ _RC = {
 # --- running and saving ---------------------------------------------------------------------------
 
 
-def run(
-    name: str, compute: Callable[[str], dict[str, Any]], draw: Callable[[dict[str, Any]], Figure]
-) -> None:
+def run(name: str, compute: Callable[[str], dict[str, Any]], draw: Callable[[dict[str, Any]], Figure]) -> None:
     """The command line of a script: compute, then save ``name.json`` and ``name.png``."""
     parser = argparse.ArgumentParser(prog=name)
     size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", dest="size", action="store_const", const="quick", help="small (the default)")
+    size.add_argument("--full", dest="size", action="store_const", const="full", help="the size shown in README.md")
     size.add_argument(
-        "--quick", dest="size", action="store_const", const="quick", help="small (the default)"
+        "--redraw", dest="size", action="store_const", const="redraw", help="the picture of saved numbers"
     )
-    size.add_argument(
-        "--full",
-        dest="size",
-        action="store_const",
-        const="full",
-        help="the size shown in README.md",
-    )
-    size.add_argument(
-        "--redraw",
-        dest="size",
-        action="store_const",
-        const="redraw",
-        help="the picture of saved numbers",
-    )
-    parser.add_argument(
-        "--out", type=Path, help="folder (paper/out, or paper/results with --full or --redraw)"
-    )
+    parser.add_argument("--out", type=Path, help="folder (paper/out, or paper/results with --full or --redraw)")
     arguments = parser.parse_args()
     chosen = arguments.size or "quick"
     out = arguments.out or HERE / ("out" if chosen == "quick" else "results")
     if chosen == "redraw":
-        save_picture(
-            picture(draw, json.loads((out / f"{name}.json").read_text())), out / f"{name}.png"
-        )
+        save_picture(picture(draw, json.loads((out / f"{name}.json").read_text())), out / f"{name}.png")
         return
     start = time.perf_counter()
     result = compute(chosen)
-    result = {
-        "size": chosen,
-        "seconds": round(time.perf_counter() - start, 1),
-        "computed_on": computed_on(),
-        **result,
-    }
+    result = {"size": chosen, "seconds": round(time.perf_counter() - start, 1), "computed_on": computed_on(), **result}
     write(out, name, result)
     save_picture(picture(draw, json.loads((out / f"{name}.json").read_text())), out / f"{name}.png")
-    print(
-        f"{name} ({chosen}): {result['seconds']:.0f} s -> {os.path.relpath(out)}/{name}.json, .png",
-        flush=True,
-    )
+    print(f"{name} ({chosen}): {result['seconds']:.0f} s -> {os.path.relpath(out)}/{name}.json, .png", flush=True)
 
 
 def computed_on() -> dict[str, Any]:
@@ -178,9 +152,7 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
 
 def attempt(event: Any, *, epsilon: float, delta: float, tau: float) -> dict[str, Any]:
     """One sequential verification of a claim: what it says and what it cost."""
-    found, seconds = timed(
-        lambda: evr.verify(event, epsilon=epsilon, delta=delta, tau=tau, seed=2023)
-    )
+    found, seconds = timed(lambda: evr.verify(event, epsilon=epsilon, delta=delta, tau=tau, seed=2023))
     return {
         "tau": tau,
         "epsilon": epsilon,
@@ -225,15 +197,10 @@ class Prv:
             variable = (
                 prv.GaussianMechanism(noise)
                 if probability == 1
-                else prv.PoissonSubsampledGaussianMechanism(
-                    noise_multiplier=noise, sampling_probability=probability
-                )
+                else prv.PoissonSubsampledGaussianMechanism(noise_multiplier=noise, sampling_probability=probability)
             )
             self._accountant = prv.PRVAccountant(
-                prvs=[variable],
-                max_self_compositions=[steps],
-                eps_error=eps_error,
-                delta_error=delta_error,
+                prvs=[variable], max_self_compositions=[steps], eps_error=eps_error, delta_error=delta_error
             )
         self.seconds_to_start = time.perf_counter() - start
 
@@ -250,8 +217,7 @@ class Prv:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             lower, estimate, upper = (
-                float(law.compute_delta_estimate(epsilon + shift))
-                for shift in (self.eps_error, 0.0, -self.eps_error)
+                float(law.compute_delta_estimate(epsilon + shift)) for shift in (self.eps_error, 0.0, -self.eps_error)
             )
         return Bounds(lower - self.delta_error, estimate, upper + self.delta_error)
 
@@ -263,18 +229,11 @@ class Prv:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                return Bounds(
-                    *(
-                        float(v)
-                        for v in law.compute_epsilon(delta, self.delta_error, self.eps_error)
-                    )
-                )
+                return Bounds(*(float(v) for v in law.compute_epsilon(delta, self.delta_error, self.eps_error)))
             except (ValueError, RuntimeError):
                 pass
             try:  # its estimate is the same function without the errors
-                return Bounds(
-                    0.0, float(law.compute_epsilon(delta, 0.0, self.eps_error)[1]), math.inf
-                )
+                return Bounds(0.0, float(law.compute_epsilon(delta, 0.0, self.eps_error)[1]), math.inf)
             except (ValueError, RuntimeError):
                 return Bounds(0.0, self._estimate(law, delta), math.inf)
 
@@ -284,11 +243,7 @@ class Prv:
         low, high = 0.0, float(law.domain.t_max())
         for _ in range(26):
             middle = (low + high) / 2
-            low, high = (
-                (middle, high)
-                if float(law.compute_delta_estimate(middle)) > delta
-                else (low, middle)
-            )
+            low, high = (middle, high) if float(law.compute_delta_estimate(middle)) > delta else (low, middle)
         return (low + high) / 2
 
 
@@ -311,9 +266,7 @@ def save_picture(figure: Figure, path: Path) -> None:
     atomic.write_bytes(path, buffer.getvalue())
 
 
-def panels(
-    columns: int, rows: int = 1, *, width: float = 4.6, height: float = 3.5
-) -> tuple[Figure, list[Any]]:
+def panels(columns: int, rows: int = 1, *, width: float = 4.6, height: float = 3.5) -> tuple[Figure, list[Any]]:
     """A figure of its own and its axes, row by row."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -327,12 +280,7 @@ def line(axes: Any, name: str, x: Any, y: Any, *, style: str | None = None, **mo
     matplotlib.
     """
     look = STYLES[style or name]
-    options: dict[str, Any] = {
-        "color": look.colour,
-        "linestyle": look.dashes,
-        "linewidth": look.width,
-        "label": name,
-    }
+    options: dict[str, Any] = {"color": look.colour, "linestyle": look.dashes, "linewidth": look.width, "label": name}
     options |= {"marker": look.marker, "markersize": 3.5} | more
     axes.plot(numbers(x), numbers(y), **options)
 
@@ -341,12 +289,7 @@ def band(axes: Any, name: str, x: Any, runs: Any) -> None:
     """From the least to the greatest of several runs, in the method's colour."""
     values = np.maximum(np.array([numbers(run) for run in runs]), 1e-12)
     axes.fill_between(
-        numbers(x),
-        values.min(axis=0),
-        values.max(axis=0),
-        color=STYLES[name].colour,
-        alpha=0.2,
-        linewidth=0,
+        numbers(x), values.min(axis=0), values.max(axis=0), color=STYLES[name].colour, alpha=0.2, linewidth=0
     )
 
 

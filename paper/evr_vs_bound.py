@@ -31,11 +31,7 @@ from gaussian_composition import EVENT, NOISE, STEPS, epsilons
 from theorems import Theorems
 
 SHOWN = (0.5, 0.9, 0.99)
-TAUS = {
-    "tiny": (0.8, 0.9),
-    "quick": (0.9, 0.95, 0.98),
-    "full": (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999),
-}
+TAUS = {"tiny": (0.8, 0.9), "quick": (0.9, 0.95, 0.98), "full": (0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)}
 # the greatest tau run at the sampled setting
 SAMPLED_MOST = {"tiny": 0.9, "quick": 0.95, "full": 0.99}
 DELTA = 1e-10
@@ -68,19 +64,10 @@ def gaussian(size: str) -> dict[str, Any]:
     return {
         "epsilon": epsilon,
         "delta": DELTA,
-        "sequential": [
-            common.attempt(EVENT, epsilon=epsilon, delta=DELTA / tau, tau=tau) for tau in TAUS[size]
-        ],
-        "fixed, our second moment": [
-            fixed_samples(c, capped.log_moment(epsilon, 2.0)) for c in claims
-        ],
-        "fixed, simple Monte Carlo": [
-            fixed_samples(c, simple.log_moment(epsilon, 2.0)) for c in claims
-        ],
-        "samples_per_processor_second": {
-            "capped": speed(capped, 0.5),
-            "simple": speed(simple, 0.5),
-        },
+        "sequential": [common.attempt(EVENT, epsilon=epsilon, delta=DELTA / tau, tau=tau) for tau in TAUS[size]],
+        "fixed, our second moment": [fixed_samples(c, capped.log_moment(epsilon, 2.0)) for c in claims],
+        "fixed, simple Monte Carlo": [fixed_samples(c, simple.log_moment(epsilon, 2.0)) for c in claims],
+        "samples_per_processor_second": {"capped": speed(capped, 0.5), "simple": speed(simple, 0.5)},
     }
 
 
@@ -88,9 +75,7 @@ def sampled(size: str) -> dict[str, Any]:
     """Panel (c)."""
     epsilon = SAMPLED["epsilon"]
     event = evr.dpsgd(
-        noise_multiplier=SAMPLED["noise"],
-        sampling_probability=SAMPLED["probability"],
-        steps=int(SAMPLED["steps"]),
+        noise_multiplier=SAMPLED["noise"], sampling_probability=SAMPLED["probability"], steps=int(SAMPLED["steps"])
     )
     delta = evr.estimate_delta(event, epsilon).value
     steps = Composition.of(event).simplified("remove")
@@ -106,9 +91,7 @@ def sampled(size: str) -> dict[str, Any]:
     return {
         **SAMPLED,
         "delta": delta,
-        "log_second_moment_over_delta_squared": {
-            name: m - 2 * np.log(delta) for name, m in moments.items()
-        },
+        "log_second_moment_over_delta_squared": {name: m - 2 * np.log(delta) for name, m in moments.items()},
         "fixed": {name: [fixed_samples(c, m) for c in claims] for name, m in moments.items()},
         "sequential": [
             common.attempt(event, epsilon=epsilon, delta=delta / tau, tau=tau)
@@ -154,15 +137,7 @@ def draw(result: dict[str, Any]) -> Figure:
     colours = (common.PINK, common.ORANGE, common.BLUE)
     for tau, colour in zip(SHOWN, colours, strict=True):
         guarantee = result["deltas"][f"EVR with ours, tau = {tau:g}"]
-        common.line(
-            a,
-            f"EVR, τ = {tau:g}",
-            result["epsilons"],
-            guarantee,
-            style="ours",
-            color=colour,
-            linewidth=1.4,
-        )
+        common.line(a, f"EVR, τ = {tau:g}", result["epsilons"], guarantee, style="ours", color=colour, linewidth=1.4)
     a.set(yscale="log", ylim=(3e-21, 1), xlabel="ε", ylabel="δ(ε)", title="(a) what is guaranteed")
     a.legend()
 
@@ -193,12 +168,7 @@ def draw(result: dict[str, Any]) -> Figure:
     b.axhline(120, color=common.BLACK, linewidth=0.8)
     b.text(gap.max(), 120, "2 minutes", va="bottom", fontsize=8)
     _tau_axis(b, result["taus"])
-    b.set(
-        yscale="log",
-        ylim=(0.05, 1e16),
-        ylabel="processor seconds",
-        title=f"(b) verification time, δ = {DELTA:g}",
-    )
+    b.set(yscale="log", ylim=(0.05, 1e16), ylabel="processor seconds", title=f"(b) verification time, δ = {DELTA:g}")
     b.legend(loc="upper right")
 
     looks = {
@@ -211,12 +181,7 @@ def draw(result: dict[str, Any]) -> Figure:
         common.line(c, f"fixed m: {name}", gap, samples, style=looks[name])
     rows = result["sampled"]["sequential"]
     common.line(
-        c,
-        "sequential, measured",
-        [1 - r["tau"] for r in rows],
-        [r["samples"] for r in rows],
-        style="ours",
-        marker="o",
+        c, "sequential, measured", [1 - r["tau"] for r in rows], [r["samples"] for r in rows], style="ours", marker="o"
     )
     _tau_axis(c, result["taus"])
     s = result["sampled"]
@@ -234,9 +199,7 @@ def draw(result: dict[str, Any]) -> Figure:
 
 def _tau_axis(axes: Any, taus: Any) -> None:
     axes.set_xscale("log")
-    axes.set_xticks(
-        [1 - t for t in taus], [f"{t:g}" for t in taus], rotation=45 if len(taus) > 4 else 0
-    )
+    axes.set_xticks([1 - t for t in taus], [f"{t:g}" for t in taus], rotation=45 if len(taus) > 4 else 0)
     axes.minorticks_off()
     axes.invert_xaxis()
     axes.set_xlabel("τ")

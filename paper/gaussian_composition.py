@@ -76,12 +76,7 @@ def draw(result: dict[str, Any]) -> Figure:
         common.line(left, name, result["epsilons"], deltas)
         if name in result["worst_relative_error_of_estimates"]:
             # zero differences are drawn at the resolution of a float
-            common.line(
-                right,
-                name,
-                result["epsilons"],
-                np.maximum(np.abs(common.numbers(deltas) / exact - 1), 1e-16),
-            )
+            common.line(right, name, result["epsilons"], np.maximum(np.abs(common.numbers(deltas) / exact - 1), 1e-16))
     left.set(yscale="log", ylim=(3e-21, 3), xlabel="ε", ylabel="δ(ε)", title="estimates and bounds")
     right.set(
         yscale="log",
@@ -92,10 +87,7 @@ def draw(result: dict[str, Any]) -> Figure:
     )
     left.legend(loc="lower left")
     right.legend(loc="upper left")
-    common.caption(
-        figure,
-        "1200 Gaussian mechanisms, noise multiplier 70; FFT: eps_error = 1e-3, delta_error = 1e-10",
-    )
+    common.caption(figure, "1200 Gaussian mechanisms, noise multiplier 70; FFT: eps_error = 1e-3, delta_error = 1e-10")
     return figure
 
 

@@ -85,10 +85,7 @@ def loss_moments(pair: DominatingPair) -> tuple[Moments, Moments]:
     """The moments of one step's loss, which is finite, under ``P`` and under ``Q``."""
     assert infinite_loss_mass(pair) == 0.0
     points = loss_points(pair, cell_edges(pair, 0.0, _CELLS))
-    return (
-        _moments(points.losses, points.log_weights),
-        _moments(points.losses, points.log_weights - points.losses),
-    )
+    return (_moments(points.losses, points.log_weights), _moments(points.losses, points.log_weights - points.losses))
 
 
 class EdgeworthCurve:
@@ -107,8 +104,7 @@ class EdgeworthCurve:
     def upper_delta(self, epsilon: float) -> float:
         """An upper bound, up to the rounding of the moments."""
         (tail_p, error_p), (tail_q, error_q) = (
-            (float(ndtr((law.mean - epsilon) / math.sqrt(law.variance))), self._error(law))
-            for law in self._laws
+            (float(ndtr((law.mean - epsilon) / math.sqrt(law.variance))), self._error(law)) for law in self._laws
         )
         return _delta(epsilon, min(1.0, tail_p + error_p), max(0.0, tail_q - error_q))
 

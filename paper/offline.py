@@ -44,9 +44,7 @@ class Case(NamedTuple):
     afa: dict[str, list[float]]
 
     def event(self, steps: int | None = None) -> Any:
-        return evr.dpsgd(
-            noise_multiplier=NOISE, sampling_probability=self.probability, steps=steps or self.steps
-        )
+        return evr.dpsgd(noise_multiplier=NOISE, sampling_probability=self.probability, steps=steps or self.steps)
 
 
 CASES = (
@@ -81,15 +79,9 @@ def afa(probability: float, steps: int, epsilon: float) -> dict[str, Any]:
     """autodp's delta and processor seconds, or why there is none."""
     python = os.environ.get("EVR_AFA_PYTHON", sys.executable)
     arguments = json.dumps([NOISE, probability, steps, epsilon])
-    done = subprocess.run(
-        [python, common.HERE / "afa.py", arguments], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([python, common.HERE / "afa.py", arguments], capture_output=True, text=True, check=False)
     if done.returncode:
-        return {
-            "epsilon": epsilon,
-            "delta": None,
-            "reason": (done.stderr.strip().splitlines() or ["it failed"])[-1],
-        }
+        return {"epsilon": epsilon, "delta": None, "reason": (done.stderr.strip().splitlines() or ["it failed"])[-1]}
     value, seconds = json.loads(done.stdout.strip().splitlines()[-1])
     return {"epsilon": epsilon, "delta": value, "processor_seconds": seconds, "reason": ""}
 
@@ -109,9 +101,7 @@ def deltas(case: Case, size: str) -> dict[str, Any]:
     at = case.epsilons[size]
     prv = made(case.probability, case.steps)
     truth = evr.privacy_curve(case.event(), at).deltas
-    found: dict[str, Any] = {
-        "FFT estimate": [prv.delta(e).estimate for e in at],
-    }
+    found: dict[str, Any] = {"FFT estimate": [prv.delta(e).estimate for e in at]}
     for name, limit in LIMITS.items():
         curve = limit(case.event())
         found[name] = [curve(e) for e in at]
@@ -238,9 +228,7 @@ def runtimes(size: str) -> list[dict[str, Any]]:
         found = common.attempt(event, epsilon=TABLE_EPSILON, delta=truth / tau, tau=tau)
         rows.append({"method": f"ours, verified at tau = {tau:g}", "delta": truth / tau, **found})
     for row in rows:
-        row["relative_error"] = (
-            abs(row["delta"] / truth - 1) if row["delta"] is not None else math.nan
-        )
+        row["relative_error"] = abs(row["delta"] / truth - 1) if row["delta"] is not None else math.nan
     return rows
 
 
@@ -288,21 +276,11 @@ def draw(result: dict[str, Any]) -> Figure:
                 errors = common.numbers(values)
                 if name in part["errors_of_runs"]:
                     common.band(axis, name, part[x], part["errors_of_runs"][name])
-                common.line(
-                    axis,
-                    name,
-                    part[x],
-                    np.maximum(errors, 1e-12),
-                    marker=common.STYLES[name].marker or ".",
-                )
+                common.line(axis, name, part[x], np.maximum(errors, 1e-12), marker=common.STYLES[name].marker or ".")
         there = [r for r in found["delta"]["AFA"] if r["delta"] is not None]
         if there:
             common.line(
-                axes[2 * row],
-                "AFA",
-                [r["epsilon"] for r in there],
-                [r["relative_error"] for r in there],
-                marker="D",
+                axes[2 * row], "AFA", [r["epsilon"] for r in there], [r["relative_error"] for r in there], marker="D"
             )
         axes[2 * row].set(
             yscale="log",

@@ -32,9 +32,7 @@ class Setting(NamedTuple):
     probability: float
 
     def event(self, steps: int) -> Any:
-        return evr.dpsgd(
-            noise_multiplier=self.noise, sampling_probability=self.probability, steps=steps
-        )
+        return evr.dpsgd(noise_multiplier=self.noise, sampling_probability=self.probability, steps=steps)
 
     @property
     def name(self) -> str:
@@ -69,9 +67,7 @@ def one(s: Setting, size: str) -> dict[str, Any]:
     steps, last = shown(size), STEPS[size]
     epsilons: dict[str, Any] = {}
     seconds: dict[str, Any] = {}
-    epsilons["exact"], fresh = each(
-        steps, lambda k: evr.estimate_epsilon(s.event(k), s.delta).value
-    )
+    epsilons["exact"], fresh = each(steps, lambda k: evr.estimate_epsilon(s.event(k), s.delta).value)
     ticks: list[float] = []
     online, total = common.timed(lambda: _ours(s, last, ticks))
     epsilons["ours"] = online.epsilons[np.array(steps) - 1]
@@ -81,35 +77,20 @@ def one(s: Setting, size: str) -> dict[str, Any]:
     tilted = [_tilted(s, steps, size, seed) for seed in range(RUNS[size])]
     epsilons["MC"] = monte_carlo.mean(axis=0)
     epsilons["MC, paper's tilt"] = np.mean([values for values, _ in tilted], axis=0)
-    seconds["MC, paper's tilt"] = cumulative(
-        steps, list(np.mean([spent for _, spent in tilted], axis=0))
-    )
+    seconds["MC, paper's tilt"] = cumulative(steps, list(np.mean([spent for _, spent in tilted], axis=0)))
     lengths = sorted({last // 4, last // 2, last}) if size == "full" else [last]
     mc_seconds = [common.timed(lambda k=k: _monte_carlo(s, k, size, seed=9))[1] for k in lengths]
-    for name, eps_error in (
-        ("FFT estimate", common.EPS_ERROR),
-        ("FFT estimate, eps_error = 0.1", 0.1),
-    ):
-        prv, start = common.timed(
-            lambda error=eps_error: common.Prv(s.noise, s.probability, last, eps_error=error)
-        )
+    for name, eps_error in (("FFT estimate", common.EPS_ERROR), ("FFT estimate, eps_error = 0.1", 0.1)):
+        prv, start = common.timed(lambda error=eps_error: common.Prv(s.noise, s.probability, last, eps_error=error))
         epsilons[name], spent = each(steps, lambda k, p=prv: p.epsilon(s.delta, k).estimate)
         seconds[name] = cumulative(steps, spent, start)
     for name, limit in (("GDP", normal_limits.gdp), ("Edgeworth", normal_limits.edgeworth)):
-        epsilons[name], spent = each(
-            steps, lambda k, curve=limit: normal_limits.epsilon_of(curve(s.event(k)), s.delta)
-        )
+        epsilons[name], spent = each(steps, lambda k, curve=limit: normal_limits.epsilon_of(curve(s.event(k)), s.delta))
         seconds[name] = cumulative(steps, spent)
     truth = np.array(epsilons["exact"])
-    errors = {
-        name: np.abs(np.asarray(values) / truth - 1)
-        for name, values in epsilons.items()
-        if name != "exact"
-    }
+    errors = {name: np.abs(np.asarray(values) / truth - 1) for name, values in epsilons.items() if name != "exact"}
     errors["MC"] = np.abs(monte_carlo / truth - 1).mean(axis=0)
-    errors["MC, paper's tilt"] = np.mean(
-        [np.abs(np.array(values) / truth - 1) for values, _ in tilted], axis=0
-    )
+    errors["MC, paper's tilt"] = np.mean([np.abs(np.array(values) / truth - 1) for values, _ in tilted], axis=0)
     return {
         "steps": steps,
         "epsilons": epsilons,
@@ -133,17 +114,13 @@ def one(s: Setting, size: str) -> dict[str, Any]:
 def _ours(s: Setting, last: int, ticks: list[float]) -> OnlineEpsilon:
     start = time.process_time()
     return evr.online_epsilon(
-        s.event(last),
-        s.delta,
-        progress=lambda done, total: ticks.append(time.process_time() - start),
+        s.event(last), s.delta, progress=lambda done, total: ticks.append(time.process_time() - start)
     )
 
 
 def _monte_carlo(s: Setting, steps: int, size: str, seed: int) -> list[float]:
     """Epsilon after each step, from samples that grow with the run."""
-    accountant = evr.MonteCarloAccountant(
-        samples=SAMPLES[size], seed=seed, delta=s.delta, horizon=steps
-    )
+    accountant = evr.MonteCarloAccountant(samples=SAMPLES[size], seed=seed, delta=s.delta, horizon=steps)
     return [accountant.step(s.event(1)) for _ in range(steps)]
 
 

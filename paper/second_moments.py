@@ -41,9 +41,7 @@ SHARE, CLAIM = 0.8, 1e-5 / 7.706e-6
 def sample(proposal: Proposal, count: int, seed: int) -> Any:
     generator = np.random.Generator(np.random.Philox(seed))
     size = 4096
-    return np.concatenate(
-        [proposal.draw(generator, size).values(EPSILON) for _ in range(max(1, count // size))]
-    )
+    return np.concatenate([proposal.draw(generator, size).values(EPSILON) for _ in range(max(1, count // size))])
 
 
 def moments(values: Any, delta: float) -> dict[str, Any]:
@@ -64,8 +62,7 @@ def rejections(values: Any, delta: float, claim: Claim, runs: int) -> list[float
     rates = []
     for m in SIZES:
         parts = [
-            values[rng.integers(values.size, size=(min(runs, 500), m))].mean(axis=1)
-            for _ in range(max(1, runs // 500))
+            values[rng.integers(values.size, size=(min(runs, 500), m))].mean(axis=1) for _ in range(max(1, runs // 500))
         ]
         rates.append(float(np.mean(np.concatenate(parts) > limit)))
     return rates
@@ -95,11 +92,7 @@ def at(count: int, size: str) -> dict[str, Any]:
             "sharpened_bound": theorems.log_second_moment(EPSILON, slope, sharpened=True),
             "our_bound": bounds.log_moment(EPSILON, 2.0, slope),
         }
-        return {
-            "theta": theta,
-            **found,
-            **{n: math.exp(min(v - 2 * math.log(delta), 600.0)) for n, v in logs.items()},
-        }
+        return {"theta": theta, **found, **{n: math.exp(min(v - 2 * math.log(delta), 600.0)) for n, v in logs.items()}}
 
     simple, capped = SimpleProposal(steps), capped_proposal(steps, EPSILON)
     claim = Claim(EPSILON, CLAIM * delta, SHARE / CLAIM)
@@ -120,13 +113,10 @@ def at(count: int, size: str) -> dict[str, Any]:
             **moments(pools["our tilt"], delta),
             "proved": math.exp(capped.log_moment(EPSILON, 2.0)) / delta**2,
         },
-        "rejections": {
-            name: rejections(values, delta, claim, RUNS[size]) for name, values in pools.items()
-        },
+        "rejections": {name: rejections(values, delta, claim, RUNS[size]) for name, values in pools.items()},
         "false_positive_bound": {
             "measured second moment, heuristic": [
-                math.exp(-m * offset**2 / (2 * float(np.mean((pools["heuristic"] / delta) ** 2))))
-                for m in SIZES
+                math.exp(-m * offset**2 / (2 * float(np.mean((pools["heuristic"] / delta) ** 2)))) for m in SIZES
             ],
             "printed bound": [math.exp(-m * offset**2 / (2 * nu)) for m in SIZES],
         },
@@ -174,9 +164,7 @@ def _draw_row(axes: list[Any], name: str, found: dict[str, Any], sizes: list[int
     ):
         # with fewer it says nothing
         shown = [r for r in rows if key != "second_moment" or r["nonzero"] >= 50]
-        common.line(
-            a, label, [r["theta"] for r in shown], [r[key] for r in shown], style=style, marker=None
-        )
+        common.line(a, label, [r["theta"] for r in shown], [r[key] for r in shown], style=style, marker=None)
     a.plot([red["theta"]], [red["second_moment"]], "*", color="#cc0000", markersize=12, zorder=5)
     a.plot([blue["theta"]], [blue["printed_bound"]], "*", color="#0033cc", markersize=12, zorder=5)
     a.axhline(
@@ -186,17 +174,8 @@ def _draw_row(axes: list[Any], name: str, found: dict[str, Any], sizes: list[int
         linestyle=(0, (2, 2)),
         label="our tilt, measured",
     )
-    a.plot(
-        [0], [found["simple"]["paper's bound"]], "D", color=common.PINK, markersize=5, clip_on=False
-    )
-    a.plot(
-        [0],
-        [found["simple"]["second_moment"]],
-        "D",
-        color=common.ORANGE,
-        markersize=5,
-        clip_on=False,
-    )
+    a.plot([0], [found["simple"]["paper's bound"]], "D", color=common.PINK, markersize=5, clip_on=False)
+    a.plot([0], [found["simple"]["second_moment"]], "D", color=common.ORANGE, markersize=5, clip_on=False)
     top = 1e3 * max(found["simple"]["paper's bound"], blue["printed_bound"])
     a.set(
         yscale="log",
@@ -207,15 +186,9 @@ def _draw_row(axes: list[Any], name: str, found: dict[str, Any], sizes: list[int
         ylim=(1, 1e3 * top),
     )
     a.legend(loc="upper right", ncols=2, fontsize=7.5)
-    looks = {
-        "heuristic": ("#cc0000", "-"),
-        "least printed bound": ("#0033cc", "-"),
-        "our tilt": (common.BLACK, "-"),
-    }
+    looks = {"heuristic": ("#cc0000", "-"), "least printed bound": ("#0033cc", "-"), "our tilt": (common.BLACK, "-")}
     for label, (colour, dashes) in looks.items():
-        common.line(
-            b, label, sizes, found["rejections"][label], style="MC", color=colour, linestyle=dashes
-        )
+        common.line(b, label, sizes, found["rejections"][label], style="MC", color=colour, linestyle=dashes)
     common.line(
         b,
         "false-positive bound, E[X²] measured",

@@ -69,9 +69,7 @@ def printed_r(order: int, x: float, *, squares: bool) -> float:
         n = order - i
         first, second = (n**2, (n + 1) ** 2 - 1) if squares else (n**i, (n + 1) ** i - 1)
         below, above = (1 + erf((x - m) / (math.sqrt(2) * SIGMA)) for m in (n, n + 1))
-        terms = (1 - Q) * math.exp(first / (2 * SIGMA**2)) * below + Q * math.exp(
-            second / (2 * SIGMA**2)
-        ) * above
+        terms = (1 - Q) * math.exp(first / (2 * SIGMA**2)) * below + Q * math.exp(second / (2 * SIGMA**2)) * above
         total += comb(order, i) * ratio**i * terms
     return total / 2 * (Q * math.exp(-1 / (2 * SIGMA**2))) ** order
 
@@ -81,11 +79,7 @@ def true_r(order: int, x: float) -> float:
 
     def density(t: float) -> float:
         ratio = 1 - Q + Q * math.exp((2 * t - 1) / (2 * SIGMA**2))
-        return (
-            math.exp(-((t / SIGMA) ** 2) / 2)
-            / (math.sqrt(2 * math.pi) * SIGMA)
-            * ratio ** (order + 1)
-        )
+        return math.exp(-((t / SIGMA) ** 2) / 2) / (math.sqrt(2 * math.pi) * SIGMA) * ratio ** (order + 1)
 
     return quad(density, -20 * SIGMA, x, epsabs=0, epsrel=1e-12, limit=500)[0]
 
@@ -100,9 +94,7 @@ def misplaced_factor(bounds: SingleBounds, slope: float) -> float:
     left outside at ``lambda = 32``.
     """
     edges = np.linspace(-10.0, 40.0, 20_001)
-    least = bounds.count * np.min(
-        [bounds.log_truncated(order, edges[1:]) for order in range(1, 33)], axis=0
-    )
+    least = bounds.count * np.min([bounds.log_truncated(order, edges[1:]) for order in range(1, 33)], axis=0)
     terms = least + np.log(np.exp(-slope * edges[:-1]) - np.exp(-slope * edges[1:]))
     log_integral = float(np.logaddexp.reduce(terms)) - 32 * EPSILON
     return math.exp(math.log(bounds.count) + bounds.log_normaliser(slope) + log_integral)
@@ -119,31 +111,20 @@ def slips(samples: int = 200_000) -> list[Slip]:
     right, printed_theta = SingleProposal(steps, theta), SingleProposal(steps, point)
 
     def draw(proposal: SingleProposal) -> Floats:
-        return (
-            proposal.draw(np.random.Generator(np.random.Philox(1)), samples).values(EPSILON) / delta
-        )
+        return proposal.draw(np.random.Generator(np.random.Philox(1)), samples).values(EPSILON) / delta
 
     values = draw(right)
     real = second_moment(values)
 
     def js(numerator: float) -> float:
         log_least = theta * SIGMA**2 * math.log(numerator / STEPS) + theta / 2
-        return (
-            math.exp(right.log_normaliser - log_least + bounds.log_simple_moment(EPSILON, 2.0))
-            / delta**2
-        )
+        return math.exp(right.log_normaliser - log_least + bounds.log_simple_moment(EPSILON, 2.0)) / delta**2
 
     max_inside = theorems.log_inverse_moment(right.slope, theorems.log_joint(EPSILON, None))
     max_bound = math.exp(math.log(STEPS) + right.log_normaliser + max_inside) / delta**2
     return [
         Slip("Def. of the estimator: theta", "theta", point, theta, theta),
-        Slip(
-            "Def. of the estimator: theta",
-            "E[X^2]/delta^2",
-            second_moment(draw(printed_theta)),
-            real,
-            real,
-        ),
+        Slip("Def. of the estimator: theta", "E[X^2]/delta^2", second_moment(draw(printed_theta)), real, real),
         Slip(
             "tilted mixture's weights",
             "E[X]/delta",
@@ -152,11 +133,7 @@ def slips(samples: int = 200_000) -> list[Slip]:
             1.0,
         ),
         Slip(
-            "r(5, 3.0): squares",
-            "r",
-            printed_r(5, 3.0, squares=False),
-            printed_r(5, 3.0, squares=True),
-            true_r(5, 3.0),
+            "r(5, 3.0): squares", "r", printed_r(5, 3.0, squares=False), printed_r(5, 3.0, squares=True), true_r(5, 3.0)
         ),
         Slip(
             "r(1, 6.0): squares",
@@ -180,22 +157,14 @@ def slips(samples: int = 200_000) -> list[Slip]:
             real,
         ),
         Slip("figure: delta at k = 100", "delta", 7.7e-6, delta, delta),
-        Slip(
-            "figure: delta at k = 1000",
-            "delta",
-            7.7e-6,
-            FftCurve(steps_of(1000)).delta(EPSILON).value,
-            7.706e-6,
-        ),
+        Slip("figure: delta at k = 1000", "delta", 7.7e-6, FftCurve(steps_of(1000)).delta(EPSILON).value, 7.706e-6),
     ]
 
 
 def other_slips(samples: int = 200_000) -> list[Slip]:
     """Those of the framework, of its text and of its captions."""
     steps = steps_of(STEPS)
-    delta, delta_of_caption = (
-        FftCurve(steps_of(count)).delta(EPSILON).value for count in (STEPS, 1000)
-    )
+    delta, delta_of_caption = (FftCurve(steps_of(count)).delta(EPSILON).value for count in (STEPS, 1000))
     proposal = single_proposal(steps, EPSILON, theta="heuristic")
     block = proposal.draw(np.random.Generator(np.random.Philox(2)), samples)
     values, unweighted = block.values(EPSILON), -np.expm1(np.minimum(EPSILON - block.losses, 0.0))
@@ -208,18 +177,10 @@ def other_slips(samples: int = 200_000) -> list[Slip]:
     fallback = max(claim, 1e-5 + claim * (upper - 1e-5))
     start = time.process_time()
     event = dpsgd(noise_multiplier=28.914, sampling_probability=1.0, steps=60)
-    evr.verify(
-        event, epsilon=evr.estimate_epsilon(event, 0.9e-5).value, delta=1e-05, tau=0.9, seed=1
-    )
+    evr.verify(event, epsilon=evr.estimate_epsilon(event, 0.9e-5).value, delta=1e-05, tau=0.9, seed=1)
     spent = time.process_time() - start
     return [
-        Slip(
-            "is-holder: r is no probability",
-            "r(5, 6.0), at most",
-            1.0,
-            true_r(5, 6.0),
-            true_r(5, 6.0),
-        ),
+        Slip("is-holder: r is no probability", "r(5, 6.0), at most", 1.0, true_r(5, 6.0), true_r(5, 6.0)),
         Slip(
             "MC accountant: unweighted mean",
             "E[X]/delta",
@@ -229,13 +190,7 @@ def other_slips(samples: int = 200_000) -> list[Slip]:
         ),
         Slip("rejections' figure: tau inverted", "tau", 1 / tau, tau, tau),
         Slip("utility proof: its last line", "false negatives, about", 1 / 1e-5, 1e-5, math.nan),
-        Slip(
-            "utility proof: coupling term",
-            "(delta_est/tau)^(1/32)",
-            0.0,
-            1e-5 ** (1 / 32),
-            1e-5 ** (1 / 32),
-        ),
+        Slip("utility proof: coupling term", "(delta_est/tau)^(1/32)", 0.0, 1e-5 ** (1 / 32), 1e-5 ** (1 / 32)),
         Slip(
             "utility proof: Pr[X = 0] >= 1/2",
             "Pr[X = 0]",
@@ -243,21 +198,9 @@ def other_slips(samples: int = 200_000) -> list[Slip]:
             float(np.mean(values == 0)),
             float(np.mean(values == 0)),
         ),
-        Slip(
-            "fallback: M is released w.p.",
-            "probability, p_FN = 1e-6",
-            missed,
-            1 - missed,
-            1 - missed,
-        ),
+        Slip("fallback: M is released w.p.", "probability, p_FN = 1e-6", missed, 1 - missed, 1 - missed),
         Slip("fallback: its delta", "delta", 1e-5 + claim * (upper - 1e-5), fallback, fallback),
-        Slip(
-            "two instances: delta doubled",
-            "delta",
-            2 * claim,
-            max(claim, 2 * budget),
-            max(claim, 2 * budget),
-        ),
+        Slip("two instances: delta doubled", "delta", 2 * claim, max(claim, 2 * budget), max(claim, 2 * budget)),
         Slip("introduction: false negatives", "FP rate if all pass (FN 0)", 0.0, 1.0, 1.0),
         Slip("verification in < 1e-10 s", "seconds, fastest here", 1e-10, spent, spent),
     ]
@@ -266,9 +209,7 @@ def other_slips(samples: int = 200_000) -> list[Slip]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="The slips in the paper, each by a number.")
     parser.add_argument("--out", type=Path)
-    parser.add_argument(
-        "--quick", action="store_const", dest="samples", const=20_000, default=200_000
-    )
+    parser.add_argument("--quick", action="store_const", dest="samples", const=20_000, default=200_000)
     arguments = parser.parse_args()
     print(f"q = {Q:g}, sigma = {SIGMA:g}, epsilon = {EPSILON:g}, k = {STEPS}\n")
     print(f"{'where':34}{'quantity':28}{'as printed':>12}{'corrected':>12}{'truth':>12}")
@@ -279,11 +220,7 @@ def main() -> None:
         )
     if arguments.out:
         rows: list[dict[str, Any]] = [slip._asdict() for slip in found]
-        common.write(
-            arguments.out,
-            "slips",
-            {"q": Q, "sigma": SIGMA, "epsilon": EPSILON, "k": STEPS, "slips": rows},
-        )
+        common.write(arguments.out, "slips", {"q": Q, "sigma": SIGMA, "epsilon": EPSILON, "k": STEPS, "slips": rows})
 
 
 if __name__ == "__main__":

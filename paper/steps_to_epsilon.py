@@ -34,18 +34,12 @@ def event(steps: int) -> Any:
 def verified(steps: int, tau: float) -> dict[str, Any]:
     """EVR at one number of steps."""
     epsilon = evr.estimate_epsilon(event(steps), tau * DELTA).value
-    return {
-        "steps": steps,
-        **common.attempt(event(steps), epsilon=epsilon, delta=DELTA, tau=tau),
-    }
+    return {"steps": steps, **common.attempt(event(steps), epsilon=epsilon, delta=DELTA, tau=tau)}
 
 
 def compute(size: str) -> dict[str, Any]:
     most, every = MOST[size], MOST[size] // REPORTS[size]
-    curves = {
-        f"tau = {tau:g}": evr.online_epsilon(event(most), tau * DELTA, every=every)
-        for tau in (1.0, *TAUS[size])
-    }
+    curves = {f"tau = {tau:g}": evr.online_epsilon(event(most), tau * DELTA, every=every) for tau in (1.0, *TAUS[size])}
     steps = curves["tau = 1"].steps
     coarse = common.Prv(NOISE, PROBABILITY, most, eps_error=EPS_ERROR)
     fine = common.Prv(NOISE, PROBABILITY, most)
@@ -64,14 +58,10 @@ def compute(size: str) -> dict[str, Any]:
             "exact": truth,
             **{f"EVR, tau = {tau:g}": curves[f"tau = {tau:g}"].epsilons for tau in TAUS[size]},
             "FFT upper bound, eps_error = 0.1": upper,
-            "FFT upper bound, eps_error = 0.001": [
-                fine.epsilon(DELTA, int(k)).upper for k in steps
-            ],
+            "FFT upper bound, eps_error = 0.001": [fine.epsilon(DELTA, int(k)).upper for k in steps],
         },
         "excess_of_fft_bound": np.array(upper) / truth - 1,
-        "excess_of_evr": {
-            f"tau = {tau:g}": curves[f"tau = {tau:g}"].epsilons / truth - 1 for tau in TAUS[size]
-        },
+        "excess_of_evr": {f"tau = {tau:g}": curves[f"tau = {tau:g}"].epsilons / truth - 1 for tau in TAUS[size]},
         "verified": [verified(k, tau) for tau, counts in VERIFIED[size].items() for k in counts],
     }
 
@@ -118,16 +108,9 @@ def draw(result: dict[str, Any]) -> Figure:
             )
     left.set(xlabel="steps k", ylabel="ε", title="ε at δ = 1e-5", ylim=(0, None))
     left.legend()
-    right.set(
-        xlabel="steps k",
-        ylabel="processor seconds",
-        yscale="log",
-        title="verification, sequential, measured",
-    )
+    right.set(xlabel="steps k", ylabel="processor seconds", yscale="log", title="verification, sequential, measured")
     right.axhline(900, color=common.BLACK, linewidth=0.8)
-    right.text(
-        right.get_xlim()[0], 900, "15 minutes (the paper, on a GPU)", va="bottom", fontsize=8
-    )
+    right.text(right.get_xlim()[0], 900, "15 minutes (the paper, on a GPU)", va="bottom", fontsize=8)
     right.set_ylim(top=3000)
     right.legend(loc="center right")
     common.caption(figure, "Poisson-sampled Gaussian, q = 0.01, σ = 2")

@@ -56,9 +56,7 @@ class Theorems:
         x = np.append(self._edges, np.inf)
         greatest = self.bounds.count * self.bounds.log_truncated(0, x)
         possible = self.bounds.count * self.bounds.pair.privacy_loss(x) >= epsilon
-        return np.where(
-            possible, np.minimum(np.minimum(greatest, 0.0), chernoff.min(axis=0)), -np.inf
-        )
+        return np.where(possible, np.minimum(np.minimum(greatest, 0.0), chernoff.min(axis=0)), -np.inf)
 
     def log_inverse_moment(self, slope: float, log_joint: Floats) -> float:
         """``log`` of an upper sum of ``slope int Pr[max t <= x, Y >= epsilon] e^{-slope x} dx``, a
@@ -88,9 +86,7 @@ class Theorems:
         included.
         """
         joints = (
-            [self.log_joint(epsilon, None)]
-            if sharpened
-            else [self.log_joint(epsilon, o) for o in WHOLE_ORDERS[:64]]
+            [self.log_joint(epsilon, None)] if sharpened else [self.log_joint(epsilon, o) for o in WHOLE_ORDERS[:64]]
         )
         best = math.inf
         for b in _CONJUGATES:
@@ -106,16 +102,13 @@ class Theorems:
         the same sharpened.
         """
         return min(
-            self.log_js(epsilon, slope, sharpened=sharpened),
-            self.log_holder(epsilon, slope, sharpened=sharpened),
+            self.log_js(epsilon, slope, sharpened=sharpened), self.log_holder(epsilon, slope, sharpened=sharpened)
         )
 
     def best_slope(self, epsilon: float, *, sharpened: bool) -> float:
         """The slope of the least bound."""
         return slope_of_least(
-            self.bounds,
-            lambda slope: self.log_second_moment(epsilon, slope, sharpened=sharpened),
-            epsilon,
+            self.bounds, lambda slope: self.log_second_moment(epsilon, slope, sharpened=sharpened), epsilon
         )
 
     def least(self, epsilon: float, *, sharpened: bool) -> float:

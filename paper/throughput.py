@@ -30,11 +30,7 @@ from theorems import Theorems
 
 STEPS, PROBABILITY, EPSILON, NOISE = 1000, 1e-3, 1.5, 0.6
 SAMPLES = {"tiny": (1000,), "quick": (1000, 4000), "full": (1000, 4000, 16_000, 64_000)}
-TARGETS = {
-    "tiny": (1e-6,),
-    "quick": (1e-5, 1e-10),
-    "full": (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10),
-}
+TARGETS = {"tiny": (1e-6,), "quick": (1e-5, 1e-10), "full": (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)}
 SHARE, ROOM = 0.8, 0.77
 GPU = common.HERE / "results" / "gpu_sampling.json"
 
@@ -80,14 +76,7 @@ def sampling(size: str) -> dict[str, Any]:
 
 def noise_for(delta: float) -> float:
     """The noise at which delta is so much."""
-    return float(
-        brentq(
-            lambda s: np.log(evr.estimate_delta(event(s), EPSILON).value / delta),
-            0.4,
-            1.2,
-            xtol=1e-6,
-        )
-    )
+    return float(brentq(lambda s: np.log(evr.estimate_delta(event(s), EPSILON).value / delta), 0.4, 1.2, xtol=1e-6))
 
 
 def at(target: float) -> dict[str, Any]:
@@ -110,9 +99,7 @@ def at(target: float) -> dict[str, Any]:
         "tau": claim.tau,
         "fixed_samples": {name: fixed_samples(claim, log) for name, log in logs.items()},
         "samples_per_processor_second": speed(tilted, 0.3),
-        "sequential": common.attempt(
-            event(noise), epsilon=EPSILON, delta=claim.delta, tau=claim.tau
-        ),
+        "sequential": common.attempt(event(noise), epsilon=EPSILON, delta=claim.delta, tau=claim.tau),
     }
 
 
@@ -139,12 +126,7 @@ def draw(result: dict[str, Any]) -> Figure:
         ("our tilt", "ours"),
     ):
         common.line(
-            left,
-            f"{name}, one core",
-            found["samples"],
-            found["processor_seconds"][name],
-            style=style,
-            marker="o",
+            left, f"{name}, one core", found["samples"], found["processor_seconds"][name], style=style, marker="o"
         )
     if result["gpu"]:
         common.line(
@@ -170,9 +152,7 @@ def draw(result: dict[str, Any]) -> Figure:
         ("paper's bound, sharpened", "FFT estimate"),
         ("paper's tilt, our bound", "MC, paper's tilt"),
     ):
-        seconds = [
-            r["fixed_samples"][name] / r["samples_per_processor_second"] for r in result["targets"]
-        ]
+        seconds = [r["fixed_samples"][name] / r["samples_per_processor_second"] for r in result["targets"]]
         common.line(right, f"fixed m: {name}", targets, seconds, style=style)
     common.line(
         right,
@@ -195,9 +175,7 @@ def draw(result: dict[str, Any]) -> Figure:
     right.set_ylim(top=right.get_ylim()[1] * 1e5)
     right.legend(loc="upper left")
     common.caption(
-        figure,
-        "Poisson-sampled Gaussian, q = 0.001, k = 1000; (b): ε = 1.5, σ varies, δ = 0.77 target, "
-        "estimate 0.8 δ",
+        figure, "Poisson-sampled Gaussian, q = 0.001, k = 1000; (b): ε = 1.5, σ varies, δ = 0.77 target, estimate 0.8 δ"
     )
     return figure
 

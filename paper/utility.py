@@ -107,15 +107,11 @@ def error_at(epsilons: Any, errors: Any, epsilon: float) -> float:
 
 def account(t: Training, every: int) -> dict[str, Any]:
     """Epsilon after each reported iteration, every way."""
-    event = evr.dpsgd(
-        noise_multiplier=t.noise, sampling_probability=t.probability, steps=t.iterations
-    )
+    event = evr.dpsgd(noise_multiplier=t.noise, sampling_probability=t.probability, steps=t.iterations)
     exact = evr.online_epsilon(event, t.delta, every=every)
     estimated = evr.online_epsilon(event, TAU * t.delta, every=every)
     delta_error = min(common.DELTA_ERROR, t.delta / 10)
-    coarse = common.Prv(
-        t.noise, t.probability, t.iterations, eps_error=EPS_ERROR, delta_error=delta_error
-    )
+    coarse = common.Prv(t.noise, t.probability, t.iterations, eps_error=EPS_ERROR, delta_error=delta_error)
     fine = common.Prv(t.noise, t.probability, t.iterations, delta_error=delta_error)
     # delta_error = 1e-10
     printed = common.Prv(t.noise, t.probability, t.iterations, eps_error=EPS_ERROR)
@@ -124,13 +120,10 @@ def account(t: Training, every: int) -> dict[str, Any]:
         "exact": exact.epsilons,
         "EVR": estimated.epsilons,
         "FFT upper bound": [coarse.epsilon(t.delta, int(k)).upper for k in exact.steps],
-        "FFT upper bound, eps_error = 0.001": [
-            fine.epsilon(t.delta, int(k)).upper for k in exact.steps
-        ],
+        "FFT upper bound, eps_error = 0.001": [fine.epsilon(t.delta, int(k)).upper for k in exact.steps],
         "FFT upper bound, delta_error = 1e-10": printed.epsilon(t.delta, t.iterations).upper,
         "moments accountant": [
-            evr.estimate_epsilon(_steps(t, int(k)), t.delta, method="rdp").value
-            for k in exact.steps
+            evr.estimate_epsilon(_steps(t, int(k)), t.delta, method="rdp").value for k in exact.steps
         ],
     }
 
@@ -142,28 +135,19 @@ def _steps(t: Training, steps: int) -> Any:
 def verified(t: Training, tau: float, steps: int) -> dict[str, Any]:
     """Epsilon estimated at ``tau delta``, and the attempt to prove delta."""
     epsilon = evr.estimate_epsilon(_steps(t, steps), tau * t.delta).value
-    return {
-        "iterations": steps,
-        **common.attempt(_steps(t, steps), epsilon=epsilon, delta=t.delta, tau=tau),
-    }
+    return {"iterations": steps, **common.attempt(_steps(t, steps), epsilon=epsilon, delta=t.delta, tau=tau)}
 
 
 def one(t: Training, size: str) -> dict[str, Any]:
     """Everything of one training."""
     data = digits()
-    (runs, seconds) = common.timed(
-        lambda: np.array([train(t, data, seed) for seed in range(SEEDS[size])])
-    )
+    (runs, seconds) = common.timed(lambda: np.array([train(t, data, seed) for seed in range(SEEDS[size])]))
     accounted = account(t, t.every if size != "tiny" else t.iterations // 4)
     errors = runs.mean(axis=0)[np.asarray(accounted["iterations"]) - 1]
-    spread = runs.std(axis=0, ddof=1)[np.asarray(accounted["iterations"]) - 1] / math.sqrt(
-        len(runs)
-    )
+    spread = runs.std(axis=0, ddof=1)[np.asarray(accounted["iterations"]) - 1] / math.sqrt(len(runs))
     compared = []
     for epsilon in t.at:
-        by_evr, by_bound = (
-            error_at(accounted[way], errors, epsilon) for way in ("EVR", "FFT upper bound")
-        )
+        by_evr, by_bound = (error_at(accounted[way], errors, epsilon) for way in ("EVR", "FFT upper bound"))
         compared.append(
             {
                 "epsilon": epsilon,
@@ -172,11 +156,7 @@ def one(t: Training, size: str) -> dict[str, Any]:
                 "relative_reduction": 1 - by_evr / by_bound,
             }
         )
-    points = [
-        verified(t, tau, t.iterations // part)
-        for tau, parts in VERIFIED[size].items()
-        for part in parts
-    ]
+    points = [verified(t, tau, t.iterations // part) for tau, parts in VERIFIED[size].items() for part in parts]
     return {
         "settings": {k: v for k, v in t._asdict().items() if k not in ("every", "at")}
         | {"clipping_norm": 1, "tau": TAU, "eps_error": EPS_ERROR},
@@ -201,10 +181,7 @@ def draw(result: dict[str, Any]) -> Figure:
     figure, axes = common.panels(3, width=4.4)
     for axis, t in zip(axes, TRAININGS, strict=False):
         found = result[t.name]
-        errors, spread = (
-            common.numbers(found["test_error"]),
-            common.numbers(found["standard_error"]),
-        )
+        errors, spread = (common.numbers(found["test_error"]), common.numbers(found["standard_error"]))
         for label, style in (
             ("EVR", "ours"),
             ("FFT upper bound", "FFT upper bound"),
@@ -232,9 +209,7 @@ def draw(result: dict[str, Any]) -> Figure:
         rows = found["verified"]
         colour = common.ORANGE if t.name == "DP-GD" else common.BLUE
         for tau, marker in ((0.9, "o"), (0.95, "s"), (0.99, "^")):
-            chosen = sorted(
-                (r["iterations"], r["processor_seconds"]) for r in rows if r["tau"] == tau
-            )
+            chosen = sorted((r["iterations"], r["processor_seconds"]) for r in rows if r["tau"] == tau)
             if chosen:
                 common.line(
                     axes[2],
@@ -246,18 +221,12 @@ def draw(result: dict[str, Any]) -> Figure:
                     markersize=5,
                 )
     axes[2].set(
-        yscale="log",
-        xlim=(0, 380),
-        xlabel="iterations",
-        ylabel="processor seconds",
-        title="verification, sequential",
+        yscale="log", xlim=(0, 380), xlabel="iterations", ylabel="processor seconds", title="verification, sequential"
     )
     axes[2].set_ylim(top=axes[2].get_ylim()[1] * 30)
     axes[2].legend(ncols=2, loc="upper left")
     common.caption(
-        figure,
-        "Softmax regression on digits at equal training; EVR with τ = 0.95, FFT with eps_error = "
-        "0.1",
+        figure, "Softmax regression on digits at equal training; EVR with τ = 0.95, FFT with eps_error = 0.1"
     )
     return figure
 

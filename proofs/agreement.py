@@ -46,9 +46,7 @@ def sampled(noise: float, q: float, steps: int, epsilon: float) -> Callable[[], 
     return lambda: (event, epsilon, None, "add-or-remove")
 
 
-_TRAININGS = [
-    path for path in sorted((EXAMPLES / "published").glob("*.toml")) if path.stem != "sources"
-]
+_TRAININGS = [path for path in sorted((EXAMPLES / "published").glob("*.toml")) if path.stem != "sources"]
 SETTINGS: dict[str, Callable[[], Setting]] = {
     **{f"published/{path.stem}": (lambda path=path: published(path)) for path in _TRAININGS},
     "mixed.toml": lambda: (load(EXAMPLES / "mixed.toml").event(), 0.7, None, "add-or-remove"),

@@ -34,16 +34,12 @@ def python(paths: list[Path]) -> list[str]:
 
 def javascript(paths: list[Path]) -> list[str]:
     """All in one process: node is slow to begin."""
-    told = _run(
-        f"node {HERE / 'checker' / 'check_proof.js'} {paths[0]} {' '.join(map(str, paths))}"
-    )
+    told = _run(f"node {HERE / 'checker' / 'check_proof.js'} {paths[0]} {' '.join(map(str, paths))}")
     return [part.partition("\n")[2].strip() for part in told.split("== ")[2:]]
 
 
 def _run(command: str) -> str:
-    done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, timeout=LONGEST, check=False
-    )
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=LONGEST, check=False)
     return done.stdout.strip()
 
 

@@ -67,11 +67,7 @@ GOOD: dict[str, tuple[dp_event.DpEvent, float, str]] = {
     "epsilon-delta-0": (times(EpsilonDeltaDpEvent(0.1, 0.0), 20), 1.0, "add-or-remove"),
     "discrete-laplace": (times(dp_event.DiscreteLaplaceDpEvent(0.25, 2), 20), 3.0, "add-or-remove"),
     "discrete-gaussian": (times(DiscreteGaussianDpEvent(4.0, 1), 20), 1.0, "add-or-remove"),
-    "poisson-discrete": (
-        times(poisson(0.1, DiscreteGaussianDpEvent(2.0, 1)), 20),
-        1.0,
-        "add-or-remove",
-    ),
+    "poisson-discrete": (times(poisson(0.1, DiscreteGaussianDpEvent(2.0, 1)), 20), 1.0, "add-or-remove"),
     "mixture": (times(MIXTURE, 30), 1.0, "add-or-remove"),
     "without-replacement": (
         times(dp_event.SampledWithoutReplacementDpEvent(1000, 10, GAUSSIAN(1.0)), 50),
@@ -79,11 +75,7 @@ GOOD: dict[str, tuple[dp_event.DpEvent, float, str]] = {
         "replace-one",
     ),
     "poisson-replace": (times(poisson(0.1, GAUSSIAN(2.0)), 10), 0.5, "replace-one"),
-    "truncated": (
-        times(dp_event.TruncatedSubsampledGaussianDpEvent(1000, 0.01, 30, 1.0), 20),
-        1.0,
-        "add-or-remove",
-    ),
+    "truncated": (times(dp_event.TruncatedSubsampledGaussianDpEvent(1000, 0.01, 30, 1.0), 20), 1.0, "add-or-remove"),
     "four-kinds": (
         of_each(
             times(poisson(0.01, GAUSSIAN(1.0)), 100),
@@ -144,18 +136,14 @@ FORGED: dict[str, Callable[[str], str]] = {
     "delta-0": changed("^delta .*$", "delta 0/1"),
     "epsilon": changed("^epsilon .*$", "epsilon 1/1048576"),
     "epsilon-odd": changed("^epsilon .*$", "epsilon 1/1000000007"),
-    "one-direction": lambda text: text.replace("directions 2", "directions 1").replace(
-        sections(text)[1][1], ""
-    ),
+    "one-direction": lambda text: text.replace("directions 2", "directions 1").replace(sections(text)[1][1], ""),
     "twice-remove": lambda text: text.replace("direction add", "direction remove"),
     "exchanged": lambda text: (
         text.replace("direction add", "direction @")
         .replace("direction remove", "direction add")
         .replace("direction @", "direction remove")
     ),
-    "no-direction": lambda text: (
-        sections(text)[0].replace("directions 2", "directions 0") + "end\n"
-    ),
+    "no-direction": lambda text: sections(text)[0].replace("directions 2", "directions 0") + "end\n",
     "more-steps": lambda text: re.sub(
         r"^(\d+) (\w+\()", lambda m: f"{int(m[1]) + 1} {m[2]}", text, count=1, flags=re.M
     ),
@@ -179,25 +167,16 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
     "compressed": lambda data: gzip.compress(data, mtime=0),
     "version": lambda data: sealed(data[:-72].decode().replace("evr-proof 1", "evr-proof 2", 1)),
     "two-spaces": lambda data: sealed(data[:-72].decode().replace(" ", "  ", 1)),
-    "huge-cells": lambda data: sealed(
-        re.sub(r"(?m)^curve (-?\d+) \d+", r"curve \1 26", data[:-72].decode(), count=1)
-    ),
+    "huge-cells": lambda data: sealed(re.sub(r"(?m)^curve (-?\d+) \d+", r"curve \1 26", data[:-72].decode(), count=1)),
     "no-end": lambda data: sealed(data[:-72].decode().removesuffix("end\n")),
     "letters": lambda data: data[:-72] + "ε\n".encode() + data[-72:],
     "packed": lambda data: sealed(data[:-72].decode().replace("o", "~", 1)),
     "float": lambda data: sealed(re.sub("(?m)^delta .*$", "delta 1e-5/1", data[:-72].decode())),
     "denominator": lambda data: sealed(re.sub("(?m)^delta .*$", "delta 1/0", data[:-72].decode())),
     "huge-place": lambda data: sealed(
-        re.sub(
-            r"(?m)^(\d+ \d+ \d+ -?\d+ -?\d+ -?\d+) -?\d+$",
-            r"\1 999999999",
-            data[:-72].decode(),
-            count=1,
-        )
+        re.sub(r"(?m)^(\d+ \d+ \d+ -?\d+ -?\d+ -?\d+) -?\d+$", r"\1 999999999", data[:-72].decode(), count=1)
     ),
-    "huge-bits": lambda data: sealed(
-        re.sub(r"(?m)^grid \d+", "grid 6001", data[:-72].decode(), count=1)
-    ),
+    "huge-bits": lambda data: sealed(re.sub(r"(?m)^grid \d+", "grid 6001", data[:-72].decode(), count=1)),
     "huge-count": lambda data: sealed(
         re.sub(r"(?m)^products \d+", "products 99999999999", data[:-72].decode(), count=1)
     ),
@@ -244,9 +223,7 @@ def main() -> None:
         answers[name] = answer_of(data)
         expected = {"good": ["accepted"], "forged": ["refused"], "untrue": ["accepted", "refused"]}
         kind = name.partition("-")[0]
-        if answers[name]["status"] not in expected.get(
-            kind, ["damaged", "unreadable", "too large"]
-        ):
+        if answers[name]["status"] not in expected.get(kind, ["damaged", "unreadable", "too large"]):
             print(f"{name}: {answers[name]['status']}")
     (FOLDER / "answers.json").write_text(json.dumps(answers, indent=0) + "\n")
     size = sum(len(data) for data in files.values())

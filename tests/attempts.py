@@ -28,21 +28,13 @@ def _request(
     return Request(Subject.of(event, relation), claim, settings, sampling, **how)
 
 
-def certify_claim(
-    event: Any, claim: Claim, settings: Settings, *, ledger: Any, **how: Any
-) -> evr.Certificate:
+def certify_claim(event: Any, claim: Claim, settings: Settings, *, ledger: Any, **how: Any) -> evr.Certificate:
     """``evr.certify`` of just this claim."""
     return certified(_request(event, claim, settings, **how), ledger=ledger)
 
 
 def start(
-    ledger: evr.Ledger,
-    event: Any,
-    claim: Claim,
-    settings: Settings,
-    *,
-    for_output: bool = False,
-    **how: Any,
+    ledger: evr.Ledger, event: Any, claim: Claim, settings: Settings, *, for_output: bool = False, **how: Any
 ) -> Attempt:
     """Write an attempt down."""
     return started(ledger, _request(event, claim, settings, **how), for_output=for_output)

@@ -12,9 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 class Browser:
@@ -26,9 +24,7 @@ class Browser:
         options += ["--remote-debugging-pipe", f"--user-data-dir={folder / 'profile'}"]
         command = f'exec "$0" "$@" 3<&{ours[0]} 4>&{theirs[1]}'
         self._process = subprocess.Popen(
-            ["bash", "-c", command, CHROMIUM, *options],
-            pass_fds=(ours[0], theirs[1]),
-            stderr=subprocess.DEVNULL,
+            ["bash", "-c", command, CHROMIUM, *options], pass_fds=(ours[0], theirs[1]), stderr=subprocess.DEVNULL
         )
         os.close(ours[0])
         os.close(theirs[1])

@@ -37,10 +37,7 @@ def exact_step(law: ExactLaw, count: int) -> Step:
 
 
 def assert_mean_within(
-    samples: Any,
-    expected: float,
-    failure_probability: float = 1e-9,
-    bounds: tuple[float, float] | None = None,
+    samples: Any, expected: float, failure_probability: float = 1e-9, bounds: tuple[float, float] | None = None
 ) -> None:
     """Fail if the mean of independent samples is too far from ``expected``.
 
@@ -58,9 +55,7 @@ def assert_mean_within(
         assert samples.min() >= low, f"a sample is {samples.min()}, below the stated bound {low}"
         assert samples.max() <= high, f"a sample is {samples.max()}, above the stated bound {high}"
         log_term = math.log(4 / failure_probability)
-        radius = math.sqrt(2 * variance * log_term / n) + 7 * (high - low) * log_term / (
-            3 * (n - 1)
-        )
+        radius = math.sqrt(2 * variance * log_term / n) + 7 * (high - low) * log_term / (3 * (n - 1))
     assert abs(mean - expected) <= radius, (
         f"mean {mean!r} of {n} samples is {abs(mean - expected):.3g} from {expected!r}, more than "
         f"{radius:.3g}, which happens with probability {failure_probability:g} at most"
@@ -86,8 +81,6 @@ def assert_uniform(samples: Any, failure_probability: float = 1e-9) -> None:
     )
 
 
-def assert_follows(
-    samples: Any, cdf: Callable[[Any], Any], failure_probability: float = 1e-9
-) -> None:
+def assert_follows(samples: Any, cdf: Callable[[Any], Any], failure_probability: float = 1e-9) -> None:
     """Kolmogorov-Smirnov test of independent samples against a continuous distribution function."""
     assert_uniform(cdf(np.asarray(samples, float)), failure_probability)

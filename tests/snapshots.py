@@ -13,13 +13,7 @@ from evr.verification.settings import Settings
 
 
 def proved(
-    event: Any,
-    *,
-    epsilon: float,
-    delta: float,
-    tau: float,
-    terms: Terms | None = None,
-    **options: Any,
+    event: Any, *, epsilon: float, delta: float, tau: float, terms: Terms | None = None, **options: Any
 ) -> Verification:
     """``evr.verify`` that also takes ``checkpoint`` and ``resume``."""
     names = [field.name for field in dataclasses.fields(Settings)]

@@ -52,8 +52,7 @@ def test_no_text_sends_anybody_to_a_strangers_package() -> None:
         for number, line in enumerate(text.splitlines(), 1):
             found = STRANGERS.search(line)
             assert found is None, (
-                f"{file.relative_to(ROOT)}:{number} says {found.group()!r}: the distribution is "
-                "evr-dp"
+                f"{file.relative_to(ROOT)}:{number} says {found.group()!r}: the distribution is evr-dp"
             )
     assert read > 150
 

@@ -28,9 +28,7 @@ def seconds(code):
 
 def test_import_brings_nothing_heavy():
     loaded = python("import sys, evr; evr.dpsgd; evr.register; print(*sys.modules)").split()
-    assert not {"matplotlib", "torch", "opacus", "dask", "distributed", "sklearn", "jinja2"} & set(
-        loaded
-    )
+    assert not {"matplotlib", "torch", "opacus", "dask", "distributed", "sklearn", "jinja2"} & set(loaded)
 
 
 def test_import_costs_little_more_than_dp_accounting():

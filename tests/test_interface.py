@@ -14,9 +14,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 def test_at_most_thirty_names_each_with_an_example() -> None:
     assert len(evr.__all__) <= 30
     assert sorted(evr.__all__) == list(evr.__all__)
-    rows = re.findall(
-        r"^\| `(\w+)` \| .+ \| `(.+)` \|$", (DOCS / "api.md").read_text("utf-8"), re.M
-    )
+    rows = re.findall(r"^\| `(\w+)` \| .+ \| `(.+)` \|$", (DOCS / "api.md").read_text("utf-8"), re.M)
     examples = dict(rows)
     assert sorted(examples) == list(evr.__all__)
     for name in evr.__all__:

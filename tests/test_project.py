@@ -43,21 +43,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    shutil.copytree(
-        ROOT / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__")
-    )
-    command = [
-        "wheel",
-        "--no-deps",
-        "--no-build-isolation",
-        "--quiet",
-        "-w",
-        str(folder),
-        str(source),
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", *command], capture_output=True, text=True, check=False
-    )
+    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+    command = ["wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", str(folder), str(source)]
+    done = subprocess.run([sys.executable, "-m", "pip", *command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (file,) = folder.glob("*.whl")
     return zipfile.ZipFile(file)
@@ -66,11 +54,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 def test_the_wheel_brings_the_licence_and_what_the_package_reads(wheel: zipfile.ZipFile) -> None:
     (licence,) = (name for name in wheel.namelist() if name.endswith(".dist-info/licenses/LICENSE"))
     assert hashlib.sha256(wheel.read(licence)).hexdigest() == APACHE
-    read_at_run_time = [
-        f
-        for f in (ROOT / "src").rglob("*")
-        if f.suffix in {".html", ".json", ".typed", ".css", ".js"}
-    ]
+    read_at_run_time = [f for f in (ROOT / "src").rglob("*") if f.suffix in {".html", ".json", ".typed", ".css", ".js"}]
     assert len(read_at_run_time) >= 3
     for file in read_at_run_time:
         if "egg-info" not in str(file):
@@ -114,12 +98,7 @@ def test_the_workflow_runs_the_make_targets_on_every_supported_python() -> None:
     assert job["strategy"]["matrix"]["python"] == supported()
     assert PROJECT["requires-python"] == f">={supported()[0]}"
     commands = [step["run"].split() for step in job["steps"] if "run" in step]
-    assert [word for words in commands for word in words if "=" not in word] == [
-        "make",
-        "check",
-        "test",
-        "docs",
-    ]
+    assert [word for words in commands for word in words if "=" not in word] == ["make", "check", "test", "docs"]
 
 
 def test_commits_are_checked_by_the_tools_that_make_check_runs() -> None:
@@ -130,9 +109,7 @@ def test_commits_are_checked_by_the_tools_that_make_check_runs() -> None:
     assert hooks == set(re.findall(r"\$\(BIN\)/([\w-]+)", recipe))
 
 
-@pytest.mark.parametrize(
-    "file", sorted(ROOT.glob(".github/ISSUE_TEMPLATE/*.yml")), ids=lambda file: file.name
-)
+@pytest.mark.parametrize("file", sorted(ROOT.glob(".github/ISSUE_TEMPLATE/*.yml")), ids=lambda file: file.name)
 def test_issue_forms_are_complete(file: Path) -> None:
     form = read(str(file.relative_to(ROOT)))
     if file.name == "config.yml":
@@ -143,14 +120,10 @@ def test_issue_forms_are_complete(file: Path) -> None:
     assert all(field["attributes"]["label"] for field in fields)
 
 
-@pytest.mark.parametrize(
-    "page", ["CONTRIBUTING.md", ".github/PULL_REQUEST_TEMPLATE.md", "README.md"]
-)
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", ".github/PULL_REQUEST_TEMPLATE.md", "README.md"])
 def test_targets_named_in_words_exist(page: str) -> None:
     targets = set(re.findall(r"^([a-z-]+):", MAKEFILE, flags=re.M))
-    code = re.findall(
-        r"`make ([a-z -]+)`|^\$ make ([a-z-]+)", (ROOT / page).read_text("utf-8"), flags=re.M
-    )
+    code = re.findall(r"`make ([a-z -]+)`|^\$ make ([a-z-]+)", (ROOT / page).read_text("utf-8"), flags=re.M)
     named = {word for groups in code for words in groups for word in words.split()}
     assert named
     assert named <= targets

@@ -68,9 +68,7 @@ def _leaves(event: Any) -> Iterator[Any]:
         yield event
 
 
-def delta(
-    training: Any, others: Any, epsilon: float, direction: str, seconds: float
-) -> tuple[float, float]:
+def delta(training: Any, others: Any, epsilon: float, direction: str, seconds: float) -> tuple[float, float]:
     """Delta and what it may be wrong by."""
     if training.iterations % training.cycle_length:
         raise Unreached("a cycle that is not whole")

@@ -45,9 +45,7 @@ class Composition:
     @property
     def infinite(self) -> Any:
         """The probability of an infinite loss."""
-        return -np.expm1(
-            sum((count * np.log1p(-law.infinite) for law, count in self.parts), LONG(0))
-        )
+        return -np.expm1(sum((count * np.log1p(-law.infinite) for law, count in self.parts), LONG(0)))
 
     @property
     def greatest(self) -> Any:
@@ -77,9 +75,7 @@ class Composition:
         """About the logarithm of ``1 / pi`` times the integral of the integrand's modulus over a
         contour.
         """
-        size = float(
-            self.log_scale(tilts, order, self.excess(tilts, epsilon)) - np.log(order * (order + 1))
-        )
+        size = float(self.log_scale(tilts, order, self.excess(tilts, epsilon)) - np.log(order * (order + 1)))
         curvature = self.variance(tilts) + float(1 / order**2 + 1 / (order + 1) ** 2)
         return size - 0.5 * math.log(2 * math.pi * curvature)
 
@@ -95,9 +91,7 @@ class Composition:
         for _ in range(200):
             slope, curvature = self._slope(epsilon, distance, side)
             low, high = (distance, high) if slope < 0 else (low, distance)
-            if slope * slope < 0.02 * curvature or high < low * (
-                1 + LONG(1e-6)
-            ):  # nearer gains less than 1%
+            if slope * slope < 0.02 * curvature or high < low * (1 + LONG(1e-6)):  # nearer gains less than 1%
                 return order_at(distance, side)
             step = -slope / (curvature * distance) if np.isfinite(slope) else LONG(-np.inf)
             distance = distance * np.exp(np.clip(step, -4, 4))
@@ -126,9 +120,7 @@ class Composition:
             top = np.max(log_p)
             weights = np.exp(log_p - top)
             total = np.sum(weights)
-            log_mass += count * (
-                np.log1p(-law.lost) if law.lost is not None else top + np.log(total)
-            )
+            log_mass += count * (np.log1p(-law.lost) if law.lost is not None else top + np.log(total))
             with np.errstate(over="ignore", invalid="ignore"):
                 gains = weights * np.expm1(-loss)
                 mean = np.sum(gains) / total
@@ -140,9 +132,7 @@ class Composition:
                 log_ratio += count * (np.logaddexp.reduce(log_q - loss) - top - np.log(total))
                 size += count * (1 + np.max(np.abs(loss)))
         mass = np.exp(log_mass)
-        return mass * -np.expm1(log_ratio), 50 * EPS * mass * (
-            size * min(LONG(1), np.exp(log_ratio)) + abs(log_mass)
-        )
+        return mass * -np.expm1(log_ratio), 50 * EPS * mass * (size * min(LONG(1), np.exp(log_ratio)) + abs(log_mass))
 
 
 def order_at(distance: Any, side: int) -> Any:

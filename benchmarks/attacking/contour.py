@@ -93,11 +93,7 @@ class OutOfTime(Exception):
 
 
 def integrate(
-    log_integrand: LogIntegrand,
-    distance: float,
-    scale: float,
-    deadline: float,
-    revivals: Revivals,
+    log_integrand: LogIntegrand, distance: float, scale: float, deadline: float, revivals: Revivals
 ) -> Integral:
     """``distance`` is that from the nearest pole, ``scale`` on what scale the integrand changes
     near 0.
@@ -128,9 +124,7 @@ def integrate(
         if errors[-1] < errors[-2] / 2 < errors[-3:][0] / 4:
             best = Integral(values[0], 100 * error)
         else:
-            best = Integral(
-                math.nan, math.inf
-            )  # what comes beyond may matter as much: an atom next to epsilon
+            best = Integral(math.nan, math.inf)  # what comes beyond may matter as much: an atom next to epsilon
     return best
 
 
@@ -169,9 +163,7 @@ class _Sum:
             total = max(self.size, float(np.sum(sizes)), 1e-300)
             good = change <= np.maximum(_TOLERANCE * total * (high - low) / end / 4, 5e-16 * total)
             good &= (level > 0) | (sizes <= 1e-3 * total)  # what matters is halved once at least
-            good |= (change <= 1e-12 * total) & (
-                change > before / 8
-            )  # rounding: halving no longer helps
+            good |= (change <= 1e-12 * total) & (change > before / 8)  # rounding: halving no longer helps
             self._keep(u[good], terms[good], sizes[good], change[good])
             bad = np.concatenate((~good, ~good))
             low, high, before = ends[0][bad], ends[1][bad], np.tile(change, 2)[bad] / 2
@@ -185,9 +177,7 @@ class _Sum:
         self.changes += float(np.sum(changes))
 
 
-def _panels(
-    log_integrand: LogIntegrand, low: Floats, high: Floats
-) -> tuple[Floats, Floats, Floats]:
+def _panels(log_integrand: LogIntegrand, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
     """Nodes and weighted values of each panel, as rows, and the integral of the modulus."""
     x, weights = (part.astype(float) for part in gauss_legendre(_NODES))
     half = (high - low)[:, None] / 2

@@ -47,9 +47,7 @@ class Sums:
 
     def joined(self, other: Sums) -> Sums:
         offsets = np.add.outer(self.offsets, other.offsets).ravel()
-        noise = self.noise * float(np.max(other.weights)) + other.noise * float(
-            np.max(self.weights)
-        )
+        noise = self.noise * float(np.max(other.weights)) + other.noise * float(np.max(self.weights))
         found = Sums.ordered(offsets, np.multiply.outer(self.weights, other.weights).ravel(), noise)
         return replace(found, lost=found.lost + self.lost + other.lost)
 
@@ -77,9 +75,7 @@ def delta(composition: Composition, order: Any, epsilon: float) -> Truth | None:
     excess = composition.excess(tilts, epsilon)
 
     counts = [count for _, count in composition.parts]
-    left_out = sum(
-        n * t.dropped for n, t in zip(counts, tilts, strict=True) if isinstance(t, Tilted)
-    )
+    left_out = sum(n * t.dropped for n, t in zip(counts, tilts, strict=True) if isinstance(t, Tilted))
 
     # of e^{-order x} (1 - e^{-x}): a sum that was left out may be anywhere
     most = np.exp(-order * np.log1p(1 / order) - np.log1p(order))
@@ -165,20 +161,13 @@ def _two(offsets: Longs, weights: Floats, count: int) -> Sums | None:
     low, high = np.argsort(offsets)
     one, other = LONG(weights[high]), LONG(weights[low])  # 1 less a share next to 1 has few digits
     mean, deviation = count * one / (one + other), np.sqrt(count * one * other) / (one + other)
-    first, last = (
-        max(0, math.floor(mean - 14 * deviation - 80)),
-        min(count, math.ceil(mean + 14 * deviation + 80)),
-    )
+    first, last = (max(0, math.floor(mean - 14 * deviation - 80)), min(count, math.ceil(mean + 14 * deviation + 80)))
     if last - first > _MOST_SUMS:
         return None
     n = np.arange(first, last + 1).astype(LONG)
-    logs = np.concatenate(
-        ([LONG(0)], np.cumsum(np.log((count - n[:-1]) / (n[:-1] + 1) * (one / other))))
-    )
+    logs = np.concatenate(([LONG(0)], np.cumsum(np.log((count - n[:-1]) / (n[:-1] + 1) * (one / other)))))
     law = np.exp(logs - np.max(logs))
-    return Sums.ordered(
-        n * offsets[high] + (count - n) * offsets[low], (law / np.sum(law)).astype(float)
-    )
+    return Sums.ordered(n * offsets[high] + (count - n) * offsets[low], (law / np.sum(law)).astype(float))
 
 
 def _lattice(tilted: Tilted, gap: Any, count: int) -> Sums | None:

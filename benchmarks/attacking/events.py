@@ -92,9 +92,7 @@ def probability(rng: Generator) -> float:
 def _mixture(rng: Generator) -> Any:
     count = int(rng.integers(1, 5))
     weights = rng.dirichlet(np.full(count, 0.5)).tolist() if count > 1 else [1.0]
-    sensitivities = [
-        0.0 if rng.random() < 0.2 else log_uniform(rng, 0.05, 3.0) for _ in range(count)
-    ]
+    sensitivities = [0.0 if rng.random() < 0.2 else log_uniform(rng, 0.05, 3.0) for _ in range(count)]
     if max(sensitivities) == 0:
         sensitivities[0] = 1.0
     return dp_event.MixtureOfGaussiansDpEvent(log_uniform(rng, 1e-3, 1e4), sensitivities, weights)
@@ -115,9 +113,7 @@ def _discrete_gaussian(rng: Generator) -> Any:
 
 
 def _discrete_laplace(rng: Generator) -> Any:
-    return dp_event.DiscreteLaplaceDpEvent(
-        1 / log_uniform(rng, 1e-3, 1e4), int(rng.choice([1, 1, 2, 7, 60]))
-    )
+    return dp_event.DiscreteLaplaceDpEvent(1 / log_uniform(rng, 1e-3, 1e4), int(rng.choice([1, 1, 2, 7, 60])))
 
 
 MECHANISMS: dict[str, Callable[[Generator], Any]] = {
@@ -156,9 +152,7 @@ def spread(event: Any) -> tuple[float, float]:
     for direction in ("remove", "add"):
         composition = Composition.of(event, direction)
         tilts = composition.tilted(LONG(0), None)
-        found.append(
-            (float(composition.excess(tilts, 0.0)), math.sqrt(composition.variance(tilts)))
-        )
+        found.append((float(composition.excess(tilts, 0.0)), math.sqrt(composition.variance(tilts))))
     return max(mean for mean, _ in found), max(deviation for _, deviation in found)
 
 
@@ -170,9 +164,7 @@ def _repeated(rng: Generator) -> tuple[str, Any, float]:
     mean, deviation = spread(step)
     if not LEAST_LOSS < deviation < MOST_LOSS or abs(mean) > MOST_LOSS:
         raise _Dull
-    most = (
-        MOST_STEPS if mean <= 0 else min(MOST_STEPS, MOST_LOSS / mean, (MOST_LOSS / deviation) ** 2)
-    )
+    most = MOST_STEPS if mean <= 0 else min(MOST_STEPS, MOST_LOSS / mean, (MOST_LOSS / deviation) ** 2)
     count = _steps(rng)
     if count > most:
         count = max(1, round(log_uniform(rng, 1, max(most, 1))))
@@ -196,12 +188,8 @@ def _anything(rng: Generator) -> tuple[str, Any, float]:
     event: Any = events[0] if count == 1 else dp_event.ComposedDpEvent(events)
     if count > 1 and rng.random() < 0.2:
         times = int(rng.integers(2, 6))
-        event = dp_event.SelfComposedDpEvent(
-            dp_event.ComposedDpEvent([*events, dp_event.NoOpDpEvent()]), times
-        )
-    kind = " + ".join(sorted(set(names))) + (
-        ", one step" if event is events[0] and _is_one(event) else ""
-    )
+        event = dp_event.SelfComposedDpEvent(dp_event.ComposedDpEvent([*events, dp_event.NoOpDpEvent()]), times)
+    kind = " + ".join(sorted(set(names))) + (", one step" if event is events[0] and _is_one(event) else "")
     return kind, event, epsilon_for(rng, event)
 
 
@@ -241,11 +229,7 @@ def _exponent(rng: Generator) -> float:
     """Of ten: deltas from 0.9 to 1e-60, the usual ones more often."""
     chosen = rng.random()
     return float(
-        rng.uniform(0.05, 2)
-        if chosen < 0.25
-        else rng.uniform(2, 15)
-        if chosen < 0.75
-        else rng.uniform(15, 60)
+        rng.uniform(0.05, 2) if chosen < 0.25 else rng.uniform(2, 15) if chosen < 0.75 else rng.uniform(15, 60)
     )
 
 
@@ -325,9 +309,7 @@ def _tiny(rng: Generator) -> Any:
     count = int(rng.integers(2, 60))
     if rng.random() < 0.5:
         noise = 1.0 - log_uniform(rng, 1e-13, 1e-3)
-        return dp_event.SelfComposedDpEvent(
-            dp_event.RandomizedResponseDpEvent(noise, int(rng.integers(2, 4))), count
-        )
+        return dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(noise, int(rng.integers(2, 4))), count)
     return _dpsgd(log_uniform(rng, 10, 1e4), log_uniform(rng, 1e-8, 1e-2), count)
 
 
@@ -335,9 +317,7 @@ def _huge_beside_tiny(rng: Generator) -> tuple[str, Any, float]:
     greatest = log_uniform(rng, 1, 1e6) if rng.random() < 0.7 else log_uniform(rng, 1e6, 1e17)
     if rng.random() < 0.5:
         greatest = float(f"{greatest:.2g}")
-    first = EpsilonDeltaDpEvent(
-        greatest, 0.0 if rng.random() < 0.7 else log_uniform(rng, 1e-40, 1e-3)
-    )
+    first = EpsilonDeltaDpEvent(greatest, 0.0 if rng.random() < 0.7 else log_uniform(rng, 1e-40, 1e-3))
     event = dp_event.ComposedDpEvent([first, _tiny(rng)])
     return "huge epsilon beside tiny losses", event, greatest
 
@@ -347,11 +327,7 @@ def _laplace_beside_tiny(rng: Generator) -> tuple[str, Any, float]:
     count = int(rng.integers(1, 4))
     laplace = dp_event.LaplaceDpEvent(scale)
     first = laplace if count == 1 else dp_event.SelfComposedDpEvent(laplace, count)
-    return (
-        "greatest loss of Laplace beside tiny losses",
-        dp_event.ComposedDpEvent([first, _tiny(rng)]),
-        count / scale,
-    )
+    return ("greatest loss of Laplace beside tiny losses", dp_event.ComposedDpEvent([first, _tiny(rng)]), count / scale)
 
 
 def _at_zero(rng: Generator) -> tuple[str, Any, float]:
@@ -387,18 +363,12 @@ def _one_jump(rng: Generator) -> tuple[str, Any, float]:
 
 
 def _between_atoms(rng: Generator) -> tuple[str, Any, float]:
-    first = EpsilonDeltaDpEvent(
-        log_uniform(rng, 0.1, 50), 0.0 if rng.random() < 0.5 else log_uniform(rng, 1e-30, 0.1)
-    )
+    first = EpsilonDeltaDpEvent(log_uniform(rng, 0.1, 50), 0.0 if rng.random() < 0.5 else log_uniform(rng, 1e-30, 0.1))
     second = dp_event.GaussianDpEvent(log_uniform(rng, 1, 1e4))
     count = int(rng.integers(1, 6))
     event = dp_event.ComposedDpEvent([dp_event.SelfComposedDpEvent(first, count), second])
     atom = first.epsilon * (count - 2 * int(rng.integers(0, count // 2 + 1)))
-    return (
-        "between atoms",
-        event,
-        max(0.0, atom + float(rng.normal()) * 3 / second.noise_multiplier),
-    )
+    return ("between atoms", event, max(0.0, atom + float(rng.normal()) * 3 / second.noise_multiplier))
 
 
 _CORNERS: tuple[Callable[[Generator], tuple[str, Any, float]], ...] = (

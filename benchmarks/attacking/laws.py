@@ -96,15 +96,11 @@ class Normals:
 
     @property
     def weight_at_zero(self) -> Fraction:
-        return sum(
-            (w for w, m in zip(self.weights, self.means, strict=True) if m == 0), Fraction(0)
-        )
+        return sum((w for w, m in zip(self.weights, self.means, strict=True) if m == 0), Fraction(0))
 
     def log_ratio(self, x: Longs) -> Longs:
         """``log dA/dB``, which rises with ``x``; in the precision of ``x``."""
-        means, weights = (
-            np.array(v, x.dtype) for v in (self.means, [long(w) for w in self.weights])
-        )
+        means, weights = (np.array(v, x.dtype) for v in (self.means, [long(w) for w in self.weights]))
         exponents = means * x[..., None] - means * means / 2
         gain = np.sum(weights * np.expm1(np.minimum(exponents, x.dtype.type(_MOST_GAIN))), axis=-1)
         near = np.log1p(np.clip(gain, -0.5, 0.5))  # right also where the whole is tiny
@@ -158,9 +154,7 @@ class Laplaces:
 
         def edges(order: Any) -> Longs:
             near = np.minimum(2.0 ** np.arange(-40, 0, dtype=LONG), LONG(0.5))
-            fine = near[
-                near * width > 0.3
-            ]  # graded towards both ends, where e^{t / scale} is steep
+            fine = near[near * width > 0.3]  # graded towards both ends, where e^{t / scale} is steep
             return np.unique(np.concatenate(([LONG(0), LONG(1)], fine, 1 - fine)))
 
         half = np.log(LONG(0.5))
@@ -205,15 +199,7 @@ class Atoms:
         greatest = loss[-1] if loss.size else LONG(-np.inf)
         if self.ends is not None:
             greatest = self.ends[1] if direction == "remove" else -self.ends[0]
-        return Law(
-            log_p[held][order],
-            loss,
-            infinite,
-            greatest=greatest,
-            exact=self.exact,
-            lost=infinite,
-            cut=self.cut,
-        )
+        return Law(log_p[held][order], loss, infinite, greatest=greatest, exact=self.exact, lost=infinite, cut=self.cut)
 
 
 Mechanism = Normals | Laplaces | Atoms
@@ -265,11 +251,7 @@ def _leaves(event: Any, count: int) -> Iterator[tuple[Mechanism, int, Any]]:
             yield from _leaves(event.event, count)
         elif event.sampling_probability > 0:
             mechanism, key = _one(event.event)
-            yield (
-                mechanism.sampled(event.sampling_probability),
-                count,
-                (event.sampling_probability, key),
-            )
+            yield (mechanism.sampled(event.sampling_probability), count, (event.sampling_probability, key))
     elif name != "NoOpDpEvent":
         mechanism = MAKERS[name](event)
         if mechanism is not None:

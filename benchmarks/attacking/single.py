@@ -53,9 +53,7 @@ def _place(laws: list[tuple[Any, Any]], loss: Any) -> Any:
         total = sum(t for t, _ in terms)
         step = (mp.log(total) - loss) * total / sum(t * m for t, m in terms)
         x -= step
-        if abs(step) < mpf(10) ** -(_DIGITS // 2 + 5) * (
-            1 + abs(x)
-        ):  # an error of the place enters delta squared
+        if abs(step) < mpf(10) ** -(_DIGITS // 2 + 5) * (1 + abs(x)):  # an error of the place enters delta squared
             return x
     raise ArithmeticError(f"no place with a loss of {loss}")
 

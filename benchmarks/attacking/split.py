@@ -45,11 +45,7 @@ class Term:
                 tilts = self.composition.tilted(order)
             except Unreached:
                 continue
-            plans.append(
-                Plan(
-                    side, order, self.log_number + self.composition.log_bound(epsilon, order, tilts)
-                )
-            )
+            plans.append(Plan(side, order, self.log_number + self.composition.log_bound(epsilon, order, tilts)))
         return min(plans, key=lambda plan: plan.log_size) if plans else None
 
 
@@ -76,9 +72,7 @@ def terms(composition: Composition, epsilon: float, cutter: Cutter) -> tuple[lis
         pieces = tuple(piece for choice in combined for piece in choice[2])
         found.append(Term(log_bound, log_number, Composition(pieces)))
     found.sort(key=lambda term: -term.log_bound)
-    return found[:_MOST_TERMS], omitted + sum(
-        math.exp(term.log_bound) for term in found[_MOST_TERMS:]
-    )
+    return found[:_MOST_TERMS], omitted + sum(math.exp(term.log_bound) for term in found[_MOST_TERMS:])
 
 
 _Choice = tuple[float, float, tuple[tuple[Law, int], ...]]
@@ -167,9 +161,7 @@ def _cut(law: Law, cut: Any) -> tuple[Law, Law]:
     return piece(1), piece(-1)
 
 
-def _shared(
-    density: Callable[[Longs], tuple[Longs, Longs]], log_share: Callable[[Longs], Longs]
-) -> Any:
+def _shared(density: Callable[[Longs], tuple[Longs, Longs]], log_share: Callable[[Longs], Longs]) -> Any:
     def shared(x: Longs) -> tuple[Longs, Longs]:
         log_p, loss = density(x)
         return log_p + log_share(loss), loss

@@ -7,17 +7,7 @@ import statistics
 from collections import Counter
 from typing import Any
 
-from attacking.trials import (
-    CRASHED,
-    FAILURES,
-    GOOD,
-    KNOWN,
-    QUESTIONS,
-    REFUSED,
-    SLOW,
-    UNKNOWN,
-    WRONG,
-)
+from attacking.trials import CRASHED, FAILURES, GOOD, KNOWN, QUESTIONS, REFUSED, SLOW, UNKNOWN, WRONG
 
 OUTCOMES = (GOOD, REFUSED, SLOW, UNKNOWN, WRONG, CRASHED)
 Records = list[dict[str, Any]]
@@ -33,17 +23,14 @@ def failures(records: Records) -> list[tuple[int, str, str, str, str]]:
             continue
         for question, answer in record["answers"].items():
             if answer["outcome"] in FAILURES:
-                found.append(
-                    (record["index"], record["kind"], question, answer["outcome"], answer["detail"])
-                )
+                found.append((record["index"], record["kind"], question, answer["outcome"], answer["detail"]))
     return found
 
 
 def failure_table(records: Records, seed: int) -> str:
     """What failed, with the command that repeats it."""
     rows = [
-        f"  {outcome}: {question or 'no answer'} of {kind or 'an event'}\n    {said}\n    --seed "
-        f"{seed} --only {index}"
+        f"  {outcome}: {question or 'no answer'} of {kind or 'an event'}\n    {said}\n    --seed {seed} --only {index}"
         for index, kind, question, outcome, said in failures(records)
     ]
     return "\n".join(rows) if rows else "  nothing failed"
@@ -98,18 +85,13 @@ This is evr {version}, seed {seed}: {len(records):,} events, {seconds / 3600:.1f
 
 def _table(header: list[str], rows: list[list[Any]]) -> str:
     lines = ["| " + " | ".join(header) + " |", "|---|" + "---:|" * (len(header) - 1)]
-    return (
-        "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows])
-        + "\n"
-    )
+    return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]) + "\n"
 
 
 def _outcomes(records: Records) -> str:
     rows = []
     for question in QUESTIONS:
-        counts = Counter(
-            r["answers"][question]["outcome"] for r in records if question in r["answers"]
-        )
+        counts = Counter(r["answers"][question]["outcome"] for r in records if question in r["answers"])
         rows.append([question, *(f"{counts[outcome]:,}" for outcome in OUTCOMES)])
     return _table(["", *OUTCOMES], rows)
 
@@ -119,27 +101,16 @@ def _kinds(records: Records) -> str:
     groups: dict[str, Records] = {}
     for record in records:
         kind = record["kind"]
-        several = (
-            f"{kind.count(' + ') + 1} kinds of steps"
-            if " + " in kind
-            else kind.removesuffix(", one step")
-        )
+        several = f"{kind.count(' + ') + 1} kinds of steps" if " + " in kind else kind.removesuffix(", one step")
         groups.setdefault(several, []).append(record)
     rows = []
     for kind in sorted(groups, key=lambda k: (k.startswith("corner"), "kinds" in k, k)):
         counts = Counter(a["outcome"] for r in groups[kind] for a in r["answers"].values())
         failed = sum(counts[outcome] for outcome in FAILURES)
         rows.append(
-            [
-                kind,
-                f"{len(groups[kind]):,}",
-                *(f"{counts[o]:,}" for o in (GOOD, REFUSED, SLOW, UNKNOWN)),
-                f"{failed:,}",
-            ]
+            [kind, f"{len(groups[kind]):,}", *(f"{counts[o]:,}" for o in (GOOD, REFUSED, SLOW, UNKNOWN)), f"{failed:,}"]
         )
-    return _table(
-        ["kind", "events", "good answers", "refused", "too slow", "truth unknown", "failed"], rows
-    )
+    return _table(["kind", "events", "good answers", "refused", "too slow", "truth unknown", "failed"], rows)
 
 
 def _closeness(records: Records) -> str:
@@ -168,12 +139,8 @@ def _reach(records: Records) -> str:
     for record in records:
         for known in record["truth"].values():
             relative = math.inf if known is None else _relative(known)
-            counts[
-                next(name for edge, name in zip(edges, names, strict=True) if relative <= edge)
-            ] += 1
-    rows = [
-        [name if name == "worse" else f"{name} or better", f"{counts[name]:,}"] for name in names
-    ]
+            counts[next(name for edge, name in zip(edges, names, strict=True) if relative <= edge)] += 1
+    rows = [[name if name == "worse" else f"{name} or better", f"{counts[name]:,}"] for name in names]
     typical = statistics.median(r["seconds"] for r in records) if records else 0.0
     return (
         "The relative error of the truth, by its own account, for each event and direction. An "
@@ -190,16 +157,12 @@ def strict_table(records: Records) -> str:
     judged = counts[GOOD] + counts[WRONG]
     zeros = sum(a["outcome"] == GOOD and a["measure"] is None for a in answers)
     known = [r for r in told if r["relative"] is not None and r["relative"] <= _WELL_KNOWN]
-    excess = sorted(
-        measure for r in known if (measure := r["answers"]["strict bound"]["measure"]) is not None
-    )
+    excess = sorted(measure for r in known if (measure := r["answers"]["strict bound"]["measure"]) is not None)
     said = (
         f"`--strict` asked {len(records):,} events for nothing but their strict bound, of the "
         f"worse direction, and {judged:,} bounds were judged (delta is 0 for {zeros:,} of them). "
         "None may be below the truth, less the truth's own error.\n\n"
-    ) + _table(
-        ["", *OUTCOMES], [["strict bound", *(f"{counts[outcome]:,}" for outcome in OUTCOMES)]]
-    )
+    ) + _table(["", *OUTCOMES], [["strict bound", *(f"{counts[outcome]:,}" for outcome in OUTCOMES)]])
     if not excess:
         return said
     rows = [

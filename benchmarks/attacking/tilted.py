@@ -125,9 +125,7 @@ class Tilted:
             imaginary[part] = np.sin(angle) @ heavy - drift * u[part]
         if near.any():
             scale = float(np.max(np.abs(self.offsets[near]))) or 1.0
-            real, imaginary = _add_moments(
-                self.offsets[near] / scale, self.weights[near], u * scale, real, imaginary
-            )
+            real, imaginary = _add_moments(self.offsets[near] / scale, self.weights[near], u * scale, real, imaginary)
         return log1p(real, imaginary)
 
 
@@ -149,9 +147,7 @@ class TiltedGaussian:
         return (-u * u * self.variance / 2).astype(np.complex128)
 
 
-def _add_moments(
-    x: Floats, weights: Floats, u: Floats, real: Floats, imaginary: Floats
-) -> tuple[Floats, Floats]:
+def _add_moments(x: Floats, weights: Floats, u: Floats, real: Floats, imaginary: Floats) -> tuple[Floats, Floats]:
     """Add ``sum_x weight (e^{iux} - 1 - iux)`` for ``|x| <= 1`` and ``|u| < 1/2``."""
     term = np.ones_like(u)
     power = np.ones_like(x)
@@ -170,9 +166,7 @@ def log1p(real: Floats, imaginary: Floats) -> Complexes:
     inside = 2 * real + real * real + imaginary * imaginary
     near = np.abs(inside) < 0.5
     modulus = np.hypot(1 + real, imaginary)
-    logs = np.where(
-        near, 0.5 * np.log1p(np.where(near, inside, 0)), np.log(np.maximum(modulus, 1e-300))
-    )
+    logs = np.where(near, 0.5 * np.log1p(np.where(near, inside, 0)), np.log(np.maximum(modulus, 1e-300)))
     return logs + 1j * np.arctan2(imaginary, 1 + real)
 
 
@@ -226,10 +220,7 @@ def nodes(law: Law, order: Any, reach: float | None) -> tuple[Longs, Longs]:
         seen = most - np.max(log_p + order * loss, axis=1) < _STEEP
         good = np.all(change <= allowed, axis=0) & (seen | (most <= tops[1] - _NATS))
         done.append((log_p[good].ravel(), loss[good].ravel()))
-        low, high = (
-            np.concatenate((low[~good], middle[~good])),
-            np.concatenate((middle[~good], high[~good])),
-        )
+        low, high = (np.concatenate((low[~good], middle[~good])), np.concatenate((middle[~good], high[~good])))
         log_p = np.concatenate((left[0][~good], right[0][~good]))
         loss = np.concatenate((left[1][~good], right[1][~good]))
         if low.size > _MOST_PANELS:
@@ -287,15 +278,9 @@ def tilt(law: Law, order: Any, reach: float | None = 0.0) -> Tilted | TiltedGaus
     shift = np.sum(weights * distance)
     mean, offsets = loss[peak] + shift, distance - shift
     exponent = -order * offsets
-    if (
-        reach is not None
-        and law.lost is not None
-        and np.max(exponent[log_p > np.max(log_p) - 60]) < 40
-    ):
+    if reach is not None and law.lost is not None and np.max(exponent[log_p > np.max(log_p) - 60]) < 40:
         # E' of e^{-order (loss - mean)} is P's mass over the scale
-        log_scale = np.log1p(-law.lost) - np.log1p(
-            np.sum(weights * exp_less_line(np.minimum(exponent, LONG(11_000))))
-        )
+        log_scale = np.log1p(-law.lost) - np.log1p(np.sum(weights * exp_less_line(np.minimum(exponent, LONG(11_000)))))
     else:
         log_scale = log_p[peak] + np.log(total) - order * shift
     variance = float(np.sum(weights * offsets**2))

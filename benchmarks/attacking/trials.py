@@ -24,14 +24,7 @@ from attacking.events import Case
 from attacking.laws import Unreached
 from attacking.truth import Truth, truth
 
-GOOD, REFUSED, SLOW, UNKNOWN, WRONG, CRASHED = (
-    "good",
-    "refused",
-    "too slow",
-    "truth unknown",
-    "WRONG",
-    "CRASHED",
-)
+GOOD, REFUSED, SLOW, UNKNOWN, WRONG, CRASHED = ("good", "refused", "too slow", "truth unknown", "WRONG", "CRASHED")
 FAILURES = (WRONG, CRASHED)
 QUESTIONS = ("estimate, remove", "estimate, add", "false claim", "true claim", "strict bound")
 DIRECTIONS = ("remove", "add")
@@ -86,21 +79,14 @@ def attack(case: Case, limits: Limits) -> dict[str, Any]:
     """All questions about one case, as a record for JSON."""
     start = time.process_time()
     truths = {direction: _truth(case, direction, limits) for direction in DIRECTIONS}
-    answers = {
-        f"estimate, {d}": _ask(lambda d=d: _estimate(case, d, truths[d]), limits.answer)
-        for d in DIRECTIONS
-    }
+    answers = {f"estimate, {d}": _ask(lambda d=d: _estimate(case, d, truths[d]), limits.answer) for d in DIRECTIONS}
     delta, relative = _greater(truths)
     if delta is None:
         unknown = Answer(UNKNOWN)
         answers |= {"false claim": unknown, "true claim": unknown}
     else:
-        answers["false claim"] = _ask(
-            lambda: _false_claim(case, delta * (1 - relative)), limits.answer
-        )
-        answers["true claim"] = _ask(
-            lambda: _true_claim(case, delta * (1 + relative)), limits.answer
-        )
+        answers["false claim"] = _ask(lambda: _false_claim(case, delta * (1 - relative)), limits.answer)
+        answers["true claim"] = _ask(lambda: _true_claim(case, delta * (1 + relative)), limits.answer)
     if case.index % STRICT_EVERY == 0:
         answers["strict bound"] = Answer(UNKNOWN)
         if delta is not None:
@@ -116,9 +102,7 @@ def attack(case: Case, limits: Limits) -> dict[str, Any]:
     }
 
 
-def attack_strict(
-    case: Case, limits: Limits, known: dict[str, dict[str, Any] | None] | None
-) -> dict[str, Any]:
+def attack_strict(case: Case, limits: Limits, known: dict[str, dict[str, Any] | None] | None) -> dict[str, Any]:
     """The strict bound of one case against the truths of its record, as a record for JSON.
 
     ``known`` is None where there is no record. A truth that a bound is said to be below is computed
@@ -184,8 +168,7 @@ def _ask(question: Callable[[], Answer], seconds: float) -> Answer:
         found = Answer(SLOW)
     except Exception as error:
         found = Answer(
-            REFUSED if _is_refusal(error) else CRASHED,
-            f"{type(error).__name__}: {error}"[:400] + _place(error),
+            REFUSED if _is_refusal(error) else CRASHED, f"{type(error).__name__}: {error}"[:400] + _place(error)
         )
     return Answer(found.outcome, found.detail, time.process_time() - start, found.measure)
 
@@ -214,10 +197,7 @@ def _estimate(case: Case, direction: str, known: Truth | None) -> Answer:
     away = abs(found.value - known.value)
     rounding = 4e-16 * known.value
     measure = away / stated if stated > 0 else (0.0 if away <= rounding else math.inf)
-    said = (
-        f"estimate {found.value!r} ± {stated:.3g}, truth {known.value!r} ± {known.error:.3g} "
-        f"({known.way})"
-    )
+    said = f"estimate {found.value!r} ± {stated:.3g}, truth {known.value!r} ± {known.error:.3g} ({known.way})"
     return Answer(GOOD if away <= stated + known.error + rounding else WRONG, said, measure=measure)
 
 
@@ -253,9 +233,7 @@ def _true_claim(case: Case, delta: float) -> Answer:
         return Answer(GOOD, _reason(found))
     if "max_samples" in _reason(found):
         return Answer(SLOW, _reason(found))
-    return Answer(
-        WRONG, f"claim of the truth {delta!r} at tau {case.tau_true} rejected: {_reason(found)}"
-    )
+    return Answer(WRONG, f"claim of the truth {delta!r} at tau {case.tau_true} rejected: {_reason(found)}")
 
 
 def _verified(case: Case, delta: float, tau: float, seed: int) -> Any:
@@ -271,10 +249,7 @@ def _verified(case: Case, delta: float, tau: float, seed: int) -> Any:
 
 
 def _reason(found: Any) -> str:
-    return "; ".join(
-        f"{name}: {report.reason}, {report.samples} samples"
-        for name, report in found.directions.items()
-    )
+    return "; ".join(f"{name}: {report.reason}, {report.samples} samples" for name, report in found.directions.items())
 
 
 def _strict(case: Case, delta: float, relative: float) -> Answer:

@@ -65,9 +65,7 @@ def truth(event: Any, epsilon: float, direction: str, seconds: float = 20.0) -> 
     if composition.is_atomic and sum(count for _, count in composition.parts) == 1:
         found = _of_one_step(composition.parts[0][0], epsilon)
     elif composition.is_atomic:
-        found = _better(
-            found, lambda: enumeration.delta(composition, composition.saddle(epsilon), epsilon)
-        )
+        found = _better(found, lambda: enumeration.delta(composition, composition.saddle(epsilon), epsilon))
     for way in _ways(composition, epsilon, seconds):
         if found.relative > _GOOD:
             found = _better(found, way)
@@ -93,13 +91,8 @@ def _ways(composition: Composition, epsilon: float, seconds: float) -> list[Call
     ways = [partial(contour, seconds=0.15 * seconds), partial(apart, seconds=0.45 * seconds)]
     if any(len(split.atoms_apart(law, count, epsilon)) > 1 for law, count in composition.parts):
         smooth = any(law.square is not None or not law.log_p.size for law, _ in composition.parts)
-        ways.insert(
-            2 if smooth else 0, partial(apart, seconds=0.2 * seconds, cutter=split.atoms_apart)
-        )
-    return [
-        partial(way, composition, epsilon)
-        for way in [*ways, partial(contour, seconds=0.2 * seconds)]
-    ]
+        ways.insert(2 if smooth else 0, partial(apart, seconds=0.2 * seconds, cutter=split.atoms_apart))
+    return [partial(way, composition, epsilon) for way in [*ways, partial(contour, seconds=0.2 * seconds)]]
 
 
 def _better(found: Truth, way: Callable[[], Truth | None]) -> Truth:
@@ -164,9 +157,7 @@ def _contour(composition: Composition, epsilon: float, seconds: float, order: An
     integral = integrate(log_integrand, distance, scale, deadline, revivals)
     if not math.isfinite(integral.error):
         raise Unreached("no time for the integral")
-    factor = np.exp(
-        composition.log_scale(tilts, order, excess) - np.log(order * (order + 1)) - np.log(_PI)
-    )
+    factor = np.exp(composition.log_scale(tilts, order, excess) - np.log(order * (order + 1)) - np.log(_PI))
     value = float(factor * integral.value)
     rounded = sum(
         count * (abs(t.log_scale) + abs(order) * (0 if law.exact else abs(t.mean)))
@@ -209,12 +200,7 @@ def _revivals(
     return revivals, doubt + left_out
 
 
-def apart(
-    composition: Composition,
-    epsilon: float,
-    seconds: float,
-    cutter: split.Cutter = split.rare_apart,
-) -> Truth:
+def apart(composition: Composition, epsilon: float, seconds: float, cutter: split.Cutter = split.rare_apart) -> Truth:
     """By contour integrals over compositions of pieces of laws."""
     deadline = time.process_time() + seconds
     terms, error = split.terms(composition, epsilon, cutter)

@@ -53,12 +53,7 @@ def estimate() -> Figure:
     axes.plot([epsilon, epsilon, 0.2], [1e-12, DELTA, DELTA], color=GREY, lw=1, ls=(0, (3, 2)))
     axes.plot([epsilon], [DELTA], "o", color=ORANGE, ms=8)
     axes.annotate(
-        f"ε = {epsilon:.3f}",
-        (epsilon, DELTA),
-        (8, 6),
-        textcoords="offset points",
-        color=ORANGE,
-        weight="bold",
+        f"ε = {epsilon:.3f}", (epsilon, DELTA), (8, 6), textcoords="offset points", color=ORANGE, weight="bold"
     )
     axes.set(xlabel="epsilon", ylabel="delta", xlim=(0.2, 0.8), ylim=(1e-12, 2e-7))
     axes.set_yticks([1e-12, 1e-9])
@@ -88,17 +83,8 @@ def release() -> Figure:
     axes.add_patch(FancyBboxPatch((0.6, 0.6), 3.9, 4.8, boxstyle=box, fc="none", ec=BLUE, lw=2))
     for height, end in ((4.6, 3.6), (3.9, 3.9), (3.2, 3.2)):
         axes.plot([1.2, end], [height, height], color=GREY, lw=2, solid_capstyle="round")
-    axes.plot(
-        [1.6, 2.3, 3.6],
-        [1.9, 1.2, 2.6],
-        color=GREEN,
-        lw=4,
-        solid_capstyle="round",
-        solid_joinstyle="round",
-    )
-    axes.annotate(
-        "", (7.0, 3.0), (4.9, 3.0), arrowprops={"arrowstyle": "-|>", "color": GREY, "lw": 2}
-    )
+    axes.plot([1.6, 2.3, 3.6], [1.9, 1.2, 2.6], color=GREEN, lw=4, solid_capstyle="round", solid_joinstyle="round")
+    axes.annotate("", (7.0, 3.0), (4.9, 3.0), arrowprops={"arrowstyle": "-|>", "color": GREY, "lw": 2})
     axes.add_patch(FancyBboxPatch((7.2, 1.9), 2.3, 2.2, boxstyle=box, fc="none", ec=GREEN, lw=2))
     axes.text(8.35, 3.0, "model", ha="center", va="center", color=GREEN, weight="bold")
     return figure

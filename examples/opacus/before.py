@@ -20,12 +20,8 @@ import evr
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--folder", type=Path, default=Path("digits"), help="where everything is written"
-    )
-    parser.add_argument(
-        "--noise-used", type=float, help="noise of the training, if it is not what was planned"
-    )
+    parser.add_argument("--folder", type=Path, default=Path("digits"), help="where everything is written")
+    parser.add_argument("--noise-used", type=float, help="noise of the training, if it is not what was planned")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     noise = least_noise()

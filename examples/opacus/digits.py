@@ -27,9 +27,7 @@ CLIP, RATE = 0.5, 2.0
 
 def plan(noise_multiplier: float) -> Any:
     """What the training does, as an event."""
-    return evr.dpsgd(
-        noise_multiplier=noise_multiplier, sampling_probability=BATCH / RECORDS, steps=STEPS
-    )
+    return evr.dpsgd(noise_multiplier=noise_multiplier, sampling_probability=BATCH / RECORDS, steps=STEPS)
 
 
 def least_noise() -> float:

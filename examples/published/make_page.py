@@ -44,9 +44,7 @@ def certified(name: str, folder: Path) -> dict[str, Any]:
         "exact_epsilon": exact.value,
         "direction": exact.direction,
         "verdict": certificate.verdict,
-        "certified_epsilon": None
-        if certificate.guarantee is None
-        else certificate.guarantee.epsilon,
+        "certified_epsilon": None if certificate.guarantee is None else certificate.guarantee.epsilon,
         "method": certificate.verification.method,
         "samples": certificate.verification.samples,
         "processor_seconds": seconds,
@@ -60,11 +58,7 @@ def page(results: dict[str, Any]) -> str:
     rows, notes = [], []
     for number, (name, source) in enumerate(published.items(), start=1):
         found = trainings[name]
-        certificate = (
-            "rejected"
-            if found["certified_epsilon"] is None
-            else f"{found['certified_epsilon']:.4g}"
-        )
+        certificate = "rejected" if found["certified_epsilon"] is None else f"{found['certified_epsilon']:.4g}"
         rows.append(
             f"| [{number}](#{number}) | {source['title']} | {found['delta']:.0e} | "
             f"{source['published_epsilon']:g} | {found['exact_epsilon']:.4f} | {certificate} | "
@@ -72,10 +66,7 @@ def page(results: dict[str, Any]) -> str:
         )
         notes.append(_note(number, name, source))
     total = sum(found["processor_seconds"] for found in trainings.values())
-    less = sorted(
-        1 - trainings[name]["exact_epsilon"] / published[name]["published_epsilon"]
-        for name in published
-    )
+    less = sorted(1 - trainings[name]["exact_epsilon"] / published[name]["published_epsilon"] for name in published)
     shuffled = sum(source["sampling"] == "shuffled" for source in published.values())
     return _PAGE.format(
         count=len(rows),
@@ -104,19 +95,9 @@ def _note(number: int, name: str, source: dict[str, Any]) -> str:
         facts.append(f"batches of {source['batch_size']:,} of {source['dataset_size']:,}")
     if "epochs" in source:
         facts.append(f"{source['epochs']} epochs")
-    words = (
-        f'<a id="{number}"></a>**{number}.** [{source["title"]}]({source["source"]}): '
-        f"{', '.join(facts)}. "
-    )
-    checked = (
-        ""
-        if source["checked"] == "the source named here"
-        else "The numbers were " + source["checked"] + ". "
-    )
-    return (
-        f"{words}{checked}{source.get('note', '')}".rstrip()
-        + f" Spec: `examples/published/{name}.toml`."
-    )
+    words = f'<a id="{number}"></a>**{number}.** [{source["title"]}]({source["source"]}): {", ".join(facts)}. '
+    checked = "" if source["checked"] == "the source named here" else "The numbers were " + source["checked"] + ". "
+    return f"{words}{checked}{source.get('note', '')}".rstrip() + f" Spec: `examples/published/{name}.toml`."
 
 
 _PAGE = """# What published trainings really cost
@@ -160,9 +141,7 @@ record](guide/record_a_training.md) tells what ran.
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--from-results", action="store_true", help="write the page again, without certifying"
-    )
+    parser.add_argument("--from-results", action="store_true", help="write the page again, without certifying")
     chosen = parser.parse_args()
     if not chosen.from_results:
         trainings = {}
@@ -170,10 +149,7 @@ def main() -> None:
             for name in sources():
                 trainings[name] = certified(name, Path(folder))
                 found = trainings[name]
-                print(
-                    f"{name}: {found['verdict']}, {found['certified_epsilon']}, {_proof(found)}",
-                    flush=True,
-                )
+                print(f"{name}: {found['verdict']}, {found['certified_epsilon']}, {_proof(found)}", flush=True)
         results = {"evr": __version__, "trainings": trainings}
         atomic.write_text(RESULTS, json.dumps(results, indent=1) + "\n")
     atomic.write_text(PAGE, page(json.loads(RESULTS.read_text("utf-8"))))

@@ -1,6 +1,4 @@
-"""Files that are written whole or not at all: a temporary file beside the target, flushed to the
-disk, then renamed.
-"""
+"""Files that are written whole or not at all: a temporary file beside the target, flushed to the disk, then renamed."""
 
 from __future__ import annotations
 
@@ -12,11 +10,10 @@ from pathlib import Path
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:
-    """Put ``data`` at ``path``. Whoever reads ``path`` meanwhile, or after a crash, sees the old
-    file or the new one.
+    """Put ``data`` at ``path``. Whoever reads ``path`` meanwhile, or after a crash, sees the old file or the new one.
 
-    A link is followed and a file's permissions are kept. A pipe or ``/dev/stdout`` cannot be
-    replaced and is written directly.
+    A link is followed and a file's permissions are kept. A pipe or ``/dev/stdout`` cannot be replaced and is written
+    directly.
     """
     target = Path(os.path.realpath(path))
     mode = _mode(target)
@@ -24,9 +21,7 @@ def write_bytes(path: str | Path, data: bytes) -> None:
         target.write_bytes(data)
         return
     try:
-        descriptor, name = tempfile.mkstemp(
-            dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".part"
-        )
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.", suffix=".part")
     except OSError as error:  # name the file that was asked for, not the temporary one
         raise type(error)(error.errno, error.strerror, str(path)) from None
     try:
@@ -58,18 +53,14 @@ def check_writable(**named: str | Path) -> None:
     if target.is_dir():
         raise ValueError(f"{name}={str(path)!r} is a folder: name a file")
     if not target.parent.is_dir():
-        raise ValueError(
-            f"{name}={str(path)!r} lies in a folder that does not exist: create it first"
-        )
+        raise ValueError(f"{name}={str(path)!r} lies in a folder that does not exist: create it first")
     if not _takes_a_file(target):
-        raise ValueError(
-            f"{name}={str(path)!r} cannot be written: name a file in a folder of yours"
-        )
+        raise ValueError(f"{name}={str(path)!r} cannot be written: name a file in a folder of yours")
 
 
 def _takes_a_file(target: Path) -> bool:
-    """Whether ``write_bytes`` can write there. Permissions do not tell: the root user has all of
-    them, and a folder such as ``/proc`` still takes no file.
+    """Whether ``write_bytes`` can write there. Permissions do not tell: the root user has all of them, and a folder
+    such as ``/proc`` still takes no file.
     """
     if _mode(target) is None:
         return os.access(target, os.W_OK)

@@ -25,12 +25,10 @@ from evr.mechanisms.schemes import (
 )
 
 DPSGD = "dpsgd"
-"""The one kind in spec files without an event of its own: a sampled Gaussian mechanism, many times.
-"""
+"""The one kind in spec files without an event of its own: a sampled Gaussian mechanism, many times."""
 
 KEYS = ("type", "kind", "repeat")
-"""Names that mean something in files: the class of an event in JSON, two keys of every spec table.
-"""
+"""Names that mean something in files: the class of an event in JSON, two keys of every spec table."""
 
 _PROPER = ("Gaussian", "Gaussians", "Laplace", "Poisson")
 _STRATEGY = {"strategy": (Any, IDENTITY)}
@@ -45,11 +43,11 @@ class Description:
     kind
         Its name in spec files.
     fields
-        Types and defaults (``...`` for none) of fields in a spec file, where the attrs fields of
-        the class do not say them.
+        Types and defaults (``...`` for none) of fields in a spec file, where the attrs fields of the class do not say
+        them.
     words
-        The event in words, as they stand in a statement: ``"a Gaussian mechanism (noise multiplier
-        1)"``. By default the name of the class and the fields.
+        The event in words, as they stand in a statement: ``"a Gaussian mechanism (noise multiplier 1)"``. By default
+        the name of the class and the fields.
     """
 
     kind: str
@@ -123,22 +121,18 @@ def register(
     Parameters
     ----------
     event_type
-        A subclass of ``DpEvent``, made by attrs. It takes the place of a class of the same name and
-        module.
+        A subclass of ``DpEvent``, made by attrs. It takes the place of a class of the same name and module.
     translator
         ``translator(event)`` returns its ``Pairs``, or another event that stands for it, which is
         ``NonPrivateDpEvent()`` if the mechanism has no privacy at all.
     kind, fields, takes_sampling
-        Its table in a spec file: the name (by default that of the class, ``noisy_alarm``), types
-        and defaults where the class does not say them, and whether the table may have
-        ``sampling_probability``.
+        Its table in a spec file: the name (by default that of the class, ``noisy_alarm``), types and defaults where the
+        class does not say them, and whether the table may have ``sampling_probability``.
     words, assumptions
-        Its part of a statement: a function from the event to words, and clauses that follow "It
-        assumes that". Whoever replays a certificate makes its words anew, and has to register the
-        same mechanism.
+        Its part of a statement: a function from the event to words, and clauses that follow "It assumes that". Whoever
+        replays a certificate makes its words anew, and has to register the same mechanism.
     relation
-        A function from the event to the relation of neighbours, if that is not adding or removing
-        one record.
+        A function from the event to the relation of neighbours, if that is not adding or removing one record.
     under
         Translators for other relations, by relation; None refuses one that the laws would serve.
 
@@ -161,44 +155,29 @@ def register(
             raise TypeError(f"{role}={value!r} of {name} is not a function of the event")
     if isinstance(assumptions, str) or not all(map(_is_clause, assumptions)):
         raise ValueError(
-            f"assumptions={assumptions!r} of {name} are not clauses: give a tuple of texts in one "
-            "line each"
+            f"assumptions={assumptions!r} of {name} are not clauses: give a tuple of texts in one line each"
         )
     description = Description(kind or _kind(event_type), fields or {}, words)
     _check_table(event_type, description)
-    others = {
-        cls: one for cls, one in MECHANISMS.items() if event_name(cls) != event_name(event_type)
-    }
+    others = {cls: one for cls, one in MECHANISMS.items() if event_name(cls) != event_name(event_type)}
     taken = {DPSGD: "DP-SGD"} | {described(cls).kind: cls.__name__ for cls in others}
     if description.kind in taken:
-        raise ValueError(
-            f"kind={description.kind!r} is taken by {taken[description.kind]}: give {name} another"
-        )
+        raise ValueError(f"kind={description.kind!r} is taken by {taken[description.kind]}: give {name} another")
     for older in MECHANISMS.keys() - others.keys():
         _OWN.pop(MECHANISMS.pop(older), None)
-    mechanism = Mechanism(
-        event_type, translator, tuple(assumptions), takes_sampling, relation, under or {}
-    )
+    mechanism = Mechanism(event_type, translator, tuple(assumptions), takes_sampling, relation, under or {})
     MECHANISMS[event_type], _OWN[mechanism] = mechanism, description
 
 
 def _check_table(event_type: type[dp_event.DpEvent], description: Description) -> None:
     """Refuse what a spec file or JSON could not tell apart."""
     if not re.fullmatch("[a-z][a-z0-9_]*", description.kind):
-        raise ValueError(
-            f"kind={description.kind!r} is not a name: give lower-case letters, digits and "
-            "underscores"
-        )
+        raise ValueError(f"kind={description.kind!r} is not a name: give lower-case letters, digits and underscores")
     name, own = event_type.__name__, {one.alias for one in written_fields(event_type)}
     if taken := own & set(KEYS):
-        raise ValueError(
-            f"{name} has a field {min(taken)!r}, which means something else in files: name it "
-            "otherwise"
-        )
+        raise ValueError(f"{name} has a field {min(taken)!r}, which means something else in files: name it otherwise")
     if unknown := description.fields.keys() - own:
-        raise ValueError(
-            f"fields: {name} has no field {min(unknown)!r}, but {', '.join(sorted(own)) or 'none'}"
-        )
+        raise ValueError(f"fields: {name} has no field {min(unknown)!r}, but {', '.join(sorted(own)) or 'none'}")
 
 
 def _is_clause(text: Any) -> bool:

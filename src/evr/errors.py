@@ -1,5 +1,5 @@
-"""The exceptions of evr. All derive from ``EvrError``; invalid values raise the built-in
-``ValueError`` and ``TypeError``.
+"""The exceptions of evr. All derive from ``EvrError``; invalid values raise the built-in ``ValueError`` and
+``TypeError``.
 """
 
 from typing import Any
@@ -10,8 +10,7 @@ class EvrError(Exception):
 
 
 class UnsupportedEventError(EvrError, ValueError):
-    """A ``DpEvent`` has no dominating pair here. Names the sub-event, its path in the tree and what
-    is supported.
+    """A ``DpEvent`` has no dominating pair here. Names the sub-event, its path in the tree and what is supported.
 
     Attributes
     ----------
@@ -39,8 +38,8 @@ class OtherRelationError(UnsupportedEventError):
 
 
 class FalseClaimError(EvrError, ValueError):
-    """A pair is false by its estimate, or true by too little to be verified. Says what would hold.
-    Nothing was counted.
+    """A pair is false by its estimate, or true by too little to be verified. Says what would hold. Nothing was
+    counted.
     """
 
 
@@ -49,20 +48,16 @@ class AccuracyError(EvrError, ValueError):
 
 
 class SpecError(EvrError, ValueError):
-    """A specification file cannot be understood. Names the key, the rule and, for a typing error,
-    the nearest key.
-    """
+    """A specification file cannot be understood. Names the key, the rule and, for a typing error, the nearest key."""
 
 
 class CertificateError(EvrError, ValueError):
-    """A certificate cannot be read: it is damaged, altered, of another format, or not a
-    certificate.
-    """
+    """A certificate cannot be read: it is damaged, altered, of another format, or not a certificate."""
 
 
 class LedgerError(EvrError, ValueError):
-    """The ledger cannot be used (it is damaged or not writable), or refuses an attempt (a seed was
-    used before, a claim is below the floor).
+    """The ledger cannot be used (it is damaged or not writable), or refuses an attempt (a seed was used before, a claim
+    is below the floor).
     """
 
 
@@ -75,9 +70,7 @@ class NearbyReleaseWarning(UserWarning):
 
 
 class RecordError(EvrError, ValueError):
-    """The record of a training cannot be used, or the training broke a hypothesis of its
-    accounting.
-    """
+    """The record of a training cannot be used, or the training broke a hypothesis of its accounting."""
 
 
 class TooLongError(EvrError, ValueError):
@@ -85,8 +78,8 @@ class TooLongError(EvrError, ValueError):
 
 
 class ClusterError(EvrError, ConnectionError):
-    """A cluster cannot be reached, refuses or was lost. Says which, and the remedy. An attempt
-    under way can be continued.
+    """A cluster cannot be reached, refuses or was lost. Says which, and the remedy. An attempt under way can be
+    continued.
     """
 
 
@@ -113,6 +106,4 @@ class NotReleasedError(EvrError, RuntimeError):
 
 
 class DisagreementError(EvrError, RuntimeError):
-    """Two independent proofs of one claim disagree, so one of them is broken. Nothing is
-    certified.
-    """
+    """Two independent proofs of one claim disagree, so one of them is broken. Nothing is certified."""

@@ -56,32 +56,27 @@ def dpsgd(
 ) -> dp_event.DpEvent:
     """DP-SGD: ``steps`` times a Gaussian mechanism on a sampled batch, by Poisson sampling mostly.
 
-    Say how often a record is sampled by ``sampling_probability``, or by ``dataset_size`` and
-    ``batch_size``; and for how long by ``steps``, or by ``epochs``.
+    Say how often a record is sampled by ``sampling_probability``, or by ``dataset_size`` and ``batch_size``; and for
+    how long by ``steps``, or by ``epochs``.
 
     Parameters
     ----------
     noise_multiplier
-        Standard deviation of the noise on the sum of clipped gradients, in units of the clipping
-        norm.
+        Standard deviation of the noise on the sum of clipped gradients, in units of the clipping norm.
     sampling_probability
-        Probability with which each record, independently, is in a batch. Shuffled batches of fixed
-        size are not this.
+        Probability with which each record, independently, is in a batch. Shuffled batches of fixed size are not this.
     steps
         Number of optimizer steps.
     dataset_size, batch_size
-        Records, and the expected number of them in a batch: the sampling probability is their
-        ratio.
+        Records, and the expected number of them in a batch: the sampling probability is their ratio.
     epochs
-        Passes over the data in expectation: ``epochs * dataset_size / batch_size`` steps, rounded
-        up.
+        Passes over the data in expectation: ``epochs * dataset_size / batch_size`` steps, rounded up.
     sampling
-        ``"poisson"``, or ``"without-replacement"``: each batch is a uniformly random set of just
-        ``batch_size`` of the ``dataset_size`` records, drawn anew for each step. That is accounted
-        for under replace-one adjacency only.
+        ``"poisson"``, or ``"without-replacement"``: each batch is a uniformly random set of just ``batch_size`` of the
+        ``dataset_size`` records, drawn anew for each step. That is accounted for under replace-one adjacency only.
     records_per_user
-        The greatest number of records of one user, to protect users instead of records. Sampling
-        and clipping are by records still.
+        The greatest number of records of one user, to protect users instead of records. Sampling and clipping are by
+        records still.
 
     Returns
     -------
@@ -127,9 +122,7 @@ def dpsgd(
                 f"sampling={sampling!r} needs dataset_size and batch_size: how many records, and "
                 "how many of them are in each batch"
             )
-        batch = dp_event.SampledWithoutReplacementDpEvent(
-            dataset_size, batch_size, dp_event.GaussianDpEvent(noise)
-        )
+        batch = dp_event.SampledWithoutReplacementDpEvent(dataset_size, batch_size, dp_event.GaussianDpEvent(noise))
         return dp_event.SelfComposedDpEvent(batch, count)
     if records_per_user is not None:
         users = validate.positive_integer(records_per_user=records_per_user)
@@ -139,9 +132,7 @@ def dpsgd(
     return dp_event.SelfComposedDpEvent(step, count)
 
 
-def _sampling(
-    sampling_probability: float | None, dataset_size: int | None, batch_size: int | None
-) -> float:
+def _sampling(sampling_probability: float | None, dataset_size: int | None, batch_size: int | None) -> float:
     if sampling_probability is not None:
         if batch_size is not None:
             raise ValueError(
@@ -162,17 +153,11 @@ def _sampling(
 
 
 def _steps(
-    steps: int | None,
-    epochs: float | None,
-    dataset_size: int | None,
-    batch_size: int | None,
-    probability: float,
+    steps: int | None, epochs: float | None, dataset_size: int | None, batch_size: int | None, probability: float
 ) -> int:
     if steps is not None:
         if epochs is not None:
-            raise ValueError(
-                f"steps={steps!r} and epochs={epochs!r} say the same twice: give one of them"
-            )
+            raise ValueError(f"steps={steps!r} and epochs={epochs!r} say the same twice: give one of them")
         return validate.positive_integer(steps=steps)
     if epochs is None:
         raise ValueError("for how long? Give steps, or epochs")
@@ -185,8 +170,7 @@ def _steps(
 
 
 def opacus_history(history: Iterable[tuple[float, float, int]]) -> dp_event.DpEvent:
-    """The event of an Opacus accountant's ``history``: a list of ``(noise_multiplier, sample_rate,
-    steps)``.
+    """The event of an Opacus accountant's ``history``: a list of ``(noise_multiplier, sample_rate, steps)``.
 
     Returns
     -------
@@ -216,10 +200,4 @@ def opacus_history(history: Iterable[tuple[float, float, int]]) -> dp_event.DpEv
             phases.append(dpsgd(noise_multiplier=noise, sampling_probability=rate, steps=steps))
         except (TypeError, ValueError) as error:
             raise type(error)(f"history[{index}]: {error}") from None
-    return (
-        phases[0]
-        if len(phases) == 1
-        else dp_event.ComposedDpEvent(phases)
-        if phases
-        else dp_event.NoOpDpEvent()
-    )
+    return phases[0] if len(phases) == 1 else dp_event.ComposedDpEvent(phases) if phases else dp_event.NoOpDpEvent()

@@ -1,9 +1,8 @@
-"""Events of JAX Privacy's execution plans and batch selection strategies, read by the names of
-their classes and fields: JAX Privacy itself is not needed.
+"""Events of JAX Privacy's execution plans and batch selection strategies, read by the names of their classes and
+fields: JAX Privacy itself is not needed.
 
-Its plans are read with JAX Privacy 2.0.0 in mind (``experimental/execution_plan.py``). A plan's
-own ``dp_event`` says neither how batches came about nor for which neighbours it holds, so it is
-taken for the noise only.
+Its plans are read with JAX Privacy 2.0.0 in mind (``experimental/execution_plan.py``). A plan's own ``dp_event`` says
+neither how batches came about nor for which neighbours it holds, so it is taken for the noise only.
 """
 
 from __future__ import annotations
@@ -17,45 +16,36 @@ from dp_accounting import dp_event
 from evr.errors import UnsupportedEventError
 from evr.laws.patterns.strategy import Entries, frozen
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, name_of
-from evr.mechanisms.schemes import (
-    IDENTITY,
-    BallsInBinsDpEvent,
-    BMinSepDpEvent,
-    CyclicPoissonDpEvent,
-    ZeroOutDpEvent,
-)
+from evr.mechanisms.schemes import IDENTITY, BallsInBinsDpEvent, BMinSepDpEvent, CyclicPoissonDpEvent, ZeroOutDpEvent
 
 
-def from_jax_privacy(
-    source: Any, *, noise_multiplier: float | None = None, strategy: Any = None
-) -> dp_event.DpEvent:
+def from_jax_privacy(source: Any, *, noise_multiplier: float | None = None, strategy: Any = None) -> dp_event.DpEvent:
     """The event of an execution plan of JAX Privacy, or of one of its batch selection strategies.
 
-    A plan says everything itself. Its event holds for zeroing out a record (``ZeroOutDpEvent``),
-    unless the plan was made with an accountant for add-or-remove. JAX Privacy takes
-    ``sampling_prob``, ``normalize_by`` and ``iterations`` from the configuration and never from the
-    data, so add-or-remove then holds if you computed none of them from the number of records.
+    A plan says everything itself. Its event holds for zeroing out a record (``ZeroOutDpEvent``), unless the plan was
+    made with an accountant for add-or-remove. JAX Privacy takes ``sampling_prob``, ``normalize_by`` and ``iterations``
+    from the configuration and never from the data, so add-or-remove then holds if you computed none of them from the
+    number of records.
 
     Parameters
     ----------
     source
         A plan, or the ``BandMFExecutionPlanConfig`` that makes it; or ``BallsInBinsSampling``,
-        ``CyclicPoissonSampling``, ``BMinSepSampling``, or ``RandomAllocationSampling`` with one
-        participation.
+        ``CyclicPoissonSampling``, ``BMinSepSampling``, or ``RandomAllocationSampling`` with one participation.
     noise_multiplier, strategy
-        For a batch selection strategy only, which does not say them; as of the events here.
-        ``strategy`` is JAX Privacy's ``c_col``, by default independent noise.
+        For a batch selection strategy only, which does not say them; as of the events here. ``strategy`` is JAX
+        Privacy's ``c_col``, by default independent noise.
 
     Raises
     ------
     UnsupportedEventError
-        If there is no law for it here: truncated batches, plans for replace-one adjacency, plans
-        whose configuration cannot be found.
+        If there is no law for it here: truncated batches, plans for replace-one adjacency, plans whose configuration
+        cannot be found.
 
     Examples
     --------
-    ``evr.certify(evr.events.from_jax_privacy(plan), epsilon=3.0, delta=1e-5)`` certifies a plan. A
-    batch selection strategy needs the noise beside it:
+    ``evr.certify(evr.events.from_jax_privacy(plan), epsilon=3.0, delta=1e-5)`` certifies a plan. A batch selection
+    strategy needs the noise beside it:
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -69,8 +59,7 @@ def from_jax_privacy(
     if configuration is None:
         if noise_multiplier is None and type(source).__name__ in _READERS:
             raise TypeError(
-                f"{type(source).__name__} does not say how much noise was added: give the plan, "
-                "or noise_multiplier"
+                f"{type(source).__name__} does not say how much noise was added: give the plan, or noise_multiplier"
             )
         return _of_scheme(source, noise_multiplier, IDENTITY if strategy is None else strategy)
     if noise_multiplier is not None or strategy is not None:
@@ -84,8 +73,8 @@ def from_jax_privacy(
 def _configuration(source: Any) -> Any:
     """The configuration that makes the plan; None if neither of them is given.
 
-    A plan does not name its configuration, but its ``clipped_grad`` is a function within that. A
-    plan that has other parts than its configuration would give it is not known.
+    A plan does not name its configuration, but its ``clipped_grad`` is a function within that. A plan that has other
+    parts than its configuration would give it is not known.
     """
     if type(source).__name__ == "BandMFExecutionPlanConfig":
         return source
@@ -118,9 +107,9 @@ def _of_configuration(configuration: Any) -> dp_event.DpEvent:
         )
     scheme = plan.batch_selection_strategy
     _check_whole(scheme)
-    # The noise of the plan has the standard deviation z |c| in units of what one record may add: z
-    # is the multiplier in its dp_event, c the first column of the strategy. Where columns are
-    # normalised, their length is 1 instead of |c|, and the noise is the same.
+    # The noise of the plan has the standard deviation z |c| in units of what one record may add: z is the multiplier in
+    # its dp_event, c the first column of the strategy. Where columns are normalised, their length is 1 instead of |c|,
+    # and the noise is the same.
     multiplier = plan.dp_event.event.event.noise_multiplier
     noise = float(multiplier * np.linalg.norm(configuration.strategy))
     first = np.asarray(configuration.strategy, dtype=float)
@@ -141,9 +130,7 @@ def _of_scheme(scheme: Any, noise: Any, strategy: Any) -> dp_event.DpEvent:
     kind = type(scheme).__name__
     reader = _READERS.get(kind)
     if reader is None:
-        raise UnsupportedEventError(
-            f"evr does not account for {kind}: give one of {', '.join(_READERS)}", scheme
-        )
+        raise UnsupportedEventError(f"evr does not account for {kind}: give one of {', '.join(_READERS)}", scheme)
     _check_whole(scheme)
     return reader(scheme, noise, frozen(strategy))
 
@@ -164,9 +151,7 @@ def _balls_in_bins(scheme: Any, noise: float, strategy: Entries) -> dp_event.DpE
 def _cyclic_poisson(scheme: Any, noise: float, strategy: Entries) -> dp_event.DpEvent:
     name = getattr(scheme.partition_type, "name", str(scheme.partition_type)).upper()
     if name not in ("EQUAL_SPLIT", "INDEPENDENT"):
-        raise UnsupportedEventError(
-            f"partition_type={name} is not EQUAL_SPLIT or INDEPENDENT", scheme
-        )
+        raise UnsupportedEventError(f"partition_type={name} is not EQUAL_SPLIT or INDEPENDENT", scheme)
     return CyclicPoissonDpEvent(
         noise,
         scheme.iterations,
@@ -179,12 +164,7 @@ def _cyclic_poisson(scheme: Any, noise: float, strategy: Entries) -> dp_event.Dp
 
 def _b_min_sep(scheme: Any, noise: float, strategy: Entries) -> dp_event.DpEvent:
     return BMinSepDpEvent(
-        noise,
-        scheme.iterations,
-        scheme.min_sep,
-        scheme.sampling_prob,
-        bool(scheme.warm_start),
-        strategy,
+        noise, scheme.iterations, scheme.min_sep, scheme.sampling_prob, bool(scheme.warm_start), strategy
     )
 
 

@@ -1,6 +1,4 @@
-"""Telling evr's files apart: a certificate, a record and a specification, each given where another
-belongs.
-"""
+"""Telling evr's files apart: a certificate, a record and a specification, each given where another belongs."""
 
 from __future__ import annotations
 
@@ -37,8 +35,7 @@ def is_record(path: Path) -> bool:
 
 
 def instead(text: str, wanted: str) -> str | None:
-    """What a text is, where it is not the ``wanted`` kind of file but another of evr's: in words,
-    with who takes it.
+    """What a text is, where it is not the ``wanted`` kind of file but another of evr's: in words, with who takes it.
 
     >>> instead('{"line": 0, "kind": "start"}', "a specification")
     'this is the record of a training, not a specification: `evr certify` takes it, and ...'

@@ -43,8 +43,7 @@ def stated(value: float, digits: int = 9) -> str:
 
 
 def typed(value: Any) -> str:
-    """A number as people type it: the shortest text that is the number, a fraction where that is
-    shorter.
+    """A number as people type it: the shortest text that is the number, a fraction where that is shorter.
 
     >>> typed(0.25), typed(1e-9), typed(60000), typed(256 / 60000), typed(0.1 + 0.2)
     ('0.25', '1e-9', '60,000', '8/1875', '0.30000000000000004')

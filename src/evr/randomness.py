@@ -1,9 +1,8 @@
 """Independent streams of random numbers, named by what they are for.
 
-Philox is counter-based: a key selects a stream, a counter a place in it. The key is a digest of
-(entropy, purpose, attempt, direction), the block number is the upper part of the counter, so block
-``n`` holds the same numbers whoever draws it and in whatever order, and an estimate never shares a
-number with a verification.
+Philox is counter-based: a key selects a stream, a counter a place in it. The key is a digest of (entropy, purpose,
+attempt, direction), the block number is the upper part of the counter, so block ``n`` holds the same numbers whoever
+draws it and in whatever order, and an estimate never shares a number with a verification.
 """
 
 from __future__ import annotations
@@ -79,8 +78,8 @@ class Stream:
 
 
 def of_rows(generator: np.random.Generator, rows: NDArray[np.intp]) -> np.random.Generator:
-    """What draws for these rows only, of all that it draws for. Who draws by place (``RowNumbers``
-    of ``evr.sampling.philox``) must know which rows they are; to others it is all the same.
+    """What draws for these rows only, of all that it draws for. Who draws by place (``RowNumbers`` of
+    ``evr.sampling.philox``) must know which rows they are; to others it is all the same.
     """
     chosen: np.random.Generator = getattr(generator, "of_rows", lambda _: generator)(rows)
     return chosen

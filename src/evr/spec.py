@@ -12,12 +12,11 @@
     delta = 1e-9
     tau = 0.99
 
-Above the first table there may be ``adjacency = "replace-one"`` (or ``"zero-out"``): which data
-sets are neighbours.
+Above the first table there may be ``adjacency = "replace-one"`` (or ``"zero-out"``): which data sets are neighbours.
 
-Kinds and keys are those of the registered mechanisms (``descriptor.py``), and ``dpsgd``. Every
-mechanism takes ``repeat`` (how many times) and, but for those that say themselves who takes part
-when, ``sampling_probability`` (Poisson), a number or a ratio as in ``"256/60000"``.
+Kinds and keys are those of the registered mechanisms (``descriptor.py``), and ``dpsgd``. Every mechanism takes
+``repeat`` (how many times) and, but for those that say themselves who takes part when, ``sampling_probability``
+(Poisson), a number or a ratio as in ``"256/60000"``.
 """
 
 from __future__ import annotations
@@ -37,15 +36,7 @@ from typing import Annotated, Any, ClassVar, Literal, Union
 
 import attr
 from dp_accounting import dp_event
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    ValidationError,
-    create_model,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, create_model
 
 from evr import events, validate
 from evr.described import DPSGD, described
@@ -99,9 +90,7 @@ class _DpSgd(_Repeated):
 
 
 class _Described(_Repeated):
-    """The table of a mechanism by its description. Keys are aliases: no name of a field is in the
-    way.
-    """
+    """The table of a mechanism by its description. Keys are aliases: no name of a field is in the way."""
 
     made_of: ClassVar[type[dp_event.DpEvent]]
 
@@ -109,8 +98,7 @@ class _Described(_Repeated):
         given = {
             field.alias: _frozen(getattr(self, name))
             for name, field in type(self).model_fields.items()
-            if field.alias
-            and (name in self.model_fields_set or field.alias in described(self.made_of).fields)
+            if field.alias and (name in self.model_fields_set or field.alias in described(self.made_of).fields)
         }
         return self.made_of(**given)
 
@@ -142,10 +130,7 @@ def _keys(mechanism: Mechanism) -> dict[str, tuple[Any, Any]]:
     hints, given = _hints(mechanism.event), described(mechanism.event).fields
     return {
         one.alias: given.get(one.alias)
-        or (
-            _in_a_file(hints.get(one.name, one.type), one.alias),
-            ... if one.default is attr.NOTHING else None,
-        )
+        or (_in_a_file(hints.get(one.name, one.type), one.alias), ... if one.default is attr.NOTHING else None)
         for one in written_fields(mechanism.event)
     }
 
@@ -210,8 +195,8 @@ class Spec(_Table):
     _source: str = PrivateAttr(default="")
 
     def event(self, relation: Relation | None = None) -> dp_event.DpEvent:
-        """The event tree; translated once here, under the relation given or else the file's, so
-        that a wrong value is named with its table.
+        """The event tree; translated once here, under the relation given or else the file's, so that a wrong value is
+        named with its table.
         """
         built = []
         for index, mechanism in enumerate(self.mechanism):
@@ -227,9 +212,7 @@ class Spec(_Table):
 
 @dataclass(frozen=True)
 class _Grammar:
-    """What may stand in a file: the whole, a table for each kind, and kinds that have none with the
-    reason.
-    """
+    """What may stand in a file: the whole, a table for each kind, and kinds that have none with the reason."""
 
     spec: type[Spec]
     tables: dict[str, type[_Repeated]]
@@ -255,11 +238,7 @@ def _grammar(mechanisms: tuple[Mechanism, ...]) -> _Grammar:
             without[kind] = str(error)
     union: Any = functools.reduce(operator.or_, tables.values())
     listed: Any = list[Annotated[union, Field(discriminator="kind")]]
-    return _Grammar(
-        create_model("Spec", __base__=Spec, mechanism=(listed, Field(min_length=1))),
-        tables,
-        without,
-    )
+    return _Grammar(create_model("Spec", __base__=Spec, mechanism=(listed, Field(min_length=1))), tables, without)
 
 
 _NOTHING = (
@@ -326,9 +305,7 @@ def parse(text: str) -> Spec:
         raise SpecError(f"not valid TOML: {error or type(error).__name__}") from None
     grammar = _grammar(tuple(MECHANISMS.values()))
     if isinstance(data.get("mechanism"), dict):
-        raise SpecError(
-            "[mechanism] is one table, and a file holds a list of them: write [[mechanism]]"
-        )
+        raise SpecError("[mechanism] is one table, and a file holds a list of them: write [[mechanism]]")
     if "mechanism" not in data and data.keys() <= {"claim", "adjacency"}:
         raise SpecError(_NOTHING)
     try:
@@ -338,9 +315,7 @@ def parse(text: str) -> Spec:
 
 
 def _first(error: ValidationError, grammar: _Grammar) -> str:
-    """The most telling complaint of pydantic: an unknown key before a missing one, which it may
-    explain.
-    """
+    """The most telling complaint of pydantic: an unknown key before a missing one, which it may explain."""
     problems = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
     problem = problems[0]
     location = [  # without the kind, and without pydantic's names for the members of a union
@@ -353,9 +328,7 @@ def _first(error: ValidationError, grammar: _Grammar) -> str:
     if kind == "extra_forbidden":
         known = grammar.keys(problem["loc"])
         near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
-        return f"{path}: unknown key; " + (
-            f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-        )
+        return f"{path}: unknown key; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}")
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return f"{path}.kind: {_no_kind(problem['input'], grammar)}"
     return f"{path}: {problem['msg'][0].lower()}{problem['msg'][1:]}" + (

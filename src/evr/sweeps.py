@@ -57,8 +57,7 @@ class Sweep:
     def rows(self) -> list[dict[str, Any]]:
         """Each row's settings that vary, its answer, and the direction that attains it."""
         return [
-            {name: one[name] for name in self.varied}
-            | {self.wanted: found.value, "direction": found.direction}
+            {name: one[name] for name in self.varied} | {self.wanted: found.value, "direction": found.direction}
             for one, found in zip(self.settings, self.results, strict=True)
         ]
 
@@ -74,18 +73,13 @@ class Sweep:
         rows = self.rows
         head = "".join(f"<th>{name}</th>" for name in rows[0])
         shown = (
-            "".join(
-                f"<td>{one:.6g}</td>" if isinstance(one, float) else f"<td>{one}</td>"
-                for one in row.values()
-            )
+            "".join(f"<td>{one:.6g}</td>" if isinstance(one, float) else f"<td>{one}</td>" for one in row.values())
             for row in rows
         )
         return f"<table><tr>{head}</tr>{''.join(f'<tr>{one}</tr>' for one in shown)}</table>"
 
     def to_frame(self) -> Any:
-        """A ``pandas.DataFrame`` with a row for each setting; needs pandas (the extra
-        ``notebook``).
-        """
+        """A ``pandas.DataFrame`` with a row for each setting; needs pandas (the extra ``notebook``)."""
         try:
             import pandas
         except ImportError:
@@ -93,8 +87,8 @@ class Sweep:
         return pandas.DataFrame(self.rows)
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
-        """Draw the answers over the setting that has most values, a line for each combination of
-        the others; ``style`` goes to matplotlib's ``plot``.
+        """Draw the answers over the setting that has most values, a line for each combination of the others; ``style``
+        goes to matplotlib's ``plot``.
         """
         if ax is None:
             from matplotlib import pyplot
@@ -112,9 +106,7 @@ class Sweep:
         return ax
 
     def lines(self) -> tuple[str, dict[str, tuple[list[Any], list[float]]]]:
-        """The setting with most values, and the answers over it: a line for each combination of the
-        others, by name.
-        """
+        """The setting with most values, and the answers over it: a line for each combination of the others, by name."""
         if not self.varied:
             raise ValueError("a picture needs a setting that varies: give one several values")
         along = max(self.varied, key=lambda name: len({one[name] for one in self.settings}))
@@ -173,13 +165,8 @@ def sweep(
     """
     start = time.perf_counter()
     if (epsilon is None) == (delta is None):
-        raise ValueError(
-            f"epsilon={epsilon!r} and delta={delta!r}: give one of them, and evr estimates the "
-            "other"
-        )
-    wanted, given, at = (
-        ("delta", "epsilon", epsilon) if delta is None else ("epsilon", "delta", delta)
-    )
+        raise ValueError(f"epsilon={epsilon!r} and delta={delta!r}: give one of them, and evr estimates the other")
+    wanted, given, at = ("delta", "epsilon", epsilon) if delta is None else ("epsilon", "delta", delta)
     validate.function(event=event)
     told = counter(progress)
     values = {name: _values(name, one) for name, one in {**settings, given: at}.items()}

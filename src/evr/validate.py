@@ -1,8 +1,7 @@
 """Checks of arguments. Each check takes one keyword,
 ``positive(noise_multiplier=0)``, and names it, the value and the rule.
 
-The value comes back as a plain ``float`` or ``int``, so that NumPy scalars do not travel into
-results.
+The value comes back as a plain ``float`` or ``int``, so that NumPy scalars do not travel into results.
 """
 
 from __future__ import annotations
@@ -23,9 +22,7 @@ def _only(named: dict[str, Any]) -> tuple[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """``repr`` of a value, short for what would fill the screen (Python refuses to print the
-    longest integers).
-    """
+    """``repr`` of a value, short for what would fill the screen (Python refuses to print the longest integers)."""
     if isinstance(value, int) and value.bit_length() > 512:
         return f"<an integer of {value.bit_length()} bits>"
     text = repr(value)
@@ -35,8 +32,7 @@ def shown(value: Any) -> str:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(
-            f"{name}={shown(value)} is not a number (it is a {type(value).__name__}): give an int "
-            "or a float"
+            f"{name}={shown(value)} is not a number (it is a {type(value).__name__}): give an int or a float"
         )
     try:
         number = float(value)
@@ -74,8 +70,8 @@ MAX_COUNT = 2**63 - 1
 
 
 def normal_delta(delta: float) -> float:
-    """Return a delta whose epsilon is asked for if floats hold deltas of its size to all their
-    digits, or if it is 0; else raise.
+    """Return a delta whose epsilon is asked for if floats hold deltas of its size to all their digits, or if it is 0;
+    else raise.
 
     >>> normal_delta(5e-324)
     Traceback (most recent call last):
@@ -91,8 +87,7 @@ def normal_delta(delta: float) -> float:
 
 
 def positive_integer(**named: Any) -> int:
-    """Return the value as an int if it is a whole number of at least 1 (and below 2**63), else
-    raise.
+    """Return the value as an int if it is a whole number of at least 1 (and below 2**63), else raise.
 
     >>> positive_integer(steps=0)
     Traceback (most recent call last):
@@ -134,9 +129,7 @@ def _integer(least: int, name: str, value: Any) -> int:
     if number < least:
         raise ValueError(f"{name}={shown(value)} is not an integer >= {least}")
     if number > MAX_COUNT:
-        raise ValueError(
-            f"{name}={shown(value)} is too large: an integer >= 1 and at most 2**63 - 1 is wanted"
-        )
+        raise ValueError(f"{name}={shown(value)} is too large: an integer >= 1 and at most 2**63 - 1 is wanted")
     return number
 
 

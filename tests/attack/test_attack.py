@@ -56,9 +56,7 @@ def test_a_small_part_of_the_attack(index):
 # --- what it must notice --------------------------------------------------------------------------
 
 EVENT = evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=1500)
-CASE = replace(
-    make(SEED, 1), kind="dpsgd", event=EVENT, epsilon=1.0, tau_true=0.5, tau_false=0.5, false_by=0.2
-)
+CASE = replace(make(SEED, 1), kind="dpsgd", event=EVENT, epsilon=1.0, tau_true=0.5, tau_false=0.5, false_by=0.2)
 
 
 def outcomes(record):
@@ -76,9 +74,7 @@ def test_an_estimate_outside_its_error_is_wrong(monkeypatch):
 
     def off(*arguments, **options):
         found = real(*arguments, **options)
-        return (
-            replace(found, value=found.value * (1 + 1e-6)) if isinstance(found, Estimate) else found
-        )
+        return replace(found, value=found.value * (1 + 1e-6)) if isinstance(found, Estimate) else found
 
     monkeypatch.setattr(evr, "estimate_delta", off)
     found = outcomes(attack(CASE, LIMITS))
@@ -252,43 +248,21 @@ def test_a_cut_off_line_is_left_out_and_mended(tmp_path):
 
 
 def script(folder, *arguments):
-    command = [
-        sys.executable,
-        str(ROOT / "benchmarks" / "attack.py"),
-        "--results",
-        str(folder),
-        *arguments,
-    ]
+    command = [sys.executable, str(ROOT / "benchmarks" / "attack.py"), "--results", str(folder), *arguments]
     return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": "src"},
-        cwd=ROOT,
+        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": "src"}, cwd=ROOT
     )
 
 
 def test_the_script_continues_where_it_ended_and_writes_its_page(tmp_path):
-    answers = {
-        question: {"outcome": GOOD, "detail": "", "seconds": 0.1, "measure": 0.5}
-        for question in QUESTIONS
-    }
+    answers = {question: {"outcome": GOOD, "detail": "", "seconds": 0.1, "measure": 0.5} for question in QUESTIONS}
     known = {"remove": {"value": 0.1, "error": 1e-16, "way": "contour"}, "add": None}
-    stored = [
-        {"index": i, "kind": "gaussian", "truth": known, "answers": answers, "seconds": 1.0}
-        for i in range(3)
-    ]
+    stored = [{"index": i, "kind": "gaussian", "truth": known, "answers": answers, "seconds": 1.0} for i in range(3)]
     stored[2] = {
         **stored[2],
-        "answers": {
-            **answers,
-            "false claim": {**answers["false claim"], "outcome": WRONG, "detail": "bad"},
-        },
+        "answers": {**answers, "false claim": {**answers["false claim"], "outcome": WRONG, "detail": "bad"}},
     }
-    (tmp_path / "seed-1.part-1-of-2.jsonl").write_text(
-        "".join(json.dumps(r) + "\n" for r in stored)
-    )
+    (tmp_path / "seed-1.part-1-of-2.jsonl").write_text("".join(json.dumps(r) + "\n" for r in stored))
     page = tmp_path / "attack.md"
     done = script(tmp_path, "--events", "3", "--write", str(page))
     assert done.returncode == 1, done.stderr
@@ -303,9 +277,7 @@ def test_strict_records_are_made_of_other_records_and_told_on_the_page(tmp_path)
         "index": 0,
         "kind": "gaussian",
         "relative": 1e-12,
-        "answers": {
-            "strict bound": {"outcome": GOOD, "detail": "", "seconds": 0.1, "measure": 2e-4}
-        },
+        "answers": {"strict bound": {"outcome": GOOD, "detail": "", "seconds": 0.1, "measure": 2e-4}},
         "seconds": 0.1,
     }
     (tmp_path / "strict-1.jsonl").write_text(json.dumps(done) + "\n")
@@ -317,9 +289,7 @@ def test_strict_records_are_made_of_other_records_and_told_on_the_page(tmp_path)
     assert found.returncode == 0, found.stderr
     assert "| strict bound | 1 | 0 | 0 | 1 | 0 | 0 |" in found.stdout
     assert set(records(tmp_path / "strict-1.jsonl")) == {0, 1}
-    known, strict = (
-        list(records(tmp_path / name).values()) for name in ("seed-1.jsonl", "strict-1.jsonl")
-    )
+    known, strict = (list(records(tmp_path / name).values()) for name in ("seed-1.jsonl", "strict-1.jsonl"))
     text = summary.page(known, strict, seed=1, version="0")
     assert "and 1 bounds were judged" in text
     assert "| greatest | 0.0002 |" in text

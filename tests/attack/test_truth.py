@@ -53,10 +53,7 @@ def assert_is(found, expected, relative=1e-10):
 
 
 def test_it_shares_nothing_with_evr():
-    code = (
-        "import sys, attacking.truth; sys.exit(any(name.split('.')[0] == 'evr' for name in "
-        "sys.modules))"
-    )
+    code = "import sys, attacking.truth; sys.exit(any(name.split('.')[0] == 'evr' for name in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], cwd=BENCHMARKS, check=False).returncode == 0
 
 
@@ -109,9 +106,7 @@ def test_closed_forms():
         # Balle and Wang (2018), Theorem 8
         gaussian = mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu)
     assert truth(GAUSSIAN(0.7), 1.5, "add").value == near(float(gaussian), rel=1e-14)
-    assert truth(repeated(GAUSSIAN(7.0), 100), 1.5, "remove").value == near(
-        float(gaussian), rel=1e-14
-    )
+    assert truth(repeated(GAUSSIAN(7.0), 100), 1.5, "remove").value == near(float(gaussian), rel=1e-14)
     laplace = truth(dp_event.LaplaceDpEvent(0.5), 1.2, "remove").value
     # Dong, Roth and Su (2022)
     assert laplace == near(-math.expm1((1.2 - 2) / 2), rel=1e-14)
@@ -134,8 +129,7 @@ def binomial(noise, count, epsilon):
 
 
 @pytest.mark.parametrize(
-    ("noise", "count", "epsilon"),
-    [(0.5, 3, 0.4), (0.9, 200, 2.0), (1 - 1e-9, 400, 1e-8), (0.2, 30, 60.0)],
+    ("noise", "count", "epsilon"), [(0.5, 3, 0.4), (0.9, 200, 2.0), (1 - 1e-9, 400, 1e-8), (0.2, 30, 60.0)]
 )
 def test_randomized_response_is_a_binomial_sum(noise, count, epsilon):
     event = repeated(dp_event.RandomizedResponseDpEvent(noise, 2), count)
@@ -154,9 +148,7 @@ def laplaces(scale, count, epsilon):
                 continue
 
             def inner(t, j=j, over=over):
-                return (
-                    2 * (1 + t) ** (j - 1) * (t - 1) ** (count - j - 1) * mp.exp((t - 1) * over / 2)
-                )
+                return 2 * (1 + t) ** (j - 1) * (t - 1) ** (count - j - 1) * mp.exp((t - 1) * over / 2)
 
             residue = mp.taylor(inner, 0, count - 1)[count - 1] + (2**count if j == count else 0)
             total += mp.binomial(count, j) * mpf(0.5) ** count * mp.exp(-(count - j) * c) * residue
@@ -164,8 +156,7 @@ def laplaces(scale, count, epsilon):
 
 
 @pytest.mark.parametrize(
-    ("scale", "count", "epsilon"),
-    [(1.0, 1, 0.3), (1.0, 2, 0.3), (0.5, 3, 3.1), (2.0, 8, 1.7), (0.25, 4, 15.9)],
+    ("scale", "count", "epsilon"), [(1.0, 1, 0.3), (1.0, 2, 0.3), (0.5, 3, 3.1), (2.0, 8, 1.7), (0.25, 4, 15.9)]
 )
 def test_laplace_compositions_by_residues(scale, count, epsilon):
     expected = laplaces(scale, count, epsilon)
@@ -212,13 +203,7 @@ def test_sampling_an_asymmetric_pair_both_ways():
 ATOMIC = [
     (repeated(EpsilonDeltaDpEvent(0.7, 1e-3), 5), 1.5),
     (repeated(sampled(0.3, EpsilonDeltaDpEvent(0.7, 1e-3)), 4), 0.5),
-    (
-        composed(
-            repeated(dp_event.RandomizedResponseDpEvent(0.3, 4), 3),
-            dp_event.DiscreteLaplaceDpEvent(0.8, 3),
-        ),
-        2.0,
-    ),
+    (composed(repeated(dp_event.RandomizedResponseDpEvent(0.3, 4), 3), dp_event.DiscreteLaplaceDpEvent(0.8, 3)), 2.0),
     (repeated(sampled(0.25, DiscreteGaussianDpEvent(0.9, 2)), 2), 0.3),
 ]
 
@@ -245,19 +230,14 @@ def test_laws_have_mass_one_under_both_measures():
 
 
 LIBRARY = {
-    "gaussian": (
-        sampled(0.2, GAUSSIAN(1.1)),
-        lambda **k: pld.from_gaussian_mechanism(1.1, sampling_prob=0.2, **k),
-    ),
+    "gaussian": (sampled(0.2, GAUSSIAN(1.1)), lambda **k: pld.from_gaussian_mechanism(1.1, sampling_prob=0.2, **k)),
     "laplace": (
         sampled(0.2, dp_event.LaplaceDpEvent(1.1)),
         lambda **k: pld.from_laplace_mechanism(1.1, sampling_prob=0.2, **k),
     ),
     "discrete gaussian": (
         sampled(0.2, DiscreteGaussianDpEvent(2.0, 3)),
-        lambda **k: pld.from_discrete_gaussian_mechanism(
-            2.0, sensitivity=3, sampling_prob=0.2, **k
-        ),
+        lambda **k: pld.from_discrete_gaussian_mechanism(2.0, sensitivity=3, sampling_prob=0.2, **k),
     ),
     "mixture": (
         dp_event.MixtureOfGaussiansDpEvent(1.5, [0.0, 1.0, 2.0], [0.7, 0.2, 0.1]),
@@ -289,9 +269,9 @@ def test_huge_epsilons_beside_tiny_losses():
     noise = 1 - math.tanh(0.2 * math.ulp(huge) / math.sqrt(20) / 2)
     found = truth(randomized_beside(EpsilonDeltaDpEvent(huge, 0.0), noise, 20), huge, "remove")
     assert found.value == near(1.50295e-7, rel=1e-5)
-    assert truth(
-        randomized_beside(EpsilonDeltaDpEvent(1e17, 0.0), 0.75, 20), 1e17, "add"
-    ).value == near(0.738, abs=5e-4)
+    assert truth(randomized_beside(EpsilonDeltaDpEvent(1e17, 0.0), 0.75, 20), 1e17, "add").value == near(
+        0.738, abs=5e-4
+    )
     found = truth(randomized_beside(EpsilonDeltaDpEvent(3.0, 0.0), 1 - 1e-10, 20), 3.0, "remove")
     assert found.value == near(3.3568e-10, rel=1e-4)
     found = truth(composed(dp_event.LaplaceDpEvent(1.0), dpsgd(1000.0, 1e-6, 50)), 1.0, "remove")
@@ -330,10 +310,7 @@ def test_the_ways_agree(event, epsilon):
 def test_sums_that_are_left_out_count_as_an_error():
     """A saddle point at rare jumps left out a binomial tail that was sixty times as large."""
     event = repeated(
-        sampled(
-            0.9996344215228726, EpsilonDeltaDpEvent(1.981217109492703e-06, 3.3212514714336225e-51)
-        ),
-        575,
+        sampled(0.9996344215228726, EpsilonDeltaDpEvent(1.981217109492703e-06, 3.3212514714336225e-51)), 575
     )
     found = truth(event, 0.000619, "add", seconds=1.0)
     # a sum over the numbers of each outcome in 60 digits
@@ -354,10 +331,7 @@ def test_losses_that_are_in_phase_after_several_turns():
     """Seven turns of one loss are nearly four of another: the contour ended before that, off by
     1e-6, and sure of 15 digits.
     """
-    event = repeated(
-        sampled(0.0053442383193204185, dp_event.RandomizedResponseDpEvent(0.7985010255304023, 3)),
-        19543,
-    )
+    event = repeated(sampled(0.0053442383193204185, dp_event.RandomizedResponseDpEvent(0.7985010255304023, 3)), 19543)
     found = truth(event, 1.2782892879865133, "remove", seconds=1.0)
     # a sum over the numbers of each outcome
     assert abs(found.value - 4.173944315364e-05) <= found.error + 1e-9 * found.value
@@ -367,9 +341,7 @@ def test_spikes_of_a_law_next_to_a_lattice():
     """Atoms that are nearly on a lattice keep the integrand alive at each of its turns; panels of
     the later octaves stepped over them, and the truth was off by 1e-4.
     """
-    event = repeated(
-        sampled(0.999999999, dp_event.RandomizedResponseDpEvent(0.8554788827868804, 3)), 10**6
-    )
+    event = repeated(sampled(0.999999999, dp_event.RandomizedResponseDpEvent(0.8554788827868804, 3)), 10**6)
     # a sum over the lattice, by a Fourier transform
     assert_is(truth(event, 64300.0, "remove"), 8.35535684e-50, relative=1e-9)
     assert_is(truth(event, 64300.0, "add"), 8.35534957e-50, relative=1e-9)
@@ -387,9 +359,7 @@ def test_pieces_add_up_to_the_law():
 def test_an_atom_next_to_epsilon_is_not_smoothed_away():
     """A contour cut off too early would put half of it above epsilon."""
     event = repeated(sampled(9.387665889598402e-06, GAUSSIAN(0.0021639088819745953)), 5)
-    assert_is(
-        truth(event, 4.69e-05, "remove"), -math.expm1(5 * math.log1p(-9.387665889598402e-06)), 1e-6
-    )
+    assert_is(truth(event, 4.69e-05, "remove"), -math.expm1(5 * math.log1p(-9.387665889598402e-06)), 1e-6)
 
 
 def test_numbers():
@@ -403,8 +373,7 @@ def test_sums_that_lie_to_one_side_of_their_mean_are_all_counted():
     small, wide = (0.0016749443566607413, 1), (0.0012059187028186564, 60)
     number, epsilon = 2_190_018, 38.436894113992345
     event = composed(
-        repeated(dp_event.DiscreteLaplaceDpEvent(*small), number),
-        repeated(dp_event.DiscreteLaplaceDpEvent(*wide), 2),
+        repeated(dp_event.DiscreteLaplaceDpEvent(*small), number), repeated(dp_event.DiscreteLaplaceDpEvent(*wide), 2)
     )
     a, reach = wide
     chances = np.tanh(a / 2) * np.exp(-a * np.arange(reach + 1))

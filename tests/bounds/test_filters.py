@@ -60,9 +60,7 @@ def test_what_is_refused_costs_nothing() -> None:
 def test_replace_one_costs_four_times_as_much() -> None:
     parts = []
     for relation in ("add-or-remove", "replace-one"):
-        budget = PrivacyFilter(
-            epsilon=1.0, delta=1e-6, method="gaussian", neighboring_relation=relation
-        )
+        budget = PrivacyFilter(epsilon=1.0, delta=1e-6, method="gaussian", neighboring_relation=relation)
         budget.spend(gaussian(0.05))
         parts.append(budget.used)
     assert parts[1] == near(4 * parts[0])

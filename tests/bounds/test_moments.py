@@ -25,9 +25,7 @@ from evr.laws.line.poisson import SampledPair
 from helpers import near
 
 TILTS = {"three": Tilt(3.0, 1.2, -0.8), "fraction": Tilt(0.7, 0.6, -0.03), "none": Tilt(0.0, 0.5)}
-PAIR = DiscretePair.from_logs(
-    np.log([0.1, 0.2, 0.3, 0.4 - 1e-6, 1e-6]), [*np.log([0.3, 0.4, 0.2, 0.1]), -np.inf]
-)
+PAIR = DiscretePair.from_logs(np.log([0.1, 0.2, 0.3, 0.4 - 1e-6, 1e-6]), [*np.log([0.3, 0.4, 0.2, 0.1]), -np.inf])
 
 
 @pytest.mark.parametrize("tilt", TILTS.values(), ids=TILTS)
@@ -40,9 +38,7 @@ def test_sums_over_outcomes(tilt: Tilt) -> None:
             for p, loss in zip(PAIR.log_p, PAIR.loss_values, strict=True)
         ]
         for s, p in ((0.5, 2.0), (4.0, 2.0), (2.0, 1.5), (6.0, 4.0)):
-            inside = [
-                mass * mp.exp(s * loss - (p - 1) * h) for mass, loss, h in rows if loss <= tilt.cap
-            ]
+            inside = [mass * mp.exp(s * loss - (p - 1) * h) for mass, loss, h in rows if loss <= tilt.cap]
             beyond = [mass * mp.exp(-(p - 1) * h) for mass, loss, h in rows if loss > tilt.cap]
             whole = mp.fsum(mass * mp.exp(-(p - 1) * h) for mass, _, h in rows)
             assert step.log_partial(s, p) == near(float(mp.log(mp.fsum(inside))), 1e-13)
@@ -73,9 +69,7 @@ def test_a_height_is_constant_outside_of_floor_and_cap(tilt: Tilt) -> None:
     assert np.isfinite(tilt.height(np.array([-np.inf, np.inf]))).all()
 
 
-@pytest.mark.parametrize(
-    "values", [{"order": 1.0}, {"order": 1.0, "cap": 2.0}, {"cap": 0.0, "floor": 1.0}]
-)
+@pytest.mark.parametrize("values", [{"order": 1.0}, {"order": 1.0, "cap": 2.0}, {"cap": 0.0, "floor": 1.0}])
 def test_a_tilt_that_is_none_is_refused(values: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"tilt|floor"):
         Tilt(**values)
@@ -88,10 +82,7 @@ PAIRS: dict[str, tuple[DominatingPair, Density]] = {
         SampledPair(GaussianPair(1.5), 0.05, Direction.REMOVE),
         lambda t: 0.95 * norm.pdf(t) + 0.05 * norm.pdf(t - 1.5),
     ),
-    "sampled add": (
-        SampledPair(GaussianPair(1.5), 0.3, Direction.ADD),
-        lambda t: norm.pdf(t - 1.5),
-    ),
+    "sampled add": (SampledPair(GaussianPair(1.5), 0.3, Direction.ADD), lambda t: norm.pdf(t - 1.5)),
     "laplace": (LaplacePair(0.8), lambda t: laplace.pdf(t, 1.0, 0.8)),
 }
 
@@ -127,12 +118,7 @@ def test_what_is_spread_has_greater_moments(name: str, p: float) -> None:
 
 def test_rounding_of_a_normaliser_is_far_below_its_allowance() -> None:
     """Each step of a long composition enters by its logarithm, and errors add up."""
-    for q, mu, order in (
-        (1e-3, 1.0, 20),
-        (4096 / 50000, 1 / 5.971, 27),
-        (1e-6, 0.5, 200),
-        (0.3, 0.05, 100),
-    ):
+    for q, mu, order in ((1e-3, 1.0, 20), (4096 / 50000, 1 / 5.971, 27), (1e-6, 0.5, 200), (0.3, 0.05, 100)):
         pair = SampledPair(GaussianPair(mu), q, Direction.REMOVE)
         edges = np.linspace(-38.0, 38.0 + mu * (order + 1), 1 << 17)
         spread = spread_to_edges(pair, edges)
@@ -140,10 +126,7 @@ def test_rounding_of_a_normaliser_is_far_below_its_allowance() -> None:
         step = TiltedOutcomes(spread, Tilt(float(order), top, float(loss_range(pair)[0])))
         n = order + 1
         terms = (
-            mp.binomial(n, j)
-            * (1 - mpf(q)) ** (n - j)
-            * mpf(q) ** j
-            * mp.exp(mpf(mu) ** 2 * j * (j - 1) / 2)
+            mp.binomial(n, j) * (1 - mpf(q)) ** (n - j) * mpf(q) ** j * mp.exp(mpf(mu) ** 2 * j * (j - 1) / 2)
             for j in range(n + 1)
         )
         with mp.workdps(40):

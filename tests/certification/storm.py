@@ -45,17 +45,11 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
     path = folder / "ledger.sqlite"
     tried = claims(0.996)
     # tunes, before the children are forked
-    evr.verify(
-        EVENT, epsilon=EPSILON, delta=tried[0].delta, tau=0.9, workers=1, method="sequential"
-    )
+    evr.verify(EVENT, epsilon=EPSILON, delta=tried[0].delta, tau=0.9, workers=1, method="sequential")
     begun, resumed, finished = 0, 0, 0
     clock = time.perf_counter()
     with evr.Ledger(folder / "measured.sqlite") as ledger:
-        perform(
-            ledger,
-            start(ledger, EVENT, tried[0], Settings(), path=folder / "measured.json"),
-            Sampling(workers=1),
-        )
+        perform(ledger, start(ledger, EVENT, tried[0], Settings(), path=folder / "measured.json"), Sampling(workers=1))
     reach = 1.3 * (time.perf_counter() - clock)  # some are killed after the last sample
     for i in range(times):
         claim = tried[i % len(tried)]
@@ -64,9 +58,7 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
         if child == 0:
             os.close(reading)
             with evr.Ledger(path) as ledger:
-                attempt = start(
-                    ledger, EVENT, claim, Settings(), seed=10_000 + i, path=folder / f"{i}.json"
-                )
+                attempt = start(ledger, EVENT, claim, Settings(), seed=10_000 + i, path=folder / f"{i}.json")
                 os.write(writing, b"x")
                 perform(ledger, attempt, Sampling(workers=1))
             os._exit(0)
@@ -83,9 +75,7 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
                 assert len(mine) == 1, "an attempt was lost"
             begun += len(mine)
             waiting = ledger.interrupted()
-            assert {a.id for a in waiting} == {a.id for a in mine if not a.is_over}, (
-                "more than one is waiting"
-            )
+            assert {a.id for a in waiting} == {a.id for a in mine if not a.is_over}, "more than one is waiting"
             if waiting:
                 kept = ledger.snapshots(waiting[0])
                 certificate = evr.resume(ledger, workers=1)
@@ -104,20 +94,13 @@ def kills(folder: Path, times: int, seed: int) -> dict[str, Any]:
             numbers.setdefault(attempt.release_id, []).append(attempt.number)
             assert attempt.state == "accepted", attempt
         assert all(found == list(range(1, len(found) + 1)) for found in numbers.values()), numbers
-    return {
-        "kills": times,
-        "begun": begun,
-        "continued_from_snapshots": resumed,
-        "finished_before": finished,
-    }
+    return {"kills": times, "begun": begun, "continued_from_snapshots": resumed, "finished_before": finished}
 
 
 def crowd(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
     path = folder / "ledger.sqlite"
     tried = claims(0.9)[:2]
-    evr.verify(
-        EVENT, epsilon=EPSILON, delta=tried[0].delta, tau=0.9, workers=1, method="sequential"
-    )
+    evr.verify(EVENT, epsilon=EPSILON, delta=tried[0].delta, tau=0.9, workers=1, method="sequential")
     children = []
     for _ in range(processes):
         child = os.fork()
@@ -126,11 +109,7 @@ def crowd(folder: Path, processes: int, rounds: int) -> dict[str, Any]:
             try:
                 for j in range(rounds):
                     with evr.Ledger(path) as ledger:
-                        perform(
-                            ledger,
-                            start(ledger, EVENT, tried[j % 2], Settings()),
-                            Sampling(workers=1),
-                        )
+                        perform(ledger, start(ledger, EVENT, tried[j % 2], Settings()), Sampling(workers=1))
                 code = 0
             finally:
                 os._exit(code)
@@ -175,9 +154,7 @@ class Struck:
     def __call__(self, frame: Any, event: str, _: Any) -> Any:
         code = frame.f_code
         if not (
-            "/evr/gate/" in code.co_filename
-            or "/evr/certification/" in code.co_filename
-            or code is publish.__code__
+            "/evr/gate/" in code.co_filename or "/evr/certification/" in code.co_filename or code is publish.__code__
         ):
             return None
         self.counting |= code.co_name == self.first

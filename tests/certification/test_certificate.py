@@ -31,20 +31,12 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, A
     gaussian = dp_event.GaussianDpEvent(2.0)
     made = {
         "accepted": evr.certify(SAMPLED, epsilon=0.5, tau=0.9, method="sequential", ledger=ledger),
-        "rejected": evr.certify(
-            dp_event.GaussianDpEvent(2.0), epsilon=1.0, tau=0.99, max_samples=64, ledger=ledger
-        ),
+        "rejected": evr.certify(dp_event.GaussianDpEvent(2.0), epsilon=1.0, tau=0.99, max_samples=64, ledger=ledger),
         "named": evr.certify(gaussian, delta=1e-3, tau=0.9, ledger=ledger, release="paper", seed=3),
         "fixed": evr.certify(gaussian, epsilon=1.0, tau=0.7, method="fixed", ledger=ledger),
         "strict": evr.certify(SAMPLED, epsilon=0.5, tau=0.85, method="strict", ledger=ledger),
     }
-    assert [c.verdict for c in made.values()] == [
-        "accepted",
-        "rejected",
-        "accepted",
-        "accepted",
-        "accepted",
-    ]
+    assert [c.verdict for c in made.values()] == ["accepted", "rejected", "accepted", "accepted", "accepted"]
     return {name: c.document() for name, c in made.items()}
 
 
@@ -89,9 +81,7 @@ def dotted(path: tuple[Any, ...]) -> str:
     return ".".join(map(str, path))
 
 
-def altered(
-    document: dict[str, Any], path: tuple[Any, ...], change: Callable[[Any], Any]
-) -> dict[str, Any]:
+def altered(document: dict[str, Any], path: tuple[Any, ...], change: Callable[[Any], Any]) -> dict[str, Any]:
     result = copy.deepcopy(document)
     place = result
     for key in path[:-1]:
@@ -122,17 +112,13 @@ def test_there_and_back(documents: dict[str, dict[str, Any]], tmp_path: Path) ->
         assert certificate.document() == document
         certificate.save(tmp_path / f"{name}.json")
         assert evr.Certificate.load(tmp_path / f"{name}.json") == certificate
-        assert certificate.dp_event() == (
-            SAMPLED if name in ("accepted", "strict") else dp_event.GaussianDpEvent(2.0)
-        )
+        assert certificate.dp_event() == (SAMPLED if name in ("accepted", "strict") else dp_event.GaussianDpEvent(2.0))
 
 
 def test_an_accepted_certificate_is_kept_when_a_rejected_one_takes_its_place(
     documents: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:
-    accepted, rejected = (
-        evr.Certificate.from_json(text(documents[name])) for name in ("accepted", "rejected")
-    )
+    accepted, rejected = (evr.Certificate.from_json(text(documents[name])) for name in ("accepted", "rejected"))
     path = tmp_path / "my.certificate.json"
     rejected.save(path)
     rejected.save(path)
@@ -183,10 +169,7 @@ def test_every_altered_field_is_found(documents: dict[str, dict[str, Any]], name
     trusted = [
         p
         for p in undetected
-        if p.startswith(ON_TRUST)
-        or p.endswith((".seconds", *same))
-        or ".edges." in p
-        or p == "digest"
+        if p.startswith(ON_TRUST) or p.endswith((".seconds", *same)) or ".edges." in p or p == "digest"
     ]
     assert undetected == trusted
 
@@ -217,11 +200,7 @@ def test_a_thorough_forger_is_found(documents: dict[str, dict[str, Any]]) -> Non
     from evr.certification.words import statement
 
     forged = copy.deepcopy(documents["accepted"])
-    for section, key in (
-        ("claim", "delta"),
-        ("claim", "threshold"),
-        ("guarantee", "delta"),
-    ):
+    for section, key in (("claim", "delta"), ("claim", "threshold"), ("guarantee", "delta")):
         forged[section][key] /= 2
     for key in ("budget", "total_budget"):
         forged["release"][key] /= 2
@@ -231,9 +210,7 @@ def test_a_thorough_forger_is_found(documents: dict[str, dict[str, Any]]) -> Non
     assert any(m.field.startswith("verification") for m in found.mismatches)
 
 
-def test_a_rejected_certificate_cannot_be_made_an_accepted_one(
-    documents: dict[str, dict[str, Any]],
-) -> None:
+def test_a_rejected_certificate_cannot_be_made_an_accepted_one(documents: dict[str, dict[str, Any]]) -> None:
     forged = copy.deepcopy(documents["rejected"])
     forged["verdict"] = "accepted"
     forged["guarantee"] = {"epsilon": 1.0, "delta": forged["claim"]["delta"]}
@@ -265,24 +242,18 @@ def test_other_software_is_noted(documents: dict[str, dict[str, Any]]) -> None:
     assert any("1 statistics differ in their last digits" in note for note in found.notes)
 
 
-def test_samples_of_another_version_speak_neither_for_nor_against(
-    documents: dict[str, dict[str, Any]],
-) -> None:
+def test_samples_of_another_version_speak_neither_for_nor_against(documents: dict[str, dict[str, Any]]) -> None:
     older = copy.deepcopy(documents["accepted"])
     older["software"]["numpy"] = "1.26.4"
     older["verification"]["directions"]["remove"]["log_wealth"] *= 1.1
     found = evr.replay(evr.Certificate.from_json(text(older)))
     assert not found.agrees
     assert found.undecided is not None
-    assert found.undecided.startswith(
-        "its samples were drawn by evr 0.1.0 with numpy 1.26.4, and this is numpy "
-    )
+    assert found.undecided.startswith("its samples were drawn by evr 0.1.0 with numpy 1.26.4, and this is numpy ")
     assert "--fresh" in found.undecided
 
 
-def test_other_software_excuses_samples_and_nothing_else(
-    documents: dict[str, dict[str, Any]],
-) -> None:
+def test_other_software_excuses_samples_and_nothing_else(documents: dict[str, dict[str, Any]]) -> None:
     """A forger who names other software gets no more than "undecided", and that only for what is
     drawn.
     """
@@ -383,20 +354,10 @@ def test_the_statement_names_every_assumption(documents: dict[str, dict[str, Any
     [
         ({"type": "NoOpDpEvent"}, "nothing"),
         ({"type": "ComposedDpEvent", "events": []}, "nothing"),
+        ({"type": "LaplaceDpEvent", "noise_multiplier": 0.1}, "a Laplace mechanism (noise multiplier 0.1)"),
+        ({"type": "own.module.EllipticDpEvent"}, "an unknown mechanism (register it to describe it)"),
         (
-            {"type": "LaplaceDpEvent", "noise_multiplier": 0.1},
-            "a Laplace mechanism (noise multiplier 0.1)",
-        ),
-        (
-            {"type": "own.module.EllipticDpEvent"},
-            "an unknown mechanism (register it to describe it)",
-        ),
-        (
-            {
-                "type": "MixtureOfGaussiansDpEvent",
-                "standard_deviation": 1.0,
-                "sensitivities": [0.0, 1.0],
-            }
+            {"type": "MixtureOfGaussiansDpEvent", "standard_deviation": 1.0, "sensitivities": [0.0, 1.0]}
             | {"sampling_probs": [0.5, 0.5]},
             "a mixture of Gaussians mechanism "
             "(standard deviation 1, sensitivities [0.0, 1.0], sampling probs [0.5, 0.5])",
@@ -451,15 +412,9 @@ def test_certify_of_what_has_no_epsilon(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 0.25])
-def test_strict_proofs_there_and_back_also_where_delta_is_nothing(
-    epsilon: float, tmp_path: Path
-) -> None:
+def test_strict_proofs_there_and_back_also_where_delta_is_nothing(epsilon: float, tmp_path: Path) -> None:
     certificate = evr.certify(
-        dp_event.LaplaceDpEvent(2.0),
-        epsilon=epsilon,
-        tau=0.9,
-        method="strict",
-        ledger=tmp_path / "ledger.sqlite",
+        dp_event.LaplaceDpEvent(2.0), epsilon=epsilon, tau=0.9, method="strict", ledger=tmp_path / "ledger.sqlite"
     )
     assert certificate.accepted
     assert "proved in exact arithmetic" in certificate.statement

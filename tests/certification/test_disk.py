@@ -27,9 +27,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "small"
     place.mkdir()
     mounted = sys.platform == "linux" and subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=800k", "tmpfs", str(place)],
-        capture_output=True,
-        check=False,
+        ["mount", "-t", "tmpfs", "-o", "size=800k", "tmpfs", str(place)], capture_output=True, check=False
     )
     if not mounted or mounted.returncode:
         pytest.skip("no file system can be mounted here")
@@ -75,14 +73,7 @@ def test_a_certificate_that_cannot_be_written_is_not_lost(
     with monkeypatch.context() as patch:
         patch.setattr("evr.atomic.os.fsync", full)
         with pytest.raises(OSError, match=r"No space left on device: .*c\.json"):
-            certify_claim(
-                gaussian,
-                Claim(1.0, delta / 0.9, 0.9),
-                Settings(),
-                ledger=ledger,
-                path=target,
-                seed=3,
-            )
+            certify_claim(gaussian, Claim(1.0, delta / 0.9, 0.9), Settings(), ledger=ledger, path=target, seed=3)
     assert list(tmp_path.glob("*.json*")) == []
     assert [a.state for a in ledger.attempts()] == ["interrupted"]
     certificate = evr.resume(ledger)
@@ -113,10 +104,7 @@ def locked(tmp_path: Path) -> Iterator[Path]:
         yield place
         return
     command = ["mount", "-t", "tmpfs", "-o", "ro,size=64k", "tmpfs", str(place)]
-    if (
-        sys.platform != "linux"
-        or subprocess.run(command, capture_output=True, check=False).returncode
-    ):
+    if sys.platform != "linux" or subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("root can write everywhere, and nothing can be mounted here")
     try:
         yield place

@@ -65,9 +65,7 @@ def test_every_class_of_both_modules_is_here() -> None:
         value
         for module in (dp_event, events)
         for value in vars(module).values()
-        if isinstance(value, type)
-        and issubclass(value, dp_event.DpEvent)
-        and value is not dp_event.DpEvent
+        if isinstance(value, type) and issubclass(value, dp_event.DpEvent) and value is not dp_event.DpEvent
     }
     assert {type(event) for event in EVENTS} == known
 
@@ -83,16 +81,12 @@ def test_registered_classes_are_named_with_their_module(monkeypatch: pytest.Monk
     monkeypatch.setitem(MECHANISMS, OwnDpEvent, Mechanism(OwnDpEvent, lambda event: None))
     document = event_to_json(OwnDpEvent(2.0))
     assert document["type"].endswith(".OwnDpEvent")
-    assert "." in document["type"].removesuffix(".OwnDpEvent") or document["type"].startswith(
-        OwnDpEvent.__module__
-    )
+    assert "." in document["type"].removesuffix(".OwnDpEvent") or document["type"].startswith(OwnDpEvent.__module__)
     assert event_from_json(document) == OwnDpEvent(2.0)
 
 
 def test_numpy_values_and_infinities() -> None:
-    event = dp_event.ComposedDpEvent(
-        [dp_event.GaussianDpEvent(np.float64(0.1)), dp_event.LaplaceDpEvent(math.inf)]
-    )
+    event = dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(np.float64(0.1)), dp_event.LaplaceDpEvent(math.inf)])
     assert event_from_json(json.loads(canonical(event_to_json(event)))) == event
     mixture = dp_event.MixtureOfGaussiansDpEvent(1.0, np.array([0.0, 1.0]), (0.5, 0.5))
     assert event_to_json(mixture)["sensitivities"] == [0.0, 1.0]
@@ -107,10 +101,7 @@ def test_numpy_values_and_infinities() -> None:
         ({}, "event.type=None is not a known event"),
         ({"type": "GaussianDpEvent"}, "unexpected: 'noise_multiplier'"),
         ({"type": "GaussianDpEvent", "noise_multiplier": 1, "more": 2}, "unexpected: 'more'"),
-        (
-            {"type": "SelfComposedDpEvent", "count": 2, "event": {"type": "X"}},
-            "event.event.type='X'",
-        ),
+        ({"type": "SelfComposedDpEvent", "count": 2, "event": {"type": "X"}}, "event.event.type='X'"),
         ([], "is not an event"),
         (None, "is not an event"),
         ("inf", "is not an event"),

@@ -15,9 +15,7 @@ import evr
 EXAMPLE = Path(__file__).parents[2] / "examples" / "train_digits.py"
 
 
-def test_train_digits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_train_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("sklearn")
     ledger = tmp_path / "ledger.sqlite"
     monkeypatch.setattr(sys, "argv", ["train", "--ledger", str(ledger), "--folder", str(tmp_path)])
@@ -31,10 +29,7 @@ def test_train_digits(
     for name in ("dp-gd", "dp-sgd"):
         certificate = evr.Certificate.load(tmp_path / f"{name}.certificate.json")
         assert certificate.guarantee is not None
-        assert (certificate.guarantee.epsilon, round(certificate.guarantee.delta, 15)) == (
-            3.0,
-            1e-5,
-        )
+        assert (certificate.guarantee.epsilon, round(certificate.guarantee.delta, 15)) == (3.0, 1e-5)
         assert evr.replay(certificate).agrees
     with evr.Ledger(ledger) as opened:
         assert sorted(a.state for a in opened.attempts()) == ["accepted"] * 2 + ["rejected"] * 2

@@ -30,9 +30,7 @@ GAUSSIAN = dp_event.GaussianDpEvent(2.0)
 def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     ledger = tmp_path_factory.mktemp("text") / "ledger.sqlite"
     small: dict[str, Any] = {"ledger": ledger, "release": "a paper", "seed": 1}
-    return evr.certify(
-        dp_event.ComposedDpEvent([GAUSSIAN]), epsilon=1.0, tau=0.8, **small
-    ).document()
+    return evr.certify(dp_event.ComposedDpEvent([GAUSSIAN]), epsilon=1.0, tau=0.8, **small).document()
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +44,7 @@ def rejected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Every object, list and leaf of a document."""
     yield path
-    items = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
         yield from places(item, (*path, key))
 
@@ -71,17 +63,13 @@ def believed(changed: dict[str, Any], *, restate: bool = True) -> bool:
         except (KeyError, TypeError, AttributeError, ValueError):
             return False
     try:
-        certificate = evr.Certificate.from_json(
-            json.dumps({**changed, "digest": digest_of(changed)})
-        )
+        certificate = evr.Certificate.from_json(json.dumps({**changed, "digest": digest_of(changed)}))
     except CertificateError:
         return False
     return evr.replay(certificate, workers=1).agrees
 
 
-def test_unknown_keys_are_refused_at_every_depth(
-    document: dict[str, Any], rejected: dict[str, Any]
-) -> None:
+def test_unknown_keys_are_refused_at_every_depth(document: dict[str, Any], rejected: dict[str, Any]) -> None:
     for whole in (document, rejected):
         assert believed(copy.deepcopy(whole))
         objects = [path for path in places(whole) if isinstance(at(whole, path), dict)]
@@ -92,24 +80,13 @@ def test_unknown_keys_are_refused_at_every_depth(
             assert not believed(changed), path
 
 
-def test_no_text_that_is_believed_can_say_anything(
-    document: dict[str, Any], rejected: dict[str, Any]
-) -> None:
+def test_no_text_that_is_believed_can_say_anything(document: dict[str, Any], rejected: dict[str, Any]) -> None:
     """Every text in turn becomes a sentence, by itself and behind what was there."""
     for whole in (document, rejected):
-        texts = [
-            path
-            for path in places(whole)
-            if isinstance(at(whole, path), str) and path != ("digest",)
-        ]
+        texts = [path for path in places(whole) if isinstance(at(whole, path), str) and path != ("digest",)]
         assert len(texts) > 15
         for path in texts:
-            for sentence in (
-                LIE,
-                f"{at(whole, path)} {LIE}",
-                f"{at(whole, path)}\n{LIE}",
-                "\x1b[2Jaccepted",
-            ):
+            for sentence in (LIE, f"{at(whole, path)} {LIE}", f"{at(whole, path)}\n{LIE}", "\x1b[2Jaccepted"):
                 changed = copy.deepcopy(whole)
                 at(changed, path[:-1])[path[-1]] = sentence
                 assert not believed(changed, restate=path != ("statement",)), path
@@ -128,19 +105,13 @@ def test_no_text_that_is_believed_can_say_anything(
         (("remark",), 1, "remark is not a field"),
         (("times", "started"), "yesterday", "times.started"),
         (("times", "finished"), "2026-01-01T00:00:00.000+00:00\n", "do not print"),
-        (
-            ("event", "events", 0, "noise_multiplier"),
-            "2.0. It " + LIE,
-            "event: .* is neither a name nor a number",
-        ),
+        (("event", "events", 0, "noise_multiplier"), "2.0. It " + LIE, "event: .* is neither a name nor a number"),
         (("event", "re mark"), 1, "event: 're mark' is neither a name nor a number"),
         (("verification", "directions", "up"), {}, "verification.directions.up"),
         (("verification", "stream"), "\u202etxet", "do not print"),
     ],
 )
-def test_what_is_said_of_them(
-    document: dict[str, Any], path: tuple[Any, ...], value: Any, message: str
-) -> None:
+def test_what_is_said_of_them(document: dict[str, Any], path: tuple[Any, ...], value: Any, message: str) -> None:
     changed = copy.deepcopy(document)
     at(changed, path[:-1])[path[-1]] = value
     with pytest.raises(CertificateError, match=message):
@@ -170,19 +141,13 @@ def test_a_seed_relabelled_is_recorded_as_fresh_and_no_more(document: dict[str, 
 
 def test_entropy_beyond_256_bits_is_no_fresh_one(tmp_path: Path) -> None:
     certificate = evr.certify(
-        dp_event.LaplaceDpEvent(2.0),
-        epsilon=1.0,
-        tau=0.5,
-        seed=1 << 300,
-        ledger=tmp_path / "ledger.sqlite",
+        dp_event.LaplaceDpEvent(2.0), epsilon=1.0, tau=0.5, seed=1 << 300, ledger=tmp_path / "ledger.sqlite"
     )
     changed = certificate.document()
     assert believed(copy.deepcopy(changed))
     changed["verification"] |= {"entropy_is_fresh": True, "notes": []}
     changed["statement"] = statement(changed)
-    found = evr.replay(
-        evr.Certificate.from_json(json.dumps({**changed, "digest": digest_of(changed)}))
-    )
+    found = evr.replay(evr.Certificate.from_json(json.dumps({**changed, "digest": digest_of(changed)})))
     assert [m.field for m in found.mismatches] == ["verification.entropy_is_fresh"]
 
 
@@ -195,28 +160,17 @@ def test_this_machine_speaks_the_alphabet(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("name", ["a", "thesis", "second paper", "v1.2_final-3", "x" * 64])
 def test_names(name: str, tmp_path: Path) -> None:
     certificate = evr.certify(
-        dp_event.LaplaceDpEvent(2.0),
-        epsilon=1.0,
-        tau=0.5,
-        release=name,
-        ledger=tmp_path / "ledger.sqlite",
+        dp_event.LaplaceDpEvent(2.0), epsilon=1.0, tau=0.5, release=name, ledger=tmp_path / "ledger.sqlite"
     )
     assert certificate.release.name == name
     assert "at a named release" in certificate.statement
     assert len(name) == 1 or name not in certificate.statement
 
 
-@pytest.mark.parametrize(
-    "name", ["", " a", "a ", "a  b", "x" * 65, "a\nb", "a, b", "(0.1, 0)", "é", "-a", 3]
-)
+@pytest.mark.parametrize("name", ["", " a", "a ", "a  b", "x" * 65, "a\nb", "a, b", "(0.1, 0)", "é", "-a", 3])
 def test_what_is_no_name(name: Any, tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="is not a name"):
-        evr.certify(
-            dp_event.LaplaceDpEvent(2.0),
-            epsilon=1.0,
-            release=name,
-            ledger=tmp_path / "ledger.sqlite",
-        )
+        evr.certify(dp_event.LaplaceDpEvent(2.0), epsilon=1.0, release=name, ledger=tmp_path / "ledger.sqlite")
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -228,9 +182,7 @@ def test_events_with_sentences_are_refused_before_anything_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(
-        MECHANISMS,
-        WordyDpEvent,
-        Mechanism(WordyDpEvent, lambda _: noise.gaussian(dp_event.GaussianDpEvent(2.0))),
+        MECHANISMS, WordyDpEvent, Mechanism(WordyDpEvent, lambda _: noise.gaussian(dp_event.GaussianDpEvent(2.0)))
     )
     with evr.Ledger(tmp_path / "ledger.sqlite") as ledger:
         with pytest.raises(ValueError, match="is neither a name nor a number"):

@@ -29,20 +29,12 @@ from evr.verification.settings import Settings
 from snapshots import proved
 
 GAUSSIAN = dp_event.GaussianDpEvent(2.0)
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**70), 2**70)
-    | st.floats(width=64)
-    | st.text(max_size=20)
-)
+scalars = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(width=64) | st.text(max_size=20)
 documents = st.recursive(
     scalars, lambda x: st.lists(x, max_size=4) | st.dictionaries(st.text(max_size=8), x, max_size=4)
 )
 no_hurry = settings(
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    max_examples=150,
+    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=150
 )
 
 
@@ -91,13 +83,7 @@ def test_texts_that_are_no_certificates(content: str) -> None:
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     found = [path] if path else []
-    items = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return found + [place for key, item in items for place in places(item, (*path, key))]
 
 
@@ -115,9 +101,7 @@ def test_certificates_with_anything_anywhere(document: dict[str, Any], data: st.
         place = place[key]
     place[path[-1]] = value
     try:
-        certificate = evr.Certificate.from_json(
-            json.dumps({**changed, "digest": digest_of(changed)})
-        )
+        certificate = evr.Certificate.from_json(json.dumps({**changed, "digest": digest_of(changed)}))
     except (CertificateError, ValueError):
         return
     found = evr.replay(certificate, workers=1)
@@ -153,8 +137,7 @@ def test_specifications_of_anything(content: str) -> None:
 @given(seed=st.integers(0, 2**32))
 def test_damaged_specifications(seed: int) -> None:
     whole = (
-        b'[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\nrepeat = 3\n\n'
-        b"[claim]\ndelta = 1e-5\ntau = 0.9\n"
+        b'[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\nrepeat = 3\n\n[claim]\ndelta = 1e-5\ntau = 0.9\n'
     )
     text = damaged(whole, random.Random(seed)).decode("utf-8", "replace")
     with contextlib.suppress(SpecError):
@@ -187,9 +170,7 @@ def test_damaged_ledgers(tmp_path: Path, delta: float) -> None:
         content = bytearray(whole)
         for _ in range(chance.choice((1, 3, 30))):
             content[chance.randrange(len(content))] = chance.randrange(256)
-        path.write_bytes(
-            content[: chance.randrange(len(content))] if chance.random() < 0.1 else content
-        )
+        path.write_bytes(content[: chance.randrange(len(content))] if chance.random() < 0.1 else content)
         try:
             with evr.Ledger(path) as ledger:
                 ledger.check()
@@ -201,10 +182,7 @@ def test_damaged_ledgers(tmp_path: Path, delta: float) -> None:
             outcomes["refused"] += 1
         else:
             assert certificate.verdict == right.verdict.value
-            assert (
-                certificate.verification.directions["remove"].log_wealth
-                == right.directions["remove"].log_wealth
-            )
+            assert certificate.verification.directions["remove"].log_wealth == right.directions["remove"].log_wealth
             outcomes["right"] += 1
     assert min(outcomes.values()) > 10, outcomes
 

@@ -31,17 +31,12 @@ def claim(delta: float, ledger: evr.Ledger) -> dict[str, Any]:
     return {"epsilon": 1.0, "delta": delta / 0.9, "tau": 0.9, "ledger": ledger}
 
 
-def test_released_if_verified(
-    gaussian: Any, claim: dict[str, Any], delta: float, tmp_path: Path
-) -> None:
+def test_released_if_verified(gaussian: Any, claim: dict[str, Any], delta: float, tmp_path: Path) -> None:
     mechanism = Mechanism()
     out = evr.release(mechanism, gaussian, **claim, path=tmp_path / "c.json")
     assert (out.released, out.value, mechanism.runs) == (True, "answer", 1)
     assert out.certificate.guarantee is not None
-    assert (out.certificate.guarantee.epsilon, out.certificate.guarantee.delta) == (
-        1.0,
-        delta / 0.9,
-    )
+    assert (out.certificate.guarantee.epsilon, out.certificate.guarantee.delta) == (1.0, delta / 0.9)
     assert evr.Certificate.load(tmp_path / "c.json").digest == out.certificate.digest
     assert claim["ledger"].releases()[0].output == "released"
 
@@ -71,9 +66,7 @@ def test_one_output_and_then_a_name(gaussian: Any, claim: dict[str, Any]) -> Non
     assert again.runs == 1
 
 
-def test_another_mechanism_is_the_next_attempt_of_a_release(
-    gaussian: Any, claim: dict[str, Any]
-) -> None:
+def test_another_mechanism_is_the_next_attempt_of_a_release(gaussian: Any, claim: dict[str, Any]) -> None:
     """The paper's fallback: a mechanism that passes runs where the first one did not."""
     first, second = Mechanism("first"), Mechanism("second")
     small = claim | {"delta": claim["delta"] / 2, "method": "sequential"}
@@ -100,11 +93,7 @@ def test_another_mechanism_is_the_next_attempt_of_a_release(
     ],
 )
 def test_bad_options_count_nothing(
-    gaussian: Any,
-    claim: dict[str, Any],
-    options: dict[str, Any],
-    kind: type[Exception],
-    message: str,
+    gaussian: Any, claim: dict[str, Any], options: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
         evr.release(Mechanism(), gaussian, **(claim | options))
@@ -139,10 +128,7 @@ def test_context_manager(gaussian: Any, claim: dict[str, Any]) -> None:
     assert certificate.release.attempt == 1
     with pytest.raises(AlreadyReleasedError), evr.released(gaussian, **claim):
         pytest.fail("the body ran")
-    with (
-        pytest.raises(NotReleasedError),
-        evr.released(gaussian, **(claim | {"delta": claim["delta"] / 2})),
-    ):
+    with pytest.raises(NotReleasedError), evr.released(gaussian, **(claim | {"delta": claim["delta"] / 2})):
         pytest.fail("the body ran")
 
 
@@ -153,9 +139,7 @@ def test_the_fixed_verifier_behind_the_gate(gaussian: Any, claim: dict[str, Any]
     assert evr.replay(out.certificate).agrees
 
 
-def test_default_ledger(
-    gaussian: Any, delta: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_default_ledger(gaussian: Any, delta: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert evr.release(Mechanism(), gaussian, epsilon=1.0, delta=delta / 0.9, tau=0.9).released
     assert (tmp_path / ".evr" / "ledger.sqlite").exists()

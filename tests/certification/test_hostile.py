@@ -31,12 +31,7 @@ Alter = Callable[[dict[str, Any]], None]
 def genuine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A certificate whose steps are drawn one by one, as they come."""
     ledger = tmp_path_factory.mktemp("hostile") / "ledger.sqlite"
-    options: dict[str, Any] = {
-        "proposal": "simple",
-        "max_samples": 10**6,
-        "seed": 1,
-        "ledger": ledger,
-    }
+    options: dict[str, Any] = {"proposal": "simple", "max_samples": 10**6, "seed": 1, "ledger": ledger}
     certificate = evr.certify(STEPS, epsilon=0.5, tau=0.5, **options)
     assert certificate.accepted
     assert certificate.verification.directions["remove"].samples > 0
@@ -70,10 +65,7 @@ def many_parts(document: dict[str, Any]) -> None:
 
 
 def many_outcomes(document: dict[str, Any]) -> None:
-    kinds = [
-        {"type": "DiscreteGaussianDpEvent", "sigma": 19_000.0 + i, "sensitivity": 1}
-        for i in range(100)
-    ]
+    kinds = [{"type": "DiscreteGaussianDpEvent", "sigma": 19_000.0 + i, "sensitivity": 1} for i in range(100)]
     document["event"] = {"type": "ComposedDpEvent", "events": kinds}
 
 
@@ -121,16 +113,7 @@ def many_cells(document: dict[str, Any]) -> None:
         fields["plan"]["proposal"] = {"theta": 1.0, "cells": 1 << 22, "name": "single"}
 
 
-REPLAYED = [
-    many_steps,
-    many_kinds,
-    many_outcomes,
-    many_means,
-    many_iterations,
-    many_places,
-    many_cells,
-    many_masses,
-]
+REPLAYED = [many_steps, many_kinds, many_outcomes, many_means, many_iterations, many_places, many_cells, many_masses]
 DRAWN = [many_kinds, many_outcomes, many_means, many_iterations]
 
 
@@ -139,9 +122,7 @@ def names(alterations: Sequence[Alter]) -> Any:
 
 
 @names(REPLAYED)
-def test_what_would_keep_a_replay_busy_is_refused_before_it_is_begun(
-    genuine: dict[str, Any], alter: Alter
-) -> None:
+def test_what_would_keep_a_replay_busy_is_refused_before_it_is_begun(genuine: dict[str, Any], alter: Alter) -> None:
     certificate = hostile(genuine, alter)
     start = time.process_time()
     with pytest.raises(TooLongError, match=r"more than the limit of .*--max-seconds"):
@@ -150,9 +131,7 @@ def test_what_would_keep_a_replay_busy_is_refused_before_it_is_begun(
 
 
 @names(DRAWN)
-def test_what_would_keep_a_page_busy_is_refused_before_it_is_begun(
-    genuine: dict[str, Any], alter: Alter
-) -> None:
+def test_what_would_keep_a_page_busy_is_refused_before_it_is_begun(genuine: dict[str, Any], alter: Alter) -> None:
     certificate = hostile(genuine, alter)
     start = time.process_time()
     with pytest.raises(TooLongError, match="more than the limit of"):
@@ -208,17 +187,9 @@ def deep(levels: int) -> dict[str, Any]:
         (("event",), deep(300), "more than 100 levels"),
         (("verification", "samples"), 10**4000, "less than or equal to"),
         (("release", "attempt"), 10**300, "less than or equal to"),
-        (
-            ("verification", "directions", "remove", "trace"),
-            [[0.0] * 4] * 10**5,
-            "at most 1000 items",
-        ),
+        (("verification", "directions", "remove", "trace"), [[0.0] * 4] * 10**5, "at most 1000 items"),
         (("verification", "directions", "remove", "trace"), [[0.0] * 10**5], "at most 4 items"),
-        (
-            ("verification", "directions", "remove", "reason"),
-            "a" * 10**6,
-            "at most 100000 characters",
-        ),
+        (("verification", "directions", "remove", "reason"), "a" * 10**6, "at most 100000 characters"),
         (("verification", "entropy"), "a" * 10**5, "is not as evr writes it"),
         (("claim", "epsilon"), 10**400, "claim.epsilon"),
         (("statement",), "a" * 10**6, "at most 100000 characters"),

@@ -48,9 +48,7 @@ def test_attempts_at_one_claim_share_a_release_whatever_tau(ledger: evr.Ledger) 
     assert ledger.spent(ledger.releases()[0]) < kappa * 1e-6
 
 
-def test_later_attempts_are_tested_with_the_first_kappa(
-    ledger: evr.Ledger, gaussian: Any, delta: float
-) -> None:
+def test_later_attempts_are_tested_with_the_first_kappa(ledger: evr.Ledger, gaussian: Any, delta: float) -> None:
     claim = delta / 0.5
     begin(ledger, Claim(1.0, delta / 0.5, 0.5))
     tau = 0.6
@@ -88,9 +86,7 @@ def test_a_seed_is_good_once_in_a_release(ledger: evr.Ledger) -> None:
         begin(ledger, Claim(1.0, 1e-6, 0.9), seed=-1)
 
 
-def test_fifty_retries_of_a_claim_false_by_one_percent(
-    ledger: evr.Ledger, gaussian: Any, delta: float
-) -> None:
+def test_fifty_retries_of_a_claim_false_by_one_percent(ledger: evr.Ledger, gaussian: Any, delta: float) -> None:
     claim = Claim(1.0, 0.99 * delta, 0.99)
     certificates = [certify_claim(gaussian, claim, Settings(), ledger=ledger) for _ in range(50)]
     assert {c.verdict for c in certificates} == {"rejected"}
@@ -107,27 +103,21 @@ def test_what_fails_is_written_down(ledger: evr.Ledger, gaussian: Any, delta: fl
         raise ArithmeticError("out of numbers")
 
     with pytest.raises(ArithmeticError, match="out of numbers"):
-        certify_claim(
-            gaussian, Claim(1.0, delta / 0.9, 0.9), Settings(), ledger=ledger, progress=break_down
-        )
+        certify_claim(gaussian, Claim(1.0, delta / 0.9, 0.9), Settings(), ledger=ledger, progress=break_down)
     (attempt,) = ledger.attempts()
     assert attempt.state == "failed"
     assert "out of numbers" in (attempt.message or "")
     assert ledger.interrupted() == []
 
 
-def test_an_interruption_can_be_continued(
-    ledger: evr.Ledger, gaussian: Any, delta: float, tmp_path: Path
-) -> None:
+def test_an_interruption_can_be_continued(ledger: evr.Ledger, gaussian: Any, delta: float, tmp_path: Path) -> None:
     def stop(_: Any) -> None:
         raise KeyboardInterrupt
 
     target = tmp_path / "c.json"
     claim = Claim(1.0, delta / 0.99, 0.99)
     with pytest.raises(KeyboardInterrupt):
-        certify_claim(
-            gaussian, claim, Settings(), ledger=ledger, path=target, seed=4, progress=stop
-        )
+        certify_claim(gaussian, claim, Settings(), ledger=ledger, path=target, seed=4, progress=stop)
     (attempt,) = ledger.attempts()
     assert attempt.state == "interrupted"
     assert not target.exists()
@@ -140,9 +130,7 @@ def test_an_interruption_can_be_continued(
         evr.resume(ledger)
 
 
-def test_continuing_wants_the_same_software(
-    ledger: evr.Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_continuing_wants_the_same_software(ledger: evr.Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     attempt = begin(ledger, Claim(1.0, 1e-6, 0.9))
     ledger.finish(attempt, "interrupted")
     monkeypatch.setattr("numpy.__version__", "9.9.9")
@@ -181,9 +169,7 @@ def test_whose_process_is_alive(owner: str, seen: str | None, alive: bool) -> No
 
 
 def test_a_claim_of_nothing(ledger: evr.Ledger) -> None:
-    certificate = certify_claim(
-        dp_event.LaplaceDpEvent(2.0), Claim(1.0, 0.0, 0.9), Settings(), ledger=ledger
-    )
+    certificate = certify_claim(dp_event.LaplaceDpEvent(2.0), Claim(1.0, 0.0, 0.9), Settings(), ledger=ledger)
     assert certificate.accepted
     assert certificate.guarantee is not None
     assert certificate.guarantee.delta == 0
@@ -197,9 +183,7 @@ def test_schema_versions(tmp_path: Path) -> None:
         with sqlite3.connect(path) as other:
             other.execute(f"PRAGMA user_version = {version}")
         other.close()
-        with pytest.raises(
-            LedgerError, match=f"schema version {version}, and this evr uses {tables.VERSION}"
-        ):
+        with pytest.raises(LedgerError, match=f"schema version {version}, and this evr uses {tables.VERSION}"):
             evr.Ledger(path)
         path.unlink()
 

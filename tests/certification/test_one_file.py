@@ -29,9 +29,7 @@ def not_run() -> None:
 
 
 @pytest.mark.parametrize("name", [":memory:", "file:a.sqlite?mode=memory", "file::memory:"])
-def test_what_sqlite_would_forget_is_no_ledger(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_sqlite_would_forget_is_no_ledger(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(LedgerError, match="must not: name a file"):
         evr.release(not_run, SURE, ledger=name, **CLAIM)

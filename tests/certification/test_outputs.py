@@ -36,16 +36,11 @@ def claim(ledger: evr.Ledger) -> dict[str, Any]:
 
 def assert_shut(claim: dict[str, Any], message: str = REFUSED) -> None:
     """Neither way of releasing runs anything, and no attempt is spent on it."""
-    with evr.Ledger(
-        claim["ledger"] if isinstance(claim["ledger"], Path) else claim["ledger"].path
-    ) as ledger:
+    with evr.Ledger(claim["ledger"] if isinstance(claim["ledger"], Path) else claim["ledger"].path) as ledger:
         before = len(ledger.attempts())
         with pytest.raises(AlreadyReleasedError, match=message):
             evr.release(lambda: pytest.fail("ran twice"), SURE, **(claim | {"ledger": ledger}))
-        with (
-            pytest.raises(AlreadyReleasedError, match=message),
-            evr.released(SURE, **(claim | {"ledger": ledger})),
-        ):
+        with pytest.raises(AlreadyReleasedError, match=message), evr.released(SURE, **(claim | {"ledger": ledger})):
             pytest.fail("ran twice")
         assert len(ledger.attempts()) == before
 
@@ -75,18 +70,14 @@ def test_a_mechanism_that_raises_may_have_published(claim: dict[str, Any]) -> No
     assert evr.release(lambda: 1, SURE, **claim, name="once more").value == 1
 
 
-@pytest.mark.parametrize(
-    "error", [KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, RecursionError]
-)
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, RecursionError])
 def test_any_exception_counts(claim: dict[str, Any], error: type[BaseException]) -> None:
     with pytest.raises(error), evr.released(SURE, **claim):
         raise error
     assert_shut(claim)
 
 
-def test_a_process_that_dies_after_publishing_has_published(
-    tmp_path: Path, claim: dict[str, Any]
-) -> None:
+def test_a_process_that_dies_after_publishing_has_published(tmp_path: Path, claim: dict[str, Any]) -> None:
     claim["ledger"].close()
     path, out = claim["ledger"].path, tmp_path / "out"
     child = os.fork()
@@ -115,9 +106,7 @@ def test_an_owner_elsewhere_is_never_forgotten(
     gate.__exit__(None, None, None)
 
 
-def test_clocks_and_names_of_machines_do_not_matter(
-    claim: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clocks_and_names_of_machines_do_not_matter(claim: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     evr.release(lambda: 1, SURE, **claim)
     monkeypatch.setattr(ledger_module, "now", lambda: "1970-01-01T00:00:00.000+00:00")
     monkeypatch.setattr("evr.certification.tables.socket.gethostname", lambda: "another-machine")
@@ -151,9 +140,7 @@ def test_nothing_runs_where_the_output_cannot_be_counted(
     assert evr.release(lambda: 1, SURE, **claim).value == 1
 
 
-def test_an_ending_that_cannot_be_written_loses_nothing(
-    claim: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_ending_that_cannot_be_written_loses_nothing(claim: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise LedgerError("database or disk is full")
 
@@ -201,9 +188,7 @@ def _generator() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("mechanism", [_coroutine, _generator])
-def test_what_would_run_after_the_gate_is_refused_before_it(
-    claim: dict[str, Any], mechanism: Any
-) -> None:
+def test_what_would_run_after_the_gate_is_refused_before_it(claim: dict[str, Any], mechanism: Any) -> None:
     with pytest.raises(TypeError, match="a generator or a coroutine"):
         evr.release(mechanism, SURE, **claim)
     with pytest.raises(TypeError, match="a generator or a coroutine"):
@@ -219,9 +204,7 @@ def test_threads_share_one_output(claim: dict[str, Any]) -> None:
     def one(number: int) -> None:
         together.wait()
         try:
-            evr.release(
-                lambda: ran.append(number), SURE, **(claim | {"ledger": claim["ledger"].path})
-            )
+            evr.release(lambda: ran.append(number), SURE, **(claim | {"ledger": claim["ledger"].path}))
         except AlreadyReleasedError as error:
             refused.append(error)
 
@@ -233,9 +216,7 @@ def test_threads_share_one_output(claim: dict[str, Any]) -> None:
     assert (len(ran), len(refused)) == (1, 3)
 
 
-def test_a_body_that_changes_the_folder_or_closes_the_ledger(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_body_that_changes_the_folder_or_closes_the_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -320,26 +301,16 @@ def up(value: float, times: int = 1) -> float:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta"),
-    [(up(1.0), 1e-3), (1.0, up(1e-3, 3)), (1.0 + 1e-7, 1e-3), (up(1.0), up(1e-3))],
+    ("epsilon", "delta"), [(up(1.0), 1e-3), (1.0, up(1e-3, 3)), (1.0 + 1e-7, 1e-3), (up(1.0), up(1e-3))]
 )
-def test_a_release_apart_by_rounding_is_warned_about(
-    claim: dict[str, Any], epsilon: float, delta: float
-) -> None:
+def test_a_release_apart_by_rounding_is_warned_about(claim: dict[str, Any], epsilon: float, delta: float) -> None:
     evr.release(lambda: 1, SURE, **claim)
-    with pytest.warns(
-        NearbyReleaseWarning,
-        match=r"by rounding from \(1\.0, .* let out its output",
-    ):
+    with pytest.warns(NearbyReleaseWarning, match=r"by rounding from \(1\.0, .* let out its output"):
         evr.release(lambda: 2, SURE, **(claim | {"epsilon": epsilon, "delta": delta}))
     with warnings.catch_warnings():  # as an error it comes before anything is counted
         warnings.simplefilter("error")
         with pytest.raises(NearbyReleaseWarning):
-            evr.release(
-                lambda: pytest.fail("ran"),
-                SURE,
-                **(claim | {"epsilon": up(epsilon, 9), "delta": delta}),
-            )
+            evr.release(lambda: pytest.fail("ran"), SURE, **(claim | {"epsilon": up(epsilon, 9), "delta": delta}))
     assert len(claim["ledger"].attempts()) == 2
 
 
@@ -353,10 +324,4 @@ def test_zero_has_one_sign(ledger: evr.Ledger) -> None:
     claim: dict[str, Any] = {"tau": 0.9, "ledger": ledger}
     evr.release(lambda: 1, dp_event.NoOpDpEvent(), epsilon=0.0, delta=0.0, **claim)
     with pytest.raises(AlreadyReleasedError):
-        evr.release(
-            lambda: pytest.fail("ran twice"),
-            dp_event.NoOpDpEvent(),
-            epsilon=-0.0,
-            delta=-0.0,
-            **claim,
-        )
+        evr.release(lambda: pytest.fail("ran twice"), dp_event.NoOpDpEvent(), epsilon=-0.0, delta=-0.0, **claim)

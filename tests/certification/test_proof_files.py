@@ -56,9 +56,7 @@ def said(lines):
         evr.dpsgd(noise_multiplier=1.1, sampling_probability=0.01, steps=37),
         evr.dpsgd(noise_multiplier=1.1, sampling_probability=0.01, steps=1),
         dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(3.0), 6),
-        dp_event.ComposedDpEvent(
-            [dp_event.RandomizedResponseDpEvent(0.5, 3), dp_event.GaussianDpEvent(4.0)]
-        ),
+        dp_event.ComposedDpEvent([dp_event.RandomizedResponseDpEvent(0.5, 3), dp_event.GaussianDpEvent(4.0)]),
     ],
 )
 def test_the_checker_finds_evrs_integers(event):
@@ -66,9 +64,7 @@ def test_the_checker_finds_evrs_integers(event):
     answer = check_proof.check(data)
     assert answer.accepted
     bounds = zip(answer.file.sections, answer.bounds, strict=True)
-    assert [Fraction(units, 1 << 2 * one.bits) for one, units in bounds] == [
-        p.delta for p in proofs
-    ]
+    assert [Fraction(units, 1 << 2 * one.bits) for one, units in bounds] == [p.delta for p in proofs]
     assert made(event, 0.25)[0] == data  # bit for bit
 
 
@@ -172,13 +168,7 @@ def test_the_command_says_what_it_knows_and_no_more(tmp_path):
 
 def test_enclosures_are_computed_again(capsys):
     pytest.importorskip("mpmath")
-    for name in (
-        "good-poisson-response",
-        "good-poisson-7",
-        "good-truncated",
-        "good-poisson-replace",
-        "good-mixture",
-    ):
+    for name in ("good-poisson-response", "good-poisson-7", "good-truncated", "good-poisson-replace", "good-mixture"):
         assert check_proof.main(["--enclosures", str(VECTORS / f"{name}.proof")]) == 0, name
     for name in ("untrue-poisson-7-noise", "untrue-poisson-one-noise"):
         assert check_proof.main(["--enclosures", str(VECTORS / f"{name}.proof")]) == 3, name

@@ -13,9 +13,7 @@ from evr.certification.certificate import Certificate
 from evr.certification.words import statement
 from evr.errors import AlreadyReleasedError, LedgerError
 
-FIXED = evr.dpsgd(
-    noise_multiplier=3.0, dataset_size=100, batch_size=5, steps=10, sampling="without-replacement"
-)
+FIXED = evr.dpsgd(noise_multiplier=3.0, dataset_size=100, batch_size=5, steps=10, sampling="without-replacement")
 GAUSSIAN = dp_event.GaussianDpEvent(4.0)
 
 
@@ -27,12 +25,7 @@ def ledger(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("method", ["strict", "sequential"])
 def test_replay_under_the_recorded_relation(ledger: Path, method: str) -> None:
     certificate = evr.certify(
-        FIXED,
-        epsilon=1.0,
-        tau=0.7,
-        ledger=ledger,
-        method=method,
-        neighboring_relation="replace-one",
+        FIXED, epsilon=1.0, tau=0.7, ledger=ledger, method=method, neighboring_relation="replace-one"
     )
     assert certificate.neighboring_relation == "REPLACE_ONE"
     assert certificate.accepted
@@ -55,18 +48,10 @@ def altered(certificate: Certificate, **fields: Any) -> Certificate:
 @pytest.mark.parametrize("method", ["strict", "sequential"])
 @pytest.mark.parametrize(
     ("made", "shown"),
-    [
-        ("add-or-remove", "REPLACE_ONE"),
-        ("replace-one", "ADD_OR_REMOVE_ONE"),
-        ("replace-one", "REPLACE_SPECIAL"),
-    ],
+    [("add-or-remove", "REPLACE_ONE"), ("replace-one", "ADD_OR_REMOVE_ONE"), ("replace-one", "REPLACE_SPECIAL")],
 )
-def test_a_certificate_is_never_one_of_another_relation(
-    ledger: Path, method: str, made: str, shown: str
-) -> None:
-    certificate = evr.certify(
-        GAUSSIAN, epsilon=2.0, tau=0.7, ledger=ledger, method=method, neighboring_relation=made
-    )
+def test_a_certificate_is_never_one_of_another_relation(ledger: Path, method: str, made: str, shown: str) -> None:
+    certificate = evr.certify(GAUSSIAN, epsilon=2.0, tau=0.7, ledger=ledger, method=method, neighboring_relation=made)
     forged = altered(certificate, neighboring_relation=shown)
     replayed = evr.replay(forged, workers=1)
     assert not replayed.agrees
@@ -77,9 +62,7 @@ def test_a_certificate_is_never_one_of_another_relation(
 
 
 def test_a_relation_that_the_event_does_not_have(ledger: Path) -> None:
-    certificate = evr.certify(
-        FIXED, epsilon=1.0, tau=0.7, ledger=ledger, neighboring_relation="replace-one"
-    )
+    certificate = evr.certify(FIXED, epsilon=1.0, tau=0.7, ledger=ledger, neighboring_relation="replace-one")
     replayed = evr.replay(altered(certificate, neighboring_relation="ADD_OR_REMOVE_ONE"))
     assert "no law under 'add-or-remove'" in str(replayed.mismatches[0])
 

@@ -24,9 +24,7 @@ def storm(*arguments: object) -> Any:
     folders = (Path(evr.__file__).parents[1], Path(__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
     command = [sys.executable, str(STORM), *map(str, arguments)]
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=3000, check=False
-    )
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=3000, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -60,9 +58,7 @@ def memory() -> Iterator[str]:
     """A folder in memory where there is one: the tests below open hundreds of ledgers, and a kill
     needs no disk.
     """
-    with tempfile.TemporaryDirectory(
-        dir="/dev/shm" if os.path.isdir("/dev/shm") else None
-    ) as folder:
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
         yield folder
 
 

@@ -35,17 +35,13 @@ MENDED = 200
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     folder = tmp_path_factory.mktemp("strict")
-    return evr.certify(
-        EVENT, epsilon=0.5, tau=0.99, method="strict", ledger=folder / "ledger.sqlite"
-    )
+    return evr.certify(EVENT, epsilon=0.5, tau=0.99, method="strict", ledger=folder / "ledger.sqlite")
 
 
 @pytest.fixture(scope="module")
 def double(tmp_path_factory):
     folder = tmp_path_factory.mktemp("both")
-    return evr.certify(
-        EVENT, epsilon=0.5, tau=0.8, method="both", seed=1, ledger=folder / "ledger.sqlite"
-    )
+    return evr.certify(EVENT, epsilon=0.5, tau=0.8, method="both", seed=1, ledger=folder / "ledger.sqlite")
 
 
 def mended(document):
@@ -115,9 +111,7 @@ def test_none_of_many_altered_certificates_is_believed(certificate):
     trusted = {"digest", "software", "times", "record"}
     known = ("seconds", "entropy", "entropy_is_fresh")
     document = certificate.document()
-    places = [
-        path for path, _ in leaves(document) if path[0] not in trusted and path[-1] not in known
-    ]
+    places = [path for path, _ in leaves(document) if path[0] not in trusted and path[-1] not in known]
     proofs = [path for path in places if "strict" in path]
     believed, rng = [], random.Random(20)
     for trial in range(MENDED):
@@ -199,12 +193,8 @@ def test_both_find_a_fault_in_the_strict_proof(tmp_path, monkeypatch):
         "self.poly // (whole + whole)",
     )
     delta = evr.estimate_delta(EVENT, 0.5).value
-    assert evr.verify(
-        EVENT, epsilon=0.5, delta=0.5 * delta / 0.8, tau=0.8, method="strict"
-    ).accepted
-    with pytest.raises(
-        DisagreementError, match="the strict proof shows the claim and the sampled one does not"
-    ):
+    assert evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta / 0.8, tau=0.8, method="strict").accepted
+    with pytest.raises(DisagreementError, match="the strict proof shows the claim and the sampled one does not"):
         evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta / 0.8, tau=0.8, method="both", seed=1)
 
 
@@ -212,15 +202,11 @@ def test_both_find_a_fault_in_the_sampled_proof(monkeypatch):
     """Weights that are too small accept a false claim; integers do not."""
     draw = TiltedProposal.draw
     monkeypatch.setattr(
-        TiltedProposal,
-        "draw",
-        lambda *a: (b := draw(*a))._replace(log_weights=b.log_weights - math.log(4.0)),
+        TiltedProposal, "draw", lambda *a: (b := draw(*a))._replace(log_weights=b.log_weights - math.log(4.0))
     )
     delta = evr.estimate_delta(EVENT, 0.5).value
     assert evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta / 0.8, tau=0.8, seed=1).accepted
-    with pytest.raises(
-        DisagreementError, match="the sampled proof shows the claim and the strict one does not"
-    ):
+    with pytest.raises(DisagreementError, match="the sampled proof shows the claim and the strict one does not"):
         evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta / 0.8, tau=0.8, method="both", seed=1)
 
 
@@ -259,9 +245,7 @@ def test_auto_samples_where_a_strict_proof_fails(tmp_path):
     was rejected.
     """
     tiny = dp_event.RandomizedResponseDpEvent(1 - 1e-10, 2)
-    event = dp_event.ComposedDpEvent(
-        [events.EpsilonDeltaDpEvent(3.0, 0.0), dp_event.SelfComposedDpEvent(tiny, 20)]
-    )
+    event = dp_event.ComposedDpEvent([events.EpsilonDeltaDpEvent(3.0, 0.0), dp_event.SelfComposedDpEvent(tiny, 20)])
     certificate = evr.certify(event, epsilon=3.0, delta=2 * 3.3568e-10, ledger=tmp_path / "ledger")
     assert certificate.verification.method == "sequential"
     assert certificate.verdict == "accepted"

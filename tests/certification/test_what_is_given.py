@@ -26,11 +26,7 @@ from evr.report.page import write_report
     ],
 )
 def test_what_would_fail_later_is_refused_before_it_counts(
-    ledger: evr.Ledger,
-    gaussian: dp_event.DpEvent,
-    option: dict[str, Any],
-    kind: type[Exception],
-    message: str,
+    ledger: evr.Ledger, gaussian: dp_event.DpEvent, option: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
     """A hook that is none was once found out in the middle of an attempt."""
     with pytest.raises(kind, match=message):
@@ -56,9 +52,7 @@ def test_a_seed_is_an_integer_of_any_kind(gaussian: dp_event.DpEvent, delta: flo
     assert given.entropy == 7
 
 
-def test_a_certificate_is_given_by_its_file_too(
-    tmp_path: Path, ledger: evr.Ledger, gaussian: dp_event.DpEvent
-) -> None:
+def test_a_certificate_is_given_by_its_file_too(tmp_path: Path, ledger: evr.Ledger, gaussian: dp_event.DpEvent) -> None:
     """The name of a file was once searched for fields of a certificate."""
     path = tmp_path / "certificate.json"
     evr.certify(gaussian, delta=1e-5, ledger=ledger, path=path)

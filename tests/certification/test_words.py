@@ -42,24 +42,18 @@ def test_two_sentences(certificates: dict[str, Any]) -> None:
     assert sentences(short) == 2
     assert len(short.split()) < 70 < len(certificate.statement.split())
     assert short.startswith("The composition of 2 times Poisson sampling (")
-    assert (
-        f"is ({certificate.guarantee.epsilon!r}, 1e-5)-differentially private per record" in short
-    )
+    assert f"is ({certificate.guarantee.epsilon!r}, 1e-5)-differentially private per record" in short
     assert stated(certificate.release.total_budget, 2) in short
     for clause in certificate.assumptions:  # what is short leaves nothing out: the rest is the list
         assert clause in certificate.statement
     assert "not shuffled batches" in certificate.assumptions[0]
-    assert certificate.assumptions[1].endswith(
-        "did not depend on the data, the number of records included"
-    )
+    assert certificate.assumptions[1].endswith("did not depend on the data, the number of records included")
 
 
 @pytest.mark.parametrize("method", ["strict", "both"])
 def test_of_a_proof_no_probability_is_stated(method: str, tmp_path: Path) -> None:
     event = evr.dpsgd(noise_multiplier=2.0, sampling_probability=1.0, steps=1)
-    certificate = evr.certify(
-        event, delta=1e-3, tau=0.8, method=method, ledger=tmp_path / "ledger.sqlite"
-    )
+    certificate = evr.certify(event, delta=1e-3, tau=0.8, method=method, ledger=tmp_path / "ledger.sqlite")
     short = certificate.short_statement
     assert sentences(short) == 2
     assert "proved in exact arithmetic" in short
@@ -110,10 +104,7 @@ def test_latex(certificates: dict[str, Any]) -> None:
 
 def test_latex_escapes() -> None:
     assert latex.typeset("a_b 50% {x} \\") == r"a\_b 50\% \{x\} \textbackslash{}"
-    assert (
-        latex.typeset("at most 2.5e-09, 1e-5 of 1000")
-        == r"at most $2.5 \times 10^{-9}$, $10^{-5}$ of 1000"
-    )
+    assert latex.typeset("at most 2.5e-09, 1e-5 of 1000") == r"at most $2.5 \times 10^{-9}$, $10^{-5}$ of 1000"
 
 
 def test_bibtex_says_what_citation_cff_says(certificates: dict[str, Any]) -> None:

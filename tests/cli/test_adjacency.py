@@ -47,9 +47,7 @@ delta = 1e-5
         ["describe"],
     ],
 )
-def test_flags_and_spec_say_the_same(
-    evr: Callable[..., Any], tmp_path: Path, command: list[str]
-) -> None:
+def test_flags_and_spec_say_the_same(evr: Callable[..., Any], tmp_path: Path, command: list[str]) -> None:
     spec = tmp_path / "fixed.toml"
     spec.write_text(SPEC)
     json = [] if command[0] == "describe" else ["--json"]
@@ -87,16 +85,7 @@ def test_compare_asks_peers_about_the_same_relation(evr: Callable[..., Any]) -> 
     ran = evr(
         "estimate",
         "--compare",
-        *[
-            "--noise-multiplier",
-            "4",
-            "--sampling-probability",
-            "1",
-            "--steps",
-            "1",
-            "--delta",
-            "1e-6",
-        ],
+        *["--noise-multiplier", "4", "--sampling-probability", "1", "--steps", "1", "--delta", "1e-6"],
         "--adjacency",
         "replace-one",
         "--json",

@@ -8,9 +8,7 @@ TARGET = ["--epsilon", "1", "--delta", "1e-6"]
 def test_the_noise_written_down_is_on_the_private_side(evr):
     flags = ["--sampling-probability", 0.01, "--steps", 1000]
     ran = evr("calibrate", *TARGET, *flags)
-    assert ran.out.startswith(
-        "noise_multiplier = 1.563, the smallest of four digits for epsilon = 1 and delta = 1e-06"
-    )
+    assert ran.out.startswith("noise_multiplier = 1.563, the smallest of four digits for epsilon = 1 and delta = 1e-06")
     deltas = [
         float(evr("estimate", "--noise-multiplier", noise, *flags, "--epsilon", 1, "-q").out)
         for noise in (1.563, 1.562)
@@ -33,10 +31,7 @@ def test_the_noise_that_is_found_is_certified(evr, tmp_path, monkeypatch):
 def test_most_steps(evr):
     flags = ["--noise-multiplier", 1.4, "--sampling-probability", 0.01]
     steps = int(evr("calibrate", *TARGET, *flags, "--quiet").out)
-    deltas = [
-        float(evr("estimate", *flags, "--steps", k, "--epsilon", 1, "-q").out)
-        for k in (steps, steps + 1)
-    ]
+    deltas = [float(evr("estimate", *flags, "--steps", k, "--epsilon", 1, "-q").out) for k in (steps, steps + 1)]
     assert deltas[0] <= 1e-6 < deltas[1]
 
 
@@ -68,15 +63,9 @@ def test_the_claim_of_a_specification_is_its_target(evr, refused, mixed):
         (["--steps", "10"], "calibrate to which target? Add --epsilon and --delta"),
         (["--epsilon", "1", "--steps", "10"], "Add --delta"),
         (TARGET, "find what? Give --steps"),
-        (
-            [*TARGET, "--steps", "10", "--noise-multiplier", "1"],
-            "leave nothing to find: leave out one of them",
-        ),
+        ([*TARGET, "--steps", "10", "--noise-multiplier", "1"], "leave nothing to find: leave out one of them"),
         (["--epsilon", "1", "--delta", "0", "--steps", "10"], "delta=0.0 is not in (0, 1)"),
-        (
-            ["--epsilon", "inf", "--delta", "0.1", "--steps", "10"],
-            "epsilon=inf is not >= 0 and finite",
-        ),
+        (["--epsilon", "inf", "--delta", "0.1", "--steps", "10"], "epsilon=inf is not >= 0 and finite"),
         (
             [*TARGET, "--noise-multiplier", "0.1", "--sampling-probability", "1"],
             "every parameter tried from 1 to 1.07e+09 misses the target",

@@ -77,16 +77,7 @@ def test_json(capsys, monkeypatch):
 
 def test_json_without_sampling_is_the_gaussian_mechanism(capsys, monkeypatch):
     code, out, _ = run(
-        capsys,
-        monkeypatch,
-        "describe",
-        "--noise-multiplier",
-        1,
-        "--sampling-probability",
-        1,
-        "--steps",
-        1,
-        "--json",
+        capsys, monkeypatch, "describe", "--noise-multiplier", 1, "--sampling-probability", 1, "--steps", 1, "--json"
     )
     assert code == 0
     first = json.loads(out)["steps"][0]
@@ -95,23 +86,11 @@ def test_json_without_sampling_is_the_gaussian_mechanism(capsys, monkeypatch):
 
 
 def test_batches_in_the_units_of_a_training(capsys, monkeypatch):
-    flags = [
-        "--noise-multiplier",
-        1.3,
-        "--dataset-size",
-        60000,
-        "--batch-size",
-        256,
-        "--epochs",
-        15,
-    ]
+    flags = ["--noise-multiplier", 1.3, "--dataset-size", 60000, "--batch-size", 256, "--epochs", 15]
     code, out, _ = run(capsys, monkeypatch, "describe", *flags)
     assert code == 0
     assert "Noise: its standard deviation is 1.3 times the clipping norm" in out
-    assert (
-        "Batches: 3,516; a record is in each with probability 0.00426667: about 256 of 60,000 "
-        "records." in out
-    )
+    assert "Batches: 3,516; a record is in each with probability 0.00426667: about 256 of 60,000 records." in out
 
 
 def test_a_file_is_described_by_noise_and_batches_too(capsys, monkeypatch, tmp_path):
@@ -137,24 +116,16 @@ def test_a_file_is_described_by_noise_and_batches_too(capsys, monkeypatch, tmp_p
 
 
 def test_nothing_to_pay(capsys, monkeypatch):
-    code, out, _ = run(
-        capsys, monkeypatch, "describe", *FLAGS[:2], "--sampling-probability", 0, *FLAGS[4:]
-    )
+    code, out, _ = run(capsys, monkeypatch, "describe", *FLAGS[:2], "--sampling-probability", 0, *FLAGS[4:])
     assert (code, out) == (0, "This composition costs no privacy.\n")
 
 
 BAD: dict[str, tuple[list[Any], str]] = {
-    "nothing": (
-        [],
-        "describe DP-SGD by flags: add --noise-multiplier; --sampling-probability (1 if",
-    ),
+    "nothing": ([], "describe DP-SGD by flags: add --noise-multiplier; --sampling-probability (1 if"),
     "half": (["--steps", "3"], "add --noise-multiplier"),
     "both": ([EXAMPLES / "dpsgd.toml", *FLAGS], "both describe a mechanism"),
     "missing file": (["missing.toml"], "missing.toml: cannot be read"),
-    "probability": (
-        [*FLAGS, "--sampling-probability", "1.5"],
-        "sampling_probability=1.5 is not in [0, 1]",
-    ),
+    "probability": ([*FLAGS, "--sampling-probability", "1.5"], "sampling_probability=1.5 is not in [0, 1]"),
     "nan": ([*FLAGS, "--noise-multiplier", "nan"], "noise_multiplier=nan is not"),
     "negative": ([*FLAGS, "--noise-multiplier", "-1"], "noise_multiplier=-1.0 is not"),
     "steps": ([*FLAGS, "--steps", "0"], "steps=0 is not an integer >= 1"),
@@ -176,16 +147,10 @@ def test_bad_input_is_one_message_and_exit_code_2(capsys, monkeypatch, name):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (
-            b"[[mechanism]]\nkind = 'gaussian'\nnoise_multiplyer = 1.0",
-            "did you mean 'noise_multiplier'?",
-        ),
+        (b"[[mechanism]]\nkind = 'gaussian'\nnoise_multiplyer = 1.0", "did you mean 'noise_multiplier'?"),
         (b"nonsense", "not valid TOML"),
         (b"\xff\xfe", "not UTF-8"),
-        (
-            b"[[mechanism]]\nkind = 'gaussian'\nnoise_multiplier = -1.0",
-            "noise_multiplier=-1.0 is not",
-        ),
+        (b"[[mechanism]]\nkind = 'gaussian'\nnoise_multiplier = -1.0", "noise_multiplier=-1.0 is not"),
     ],
 )
 def test_bad_files_are_named(capsys, monkeypatch, tmp_path, content, message):

@@ -36,9 +36,7 @@ def test_every_command_is_here() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_interrupted(
-    name: str, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path
-) -> None:
+def test_interrupted(name: str, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 

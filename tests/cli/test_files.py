@@ -18,9 +18,7 @@ from helpers import near
 
 CHEAP = ["--noise-multiplier", "2", "--sampling-probability", "1", "--steps", "1"]
 TARGET = ["--delta", "1e-3", "--tau", "0.9"]
-SPEC = (
-    '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\n\n[claim]\ndelta = 1e-3\ntau = 0.9\n'
-)
+SPEC = '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\n\n[claim]\ndelta = 1e-3\ntau = 0.9\n'
 
 
 @pytest.fixture(autouse=True)
@@ -53,16 +51,12 @@ def test_certificates_are_named_after_what_they_certify(evr: Callable[..., Any])
 def test_names_tell_trainings_apart() -> None:
     one = package.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
     two = package.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=250, epochs=15)
-    names = {
-        str(certificate_path(None, event, e, 1e-5)) for event in (one, two) for e in (None, 1.14)
-    }
+    names = {str(certificate_path(None, event, e, 1e-5)) for event in (one, two) for e in (None, 1.14)}
     assert len(names) == 4
     assert "dpsgd-noise1.1-q0.00426667-steps3516-epsilon1.14-delta1e-5.certificate.json" in names
 
 
-def test_what_is_there_is_not_overwritten(
-    evr: Callable[..., Any], refused: Callable[..., str]
-) -> None:
+def test_what_is_there_is_not_overwritten(evr: Callable[..., Any], refused: Callable[..., str]) -> None:
     arguments = ["certify", *CHEAP, *TARGET, "--output", "mine.json", "-q"]
     assert evr(*arguments).code == 0
     before = Path("mine.json").read_bytes()
@@ -76,28 +70,11 @@ def test_what_is_there_is_not_overwritten(
 
 def test_force_keeps_what_was_accepted_of_something_else(evr: Callable[..., Any]) -> None:
     for index, delta in enumerate(("1e-3", "2e-3", "3e-3")):
-        flags = [
-            "--delta",
-            delta,
-            "--tau",
-            "0.9",
-            "-o",
-            "mine.json",
-            "-q",
-            *(["--force"] if index else []),
-        ]
+        flags = ["--delta", delta, "--tau", "0.9", "-o", "mine.json", "-q", *(["--force"] if index else [])]
         assert evr("certify", *CHEAP, *flags).code == 0
-    kept = [
-        package.Certificate.load(name).claim.delta
-        for name in ("mine.accepted.json", "mine.accepted-2.json")
-    ]
+    kept = [package.Certificate.load(name).claim.delta for name in ("mine.accepted.json", "mine.accepted-2.json")]
     assert kept == near([1e-3, 2e-3])
-    assert (
-        evr(
-            "certify", *CHEAP, "--delta", "3e-3", "--tau", "0.9", "-o", "mine.json", "-q", "--force"
-        ).code
-        == 0
-    )
+    assert evr("certify", *CHEAP, "--delta", "3e-3", "--tau", "0.9", "-o", "mine.json", "-q", "--force").code == 0
     assert not Path("mine.accepted-3.json").exists()  # the same again
 
 
@@ -105,10 +82,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "no folder": (["--output", "none/c.json"], "lies in a folder that does not exist"),
     "a folder": (["--output", "."], "is a folder: name a file"),
     "no folder for the page": (["--report", "none/r.html"], "lies in a folder that does not exist"),
-    "one file for both": (
-        ["--output", "x.json", "--report", "x.json"],
-        "is the certificate's file",
-    ),
+    "one file for both": (["--output", "x.json", "--report", "x.json"], "is the certificate's file"),
     "workers": (["--workers", "0"], "workers=0 is not an integer >= 1"),
     "method": (["--method", "x"], "method='x' is not one of"),
     "seed": (["--seed", "-1"], "seed=-1 is not an integer >= 0"),
@@ -164,9 +138,7 @@ def test_a_closed_folder_costs_no_attempt(folder: Path, refused: Callable[..., s
     assert counted() == 0
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"workers": 0}, {"path": "none/c.json"}, {"seed": -1}, {"max_samples": 0}]
-)
+@pytest.mark.parametrize("wrong", [{"workers": 0}, {"path": "none/c.json"}, {"seed": -1}, {"max_samples": 0}])
 def test_a_refusal_in_python_costs_no_attempt(wrong: dict[str, Any]) -> None:
     event = package.dpsgd(noise_multiplier=2.0, sampling_probability=1.0, steps=1)
     with pytest.raises(ValueError, match=next(iter(wrong))):
@@ -239,9 +211,7 @@ def test_the_ledger_says_what_ran_and_where_its_certificate_is(evr: Callable[...
     assert f"spent on it: {row['budget']} of {total}" in told.out
 
 
-def test_the_ledger_lists_no_budget_for_a_proof_in_exact_arithmetic(
-    evr: Callable[..., Any],
-) -> None:
+def test_the_ledger_lists_no_budget_for_a_proof_in_exact_arithmetic(evr: Callable[..., Any]) -> None:
     assert evr("certify", "noise.toml", "--method", "strict").code == 0
     attempts = evr("ledger").rows
     assert dict(zip(attempts[0], attempts[1], strict=True))["budget"] == "none"

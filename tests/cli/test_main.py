@@ -34,10 +34,7 @@ def test_nothing_asked(evr):
 
 
 def test_mistyped_command(refused):
-    assert (
-        refused("estimat")
-        == "error: no such command 'estimat'. Did you mean 'estimate'? Try 'evr --help'.\n"
-    )
+    assert refused("estimat") == "error: no such command 'estimat'. Did you mean 'estimate'? Try 'evr --help'.\n"
 
 
 def test_interruption(evr, dpsgd, monkeypatch):
@@ -72,21 +69,14 @@ def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_loads_no_library():
-    code = (
-        "import sys; sys.argv = ['evr', '--help']\nfrom evr.cli import main\ntry: main()\nexcept "
-        "SystemExit: pass\n"
-    )
+    code = "import sys; sys.argv = ['evr', '--help']\nfrom evr.cli import main\ntry: main()\nexcept SystemExit: pass\n"
     code += (
         "print(sorted({'numpy', 'scipy', 'dp_accounting', 'matplotlib', 'pydantic'} & "
         "set(sys.modules)), file=sys.stderr)"
     )
     path = os.pathsep.join(p for p in sys.path if p)
     ran = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-        check=True,
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=True
     )
     assert ran.stderr.strip() in ("[]", "['pydantic']")  # typer itself may load pydantic
 
@@ -136,17 +126,7 @@ def test_terminal_table_and_no_color(evr, monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", "1")
-    ran = evr(
-        "estimate",
-        "--noise-multiplier",
-        70,
-        "--sampling-probability",
-        1,
-        "--steps",
-        1200,
-        "--epsilon",
-        "1,2",
-    )
+    ran = evr("estimate", "--noise-multiplier", 70, "--sampling-probability", 1, "--steps", 1200, "--epsilon", "1,2")
     assert "Privacy curve" in ran.out
     assert "0.00639604" in ran.out
     assert not re.search(r"\x1b\[[0-9;]*[349][0-7]m", ran.out)  # bold is no colour

@@ -26,9 +26,7 @@ def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
 
 
 @pytest.fixture
-def terminal(
-    evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Callable[..., str]:
+def terminal(evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., str]:
     """Run a command as on a terminal; what is on its screen."""
     monkeypatch.chdir(tmp_path)
 
@@ -51,9 +49,7 @@ def words(screen: str) -> str:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_fits_and_cuts_no_option(
-    name: str, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_fits_and_cuts_no_option(name: str, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     helped = evr(name, "--help").out
     assert widest(helped) <= 60
@@ -61,9 +57,7 @@ def test_help_fits_and_cuts_no_option(
     assert "<bool>" not in helped
 
 
-def test_the_list_of_commands_fits(
-    width: int, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_list_of_commands_fits(width: int, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     helped = evr("--help").out
     assert widest(helped) <= width
     assert all(about in words(helped) for _, about in COMMANDS.values())

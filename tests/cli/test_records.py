@@ -40,9 +40,7 @@ def test_a_record_is_certified(record: Path, evr: Callable[..., Any]) -> None:
     assert "notes of the record\tgenerator" in shown
 
 
-def test_the_records_of_several_processes_are_certified(
-    record: Path, evr: Callable[..., Any]
-) -> None:
+def test_the_records_of_several_processes_are_certified(record: Path, evr: Callable[..., Any]) -> None:
     path = record.with_name("many.record.jsonl")
     for rank in range(2):
         write(rank_path(path, rank), rank=rank, ranks=2, run="one")
@@ -54,9 +52,7 @@ def test_a_record_by_another_name_is_certified(record: Path, evr: Callable[..., 
     assert evr("certify", other, "--delta", "1e-5", "--quiet").code == 0
 
 
-def test_a_record_is_not_certified_under_add_or_remove(
-    record: Path, refused: Callable[..., str]
-) -> None:
+def test_a_record_is_not_certified_under_add_or_remove(record: Path, refused: Callable[..., str]) -> None:
     command = ("certify", record, "--delta", "1e-5", "--adjacency", "add-or-remove")
     assert "keeps the number of records private" in refused(*command)
     assert "both describe a mechanism" in refused("certify", record, "--steps", "3")

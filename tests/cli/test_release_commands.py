@@ -22,9 +22,7 @@ from evr.certification.certificate import digest_of
 from helpers import near
 
 CHEAP = ["--noise-multiplier", "2", "--sampling-probability", "1", "--steps", "1"]
-SPEC = (
-    '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\n\n[claim]\ndelta = 1e-3\ntau = 0.9\n'
-)
+SPEC = '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 2.0\n\n[claim]\ndelta = 1e-3\ntau = 0.9\n'
 
 
 @pytest.fixture
@@ -54,10 +52,7 @@ def test_certify(spec: Path, evr: Callable[..., Any]) -> None:
     assert again.err == ""
     assert again.out.count("\n") == 1
     listed = evr("ledger", "--json").json
-    assert [(a["attempt"], a["state"]) for a in listed["attempts"]] == [
-        (1, "accepted"),
-        (2, "accepted"),
-    ]
+    assert [(a["attempt"], a["state"]) for a in listed["attempts"]] == [(1, "accepted"), (2, "accepted")]
     (release,) = listed["releases"]
     assert release["left"] == near(release["budget"] / 4)
 
@@ -105,9 +100,7 @@ def test_rejection(spec: Path, evr: Callable[..., Any]) -> None:
     assert evr("replay", spec.with_name("noise.certificate.json"), "--quiet").code == 3
 
 
-def test_bad_input(
-    spec: Path, refused: Callable[..., str], evr: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_bad_input(spec: Path, refused: Callable[..., str], evr: Callable[..., Any], tmp_path: Path) -> None:
     assert "certify what?" in refused("certify", *CHEAP)
     assert "tau=2.0 is not in (0, 1)" in refused("certify", spec, "--tau", 2)
     assert "method='x' is not one of" in refused("certify", spec, "--method", "x")
@@ -116,9 +109,7 @@ def test_bad_input(
     assert "cannot be read" in refused("replay", tmp_path / "none")
     assert "argument" in refused("show").lower()
     assert evr("certify", spec, "--seed", 5, "--quiet").code == 0
-    assert "entropy 0x5 was used before" in refused(
-        "certify", spec, "--seed", 5, "--quiet", "--force"
-    )
+    assert "entropy 0x5 was used before" in refused("certify", spec, "--seed", 5, "--quiet", "--force")
     (tmp_path / "broken").write_text("x" * 5000)
     assert "not a database" in refused("ledger", "--ledger", tmp_path / "broken")
 
@@ -126,16 +117,10 @@ def test_bad_input(
 def test_replay(certificate: Path, evr: Callable[..., Any], refused: Callable[..., str]) -> None:
     ran = evr("replay", certificate)
     assert ran.code == 0
-    assert (
-        "agrees with its replay (65,536 samples drawn again); the verdict is accepted." in ran.out
-    )
+    assert "agrees with its replay (65,536 samples drawn again); the verdict is accepted." in ran.out
     fresh = evr("replay", certificate, "--fresh", "--json")
     assert fresh.code == 0
-    assert (fresh.json["agrees"], fresh.json["fresh"], fresh.json["replayed"]) == (
-        True,
-        True,
-        "accepted",
-    )
+    assert (fresh.json["agrees"], fresh.json["fresh"], fresh.json["replayed"]) == (True, True, "accepted")
     document = json.loads(certificate.read_text())
     document["guarantee"]["delta"] = 1e-9
     certificate.write_text(json.dumps(document))
@@ -148,9 +133,7 @@ def test_replay(certificate: Path, evr: Callable[..., Any], refused: Callable[..
     assert "do not rely on it" in ran.out
 
 
-def test_a_certificate_of_another_version_is_not_called_false(
-    certificate: Path, evr: Callable[..., Any]
-) -> None:
+def test_a_certificate_of_another_version_is_not_called_false(certificate: Path, evr: Callable[..., Any]) -> None:
     document = json.loads(certificate.read_text())
     document["software"]["numpy"] = "1.26.4"
     for fields in document["verification"]["directions"].values():
@@ -158,10 +141,7 @@ def test_a_certificate_of_another_version_is_not_called_false(
     certificate.write_text(json.dumps({**document, "digest": digest_of(document)}))
     ran = evr("replay", certificate)
     assert ran.code == 3
-    assert (
-        "could not be replayed here: its samples were drawn by evr 0.1.0 with numpy 1.26.4, and "
-        "this is" in ran.out
-    )
+    assert "could not be replayed here: its samples were drawn by evr 0.1.0 with numpy 1.26.4, and this is" in ran.out
     assert "do not rely on it" not in ran.out
     assert "--fresh" in evr("replay", certificate, "--json").json["undecided"]
     assert evr("replay", certificate, "--fresh").code == 0
@@ -170,10 +150,7 @@ def test_a_certificate_of_another_version_is_not_called_false(
 # an alarm that rings in a destructor is swallowed there, and rings again
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_how_long_a_command_may_be_busy(
-    certificate: Path,
-    refused: Callable[..., str],
-    evr: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
+    certificate: Path, refused: Callable[..., str], evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for command in (["replay"], ["show", "--html", "page.html"]):
         told = refused(*command, certificate, "--max-seconds", 1e-9)
@@ -214,9 +191,7 @@ def test_show_names_the_relation_of_the_certificate(spec: Path, evr: Callable[..
     assert "add-or-remove" not in ran.out
 
 
-def test_a_release_apart_by_rounding_is_one_line_on_standard_error(
-    spec: Path, evr: Callable[..., Any]
-) -> None:
+def test_a_release_apart_by_rounding_is_one_line_on_standard_error(spec: Path, evr: Callable[..., Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         first, second = (
@@ -234,17 +209,13 @@ def test_ledger_lists(certificate: Path, evr: Callable[..., Any]) -> None:
     assert ran.rows[1][3] == "accepted"
 
 
-def test_progress_in_lines(
-    spec: Path, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_in_lines(spec: Path, evr: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evr.proving.showing._OFTEN", -1.0)
     ran = evr("certify", spec, "--method", "sequential")
     assert "remove: 65,536 samples, delta about" in ran.err
 
 
-def test_a_rejected_rerun_keeps_what_was_accepted(
-    spec: Path, evr: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_rejected_rerun_keeps_what_was_accepted(spec: Path, evr: Callable[..., Any], tmp_path: Path) -> None:
     target = tmp_path / "one.json"
     assert evr("certify", spec, "--output", target).code == 0
     false = ["--epsilon", 1, "--delta", 3e-3, "--tau", 0.9]
@@ -260,10 +231,7 @@ def test_algorithm_2_states_its_plan(
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
     ran = evr("certify", spec, "--method", "fixed", "--tau", "0.6")
-    assert re.search(
-        r"remove: Algorithm 2 with m = [\d,]+ samples, from nu = \S+ and Delta = \S+; .* s\n",
-        ran.err,
-    )
+    assert re.search(r"remove: Algorithm 2 with m = [\d,]+ samples, from nu = \S+ and Delta = \S+; .* s\n", ran.err)
 
 
 SLOW = """
@@ -292,11 +260,7 @@ def test_interrupted_and_resumed(spec: Path, evr: Callable[..., Any]) -> None:
 
     environment = {**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])}
     child = subprocess.Popen(
-        [sys.executable, "-c", SLOW],
-        env=environment,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", SLOW], env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     ledger = spec.parent / ".evr" / "ledger.sqlite"
     for _ in range(600):

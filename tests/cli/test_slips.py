@@ -34,9 +34,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 @pytest.mark.parametrize("command", ["certify", "estimate", "calibrate"])
-def test_flags_of_other_libraries(
-    command: str, flag: str, right: str, refused: Callable[..., str]
-) -> None:
+def test_flags_of_other_libraries(command: str, flag: str, right: str, refused: Callable[..., str]) -> None:
     said = refused(command, flag, "1")
     assert f"no such option: {flag}. Did you mean {right}? Try 'evr {command} --help'." in said
 
@@ -91,29 +89,11 @@ NOTES = {
     "delta": ([*NOISY, "--delta", "0.01"], "delta = 0.01 is not below one over the 60,000 records"),
     "noise": (["--noise-multiplier", "281.6", *MNIST, "--delta", "1e-6"], "multiplier 281.6 is"),
     "share": (
-        [
-            "--noise-multiplier",
-            "20",
-            "--sampling-probability",
-            "0.43",
-            "--steps",
-            "9",
-            "--delta",
-            "1e-6",
-        ],
+        ["--noise-multiplier", "20", "--sampling-probability", "0.43", "--steps", "9", "--delta", "1e-6"],
         "sampling probability 0.43 is above 0.2",
     ),
     "epsilon": (
-        [
-            "--noise-multiplier",
-            "0.2",
-            "--sampling-probability",
-            "0.1",
-            "--steps",
-            "20",
-            "--delta",
-            "1e-6",
-        ],
+        ["--noise-multiplier", "0.2", "--sampling-probability", "0.1", "--steps", "20", "--delta", "1e-6"],
         "promises next to nothing",
     ),
 }

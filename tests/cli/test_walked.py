@@ -71,9 +71,7 @@ def test_what_leaves_nothing_to_calibrate_is_named(refused: Callable[..., str]) 
     )
 
 
-def test_an_exact_proof_is_shown_without_columns_of_samples(
-    certificate: Path, evr: Callable[..., Any]
-) -> None:
+def test_an_exact_proof_is_shown_without_columns_of_samples(certificate: Path, evr: Callable[..., Any]) -> None:
     rows = evr("show", certificate).rows
     first = rows[rows.index(["direction", "accepted", "threshold", "result"]) + 1]
     section = package.Certificate.load(certificate).verification.directions["remove"]
@@ -109,9 +107,7 @@ def test_a_rejection_says_why(evr: Callable[..., Any]) -> None:
     assert "samples (sequential test)" in drawn.err
 
 
-def test_new_samples_are_spoken_of_where_there_are_some(
-    certificate: Path, evr: Callable[..., Any]
-) -> None:
+def test_new_samples_are_spoken_of_where_there_are_some(certificate: Path, evr: Callable[..., Any]) -> None:
     exact = evr("replay", certificate, "--fresh").out
     assert "a new verification, which needs no samples, gives the same verdict" in exact
     assert evr("certify", "noise.toml", "--method", "sequential", "-o", "drawn.json").code == 0
@@ -119,9 +115,7 @@ def test_new_samples_are_spoken_of_where_there_are_some(
     assert re.search(r": [\d,]+ new samples give the same verdict", drawn)
 
 
-def test_a_folder_that_takes_no_file_is_found_out_first(
-    refused: Callable[..., str], folder: Path
-) -> None:
+def test_a_folder_that_takes_no_file_is_found_out_first(refused: Callable[..., str], folder: Path) -> None:
     if not Path("/proc").is_dir():
         pytest.skip("there is no /proc here")
     assert "cannot be written" in refused("certify", "noise.toml", "-o", "/proc/evr.json")
@@ -135,8 +129,7 @@ def test_numbers_that_no_float_holds(text: str, refused: Callable[..., str]) -> 
 
 def test_noise_is_looked_for_far_away(evr: Callable[..., Any]) -> None:
     found = evr(
-        *("calibrate", "--epsilon", 1e-3, "--delta", 1e-16, "--json"),
-        *("--steps", 1e9, "--sampling-probability", 1),
+        *("calibrate", "--epsilon", 1e-3, "--delta", 1e-16, "--json"), *("--steps", 1e9, "--sampling-probability", 1)
     )
     assert 2.15e8 < found.json["value"] < 2.16e8  # one Gaussian of noise 2.154e8 / sqrt(1e9)
 
@@ -156,9 +149,7 @@ def test_an_interruption_counts_where_an_attempt_was_counted(
     assert len(evr("ledger", "--json").json["attempts"]) == counted
 
 
-def test_a_sampling_probability_near_nothing(
-    evr: Callable[..., Any], refused: Callable[..., str]
-) -> None:
+def test_a_sampling_probability_near_nothing(evr: Callable[..., Any], refused: Callable[..., str]) -> None:
     steps = ["--noise-multiplier", 1, "--steps", 20, "--sampling-probability"]
     found = evr("estimate", *steps, 1e-250, "--delta", 1e-5)
     assert found.out.startswith("epsilon = 0 at delta = 1e-05 ")
@@ -167,7 +158,5 @@ def test_a_sampling_probability_near_nothing(
     assert "give 1e-250, which covers it" in words
 
 
-def test_a_claim_that_no_float_tells_from_0_is_named_as_it_was_given(
-    refused: Callable[..., str],
-) -> None:
+def test_a_claim_that_no_float_tells_from_0_is_named_as_it_was_given(refused: Callable[..., str]) -> None:
     assert "delta=1e-300 is not above 2e-290" in refused("certify", *STEP, "--delta", 1e-300)

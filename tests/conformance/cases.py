@@ -15,34 +15,13 @@ from typing import Any
 from dp_accounting import dp_event
 from mpmath import mp, mpf
 
-from conformance.reference import (
-    Either,
-    Laplace,
-    Normal,
-    OnOutcomes,
-    OnTheLine,
-    WithoutReplacement,
-    reflected,
-)
+from conformance.reference import Either, Laplace, Normal, OnOutcomes, OnTheLine, WithoutReplacement, reflected
 from evr import events
 from evr.mechanisms import Composition
 
 Reference = OnTheLine | OnOutcomes
 
-_DEVIATIONS = (
-    "-30.1",
-    "-11.31",
-    "-8.23",
-    "-5.07",
-    "-2.03",
-    "-0.31",
-    "0.73",
-    "2.19",
-    "5.17",
-    "8.41",
-    "11.37",
-    "30.7",
-)
+_DEVIATIONS = ("-30.1", "-11.31", "-8.23", "-5.07", "-2.03", "-0.31", "0.73", "2.19", "5.17", "8.41", "11.37", "30.7")
 
 
 def _gaussian_places(means: list[Any], deviation: Any) -> list[Any]:
@@ -53,13 +32,9 @@ def _gaussian(event: dp_event.GaussianDpEvent, direction: str) -> Reference:
     sigma = mpf(event.noise_multiplier)
     with_record, without = [(mpf(1), Normal(mpf(1), sigma))], [(mpf(1), Normal(mpf(0), sigma))]
     if direction == "remove":
-        return OnTheLine(
-            with_record, without, _gaussian_places([0, 1], sigma), (), lambda x: x / sigma
-        )
+        return OnTheLine(with_record, without, _gaussian_places([0, 1], sigma), (), lambda x: x / sigma)
     places = _gaussian_places([-1, 0], sigma)
-    return OnTheLine(
-        reflected(without), reflected(with_record), places, (), lambda x: (x + 1) / sigma
-    )
+    return OnTheLine(reflected(without), reflected(with_record), places, (), lambda x: (x + 1) / sigma)
 
 
 def _laplace(event: dp_event.LaplaceDpEvent, direction: str) -> Reference:
@@ -71,9 +46,7 @@ def _laplace(event: dp_event.LaplaceDpEvent, direction: str) -> Reference:
     if direction == "remove":
         return OnTheLine(with_record, without, places, (mpf(0), mpf(1)), lambda x: x)
     places = [x - 1 for x in places]
-    return OnTheLine(
-        reflected(without), reflected(with_record), places, (mpf(-1), mpf(0)), lambda x: x + 1
-    )
+    return OnTheLine(reflected(without), reflected(with_record), places, (mpf(-1), mpf(0)), lambda x: x + 1)
 
 
 def _mixture(event: dp_event.MixtureOfGaussiansDpEvent, direction: str) -> Reference:
@@ -86,9 +59,7 @@ def _mixture(event: dp_event.MixtureOfGaussiansDpEvent, direction: str) -> Refer
     without = [(mpf(1), Normal(mpf(0), sigma))]
     greatest = mpf(max(event.sensitivities))
     if direction == "remove":
-        return OnTheLine(
-            with_record, without, _gaussian_places([0, greatest], sigma), (), lambda x: x / sigma
-        )
+        return OnTheLine(with_record, without, _gaussian_places([0, greatest], sigma), (), lambda x: x / sigma)
     places = _gaussian_places([-greatest, 0], sigma)
     return OnTheLine(reflected(without), reflected(with_record), places, (), lambda x: x / sigma)
 
@@ -251,11 +222,7 @@ class Under:
 
 def composition(case: dp_event.DpEvent | Under) -> Composition:
     """What evr makes of a case."""
-    return (
-        Composition.of(case.event, case.relation)
-        if isinstance(case, Under)
-        else Composition.of(case)
-    )
+    return Composition.of(case.event, case.relation) if isinstance(case, Under) else Composition.of(case)
 
 
 _THREE_GAUSSIANS = dp_event.MixtureOfGaussiansDpEvent(1.0, (0.0, 1.0, 2.5), (0.5, 0.25, 0.25))
@@ -312,16 +279,10 @@ EVENTS: list[Any] = [
     *(dp_event.GaussianDpEvent(noise) for noise in (0.1, 1.0, 30.0, 1e3)),
     *(dp_event.LaplaceDpEvent(noise) for noise in (0.1, 1.0, 30.0, 1e3)),
     *_MIXTURES,
-    *(
-        dp_event.RandomizedResponseDpEvent(*x)
-        for x in ((0.1, 2), (0.5, 10), (1 - 1e-9, 3), (0.999, 10**6))
-    ),
+    *(dp_event.RandomizedResponseDpEvent(*x) for x in ((0.1, 2), (0.5, 10), (1 - 1e-9, 3), (0.999, 10**6))),
     *(dp_event.DiscreteLaplaceDpEvent(*x) for x in ((10.0, 1), (1.0, 3), (0.02, 5), (1e-3, 1000))),
     *(events.DiscreteGaussianDpEvent(*x) for x in ((0.1, 1), (1.0, 1), (30.0, 7), (100.0, 1))),
-    *(
-        events.EpsilonDeltaDpEvent(*x)
-        for x in ((1.0, 1e-5), (0.0, 0.1), (10.0, 0.0), (1e-6, 1e-12), (50.0, 1e-30))
-    ),
+    *(events.EpsilonDeltaDpEvent(*x) for x in ((1.0, 1e-5), (0.0, 0.1), (10.0, 0.0), (1e-6, 1e-12), (50.0, 1e-30))),
     *(events.PoissonSampledUsersDpEvent(*x) for x in ((1.0, 0.01, 4), (2.0, 0.3, 8))),
     dp_event.SingleEpochTreeAggregationDpEvent(2.0, 1),
     dp_event.TruncatedSubsampledGaussianDpEvent(20, 0.25, 7, 1.0),
@@ -372,9 +333,7 @@ def name(case: dp_event.DpEvent | Under) -> str:
     """A short name for test reports."""
     inner = base(case)
     event = case.event if isinstance(case, Under) else case
-    values = ",".join(
-        str(getattr(inner, field)).replace(" ", "") for field in inner.__slots__ if field[0] != "_"
-    )
+    values = ",".join(str(getattr(inner, field)).replace(" ", "") for field in inner.__slots__ if field[0] != "_")
     sampled = ""
     if isinstance(event, dp_event.PoissonSampledDpEvent):
         sampled = f"-q={event.sampling_probability:.10g}"

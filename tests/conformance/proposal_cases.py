@@ -49,12 +49,7 @@ def _sgd(epsilon: float, steps: int, probability: float, noise: float) -> Case:
 SHORT = _sgd(1.5, 100, 1e-3, 0.6)
 LONG = _sgd(1.0, 1500, 0.01, 2.0)
 LARGE_BATCHES = _sgd(2.0, 360, 4096 / 50000, 5.971)
-RARELY_SAMPLED = [
-    SHORT,
-    _sgd(1.5, 1000, 1e-3, 0.5),
-    _sgd(0.5, 1000, 1e-3, 1.0),
-    _sgd(1.0, 100, 1e-5, 0.5),
-]
+RARELY_SAMPLED = [SHORT, _sgd(1.5, 1000, 1e-3, 0.5), _sgd(0.5, 1000, 1e-3, 1.0), _sgd(1.0, 100, 1e-5, 0.5)]
 SETTINGS = [*RARELY_SAMPLED, LONG, LARGE_BATCHES]
 
 
@@ -78,14 +73,8 @@ UNSAMPLED = [
 OTHERS = [
     *UNSAMPLED,
     Case("sampled laplace", _repeated(_sampled(0.1, dp_event.LaplaceDpEvent(1.0)), 30), 2.5),
-    Case(
-        "sampled response",
-        _repeated(_sampled(0.2, dp_event.RandomizedResponseDpEvent(0.5, 4)), 25),
-        4.0,
-    ),
-    Case(
-        "sampled infinite losses", _repeated(_sampled(0.1, EpsilonDeltaDpEvent(1.0, 1e-7)), 20), 2.5
-    ),
+    Case("sampled response", _repeated(_sampled(0.2, dp_event.RandomizedResponseDpEvent(0.5, 4)), 25), 4.0),
+    Case("sampled infinite losses", _repeated(_sampled(0.1, EpsilonDeltaDpEvent(1.0, 1e-7)), 20), 2.5),
     Case("mixture of gaussians", _repeated(_MIXTURE, 12), 2.5),
     Case(
         "several mechanisms",
@@ -102,27 +91,18 @@ OTHERS = [
     Case(
         "without replacement",
         Composition.of(
-            _repeated(
-                dp_event.SampledWithoutReplacementDpEvent(1000, 10, dp_event.GaussianDpEvent(2.5)),
-                50,
-            ),
+            _repeated(dp_event.SampledWithoutReplacementDpEvent(1000, 10, dp_event.GaussianDpEvent(2.5)), 50),
             "replace-one",
         ),
         1.0,
     ),
-    Case(
-        "truncated batches",
-        _repeated(dp_event.TruncatedSubsampledGaussianDpEvent(1000, 0.01, 15, 2.0), 50),
-        1.0,
-    ),
+    Case("truncated batches", _repeated(dp_event.TruncatedSubsampledGaussianDpEvent(1000, 0.01, 15, 2.0), 50), 1.0),
     Case(
         "response against the uniform output",
         Composition.of(_repeated(dp_event.RandomizedResponseDpEvent(0.8, 5), 12), "zero-out"),
         4.0,
     ),
-    Case(
-        "likely sampling", dpsgd(noise_multiplier=1.0, sampling_probability=0.9999, steps=3), 20.0
-    ),
+    Case("likely sampling", dpsgd(noise_multiplier=1.0, sampling_probability=0.9999, steps=3), 20.0),
 ]
 
 
@@ -137,16 +117,11 @@ def _random_cases() -> list[Case]:
     for number, epsilon in enumerate(_EPSILONS):
         parts = []
         for _ in range(generator.integers(1, 4)):
-            scale, steps = (
-                float(np.exp(generator.uniform(-0.3, 1.5))),
-                int(np.exp(generator.uniform(0.0, 3.5))),
-            )
+            scale, steps = (float(np.exp(generator.uniform(-0.3, 1.5))), int(np.exp(generator.uniform(0.0, 3.5))))
             base = (
                 dp_event.GaussianDpEvent(scale),
                 dp_event.LaplaceDpEvent(scale),
-                dp_event.RandomizedResponseDpEvent(
-                    float(generator.uniform(0.3, 0.95)), int(generator.integers(2, 7))
-                ),
+                dp_event.RandomizedResponseDpEvent(float(generator.uniform(0.3, 0.95)), int(generator.integers(2, 7))),
                 DiscreteGaussianDpEvent(scale, int(generator.integers(1, 3))),
             )[generator.integers(4)]
             if generator.random() < 0.7:

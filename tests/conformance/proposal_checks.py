@@ -47,9 +47,7 @@ def check_mean(block: Block, epsilon: float, delta: float) -> None:
     # what is likelier than that shows up, but with probability FAILURE
     unseen = math.log(1 / FAILURE) / values.size
     error = Z * float(values.std()) / math.sqrt(values.size) + unseen
-    assert abs(values.mean() - 1.0) <= error, (
-        f"the mean is {values.mean():.6g} delta, more than {error:.2g} off"
-    )
+    assert abs(values.mean() - 1.0) <= error, f"the mean is {values.mean():.6g} delta, more than {error:.2g} off"
 
 
 def check_bounds(proposal: Proposal, block: Block, epsilon: float, delta: float) -> None:
@@ -59,9 +57,7 @@ def check_bounds(proposal: Proposal, block: Block, epsilon: float, delta: float)
     unit = math.log(delta)
     values = block.values(epsilon, unit)
     greatest = math.exp(min(proposal.log_greatest(epsilon) - unit, 700.0))
-    assert values.max() <= greatest * (1 + 1e-9), (
-        f"a sample is {values.max():.9g} delta, B is {greatest:.9g} delta"
-    )
+    assert values.max() <= greatest * (1 + 1e-9), f"a sample is {values.max():.9g} delta, B is {greatest:.9g} delta"
     moment = math.exp(min(proposal.log_moment(epsilon, 2.0) - 2 * unit, 700.0))
     _surely_at_most(values**2, moment, "the second moment")
     for clip in (0.5, 2.0, 10.0, 100.0):
@@ -89,9 +85,7 @@ def check_order(block: Block, epsilon: float, delta: float) -> None:
     half = values.size // 2
     first, second = values[:half], values[half : 2 * half]
     error = math.sqrt((first.var() + second.var()) / half)
-    assert abs(first.mean() - second.mean()) <= Z * error, (
-        "the halves of a block have different means"
-    )
+    assert abs(first.mean() - second.mean()) <= Z * error, "the halves of a block have different means"
     for sequence in (block.losses, block.log_weights):
         noise = generator(7).random(sequence.size)  # equal values in random order
         ranks = np.empty(sequence.size)
@@ -99,16 +93,12 @@ def check_order(block: Block, epsilon: float, delta: float) -> None:
         ranks = (ranks - ranks.mean()) / ranks.std()
         limit = Z / math.sqrt(sequence.size)
         for lag in (1, 2, 3, 17):
-            assert abs(np.mean(ranks[lag:] * ranks[:-lag])) <= limit, (
-                f"samples {lag} apart are correlated"
-            )
+            assert abs(np.mean(ranks[lag:] * ranks[:-lag])) <= limit, f"samples {lag} apart are correlated"
         place = np.linspace(-1.0, 1.0, sequence.size) * math.sqrt(3.0)
         assert abs(np.mean(ranks * place)) <= limit, "samples drift along a block"
 
 
-def check_proposal(
-    proposal: Proposal, epsilon: float, delta: float, *, size: int | None = None, seed: int = 1
-) -> None:
+def check_proposal(proposal: Proposal, epsilon: float, delta: float, *, size: int | None = None, seed: int = 1) -> None:
     """All of the above."""
     block = proposal.draw(generator(seed), size or sample_size(proposal))
     check_mean(block, epsilon, delta)

@@ -33,10 +33,7 @@ class Normal:
 
     def mass(self, low: Any, high: Any) -> Any:
         """From the tail in which both ends are small, so that nothing cancels."""
-        a, b = (
-            (low - self.mean) / (self.deviation * mp.sqrt(2)),
-            (high - self.mean) / (self.deviation * mp.sqrt(2)),
-        )
+        a, b = ((low - self.mean) / (self.deviation * mp.sqrt(2)), (high - self.mean) / (self.deviation * mp.sqrt(2)))
         return (mp.erfc(-b) - mp.erfc(-a)) / 2 if a + b < 0 else (mp.erfc(a) - mp.erfc(b)) / 2
 
     @cached_property
@@ -138,10 +135,7 @@ class OnTheLine:
         """The greatest place whose loss is at most ``loss``, by bisection
         within the laws' reach.
         """
-        low, high = (
-            self.places[0] * 3 - self.places[-1] * 2,
-            self.places[-1] * 3 - self.places[0] * 2,
-        )
+        low, high = (self.places[0] * 3 - self.places[-1] * 2, self.places[-1] * 3 - self.places[0] * 2)
         bound = mp.exp(loss)
         if self.ratio(high) <= bound:
             return mp.inf
@@ -168,9 +162,7 @@ class OnTheLine:
             low, high = high, high - above * (high - low) / (above - below)
             below, above = above, self.ratio(high) - bound
             width = mpf(10) ** -27 * (1 + abs(high))
-            if abs(high - low) < 1e-13 and (
-                self.ratio(high - width) <= bound < self.ratio(high + width)
-            ):
+            if abs(high - low) < 1e-13 and (self.ratio(high - width) <= bound < self.ratio(high + width)):
                 return high - width
         return None
 
@@ -226,9 +218,7 @@ class Either(OnTheLine):
     weight: Any = 0
 
     def mass(self, measure: str, low: Any, high: Any) -> Any:
-        ends = [
-            x if mp.isinf(x) else self.other.threshold(mp.log(self.ratio(x))) for x in (low, high)
-        ]
+        ends = [x if mp.isinf(x) else self.other.threshold(mp.log(self.ratio(x))) for x in (low, high)]
         first = super().mass(measure, low, high)
         return (1 - self.weight) * first + self.weight * self.other.mass(measure, *ends)
 
@@ -329,10 +319,7 @@ class OnOutcomes:
 
     @cached_property
     def _upper(self) -> tuple[list[Any], list[Any]]:
-        p, q = (
-            list(itertools.accumulate(reversed(law), initial=mpf(0)))[::-1]
-            for law in (self.p, self.q)
-        )
+        p, q = (list(itertools.accumulate(reversed(law), initial=mpf(0)))[::-1] for law in (self.p, self.q))
         return p, q
 
     @cached_property
@@ -346,9 +333,7 @@ class OnOutcomes:
 
     def above(self, loss: float) -> tuple[Any, Any]:
         bound = mp.exp(mpf(loss))
-        first = bisect.bisect_left(
-            range(len(self.p)), True, key=lambda i: self.p[i] > bound * self.q[i]
-        )
+        first = bisect.bisect_left(range(len(self.p)), True, key=lambda i: self.p[i] > bound * self.q[i])
         return self._upper[0][first], self._upper[1][first]
 
     def mass(self, measure: str, first: int, last: int) -> Any:
@@ -362,10 +347,7 @@ class OnOutcomes:
     def _logs(self) -> tuple[np.ndarray, np.ndarray]:
         held = [i for i, p in enumerate(self.p) if p > 0]
         with mp.workdps(25):
-            return (
-                np.array([float(mp.log(self.p[i])) for i in held]),
-                np.array([float(self.loss(i)) for i in held]),
-            )
+            return (np.array([float(mp.log(self.p[i])) for i in held]), np.array([float(self.loss(i)) for i in held]))
 
     def mgf(self, order: float) -> float:
         log_p, losses = self._logs
@@ -381,9 +363,7 @@ class OnOutcomes:
     def without_replacement(self, share: Any) -> OnOutcomes:
         """Section R2 of docs/guarantees_relations.md, outcome by outcome."""
         g, found = mpf(share), []
-        rest = sum(
-            p if p == q else (1 - g) * max(p - q, 0) for p, q in zip(self.p, self.q, strict=True)
-        )
+        rest = sum(p if p == q else (1 - g) * max(p - q, 0) for p, q in zip(self.p, self.q, strict=True))
         for p, q in zip(self.p, self.q, strict=True):
             if p > q:
                 found.append(((1 - g) * q + g * p, q))

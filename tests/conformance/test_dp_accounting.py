@@ -46,9 +46,7 @@ CASES: dict[str, tuple[dp_event.DpEvent, Callable[..., Any]]] = {
     **{
         f"discrete-laplace-{a}-{c}-{q}": (
             sampled(q, dp_event.DiscreteLaplaceDpEvent(a, c)),
-            lambda a=a, c=c, q=q: pld.from_discrete_laplace_mechanism(
-                a, sensitivity=c, sampling_prob=q, **PLD
-            ),
+            lambda a=a, c=c, q=q: pld.from_discrete_laplace_mechanism(a, sensitivity=c, sampling_prob=q, **PLD),
         )
         for a, c in ((0.1, 1), (1.0, 1), (0.4, 3))
         for q in (1, 0.2)
@@ -56,9 +54,7 @@ CASES: dict[str, tuple[dp_event.DpEvent, Callable[..., Any]]] = {
     **{
         f"discrete-gaussian-{s}-{c}-{q}": (
             sampled(q, DiscreteGaussianDpEvent(s, c)),
-            lambda s=s, c=c, q=q: pld.from_discrete_gaussian_mechanism(
-                s, sensitivity=c, sampling_prob=q, **PLD
-            ),
+            lambda s=s, c=c, q=q: pld.from_discrete_gaussian_mechanism(s, sensitivity=c, sampling_prob=q, **PLD),
         )
         for s, c in ((1.0, 1), (5.0, 3))
         for q in (1, 0.2)

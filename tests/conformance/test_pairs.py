@@ -30,8 +30,7 @@ SAMPLES = 10_000
 ULPS = 8 * np.finfo(float).eps
 
 every_pair = pytest.mark.parametrize(
-    ("event", "direction"),
-    [pytest.param(e, d, id=f"{cases.name(e)}-{d}") for e in cases.EVENTS for d in DIRECTIONS],
+    ("event", "direction"), [pytest.param(e, d, id=f"{cases.name(e)}-{d}") for e in cases.EVENTS for d in DIRECTIONS]
 )
 
 
@@ -48,11 +47,7 @@ def outcome_edges(event, direction):
     """Some ranks of reference outcomes, and the coordinates of evr's pair that cut there."""
     unsampled = cases.reference(cases.unsampled(event), direction)
     size = len(unsampled.p)
-    ranks = sorted(
-        {0, size}
-        | {round(size * k / 12) for k in range(1, 12)}
-        | {i for i in (1, 2, size - 1) if i < size}
-    )
+    ranks = sorted({0, size} | {round(size * k / 12) for k in range(1, 12)} | {i for i in (1, 2, size - 1) if i < size})
     pair = pair_of(cases.unsampled(event), direction)
     edges = []
     for rank in ranks[1:-1]:
@@ -78,16 +73,8 @@ def epsilons(event, direction):
     reference = cases.reference(event, direction)
     if is_discrete(event, direction):
         size = len(reference.p)
-        losses = [
-            reference.loss(i)
-            for i in {0, size - 1, *(round((size - 1) * k / 16) for k in range(17))}
-        ]
-        places = [
-            x * factor
-            for x in losses
-            if mp.isfinite(x)
-            for factor in (mpf("0.7"), mpf("0.999"), mpf("1.001"))
-        ]
+        losses = [reference.loss(i) for i in {0, size - 1, *(round((size - 1) * k / 16) for k in range(17))}]
+        places = [x * factor for x in losses if mp.isfinite(x) for factor in (mpf("0.7"), mpf("0.999"), mpf("1.001"))]
     else:
         places = [reference.loss(x) for x in reference.places]
     return sorted({0.0, 0.1, 1.0, 5.0, -0.5, *(float(x) for x in places)})
@@ -96,9 +83,7 @@ def epsilons(event, direction):
 def test_every_registered_mechanism_has_cases():
     tried = {type(cases.base(event)) for event in cases.EVENTS}
     sampled = {type(cases.base(event)) for event in cases.EVENTS if cases.base(event) is not event}
-    under = {
-        (type(case.event), case.relation) for case in cases.EVENTS if isinstance(case, cases.Under)
-    }
+    under = {(type(case.event), case.relation) for case in cases.EVENTS if isinstance(case, cases.Under)}
     # schemes that run over a whole training have tests of their own
     lines = set(MECHANISMS) - {
         schemes.BallsInBinsDpEvent,
@@ -109,9 +94,7 @@ def test_every_registered_mechanism_has_cases():
         schemes.ShuffledBatchesDpEvent,
         schemes.ZeroOutDpEvent,
     }
-    assert lines == set(cases.REFERENCES), (
-        "give every registered event type a reference in cases.py"
-    )
+    assert lines == set(cases.REFERENCES), "give every registered event type a reference in cases.py"
     for event in lines:
         for relation, translator in MECHANISMS[event].under.items():
             case = (event, name_of(relation))
@@ -122,16 +105,12 @@ def test_every_registered_mechanism_has_cases():
     assert taking <= sampled, "give every registered event type a sampled event in cases.py"
 
 
-@pytest.mark.parametrize(
-    "component", [Normal(mpf(1), mpf("0.1")), Normal(mpf(0), mpf(3)), Laplace(mpf(1), mpf("0.5"))]
-)
+@pytest.mark.parametrize("component", [Normal(mpf(1), mpf("0.1")), Normal(mpf(0), mpf(3)), Laplace(mpf(1), mpf("0.5"))])
 @pytest.mark.parametrize("low", ["-4", "0.5", "1.2", "7"])
 def test_reference_masses_are_the_integrals_of_the_densities(component, low):
     low = mpf(low)
     ends = [low, *(k for k in (mpf(0), mpf(1)) if low < k < low + 2), low + 2]
-    assert mp.almosteq(
-        component.mass(low, low + 2), mp.quad(component.density, ends, maxdegree=10), 1e-20
-    )
+    assert mp.almosteq(component.mass(low, low + 2), mp.quad(component.density, ends, maxdegree=10), 1e-20)
 
 
 @every_pair
@@ -150,9 +129,7 @@ def test_delta_is_exact_down_to_1e_30(event, direction):
             continue
         low, high = (delta(reference, epsilon + s * ULPS * abs(epsilon)) for s in (1, -1))
         slack = mpf("1e-10")
-        assert low * (1 - slack) <= value <= high * (1 + slack), (
-            f"delta({epsilon!r}) is {value!r}, not {expected}"
-        )
+        assert low * (1 - slack) <= value <= high * (1 + slack), f"delta({epsilon!r}) is {value!r}, not {expected}"
     assert compared >= (1 if loss_range(pair)[1] == 0 else 3)
 
 
@@ -182,15 +159,11 @@ def test_loss_is_the_log_ratio(event, direction):
     if is_discrete(event, direction):
         ranks, edges = outcome_edges(event, direction)
         last = len(reference.p) - 1
-        checked = [
-            (rank - 1, edge) for rank, edge in zip(ranks[1:-1], edges[1:-1], strict=True)
-        ] + [(last, np.inf)]
+        checked = [(rank - 1, edge) for rank, edge in zip(ranks[1:-1], edges[1:-1], strict=True)] + [(last, np.inf)]
         if isinstance(cases.base(event), DiscreteGaussianDpEvent):
             # its support here and there ends at different places, beyond what floats can tell
             checked = checked[:-1]
-        checked = [
-            (i, t) for i, t in checked if max(reference.p[i], reference.q[i]) > mpf("1e-300")
-        ]
+        checked = [(i, t) for i, t in checked if max(reference.p[i], reference.q[i]) > mpf("1e-300")]
     else:
         checked = [(x, float(reference.to_t(x))) for x in reference.places]
     for place, t in checked:
@@ -214,12 +187,8 @@ def test_interval_probabilities(event, direction, measure):
         assert value == near(float(mp.log(expected)), rel=0, abs=1e-10), f"({low}, {high}]"
     # Tails add up: from each edge on to the end, and from the start on to each edge.
     for i in range(1, len(edges) - 1):
-        assert float(pair.log_mass(measure, edges[i], np.inf)) == near(
-            float(logsumexp(found[i:])), abs=1e-10
-        )
-        assert float(pair.log_mass(measure, -np.inf, edges[i])) == near(
-            float(logsumexp(found[:i])), abs=1e-10
-        )
+        assert float(pair.log_mass(measure, edges[i], np.inf)) == near(float(logsumexp(found[i:])), abs=1e-10)
+        assert float(pair.log_mass(measure, -np.inf, edges[i])) == near(float(logsumexp(found[:i])), abs=1e-10)
 
 
 @every_pair
@@ -264,10 +233,7 @@ def test_log_mgf(event, direction, order):
         assert log_mgf(pair, order) == math.inf
         return
     inner = cases.base(event)
-    if (
-        isinstance(inner, DiscreteGaussianDpEvent)
-        and (order + 1) * inner.sensitivity > 30 * inner.sigma
-    ):
+    if isinstance(inner, DiscreteGaussianDpEvent) and (order + 1) * inner.sensitivity > 30 * inner.sigma:
         # the tilted law lies beyond the outcomes that the pair keeps, whose probability is below
         # 1e-329
         return
@@ -323,9 +289,7 @@ def test_sampled_losses_have_the_probabilities_of_the_curve(event, direction):
     losses = pair.privacy_loss(pair.draw(Measure.P, generator, SAMPLES))
     for epsilon in (0.0, 0.3, 1.0):
         gains = np.where(losses > epsilon, -np.expm1(epsilon - np.maximum(losses, epsilon)), 0.0)
-        assert_mean_within(
-            gains, float(delta(cases.reference(event, direction), epsilon)), bounds=(0.0, 1.0)
-        )
+        assert_mean_within(gains, float(delta(cases.reference(event, direction), epsilon)), bounds=(0.0, 1.0))
 
 
 def coordinates(pair):
@@ -334,9 +298,7 @@ def coordinates(pair):
     if isinstance(getattr(pair, "base", pair), DiscretePair):
         return np.arange(-1.0, high + 2.0)
     width = high - low
-    return np.unique(
-        np.concatenate([np.linspace(low - width, high + width, 5001), [-np.inf, np.inf]])
-    )
+    return np.unique(np.concatenate([np.linspace(low - width, high + width, 5001), [-np.inf, np.inf]]))
 
 
 @every_pair
@@ -362,14 +324,11 @@ def test_point_is_the_generalised_inverse_of_the_loss(event, direction):
     strictly = losses[finite][1:] > losses[finite][:-1] + 1e-9 * np.abs(losses[finite][:-1])
     tolerance = 1e-6 if not isinstance(getattr(pair, "base", pair), DiscretePair) else 0.0
     assert np.all(
-        back[finite][:-1][strictly]
-        >= t[finite][:-1][strictly] - tolerance * (1 + np.abs(t[finite][:-1][strictly]))
+        back[finite][:-1][strictly] >= t[finite][:-1][strictly] - tolerance * (1 + np.abs(t[finite][:-1][strictly]))
     )
     # ... and point(loss) itself has at most that loss, up to rounding.
     reached = pair.privacy_loss(np.where(np.isneginf(back), t, back))
-    slack = 1e-12 * np.abs(np.where(finite, losses, 0.0)) + 1e-14 * np.max(
-        np.abs(losses[finite]), initial=0.0
-    )
+    slack = 1e-12 * np.abs(np.where(finite, losses, 0.0)) + 1e-14 * np.max(np.abs(losses[finite]), initial=0.0)
     assert np.all((reached <= losses + slack) | np.isinf(back))
     assert pair.point(np.inf) == np.inf or isinstance(getattr(pair, "base", pair), DiscretePair)
     least, greatest = loss_range(pair)

@@ -13,23 +13,8 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from conformance.proposal_cases import (
-    CASES,
-    DIRECTIONS,
-    LARGE_BATCHES,
-    RARELY_SAMPLED,
-    SHORT,
-    Case,
-    exact,
-    named,
-)
-from conformance.proposal_checks import (
-    check_bounds,
-    check_order,
-    check_proposal,
-    generator,
-    sample_size,
-)
+from conformance.proposal_cases import CASES, DIRECTIONS, LARGE_BATCHES, RARELY_SAMPLED, SHORT, Case, exact, named
+from conformance.proposal_checks import check_bounds, check_order, check_proposal, generator, sample_size
 from evr.estimation.blocks import blocks
 from evr.laws import Step
 from evr.mechanisms import Composition
@@ -77,8 +62,7 @@ def test_capped(case: Case, direction: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "direction"),
-    [p for p in PAIRS if "random" not in p.values[0].name and p.values[0] not in UNSEEN],
+    ("case", "direction"), [p for p in PAIRS if "random" not in p.values[0].name and p.values[0] not in UNSEEN]
 )
 def test_simple(case: Case, direction: str) -> None:
     epsilon = case.plain_epsilon()
@@ -86,9 +70,7 @@ def test_simple(case: Case, direction: str) -> None:
     delta = exact(steps, epsilon)
     if delta < 5e-3:
         pytest.skip("this direction has next to no loss here: plain sampling sees nothing")
-    check_proposal(
-        SimpleProposal(steps, 1024), epsilon, delta, size=20_000 if delta < 0.01 else None
-    )
+    check_proposal(SimpleProposal(steps, 1024), epsilon, delta, size=20_000 if delta < 0.01 else None)
 
 
 @pytest.mark.parametrize("theta", ["heuristic", "bound"])
@@ -99,9 +81,7 @@ def test_single(case: Case, theta: Literal["heuristic", "bound"]) -> None:
         # of the bounds; the samples are checked here
         warnings.simplefilter("ignore", OutOfReachWarning)
         proposal = single_proposal(steps, case.epsilon, theta=theta)
-    check_proposal(
-        proposal, case.epsilon, exact(steps, case.epsilon), size=2 * sample_size(proposal)
-    )
+    check_proposal(proposal, case.epsilon, exact(steps, case.epsilon), size=2 * sample_size(proposal))
 
 
 def test_bounds_hold_at_other_epsilons() -> None:
@@ -118,16 +98,12 @@ def simple(steps: tuple[Step, ...], epsilon: float) -> Proposal:
     return SimpleProposal(steps)
 
 
-@pytest.mark.parametrize(
-    "make", [capped_proposal, simple, single_proposal], ids=lambda f: f.__name__
-)
+@pytest.mark.parametrize("make", [capped_proposal, simple, single_proposal], ids=lambda f: f.__name__)
 def test_blocks_do_not_depend_on_threads(make: Callable[..., Proposal]) -> None:
     steps = SHORT.steps("remove")
     proposal = make(steps, SHORT.epsilon)
     stream = Stream(entropy=11, purpose="test")
-    drawn = [
-        list(islice(blocks(proposal, stream, 500, workers=workers), 7)) for workers in (1, 2, 3)
-    ]
+    drawn = [list(islice(blocks(proposal, stream, 500, workers=workers), 7)) for workers in (1, 2, 3)]
     again = proposal.draw(stream.block(6), 500)
     for other in (*drawn[1:], [*drawn[0][:6], again]):
         for a, b in zip(drawn[0], other, strict=True):
@@ -137,9 +113,7 @@ def test_blocks_do_not_depend_on_threads(make: Callable[..., Proposal]) -> None:
 
 
 @pytest.mark.parametrize(
-    "case",
-    [SHORT, *named("gaussian", "laplace", "randomized response", "infinite losses")],
-    ids=lambda case: case.name,
+    "case", [SHORT, *named("gaussian", "laplace", "randomized response", "infinite losses")], ids=lambda case: case.name
 )
 def test_a_first_part_of_many_blocks_is_like_any_other(case: Case) -> None:
     """The first samples of every block, a size that is no multiple of the inner loops': were they
@@ -148,10 +122,7 @@ def test_a_first_part_of_many_blocks_is_like_any_other(case: Case) -> None:
     steps = case.steps("remove")
     proposal, delta = capped(steps, case.epsilon), exact(steps, case.epsilon)
     stream = Stream(entropy=5, purpose="test")
-    firsts = [
-        b.values(case.epsilon)[:101] / delta
-        for b in islice(blocks(proposal, stream, 333, workers=2), 60)
-    ]
+    firsts = [b.values(case.epsilon)[:101] / delta for b in islice(blocks(proposal, stream, 333, workers=2), 60)]
     assert_mean_within(np.concatenate(firsts), 1.0, 1e-7)
 
 

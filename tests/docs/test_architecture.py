@@ -18,17 +18,12 @@ def test_the_size_of_the_kernel_is_current() -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     stated, counted = (
-        {
-            name: int(size.replace(",", ""))
-            for name, size in re.findall(r"^\| `([\w/.]+)` \| ([\d,]+) \|", text, re.M)
-        }
+        {name: int(size.replace(",", "")) for name, size in re.findall(r"^\| `([\w/.]+)` \| ([\d,]+) \|", text, re.M)}
         for text in (PAGE, module.table())
     )
     assert stated.keys() == counted.keys()
     for name, size in counted.items():
-        assert abs(stated[name] - size) <= max(300, 0.25 * size), (
-            "run python docs/kernel_size.py --write"
-        )
+        assert abs(stated[name] - size) <= max(300, 0.25 * size), "run python docs/kernel_size.py --write"
 
 
 def test_every_hop_exists_and_there_are_few() -> None:

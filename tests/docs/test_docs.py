@@ -47,9 +47,7 @@ def anchors(page):
 def consoles():
     """Each command shown in a console block, with the output shown below it."""
     for page in PAGES:
-        for block in re.findall(
-            r"^```console\n(.*?)^```", page.read_text("utf-8"), flags=re.S | re.M
-        ):
+        for block in re.findall(r"^```console\n(.*?)^```", page.read_text("utf-8"), flags=re.S | re.M):
             for shown in re.split(r"^\$ ", block, flags=re.M)[1:]:
                 command, _, output = shown.partition("\n")
                 yield page, command, output
@@ -71,16 +69,12 @@ def test_links_lead_somewhere(page):
 def test_every_page_is_on_the_site_once():
     configuration = (ROOT / "mkdocs.yml").read_text("utf-8")
     for page in (ROOT / "docs").glob("**/*.md"):
-        assert configuration.count(f": {page.relative_to(ROOT / 'docs').as_posix()}\n") == 1, (
-            page.name
-        )
+        assert configuration.count(f": {page.relative_to(ROOT / 'docs').as_posix()}\n") == 1, page.name
 
 
 def test_every_name_of_the_notation_exists():
     rows = re.findall(
-        r"^\|[^|]+\|[^|]+\| `(evr[\w.]*)` \|",
-        (ROOT / "docs" / "notation.md").read_text("utf-8"),
-        flags=re.M,
+        r"^\|[^|]+\|[^|]+\| `(evr[\w.]*)` \|", (ROOT / "docs" / "notation.md").read_text("utf-8"), flags=re.M
     )
     assert len(rows) > 25
     for name in rows:
@@ -96,9 +90,7 @@ def test_every_name_of_the_notation_exists():
 
 
 def test_every_public_name_is_in_the_reference():
-    shown = re.findall(
-        r"^::: evr\.(\S+)$", (ROOT / "docs" / "api.md").read_text("utf-8"), flags=re.M
-    )
+    shown = re.findall(r"^::: evr\.(\S+)$", (ROOT / "docs" / "api.md").read_text("utf-8"), flags=re.M)
     events = {
         f"events.{name}"
         for name, kind in vars(evr.events).items()
@@ -130,9 +122,7 @@ def test_docstrings_are_complete(name):
         if inspect.isfunction(part) and (part is found or text.count("Parameters")):
             for parameter in inspect.signature(part).parameters:
                 said = re.search(rf"\b{parameter}\b", text)
-                assert parameter in ("self", "cls") or said, (
-                    f"{name} does not say what {parameter} is"
-                )
+                assert parameter in ("self", "cls") or said, f"{name} does not say what {parameter} is"
 
 
 @pytest.mark.parametrize("name", sorted({*evr.__all__} - {"events"}))
@@ -141,9 +131,7 @@ def test_docstrings_say_what_comes_back_and_what_is_raised(name):
     text = inspect.getdoc(found)
     if inspect.isfunction(found):
         returns = inspect.signature(found).return_annotation
-        assert returns == "None" or "Returns\n-------" in text, (
-            f"{name} does not say what it returns"
-        )
+        assert returns == "None" or "Returns\n-------" in text, f"{name} does not say what it returns"
         assert "Raises\n------" in text, f"{name} does not say what it raises"
     if dataclasses.is_dataclass(found):
         for one in dataclasses.fields(found):
@@ -152,9 +140,7 @@ def test_docstrings_say_what_comes_back_and_what_is_raised(name):
 
 
 def test_every_command_is_described():
-    described = set(
-        re.findall(r"^## evr (\w+)$", (ROOT / "docs" / "cli.md").read_text("utf-8"), flags=re.M)
-    )
+    described = set(re.findall(r"^## evr (\w+)$", (ROOT / "docs" / "cli.md").read_text("utf-8"), flags=re.M))
     assert described == COMMANDS
 
 
@@ -178,8 +164,7 @@ def run(command, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "command",
-    sorted({c for _, c, _ in consoles() if c.split()[0] == "evr" and c.split()[1] in CHEAP}),
+    "command", sorted({c for _, c, _ in consoles() if c.split()[0] == "evr" and c.split()[1] in CHEAP})
 )
 def test_commands_print_the_numbers_shown(command, clone, monkeypatch, capsys):
     assert run(command, monkeypatch) == 0

@@ -19,10 +19,7 @@ pytestmark = pytest.mark.filterwarnings("default")  # of Jupyter's own
 
 def shown(cell) -> list[str]:
     """What is below a cell, without what differs from run to run."""
-    texts = [
-        "".join(output.get("text") or output.get("data", {}).get("text/plain", ""))
-        for output in cell.outputs
-    ]
+    texts = ["".join(output.get("text") or output.get("data", {}).get("text/plain", "")) for output in cell.outputs]
     # times, digests, and bounds that depend on how fine a proof is
     loose = r"(seconds|error)=[\d.e-]+|digest='[^']*'|at most [\d.e-]+"
     timeless = [re.sub(loose, "", text) for text in texts]

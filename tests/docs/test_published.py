@@ -41,11 +41,7 @@ def test_rates_and_steps_follow_from_the_source(name):
         assert mechanism.sampling_probability == source["batch_size"] / source["dataset_size"]
         if "epochs" in source:
             epoch = source["dataset_size"] / source["batch_size"]
-            assert (
-                source["epochs"] * math.floor(epoch)
-                <= mechanism.steps
-                <= source["epochs"] * math.ceil(epoch)
-            )
+            assert source["epochs"] * math.floor(epoch) <= mechanism.steps <= source["epochs"] * math.ceil(epoch)
     elif "epochs" in source:
         assert mechanism.steps == round(source["epochs"] / mechanism.sampling_probability)
 

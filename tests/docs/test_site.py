@@ -24,9 +24,7 @@ for module in ("mkdocs", "material", "mkdocstrings"):
     pytest.importorskip(module, reason="make docs installs what builds the site")
 
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 SIZES = {"desktop": (1280, 900), "phone": (390, 800)}
 
 
@@ -52,28 +50,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     folder = tmp_path_factory.mktemp("docs") / "site"
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    command = [
-        sys.executable,
-        "-m",
-        "mkdocs",
-        "build",
-        "--strict",
-        "--quiet",
-        "--site-dir",
-        str(folder),
-    ]
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     return folder
 
 
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[Path, Elements]:
-    return {
-        page: Elements(page) for page in sorted(site.rglob("*.html")) if page.name != "404.html"
-    }
+    return {page: Elements(page) for page in sorted(site.rglob("*.html")) if page.name != "404.html"}
 
 
 def test_every_link_leads_somewhere_on_the_disk(pages: dict[Path, Elements]) -> None:
@@ -97,9 +82,7 @@ def test_nothing_comes_from_the_network(site: Path, pages: dict[Path, Elements])
             assert "//" not in source, f"{page.name} loads {source}"
             if source == "data:,":  # no icon, which a browser would ask for
                 continue
-            assert not source or (page.parent / source).is_file(), (
-                f"{page.name}: {source} is missing"
-            )
+            assert not source or (page.parent / source).is_file(), f"{page.name}: {source} is missing"
     for sheet in site.glob("assets/katex/*.css"):
         for font in re.findall(r"url\(([^)]+)\)", sheet.read_text("utf-8")):
             assert (sheet.parent / font).is_file(), font
@@ -107,9 +90,7 @@ def test_nothing_comes_from_the_network(site: Path, pages: dict[Path, Elements])
 
 def test_every_option_is_in_its_commands_table() -> None:
     text = (ROOT / "docs" / "cli.md").read_text("utf-8")
-    marks = re.findall(
-        r"^## evr (\w+)$(?:(?!^## ).)*?^<!-- options of (\w+) -->$", text, flags=re.S | re.M
-    )
+    marks = re.findall(r"^## evr (\w+)$(?:(?!^## ).)*?^<!-- options of (\w+) -->$", text, flags=re.S | re.M)
     commands = {command.name for command in app.registered_commands}
     assert {heading for heading, _ in marks} == commands
     assert all(heading == mark for heading, mark in marks)
@@ -118,10 +99,7 @@ def test_every_option_is_in_its_commands_table() -> None:
 def test_tables_of_options_come_from_the_code(site: Path) -> None:
     text = unescape(re.sub(r"<[^>]+>", "", (site / "cli.html").read_text("utf-8")))
     helped = subprocess.run(
-        [sys.executable, "-m", "evr", "certify", "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-m", "evr", "certify", "--help"], capture_output=True, text=True, check=True
     ).stdout
     section = text.partition("evr certify¶")[2].partition("evr report¶")[0]
     flags = set(re.findall(r"--[a-z][\w-]+", helped)) - {"--help"}
@@ -134,10 +112,7 @@ def test_no_option_is_without_words(site: Path) -> None:
     rows = re.findall(r'<tr>\s*<td><code><span class="whole">-.*?</tr>', text, flags=re.S)
     assert len(rows) > 70
     for row in rows:
-        *_, meaning = (
-            re.sub(r"<[^>]+>", "", cell).strip()
-            for cell in re.findall(r"<td>.*?</td>", row, flags=re.S)
-        )
+        *_, meaning = (re.sub(r"<[^>]+>", "", cell).strip() for cell in re.findall(r"<td>.*?</td>", row, flags=re.S))
         assert len(meaning) > 10, row
         assert not meaning.startswith("By default"), row
 
@@ -155,9 +130,7 @@ def test_the_reference_shows_types(site: Path) -> None:
     assert re.search(r"->\s*Verification", text)
 
 
-needs_browser = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium here: apt-get install chromium"
-)
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
 
 
 def browse(folder: Path, page: Path, *options: str) -> dict[str, Any]:
@@ -178,9 +151,7 @@ def browse(folder: Path, page: Path, *options: str) -> dict[str, Any]:
         "--dump-dom",
         page.as_uri(),
     ]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, encoding="utf-8", check=False
-    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found = re.search(r'<pre id="audit">(.*?)</pre>', done.stdout, flags=re.S)
     assert found, done.stderr[-2000:]
@@ -240,9 +211,7 @@ def test_every_page_fits_and_its_mathematics_is_typeset(
     names = [page.relative_to(site).as_posix() for page in pages]
     harness = site / f"audit-{size}.html"
     harness.write_text(AUDIT % (json.dumps(names), json.dumps(SIZES[size])), "utf-8")
-    found = browse(
-        tmp_path, harness, "--allow-file-access-from-files", "--virtual-time-budget=60000"
-    )
+    found = browse(tmp_path, harness, "--allow-file-access-from-files", "--virtual-time-budget=60000")
     harness.unlink()
     console = found.pop("console")
     assert set(found) == set(names)

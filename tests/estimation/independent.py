@@ -41,16 +41,13 @@ def binomial_delta(truth: float, count: int, epsilon: float) -> float:
     with mp.workdps(60):
         p, q = mp.mpf(truth), 1 - mp.mpf(truth)
         terms = (
-            mp.binomial(count, n)
-            * (p**n * q ** (count - n) - mp.exp(epsilon) * q**n * p ** (count - n))
+            mp.binomial(count, n) * (p**n * q ** (count - n) - mp.exp(epsilon) * q**n * p ** (count - n))
             for n in range(count + 1)
         )
         return float(mp.fsum(t for t in terms if t > 0))
 
 
-def after_laplace(
-    scale: float, kinks: Sequence[float], inner: Callable[[float], float]
-) -> Callable[[float], float]:
+def after_laplace(scale: float, kinks: Sequence[float], inner: Callable[[float], float]) -> Callable[[float], float]:
     """delta of a Laplace mechanism composed with one whose delta is ``inner``: ``E_P[inner(epsilon
     - loss)]``.
 
@@ -60,9 +57,7 @@ def after_laplace(
 
     def delta(epsilon: float) -> float:
         ends = sorted({0.0, 1.0, *((1 + (epsilon - k) * scale) / 2 for k in kinks)})
-        total = 0.5 * inner(epsilon - 1 / scale) + 0.5 * math.exp(-1 / scale) * inner(
-            epsilon + 1 / scale
-        )
+        total = 0.5 * inner(epsilon - 1 / scale) + 0.5 * math.exp(-1 / scale) * inner(epsilon + 1 / scale)
         for low, high in itertools.pairwise(e for e in ends if 0 <= e <= 1):
             t = (low + high) / 2 + (high - low) / 2 * nodes
             values = np.array([inner(epsilon - (2 * x - 1) / scale) for x in t])
@@ -73,13 +68,9 @@ def after_laplace(
     return delta
 
 
-def after_atoms(
-    p: list[float], q: list[float], inner: Callable[[float], float]
-) -> Callable[[float], float]:
+def after_atoms(p: list[float], q: list[float], inner: Callable[[float], float]) -> Callable[[float], float]:
     """delta of a mechanism with finite laws composed with one whose delta is ``inner``."""
-    return lambda epsilon: sum(
-        a * inner(epsilon - math.log(a / b)) for a, b in zip(p, q, strict=True)
-    )
+    return lambda epsilon: sum(a * inner(epsilon - math.log(a / b)) for a, b in zip(p, q, strict=True))
 
 
 def contour_delta(steps: Sequence[Step], epsilon: float, direction: str = "remove") -> float:
@@ -92,16 +83,11 @@ def contour_delta(steps: Sequence[Step], epsilon: float, direction: str = "remov
     """
     x = np.linspace(-14, 34, 1000)
     density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi) * (x[1] - x[0])
-    losses = [
-        (count, np.log1p(q * np.expm1(x / noise - 0.5 / noise**2))) for count, q, noise in steps
-    ]
+    losses = [(count, np.log1p(q * np.expm1(x / noise - 0.5 / noise**2))) for count, q, noise in steps]
 
     def log_power(z: Any) -> Any:
         powers = [np.outer(z + 1 if direction == "remove" else -z, y) for _, y in losses]
-        return sum(
-            count * np.log1p(np.expm1(e) @ density)
-            for (count, _), e in zip(losses, powers, strict=True)
-        )
+        return sum(count * np.log1p(np.expm1(e) @ density) for (count, _), e in zip(losses, powers, strict=True))
 
     reach = 14.0 * min(noise for *_, noise in steps)
     orders = np.geomspace(0.2, reach, 200)

@@ -71,11 +71,7 @@ ADD = [
     (0.5, 10**5, 1e-3, 1.0),
 ]
 FEW_STEPS = [(0.5, 1, 1e-5, 0.5), (1.0, 2, 1e-5, 0.5), (0.7, 2, 0.2, 1.3), (0.1, 2, 1e-3, 0.7)]
-RANDOM, ADD_EVERY, MPMATH_EVERY = (
-    50,
-    3,
-    10,
-)  # random settings, and which of them also add, or with mpmath
+RANDOM, ADD_EVERY, MPMATH_EVERY = (50, 3, 10)  # random settings, and which of them also add, or with mpmath
 AGREEMENT = 1e-10
 
 
@@ -90,9 +86,7 @@ class Setting(NamedTuple):
 class Knobs(NamedTuple):
     """Everything that must not matter."""
 
-    shift: float = (
-        0.0  # of the contour from the saddle point, in nats of the integrand, left or right
-    )
+    shift: float = 0.0  # of the contour from the saddle point, in nats of the integrand, left or right
     period: float = 1.0
     cutoff: float = 1.0
     inner: float = 1.0  # nats kept by the inner rule
@@ -127,9 +121,7 @@ def _log_m(a: float, s: Setting) -> float:
         np.log1p(s.probability * np.expm1(np.minimum(mu * x, 600) - mu * mu / 2)),
     )
     top = log_terms.max()
-    return float(
-        top + np.log(np.exp(log_terms - top).sum() * (x[1] - x[0]) / math.sqrt(2 * math.pi))
-    )
+    return float(top + np.log(np.exp(log_terms - top).sum() * (x[1] - x[0]) / math.sqrt(2 * math.pi)))
 
 
 def _contour(s: Setting, nats: float) -> float:
@@ -147,11 +139,7 @@ def _contour(s: Setting, nats: float) -> float:
     left, right = grid[max(best - 1, 0)], grid[min(best + 1, 59)]
     for _ in range(40):
         third = (right - left) / 3
-        left, right = (
-            (left, right - third)
-            if height(left + third) < height(right - third)
-            else (left + third, right)
-        )
+        left, right = (left, right - third) if height(left + third) < height(right - third) else (left + third, right)
     centre = (left + right) / 2
     target, far = height(centre) + abs(nats), math.copysign(math.log(2.5), nats) + centre
     near = centre
@@ -190,9 +178,7 @@ def by_long_doubles(s: Setting, knobs: Knobs = PLAIN) -> float:
         # B, A = e^a - 1.
         far = _complex_expm1(LONG(_order(a, s.direction)) * y, np.outer(u[::rows], sign * y))
         near = _complex_expm1(0 * y, np.outer(h * np.arange(rows).astype(LONG), sign * y))
-        m_less_1 = (
-            (far * weights) @ near.T + (far @ weights)[:, None] + (near @ weights)[None, :]
-        ).ravel()
+        m_less_1 = ((far * weights) @ near.T + (far @ weights)[:, None] + (near @ weights)[None, :]).ravel()
         log_m = _complex_log1p(m_less_1)
         if start == 0:
             log_m_at_a = log_m[0].real
@@ -210,19 +196,13 @@ def by_long_doubles(s: Setting, knobs: Knobs = PLAIN) -> float:
 
 def _complex_expm1(real: Any, imaginary: Any) -> Any:
     half = np.sin(imaginary / 2)
-    return (
-        np.expm1(real) * np.cos(imaginary)
-        - 2 * half * half
-        + 1j * (np.exp(real) * np.sin(imaginary))
-    )
+    return np.expm1(real) * np.cos(imaginary) - 2 * half * half + 1j * (np.exp(real) * np.sin(imaginary))
 
 
 def _complex_log1p(w: Any) -> Any:
     x, y = w.real, w.imag
     near = np.abs(w) < 0.5
-    modulus = np.where(
-        near, np.log1p(np.where(near, 2 * x + x * x + y * y, 0)) / 2, np.log(np.abs(1 + w))
-    )
+    modulus = np.where(near, np.log1p(np.where(near, 2 * x + x * x + y * y, 0)) / 2, np.log(np.abs(1 + w)))
     return modulus + 1j * np.arctan2(y, 1 + x)
 
 
@@ -262,36 +242,22 @@ def by_splitting(s: Setting, share: float = 0.5, shift: float = 1.0) -> float:
         for low, high in ((-10.0, cut), (cut, max(cut, mu * (a + 1)) + 10.0)):
             # At most 24 radians in a panel of 20 nodes; the slope of the loss is greatest at the
             # upper end.
-            slope = (
-                mu * s.probability * math.exp(mu * high) / (1 + s.probability * math.exp(mu * high))
-            )
+            slope = mu * s.probability * math.exp(mu * high) / (1 + s.probability * math.exp(mu * high))
             panels = 8 + int((high - low) * 2) + int(top * slope * (high - low) / 24)
             node, weight = np.polynomial.legendre.leggauss(20)
             edges = np.linspace(low, high, panels + 1)
             half = (edges[1] - edges[0]) / 2
             x = (edges[:-1, None] + half * (node + 1)).ravel()
             y = np.log1p(s.probability * np.expm1(mu * x - mu * mu / 2))
-            w = (
-                np.tile(weight, panels)
-                * half
-                * np.exp(-x * x / 2 + (a + 1) * y)
-                / math.sqrt(2 * math.pi)
-            )
-            far, near = (
-                np.exp(1j * np.outer(u[::16], y)) * w,
-                np.exp(1j * np.outer(u[:16] - u[0], y)),
-            )
+            w = np.tile(weight, panels) * half * np.exp(-x * x / 2 + (a + 1) * y) / math.sqrt(2 * math.pi)
+            far, near = (np.exp(1j * np.outer(u[::16], y)) * w, np.exp(1j * np.outer(u[:16] - u[0], y)))
             sums.append((far @ near.T).ravel())
         return sums[0], sums[1]
 
     def log_height(log_a: float) -> float:
         a = math.exp(log_a)
         bulk, jump = (float(v[0].real) for v in parts(a, np.zeros(16), 0.0))
-        return (
-            s.steps * math.log(bulk)
-            + math.log(math.expm1(s.steps * math.log1p(jump / bulk)))
-            - a * s.epsilon
-        )
+        return s.steps * math.log(bulk) + math.log(math.expm1(s.steps * math.log1p(jump / bulk))) - a * s.epsilon
 
     grid = np.linspace(math.log(0.5), math.log(200), 80)
     with np.errstate(all="ignore"):
@@ -312,9 +278,9 @@ def by_splitting(s: Setting, share: float = 0.5, shift: float = 1.0) -> float:
         grown = s.steps * _complex_log1p(jump / bulk)
         power = np.exp(s.steps * np.log(bulk)) * _complex_expm1(grown.real, grown.imag)
         z = a + 1j * u
-        terms = (power * np.exp(-1j * s.epsilon * u) / (z * (z + 1))).real * _cutoff(
-            u.astype(LONG), top, width
-        ).astype(float)
+        terms = (power * np.exp(-1j * s.epsilon * u) / (z * (z + 1))).real * _cutoff(u.astype(LONG), top, width).astype(
+            float
+        )
         total += float(terms.sum()) - (terms[0] / 2 if u0 == 0 else 0.0)
         u0 += rows * h
     return float(total * h / math.pi * math.exp(-a * s.epsilon))
@@ -329,11 +295,7 @@ def _inner(a: float, u: float, s: Setting, knobs: Knobs, kind: Any) -> tuple[Any
     nats = 75.0 * knobs.inner
     # On the line shifted by d the integrand grows by at most e^{d^2/2 + (u + order) arg L}, arg L
     # <= mu d.
-    step = (
-        2
-        * math.pi
-        / ((nats + depth * depth / 2) / depth + u * mu + abs(_order(a, s.direction)) * mu)
-    )
+    step = 2 * math.pi / ((nats + depth * depth / 2) / depth + u * mu + abs(_order(a, s.direction)) * mu)
     low, high = _reach(a, mu, s.direction, math.sqrt(2 * nats))
     count = int((high - low) / step) + 1
     x = kind(low) + kind(step) * np.arange(count).astype(kind)
@@ -392,9 +354,7 @@ def exactly(s: Setting, digits: int = 40) -> mp.mpf:
             ratio = mp.exp(mu * x - mu * mu / 2)
             return mp.npdf(x) * (1 - q + q * ratio) * one(eps - mp.log1p(q * (ratio - 1)))
 
-        corner = (
-            mp.log((mp.exp(eps) / (1 - q) - (1 - q)) / q)
-        ) / mu + mu / 2  # where eps - y(x) = log(1-q)
+        corner = (mp.log((mp.exp(eps) / (1 - q) - (1 - q)) / q)) / mu + mu / 2  # where eps - y(x) = log(1-q)
         edges = sorted({mp.mpf(v) for v in np.linspace(-14, 14 + 2 * float(mu), 30)} | {corner})
         return mp.quad(integrand, edges)
 
@@ -407,10 +367,7 @@ def random_settings(seed: int = 20231) -> Iterator[Setting]:
         epsilon, steps, q, noise = np.exp(rng.uniform(ranges[:, 0], ranges[:, 1]))
         s = Setting(float(f"{epsilon:.4g}"), round(steps), float(f"{q:.4g}"), float(f"{noise:.4g}"))
         a = _contour(s, 0.0)
-        if (
-            s.steps * _log_m(a, s) - a * s.epsilon > math.log(1e-30)
-            and 1e-30 < by_long_doubles(s) < 0.5
-        ):
+        if s.steps * _log_m(a, s) - a * s.epsilon > math.log(1e-30) and 1e-30 < by_long_doubles(s) < 0.5:
             yield s
 
 
@@ -418,19 +375,13 @@ def reference(s: Setting, group: str, with_mpmath: bool) -> dict[str, Any] | Non
     """The record of one setting, or None if its computations do not agree."""
     origin = "80-bit floats"
     value, other = by_long_doubles(s), by_long_doubles(s, OTHER)
-    if (
-        not abs(other - value) <= AGREEMENT * value
-    ):  # ill-conditioned: the integrand's peak is far above delta
+    if not abs(other - value) <= AGREEMENT * value:  # ill-conditioned: the integrand's peak is far above delta
         if s.steps <= 2 and s.direction == "remove":
             origin, value, other = "closed form", float(exactly(s)), by_splitting(s, 0.6)
         elif s.steps * s.probability < 0.02 * s.epsilon and s.direction == "remove":
             origin, value, other = "splitting", by_splitting(s, 0.6), by_splitting(s, 0.7, 0.97)
         elif s.epsilon >= 0.5:  # hours below
-            origin, value, other = (
-                "mpmath",
-                float(by_mpmath(s)),
-                float(by_mpmath(s, 30, MPMATH_OTHER)),
-            )
+            origin, value, other = ("mpmath", float(by_mpmath(s)), float(by_mpmath(s, 30, MPMATH_OTHER)))
     agreement = abs(other / value - 1) if value else math.inf
     if not agreement <= AGREEMENT:
         print("dropped", s, value, agreement, flush=True)
@@ -469,9 +420,7 @@ def make() -> list[dict[str, Any]]:
         if len(settings) == RANDOM:
             break
     adds = [
-        s._replace(direction="add")
-        for s in settings[::ADD_EVERY]
-        if s.steps * -math.log1p(-s.probability) > s.epsilon
+        s._replace(direction="add") for s in settings[::ADD_EVERY] if s.steps * -math.log1p(-s.probability) > s.epsilon
     ]
     records += [reference(s, "add", False) for s in adds]
     return [record for record in records if record is not None]
@@ -483,14 +432,8 @@ def main() -> None:
     check, path = parser.parse_args().check, HERE / "references.json"
     records = make()
     if check:
-        stored = {
-            tuple(Setting(*(r[f] for f in Setting._fields))): r["delta"]
-            for r in json.loads(path.read_text())
-        }
-        worst = max(
-            abs(r["delta"] / stored[tuple(Setting(*(r[f] for f in Setting._fields)))] - 1)
-            for r in records
-        )
+        stored = {tuple(Setting(*(r[f] for f in Setting._fields))): r["delta"] for r in json.loads(path.read_text())}
+        worst = max(abs(r["delta"] / stored[tuple(Setting(*(r[f] for f in Setting._fields)))] - 1) for r in records)
         print(f"{len(records)} values, largest relative difference {worst:.1e}")
     else:
         path.write_text("[\n" + ",\n".join(" " + json.dumps(r) for r in records) + "\n]\n")

@@ -28,9 +28,7 @@ class Reference(NamedTuple):
 
     @property
     def event(self) -> dp_event.DpEvent:
-        return dpsgd(
-            noise_multiplier=self.noise, sampling_probability=self.probability, steps=self.steps
-        )
+        return dpsgd(noise_multiplier=self.noise, sampling_probability=self.probability, steps=self.steps)
 
     @property
     def label(self) -> str:

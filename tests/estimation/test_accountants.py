@@ -21,9 +21,7 @@ class TestFFTAccountant(privacy_accountant_test.PrivacyAccountantTest):
 
     def _make_test_accountants(self):
         return [
-            kind(relation)
-            for kind in (evr.FFTAccountant, evr.MonteCarloAccountant)
-            for relation in NeighboringRelation
+            kind(relation) for kind in (evr.FFTAccountant, evr.MonteCarloAccountant) for relation in NeighboringRelation
         ]
 
 
@@ -37,16 +35,9 @@ def test_composing_step_by_step_is_composing_at_once():
     for _ in range(50):
         slowly.compose(STEP)
     at_once.compose(dp_event.SelfComposedDpEvent(STEP, 25)).compose(STEP, 25)
-    assert (
-        slowly.composition
-        == at_once.composition
-        == Composition.of(dp_event.SelfComposedDpEvent(STEP, 50))
-    )
+    assert slowly.composition == at_once.composition == Composition.of(dp_event.SelfComposedDpEvent(STEP, 50))
     assert slowly.get_epsilon(1e-6) == at_once.get_epsilon(1e-6)
-    assert (
-        slowly.get_delta(0.3)
-        == evr.estimate_delta(dp_event.SelfComposedDpEvent(STEP, 50), 0.3).value
-    )
+    assert slowly.get_delta(0.3) == evr.estimate_delta(dp_event.SelfComposedDpEvent(STEP, 50), 0.3).value
 
 
 def test_the_answer_moves_on_with_the_run():

@@ -19,10 +19,7 @@ from evr.events import DiscreteGaussianDpEvent
 
 MECHANISMS: dict[str, tuple[Callable[[float], dp_event.DpEvent], Callable[..., Any]]] = {
     "laplace": (dp_event.LaplaceDpEvent, pld.from_laplace_mechanism),
-    "discrete gaussian": (
-        lambda s: DiscreteGaussianDpEvent(s, 1),
-        pld.from_discrete_gaussian_mechanism,
-    ),
+    "discrete gaussian": (lambda s: DiscreteGaussianDpEvent(s, 1), pld.from_discrete_gaussian_mechanism),
     "gaussian": (dp_event.GaussianDpEvent, pld.from_gaussian_mechanism),
 }
 SETTINGS = [
@@ -43,20 +40,13 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize(("name", "scale", "q", "steps", "epsilon"), SETTINGS)
-def test_between_a_lower_and_an_upper_bound(
-    name: str, scale: float, q: float, steps: int, epsilon: float
-) -> None:
+def test_between_a_lower_and_an_upper_bound(name: str, scale: float, q: float, steps: int, epsilon: float) -> None:
     ours, theirs = MECHANISMS[name]
     one = ours(scale) if q == 1 else dp_event.PoissonSampledDpEvent(q, ours(scale))
     found = evr.estimate_delta(dp_event.SelfComposedDpEvent(one, steps), epsilon)
     assert found.error <= 1e-5 * found.value
     low, high = (
-        theirs(
-            scale,
-            sampling_prob=q,
-            value_discretization_interval=1e-4,
-            pessimistic_estimate=pessimistic,
-        )
+        theirs(scale, sampling_prob=q, value_discretization_interval=1e-4, pessimistic_estimate=pessimistic)
         .self_compose(steps)
         .get_delta_for_epsilon(epsilon)
         for pessimistic in (False, True)

@@ -24,12 +24,7 @@ def needed(event, epsilon):
 
 @pytest.mark.parametrize(
     ("q", "steps", "epsilon", "delta"),
-    [
-        (0.01, 1000, 1.0, 1e-6),
-        (1e-3, 10_000, 0.5, 1e-9),
-        (1.0, 100, 2.0, 1e-5),
-        (0.1, 50, 8.0, 1e-12),
-    ],
+    [(0.01, 1000, 1.0, 1e-6), (1e-3, 10_000, 0.5, 1e-9), (1.0, 100, 2.0, 1e-5), (0.1, 50, 8.0, 1e-12)],
 )
 def test_least_noise(q, steps, epsilon, delta):
     found = evr.calibrate(with_noise(q, steps), epsilon=epsilon, delta=delta)
@@ -74,16 +69,10 @@ def test_digits_that_leave_too_little_are_raised():
     assert found.value == 4.226
 
 
-@pytest.mark.parametrize(
-    ("q", "steps", "epsilon", "delta"), [(0.01, 1000, 1.0, 1e-6), (0.2, 100, 3.0, 1e-5)]
-)
+@pytest.mark.parametrize(("q", "steps", "epsilon", "delta"), [(0.01, 1000, 1.0, 1e-6), (0.2, 100, 3.0, 1e-5)])
 def test_dp_accounting_agrees(q, steps, epsilon, delta):
     theirs = dp_accounting.calibrate_dp_mechanism(
-        lambda: PLDAccountant(value_discretization_interval=1e-4),
-        with_noise(q, steps),
-        epsilon,
-        delta,
-        tol=1e-6,
+        lambda: PLDAccountant(value_discretization_interval=1e-4), with_noise(q, steps), epsilon, delta, tol=1e-6
     )
     ours = evr.calibrate(with_noise(q, steps), epsilon=epsilon, delta=delta)
     # their grid rounds epsilon up; ours has four digits
@@ -154,9 +143,7 @@ def test_a_target_that_does_not_depend_on_the_parameter():
 
 def test_far_ends():
     """On the scale of logarithms far ends cost next to nothing."""
-    found = evr.calibrate(
-        dp_event.GaussianDpEvent, epsilon=1.0, delta=1e-6, low=1e-90, high=1e90
-    ).value
+    found = evr.calibrate(dp_event.GaussianDpEvent, epsilon=1.0, delta=1e-6, low=1e-90, high=1e90).value
     assert found == 4.225
 
 

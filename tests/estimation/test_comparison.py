@@ -46,9 +46,7 @@ def test_what_an_accountant_cannot_do_is_a_note():
     told = notes(compare(EpsilonDeltaDpEvent(1.0, 1e-3), epsilon=0.3))
     assert "EpsilonDeltaDpEvent" in told["rdp"]
     assert "EpsilonDeltaDpEvent" in told["pld"]
-    told = notes(
-        compare(dp_event.GaussianDpEvent(2.0), epsilon=1.0, neighboring_relation="replace-one")
-    )
+    told = notes(compare(dp_event.GaussianDpEvent(2.0), epsilon=1.0, neighboring_relation="replace-one"))
     assert "another question" in told["rdp"]
 
 

@@ -39,9 +39,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return counts
 
 
-@pytest.mark.parametrize(
-    ("event", "delta"), [(JUMPS, 6.78e-11), (JUMPS, 1e-6), (BETWEEN, 1e-6), (BULK, 1e-7)]
-)
+@pytest.mark.parametrize(("event", "delta"), [(JUMPS, 6.78e-11), (JUMPS, 1e-6), (BETWEEN, 1e-6), (BULK, 1e-7)])
 def test_a_root_needs_few_plans(made: dict[str, int], event: Any, delta: float) -> None:
     """A plan was made for every epsilon on the way to the root: up to fourteen."""
     evr.estimate_epsilon(event, delta, direction="remove")

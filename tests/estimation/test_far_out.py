@@ -103,9 +103,7 @@ def test_delta_is_called_1_only_where_it_is(mu):
     """``1 - delta`` of a Gaussian by its closed form, from both sides of where it matters."""
     steps = Composition.of(dp_event.GaussianDpEvent(1.0 / mu)).simplified("remove")
     for epsilon in (0.0, 0.2 * mu**2, 0.3 * mu**2, 0.5 * mu**2, mu**2):
-        rest = math.exp(log_ndtr(epsilon / mu - mu / 2)) + math.exp(
-            epsilon + log_ndtr(-epsilon / mu - mu / 2)
-        )
+        rest = math.exp(log_ndtr(epsilon / mu - mu / 2)) + math.exp(epsilon + log_ndtr(-epsilon / mu - mu / 2))
         assert not is_certain(steps, epsilon) or rest < 1e-19
         assert epsilon > 0.0 or is_certain(steps, epsilon) or rest > 1e-22
 

@@ -33,11 +33,7 @@ from evr.laws.line.laplace import LaplacePair
 from evr.mechanisms import Composition
 from helpers import near
 
-repeat, composed, sampled = (
-    dp_event.SelfComposedDpEvent,
-    dp_event.ComposedDpEvent,
-    dp_event.PoissonSampledDpEvent,
-)
+repeat, composed, sampled = (dp_event.SelfComposedDpEvent, dp_event.ComposedDpEvent, dp_event.PoissonSampledDpEvent)
 gaussian, laplace = dp_event.GaussianDpEvent, dp_event.LaplaceDpEvent
 
 
@@ -59,10 +55,7 @@ PRINTED = [
 ]
 
 STORED = json.loads((Path(__file__).parent / "references.json").read_text())
-REFERENCES = [
-    (r["epsilon"], r["steps"], r["probability"], r["noise"], r["direction"], r["delta"])
-    for r in STORED
-]
+REFERENCES = [(r["epsilon"], r["steps"], r["probability"], r["noise"], r["direction"], r["delta"]) for r in STORED]
 
 
 @pytest.mark.parametrize(("epsilon", "steps", "q", "noise", "delta", "relative"), PRINTED)
@@ -89,13 +82,7 @@ def test_gaussians_of_the_paper(epsilon):
 @pytest.mark.parametrize(
     ("steps", "noise", "epsilon"),
     [(1200, 70.0, e) for e in (0.0, 0.1, 1.0, 3.0, 6.0, 9.0)]
-    + [
-        (2, 1.0, 0.5),
-        (10, 0.5, 50.0),
-        (10**6, 1000.0, 1.0),
-        (10**6, 1000.0, 12.0),
-        (10**6, 300.0, 20.0),
-    ],
+    + [(2, 1.0, 0.5), (10, 0.5, 50.0), (10**6, 1000.0, 1.0), (10**6, 1000.0, 12.0), (10**6, 300.0, 20.0)],
 )
 def test_the_transform_itself_on_gaussians(steps, noise, epsilon):
     """Not folded into one Gaussian, as the library does: here all goes through the transform, down
@@ -124,15 +111,11 @@ def test_mixed_and_long_runs_against_contour_integrals(steps, epsilon, direction
     assert found.value == near(contour_delta(steps, epsilon, direction), rel=2e-8)
 
 
-@pytest.mark.parametrize(
-    ("count", "epsilon"), [(1, 0.5), (2, 0.0), (10, 1.0), (50, 2.0), (400, 3.0), (1000, 30.0)]
-)
+@pytest.mark.parametrize(("count", "epsilon"), [(1, 0.5), (2, 0.0), (10, 1.0), (50, 2.0), (400, 3.0), (1000, 30.0)])
 def test_randomized_response_is_binomial(count, epsilon):
     noise = 0.8  # of two answers the true one has probability 0.6
     event = repeat(dp_event.RandomizedResponseDpEvent(noise, 2), count)
-    assert evr.estimate_delta(event, epsilon).value == near(
-        binomial_delta(0.6, count, epsilon), rel=1e-9
-    )
+    assert evr.estimate_delta(event, epsilon).value == near(binomial_delta(0.6, count, epsilon), rel=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 1.7])
@@ -169,17 +152,10 @@ def test_different_mechanisms_together(epsilon):
     quadrature.
     """
     event = composed(
-        [
-            repeat(gaussian(2.0), 4),
-            laplace(2.0),
-            dp_event.RandomizedResponseDpEvent(0.5, 2),
-            repeat(laplace(1.5), 1),
-        ]
+        [repeat(gaussian(2.0), 4), laplace(2.0), dp_event.RandomizedResponseDpEvent(0.5, 2), repeat(laplace(1.5), 1)]
     )
     smooth = partial(pair_delta, GaussianPair(1.0))
-    exact = after_laplace(
-        1.5, (), after_laplace(2.0, (), after_atoms([0.75, 0.25], [0.25, 0.75], smooth))
-    )(epsilon)
+    exact = after_laplace(1.5, (), after_laplace(2.0, (), after_atoms([0.75, 0.25], [0.25, 0.75], smooth)))(epsilon)
     assert evr.estimate_delta(event, epsilon).value == near(exact, rel=1e-7)
 
 
@@ -258,17 +234,13 @@ class TestEnds:
         event = dpsgd(10, 0.1, 1.0)
         assert evr.estimate_epsilon(event, 1.0, method=method).value == 0.0
         assert evr.estimate_epsilon(event, 0.0, method=method).value == math.inf
-        assert evr.estimate_epsilon(event, 0.0, method=method, direction="add").value == near(
-            -10 * math.log(0.9)
-        )
+        assert evr.estimate_epsilon(event, 0.0, method=method, direction="add").value == near(-10 * math.log(0.9))
         assert evr.estimate_epsilon(repeat(laplace(2.0), 6), 0.0, method=method).value == near(3.0)
 
     def test_infinite_epsilon(self, method):
         assert evr.estimate_delta(dpsgd(10, 0.1, 1.0), math.inf, method=method).value == 0.0
         failing = repeat(EpsilonDeltaDpEvent(0.1, 1e-3), 10)
-        assert evr.estimate_delta(failing, math.inf, method=method).value == near(
-            -math.expm1(10 * math.log1p(-1e-3))
-        )
+        assert evr.estimate_delta(failing, math.inf, method=method).value == near(-math.expm1(10 * math.log1p(-1e-3)))
         assert evr.estimate_epsilon(failing, 1e-3, method=method).value == math.inf
 
     def test_nothing_ran(self, method):
@@ -346,13 +318,9 @@ class TruncatedGaussianPair(DominatingPair):
 
     def log_mass(self, measure, low, high):
         centre = self.mu if measure is Measure.P else 0.0
-        low, high = (
-            np.clip(np.asarray(x, float) - centre, -self.reach, self.reach) for x in (low, high)
-        )
+        low, high = (np.clip(np.asarray(x, float) - centre, -self.reach, self.reach) for x in (low, high))
         with np.errstate(divide="ignore"):
-            return np.log(
-                np.maximum(norm.cdf(high) - norm.cdf(low), 0.0) / (1 - 2 * norm.cdf(-self.reach))
-            )
+            return np.log(np.maximum(norm.cdf(high) - norm.cdf(low), 0.0) / (1 - 2 * norm.cdf(-self.reach)))
 
     def draw(self, measure, generator, size):
         raise AssertionError("an estimate draws nothing")

@@ -22,19 +22,12 @@ from evr.laws import Direction
 from evr.sampling import Block
 from helpers import near
 
-SETTINGS = [
-    (1.5, 100, 1e-3, 0.6),
-    (0.5, 200, 1e-3, 1.0),
-    (1.0, 100, 1e-5, 0.5),
-    (1.0, 150, 0.05, 2.0),
-]
+SETTINGS = [(1.5, 100, 1e-3, 0.6), (0.5, 200, 1e-3, 1.0), (1.0, 100, 1e-5, 0.5), (1.0, 150, 0.05, 2.0)]
 SIX_SIGMA = 6.0  # 2e-9 for a normal mean; weights are bounded, and there are ten thousand of them
 
 
 @pytest.mark.parametrize(("epsilon", "steps", "q", "noise"), SETTINGS)
-def test_delta_and_epsilon_agree_with_fft(
-    epsilon: float, steps: int, q: float, noise: float
-) -> None:
+def test_delta_and_epsilon_agree_with_fft(epsilon: float, steps: int, q: float, noise: float) -> None:
     event = evr.dpsgd(noise_multiplier=noise, sampling_probability=q, steps=steps)
     exact = evr.estimate_delta(event, epsilon).value
     found = evr.estimate_delta(event, epsilon, method="monte_carlo", samples=20_000, seed=5)
@@ -62,9 +55,7 @@ def test_very_many_steps(noise: float, q: float, steps: int, delta: float) -> No
     found = evr.estimate_delta(event, epsilon=epsilon, method="monte_carlo", samples=10_000, seed=1)
     assert 0 < found.standard_error < 0.03 * delta
     assert abs(found.value - delta) < 5.3 * found.standard_error + 1e-3 * delta
-    searched = evr.estimate_epsilon(
-        event, delta=delta, method="monte_carlo", samples=10_000, seed=1
-    )
+    searched = evr.estimate_epsilon(event, delta=delta, method="monte_carlo", samples=10_000, seed=1)
     assert abs(searched.value - epsilon) < 5.3 * searched.standard_error + 1e-3 * epsilon
 
 
@@ -96,18 +87,13 @@ def test_a_direction_far_below_the_other_takes_few_samples(monkeypatch: pytest.M
 def test_every_proposal_estimates(proposal: str) -> None:
     event = evr.dpsgd(noise_multiplier=0.6, sampling_probability=0.01, steps=20)
     exact = evr.estimate_delta(event, 0.5).value
-    found = evr.estimate_delta(
-        event, 0.5, method="monte_carlo", proposal=proposal, samples=40_000, seed=2
-    )
+    found = evr.estimate_delta(event, 0.5, method="monte_carlo", proposal=proposal, samples=40_000, seed=2)
     assert abs(found.value - exact) <= SIX_SIGMA * found.standard_error
 
 
 def test_the_answer_does_not_depend_on_workers() -> None:
     event = evr.dpsgd(noise_multiplier=0.6, sampling_probability=0.01, steps=20)
-    values = {
-        evr.estimate_delta(event, 0.5, method="monte_carlo", seed=2, workers=w).value
-        for w in (1, 2, 3)
-    }
+    values = {evr.estimate_delta(event, 0.5, method="monte_carlo", seed=2, workers=w).value for w in (1, 2, 3)}
     assert len(values) == 1
 
 
@@ -117,13 +103,8 @@ def test_exact_cases() -> None:
         assert evr.estimate_delta(laplace, epsilon, method="monte_carlo", seed=1).value == delta
     assert evr.estimate_epsilon(laplace, 0.0, method="monte_carlo", seed=1).value == 2.0
     assert evr.estimate_epsilon(laplace, 1.0, method="monte_carlo", seed=1).value == 0.0
-    assert (
-        evr.estimate_epsilon(dp_event.NonPrivateDpEvent(), 0.5, method="monte_carlo", seed=1).value
-        == math.inf
-    )
-    assert (
-        evr.estimate_delta(dp_event.NoOpDpEvent(), 0.0, method="monte_carlo", seed=1).value == 0.0
-    )
+    assert evr.estimate_epsilon(dp_event.NonPrivateDpEvent(), 0.5, method="monte_carlo", seed=1).value == math.inf
+    assert evr.estimate_delta(dp_event.NoOpDpEvent(), 0.0, method="monte_carlo", seed=1).value == 0.0
 
 
 @pytest.mark.parametrize(
@@ -144,10 +125,7 @@ def test_exact_cases() -> None:
 def test_bad_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         evr.estimate_delta(
-            evr.dpsgd(noise_multiplier=1, sampling_probability=0.1, steps=3),
-            1.0,
-            method="monte_carlo",
-            **options,
+            evr.dpsgd(noise_multiplier=1, sampling_probability=0.1, steps=3), 1.0, method="monte_carlo", **options
         )
 
 
@@ -202,10 +180,7 @@ INFINITE = dp_event.ComposedDpEvent(
 def test_infinite_losses_are_counted() -> None:
     for epsilon in (0.3, 1.2):
         found = evr.estimate_delta(INFINITE, epsilon, method="monte_carlo", samples=20_000, seed=1)
-        assert (
-            abs(found.value - evr.estimate_delta(INFINITE, epsilon).value)
-            <= SIX_SIGMA * found.standard_error
-        )
+        assert abs(found.value - evr.estimate_delta(INFINITE, epsilon).value) <= SIX_SIGMA * found.standard_error
     for delta in (1e-7, 1e-5):
         found = evr.estimate_epsilon(INFINITE, delta, method="monte_carlo", samples=20_000, seed=1)
         exact = evr.estimate_epsilon(INFINITE, delta).value
@@ -251,9 +226,7 @@ def test_accountant_calibrates() -> None:
         bracket_interval=dp_accounting.ExplicitBracketInterval(0.5, 4.0),
         tol=0.05,
     )
-    exact = evr.calibrate(
-        lambda s: dp_event.SelfComposedDpEvent(_step(s), 5), epsilon=1.0, delta=1e-5
-    ).value
+    exact = evr.calibrate(lambda s: dp_event.SelfComposedDpEvent(_step(s), 5), epsilon=1.0, delta=1e-5).value
     assert found == near(exact, rel=0.1)
 
 
@@ -269,17 +242,12 @@ def test_step_needs_a_delta() -> None:
     ids=["dpsgd", "discrete", "laplace"],
 )
 @pytest.mark.parametrize("loss", [0.0, 0.01])
-def test_steps_end_where_infinite_losses_exceed_delta(
-    horizon: int, other: dp_event.DpEvent, loss: float
-) -> None:
+def test_steps_end_where_infinite_losses_exceed_delta(horizon: int, other: dp_event.DpEvent, loss: float) -> None:
     """Whatever the horizon, and whether infinite losses are drawn or kept apart."""
     step = dp_event.ComposedDpEvent([other, EpsilonDeltaDpEvent(loss, 1e-3)])
     accountant = evr.MonteCarloAccountant(samples=20_000, delta=2.5e-3, horizon=horizon)
     found = [accountant.step(step) for _ in range(4)]
-    exact = [
-        evr.estimate_epsilon(dp_event.SelfComposedDpEvent(step, n), 2.5e-3).value
-        for n in range(1, 5)
-    ]
+    exact = [evr.estimate_epsilon(dp_event.SelfComposedDpEvent(step, n), 2.5e-3).value for n in range(1, 5)]
     assert exact[2:] == found[2:] == [math.inf, math.inf]
     assert found[:2] == near(exact[:2], rel=0.1, abs=0.005)
 
@@ -290,13 +258,9 @@ def test_symmetric_steps_before_an_asymmetric_one_count_in_both_directions() -> 
     for event in (dp_event.GaussianDpEvent(1.0), dp_event.GaussianDpEvent(1.0), asymmetric):
         found = accountant.step(event)
     runs = {direction: run.epsilon(1e-3)[0] for direction, run in accountant._runs.items()}
-    whole = dp_event.ComposedDpEvent(
-        [dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(1.0), 2), asymmetric]
-    )
+    whole = dp_event.ComposedDpEvent([dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(1.0), 2), asymmetric])
     for direction, value in runs.items():
-        assert value == near(
-            evr.estimate_epsilon(whole, 1e-3, direction=direction.value).value, rel=0.03
-        )
+        assert value == near(evr.estimate_epsilon(whole, 1e-3, direction=direction.value).value, rel=0.03)
     assert found == near(max(runs.values()), rel=1e-9)
 
 

@@ -10,11 +10,7 @@ import evr
 from evr.events import EpsilonDeltaDpEvent
 from helpers import near
 
-repeat, composed, sampled = (
-    dp_event.SelfComposedDpEvent,
-    dp_event.ComposedDpEvent,
-    dp_event.PoissonSampledDpEvent,
-)
+repeat, composed, sampled = (dp_event.SelfComposedDpEvent, dp_event.ComposedDpEvent, dp_event.PoissonSampledDpEvent)
 
 
 def dpsgd(steps, q, noise):
@@ -31,8 +27,7 @@ def test_as_from_scratch(direction):
 
 
 @pytest.mark.parametrize(
-    ("q", "noise", "delta"),
-    [(0.05, 0.8, 1e-5), (1e-4, 0.5, 1e-6), (0.3, 4.0, 1e-12), (1.0, 20.0, 1e-8)],
+    ("q", "noise", "delta"), [(0.05, 0.8, 1e-5), (1e-4, 0.5, 1e-6), (0.3, 4.0, 1e-12), (1.0, 20.0, 1e-8)]
 )
 def test_other_settings(q, noise, delta):
     online = evr.online_epsilon(dpsgd(300, q, noise), delta, every=97)
@@ -71,9 +66,7 @@ def test_stated_errors_cover_what_interpolation_misses():
         online = evr.online_epsilon(event, delta)
         for steps in (5, 84, 321):
             scratch = evr.estimate_epsilon(repeat(event.event, steps), delta)
-            assert abs(online.epsilons[steps - 1] - scratch.value) <= (
-                online.errors[steps - 1] + scratch.error
-            )
+            assert abs(online.epsilons[steps - 1] - scratch.value) <= (online.errors[steps - 1] + scratch.error)
 
 
 def test_a_curve_is_a_table_and_a_picture():
@@ -95,9 +88,7 @@ def test_failures_end_at_infinity():
 
 
 def test_steps_that_cost_nothing_are_steps():
-    online = evr.online_epsilon(
-        composed([repeat(dp_event.NoOpDpEvent(), 3), dp_event.GaussianDpEvent(5.0)]), 1e-6
-    )
+    online = evr.online_epsilon(composed([repeat(dp_event.NoOpDpEvent(), 3), dp_event.GaussianDpEvent(5.0)]), 1e-6)
     assert online.epsilons[:3].tolist() == [0, 0, 0]
     assert online.epsilons[3] > 0
 
@@ -108,12 +99,7 @@ def test_no_privacy():
 
 def test_progress_is_reported():
     calls = []
-    evr.online_epsilon(
-        dpsgd(10, 0.01, 1.0),
-        1e-6,
-        every=4,
-        progress=lambda done, total: calls.append((done, total)),
-    )
+    evr.online_epsilon(dpsgd(10, 0.01, 1.0), 1e-6, every=4, progress=lambda done, total: calls.append((done, total)))
     assert calls == [(4, 10), (8, 10), (10, 10)]
 
 

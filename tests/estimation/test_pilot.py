@@ -18,13 +18,7 @@ def test_the_papers_tilt_is_centred_by_a_proposal_that_reaches() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutOfReachWarning)
         found = evr.estimate_epsilon(
-            event,
-            1e-13,
-            method="monte_carlo",
-            proposal="single",
-            samples=20_000,
-            seed=1,
-            direction="remove",
+            event, 1e-13, method="monte_carlo", proposal="single", samples=20_000, seed=1, direction="remove"
         )
     assert found.value == near(evr.estimate_epsilon(event, 1e-13).value, rel=0.03)
 
@@ -34,14 +28,10 @@ def test_a_tilt_that_is_too_high_is_lowered(seed: int) -> None:
     # These pilots found nothing at the moments bound, 14.1, and took that for epsilon = 0: the
     # estimates were 3.9 to 4.6.
     event = evr.dpsgd(noise_multiplier=0.5, sampling_probability=1e-3, steps=500)
-    found = evr.estimate_epsilon(
-        event, 1e-13, method="monte_carlo", samples=5_000, seed=seed, direction="remove"
-    )
+    found = evr.estimate_epsilon(event, 1e-13, method="monte_carlo", samples=5_000, seed=seed, direction="remove")
     assert found.value == near(9.8464762, rel=0.06)
 
 
 def test_epsilon_zero() -> None:
     event = evr.dpsgd(noise_multiplier=2.0, sampling_probability=1e-3, steps=10)
-    assert (
-        evr.estimate_epsilon(event, 0.1, method="monte_carlo", samples=5_000, seed=1).value == 0.0
-    )
+    assert evr.estimate_epsilon(event, 0.1, method="monte_carlo", samples=5_000, seed=1).value == 0.0

@@ -39,10 +39,7 @@ def test_gaussian_is_the_closed_form():
     # fine grid of a.
     mu, epsilon = 0.5, 2.0
     orders = [0.01 * n for n in range(1, 3000)]
-    logs = [
-        a * (a + 1) * mu**2 / 2 - a * epsilon + a * math.log(a) - (1 + a) * math.log1p(a)
-        for a in orders
-    ]
+    logs = [a * (a + 1) * mu**2 / 2 - a * epsilon + a * math.log(a) - (1 + a) * math.log1p(a) for a in orders]
     steps = Composition.of(dp_event.GaussianDpEvent(1 / mu)).remove
     assert rdp_curve_delta(steps, epsilon) == near(math.exp(min(logs)), rel=1e-5)
 

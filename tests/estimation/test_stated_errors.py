@@ -24,11 +24,7 @@ from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.mechanisms import Composition
 from helpers import near
 
-repeat, composed, sampled = (
-    dp_event.SelfComposedDpEvent,
-    dp_event.ComposedDpEvent,
-    dp_event.PoissonSampledDpEvent,
-)
+repeat, composed, sampled = (dp_event.SelfComposedDpEvent, dp_event.ComposedDpEvent, dp_event.PoissonSampledDpEvent)
 gaussian, response = dp_event.GaussianDpEvent, dp_event.RandomizedResponseDpEvent
 
 
@@ -73,20 +69,14 @@ TINY_LOSSES = [
 
 
 @pytest.mark.parametrize(("steps", "q", "noise", "z", "direction", "delta"), TINY_LOSSES)
-def test_many_tiny_losses(
-    steps: int, q: float, noise: float, z: float, direction: str, delta: float
-) -> None:
+def test_many_tiny_losses(steps: int, q: float, noise: float, z: float, direction: str, delta: float) -> None:
     """The loss of a cell had an absolute error of 1e-16, which steps times order multiplied."""
-    found = evr.estimate_delta(
-        dpsgd(steps, q, noise), z * q * math.sqrt(steps) / noise, direction=direction
-    )
+    found = evr.estimate_delta(dpsgd(steps, q, noise), z * q * math.sqrt(steps) / noise, direction=direction)
     assert abs(found.value - delta) <= found.error
     assert found.error <= 1e-7 * delta
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "noise", "count"), [(100.0, 1 - 1e-11, 10), (3.0, 1 - 1e-10, 20), (1e6, 0.9, 6)]
-)
+@pytest.mark.parametrize(("epsilon", "noise", "count"), [(100.0, 1 - 1e-11, 10), (3.0, 1 - 1e-10, 20), (1e6, 0.9, 6)])
 def test_a_large_loss_beside_small_ones(epsilon: float, noise: float, count: int) -> None:
     """Sums closer than 1e-13 of the greatest were taken for one: off by 6e-5 at the first."""
     found, exact = (
@@ -99,9 +89,7 @@ def test_a_large_loss_beside_small_ones(epsilon: float, noise: float, count: int
 
 def test_a_loss_that_hides_all_others() -> None:
     """It was 0 with an error of 0; 0.738 is right, but floats know sums of losses to within 16."""
-    with pytest.raises(
-        AccuracyError, match=r"epsilon=1e\+17: delta would be 0\.738 with an error of"
-    ):
+    with pytest.raises(AccuracyError, match=r"epsilon=1e\+17: delta would be 0\.738 with an error of"):
         evr.estimate_delta(with_responses(1e17, 0.75, 20), 1e17)
 
 
@@ -135,9 +123,7 @@ def test_many_atoms_on_no_common_lattice() -> None:
         (20, 0.3, 0.02, 40.0, -math.expm1(20 * math.log1p(-0.3))),
     ],
 )
-def test_jumps_far_above_epsilon(
-    steps: int, q: float, noise: float, epsilon: float, exact: float
-) -> None:
+def test_jumps_far_above_epsilon(steps: int, q: float, noise: float, epsilon: float, exact: float) -> None:
     """A record that is drawn once is seen: delta is that probability. Between 0 and the jump there
     is nothing.
     """
@@ -175,32 +161,21 @@ class TestAbsurdNumbersOfSteps:
 
     def test_curve(self) -> None:
         mean, _ = self.moments(0.01, 1.0, 10**12)
-        assert evr.privacy_curve(dpsgd(10**12, 0.01, 1.0), [1.0, 1.1 * mean]).deltas == near(
-            [1.0, 0.0]
-        )
+        assert evr.privacy_curve(dpsgd(10**12, 0.01, 1.0), [1.0, 1.1 * mean]).deltas == near([1.0, 0.0])
 
     @pytest.mark.full
     def test_online_and_calibration(self) -> None:
         mean, _ = self.moments(0.01, 1.0, 10**12)
-        online = evr.online_epsilon(
-            dpsgd(10**12, 0.01, 1.0), 1e-5, every=5 * 10**11, direction="remove"
-        )
+        online = evr.online_epsilon(dpsgd(10**12, 0.01, 1.0), 1e-5, every=5 * 10**11, direction="remove")
         assert online.epsilons[1] == near(mean, rel=1e-3)
         assert np.all(online.errors < 1e-6 * online.epsilons)
         most = evr.calibrate(
-            lambda k: dpsgd(k, 0.01, 1.0),
-            epsilon=mean,
-            delta=1e-5,
-            low=10**11,
-            high=10**13,
-            integer=True,
+            lambda k: dpsgd(k, 0.01, 1.0), epsilon=mean, delta=1e-5, low=10**11, high=10**13, integer=True
         )
         assert most.value == near(10**12, rel=1e-3)
 
     def test_too_many_reports_are_refused(self) -> None:
-        with pytest.raises(
-            ValueError, match=r"1000000000 steps with every=1 are .* reports.*every="
-        ):
+        with pytest.raises(ValueError, match=r"1000000000 steps with every=1 are .* reports.*every="):
             evr.online_epsilon(dpsgd(10**9, 0.01, 1.0), 1e-5)
 
 
@@ -214,12 +189,7 @@ class TestTinyNoise:
             mu = 1 / mp.mpf(noise)
             exact = (
                 mp.findroot(
-                    lambda z: (
-                        mp.ncdf(-z)
-                        - mp.exp(mu * mu / 2 + mu * z) * mp.ncdf(-mu - z)
-                        - mp.mpf("0.1")
-                    ),
-                    1.2816,
+                    lambda z: mp.ncdf(-z) - mp.exp(mu * mu / 2 + mu * z) * mp.ncdf(-mu - z) - mp.mpf("0.1"), 1.2816
                 )
                 * mu
                 + mu * mu / 2
@@ -248,12 +218,7 @@ class TestTrees:
 
     @pytest.mark.parametrize(
         "wrap",
-        [
-            lambda e: repeat(e, 1),
-            lambda e: composed([e]),
-            lambda e: sampled(1.0, e),
-            lambda e: sampled(0.9999, e),
-        ],
+        [lambda e: repeat(e, 1), lambda e: composed([e]), lambda e: sampled(1.0, e), lambda e: sampled(0.9999, e)],
     )
     def test_three_thousand_levels(self, wrap: Any) -> None:
         event: Any = gaussian(5.0)
@@ -268,11 +233,7 @@ class TestTrees:
 
     def test_timeline_keeps_the_order_and_joins_equal_steps(self) -> None:
         event = composed(
-            [
-                gaussian(1.0),
-                repeat(composed([gaussian(1.0), dp_event.NoOpDpEvent()]), 2),
-                repeat(gaussian(1.0), 3),
-            ]
+            [gaussian(1.0), repeat(composed([gaussian(1.0), dp_event.NoOpDpEvent()]), 2), repeat(gaussian(1.0), 3)]
         )
         assert [count for _, count in timeline(event)] == [2, 1, 1, 1, 3]
         assert [pairs is None for pairs, _ in timeline(event)] == [False, True, False, True, False]
@@ -332,9 +293,7 @@ def test_the_error_of_epsilon_covers_the_truth() -> None:
         assert gaussian_delta(1 / (1 / mu), found.value - found.error) >= delta * (1 - 1e-12)
 
 
-def gaussian_with_outcomes(
-    mu: Any, outcomes: list[tuple[Any, Any]], count: int, epsilon: float
-) -> Any:
+def gaussian_with_outcomes(mu: Any, outcomes: list[tuple[Any, Any]], count: int, epsilon: float) -> Any:
     """delta of Gaussian losses of variance ``mu^2`` and ``count`` times two outcomes, given as
     probabilities and losses: a binomial sum of closed forms.
     """
@@ -388,9 +347,7 @@ BEYOND_THE_CAP = [
 
 
 @pytest.mark.parametrize(("event", "epsilon", "truth"), BEYOND_THE_CAP, ids=["3%", "4e-6"])
-def test_atoms_beyond_the_cap_are_counted_once(
-    event: dp_event.DpEvent, epsilon: float, truth: float
-) -> None:
+def test_atoms_beyond_the_cap_are_counted_once(event: dp_event.DpEvent, epsilon: float, truth: float) -> None:
     """Once they were counted with the jumps and with the atoms, too: 3% too much."""
     assert within(event, epsilon, "remove", truth)
 
@@ -399,11 +356,7 @@ def test_moments_of_a_billion_steps_with_rare_jumps() -> None:
     """The moment of a step was rounded relative to 1, not to what jumps add to it: off by 3.4e-7,
     on every grid up to half a million, and stated as 7e-8.
     """
-    event = evr.dpsgd(
-        noise_multiplier=0.0418178950251541,
-        sampling_probability=2.9262883634125667e-09,
-        steps=805643870,
-    )
+    event = evr.dpsgd(noise_multiplier=0.0418178950251541, sampling_probability=2.9262883634125667e-09, steps=805643870)
     # a contour integral and a sum over the number of jumps, 40 digits each
     assert within(event, 4300.0, "remove", 2.0066346796921386e-09)
 
@@ -421,9 +374,7 @@ def test_jumps_that_both_laws_have_nearly_alike() -> None:
 
 def test_one_sampled_step_next_to_its_greatest_loss() -> None:
     """Epsilon is 3e-14 below a loss of 2.1, which comes from one of 22.7 and is rounded as that."""
-    one = dp_event.PoissonSampledDpEvent(
-        1e-09, dp_event.RandomizedResponseDpEvent(1.3298993547458137e-07, 1000)
-    )
+    one = dp_event.PoissonSampledDpEvent(1e-09, dp_event.RandomizedResponseDpEvent(1.3298993547458137e-07, 1000))
     found = evr.estimate_delta(one, 2.1423418082976657, direction="remove")
     truth = 3.190171416362802e-23  # by 50 digits
     assert abs(found.value - truth) <= found.error <= truth

@@ -43,13 +43,9 @@ def chosen():
 @pytest.mark.parametrize("reference", chosen(), ids=str)
 def test_bounds_are_above_the_references_and_close(reference):
     event = evr.dpsgd(
-        noise_multiplier=reference.noise,
-        sampling_probability=reference.probability,
-        steps=reference.steps,
+        noise_multiplier=reference.noise, sampling_probability=reference.probability, steps=reference.steps
     )
-    bound = evr.estimate_delta(
-        event, reference.epsilon, method="strict", direction=reference.direction
-    )
+    bound = evr.estimate_delta(event, reference.epsilon, method="strict", direction=reference.direction)
     assert isinstance(bound, evr.UpperBound)
     assert bound.direction == reference.direction
     excess = bound.value / reference.delta - 1
@@ -60,10 +56,7 @@ ANY = {
     "the mixed specification": (load(ROOT / "examples" / "mixed.toml").event(), 0.6),
     "Gaussians": (repeated(dp_event.GaussianDpEvent(70.0), 1200), 1.0),
     "randomized response": (repeated(dp_event.RandomizedResponseDpEvent(0.6, 3), 8), 6.0),
-    "sampled randomized response": (
-        repeated(dp_event.RandomizedResponseDpEvent(0.6, 3), 400, 0.1),
-        9.0,
-    ),
+    "sampled randomized response": (repeated(dp_event.RandomizedResponseDpEvent(0.6, 3), 400, 0.1), 9.0),
     "discrete Laplace": (repeated(dp_event.DiscreteLaplaceDpEvent(0.3, 4), 20), 18.0),
     "discrete Gaussian": (repeated(events.DiscreteGaussianDpEvent(4.0, 1), 100), 8.0),
     "sampled discrete Gaussian": (repeated(events.DiscreteGaussianDpEvent(2.0, 3), 300, 0.05), 3.0),
@@ -71,20 +64,11 @@ ANY = {
     "sampled epsilon and delta": (repeated(events.EpsilonDeltaDpEvent(0.3, 1e-6), 500, 0.2), 5.0),
     "Laplace": (repeated(dp_event.LaplaceDpEvent(10.0), 50), 2.0),
     "sampled Laplace": (repeated(dp_event.LaplaceDpEvent(3.0), 200, 0.1), 1.0),
-    "mixture": (
-        repeated(dp_event.MixtureOfGaussiansDpEvent(4.0, (0.0, 1.0, 2.0), (0.5, 0.3, 0.2)), 60),
-        4.0,
-    ),
-    "sampled mixture": (
-        repeated(dp_event.MixtureOfGaussiansDpEvent(2.0, (1.0, 2.0), (0.5, 0.5)), 60, 0.1),
-        2.0,
-    ),
+    "mixture": (repeated(dp_event.MixtureOfGaussiansDpEvent(4.0, (0.0, 1.0, 2.0), (0.5, 0.3, 0.2)), 60), 4.0),
+    "sampled mixture": (repeated(dp_event.MixtureOfGaussiansDpEvent(2.0, (1.0, 2.0), (0.5, 0.5)), 60, 0.1), 2.0),
     "two trainings": (
         dp_event.ComposedDpEvent(
-            [
-                repeated(dp_event.GaussianDpEvent(1.0), 300, 0.01),
-                repeated(dp_event.GaussianDpEvent(0.6), 999, 1e-3),
-            ]
+            [repeated(dp_event.GaussianDpEvent(1.0), 300, 0.01), repeated(dp_event.GaussianDpEvent(0.6), 999, 1e-3)]
         ),
         1.0,
     ),
@@ -97,9 +81,7 @@ def test_every_mechanism_in_both_directions(name, direction):
     event, epsilon = ANY[name]
     estimate = evr.estimate_delta(event, epsilon, direction=direction)
     bound = evr.estimate_delta(event, epsilon, method="strict", direction=direction)
-    assert (
-        -1e-7 - 2 * estimate.error / estimate.value <= bound.value / estimate.value - 1 <= TOLERANCE
-    )
+    assert -1e-7 - 2 * estimate.error / estimate.value <= bound.value / estimate.value - 1 <= TOLERANCE
 
 
 def test_what_cannot_happen_has_delta_0_and_what_has_no_privacy_1():
@@ -107,14 +89,10 @@ def test_what_cannot_happen_has_delta_0_and_what_has_no_privacy_1():
     assert evr.estimate_delta(laplace, 2.0, method="strict").value == 0.0
     assert 0.0 < evr.estimate_delta(laplace, 1.99, method="strict").value < 1e-2
     assert evr.estimate_delta(dp_event.NoOpDpEvent(), 0.0, method="strict").value == 0.0
-    nothing = dp_event.ComposedDpEvent(
-        [dp_event.NonPrivateDpEvent(), dp_event.GaussianDpEvent(1.0)]
-    )
+    nothing = dp_event.ComposedDpEvent([dp_event.NonPrivateDpEvent(), dp_event.GaussianDpEvent(1.0)])
     assert evr.estimate_delta(nothing, 5.0, method="strict").value == 1.0
     fails = repeated(events.EpsilonDeltaDpEvent(0.1, 1e-3), 7)
-    assert evr.estimate_delta(fails, math.inf, method="strict").value == near(
-        1 - 0.999**7, rel=1e-12
-    )
+    assert evr.estimate_delta(fails, math.inf, method="strict").value == near(1 - 0.999**7, rel=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [1e3, 1e12])
@@ -151,9 +129,7 @@ def test_beyond_all_finite_losses_the_bound_is_the_mass_of_infinite_ones(event, 
 def test_losses_that_are_far_apart():
     """A loss of a step is 0.0377 or -500: the bound at 0 was 1."""
     sampled = dp_event.PoissonSampledDpEvent(0.037, dp_event.DiscreteLaplaceDpEvent(503.4, 1))
-    found = evr.estimate_delta(
-        dp_event.SelfComposedDpEvent(sampled, 27), 0.0, method="strict", direction="add"
-    )
+    found = evr.estimate_delta(dp_event.SelfComposedDpEvent(sampled, 27), 0.0, method="strict", direction="add")
     truth = 1 - (1 - 0.037) ** 27
     assert truth * (1 - 1e-12) <= found.value <= truth * (1 + TOLERANCE)
 
@@ -163,10 +139,7 @@ def test_losses_that_are_far_apart():
     [
         (
             dp_event.ComposedDpEvent(
-                [
-                    repeated(events.EpsilonDeltaDpEvent(1.2221467870001965, 0.0), 5),
-                    dp_event.GaussianDpEvent(388.396),
-                ]
+                [repeated(events.EpsilonDeltaDpEvent(1.2221467870001965, 0.0), 5), dp_event.GaussianDpEvent(388.396)]
             ),
             3.666498385405616,
         ),
@@ -184,16 +157,11 @@ def test_atoms_are_on_the_grid_beside_densities(event, epsilon):
 def test_both_directions_are_covered_and_the_greater_is_told():
     event = repeated(dp_event.GaussianDpEvent(2.0), 1500, 0.01)
     both = evr.estimate_delta(event, 1.0, method="strict")
-    single = {
-        d: evr.estimate_delta(event, 1.0, method="strict", direction=d).value
-        for d in ("remove", "add")
-    }
+    single = {d: evr.estimate_delta(event, 1.0, method="strict", direction=d).value for d in ("remove", "add")}
     assert both.direction == "remove"
     assert both.value == single["remove"] > single["add"]
     at_zero = evr.estimate_delta(event, 0.0, method="strict")
-    assert at_zero.value >= max(
-        evr.estimate_delta(event, 0.0, direction=d).value for d in ("remove", "add")
-    )
+    assert at_zero.value >= max(evr.estimate_delta(event, 0.0, direction=d).value for d in ("remove", "add"))
 
 
 def test_a_smaller_tolerance_is_met():
@@ -256,9 +224,7 @@ def test_a_mechanism_without_an_exact_law_is_refused_by_name():
     pair = DiscretePair.from_probabilities([0.3, 0.7], [0.6, 0.4])
     evr.register(UnknownDpEvent, lambda event: Pairs(pair, pair))
     try:
-        with pytest.raises(
-            UnsupportedEventError, match=r"DiscretePair \(2 outcomes.*offers no exact law"
-        ):
+        with pytest.raises(UnsupportedEventError, match=r"DiscretePair \(2 outcomes.*offers no exact law"):
             evr.estimate_delta(UnknownDpEvent(), 0.1, method="strict")
     finally:
         del MECHANISMS[UnknownDpEvent]
@@ -292,18 +258,9 @@ def test_the_kernel_has_no_floats():
     for path in sorted(Path(strict.__file__).parent.glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             assert not (isinstance(node, ast.Constant) and isinstance(node.value, float)), path
-            assert not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "float"), (
-                path
-            )
+            assert not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "float"), path
             if isinstance(node, ast.Import):
                 assert {a.name for a in node.names} <= {"math", "hashlib", "functools", "re"}, path
-            if (
-                isinstance(node, ast.Attribute)
-                and isinstance(node.value, ast.Name)
-                and node.value.id == "math"
-            ):
-                shown = path.name == "proof.py" and node.attr in (
-                    "nextafter",
-                    "inf",
-                )  # after everything is decided
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "math":
+                shown = path.name == "proof.py" and node.attr in ("nextafter", "inf")  # after everything is decided
                 assert node.attr == "lcm" or shown, path

@@ -58,9 +58,7 @@ def _long(values: Any) -> Any:
     """mpmath numbers as 80-bit floats."""
     if not isinstance(values, list):
         high = float(values)
-        return (
-            LONG(high) + LONG(float(values - mp.mpf(high))) if math.isfinite(high) else LONG(high)
-        )
+        return LONG(high) + LONG(float(values - mp.mpf(high))) if math.isfinite(high) else LONG(high)
     return np.array([_long(v) for v in values], dtype=LONG)
 
 
@@ -94,9 +92,7 @@ def points(law: Smooth, order: float, top: float) -> tuple[Any, Any]:
         )
     )
     rough = rough[(rough >= law.low) & (rough <= law.high)]
-    rough = rough[np.concatenate(([True], np.diff(rough) > 1e-9 * (1 + np.abs(rough[1:]))))].astype(
-        LONG
-    )
+    rough = rough[np.concatenate(([True], np.diff(rough) > 1e-9 * (1 + np.abs(rough[1:]))))].astype(LONG)
     plain, y = law.log_density(rough), law.loss(rough)
     tilted = plain + LONG(order) * y
     kept = (tilted > tilted.max() - 2.2 * NATS) | (plain > plain.max() - 2.2 * NATS)
@@ -131,9 +127,7 @@ class Kind:
 
     count: int
     law: Smooth | None = None
-    discrete: tuple[tuple[Any, Any], ...] | None = (
-        None  # (loss, probability) under P, finite losses
-    )
+    discrete: tuple[tuple[Any, Any], ...] | None = None  # (loss, probability) under P, finite losses
     infinite: Any = 0  # probability of an infinite loss
     mu: Any = None  # of a plain Gaussian step
     scale: float = 1.0  # one over the width, in losses, of what is smooth: as a Gaussian's noise
@@ -204,9 +198,7 @@ def _log1p(w: Any) -> Any:
     x, y = w.real, w.imag
     near = np.abs(w) < 0.5
     with np.errstate(divide="ignore"):
-        modulus = np.where(
-            near, np.log1p(np.where(near, 2 * x + x * x + y * y, 0)) / 2, np.log(np.abs(1 + w))
-        )
+        modulus = np.where(near, np.log1p(np.where(near, 2 * x + x * x + y * y, 0)) / 2, np.log(np.abs(1 + w)))
     return modulus + 1j * np.arctan2(y, 1 + x)
 
 
@@ -266,12 +258,7 @@ def _period(kinds: Sequence[Kind], epsilon: Any, a: float) -> Any:
 
 
 def _integral(
-    kinds: Sequence[Kind],
-    epsilon: Any,
-    nats: float,
-    period: float,
-    taper: float = 0.0,
-    most: int = 8192,
+    kinds: Sequence[Kind], epsilon: Any, nats: float, period: float, taper: float = 0.0, most: int = 8192
 ) -> Any:
     """The integral on one contour; with a ``taper``, what is far from the real axis fades out.
 
@@ -281,9 +268,7 @@ def _integral(
     """
     a = _saddle(kinds, epsilon, nats)
     fade = 16.0 * taper / float(epsilon) if taper else math.inf
-    top = 8 * fade * taper + 12.0 * taper * max(
-        [1.0 / float(k.mu) if k.mu is not None else k.scale for k in kinds]
-    )
+    top = 8 * fade * taper + 12.0 * taper * max([1.0 / float(k.mu) if k.mu is not None else k.scale for k in kinds])
     step = 2 * PI / (_period(kinds, epsilon, a) * LONG(period))
     log_peak = sum(k.count * k.log_m(a) for k in kinds) - LONG(a) * epsilon
     total, start, rows = LONG(0), 0, 16
@@ -303,9 +288,7 @@ def _integral(
             break
         if taper and float(u[-1]) > top + 7 * fade:
             break
-        if start > most or (
-            not taper and start >= 1024 and float(np.max(logs.real[-rows:])) > -0.5
-        ):
+        if start > most or (not taper and start >= 1024 and float(np.max(logs.real[-rows:])) > -0.5):
             raise OutOfReach("the integrand does not die off")
     return total * step / PI * np.exp(log_peak)
 
@@ -323,24 +306,15 @@ def _fading(u: Any, top: float, width: float) -> Any:
         )
 
 
-def integral(
-    kinds: Sequence[Kind], epsilon: Any, agreement: float = 1e-10, tapered: bool = True
-) -> float:
+def integral(kinds: Sequence[Kind], epsilon: Any, agreement: float = 1e-10, tapered: bool = True) -> float:
     """``E_P[(1 - e^{eps - S})_+; finite]``, twice."""
-    epsilon = (
-        _long(mp.mpf(epsilon.numerator) / epsilon.denominator)
-        if isinstance(epsilon, Fraction)
-        else LONG(epsilon)
-    )
+    epsilon = _long(mp.mpf(epsilon.numerator) / epsilon.denominator) if isinstance(epsilon, Fraction) else LONG(epsilon)
     try:
         one, other = _integral(kinds, epsilon, 0.0, 1.0), _integral(kinds, epsilon, 1.5, 1.25)
     except OutOfReach:
         if not tapered or epsilon <= 0:
             raise
-        one, other = (
-            _integral(kinds, epsilon, 0.0, 1.0, 1.0),
-            _integral(kinds, epsilon, -1.5, 1.2, 1.25),
-        )
+        one, other = (_integral(kinds, epsilon, 0.0, 1.0, 1.0), _integral(kinds, epsilon, -1.5, 1.2, 1.25))
     if not abs(float(other / one) - 1) <= agreement:
         raise OutOfReach(f"two contours: {one} {other}")
     return float(one)
@@ -377,19 +351,11 @@ def sampled_gaussian(count: int, noise: float, q: float, direction: str) -> Kind
     if direction == "remove":
         far = max(0.0, min(turn, 1e4)) + reach if turn > 0 else reach
         law = Smooth(
-            lambda x: _log_normal(x) + mixture(x),
-            mixture,
-            -reach,
-            float(mu) + far + 200.0 + 3 * float(mu),
-            bends,
+            lambda x: _log_normal(x) + mixture(x), mixture, -reach, float(mu) + far + 200.0 + 3 * float(mu), bends
         )
     else:
         law = Smooth(
-            _log_normal,
-            lambda x: -mixture(x),
-            -reach - 200.0 - 4 * float(mu) - min(abs(turn), 1e4),
-            reach,
-            bends,
+            _log_normal, lambda x: -mixture(x), -reach - 200.0 - 4 * float(mu) - min(abs(turn), 1e4), reach, bends
         )
     return Kind(count, law, scale=noise)
 
@@ -408,15 +374,7 @@ def laplace(count: int, scale: float, q: float = 1.0, direction: str = "remove")
 
     if q == 1.0:
         return Kind(
-            count,
-            Smooth(
-                p_density,
-                raw,
-                0.0,
-                1.0,
-                atoms=((low, p_low), (high, p_high)),
-                bends=((0.5, float(b)),),
-            ),
+            count, Smooth(p_density, raw, 0.0, 1.0, atoms=((low, p_low), (high, p_high)), bends=((0.5, float(b)),))
         )
     turn = float((b * np.log(rest / prob) + 1) / 2)
     bends = ((0.5, float(b)), (turn, float(b)))
@@ -429,9 +387,7 @@ def laplace(count: int, scale: float, q: float = 1.0, direction: str = "remove")
             (_mixed(y, prob, rest), rest * q_mass + prob * p_mass)
             for y, p_mass, q_mass in ((low, p_low, p_high), (high, p_high, p_low))
         )
-        return Kind(
-            count, Smooth(lambda x: p_density(x) - raw(x) + loss(x), loss, 0.0, 1.0, bends, atoms)
-        )
+        return Kind(count, Smooth(lambda x: p_density(x) - raw(x) + loss(x), loss, 0.0, 1.0, bends, atoms))
 
     def add_loss(x: Any) -> Any:
         return -_mixed(-raw(x), prob, rest)
@@ -441,11 +397,7 @@ def laplace(count: int, scale: float, q: float = 1.0, direction: str = "remove")
 
 
 def gaussian_mixture(
-    count: int,
-    deviation: float,
-    sensitivities: Sequence[float],
-    weights: Sequence[float],
-    direction: str,
+    count: int, deviation: float, sensitivities: Sequence[float], weights: Sequence[float], direction: str
 ) -> Kind:
     m = np.array([LONG(s) / LONG(deviation) for s in sensitivities])
     p = np.array([LONG(w) for w in weights])
@@ -463,10 +415,7 @@ def gaussian_mixture(
     scale = 1 / max(most, 1.0)
     bends = tuple((float(x), scale) for x in np.linspace(0, most, 5))
     if direction == "remove":
-        return Kind(
-            count,
-            Smooth(lambda x: _log_normal(x) + mixture(x), mixture, -13.5, 4 * most + 213.5, bends),
-        )
+        return Kind(count, Smooth(lambda x: _log_normal(x) + mixture(x), mixture, -13.5, 4 * most + 213.5, bends))
     return Kind(count, Smooth(_log_normal, lambda x: -mixture(x), -213.5 - 4 * most, 13.5, bends))
 
 
@@ -477,17 +426,14 @@ Law = list[tuple[Any, Any]]
 def randomized_response(noise: float, buckets: int) -> Law:
     n = mp.mpf(noise)
     truth, other = 1 - n + n / buckets, n / buckets
-    return [(truth, other), (other, truth)] + (
-        [(other * (buckets - 2), other * (buckets - 2))] if buckets > 2 else []
-    )
+    return [(truth, other), (other, truth)] + ([(other * (buckets - 2), other * (buckets - 2))] if buckets > 2 else [])
 
 
 def epsilon_delta(epsilon: float, delta: float) -> Law:
     e, d = mp.exp(mp.mpf(epsilon)), mp.mpf(delta)
-    return [
-        ((1 - d) * e / (1 + e), (1 - d) / (1 + e)),
-        ((1 - d) / (1 + e), (1 - d) * e / (1 + e)),
-    ] + ([(d, mp.mpf(0)), (mp.mpf(0), d)] if d else [])
+    return [((1 - d) * e / (1 + e), (1 - d) / (1 + e)), ((1 - d) / (1 + e), (1 - d) * e / (1 + e))] + (
+        [(d, mp.mpf(0)), (mp.mpf(0), d)] if d else []
+    )
 
 
 def discrete_laplace(a: float, shift: int) -> Law:
@@ -500,9 +446,7 @@ def discrete_laplace(a: float, shift: int) -> Law:
 def discrete_gaussian(sigma: float, shift: int) -> Law:
     s = mp.mpf(sigma)
     reach = int(60 * s) + 2
-    weight = {
-        x: mp.exp(-(mp.mpf(x) ** 2) / (2 * s * s)) for x in range(-reach - shift, reach + shift + 1)
-    }
+    weight = {x: mp.exp(-(mp.mpf(x) ** 2) / (2 * s * s)) for x in range(-reach - shift, reach + shift + 1)}
     total = mp.fsum(weight.values())
     return [
         (weight.get(x - shift, mp.mpf(0)) / total, weight[x] / total)
@@ -513,10 +457,7 @@ def discrete_gaussian(sigma: float, shift: int) -> Law:
 
 def sampled_law(law: Law, q: float, direction: str) -> Law:
     q = mp.mpf(q)
-    return [
-        ((1 - q) * b + q * a, b) if direction == "remove" else (a, (1 - q) * a + q * b)
-        for a, b in law
-    ]
+    return [((1 - q) * b + q * a, b) if direction == "remove" else (a, (1 - q) * a + q * b) for a, b in law]
 
 
 def discrete(count: int, law: Law) -> Kind:

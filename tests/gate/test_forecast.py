@@ -64,10 +64,7 @@ FORETOLD: dict[str, tuple[Any, dict[str, Any]]] = {
     # epsilon is rounded up, so that delta is far below what is claimed of it
     "rounded": (EVENT, {"delta": 5e-6, "tau": 0.999}),
     # samples vary more than the plan says, so that the first stakes are too high
-    "bins": (
-        evr.events.BallsInBinsDpEvent(5.0, iterations=40, cycle_length=20),
-        {"epsilon": 0.213, "delta": 1e-5},
-    ),
+    "bins": (evr.events.BallsInBinsDpEvent(5.0, iterations=40, cycle_length=20), {"epsilon": 0.213, "delta": 1e-5}),
     "bands": (
         evr.events.BallsInBinsDpEvent(2.0, iterations=8, cycle_length=4, strategy=(1.0, 0.5)),
         {"epsilon": 2.0, "tau": 0.95},
@@ -83,13 +80,7 @@ def test_the_number_of_samples_is_right_within_a_factor_of_two(tmp_path: Path, n
     drawn = []
     for seed in range(1, 6):
         trying = Attempt(1, seed, progress=False)
-        found = prove(
-            Composition.of(event),
-            foretold.claim,
-            foretold.settings,
-            trying,
-            planner=foretold.planning,
-        )
+        found = prove(Composition.of(event), foretold.claim, foretold.settings, trying, planner=foretold.planning)
         assert found.accepted
         drawn.append(found.samples)
     assert 0.5 < foretold.total_samples / statistics.median(drawn) < 2.0, (foretold, drawn)
@@ -100,13 +91,7 @@ def test_a_false_claim_is_foretold_to_end_soon(tmp_path: Path) -> None:
     true = evr.estimate_delta(EVENT, 2.0).value
     claim = Claim(2.0, true / 1.8, 0.9)
     found = forecast(Composition.of(EVENT), claim, Settings("sequential"))
-    drawn = prove(
-        Composition.of(EVENT),
-        claim,
-        found.settings,
-        Attempt(1, 1, progress=False),
-        planner=found.planning,
-    )
+    drawn = prove(Composition.of(EVENT), claim, found.settings, Attempt(1, 1, progress=False), planner=found.planning)
     assert not drawn.accepted
     assert 0.5 < found.total_samples / drawn.samples < 2.0, (found, drawn.samples)
 
@@ -201,9 +186,7 @@ def claimed(tau: float) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("resumed", [False, True])
-def test_the_time_left_is_right_within_a_factor_of_two(
-    resumed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_left_is_right_within_a_factor_of_two(resumed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """In samples at the speed shown, so that a busy machine does not matter."""
     monkeypatch.setattr(driver, "_PROGRESS_SECONDS", 0.0)
     monkeypatch.setattr(driver, "_CHECKPOINT_SECONDS", 0.0)
@@ -213,13 +196,7 @@ def test_the_time_left_is_right_within_a_factor_of_two(
     before = snapshots[len(snapshots) // 2] if resumed else None
     options: dict[str, Any] = {} if before is None else {"resume": {"remove": before}}
     seen: list[Progress] = []
-    found = proved(
-        EVENT,
-        **claim,
-        seed=5,
-        progress=seen.append,
-        **options,
-    )
+    found = proved(EVENT, **claim, seed=5, progress=seen.append, **options)
     total = found.directions["remove"].samples
     drawn_before = 0 if before is None else int(before["state"]["samples"])
     ratios = []

@@ -16,9 +16,7 @@ from evr.planning.strict import StrictCurve
 EVENT = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-2, steps=50)
 
 
-def test_one_translation_and_one_proof_of_each_direction(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_translation_and_one_proof_of_each_direction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counts: Counter[str] = Counter()
     translated, planned = Composition.of, StrictCurve.plans
 

@@ -78,16 +78,9 @@ def test_a_pair_with_a_tau_is_tested_as_it_is(tmp_path: Path) -> None:
 
 def test_units_of_a_training() -> None:
     by_units = evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
-    assert by_units == evr.dpsgd(
-        noise_multiplier=1.1, sampling_probability=256 / 60_000, steps=3516
-    )
+    assert by_units == evr.dpsgd(noise_multiplier=1.1, sampling_probability=256 / 60_000, steps=3516)
     assert evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, epochs=2.5).count == 25
-    assert (
-        evr.dpsgd(
-            noise_multiplier=1.0, dataset_size=100, batch_size=100, steps=3
-        ).event.sampling_probability
-        == 1
-    )
+    assert evr.dpsgd(noise_multiplier=1.0, dataset_size=100, batch_size=100, steps=3).event.sampling_probability == 1
 
 
 @pytest.mark.parametrize(

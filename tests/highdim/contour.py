@@ -42,9 +42,7 @@ def log_moment(bins: int, energy: float, z: Any, n: int) -> Any:
     j = np.arange(n + 1)
     # E[A^j e^{-tA/b}] = e^{g j (j-1) / 2} phi(t e^{jg}); scaled by e^{-g (n-1) j / 2}, so that no
     # power overflows
-    phi = np.stack(
-        [np.exp(-np.exp(tau[:, None] + k * energy) * ratio / bins) @ weight for k in j], axis=1
-    )
+    phi = np.stack([np.exp(-np.exp(tau[:, None] + k * energy) * ratio / bins) @ weight for k in j], axis=1)
     factorials = np.array([math.factorial(int(k)) for k in j], dtype=float)
     series = phi * np.exp(energy * j * (j - 1) / 2 - energy * (n - 1) * j / 2) / factorials
     top = _power(series, bins)[:, n]
@@ -54,9 +52,7 @@ def log_moment(bins: int, energy: float, z: Any, n: int) -> Any:
     return np.log(integral) + log_scale - loggamma(s)
 
 
-def redrawn_delta(
-    epsilon: float, bins: int, epochs: int, noise: float, order: float, direction: str
-) -> float:
+def redrawn_delta(epsilon: float, bins: int, epochs: int, noise: float, order: float, direction: str) -> float:
     """Delta, by a contour through ``order > 0``."""
     g = 1 / noise**2
     u = np.linspace(0.0, 24.0, 2401)
@@ -74,8 +70,6 @@ def redrawn_delta(
         # 1 / Gamma(s) costs e^{pi u / 2} digits: stop where the integrand has died, or noise takes
         # over
     )
-    values = values[
-        : int(np.argmin(np.where(np.arange(size.size) < size.size // 20, np.inf, size)))
-    ]
+    values = values[: int(np.argmin(np.where(np.arange(size.size) < size.size // 20, np.inf, size)))]
     total = float(np.real(values.sum())) * (u[1] - u[0]) / math.pi
     return total if direction == "remove" else math.exp(epsilon) * total

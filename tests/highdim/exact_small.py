@@ -18,10 +18,7 @@ FARTHEST = 8.5
 
 
 def delta_by_quadrature(
-    gram: Floats,
-    linear: Callable[[Floats], tuple[Floats, Floats]],
-    epsilon: float,
-    direction: str,
+    gram: Floats, linear: Callable[[Floats], tuple[Floats, Floats]], epsilon: float, direction: str
 ) -> float:
     """``linear`` takes the ratios of all coordinates but the last to ``(alpha, beta)`` with
     ``L = alpha + beta A_last``.
@@ -58,9 +55,7 @@ def bins_linear(bins: int) -> Callable[[Floats], tuple[Floats, Floats]]:
     return linear
 
 
-def gram_of(
-    column: tuple[float, ...], patterns: list[list[int]], steps: int, noise: float
-) -> Floats:
+def gram_of(column: tuple[float, ...], patterns: list[list[int]], steps: int, noise: float) -> Floats:
     """Inner products of ``C 1_x / s``, ``C`` a Toeplitz matrix of that first column."""
     c = np.zeros((steps, steps))
     for lag, value in enumerate(column):

@@ -47,9 +47,7 @@ REDRAWN = [  # epsilon, bins, epochs, noise, remove, add: contour integrals of s
 
 
 @pytest.mark.parametrize(("epsilon", "bins", "epochs", "noise", "remove", "add"), FIXED)
-def test_fixed_bins(
-    epsilon: float, bins: int, epochs: int, noise: float, remove: float, add: float
-) -> None:
+def test_fixed_bins(epsilon: float, bins: int, epochs: int, noise: float, remove: float, add: float) -> None:
     event = E.BallsInBinsDpEvent(noise, bins * epochs, bins)
     found = evr.estimate_delta(event, epsilon)
     assert found.value == near(remove, rel=1e-6)
@@ -62,9 +60,7 @@ def test_fixed_bins(
 
 
 @pytest.mark.parametrize(("epsilon", "bins", "epochs", "noise", "remove", "add"), REDRAWN)
-def test_redrawn_bins(
-    epsilon: float, bins: int, epochs: int, noise: float, remove: float, add: float
-) -> None:
+def test_redrawn_bins(epsilon: float, bins: int, epochs: int, noise: float, remove: float, add: float) -> None:
     event = E.RedrawnBinsDpEvent(noise, bins, epochs)
     assert evr.estimate_delta(event, epsilon, direction="remove").value == near(remove, rel=1.1e-6)
     assert evr.estimate_delta(event, epsilon, direction="add").value == near(add, rel=1.1e-6)
@@ -95,9 +91,7 @@ def exact_of_two(energy: float, epsilon: float, direction: Direction) -> float:
         call = np.where(ratio < threshold, call, 1 + ratio - threshold)
         put = np.where(ratio < threshold, left - 1 + call, 0.0)
         value = call / 2 if direction is REMOVE else put * math.exp(epsilon) / 2
-        total += float((high - low) / 2 * (weights * np.exp(-(v**2) / 2)) @ value) / math.sqrt(
-            2 * math.pi
-        )
+        total += float((high - low) / 2 * (weights * np.exp(-(v**2) / 2)) @ value) / math.sqrt(2 * math.pi)
     return total
 
 
@@ -113,21 +107,13 @@ def test_limits() -> None:
     more bins, less loss.
     """
     fixed, redrawn = E.BallsInBinsDpEvent(1.2, 20, 20), E.RedrawnBinsDpEvent(1.2, 20, 1)
-    assert evr.estimate_delta(fixed, 0.7).value == near(
-        evr.estimate_delta(redrawn, 0.7).value, rel=1e-12
-    )
+    assert evr.estimate_delta(fixed, 0.7).value == near(evr.estimate_delta(redrawn, 0.7).value, rel=1e-12)
     for event in (fixed, E.RedrawnBinsDpEvent(1.2, 20, 4)):
         remove, add = (evr.estimate_delta(event, 0.0, direction=d).value for d in ("remove", "add"))
         assert remove == near(add, rel=1e-6)
-    deltas = [
-        evr.estimate_delta(E.BallsInBinsDpEvent(1.2, bins, bins), 0.7).value
-        for bins in (1, 2, 5, 20, 100)
-    ]
+    deltas = [evr.estimate_delta(E.BallsInBinsDpEvent(1.2, bins, bins), 0.7).value for bins in (1, 2, 5, 20, 100)]
     assert deltas == sorted(deltas, reverse=True)
-    deltas = [
-        evr.estimate_delta(E.BallsInBinsDpEvent(noise, 20, 20), 0.7).value
-        for noise in (0.8, 1.0, 2.0)
-    ]
+    deltas = [evr.estimate_delta(E.BallsInBinsDpEvent(noise, 20, 20), 0.7).value for noise in (0.8, 1.0, 2.0)]
     assert deltas == sorted(deltas, reverse=True)
 
 
@@ -150,27 +136,17 @@ def test_composes_with_pairs_on_a_line() -> None:
         if epsilon - loss > 0:
             value = exact_of_two(energy, epsilon - loss, REMOVE)
         else:  # E[(L - t)_+] = 1 - t + t E[(1 - L/t)_+]
-            value = (
-                1
-                - math.exp(epsilon - loss)
-                + math.exp(epsilon - loss) * exact_of_two(energy, loss - epsilon, ADD)
-            )
+            value = 1 - math.exp(epsilon - loss) + math.exp(epsilon - loss) * exact_of_two(energy, loss - epsilon, ADD)
         return value
 
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)  # smooth in v
-    expected = sum(
-        w * inner(x) for x, w in zip(nodes, weights / math.sqrt(2 * math.pi), strict=True)
-    )
+    expected = sum(w * inner(x) for x, w in zip(nodes, weights / math.sqrt(2 * math.pi), strict=True))
     assert evr.estimate_delta(event, epsilon, direction="remove").value == near(expected, rel=1e-6)
 
 
 def test_calibration_and_curve() -> None:
     found = evr.calibrate(
-        lambda s: E.BallsInBinsDpEvent(s, 1000, 100),
-        epsilon=1.0,
-        delta=1.302178e-6,
-        low=2.9,
-        high=3.1,
+        lambda s: E.BallsInBinsDpEvent(s, 1000, 100), epsilon=1.0, delta=1.302178e-6, low=2.9, high=3.1
     )
     assert found.value == 3.001
     curve = evr.privacy_curve(E.BallsInBinsDpEvent(3.0, 1000, 100), [0.5, 1.0, 2.0])
@@ -178,11 +154,7 @@ def test_calibration_and_curve() -> None:
 
 
 def test_far_ends_do_not_break() -> None:
-    for law in (
-        IndependentBins(d, b, g)
-        for d in Direction
-        for b, g in ((10, 3000.0), (1000, 1e-6), (2, 1e-12))
-    ):
+    for law in (IndependentBins(d, b, g) for d in Direction for b, g in ((10, 3000.0), (1000, 1e-6), (2, 1e-12))):
         for epsilon in (0.0, 1e-9, 1.0, 50.0, 800.0):
             assert 0.0 <= bins_delta(law, epsilon).value <= 1.0
     assert evr.estimate_delta(E.BallsInBinsDpEvent(3.0, 1000, 100), math.inf).value == 0.0
@@ -255,9 +227,7 @@ def test_mutations_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         right = part.log_density
         monkeypatch.setattr(part, "log_density", lambda x, y, right=right: right(x, y) - 0.2)
         with pytest.raises(AssertionError, match="the mean is"):
-            check_mean(
-                proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, delta_of(proposal)
-            )
+            check_mean(proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, delta_of(proposal))
     proposal = mixture(SMALL, 1, MixturePlan(ByOrder(5)))
     block = proposal.draw(Stream(5, "test").block(0), 40_000)
     proposal.parts[0][0].log_normaliser -= 0.5
@@ -273,11 +243,7 @@ def test_a_plan_is_all_it_takes(name: str) -> None:
     proposal = PROPOSALS[name]
     plan = DrawPlan.from_json(json.loads(json.dumps(DrawPlan(proposal.plan).to_json())))
     again = built(plan.proposal, proposal.steps)
-    for a, b in zip(
-        proposal.draw(Stream(1, "x").block(0), 50),
-        again.draw(Stream(1, "x").block(0), 50),
-        strict=True,
-    ):
+    for a, b in zip(proposal.draw(Stream(1, "x").block(0), 50), again.draw(Stream(1, "x").block(0), 50), strict=True):
         np.testing.assert_array_equal(a, b)
     assert again.log_greatest(EPSILON) == proposal.log_greatest(EPSILON)
 
@@ -305,12 +271,7 @@ def test_plans_that_say_what_cannot_be(numbers: dict[str, float], message: str) 
 EVENTS = {
     "fixed": (E.BallsInBinsDpEvent(3.0, 100, 10), 2.0),
     "redrawn": (E.RedrawnBinsDpEvent(2.0, 20, 10), 1.0),
-    "with others": (
-        dp_event.ComposedDpEvent(
-            [dp_event.LaplaceDpEvent(4.0), E.BallsInBinsDpEvent(3.0, 100, 10)]
-        ),
-        2.0,
-    ),
+    "with others": (dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(4.0), E.BallsInBinsDpEvent(3.0, 100, 10)]), 2.0),
     "two trainings and DP-SGD": (
         dp_event.ComposedDpEvent(
             [
@@ -333,15 +294,13 @@ def test_verification(name: str) -> None:
     accepted = evr.verify(event, epsilon=epsilon, delta=delta / 0.85, tau=0.85, seed=1)
     assert accepted.verdict is evr.Verdict.ACCEPTED
     assert accepted.guarantee == evr.Guarantee(epsilon, delta / 0.85)
-    rejected = evr.verify(
-        event, epsilon=epsilon, delta=0.8 * delta / 0.85, tau=0.85, seed=2, max_samples=200_000
-    )
+    rejected = evr.verify(event, epsilon=epsilon, delta=0.8 * delta / 0.85, tau=0.85, seed=2, max_samples=200_000)
     assert rejected.verdict is evr.Verdict.REJECTED
     report = accepted.directions["remove"]
     if report.samples:
-        assert abs(
-            report.estimate - evr.estimate_delta(event, epsilon, direction="remove").value
-        ) < (6 * report.standard_error)
+        assert abs(report.estimate - evr.estimate_delta(event, epsilon, direction="remove").value) < (
+            6 * report.standard_error
+        )
 
 
 def test_the_fixed_verifier() -> None:
@@ -362,9 +321,7 @@ def test_plain_sampling() -> None:
 
 def test_certificates_replay(tmp_path: object) -> None:
     event, epsilon = EVENTS["with others"]
-    certificate = evr.certify(
-        event, epsilon=epsilon, tau=0.8, ledger=f"{tmp_path}/ledger.sqlite", seed=1
-    )
+    certificate = evr.certify(event, epsilon=epsilon, tau=0.8, ledger=f"{tmp_path}/ledger.sqlite", seed=1)
     assert certificate.accepted
     assert evr.replay(certificate).agrees
     assert "one bin" in certificate.statement
@@ -376,7 +333,5 @@ def test_false_claims_are_not_accepted() -> None:
     delta = evr.estimate_delta(event, epsilon).value
     for number in range(18):
         low = 0.9 * delta * (0.95, 0.85, 0.7)[number % 3]
-        found = evr.verify(
-            event, epsilon=epsilon, delta=low / 0.9, tau=0.9, seed=number, max_samples=8192
-        )
+        found = evr.verify(event, epsilon=epsilon, delta=low / 0.9, tau=0.9, seed=number, max_samples=8192)
         assert found.verdict is evr.Verdict.REJECTED

@@ -139,8 +139,7 @@ def of_two(energy: float, epsilon: float, direction: Direction) -> float:
 
 @pytest.mark.parametrize("direction", list(Direction))
 @pytest.mark.parametrize(
-    ("energy", "epsilon"),
-    [(1.0, 1.0), pytest.param(50.0, 1.0, marks=pytest.mark.full), (50.0, 10.0)],
+    ("energy", "epsilon"), [(1.0, 1.0), pytest.param(50.0, 1.0, marks=pytest.mark.full), (50.0, 10.0)]
 )
 def test_two_bins(energy: float, epsilon: float, direction: Direction) -> None:
     """Of the add direction at an energy of 50 the transform is wrong by 1%, and hardly says so."""

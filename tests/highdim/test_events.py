@@ -73,9 +73,7 @@ def test_laws_hold_their_direction() -> None:
 
 def test_min_sep_of_one_is_poisson_sampling() -> None:
     event = E.BMinSepDpEvent(2.0, 100, 1, 0.1, True)
-    assert Composition.of(event) == Composition.of(
-        evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.1, steps=100)
-    )
+    assert Composition.of(event) == Composition.of(evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.1, steps=100))
 
 
 def test_certain_participation_from_a_warm_start_is_bins() -> None:
@@ -94,9 +92,7 @@ def test_cyclic_poisson_is_one_groups_composition() -> None:
     by_hand = dp_event.ComposedDpEvent(
         [dp_event.PoissonSampledDpEvent(0.25, dp_event.GaussianDpEvent(m)) for m in multipliers]
     )
-    assert evr.estimate_delta(event, 1.0).value == near(
-        evr.estimate_delta(by_hand, 1.0).value, rel=1e-9
-    )
+    assert evr.estimate_delta(event, 1.0).value == near(evr.estimate_delta(by_hand, 1.0).value, rel=1e-9)
 
 
 def test_cyclic_poisson_value_of_the_notes() -> None:
@@ -112,10 +108,7 @@ def test_cyclic_poisson_value_of_the_notes() -> None:
 
 
 def test_participation_that_never_happens_costs_nothing() -> None:
-    for event in (
-        E.BMinSepDpEvent(1.0, 10, 2, 0.0, True),
-        E.CyclicPoissonDpEvent(1.0, 10, 2, 0.0, "fixed"),
-    ):
+    for event in (E.BMinSepDpEvent(1.0, 10, 2, 0.0, True), E.CyclicPoissonDpEvent(1.0, 10, 2, 0.0, "fixed")):
         assert Composition.of(event).remove == ()
 
 
@@ -142,9 +135,7 @@ def brute_sensitivity(matrix: np.ndarray, separation: int, most: int | None, sig
         for chosen in itertools.combinations(range(n), size):
             if any(b - a < separation for a, b in itertools.pairwise(chosen)):
                 continue
-            for flips in (
-                itertools.product((1, -1), repeat=size - 1) if signs else ((1,) * (size - 1),)
-            ):
+            for flips in itertools.product((1, -1), repeat=size - 1) if signs else ((1,) * (size - 1),):
                 best = max(best, float(np.sum((matrix[:, chosen] @ np.array((1, *flips))) ** 2)))
     return best
 
@@ -249,51 +240,23 @@ def test_entries_whose_squares_are_no_floats_are_refused(column: tuple[float, ..
 WRONG: list[Any] = [2.5, "yes"]  # what the type checker would not let through
 
 REFUSED = [
-    (
-        E.BallsInBinsDpEvent(1.0, 10, 2, (1.0, -0.5)),
-        ValueError,
-        r"strategy\[1\]=-0.5 is negative.*cancel.*Matrix",
-    ),
-    (
-        E.BMinSepDpEvent(1.0, 3, 2, 0.5, True, ((1.0,), (1.0, -1.0), (1.0,))),
-        ValueError,
-        r"strategy\[1\]\[1\]=-1.0",
-    ),
-    (
-        E.BallsInBinsDpEvent(1.0, 10, 2, (0.0, 1.0)),
-        ValueError,
-        "diagonal of a strategy is positive",
-    ),
+    (E.BallsInBinsDpEvent(1.0, 10, 2, (1.0, -0.5)), ValueError, r"strategy\[1\]=-0.5 is negative.*cancel.*Matrix"),
+    (E.BMinSepDpEvent(1.0, 3, 2, 0.5, True, ((1.0,), (1.0, -1.0), (1.0,))), ValueError, r"strategy\[1\]\[1\]=-1.0"),
+    (E.BallsInBinsDpEvent(1.0, 10, 2, (0.0, 1.0)), ValueError, "diagonal of a strategy is positive"),
     (E.BallsInBinsDpEvent(1.0, 10, 2, ()), TypeError, "not a list of numbers"),
     (E.BallsInBinsDpEvent(1.0, 10, 2, "1"), TypeError, "not a list of numbers"),
     (E.BallsInBinsDpEvent(1.0, 10, 2, (1.0, (1.0,))), TypeError, "mixes numbers and columns"),
     (E.BallsInBinsDpEvent(1.0, 10, 2, ((1.0,), (1.0,))), ValueError, "2 columns for 10 iterations"),
-    (
-        E.BallsInBinsDpEvent(1.0, 10, 2, (1.0, math.nan)),
-        ValueError,
-        r"strategy\[1\]=nan is not finite",
-    ),
+    (E.BallsInBinsDpEvent(1.0, 10, 2, (1.0, math.nan)), ValueError, r"strategy\[1\]=nan is not finite"),
     (E.BallsInBinsDpEvent(1.0, 10, 0), ValueError, "cycle_length=0"),
     (E.BallsInBinsDpEvent(-1.0, 10, 2), ValueError, "noise_multiplier=-1.0"),
     (E.BallsInBinsDpEvent(1.0, WRONG[0], 2), ValueError, "iterations=2.5"),
     (E.RedrawnBinsDpEvent(1.0, 10, 0), ValueError, "epochs=0"),
     (E.CyclicPoissonDpEvent(1.0, 10, 2, 1.5, "fixed"), ValueError, "sampling_probability=1.5"),
-    (
-        E.CyclicPoissonDpEvent(1.0, 10, 2, 0.5, "shuffled"),
-        ValueError,
-        "partition='shuffled' is not one of",
-    ),
-    (
-        E.CyclicPoissonDpEvent(1.0, 10, 2, 0.5, "fixed", (1, 1, 1)),
-        ValueError,
-        "3 bands and cycle_length=2.*at most 2",
-    ),
+    (E.CyclicPoissonDpEvent(1.0, 10, 2, 0.5, "shuffled"), ValueError, "partition='shuffled' is not one of"),
+    (E.CyclicPoissonDpEvent(1.0, 10, 2, 0.5, "fixed", (1, 1, 1)), ValueError, "3 bands and cycle_length=2.*at most 2"),
     (E.BMinSepDpEvent(1.0, 10, 2, 0.5, True, (1, 1, 1)), ValueError, "3 bands and min_sep=2"),
-    (
-        E.BMinSepDpEvent(1.0, 10, 2, 0.5, WRONG[1]),
-        TypeError,
-        "warm_start='yes' is not True or False",
-    ),
+    (E.BMinSepDpEvent(1.0, 10, 2, 0.5, WRONG[1]), TypeError, "warm_start='yes' is not True or False"),
     (E.MatrixMechanismDpEvent(1.0, (1.0,), 10, 2, 0), ValueError, "max_participations=0"),
     (
         dp_event.PoissonSampledDpEvent(0.5, E.BallsInBinsDpEvent(1.0, 10, 2)),
@@ -320,10 +283,7 @@ def test_methods_on_a_line_refuse_by_name() -> None:
 
 
 def test_spec_names_the_table() -> None:
-    text = (
-        '[[mechanism]]\nkind = "balls_in_bins"\nnoise_multiplier = 1.0\niterations = '
-        "4\ncycle_length = 2\n"
-    )
+    text = '[[mechanism]]\nkind = "balls_in_bins"\nnoise_multiplier = 1.0\niterations = 4\ncycle_length = 2\n'
     with pytest.raises(SpecError, match=r"mechanism\[0\].*strategy\[1\]=-1.0 is negative"):
         parse(text + "strategy = [1.0, -1.0]").event()
 
@@ -390,9 +350,7 @@ column = st.lists(positive, min_size=1, max_size=3).map(tuple)
 counts = st.integers(1, 60)
 probability = st.floats(0.01, 1.0)
 columns = st.integers(1, 4).flatmap(
-    lambda n: st.tuples(
-        *[st.lists(positive, min_size=1, max_size=n - i).map(tuple) for i in range(n)]
-    )
+    lambda n: st.tuples(*[st.lists(positive, min_size=1, max_size=n - i).map(tuple) for i in range(n)])
 )
 EVERY = st.one_of(
     columns.flatmap(
@@ -416,9 +374,7 @@ EVERY = st.one_of(
         st.sampled_from(["fixed", "independent"]),
         column,
     ),
-    st.builds(
-        E.BMinSepDpEvent, positive, counts, st.integers(3, 60), probability, st.booleans(), column
-    ),
+    st.builds(E.BMinSepDpEvent, positive, counts, st.integers(3, 60), probability, st.booleans(), column),
     st.builds(E.MatrixMechanismDpEvent, positive, column, counts, counts, st.none() | counts),
 )
 KINDS = {
@@ -436,9 +392,7 @@ def test_round_trip_through_json_and_toml(event: dp_event.DpEvent) -> None:
     document = event_to_json(event)
     assert event_from_json(json.loads(canonical(document))) == event
     lines = [f'kind = "{KINDS[type(event)]}"']
-    lines += [
-        f"{k} = {json.dumps(v)}" for k, v in document.items() if k != "type" and v is not None
-    ]
+    lines += [f"{k} = {json.dumps(v)}" for k, v in document.items() if k != "type" and v is not None]
     assert parse("[[mechanism]]\n" + "\n".join(lines)).event() == event
     assert describe(event)
     assert assumptions(event)
@@ -450,10 +404,7 @@ def test_groups_of_fixed_size_are_about_zeroing_out() -> None:
         return Composition.of(event).relation.name
 
     fixed = E.CyclicPoissonDpEvent(1.0, 10, 2, 0.5, "fixed")
-    assert (
-        relation(dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(1.0), fixed]))
-        == "REPLACE_SPECIAL"
-    )
+    assert relation(dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(1.0), fixed])) == "REPLACE_SPECIAL"
     assert relation(E.CyclicPoissonDpEvent(1.0, 10, 1, 0.5, "fixed")) == "ADD_OR_REMOVE_ONE"
     assert relation(E.CyclicPoissonDpEvent(1.0, 10, 2, 0.5, "independent")) == "ADD_OR_REMOVE_ONE"
     assert relation(E.BallsInBinsDpEvent(1.0, 10, 2)) == "ADD_OR_REMOVE_ONE"
@@ -461,16 +412,10 @@ def test_groups_of_fixed_size_are_about_zeroing_out() -> None:
 
 def test_statement_of_a_certificate(tmp_path: object) -> None:
     event = E.CyclicPoissonDpEvent(1.6, 24, 6, 0.3, "fixed")
-    certificate = evr.certify(
-        event, epsilon=1.5, tau=0.8, ledger=f"{tmp_path}/ledger.sqlite", seed=1
-    )
+    certificate = evr.certify(event, epsilon=1.5, tau=0.8, ledger=f"{tmp_path}/ledger.sqlite", seed=1)
     assert certificate.accepted
     assert certificate.neighboring_relation == "REPLACE_SPECIAL"
-    for words in (
-        "zero-out adjacency",
-        "cyclic Poisson sampling (6 fixed groups in turn",
-        "no truncated batches",
-    ):
+    for words in ("zero-out adjacency", "cyclic Poisson sampling (6 fixed groups in turn", "no truncated batches"):
         assert words in certificate.statement
 
 

@@ -65,9 +65,7 @@ def min_sep(direction: Direction, *, warm: bool, probability: float = 0.5) -> Mi
         ((1, 1, 1, 1), (1.0, 1.0, 0.5, 0.5), 1.5799760835798948),
     ],
 )
-def test_losses_of_bins_are_those_of_jax_privacy(
-    z: tuple[float, ...], column: tuple[float, ...], loss: float
-) -> None:
+def test_losses_of_bins_are_those_of_jax_privacy(z: tuple[float, ...], column: tuple[float, ...], loss: float) -> None:
     strategy = Strategy.of(column, 4)
     law = CorrelatedBins(REMOVE, 1.0, 2, strategy)
     patterns = np.array([[1, 0, 1, 0], [0, 1, 0, 1]], float)
@@ -83,9 +81,7 @@ def test_losses_of_bins_are_those_of_jax_privacy(
         ((1.0, 0.5), True, 0.8329398380809252),
     ],
 )
-def test_losses_of_min_sep_are_those_of_jax_privacy(
-    column: tuple[float, ...], warm: bool, loss: float
-) -> None:
+def test_losses_of_min_sep_are_those_of_jax_privacy(column: tuple[float, ...], warm: bool, loss: float) -> None:
     strategy = Strategy.of(column, 3)
     law = MinSep(REMOVE, 1.0, 2, 0.5, warm, strategy)
     coordinates = strategy.correlated(np.ones((1, 3)))
@@ -134,9 +130,7 @@ PLAIN = [  # of somebody else, by plain sampling: event, epsilon, remove, its st
 def test_estimates_against_plain_sampling_of_somebody_else(
     event: dp_event.DpEvent, epsilon: float, expected: float, error: float
 ) -> None:
-    found = evr.estimate_delta(
-        event, epsilon, method="monte_carlo", direction="remove", samples=30_000, seed=3
-    )
+    found = evr.estimate_delta(event, epsilon, method="monte_carlo", direction="remove", samples=30_000, seed=3)
     assert abs(found.value - expected) <= 4 * math.hypot(error, found.standard_error or 0.0)
 
 
@@ -274,9 +268,7 @@ def test_many_independent_bins_have_no_matrix() -> None:
     assert np.all(np.isfinite(block.losses))
 
 
-def chain_patterns(
-    steps: int, separation: int, p: float, warm: bool
-) -> dict[tuple[int, ...], float]:
+def chain_patterns(steps: int, separation: int, p: float, warm: bool) -> dict[tuple[int, ...], float]:
     """All patterns with their probabilities."""
     found: dict[tuple[int, ...], float] = {}
 
@@ -355,9 +347,7 @@ def test_hoelder_by_enumeration(warm: bool) -> None:
 def test_ring_sums() -> None:
     values = np.random.default_rng(0).random((3, 11))
     for length in (1, 2, 3, 6, 7, 9, 10, 11):
-        by_hand = np.array(
-            [[sum(row[(s + t) % 11] for t in range(length)) for s in range(11)] for row in values]
-        )
+        by_hand = np.array([[sum(row[(s + t) % 11] for t in range(length)) for s in range(11)] for row in values])
         np.testing.assert_allclose(ring_sums(values, length), by_hand, rtol=1e-14)
 
 
@@ -404,10 +394,7 @@ PARTS: dict[str, tuple[PatternLaw, MixturePlan]] = {
     "scaled": (BINS, MixturePlan(ByScale(2.0, 1.0))),
     "order": (BINS, MixturePlan(ByOrder(4))),
     "order beside a window": (BINS, BOTH),
-    "scaled beside a window": (
-        BINS,
-        MixturePlan(ByScale(2.0, 1.0), beside=ByWindow(2, 1, 1.0), share=0.5),
-    ),
+    "scaled beside a window": (BINS, MixturePlan(ByScale(2.0, 1.0), beside=ByWindow(2, 1, 1.0), share=0.5)),
     "ring": (BINS, MixturePlan(ByOrder(3))),
     "ring beside a window": (BINS, replace(BOTH, share=0.4)),
     "shift": (BINS_ADD, MixturePlan(ByShift(-2.0))),
@@ -456,9 +443,7 @@ def test_samples(proposal: MixtureProposal) -> None:
 
 @pytest.mark.parametrize("component", [0, 1])
 @pytest.mark.parametrize("proposal", PARTS, indirect=True)
-def test_mutations_are_seen(
-    proposal: MixtureProposal, component: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mutations_are_seen(proposal: MixtureProposal, component: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong density does not pass the checks above."""
     if component == len(proposal.parts):
         pytest.skip("there is one component")
@@ -467,11 +452,7 @@ def test_mutations_are_seen(
     less = 0.4 * len(proposal.parts) ** 2
     monkeypatch.setattr(part, "log_density", lambda x, y: right(x, y) - less)
     with pytest.raises(AssertionError, match="the mean is"):
-        check_mean(
-            proposal.draw(Stream(5, "test").block(0), 40_000),
-            EPSILON,
-            exact_of(proposal.laws[0][0]),
-        )
+        check_mean(proposal.draw(Stream(5, "test").block(0), 40_000), EPSILON, exact_of(proposal.laws[0][0]))
 
 
 @pytest.mark.parametrize("proposal", PARTS, indirect=True)
@@ -521,16 +502,11 @@ def test_parts_that_cannot_be() -> None:
 
 SCHEMES = {
     "bins": (E.BallsInBinsDpEvent(1.5, 20, 10, BAND), 2.0),
-    "bins, general": (
-        E.BallsInBinsDpEvent(2.0, 12, 4, tuple((1.0, 0.1 * (i % 3)) for i in range(12))),
-        1.0,
-    ),
+    "bins, general": (E.BallsInBinsDpEvent(2.0, 12, 4, tuple((1.0, 0.1 * (i % 3)) for i in range(12))), 1.0),
     "dense": (E.BallsInBinsDpEvent(3.0, 20, 4, root_column(20)), 1.5),
     "min_sep": (E.BMinSepDpEvent(1.5, 16, 4, 0.2, True, root_column(4)), 2.0),
     "with a histogram": (
-        dp_event.ComposedDpEvent(
-            [dp_event.LaplaceDpEvent(4.0), E.BallsInBinsDpEvent(2.5, 30, 6, root_column(2))]
-        ),
+        dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(4.0), E.BallsInBinsDpEvent(2.5, 30, 6, root_column(2))]),
         2.0,
     ),
     "two trainings": (
@@ -550,10 +526,7 @@ SCHEMES = {
 FULL = ("two trainings", "min_sep", "with a histogram")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.full] * (name in FULL)) for name in SCHEMES],
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.full] * (name in FULL)) for name in SCHEMES])
 def test_verification(name: str) -> None:
     event, epsilon = SCHEMES[name]
     delta = evr.estimate_delta(event, epsilon)
@@ -561,9 +534,7 @@ def test_verification(name: str) -> None:
     assert accepted.verdict is evr.Verdict.ACCEPTED
     assert accepted.guarantee == evr.Guarantee(epsilon, delta.value / 0.8)
     low = 0.75 * delta.value
-    rejected = evr.verify(
-        event, epsilon=epsilon, delta=low / 0.8, tau=0.8, seed=2, max_samples=60_000
-    )
+    rejected = evr.verify(event, epsilon=epsilon, delta=low / 0.8, tau=0.8, seed=2, max_samples=60_000)
     assert rejected.verdict is evr.Verdict.REJECTED
     report = accepted.directions[delta.direction]
     error = math.hypot(report.standard_error, delta.standard_error or 0.0)
@@ -598,19 +569,16 @@ def test_dense_noise_that_nobody_waits_for(epsilon: float, delta: float, remedy:
 
 def test_plain_sampling() -> None:
     for event, delta in ((EVENTS["bins"], 1.055605e-1), (EVENTS["cold"], 2.48562777e-2)):
-        found = evr.verify(
-            event, epsilon=1.0, delta=delta / 0.8, tau=0.8, proposal="simple", seed=1
-        )
+        found = evr.verify(event, epsilon=1.0, delta=delta / 0.8, tau=0.8, proposal="simple", seed=1)
         assert found.verdict is evr.Verdict.ACCEPTED
         assert found.directions["remove"].bound == near(1.0, abs=0.01)
 
 
 @pytest.mark.parametrize("name", ["bins", "min_sep"])
 def test_certificates_replay(name: str, tmp_path: object) -> None:
-    event = {
-        "bins": E.BallsInBinsDpEvent(1.5, 4, 2, BAND),
-        "min_sep": E.BMinSepDpEvent(1.0, 4, 2, 0.5, True, BAND),
-    }[name]
+    event = {"bins": E.BallsInBinsDpEvent(1.5, 4, 2, BAND), "min_sep": E.BMinSepDpEvent(1.0, 4, 2, 0.5, True, BAND)}[
+        name
+    ]
     epsilon, ledger = 1.0, f"{tmp_path}/ledger.sqlite"
     certificate = evr.certify(event, epsilon=epsilon, tau=0.7, ledger=ledger, seed=1)
     assert certificate.accepted
@@ -628,11 +596,7 @@ def test_one_curve_is_one_set_of_samples() -> None:
 
 def test_calibration() -> None:
     found = evr.calibrate(
-        lambda s: E.BallsInBinsDpEvent(s, 4, 2, BAND),
-        epsilon=2.0,
-        delta=1.397956e-2,
-        low=1.2,
-        high=2.0,
+        lambda s: E.BallsInBinsDpEvent(s, 4, 2, BAND), epsilon=2.0, delta=1.397956e-2, low=1.2, high=2.0
     )
     assert found.value == near(1.5, rel=1e-2)
     assert found.value == float(f"{found.value:.4g}")
@@ -662,9 +626,7 @@ def test_who_hardly_ever_takes_part_does_not(probability: float, warm: bool) -> 
     [(10, 3, 1e-17), (10, 3, 1e-12), (2000, 3, 0.9), (5, 9, 0.3), (300, 300, 0.3), (3, 9, 1e-5)],
 )
 @pytest.mark.parametrize("warm", [False, True])
-def test_the_chance_of_never_taking_part(
-    steps: int, separation: int, probability: float, warm: bool
-) -> None:
+def test_the_chance_of_never_taking_part(steps: int, separation: int, probability: float, warm: bool) -> None:
     """It was 1 for tiny probabilities, so no loss of the add direction was above 0; and below all
     floats for large ones, where its logarithm did not exist.
     """

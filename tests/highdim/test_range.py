@@ -45,12 +45,8 @@ def by_recursion(chain: Chain, logs: Floats) -> float:
 
 
 @pytest.mark.parametrize("warm", [False, True])
-@pytest.mark.parametrize(
-    ("steps", "separation", "probability"), [(4, 2, 1.0), (90, 30, 1 - 1e-16), (900, 400, 0.9)]
-)
-def test_ratios_below_all_floats(
-    steps: int, separation: int, probability: float, warm: bool
-) -> None:
+@pytest.mark.parametrize(("steps", "separation", "probability"), [(4, 2, 1.0), (90, 30, 1 - 1e-16), (900, 400, 0.9)])
+def test_ratios_below_all_floats(steps: int, separation: int, probability: float, warm: bool) -> None:
     """They came out as no numbers, which passed for refused draws: samples of 0."""
     chain = Chain(steps, separation, probability, warm)
     logs = 50.0 * np.random.default_rng(1).standard_normal((steps, 3)) - 1250.0
@@ -87,11 +83,7 @@ def test_weights_of_more_replicas_than_are_eligible_do_not_overflow() -> None:
 
 
 @pytest.mark.parametrize(
-    "event",
-    [
-        E.BallsInBinsDpEvent(100.0, 60, 20, (1.0, 0.5)),
-        E.BMinSepDpEvent(100.0, 20, 2, 0.3, True, (1.0, 0.5)),
-    ],
+    "event", [E.BallsInBinsDpEvent(100.0, 60, 20, (1.0, 0.5)), E.BMinSepDpEvent(100.0, 20, 2, 0.3, True, (1.0, 0.5))]
 )
 def test_more_replicas_than_are_allowed_are_refused(event: dp_event.DpEvent) -> None:
     steps = Composition.of(event).simplified(Direction.REMOVE)

@@ -52,10 +52,7 @@ def test_the_grid_law_is_above_in_the_convex_order(bins: int) -> None:
     for strike in (0.3, 1.0, 2.0, 4.0):
         call = float(np.maximum(values - strike, 0.0) @ masses) + excess
         put = float(np.maximum(strike - values, 0.0) @ masses)
-        for bound, sample in (
-            (call, np.maximum(truth - strike, 0.0)),
-            (put, np.maximum(strike - truth, 0.0)),
-        ):
+        for bound, sample in ((call, np.maximum(truth - strike, 0.0)), (put, np.maximum(strike - truth, 0.0))):
             error = float(sample.std()) / math.sqrt(sample.size)
             assert sample.mean() - 5 * error <= bound <= sample.mean() + 5 * error + 2e-3
     if bins == 2:  # the whole law, where nothing is cut
@@ -88,9 +85,7 @@ def test_redrawn_bins() -> None:
     event = E.RedrawnBinsDpEvent(2.0, 8, 2)
     for direction in ("remove", "add"):
         truth = evr.estimate_delta(event, 0.7, direction=direction).value
-        bound = evr.estimate_delta(
-            event, 0.7, method="strict", direction=direction, tolerance=1e-2
-        ).value
+        bound = evr.estimate_delta(event, 0.7, method="strict", direction=direction, tolerance=1e-2).value
         assert truth * (1 - 1e-7) <= bound <= 1.015 * truth
 
 
@@ -116,14 +111,8 @@ def test_whatever_the_grid_it_is_a_bound() -> None:
     for direction, epsilon in itertools.product(Direction, (0.2, 0.6)):
         truth = evr.estimate_delta(event, epsilon, direction=direction.value).value
         bounds = [
-            prove(
-                composition.exact(direction),
-                Fraction(epsilon),
-                ProofPlan.of_one_step(bits, spacing),
-            )
-            for bits, spacing in itertools.product(
-                (4, 80), (Fraction(2), Fraction(1, 3), Fraction(1, 16))
-            )
+            prove(composition.exact(direction), Fraction(epsilon), ProofPlan.of_one_step(bits, spacing))
+            for bits, spacing in itertools.product((4, 80), (Fraction(2), Fraction(1, 3), Fraction(1, 16)))
         ]
         assert all(float(one.delta) >= truth * (1 - 1e-9) for one in bounds)
         assert float(bounds[-1].delta) <= 1.1 * truth

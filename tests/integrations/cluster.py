@@ -76,9 +76,7 @@ class Cluster:
 
 
 async def scheduler(told: str) -> None:
-    async with distributed.Scheduler(
-        host="127.0.0.1", port=0, dashboard=False, dashboard_address=":0"
-    ) as one:
+    async with distributed.Scheduler(host="127.0.0.1", port=0, dashboard=False, dashboard_address=":0") as one:
         beside = Path(f"{told}.new")
         beside.write_text(one.address)
         beside.rename(told)
@@ -86,9 +84,7 @@ async def scheduler(told: str) -> None:
 
 
 async def worker(address: str) -> None:
-    async with distributed.Worker(
-        address, nthreads=1, dashboard=False, dashboard_address=":0", memory_limit=0
-    ) as one:
+    async with distributed.Worker(address, nthreads=1, dashboard=False, dashboard_address=":0", memory_limit=0) as one:
         await one.finished()
 
 

@@ -8,10 +8,6 @@ import importlib.util
 
 collect_ignore = [
     file
-    for extra, file in (
-        ("torch", "recorded_training.py"),
-        ("torch", "trainings.py"),
-        ("distributed", "cluster.py"),
-    )
+    for extra, file in (("torch", "recorded_training.py"), ("torch", "trainings.py"), ("distributed", "cluster.py"))
     if not importlib.util.find_spec(extra)
 ]

@@ -31,9 +31,7 @@ def main(folder: Path, steps: int, place: list[str]) -> None:
     torch.seed()
     if place:
         port, rank, ranks = map(int, place)
-        torch.distributed.init_process_group(
-            "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks
-        )
+        torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
         model = DifferentiallyPrivateDistributedDataParallel(model)
     engine = PrivacyEngine(accountant="evr")
     model, optimizer, loader = engine.make_private(

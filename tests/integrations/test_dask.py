@@ -102,17 +102,13 @@ def test_an_error_of_the_work_comes_back(client: Client) -> None:
         assert pool.submit(divmod, 7, 2).result() == (3, 1)
 
 
-def test_a_worker_with_other_software_is_refused(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_with_other_software_is_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask, "software", lambda: {**software(), "numpy": "0.1"})
     with pytest.raises(ClusterError, match=r"worker tcp://.* draws with .*numpy"):
         dask.executor(client)
 
 
-def test_a_worker_that_joins_later_is_checked_too(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_joins_later_is_checked_too(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     with dask.executor(client) as pool:
         monkeypatch.setattr(dask, "software", lambda: {**software(), "numpy": "0.1"})
         with pytest.raises(ClusterError, match=r"that joined draws with .*numpy"):
@@ -135,8 +131,6 @@ def test_tables_travel_and_are_not_built_again(monkeypatch: pytest.MonkeyPatch) 
     proposal = built(plan.proposal, steps)
     package = dask._packed(proposal.draw)
     registry.built.cache_clear()
-    monkeypatch.setitem(
-        registry.BUILDERS, type(plan.proposal), lambda *_: pytest.fail("built again")
-    )
+    monkeypatch.setitem(registry.BUILDERS, type(plan.proposal), lambda *_: pytest.fail("built again"))
     drawn = pickle.loads(package)(Stream(1, "test").block(0), 10)
     assert drawn.losses.tolist() == proposal.draw(Stream(1, "test").block(0), 10).losses.tolist()

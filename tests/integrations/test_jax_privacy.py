@@ -11,9 +11,7 @@ import pytest
 
 from helpers import near
 
-pytest.importorskip(
-    "jax_privacy", reason="needs jax-privacy: pip install jax-privacy==2.0.0", exc_type=ImportError
-)
+pytest.importorskip("jax_privacy", reason="needs jax-privacy: pip install jax-privacy==2.0.0", exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("ignore")  # jax and keras warn about themselves
 
 import dp_accounting
@@ -63,11 +61,7 @@ def test_a_plan_is_certified(tmp_path):
 def test_a_plan_with_bands_and_defaults_is_for_zero_out(tmp_path):
     """Its dp_event alone says 50 Poisson steps; 200 iterations in 4 fixed groups run."""
     bands = BandMFExecutionPlanConfig(
-        iterations=200,
-        strategy=[1, 0.5, 0.375, 0.3125],
-        epsilon=3,
-        delta=0.99e-5,
-        sampling_prob=0.2,
+        iterations=200, strategy=[1, 0.5, 0.375, 0.3125], epsilon=3, delta=0.99e-5, sampling_prob=0.2
     )
     event = read(bands.plan)
     assert event == read(bands)
@@ -103,12 +97,7 @@ def test_their_own_strategies_are_read():
 def test_columns_that_are_normalised_have_the_noise_that_runs():
     """Their noise matrix has rows that were scaled; the strategy is its inverse."""
     config = BandMFExecutionPlanConfig(
-        iterations=6,
-        strategy=[0.5, 0.25],
-        epsilon=None,
-        delta=None,
-        noise_multiplier=2.0,
-        column_normalize=True,
+        iterations=6, strategy=[0.5, 0.25], epsilon=None, delta=None, noise_multiplier=2.0, column_normalize=True
     )
     columns = read(config.plan).event.strategy
     noise = toeplitz.inverse_as_streaming_matrix(np.array([0.5, 0.25]), 6).materialize(6)

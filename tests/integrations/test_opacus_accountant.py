@@ -10,9 +10,7 @@ import pytest
 
 from helpers import near
 
-pytest.importorskip(
-    "opacus", reason="needs the extra: pip install evr-dp[opacus]", exc_type=ImportError
-)
+pytest.importorskip("opacus", reason="needs the extra: pip install evr-dp[opacus]", exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch and Opacus warn about themselves
 
 import torch
@@ -48,15 +46,11 @@ def test_the_example_of_opacus():
     0.01 below and above.
     """
     epsilon = stepped(EvrAccountant()).get_epsilon(delta=DELTA)
-    assert epsilon == near(
-        evr.estimate_epsilon(opacus_history([(1.5, 0.04, 2250)]), DELTA).value, abs=1e-6
-    )
+    assert epsilon == near(evr.estimate_epsilon(opacus_history([(1.5, 0.04, 2250)]), DELTA).value, abs=1e-6)
     assert 6.777395712150674 - 0.02 < epsilon < 6.777395712150674
 
 
-@pytest.mark.parametrize(
-    "history", [[(1.0, 0.01, 300)], [(1.2, 0.02, 100), (0.9, 0.02, 50)], [(4.0, 0.3, 40)]]
-)
+@pytest.mark.parametrize("history", [[(1.0, 0.01, 300)], [(1.2, 0.02, 100), (0.9, 0.02, 50)], [(4.0, 0.3, 40)]])
 def test_below_the_bounds_of_opacus(history):
     values = {}
     for kind in (EvrAccountant, PRVAccountant, RDPAccountant):
@@ -107,9 +101,7 @@ def test_state_goes_there_and_back():
     loaded.load_state_dict(state)
     assert loaded.state_dict() == state
     stepped(loaded, steps=10)
-    assert loaded.get_epsilon(DELTA) == near(
-        stepped(EvrAccountant(), steps=40).get_epsilon(DELTA), abs=1e-6
-    )
+    assert loaded.get_epsilon(DELTA) == near(stepped(EvrAccountant(), steps=40).get_epsilon(DELTA), abs=1e-6)
 
 
 @pytest.mark.parametrize("kind", [RDPAccountant, PRVAccountant, GaussianAccountant])
@@ -117,21 +109,12 @@ def test_checkpoints_of_opacus_accountants(kind):
     loaded = EvrAccountant()
     loaded.load_state_dict(stepped(kind(), steps=30).state_dict())
     assert loaded.history == [(1.5, 0.04, 30)]
-    assert loaded.get_epsilon(DELTA) == near(
-        stepped(EvrAccountant(), steps=30).get_epsilon(DELTA), abs=1e-6
-    )
+    assert loaded.get_epsilon(DELTA) == near(stepped(EvrAccountant(), steps=30).get_epsilon(DELTA), abs=1e-6)
 
 
 @pytest.mark.parametrize(
     "state",
-    [
-        None,
-        {},
-        {"1": 2},
-        {"history": []},
-        {"history": [], "mechanism": "other"},
-        {"history": [1], "mechanism": "rdp"},
-    ],
+    [None, {}, {"1": 2}, {"history": []}, {"history": [], "mechanism": "other"}, {"history": [1], "mechanism": "rdp"}],
 )
 def test_states_that_are_none(state):
     accountant = stepped(EvrAccountant(), steps=1)
@@ -144,9 +127,7 @@ def test_a_training_with_one_word():
     training = Training(accountant="evr", noise=1.0)
     training.epochs(2)
     assert training.engine.accountant.history == [(1.0, BATCH / RECORDS, 20)]
-    exact = evr.estimate_epsilon(
-        evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=20), DELTA
-    ).value
+    exact = evr.estimate_epsilon(evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=20), DELTA).value
     assert training.engine.get_epsilon(DELTA) == near(exact, abs=1e-6)
     assert training.engine.accountant.event.count == 20
 
@@ -166,9 +147,7 @@ def test_made_private_with_epsilon():
         epochs=3,
         max_grad_norm=1.0,
     )
-    event = evr.dpsgd(
-        noise_multiplier=optimizer.noise_multiplier, sampling_probability=0.1, steps=30
-    )
+    event = evr.dpsgd(noise_multiplier=optimizer.noise_multiplier, sampling_probability=0.1, steps=30)
     assert 1.99 <= evr.estimate_epsilon(event, DELTA).value <= 2.0
 
 
@@ -214,14 +193,10 @@ def test_a_checkpoint_of_the_engine(tmp_path, accountant):
     """A training that began with one of Opacus's accountants goes on with evr's."""
     training = Training(accountant=accountant)
     training.epochs()
-    training.engine.save_checkpoint(
-        path=tmp_path / "one.pt", module=training.model, optimizer=training.optimizer
-    )
+    training.engine.save_checkpoint(path=tmp_path / "one.pt", module=training.model, optimizer=training.optimizer)
     other = Training()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        other.engine.load_checkpoint(
-            path=tmp_path / "one.pt", module=other.model, optimizer=other.optimizer
-        )
+        other.engine.load_checkpoint(path=tmp_path / "one.pt", module=other.model, optimizer=other.optimizer)
     other.epochs()
     assert other.engine.accountant.history == [(1.0, 0.1, 20)]

@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip(
-    "opacus", reason="needs the extra: pip install evr-dp[opacus]", exc_type=ImportError
-)
+pytest.importorskip("opacus", reason="needs the extra: pip install evr-dp[opacus]", exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 import evr
@@ -31,12 +29,7 @@ def start(folder, steps, *place):
     command = [sys.executable, str(SCRIPT), str(folder), str(steps), *map(str, place)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        cwd=folder,
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=folder
     )
 
 

@@ -13,9 +13,7 @@ import pytest
 
 from helpers import near
 
-pytest.importorskip(
-    "opacus", reason="needs the extra: pip install evr-dp[opacus]", exc_type=ImportError
-)
+pytest.importorskip("opacus", reason="needs the extra: pip install evr-dp[opacus]", exc_type=ImportError)
 pytest.importorskip("sklearn", reason="needs scikit-learn, for the data")
 
 import evr
@@ -27,9 +25,7 @@ PATIENCE = 900.0  # seconds until a training is taken to hang, on a machine that
 def run(script, folder, *options):
     command = [sys.executable, str(EXAMPLES / f"{script}.py"), "--folder", str(folder), *options]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        command, capture_output=True, text=True, env=environment, check=False, timeout=PATIENCE
-    )
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=PATIENCE)
 
 
 @pytest.mark.parametrize("script", ["before", "after"])
@@ -49,8 +45,7 @@ def test_released(script, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("script", "error"),
-    [("before", "RecordError: step 1 had noise"), ("after", "NotReleasedError")],
+    ("script", "error"), [("before", "RecordError: step 1 had noise"), ("after", "NotReleasedError")]
 )
 def test_refused_with_less_noise_than_planned(script, error, tmp_path):
     done = run(script, tmp_path, "--noise-used", "3.5")

@@ -12,9 +12,7 @@ import pytest
 
 from helpers import near
 
-pytest.importorskip(
-    "opacus", reason="needs the extra: pip install evr-dp[opacus]", exc_type=ImportError
-)
+pytest.importorskip("opacus", reason="needs the extra: pip install evr-dp[opacus]", exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("ignore")  # torch and Opacus warn about themselves
 
 import torch
@@ -117,10 +115,7 @@ def test_a_schedule_of_noise(path):
         for _ in range(2):
             training.epochs()
             scheduler.step()
-    assert [(run.noise_multiplier, run.steps) for run in evr.Record.load(path).runs] == [
-        (1.0, 10),
-        (0.5, 10),
-    ]
+    assert [(run.noise_multiplier, run.steps) for run in evr.Record.load(path).runs] == [(1.0, 10), (0.5, 10)]
 
 
 def test_the_sampler_s_rate_counts_not_the_accountant_s(path):
@@ -191,8 +186,7 @@ def test_constants(path, tmp_path):
 def test_constants_that_the_training_does_not_have(path):
     training = constant_training(21)
     with pytest.raises(
-        RecordError,
-        match=r"divisor was 21\.0, and the constant is 20\.0.*set optimizer\.expected_batch_size",
+        RecordError, match=r"divisor was 21\.0, and the constant is 20\.0.*set optimizer\.expected_batch_size"
     ):
         evr.record(training.optimizer, training.loader, path, constants=CONSTANTS)
     assert not path.exists()
@@ -257,11 +251,7 @@ def clipping_off():
 
 
 def adaptive():
-    options = {
-        "target_unclipped_quantile": 0.5,
-        "clipbound_learning_rate": 0.2,
-        "max_clipbound": 5.0,
-    }
+    options = {"target_unclipped_quantile": 0.5, "clipbound_learning_rate": 0.2, "max_clipbound": 5.0}
     return Training(clipping="adaptive", min_clipbound=0.1, unclipped_num_std=1.0, **options)
 
 
@@ -456,15 +446,11 @@ def test_it_goes_on_from_a_checkpoint(path, tmp_path):
     first = Training()
     recording = evr.record(first.optimizer, first.loader, path)
     first.epochs()
-    first.engine.save_checkpoint(
-        path=tmp_path / "one.pt", module=first.model, optimizer=first.optimizer
-    )
+    first.engine.save_checkpoint(path=tmp_path / "one.pt", module=first.model, optimizer=first.optimizer)
     first.epochs()  # lost: the process dies here
     recording.close()
     second = Training()
-    second.engine.load_checkpoint(
-        path=tmp_path / "one.pt", module=second.model, optimizer=second.optimizer
-    )
+    second.engine.load_checkpoint(path=tmp_path / "one.pt", module=second.model, optimizer=second.optimizer)
     with evr.record(second.optimizer, second.loader, path):
         second.epochs()
     record = evr.Record.load(path)
@@ -477,14 +463,10 @@ def test_the_checkpoint_may_be_loaded_after_the_recorder_starts(path, tmp_path):
     first = Training()
     with evr.record(first.optimizer, first.loader, path):
         first.epochs()
-    first.engine.save_checkpoint(
-        path=tmp_path / "one.pt", module=first.model, optimizer=first.optimizer
-    )
+    first.engine.save_checkpoint(path=tmp_path / "one.pt", module=first.model, optimizer=first.optimizer)
     second = Training()
     with evr.record(second.optimizer, second.loader, path):
-        second.engine.load_checkpoint(
-            path=tmp_path / "one.pt", module=second.model, optimizer=second.optimizer
-        )
+        second.engine.load_checkpoint(path=tmp_path / "one.pt", module=second.model, optimizer=second.optimizer)
         second.epochs()
     assert evr.Record.load(path).event.count == 20
 
@@ -498,9 +480,7 @@ def test_a_checkpoint_of_another_training_is_refused(path, tmp_path):
             path=tmp_path / f"{number}.pt", module=training.model, optimizer=training.optimizer
         )
     training = Training()
-    training.engine.load_checkpoint(
-        path=tmp_path / "0.pt", module=training.model, optimizer=training.optimizer
-    )
+    training.engine.load_checkpoint(path=tmp_path / "0.pt", module=training.model, optimizer=training.optimizer)
     with pytest.raises(RecordError, match="after 10 steps of another record"):
         evr.record(training.optimizer, training.loader, tmp_path / "1.jsonl")
 
@@ -508,9 +488,7 @@ def test_a_checkpoint_of_another_training_is_refused(path, tmp_path):
 def test_steps_before_the_recorder_are_missed(path):
     training = Training()
     training.epochs()
-    with pytest.raises(
-        RecordError, match="the accountant has counted 10 steps, and the record holds 0"
-    ):
+    with pytest.raises(RecordError, match="the accountant has counted 10 steps, and the record holds 0"):
         evr.record(training.optimizer, training.loader, path)
 
 

@@ -33,24 +33,16 @@ def test_phases_one_after_another():
     values = [running([(1.0, 0.02, 60), (0.8, 0.02, steps)]) for steps in range(1, 61)]
     assert running.evaluations < 20
     for steps in (1, 17):
-        assert values[steps - 1] == near(
-            exact([(1.0, 0.02, 60), (0.8, 0.02, steps)], 1e-5), abs=1e-6
-        )
+        assert values[steps - 1] == near(exact([(1.0, 0.02, 60), (0.8, 0.02, steps)], 1e-5), abs=1e-6)
 
 
 def test_a_long_schedule_costs_a_few_evaluations_a_phase():
     """Gaussian differential privacy in place of epsilon: smooth in the same way, and free."""
 
     def spent(history):
-        return math.sqrt(
-            sum(steps * rate**2 * math.expm1(noise**-2) for noise, rate, steps in history)
-        )
+        return math.sqrt(sum(steps * rate**2 * math.expm1(noise**-2) for noise, rate, steps in history))
 
-    running, history, worst = (
-        RunningEpsilon(1e-5, lambda history, *_: Point(spent(history), 0.0, "remove")),
-        [],
-        0.0,
-    )
+    running, history, worst = (RunningEpsilon(1e-5, lambda history, *_: Point(spent(history), 0.0, "remove")), [], 0.0)
     for epoch in range(60):
         history.append((1.5 * 0.99**epoch, 0.004, 0))
         for steps in range(1, 251):

@@ -17,9 +17,7 @@ RECORDS, BATCH = 200, 20
 class Training:
     """A model made private, and its loop."""
 
-    def __init__(
-        self, *, accountant="evr", batch=BATCH, records=RECORDS, noise=1.0, clip=1.0, **options
-    ):
+    def __init__(self, *, accountant="evr", batch=BATCH, records=RECORDS, noise=1.0, clip=1.0, **options):
         data = TensorDataset(torch.randn(records, 4), torch.randint(0, 3, (records,)))
         loader = options.pop("loader", None) or DataLoader(data, batch_size=batch, shuffle=True)
         model = options.pop("model", None) or nn.Linear(4, 3)

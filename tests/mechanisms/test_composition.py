@@ -35,9 +35,7 @@ REFUSED = [
     dp_event.SampledWithoutReplacementDpEvent(100, 10, dp_event.GaussianDpEvent(1.0)),
     dp_event.ZCDpEvent(0.1),
     dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(1.0), 1.0, 1.0),
-    dp_event.PoissonSampledDpEvent(
-        0.5, dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(1.0), 2)
-    ),
+    dp_event.PoissonSampledDpEvent(0.5, dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(1.0), 2)),
 ]
 FREE = [
     dp_event.NoOpDpEvent(),
@@ -90,9 +88,7 @@ def first_refused(event, path="event"):
     if event in REFUSED:
         return path
     if isinstance(event, dp_event.ComposedDpEvent):
-        found = (
-            first_refused(child, f"{path}.events[{i}]") for i, child in enumerate(event.events)
-        )
+        found = (first_refused(child, f"{path}.events[{i}]") for i, child in enumerate(event.events))
         return next((place for place in found if place), None)
     if isinstance(event, dp_event.SelfComposedDpEvent | dp_event.PoissonSampledDpEvent):
         return first_refused(event.event, path + ".event")
@@ -130,9 +126,7 @@ def test_a_tree_with_an_unsupported_event_is_refused_with_its_path(event):
 @settings(max_examples=50, deadline=None)
 @given(trees(MECHANISMS + SAMPLED + NON_PRIVATE))
 def test_one_mechanism_without_privacy_makes_the_whole_so(event):
-    assert Composition.of(event).is_non_private == any(
-        mechanism in NON_PRIVATE for mechanism in counted(event)
-    )
+    assert Composition.of(event).is_non_private == any(mechanism in NON_PRIVATE for mechanism in counted(event))
 
 
 @pytest.mark.parametrize("event", NON_PRIVATE, ids=repr)
@@ -178,9 +172,7 @@ def test_sampling_a_composition_of_gaussians_samples_one_gaussian(count):
 
 def test_sampling_several_mechanisms_at_once_is_refused_with_a_remedy():
     both = dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(1.0), dp_event.GaussianDpEvent(1.0)])
-    event = dp_event.ComposedDpEvent(
-        [dp_event.NoOpDpEvent(), dp_event.PoissonSampledDpEvent(0.1, both)]
-    )
+    event = dp_event.ComposedDpEvent([dp_event.NoOpDpEvent(), dp_event.PoissonSampledDpEvent(0.1, both)])
     with pytest.raises(UnsupportedEventError, match=r"at event\.events\[1\] .*SelfComposedDpEvent"):
         Composition.of(event)
 
@@ -194,9 +186,7 @@ def test_a_million_equal_steps_cost_like_one():
             times.append(time.perf_counter() - start)
         return min(times)
 
-    one, many = (
-        dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=n) for n in (1, 10**6)
-    )
+    one, many = (dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=n) for n in (1, 10**6))
     assert Composition.of(many).remove[0].count == 10**6
     assert seconds(many) < 10 * seconds(one) + 1e-3
     apart = dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(1.0)] * 1000)
@@ -209,26 +199,20 @@ def test_a_million_equal_steps_cost_like_one():
     ids=["self", "composed"],
 )
 def test_depth_has_no_limit(wrap):
-    event = functools.reduce(
-        lambda inner, _: wrap(inner), range(5000), dp_event.GaussianDpEvent(1.0)
-    )
+    event = functools.reduce(lambda inner, _: wrap(inner), range(5000), dp_event.GaussianDpEvent(1.0))
     assert Composition.of(event) == Composition.of(dp_event.GaussianDpEvent(1.0))
 
 
 def test_counts_multiply_down_the_tree():
     event = functools.reduce(dp_event.SelfComposedDpEvent, (2, 3, 5), dp_event.LaplaceDpEvent(1.0))
     assert [step.count for step in Composition.of(event).remove] == [30]
-    too_many = functools.reduce(
-        dp_event.SelfComposedDpEvent, (2**40, 2**40), dp_event.LaplaceDpEvent(1.0)
-    )
+    too_many = functools.reduce(dp_event.SelfComposedDpEvent, (2**40, 2**40), dp_event.LaplaceDpEvent(1.0))
     with pytest.raises(ValueError, match=r"count=\d+ is too large.*event\.event"):
         Composition.of(too_many)
 
 
 def test_any_number_of_gaussians_is_one():
-    event = dp_event.ComposedDpEvent(
-        [dpsgd(noise_multiplier=s, sampling_probability=1.0, steps=3) for s in (1.0, 2.0)]
-    )
+    event = dp_event.ComposedDpEvent([dpsgd(noise_multiplier=s, sampling_probability=1.0, steps=3) for s in (1.0, 2.0)])
     (step,) = Composition.of(event).simplified(Direction.ADD)
     assert isinstance(step.pair, GaussianPair)
     assert step.pair.mu == near((3 + 3 / 4) ** 0.5)
@@ -236,9 +220,7 @@ def test_any_number_of_gaussians_is_one():
 
 def test_symmetry_is_seen():
     assert Composition.of(dp_event.LaplaceDpEvent(1.0)).is_symmetric
-    assert not Composition.of(
-        dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.0))
-    ).is_symmetric
+    assert not Composition.of(dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(1.0))).is_symmetric
 
 
 @pytest.mark.parametrize("relation", ["replace", 2, "REPLACE_ONE"])
@@ -255,18 +237,12 @@ def test_a_composition_keeps_its_relation():
 
 
 def test_the_refusal_says_what_is_supported():
-    with pytest.raises(
-        UnsupportedEventError, match=r"unsupported UnsupportedDpEvent at event: .*GaussianDpEvent"
-    ):
+    with pytest.raises(UnsupportedEventError, match=r"unsupported UnsupportedDpEvent at event: .*GaussianDpEvent"):
         Composition.of(dp_event.UnsupportedDpEvent())
 
 
 def test_mechanisms_that_share_a_pair_in_one_direction_merge_there_only():
-    mechanisms = (
-        dp_event.GaussianDpEvent(1.0),
-        dp_event.GaussianDpEvent(2.5),
-        dp_event.LaplaceDpEvent(1.0),
-    )
+    mechanisms = (dp_event.GaussianDpEvent(1.0), dp_event.GaussianDpEvent(2.5), dp_event.LaplaceDpEvent(1.0))
     first, second, third = (Composition.of(event).remove[0].pair for event in mechanisms)
     parts = [(Pairs(first, second), 2), (Pairs(first, third), 3)]
     composition = Composition.from_counts(parts)

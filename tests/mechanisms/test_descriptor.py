@@ -50,10 +50,7 @@ by_class = pytest.mark.parametrize("event", EVENTS, ids=lambda e: type(e).__name
 def toml(event: dp_event.DpEvent) -> str:
     """An event as a table of a spec file, from what its descriptor and its JSON say."""
     fields = {key: value for key, value in event_to_json(event).items() if key != "type"}
-    lines = [
-        f'kind = "{described(type(event)).kind}"',
-        *(f"{k} = {json.dumps(v)}" for k, v in fields.items()),
-    ]
+    lines = [f'kind = "{described(type(event)).kind}"', *(f"{k} = {json.dumps(v)}" for k, v in fields.items())]
     return "[[mechanism]]\n" + "\n".join(lines) + "\n"
 
 
@@ -77,15 +74,9 @@ def test_every_value_stands_in_its_words(event: dp_event.DpEvent) -> None:
     """
     for one in attr.fields(type(event)):
         value = getattr(event, one.name)
-        other = {
-            bool: lambda v: not v,
-            int: lambda v: v + 1,
-            float: lambda v: math.nextafter(v, 0.0),
-        }.get(type(value))
+        other = {bool: lambda v: not v, int: lambda v: v + 1, float: lambda v: math.nextafter(v, 0.0)}.get(type(value))
         if other is not None:
-            assert describe(attr.evolve(event, **{one.name: other(value)})) != describe(event), (
-                one.name
-            )
+            assert describe(attr.evolve(event, **{one.name: other(value)})) != describe(event), one.name
 
 
 @by_class
@@ -101,14 +92,9 @@ def test_only_those_who_take_sampling_have_the_key(event: dp_event.DpEvent) -> N
 
 def test_words_stay_short() -> None:
     many = dp_event.MixtureOfGaussiansDpEvent(1.0, [float(i) for i in range(100)], [0.01] * 100)
-    assert (
-        "sensitivities of 100 values, the first being 0, sampling probs of 100 values"
-        in describe(many)
-    )
+    assert "sensitivities of 100 values, the first being 0, sampling probs of 100 values" in describe(many)
     nested = dp_event.ComposedDpEvent([dp_event.ComposedDpEvent([many] * 6)] * 6)
-    assert describe(nested).startswith(
-        "6 mechanisms one after the other, the first being (a mixture of Gaussians"
-    )
+    assert describe(nested).startswith("6 mechanisms one after the other, the first being (a mixture of Gaussians")
     assert len(describe(nested)) < 2000
 
 
@@ -126,9 +112,7 @@ def alarm(event: AlarmDpEvent) -> Pairs:
     hit = evr.validate.open_probability(hit=event.hit)
     false_alarm = evr.validate.open_probability(false_alarm=event.false_alarm)
     one, other = [1 - hit, hit], [1 - false_alarm, false_alarm]
-    return Pairs(
-        DiscretePair.from_probabilities(one, other), DiscretePair.from_probabilities(other, one)
-    )
+    return Pairs(DiscretePair.from_probabilities(one, other), DiscretePair.from_probabilities(other, one))
 
 
 @pytest.fixture(autouse=True)
@@ -148,16 +132,11 @@ def test_two_arguments_reach_everything(tmp_path: Path) -> None:
     evr.register(AlarmDpEvent, alarm)
     event = parse(TEXT).event()
     assert event == AlarmDpEvent(0.6, 0.4, 1)
-    assert parse(
-        TEXT + "days = 3\nrepeat = 2\nsampling_probability = 0.5"
-    ).event() == dp_event.SelfComposedDpEvent(
+    assert parse(TEXT + "days = 3\nrepeat = 2\nsampling_probability = 0.5").event() == dp_event.SelfComposedDpEvent(
         dp_event.PoissonSampledDpEvent(0.5, AlarmDpEvent(0.6, 0.4, 3)), 2
     )
     certificate = evr.certify(event, epsilon=0.2, tau=0.8, ledger=tmp_path / "ledger.sqlite")
-    assert (
-        "The composition of an alarm mechanism (hit 0.6, false alarm 0.4, days 1) is ("
-        in certificate.statement
-    )
+    assert "The composition of an alarm mechanism (hit 0.6, false alarm 0.4, days 1) is (" in certificate.statement
     assert evr.replay(certificate).agrees
 
 
@@ -165,15 +144,9 @@ def test_mistakes_in_a_table_of_ones_own() -> None:
     evr.register(AlarmDpEvent, alarm)
     for lines, message in (
         ("hits = 0.6", r"mechanism\[0\].hits: unknown key; did you mean 'hit'\?"),
-        (
-            "qqq = 0.6",
-            "unknown key; known: days, false_alarm, hit, kind, repeat, sampling_probability",
-        ),
+        ("qqq = 0.6", "unknown key; known: days, false_alarm, hit, kind, repeat, sampling_probability"),
         ("hit = 'often'", r"mechanism\[0\].hit: input should be a valid number \(found 'often'\)"),
-        (
-            "hit = 0.6\nfalse_alarm = 1.5",
-            r"mechanism\[0\] \(kind 'alarm'\): false_alarm=1.5 is not in \(0, 1\)",
-        ),
+        ("hit = 0.6\nfalse_alarm = 1.5", r"mechanism\[0\] \(kind 'alarm'\): false_alarm=1.5 is not in \(0, 1\)"),
         ("hit = 0.6", r"mechanism\[0\].false_alarm: field required"),
     ):
         with pytest.raises(SpecError, match=message):
@@ -193,15 +166,10 @@ def test_words_and_assumptions_come_from_the_descriptor(tmp_path: Path) -> None:
     assert event == AlarmDpEvent(0.6, 0.4, 7)
     certificate = evr.certify(event, epsilon=0.2, tau=0.8, ledger=tmp_path / "ledger.sqlite")
     assert "The composition of an alarm over 7 days is (" in certificate.statement
-    assert (
-        "assumes that nobody heard the alarm twice; that no battery was empty; that the"
-        in certificate.statement
-    )
+    assert "assumes that nobody heard the alarm twice; that no battery was empty; that the" in certificate.statement
     assert evr.replay(certificate).agrees
     evr.register(AlarmDpEvent, alarm)
-    assert [m.field for m in evr.replay(certificate).mismatches] == ["statement"], (
-        "the words are whose code it is"
-    )
+    assert [m.field for m in evr.replay(certificate).mismatches] == ["statement"], "the words are whose code it is"
 
 
 def test_a_mechanism_that_is_forgotten_is_unknown_everywhere() -> None:
@@ -243,9 +211,7 @@ WORDS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("words", "message"), WORDS, ids=["lines", "empty", "nothing", "raises"])
-def test_words_that_fail_do_so_before_an_attempt_is_counted(
-    words: Any, message: str, tmp_path: Path
-) -> None:
+def test_words_that_fail_do_so_before_an_attempt_is_counted(words: Any, message: str, tmp_path: Path) -> None:
     evr.register(AlarmDpEvent, alarm, words=words)
     with evr.Ledger(tmp_path / "ledger.sqlite") as ledger:
         with pytest.raises(ValueError, match=message):
@@ -268,28 +234,12 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     ),
     "kind of DP-SGD": (AlarmDpEvent, {"kind": "dpsgd"}, "kind='dpsgd' is taken by DP-SGD"),
     "kind": (AlarmDpEvent, {"kind": "An alarm"}, "kind='An alarm' is not a name"),
-    "fields": (
-        AlarmDpEvent,
-        {"fields": {"colour": (str, "red")}},
-        "has no field 'colour', but days, false_alarm, hit",
-    ),
-    "words": (
-        AlarmDpEvent,
-        {"words": "an alarm"},
-        "words='an alarm' of AlarmDpEvent is not a function",
-    ),
-    "relation": (
-        AlarmDpEvent,
-        {"relation": "ADD"},
-        "relation='ADD' of AlarmDpEvent is not a function",
-    ),
+    "fields": (AlarmDpEvent, {"fields": {"colour": (str, "red")}}, "has no field 'colour', but days, false_alarm, hit"),
+    "words": (AlarmDpEvent, {"words": "an alarm"}, "words='an alarm' of AlarmDpEvent is not a function"),
+    "relation": (AlarmDpEvent, {"relation": "ADD"}, "relation='ADD' of AlarmDpEvent is not a function"),
     "one text": (AlarmDpEvent, {"assumptions": "it rang"}, "are not clauses: give a tuple"),
     "two lines": (AlarmDpEvent, {"assumptions": ("it\nrang",)}, "are not clauses"),
-    "a key": (
-        RepeatDpEvent,
-        {},
-        "RepeatDpEvent has a field 'repeat', which means something else in files",
-    ),
+    "a key": (RepeatDpEvent, {}, "RepeatDpEvent has a field 'repeat', which means something else in files"),
 }
 
 
@@ -309,20 +259,13 @@ def test_a_translator_is_a_function() -> None:
 
 
 def test_a_class_of_the_same_name_elsewhere_needs_another_kind() -> None:
-    own: Any = attr.make_class(
-        "GaussianDpEvent", ["noise_multiplier"], bases=(dp_event.DpEvent,), frozen=True
-    )
-    with pytest.raises(
-        ValueError,
-        match="kind='gaussian' is taken by GaussianDpEvent: give GaussianDpEvent another",
-    ):
+    own: Any = attr.make_class("GaussianDpEvent", ["noise_multiplier"], bases=(dp_event.DpEvent,), frozen=True)
+    with pytest.raises(ValueError, match="kind='gaussian' is taken by GaussianDpEvent: give GaussianDpEvent another"):
         evr.register(own, noise.gaussian)
     evr.register(own, noise.gaussian, kind="own_gaussian")
     assert event_to_json(own(1.0))["type"] == f"{own.__module__}.GaussianDpEvent"
     assert event_from_json(event_to_json(own(1.0))) == own(1.0)
-    assert event_from_json(
-        event_to_json(dp_event.GaussianDpEvent(1.0))
-    ) == dp_event.GaussianDpEvent(1.0)
+    assert event_from_json(event_to_json(dp_event.GaussianDpEvent(1.0))) == dp_event.GaussianDpEvent(1.0)
 
 
 # --- fields of all sorts --------------------------------------------------------------------------
@@ -349,20 +292,14 @@ def test_fields_of_all_sorts() -> None:
     assert event == SortsDpEvent(2.0, (1.0, 2.5), "b", None, 3)
     full = parse(text + "event = 4\ncopy = [1, 2]").event()
     assert full == SortsDpEvent(2.0, (1.0, 2.5), "b", 4, cast(Any, (1, 2)))
-    assert (
-        describe(full)
-        == "a sorts mechanism (json 2, model fields [1.0, 2.5], private b, event 4, copy [1, 2])"
-    )
+    assert describe(full) == "a sorts mechanism (json 2, model fields [1.0, 2.5], private b, event 4, copy [1, 2])"
     document = event_to_json(full)
     assert list(document) == ["type", "json", "model_fields", "private", "event", "copy"]
     assert event_to_json(event_from_json(document)) == document
     for line, message in (
         ("json = 'x'", r"mechanism\[0\]\.json: input should be a valid number"),
         ("model_fields = 1", r"mechanism\[0\]\.model_fields: input should be a valid list"),
-        (
-            "model_fields = [1, 'x']",
-            r"mechanism\[0\]\.model_fields\[1\]: input should be a valid number",
-        ),
+        ("model_fields = [1, 'x']", r"mechanism\[0\]\.model_fields\[1\]: input should be a valid number"),
         ("private = 'c'", r"mechanism\[0\]\.private: input should be 'a' or 'b'"),
         ("once = 1.0", r"mechanism\[0\]\.once: unknown key"),
         ("copy = 'x'", r"mechanism\[0\]\.copy: input should be a valid integer"),
@@ -381,13 +318,10 @@ class WrapDpEvent(dp_event.DpEvent):
 def test_what_has_no_form_in_a_spec_file_says_so_and_harms_nobody_else() -> None:
     evr.register(WrapDpEvent, lambda event: event.inner)
     with pytest.raises(
-        SpecError,
-        match=r"'wrap' cannot be written here: its field 'inner' is declared as DpEvent.*fields=",
+        SpecError, match=r"'wrap' cannot be written here: its field 'inner' is declared as DpEvent.*fields="
     ):
         parse('[[mechanism]]\nkind = "wrap"\ninner = 1')
-    assert parse(
-        '[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 1'
-    ).event() == dp_event.GaussianDpEvent(1.0)
+    assert parse('[[mechanism]]\nkind = "gaussian"\nnoise_multiplier = 1').event() == dp_event.GaussianDpEvent(1.0)
     event = WrapDpEvent(dp_event.GaussianDpEvent(1.0))
     assert event_from_json(event_to_json(event)) == event
     assert describe(event) == "a wrap mechanism (inner a Gaussian mechanism (noise multiplier 1))"
@@ -407,12 +341,8 @@ def test_a_class_without_attrs_composes_and_is_not_written_down(tmp_path: Path) 
     evr.register(PlainDpEvent, lambda event: noise.gaussian(dp_event.GaussianDpEvent(event.noise)))
     assert Composition.of(PlainDpEvent(1.0)) == Composition.of(dp_event.GaussianDpEvent(1.0))
     with pytest.raises(ValueError, match="PlainDpEvent is not made by attrs"):
-        evr.release(
-            lambda: 1, PlainDpEvent(0.1), epsilon=1.0, delta=1e-6, ledger=tmp_path / "ledger.sqlite"
-        )
-    with pytest.raises(
-        SpecError, match="'plain' cannot be written here: PlainDpEvent is not made by attrs"
-    ):
+        evr.release(lambda: 1, PlainDpEvent(0.1), epsilon=1.0, delta=1e-6, ledger=tmp_path / "ledger.sqlite")
+    with pytest.raises(SpecError, match="'plain' cannot be written here: PlainDpEvent is not made by attrs"):
         parse('[[mechanism]]\nkind = "plain"')
 
 
@@ -439,24 +369,16 @@ def test_assumptions_of_what_stands_for_an_event() -> None:
 
 def test_relation_of_what_stands_for_an_event(tmp_path: Path) -> None:
     """A statement about adding a record would be false: groups of a fixed size move."""
-    evr.register(
-        TrainingDpEvent, lambda event: attr.evolve(FIXED, noise_multiplier=event.noise_multiplier)
-    )
+    evr.register(TrainingDpEvent, lambda event: attr.evolve(FIXED, noise_multiplier=event.noise_multiplier))
     repeated = dp_event.SelfComposedDpEvent(TrainingDpEvent(1.0), 3)
     assert Composition.of(repeated).relation is NeighboringRelation.REPLACE_SPECIAL
     with pytest.raises(UnsupportedEventError, match="CyclicPoissonDpEvent has no law under 'add"):
         Composition.of(repeated, "add-or-remove")
-    certificate = evr.certify(
-        TrainingDpEvent(2.0), epsilon=1.5, tau=0.8, ledger=tmp_path / "ledger.sqlite"
-    )
+    certificate = evr.certify(TrainingDpEvent(2.0), epsilon=1.5, tau=0.8, ledger=tmp_path / "ledger.sqlite")
     assert certificate.neighboring_relation == "REPLACE_SPECIAL"
     assert "zero-out adjacency" in certificate.statement
     assert "no truncated batches" in certificate.statement
-    evr.register(
-        TrainingDpEvent,
-        lambda event: FIXED,
-        relation=lambda event: NeighboringRelation.ADD_OR_REMOVE_ONE,
-    )
+    evr.register(TrainingDpEvent, lambda event: FIXED, relation=lambda event: NeighboringRelation.ADD_OR_REMOVE_ONE)
     declared = Composition.of(TrainingDpEvent(1.0))
     assert declared.relation is NeighboringRelation.ADD_OR_REMOVE_ONE
 
@@ -472,9 +394,7 @@ def test_replace_one_has_to_be_asked_for() -> None:
     def translated(event: TrainingDpEvent) -> Any:
         return own(dp_event.GaussianDpEvent(event.noise_multiplier))
 
-    evr.register(
-        TrainingDpEvent, translated, relation=lambda event: NeighboringRelation.REPLACE_ONE
-    )
+    evr.register(TrainingDpEvent, translated, relation=lambda event: NeighboringRelation.REPLACE_ONE)
     with pytest.raises(UnsupportedEventError, match="has one under 'replace-one'"):
         Composition.of(TrainingDpEvent(1.0))
     laws = Composition.of(TrainingDpEvent(1.0), "replace-one").remove
@@ -525,8 +445,5 @@ def test_the_command_knows_what_its_process_has_registered(tmp_path: Path) -> No
     made = ran("certify", "hum.toml", "--epsilon", "1", "--tau", "0.8")
     assert (made.returncode, made.stderr.count("error")) == (0, 0)
     assert "a hum mechanism (loudness 2)" in made.stdout
-    assert (
-        json.loads((tmp_path / "hum.certificate.json").read_text())["event"]["type"]
-        == "hums.HumDpEvent"
-    )
+    assert json.loads((tmp_path / "hum.certificate.json").read_text())["event"]["type"] == "hums.HumDpEvent"
     assert ran("replay", "hum.certificate.json").returncode == 0

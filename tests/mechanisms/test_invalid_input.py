@@ -34,21 +34,14 @@ DISCRETE_LAPLACE = build(dp_event.DiscreteLaplaceDpEvent, noise_parameter=0.5, s
 DISCRETE_GAUSSIAN = build(DiscreteGaussianDpEvent, sigma=1.0, sensitivity=1)
 EPSILON_DELTA = build(EpsilonDeltaDpEvent, epsilon=1.0, delta=1e-6)
 MIXTURE = build(
-    dp_event.MixtureOfGaussiansDpEvent,
-    standard_deviation=1.0,
-    sensitivities=(0.0, 1.0),
-    sampling_probs=(0.5, 0.5),
+    dp_event.MixtureOfGaussiansDpEvent, standard_deviation=1.0, sensitivities=(0.0, 1.0), sampling_probs=(0.5, 0.5)
 )
-SAMPLED = build(
-    dp_event.PoissonSampledDpEvent, sampling_probability=0.5, event=dp_event.GaussianDpEvent(1.0)
-)
+SAMPLED = build(dp_event.PoissonSampledDpEvent, sampling_probability=0.5, event=dp_event.GaussianDpEvent(1.0))
 REPEATED = build(dp_event.SelfComposedDpEvent, event=dp_event.GaussianDpEvent(1.0), count=2)
 
 
 def dpsgd(**changed):
-    return evr.dpsgd(
-        **{"noise_multiplier": 1.0, "sampling_probability": 0.1, "steps": 10, **changed}
-    )
+    return evr.dpsgd(**{"noise_multiplier": 1.0, "sampling_probability": 0.1, "steps": 10, **changed})
 
 
 SCALES = [NAN, INF, -INF, -1.0, HUGE, -1e-300, 1e-300, 1e300]
@@ -57,12 +50,7 @@ COUNTS = [NAN, INF, -1, 0, 1.5, -HUGE, HUGE]
 PARAMETERS = [
     (GAUSSIAN, "noise_multiplier", SCALES, r"0 or in \[1e-100, 1e100\]|too large"),
     (LAPLACE, "noise_multiplier", SCALES, r"0 or in \[1e-100, 1e100\]|too large"),
-    (
-        DISCRETE_GAUSSIAN,
-        "sigma",
-        [*SCALES, 1e5],
-        r"0 or in \[1e-100, 1e100\]|too large|above 20000",
-    ),
+    (DISCRETE_GAUSSIAN, "sigma", [*SCALES, 1e5], r"0 or in \[1e-100, 1e100\]|too large|above 20000"),
     (DISCRETE_LAPLACE, "noise_parameter", SCALES, r"0 or in \[1e-100, 1e100\]|too large"),
     (MIXTURE, "standard_deviation", SCALES, r"0 or in \[1e-100, 1e100\]|too large"),
     (RESPONSE, "noise_parameter", PROBABILITIES, r"in \[0, 1\]|too large"),
@@ -80,9 +68,7 @@ PARAMETERS = [
 
 
 def case_name(value):
-    return (
-        validate.shown(value)[:30] if not callable(value) else getattr(value, "__name__", "build")
-    )
+    return validate.shown(value)[:30] if not callable(value) else getattr(value, "__name__", "build")
 
 
 @pytest.mark.parametrize(
@@ -108,9 +94,7 @@ def test_values_out_of_range(make, name, value, rule):
     ids=case_name,
 )
 def test_values_that_are_no_numbers(make, name, value):
-    with pytest.raises(
-        TypeError, match=f"is not a(n integer| number).*a {type(value).__name__}"
-    ) as error:
+    with pytest.raises(TypeError, match=f"is not a(n integer| number).*a {type(value).__name__}") as error:
         make(**{name: value})
     assert f"{name}={value!r}" in str(error.value)
 
@@ -136,16 +120,8 @@ def test_zero_noise_is_without_privacy(make, zero):
         ({"sensitivities": (0.0, -1.0)}, ValueError, "sensitivities=-1.0 is not"),
         ({"sensitivities": (0.0, NAN)}, ValueError, "sensitivities=nan is not"),
         ({"sampling_probs": (0.5, 1.5)}, ValueError, r"sampling_probs=1.5 is not in \[0, 1\]"),
-        (
-            {"sampling_probs": (0.5, 0.4)},
-            ValueError,
-            r"sampling_probs=\[0.5, 0.4\] does not sum to 1",
-        ),
-        (
-            {"sampling_probs": (1.0,)},
-            ValueError,
-            "sensitivities has 2 entries and sampling_probs 1",
-        ),
+        ({"sampling_probs": (0.5, 0.4)}, ValueError, r"sampling_probs=\[0.5, 0.4\] does not sum to 1"),
+        ({"sampling_probs": (1.0,)}, ValueError, "sensitivities has 2 entries and sampling_probs 1"),
         ({"sensitivities": (), "sampling_probs": ()}, ValueError, "at least one"),
         (
             {"standard_deviation": 1e-60, "sensitivities": (0.0, 1e60)},
@@ -166,20 +142,10 @@ def test_mixtures(fields, kind, message):
         ("gaussian", TypeError, "'gaussian' at event is not a DpEvent"),
         (dp_event.ComposedDpEvent(None), TypeError, "events=None is not a list"),
         (dp_event.ComposedDpEvent([1]), TypeError, r"1 at event.events\[0\] is not a DpEvent"),
+        (dp_event.PoissonSampledDpEvent(0.5, None), TypeError, r"None at event\.event is not a DpEvent"),
+        (dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(-1.0), 2), ValueError, r"\(at event\.event\)$"),
         (
-            dp_event.PoissonSampledDpEvent(0.5, None),
-            TypeError,
-            r"None at event\.event is not a DpEvent",
-        ),
-        (
-            dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(-1.0), 2),
-            ValueError,
-            r"\(at event\.event\)$",
-        ),
-        (
-            dp_event.ComposedDpEvent(
-                [dp_event.PoissonSampledDpEvent(0.5, dp_event.LaplaceDpEvent(-1.0))]
-            ),
+            dp_event.ComposedDpEvent([dp_event.PoissonSampledDpEvent(0.5, dp_event.LaplaceDpEvent(-1.0))]),
             ValueError,
             r"noise_multiplier=-1.0 .*\(at event\.events\[0\]\.event\)$",
         ),

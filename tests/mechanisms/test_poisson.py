@@ -27,10 +27,7 @@ def composed_delta(p, q):
     """``delta`` of independent steps, summed over every sequence of outcomes."""
     total = 0.0
     for outcome in itertools.product(range(len(p)), repeat=STEPS):
-        total += max(
-            0.0,
-            math.prod(p[i] for i in outcome) - math.exp(EPSILON) * math.prod(q[i] for i in outcome),
-        )
+        total += max(0.0, math.prod(p[i] for i in outcome) - math.exp(EPSILON) * math.prod(q[i] for i in outcome))
     return total
 
 
@@ -47,9 +44,7 @@ def mixture(first, second):
 def sampled():
     remove = DiscretePair.from_probabilities(WITH, WITHOUT)
     add = DiscretePair.from_probabilities(WITHOUT, WITH)
-    return Pairs(
-        poisson.sampled(remove, Q, Direction.REMOVE), poisson.sampled(add, Q, Direction.ADD)
-    )
+    return Pairs(poisson.sampled(remove, Q, Direction.REMOVE), poisson.sampled(add, Q, Direction.ADD))
 
 
 @pytest.mark.parametrize(
@@ -87,9 +82,7 @@ def test_single_step_of_both_directions(sampled, epsilon):
 
 @pytest.mark.parametrize("base", [dp_event.GaussianDpEvent(0.7), dp_event.LaplaceDpEvent(0.7)])
 def test_sampling_twice_is_sampling_with_the_product(base):
-    twice = Composition.of(
-        dp_event.PoissonSampledDpEvent(0.5, dp_event.PoissonSampledDpEvent(0.25, base))
-    )
+    twice = Composition.of(dp_event.PoissonSampledDpEvent(0.5, dp_event.PoissonSampledDpEvent(0.25, base)))
     once = Composition.of(dp_event.PoissonSampledDpEvent(0.125, base))
     for direction in Direction:
         first, second = (c.steps(direction)[0].pair for c in (twice, once))
@@ -104,19 +97,14 @@ def test_sampling_with_certainty_changes_nothing():
 
 
 def test_a_small_probability_is_continuous_with_none():
-    composition = Composition.of(
-        dp_event.PoissonSampledDpEvent(1e-12, dp_event.GaussianDpEvent(1.0))
-    )
+    composition = Composition.of(dp_event.PoissonSampledDpEvent(1e-12, dp_event.GaussianDpEvent(1.0)))
     for direction in Direction:
         assert 0 < pair_delta(composition.steps(direction)[0].pair, 0.0) < 1e-12
 
 
 def test_a_sampled_discrete_pair_as_outcomes():
     base = DiscretePair.from_probabilities([0.1, 0.2, 0.3, 0.4, 0.0], [0.4, 0.3, 0.2, 0.0, 0.1])
-    for pair in (
-        poisson.SampledPair(base, 0.3, Direction.REMOVE),
-        poisson.SampledPair(base, 0.3, Direction.ADD),
-    ):
+    for pair in (poisson.SampledPair(base, 0.3, Direction.REMOVE), poisson.SampledPair(base, 0.3, Direction.ADD)):
         whole, finite = poisson.outcomes(pair), poisson.finite_part(pair)
         assert isinstance(whole, DiscretePair)
         assert isinstance(finite, DiscretePair)

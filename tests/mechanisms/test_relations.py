@@ -35,11 +35,7 @@ GAUSSIAN = dp_event.GaussianDpEvent(1.0)
 
 @pytest.mark.parametrize(
     ("relation", "noise", "buckets"),
-    [
-        (REPLACE, 4 / (3 + math.exp(1)), 4),
-        (ZERO, (4 - math.exp(1)) / 3, 4),
-        (ZERO, math.exp(-1), 2),
-    ],
+    [(REPLACE, 4 / (3 + math.exp(1)), 4), (ZERO, (4 - math.exp(1)) / 3, 4), (ZERO, math.exp(-1), 2)],
 )
 def test_randomized_response_as_dp_accounting(relation, noise, buckets):
     accountant = evr.FFTAccountant(relation)
@@ -91,11 +87,7 @@ def test_four_gaussians_of_noise_two():
 @pytest.mark.parametrize(
     ("event", "relation", "remedy"),
     [
-        (
-            dp_event.PoissonSampledDpEvent(0.1, dp_event.LaplaceDpEvent(1.0)),
-            "replace-one",
-            "add-or-remove",
-        ),
+        (dp_event.PoissonSampledDpEvent(0.1, dp_event.LaplaceDpEvent(1.0)), "replace-one", "add-or-remove"),
         (evr.events.BallsInBinsDpEvent(1.0, 10, 5), "replace-one", "add-or-remove"),
         (dp_event.SingleEpochTreeAggregationDpEvent(1.0, 1), "add-or-remove", "zero-out"),
         (dp_event.SingleEpochTreeAggregationDpEvent(1.0, 1), "replace-one", "zero-out"),
@@ -236,10 +228,7 @@ def test_truncated_composition_of_the_peer():
         ((1000, 0.0, 10), dp_event.NoOpDpEvent()),
         ((1000, 0.1, 0), dp_event.NoOpDpEvent()),
         ((0, 0.1, 10), dp_event.NoOpDpEvent()),
-        (
-            (1000, 1.0, 100),
-            dp_event.PoissonSampledDpEvent(0.1, dp_event.GaussianDpEvent(0.5)),
-        ),
+        ((1000, 1.0, 100), dp_event.PoissonSampledDpEvent(0.1, dp_event.GaussianDpEvent(0.5))),
     ],
 )
 def test_truncation_at_its_extremes(event, same):
@@ -247,8 +236,7 @@ def test_truncation_at_its_extremes(event, same):
     truncated = dp_event.TruncatedSubsampledGaussianDpEvent(*event, 1.0)
     for one in ("remove", "add"):
         found, expected = (
-            [(step.law, step.count) for step in Composition.of(each).steps(one)]
-            for each in (truncated, same)
+            [(step.law, step.count) for step in Composition.of(each).steps(one)] for each in (truncated, same)
         )
         assert found == expected
 
@@ -265,34 +253,22 @@ def test_values_that_are_none():
     with pytest.raises(ValueError, match="sample_size=10 is above source_dataset_size=9"):
         Composition.of(dp_event.SampledWithoutReplacementDpEvent(9, 10, GAUSSIAN), "replace-one")
     with pytest.raises(ValueError, match="dataset_size and batch_size"):
-        evr.dpsgd(
-            noise_multiplier=1.0,
-            sampling_probability=0.1,
-            steps=3,
-            sampling="without-replacement",
-        )
+        evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=3, sampling="without-replacement")
     with pytest.raises(ValueError, match="sampling='shuffled'"):
         evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=3, sampling="shuffled")
-    assert Composition.of(
-        dp_event.SampledWithoutReplacementDpEvent(9, 0, GAUSSIAN), "replace-one"
-    ) == Composition.of(dp_event.NoOpDpEvent(), "replace-one")
+    assert Composition.of(dp_event.SampledWithoutReplacementDpEvent(9, 0, GAUSSIAN), "replace-one") == Composition.of(
+        dp_event.NoOpDpEvent(), "replace-one"
+    )
     everybody = dp_event.SampledWithoutReplacementDpEvent(9, 9, GAUSSIAN)
     assert Composition.of(everybody, REPLACE) == Composition.of(GAUSSIAN, REPLACE)
 
 
 def test_lebeda_et_al():
     """Epsilon near 1 with Poisson batches, above 10 without replacement."""
-    training: dict[str, Any] = {
-        "noise_multiplier": 0.788,
-        "dataset_size": 1000,
-        "batch_size": 1,
-        "steps": 10_000,
-    }
+    training: dict[str, Any] = {"noise_multiplier": 0.788, "dataset_size": 1000, "batch_size": 1, "steps": 10_000}
     poisson = evr.estimate_epsilon(evr.dpsgd(**training), 1e-6).value
     fixed = evr.estimate_epsilon(
-        evr.dpsgd(**training, sampling="without-replacement"),
-        1e-6,
-        neighboring_relation="replace-one",
+        evr.dpsgd(**training, sampling="without-replacement"), 1e-6, neighboring_relation="replace-one"
     ).value
     assert poisson == near(1.0, abs=0.005)
     assert fixed == near(17.33, abs=0.01)
@@ -302,27 +278,21 @@ def test_lebeda_et_al():
     ("event", "relation"),
     [
         (
-            dp_event.PoissonSampledDpEvent(
-                0.01, dp_event.TruncatedSubsampledGaussianDpEvent(10_000, 0.1, 10, 1.0)
-            ),
+            dp_event.PoissonSampledDpEvent(0.01, dp_event.TruncatedSubsampledGaussianDpEvent(10_000, 0.1, 10, 1.0)),
             "add-or-remove",
         ),
         (
             dp_event.SampledWithoutReplacementDpEvent(
                 1000,
                 10,
-                dp_event.SampledWithoutReplacementDpEvent(
-                    1000, 10, dp_event.RandomizedResponseDpEvent(0.5, 4)
-                ),
+                dp_event.SampledWithoutReplacementDpEvent(1000, 10, dp_event.RandomizedResponseDpEvent(0.5, 4)),
             ),
             "replace-one",
         ),
     ],
     ids=["truncated", "without replacement"],
 )
-def test_what_samples_itself_is_not_sampled_once_more(
-    event: dp_event.DpEvent, relation: str
-) -> None:
+def test_what_samples_itself_is_not_sampled_once_more(event: dp_event.DpEvent, relation: str) -> None:
     """Amplification counted twice: the first was 114 times below a bound by hand."""
     with pytest.raises(UnsupportedEventError, match="says itself who takes part"):
         evr.estimate_delta(event, 1e-4, neighboring_relation=relation)

@@ -93,9 +93,7 @@ def test_one_step_for_users(
 
 
 def test_a_training_for_users() -> None:
-    event = evr.dpsgd(
-        noise_multiplier=2.0, sampling_probability=0.01, steps=500, records_per_user=4
-    )
+    event = evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=500, records_per_user=4)
     assert delta(event, 2.0, direction="remove") == near(9.22741471e-6, rel=1e-8)
     assert delta(event, 2.0, direction="add") == near(1.01467994e-6, rel=1e-8)
     replaced = {"neighboring_relation": "replace-one"}
@@ -153,22 +151,16 @@ def test_false_claims_are_rejected_and_true_ones_accepted(method: str) -> None:
 
 
 def test_the_statement_is_about_users(tmp_path: Path) -> None:
-    event = evr.dpsgd(
-        noise_multiplier=2.0, sampling_probability=0.01, steps=100, records_per_user=4
-    )
+    event = evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=100, records_per_user=4)
     made = evr.certify(event, delta=1e-6, ledger=tmp_path / "ledger.sqlite")
     assert "per user" in made.statement
     assert "4 records per user" in made.statement
-    assert any("no user had more" in one for one in made.assumptions) or "no user had more" in (
-        made.statement
-    )
+    assert any("no user had more" in one for one in made.assumptions) or "no user had more" in (made.statement)
     assert evr.replay(made).agrees
 
 
 def test_units_do_not_mix() -> None:
-    both = dp_event.ComposedDpEvent(
-        [PoissonSampledUsersDpEvent(1.0, 0.1, 2), dp_event.GaussianDpEvent(1.0)]
-    )
+    both = dp_event.ComposedDpEvent([PoissonSampledUsersDpEvent(1.0, 0.1, 2), dp_event.GaussianDpEvent(1.0)])
     with pytest.raises(UnsupportedEventError, match="one user"):
         Composition.of(both)
 
@@ -177,9 +169,7 @@ def test_units_do_not_mix() -> None:
     "sampled",
     [
         dp_event.PoissonSampledDpEvent(0.01, evr.events.EpsilonDeltaDpEvent(3.0, 0.0)),
-        evr.events.ZeroOutDpEvent(
-            dp_event.PoissonSampledDpEvent(0.01, evr.events.EpsilonDeltaDpEvent(3.0, 0.0))
-        ),
+        evr.events.ZeroOutDpEvent(dp_event.PoissonSampledDpEvent(0.01, evr.events.EpsilonDeltaDpEvent(3.0, 0.0))),
     ],
 )
 def test_sampled_records_do_not_mix_with_users(sampled: dp_event.DpEvent) -> None:
@@ -195,9 +185,7 @@ def test_a_registered_pair_of_gaussians_is_not_sampled_under_replace_one() -> No
     """
     evr.register(
         CountDpEvent,
-        lambda event: Pairs.both(
-            GaussianPair(1 / event.sigma), ExactGaussian(1 / Fraction(event.sigma) ** 2)
-        ),
+        lambda event: Pairs.both(GaussianPair(1 / event.sigma), ExactGaussian(1 / Fraction(event.sigma) ** 2)),
         relation=lambda event: Relation.REPLACE_ONE,
     )
     try:
@@ -211,10 +199,7 @@ def test_a_registered_pair_of_gaussians_is_not_sampled_under_replace_one() -> No
     ("event", "word"),
     [
         (dp_event.PoissonSampledDpEvent(0.1, dp_event.LaplaceDpEvent(1.0)), "Gaussian"),
-        (
-            dp_event.PoissonSampledDpEvent(0.1, evr.events.EpsilonDeltaDpEvent(1.0, 1e-6)),
-            "Gaussian",
-        ),
+        (dp_event.PoissonSampledDpEvent(0.1, evr.events.EpsilonDeltaDpEvent(1.0, 1e-6)), "Gaussian"),
     ],
 )
 def test_other_noise_is_refused_under_replace_one(event: Any, word: str) -> None:
@@ -225,11 +210,4 @@ def test_other_noise_is_refused_under_replace_one(event: Any, word: str) -> None
 @pytest.mark.parametrize("records", [0, -1, 2.5, True, 10**9])
 def test_bad_numbers_of_records_are_refused(records: Any) -> None:
     with pytest.raises((ValueError, TypeError), match="records_per_user"):
-        Composition.of(
-            evr.dpsgd(
-                noise_multiplier=1.0,
-                sampling_probability=0.1,
-                steps=1,
-                records_per_user=records,
-            )
-        )
+        Composition.of(evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=1, records_per_user=records))

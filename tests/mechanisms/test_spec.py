@@ -24,14 +24,8 @@ KINDS = {
     ),
     "gaussian": ("noise_multiplier = 2", dp_event.GaussianDpEvent(2.0)),
     "laplace": ("noise_multiplier = 0.5", dp_event.LaplaceDpEvent(0.5)),
-    "randomized_response": (
-        "noise_parameter = 0.25\nnum_buckets = 4",
-        dp_event.RandomizedResponseDpEvent(0.25, 4),
-    ),
-    "discrete_laplace": (
-        "noise_parameter = 0.3\nsensitivity = 2",
-        dp_event.DiscreteLaplaceDpEvent(0.3, 2),
-    ),
+    "randomized_response": ("noise_parameter = 0.25\nnum_buckets = 4", dp_event.RandomizedResponseDpEvent(0.25, 4)),
+    "discrete_laplace": ("noise_parameter = 0.3\nsensitivity = 2", dp_event.DiscreteLaplaceDpEvent(0.3, 2)),
     "discrete_gaussian": ("sigma = 3.0", DiscreteGaussianDpEvent(3.0, 1)),
     "epsilon_delta": ("epsilon = 1.0\ndelta = 1e-6", EpsilonDeltaDpEvent(1.0, 1e-6)),
     "mixture_of_gaussians": (
@@ -42,13 +36,9 @@ KINDS = {
         "noise_multiplier = 3.0\niterations = 20\ncycle_length = 4\nstrategy = [1.0, 0.5]",
         events.BallsInBinsDpEvent(3.0, 20, 4, (1.0, 0.5)),
     ),
-    "redrawn_bins": (
-        "noise_multiplier = 3.0\ncycle_length = 4\nepochs = 5",
-        events.RedrawnBinsDpEvent(3.0, 4, 5),
-    ),
+    "redrawn_bins": ("noise_multiplier = 3.0\ncycle_length = 4\nepochs = 5", events.RedrawnBinsDpEvent(3.0, 4, 5)),
     "cyclic_poisson": (
-        "noise_multiplier = 3.0\niterations = 20\ncycle_length = 4\nsampling_probability = "
-        '0.2\npartition = "fixed"',
+        'noise_multiplier = 3.0\niterations = 20\ncycle_length = 4\nsampling_probability = 0.2\npartition = "fixed"',
         events.CyclicPoissonDpEvent(3.0, 20, 4, 0.2, "fixed"),
     ),
     "b_min_sep": (
@@ -57,21 +47,13 @@ KINDS = {
         events.BMinSepDpEvent(3.0, 2, 4, 0.2, False, ((1.0, 0.5), (2.0,))),
     ),
     "matrix_mechanism": (
-        "noise_multiplier = 3.0\nstrategy = [1.0, 0.5]\niterations = 20\nmin_sep = "
-        "4\nmax_participations = 3",
+        "noise_multiplier = 3.0\nstrategy = [1.0, 0.5]\niterations = 20\nmin_sep = 4\nmax_participations = 3",
         events.MatrixMechanismDpEvent(3.0, (1.0, 0.5), 20, 4, 3),
     ),
 }
 
 
-SCHEMES = (
-    "dpsgd",
-    "balls_in_bins",
-    "redrawn_bins",
-    "cyclic_poisson",
-    "b_min_sep",
-    "matrix_mechanism",
-)
+SCHEMES = ("dpsgd", "balls_in_bins", "redrawn_bins", "cyclic_poisson", "b_min_sep", "matrix_mechanism")
 """What says by itself who takes part when."""
 
 
@@ -123,14 +105,8 @@ def test_the_claim():
         ("mechanism = []", "mechanism: list should have at least 1 item"),
         ("[mechanism]\nkind = 'gaussian'", "write \\[\\[mechanism\\]\\]"),
         ("mechanism = [1]", r"mechanism\[0\]: .*found 1"),
-        (
-            "[[mechanism]]\nnoise_multiplier = 1.0",
-            r"mechanism\[0\]\.kind: missing; known: dpsgd, gaussian",
-        ),
-        (
-            table("gausian", ""),
-            r"mechanism\[0\]\.kind: unknown kind 'gausian'; did you mean 'gaussian'\?",
-        ),
+        ("[[mechanism]]\nnoise_multiplier = 1.0", r"mechanism\[0\]\.kind: missing; known: dpsgd, gaussian"),
+        (table("gausian", ""), r"mechanism\[0\]\.kind: unknown kind 'gausian'; did you mean 'gaussian'\?"),
         (table("zzz", ""), r"unknown kind 'zzz'; known: dpsgd"),
         ("mechanism = [{kind = [1]}]", r"mechanism\[0\]\.kind: unknown kind \[1\]"),
         (table("gaussian", ""), r"mechanism\[0\]\.noise_multiplier: field required"),
@@ -138,10 +114,7 @@ def test_the_claim():
             table("gaussian", "noise_multiplyer = 1.0"),
             r"noise_multiplyer: unknown key; did you mean 'noise_multiplier'\?",
         ),
-        (
-            GAUSSIAN + "qqq = 1",
-            r"mechanism\[0\]\.qqq: unknown key; known: kind, noise_multiplier, repeat",
-        ),
+        (GAUSSIAN + "qqq = 1", r"mechanism\[0\]\.qqq: unknown key; known: kind, noise_multiplier, repeat"),
         (GAUSSIAN + "[clam]\ndelta = 1e-9", r"clam: unknown key; did you mean 'claim'\?"),
         (GAUSSIAN + "[claim]\ndelt = 1e-9", r"claim\.delt: unknown key; did you mean 'delta'\?"),
         (GAUSSIAN + GAUSSIAN + "steps = 3", r"mechanism\[1\]\.steps: unknown key"),
@@ -150,10 +123,7 @@ def test_the_claim():
             r"noise_multiplier: input should be a valid number \(found '1'\)",
         ),
         (table("gaussian", "noise_multiplier = true"), r"noise_multiplier: .*\(found True\)"),
-        (
-            table("gaussian", "noise_multiplier = 1979-05-27"),
-            "noise_multiplier: input should be a valid number",
-        ),
+        (table("gaussian", "noise_multiplier = 1979-05-27"), "noise_multiplier: input should be a valid number"),
         (GAUSSIAN + "repeat = 1.5", r"repeat: input should be a valid integer .*found 1\.5"),
         (GAUSSIAN + "[claim]\ndelta = 'small'", r"claim\.delta: .*found 'small'"),
         (
@@ -164,10 +134,7 @@ def test_the_claim():
         (GAUSSIAN + "sampling_probability = 1.5", r"sampling_probability=1.5 is not in \[0, 1\]"),
         (GAUSSIAN + "repeat = 0", r"repeat=0 is not an integer >= 1"),
         (GAUSSIAN + "repeat = 0x" + "f" * 5000, r"repeat=<an integer of 20000 bits> is too large"),
-        (
-            table("gaussian", "noise_multiplier = 0x" + "f" * 5000),
-            "noise_multiplier: .*an integer of 20000 bits",
-        ),
+        (table("gaussian", "noise_multiplier = 0x" + "f" * 5000), "noise_multiplier: .*an integer of 20000 bits"),
         (table("gaussian", "noise_multiplier = " + "1" * 5000), "not valid TOML"),
         (
             table("dpsgd", "noise_multiplier = 1.0\nsampling_probability = 0.1\nsteps = -1"),
@@ -179,9 +146,7 @@ def test_the_claim():
             "Give sampling_probability",
         ),
         (
-            table(
-                "dpsgd", "noise_multiplier = 1.0\nsampling_probability = 0.1\nsteps = 1\nepochs = 2"
-            ),
+            table("dpsgd", "noise_multiplier = 1.0\nsampling_probability = 0.1\nsteps = 1\nepochs = 2"),
             r"steps=1 and epochs=2.0 say the same twice",
         ),
         ("a = " + "[" * 5000, "not valid TOML"),
@@ -201,9 +166,7 @@ def test_a_file(tmp_path):
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path):
-    missing, latin, broken = (
-        tmp_path / name for name in ("missing.toml", "latin.toml", "broken.toml")
-    )
+    missing, latin, broken = (tmp_path / name for name in ("missing.toml", "latin.toml", "broken.toml"))
     latin.write_bytes(b"# caf\xe9\n")
     broken.write_text("[[mechanism]\n")
     for path, message in (
@@ -229,33 +192,18 @@ def test_any_text_gives_an_event_or_a_spec_error(text):
     only_spec_errors(text)
 
 
-WORDS = st.sampled_from(
-    [*KINDS, "kind", "repeat", "noise_multiplier", "sampling_probability", "steps", "epsilon", "x"]
-)
+WORDS = st.sampled_from([*KINDS, "kind", "repeat", "noise_multiplier", "sampling_probability", "steps", "epsilon", "x"])
 VALUES = st.one_of(
     st.integers().map(str),
     st.floats().map(str),
     st.sampled_from(
-        [
-            "true",
-            '"gaussian"',
-            "[]",
-            "{}",
-            "[1.0, 0.5]",
-            "1e999",
-            "-0.0",
-            "2024-01-01",
-            "{kind = 1}",
-            "'''",
-        ]
+        ["true", '"gaussian"', "[]", "{}", "[1.0, 0.5]", "1e999", "-0.0", "2024-01-01", "{kind = 1}", "'''"]
     ),
 )
 LINES = st.one_of(
     st.builds("{} = {}".format, WORDS, VALUES),
     st.builds('kind = "{}"'.format, WORDS),
-    st.sampled_from(
-        ["[[mechanism]]", "[claim]", "[mechanism]", "[[mechanism.kind]]", "[claim.delta]"]
-    ),
+    st.sampled_from(["[[mechanism]]", "[claim]", "[mechanism]", "[[mechanism.kind]]", "[claim.delta]"]),
 )
 
 
@@ -272,9 +220,7 @@ def test_one_bracket_instead_of_two():
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "[claim]\ndelta = 1e-5\n"])
 def test_an_empty_file_says_what_belongs_there(text):
-    with pytest.raises(
-        SpecError, match=r"^no mechanism is described: write what ran in a table \[\[mechanism\]\]"
-    ):
+    with pytest.raises(SpecError, match=r"^no mechanism is described: write what ran in a table \[\[mechanism\]\]"):
         parse(text)
 
 
@@ -283,9 +229,7 @@ def test_a_wrong_value_is_named_with_its_file(tmp_path):
     path.write_text(GAUSSIAN.replace("1.0", "nan"))
     with pytest.raises(SpecError) as caught:
         load(path).event()
-    assert str(caught.value).startswith(
-        f"{path}: mechanism[0] (kind 'gaussian'): noise_multiplier=nan is not"
-    )
+    assert str(caught.value).startswith(f"{path}: mechanism[0] (kind 'gaussian'): noise_multiplier=nan is not")
 
 
 def test_the_units_of_a_training():
@@ -303,16 +247,11 @@ RATIO = '[[mechanism]]\nkind = "{}"\n{}\nsampling_probability = "{}"\n'
     [
         ("dpsgd", "noise_multiplier = 1.0\nsteps = 3"),
         ("laplace", "noise_multiplier = 1.0"),
-        (
-            "b_min_sep",
-            "noise_multiplier = 1.0\niterations = 4\nmin_sep = 2\nwarm_start = true",
-        ),
+        ("b_min_sep", "noise_multiplier = 1.0\niterations = 4\nmin_sep = 2\nwarm_start = true"),
     ],
 )
 def test_a_probability_may_be_a_ratio(kind, keys):
-    given, meant = (
-        parse(RATIO.format(kind, keys, q)).event() for q in ("256/60000", "256 / 60000")
-    )
+    given, meant = (parse(RATIO.format(kind, keys, q)).event() for q in ("256/60000", "256 / 60000"))
     exact = RATIO.format(kind, keys, "x").replace('"x"', repr(256 / 60000))
     assert given == meant == parse(exact).event()
     for wrong in ("256/0", "a lot", "1/3/4", "-1/3"):

@@ -84,19 +84,14 @@ def test_events_of_a_module_that_was_loaded_twice() -> None:
     ("event", "message"),
     [
         (  # of newer releases of dp_accounting; by default its dimension is not known
-            made(
-                "DiscreteGaussianDpEvent", by_attrs, sigma=float, sensitivity=float, dimension=int
-            )(3.0, 1, None),
+            made("DiscreteGaussianDpEvent", by_attrs, sigma=float, sensitivity=float, dimension=int)(3.0, 1, None),
             r"Its fields are dimension, sensitivity, sigma; wanted are sensitivity, sigma\. If it",
         ),
         (
             made("EpsilonDeltaDpEvent", by_dataclass, eps=float, delta=float)(0.5, 1e-6),
             "Its fields are delta, eps; wanted are delta, epsilon",
         ),
-        (
-            made("NoOpDpEvent", by_attrs, really=bool)(False),
-            "Its fields are really; wanted are none",
-        ),
+        (made("NoOpDpEvent", by_attrs, really=bool)(False), "Its fields are really; wanted are none"),
         (
             made("GaussianDpEvent", lambda cls: cls, noise_multiplier=float)(),
             "neither by attrs nor as a dataclass; wanted are fields noise_multiplier",
@@ -122,12 +117,8 @@ def test_the_same_name_with_other_fields_is_refused(event: Any, message: str) ->
     "event",
     [
         made("FreeDpEvent", by_attrs, dp_event.NoOpDpEvent)(),
-        made("ShuffledDpEvent", by_attrs, dp_event.PoissonSampledDpEvent)(
-            0.01, dp_event.GaussianDpEvent(1.0)
-        ),
-        made("RandomlyStoppedDpEvent", by_attrs, dp_event.SelfComposedDpEvent)(
-            dp_event.GaussianDpEvent(1.0), 3
-        ),
+        made("ShuffledDpEvent", by_attrs, dp_event.PoissonSampledDpEvent)(0.01, dp_event.GaussianDpEvent(1.0)),
+        made("RandomlyStoppedDpEvent", by_attrs, dp_event.SelfComposedDpEvent)(dp_event.GaussianDpEvent(1.0), 3),
     ],
     ids=lambda e: type(e).__name__,
 )

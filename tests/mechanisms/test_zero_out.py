@@ -33,9 +33,7 @@ def test_what_holds_for_zeroing_out_only() -> None:
         with pytest.raises(OtherRelationError, match=f"no law under '{relation}'.*'zero-out'"):
             Composition.of(event, relation)
     with pytest.raises(OtherRelationError):  # what has no law under zero-out gets none by its name
-        Composition.of(
-            evr.events.ZeroOutDpEvent(dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.1, 4, 1.0))
-        )
+        Composition.of(evr.events.ZeroOutDpEvent(dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.1, 4, 1.0)))
 
 
 def test_a_certificate_for_zeroing_out_only(tmp_path: Path) -> None:
@@ -72,9 +70,7 @@ def test_shuffled_batches_are_one_gaussian_for_each_epoch(tmp_path: Path) -> Non
 
 def test_the_refusal_of_shuffled_batches_offers_what_holds() -> None:
     with pytest.raises(ValueError, match="ShuffledBatchesDpEvent") as refused:
-        evr.dpsgd(
-            noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15, sampling="shuffle"
-        )
+        evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15, sampling="shuffle")
     assert "ShuffledBatchesDpEvent(noise_multiplier=1.1, epochs=...)" in str(refused.value)
     assert "under zero-out adjacency" in str(refused.value)
 
@@ -127,17 +123,11 @@ class BandMFExecutionPlanConfig:
 
         bands = len(self.strategy)
         rounds = -(-self.iterations // bands)
-        step = dp_event.PoissonSampledDpEvent(
-            self.sampling_prob, dp_event.GaussianDpEvent(self.noise_multiplier)
-        )
+        step = dp_event.PoissonSampledDpEvent(self.sampling_prob, dp_event.GaussianDpEvent(self.noise_multiplier))
         return DPExecutionPlan(
             clipped_grad,
             CyclicPoissonSampling(
-                self.sampling_prob,
-                self.iterations,
-                self.truncated_batch_size,
-                bands,
-                self.partition_type,
+                self.sampling_prob, self.iterations, self.truncated_batch_size, bands, self.partition_type
             ),
             object(),
             dp_event.SelfComposedDpEvent(step, rounds),
@@ -169,9 +159,7 @@ def test_a_plan_with_bands_is_never_stated_for_add_or_remove(tmp_path: Path) -> 
 def test_a_plan_with_one_band_is_dp_sgd() -> None:
     plain = evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.2, steps=200)
     assert read(BandMFExecutionPlanConfig([3.0]).plan) == evr.events.ZeroOutDpEvent(plain)
-    independent = BandMFExecutionPlanConfig(
-        [3.0], partition_type=PartitionType.INDEPENDENT, accountant=ADD
-    )
+    independent = BandMFExecutionPlanConfig([3.0], partition_type=PartitionType.INDEPENDENT, accountant=ADD)
     assert read(independent.plan) == plain, "an accountant for add-or-remove was asked for"
 
 

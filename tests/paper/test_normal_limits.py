@@ -74,9 +74,7 @@ def test_moments_of_a_sampled_gaussian_agree_with_quadrature(limits: ModuleType)
 
 
 @pytest.mark.parametrize("r", LIMIT, ids=[r.label for r in LIMIT])
-def test_edgeworth_is_close_in_the_limit_and_closer_than_gdp(
-    limits: ModuleType, r: Reference
-) -> None:
+def test_edgeworth_is_close_in_the_limit_and_closer_than_gdp(limits: ModuleType, r: Reference) -> None:
     found = limits.EdgeworthCurve(steps(r.event, r.direction)).delta(r.epsilon)
     error = abs(found / r.delta - 1)
     assert error < 5e-4

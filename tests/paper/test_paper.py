@@ -70,9 +70,7 @@ def test_evr_vs_bound(run: Run) -> None:
     found = run("evr_vs_bound")
     exact = np.array(found["deltas"]["exact"])
     assert np.array(found["deltas"]["EVR with ours, tau = 0.9"]) == near(exact / 0.9, rel=1e-9)
-    assert all(
-        row["accepted"] for row in found["gaussian"]["sequential"] + found["sampled"]["sequential"]
-    )
+    assert all(row["accepted"] for row in found["gaussian"]["sequential"] + found["sampled"]["sequential"])
     assert found["sampled"]["delta"] == near(6.7934759e-7, rel=1e-7)
     fixed = {name: samples[-1] for name, samples in found["sampled"]["fixed"].items()}
     assert fixed["paper's bound"] == near(3.29e11, rel=0.01)
@@ -85,9 +83,7 @@ def test_utility(run: Run) -> None:
     found = run("utility")
     for name, delta_epsilon in (("DP-GD", 0.9994), ("DP-SGD", 1.80156)):
         epsilons = found[name]["epsilons"]
-        exact, ours, bound = (
-            np.array(epsilons[k], float) for k in ("exact", "EVR", "FFT upper bound")
-        )
+        exact, ours, bound = (np.array(epsilons[k], float) for k in ("exact", "EVR", "FFT upper bound"))
         assert exact[-1] == near(delta_epsilon, rel=1e-4)
         assert np.all((ours > exact) & (ours < 1.012 * exact))
         assert np.all(bound > exact + 0.095)  # eps_error = 0.1
@@ -95,9 +91,7 @@ def test_utility(run: Run) -> None:
         assert errors[-1] < 0.22
         assert errors[-1] < errors[0] - 0.03
         assert all(row["accepted"] for row in found[name]["verified"])
-        assert all(
-            row["error_evr"] <= row["error_bound"] + 0.03 for row in found[name]["at_equal_epsilon"]
-        )
+        assert all(row["error_evr"] <= row["error_bound"] + 0.03 for row in found[name]["at_equal_epsilon"])
     assert found["DP-SGD"]["epsilons"]["FFT upper bound, delta_error = 1e-10"] == "inf"
 
 
@@ -118,9 +112,7 @@ def test_second_moments(run: Run) -> None:
         assert row["our_bound"] < row["sharpened_bound"] < row["printed_bound"]
 
 
-def test_delta_of_the_second_moment_figure_is_that_of_a_thousand_steps(
-    script: Callable[[str], ModuleType],
-) -> None:
+def test_delta_of_the_second_moment_figure_is_that_of_a_thousand_steps(script: Callable[[str], ModuleType]) -> None:
     rows = {(slip.where, slip.quantity): slip for slip in script("slips").slips(20_000)}
     assert rows["figure: delta at k = 100", "delta"].corrected == near(6.79e-7, rel=1e-3)
     assert rows["figure: delta at k = 1000", "delta"].corrected == near(7.706e-6, rel=1e-4)
@@ -196,9 +188,7 @@ def test_the_stored_truth_is_ours() -> None:
     assert len(figures) == 8
     for point in stored["points"]:
         event = evr.dpsgd(
-            noise_multiplier=point["noise"],
-            sampling_probability=point["probability"],
-            steps=point["steps"],
+            noise_multiplier=point["noise"], sampling_probability=point["probability"], steps=point["steps"]
         )
         ours = evr.estimate_delta(event, point["epsilon"], direction="remove")
         assert ours.value == near(point["reference"], rel=1e-8)  # 4e-9 at the least delta, 5.5e-14

@@ -15,16 +15,7 @@ from dp_accounting import dp_event
 from scipy.stats import binom, norm
 
 import evr
-from evr.proving.audit import (
-    CONSISTENT,
-    CONTRADICTS,
-    _chosen,
-    _estimated,
-    _right,
-    audit,
-    curve_of,
-    scaled,
-)
+from evr.proving.audit import CONSISTENT, CONTRADICTS, _chosen, _estimated, _right, audit, curve_of, scaled
 from evr.proving.one_run import Count, Independent, gaussian, pair
 from evr.proving.risk import risk
 from helpers import near
@@ -44,9 +35,7 @@ def test_the_confidence_of_a_gaussian_holds() -> None:
     rng, canaries, sigma = np.random.default_rng(1), 100, 1.0
     curve = curve_of(risk(dp_event.GaussianDpEvent(sigma)))
     top, bottom = _chosen(None, curve, canaries, LEVEL)
-    rejected = {
-        c: Count(c, top + bottom, canaries).rejects(curve, LEVEL) for c in range(top + bottom + 1)
-    }
+    rejected = {c: Count(c, top + bottom, canaries).rejects(curve, LEVEL) for c in range(top + bottom + 1)}
     all_rejected = {c: Independent(c, 90).rejects(curve, LEVEL) for c in range(91)}
     count = alone = 0
     for _ in range(REPETITIONS):
@@ -63,9 +52,7 @@ def test_the_confidence_of_a_simulated_training_holds() -> None:
     event = evr.dpsgd(noise_multiplier=sigma, sampling_probability=rate, steps=steps)
     curve = curve_of(risk(event))
     top, bottom = _chosen(None, curve, canaries, LEVEL)
-    rejected = [
-        Count(c, top + bottom, canaries).rejects(curve, LEVEL) for c in range(top + bottom + 1)
-    ]
+    rejected = [Count(c, top + bottom, canaries).rejects(curve, LEVEL) for c in range(top + bottom + 1)]
     count = 0
     for _ in range(REPETITIONS):
         included = rng.random(canaries) < 0.5
@@ -77,9 +64,7 @@ def test_the_confidence_of_a_simulated_training_holds() -> None:
 
 
 @pytest.mark.parametrize(("mu", "general", "independent"), [(0.268, 0.5, 0.8), (0.925, 0.6, 0.9)])
-def test_ten_thousand_canaries_reach_most_of_a_true_epsilon(
-    mu: float, general: float, independent: float
-) -> None:
+def test_ten_thousand_canaries_reach_most_of_a_true_epsilon(mu: float, general: float, independent: float) -> None:
     """Epsilon about 1 and 4 at 1e-5; the median of five audits of each kind."""
     event, rng = dp_event.GaussianDpEvent(1 / mu), np.random.default_rng(3)
     runs = [scores_of_gaussian(rng, 10_000, 1 / mu) for _ in range(5)]
@@ -157,9 +142,7 @@ def test_the_order_of_canaries_says_nothing() -> None:
 
 
 def test_noise_is_scaled_through_a_tree() -> None:
-    event = dp_event.ComposedDpEvent(
-        [evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=3)]
-    )
+    event = dp_event.ComposedDpEvent([evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.1, steps=3)])
     twice = scaled(event, 2.0)
     assert "noise_multiplier=2.0" in repr(twice)
     assert scaled(dp_event.RandomizedResponseDpEvent(0.5, 2), 2.0) is None

@@ -22,11 +22,7 @@ from evr.planning.strict import StrictCurve
 from evr.proving.risk import Risk, risk
 from helpers import near
 
-POINTS = {
-    "A": [0.0, 1.0, 2.0, 4.0],
-    "B": [1.0],
-    "C": [k / 4 for k in range(25)],
-}
+POINTS = {"A": [0.0, 1.0, 2.0, 4.0], "B": [1.0], "C": [k / 4 for k in range(25)]}
 # of the Gaussian pair with mu = 1, both directions; in the order of POINTS
 ORACLES = {
     "tpr 1e-4": (0.005506937415, 0.1272085657, 0.003278485387),
@@ -89,8 +85,7 @@ def test_no_attack_on_a_random_finite_mechanism_does_better() -> None:
         slopes = np.exp(rng.uniform(-3, 3, int(rng.integers(1, 6))))
         heights = [float(np.maximum(p - g * q, 0).sum()) for g in slopes]
         lines = [
-            Line(Fraction(float(g)), Fraction(h) + Fraction(1, 10**12))
-            for g, h in zip(slopes, heights, strict=True)
+            Line(Fraction(float(g)), Fraction(h) + Fraction(1, 10**12)) for g, h in zip(slopes, heights, strict=True)
         ]
         bound = Tradeoff(_envelope([*lines, Line(Fraction(0), Fraction(1))]))
         order = np.argsort(-(p / np.maximum(q, 1e-300)))
@@ -106,17 +101,12 @@ def test_a_training_is_bounded_by_its_curve() -> None:
     truth = evr.estimate_delta(event, 0.0).value
     assert truth <= found.advantage <= truth * 1.002
     rate = 1e-3
-    lines = [
-        math.exp(e) * rate + evr.estimate_delta(event, e, direction="remove").value
-        for e in (0.5, 0.7, 0.9, 1.1)
-    ]
+    lines = [math.exp(e) * rate + evr.estimate_delta(event, e, direction="remove").value for e in (0.5, 0.7, 0.9, 1.1)]
     assert found.true_positive_rate(rate) <= min(lines) * 1.1
     assert found.posterior(0.5, rate) < 0.75
 
 
-def test_a_certificate_carries_its_relation(
-    tmp_path: Path,
-) -> None:
+def test_a_certificate_carries_its_relation(tmp_path: Path) -> None:
     event = evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.01, steps=100)
     made = evr.certify(event, delta=1e-6, ledger=tmp_path / "ledger.sqlite")
     assert risk(made).advantage == risk(event).advantage

@@ -41,17 +41,11 @@ def test_what_was_written_is_read(path):
             recorder.step(noise_multiplier=noise, clipping_norm=0.5, sampling_probability=0.01)
         recorder.find("note", "weather", "it rained")
     record = evr.Record.load(path)
-    assert [(run.noise_multiplier, run.steps) for run in record.runs] == [
-        (1.0, 3),
-        (2.0, 1),
-        (1.0, 1),
-    ]
+    assert [(run.noise_multiplier, run.steps) for run in record.runs] == [(1.0, 3), (2.0, 1), (1.0, 1)]
     assert record.finished
     assert str(record.notes[0]) == "after step 5: it rained"
     assert [phase.count for phase in record.event.events] == [3, 1, 1]
-    assert record.event.events[1].event == dp_event.PoissonSampledDpEvent(
-        0.01, dp_event.GaussianDpEvent(2.0)
-    )
+    assert record.event.events[1].event == dp_event.PoissonSampledDpEvent(0.01, dp_event.GaussianDpEvent(2.0))
 
 
 def test_a_clipping_norm_that_changes_leaves_the_event_alone(path):
@@ -117,15 +111,7 @@ def tamper_rubbish(lines):
 
 @pytest.mark.parametrize(
     "tamper",
-    [
-        tamper_noise,
-        tamper_drop,
-        tamper_swap,
-        tamper_repeat,
-        tamper_start,
-        tamper_rubbish,
-        tamper_and_seal_again,
-    ],
+    [tamper_noise, tamper_drop, tamper_swap, tamper_repeat, tamper_start, tamper_rubbish, tamper_and_seal_again],
 )
 def test_an_altered_record_is_refused(path, tamper):
     lines = write(path).read_text().splitlines()
@@ -155,10 +141,7 @@ def test_a_checkpoint_tells_lost_lines(path):
     lines = path.read_text().splitlines()
     path.write_text("\n".join(lines[:4]) + "\n")
     recorder = Recorder(path)
-    with pytest.raises(
-        RecordError,
-        match="after 5 steps of another record, or of this one before lines were lost",
-    ):
+    with pytest.raises(RecordError, match="after 5 steps of another record, or of this one before lines were lost"):
         recorder._require(mark)
     recorder.close()
 
@@ -351,9 +334,7 @@ def test_without_constants_the_number_of_records_is_public(path):
     assert "the number of records is public" in certificate.statement
     same = evr.certify(plan(), delta=1e-6, ledger=path.parent / "other.sqlite")
     assert same.guarantee == certificate.guarantee  # no number changes
-    with pytest.raises(
-        RecordError, match=r"must be constants, and this record does not say so\. Certify under"
-    ):
+    with pytest.raises(RecordError, match=r"must be constants, and this record does not say so\. Certify under"):
         certified(path, neighboring_relation="add-or-remove")
 
 
@@ -431,10 +412,7 @@ def test_a_forged_record_does_not_strengthen_the_claim(path):
         },
         "record.constants.sampling_probability": {
             "neighboring_relation": "ADD_OR_REMOVE_ONE",
-            "record": {
-                **section,
-                "constants": {**FIXED, "divisor": 20.0, "sampling_probability": 0.02},
-            },
+            "record": {**section, "constants": {**FIXED, "divisor": 20.0, "sampling_probability": 0.02}},
         },
     }
     for field, changes in forgeries.items():
@@ -442,19 +420,13 @@ def test_a_forged_record_does_not_strengthen_the_claim(path):
         assert field in [one.field for one in found.mismatches]
     # nobody but the record tells these; a statement says that a replay does not see it
     record = evr.Record.load(path)
-    for changes in (
-        {"seals": ["0" * 64]},
-        {"notes": []},
-        {"constants": {**FIXED, "divisor": 20.0}},
-    ):
+    for changes in ({"seals": ["0" * 64]}, {"notes": []}, {"constants": {**FIXED, "divisor": 20.0}}):
         altered = forged(certificate, record={**section, **changes})
         assert evr.replay(altered).agrees
         assert "a replay does not read the record" in altered.statement
         assert not record.is_certified_by(altered)
     with pytest.raises(CertificateError, match="'all is well' is not a kind of note"):
-        Certificate.sealed(
-            {**certificate.document(), "record": {**section, "notes": ["all is well"]}}
-        )
+        Certificate.sealed({**certificate.document(), "record": {**section, "notes": ["all is well"]}})
 
 
 def test_a_section_of_another_record_is_told_though_it_is_named(path):

@@ -21,13 +21,9 @@ def certificates(tmp_path_factory):
     exact = evr.estimate_delta(EVENT, 0.5).value
     return {
         "accepted": evr.certify(EVENT, epsilon=0.5, tau=0.8, seed=1, ledger=ledger),
-        "rejected": certify_claim(
-            EVENT, Claim(0.5, 0.6 * exact / 0.8, 0.8), Settings(), seed=2, ledger=ledger
-        ),
+        "rejected": certify_claim(EVENT, Claim(0.5, 0.6 * exact / 0.8, 0.8), Settings(), seed=2, ledger=ledger),
         "fixed": evr.certify(EVENT, epsilon=0.4, tau=0.3, seed=3, method="fixed", ledger=ledger),
-        "no sample": evr.certify(
-            dp_event.LaplaceDpEvent(2.0), epsilon=1.0, tau=0.5, seed=4, ledger=ledger
-        ),
+        "no sample": evr.certify(dp_event.LaplaceDpEvent(2.0), epsilon=1.0, tau=0.5, seed=4, ledger=ledger),
     }
 
 

@@ -10,12 +10,8 @@ import subprocess
 import pytest
 from matplotlib.image import imread
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium here: apt-get install chromium"
-)
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
 
 PHONE, DESKTOP = (390, 1600), (1200, 1600)
 LIGHT, DARK = 1, 0
@@ -98,16 +94,12 @@ def browse(folder, html, *options):
         *options,
         path.as_uri(),
     ]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, encoding="utf-8", check=False
-    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout, [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
 
 
-@pytest.mark.parametrize(
-    ("kind", "size", "theme"), [("accepted", PHONE, DARK), ("rejected", DESKTOP, LIGHT)]
-)
+@pytest.mark.parametrize(("kind", "size", "theme"), [("accepted", PHONE, DARK), ("rejected", DESKTOP, LIGHT)])
 def test_audit(tmp_path, pages, kind, size, theme):
     width, height = size
     audited = pages[kind].replace("</body>", AUDIT + "</body>").replace("<details", "<details open")
@@ -119,9 +111,7 @@ def test_audit(tmp_path, pages, kind, size, theme):
         "--dump-dom",
     )
     found = json.loads(
-        re.search(r'<pre id="audit">(.*?)</pre>', dom, flags=re.S)[1]
-        .replace("&gt;", ">")
-        .replace("&amp;", "&")
+        re.search(r'<pre id="audit">(.*?)</pre>', dom, flags=re.S)[1].replace("&gt;", ">").replace("&amp;", "&")
     )
     assert console == []
     assert found["dark"] == (theme == DARK)

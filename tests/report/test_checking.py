@@ -30,9 +30,7 @@ def certified(tmp_path_factory):
     """A certificate, and its proof file with the checker beside it."""
     folder = tmp_path_factory.mktemp("certified")
     event = evr.dpsgd(noise_multiplier=1.1, sampling_probability=0.01, steps=20)
-    certificate = evr.certify(
-        event, epsilon=0.5, ledger=folder / "ledger.sqlite", proof=folder / "training.proof"
-    )
+    certificate = evr.certify(event, epsilon=0.5, ledger=folder / "ledger.sqlite", proof=folder / "training.proof")
     return certificate, folder / "training.proof"
 
 

@@ -30,20 +30,13 @@ class Tree(HTMLParser):
         assert not self.open, f"never closed: {[e['tag'] for e in self.open]}"
 
     def handle_starttag(self, tag, attrs):
-        element = {
-            "tag": tag,
-            "attrs": dict(attrs),
-            "text": "",
-            "within": [e["tag"] for e in self.open],
-        }
+        element = {"tag": tag, "attrs": dict(attrs), "text": "", "within": [e["tag"] for e in self.open]}
         self.elements.append(element)
         if tag not in VOID:
             self.open.append(element)
 
     def handle_startendtag(self, tag, attrs):
-        self.elements.append(
-            {"tag": tag, "attrs": dict(attrs), "text": "", "within": [e["tag"] for e in self.open]}
-        )
+        self.elements.append({"tag": tag, "attrs": dict(attrs), "text": "", "within": [e["tag"] for e in self.open]})
 
     def handle_endtag(self, tag):
         assert self.open, f"</{tag}> closes nothing"
@@ -181,8 +174,7 @@ def test_every_parameter_is_there(certificates, pages, kind):
 
 def test_it_says_how_to_replay(pages):
     assert Tree(pages["accepted"]).text_of("replay") == (
-        f"pip install evr-dp=={evr.__version__} "
-        "evr replay run.certificate.json evr replay --fresh run.certificate.json"
+        f"pip install evr-dp=={evr.__version__} evr replay run.certificate.json evr replay --fresh run.certificate.json"
     )
 
 

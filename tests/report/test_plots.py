@@ -10,9 +10,7 @@ DELTAS = 0.1 * np.exp(-2 * EPSILONS**2)
 
 
 def test_privacy_curves_are_labelled_and_logarithmic():
-    figure = plots.privacy_curves(
-        {"ours": (EPSILONS, DELTAS), "theirs": (EPSILONS, 2 * DELTAS)}, title="Two curves"
-    )
+    figure = plots.privacy_curves({"ours": (EPSILONS, DELTAS), "theirs": (EPSILONS, 2 * DELTAS)}, title="Two curves")
     (axes,) = figure.axes
     assert (axes.get_xlabel(), axes.get_ylabel(), axes.get_yscale()) == ("ε", "δ(ε)", "log")
     assert axes.get_title(loc="left") == "Two curves"
@@ -27,9 +25,7 @@ def test_privacy_curves_are_labelled_and_logarithmic():
 
 @pytest.mark.parametrize("deltas", [np.zeros(9), np.ones(9), np.where(EPSILONS > 2, 0.0, DELTAS)])
 def test_zeros_and_ones_do_not_break_the_scale(deltas):
-    assert plots.render(plots.privacy_curves({"fft": (EPSILONS, deltas)}), "png").startswith(
-        b"\x89PNG"
-    )
+    assert plots.render(plots.privacy_curves({"fft": (EPSILONS, deltas)}), "png").startswith(b"\x89PNG")
 
 
 def test_online_epsilon_states_delta():
@@ -42,9 +38,7 @@ def test_online_epsilon_states_delta():
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
 def test_the_same_picture_is_the_same_file(kind, tmp_path):
-    one, two = (
-        plots.render(plots.privacy_curves({"a": (EPSILONS, DELTAS)}), kind) for _ in range(2)
-    )
+    one, two = (plots.render(plots.privacy_curves({"a": (EPSILONS, DELTAS)}), kind) for _ in range(2))
     assert one == two
     plots.save(plots.privacy_curves({"a": (EPSILONS, DELTAS)}), tmp_path / f"x.{kind.upper()}")
     assert (tmp_path / f"x.{kind.upper()}").read_bytes() == one

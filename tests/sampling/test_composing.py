@@ -77,9 +77,7 @@ def worst_ratio(number: int) -> float:
         for other in (b, a):
             found = a.times(other, places)
             for epsilon in generator.uniform(-0.5, 1.5, 2).tolist():
-                least = min(
-                    least, float(exact_delta([found], epsilon) / exact_delta([a, other], epsilon))
-                )
+                least = min(least, float(exact_delta([found], epsilon) / exact_delta([a, other], epsilon)))
     return least
 
 
@@ -87,11 +85,7 @@ def test_products_send_nothing_to_infinity_that_fits_their_places() -> None:
     """Sums are rounded up. The greatest one once passed the last place by an ulp and became
     infinite, which doubled a delta of 5e-36: a true claim at tau 0.9 was rejected.
     """
-    event = evr.dpsgd(
-        noise_multiplier=127.29881925631855,
-        sampling_probability=1.054351881908547e-06,
-        steps=102875,
-    )
+    event = evr.dpsgd(noise_multiplier=127.29881925631855, sampling_probability=1.054351881908547e-06, steps=102875)
     delta = 4.958399427162387e-36  # by a contour integral of 40 digits
     claim = Claim(epsilon=2.9748335976898833e-05, delta=delta / 0.9, tau=0.9)
     steps = Composition.of(event).simplified("remove")
@@ -107,18 +101,12 @@ def test_places_are_found_where_the_tilt_is_far_from_all_mass() -> None:
     event = ComposedDpEvent(
         [
             DiscreteLaplaceDpEvent(0.006048357465349389, 60),
-            evr.dpsgd(
-                noise_multiplier=40.5038637096886,
-                sampling_probability=7.49356692309994e-07,
-                steps=2608,
-            ),
+            evr.dpsgd(noise_multiplier=40.5038637096886, sampling_probability=7.49356692309994e-07, steps=2608),
         ]
     )
     epsilon = 0.36290559676055845
     delta = evr.estimate_delta(event, epsilon).value
-    found = evr.verify(
-        event, epsilon=epsilon, delta=delta / 0.9, tau=0.9, seed=1, method="sequential"
-    )
+    found = evr.verify(event, epsilon=epsilon, delta=delta / 0.9, tau=0.9, seed=1, method="sequential")
     assert found.accepted
 
 
@@ -155,9 +143,7 @@ def _without(chosen: int) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("part", [0, 1, 2])
-def test_a_thousandth_of_a_part_that_is_dropped_is_noticed(
-    part: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_thousandth_of_a_part_that_is_dropped_is_noticed(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "_split", _without(part))
     assert worst_ratio(60) < 1.0
 
@@ -247,23 +233,15 @@ def test_what_decides_without_samples_counts_single_steps(
 
     monkeypatch.setattr(directions, "shortcut", spy)
     claim = Claim(EPSILON, delta / 0.99, 0.99)
-    trial = directions.Trial(
-        "remove", steps, claim, Settings("sequential"), 1, -30.0, Stream(1, "test")
-    )
+    trial = directions.Trial("remove", steps, claim, Settings("sequential"), 1, -30.0, Stream(1, "test"))
     trial.prepared(plan)
-    assert asked[1:] == [
-        (built(plan.proposal, steps).steps, claim, built(plan.proposal, steps).rounding(EPSILON))
-    ]
+    assert asked[1:] == [(built(plan.proposal, steps).steps, claim, built(plan.proposal, steps).rounding(EPSILON))]
 
 
 def test_rounding_decides_where_infinite_losses_are_all_there_is() -> None:
     pair = DiscretePair.from_probabilities([0.5, 0.499, 0.001], [0.4, 0.6, 0.0])
     steps, claim = (Step(pair, 1),), Claim(1.0, 0.00101 / 0.999, 0.999)
-    for rounding, accepted in (
-        (None, True),
-        (Rounding(0.0, 1e-3), True),
-        (Rounding(0.0, 0.1), False),
-    ):
+    for rounding, accepted in ((None, True), (Rounding(0.0, 1e-3), True), (Rounding(0.0, 0.1), False)):
         found = directions.shortcut(steps, claim, rounding)
         assert found is not None
         assert found.accepted is accepted
@@ -276,14 +254,7 @@ def test_rounding_decides_where_infinite_losses_are_all_there_is() -> None:
 def test_claims_are_decided_by_composed_steps() -> None:
     delta = float(evr.estimate_delta(TRAINING, EPSILON).value)
     for share, accepted in ((1.0, True), (0.95, False)):
-        found = evr.verify(
-            TRAINING,
-            epsilon=EPSILON,
-            delta=share * delta / 0.99,
-            tau=0.99,
-            seed=1,
-            method="sequential",
-        )
+        found = evr.verify(TRAINING, epsilon=EPSILON, delta=share * delta / 0.99, tau=0.99, seed=1, method="sequential")
         plan = found.directions["remove"].plan
         assert plan is not None
         assert plan.proposal.places
@@ -299,9 +270,7 @@ def changed(document: dict[str, Any], path: list[Any], value: Any) -> dict[str, 
     return other
 
 
-def test_plans_that_compose_what_cannot_be_are_refused(
-    composed: tuple[DrawPlan, tuple[Step, ...], float],
-) -> None:
+def test_plans_that_compose_what_cannot_be_are_refused(composed: tuple[DrawPlan, tuple[Step, ...], float]) -> None:
     plan, steps, _ = composed
     document, proposal = plan.to_json(), cast(CappedPlan, plan.proposal)
     how = ["proposal", "places", 0]
@@ -331,9 +300,7 @@ def test_plans_that_compose_what_cannot_be_are_refused(
         built(replace(proposal, kinds=(replace(proposal.kinds[0], edges=None),)), steps)
 
 
-def test_a_composite_that_is_not_tilted_has_its_own_mass(
-    composed: tuple[DrawPlan, tuple[Step, ...], float],
-) -> None:
+def test_a_composite_that_is_not_tilted_has_its_own_mass(composed: tuple[DrawPlan, tuple[Step, ...], float]) -> None:
     """Rounding adds mass to products; no sample misses it."""
     plan, steps, _ = composed
     capped = cast(CappedPlan, plan.proposal)
@@ -375,12 +342,7 @@ def test_both_proofs_share_no_composed_law() -> None:
 
 def test_certificates_of_composed_steps_replay_and_altered_ones_do_not(tmp_path: Path) -> None:
     certificate = evr.certify(
-        TRAINING,
-        epsilon=EPSILON,
-        tau=0.97,
-        method="sequential",
-        seed=1,
-        ledger=tmp_path / "ledger.sqlite",
+        TRAINING, epsilon=EPSILON, tau=0.97, method="sequential", seed=1, ledger=tmp_path / "ledger.sqlite"
     )
     plan = certificate.verification.directions["remove"].plan
     assert plan is not None
@@ -401,14 +363,10 @@ def test_a_sum_that_counts_only_far_beyond_epsilon_is_not_composed() -> None:
     Samples do not settle the add direction; a strict proof does.
     """
     step = dp_event.PoissonSampledDpEvent(
-        0.9878459909610107,
-        dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(424.83672980979077), 49),
+        0.9878459909610107, dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(424.83672980979077), 49)
     )
     event = dp_event.ComposedDpEvent(
-        [
-            dp_event.SelfComposedDpEvent(step, 79),
-            evr.events.EpsilonDeltaDpEvent(2.6970576647561253, 0.0),
-        ]
+        [dp_event.SelfComposedDpEvent(step, 79), evr.events.EpsilonDeltaDpEvent(2.6970576647561253, 0.0)]
     )
     truth = 1.4341536154751314e-14  # by a contour integral
     claim: dict[str, Any] = {"epsilon": 3.73, "delta": truth / 0.6, "tau": 0.6}
@@ -422,9 +380,7 @@ def test_steps_whose_places_would_be_too_wide_are_not_composed() -> None:
     of 2e-7 was rejected.
     """
     step = evr.events.EpsilonDeltaDpEvent(0.00015501777098304498, 3.893512195910073e-21)
-    event = dp_event.SelfComposedDpEvent(
-        dp_event.PoissonSampledDpEvent(7.303721901110735e-07, step), 9235588
-    )
+    event = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(7.303721901110735e-07, step), 9235588)
     truth = 1.3722381366307343e-07  # by a contour integral
     steps = Composition.of(event).simplified("add")
     for allowance in (0.03, 0.1):

@@ -21,14 +21,7 @@ from evr.sampling import DrawPlan, built, cuda, philox
 from evr.sampling.cuda import why_not
 from evr.sampling.cuda.device import moved
 from evr.sampling.mixtures import MixtureProposal
-from evr.sampling.parts import (
-    LocalBins,
-    OrderBins,
-    OrderMinSep,
-    ScaledBins,
-    ScaledChain,
-    Shifted,
-)
+from evr.sampling.parts import LocalBins, OrderBins, OrderMinSep, ScaledBins, ScaledChain, Shifted
 from evr.sampling.philox import Place
 from evr.sampling.placed_parts import MOST_COPIES
 from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, Kind, MixturePlan
@@ -49,11 +42,7 @@ CASES: dict[str, tuple[dp_event.DpEvent, str, MixturePlan]] = {
     "scaled": (BINS, "remove", MixturePlan(ByScale(3.0, 1.0))),
     "plain": (BINS, "remove", PLAIN),
     "order": (BINS, "remove", MixturePlan(ByOrder(4))),
-    "order beside a window": (
-        BINS,
-        "remove",
-        MixturePlan(ByOrder(4), beside=ByWindow(3, 1, 0.0), share=0.4),
-    ),
+    "order beside a window": (BINS, "remove", MixturePlan(ByOrder(4), beside=ByWindow(3, 1, 0.0), share=0.4)),
     "shift": (BINS, "add", MixturePlan(ByShift(-6.0))),
     "shift, redrawn": (E.RedrawnBinsDpEvent(2.0, 7, 3), "add", MixturePlan(ByShift(-2.5))),
     "redrawn": (E.RedrawnBinsDpEvent(2.0, 7, 3), "remove", MixturePlan(ByOrder(3))),
@@ -61,11 +50,7 @@ CASES: dict[str, tuple[dp_event.DpEvent, str, MixturePlan]] = {
     "occupancy": (CORRELATED, "remove", MixturePlan(ByOrder(3))),
     "scaled, correlated": (CORRELATED, "remove", MixturePlan(ByScale(2.0, 1.0))),
     "ring": (RING, "remove", MixturePlan(ByOrder(5))),
-    "ring beside a window": (
-        RING,
-        "remove",
-        MixturePlan(ByOrder(5), beside=ByWindow(4, 3, 2.0), share=0.6),
-    ),
+    "ring beside a window": (RING, "remove", MixturePlan(ByOrder(5), beside=ByWindow(4, 3, 2.0), share=0.6)),
     "shift, correlated": (CORRELATED, "add", MixturePlan(ByShift(-3.0))),
     "chain": (CHAIN, "remove", MixturePlan(ByOrder(3))),
     "chain, scaled": (CHAIN, "remove", MixturePlan(ByScale(2.0, 2.4))),
@@ -73,26 +58,12 @@ CASES: dict[str, tuple[dp_event.DpEvent, str, MixturePlan]] = {
     "chain, cold order": (COLD, "remove", MixturePlan(ByOrder(2))),
     "chain, columns": (COLUMNS, "remove", MixturePlan(ByOrder(2))),
     "chain, steep": (E.BMinSepDpEvent(0.02, 6, 2, 0.3, True, (1.0, 0.5)), "remove", PLAIN),
-    "chain, below floats": (
-        E.BMinSepDpEvent(0.02, 4, 2, 1.0, False),
-        "add",
-        MixturePlan(ByShift(-0.04)),
-    ),
-    "chain, steep order": (
-        E.BMinSepDpEvent(0.21, 4, 4, 0.3, True, (1.0, 0.6, 0.3)),
-        "remove",
-        MixturePlan(ByOrder(5)),
-    ),
+    "chain, below floats": (E.BMinSepDpEvent(0.02, 4, 2, 1.0, False), "add", MixturePlan(ByShift(-0.04))),
+    "chain, steep order": (E.BMinSepDpEvent(0.21, 4, 4, 0.3, True, (1.0, 0.6, 0.3)), "remove", MixturePlan(ByOrder(5))),
     "chain, shift": (CHAIN, "add", MixturePlan(ByShift(-2.0))),
-    "chain, certain": (
-        E.BMinSepDpEvent(1.5, 24, 3, 1.0, False, (1.0, 0.5)),
-        "remove",
-        MixturePlan(ByScale(1.5, 1.0)),
-    ),
+    "chain, certain": (E.BMinSepDpEvent(1.5, 24, 3, 1.0, False, (1.0, 0.5)), "remove", MixturePlan(ByScale(1.5, 1.0))),
     "with a step on a line": (
-        dp_event.ComposedDpEvent(
-            [BINS, evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.1, steps=3)]
-        ),
+        dp_event.ComposedDpEvent([BINS, evr.dpsgd(noise_multiplier=2.0, sampling_probability=0.1, steps=3)]),
         "remove",
         MixturePlan(ByOrder(3)),
     ),

@@ -45,9 +45,7 @@ def drawn_by(plan: MixturePlan) -> Callable[[tuple[Step, ...], float], Proposal]
 
 SGD = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=100)
 GAUSSIAN = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(20.0), 100)
-LAPLACE = dp_event.SelfComposedDpEvent(
-    dp_event.PoissonSampledDpEvent(0.1, dp_event.LaplaceDpEvent(1.0)), 30
-)
+LAPLACE = dp_event.SelfComposedDpEvent(dp_event.PoissonSampledDpEvent(0.1, dp_event.LaplaceDpEvent(1.0)), 30)
 BANDED = evr.events.BallsInBinsDpEvent(3.0, 200, 20, (0.8, 0.6))
 BINS = evr.events.BallsInBinsDpEvent(3.0, 200, 20)
 MIN_SEP = evr.events.BMinSepDpEvent(2.0, 60, 4, 0.2, True, (0.8, 0.6))
@@ -55,20 +53,8 @@ RESPONSE = dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(0.8, 
 
 DRAWN: dict[str, tuple[Callable[..., Proposal], dp_event.DpEvent, str, float, float]] = {
     "counted": (tilted(7.0, 27.9, -0.01), SGD, "remove", 244.78823926576078, -1095.4484975476844),
-    "one by one": (
-        tilted(4.2, 1.1, -3.4),
-        GAUSSIAN,
-        "remove",
-        898.7593984962402,
-        -1294.43877182003,
-    ),
-    "outcomes": (
-        tilted(0.15, 1.05, -0.81),
-        RESPONSE,
-        "remove",
-        2584.4345990814395,
-        -53.483343931189154,
-    ),
+    "one by one": (tilted(4.2, 1.1, -3.4), GAUSSIAN, "remove", 898.7593984962402, -1294.43877182003),
+    "outcomes": (tilted(0.15, 1.05, -0.81), RESPONSE, "remove", 2584.4345990814395, -53.483343931189154),
     "untilted": (simple, SGD, "remove", 6.55304751421339, 0.0),
     "untilted laplace": (simple, LAPLACE, "remove", 137.2414769912145, 0.0),
     "paper": (single_proposal, SGD, "remove", 908.253568079011, -8310.369595840122),
@@ -79,27 +65,9 @@ DRAWN: dict[str, tuple[Callable[..., Proposal], dp_event.DpEvent, str, float, fl
         1851.1508139893904,
         -5962.251205655091,
     ),
-    "independent bins": (
-        drawn_by(MixturePlan(ByOrder(6))),
-        BINS,
-        "remove",
-        1991.307626595556,
-        -7358.600906706104,
-    ),
-    "shifted bins": (
-        drawn_by(MixturePlan(ByShift(-6.0))),
-        BINS,
-        "add",
-        381.5829380334326,
-        -1000.7821243767518,
-    ),
-    "min-sep": (
-        drawn_by(MixturePlan(ByOrder(4))),
-        MIN_SEP,
-        "remove",
-        1863.4215683629059,
-        -2516.6810660436295,
-    ),
+    "independent bins": (drawn_by(MixturePlan(ByOrder(6))), BINS, "remove", 1991.307626595556, -7358.600906706104),
+    "shifted bins": (drawn_by(MixturePlan(ByShift(-6.0))), BINS, "add", 381.5829380334326, -1000.7821243767518),
+    "min-sep": (drawn_by(MixturePlan(ByOrder(4))), MIN_SEP, "remove", 1863.4215683629059, -2516.6810660436295),
 }
 """Sums over 1000 samples of the losses and of the log weights, at epsilon 0.5, as version 4 draws
 them.

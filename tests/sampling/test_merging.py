@@ -52,8 +52,7 @@ def dominates(spread: Spread, pair: DominatingPair, edges: Floats) -> bool:
     """
     coarse = spread(pair, edges)
     return all(
-        pair_delta(coarse, e) >= delta * (1 - 1e-9) - 1e-15
-        for e, delta in zip(EPSILONS, curve(pair), strict=True)
+        pair_delta(coarse, e) >= delta * (1 - 1e-9) - 1e-15 for e, delta in zip(EPSILONS, curve(pair), strict=True)
     )
 
 
@@ -79,17 +78,13 @@ def to_lower_ends(pair: DominatingPair, edges: Floats) -> DiscretePair:
 
 def to_means(pair: DominatingPair, edges: Floats) -> DiscretePair:
     low, high = np.concatenate(([-np.inf], edges)), np.concatenate((edges, [np.inf]))
-    return DiscretePair.from_logs(
-        pair.log_mass(Measure.P, low, high), pair.log_mass(Measure.Q, low, high)
-    )
+    return DiscretePair.from_logs(pair.log_mass(Measure.P, low, high), pair.log_mass(Measure.Q, low, high))
 
 
 def without_the_infinite(pair: DominatingPair, edges: Floats) -> DiscretePair:
     coarse = spread_to_edges(pair, edges)
     kept = np.isfinite(coarse.losses)
-    losses, log_p, log_q = (
-        tuple(np.array(x)[kept]) for x in (coarse.loss_values, coarse.log_p, coarse.log_q)
-    )
+    losses, log_p, log_q = (tuple(np.array(x)[kept]) for x in (coarse.loss_values, coarse.log_p, coarse.log_q))
     return DiscretePair(losses, log_p, log_q)
 
 
@@ -133,11 +128,7 @@ MANY = {
         1e-6,
         0.55665373,
     ),
-    "two phases": (
-        dp_event.ComposedDpEvent([_sgd(1.0, 1e-3, 6000), _sgd(2.0, 2e-3, 50_000)]),
-        1e-6,
-        1.1108673,
-    ),
+    "two phases": (dp_event.ComposedDpEvent([_sgd(1.0, 1e-3, 6000), _sgd(2.0, 2e-3, 50_000)]), 1e-6, 1.1108673),
 }
 
 
@@ -146,9 +137,7 @@ def full_of(*names: str) -> list[Any]:
     return [pytest.param(n, marks=pytest.mark.full) if n in names else n for n in MANY]
 
 
-def merged_steps(
-    steps: tuple[Step, ...], epsilon: float, delta: float, allowance: float
-) -> tuple[Step, ...]:
+def merged_steps(steps: tuple[Step, ...], epsilon: float, delta: float, allowance: float) -> tuple[Step, ...]:
     """As a plan of single steps draws them."""
     plan = capped_plan(steps, epsilon, delta=delta, allowance=allowance)
     return spread_steps(steps, plan.kinds)
@@ -199,9 +188,7 @@ def test_many_steps_are_verified(name: str) -> None:
     truth = exact(Composition.of(event).simplified("remove"), epsilon)
     # 1e-7, and what it grows by
     assert abs(report.estimate - truth) < 5.3 * report.standard_error + 0.01 * truth
-    false = evr.verify(
-        event, epsilon=epsilon, delta=0.97 * delta, tau=0.9, seed=1, max_samples=60_000
-    )
+    false = evr.verify(event, epsilon=epsilon, delta=0.97 * delta, tau=0.9, seed=1, max_samples=60_000)
     assert not false.accepted
 
 

@@ -77,9 +77,7 @@ def drop_weights(patch: Patch) -> None:
 def drop_normaliser(patch: Patch) -> None:
     draw = TiltedProposal.draw
     patch.setattr(
-        TiltedProposal,
-        "draw",
-        lambda s, *a: (b := draw(s, *a))._replace(log_weights=b.log_weights - s.log_normaliser),
+        TiltedProposal, "draw", lambda s, *a: (b := draw(s, *a))._replace(log_weights=b.log_weights - s.log_normaliser)
     )
 
 
@@ -194,9 +192,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("fault", "make"), FAULTS, ids=lambda f: f.__name__)
-def test_a_fault_is_seen(
-    fault: Callable[[Patch], None], make: Callable[[], Proposal], monkeypatch: Patch
-) -> None:
+def test_a_fault_is_seen(fault: Callable[[Patch], None], make: Callable[[], Proposal], monkeypatch: Patch) -> None:
     fault(monkeypatch)
     with pytest.raises(AssertionError):
         check(make)

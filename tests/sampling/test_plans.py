@@ -26,9 +26,7 @@ from evr.verification import Claim
 
 SGD = evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=100)
 LONG = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=20_000)
-MIXED = dp_event.ComposedDpEvent(
-    [SGD, dp_event.LaplaceDpEvent(2.0), EpsilonDeltaDpEvent(0.1, 1e-9)]
-)
+MIXED = dp_event.ComposedDpEvent([SGD, dp_event.LaplaceDpEvent(2.0), EpsilonDeltaDpEvent(0.1, 1e-9)])
 
 CASES = {
     "composed": (SGD, "remove", "capped"),
@@ -55,9 +53,7 @@ def test_a_plan_survives_json_and_builds_the_same(name: str) -> None:
     assert again.digest == plan.digest
     first, second = built(plan.proposal, steps), built(again.proposal, steps)
     for a, b in zip(
-        first.draw(Stream(1, "test").block(0), 50),
-        second.draw(Stream(1, "test").block(0), 50),
-        strict=True,
+        first.draw(Stream(1, "test").block(0), 50), second.draw(Stream(1, "test").block(0), 50), strict=True
     ):
         np.testing.assert_array_equal(a, b)
 
@@ -194,7 +190,5 @@ def test_means_of_cells_are_never_below_the_truth() -> None:
     for _ in range(20):
         edges = np.sort(generator.normal(size=400))
         coarse = spread_to_edges(pair, edges)
-        total = math.fsum(
-            math.exp(q) - math.exp(p) for p, q in zip(coarse.log_p, coarse.log_q, strict=True)
-        )
+        total = math.fsum(math.exp(q) - math.exp(p) for p, q in zip(coarse.log_p, coarse.log_q, strict=True))
         assert total <= 0  # of Q there is no more than of P: losses were raised, not lowered

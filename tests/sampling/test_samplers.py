@@ -33,9 +33,7 @@ def sampler_of(pair: DiscretePair, tilt: Tilt = TILT) -> OutcomeSampler:
 
 
 def many(outcomes: int) -> DiscretePair:
-    return DiscretePair.from_probabilities(
-        *np.random.default_rng(3).dirichlet(np.ones(outcomes), 2)
-    )
+    return DiscretePair.from_probabilities(*np.random.default_rng(3).dirichlet(np.ones(outcomes), 2))
 
 
 def chances_of(pair: DiscretePair, tilt: Tilt) -> Floats:
@@ -72,9 +70,7 @@ def test_means_of_sums(outcomes: int, count: int) -> None:
     pair = many(outcomes)
     sums, chances = sampler_of(pair).draw(generator(), SIZE, count), chances_of(pair, TILT)
     for found, table in zip(sums, (pair.losses, TILT.height(pair.losses)), strict=True):
-        assert abs(found.mean() - count * float(chances @ table)) < 6 * found.std() / math.sqrt(
-            SIZE
-        )
+        assert abs(found.mean() - count * float(chances @ table)) < 6 * found.std() / math.sqrt(SIZE)
 
 
 @pytest.mark.parametrize("outcomes", [1, 2, 255, 256, 300, 700])
@@ -104,9 +100,7 @@ def test_a_word_of_64_bits_decides_a_draw() -> None:
     fixed = cast(np.random.Generator, SimpleNamespace(integers=lambda *_: drawn.copy()))
     slots = alias_slots(np.array([0.1, 0.3, 0.6]), 2).tolist()
     expected = [
-        own if word % (1 << 62) < slots[own] % (1 << 62) else slots[own] >> 62
-        for word in words
-        for own in [word >> 62]
+        own if word % (1 << 62) < slots[own] % (1 << 62) else slots[own] >> 62 for word in words for own in [word >> 62]
     ]
     assert sampler.draw(fixed, len(words), 1).losses.tolist() == pair.losses[expected].tolist()
 

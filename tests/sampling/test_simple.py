@@ -13,12 +13,9 @@ from evr.sampling import SimpleProposal
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "k", "q", "noise"),
-    [(1.5, 100, 1e-3, 0.6), (1.0, 1500, 0.01, 2.0), (2.0, 360, 4096 / 50000, 5.971)],
+    ("epsilon", "k", "q", "noise"), [(1.5, 100, 1e-3, 0.6), (1.0, 1500, 0.01, 2.0), (2.0, 360, 4096 / 50000, 5.971)]
 )
-def test_second_moment_is_at_most_the_papers(
-    epsilon: float, k: int, q: float, noise: float
-) -> None:
+def test_second_moment_is_at_most_the_papers(epsilon: float, k: int, q: float, noise: float) -> None:
     """Large orders count: the best is 30 in the last setting."""
     event = dpsgd(noise_multiplier=noise, sampling_probability=q, steps=k)
     proposal = SimpleProposal(Composition.of(event).simplified("remove"))

@@ -33,17 +33,10 @@ from evr.sampling.single import SingleProposal
 from helpers import near
 from theorems import Theorems
 
-FAILURE = (
-    1e-9  # probability, over the seed, that a correct proposal fails one side of one assertion
-)
+FAILURE = 1e-9  # probability, over the seed, that a correct proposal fails one side of one assertion
 
 # epsilon, steps, sampling probability, noise multiplier
-REACHED = [
-    (1.5, 100, 1e-3, 0.6),
-    (1.5, 1000, 1e-3, 0.5),
-    (0.5, 1000, 1e-3, 1.0),
-    (1.0, 100, 1e-5, 0.5),
-]
+REACHED = [(1.5, 100, 1e-3, 0.6), (1.5, 1000, 1e-3, 0.5), (0.5, 1000, 1e-3, 1.0), (1.0, 100, 1e-5, 0.5)]
 MISSED = [(1.0, 1500, 0.01, 2.0), (2.0, 360, 4096 / 50000, 5.971)]
 
 
@@ -77,9 +70,7 @@ def mean_is_off(values: Floats, truth: float, nu: float) -> str | None:
 
 @pytest.mark.parametrize("theta", ["heuristic", "bound"])
 @pytest.mark.parametrize("setting", REACHED)
-def test_samples_average_to_delta_and_keep_their_bounds(
-    setting: tuple[Any, ...], theta: Any
-) -> None:
+def test_samples_average_to_delta_and_keep_their_bounds(setting: tuple[Any, ...], theta: Any) -> None:
     epsilon, k, q, noise = setting
     steps = steps_of(k, q, noise)
     delta = FftCurve(steps).delta(epsilon).value
@@ -141,14 +132,10 @@ def test_bounds_of_one_step_against_quadrature(theta: float, p: float) -> None:
     log_m, slope = proposal.log_normaliser, proposal.slope
 
     def x(t: float) -> float:
-        return -math.expm1(min(0.0, epsilon - float(pair.privacy_loss(t)))) * math.exp(
-            log_m - slope * t
-        )
+        return -math.expm1(min(0.0, epsilon - float(pair.privacy_loss(t)))) * math.exp(log_m - slope * t)
 
     def integrand(t: float) -> float:
-        density = (
-            math.exp(-t * t / 2) / math.sqrt(2 * math.pi) * math.exp(float(pair.privacy_loss(t)))
-        )
+        density = math.exp(-t * t / 2) / math.sqrt(2 * math.pi) * math.exp(float(pair.privacy_loss(t)))
         return density * math.exp(slope * t - log_m) * x(t) ** p
 
     start = float(pair.point(epsilon))
@@ -167,11 +154,7 @@ def test_bound_of_two_steps_against_quadrature() -> None:
     mass = np.exp(-(t**2) / 2 + pair.privacy_loss(t)) / math.sqrt(2 * math.pi) * (t[1] - t[0])
     loss = pair.privacy_loss(t)
     s = -np.expm1(np.minimum(0.0, epsilon - loss[:, None] - loss[None, :]))
-    log_w = (
-        math.log(2)
-        + proposal.log_normaliser
-        - np.logaddexp(*np.meshgrid(proposal.slope * t, proposal.slope * t))
-    )
+    log_w = math.log(2) + proposal.log_normaliser - np.logaddexp(*np.meshgrid(proposal.slope * t, proposal.slope * t))
     weights = mass[:, None] * mass[None, :]
     for p in (1.5, 2.0, 3.0):
         moment = float(np.sum(weights * s**p * np.exp((p - 1) * log_w)))
@@ -194,9 +177,7 @@ def test_truncated_moment_generating_function(order: int, x: float, q: float, no
     with mpmath.workdps(25):
 
         def density(t: Any) -> Any:
-            return mpmath.npdf(t) * (1 - q + q * mpmath.exp(mu * t - mpmath.mpf(mu) ** 2 / 2)) ** (
-                order + 1
-            )
+            return mpmath.npdf(t) * (1 - q + q * mpmath.exp(mu * t - mpmath.mpf(mu) ** 2 / 2)) ** (order + 1)
 
         places = sorted({-mpmath.inf, -6, *(min(x, mu * j) for j in range(order + 2)), x})
         exact = mpmath.log(mpmath.quad(density, places))
@@ -266,10 +247,7 @@ GAUSSIAN = GaussianPair(1.0)
         ),
         ((Step(SampledPair(GAUSSIAN, 0.1, Direction.ADD), 3),), "remove direction"),
         ((Step(GAUSSIAN, 1),), "Poisson-sampled"),
-        (
-            (Step(SampledPair(LaplacePair(1.0), 0.1, Direction.REMOVE), 3),),
-            "Poisson-sampled Gaussian",
-        ),
+        ((Step(SampledPair(LaplacePair(1.0), 0.1, Direction.REMOVE), 3),), "Poisson-sampled Gaussian"),
     ],
 )
 def test_refuses_other_compositions(steps: tuple[Step, ...], reason: str) -> None:
@@ -337,9 +315,7 @@ class TwoTilted(SingleProposal):
         t[:, 1] += self.slope
 
 
-@pytest.mark.parametrize(
-    "fault", [UntiltedMixture, DroppedWeight, WrongUnit, ForgottenCount, TwoTilted]
-)
+@pytest.mark.parametrize("fault", [UntiltedMixture, DroppedWeight, WrongUnit, ForgottenCount, TwoTilted])
 def test_deliberate_faults_are_caught(fault: type[SingleProposal]) -> None:
     epsilon, steps = 1.5, steps_of(100, 1e-3, 0.6)
     delta = FftCurve(steps).delta(epsilon).value

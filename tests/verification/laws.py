@@ -34,11 +34,7 @@ class KnownLaw(Proposal):
 
     def __init__(self, values: Sequence[float], chances: Sequence[float], block: int = 256) -> None:
         self.steps = ()
-        self.law, self.chances, self.block = (
-            np.array(values, float),
-            np.array(chances, float),
-            block,
-        )
+        self.law, self.chances, self.block = (np.array(values, float), np.array(chances, float), block)
         assert abs(self.chances.sum() - 1) < 1e-12
 
     @property
@@ -46,9 +42,7 @@ class KnownLaw(Proposal):
         return float(self.law @ self.chances)
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
-        values = self.law[
-            np.searchsorted(np.cumsum(self.chances[:-1]), generator.random(size), side="right")
-        ]
+        values = self.law[np.searchsorted(np.cumsum(self.chances[:-1]), generator.random(size), side="right")]
         with np.errstate(divide="ignore"):
             return Block(np.where(values > 0, np.inf, -np.inf), np.log(values))
 
@@ -89,9 +83,7 @@ def two_points(mean: float, greatest: float, block: int = 256) -> KnownLaw:
     return KnownLaw([0.0, greatest], [1 - chance, chance], block)
 
 
-def play(
-    proposal: Proposal, claim: Claim, budget: float, seed: int, **options: Any
-) -> DirectionReport:
+def play(proposal: Proposal, claim: Claim, budget: float, seed: int, **options: Any) -> DirectionReport:
     """One sequential test with a false-positive budget of the caller's choice."""
     settings = Settings(**options)
     trial = Trial("remove", (), claim, settings, 1, math.log(budget), Stream(seed, "test"))
@@ -124,14 +116,7 @@ def update(test: SequentialTest, state: State, values: Floats) -> State:
 
 
 def acceptances(
-    proposal: Proposal,
-    claims: Sequence[Claim],
-    budget: float,
-    *,
-    runs: int,
-    blocks: int,
-    size: int,
-    seed: int = 5,
+    proposal: Proposal, claims: Sequence[Claim], budget: float, *, runs: int, blocks: int, size: int, seed: int = 5
 ) -> list[int]:
     """How many of several sequential tests of each claim accept within so many blocks; what a run
     does, without its records.

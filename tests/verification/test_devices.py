@@ -42,9 +42,7 @@ def test_cuda_without_a_gpu_is_refused_with_the_remedy(no_gpu):
 def test_it_is_refused_before_an_attempt_is_counted(no_gpu, tmp_path):
     with evr.Ledger(tmp_path / "ledger.sqlite") as ledger:
         with pytest.raises(DeviceError, match="no NVIDIA GPU"):
-            evr.certify(
-                TRAINING, epsilon=1.0, tau=0.8, method="sequential", device="cuda", ledger=ledger
-            )
+            evr.certify(TRAINING, epsilon=1.0, tau=0.8, method="sequential", device="cuda", ledger=ledger)
         assert ledger.attempts() == []
 
 
@@ -73,9 +71,7 @@ def test_a_law_on_a_line_is_refused_with_the_remedy_and_auto_draws_it(seeming_gp
 def test_a_law_on_a_line_is_refused_before_an_attempt_is_counted(seeming_gpu, tmp_path):
     with evr.Ledger(tmp_path / "ledger.sqlite") as ledger:
         with pytest.raises(DeviceError, match="a law on a line"):
-            evr.certify(
-                TRAINING, epsilon=1.0, tau=0.8, method="sequential", device="cuda", ledger=ledger
-            )
+            evr.certify(TRAINING, epsilon=1.0, tau=0.8, method="sequential", device="cuda", ledger=ledger)
         assert ledger.attempts() == []
 
 
@@ -111,9 +107,7 @@ def test_more_laws_in_many_dimensions_than_have_places_are_refused(seeming_gpu):
 
 
 def test_what_is_beside_laws_in_many_dimensions_is_drawn_by_the_processor(seeming_gpu):
-    event = dp_event.ComposedDpEvent(
-        [evr.events.RedrawnBinsDpEvent(3.0, 6, 2), dp_event.LaplaceDpEvent(2.0)]
-    )
+    event = dp_event.ComposedDpEvent([evr.events.RedrawnBinsDpEvent(3.0, 6, 2), dp_event.LaplaceDpEvent(2.0)])
     claim: dict[str, Any] = {"epsilon": 2.0, "delta": 0.4, "tau": 0.5, "direction": "add"}
     found = evr.verify(event, **claim, device="cuda", seed=1)
     assert found.accepted
@@ -137,9 +131,7 @@ def fake_cupy(count, driver=12040):
         return count
 
     runtime = types.SimpleNamespace(
-        getDeviceCount=devices_here,
-        driverGetVersion=lambda: driver,
-        CUDARuntimeError=FakeRuntimeError,
+        getDeviceCount=devices_here, driverGetVersion=lambda: driver, CUDARuntimeError=FakeRuntimeError
     )
     return types.SimpleNamespace(cuda=types.SimpleNamespace(runtime=runtime))
 
@@ -194,9 +186,7 @@ def test_what_fails_on_the_gpu_is_said_with_the_remedy(kind):
         evr.events.RedrawnBinsDpEvent(2.0, 6, 2),
         evr.events.BallsInBinsDpEvent(2.0, 24, 6, (1.0, 0.5)),
         evr.events.BMinSepDpEvent(2.0, 20, 4, 0.1, True, (1.0, 0.5)),
-        dp_event.ComposedDpEvent(
-            [evr.events.RedrawnBinsDpEvent(2.0, 6, 2), dp_event.GaussianDpEvent(5.0)]
-        ),
+        dp_event.ComposedDpEvent([evr.events.RedrawnBinsDpEvent(2.0, 6, 2), dp_event.GaussianDpEvent(5.0)]),
     ],
     ids=["independent bins", "correlated bins", "b-min-sep", "beside a Gaussian"],
 )

@@ -97,9 +97,7 @@ def test_answers_to_another_question_are_not_believed(delta: float) -> None:
             block, samples, stake = arguments
             return super().submit(function, max(block - 1, 0), samples, stake)
 
-    with pytest.raises(
-        ArithmeticError, match=r"block 1 with \d+ samples .* \d+ samples of block 0"
-    ):
+    with pytest.raises(ArithmeticError, match=r"block 1 with \d+ samples .* \d+ samples of block 0"):
         evr.verify(EVENT, epsilon=0.5, delta=delta / 0.97, tau=0.97, seed=3, executor=Confused())
 
 
@@ -161,29 +159,17 @@ def test_stakes_of_a_round_do_not_see_the_round_before(delta: float) -> None:
     assert stakes[0] == stakes[1]  # the first two rounds know nothing
 
 
-def test_snapshots_continue_within_and_between_rounds(
-    delta: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_snapshots_continue_within_and_between_rounds(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "_CHECKPOINT_SECONDS", 0.0)
     taken: list[dict[str, Any]] = []
-    arguments: dict[str, Any] = {
-        "epsilon": 0.5,
-        "delta": delta / 0.97,
-        "tau": 0.97,
-        "seed": 3,
-        "workers": 1,
-    }
-    whole = outcome(
-        proved(EVENT, checkpoint=lambda d, s: taken.append({d: s}), direction="remove", **arguments)
-    )
+    arguments: dict[str, Any] = {"epsilon": 0.5, "delta": delta / 0.97, "tau": 0.97, "seed": 3, "workers": 1}
+    whole = outcome(proved(EVENT, checkpoint=lambda d, s: taken.append({d: s}), direction="remove", **arguments))
     for snapshot in taken[:: max(1, len(taken) // 12)]:
         assert outcome(proved(EVENT, resume=snapshot, direction="remove", **arguments)) == whole
 
 
 def test_no_samples_beyond_the_most(delta: float) -> None:
-    found = evr.verify(
-        EVENT, epsilon=0.5, delta=0.5 * delta / 0.99, tau=0.99, seed=3, max_samples=70_001
-    )
+    found = evr.verify(EVENT, epsilon=0.5, delta=0.5 * delta / 0.99, tau=0.99, seed=3, max_samples=70_001)
     assert not found.accepted
     assert found.directions["remove"].samples <= 70_001
 
@@ -191,14 +177,7 @@ def test_no_samples_beyond_the_most(delta: float) -> None:
 def test_the_time_left_follows_what_was_seen() -> None:
     """A mean far below the claim ends the test far sooner than the claim would."""
     test = SequentialTest(
-        clip=5.0,
-        correction=0.0,
-        log_target=20.0,
-        estimate=0.999,
-        hope=0.9995,
-        variance=2.0,
-        rounding=0.0,
-        block=1000,
+        clip=5.0, correction=0.0, log_target=20.0, estimate=0.999, hope=0.9995, variance=2.0, rounding=0.0, block=1000
     )
     assert test.samples_left(State()) > 5e7
     n = 400_000

@@ -15,16 +15,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from conformance.proposal_cases import (
-    CASES,
-    RARELY_SAMPLED,
-    SETTINGS,
-    SHORT,
-    UNSAMPLED,
-    Case,
-    exact,
-    named,
-)
+from conformance.proposal_cases import CASES, RARELY_SAMPLED, SETTINGS, SHORT, UNSAMPLED, Case, exact, named
 from evr.laws import Direction, DiscretePair, Step
 from evr.laws.line.poisson import SampledPair
 from evr.mechanisms import Composition
@@ -80,9 +71,7 @@ def at_the_threshold(delta: float, epsilon: float = 1.0) -> Claim:
 def test_sequential_at_the_threshold(name: str, shape: tuple[int, int]) -> None:
     law, runs = LAWS[name], 200
     blocks, size = shape
-    (accepted,) = acceptances(
-        law, [at_the_threshold(law.mean)], BUDGET, runs=runs, blocks=blocks, size=size
-    )
+    (accepted,) = acceptances(law, [at_the_threshold(law.mean)], BUDGET, runs=runs, blocks=blocks, size=size)
     assert accepted <= most_of(runs, BUDGET)
 
 
@@ -90,17 +79,13 @@ def test_sequential_at_the_threshold(name: str, shape: tuple[int, int]) -> None:
 def test_sequential_on_known_laws(name: str) -> None:
     law, runs = LAWS[name], 100
     claims = [false_claim(law.mean, ratio) for ratio in RATIOS]
-    assert max(acceptances(law, claims, BUDGET, runs=runs, blocks=40, size=64)) <= most_of(
-        runs, BUDGET
-    )
+    assert max(acceptances(law, claims, BUDGET, runs=runs, blocks=40, size=64)) <= most_of(runs, BUDGET)
 
 
 def test_the_rate_is_not_idle() -> None:
     """At the threshold a large part of the budget is spent: the counts above mean something."""
     law, runs = LAWS["far points"], 400
-    (accepted,) = acceptances(
-        law, [at_the_threshold(law.mean)], BUDGET, runs=runs, blocks=50, size=64
-    )
+    (accepted,) = acceptances(law, [at_the_threshold(law.mean)], BUDGET, runs=runs, blocks=50, size=64)
     assert accepted >= 0.4 * BUDGET * runs
 
 
@@ -131,9 +116,7 @@ def fixed_acceptances(proposal: Proposal, claim: Claim, runs: int) -> int:
     plan = replace(plan, samples=samples, log_budget=math.log(BUDGET))
     accepted = 0
     for seed in range(runs):
-        trial = Trial(
-            "remove", (), claim, Settings("fixed"), 1, math.log(BUDGET), Stream(seed, "test")
-        )
+        trial = Trial("remove", (), claim, Settings("fixed"), 1, math.log(BUDGET), Stream(seed, "test"))
         test = FixedTest(plan, drawing.rounding.weight)
         found = trial.of_drawing(drawing, drawn)
         found.test, found.most = test, samples
@@ -158,13 +141,8 @@ def check_real(kind: str, case: Case, direction: str, *, runs: int, fixed_runs: 
     if (delta := exact(steps, epsilon)) == 0.0:
         pytest.skip("no loss exceeds epsilon: no claim above 0 is false")
     proposal = proposal_of(kind, steps, epsilon)
-    claims = [
-        at_the_threshold(delta, epsilon),
-        *(false_claim(delta, ratio, epsilon) for ratio in RATIOS),
-    ]
-    assert max(acceptances(proposal, claims, BUDGET, runs=runs, blocks=30, size=128)) <= most_of(
-        runs, BUDGET
-    )
+    claims = [at_the_threshold(delta, epsilon), *(false_claim(delta, ratio, epsilon) for ratio in RATIOS)]
+    assert max(acceptances(proposal, claims, BUDGET, runs=runs, blocks=30, size=128)) <= most_of(runs, BUDGET)
     for claim in claims[: 1 + len(AFFORDABLE)]:
         assert fixed_acceptances(proposal, claim, fixed_runs) <= most_of(fixed_runs, BUDGET)
 
@@ -173,10 +151,7 @@ REAL = [
     ("capped", SHORT, 12),
     ("single", SHORT, 12),
     *(("capped", case, 40) for case in named("gaussian")),
-    *(
-        ("capped", case, 60)
-        for case in named("randomized response", "infinite losses", "discrete gaussian")
-    ),
+    *(("capped", case, 60) for case in named("randomized response", "infinite losses", "discrete gaussian")),
     *(("simple", case, 60) for case in named("gaussian", "randomized response")),
 ]
 
@@ -209,9 +184,7 @@ def cached_proposals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @cache
-def _planned(
-    steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, **how: Any
-) -> DrawPlan:
+def _planned(steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, **how: Any) -> DrawPlan:
     return replace(planned(steps, direction, claim, proposal, **how), block_size=2048)
 
 
@@ -247,8 +220,7 @@ def composition_with_a_worse_add() -> Composition:
     base = DiscretePair.from_probabilities([0.444, 0.556], [0.599, 0.401])
     swapped = DiscretePair.from_probabilities([0.599, 0.401], [0.444, 0.556])
     return Composition(
-        (Step(SampledPair(base, 0.38, Direction.REMOVE), 4),),
-        (Step(SampledPair(swapped, 0.38, Direction.ADD), 4),),
+        (Step(SampledPair(base, 0.38, Direction.REMOVE), 4),), (Step(SampledPair(swapped, 0.38, Direction.ADD), 4),)
     )
 
 
@@ -275,20 +247,14 @@ def test_a_claim_true_in_one_direction_only_is_rejected(
         alone = evr.verify(event, epsilon=epsilon, delta=between, tau=tau, seed=2, direction=better)
         assert alone.accepted
         assert alone.guarantee is None
-        assert evr.verify(
-            event, epsilon=epsilon, delta=deltas[worse] / tau, tau=tau, seed=3
-        ).accepted
+        assert evr.verify(event, epsilon=epsilon, delta=deltas[worse] / tau, tau=tau, seed=3).accepted
 
 
 def test_symmetry_counts_steps() -> None:
     """Directions with the same pairs, but not as often, are not the same."""
-    pair = SampledPair(
-        DiscretePair.from_probabilities([0.3, 0.7], [0.7, 0.3]), 0.3, Direction.REMOVE
-    )
+    pair = SampledPair(DiscretePair.from_probabilities([0.3, 0.7], [0.7, 0.3]), 0.3, Direction.REMOVE)
     lopsided = Composition((Step(pair, 1),), (Step(pair, 1), Step(pair, 1)))
     assert not lopsided.is_symmetric
     remove, add = (exact(lopsided.simplified(d), 0.2) for d in ("remove", "add"))
     assert add > 1.2 * remove
-    assert not evr.verify(
-        lopsided, epsilon=0.2, delta=1.05 * remove / 0.95, tau=0.95, seed=1
-    ).accepted
+    assert not evr.verify(lopsided, epsilon=0.2, delta=1.05 * remove / 0.95, tau=0.95, seed=1).accepted

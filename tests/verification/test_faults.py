@@ -94,11 +94,7 @@ def no_correction_for_clipping(patch: Patch) -> None:
 
 def correction_in_the_wrong_unit(patch: Patch) -> None:
     right = Drawing.excess
-    patch.setattr(
-        Drawing,
-        "excess",
-        lambda self, clip, log_unit: right(self, clip, log_unit) * math.exp(log_unit),
-    )
+    patch.setattr(Drawing, "excess", lambda self, clip, log_unit: right(self, clip, log_unit) * math.exp(log_unit))
 
 
 def second_moment_too_small(patch: Patch) -> None:
@@ -109,9 +105,7 @@ def second_moment_too_small(patch: Patch) -> None:
 
 def weights_too_small(patch: Patch) -> None:
     draw = KnownLaw.draw
-    patch.setattr(
-        KnownLaw, "draw", lambda *a: (b := draw(*a))._replace(log_weights=b.log_weights - 0.7)
-    )
+    patch.setattr(KnownLaw, "draw", lambda *a: (b := draw(*a))._replace(log_weights=b.log_weights - 0.7))
 
 
 def target_forgotten(patch: Patch) -> None:
@@ -130,9 +124,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("fault", "law", "size"), FAULTS, ids=lambda x: getattr(x, "__name__", None)
-)
+@pytest.mark.parametrize(("fault", "law", "size"), FAULTS, ids=lambda x: getattr(x, "__name__", None))
 def test_a_fault_is_seen(
     fault: Callable[[Patch], None], law: Callable[[], KnownLaw], size: int, monkeypatch: Patch
 ) -> None:

@@ -28,11 +28,7 @@ def kernel_classes() -> list[type[Any]]:
         names = [one.name for one in pkgutil.walk_packages(package.__path__, f"evr.{room}.")]
         for name in (f"evr.{room}", *names):
             module = importlib.import_module(name)
-            found += [
-                one
-                for one in vars(module).values()
-                if inspect.isclass(one) and one.__module__ == name
-            ]
+            found += [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == name]
     return found
 
 

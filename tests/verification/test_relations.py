@@ -21,23 +21,11 @@ def repeated(event: dp_event.DpEvent, count: int) -> dp_event.DpEvent:
 CASES = {
     "gaussian": (repeated(GAUSSIAN, 4), "replace-one", 3.0),
     "laplace": (repeated(dp_event.LaplaceDpEvent(8.0), 10), "replace-one", 1.5),
-    "discrete gaussian": (
-        repeated(evr.events.DiscreteGaussianDpEvent(8.0, 1), 8),
-        "replace-one",
-        2.0,
-    ),
-    "discrete laplace": (
-        repeated(dp_event.DiscreteLaplaceDpEvent(0.2, 1), 8),
-        "replace-one",
-        2.0,
-    ),
+    "discrete gaussian": (repeated(evr.events.DiscreteGaussianDpEvent(8.0, 1), 8), "replace-one", 2.0),
+    "discrete laplace": (repeated(dp_event.DiscreteLaplaceDpEvent(0.2, 1), 8), "replace-one", 2.0),
     "response": (repeated(dp_event.RandomizedResponseDpEvent(0.8, 5), 6), "replace-one", 2.0),
     "known": (repeated(evr.events.EpsilonDeltaDpEvent(0.1, 1e-6), 20), "replace-one", 1.0),
-    "response against uniform": (
-        repeated(dp_event.RandomizedResponseDpEvent(0.8, 5), 6),
-        "zero-out",
-        2.0,
-    ),
+    "response against uniform": (repeated(dp_event.RandomizedResponseDpEvent(0.8, 5), 6), "zero-out", 2.0),
     "tree": (dp_event.SingleEpochTreeAggregationDpEvent(6.0, 100), "zero-out", 1.5),
     "without replacement": (
         repeated(dp_event.SampledWithoutReplacementDpEvent(100, 5, GAUSSIAN), 10),
@@ -45,20 +33,11 @@ CASES = {
         0.5,
     ),
     "response without replacement": (
-        repeated(
-            dp_event.SampledWithoutReplacementDpEvent(
-                100, 5, dp_event.RandomizedResponseDpEvent(0.5, 4)
-            ),
-            20,
-        ),
+        repeated(dp_event.SampledWithoutReplacementDpEvent(100, 5, dp_event.RandomizedResponseDpEvent(0.5, 4)), 20),
         "replace-one",
         2.0,
     ),
-    "truncated": (
-        repeated(dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.05, 8, 2.0), 10),
-        "add-or-remove",
-        0.3,
-    ),
+    "truncated": (repeated(dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.05, 8, 2.0), 10), "add-or-remove", 0.3),
 }
 
 
@@ -100,11 +79,6 @@ def test_the_first_pair_alone_understates(monkeypatch: pytest.MonkeyPatch) -> No
     ).value
     assert whole > 1.01 * one_sided
     claimed = evr.verify(
-        event,
-        epsilon=1.5,
-        delta=one_sided / 0.999,
-        tau=0.999,
-        seed=1,
-        neighboring_relation=REPLACE_ONE,
+        event, epsilon=1.5, delta=one_sided / 0.999, tau=0.999, seed=1, neighboring_relation=REPLACE_ONE
     )
     assert not claimed.accepted

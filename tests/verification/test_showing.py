@@ -103,9 +103,7 @@ def test_true_shows_lines_where_nobody_seems_to_look(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(showing, "sys", fake)
     monkeypatch.setattr(driver, "_PROGRESS_SECONDS", 0.0)
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=20)
-    found = evr.verify(
-        event, epsilon=0.5, delta=6.4e-12, tau=0.5, progress=True, method="sequential"
-    )
+    found = evr.verify(event, epsilon=0.5, delta=6.4e-12, tau=0.5, progress=True, method="sequential")
     assert found.verdict.value == "accepted"
     assert fake.stderr.getvalue().startswith("evr, remove: ")
     assert is_watched(True)

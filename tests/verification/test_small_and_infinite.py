@@ -68,9 +68,7 @@ def test_known_deltas_need_no_sample() -> None:
     assert accepted.accepted
     assert accepted.samples == 0
     assert "infinite ones have a probability of 0.00069979" in accepted.directions["remove"].reason
-    rejected = evr.verify(
-        event, epsilon=0.1, delta=0.98 * delta / 0.99, tau=0.99, method="sequential"
-    )
+    rejected = evr.verify(event, epsilon=0.1, delta=0.98 * delta / 0.99, tau=0.99, method="sequential")
     assert not rejected.accepted
     assert rejected.samples == 0
     assert "infinite losses alone" in rejected.directions["remove"].reason
@@ -123,9 +121,7 @@ JUMPS_AND_OTHERS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("response and laplace", marks=pytest.mark.full), "response"]
-)
+@pytest.mark.parametrize("name", [pytest.param("response and laplace", marks=pytest.mark.full), "response"])
 def test_steps_that_cannot_jump_have_tilts_of_their_own(name: str) -> None:
     """With one tilt for all kinds the second moment was bounded by thousands of ``delta^2``, and
     was 50 to 190 of them.
@@ -135,9 +131,7 @@ def test_steps_that_cannot_jump_have_tilts_of_their_own(name: str) -> None:
     found = evr.verify(event, epsilon=epsilon, delta=delta / 0.9, tau=0.9, seed=1)
     assert found.accepted
     assert found.directions["remove"].second_moment < 150 * delta**2
-    assert not evr.verify(
-        event, epsilon=epsilon, delta=0.85 * delta / 0.9, tau=0.9, seed=1
-    ).accepted
+    assert not evr.verify(event, epsilon=epsilon, delta=0.85 * delta / 0.9, tau=0.9, seed=1).accepted
 
 
 def test_orders_below_one() -> None:
@@ -152,9 +146,7 @@ def test_orders_below_one() -> None:
     )
     epsilon = evr.estimate_epsilon(event, 1e-8).value
     delta = evr.estimate_delta(event, epsilon).value
-    found = evr.verify(
-        event, epsilon=epsilon, delta=delta / 0.8, tau=0.8, seed=1, max_samples=200_000
-    )
+    found = evr.verify(event, epsilon=epsilon, delta=delta / 0.8, tau=0.8, seed=1, max_samples=200_000)
     assert epsilon > 30
     assert found.accepted
 
@@ -178,26 +170,20 @@ def test_losses_that_are_all_positive(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     pairs = Pairs(DiscretePair.from_probabilities(P, Q), DiscretePair.from_probabilities(Q, P))
     monkeypatch.setitem(MECHANISMS, Gap, Mechanism(Gap, lambda _: pairs))
-    gap = dp_event.ComposedDpEvent(
-        [Gap(), evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=50)]
-    )
+    gap = dp_event.ComposedDpEvent([Gap(), evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=50)])
     delta = evr.estimate_delta(gap, 1.0).value
     assert evr.verify(gap, epsilon=1.0, delta=delta / 0.9, tau=0.9, seed=1).accepted
     assert not evr.verify(gap, epsilon=1.0, delta=0.85 * delta / 0.9, tau=0.9, seed=1).accepted
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_samples_of_little_variance_get_a_second_block(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_samples_of_little_variance_get_a_second_block(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bet on the first block has learnt nothing; giving up after it rejected what a second
     block accepts.
     """
     (case,) = named("sampled infinite losses")
     delta = evr.estimate_delta(case.event, case.epsilon).value
-    monkeypatch.setattr(
-        "evr.planning.sampled.planned", lambda *a, **k: replace(planned(*a, **k), block_size=4096)
-    )
+    monkeypatch.setattr("evr.planning.sampled.planned", lambda *a, **k: replace(planned(*a, **k), block_size=4096))
     found = evr.verify(case.event, epsilon=case.epsilon, delta=delta / 0.9, tau=0.9, seed=seed)
     assert found.accepted
     assert found.samples <= 3 * 4096

@@ -31,57 +31,38 @@ def huge(epsilon: float, steps: int = 20) -> tuple[dp_event.DpEvent, float]:
     """
     tanh = math.tanh(0.2 * math.ulp(epsilon) / math.sqrt(steps) / 2)
     response = dp_event.RandomizedResponseDpEvent(1 - tanh, 2)
-    event = dp_event.ComposedDpEvent(
-        [EpsilonDeltaDpEvent(epsilon, 0.0), dp_event.SelfComposedDpEvent(response, steps)]
-    )
+    event = dp_event.ComposedDpEvent([EpsilonDeltaDpEvent(epsilon, 0.0), dp_event.SelfComposedDpEvent(response, steps)])
     noise = response.noise_parameter
     loss, chance = math.log1p((1 - noise) / (noise / 2)), 1 - noise / 2
     ups = range(steps // 2 + 1, steps + 1)
-    delta = math.fsum(
-        binom.pmf(j, steps, chance) * -math.expm1(-(2 * j - steps) * loss) for j in ups
-    )
+    delta = math.fsum(binom.pmf(j, steps, chance) * -math.expm1(-(2 * j - steps) * loss) for j in ups)
     return event, delta
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "tau"), [(1e9, 0.3), (1e10, 0.99), (1e11, 0.99), (1e13, 0.5), (1e14, 0.99)]
-)
+@pytest.mark.parametrize(("epsilon", "tau"), [(1e9, 0.3), (1e10, 0.99), (1e11, 0.99), (1e13, 0.5), (1e14, 0.99)])
 @pytest.mark.parametrize("method", ["sequential", "fixed"])
-def test_losses_below_the_last_digit_of_epsilon_are_not_overlooked(
-    epsilon: float, tau: float, method: str
-) -> None:
+def test_losses_below_the_last_digit_of_epsilon_are_not_overlooked(epsilon: float, tau: float, method: str) -> None:
     event, delta = huge(epsilon)
-    with pytest.raises(
-        ValueError, match=r"floats know total losses .* lower tau|no useful bound|needs .* samples"
-    ):
+    with pytest.raises(ValueError, match=r"floats know total losses .* lower tau|no useful bound|needs .* samples"):
         evr.verify(event, epsilon=epsilon, delta=0.5 * delta, tau=tau, seed=7, method=method)
 
 
 def test_the_same_composition_is_verified_where_floats_can_tell() -> None:
     noise = 0.75
     event = dp_event.ComposedDpEvent(
-        [
-            EpsilonDeltaDpEvent(1e6, 0.0),
-            dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(noise, 2), 20),
-        ]
+        [EpsilonDeltaDpEvent(1e6, 0.0), dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(noise, 2), 20)]
     )
     loss, chance = math.log1p((1 - noise) / (noise / 2)), 1 - noise / 2
-    delta = math.fsum(
-        binom.pmf(j, 20, chance) * -math.expm1(-(2 * j - 20) * loss) for j in range(11, 21)
-    )
+    delta = math.fsum(binom.pmf(j, 20, chance) * -math.expm1(-(2 * j - 20) * loss) for j in range(11, 21))
     assert evr.verify(event, epsilon=1e6, delta=delta / 0.9, tau=0.9, seed=1).accepted
     assert not evr.verify(event, epsilon=1e6, delta=0.9 * delta / 0.95, tau=0.95, seed=1).accepted
 
 
 def test_a_gaussian_whose_losses_floats_cannot_tell_apart() -> None:
     with pytest.raises(ValueError, match="floats know total losses"):
-        evr.verify(
-            dp_event.GaussianDpEvent(1e-17), epsilon=5e33, delta=0.2, tau=0.5, method="sequential"
-        )
+        evr.verify(dp_event.GaussianDpEvent(1e-17), epsilon=5e33, delta=0.2, tau=0.5, method="sequential")
     with pytest.raises(ValueError, match="floats know total losses"):
-        evr.verify(
-            dp_event.GaussianDpEvent(1e-17), epsilon=6e33, delta=0.2, tau=0.5, method="sequential"
-        )
+        evr.verify(dp_event.GaussianDpEvent(1e-17), epsilon=6e33, delta=0.2, tau=0.5, method="sequential")
 
 
 def test_tiny_losses_beside_one_of_epsilon() -> None:
@@ -94,9 +75,7 @@ def test_tiny_responses_beside_a_known_epsilon() -> None:
     response = dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(1 - 1e-10, 2), 20)
     event = dp_event.ComposedDpEvent([EpsilonDeltaDpEvent(3.0, 0.0), response])
     assert evr.verify(event, epsilon=3.0, delta=6.7136e-10, tau=0.5, seed=1).accepted
-    assert not evr.verify(
-        event, epsilon=3.0, delta=3.3568e-10 * 0.4 / 0.5, tau=0.5, seed=1
-    ).accepted
+    assert not evr.verify(event, epsilon=3.0, delta=3.3568e-10 * 0.4 / 0.5, tau=0.5, seed=1).accepted
 
 
 @pytest.mark.parametrize(
@@ -113,12 +92,9 @@ def test_losses_that_were_left_out_are_not_forgotten(event: dp_event.DpEvent) ->
 
 
 @pytest.mark.parametrize(
-    ("noise", "probability", "steps"),
-    [(1e16, 0.5, 4), pytest.param(1e9, 1e-8, 10, marks=pytest.mark.full)],
+    ("noise", "probability", "steps"), [(1e16, 0.5, 4), pytest.param(1e9, 1e-8, 10, marks=pytest.mark.full)]
 )
-def test_losses_too_small_for_floats_are_refused_in_words(
-    noise: float, probability: float, steps: int
-) -> None:
+def test_losses_too_small_for_floats_are_refused_in_words(noise: float, probability: float, steps: int) -> None:
     event = evr.dpsgd(noise_multiplier=noise, sampling_probability=probability, steps=steps)
     with pytest.raises(ValueError, match="floats know total losses"):
         evr.verify(event, epsilon=0.0, delta=2e-17, tau=0.5, method="sequential")
@@ -149,9 +125,7 @@ def test_the_loss_of_a_sampled_mechanism_is_relatively_accurate(q: float, loss: 
 
 
 @pytest.mark.parametrize("power", [1.0, 2.0, 2.5])
-@pytest.mark.parametrize(
-    "order", [5e-324, 1e-310, 1e-300, 1e-12, 0.3, 1.0, 5e4, 3105362296.986955, 1e15, 1e300]
-)
+@pytest.mark.parametrize("order", [5e-324, 1e-310, 1e-300, 1e-12, 0.3, 1.0, 5e4, 3105362296.986955, 1e15, 1e300])
 def test_the_greatest_value_of_a_sample_keeps_its_digits(order: float, power: float) -> None:
     """Once 7e-6 too small at an order of 3e9, where ``s log s`` has no digits behind the point: a
     sample exceeded its bound. Once minus infinity at 1e-310, where ``p / s`` overflows: a plan of
@@ -177,11 +151,7 @@ def test_a_plan_whose_bound_is_zero_proves_nothing(monkeypatch: pytest.MonkeyPat
 
 def test_tiny_steps_of_large_orders_are_verified() -> None:
     """The composition that met that bound; delta by a contour integral."""
-    event = evr.dpsgd(
-        noise_multiplier=29.824416016979388, sampling_probability=5.815971363346602e-09, steps=367
-    )
+    event = evr.dpsgd(noise_multiplier=29.824416016979388, sampling_probability=5.815971363346602e-09, steps=367)
     epsilon, delta, seed = 4.44e-08, 9.960085962366373e-42, 1435595079679305095
-    found = evr.verify(
-        event, epsilon=epsilon, delta=delta / 0.6, direction="remove", tau=0.6, seed=seed
-    )
+    found = evr.verify(event, epsilon=epsilon, delta=delta / 0.6, direction="remove", tau=0.6, seed=seed)
     assert found.accepted

@@ -67,10 +67,7 @@ def test_the_threshold_is_the_claim_itself_and_a_little_less_in_a_release():
 def test_the_direction_that_is_worse_decides():
     """Asymmetric outcomes whose add direction is the worse one."""
     event = dp_event.SelfComposedDpEvent(
-        dp_event.PoissonSampledDpEvent(
-            0.3, dp_event.MixtureOfGaussiansDpEvent(1.0, (0.0, 2.0), (0.9, 0.1))
-        ),
-        3,
+        dp_event.PoissonSampledDpEvent(0.3, dp_event.MixtureOfGaussiansDpEvent(1.0, (0.0, 2.0), (0.9, 0.1))), 3
     )
     epsilon = 0.05
     deltas = {d: evr.estimate_delta(event, epsilon, direction=d).value for d in ("remove", "add")}
@@ -81,11 +78,7 @@ def test_the_direction_that_is_worse_decides():
     assert not found.accepted
     assert not found.directions[worse].accepted
     one = evr.verify(
-        event,
-        epsilon=epsilon,
-        delta=between,
-        method="strict",
-        direction="add" if worse == "remove" else "remove",
+        event, epsilon=epsilon, delta=between, method="strict", direction="add" if worse == "remove" else "remove"
     )
     assert one.accepted
     assert one.guarantee is None

@@ -38,24 +38,18 @@ def exact(event: Any, epsilon: float) -> float:
     return float(evr.estimate_delta(event, epsilon).value)
 
 
-def claimed(
-    event: Any, epsilon: float, estimate: float | None, options: dict[str, Any]
-) -> dict[str, Any]:
+def claimed(event: Any, epsilon: float, estimate: float | None, options: dict[str, Any]) -> dict[str, Any]:
     """What is promised for an estimate, by default the exact delta, with samples by default."""
     estimate = exact(event, epsilon) if estimate is None else estimate
     how = {"tau": 0.9, "seed": 1, "method": "sequential", **options}
     return {"epsilon": epsilon, "delta": min(1.0, estimate / how["tau"]), **how}
 
 
-def check(
-    event: Any, epsilon: float, estimate: float | None = None, **options: Any
-) -> Verification:
+def check(event: Any, epsilon: float, estimate: float | None = None, **options: Any) -> Verification:
     return evr.verify(event, **claimed(event, epsilon, estimate, options))
 
 
-def check_with(
-    event: Any, epsilon: float, estimate: float | None = None, **options: Any
-) -> Verification:
+def check_with(event: Any, epsilon: float, estimate: float | None = None, **options: Any) -> Verification:
     """As ``check``, with snapshots."""
     return proved(event, **claimed(event, epsilon, estimate, options))
 
@@ -64,9 +58,7 @@ def check_with(
 
 
 @cache
-def _once(
-    steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, **how: Any
-) -> DrawPlan:
+def _once(steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, **how: Any) -> DrawPlan:
     plan = planned(steps, direction, claim, proposal, **how)
     return replace(plan, block_size=min(4096, plan.block_size))
 
@@ -77,9 +69,7 @@ CHEAP = [*OFTEN, *named("infinite losses")]
 
 @pytest.mark.parametrize(("tau", "runs"), [(0.9, 5), (0.95, 2), (0.99, 1)])
 @pytest.mark.parametrize("case", OFTEN, ids=lambda case: case.name)
-def test_exact_estimates_are_accepted(
-    case: Case, tau: float, runs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exact_estimates_are_accepted(case: Case, tau: float, runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evr.planning.sampled.planned", _once)
     for seed in range(runs):
         found = check(case.event, case.epsilon, tau=tau, seed=seed, workers=1)
@@ -104,9 +94,7 @@ def _runs(case: Case, tau: float) -> int:
 @pytest.mark.full
 @pytest.mark.parametrize("tau", [0.9, 0.95, 0.99])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_exact_estimates_are_accepted_in_full(
-    case: Case, tau: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exact_estimates_are_accepted_in_full(case: Case, tau: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of 200: seeded, so that a rate of 1e-6 never shows, and one of a hundredth does but with
     probability 0.13.
     """
@@ -143,10 +131,7 @@ def test_the_fixed_verifier_states_its_plan_before_it_starts() -> None:
     first, report = seen[0], found.directions["remove"]
     assert first.plan is not None
     assert (first.samples, first.plan.samples) == (0, report.samples)
-    assert (first.plan.second_moment, first.plan.offset) == (
-        report.second_moment,
-        report.correction,
-    )
+    assert (first.plan.second_moment, first.plan.offset) == (report.second_moment, report.correction)
     assert math.exp(first.plan.log_budget) == found.false_positive_rate
     assert first.seconds_left is not None
     assert 0 < first.seconds_left < 100 * report.seconds
@@ -163,16 +148,10 @@ STRANGE = {
     "infinite losses": (dp_event.SelfComposedDpEvent(EpsilonDeltaDpEvent(0.1, 1e-7), 10), 0.5),
     "only infinite losses": (dp_event.SelfComposedDpEvent(EpsilonDeltaDpEvent(0.0, 1e-3), 3), 0.5),
     "laplace atoms": (dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(2.0), 3), 1.2),
-    "response atoms": (
-        dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(0.5, 3), 4),
-        4.0,
-    ),
+    "response atoms": (dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(0.5, 3), 4), 4.0),
     "epsilon 0": (SMALL, 0.0),
     "one step": (evr.dpsgd(noise_multiplier=1.0, sampling_probability=0.01, steps=1), 0.5),
-    "likely sampling, add direction": (
-        evr.dpsgd(noise_multiplier=1.0, sampling_probability=1 - 1e-9, steps=1),
-        17.0,
-    ),
+    "likely sampling, add direction": (evr.dpsgd(noise_multiplier=1.0, sampling_probability=1 - 1e-9, steps=1), 17.0),
 }
 
 
@@ -286,9 +265,7 @@ def test_no_privacy_and_no_cost() -> None:
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])
-@pytest.mark.parametrize(
-    ("steps", "q", "delta"), [(10**18, 1e-9, 1e-3), (10**18, 2e-10, 1e-9), (10**14, 1e-7, 0.2)]
-)
+@pytest.mark.parametrize(("steps", "q", "delta"), [(10**18, 1e-9, 1e-3), (10**18, 2e-10, 1e-9), (10**14, 1e-7, 0.2)])
 def test_numbers_of_steps_that_floats_cannot_carry_prove_nothing(
     steps: int, q: float, delta: float, direction: str
 ) -> None:
@@ -296,18 +273,14 @@ def test_numbers_of_steps_that_floats_cannot_carry_prove_nothing(
     without a sample.
     """
     event = evr.dpsgd(noise_multiplier=1.0, sampling_probability=q, steps=steps)
-    with pytest.raises(
-        ValueError, match=r"floats know total losses|rounding over .* steps may be as large as"
-    ):
+    with pytest.raises(ValueError, match=r"floats know total losses|rounding over .* steps may be as large as"):
         check(event, 1.0, delta, direction=direction)
 
 
 def test_long_compositions_are_accepted_still() -> None:
     event = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(1e6), 10**12)
     assert check(event, 3.0).accepted
-    assert check(
-        evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-5, steps=10**5), 0.5, 1e-9
-    ).accepted
+    assert check(evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-5, steps=10**5), 0.5, 1e-9).accepted
 
 
 # --- limits, streams, hooks -----------------------------------------------------------------------
@@ -323,13 +296,9 @@ def test_the_sequential_verifier_uses_no_more_than_max_samples(most: int) -> Non
 
 
 def test_the_fixed_verifier_refuses_rather_than_weaken_its_guarantee() -> None:
-    with pytest.raises(
-        ValueError, match=r"max_samples=1000 is below the .* samples .*nu = .*, Delta = "
-    ):
+    with pytest.raises(ValueError, match=r"max_samples=1000 is below the .* samples .*nu = .*, Delta = "):
         check(GAUSSIAN, 1.0, method="fixed", max_samples=1000)
-    with pytest.raises(
-        ValueError, match=r"the fixed verifier needs .* lower tau|rounding over .* lower tau"
-    ):
+    with pytest.raises(ValueError, match=r"the fixed verifier needs .* lower tau|rounding over .* lower tau"):
         check(SMALL, 1.0, tau=1 - 1e-7, method="fixed")
 
 
@@ -397,12 +366,7 @@ def test_snapshots_of_another_verification_are_refused(monkeypatch: pytest.Monke
     for other in others:
         arguments = {"event": GAUSSIAN, "epsilon": 1.0, "delta": true, "resume": taken, **other}
         with pytest.raises(ValueError, match="snapshot of another verification"):
-            check_with(
-                arguments.pop("event"),
-                arguments.pop("epsilon"),
-                arguments.pop("delta"),
-                **arguments,
-            )
+            check_with(arguments.pop("event"), arguments.pop("epsilon"), arguments.pop("delta"), **arguments)
     for state in taken.values():
         del state["run"]
     with pytest.raises(ValueError, match="snapshot of another verification"):

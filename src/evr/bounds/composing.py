@@ -1,9 +1,9 @@
-"""Laws of several steps at once, on outcomes: exact sums of two laws, spread to a few places
-(docs/guarantees.md, Sections 3.10 and 6.10).
+"""Laws of several steps at once, on outcomes: exact sums of two laws, spread to a few places (docs/guarantees.md,
+Sections 3.10 and 6.10).
 
-The losses of two independent steps add, their masses multiply; what falls between two places goes
-to both such that the mean of ``e^{-loss}`` is kept, so delta can only grow, whatever the places
-are. Every term is positive, so floats lose little, and what they may lose is added.
+The losses of two independent steps add, their masses multiply; what falls between two places goes to both such that the
+mean of ``e^{-loss}`` is kept, so delta can only grow, whatever the places are. Every term is positive, so floats lose
+little, and what they may lose is added.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _PAIRS = 1 << 17
 MOST_PRODUCTS = 128
 MOST_PLACES = 1 << 14
 MOST_LOSS = 1e9
-"""More than any search asks for: a plan from elsewhere may not ask for all of a machine, nor for
-sums and differences that no float holds.
+"""More than any search asks for: a plan from elsewhere may not ask for all of a machine, nor for sums and differences
+that no float holds.
 """
 
 
@@ -48,13 +48,11 @@ class Places:
         small = all(abs(knot) <= MOST_LOSS for knot in self.knots)
         if not small or len(self.knots) < 2 or not np.all(np.diff(self.knots) > 0):
             raise ValueError(
-                f"knots={self.knots!r} are not two or more numbers that rise, from "
-                f"{-MOST_LOSS:g} to {MOST_LOSS:g}"
+                f"knots={self.knots!r} are not two or more numbers that rise, from {-MOST_LOSS:g} to {MOST_LOSS:g}"
             )
         if self.parts < 1 or self.number > MOST_PLACES:
             raise ValueError(
-                f"parts={self.parts!r} of {len(self.knots) - 1} intervals are not from 1 to "
-                f"{MOST_PLACES:,} places"
+                f"parts={self.parts!r} of {len(self.knots) - 1} intervals are not from 1 to {MOST_PLACES:,} places"
             )
 
     @property
@@ -72,9 +70,9 @@ class Places:
 
 
 def composed(steps: Sequence[Step], places: Sequence[Places]) -> DiscretePair:
-    """One law on outcomes that is above all steps together, which are on outcomes
-    (docs/guarantees.md, Section 3.10). ``places`` are of each product in turn: those of the equal
-    steps of a kind, as ``products`` has them, then that of the kind with all kinds before it.
+    """One law on outcomes that is above all steps together, which are on outcomes (docs/guarantees.md, Section 3.10).
+    ``places`` are of each product in turn: those of the equal steps of a kind, as ``products`` has them, then that of
+    the kind with all kinds before it.
     """
     check_products([step.count for step in steps], places)
     rest, whole = iter(places), None
@@ -101,17 +99,15 @@ def check_products(counts: Sequence[int], places: Sequence[Places]) -> None:
 
 
 def products(count: int) -> list[bool]:
-    """How ``count`` equal steps are composed, from the leading bit down: whether each product is a
-    square; the others add one step.
+    """How ``count`` equal steps are composed, from the leading bit down: whether each product is a square; the others
+    add one step.
 
     Examples
     --------
     >>> products(6)  # 2, 3, 6
     [True, False, True]
     """
-    return [
-        squared for bit in bin(count)[3:] for squared in ((True, False) if bit == "1" else (True,))
-    ]
+    return [squared for bit in bin(count)[3:] for squared in ((True, False) if bit == "1" else (True,))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,9 +169,7 @@ def product(one: LossMasses, other: LossMasses, places: Places) -> LossMasses:
 def _split(
     losses: Floats, masses: Floats, places: Floats
 ) -> tuple[Floats, Floats, float, np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Masses that go down and up to the places, what goes to infinity, and how many terms are in
-    each sum.
-    """
+    """Masses that go down and up to the places, what goes to infinity, and how many terms are in each sum."""
     size = places.size
     # places[above - 1] < loss <= places[above]
     above = np.searchsorted(places, losses, side="left")

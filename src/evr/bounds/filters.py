@@ -1,9 +1,8 @@
-"""A budget that is spent as one goes: noise may be chosen from earlier outputs
-(docs/guarantees_relations.md, Section R4).
+"""A budget that is spent as one goes: noise may be chosen from earlier outputs (docs/guarantees_relations.md, Section
+R4).
 
-Composition wants parameters that are fixed in advance. A filter wants a budget that is fixed in
-advance instead, and refuses the step that would exceed it. Everything that decides is an integer or
-a rational number.
+Composition wants parameters that are fixed in advance. A filter wants a budget that is fixed in advance instead, and
+refuses the step that would exceed it. Everything that decides is an integer or a rational number.
 """
 
 from __future__ import annotations
@@ -99,8 +98,8 @@ class _Squares(_Currency[Fraction]):
 
 
 class _Moments(_Currency[Any]):
-    """Bounds on ``log E[e^{a loss}]`` at fixed orders ``a`` (Section R4.2): arrays of integers, in
-    units of ``2^-BITS``.
+    """Bounds on ``log E[e^{a loss}]`` at fixed orders ``a`` (Section R4.2): arrays of integers, in units of
+    ``2^-BITS``.
     """
 
     def __init__(self, relation: NeighboringRelation, orders: Sequence[int]) -> None:
@@ -176,27 +175,25 @@ def _currency(method: str, relation: Relation, orders: Sequence[int] | None) -> 
 
 
 class PrivacyFilter:
-    """A budget ``(epsilon, delta)`` that is spent as one goes, on steps that may be chosen from
-    earlier outputs.
+    """A budget ``(epsilon, delta)`` that is spent as one goes, on steps that may be chosen from earlier outputs.
 
-    Everything that ran is ``(epsilon, delta)``-DP, however the steps were chosen, if each was spent
-    *before* it ran. The proof is docs/guarantees_relations.md, Section R4: what a step costs is
-    enclosed in balls and rounded up, the budget is rounded down, and sums are exact. A step that
-    does not fit is refused and costs nothing; a smaller one may follow.
+    Everything that ran is ``(epsilon, delta)``-DP, however the steps were chosen, if each was spent *before* it ran.
+    The proof is docs/guarantees_relations.md, Section R4: what a step costs is enclosed in balls and rounded up, the
+    budget is rounded down, and sums are exact. A step that does not fit is refused and costs nothing; a smaller one may
+    follow.
 
     Parameters
     ----------
     epsilon, delta
         The budget, both above 0.
     method
-        ``"renyi"``: Gaussian, Laplace and discrete mechanisms, these with Poisson sampling, and
-        ``ZCDpEvent``; it pays for the conversion from moments. ``"gaussian"``: Gaussian mechanisms
-        only, and tight: choosing noise along the way costs nothing.
+        ``"renyi"``: Gaussian, Laplace and discrete mechanisms, these with Poisson sampling, and ``ZCDpEvent``; it pays
+        for the conversion from moments. ``"gaussian"``: Gaussian mechanisms only, and tight: choosing noise along the
+        way costs nothing.
     neighboring_relation
         As of ``evr.estimate_delta``.
     orders
-        Of ``"renyi"``: Renyi orders less 1, whole numbers. Fewer cost less; they have to be fixed
-        in advance.
+        Of ``"renyi"``: Renyi orders less 1, whole numbers. Fewer cost less; they have to be fixed in advance.
 
     Examples
     --------
@@ -246,9 +243,7 @@ class PrivacyFilter:
         return self._after(event)[1] <= 1
 
     def spend(self, event: dp_event.DpEvent) -> None:
-        """Count a step, before it runs; raise ``BudgetExceededError``, and count nothing, if it
-        does not fit.
-        """
+        """Count a step, before it runs; raise ``BudgetExceededError``, and count nothing, if it does not fit."""
         spent, used = self._after(event)
         if not used <= 1:
             raise BudgetExceededError(

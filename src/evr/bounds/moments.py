@@ -15,9 +15,9 @@ from evr.laws.line.pair import log_sum_exp
 
 
 def log_peak(order: float, power: float = 1.0) -> float:
-    """``log`` of the greatest value of ``(1 - e^{-x})^power e^{-order x}``, which is ``p^p s^s / (p
-    + s)^{p + s}``; as logarithms of ``p / (p + s)`` and ``s / (p + s)``, for ``s log s`` of a large
-    order has no digits left behind the point (docs/guarantees.md, Section 2.1).
+    """``log`` of the greatest value of ``(1 - e^{-x})^power e^{-order x}``, which is ``p^p s^s / (p + s)^{p + s}``; as
+    logarithms of ``p / (p + s)`` and ``s / (p + s)``, for ``s log s`` of a large order has no digits left behind the
+    point (docs/guarantees.md, Section 2.1).
     """
     p, s = power, order
     rest = math.log1p(p / s) if s >= p else math.log(p + s) - math.log(s)  # p / s may overflow
@@ -25,15 +25,15 @@ def log_peak(order: float, power: float = 1.0) -> float:
 
 
 def log_clipping(power: float) -> float:
-    """``log`` of ``(p - 1)^{p - 1} / p^p``: ``(x - b)_+`` is at most that times ``x^p / b^{p -
-    1}`` (docs/guarantees.md, Section 4.3).
+    """``log`` of ``(p - 1)^{p - 1} / p^p``: ``(x - b)_+`` is at most that times ``x^p / b^{p - 1}``
+    (docs/guarantees.md, Section 4.3).
     """
     return (power - 1.0) * math.log(power - 1.0) - power * math.log(power)
 
 
 class TiltedOutcomes:
-    """One step on outcomes under a tilt: its normaliser and its partial moments, as logarithms of
-    finite sums (docs/guarantees.md, Section 3.2).
+    """One step on outcomes under a tilt: its normaliser and its partial moments, as logarithms of finite sums
+    (docs/guarantees.md, Section 3.2).
 
     Examples
     --------
@@ -76,42 +76,30 @@ class TiltedOutcomes:
 
 
 class MomentBound:
-    """The bound on ``E[X^p]`` of docs/guarantees.md, Section 3.5, as a function of its free
-    parameter ``s > 0``.
-    """
+    """The bound on ``E[X^p]`` of docs/guarantees.md, Section 3.5, as a function of its free parameter ``s > 0``."""
 
     def __init__(
-        self,
-        counts: Sequence[int],
-        bounds: Sequence[TiltedOutcomes],
-        log_normaliser: float,
-        epsilon: float,
-        p: float,
+        self, counts: Sequence[int], bounds: Sequence[TiltedOutcomes], log_normaliser: float, epsilon: float, p: float
     ) -> None:
         self.counts, self.bounds, self.epsilon, self.p = counts, bounds, epsilon, p
         self._factor = (p - 1) * log_normaliser
         wholes = [b.log_whole(p) for b in bounds]
         whole = math.fsum(n * v for n, v in zip(counts, wholes, strict=True))
-        beyond = [
-            math.log(n) + b.log_beyond(p) - v
-            for n, b, v in zip(counts, bounds, wholes, strict=True)
-        ]
+        beyond = [math.log(n) + b.log_beyond(p) - v for n, b, v in zip(counts, bounds, wholes, strict=True)]
         self._jump = whole + float(np.logaddexp.reduce(beyond))
 
     def __call__(self, s: float) -> float:
         """``log`` of the bound."""
         p = self.p
         joint = sum(n * b.log_partial(s, p) for n, b in zip(self.counts, self.bounds, strict=True))
-        return self._factor + float(
-            np.logaddexp(log_peak(s, p) - s * self.epsilon + joint, self._jump)
-        )
+        return self._factor + float(np.logaddexp(log_peak(s, p) - s * self.epsilon + joint, self._jump))
 
 
 def log_greatest(
     counts: Sequence[int], bounds: Sequence[TiltedOutcomes], log_normaliser: float, epsilon: float
 ) -> float:
-    """``log`` of the bound on ``X`` of docs/guarantees.md, Section 3.4, with the best of the tilts'
-    orders as its free parameter.
+    """``log`` of the bound on ``X`` of docs/guarantees.md, Section 3.4, with the best of the tilts' orders as its free
+    parameter.
     """
     least = math.fsum(n * b.least_height for n, b in zip(counts, bounds, strict=True))
     top = math.fsum(n * float(b.losses[-1]) for n, b in zip(counts, bounds, strict=True))

@@ -1,5 +1,5 @@
-"""Whether any privacy loss exceeds epsilon: the bound on delta that needs no moment
-(docs/guarantees.md, Section 4.4).
+"""Whether any privacy loss exceeds epsilon: the bound on delta that needs no moment (docs/guarantees.md,
+Section 4.4).
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ class Reach(NamedTuple):
     finite
         The greatest sum of finite losses.
     excess
-        By how much that may exceed epsilon, rounding included: a bound on what finite losses
-        contribute to delta.
+        By how much that may exceed epsilon, rounding included: a bound on what finite losses contribute to delta.
     """
 
     infinite: float

@@ -1,5 +1,5 @@
-"""Proved bounds on moments of one step's loss, ``E_P[e^{a loss}]`` at whole orders ``a``
-(docs/guarantees_relations.md, Section R4.3).
+"""Proved bounds on moments of one step's loss, ``E_P[e^{a loss}]`` at whole orders ``a`` (docs/guarantees_relations.md,
+Section R4.3).
 
 Closed forms, enclosed in balls. A law without one is refused.
 """
@@ -43,8 +43,8 @@ def log_moment(law: ExactLaw, order: int) -> int | None:
 
 
 def _infinite(law: ExactLaw) -> bool:
-    """Whether a loss may be infinite. The sets of a discrete Gaussian say so of its tail, for which
-    there is a closed form.
+    """Whether a loss may be infinite. The sets of a discrete Gaussian say so of its tail, for which there is a closed
+    form.
     """
     if not isinstance(law, ExactOutcomes) or _is_symmetric(law):
         return False

@@ -16,8 +16,8 @@ Counts = NDArray[np.int64]
 
 
 def partitions(total: int, bins: int) -> tuple[Counts, Floats]:
-    """All falling tuples of positive numbers with that sum, at most one for each bin, padded with
-    zeros; and the logarithm of the share that they stand for of all ways to assign bins.
+    """All falling tuples of positive numbers with that sum, at most one for each bin, padded with zeros; and the
+    logarithm of the share that they stand for of all ways to assign bins.
 
     >>> partitions(3, 2)[0].tolist()
     [[3, 0], [2, 1]]
@@ -57,8 +57,8 @@ def with_sum(total: int, parts: int) -> Counts:
 
 
 def places(states: Counts) -> NDArray[np.int32]:
-    """The place of each tuple among all of its sum and length, by how many of them follow it: the
-    order of ``with_sum`` is that of the bars between the numbers.
+    """The place of each tuple among all of its sum and length, by how many of them follow it: the order of ``with_sum``
+    is that of the bars between the numbers.
 
     >>> places(with_sum(3, 4)).tolist() == list(range(20))
     True

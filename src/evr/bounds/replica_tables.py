@@ -31,8 +31,8 @@ STEEPEST = 650.0
 
 
 class OccupancyTable:
-    """Replicas in few bins of any Gram matrix, every occupancy by itself; or in independent bins,
-    where occupancies that differ in the order of bins count together (5.1b).
+    """Replicas in few bins of any Gram matrix, every occupancy by itself; or in independent bins, where occupancies
+    that differ in the order of bins count together (5.1b).
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ def _fits(length: int, order: int) -> bool:
 
 
 class RingDraw(NamedTuple):
-    """How many replicas are in each bin; what they add to the coordinates, ``G`` times their
-    numbers; and whether the draw is accepted (4.2).
+    """How many replicas are in each bin; what they add to the coordinates, ``G`` times their numbers; and whether the
+    draw is accepted (4.2).
     """
 
     occupied: Floats
@@ -95,8 +95,7 @@ class RingDraw(NamedTuple):
 class RingTable:
     """Replicas in a ring of bins of which only near ones attract each other (5.1a).
 
-    They are in a chain of bins in a row, at a random place; inner products are taken as the
-    greatest at each distance.
+    They are in a chain of bins in a row, at a random place; inner products are taken as the greatest at each distance.
 
     Parameters
     ----------
@@ -105,8 +104,7 @@ class RingTable:
     order
         ``k``.
     window
-        How many bins the chain has, up to half of them; None for as many as leave no two near each
-        other at its ends.
+        How many bins the chain has, up to half of them; None for as many as leave no two near each other at its ends.
     """
 
     def __init__(self, law: Bins, order: int, window: int | None = None) -> None:
@@ -144,8 +142,8 @@ class RingTable:
 
     @staticmethod
     def is_affordable(law: Bins, order: int, window: int | None = None) -> bool:
-        """Whether there are not too many states, and a window, or what is left out, is no more than
-        half of the ring.
+        """Whether there are not too many states, and a window, or what is left out, is no more than half of the
+        ring.
         """
         near = law.greatest[:window].size
         length = window or law.bins - near + 1
@@ -191,8 +189,8 @@ class RingTable:
         return RingDraw(occupied, pulled, accepted)
 
     def _empty(self, place: Counts, state: Counts, drawn: Floats) -> Counts:
-        """How many bins from a place on have no replica, by uniform numbers. That has weight 1, so
-        the chance of ``m`` such bins or more is the value after them over the value now.
+        """How many bins from a place on have no replica, by uniform numbers. That has weight 1, so the chance of ``m``
+        such bins or more is the value after them over the value now.
         """
         least = drawn * self.values[place, state]
         low, high = place * 0, self.length - place
@@ -225,9 +223,7 @@ class ChainTable:
         ``k``.
     """
 
-    def __init__(
-        self, overlaps: Floats, separation: int, probability: float, warm: bool, order: int
-    ) -> None:
+    def __init__(self, overlaps: Floats, separation: int, probability: float, warm: bool, order: int) -> None:
         self.overlaps, self.order, self.probability = overlaps, order, probability
         self.near, self.steps = overlaps.shape
         states = with_sum(order, separation)  # 1, .., separation - 1 steps ago; and eligible
@@ -245,9 +241,7 @@ class ChainTable:
                 after[:, -1] += j
             self.next[able, j] = places(after[able])
             rest = self._eligible[able] - j
-            self.chances[able, j] = _binomial(self._eligible[able], j) * (
-                probability**j * (1.0 - probability) ** rest
-            )
+            self.chances[able, j] = _binomial(self._eligible[able], j) * (probability**j * (1.0 - probability) ** rest)
         self._unmoved = self.next[:, 0].copy()
         self._first = _starts(states, separation, probability, warm)
         self.values = np.empty((self.steps + 1, states.shape[0]))
@@ -303,14 +297,10 @@ class ChainTable:
 
     @cached_property
     def staying(self) -> Floats:
-        """The chance of what is likeliest, that no replica takes part in a step, by step and state
-        before it.
-        """
+        """The chance of what is likeliest, that no replica takes part in a step, by step and state before it."""
         later = self.values[1:][:, self._unmoved] * self.chances[:, 0]
         # where both are 0, a state is never reached
-        return np.divide(
-            later, self.values[:-1], out=np.ones_like(later), where=self.values[:-1] > 0
-        )
+        return np.divide(later, self.values[:-1], out=np.ones_like(later), where=self.values[:-1] > 0)
 
 
 def attraction(occupancies: Counts, law: Bins) -> Floats:
@@ -321,8 +311,8 @@ def attraction(occupancies: Counts, law: Bins) -> Floats:
 
 
 def _chosen(drawn: Floats, weights: Floats) -> Counts:
-    """An index above 0 for each row, with probability proportional to its weights, by a uniform
-    number that is beyond the share of index 0.
+    """An index above 0 for each row, with probability proportional to its weights, by a uniform number that is beyond
+    the share of index 0.
     """
     cumulated = np.cumsum(weights, axis=1)
     beyond = drawn[:, None] >= cumulated[:, 1:-1] / cumulated[:, -1:]  # x / x is 1: never chosen
@@ -330,9 +320,7 @@ def _chosen(drawn: Floats, weights: Floats) -> Counts:
 
 
 def _binomial(of: Counts, take: int) -> Floats:
-    return np.asarray(
-        np.round(np.exp(gammaln(of + 1) - gammaln(take + 1) - gammaln(of - take + 1)))
-    )
+    return np.asarray(np.round(np.exp(gammaln(of + 1) - gammaln(take + 1) - gammaln(of - take + 1))))
 
 
 def _starts(states: Counts, separation: int, probability: float, warm: bool) -> Floats:

@@ -1,8 +1,8 @@
 """How far floats may be off: what is assumed, and what follows (docs/guarantees.md, Section 6).
 
-A total privacy loss is known to within ``loss``, absolutely: samples are taken at an epsilon lower
-by that much, so that no rounded sample is below the true one. A weight, or a bound, is known to
-within ``weight``, relatively: thresholds are lowered by that much.
+A total privacy loss is known to within ``loss``, absolutely: samples are taken at an epsilon lower by that much, so
+that no rounded sample is below the true one. A weight, or a bound, is known to within ``weight``, relatively:
+thresholds are lowered by that much.
 """
 
 from __future__ import annotations
@@ -19,14 +19,12 @@ FIXED = 1e-7
 """Relative, of a weight or a bound: what no term below accounts for, chances of draws among it."""
 
 PER_STEP = 1e-12
-"""Relative, of the normaliser of one step: sums over cells of probabilities that are good to 1e-13
-each.
-"""
+"""Relative, of the normaliser of one step: sums over cells of probabilities that are good to 1e-13 each."""
 
 
 def sum_error(law: LossLaw, count: int) -> float:
-    """A bound on the rounding error of a sum of ``count`` losses (docs/guarantees.md, Section 6;
-    in many dimensions docs/guarantees_highdim.md, Section 7).
+    """A bound on the rounding error of a sum of ``count`` losses (docs/guarantees.md, Section 6; in many dimensions
+    docs/guarantees_highdim.md, Section 7).
     """
     if isinstance(law, PatternLaw):
         return count * density_error(law, 1.0)
@@ -39,8 +37,8 @@ def sum_error(law: LossLaw, count: int) -> float:
 
 @dataclass(frozen=True)
 class Rounding:
-    """Bounds on errors: ``loss`` absolutely on a sum of losses, ``weight`` relatively on a weight
-    or a bound. ``order`` is the steepest slope of a weight's logarithm over the loss of a step.
+    """Bounds on errors: ``loss`` absolutely on a sum of losses, ``weight`` relatively on a weight or a bound. ``order``
+    is the steepest slope of a weight's logarithm over the loss of a step.
     """
 
     loss: float
@@ -57,8 +55,8 @@ class Rounding:
         heights: float = 0.0,
         composed: Iterable[Step] = (),
     ) -> Rounding:
-        """Of sums over the steps, with weights of slopes up to ``order`` and logarithms up to
-        ``heights``; ``composed`` are single steps that some of them stand for.
+        """Of sums over the steps, with weights of slopes up to ``order`` and logarithms up to ``heights``; ``composed``
+        are single steps that some of them stand for.
         """
         steps, composed = tuple(steps), tuple(composed)
         loss = math.fsum(sum_error(step.law, step.count) for step in steps)

@@ -1,14 +1,12 @@
 """What is proved of the paper's importance sampling for equal Poisson-sampled Gaussian steps.
 
-Notation of Wang et al. (2023), Appendix D, in units of the noise: ``P = (1-q) N(0,1) + q N(mu,1)``,
-``mu = 1/sigma``, so their ``t`` is ``sigma t`` here and ``e^{theta t}`` is ``e^{slope t}`` with
-``slope = theta sigma``. A sample is
+Notation of Wang et al. (2023), Appendix D, in units of the noise: ``P = (1-q) N(0,1) + q N(mu,1)``, ``mu = 1/sigma``,
+so their ``t`` is ``sigma t`` here and ``e^{theta t}`` is ``e^{slope t}`` with ``slope = theta sigma``. A sample is
 
-    X = S W,  S = (1 - e^{epsilon - Y})_+,  W = k M / Z,  Z = sum_i e^{slope t_i},  M = E_P[e^{slope
-    t}]
+    X = S W,  S = (1 - e^{epsilon - Y})_+,  W = k M / Z,  Z = sum_i e^{slope t_i},  M = E_P[e^{slope t}]
 
-The bound on ``E[X^2]`` is a decomposition by the greatest step, which needs no Hoelder inequality.
-The paper's three theorems are in ``paper/theorems.py``. Proofs: docs/guarantees_single.md.
+The bound on ``E[X^2]`` is a decomposition by the greatest step, which needs no Hoelder inequality. The paper's three
+theorems are in ``paper/theorems.py``. Proofs: docs/guarantees_single.md.
 """
 
 from __future__ import annotations
@@ -47,35 +45,29 @@ class SingleBounds:
 
     def log_normaliser(self, slope: float) -> float:
         """``log M``, exact; at a negative slope too."""
-        return slope**2 / 2 + float(
-            np.logaddexp(math.log1p(-self.q), math.log(self.q) + slope * self.mu)
-        )
+        return slope**2 / 2 + float(np.logaddexp(math.log1p(-self.q), math.log(self.q) + slope * self.mu))
 
     def log_truncated(self, order: int, x: Floats | float) -> Floats:
-        """``log r(order, x)``, ``r = E_P[e^{order loss}; t <= x]``, for a whole order >= 0: a sum
-        of normal probabilities.
+        """``log r(order, x)``, ``r = E_P[e^{order loss}; t <= x]``, for a whole order >= 0: a sum of normal
+        probabilities.
 
-        ``P e^{order loss}`` is ``N(0,1) (1 - q + q e^{mu t - mu^2/2})^{order + 1}``: expand, and
-        each term is a normal density centred at a multiple of ``mu``.
+        ``P e^{order loss}`` is ``N(0,1) (1 - q + q e^{mu t - mu^2/2})^{order + 1}``: expand, and each term is a normal
+        density centred at a multiple of ``mu``.
         """
         x = np.asarray(x, float)
         return self.expand(order, log_ndtr(x[..., None] - self.mu * np.arange(order + 2)))
 
     def expand(self, order: int, log_cdfs: Floats) -> Floats:
-        """The binomial sum over the last axis; ``log_cdfs`` holds ``log Phi(x - mu j)`` for ``j =
-        0, 1, ...``.
-        """
+        """The binomial sum over the last axis; ``log_cdfs`` holds ``log Phi(x - mu j)`` for ``j = 0, 1, ...``."""
         n = order + 1
         j = np.arange(n + 1)
         log_weights = gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1)
-        log_weights += (
-            (n - j) * math.log1p(-self.q) + j * math.log(self.q) + self.mu**2 * j * (j - 1) / 2
-        )
+        log_weights += (n - j) * math.log1p(-self.q) + j * math.log(self.q) + self.mu**2 * j * (j - 1) / 2
         return np.logaddexp.reduce(log_weights + log_cdfs[..., : n + 1], axis=-1)
 
     def log_simple_moment(self, epsilon: float, p: float) -> float:
-        """``log`` of the paper's bound on ``E[S^p]`` under ``P``: its moment theorem at the best
-        whole order; at most 0.
+        """``log`` of the paper's bound on ``E[S^p]`` under ``P``: its moment theorem at the best whole order; at most
+        0.
         """
         bounds = [
             self.count * m - order * epsilon + log_peak(order, p)
@@ -99,8 +91,8 @@ class SingleBounds:
 
     @cached_property
     def _log_rests(self) -> Floats:
-        """``log E_P[e^{s loss}; t <= upper end]`` from above: a row for each order, order 0 first,
-        a column for each cell.
+        """``log E_P[e^{s loss}; t <= upper end]`` from above: a row for each order, order 0 first, a column for each
+        cell.
         """
         table = self._table
         rows = [np.minimum(np.logaddexp.accumulate(table.log_p), 0.0)]
@@ -111,9 +103,7 @@ class SingleBounds:
         return np.stack(rows)
 
     def _log_given_greatest(self, epsilon: float, p: float) -> Floats:
-        """For each cell, ``log`` of a bound on ``E[S^p; the others are not greater]`` given one
-        step in the cell.
-        """
+        """For each cell, ``log`` of a bound on ``E[S^p; the others are not greater]`` given one step in the cell."""
         table, k = self._table, self.count
         constants = np.array([log_peak(float(s), p) for s in _REAL_ORDERS])
         with np.errstate(invalid="ignore"):
@@ -125,9 +115,7 @@ class SingleBounds:
         return np.minimum(log_rest, log_most)
 
     def log_moment(self, epsilon: float, p: float, slope: float) -> float:
-        """``log`` of a bound on ``E[X^p]``, ``p >= 1``; with ``p = 1`` on delta, whatever the
-        slope.
-        """
+        """``log`` of a bound on ``E[X^p]``, ``p >= 1``; with ``p = 1`` on delta, whatever the slope."""
         table, tilt = self._table, (p - 1) * slope
         weights = (math.log1p(-self.q), math.log(self.q) - tilt * self.mu)
         first, second = (
@@ -139,26 +127,18 @@ class SingleBounds:
             log_least = math.log(self.count) + slope * self.least_mean_point(epsilon)
             mass = np.minimum(mass, table.log_p - (p - 1) * log_least)
         log_sum = log_sum_exp(mass + self._log_given_greatest(epsilon, p))
-        return (
-            (p - 1) * (math.log(self.count) + self.log_normaliser(slope))
-            + math.log(self.count)
-            + log_sum
-        )
+        return (p - 1) * (math.log(self.count) + self.log_normaliser(slope)) + math.log(self.count) + log_sum
 
     def log_delta(self, epsilon: float) -> float:
-        """``log`` of an upper bound on delta, the lesser of the decomposition's and of the
-        moments'.
-        """
+        """``log`` of an upper bound on delta, the lesser of the decomposition's and of the moments'."""
         return min(self.log_moment(epsilon, 1.0, self.mu), self.log_simple_moment(epsilon, 1.0))
 
     def log_greatest(self, epsilon: float, slope: float) -> float:
-        """``log`` of a bound on ``X``: the supremum of ``(1 - e^{epsilon - v}) k M / min{Z : Y =
-        v}`` over ``v``, from above.
+        """``log`` of a bound on ``X``: the supremum of ``(1 - e^{epsilon - v}) k M / min{Z : Y = v}`` over ``v``, from
+        above.
         """
         v = epsilon + np.concatenate(([0.0], np.geomspace(1e-6, 60.0, 4000)))
-        log_z = slope * self.pair.point(v / self.count) + (
-            math.log(self.count) if slope >= self.mu else 0.0
-        )
+        log_z = slope * self.pair.point(v / self.count) + (math.log(self.count) if slope >= self.mu else 0.0)
         with np.errstate(divide="ignore"):
             log_s = np.log(-np.expm1(epsilon - np.append(v[1:], np.inf)))
         return math.log(self.count) + self.log_normaliser(slope) + float(np.max(log_s - log_z))

@@ -1,9 +1,8 @@
 """A pair on a few outcomes that dominates a pair on a line (docs/guarantees.md, Section 3.9).
 
-The losses of a cell are moved to its two ends such that both laws keep their mass there: under
-``Q`` the likelihood ratio keeps its mean and is spread out, so delta can only grow, whatever the
-edges are. A cell's mean is raised by all that rounding may have taken from it (Section 6.8), so the
-same holds for the numbers as they are computed.
+The losses of a cell are moved to its two ends such that both laws keep their mass there: under ``Q`` the likelihood
+ratio keeps its mean and is spread out, so delta can only grow, whatever the edges are. A cell's mean is raised by all
+that rounding may have taken from it (Section 6.8), so the same holds for the numbers as they are computed.
 """
 
 from __future__ import annotations
@@ -32,9 +31,7 @@ def mean_and_doubt(pair: DominatingPair, low: Floats, high: Floats) -> tuple[Flo
     return np.where(np.isnan(mean), 0.0, mean), doubt_p + doubt_q
 
 
-def _mass_and_doubt(
-    pair: DominatingPair, measure: Measure, low: Floats, high: Floats
-) -> tuple[Floats, Floats]:
+def _mass_and_doubt(pair: DominatingPair, measure: Measure, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """A cell is a difference of tails that are accurate relatively."""
     log_mass, ends = pair.log_mass(measure, low, high), np.full(low.shape, np.inf)
     tail = np.minimum(pair.log_mass(measure, low, ends), pair.log_mass(measure, -ends, high))
@@ -51,8 +48,8 @@ def _(pair: SampledPair, low: Floats, high: Floats) -> tuple[Floats, Floats]:
 
 
 def _mixed_doubt(loss: Floats, doubt: Floats, q: float) -> Floats:
-    """How far ``mix`` may be off if its loss is: its derivative is at most 1, and about ``q
-    e^loss`` where that is small.
+    """How far ``mix`` may be off if its loss is: its derivative is at most 1, and about ``q e^loss`` where that is
+    small.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         weight = q * np.exp(np.minimum(loss + doubt, 600.0))
@@ -75,8 +72,8 @@ def even_edges(pair: DominatingPair, cells: int) -> Floats:
 
 
 class Cells(NamedTuple):
-    """Cells of a line: their ends in ``t`` and in loss, their masses under ``P``, the means of the
-    loss, and how far rounding may be off there.
+    """Cells of a line: their ends in ``t`` and in loss, their masses under ``P``, the means of the loss, and how far
+    rounding may be off there.
     """
 
     low: Floats
@@ -106,13 +103,11 @@ class Cells(NamedTuple):
 
 
 def spread_to_edges(pair: DominatingPair, edges: Floats) -> DiscretePair:
-    """The pair whose losses are those at the edges, and the least and the greatest: it dominates,
-    cell by cell (docs/guarantees.md, Section 3.9).
+    """The pair whose losses are those at the edges, and the least and the greatest: it dominates, cell by cell
+    (docs/guarantees.md, Section 3.9).
     """
     cells = Cells.of(pair, edges)
     losses = np.concatenate((cells.least, cells.greatest))
     log_masses = np.concatenate(cells.spread())
     held = log_masses > -np.inf
-    return DiscretePair.from_logs(
-        log_masses[held], log_masses[held] - losses[held], losses[held], is_cut=is_cut(pair)
-    )
+    return DiscretePair.from_logs(log_masses[held], log_masses[held] - losses[held], losses[held], is_cut=is_cut(pair))

@@ -1,9 +1,8 @@
 """The capped exponential tilt: how a proposal leans on the privacy loss.
 
-Notation of docs/guarantees.md, Section 3: the tilted law of one step is ``P' = e^{h(y)} P / M``
-with ``h`` of slope ``order`` in the loss ``y`` from ``floor`` to ``cap``, constant outside. With a
-far cap all steps share the excess over epsilon; with a cap slightly above epsilon a single jump
-carries it.
+Notation of docs/guarantees.md, Section 3: the tilted law of one step is ``P' = e^{h(y)} P / M`` with ``h`` of slope
+``order`` in the loss ``y`` from ``floor`` to ``cap``, constant outside. With a far cap all steps share the excess over
+epsilon; with a cap slightly above epsilon a single jump carries it.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ import numpy as np
 from evr.laws import Floats
 
 LEAST_ORDER = 1e-100
-"""The least order of a tilt, besides 0: far below what any composition needs, and far above what
-overflows when it divides.
+"""The least order of a tilt, besides 0: far below what any composition needs, and far above what overflows when it
+divides.
 """
 
 
@@ -37,8 +36,7 @@ class Tilt:
             raise ValueError(f"{self!r}: the floor is above the cap")
         if self.order > 0 and not (math.isfinite(self.cap) and math.isfinite(self.floor)):
             raise ValueError(
-                f"a tilt of order {self.order!r} needs a finite cap and floor, not {self.cap!r}, "
-                f"{self.floor!r}"
+                f"a tilt of order {self.order!r} needs a finite cap and floor, not {self.cap!r}, {self.floor!r}"
             )
 
     def height(self, loss: Any) -> Floats:

@@ -1,5 +1,5 @@
-"""What an attacker can do at most, from proved points of a privacy curve
-(docs/guarantees_risk.md). Rational numbers throughout.
+"""What an attacker can do at most, from proved points of a privacy curve (docs/guarantees_risk.md). Rational numbers
+throughout.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Tradeoff:
-    """The greatest true positive rate at each false positive rate, from above: the lower envelope
-    of lines, steepest first (Section K1).
+    """The greatest true positive rate at each false positive rate, from above: the lower envelope of lines, steepest
+    first (Section K1).
     """
 
     lines: tuple[Line, ...]
@@ -51,18 +51,14 @@ class Tradeoff:
         Fraction(1, 1)
         """
         return cls.of_points(
-            [(proof.epsilon, proof.delta) for proof in forward],
-            [(proof.epsilon, proof.delta) for proof in backward],
+            [(proof.epsilon, proof.delta) for proof in forward], [(proof.epsilon, proof.delta) for proof in backward]
         )
 
     @classmethod
     def of_points(cls, forward: Iterable[Point], backward: Iterable[Point]) -> Tradeoff:
         """From pairs ``(epsilon, delta)``: as true as they are."""
         lines = [Line(_above(epsilon), delta) for epsilon, delta in forward]
-        lines += [
-            Line(_above(-epsilon), 1 - _below(-epsilon) * (1 - delta))
-            for epsilon, delta in backward
-        ]
+        lines += [Line(_above(-epsilon), 1 - _below(-epsilon) * (1 - delta)) for epsilon, delta in backward]
         return cls(_envelope([*lines, Line(Fraction(0), Fraction(1))]))
 
     @classmethod
@@ -94,8 +90,8 @@ class Tradeoff:
         return max(prior * true + (1 - prior) * (1 - false) for false, true in self.corners)
 
     def gdp(self, rest: Fraction) -> float | None:
-        """A ``mu`` for which this is ``mu``-GDP up to ``rest``, proved at every corner (Section
-        K4); None where there is none.
+        """A ``mu`` for which this is ``mu``-GDP up to ``rest``, proved at every corner (Section K4); None where there
+        is none.
         """
         if self.at(Fraction(0)) > rest:
             return None

@@ -52,17 +52,13 @@ def differences(other: dict[str, Any], here: dict[str, Any]) -> list[str]:
 
 
 def _simd() -> str:
-    """The widest vector instructions that NumPy uses here: its logarithm differs between them in
-    the last digit.
-    """
+    """The widest vector instructions that NumPy uses here: its logarithm differs between them in the last digit."""
     try:
         # NumPy's public list names groups of instructions that change between versions.
         features = import_module("numpy._core._multiarray_umath").__cpu_features__
     except (ImportError, AttributeError):
         return "unknown"
-    widest = [
-        name for name in ("AVX512_SKX", "AVX512F", "AVX2", "ASIMD", "VSX") if features.get(name)
-    ]
+    widest = [name for name in ("AVX512_SKX", "AVX512F", "AVX2", "ASIMD", "VSX") if features.get(name)]
     return widest[0] if widest else "none"
 
 
@@ -81,9 +77,7 @@ def build(
     record: dict[str, Any] | None,
     proof: str | None = None,
 ) -> Certificate:
-    """Put together what was claimed, what happened and what follows; ``claim`` carries the terms of
-    its release.
-    """
+    """Put together what was claimed, what happened and what follows; ``claim`` carries the terms of its release."""
     assert claim.terms is not None
     assert verification.attempt is not None
     accepted = verification.verdict is Verdict.ACCEPTED
@@ -109,9 +103,7 @@ def build(
             "floor": None if name is None else claim.terms.base,
             "attempt": verification.attempt,
             "budget": verification.false_positive_rate,
-            "log_budget": claim.log_budget(verification.attempt)
-            if verification.false_positive_rate
-            else -math.inf,
+            "log_budget": claim.log_budget(verification.attempt) if verification.false_positive_rate else -math.inf,
             "total_budget": claim.kappa * claim.terms.base,
         },
         "verification": {
@@ -121,9 +113,7 @@ def build(
             "entropy_is_fresh": entropy_is_fresh,
             "stream": STREAM,
             "samples": verification.samples,
-            "directions": {
-                name: _section(report) for name, report in verification.directions.items()
-            },
+            "directions": {name: _section(report) for name, report in verification.directions.items()},
             "notes": []
             if entropy_is_fresh or not sampled
             else ["the caller gave the seed: a guarantee needs fresh entropy"],

@@ -1,9 +1,8 @@
-"""Certificates: what was verified, with what, and everything that it takes to do it again.
-Versioned JSON.
+"""Certificates: what was verified, with what, and everything that it takes to do it again. Versioned JSON.
 
-Files of other formats are refused, and so are unknown fields at every depth: nobody would check
-them. The digest shows damage. ``evr.certification.replay`` shows whether the content is true;
-``text_rules`` leaves no room for a sentence in what a replay cannot recompute.
+Files of other formats are refused, and so are unknown fields at every depth: nobody would check them. The digest shows
+damage. ``evr.certification.replay`` shows whether the content is true; ``text_rules`` leaves no room for a sentence in
+what a replay cannot recompute.
 """
 
 from __future__ import annotations
@@ -102,8 +101,8 @@ class GuaranteeSection(Section):
 
 
 class ClaimSection(Section):
-    """What was tested: ``(epsilon, delta)``, against ``threshold = (1 - kappa) delta``. Samples are
-    planned for a truth of ``tau delta``.
+    """What was tested: ``(epsilon, delta)``, against ``threshold = (1 - kappa) delta``. Samples are planned for a truth
+    of ``tau delta``.
     """
 
     epsilon: Number
@@ -160,9 +159,7 @@ class DirectionSection(Section):
     correction: Number
     plan: PlanSection | None
     strict: ProofSection | None
-    trace: Annotated[
-        list[Annotated[list[Number], Field(min_length=4, max_length=4)]], Field(max_length=1000)
-    ]
+    trace: Annotated[list[Annotated[list[Number], Field(min_length=4, max_length=4)]], Field(max_length=1000)]
     seconds: Number
 
 
@@ -195,9 +192,7 @@ class SoftwareSection(Section):
 
     evr: Annotated[
         str,  # in the statement
-        Field(
-            pattern=r"^[0-9]{1,4}(\.[0-9]{1,4}){2}((a|b|rc|\.dev|\.post)[0-9]{1,4}){0,2}$",
-        ),
+        Field(pattern=r"^[0-9]{1,4}(\.[0-9]{1,4}){2}((a|b|rc|\.dev|\.post)[0-9]{1,4}){0,2}$"),
     ]
     commit: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None
     drawing: Annotated[str, Field(pattern="^[0-9]{1,6}$")]
@@ -209,9 +204,7 @@ class SoftwareSection(Section):
 
 
 class DescriptionSection(Section):
-    """The training as whoever ran it describes it. Its numbers fit the event, or the certificate
-    is refused.
-    """
+    """The training as whoever ran it describes it. Its numbers fit the event, or the certificate is refused."""
 
     algorithm: Literal["DP-SGD"] | None
     title: Name | None
@@ -222,8 +215,8 @@ class DescriptionSection(Section):
 
 
 class ConstantsSection(Section):
-    """The numbers that were fixed without looking at the data, the number of records included, as
-    whoever trained says.
+    """The numbers that were fixed without looking at the data, the number of records included, as whoever
+    trained says.
     """
 
     divisor: Number
@@ -232,14 +225,11 @@ class ConstantsSection(Section):
 
 
 class RecordSection(Section):
-    """The record of the training that the event comes from: the last seal of each of its files, how
-    many steps it holds, the constants of the training if it has any, and the kinds of its notes.
+    """The record of the training that the event comes from: the last seal of each of its files, how many steps it
+    holds, the constants of the training if it has any, and the kinds of its notes.
     """
 
-    seals: Annotated[
-        list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]],
-        Field(min_length=1, max_length=100_000),
-    ]
+    seals: Annotated[list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]], Field(min_length=1, max_length=100_000)]
     steps: Count
     constants: ConstantsSection | None
     notes: Annotated[list[Note], Field(max_length=len(NOTES))]
@@ -265,11 +255,10 @@ class Certificate(Section):
     software, times, schema_version
         What made it, when, and the format of the file.
     record
-        Which recorded training it is about, if any. A replay sees only whether it contradicts the
-        event; ``Record.is_certified_by`` compares it with the record itself.
+        Which recorded training it is about, if any. A replay sees only whether it contradicts the event;
+        ``Record.is_certified_by`` compares it with the record itself.
     proof
-        The SHA-256 on the last line of its proof file, where one was written; else there is no
-        such field.
+        The SHA-256 on the last line of its proof file, where one was written; else there is no such field.
     digest
         SHA-256 of the rest.
     """
@@ -346,8 +335,8 @@ class Certificate(Section):
     def save(self, path: str | Path) -> None:
         """Write it, whole or not at all.
 
-        An accepted certificate that lies there is first moved aside (``kept_paths``), unless this
-        one accepts the same claim.
+        An accepted certificate that lies there is first moved aside (``kept_paths``), unless this one accepts the same
+        claim.
         """
         with contextlib.suppress(CertificateError):
             earlier = Certificate.load(path)
@@ -370,9 +359,7 @@ class Certificate(Section):
                 content = file.read(MOST_BYTES + 1)
             text = content.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise CertificateError(
-                f"{path}: not UTF-8 text ({error.reason} at byte {error.start})"
-            ) from None
+            raise CertificateError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
         except OSError as error:
             raise CertificateError(f"{path}: cannot be read ({error.strerror or error})") from None
         try:
@@ -384,9 +371,7 @@ class Certificate(Section):
     def from_json(cls, text: str) -> Certificate:
         """As ``load``, from a string."""
         if len(text) > MOST_BYTES:
-            raise CertificateError(
-                f"larger than {MOST_BYTES >> 20} MiB, the limit of a certificate"
-            )
+            raise CertificateError(f"larger than {MOST_BYTES >> 20} MiB, the limit of a certificate")
         if other := instead(text, "a certificate"):
             raise CertificateError(other)
         document = _parsed(text)
@@ -399,13 +384,9 @@ class Certificate(Section):
                 "wrote it, or certify again"
             )
         if (odd := unprintable(document)) is not None:
-            raise CertificateError(
-                f"it contains characters that do not print: {validate.shown(odd)[:80]}"
-            )
+            raise CertificateError(f"it contains characters that do not print: {validate.shown(odd)[:80]}")
         if document.get("digest") != digest_of(document):
-            raise CertificateError(
-                "the digest does not match: the certificate was altered or is damaged"
-            )
+            raise CertificateError("the digest does not match: the certificate was altered or is damaged")
         return cls.sealed(document)
 
     @classmethod
@@ -417,22 +398,16 @@ class Certificate(Section):
             problem = error.errors()[0]
             path = ".".join(map(str, problem["loc"]))[:200]
             if problem["type"] == "extra_forbidden":
-                raise CertificateError(
-                    f"{path} is not a field of a certificate: altered, or of a newer evr"
-                ) from None
+                raise CertificateError(f"{path} is not a field of a certificate: altered, or of a newer evr") from None
             if problem["type"] == "string_pattern_mismatch":
-                raise CertificateError(
-                    f"{path}={str(problem['input'])[:40]!r} is not as evr writes it"
-                ) from None
+                raise CertificateError(f"{path}={str(problem['input'])[:40]!r} is not as evr writes it") from None
             message = problem["msg"].removeprefix("Value error, ")
             raise CertificateError(f"{path}: {message[0].lower()}{message[1:]}") from None
         return unsealed.model_copy(update={"digest": digest_of(unsealed.document())})
 
 
 def kept_paths(path: str | Path) -> list[Path]:
-    """The accepted certificates that are kept beside ``path``, where others took their place; the
-    latest is last.
-    """
+    """The accepted certificates that are kept beside ``path``, where others took their place; the latest is last."""
     return list(itertools.takewhile(Path.exists, _numbered(path)))
 
 
@@ -443,9 +418,7 @@ def _free_path(path: str | Path) -> Path:
 def _numbered(path: str | Path) -> Iterator[Path]:
     """``run.accepted.json``, ``run.accepted-2.json`` and so on for ``run.json``."""
     for count in itertools.count(1):
-        yield Path(path).with_suffix(
-            f".accepted{'' if count == 1 else f'-{count}'}{Path(path).suffix}"
-        )
+        yield Path(path).with_suffix(f".accepted{'' if count == 1 else f'-{count}'}{Path(path).suffix}")
 
 
 def digest_of(document: dict[str, Any]) -> str:
@@ -473,9 +446,7 @@ def _parsed(text: str) -> dict[str, Any]:
         return value if math.isfinite(value) else no_word(digits[:40])
 
     try:
-        document = json.loads(
-            text, object_pairs_hook=unique, parse_constant=no_word, parse_float=finite
-        )
+        document = json.loads(text, object_pairs_hook=unique, parse_constant=no_word, parse_float=finite)
     except (ValueError, RecursionError) as error:
         raise CertificateError(f"not valid JSON, perhaps cut off: {error}") from None
     if not isinstance(document, dict):
@@ -488,8 +459,7 @@ def pretty(value: Any, indent: str = "") -> str:
     deeper = indent + "  "
     if isinstance(value, dict) and value:
         items = (
-            f"{deeper}{json.dumps(key, ensure_ascii=False)}: {pretty(item, deeper)}"
-            for key, item in value.items()
+            f"{deeper}{json.dumps(key, ensure_ascii=False)}: {pretty(item, deeper)}" for key, item in value.items()
         )
         return "{\n" + ",\n".join(items) + f"\n{indent}}}"
     if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):

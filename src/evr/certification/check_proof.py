@@ -261,9 +261,7 @@ def check_size(section: Section) -> None:
         grid = kind.grid
         small &= near(grid.floor) and near(grid.ffirst, grid.halv) and near(grid.hfirst)
     if not small or work > MOST_WORK:
-        raise NotReadError(
-            f"too large: places up to {MOST_PLACE:,} and {MOST_WORK:,} bits of masses are followed"
-        )
+        raise NotReadError(f"too large: places up to {MOST_PLACE:,} and {MOST_WORK:,} bits of masses are followed")
 
 
 # --- products of lists of non-negative integers ---------------------------------------------------
@@ -278,14 +276,9 @@ def product(p: list[int], q: list[int]) -> list[int]:
         return [0] * number
     if number <= 500:
         width = greatest.bit_length() // 8 + 1
-        a, b = (
-            int.from_bytes(b"".join(x.to_bytes(width, "little") for x in f), "little")
-            for f in (p, q)
-        )
+        a, b = (int.from_bytes(b"".join(x.to_bytes(width, "little") for x in f), "little") for f in (p, q))
         whole = (a * b).to_bytes(number * width, "little")
-        return [
-            int.from_bytes(whole[i : i + width], "little") for i in range(0, number * width, width)
-        ]
+        return [int.from_bytes(whole[i : i + width], "little") for i in range(0, number * width, width)]
     width = len(str(greatest))  # in base 10: `decimal` multiplies long numbers by a transform
     with decimal.localcontext() as context:
         context.prec = number * width + 10
@@ -373,19 +366,14 @@ class Checker:
             masses, infinite = self._by_curve(kind, places)
         low, fine = grid.low, grid.low + grid.fine
         coarse = plus(Masses(grid.floor, masses[:low]), Masses(grid.hfirst, masses[fine:]))
-        return Law(
-            grid.halv, Masses(grid.ffirst, masses[low:fine]), coarse, min(self.unit, infinite)
-        )
+        return Law(grid.halv, Masses(grid.ffirst, masses[low:fine]), coarse, min(self.unit, infinite))
 
     def _gaps(self, kind: Kind, places: list[int]) -> list[tuple[int, int]]:
         """Bounds of q e^(-width) from each place to the next."""
         known: dict[int, tuple[int, int]] = {}
         d = self.den << kind.grid.halv
         for width in {b - a for a, b in zip(places, places[1:])}:
-            known[width] = (
-                self.exp_down(-self.spacing * width, d),
-                self.exp_up(self.spacing * width, d),
-            )
+            known[width] = (self.exp_down(-self.spacing * width, d), self.exp_up(self.spacing * width, d))
         return [known[b - a] for a, b in zip(places, places[1:])]
 
     def _by_curve(self, kind: Kind, places: list[int]) -> tuple[list[int], int]:
@@ -397,9 +385,7 @@ class Checker:
                 raise RefusedError("the curve of a step is not between 0 and 1, or does not fall")
             most = v + d
         masses, before = [], value
-        for (v, d), (v2, d2), (lo, hi) in zip(
-            kind.values, kind.values[1:], self._gaps(kind, places)
-        ):
+        for (v, d), (v2, d2), (lo, hi) in zip(kind.values, kind.values[1:], self._gaps(kind, places)):
             down = 0 if q <= lo else (q * v - lo * (v2 + d2)) // (q - lo)
             masses.append(max(0, ceiling((before - down) * self.unit, value)))
             before = value if q <= hi else ceiling(q * (v + d) - hi * v2, q - hi)
@@ -439,9 +425,7 @@ class Checker:
             lo, hi = self.exp_down(-self.spacing, d), self.exp_up(self.spacing * size, d)
             y, found = q, []
             for _ in range(size):
-                found.append(
-                    self.unit if q <= hi else min(self.unit, ceiling((q - y) * self.unit, q - hi))
-                )
+                found.append(self.unit if q <= hi else min(self.unit, ceiling((q - y) * self.unit, q - hi)))
                 y = y * lo // q
             self._shares[a, b] = found
         return self._shares[a, b]
@@ -521,10 +505,7 @@ class Checker:
         m, n, unit, wide = self.all_coarse(x), self.all_coarse(y), self.unit, self.wide
         if cut < m.first + n.first - 2**26:
             return unit * unit
-        step, rest = (
-            self.power(wide, -self.spacing),
-            self.power(wide, eps - offset - cut * self.spacing),
-        )
+        step, rest = (self.power(wide, -self.spacing), self.power(wide, eps - offset - cut * self.spacing))
         start = cut + 1 - (m.first + len(m.coef) - 1)
         masses = [0] * (n.first - start) + n.coef if start <= n.first else n.coef[start - n.first :]
         s = r = 0
@@ -590,9 +571,7 @@ def check(data: bytes) -> Answer:
         try:
             found: int | None = bound(file, section)
             if Fraction(found or 0, 1 << 2 * section.bits) > file.delta:
-                reasons.append(
-                    f"direction {section.mark}: what is proved is above the stated delta"
-                )
+                reasons.append(f"direction {section.mark}: what is proved is above the stated delta")
         except RefusedError as why:
             found = None
             reasons.append(f"direction {section.mark}: {why}")
@@ -733,9 +712,7 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
             term = lambda x: mp.exp(-mp.mpf(x * x) / (2 * scale**2)) / whole  # noqa: E731
         return outcomes([(term(x - shift), term(x)) for x in range(-reach, reach + shift + 1)])
     if name in ("mixture", "two_sided"):
-        sizes, weights = (
-            [mp.mpf(x.numerator) / x.denominator for x in row] for _, row in given[-2:]
-        )
+        sizes, weights = ([mp.mpf(x.numerator) / x.denominator for x in row] for _, row in given[-2:])
         scale = mp.sqrt(numbers[0]) if name == "two_sided" else 1
         both = [(scale * m, w) for m, w in zip(sizes, weights)]
         floor = sum(w for m, w in both if m == 0)
@@ -744,9 +721,7 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
             """Where the sum of w e^(m t - m^2/2) is r, or r times the same at -t."""
 
             def ratio(t: Any) -> Any:
-                here, there = (
-                    sum(w * mp.exp(s * m * t - m * m / 2) for m, w in both) for s in (1, -1)
-                )
+                here, there = (sum(w * mp.exp(s * m * t - m * m / 2) for m, w in both) for s in (1, -1))
                 return here - r * (there if other else 1)
 
             low, high = mp.mpf(-1), mp.mpf(1)

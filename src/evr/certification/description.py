@@ -1,8 +1,7 @@
-"""A training in the words of whoever ran it: a title, the protected unit, and the numbers that
-people state.
+"""A training in the words of whoever ran it: a title, the protected unit, and the numbers that people state.
 
-Only the event is accounted for. Numbers that do not fit the event are refused; the others choose
-the words of a statement, and nothing else.
+Only the event is accounted for. Numbers that do not fit the event are refused; the others choose the words of a
+statement, and nothing else.
 """
 
 from __future__ import annotations
@@ -105,9 +104,7 @@ def _check(given: dict[str, Any], event: dp_event.DpEvent) -> None:
         raise ValueError("description: the event is not that of DP-SGD, sampled Gaussian noise")
     size, batch, epochs = given["dataset_size"], given["batch_size"], given["epochs"]
     if (batch is not None or epochs is not None) and len(phases) > 1:
-        raise ValueError(
-            f"description: batch_size and epochs are of one phase, and the event has {len(phases)}"
-        )
+        raise ValueError(f"description: batch_size and epochs are of one phase, and the event has {len(phases)}")
     phase = phases[0]
     if batch is not None:
         if size is None:
@@ -121,10 +118,7 @@ def _check(given: dict[str, Any], event: dp_event.DpEvent) -> None:
         rate = Fraction(phase.rate) if batch is None else Fraction(batch, size)
         steps = math.ceil(Fraction(epochs) / rate) if rate else 0
         if steps != phase.steps:
-            raise ValueError(
-                f"description: epochs={epochs!r} are {steps:,} steps, and the event has "
-                f"{phase.steps:,}"
-            )
+            raise ValueError(f"description: epochs={epochs!r} are {steps:,} steps, and the event has {phase.steps:,}")
 
 
 def trained(event: dp_event.DpEvent, given: Mapping[str, Any]) -> str | None:
@@ -140,10 +134,7 @@ def _phase(phase: Phase, given: Mapping[str, Any]) -> str:
     if given["batch_size"] is not None and phase.batch is None:
         owned = phase.records_per_user is not None or given["unit"] in (None, "example")
         unit = "records" if owned else f"{given['unit']}s"
-        drawn = (
-            f"batches of {given['batch_size']:,} of {given['dataset_size']:,} {unit} by Poisson "
-            "sampling"
-        )
+        drawn = f"batches of {given['batch_size']:,} of {given['dataset_size']:,} {unit} by Poisson sampling"
     steps = _counted(phase.steps, "step")
     if given["epochs"] is not None:
         steps = _counted(given["epochs"], "epoch")

@@ -1,5 +1,4 @@
-"""``DpEvent`` trees as JSON: an object for each event, its class under ``"type"``, its fields by
-name.
+"""``DpEvent`` trees as JSON: an object for each event, its class under ``"type"``, its fields by name.
 
 Only known classes are ever built: those of dp_accounting, those of ``evr.events``, and
 registered ones, which are named with their module (``evr.mechanisms.registry`` has the names).
@@ -25,9 +24,7 @@ _UNENDING = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 def canonical(document: Any) -> str:
     """JSON with sorted keys and no spaces: equal documents give equal text."""
-    return json.dumps(
-        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def event_digest(event: dp_event.DpEvent) -> str:
@@ -48,9 +45,7 @@ def event_to_json(event: Any) -> dict[str, Any]:
      'event': {'type': 'GaussianDpEvent', 'noise_multiplier': 1.5}, 'count': 10}
     """
     if not isinstance(known(event), dp_event.DpEvent):
-        raise TypeError(
-            f"{validate.shown(event)} is not a DpEvent (it is a {type(event).__name__})"
-        )
+        raise TypeError(f"{validate.shown(event)} is not a DpEvent (it is a {type(event).__name__})")
     return checked_tree(_encoded(event, DEEPEST))
 
 
@@ -80,14 +75,10 @@ def _encoded(value: Any, depth: int) -> Any:
         if event_classes().get(name) is not type(value):
             if type(value) in MECHANISMS:
                 raise ValueError(
-                    f"{name} is not made by attrs, so its fields have no names in a certificate: "
-                    "decorate it"
+                    f"{name} is not made by attrs, so its fields have no names in a certificate: decorate it"
                 )
             raise ValueError(f"{name} is not a known event: register it with evr.register")
-        fields = {
-            one.alias: _encoded(getattr(value, one.name), depth - 1)
-            for one in written_fields(type(value))
-        }
+        fields = {one.alias: _encoded(getattr(value, one.name), depth - 1) for one in written_fields(type(value))}
         return {"type": name, **fields}
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
@@ -97,9 +88,7 @@ def _encoded(value: Any, depth: int) -> Any:
         return value if math.isfinite(value) else str(value)
     if value is None or isinstance(value, bool | int | str):
         return value
-    raise ValueError(
-        f"{validate.shown(value)}, of type {type(value).__name__}, cannot stand in a certificate"
-    )
+    raise ValueError(f"{validate.shown(value)}, of type {type(value).__name__}, cannot stand in a certificate")
 
 
 def _decoded(value: Any, path: str, depth: int) -> Any:
@@ -115,15 +104,12 @@ def _decoded(value: Any, path: str, depth: int) -> Any:
         if fields.keys() != wanted:
             odd = sorted(fields.keys() ^ wanted)
             raise CertificateError(
-                f"{path}: {cls.__name__} has the fields {sorted(wanted)}; missing or unexpected: "
-                f"{odd[0]!r}"
+                f"{path}: {cls.__name__} has the fields {sorted(wanted)}; missing or unexpected: {odd[0]!r}"
             )
         try:
             return cls(**fields)
         except Exception as error:  # somebody else's class may raise anything
-            raise CertificateError(
-                f"{path}: {cls.__name__} does not take these values ({error})"
-            ) from None
+            raise CertificateError(f"{path}: {cls.__name__} does not take these values ({error})") from None
     if isinstance(value, list):
         return [_decoded(item, f"{path}[{i}]", depth - 1) for i, item in enumerate(value)]
     return _UNENDING.get(value, value) if isinstance(value, str) else value

@@ -1,7 +1,7 @@
 """Events in words: what ran, and what a statement about it assumes.
 
-Words come from code only: those of a scheme from ``scheme_words.py``, those of a mechanism of
-somebody's own from its description, those of compositions and of sampling from here.
+Words come from code only: those of a scheme from ``scheme_words.py``, those of a mechanism of somebody's own from its
+description, those of compositions and of sampling from here.
 """
 
 from __future__ import annotations
@@ -19,21 +19,15 @@ from evr.mechanisms.schemes import ZeroOutDpEvent
 from evr.numbers import typed
 
 _SAMPLED = (
-    "each record was in each batch independently with the stated probability (Poisson sampling, "
-    "not shuffled batches)"
+    "each record was in each batch independently with the stated probability (Poisson sampling, not shuffled batches)"
 )
 _THREE = "the sampling probability, the number of steps and the divisor of the sums"
 _UNRELATED = {
     ADD_OR_REMOVE: f"{_THREE} did not depend on the data, the number of records included",
-    ZERO_OUT: (
-        f"the number of records is public, and {_THREE} depended on the data through it alone"
-    ),
+    ZERO_OUT: (f"the number of records is public, and {_THREE} depended on the data through it alone"),
 }
 """R1.7 of docs/guarantees_relations.md, for Poisson sampling."""
-_DRAWN = (
-    "each batch was a uniformly random set of the stated size, drawn anew for each step "
-    "(not shuffled batches)"
-)
+_DRAWN = "each batch was a uniformly random set of the stated size, drawn anew for each step (not shuffled batches)"
 _PARTS = 6  # of a composition that are described one by one
 _LONG = 2000  # characters of them
 
@@ -76,8 +70,7 @@ def _too_many(parts: list[str]) -> bool:
 
 
 def is_abridged(event: dp_event.DpEvent) -> bool:
-    """Whether ``describe`` leaves some of an event's numbers out, so that other events have the
-    same words.
+    """Whether ``describe`` leaves some of an event's numbers out, so that other events have the same words.
 
     >>> step = dp_event.GaussianDpEvent(1.0)
     >>> is_abridged(dp_event.ComposedDpEvent([step] * 6)), is_abridged(
@@ -105,9 +98,7 @@ def _own_words(event: dp_event.DpEvent, words: Callable[[Any], str]) -> str:
     try:
         text = words(event)
     except Exception as error:  # somebody else's function may raise anything
-        raise ValueError(
-            f"{name} has no words for these values: {type(error).__name__}: {error}"
-        ) from error
+        raise ValueError(f"{name} has no words for these values: {type(error).__name__}: {error}") from error
     if not isinstance(text, str) or not text.strip() or not text.isprintable():
         raise ValueError(f"the words of {name} are {text!r}: they must be one line of text")
     return text
@@ -116,8 +107,7 @@ def _own_words(event: dp_event.DpEvent, words: Callable[[Any], str]) -> str:
 def _by_fields(event: dp_event.DpEvent, name: str) -> str:
     article = "an" if name[:1].lower() in "aeiou" else "a"
     fields = [
-        f"{one.alias.replace('_', ' ')} {_value(getattr(event, one.name))}"
-        for one in written_fields(type(event))
+        f"{one.alias.replace('_', ' ')} {_value(getattr(event, one.name))}" for one in written_fields(type(event))
     ]
     return f"{article} {name} mechanism" + (f" ({', '.join(fields)})" if fields else "")
 
@@ -132,9 +122,7 @@ def _value(value: Any) -> str:
     return str(list(value))
 
 
-def assumptions(
-    *events: dp_event.DpEvent, relation: NeighboringRelation = ADD_OR_REMOVE
-) -> list[str]:
+def assumptions(*events: dp_event.DpEvent, relation: NeighboringRelation = ADD_OR_REMOVE) -> list[str]:
     """What statements about events under a relation assume, each a clause that follows "that".
 
     >>> assumptions(dp_event.GaussianDpEvent(1.0))
@@ -151,9 +139,7 @@ def assumptions(
             sampling[_DRAWN] = None
         elif type(one) in MECHANISMS:
             mechanisms.append(MECHANISMS[type(one)])
-    clauses = [*sampling] + [
-        clause for mechanism in dict.fromkeys(mechanisms) for clause in mechanism.assumptions
-    ]
+    clauses = [*sampling] + [clause for mechanism in dict.fromkeys(mechanisms) for clause in mechanism.assumptions]
     return list(reversed(dict.fromkeys(reversed(clauses))))  # what several share comes last
 
 

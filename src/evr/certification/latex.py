@@ -61,8 +61,7 @@ def bibtex(certificate: Certificate) -> str:
 
 
 def typeset(text: str) -> str:
-    r"""Plain text as LaTeX: Greek letters, powers of ten and pairs as mathematics, everything else
-    escaped.
+    r"""Plain text as LaTeX: Greek letters, powers of ten and pairs as mathematics, everything else escaped.
 
     >>> print(typeset("(1.14, 1e-5)-differentially private, with delta at most 2.5e-9 & 50%"))
     $(\varepsilon = 1.14, \delta = 10^{-5})$-differentially private, with $\delta$ at most

@@ -1,5 +1,5 @@
-"""Exact laws as text, for proof files: one word without spaces, from which anybody can compute the
-curve again (docs/proof_format.md, "Laws").
+"""Exact laws as text, for proof files: one word without spaces, from which anybody can compute the curve again
+(docs/proof_format.md, "Laws").
 """
 
 from __future__ import annotations

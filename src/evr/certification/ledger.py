@@ -1,15 +1,13 @@
-"""The ledger: every attempt at a release, written down before its first sample (docs/guarantees.md,
-Section 5).
+"""The ledger: every attempt at a release, written down before its first sample (docs/guarantees.md, Section 5).
 
-A *release* fixes ``kappa`` and the base of its budgets with its first attempt; attempt ``i`` may
-then be wrong with probability ``kappa base 2^-i``, so all of them together with less than ``kappa
-base``, whatever ``tau`` they use. By default all attempts at the same ``(epsilon, delta)`` are one
-release and the base is that delta. A named release takes any claims that are at least that of its
-first attempt, the base.
+A *release* fixes ``kappa`` and the base of its budgets with its first attempt; attempt ``i`` may then be wrong with
+probability ``kappa base 2^-i``, so all of them together with less than ``kappa base``, whatever ``tau`` they use. By
+default all attempts at the same ``(epsilon, delta)`` are one release and the base is that delta. A named release takes
+any claims that are at least that of its first attempt, the base.
 
-A crash, Ctrl-C or kill counts, because the row is there already. SQLite's write lock gives out the
-numbers, so no two processes have the same one. The one output of a release is counted in the same
-way, before its mechanism starts, and stays counted (Section 5.6).
+A crash, Ctrl-C or kill counts, because the row is there already. SQLite's write lock gives out the numbers, so no two
+processes have the same one. The one output of a release is counted in the same way, before its mechanism starts, and
+stays counted (Section 5.6).
 """
 
 from __future__ import annotations
@@ -30,15 +28,7 @@ from dp_accounting import NeighboringRelation
 
 from evr import validate
 from evr.certification import tables
-from evr.certification.tables import (
-    Attempt,
-    Contents,
-    DamagedRow,
-    ReleaseRow,
-    parsed,
-    seal,
-    this_process,
-)
+from evr.certification.tables import Attempt, Contents, DamagedRow, ReleaseRow, parsed, seal, this_process
 from evr.certification.text_rules import NAME_IN_WORDS, checked_name
 from evr.errors import AlreadyReleasedError, LedgerError, NearbyReleaseWarning
 from evr.verification import Claim, Terms
@@ -55,12 +45,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def release_key(
-    epsilon: float,
-    delta: float,
-    name: str | None,
-    relation: NeighboringRelation = _ADD_OR_REMOVE,
-) -> str:
+def release_key(epsilon: float, delta: float, name: str | None, relation: NeighboringRelation = _ADD_OR_REMOVE) -> str:
     """What attempts of one release have in common."""
     if name is not None:
         return f"name {name}"
@@ -75,8 +60,8 @@ def _numbers(key: str) -> tuple[float, float]:
 
 
 class Ledger:
-    """A file of attempts, shared by any number of processes: a SQLite database. What a method has
-    written is on the disk when it returns, in this very file.
+    """A file of attempts, shared by any number of processes: a SQLite database. What a method has written is on the
+    disk when it returns, in this very file.
 
     Parameters
     ----------
@@ -98,19 +83,13 @@ class Ledger:
         self._absolute = self.path.absolute()
         if str(self.path) == ":memory:" or str(self.path).startswith("file:"):
             raise LedgerError(
-                f"{self.path}: SQLite may forget such a database when it is closed, and a ledger "
-                "must not: name a file"
+                f"{self.path}: SQLite may forget such a database when it is closed, and a ledger must not: name a file"
             )
         if not create and not self.path.exists():
-            raise LedgerError(
-                f"{self.path}: there is no ledger: the first attempt makes one; --ledger names "
-                "another"
-            )
+            raise LedgerError(f"{self.path}: there is no ledger: the first attempt makes one; --ledger names another")
         with self._guarded():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(
-                self._absolute, timeout=BUSY_SECONDS, isolation_level=None
-            )
+            self._connection = sqlite3.connect(self._absolute, timeout=BUSY_SECONDS, isolation_level=None)
             try:
                 self._connection.row_factory = sqlite3.Row
                 self._connection.execute("PRAGMA synchronous = EXTRA")  # of the folder, too
@@ -165,11 +144,7 @@ class Ledger:
         return math.fsum(attempt.budget for attempt in self._contents().of(release))
 
     def upcoming(
-        self,
-        claim: Claim,
-        *,
-        name: str | None = None,
-        relation: NeighboringRelation = _ADD_OR_REMOVE,
+        self, claim: Claim, *, name: str | None = None, relation: NeighboringRelation = _ADD_OR_REMOVE
     ) -> tuple[Terms, int]:
         """The terms and the number that the next attempt would have; nothing is written."""
         held = self._contents()
@@ -177,11 +152,7 @@ class Ledger:
         return terms, 1 if release is None else len(held.of(release)) + 1
 
     def refuse_second_output(
-        self,
-        claim: Claim,
-        *,
-        name: str | None = None,
-        relation: NeighboringRelation = _ADD_OR_REMOVE,
+        self, claim: Claim, *, name: str | None = None, relation: NeighboringRelation = _ADD_OR_REMOVE
     ) -> None:
         """Raise if the release that a claim belongs to has let out its one output."""
         held = self._contents()
@@ -193,8 +164,7 @@ class Ledger:
         """The latest snapshots, by direction."""
         with self._guarded():
             rows = self._connection.execute(
-                "SELECT direction, snapshot, seal FROM checkpoints WHERE attempt_id = ?",
-                (attempt.id,),
+                "SELECT direction, snapshot, seal FROM checkpoints WHERE attempt_id = ?", (attempt.id,)
             ).fetchall()
             for row in rows:
                 if row["seal"] != seal(attempt.id, row["direction"], row["snapshot"]):
@@ -268,14 +238,7 @@ class Ledger:
             attempt_id = tables.append(connection, "attempts", row)
             return tables.attempt(connection, attempt_id)
 
-    def finish(
-        self,
-        attempt: Attempt,
-        state: str,
-        *,
-        samples: int | None = None,
-        message: str | None = None,
-    ) -> None:
+    def finish(self, attempt: Attempt, state: str, *, samples: int | None = None, message: str | None = None) -> None:
         """Write down how an attempt ended. Snapshots stay only if it can be continued."""
         with self._transaction() as connection:
             changed = connection.execute(
@@ -296,8 +259,7 @@ class Ledger:
                 (attempt.id, direction, text, seal(attempt.id, direction, text)),
             )
             changed = connection.execute(
-                "UPDATE attempts SET seen = ? WHERE id = ? AND owner = ?",
-                (now(), attempt.id, attempt.owner),
+                "UPDATE attempts SET seen = ? WHERE id = ? AND owner = ?", (now(), attempt.id, attempt.owner)
             )
             _still_ours(attempt, changed)
 
@@ -315,8 +277,7 @@ class Ledger:
     def count_output(self, attempt: Attempt) -> None:
         """Count the one output of a release, for good, before a mechanism runs.
 
-        Raises ``AlreadyReleasedError`` if it is counted already, by whomever and however that
-        ended.
+        Raises ``AlreadyReleasedError`` if it is counted already, by whomever and however that ended.
         """
         with self._transaction() as connection:
             held = tables.contents(connection)
@@ -329,9 +290,7 @@ class Ledger:
             tables.append(connection, "outputs", {"release_id": release.id, **row})
 
     def end_output(self, attempt: Attempt, ending: Literal["released", "raised"]) -> None:
-        """Write down how the mechanism ended, for the reader: its output is counted already, and
-        stays so.
-        """
+        """Write down how the mechanism ended, for the reader: its output is counted already, and stays so."""
         with self._transaction() as connection:
             connection.execute(
                 "UPDATE outputs SET ending = ?, ended = ? WHERE release_id = ? AND attempt_id = ? "
@@ -374,14 +333,10 @@ class Ledger:
         except (sqlite3.Error, UnicodeDecodeError) as error:  # damage in what SQLite quotes
             raise LedgerError(f"{self.path}: the ledger cannot be used ({error})") from error
         except OSError as error:
-            raise LedgerError(
-                f"{self.path}: the ledger cannot be used ({error.strerror or error})"
-            ) from error
+            raise LedgerError(f"{self.path}: the ledger cannot be used ({error.strerror or error})") from error
 
     def _damaged(self, what: str) -> LedgerError:
-        return LedgerError(
-            f"{self.path}: the ledger is damaged ({what}); put it aside and start another release"
-        )
+        return LedgerError(f"{self.path}: the ledger is damaged ({what}); put it aside and start another release")
 
     def _at_its_place(self) -> tuple[int, int]:
         """Which file lies at the path; refused if it has other names, which SQLite cannot guard."""
@@ -407,18 +362,13 @@ class Ledger:
 
 
 def _terms(
-    held: Contents,
-    claim: Claim,
-    name: str | None,
-    relation: NeighboringRelation,
+    held: Contents, claim: Claim, name: str | None, relation: NeighboringRelation
 ) -> tuple[str, Terms, ReleaseRow | None]:
     """Key, terms and, if there is one, the row of the release that a claim belongs to."""
     try:
         checked_name(name)
     except ValueError:
-        raise LedgerError(
-            f"release={validate.shown(name)} is not a name: {NAME_IN_WORDS}"
-        ) from None
+        raise LedgerError(f"release={validate.shown(name)} is not a name: {NAME_IN_WORDS}") from None
     key = release_key(claim.epsilon, claim.delta, name, relation)
     release = next((one for one in held.releases if one.key == key), None)
     if release is None:

@@ -1,9 +1,8 @@
-"""Proof files: what a strict certificate rests on, so that nothing of evr is needed to check it
-(docs/proof_format.md).
+"""Proof files: what a strict certificate rests on, so that nothing of evr is needed to check it (docs/proof_format.md).
 
-A file lists what balls enclose: the curve of one step at the places of its grid, or its outcomes.
-``check_proof.py``, which is beside this module and goes beside the file, computes the rest in
-integers. Every file is checked by it before it is handed out.
+A file lists what balls enclose: the curve of one step at the places of its grid, or its outcomes. ``check_proof.py``,
+which is beside this module and goes beside the file, computes the rest in integers. Every file is checked by it before
+it is handed out.
 """
 
 from __future__ import annotations
@@ -40,10 +39,7 @@ _MOST_ORDER = 48
 
 
 def proof_file(
-    composition: Composition,
-    epsilon: Fraction,
-    delta: Fraction,
-    plans: Mapping[Direction, ProofPlan | None],
+    composition: Composition, epsilon: Fraction, delta: Fraction, plans: Mapping[Direction, ProofPlan | None]
 ) -> bytes:
     """The file that proves delta at epsilon by these plans; the same bytes whenever it is made.
 
@@ -83,9 +79,7 @@ def proof_file(
 def proof_of(certificate: Certificate) -> bytes:
     """The proof file of an accepted certificate whose proof is strict."""
     if not certificate.accepted or certificate.verification.method not in ("strict", "both"):
-        raise CertificateError(
-            "only an accepted certificate with a proof in exact arithmetic has a proof file"
-        )
+        raise CertificateError("only an accepted certificate with a proof in exact arithmetic has a proof file")
     plans: dict[Direction, ProofPlan | None] = {}
     for name, report in certificate.verification.directions.items():
         stated = None if report.strict is None else StatedProof.from_json(report.strict)
@@ -108,18 +102,11 @@ def write_proof(path: str | Path, data: bytes) -> None:
 
 
 def check_texts(composition: Composition) -> list[tuple[str, str]]:
-    """The laws of each step in both directions as text; a composition that no proof file can state
-    is refused.
-    """
+    """The laws of each step in both directions as text; a composition that no proof file can state is refused."""
     remove, add = (composition.exact(one) for one in Direction)
     if [step.count for step in remove] != [step.count for step in add]:
-        raise UnsupportedEventError(
-            "the two directions are not made of the same steps, and a proof file is about both"
-        )
-    return [
-        (law_text(one.exact_law), law_text(other.exact_law))
-        for one, other in zip(remove, add, strict=True)
-    ]
+        raise UnsupportedEventError("the two directions are not made of the same steps, and a proof file is about both")
+    return [(law_text(one.exact_law), law_text(other.exact_law)) for one, other in zip(remove, add, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -175,9 +162,7 @@ def _section(steps: Sequence[Step], epsilon: Fraction, plan: ProofPlan | None) -
         spacing, places = Fraction(1), [_Places.single(epsilon)]
     else:
         places = [_Places.of(grid, spacing) for grid in plan.grids]
-    denominators = (
-        number.denominator for number in (spacing, epsilon, *(p.offset for p in places))
-    )
+    denominators = (number.denominator for number in (spacing, epsilon, *(p.offset for p in places)))
     den = math.lcm(*denominators)
     products: list[tuple[int, ...]] = []
     windows = iter(plan.windows if plan else ())
@@ -214,9 +199,7 @@ def _above(number: arb) -> int:
     return found
 
 
-def _kind(
-    law: ExactLaw, places: _Places, grid: Grid | None, ends: bool, checker: check_proof.Checker
-) -> str:
+def _kind(law: ExactLaw, places: _Places, grid: Grid | None, ends: bool, checker: check_proof.Checker) -> str:
     """What is listed of one kind of step: with so many bits that the masses are evr's own."""
     wanted = None if grid is None else one_step(law, grid, places.spacing, checker.bits)
     text, finer = "", places.halvings + max(0, int(1 / places.spacing).bit_length())
@@ -231,8 +214,7 @@ def _kind(
         if wanted is None or (
             found.infinite == wanted.infinite
             and _nonzero(*found.fine) == _nonzero(wanted.fine.first, wanted.fine.poly.coeffs())
-            and _nonzero(*found.coarse)
-            == _nonzero(wanted.coarse.first, wanted.coarse.poly.coeffs())
+            and _nonzero(*found.coarse) == _nonzero(wanted.coarse.first, wanted.coarse.poly.coeffs())
         ):
             break
     return text
@@ -243,13 +225,7 @@ def _nonzero(first: int, masses: Sequence[object]) -> dict[int, object]:
 
 
 def _curve(
-    law: ExactCurve,
-    places: _Places,
-    vbits: int,
-    checker: check_proof.Checker,
-    *,
-    whole: bool,
-    ends: bool,
+    law: ExactCurve, places: _Places, vbits: int, checker: check_proof.Checker, *, whole: bool, ends: bool
 ) -> str:
     """The curve at the places; those below all losses are left out, and those above them."""
     losses, start, end = places.losses(), 0, int(not ends)
@@ -287,9 +263,7 @@ def _floors(law: ExactCurve, losses: Sequence[Fraction], vbits: int) -> tuple[li
     return [found[j] for j in range(len(losses))], width
 
 
-def _outcomes(
-    law: ExactOutcomes, places: _Places, precision: int, checker: check_proof.Checker
-) -> str:
+def _outcomes(law: ExactOutcomes, places: _Places, precision: int, checker: check_proof.Checker) -> str:
     """The sets of outcomes, each with the cell in which it is split."""
     vbits = precision + GUARD
     losses, unit = places.losses(), 1 << vbits
@@ -312,10 +286,7 @@ def _outcomes(
                     bound = min(bound, edges[above])
                 found.append((cell, mass, bound))
     found.sort()
-    runs = [line for column in zip(*found, strict=True) for line in _packed(column)] or [
-        "0",
-        "-",
-    ] * 3
+    runs = [line for column in zip(*found, strict=True) for line in _packed(column)] or ["0", "-"] * 3
     head = f"outcomes {places.words(checker.den, vbits)} {infinite} {len(found)}"
     return "\n".join([head, *runs])
 

@@ -1,9 +1,8 @@
 """The record of a training in its certificate: the words for it, and contradictions.
 
-A certificate holds the record's last seals, its number of steps, the constants of the training, and
-the kinds of its notes, from a closed list. Only the record itself can prove them, so they only add
-assumptions to a statement. A replay finds contradictions to the event.
-``evr.Record.is_certified_by`` finds out whether the record names the certificate.
+A certificate holds the record's last seals, its number of steps, the constants of the training, and the kinds of its
+notes, from a closed list. Only the record itself can prove them, so they only add assumptions to a statement. A replay
+finds contradictions to the event. ``evr.Record.is_certified_by`` finds out whether the record names the certificate.
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ NOTES: dict[str, str | None] = {
     "ghost": "the module clipped at the recorded norm, which the recorder cannot see",
     "lost": None,  # steps that ran and were lost: they count
     "other": "the record's other notes break no hypothesis of the accounting",
-    "parameters": "other changes of the parameters, beside the recorded optimizer's, did not come "
-    "from the data",
+    "parameters": "other changes of the parameters, beside the recorded optimizer's, did not come from the data",
     "sampler": "no process left a step out, as the distributed sampler does with empty batches",
 }
 """The kinds of notes, each with what a statement then assumes."""
@@ -52,9 +50,7 @@ def assumptions(record: dict[str, Any] | None) -> list[str]:
 
 
 def contradictions(document: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Where a certificate contradicts itself about its record: the field, its value, and the value
-    that would fit.
-    """
+    """Where a certificate contradicts itself about its record: the field, its value, and the value that would fit."""
     record = document["record"]
     if record is None:
         return

@@ -1,11 +1,10 @@
 """Replay: compute a certificate again and compare, the only way to trust somebody else's.
 
-The event, the claim, the attempt, the entropy, the settings and the plans determine everything
-else, samples included. A replay computes it anew and compares field by field, so an altered number
-or word shows even if the digest was mended. Some fields cannot be computed and are taken as
-recorded: software, times, the name of a release, the title and the unit, the freshness of the
-entropy, and the record of a training where it does not contradict the event (``recorded.py``).
-``text_rules.py`` leaves no room for a sentence in them.
+The event, the claim, the attempt, the entropy, the settings and the plans determine everything else, samples included.
+A replay computes it anew and compares field by field, so an altered number or word shows even if the digest was mended.
+Some fields cannot be computed and are taken as recorded: software, times, the name of a release, the title and the
+unit, the freshness of the entropy, and the record of a training where it does not contradict the event
+(``recorded.py``). ``text_rules.py`` leaves no room for a sentence in them.
 """
 
 from __future__ import annotations
@@ -23,13 +22,7 @@ from evr.certification.build import build, software
 from evr.certification.certificate import Certificate
 from evr.certification.proof_file import proof_of, seal_of
 from evr.certification.recorded import contradictions
-from evr.certification.time_limits import (
-    MAX_SECONDS,
-    alarmed,
-    refuse_large_plans,
-    seconds_allowed,
-    understood,
-)
+from evr.certification.time_limits import MAX_SECONDS, alarmed, refuse_large_plans, seconds_allowed, understood
 from evr.certification.words import statement
 from evr.errors import CertificateError, DeviceError, DisagreementError, TooLongError
 from evr.laws import Direction, Step
@@ -45,9 +38,7 @@ from evr.verification.settings import Settings
 from evr.verification.strict import StrictPlanner
 
 UNCHECKED = ("digest", "software", "times", "record")
-"""Top-level fields that no replay can recompute; neither can it recompute the ``seconds`` of a
-direction.
-"""
+"""Top-level fields that no replay can recompute; neither can it recompute the ``seconds`` of a direction."""
 
 _SMALLEST_FRESH = 1 << 160  # 256 fresh bits are below this once in 2^96
 _CLOSE = 1e-9
@@ -70,9 +61,7 @@ class Mismatch:
     recomputed: Any
 
     def __str__(self) -> str:
-        return (
-            f"{self.field}: recorded {_short(self.recorded)}, recomputed {_short(self.recomputed)}"
-        )
+        return f"{self.field}: recorded {_short(self.recorded)}, recomputed {_short(self.recomputed)}"
 
 
 @dataclass(frozen=True)
@@ -90,8 +79,8 @@ class Replay:
     notes
         What else a reader should know.
     undecided
-        Set if other software made the certificate and may be the reason for every mismatch: which
-        software, and what to do. Such mismatches say nothing about the certificate.
+        Set if other software made the certificate and may be the reason for every mismatch: which software, and what to
+        do. Such mismatches say nothing about the certificate.
     """
 
     mismatches: tuple[Mismatch, ...]
@@ -118,14 +107,13 @@ def replay(
     progress: ProgressHook | None = None,
     max_seconds: float | None = MAX_SECONDS,
 ) -> Replay:
-    """Repeat the proof of a certificate and compare every field; with ``fresh``, verify the claim
-    anew instead.
+    """Repeat the proof of a certificate and compare every field; with ``fresh``, verify the claim anew instead.
 
-    A certificate may come from a stranger. One that asks for more than any that evr writes is
-    refused at once, and ``TooLongError`` is raised after ``max_seconds`` (in the main thread).
+    A certificate may come from a stranger. One that asks for more than any that evr writes is refused at once, and
+    ``TooLongError`` is raised after ``max_seconds`` (in the main thread).
 
-    The same software gives the same bits. With other versions or processors the statistics of
-    samples may differ in the last digits, which a note says. If they differ by more,
+    The same software gives the same bits. With other versions or processors the statistics of samples may differ in the
+    last digits, which a note says. If they differ by more,
     ``undecided`` says so.
 
     Parameters
@@ -193,11 +181,7 @@ def replay(
 
 
 def _repeated(
-    certificate: Certificate,
-    fresh: bool,
-    workers: int | None,
-    progress: Hook | None,
-    seconds: float,
+    certificate: Certificate, fresh: bool, workers: int | None, progress: Hook | None, seconds: float
 ) -> tuple[Verification, Certificate | None]:
     """The verification done again and, of the same samples, the certificate as it should be."""
     claim, settings = _claim(certificate)
@@ -253,9 +237,7 @@ def _within(certificate: Certificate, progress: Hook | None) -> Hook:
     return watch
 
 
-def _judged(
-    certificate: Certificate, found: list[Mismatch], verification: Verification | None, fresh: bool
-) -> Replay:
+def _judged(certificate: Certificate, found: list[Mismatch], verification: Verification | None, fresh: bool) -> Replay:
     """What the differences mean, given what made the certificate."""
     theirs, here = certificate.software.model_dump(), software()
     other = [key for key in here if key != "commit" and theirs[key] != here[key]]
@@ -267,8 +249,7 @@ def _judged(
     made, have = (", ".join(f"{key} {which[key]}" for key in other) for which in (theirs, here))
     if other:
         notes.append(
-            f"the certificate was made with {made}, and this is {have}: statistics may differ in "
-            "their last digits"
+            f"the certificate was made with {made}, and this is {have}: statistics may differ in their last digits"
         )
     if devices:
         notes.append(
@@ -280,11 +261,7 @@ def _judged(
     if len(kept) < len(found):
         notes.append(f"{len(found) - len(kept)} statistics differ in their last digits only")
     undecided = None
-    if (
-        other
-        and kept
-        and all(is_drawn(m.field) or _is_reworded(certificate, m.field) for m in kept)
-    ):
+    if other and kept and all(is_drawn(m.field) or _is_reworded(certificate, m.field) for m in kept):
         undecided = f"{_drawn_by(certificate)} with {made}, and this is {have}. {_WAYS_ON}"
     return Replay(tuple(kept), verification, fresh, tuple(notes), undecided)
 
@@ -301,9 +278,7 @@ def _is_drawn(method: str, field: str) -> bool:
 
 
 def _is_reworded(certificate: Certificate, field: str) -> bool:
-    """Whether a statement may differ because its numbers do, or because another version words it
-    otherwise.
-    """
+    """Whether a statement may differ because its numbers do, or because another version words it otherwise."""
     if field != "statement":
         return False
     reworded = certificate.software.evr != software()["evr"]
@@ -324,20 +299,12 @@ def _claim(certificate: Certificate) -> tuple[Claim, Settings]:
 
 def _independent(certificate: Certificate, verification: Verification) -> Replay:
     verdict = verification.verdict.value
-    differs = (
-        []
-        if verdict == certificate.verdict
-        else [Mismatch("verdict", certificate.verdict, verdict)]
-    )
+    differs = [] if verdict == certificate.verdict else [Mismatch("verdict", certificate.verdict, verdict)]
     return Replay(tuple(differs), verification, True)
 
 
 def _rebuilt(
-    certificate: Certificate,
-    composition: Composition,
-    claim: Claim,
-    settings: Settings,
-    verification: Verification,
+    certificate: Certificate, composition: Composition, claim: Claim, settings: Settings, verification: Verification
 ) -> Certificate:
     """The certificate as it should be."""
     return build(
@@ -359,16 +326,9 @@ def _rebuilt(
 def _unlikely(certificate: Certificate) -> Iterator[Mismatch]:
     """What is possible, but too unlikely to be believed."""
     checked = certificate.verification
-    if (
-        checked.entropy_is_fresh
-        and not _SMALLEST_FRESH <= int(checked.entropy, 16) < 1 << ENTROPY_BITS
-    ):
+    if checked.entropy_is_fresh and not _SMALLEST_FRESH <= int(checked.entropy, 16) < 1 << ENTROPY_BITS:
         size = f"a number of {int(checked.entropy, 16).bit_length()} bits"
-        yield Mismatch(
-            "verification.entropy_is_fresh",
-            True,
-            f"{size} was not drawn from {ENTROPY_BITS} fresh ones",
-        )
+        yield Mismatch("verification.entropy_is_fresh", True, f"{size} was not drawn from {ENTROPY_BITS} fresh ones")
 
 
 def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -376,9 +336,7 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any,
     if isinstance(old, dict) and isinstance(new, dict):
         for key, value in new.items():
             field = f"{path}.{key}" if path else key
-            if field in UNCHECKED or (
-                key == "seconds" and path.startswith("verification.directions")
-            ):
+            if field in UNCHECKED or (key == "seconds" and path.startswith("verification.directions")):
                 continue
             if key not in old:
                 yield field, None, value

@@ -26,8 +26,8 @@ LISTED = 12
 
 
 def noise_in_words(noise_multiplier: float, strategy: Any = IDENTITY) -> str:
-    """The mechanism of each step of a scheme, as it stands in a statement. Of a long strategy the
-    entries are left out (``is_abridged``).
+    """The mechanism of each step of a scheme, as it stands in a statement. Of a long strategy the entries are left out
+    (``is_abridged``).
 
     >>> print(noise_in_words(1.5, (1.0, 0.5)))
     a Gaussian mechanism (noise multiplier 1.5, noise correlated by a Toeplitz strategy of 2 bands,
@@ -64,23 +64,14 @@ def _matrix_in_words(event: MatrixMechanismDpEvent) -> str:
 
 
 def _cyclic_in_words(event: CyclicPoissonDpEvent) -> str:
-    groups = (
-        f"{event.cycle_length:,} {validate.one_of(PARTITIONS, partition=event.partition)} groups "
-        "in turn"
-    )
+    groups = f"{event.cycle_length:,} {validate.one_of(PARTITIONS, partition=event.partition)} groups in turn"
     probability = typed(event.sampling_probability)
     chance = f"sampling probability {probability}, {event.iterations:,} iterations"
-    return (
-        f"cyclic Poisson sampling ({groups}, {chance}) of "
-        f"{noise_in_words(event.noise_multiplier, event.strategy)}"
-    )
+    return f"cyclic Poisson sampling ({groups}, {chance}) of {noise_in_words(event.noise_multiplier, event.strategy)}"
 
 
 def _min_sep_in_words(event: BMinSepDpEvent) -> str:
-    chance = (
-        f"sampling probability {typed(event.sampling_probability)}, "
-        f"{'warm' if event.warm_start else 'cold'} start"
-    )
+    chance = f"sampling probability {typed(event.sampling_probability)}, {'warm' if event.warm_start else 'cold'} start"
     return (
         f"{event.min_sep:,}-min-sep sampling ({chance}, {event.iterations:,} iterations) "
         f"of {noise_in_words(event.noise_multiplier, event.strategy)}"

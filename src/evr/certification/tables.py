@@ -1,11 +1,11 @@
 """The tables of the ledger and their rows.
 
-Releases, attempts and outputs are links of one chain: the seal of each is a digest of what it was
-written with and of the seal before it, and the chain's head stands by itself. So a row that was
-changed or is missing shows. A seal is no signature: it shows damage, not forgery.
+Releases, attempts and outputs are links of one chain: the seal of each is a digest of what it was written with and of
+the seal before it, and the chain's head stands by itself. So a row that was changed or is missing shows. A seal is no
+signature: it shows damage, not forgery.
 
-``PRAGMA user_version`` holds the version of the tables; a file of another version is refused.
-Numbers that must come back exactly are stored as hexadecimal floats.
+``PRAGMA user_version`` holds the version of the tables; a file of another version is refused. Numbers that must come
+back exactly are stored as hexadecimal floats.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ class ReleaseRow:
     terms
         ``kappa`` and the base of the budgets.
     output
-        None before the one output is counted; then, for good, ``"open"`` (its mechanism is running
-        or has crashed), ``"released"`` (it returned) or ``"raised"``.
+        None before the one output is counted; then, for good, ``"open"`` (its mechanism is running or has crashed),
+        ``"released"`` (it returned) or ``"raised"``.
     """
 
     id: int
@@ -230,13 +230,8 @@ def append(connection: sqlite3.Connection, table: str, row: dict[str, Any]) -> i
 
 def contents(connection: sqlite3.Connection) -> Contents:
     """Every row, once the whole chain is checked. The caller holds a transaction."""
-    rows = {
-        table: connection.execute(f"SELECT * FROM {table} ORDER BY link").fetchall()
-        for table in _LATER
-    }
-    links = sorted(
-        ((row["link"], table, row) for table in rows for row in rows[table]), key=lambda x: x[0]
-    )
+    rows = {table: connection.execute(f"SELECT * FROM {table} ORDER BY link").fetchall() for table in _LATER}
+    links = sorted(((row["link"], table, row) for table in rows for row in rows[table]), key=lambda x: x[0])
     before = ""
     for place, (link, table, row) in enumerate(links, start=1):
         if link != place:
@@ -288,8 +283,8 @@ def parsed(text: str) -> dict[str, Any]:
 
 
 def prepare(connection: sqlite3.Connection) -> str | None:
-    """Make the tables of a new file, inside a transaction that the caller holds; say why a file
-    cannot be used, if so.
+    """Make the tables of a new file, inside a transaction that the caller holds; say why a file cannot be used,
+    if so.
     """
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     identity = int(connection.execute("PRAGMA application_id").fetchone()[0])
@@ -350,9 +345,7 @@ def this_process() -> str:
 
 
 def is_alive(owner: str, seen: str) -> bool:
-    """Whether the process that wrote a row still runs; on another machine, whether it was seen
-    lately.
-    """
+    """Whether the process that wrote a row still runs; on another machine, whether it was seen lately."""
     try:
         host, process, started = owner.split(" ")
         if host == socket.gethostname() and os.name == "posix":

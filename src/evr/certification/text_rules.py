@@ -1,8 +1,7 @@
 """Rules for the text in a certificate.
 
-A replay recomputes most of a certificate. Patterns leave no room for a sentence in the rest (names,
-titles, software, times), and every character has to print. So nothing in a file speaks to its
-reader but evr.
+A replay recomputes most of a certificate. Patterns leave no room for a sentence in the rest (names, titles, software,
+times), and every character has to print. So nothing in a file speaks to its reader but evr.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ DEEPEST = 100
 
 NAME = r"^[A-Za-z0-9](?: ?[A-Za-z0-9._-]){0,63}$"
 NAME_IN_WORDS = (
-    "use 1 to 64 letters, digits, dots, hyphens, underscores or single spaces, and begin with a "
-    "letter or a digit"
+    "use 1 to 64 letters, digits, dots, hyphens, underscores or single spaces, and begin with a letter or a digit"
 )
 TIME = r"^[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{3}\+00:00$"
 
@@ -42,9 +40,7 @@ def checked_name(name: str | None) -> str | None:
 
 
 def checked_tree(document: dict[str, Any]) -> dict[str, Any]:
-    """An event tree as JSON, or an error: names and numbers only, and not too deep. Its meaning is
-    not checked here.
-    """
+    """An event tree as JSON, or an error: names and numbers only, and not too deep. Its meaning is not checked here."""
     stack: list[tuple[Any, int]] = [(document, 0)]
     while stack:
         value, depth = stack.pop()
@@ -63,9 +59,7 @@ def checked_tree(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def unprintable(document: Any) -> str | None:
-    """The first text in a document that has characters which do not print, such as those that
-    command a terminal.
-    """
+    """The first text in a document that has characters which do not print, such as those that command a terminal."""
     stack = [document]
     while stack:
         value = stack.pop()

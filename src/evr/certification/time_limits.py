@@ -1,7 +1,7 @@
 """Limits on the work that a file may ask for: files come from strangers.
 
-Sizes are refused before anything is built, for memory runs out before time does. An alarm stops
-what takes too long. No guarantee rests on either.
+Sizes are refused before anything is built, for memory runs out before time does. An alarm stops what takes too long. No
+guarantee rests on either.
 """
 
 from __future__ import annotations
@@ -32,16 +32,8 @@ _MOST_KINDS = 1_000  # of steps
 _MOST_CELLS = 1 << 20  # of a plan
 _MOST_BITS = 1 << 34  # of the masses of a strict proof
 _MOST_STEPS = 2e11  # that one block of samples draws
-_OUTCOMES = {
-    "sigma": 80.0,
-    "sensitivity": 1.0,
-    "iterations": 0.1,
-    "cycle_length": 0.1,
-    "sensitivities": 500.0,
-}
-"""About how many outcomes, or what costs as much, the fields of an event bring along, for each unit
-or entry.
-"""
+_OUTCOMES = {"sigma": 80.0, "sensitivity": 1.0, "iterations": 0.1, "cycle_length": 0.1, "sensitivities": 500.0}
+"""About how many outcomes, or what costs as much, the fields of an event bring along, for each unit or entry."""
 
 
 def seconds_allowed(max_seconds: float | None) -> float:

@@ -1,6 +1,4 @@
-"""Certificates in words: the sentence that one can paste into a paper, who checked it, and what it
-assumes.
-"""
+"""Certificates in words: the sentence that one can paste into a paper, who checked it, and what it assumes."""
 
 from __future__ import annotations
 
@@ -41,23 +39,17 @@ class MethodWords(NamedTuple):
 METHOD_WORDS = {
     "strict": MethodWords("exact arithmetic", "proved in exact arithmetic", False),
     "both": MethodWords(
-        "exact arithmetic and a sequential test",
-        "proved in exact arithmetic and confirmed by a sequential test",
-        False,
+        "exact arithmetic and a sequential test", "proved in exact arithmetic and confirmed by a sequential test", False
     ),
     "sequential": MethodWords("sequential test", "verified by a sequential test", True),
-    "fixed": MethodWords(
-        "test of a fixed number of samples",
-        "verified by a test of a fixed number of samples",
-        True,
-    ),
+    "fixed": MethodWords("test of a fixed number of samples", "verified by a test of a fixed number of samples", True),
 }
 """The words of each method of ``evr.verification.settings.METHODS``."""
 
 
 def describe_event(document: dict[str, Any], given: dict[str, Any] | None = None) -> str:
-    """An event tree, given as JSON, in words, those of its description if there is one. Text that
-    this evr does not know is not repeated.
+    """An event tree, given as JSON, in words, those of its description if there is one. Text that this evr does not
+    know is not repeated.
 
     >>> gaussian = {"type": "GaussianDpEvent", "noise_multiplier": 1.0}
     >>> describe_event({"type": "PoissonSampledDpEvent", "sampling_probability": 0.001,
@@ -77,8 +69,8 @@ def describe_event(document: dict[str, Any], given: dict[str, Any] | None = None
 
 
 def identified(event: dp_event.DpEvent) -> str:
-    """An event in words that no other event has: where they leave numbers out, with the SHA-256 of
-    the event's JSON, which is in the certificate.
+    """An event in words that no other event has: where they leave numbers out, with the SHA-256 of the event's JSON,
+    which is in the certificate.
     """
     words = describe(event)
     if not is_abridged(event):
@@ -109,9 +101,7 @@ def short_statement(document: dict[str, Any]) -> str:
 
 
 def statement(document: dict[str, Any]) -> str:
-    """The statement of a certificate, from the rest of it: the short one, the attempt, and every
-    assumption.
-    """
+    """The statement of a certificate, from the rest of it: the short one, the attempt, and every assumption."""
     release = document["release"]
     named = "a named release" if release["name"] is not None else "its release"
     parts = [short_statement(document)]
@@ -156,19 +146,12 @@ def _checked(document: dict[str, Any]) -> str:
             "includes."
         )
     proofs = [section["strict"] for section in checked["directions"].values()]
-    bounds = [
-        rounded_up(StatedProof.from_json(proof).delta) for proof in proofs if proof is not None
-    ]
-    return (
-        f"This was {words.verified} by {by}{drawn}: in both directions delta is at most "
-        f"{stated(max(bounds))}."
-    )
+    bounds = [rounded_up(StatedProof.from_json(proof).delta) for proof in proofs if proof is not None]
+    return f"This was {words.verified} by {by}{drawn}: in both directions delta is at most {stated(max(bounds))}."
 
 
 def check_words(event: dict[str, Any]) -> None:
-    """Raise what a statement about an event would raise: the words of a mechanism of somebody's own
-    may fail.
-    """
+    """Raise what a statement about an event would raise: the words of a mechanism of somebody's own may fail."""
     one = event_from_json(event)
     describe(one)
     assumptions(one)
@@ -195,13 +178,8 @@ def assumed(document: dict[str, Any]) -> list[str]:
         "the choice of mechanisms and of when to stop did not depend on the data, every attempt is "
         "in one ledger, and only one output of the release was published"
     )
-    margin = (
-        f"; a margin of at least {typed(FIXED)} of delta covers the verification's own rounding"
-        if sampled
-        else ""
-    )
+    margin = f"; a margin of at least {typed(FIXED)} of delta covers the verification's own rounding" if sampled else ""
     clauses.append(
-        "the noise follows the stated distribution exactly (a floating-point sampler only "
-        f"approximates it{margin})"
+        f"the noise follows the stated distribution exactly (a floating-point sampler only approximates it{margin})"
     )
     return clauses

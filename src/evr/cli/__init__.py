@@ -1,8 +1,7 @@
 """The command. It parses and prints; what it decides is decided in the floors below.
 
-Exit codes: 0 accepted or done, 3 rejected or false, 2 bad input, 1 a bug, 130 interrupted. A pipe
-that is closed early is no mistake, 0; but 1 where a verdict, which nobody has read, is what the
-code says.
+Exit codes: 0 accepted or done, 3 rejected or false, 2 bad input, 1 a bug, 130 interrupted. A pipe that is closed early
+is no mistake, 0; but 1 where a verdict, which nobody has read, is what the code says.
 """
 
 from __future__ import annotations
@@ -56,9 +55,7 @@ def _read_enough() -> int:
 
 
 def _usage(error: Exception) -> None:
-    """Say in one line what typer found wrong with the command line; raise what is not its complaint
-    again.
-    """
+    """Say in one line what typer found wrong with the command line; raise what is not its complaint again."""
     from evr.cli.output import fail
     from evr.cli.spellings import command_meant, flag_meant
 
@@ -72,9 +69,4 @@ def _usage(error: Exception) -> None:
     meant = command_meant(said) or flag_meant(error, context)
     message = meant or said
     where = f" Try '{context.command_path} --help'." if context is not None else ""
-    fail(
-        message[:1].lower()
-        + message[1:]
-        + ("" if message.endswith((".", "?", "!")) else ".")
-        + where
-    )
+    fail(message[:1].lower() + message[1:] + ("" if message.endswith((".", "?", "!")) else ".") + where)

@@ -1,6 +1,4 @@
-"""The application object; each command lives in a file of its own and imports the library when it
-runs.
-"""
+"""The application object; each command lives in a file of its own and imports the library when it runs."""
 
 from __future__ import annotations
 
@@ -10,16 +8,7 @@ from typing import Annotated
 import typer
 
 import evr
-from evr.cli import (
-    calibrate,
-    certify,
-    describe,
-    estimate,
-    ledger,
-    replay,
-    resume,
-    show,
-)
+from evr.cli import calibrate, certify, describe, estimate, ledger, replay, resume, show
 
 app = typer.Typer(
     name="evr",

@@ -5,14 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from evr import validate
-from evr.cli.options import (
-    Json,
-    Quiet,
-    Training,
-    WhatRan,
-    asks_what_ran,
-    number_option,
-)
+from evr.cli.options import Json, Quiet, Training, WhatRan, asks_what_ran, number_option
 from evr.cli.output import as_json, number, say, seconds
 from evr.cli.sanity import note
 
@@ -22,17 +15,13 @@ Delta = Annotated[float | None, number_option("--delta", "The target's delta.")]
 
 @asks_what_ran
 def command(
-    ran: WhatRan,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    ran: WhatRan, epsilon: Epsilon = None, delta: Delta = None, json: Json = False, quiet: Quiet = False
 ) -> None:
-    """Find the smallest noise multiplier for a number of steps, or the largest number of steps for
-    a noise multiplier, that meets a target.
+    """Find the smallest noise multiplier for a number of steps, or the largest number of steps for a noise multiplier,
+    that meets a target.
 
-    Leave out the flag of what you want to find. With a SPEC file: find how often the whole file may
-    run; its claim is the target, unless flags say otherwise.
+    Leave out the flag of what you want to find. With a SPEC file: find how often the whole file may run; its claim is
+    the target, unless flags say otherwise.
 
     Example: evr calibrate --epsilon 1 --delta 1e-6 --sampling-probability 0.01 --steps 1000
     """
@@ -40,9 +29,7 @@ def command(
     if claim is not None:
         epsilon = claim.epsilon if epsilon is None else epsilon
         delta = claim.delta if delta is None else delta
-    missing = [
-        name for name, value in (("--epsilon", epsilon), ("--delta", delta)) if value is None
-    ]
+    missing = [name for name, value in (("--epsilon", epsilon), ("--delta", delta)) if value is None]
     if missing:
         raise ValueError(f"calibrate to which target? Add {' and '.join(missing)}")
     epsilon = validate.non_negative(epsilon=epsilon)
@@ -91,15 +78,10 @@ def _repeated(event: Any) -> tuple[str, Any, bool]:
 
 def _question(training: Training) -> tuple[str, Any, bool]:
     """The parameter to find, the event at each of its values, and whether it is a whole number."""
-    noise, long = (
-        training.noise_multiplier,
-        training.steps is not None or training.epochs is not None,
-    )
+    noise, long = (training.noise_multiplier, training.steps is not None or training.epochs is not None)
     if noise is not None and long:
         other = "--steps" if training.steps is not None else "--epochs"
-        raise ValueError(
-            f"--noise-multiplier and {other} leave nothing to find: leave out one of them"
-        )
+        raise ValueError(f"--noise-multiplier and {other} leave nothing to find: leave out one of them")
     if long:
         training._replace(noise_multiplier=1.0).event()  # what is wrong with the rest is said now
         return "noise_multiplier", lambda s: training._replace(noise_multiplier=s).event(), False
@@ -108,6 +90,5 @@ def _question(training: Training) -> tuple[str, Any, bool]:
         training._replace(steps=1).event()
         return "steps", lambda k: training._replace(steps=k).event(), True
     raise ValueError(
-        "find what? Give --steps (to find the noise), --noise-multiplier (to find the steps) or a "
-        "SPEC file"
+        "find what? Give --steps (to find the noise), --noise-multiplier (to find the steps) or a SPEC file"
     )

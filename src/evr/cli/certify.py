@@ -29,20 +29,15 @@ from evr.cli.show import write_page
 from evr.methods import AUTO
 
 Proof = Annotated[
-    Path | None,
-    file_option(
-        "--proof", help="Write a proof file that needs no evr, and its checker check_proof.py."
-    ),
+    Path | None, file_option("--proof", help="Write a proof file that needs no evr, and its checker check_proof.py.")
 ]
 UNITS = ("example", "user", "client")
 
 Epsilon = Annotated[
-    float | None,
-    number_option("--epsilon", "Find and certify delta at this epsilon; with --delta, this pair."),
+    float | None, number_option("--epsilon", "Find and certify delta at this epsilon; with --delta, this pair.")
 ]
 Delta = Annotated[
-    float | None,
-    number_option("--delta", "Find and certify epsilon at this delta; with --epsilon, this pair."),
+    float | None, number_option("--delta", "Find and certify epsilon at this delta; with --epsilon, this pair.")
 ]
 Tau = Annotated[
     float | None,
@@ -52,33 +47,19 @@ Tau = Annotated[
         "and takes longer. By default it is chosen from the estimate.",
     ),
 ]
-Output = Annotated[
-    Path | None, file_option("--output", "-o", help="Where to write the certificate.")
-]
-Report = Annotated[
-    Path | None,
-    file_option("--report", help="Write the certificate's page (HTML) to this file too."),
-]
+Output = Annotated[Path | None, file_option("--output", "-o", help="Where to write the certificate.")]
+Report = Annotated[Path | None, file_option("--report", help="Write the certificate's page (HTML) to this file too.")]
 ReleaseName = Annotated[
     str | None,
-    typer.Option(
-        "--release",
-        metavar="NAME",
-        help="Count attempts under a name, across claims.",
-        show_default=False,
-    ),
+    typer.Option("--release", metavar="NAME", help="Count attempts under a name, across claims.", show_default=False),
 ]
 Title = Annotated[
-    str | None,
-    typer.Option("--title", help="A label of the training, for the statement.", show_default=False),
+    str | None, typer.Option("--title", help="A label of the training, for the statement.", show_default=False)
 ]
 Unit = Annotated[
     str | None,
     choice_option(
-        "--unit",
-        UNITS,
-        "Whose data one record holds: that of an example, a user or a client.",
-        show_default=False,
+        "--unit", UNITS, "Whose data one record holds: that of an example, a user or a client.", show_default=False
     ),
 ]
 Method = Annotated[
@@ -91,10 +72,7 @@ Method = Annotated[
         "auto: strict where that takes seconds, else sequential.",
     ),
 ]
-Seed = Annotated[
-    int | None,
-    whole_option("--seed", "Make samples repeatable; leave it out for anything you publish."),
-]
+Seed = Annotated[int | None, whole_option("--seed", "Make samples repeatable; leave it out for anything you publish.")]
 Device = Annotated[
     str,
     choice_option(
@@ -104,10 +82,7 @@ Device = Annotated[
     ),
 ]
 DryRun = Annotated[
-    bool,
-    typer.Option(
-        "--dry-run", help="Say what would be done, and how long it takes; nothing is counted."
-    ),
+    bool, typer.Option("--dry-run", help="Say what would be done, and how long it takes; nothing is counted.")
 ]
 
 
@@ -133,13 +108,12 @@ def command(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """State what a training run or any composition guarantees: estimate, verify, write a
-    certificate.
+    """State what a training run or any composition guarantees: estimate, verify, write a certificate.
 
-    With a delta, the least epsilon is found, rounded up to three digits and certified; with an
-    epsilon, the least delta; with both, just that pair. Every attempt is counted in the ledger, so
-    trying again is safe. SPEC may also be the record of a training (JSONL), which then names its
-    certificate. Exit code 0: accepted; 3: rejected, or a pair that is false.
+    With a delta, the least epsilon is found, rounded up to three digits and certified; with an epsilon, the least
+    delta; with both, just that pair. Every attempt is counted in the ledger, so trying again is safe. SPEC may also be
+    the record of a training (JSONL), which then names its certificate. Exit code 0: accepted; 3: rejected, or a pair
+    that is false.
 
     Example: evr certify examples/dpsgd.toml
     """
@@ -153,9 +127,7 @@ def command(
     if tau is None and claim is not None:
         tau = claim.tau
     if method == "strict" and seed is not None:
-        raise ValueError(
-            f"--seed={seed} belongs to methods that sample: leave it out with --method strict"
-        )
+        raise ValueError(f"--seed={seed} belongs to methods that sample: leave it out with --method strict")
     note(ran, event, epsilon=epsilon, delta=delta, quiet=quiet)
     path = new_certificate(output or certificate_path(ran.spec, event, epsilon, delta), force=force)
     if report is not None:

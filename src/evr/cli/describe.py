@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evr.cli.options import (
-    Json,
-    Training,
-    WhatRan,
-    asks_what_ran,
-)
+from evr.cli.options import Json, Training, WhatRan, asks_what_ran
 from evr.cli.output import as_json, number, say, table
 
 if TYPE_CHECKING:
@@ -19,12 +14,8 @@ EPSILONS = (0.1, 0.5, 1.0, 2.0)
 
 
 @asks_what_ran
-def command(
-    ran: WhatRan,
-    json: Json = False,
-) -> None:
-    """Show what would be accounted: noise and batches in words, then each mechanism's pairs and the
-    delta of one step.
+def command(ran: WhatRan, json: Json = False) -> None:
+    """Show what would be accounted: noise and batches in words, then each mechanism's pairs and the delta of one step.
 
     Example: evr describe examples/dpsgd.toml
     """
@@ -44,12 +35,7 @@ def command(
     ]
     if json:
         steps_ = [
-            {
-                "direction": d,
-                "count": c,
-                "pair": p,
-                "delta": dict(zip(map(str, EPSILONS), deltas, strict=True)),
-            }
+            {"direction": d, "count": c, "pair": p, "delta": dict(zip(map(str, EPSILONS), deltas, strict=True))}
             for d, c, p, deltas in rows
         ]
         words = {"what_ran": describe(event), "assumptions": assumed}
@@ -69,10 +55,7 @@ def command(
     table(
         "One step of each mechanism",
         ["direction", "count", "dominating pair P | Q", *(f"delta({e:g})" for e in EPSILONS)],
-        [
-            [d, f"{c:,}", p, *("-" if x is None else number(x, 4) for x in deltas)]
-            for d, c, p, deltas in rows
-        ],
+        [[d, f"{c:,}", p, *("-" if x is None else number(x, 4) for x in deltas)] for d, c, p, deltas in rows],
     )
 
 
@@ -100,14 +83,11 @@ def _in_units(training: Training, *, repeat: int = 1, where: str = "") -> list[s
     if training.sampling == "without-replacement":
         batches = f"{count}, each of {batch:,} of {records:,} records."
     else:
-        about = (
-            "" if records is None or batch is None else f": about {batch:,} of {records:,} records"
-        )
+        about = "" if records is None or batch is None else f": about {batch:,} of {records:,} records"
         q = event.event.sampling_probability
         batches = f"{count}; a record is in each with probability {q:.6g}{about}."
     return [
-        f"Noise{where}: its standard deviation is {training.noise_multiplier:g} times the clipping "
-        "norm, in each step.",
+        f"Noise{where}: its standard deviation is {training.noise_multiplier:g} times the clipping norm, in each step.",
         batches,
     ]
 

@@ -35,20 +35,11 @@ if TYPE_CHECKING:
     from evr.estimation.comparison import Answer
 
 Number = float | Several
-Epsilon = Annotated[
-    float | None, number_option("--epsilon", "Find delta at this epsilon.", ranges=True)
-]
-Delta = Annotated[
-    float | None, number_option("--delta", "Find epsilon at this delta.", ranges=True)
-]
+Epsilon = Annotated[float | None, number_option("--epsilon", "Find delta at this epsilon.", ranges=True)]
+Delta = Annotated[float | None, number_option("--delta", "Find epsilon at this delta.", ranges=True)]
 Method = Annotated[str, choice_option("--method", ESTIMATES, "Which accountant.")]
-Every = Annotated[
-    int | None,
-    whole_option("--every", "Epsilon after every so many steps, and after the last."),
-]
-Compare = Annotated[
-    bool, typer.Option("--compare", help="Ask the accountants of other libraries too.")
-]
+Every = Annotated[int | None, whole_option("--every", "Epsilon after every so many steps, and after the last.")]
+Compare = Annotated[bool, typer.Option("--compare", help="Ask the accountants of other libraries too.")]
 
 
 def _command(
@@ -65,9 +56,9 @@ def _command(
 ) -> None:
     """Estimate delta at an epsilon, or epsilon at a delta: near-exact by default.
 
-    An estimate is not a guarantee: `evr certify` proves it, and `--method strict` gives a proved
-    bound. Any number may be a list (128,256) or a range first:last:step (0:5:0.25): the answers are
-    a table then, and `--plot` draws it. Without `--epsilon` and `--delta`, SPEC's claim counts.
+    An estimate is not a guarantee: `evr certify` proves it, and `--method strict` gives a proved bound. Any number may
+    be a list (128,256) or a range first:last:step (0:5:0.25): the answers are a table then, and `--plot` draws it.
+    Without `--epsilon` and `--delta`, SPEC's claim counts.
 
     Example: evr estimate --noise-multiplier 0.6:2:0.1 --batch-size 128,256 --dataset-size 60000
     --epochs 15 --delta 1e-5 --plot sweep.svg
@@ -104,8 +95,7 @@ def _target(epsilon: Number | None, delta: Number | None, said: Described) -> tu
         epsilon, delta = said.claim.epsilon, said.claim.delta
     if epsilon is not None and delta is not None:
         raise ValueError(
-            f"epsilon={_text(epsilon)} and delta={_text(delta)} are both given: give one, and evr "
-            "estimates the other"
+            f"epsilon={_text(epsilon)} and delta={_text(delta)} are both given: give one, and evr estimates the other"
         )
     if epsilon is not None:
         for value in _values(epsilon):
@@ -130,14 +120,7 @@ class _Out:
     """Asks, and prints the answer as the flags want it."""
 
     def __init__(
-        self,
-        ran: WhatRan,
-        method: str,
-        csv: Path | None,
-        plot: Path | None,
-        *,
-        json: bool,
-        quiet: bool,
+        self, ran: WhatRan, method: str, csv: Path | None, plot: Path | None, *, json: bool, quiet: bool
     ) -> None:
         self.ran, self.method, self.csv, self.plot = ran, method, csv, plot
         self.json, self.quiet = json, quiet
@@ -150,9 +133,7 @@ class _Out:
         if self.plot is not None or self.csv is not None:
             raise ValueError("--plot and --csv need several answers: give a list or a range")
         event, _, relation = said
-        wanted, estimate = (
-            ("delta", estimate_delta) if given == "epsilon" else ("epsilon", estimate_epsilon)
-        )
+        wanted, estimate = ("delta", estimate_delta) if given == "epsilon" else ("epsilon", estimate_epsilon)
         note(self.ran, event, **{given: at}, quiet=self.quiet)
         found = estimate(event, at, method=self.method, neighboring_relation=relation)
         if wanted == "epsilon":
@@ -166,17 +147,11 @@ class _Out:
             print(repr(found.value))
         else:
             error, spread = (getattr(found, name, None) for name in ("error", "standard_error"))
-            how = [
-                f"{kind} by {found.method}",
-                f"{found.direction} direction{'s' * (found.direction == 'both')}",
-            ]
+            how = [f"{kind} by {found.method}", f"{found.direction} direction{'s' * (found.direction == 'both')}"]
             how += [] if relation is None else [f"{relation} adjacency"]
             how += [f"numerical error about {number(error, 1)}"] if error else []
             how += [f"standard error {number(spread, 2)}"] if spread else []
-            say(
-                f"{wanted} = {found} at {given} = {number(at)} ({', '.join(how)}, "
-                f"{seconds(found.seconds)})"
-            )
+            say(f"{wanted} = {found} at {given} = {number(at)} ({', '.join(how)}, {seconds(found.seconds)})")
 
     def curve(self, said: Described, at: Several) -> None:
         """Delta at many epsilons, in one pass."""
@@ -214,9 +189,7 @@ class _Out:
         validate.positive_integer(every=every)
         note(self.ran, event, delta=at, quiet=self.quiet)
         with progress_bar("steps", quiet=self.quiet) as progress:
-            found = online_epsilon(
-                event, at, every=every, neighboring_relation=relation, progress=progress
-            )
+            found = online_epsilon(event, at, every=every, neighboring_relation=relation, progress=progress)
         columns = {"steps": found.steps.tolist(), "epsilon": found.epsilons.tolist()}
         if self.json:
             about = {"delta": found.delta, "method": self.method, "seconds": found.seconds}
@@ -265,12 +238,7 @@ class _Out:
         target: dict[str, Any] = {given: _values(at)}
         with progress_bar("settings", quiet=self.quiet) as progress:
             found = sweep(
-                **of,
-                **settings,
-                **target,
-                method=self.method,
-                neighboring_relation=said.relation,
-                progress=progress,
+                **of, **settings, **target, method=self.method, neighboring_relation=said.relation, progress=progress
             )
         rows = found.rows
         columns = {name: [row[name] for row in rows] for name in rows[0]}

@@ -15,11 +15,8 @@ from evr import atomic
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing certificate.")]
 
 
-def certificate_path(
-    spec: Path | None, event: Any, epsilon: float | None, delta: float | None
-) -> Path:
-    """Beside the file that says what ran, and by its name; else in the working folder, by what ran
-    and the target.
+def certificate_path(spec: Path | None, event: Any, epsilon: float | None, delta: float | None) -> Path:
+    """Beside the file that says what ran, and by its name; else in the working folder, by what ran and the target.
 
     >>> import evr
     >>> event = evr.dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15)
@@ -34,13 +31,7 @@ def certificate_path(
         if hasattr(sampled, "sample_size")
         else {"q": sampled.sampling_probability}
     )
-    named = {
-        "noise": sampled.event.noise_multiplier,
-        **drawn,
-        "steps": event.count,
-        "epsilon": epsilon,
-        "delta": delta,
-    }
+    named = {"noise": sampled.event.noise_multiplier, **drawn, "steps": event.count, "epsilon": epsilon, "delta": delta}
     words = [f"{name}{_digits(value)}" for name, value in named.items() if value is not None]
     return Path(f"{'-'.join(['dpsgd', *words])}.certificate.json")
 
@@ -54,17 +45,13 @@ def _digits(value: float) -> str:
 def new_certificate(path: Path, *, force: bool, option: str = "--output") -> Path:
     """A file to write a certificate to, refused now if it is there already or cannot be written."""
     if path.is_file() and not force:
-        raise ValueError(
-            f"{path} exists already: add --force to replace it, or name another file with {option}"
-        )
+        raise ValueError(f"{path} exists already: add --force to replace it, or name another file with {option}")
     atomic.check_writable(**{option: path})
     return path
 
 
 def new_page(page: Path, certificate: Path, *, option: str = "--report") -> Path:
-    """A file to write the page of a certificate to, refused now if it cannot be written or is the
-    certificate's.
-    """
+    """A file to write the page of a certificate to, refused now if it cannot be written or is the certificate's."""
     atomic.check_writable(**{option: page})
     if os.path.realpath(certificate) == os.path.realpath(page):
         raise ValueError(f"{option}={str(page)!r} is the certificate's file: name another one")

@@ -16,8 +16,7 @@ _WIDTH = 110
 
 
 def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False) -> None:
-    """List every attempt with its verdict, and each release with the false-positive budget that is
-    left.
+    """List every attempt with its verdict, and each release with the false-positive budget that is left.
 
     Example: evr ledger
     """
@@ -29,10 +28,7 @@ def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False)
         releases, attempts = opened.releases(), opened.attempts()
         waiting = {attempt.id for attempt in opened.interrupted()}
     names = {r.id: r.name or f"#{r.id}" for r in releases}
-    listed = [
-        _attempt(a, names[a.release_id], "interrupted" if a.id in waiting else a.state)
-        for a in attempts
-    ]
+    listed = [_attempt(a, names[a.release_id], "interrupted" if a.id in waiting else a.state) for a in attempts]
     summaries = []
     for release in releases:
         total = release.terms.kappa * release.terms.base
@@ -66,18 +62,7 @@ def command(ledger: LedgerFile = None, json: Json = False, quiet: Quiet = False)
         ]
         for a, shown in zip(attempts, listed, strict=True)
     ]
-    header = [
-        "id",
-        "release",
-        "attempt",
-        "state",
-        "claim",
-        "what ran",
-        "certificate",
-        "samples",
-        "budget",
-        "started",
-    ]
+    header = ["id", "release", "attempt", "state", "claim", "what ran", "certificate", "samples", "budget", "started"]
     table("Attempts", header, rows, quiet=quiet)
     if not quiet:
         print()
@@ -135,10 +120,4 @@ def _cell(key: str, value: Any) -> str:
 def _shown(value: Any) -> str:
     if value is None:
         return "-"
-    return (
-        number(value)
-        if isinstance(value, float)
-        else f"{value:,}"
-        if isinstance(value, int)
-        else str(value)
-    )
+    return number(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

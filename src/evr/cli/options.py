@@ -60,20 +60,15 @@ def several(text: str) -> Several:
     if not ranged:
         return Several(text, tuple(parts))
     if len(parts) != 3 or not all(map(math.isfinite, parts)):
-        raise typer.BadParameter(
-            f"{text!r} is not a list like 0,1,2 nor a range first:last:step like 0:5:0.25"
-        )
+        raise typer.BadParameter(f"{text!r} is not a list like 0,1,2 nor a range first:last:step like 0:5:0.25")
     first, last, step = parts
     if step <= 0 or last < first:
         raise typer.BadParameter(
-            f"{text!r} is an empty range: the step must be positive and the last not below the "
-            "first"
+            f"{text!r} is an empty range: the step must be positive and the last not below the first"
         )
     count = math.floor((last - first) / step * (1 + 1e-12) + 1e-9) + 1
     if count > _GREATEST_RANGE:
-        raise typer.BadParameter(
-            f"{text!r} has {count:,} points, more than {_GREATEST_RANGE:,}: take a greater step"
-        )
+        raise typer.BadParameter(f"{text!r} has {count:,} points, more than {_GREATEST_RANGE:,}: take a greater step")
     return Several(text, tuple(float(f"{first + i * step:.12g}") for i in range(count)))
 
 
@@ -105,57 +100,37 @@ def file_option(*names: str, help: str) -> Any:
     return typer.Option(*names, metavar="FILE", help=help, show_default=False)
 
 
-def choice_option(
-    name: str, choices: Sequence[str], help: str, *, show_default: bool = True
-) -> Any:
+def choice_option(name: str, choices: Sequence[str], help: str, *, show_default: bool = True) -> Any:
     """An option that takes one of some words, which shells complete."""
     return typer.Option(
-        name,
-        metavar="|".join(choices),
-        help=help,
-        show_default=show_default,
-        autocompletion=lambda: list(choices),
+        name, metavar="|".join(choices), help=help, show_default=show_default, autocompletion=lambda: list(choices)
     )
 
 
 SpecFile = Annotated[
-    Path | None,
-    typer.Argument(metavar="SPEC", help="Specification file (TOML); or describe DP-SGD by flags."),
+    Path | None, typer.Argument(metavar="SPEC", help="Specification file (TOML); or describe DP-SGD by flags.")
 ]
 NoiseMultiplier = Annotated[
     float | None,
-    number_option(
-        "--noise-multiplier", "Standard deviation of the noise over the clipping norm.", ranges=True
-    ),
+    number_option("--noise-multiplier", "Standard deviation of the noise over the clipping norm.", ranges=True),
 ]
 SamplingProbability = Annotated[
     float | None,
     number_option(
-        "--sampling-probability",
-        "Probability that a record is in a batch: 0.004 or 256/60000.",
-        ranges=True,
+        "--sampling-probability", "Probability that a record is in a batch: 0.004 or 256/60000.", ranges=True
     ),
 ]
-Steps = Annotated[
-    int | None,
-    whole_option("--steps", "Number of optimizer steps.", ranges=True),
-]
+Steps = Annotated[int | None, whole_option("--steps", "Number of optimizer steps.", ranges=True)]
 DatasetSize = Annotated[
-    int | None,
-    whole_option("--dataset-size", "Number of records in the training set.", ranges=True),
+    int | None, whole_option("--dataset-size", "Number of records in the training set.", ranges=True)
 ]
 BatchSize = Annotated[
     int | None,
     whole_option(
-        "--batch-size",
-        "Expected batch size; with --dataset-size, instead of --sampling-probability.",
-        ranges=True,
+        "--batch-size", "Expected batch size; with --dataset-size, instead of --sampling-probability.", ranges=True
     ),
 ]
-Epochs = Annotated[
-    float | None,
-    number_option("--epochs", "Passes over the data, instead of --steps.", ranges=True),
-]
+Epochs = Annotated[float | None, number_option("--epochs", "Passes over the data, instead of --steps.", ranges=True)]
 Sampling = Annotated[
     str | None,
     choice_option(
@@ -174,28 +149,17 @@ Adjacency = Annotated[
         show_default=False,
     ),
 ]
-Csv = Annotated[
-    Path | None,
-    file_option("--csv", help="Write the table to this file too."),
-]
-Plot = Annotated[
-    Path | None,
-    file_option("--plot", help="Draw it into this file: .png, .svg or .pdf."),
-]
+Csv = Annotated[Path | None, file_option("--csv", help="Write the table to this file too.")]
+Plot = Annotated[Path | None, file_option("--plot", help="Draw it into this file: .png, .svg or .pdf.")]
 MaxSeconds = Annotated[
-    float | None,
-    number_option("--max-seconds", "Give up after so many seconds: 600 by default, or inf."),
+    float | None, number_option("--max-seconds", "Give up after so many seconds: 600 by default, or inf.")
 ]
 PATIENCE = 600.0
 """Seconds that a file from a stranger may keep a command busy."""
 LedgerFile = Annotated[
-    Path | None,
-    file_option("--ledger", help="Where attempts are counted; .evr/ledger.sqlite by default."),
+    Path | None, file_option("--ledger", help="Where attempts are counted; .evr/ledger.sqlite by default.")
 ]
-Workers = Annotated[
-    int | None,
-    whole_option("--workers", "Number of threads; all by default."),
-]
+Workers = Annotated[int | None, whole_option("--workers", "Number of threads; all by default.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only, no progress.")]
 
@@ -240,19 +204,14 @@ class Training(NamedTuple):
         missing = []
         if self.noise_multiplier is None:
             missing.append("--noise-multiplier")
-        if self.sampling_probability is None and (
-            self.dataset_size is None or self.batch_size is None
-        ):
+        if self.sampling_probability is None and (self.dataset_size is None or self.batch_size is None):
             missing.append(
-                "--sampling-probability (1 if every record is in every step), or --dataset-size "
-                "and --batch-size"
+                "--sampling-probability (1 if every record is in every step), or --dataset-size and --batch-size"
             )
         if self.steps is None and self.epochs is None:
             missing.append("--steps or --epochs")
         if missing:
-            raise ValueError(
-                f"what ran? Give a SPEC file, or describe DP-SGD by flags: add {'; '.join(missing)}"
-            )
+            raise ValueError(f"what ran? Give a SPEC file, or describe DP-SGD by flags: add {'; '.join(missing)}")
         from evr.events import dpsgd
 
         return dpsgd(**{k: v for k, v in self._asdict().items() if v is not None})
@@ -300,9 +259,7 @@ class WhatRan(NamedTuple):
         return Described(loaded.event(relation), loaded.claim, relation)
 
     def record(self) -> Record | None:
-        """The record of a training, if that is what the file is; of several processes, all of
-        them.
-        """
+        """The record of a training, if that is what the file is; of several processes, all of them."""
         if self.spec is None or not is_record(self.spec):
             return None
         self._alone()
@@ -312,9 +269,7 @@ class WhatRan(NamedTuple):
 
     def _alone(self) -> None:
         if given := self.training.given:
-            raise ValueError(
-                f"{self.spec} and {', '.join(given)} both describe a mechanism: give one of them"
-            )
+            raise ValueError(f"{self.spec} and {', '.join(given)} both describe a mechanism: give one of them")
 
     def description(self) -> dict[str, Any]:
         """The numbers that flags, or the one table of a file, give of a DP-SGD training."""
@@ -327,9 +282,7 @@ class WhatRan(NamedTuple):
             if others or first.kind != "dpsgd" or first.repeat != 1:
                 return {}
             given = first.model_dump()
-        return {"algorithm": "DP-SGD"} | {
-            key: given[key] for key in ("dataset_size", "batch_size", "epochs")
-        }
+        return {"algorithm": "DP-SGD"} | {key: given[key] for key in ("dataset_size", "batch_size", "epochs")}
 
     @property
     def records(self) -> int | None:
@@ -358,15 +311,13 @@ def _what_ran(
     sampling: Sampling = None,
     adjacency: Adjacency = None,
 ) -> WhatRan:
-    training = Training(
-        noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling
-    )
+    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling)
     return WhatRan(spec, training, adjacency)
 
 
 def asks_what_ran(command: Callable[..., None], *, ranges: bool = False) -> Callable[..., None]:
-    """Give a command the options that describe what ran, before its own. It takes them as one
-    ``WhatRan``, its first argument. ``ranges`` says whether a flag may have several values.
+    """Give a command the options that describe what ran, before its own. It takes them as one ``WhatRan``, its first
+    argument. ``ranges`` says whether a flag may have several values.
     """
     shared, (_, *own) = _options(_what_ran), _options(command)
 
@@ -376,8 +327,7 @@ def asks_what_ran(command: Callable[..., None], *, ranges: bool = False) -> Call
         for name, value in ran.training.several.items():
             if not ranges:
                 raise ValueError(
-                    f"{flag(name)}={value.text} has several values: give one; `evr estimate` "
-                    "takes several"
+                    f"{flag(name)}={value.text} has several values: give one; `evr estimate` takes several"
                 )
         command(ran, **given)
 
@@ -398,15 +348,12 @@ def check_epsilon(epsilon: float, delta: float) -> None:
     """Refuse a delta of 0 where no epsilon is enough."""
     if delta == 0 and math.isinf(epsilon):
         raise ValueError(
-            "delta=0.0: epsilon is infinite there, for privacy losses have no bound; give a delta "
-            "above 0, such as 1e-9"
+            "delta=0.0: epsilon is infinite there, for privacy losses have no bound; give a delta above 0, such as 1e-9"
         )
 
 
 def picture(path: Path | None) -> Path | None:
     """The file to draw into, refused before any work is done if its kind is not known."""
     if path is not None and path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ValueError(
-            f"--plot={str(path)!r} does not end in .png, .svg or .pdf: name one of these"
-        )
+        raise ValueError(f"--plot={str(path)!r} does not end in .png, .svg or .pdf: name one of these")
     return path

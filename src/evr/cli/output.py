@@ -29,9 +29,7 @@ def fail(message: str, code: int = 2) -> NoReturn:
 
 
 def plain_warnings() -> None:
-    """From here on a warning of evr's own is one line on standard error; others are shown as they
-    always are.
-    """
+    """From here on a warning of evr's own is one line on standard error; others are shown as they always are."""
     others = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
@@ -43,9 +41,7 @@ def plain_warnings() -> None:
     warnings.showwarning = show
 
 
-def table(
-    title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, quiet: bool = False
-) -> None:
+def table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]], *, quiet: bool = False) -> None:
     """A table: drawn on a terminal, tab-separated otherwise; ``quiet`` leaves the rows alone.
 
     Where the terminal is too narrow for it, each row is a list of its fields, one below the other.
@@ -68,9 +64,9 @@ def table(
 def _width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     """Columns of a terminal that a table takes, unfolded; a last column of words may fold."""
     widths = [max(map(len, cells)) for cells in zip(header, *rows, strict=True)]
-    return sum(
-        min(width, _WORDS) if i == len(widths) - 1 else width for i, width in enumerate(widths)
-    ) + (3 * len(widths) + 1)
+    return sum(min(width, _WORDS) if i == len(widths) - 1 else width for i, width in enumerate(widths)) + (
+        3 * len(widths) + 1
+    )
 
 
 def _drawn(console: Any, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -87,9 +83,7 @@ def _drawn(console: Any, title: str, header: Sequence[str], rows: Sequence[Seque
     console.print(drawn)
 
 
-def _stacked(
-    console: Any, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
-) -> None:
+def _stacked(console: Any, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -198,8 +192,8 @@ class _Lines:
 
 @contextlib.contextmanager
 def progress_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """Progress on standard error: a bar with rate and time left on a terminal, else a line now and
-    then; nothing when quiet.
+    """Progress on standard error: a bar with rate and time left on a terminal, else a line now and then; nothing when
+    quiet.
     """
     if quiet or not sys.stderr.isatty():
         yield None if quiet else _Lines(what)

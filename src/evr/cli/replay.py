@@ -13,10 +13,7 @@ from evr.cli.output import as_json, say
 
 CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
 Fresh = Annotated[
-    bool,
-    typer.Option(
-        "--fresh", help="Verify the claim with new entropy instead: an independent check."
-    ),
+    bool, typer.Option("--fresh", help="Verify the claim with new entropy instead: an independent check.")
 ]
 
 _SHOWN = 20
@@ -32,8 +29,8 @@ def command(
 ) -> None:
     """Draw the samples of a certificate again and compare every field; name those that differ.
 
-    Exit code 0: all agrees and the claim was accepted; 3: something differs, the claim was
-    rejected, or other software drew the samples and they cannot be drawn again here; 2: damaged.
+    Exit code 0: all agrees and the claim was accepted; 3: something differs, the claim was rejected, or other software
+    drew the samples and they cannot be drawn again here; 2: damaged.
 
     Example: evr replay examples/dpsgd.certificate.json
     """
@@ -41,9 +38,7 @@ def command(
 
     certificate = Certificate.load(file)
     progress, patience = not (quiet or json), PATIENCE if max_seconds is None else max_seconds
-    found = replay(
-        certificate, fresh=fresh, workers=workers, progress=progress, max_seconds=patience
-    )
+    found = replay(certificate, fresh=fresh, workers=workers, progress=progress, max_seconds=patience)
     verified = found.verification is not None and found.verification.accepted
     if json:
         as_json(
@@ -51,12 +46,9 @@ def command(
                 "agrees": found.agrees,
                 "fresh": fresh,
                 "verdict": certificate.verdict,
-                "replayed": None
-                if found.verification is None
-                else found.verification.verdict.value,
+                "replayed": None if found.verification is None else found.verification.verdict.value,
                 "mismatches": [
-                    {"field": m.field, "recorded": m.recorded, "recomputed": m.recomputed}
-                    for m in found.mismatches
+                    {"field": m.field, "recorded": m.recorded, "recomputed": m.recomputed} for m in found.mismatches
                 ],
                 "notes": list(found.notes),
                 "undecided": found.undecided,
@@ -73,9 +65,7 @@ def command(
             say(f"{file}: does NOT agree with its replay: do not rely on it.")
         elif fresh:
             drawn = 0 if found.verification is None else found.verification.samples
-            how = (
-                f"{drawn:,} new samples" if drawn else "a new verification, which needs no samples,"
-            )
+            how = f"{drawn:,} new samples" if drawn else "a new verification, which needs no samples,"
             gives = "give" if drawn else "gives"
             say(f"{file}: {how} {gives} the same verdict, {certificate.verdict}.")
         else:

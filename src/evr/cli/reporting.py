@@ -68,8 +68,8 @@ class Reporting:
 
     @contextlib.contextmanager
     def working(self, doing: str) -> Iterator[Callable[[Forecast], None]]:
-        """Say what is being done unless it is over at once; yields what ``announce`` of
-        ``evr.certify`` calls. Where it is interrupted, whether an attempt counts is told.
+        """Say what is being done unless it is over at once; yields what ``announce`` of ``evr.certify`` calls. Where it
+        is interrupted, whether an attempt counts is told.
         """
         timer = threading.Timer(_SOON, lambda: say(doing, sys.stderr))
         timer.daemon = True
@@ -104,9 +104,7 @@ class Reporting:
         about = duration(float(f"{max(seconds, 1.0):.2g}"))
         goes = f" Certificate: {self.path}." if self.path is not None else ""
         safe = " Ctrl-C is safe, and `evr resume` continues." if seconds > _LONG else ""
-        return (
-            f"Proving {pair} {_how(forecast)}, about {about}.{goes} Ledger: {self.counted}.{safe}"
-        )
+        return f"Proving {pair} {_how(forecast)}, about {about}.{goes} Ledger: {self.counted}.{safe}"
 
     def _document(self, forecast: Forecast) -> dict[str, object]:
         claim = forecast.claim
@@ -158,8 +156,7 @@ class Reporting:
                 print(f"the one that was accepted before: {kept[-1]}")
         release = certificate.release
         spent = (
-            f"false-positive budget spent on it: {stated(release.budget, 2)} of "
-            f"{stated(release.total_budget, 2)}"
+            f"false-positive budget spent on it: {stated(release.budget, 2)} of {stated(release.total_budget, 2)}"
             if release.budget
             else "an exact proof uses no false-positive budget"
         )
@@ -181,8 +178,7 @@ def _how(forecast: Forecast) -> str:
 def _why_rejected(certificate: Certificate) -> str:
     """Which direction stopped it, a line each, and the delta that its samples came to."""
     return "\n".join(
-        f"{name} direction: {one.reason}"
-        + (f" (delta is about {number(one.estimate, 4)})" if one.samples else "")
+        f"{name} direction: {one.reason}" + (f" (delta is about {number(one.estimate, 4)})" if one.samples else "")
         for name, one in certificate.verification.directions.items()
         if not one.accepted
     )

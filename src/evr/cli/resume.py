@@ -17,16 +17,10 @@ if TYPE_CHECKING:
 
 Number = Annotated[
     int | None,
-    typer.Argument(
-        metavar="ID",
-        help="Which attempt, where several were interrupted; `evr ledger` shows them too.",
-    ),
+    typer.Argument(metavar="ID", help="Which attempt, where several were interrupted; `evr ledger` shows them too."),
 ]
 Output = Annotated[
-    Path | None,
-    file_option(
-        "--output", "-o", help="Where to write the certificate, instead of where it was to go."
-    ),
+    Path | None, file_option("--output", "-o", help="Where to write the certificate, instead of where it was to go.")
 ]
 
 
@@ -39,8 +33,7 @@ def command(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Continue a verification that was interrupted, killed or cut off; the verdict is the one it
-    would have had.
+    """Continue a verification that was interrupted, killed or cut off; the verdict is the one it would have had.
 
     If several were, they are listed; choose one by its id.
 
@@ -59,13 +52,7 @@ def command(
             new_certificate(path, force=force or replaces)
         told = Reporting(path, ledger, json=json, quiet=quiet)
         with told.working(f"Continuing attempt {attempt.id}."):
-            certificate = resume(
-                opened,
-                attempt=attempt.id,
-                path=output,
-                workers=workers,
-                progress=not told.silent,
-            )
+            certificate = resume(opened, attempt=attempt.id, path=output, workers=workers, progress=not told.silent)
     told.tell(certificate)
 
 
@@ -86,9 +73,6 @@ def _chosen(ledger: Ledger, number: int | None) -> Attempt:
     table(
         "Interrupted attempts, the latest first",
         ["id", "started", "what ran", "claim", "certificate"],
-        [
-            [str(one.id), one.started[:19], ran(one), claimed(one), one.options["path"] or "-"]
-            for one in waiting
-        ],
+        [[str(one.id), one.started[:19], ran(one), claimed(one), one.options["path"] or "-"] for one in waiting],
     )
     raise ValueError(f"which one? Add its id: {ids}")

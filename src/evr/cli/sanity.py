@@ -15,12 +15,7 @@ _GREATEST_EPSILON = 1e100  # beyond it epsilon is refused
 
 
 def note(
-    ran: WhatRan,
-    event: Any = None,
-    *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    quiet: bool,
+    ran: WhatRan, event: Any = None, *, epsilon: float | None = None, delta: float | None = None, quiet: bool
 ) -> None:
     """Say what looks like a slip in what ran and what is asked of it."""
     if quiet:
@@ -30,8 +25,7 @@ def note(
         found += _of_delta(delta, ran.records or _records(event))
     if epsilon is not None and _MOST_EPSILON < epsilon <= _GREATEST_EPSILON:
         found.append(
-            f"epsilon = {epsilon:g} is above {_MOST_EPSILON:g}: it promises next to nothing to a "
-            "single record"
+            f"epsilon = {epsilon:g} is above {_MOST_EPSILON:g}: it promises next to nothing to a single record"
         )
     for line in dict.fromkeys(found):
         print(f"note: {line}", file=sys.stderr)

@@ -16,16 +16,9 @@ if TYPE_CHECKING:
     from evr.certification.certificate import RecordSection
 
 CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
-Html = Annotated[
-    Path | None, file_option("--html", help="Write one page about it to this file instead.")
-]
-Proof = Annotated[
-    Path | None,
-    file_option("--proof", help="Write its proof file, and check_proof.py beside it."),
-]
-Latex = Annotated[
-    bool, typer.Option("--latex", help="Print the short statement as LaTeX, with BibTeX.")
-]
+Html = Annotated[Path | None, file_option("--html", help="Write one page about it to this file instead.")]
+Proof = Annotated[Path | None, file_option("--proof", help="Write its proof file, and check_proof.py beside it.")]
+Latex = Annotated[bool, typer.Option("--latex", help="Print the short statement as LaTeX, with BibTeX.")]
 
 
 def command(
@@ -39,10 +32,9 @@ def command(
 ) -> None:
     """Show what a certificate says. `evr replay` finds out whether it is true.
 
-    With `--html`, write one page: what is claimed, who checked it and how, what is assumed, and
-    every parameter. The page needs no network, follows light and dark mode, and prints well. With
-    `--proof`, write the proof in exact arithmetic as a file that needs no evr; a page that is
-    written too checks it at a button.
+    With `--html`, write one page: what is claimed, who checked it and how, what is assumed, and every parameter. The
+    page needs no network, follows light and dark mode, and prints well. With `--proof`, write the proof in exact
+    arithmetic as a file that needs no evr; a page that is written too checks it at a button.
 
     Example: evr show examples/dpsgd.certificate.json --html dpsgd.html
     """
@@ -82,12 +74,7 @@ def command(
 
 
 def write_page(
-    certificate: Certificate,
-    path: Path,
-    source: Path,
-    max_seconds: float | None = None,
-    *,
-    proof: Path | None = None,
+    certificate: Certificate, path: Path, source: Path, max_seconds: float | None = None, *, proof: Path | None = None
 ) -> None:
     """Write the page of a certificate whose file is ``source``, with its proof file if given."""
     from evr.report import page
@@ -103,9 +90,7 @@ def _write_proof(certificate: Certificate, path: Path) -> None:
 
     data = proof_of(certificate)
     if certificate.proof not in (None, seal_of(data)):
-        raise CertificateError(
-            "the proof file comes out otherwise than when the certificate was made: replay it"
-        )
+        raise CertificateError("the proof file comes out otherwise than when the certificate was made: replay it")
     write_proof(path, data)
 
 
@@ -122,21 +107,15 @@ def _facts(certificate: Certificate) -> list[list[str]]:
         "neighbouring relation": adjacency(certificate.neighboring_relation),
         "what ran": ran(certificate.document()),
         "claim": f"epsilon {claim.epsilon!r}, delta {claim.delta!r}",
-        "tested against": f"delta {number(claim.threshold, 9)} = (1 - kappa) times the claim, "
-        f"kappa = {claim.kappa!r}",
+        "tested against": f"delta {number(claim.threshold, 9)} = (1 - kappa) times the claim, kappa = {claim.kappa!r}",
         "attempt": f"{release.attempt} {name}",
-        "false-positive "
-        "budget": f"{number(release.budget)} (all attempts: {number(release.total_budget)})",
-        "method": checked.method
-        if checked.method == "strict"
-        else f"{checked.method}, proposal {checked.proposal}",
+        "false-positive budget": f"{number(release.budget)} (all attempts: {number(release.total_budget)})",
+        "method": checked.method if checked.method == "strict" else f"{checked.method}, proposal {checked.proposal}",
         "entropy": "none: no samples"
         if checked.method == "strict"
-        else f"{checked.entropy} "
-        f"({'recorded as fresh' if checked.entropy_is_fresh else 'given by the caller'})",
+        else f"{checked.entropy} ({'recorded as fresh' if checked.entropy_is_fresh else 'given by the caller'})",
         "software": ", ".join(f"{key} {value}" for key, value in certificate.software if value),
-        "time": f"{certificate.times.started} to {certificate.times.finished} "
-        f"({seconds(certificate.times.seconds)})",
+        "time": f"{certificate.times.started} to {certificate.times.finished} ({seconds(certificate.times.seconds)})",
         "digest": certificate.digest,
         **({} if certificate.proof is None else {"proof file": f"sha256 {certificate.proof}"}),
     }
@@ -151,8 +130,7 @@ def _record(record: RecordSection) -> dict[str, str]:
         "record": f"{record.steps:,} steps, last seal {', '.join(record.seals)}",
         "constants": "none: the number of records is public"
         if fixed is None
-        else f"divisor {fixed.divisor!r}, sampling probability {fixed.sampling_probability!r}, "
-        f"{fixed.steps:,} steps",
+        else f"divisor {fixed.divisor!r}, sampling probability {fixed.sampling_probability!r}, {fixed.steps:,} steps",
         "notes of the record": ", ".join(record.notes) or "none",
     }
 
@@ -162,10 +140,7 @@ def _directions(certificate: Certificate) -> tuple[list[str], list[list[str]]]:
     sections = certificate.verification.directions.items()
     if certificate.verification.method == "strict":
         header = ["direction", "accepted", "threshold", "result"]
-        return header, [
-            [name, "yes" if d.accepted else "no", number(d.threshold), d.reason]
-            for name, d in sections
-        ]
+        return header, [[name, "yes" if d.accepted else "no", number(d.threshold), d.reason] for name, d in sections]
     header = [
         "direction",
         "accepted",

@@ -1,5 +1,5 @@
-"""``FFTAccountant``: the default accountant behind the interface that TF Privacy, JAX Privacy and
-Google's library share.
+"""``FFTAccountant``: the default accountant behind the interface that TF Privacy, JAX Privacy and Google's library
+share.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, relation_named
 
 
 class CompositionAccountant(dp_accounting.PrivacyAccountant):
-    """What evr's accountants share: they add up pairs with their counts, so composing costs next to
-    nothing.
-    """
+    """What evr's accountants share: they add up pairs with their counts, so composing costs next to nothing."""
 
     def __init__(self, neighboring_relation: Relation = ADD_OR_REMOVE) -> None:
         super().__init__(relation_named(neighboring_relation))

@@ -1,6 +1,4 @@
-"""``estimate_delta``, ``estimate_epsilon``, ``privacy_curve``: any composition, both directions,
-every method.
-"""
+"""``estimate_delta``, ``estimate_epsilon``, ``privacy_curve``: any composition, both directions, every method."""
 
 from __future__ import annotations
 
@@ -60,18 +58,17 @@ def estimate_delta(
     epsilon
         At least 0; may be infinite.
     method
-        ``"fft"`` (near-exact; where a law has no pair on a line, weighted samples instead, and the
-        estimate has a standard error), ``"strict"`` (an upper bound proved in exact arithmetic,
-        near-exact too), ``"rdp"`` (an upper bound, up to rounding), ``"monte_carlo"``.
+        ``"fft"`` (near-exact; where a law has no pair on a line, weighted samples instead, and the estimate has a
+        standard error), ``"strict"`` (an upper bound proved in exact arithmetic, near-exact too), ``"rdp"`` (an upper
+        bound, up to rounding), ``"monte_carlo"``.
     direction
         ``"remove"`` or ``"add"``; by default the greater of the two.
     neighboring_relation
-        ``"add-or-remove"`` (the default; ``"zero-out"`` where the event knows no other),
-        ``"replace-one"`` or ``"zero-out"``, or a ``dp_accounting.NeighboringRelation``.
+        ``"add-or-remove"`` (the default; ``"zero-out"`` where the event knows no other), ``"replace-one"`` or
+        ``"zero-out"``, or a ``dp_accounting.NeighboringRelation``.
     options
-        Of ``method="monte_carlo"``: ``samples``, ``relative_error``, ``proposal``, ``seed``,
-        ``workers``. Of ``"strict"``: ``tolerance``, by how much of delta the bound may exceed it
-        (5e-4).
+        Of ``method="monte_carlo"``: ``samples``, ``relative_error``, ``proposal``, ``seed``, ``workers``. Of
+        ``"strict"``: ``tolerance``, by how much of delta the bound may exceed it (5e-4).
 
     Returns
     -------
@@ -226,24 +223,15 @@ def privacy_curve(
     ['1.954e-01', '6.396e-03', '7.772e-06']
     """
     start = time.perf_counter()
-    points = [
-        validate.level_or_infinite(epsilon=epsilon)
-        for epsilon in validate.sequence(epsilons=epsilons)
-    ]
+    points = [validate.level_or_infinite(epsilon=epsilon) for epsilon in validate.sequence(epsilons=epsilons)]
     count = counter(progress)
-    falling = sorted(
-        set(points), reverse=True
-    )  # a transform made for one epsilon serves smaller ones
+    falling = sorted(set(points), reverse=True)  # a transform made for one epsilon serves smaller ones
     at: Callable[[float], Estimate | UpperBound]
     if method == "fft":
         at = _deltas(Composition.of(event, neighboring_relation), direction, falling)
     else:
         at = partial(
-            estimate_delta,
-            event,
-            method=method,
-            direction=direction,
-            neighboring_relation=neighboring_relation,
+            estimate_delta, event, method=method, direction=direction, neighboring_relation=neighboring_relation
         )
     estimates: dict[float, Estimate | UpperBound] = {}
     for done, epsilon in enumerate(falling, start=1):
@@ -264,20 +252,15 @@ def _deltas(
 ) -> Callable[[float], Estimate]:
     """From an epsilon to the greater delta of the directions.
 
-    Transforms made for one epsilon serve others, and move their last digits. So the curves belong
-    to one question, which says at which epsilons it will ask.
+    Transforms made for one epsilon serve others, and move their last digits. So the curves belong to one question,
+    which says at which epsilons it will ask.
     """
     directions = directions_of(composition, direction)
     if needs_samples(composition):
         from evr.estimation.monte_carlo import SampledCurve, sampled_delta
 
-        return partial(
-            sampled_delta,
-            {one: SampledCurve(composition.simplified(one), one) for one in directions},
-        )
-    curves = {
-        one: FftCurve(on_lines(composition.simplified(one)), asked=asked) for one in directions
-    }
+        return partial(sampled_delta, {one: SampledCurve(composition.simplified(one), one) for one in directions})
+    curves = {one: FftCurve(on_lines(composition.simplified(one)), asked=asked) for one in directions}
     return partial(_greater_delta, curves)
 
 
@@ -300,22 +283,15 @@ def _greater_delta(curves: dict[Direction, FftCurve], epsilon: float) -> Estimat
 
 
 def _by_moments(
-    composition: Composition,
-    event: Any,
-    at: float,
-    wanted: str,
-    direction: str | None,
-    start: float,
+    composition: Composition, event: Any, at: float, wanted: str, direction: str | None, start: float
 ) -> UpperBound:
-    """The moments accountant: dp_accounting's; or by the pairs what that one does not know, or has
-    no number for, and replace-one, under which it does not double sensitivities.
+    """The moments accountant: dp_accounting's; or by the pairs what that one does not know, or has no number for, and
+    replace-one, under which it does not double sensitivities.
     """
     from evr.estimation.rdp import pairs_delta, pairs_epsilon, rdp_delta, rdp_epsilon
 
     directions = directions_of(composition, direction)
-    by_event, by_pairs = (
-        (rdp_delta, pairs_delta) if wanted == "delta" else (rdp_epsilon, pairs_epsilon)
-    )
+    by_event, by_pairs = (rdp_delta, pairs_delta) if wanted == "delta" else (rdp_epsilon, pairs_epsilon)
     value = None
     trivial = at == (math.inf if wanted == "delta" else 1.0)
     settled = trivial or not composition.remove or composition.is_non_private
@@ -330,6 +306,5 @@ def _by_moments(
 def _no_options(options: dict[str, Any], method: str) -> None:
     if options:
         raise TypeError(
-            f"method={method!r} takes no option {sorted(options)[0]!r}: options belong to "
-            "'monte_carlo' and 'strict'"
+            f"method={method!r} takes no option {sorted(options)[0]!r}: options belong to 'monte_carlo' and 'strict'"
         )

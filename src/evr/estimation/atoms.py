@@ -1,9 +1,8 @@
 """The atoms of a composition's privacy loss, enumerated: exact where a grid would have to round.
 
-A composition in which every pair has atoms (randomized response, the two ends of the Laplace loss)
-has atoms itself, at the sums of one atom from each step. While there are few distinct sums they are
-listed with their probabilities. A sum is held as two floats, so that a small loss beside a large
-one keeps its digits.
+A composition in which every pair has atoms (randomized response, the two ends of the Laplace loss) has atoms itself, at
+the sums of one atom from each step. While there are few distinct sums they are listed with their probabilities. A sum
+is held as two floats, so that a small loss beside a large one keeps its digits.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ _SAME = 16.0 * UNIT
 
 
 class Tail(NamedTuple):
-    """The atoms' part of delta, about its rounding error, what rounded losses may change, and how
-    fast it falls.
-    """
+    """The atoms' part of delta, about its rounding error, what rounded losses may change, and how fast it falls."""
 
     value: float
     numerical: float
@@ -36,8 +33,7 @@ class Tail(NamedTuple):
 
 
 class Atoms(NamedTuple):
-    """Distinct finite losses in rising order, as sums of two floats, and the logarithms of their
-    probabilities.
+    """Distinct finite losses in rising order, as sums of two floats, and the logarithms of their probabilities.
 
     ``loss_error`` is how far rounding may have moved a loss, ``steps`` how many were composed.
     """
@@ -66,17 +62,15 @@ class Atoms(NamedTuple):
 
 
 def atoms_of(steps: tuple[Step, ...], most: int = MAX_ATOMS, cap: float = np.inf) -> Atoms | None:
-    """The atoms of the whole composition, or None if there are none or too many to list; those of a
-    step beyond ``cap`` are left out.
+    """The atoms of the whole composition, or None if there are none or too many to list; those of a step beyond ``cap``
+    are left out.
     """
     total = Atoms(np.zeros(1), np.zeros(1), np.zeros(1), 0.0, 0)
     least = 1  # sums of n numbers and of m numbers are n + m - 1 numbers at least
     for step in steps:
         flats = step.pair.flats
         losses = step.pair.privacy_loss(flats[:, 1]) if len(flats) else np.empty(0)
-        log_weights = (
-            step.pair.log_mass(Measure.P, flats[:, 0], flats[:, 1]) if len(flats) else np.empty(0)
-        )
+        log_weights = step.pair.log_mass(Measure.P, flats[:, 0], flats[:, 1]) if len(flats) else np.empty(0)
         finite = np.isfinite(losses) & np.isfinite(log_weights) & (losses <= cap)
         if not np.any(finite):
             return None
@@ -129,11 +123,7 @@ def _product(one: Atoms, other: Atoms, same: float) -> Atoms | None:
     first = np.flatnonzero(np.concatenate(([True], np.diff(high) + np.diff(low) > least)))
     if first.size > MAX_ATOMS:
         return None
-    error = (
-        one.loss_error
-        + other.loss_error
-        + (least if first.size < high.size and same > UNIT**2 else 0.0)
-    )
+    error = one.loss_error + other.loss_error + (least if first.size < high.size and same > UNIT**2 else 0.0)
     joined = np.logaddexp.reduceat(log_weights, first)
     return Atoms(high[first], low[first], joined, error, one.steps + other.steps)
 

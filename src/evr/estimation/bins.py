@@ -1,20 +1,16 @@
 """Near-exact delta of balls in bins with independent noise, fixed for the whole training.
 
-``L`` is a mean of ``b`` independent log-normal ratios ``A``, so delta is an expectation over a sum
-``S`` of scalars:
+``L`` is a mean of ``b`` independent log-normal ratios ``A``, so delta is an expectation over a sum ``S`` of scalars:
 
-    remove:  E[(S - K)_+] / b,  K = b e^epsilon          add:  e^epsilon E[(K - S)_+] / b,  K = b
-    e^-epsilon
+    remove:  E[(S - K)_+] / b,  K = b e^epsilon          add:  e^epsilon E[(K - S)_+] / b,  K = b e^-epsilon
 
-A ratio above ``K`` decides by itself: in the remove direction the rest is then linear and known in
-closed form, in the add direction nothing is left. What remains is bounded, so it can be tilted,
-``e^{slope A}``, such that the sum is centred at ``K``; then its law is a power of one Fourier
-transform, with rounding relative to the Chernoff bound on delta. Ratios are spread on the grid by
-six-point Lagrange weights, which keep five moments, and ``K`` is a grid point, whose kink the
-Euler-Maclaurin formula mends.
+A ratio above ``K`` decides by itself: in the remove direction the rest is then linear and known in closed form, in the
+add direction nothing is left. What remains is bounded, so it can be tilted, ``e^{slope A}``, such that the sum is
+centred at ``K``; then its law is a power of one Fourier transform, with rounding relative to the Chernoff bound on
+delta. Ratios are spread on the grid by six-point Lagrange weights, which keep five moments, and ``K`` is a grid point,
+whose kink the Euler-Maclaurin formula mends.
 
-The result is an estimate with an estimate of its error (the change from a grid of twice the width),
-not a bound.
+The result is an estimate with an estimate of its error (the change from a grid of twice the width), not a bound.
 """
 
 from __future__ import annotations
@@ -61,8 +57,8 @@ class Nodes(NamedTuple):
 
 
 class _Grid(NamedTuple):
-    """Points up to the kink, and in all; how far beyond it the tilted sum reaches; the tilt, and
-    the side that counts.
+    """Points up to the kink, and in all; how far beyond it the tilted sum reaches; the tilt, and the side that
+    counts.
     """
 
     size: int
@@ -108,8 +104,7 @@ def _beyond(law: IndependentBins, epsilon: float) -> float:
 
 
 def _bounded_part(law: IndependentBins, log_kink: float, sign: float, apart: float = 0.0) -> Delta:
-    """``E[(sign (S/K - 1))_+; no ratio above K]``, of which accuracy relative to its sum with
-    ``apart`` is wanted.
+    """``E[(sign (S/K - 1))_+; no ratio above K]``, of which accuracy relative to its sum with ``apart`` is wanted.
 
     From here on, ratios are in units of ``K``.
     """
@@ -124,9 +119,7 @@ def _bounded_part(law: IndependentBins, log_kink: float, sign: float, apart: flo
         grid = _Grid(max(2, math.floor(points / (high - low))), points, reach, slope, sign)
         nodes = _nodes(law.energy, log_kink, grid)
         value, scale = _on_grid(nodes, law.bins, grid)
-        found = Delta(
-            float(max(value, 0.0)), abs(value - previous) + _ROUNDING * scale + 1e-13 * abs(value)
-        )
+        found = Delta(float(max(value, 0.0)), abs(value - previous) + _ROUNDING * scale + 1e-13 * abs(value))
         best = min(best, found, key=lambda delta: delta.error)
         if found.error <= _RELATIVE * (value + apart) + 2 * _ROUNDING * scale:
             break
@@ -136,27 +129,16 @@ def _bounded_part(law: IndependentBins, log_kink: float, sign: float, apart: flo
 
 def _nodes(energy: float, log_kink: float, grid: _Grid | None = None) -> Nodes:
     """Nodes of a ratio up to the kink, in units of it."""
-    return nodes_between(
-        energy, -math.inf, 0.0, log_kink, *(() if grid is None else (grid.size, grid.slope))
-    )
+    return nodes_between(energy, -math.inf, 0.0, log_kink, *(() if grid is None else (grid.size, grid.slope)))
 
 
 def nodes_between(
-    energy: float,
-    low: float,
-    high: float,
-    log_unit: float,
-    size: int = 0,
-    slope: float = 0.0,
-    *,
-    few: bool = False,
+    energy: float, low: float, high: float, log_unit: float, size: int = 0, slope: float = 0.0, *, few: bool = False
 ) -> Nodes:
-    """Gauss-Legendre nodes of a ratio whose logarithm is between two numbers, all in units of
-    ``e^log_unit``.
+    """Gauss-Legendre nodes of a ratio whose logarithm is between two numbers, all in units of ``e^log_unit``.
 
-    For a grid of ``size`` points up to 1 and a tilt they are no further apart than its points where
-    it matters; for a sum of ``few`` ratios, which smooths little, each of its cells has nodes of
-    its own.
+    For a grid of ``size`` points up to 1 and a tilt they are no further apart than its points where it matters; for a
+    sum of ``few`` ratios, which smooths little, each of its cells has nodes of its own.
     """
     deviation, shift = math.sqrt(energy), energy / 2 + log_unit
     top = min((high + shift) / deviation, _REACH + deviation)
@@ -170,10 +152,7 @@ def nodes_between(
         cells = np.arange(max(1, math.ceil(first)), min(math.floor(last), _MOST_NODES) + 1) / size
         edges = np.unique(np.concatenate((edges, (np.log(cells) + shift) / deviation)))
         edges = edges[edges <= top]
-        parts, (points, weights) = (
-            np.ones(edges.size - 1, dtype=np.int64),
-            np.polynomial.legendre.leggauss(4),
-        )
+        parts, (points, weights) = (np.ones(edges.size - 1, dtype=np.int64), np.polynomial.legendre.leggauss(4))
     else:
         wanted = np.ceil(matters * np.diff(ratios) * size / 8)
         parts, (points, weights) = np.clip(wanted, 1, _MOST_NODES // 512).astype(np.int64), _EIGHT
@@ -181,15 +160,13 @@ def nodes_between(
     lengths = np.repeat(np.diff(edges) / parts, parts)
     offset = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
     t = (starts + lengths * offset)[:, None] + lengths[:, None] * (points + 1) / 2
-    log_weights = (
-        np.log(weights / 2) + np.log(lengths)[:, None] - t**2 / 2 - math.log(2 * math.pi) / 2
-    )
+    log_weights = np.log(weights / 2) + np.log(lengths)[:, None] - t**2 / 2 - math.log(2 * math.pi) / 2
     return Nodes(np.exp(deviation * t - shift).ravel(), log_weights.ravel())
 
 
 def _slope(nodes: Nodes, bins: int, sign: float) -> float:
-    """The slope at which the mean of the tilted sum is at the kink; 0 if it is beyond it already,
-    NaN if it never is.
+    """The slope at which the mean of the tilted sum is at the kink; 0 if it is beyond it already, NaN if it
+    never is.
     """
 
     def gap(slope: float) -> float:
@@ -213,8 +190,7 @@ def _range(nodes: Nodes, bins: int, slope: float) -> tuple[float, float]:
     deviation = math.sqrt(bins * dot(weights, (nodes.ratios - mean) ** 2)) + 1e-300
     shifts = np.geomspace(1e-3, 30.0, 31) / deviation
     up, down = (
-        bins * np.array([nodes.tilted(slope + sign * shift)[1] - at_slope for shift in shifts])
-        for sign in (1, -1)
+        bins * np.array([nodes.tilted(slope + sign * shift)[1] - at_slope for shift in shifts]) for sign in (1, -1)
     )
     high = max(min(float(bins), chernoff(up, shifts, _TAIL)), 1.0)
     low = min(max(0.0, -chernoff(down, shifts, _TAIL)), 1.0)
@@ -222,30 +198,24 @@ def _range(nodes: Nodes, bins: int, slope: float) -> tuple[float, float]:
 
 
 def _on_grid(nodes: Nodes, bins: int, grid: _Grid) -> tuple[float, float]:
-    """The expectation on a grid, and what its rounding is relative to. The grid is a ring that
-    holds the sum's range.
+    """The expectation on a grid, and what its rounding is relative to. The grid is a ring that holds the sum's
+    range.
     """
     width, slope, sign = 1 / grid.size, grid.slope, int(grid.sign)
     weights, log_total = nodes.tilted(slope)
     law = irfft(rfft(spread(nodes.ratios * grid.size, weights, grid.points)) ** bins, grid.points)
     scale = math.exp(min(bins * log_total - slope, 700.0))
-    steps = np.arange(
-        grid.points if sign > 0 else min(grid.points, grid.size + 1)
-    )  # away from the kink
+    steps = np.arange(grid.points if sign > 0 else min(grid.points, grid.size + 1))  # away from the kink
     near = law[(grid.size + sign * steps) % grid.points] * np.exp(-abs(slope) * width * steps)
     behind = law[(grid.size - sign) % grid.points] * math.exp(abs(slope) * width)
     bend = near[1] - 2 * near[0] + behind
     used = steps[: math.ceil(grid.reach * grid.size)]
-    total = (
-        dot(near[: used.size], used.astype(float)) + near[0] / 12 - bend / 240
-    )  # Euler-Maclaurin at the kink
+    total = dot(near[: used.size], used.astype(float)) + near[0] / 12 - bend / 240  # Euler-Maclaurin at the kink
     return float(scale * width * total), scale * width
 
 
 def spread(places: Floats, weights: Floats, points: int) -> Floats:
-    """Weights on a grid, each on the six points around its place, so that five moments are kept;
-    the grid is a ring.
-    """
+    """Weights on a grid, each on the six points around its place, so that five moments are kept; the grid is a ring."""
     first = np.floor(places).astype(np.int64) - 2
     x = places - first  # in [2, 3)
     out = np.zeros(points)

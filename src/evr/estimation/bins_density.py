@@ -1,19 +1,16 @@
-"""The density of the ratio ``L`` of balls in bins with independent noise, to some eleven digits
-everywhere.
+"""The density of the ratio ``L`` of balls in bins with independent noise, to some eleven digits everywhere.
 
-``L`` is a mean of log-normal ratios, so it is made by joining means. If ``e^y = c e^v + (1 - c)
-e^x`` with independent ``v`` and ``x``, then the density of ``y`` is
+``L`` is a mean of log-normal ratios, so it is made by joining means. If ``e^y = c e^v + (1 - c) e^x`` with independent
+``v`` and ``x``, then the density of ``y`` is
 
     h(y) = int f(v) g(x) e^{y - x} / (1 - c) dv,   x = log((e^y - c e^v) / (1 - c))
 
-Nothing in it is negative, so no digit is lost by cancellation, however far out ``y`` is. The mean
-of ``2n`` ratios joins two of ``n``, and that of ``2n + 1`` joins ``2n`` and one more: a dozen
-joins reach 5000 bins.
+Nothing in it is negative, so no digit is lost by cancellation, however far out ``y`` is. The mean of ``2n`` ratios
+joins two of ``n``, and that of ``2n + 1`` joins ``2n`` and one more: a dozen joins reach 5000 bins.
 
-A density is held by the logarithm, as a polynomial on each of some hundred panels. They are halved
-until their last coefficients vanish. The integral is by Gauss-Legendre nodes on the common panels
-of both factors, where both are smooth; panels that cannot matter are left out by their greatest
-and least values.
+A density is held by the logarithm, as a polynomial on each of some hundred panels. They are halved until their last
+coefficients vanish. The integral is by Gauss-Legendre nodes on the common panels of both factors, where both are
+smooth; panels that cannot matter are left out by their greatest and least values.
 """
 
 from __future__ import annotations
@@ -117,8 +114,8 @@ def _joined(parts: list[Panels]) -> LogDensity:
 
 
 def log_density_of_mean(bins: int, energy: float, depth: float, parts: int = 1) -> LogDensity:
-    """The density of ``log L`` under ``Q``, where that under ``P`` or ``Q`` is above ``e^-depth``;
-    panels of integrals are cut into ``parts``.
+    """The density of ``log L`` under ``Q``, where that under ``P`` or ``Q`` is above ``e^-depth``; panels of integrals
+    are cut into ``parts``.
     """
     highest = energy / 2 + math.sqrt(2 * depth * energy) - math.log(bins)
     lowest = -(depth + max(highest, 0.0) + _MARGIN)
@@ -152,20 +149,14 @@ def _of_one(energy: float, depth: float) -> LogDensity:
 
 
 def _of_both(
-    first: LogDensity,
-    second: LogDensity,
-    share: float,
-    held: Callable[[Floats, Floats], NDArray[np.bool_]],
-    parts: int,
+    first: LogDensity, second: LogDensity, share: float, held: Callable[[Floats, Floats], NDArray[np.bool_]], parts: int
 ) -> LogDensity:
     """The density of ``log(share e^v + (1 - share) e^x)`` where it is held."""
 
     def value(y: Floats) -> Floats:
         if first is second:
             return math.log(2.0) + _half(first, first, 0.5, y, parts)
-        return np.logaddexp(
-            _half(first, second, share, y, parts), _half(second, first, 1 - share, y, parts)
-        )
+        return np.logaddexp(_half(first, second, share, y, parts), _half(second, first, 1 - share, y, parts))
 
     edges = np.union1d(first.edges, second.edges)
     low, high = _range(edges, lambda y: held(y, value(y)))
@@ -219,15 +210,10 @@ def _half(small: LogDensity, great: LogDensity, share: float, y: Floats, parts: 
     """``log`` of the part of the integral with ``v <= y <= x``; ``share`` is that of ``e^v``."""
     rises = np.arange(_STEPS, -math.log1p(-share), _STEPS)
     # where x changes fast with v, and where it ends to
-    own = np.concatenate(
-        (_fall(rises, share), [0.0, -0.5, -1.0, -2.0, -4.0, -8.0, -16.0]),
-    )
+    own = np.concatenate((_fall(rises, share), [0.0, -0.5, -1.0, -2.0, -4.0, -8.0, -16.0]))
     columns = small.edges.size + great.edges.size + own.size
     rows = max(1, _AT_ONCE // columns)
-    found = [
-        _half_of_few(small, great, share, y[start : start + rows], own, parts)
-        for start in range(0, y.size, rows)
-    ]
+    found = [_half_of_few(small, great, share, y[start : start + rows], own, parts) for start in range(0, y.size, rows)]
     return np.concatenate(found)
 
 
@@ -243,9 +229,7 @@ def _fall(rise: Floats, share: float) -> Floats:
         return np.log1p(-np.minimum(gone, 1.0))
 
 
-def _half_of_few(
-    small: LogDensity, great: LogDensity, share: float, y: Floats, own: Floats, parts: int
-) -> Floats:
+def _half_of_few(small: LogDensity, great: LogDensity, share: float, y: Floats, own: Floats, parts: int) -> Floats:
     column = y[:, None]
     edges = np.concatenate(
         (
@@ -265,10 +249,7 @@ def _half_of_few(
     of_small, of_great = of_small[row, place], of_great[row, place]
     low, high = edges[row, place], edges[row, place + 1]
     log_width = np.log(high - low)
-    least, most = (
-        a[of_small] + b[of_great] + log_width
-        for a, b in zip(small.bounds, great.bounds, strict=True)
-    )
+    least, most = (a[of_small] + b[of_great] + log_width for a, b in zip(small.bounds, great.bounds, strict=True))
     top = np.full(y.size, -np.inf)
     np.maximum.at(top, row, least)
     kept = np.repeat(np.flatnonzero(most > top[row] - _LEFT_OUT), parts)

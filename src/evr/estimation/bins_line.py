@@ -1,12 +1,12 @@
 """Balls in bins with independent noise as a pair on a line, for estimates.
 
-The ratio ``L`` of one training is a number, so its loss is one of a pair on a line: ``log L`` has
-some density ``q`` under ``Q`` and ``e^y q(y)`` under ``P``. ``q`` has no closed form, but a table
-of it (``estimation.bins_density``) serves as well. So bins compose with themselves, redrawn in each
-epoch, and with all other pairs, by the default accountant.
+The ratio ``L`` of one training is a number, so its loss is one of a pair on a line: ``log L`` has some density ``q``
+under ``Q`` and ``e^y q(y)`` under ``P``. ``q`` has no closed form, but a table of it (``estimation.bins_density``)
+serves as well. So bins compose with themselves, redrawn in each epoch, and with all other pairs, by the default
+accountant.
 
-Both laws must have a mass of 1. What the table lacks to that is its error; if it is not small, the
-table is made again with finer integrals, and what is left is stated.
+Both laws must have a mass of 1. What the table lacks to that is its error; if it is not small, the table is made again
+with finer integrals, and what is left is stated.
 
 The table is for estimates. Nothing is drawn from it, and no guarantee rests on it.
 """
@@ -21,13 +21,7 @@ from typing import Any
 import numpy as np
 
 from evr.estimation.bins import bins_delta
-from evr.estimation.bins_density import (
-    NODES,
-    WEIGHTS,
-    Indices,
-    LogDensity,
-    log_density_of_mean,
-)
+from evr.estimation.bins_density import NODES, WEIGHTS, Indices, LogDensity, log_density_of_mean
 from evr.estimation.closed_forms import TableError, delta_error, pair_delta, table_error_of
 from evr.estimation.fft import Delta
 from evr.laws import Direction, DominatingPair, Floats, Measure, Step
@@ -56,9 +50,7 @@ class RatioLaw:
 
     @cached_property
     def error(self) -> TableError:
-        """Of the density, from what the masses of both laws lack to 1; and what is beyond the
-        table.
-        """
+        """Of the density, from what the masses of both laws lack to 1; and what is beyond the table."""
         lacking = max(abs(float(self._below[measure][-1]) - 1.0) for measure in Measure)
         return TableError(max(_LEAST, _TIMES * lacking), math.exp(-_DEPTH))
 
@@ -202,6 +194,4 @@ def _(pair: BinsPair, epsilon: float) -> float:
 
 def on_lines(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """The steps, bins of independent noise as pairs on a line; others as they are."""
-    return tuple(
-        Step(BinsPair(s.law), s.count) if isinstance(s.law, IndependentBins) else s for s in steps
-    )
+    return tuple(Step(BinsPair(s.law), s.count) if isinstance(s.law, IndependentBins) else s for s in steps)

@@ -1,7 +1,7 @@
 """Blocks of samples in order, drawn by several threads.
 
-Block ``n`` comes from its own part of the stream, so what is drawn does not depend on the number of
-threads; they run a few blocks ahead, so memory is that of a few blocks.
+Block ``n`` comes from its own part of the stream, so what is drawn does not depend on the number of threads; they run a
+few blocks ahead, so memory is that of a few blocks.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ def blocks(
             number += 1
     pool = ThreadPoolExecutor(threads, thread_name_prefix="evr")
     try:
-        pending: deque[Future[Block]] = deque(
-            pool.submit(draw, first + i) for i in range(threads + 1)
-        )
+        pending: deque[Future[Block]] = deque(pool.submit(draw, first + i) for i in range(threads + 1))
         number = first + len(pending)
         while True:
             yield pending.popleft().result()

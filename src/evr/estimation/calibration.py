@@ -17,8 +17,7 @@ from evr.estimation.results import Estimate, UpperBound
 from evr.mechanisms.relations import Relation
 
 TIGHTEST = 0.9999
-"""How much of a claimed delta an estimate may be, raised by its own error, for ``certify`` to
-verify the claim."""
+"""How much of a claimed delta an estimate may be, raised by its own error, for ``certify`` to verify the claim."""
 _SAMPLED = 0.99  # the same where estimates come from samples, and so does the proof
 _DIGITS = 4
 _CLOSE = 1e-6  # relative: how close to the root the search ends, before digits are cut
@@ -64,13 +63,11 @@ def calibrate(
 ) -> Calibration:
     """The parameter at which ``make_event(parameter)`` just meets ``(epsilon, delta)``.
 
-    It is rounded to four digits on the private side. The estimated delta there is below the target
-    by what ``certify`` needs to verify the pair: a ten-thousandth, or a hundredth where estimates
-    come from samples.
+    It is rounded to four digits on the private side. The estimated delta there is below the target by what ``certify``
+    needs to verify the pair: a ten-thousandth, or a hundredth where estimates come from samples.
 
-    Works for anything monotone: a noise multiplier (more is more private) or, with
-    ``integer=True``, a number of steps (more is less private); which of the two is found out from
-    the events themselves.
+    Works for anything monotone: a noise multiplier (more is more private) or, with ``integer=True``, a number of steps
+    (more is less private); which of the two is found out from the events themselves.
 
     Parameters
     ----------
@@ -93,8 +90,7 @@ def calibrate(
     Raises
     ------
     ValueError
-        If no parameter between the ends meets the target, or all do; and as of
-        ``evr.estimate_delta``.
+        If no parameter between the ends meets the target, or all do; and as of ``evr.estimate_delta``.
 
     Examples
     --------
@@ -114,9 +110,7 @@ def calibrate(
     def gap(parameter: float) -> float:
         if parameter not in found:
             event = make_event(int(parameter) if integer else parameter)
-            found[parameter] = estimate_delta(
-                event, epsilon, neighboring_relation=neighboring_relation
-            )
+            found[parameter] = estimate_delta(event, epsilon, neighboring_relation=neighboring_relation)
         return math.log(max(_needed(found[parameter]), 1e-320) / delta)
 
     private, leaky = _bracket(gap, low, high, integer)
@@ -128,11 +122,7 @@ def calibrate(
     else:
         best = _rounded(gap, _root(gap, private, leaky), private, up=private > leaky)
     return Calibration(
-        int(best) if integer else best,
-        epsilon,
-        found[best].value,
-        len(found),
-        time.perf_counter() - start,
+        int(best) if integer else best, epsilon, found[best].value, len(found), time.perf_counter() - start
     )
 
 
@@ -143,8 +133,8 @@ def _needed(found: Estimate | UpperBound) -> float:
 
 
 def _rounded(gap: Callable[[float], float], root: float, private: float, *, up: bool) -> float:
-    """The first number of four digits from the root on, towards the private end, that meets the
-    target; that end where none before it does.
+    """The first number of four digits from the root on, towards the private end, that meets the target; that end where
+    none before it does.
     """
     unit = Decimal(1).scaleb(Decimal(root).adjusted() - _DIGITS + 1)
     whole = (Decimal(root) / unit).to_integral_value(ROUND_CEILING if up else ROUND_FLOOR)
@@ -174,13 +164,7 @@ def _bracket(
                 "between them: widen the range"
             )
         return ends if gap(low) <= 0 else (high, low)
-    start = (
-        validate.positive(low=low)
-        if low is not None
-        else validate.positive(high=high)
-        if high is not None
-        else 1.0
-    )
+    start = validate.positive(low=low) if low is not None else validate.positive(high=high) if high is not None else 1.0
     return _doubled(gap, start, rises=high is None, falls=low is None, integer=integer)
 
 
@@ -218,8 +202,7 @@ def _doubled(
             else "relax the target, make each step more private, or look elsewhere (low and high)"
         )
         raise ValueError(
-            f"the parameter {start:g} {word} the target already, and {where} ones {more} it by "
-            f"more: {remedy}"
+            f"the parameter {start:g} {word} the target already, and {where} ones {more} it by more: {remedy}"
         )
     raise ValueError(
         f"every parameter tried from {falling:.3g} to {rising:.3g} {word} the target: it does not "

@@ -1,9 +1,7 @@
-"""What estimates know of one step beyond its pair: delta and the means of cells in closed form,
-where a family has one.
+"""What estimates know of one step beyond its pair: delta and the means of cells in closed form, where a family has one.
 
-No guarantee rests on these: they keep an error that is relative to a delta or to a loss, where the
-difference of two probabilities would lose it. A pair of yours has the defaults; ``register`` gives
-it more.
+No guarantee rests on these: they keep an error that is relative to a delta or to a loss, where the difference of two
+probabilities would lose it. A pair of yours has the defaults; ``register`` gives it more.
 """
 
 from __future__ import annotations
@@ -55,9 +53,7 @@ def delta_error(pair: DominatingPair, epsilon: float) -> float:
 
 @singledispatch
 def pair_delta(pair: DominatingPair, epsilon: float) -> float:
-    """``E_P[(1 - e^{epsilon - loss})_+]`` of one step. By default the difference of two
-    probabilities.
-    """
+    """``E_P[(1 - e^{epsilon - loss})_+]`` of one step. By default the difference of two probabilities."""
     if math.isinf(epsilon):
         return infinite_loss_mass(pair) if epsilon > 0 else 1.0
     threshold = pair.point(epsilon)
@@ -93,9 +89,7 @@ def _(pair: GaussianPair, epsilon: float) -> float:
 
 
 def _mills_difference(low: float, high: float) -> float:
-    """``R(low) - R(high)`` of the normal tail's Mills ratio ``R``, without cancellation for close
-    arguments.
-    """
+    """``R(low) - R(high)`` of the normal tail's Mills ratio ``R``, without cancellation for close arguments."""
 
     def ratio(x: Any) -> Any:
         return math.sqrt(math.pi / 2) * erfcx(np.asarray(x) / math.sqrt(2))
@@ -118,8 +112,8 @@ def _(pair: LaplacePair, epsilon: float) -> float:
 
 @pair_delta.register
 def _(pair: MixturePair, epsilon: float) -> float:
-    # At the threshold t, where the loss is epsilon, delta is a mixture of the deltas of the
-    # Gaussians at their own losses at t.
+    # At the threshold t, where the loss is epsilon, delta is a mixture of the deltas of the Gaussians at their own
+    # losses at t.
     if math.isinf(epsilon):
         return 0.0 if epsilon > 0 else 1.0
     t, add = float(pair.point(epsilon)), pair.direction is Direction.ADD
@@ -165,12 +159,10 @@ def _(pair: WithoutReplacementPair, epsilon: float) -> float:
 
 @singledispatch
 def mean_loss(pair: DominatingPair, low: Any, high: Any) -> Floats:
-    """``log P(cell) / Q(cell)`` of cells ``(low, high]`` outside flats: the loss that stands for a
-    whole cell.
+    """``log P(cell) / Q(cell)`` of cells ``(low, high]`` outside flats: the loss that stands for a whole cell.
 
-    By default the difference of two logarithms, whose error is that of a probability, 1e-16 or so,
-    however small the loss is. A billion steps add up such errors; families have forms whose error
-    is relative to the loss.
+    By default the difference of two logarithms, whose error is that of a probability, 1e-16 or so, however small the
+    loss is. A billion steps add up such errors; families have forms whose error is relative to the loss.
     """
     return _log_ratio(pair.log_mass(Measure.P, low, high), pair.log_mass(Measure.Q, low, high))
 
@@ -189,22 +181,17 @@ def _(pair: GaussianPair, low: Any, high: Any) -> Floats:
 def _log_mass_ratio(mu: Any, low: Any, high: Any) -> Floats:
     """``log`` of the probability of ``(low, high]`` under ``N(mu, 1)`` over that under ``N(0, 1)``.
 
-    Within a narrow cell the loss varies little around that of the middle, and a quadrature of the
-    rest keeps an error that is relative to the loss; a wide cell takes the difference of two
-    logarithms.
+    Within a narrow cell the loss varies little around that of the middle, and a quadrature of the rest keeps an error
+    that is relative to the loss; a wide cell takes the difference of two logarithms.
     """
-    mu, low, high = np.broadcast_arrays(
-        np.asarray(mu, float), np.asarray(low, float), np.asarray(high, float)
-    )
+    mu, low, high = np.broadcast_arrays(np.asarray(mu, float), np.asarray(low, float), np.asarray(high, float))
     with np.errstate(invalid="ignore"):
         middle, half = (low + high) / 2, (high - low) / 2
         narrow = half * (np.abs(middle) + half + mu) < 0.5  # False where an end is infinite
     out = np.empty(mu.shape)
     m, centre, s = mu[narrow], middle[narrow], half[narrow] * _NODES[:, None]
     share = _WEIGHTS[:, None] * np.exp(-s * (centre + s / 2))
-    out[narrow] = m * (centre - m / 2) + np.log1p(
-        np.sum(share * np.expm1(m * s), axis=0) / np.sum(share, axis=0)
-    )
+    out[narrow] = m * (centre - m / 2) + np.log1p(np.sum(share * np.expm1(m * s), axis=0) / np.sum(share, axis=0))
     m, low, high = mu[~narrow], low[~narrow], high[~narrow]
     out[~narrow] = _log_ratio(log_normal_mass(low - m, high - m), log_normal_mass(low, high))
     return out
@@ -232,10 +219,7 @@ def _(pair: EitherPair, low: Any, high: Any) -> Floats:
     # P/Q = 1 + a mean of P_i/Q_i - 1, whose error is relative to the loss
     first, second = pair.log_masses(Measure.Q, low, high)
     total = np.logaddexp(first, second)
-    means = (
-        mean_loss(pair.first, low, high),
-        mean_loss(pair.second, pair.other(low), pair.other(high)),
-    )
+    means = (mean_loss(pair.first, low, high), mean_loss(pair.second, pair.other(low), pair.other(high)))
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         parts = [
             np.where(mass > -np.inf, np.exp(mass - total) * np.expm1(np.minimum(mean, 1.0)), 0)

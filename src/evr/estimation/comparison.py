@@ -74,8 +74,8 @@ def compare(
     delta: float | None = None,
     neighboring_relation: Relation | None = None,
 ) -> list[Answer]:
-    """Delta at ``epsilon``, or epsilon at ``delta`` (give one), by every accountant. An accountant
-    that is missing, fails or does not know the event says so in its note.
+    """Delta at ``epsilon``, or epsilon at ``delta`` (give one), by every accountant. An accountant that is missing,
+    fails or does not know the event says so in its note.
 
     Examples
     --------
@@ -121,9 +121,7 @@ def _answers(name: str, accountant: _Accountant, asked: _Question) -> list[Answe
         return [Answer(name, "estimate", None, 0.0, f"{type(error).__name__}: {error}")]
     taken = time.perf_counter() - start
     return [
-        Answer(name, kind, None, taken, "it is not a number")
-        if math.isnan(value)
-        else Answer(name, kind, value, taken)
+        Answer(name, kind, None, taken, "it is not a number") if math.isnan(value) else Answer(name, kind, value, taken)
         for kind, value in found.items()
     ]
 
@@ -164,9 +162,7 @@ def _prv(asked: _Question) -> dict[Kind, float]:
         else:
             raise ValueError(f"it knows Gaussian mechanisms only; found {pair.describe()}")
         counts.append(step.count)
-    accountant = prv.PRVAccountant(
-        prvs=variables, max_self_compositions=counts, eps_error=0.01, delta_error=1e-10
-    )
+    accountant = prv.PRVAccountant(prvs=variables, max_self_compositions=counts, eps_error=0.01, delta_error=1e-10)
     compute = getattr(accountant, f"compute_{asked.wanted}")
     lower, estimate, upper = (float(x) for x in compute(asked.at, counts))
     return {"lower bound": lower, "estimate": estimate, "upper bound": upper}

@@ -25,10 +25,7 @@ class Curve(ABC):
     def _repr_html_(self) -> str:
         columns = self.columns()
         head = "".join(f"<th>{name}</th>" for name in columns)
-        rows = (
-            "".join(f"<td>{_shown(cell)}</td>" for cell in row)
-            for row in zip(*columns.values(), strict=True)
-        )
+        rows = ("".join(f"<td>{_shown(cell)}</td>" for cell in row) for row in zip(*columns.values(), strict=True))
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         return f"<table><tr>{head}</tr>{body}</table>"
 

@@ -1,10 +1,9 @@
 """The law of a privacy loss as weighted points, from interval probabilities alone.
 
-For a cell ``(low, high]`` both ``P(cell)`` and ``Q(cell) = E_P[e^{-loss}; cell]`` are known
-exactly. Two rules keep both: one point at ``log P(cell)/Q(cell)``, and two points at the ends of
-the cell. They miss the variance inside the cell by ``-width^2/12`` and ``+width^2/6`` when the loss
-is evenly spread, so two thirds of the first and one third of the second is correct to fourth order:
-Simpson's rule, written for probabilities.
+For a cell ``(low, high]`` both ``P(cell)`` and ``Q(cell) = E_P[e^{-loss}; cell]`` are known exactly. Two rules keep
+both: one point at ``log P(cell)/Q(cell)``, and two points at the ends of the cell. They miss the variance inside the
+cell by ``-width^2/12`` and ``+width^2/6`` when the loss is evenly spread, so two thirds of the first and one third of
+the second is correct to fourth order: Simpson's rule, written for probabilities.
 """
 
 from __future__ import annotations
@@ -25,14 +24,9 @@ from evr.laws.line.poisson import SampledPair
 
 
 def cell_edges(
-    pair: DominatingPair,
-    order: float,
-    cells: int,
-    losses: Floats | None = None,
-    cap: float = np.inf,
+    pair: DominatingPair, order: float, cells: int, losses: Floats | None = None, cap: float = np.inf
 ) -> Floats:
-    """Edges in ``t``: evenly spaced over the pair's span, the ends of its flats, and the given
-    ``losses``.
+    """Edges in ``t``: evenly spaced over the pair's span, the ends of its flats, and the given ``losses``.
 
     There is one cell beyond the loss ``cap``.
     """
@@ -46,9 +40,7 @@ def cell_edges(
 
 
 class LossPoints(NamedTuple):
-    """Finite losses and the logarithms of their probabilities under ``P``; atoms of the loss are
-    marked.
-    """
+    """Finite losses and the logarithms of their probabilities under ``P``; atoms of the loss are marked."""
 
     losses: Floats
     log_weights: Floats
@@ -56,17 +48,14 @@ class LossPoints(NamedTuple):
 
 
 def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) -> LossPoints:
-    """The law of the finite privacy loss as weighted points, exact for atoms, of fourth order
-    elsewhere.
+    """The law of the finite privacy loss as weighted points, exact for atoms, of fourth order elsewhere.
 
-    What is beyond the last edge is joined: its atoms into one point, the rest into another. Both
-    keep ``P`` and ``Q``. With ``within`` it is left out.
+    What is beyond the last edge is joined: its atoms into one point, the rest into another. Both keep ``P`` and ``Q``.
+    With ``within`` it is left out.
     """
     flats, beyond = _split(pair.flats, edges)
     beyond = beyond[:0] if within else beyond
-    low, high = _cells_outside(
-        np.concatenate(([-np.inf], edges, edges[:0] if within else [np.inf])), flats
-    )
+    low, high = _cells_outside(np.concatenate(([-np.inf], edges, edges[:0] if within else [np.inf])), flats)
     centre = mean_loss(pair, low, high)
     if _second_is_mixed(pair):
         log_p = pair.log_mass(Measure.P, low, high)
@@ -74,13 +63,9 @@ def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) ->
         with np.errstate(invalid="ignore"):
             log_p = pair.log_mass(Measure.Q, low, high) + centre
     if len(beyond):
-        gaps = np.column_stack(
-            (np.append(edges[-1], beyond[:, 1]), np.append(beyond[:, 0], np.inf))
-        )
+        gaps = np.column_stack((np.append(edges[-1], beyond[:, 1]), np.append(beyond[:, 0], np.inf)))
         log_p[-1] = _log_total(pair, Measure.P, gaps)
-        centre[-1] = (
-            log_p[-1] - _log_total(pair, Measure.Q, gaps) if log_p[-1] > -np.inf else np.nan
-        )
+        centre[-1] = log_p[-1] - _log_total(pair, Measure.Q, gaps) if log_p[-1] > -np.inf else np.nan
     keep = np.isfinite(log_p) & np.isfinite(centre)
     low, high, log_p, centre = low[keep], high[keep], log_p[keep], centre[keep]
     least, greatest = pair.privacy_loss(low), pair.privacy_loss(high)
@@ -88,16 +73,13 @@ def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) ->
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         # The share a of the upper end keeps Q: (1-a) e^{-least} + a e^{-greatest} = e^{-centre}.
         share = np.expm1(least - centre) / np.expm1(least - greatest)
-    # Cells that reach to infinity keep one point, which is exact for whatever is linear in
-    # e^{-loss} there.
+    # Cells that reach to infinity keep one point, which is exact for whatever is linear in e^{-loss} there.
     bounded = np.isfinite(least) & np.isfinite(greatest) & (greatest > least) & np.isfinite(share)
     bounded &= np.isfinite(low) & np.isfinite(high)
     share = np.clip(np.where(bounded, share, 0.5), 0.0, 1.0)
     ends = np.where(bounded, np.log(1 / 3), -np.inf)
     with np.errstate(divide="ignore"):
-        losses = np.concatenate(
-            (centre, np.where(bounded, least, 0.0), np.where(bounded, greatest, 0.0))
-        )
+        losses = np.concatenate((centre, np.where(bounded, least, 0.0), np.where(bounded, greatest, 0.0)))
         weights = np.concatenate(
             (
                 log_p + np.where(bounded, np.log(2 / 3), 0.0),
@@ -107,26 +89,14 @@ def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) ->
         )
     atom = np.zeros(losses.size, dtype=bool)
     if len(flats):
-        flat_losses, flat_weights = (
-            pair.privacy_loss(flats[:, 1]),
-            pair.log_mass(Measure.P, flats[:, 0], flats[:, 1]),
-        )
-        losses, weights = (
-            np.concatenate((losses, flat_losses)),
-            np.concatenate((weights, flat_weights)),
-        )
+        flat_losses, flat_weights = (pair.privacy_loss(flats[:, 1]), pair.log_mass(Measure.P, flats[:, 0], flats[:, 1]))
+        losses, weights = (np.concatenate((losses, flat_losses)), np.concatenate((weights, flat_weights)))
         atom = np.concatenate((atom, np.ones(len(flats), dtype=bool)))
     if len(beyond):
         finite = beyond[pair.privacy_loss(beyond[:, 1]) < np.inf]
-        joined_p, joined_q = (
-            _log_total(pair, measure, finite) for measure in (Measure.P, Measure.Q)
-        )
+        joined_p, joined_q = (_log_total(pair, measure, finite) for measure in (Measure.P, Measure.Q))
         joined = joined_p - joined_q if joined_q > -np.inf else np.inf
-        losses, weights, atom = (
-            np.append(losses, joined),
-            np.append(weights, joined_p),
-            np.append(atom, True),
-        )
+        losses, weights, atom = (np.append(losses, joined), np.append(weights, joined_p), np.append(atom, True))
     keep = np.isfinite(losses) & np.isfinite(weights)
     return LossPoints(losses[keep], weights[keep], atom[keep])
 
@@ -151,9 +121,7 @@ def _split(flats: Floats, edges: Floats) -> tuple[Floats, Floats]:
 
 
 def _cells_outside(edges: Floats, flats: Floats) -> tuple[Floats, Floats]:
-    """Consecutive edges as cells, without those inside a flat (the ends of the flats are among the
-    edges).
-    """
+    """Consecutive edges as cells, without those inside a flat (the ends of the flats are among the edges)."""
     low, high = edges[:-1], edges[1:]
     if not len(flats):
         return low, high
@@ -164,8 +132,8 @@ def _cells_outside(edges: Floats, flats: Floats) -> tuple[Floats, Floats]:
 
 @singledispatch
 def log_mgf(pair: DominatingPair, order: float) -> float:
-    """``log E_P[e^{order loss}]``: in closed form where a family has one, else by cells, those that
-    matter halved until it moves by less than 1e-11.
+    """``log E_P[e^{order loss}]``: in closed form where a family has one, else by cells, those that matter halved until
+    it moves by less than 1e-11.
     """
     if order == 0.0:
         return 0.0
@@ -224,12 +192,6 @@ def _where_it_matters(pair: DominatingPair, order: float, edges: Floats) -> tupl
     losses = pair.privacy_loss(edges)
     with np.errstate(invalid="ignore"):
         most = np.maximum(order * losses[:-1], order * losses[1:])
-        size = pair.log_mass(Measure.P, edges[:-1], edges[1:]) + np.where(
-            np.isfinite(most), most, -np.inf
-        )
+        size = pair.log_mass(Measure.P, edges[:-1], edges[1:]) + np.where(np.isfinite(most), most, -np.inf)
     held = np.flatnonzero(size > np.max(size) - 50.0)
-    return (
-        (float(edges[held[0]]), float(edges[held[-1] + 1]))
-        if held.size
-        else (float(edges[0]), float(edges[-1]))
-    )
+    return (float(edges[held[0]]), float(edges[held[-1] + 1])) if held.size else (float(edges[0]), float(edges[-1]))

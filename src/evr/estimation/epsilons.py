@@ -30,13 +30,10 @@ class Epsilon(NamedTuple):
 
 
 def greater_epsilon(
-    composition: Composition,
-    delta: float,
-    directions: tuple[Direction, ...],
-    guess: float | None = None,
+    composition: Composition, delta: float, directions: tuple[Direction, ...], guess: float | None = None
 ) -> tuple[Epsilon, Direction]:
-    """The greater epsilon of the directions, on a line, and the direction that has it; ``guess`` is
-    where to look first.
+    """The greater epsilon of the directions, on a line, and the direction that has it; ``guess`` is where to look
+    first.
     """
     best, winner, errors = -1.0, directions[0], [0.0]
     for one in directions:
@@ -53,8 +50,8 @@ def greater_epsilon(
 
 
 def epsilon_of(curve: FftCurve, delta: float, guess: float | None = None) -> Epsilon:
-    """Epsilon of one direction at a delta in [0, 1] by the default method; ``guess`` is where to
-    look first, where that is known.
+    """Epsilon of one direction at a delta in [0, 1] by the default method; ``guess`` is where to look first, where that
+    is known.
     """
     value = _solved(curve, delta, guess)
     if math.isinf(value) or delta == 1 or not curve.steps or _at_zero(curve.steps) <= 0.5 * delta:
@@ -62,22 +59,12 @@ def epsilon_of(curve: FftCurve, delta: float, guess: float | None = None) -> Eps
     if delta == 0:
         return Epsilon(value, 4.0 * UNIT * value)
     found = curve.delta(value)
-    off = (
-        max(0.0, found.value + found.error - delta)
-        if value == 0.0
-        else abs(found.value - delta) + found.numerical
-    )
+    off = max(0.0, found.value + found.error - delta) if value == 0.0 else abs(found.value - delta) + found.numerical
     if off == 0.0:
         return Epsilon(value, found.moved if value > 0.0 else 0.0)
     rounded = 8.0 * UNIT * value
-    if (
-        abs(found.value - delta) > 1e-6 * delta
-        and curve.delta(max(0.0, value - rounded)).value > delta
-    ):
-        off, found = (
-            found.numerical,
-            found._replace(moved=found.moved + 2.0 * rounded),
-        )  # no float is nearer
+    if abs(found.value - delta) > 1e-6 * delta and curve.delta(max(0.0, value - rounded)).value > delta:
+        off, found = (found.numerical, found._replace(moved=found.moved + 2.0 * rounded))  # no float is nearer
     if (value > 0.0 and off > SAYS_LITTLE * delta) or (found.slope == 0.0 and off > 0.0):
         raise AccuracyError(
             f"delta={delta!r}: at epsilon={value:.6g} delta has an error of {off:.1g}: epsilon is "

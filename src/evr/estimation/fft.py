@@ -1,26 +1,24 @@
 """The default accountant: a Fourier transform of the exponentially tilted law of the privacy loss.
 
-Peers convolve the law of the loss itself, where rounding is relative to 1 and everything below
-1e-10 or so is lost. Here each step's law is tilted, ``dP' = e^{order loss} dP / M``, with the order
-that centres the sum at epsilon; rounding is then relative to the moments bound on delta, and a
-small delta costs nothing:
+Peers convolve the law of the loss itself, where rounding is relative to 1 and everything below 1e-10 or so is lost.
+Here each step's law is tilted, ``dP' = e^{order loss} dP / M``, with the order that centres the sum at epsilon;
+rounding is then relative to the moments bound on delta, and a small delta costs nothing:
 
-    delta(epsilon) = M^k e^{-order epsilon} sum_S p'(S) (1 - e^{epsilon - S})_+ e^{-order (S -
-    epsilon)}
+    delta(epsilon) = M^k e^{-order epsilon} sum_S p'(S) (1 - e^{epsilon - S})_+ e^{-order (S - epsilon)}
 
-Five things make it near-exact. A single loss beyond epsilon and all that the other steps could take
-off again decides by itself; such losses are counted apart, by a closed form (``estimation.jumps``),
-so that rare huge losses do not spoil the tilt. The one-step law comes from interval probabilities
-by a fourth-order rule (``discretise.py``), with losses whose errors are relative, and only
-what they add to 1 is computed of its moments, so that a billion steps add up no error. Its points
-are spread on the grid by seven-point Lagrange weights, which keep six moments of the tilted law, so
-the grid may be coarse. The kink at epsilon, which no grid point hits, is mended by the
-Euler-Maclaurin formula, and the atoms of the composition, which no smooth rule can mend, are
-enumerated (``estimation.atoms``). Sums are held as what exceeds epsilon (``estimation.tilting``).
+Five things make it near-exact. A single loss beyond epsilon and all that the other steps could take off again decides
+by itself; such losses are counted apart, by a closed form (``estimation.jumps``), so that rare huge losses do not spoil
+the tilt. The one-step law comes from interval probabilities by a fourth-order rule (``discretise.py``), with losses
+whose errors are relative, and only
+what they add to 1 is computed of its moments, so that a billion steps add up no error. Its points are spread on the
+grid by seven-point Lagrange weights, which keep six moments of the tilted law, so the grid may be coarse. The kink at
+epsilon, which no grid point hits, is mended by the Euler-Maclaurin formula, and the atoms of the composition, which no
+smooth rule can mend, are enumerated (``estimation.atoms``). Sums are held as what exceeds epsilon
+(``estimation.tilting``).
 
-The result is an estimate with an estimate of its error, not a bound. The error is the sum of what a
-grid of twice the width changes, of the rounding of transforms, which grows with the number of
-steps, of how ragged the law is next to epsilon, and of what the rounding of losses may move.
+The result is an estimate with an estimate of its error, not a bound. The error is the sum of what a grid of twice the
+width changes, of the rounding of transforms, which grows with the number of steps, of how ragged the law is next to
+epsilon, and of what the rounding of losses may move.
 """
 
 from __future__ import annotations
@@ -42,8 +40,7 @@ from evr.laws import DominatingPair, Step, infinite_loss_mass, infinite_mass, lo
 from evr.laws.law import UNIT
 
 _RELATIVE = 1e-8  # wanted of the change from a grid of twice the width, relative to delta
-# what that change may miss, relative to delta: the cells' edges move with the grid, errors do not
-# fall evenly
+# what that change may miss, relative to delta: the cells' edges move with the grid, errors do not fall evenly
 _IRREGULAR = 4e-8
 _UNSETTLED = 1e-6  # a change, relative to delta, after which a grid is not trusted
 _RAGGED = 1e-6  # relative to delta, what a ragged law may add to the error
@@ -60,9 +57,8 @@ _FAR_BELOW = 1e-6  # of a delta that is looked for: an epsilon with less is too 
 class Delta(NamedTuple):
     """A value of delta with what is known of its error.
 
-    ``error`` is an estimate of the absolute error in all: ``numerical``, and what losses that
-    rounding moved by ``moved`` make of it. ``slope`` is how fast delta falls, ``-d delta / d
-    epsilon``.
+    ``error`` is an estimate of the absolute error in all: ``numerical``, and what losses that rounding moved by
+    ``moved`` make of it. ``slope`` is how fast delta falls, ``-d delta / d epsilon``.
     """
 
     value: float
@@ -81,8 +77,8 @@ def _constant(value: float, moved: float = 0.0) -> Delta:
 class FftCurve:
     """The privacy curve of one direction's steps.
 
-    A law made for one epsilon serves others, so that the last digits depend on what a curve was
-    asked before. ``asked`` are epsilons that it will be asked for: laws are made to serve them.
+    A law made for one epsilon serves others, so that the last digits depend on what a curve was asked before. ``asked``
+    are epsilons that it will be asked for: laws are made to serve them.
 
     Examples
     --------
@@ -106,9 +102,7 @@ class FftCurve:
         self._purely_atomic = False
         if steps and not self._single and all(len(step.pair.flats) for step in steps):
             self._atoms = atoms_of(steps)
-            self._purely_atomic = self._atoms is not None and all(
-                _is_atomic(step.pair) for step in steps
-            )
+            self._purely_atomic = self._atoms is not None and all(_is_atomic(step.pair) for step in steps)
 
     def value(self, epsilon: float) -> float:
         """Delta at one epsilon, the error left out where it costs extra."""
@@ -117,8 +111,8 @@ class FftCurve:
         return self.delta(epsilon).value
 
     def near(self, delta: float, guess: float) -> float:
-        """About the epsilon of a delta, on one coarse grid after the other, each made where the one
-        before has it: a place to start from, without an error.
+        """About the epsilon of a delta, on one coarse grid after the other, each made where the one before has it: a
+        place to start from, without an error.
         """
         if self._single or self._purely_atomic or self.infinite_mass >= delta:
             return guess
@@ -139,8 +133,8 @@ class FftCurve:
         return guess
 
     def delta(self, epsilon: float, floor: float = 0.0) -> Delta:
-        """Delta at one epsilon, with an estimate of the error; a part that a moments bound shows to
-        be below ``floor`` is left out, and is in the error.
+        """Delta at one epsilon, with an estimate of the error; a part that a moments bound shows to be below ``floor``
+        is left out, and is in the error.
         """
         if not self.steps:
             return _constant(0.0)
@@ -155,9 +149,7 @@ class FftCurve:
             return Delta(value, numerical + tail.moved, numerical, tail.slope, moved)
         if math.isfinite(self.greatest) and excess(self._greatest, epsilon) <= 0.0:
             moved = math.fsum(2.0 * UNIT * count * abs(loss) for count, loss in self._greatest)
-            near = (
-                excess(self._greatest, epsilon) > -moved
-            )  # rounded losses may hide that some exceed epsilon
+            near = excess(self._greatest, epsilon) > -moved  # rounded losses may hide that some exceed epsilon
             return _constant(self.infinite_mass, moved if near else 0.0)
         if is_certain(self.steps, epsilon):
             return _constant(1.0)
@@ -182,11 +174,7 @@ class FftCurve:
             if atoms is not None:
                 few, listed = (*few, step), atoms
         rest = tuple(step for step in self.steps if step not in few)
-        return (
-            _Conditions(listed, infinite_mass(few), FftCurve(rest))
-            if listed is not None and rest
-            else None
-        )
+        return _Conditions(listed, infinite_mass(few), FftCurve(rest)) if listed is not None and rest else None
 
     def _composed(self, epsilon: float, floor: float) -> Delta:
         for known in reversed(self._laws):
@@ -216,9 +204,7 @@ class FftCurve:
 
 @lru_cache(maxsize=64)
 def delta_of(steps: tuple[Step, ...], epsilon: float) -> Delta:
-    """Delta by a curve that was asked for nothing else. It is kept: a new curve would say the same
-    to the last bit.
-    """
+    """Delta by a curve that was asked for nothing else. It is kept: a new curve would say the same to the last bit."""
     return FftCurve(steps).delta(epsilon)
 
 
@@ -232,8 +218,8 @@ class _Known(NamedTuple):
 
 
 class _Conditions(NamedTuple):
-    """The atoms of some steps, the probability that one of these has an infinite loss, and the
-    curve of the other steps.
+    """The atoms of some steps, the probability that one of these has an infinite loss, and the curve of the other
+    steps.
     """
 
     atoms: Atoms
@@ -241,18 +227,12 @@ class _Conditions(NamedTuple):
     curve: FftCurve
 
     def delta(self, epsilon: float) -> Delta:
-        """The sum over the atoms of what the other steps add: right whatever the scales of both
-        are.
-        """
+        """The sum over the atoms of what the other steps add: right whatever the scales of both are."""
         weights = np.exp(self.atoms.log_weights)
         value, error, numerical, slope, moved = self.infinite, 0.0, 0.0, 0.0, 0.0
         for place in range(weights.size - 1, -1, -1):  # delta of the others falls on the way
             part, weight = self.curve.delta(self.atoms.below(epsilon, place)), float(weights[place])
-            value, slope, moved = (
-                value + weight * part.value,
-                slope + weight * part.slope,
-                max(moved, part.moved),
-            )
+            value, slope, moved = (value + weight * part.value, slope + weight * part.slope, max(moved, part.moved))
             error, numerical = error + weight * part.error, numerical + weight * part.numerical
             left = part.value * float(weights[:place].sum())
             if left <= 1e-13 * value:
@@ -260,18 +240,12 @@ class _Conditions(NamedTuple):
         rounded = 1e-11 * value + left
         shift = min(1.0, slope * self.atoms.loss_error)
         return Delta(
-            min(1.0, value),
-            error + rounded + shift,
-            numerical + rounded,
-            slope,
-            moved + self.atoms.loss_error,
+            min(1.0, value), error + rounded + shift, numerical + rounded, slope, moved + self.atoms.loss_error
         )
 
 
 def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
-    """Delta of one step by its closed form; the error from what rounding moves the loss at epsilon
-    by.
-    """
+    """Delta of one step by its closed form; the error from what rounding moves the loss at epsilon by."""
     value = pair_delta(pair, epsilon)
     moved = 2.0 * UNIT * abs(epsilon)
     if _is_atomic(pair):  # a sampled loss comes from one that may be larger
@@ -279,25 +253,19 @@ def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
     elif math.isfinite(place := float(pair.point(epsilon))):
         nudge = 4.0 * UNIT * (1.0 + abs(place))
         losses = pair.privacy_loss(np.array([place - nudge, place, place + nudge]))
-        moved += float(
-            np.max(np.abs(np.diff(losses)), where=np.isfinite(np.diff(losses)), initial=0.0)
-        )
+        moved += float(np.max(np.abs(np.diff(losses)), where=np.isfinite(np.diff(losses)), initial=0.0))
     low, high = pair_delta(pair, epsilon - moved), pair_delta(pair, epsilon + moved)
     numerical = _ROUNDED * value + delta_error(pair, epsilon)
     error = numerical + max(low - value, value - high, 0.0)
     apart = max(1e-6 * abs(epsilon), moved)
     slope = (
-        (pair_delta(pair, epsilon - apart) - pair_delta(pair, epsilon + apart)) / (2.0 * apart)
-        if apart > 0.0
-        else 0.0
+        (pair_delta(pair, epsilon - apart) - pair_delta(pair, epsilon + apart)) / (2.0 * apart) if apart > 0.0 else 0.0
     )
     return Delta(value, error, numerical, slope, moved)
 
 
 def _root(law: TiltedLaw, delta: float) -> float:
-    """The epsilon of a delta on one grid, by Newton's method for the logarithm, from where the grid
-    was made; about.
-    """
+    """The epsilon of a delta on one grid, by Newton's method for the logarithm, from where the grid was made; about."""
     epsilon = law.kinks[0]
     for _ in range(_NEWTON):
         found = read(law, None, epsilon)
@@ -310,12 +278,8 @@ def _root(law: TiltedLaw, delta: float) -> float:
     return epsilon
 
 
-def compare(
-    fine: TiltedLaw, coarse: TiltedLaw, atoms: Atoms | None, epsilon: float
-) -> tuple[Delta, float]:
-    """Delta on the finer grid; its error from the coarser one and from rounding. And by how much
-    both differ.
-    """
+def compare(fine: TiltedLaw, coarse: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, float]:
+    """Delta on the finer grid; its error from the coarser one and from rounding. And by how much both differ."""
     result, smooth = _read(fine, atoms, epsilon)
     change = abs(smooth - coarse.delta(epsilon))
     # grids that disagree may both be wrong by more than they differ
@@ -354,11 +318,7 @@ def _read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, f
 
 
 def refine(
-    plan: GridPlan,
-    steps: tuple[Step, ...],
-    atoms: Atoms | None,
-    epsilon: float,
-    sizes: tuple[int, ...] = _SIZES,
+    plan: GridPlan, steps: tuple[Step, ...], atoms: Atoms | None, epsilon: float, sizes: tuple[int, ...] = _SIZES
 ) -> tuple[TiltedLaw, TiltedLaw, Delta]:
     """Grids of twice the size until the error estimate is small enough, or rounding rules."""
     coarse = law_on_grid(plan, steps, sizes[0], with_atoms=atoms is not None)
@@ -389,9 +349,7 @@ def refine(
 
 def _finite_range(pair: DominatingPair) -> tuple[float, float]:
     least, greatest = loss_range(pair)
-    if (
-        infinite_loss_mass(pair) > 0
-    ):  # the last flat; the loss where it starts is the greatest below it
+    if infinite_loss_mass(pair) > 0:  # the last flat; the loss where it starts is the greatest below it
         greatest = float(pair.privacy_loss(pair.flats[-1, 0]))
     return least, greatest if greatest > -math.inf else 0.0
 
@@ -399,8 +357,4 @@ def _finite_range(pair: DominatingPair) -> tuple[float, float]:
 def _is_atomic(pair: DominatingPair) -> bool:
     """Whether flats hold all of the line."""
     flats = pair.flats
-    return (
-        bool(np.all(flats[1:, 0] == flats[:-1, 1]))
-        and flats.shape[0] > 0
-        and flats[0, 0] <= pair.span()[0]
-    )
+    return bool(np.all(flats[1:, 0] == flats[:-1, 1])) and flats.shape[0] > 0 and flats[0, 0] <= pair.span()[0]

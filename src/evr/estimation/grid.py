@@ -31,17 +31,16 @@ _MARGIN = 64  # places at each end of the grid, for what is spread beyond the ra
 
 @dataclass(frozen=True)
 class TiltedLaw:
-    """Probabilities of the tilted sum of losses up to a cap on ``origin + width * (first, first +
-    1, ...)``; the origin is held as two floats.
+    """Probabilities of the tilted sum of losses up to a cap on ``origin + width * (first, first + 1, ...)``; the origin
+    is held as two floats.
 
-    ``atoms`` is the atomic part, accounted for elsewhere; on a ``lattice`` all is atomic and lies
-    on the grid. ``log_moment`` is that of losses taken from the origin. ``noise`` is an estimate of
-    the transform's relative rounding error, ``loss_error`` one of the error that rounded losses
-    make in their sum. A law is ``narrow`` if the sum of usual losses is, so that the law of one
-    step shows in that of all, the more so the less the others smooth it: ``shows``, from 0 to 1.
-    Of one step it is finest at ``kinks``. It is ``spiky`` if it has atoms that are not accounted
-    for elsewhere. ``comb`` is how far apart sums are where many losses are atoms and nothing fills
-    the gaps between their sums. ``table_error`` is that of steps whose law is known by a table.
+    ``atoms`` is the atomic part, accounted for elsewhere; on a ``lattice`` all is atomic and lies on the grid.
+    ``log_moment`` is that of losses taken from the origin. ``noise`` is an estimate of the transform's relative
+    rounding error, ``loss_error`` one of the error that rounded losses make in their sum. A law is ``narrow`` if the
+    sum of usual losses is, so that the law of one step shows in that of all, the more so the less the others smooth it:
+    ``shows``, from 0 to 1. Of one step it is finest at ``kinks``. It is ``spiky`` if it has atoms that are not
+    accounted for elsewhere. ``comb`` is how far apart sums are where many losses are atoms and nothing fills the gaps
+    between their sums. ``table_error`` is that of steps whose law is known by a table.
     """
 
     order: float
@@ -75,8 +74,8 @@ class TiltedLaw:
         return epsilon <= self.greatest_epsilon and self._position(epsilon) > 0.0
 
     def above(self, epsilon: float) -> tuple[float, float]:
-        """``E'[(1 - e^{-x})_+ e^{-order x}]`` of ``x = sum - epsilon``, and the part of ``e^{-x}``
-        in it, ``E'[e^{-x} e^{-order x}; x > 0]``: of the smooth part, the kink mended.
+        """``E'[(1 - e^{-x})_+ e^{-order x}]`` of ``x = sum - epsilon``, and the part of ``e^{-x}`` in it, ``E'[e^{-x}
+        e^{-order x}; x > 0]``: of the smooth part, the kink mended.
         """
         smooth = self.probabilities if self.atoms is None else self.probabilities - self.atoms
         position = self._position(epsilon)
@@ -105,13 +104,7 @@ class TiltedLaw:
         slope = fitted[1:] @ (_PLACES[1:] * powers[:-1]) / w
         bend = fitted[2:] @ (_PLACES[2:] * _PLACES[1:-1] * powers[:-2]) / w**2
         second = 2 * (slope - order * density - density / 2)
-        third = 6 * (
-            bend / 2
-            + order**2 * density / 2
-            - order * slope
-            - (slope - order * density) / 2
-            + density / 6
-        )
+        third = 6 * (bend / 2 + order**2 * density / 2 - order * slope - (slope - order * density) / 2 + density / 6)
         b2 = theta**2 - theta + 1 / 6
         b3 = theta**3 - 1.5 * theta**2 + 0.5 * theta
         b4 = theta**4 - 2 * theta**3 + theta**2 - 1 / 30
@@ -127,8 +120,8 @@ class TiltedLaw:
         return self._peak(epsilon) * (4.0 * UNIT * math.log2(self.probabilities.size) + self.noise)
 
     def wrapped(self, epsilon: float) -> float:
-        """About the error of what is spread beyond the ends of the grid, from what is next to
-        them: between the sum's range and the ends there should be nothing.
+        """About the error of what is spread beyond the ends of the grid, from what is next to them: between the sum's
+        range and the ends there should be nothing.
         """
         ends = np.concatenate((self.probabilities[:_EDGE], self.probabilities[-_EDGE:]))
         return self._peak(epsilon) * float(np.abs(ends).sum())
@@ -136,20 +129,13 @@ class TiltedLaw:
     def _peak(self, epsilon: float) -> float:
         """What a unit of the tilted mass may add to delta at most."""
         farthest = (self.probabilities.size - self._position(epsilon)) * self.width
-        highest = (
-            -self.order * math.log1p(1.0 / self.order) - math.log1p(self.order)
-            if self.order > 0
-            else 0.0
-        )
-        peak = min(
-            -math.expm1(-max(farthest, 0.0)), math.exp(highest)
-        )  # of (1 - e^{-x}) e^{-order x}
+        highest = -self.order * math.log1p(1.0 / self.order) - math.log1p(self.order) if self.order > 0 else 0.0
+        peak = min(-math.expm1(-max(farthest, 0.0)), math.exp(highest))  # of (1 - e^{-x}) e^{-order x}
         return self.scale(epsilon) * peak
 
     def blur(self, epsilon: float) -> float:
-        """Error of a coarse one-step law near epsilon, where the other steps do not smooth it:
-        spikes are spread over some places, where the kink is not mended, and cells are as wide as
-        these.
+        """Error of a coarse one-step law near epsilon, where the other steps do not smooth it: spikes are spread over
+        some places, where the kink is not mended, and cells are as wide as these.
         """
         if not (self.narrow or self.comb):
             return 0.0
@@ -167,8 +153,8 @@ class TiltedLaw:
         return self.scale(epsilon) * found
 
     def ragged(self, epsilon: float) -> float:
-        """About the error of the mended kink where the law is ragged next to epsilon: points of
-        cells, spread on the grid, leave ripples that no polynomial fits.
+        """About the error of the mended kink where the law is ragged next to epsilon: points of cells, spread on the
+        grid, leave ripples that no polynomial fits.
         """
         smooth = self.probabilities if self.atoms is None else self.probabilities - self.atoms
         first = max(0, math.floor(self._position(epsilon)) + 1)
@@ -183,9 +169,7 @@ class TiltedLaw:
 
 
 def _lattice(points: list[LossPoints], width: float) -> float | None:
-    """A width above the wanted one on which all atoms lie, if the composition is made of atoms
-    alone.
-    """
+    """A width above the wanted one on which all atoms lie, if the composition is made of atoms alone."""
     if not all(bool(p.is_atom.all()) for p in points):
         return None
     gaps = np.concatenate([np.diff(np.sort(p.losses)) for p in points])
@@ -201,9 +185,7 @@ def _lattice(points: list[LossPoints], width: float) -> float | None:
 
 
 def _comb(points: LossPoints, order: float) -> tuple[float, float]:
-    """The gap between the two heaviest atoms of a tilted step, 0 if it has a density, and the
-    square of its width.
-    """
+    """The gap between the two heaviest atoms of a tilted step, 0 if it has a density, and the square of its width."""
     tilted = Tilted.of(points, order)
     if not points.is_atom.all():
         return 0.0, tilted.bulk()[1] ** 2
@@ -221,10 +203,10 @@ def table_error(steps: Iterable[Step]) -> TableError:
 
 
 def _shows(parts: Sequence[tuple[int, Spectrum]]) -> float:
-    """How much of the ripples that the cells of one step make is left in the law of all: the other
-    steps damp what repeats within a few places as their transform is damped at the highest
-    frequencies. Of 18 settings measured, what was left was below a fifth of that, down to where
-    other errors rule, which a coarser grid shows; a thousandfold is taken. No theorem says so.
+    """How much of the ripples that the cells of one step make is left in the law of all: the other steps damp what
+    repeats within a few places as their transform is damped at the highest frequencies. Of 18 settings measured, what
+    was left was below a fifth of that, down to where other errors rule, which a coarser grid shows; a thousandfold is
+    taken. No theorem says so.
     """
     highest = parts[0][1].log_transform.size // 8
     ends = [one.log_transform[-highest:].real for _, one in parts]
@@ -232,9 +214,7 @@ def _shows(parts: Sequence[tuple[int, Spectrum]]) -> float:
     return min(1.0, 1000.0 * math.exp(max(float(np.max(total - end)) for end in ends)))
 
 
-def law_on_grid(
-    plan: GridPlan, steps: tuple[Step, ...], size: int, *, with_atoms: bool
-) -> TiltedLaw:
+def law_on_grid(plan: GridPlan, steps: tuple[Step, ...], size: int, *, with_atoms: bool) -> TiltedLaw:
     """The law of the tilted sum of the steps, on a grid of so many places."""
     width = (plan.high - plan.low) / (size - 2 * _MARGIN)
     narrow = plan.bulk <= 3.0 * width
@@ -249,15 +229,7 @@ def law_on_grid(
     parts = [
         (
             step.count,
-            spectrum(
-                p,
-                plan.order,
-                width,
-                size,
-                jump.log_others,
-                lattice=lattice is not None,
-                with_atoms=with_atoms,
-            ),
+            spectrum(p, plan.order, width, size, jump.log_others, lattice=lattice is not None, with_atoms=with_atoms),
         )
         for step, p, jump in zip(steps, points, jumps, strict=True)
     ]

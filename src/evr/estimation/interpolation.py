@@ -1,10 +1,10 @@
 """Epsilon after ``k`` equal steps for every ``k``, from an estimate at a few.
 
 After ``k`` steps of one kind, on top of what ran before, epsilon is a smooth function of
-``log(k + earlier)``, ``earlier`` being how many steps ran before. So a block of many steps is
-computed at a few Chebyshev points, and a polynomial gives the steps between: some 30 points serve
-15,000 steps. Each block is checked at a point that its polynomial has not seen; where that misses
-by more than ``TOLERANCE``, the block gets more points, or becomes shorter.
+``log(k + earlier)``, ``earlier`` being how many steps ran before. So a block of many steps is computed at a few
+Chebyshev points, and a polynomial gives the steps between: some 30 points serve 15,000 steps. Each block is checked at
+a point that its polynomial has not seen; where that misses by more than ``TOLERANCE``, the block gets more points, or
+becomes shorter.
 """
 
 from __future__ import annotations
@@ -90,9 +90,7 @@ class Interpolated:
             length = max(1, length // 4)
 
     def _checked(self, first: int, last: int) -> _Block | None:
-        """The block, once it is known to be as good as promised; None if no number of points here
-        is enough.
-        """
+        """The block, once it is known to be as good as promised; None if no number of points here is enough."""
         ends = [self._exact(first), self._exact(last)]
         if last - first > 1 and not all(math.isfinite(end.epsilon) for end in ends):
             return None
@@ -114,9 +112,7 @@ class Interpolated:
         return None
 
     def _points(self, first: int, last: int, size: int) -> list[int]:
-        """Chebyshev's points in ``log(k + earlier)``, at whole numbers of steps, both ends among
-        them.
-        """
+        """Chebyshev's points in ``log(k + earlier)``, at whole numbers of steps, both ends among them."""
         low, high = math.log(first + self._earlier), math.log(last + self._earlier)
         angles = np.cos(np.pi * np.arange(size) / (size - 1))
         spread = np.exp((low + high) / 2 + (high - low) / 2 * angles) - self._earlier
@@ -124,8 +120,8 @@ class Interpolated:
 
 
 class _Block:
-    """A polynomial in ``log(k + earlier)`` through some steps' epsilons (their logarithms), by the
-    barycentric formula.
+    """A polynomial in ``log(k + earlier)`` through some steps' epsilons (their logarithms), by the barycentric
+    formula.
     """
 
     def __init__(self, earlier: float, points: dict[int, Point]) -> None:

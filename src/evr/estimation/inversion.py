@@ -18,8 +18,7 @@ def solve_epsilon(
     greatest: float = math.inf,
     spread: float = 0.1,
 ) -> float:
-    """The least ``epsilon >= 0`` with ``delta(epsilon) <= target``, to 1e-10 relative; ``inf`` if
-    there is none.
+    """The least ``epsilon >= 0`` with ``delta(epsilon) <= target``, to 1e-10 relative; ``inf`` if there is none.
 
     Parameters
     ----------
@@ -44,13 +43,9 @@ def solve_epsilon(
         while above > 0:
             if high >= greatest or high > 1e300:
                 return math.inf
-            # Curves are concave on this scale, or nearly so: the line through the last two points
-            # is beyond the root, not far.
-            line = (
-                high + 1.05 * above * (high - low) / (before - above)
-                if above < before < math.inf
-                else math.inf
-            )
+            # Curves are concave on this scale, or nearly so: the line through the last two points is beyond the root,
+            # not far.
+            line = high + 1.05 * above * (high - low) / (before - above) if above < before < math.inf else math.inf
             step = min(max(line, (1.0 + 0.2 * spread) * high), factor * high)
             low, high, factor, before = high, min(step, greatest), min(2.0, factor**4), above
             above = gap(high)

@@ -1,14 +1,13 @@
 """Losses beyond a cap: one such loss decides by itself, and its part of delta has a closed form.
 
-If a loss above the cap puts the sum above epsilon whatever the other steps do, then all sums with
-such a loss add
+If a loss above the cap puts the sum above epsilon whatever the other steps do, then all sums with such a loss add
 
     A - e^epsilon B,   A = 1 - prod (1 - p_i)^{k_i},   B = 1 - prod (1 - q_i)^{k_i}
 
-to delta, ``p_i`` and ``q_i`` being what a step has beyond the cap under ``P`` and under ``Q``. The
-rest is a sum of losses up to the cap. What ``Q`` has where ``P`` has nothing, a loss of minus
-infinity, takes a sum below epsilon again: ``B`` is then ``prod s_i^{k_i} (1 - prod (1 -
-q_i/s_i)^{k_i})`` with ``s_i`` what ``Q`` has elsewhere, for ``B`` is an integral over ``P``.
+to delta, ``p_i`` and ``q_i`` being what a step has beyond the cap under ``P`` and under ``Q``. The rest is a sum of
+losses up to the cap. What ``Q`` has where ``P`` has nothing, a loss of minus infinity, takes a sum below epsilon again:
+``B`` is then ``prod s_i^{k_i} (1 - prod (1 - q_i/s_i)^{k_i})`` with ``s_i`` what ``Q`` has elsewhere, for ``B`` is an
+integral over ``P``.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from evr.laws.line.pair import log_sum_exp
 
 
 class Jump(NamedTuple):
-    """What one step has beyond the cap: ``p``, ``log q`` and ``p - q``, ``q`` being a share of what
-    ``Q`` has where ``P`` has something; ``log (1 - p)``, which is of all other losses; and the
-    logarithm of what ``Q`` has there in all.
+    """What one step has beyond the cap: ``p``, ``log q`` and ``p - q``, ``q`` being a share of what ``Q`` has where
+    ``P`` has something; ``log (1 - p)``, which is of all other losses; and the logarithm of what ``Q`` has there in
+    all.
     """
 
     p: float
@@ -75,20 +74,14 @@ class Jumps(NamedTuple):
     def of(cls, parts: Iterable[tuple[int, Jump]]) -> Self:
         held = [(count, jump) for count, jump in parts if jump.p > 0.0]
         log_stay = math.fsum(count * jump.log_others for count, jump in held)
-        log_dual = log_sum_exp(
-            np.array([-math.inf, *(math.log(n) + jump.log_q for n, jump in held)])
-        )
+        log_dual = log_sum_exp(np.array([-math.inf, *(math.log(n) + jump.log_q for n, jump in held)]))
         log_stay_dual = 0.0
         if log_dual > -40.0:  # below, none of the products of these probabilities matters
             duals = [(n, math.exp(jump.log_q)) for n, jump in held]
-            log_stay_dual = math.fsum(
-                n * math.log1p(-q) if q < 1.0 else -math.inf for n, q in duals
-            )
+            log_stay_dual = math.fsum(n * math.log1p(-q) if q < 1.0 else -math.inf for n, q in duals)
             log_dual = math.log(-math.expm1(log_stay_dual))
         if log_stay > -30.0:
-            growth = math.fsum(
-                n * math.log1p(jump.gap * math.exp(-jump.log_others)) for n, jump in held
-            )
+            growth = math.fsum(n * math.log1p(jump.gap * math.exp(-jump.log_others)) for n, jump in held)
             gap = math.exp(log_stay) * math.expm1(growth)
         else:
             gap = math.exp(log_stay_dual) - math.exp(log_stay)

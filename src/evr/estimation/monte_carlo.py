@@ -1,8 +1,7 @@
-"""Estimates by weighted samples: the Monte Carlo accountant of the paper (Section 5), offline, and
-the privacy curve of laws in many dimensions.
+"""Estimates by weighted samples: the Monte Carlo accountant of the paper (Section 5), offline, and the privacy curve of
+laws in many dimensions.
 
-The tilt is fixed before the search over epsilon. Streams of purpose ``"estimate"`` are never those
-of a verification.
+The tilt is fixed before the search over epsilon. Streams of purpose ``"estimate"`` are never those of a verification.
 """
 
 from __future__ import annotations
@@ -21,15 +20,7 @@ from evr.estimation.inversion import solve_epsilon
 from evr.estimation.rdp import pairs_delta
 from evr.estimation.results import Estimate
 from evr.estimation.tilting import is_certain, likely_epsilon
-from evr.laws import (
-    Direction,
-    DominatingPair,
-    Floats,
-    Step,
-    greatest_loss,
-    infinite_mass,
-    on_a_line,
-)
+from evr.laws import Direction, DominatingPair, Floats, Step, greatest_loss, infinite_mass, on_a_line
 from evr.laws.patterns.law import PatternLaw
 from evr.mechanisms import Composition
 from evr.planning import capped_proposal, single_proposal
@@ -53,9 +44,8 @@ SEED = 0
 
 
 def proposal_for(name: str, direction: str, steps: tuple[Step, ...], epsilon: float) -> Proposal:
-    """The proposal of that name. The paper's single-coordinate tilt covers the remove direction,
-    add takes the default; which draws steps as outcomes, and raises delta by some 1e-4 of itself
-    (docs/guarantees.md, Section 3.9).
+    """The proposal of that name. The paper's single-coordinate tilt covers the remove direction, add takes the default;
+    which draws steps as outcomes, and raises delta by some 1e-4 of itself (docs/guarantees.md, Section 3.9).
     """
     if not on_a_line(steps):
         validate.one_of(("capped",), proposal=name)
@@ -79,9 +69,7 @@ def monte_carlo_delta(
     seed: int | None = None,
     workers: int | None = None,
 ) -> Estimate:
-    """Delta at epsilon by weighted samples; by their number, or until the standard error is small
-    enough.
-    """
+    """Delta at epsilon by weighted samples; by their number, or until the standard error is small enough."""
     start = time.perf_counter()
     samples, relative_error = _effort(samples, relative_error)
     entropy = entropy_of(seed)
@@ -123,9 +111,7 @@ def monte_carlo_epsilon(
     seed: int | None = None,
     workers: int | None = None,
 ) -> Estimate:
-    """Epsilon at delta by a search on one set of weighted samples, tilted for an epsilon from a
-    pilot run.
-    """
+    """Epsilon at delta by a search on one set of weighted samples, tilted for an epsilon from a pilot run."""
     start = time.perf_counter()
     samples, relative_error = _effort(samples, relative_error)
     entropy = entropy_of(seed)
@@ -137,17 +123,13 @@ def monte_carlo_epsilon(
         if infinite_mass(steps) > delta:
             return _timed(Estimate(math.inf, "monte_carlo", one.value, standard_error=0.0), start)
         if delta == infinite_mass(steps):
-            found = Estimate(
-                max(0.0, greatest_loss(steps)), "monte_carlo", one.value, standard_error=0.0
-            )
+            found = Estimate(max(0.0, greatest_loss(steps)), "monte_carlo", one.value, standard_error=0.0)
         elif best.value > 0 and _proved_bound(steps, best.value) <= delta:
             continue
         else:
             centre = pilot_epsilon(steps, delta, one, entropy, proposal)
             source = proposal_for(proposal, one.value, steps, centre)
-            weighted = WeightedSamples.draw(
-                source, Stream(entropy, "estimate", 1, one.value), samples, workers
-            )
+            weighted = WeightedSamples.draw(source, Stream(entropy, "estimate", 1, one.value), samples, workers)
             while relative_error is not None and weighted.size < MOST_SAMPLES:
                 value, error = weighted.epsilon(delta)
                 if error <= relative_error * max(value, 1e-12):
@@ -162,22 +144,18 @@ def monte_carlo_epsilon(
     return _timed(best, start)
 
 
-def pilot_epsilon(
-    steps: tuple[Step, ...], delta: float, direction: Direction, entropy: int, proposal: str
-) -> float:
+def pilot_epsilon(steps: tuple[Step, ...], delta: float, direction: Direction, entropy: int, proposal: str) -> float:
     """About the epsilon of a delta, to centre a tilt at: from a guess on, by small runs.
 
-    The guess can be far off. There the paper's single-coordinate tilt does not reach and misleads
-    the search without a sign, so the runs take the default proposal in its place; and a run that
-    finds no delta at all says that its tilt is too high, not that epsilon is 0.
+    The guess can be far off. There the paper's single-coordinate tilt does not reach and misleads the search without a
+    sign, so the runs take the default proposal in its place; and a run that finds no delta at all says that its tilt is
+    too high, not that epsilon is 0.
     """
     proposal = "capped" if proposal == "single" else proposal
     epsilon = _first_guess(steps, delta)
     for turn in range(10):
         source = proposal_for(proposal, direction.value, steps, epsilon)
-        pilot = WeightedSamples.draw(
-            source, Stream(entropy, f"pilot {turn}", 1, direction.value), 4096, 1
-        )
+        pilot = WeightedSamples.draw(source, Stream(entropy, f"pilot {turn}", 1, direction.value), 4096, 1)
         found = pilot.epsilon(delta)[0]
         if abs(found - epsilon) <= 0.1 * epsilon:
             return found
@@ -187,9 +165,7 @@ def pilot_epsilon(
 
 @dataclass(frozen=True)
 class WeightedSamples:
-    """Losses and weights; only those that may exceed some epsilon matter, the rest count in
-    ``size``.
-    """
+    """Losses and weights; only those that may exceed some epsilon matter, the rest count in ``size``."""
 
     losses: Floats
     weights: Floats
@@ -198,9 +174,7 @@ class WeightedSamples:
     """The chance of an infinite loss, where such losses are not among the samples."""
 
     @classmethod
-    def draw(
-        cls, source: Proposal, stream: Stream, samples: int, workers: int | None
-    ) -> WeightedSamples:
+    def draw(cls, source: Proposal, stream: Stream, samples: int, workers: int | None) -> WeightedSamples:
         """A whole number of blocks, at least ``samples`` samples."""
         drawn: list[Block] = []
         size = min(block_size(source), samples)
@@ -214,30 +188,22 @@ class WeightedSamples:
     @classmethod
     def of(cls, losses: Floats, log_weights: Floats, infinite: float = 0.0) -> WeightedSamples:
         kept = losses > 0
-        return cls(
-            losses[kept], np.exp(np.minimum(log_weights[kept], 700.0)), losses.size, infinite
-        )
+        return cls(losses[kept], np.exp(np.minimum(log_weights[kept], 700.0)), losses.size, infinite)
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """The estimate and its standard error."""
         above = self.losses > epsilon
         values = self.weights[above] * -np.expm1(epsilon - self.losses[above])
         mean = float(values.sum()) / self.size
-        return mean + self.infinite, math.sqrt(
-            max(float((values**2).sum()) / self.size - mean**2, 0.0) / self.size
-        )
+        return mean + self.infinite, math.sqrt(max(float((values**2).sum()) / self.size - mean**2, 0.0) / self.size)
 
     def epsilon(self, delta: float, guess: float | None = None) -> tuple[float, float]:
-        """The root of ``delta(epsilon) = delta`` and its standard error; ``guess`` is where to look
-        first.
-        """
+        """The root of ``delta(epsilon) = delta`` and its standard error; ``guess`` is where to look first."""
         if self.delta(0.0)[0] <= delta:
             return 0.0, 0.0
         greatest = float(np.max(self.losses[np.isfinite(self.losses)], initial=0.0))
         start, spread = (0.5 * greatest, 0.5) if guess is None else (guess, 0.01)
-        root = solve_epsilon(
-            lambda at: self.delta(at)[0], delta, guess=start, greatest=greatest, spread=spread
-        )
+        root = solve_epsilon(lambda at: self.delta(at)[0], delta, guess=start, greatest=greatest, spread=spread)
         root = min(root, greatest)
         above = self.losses > root
         slope = float((self.weights[above] * np.exp(root - self.losses[above])).sum()) / self.size
@@ -245,8 +211,8 @@ class WeightedSamples:
 
 
 class SampledCurve:
-    """Delta of one direction at any epsilon, for laws in many dimensions. The seed is fixed, so an
-    estimate is the same each time; samples that were drawn for one epsilon serve others near it.
+    """Delta of one direction at any epsilon, for laws in many dimensions. The seed is fixed, so an estimate is the same
+    each time; samples that were drawn for one epsilon serve others near it.
     """
 
     def __init__(self, steps: tuple[Step, ...], direction: Direction) -> None:
@@ -254,9 +220,7 @@ class SampledCurve:
         self._sets: list[WeightedSamples] = []
 
     def delta(self, epsilon: float, worth: float = 0.0) -> Estimate:
-        """Delta at an epsilon; where it is proved to be below ``worth``, its order of magnitude is
-        enough.
-        """
+        """Delta at an epsilon; where it is proved to be below ``worth``, its order of magnitude is enough."""
         if math.isinf(epsilon):
             return Estimate(0.0, "monte_carlo", self.direction.value, standard_error=0.0)
         for samples in self._sets:
@@ -307,16 +271,10 @@ def _mean(
     count, total, squares = 0, 0.0, 0.0
     for block in blocks(source, stream, size, workers=workers):
         values = block.values(epsilon)
-        count, total, squares = (
-            count + values.size,
-            total + float(values.sum()),
-            squares + float((values**2).sum()),
-        )
+        count, total, squares = (count + values.size, total + float(values.sum()), squares + float((values**2).sum()))
         mean = total / count
         error = math.sqrt(max(squares / count - mean**2, 0.0) / count)
-        enough = (
-            count >= samples if relative is None else 0 < error <= relative * mean and count >= 4096
-        )
+        enough = count >= samples if relative is None else 0 < error <= relative * mean and count >= 4096
         far = relative is not None and count >= _FEW and mean + 8.0 * error < worth / 2
         if enough or far or count >= MOST_SAMPLES:
             break
@@ -337,19 +295,14 @@ def _timed(found: Estimate, start: float) -> Estimate:
 def _effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
     """How many samples to draw first, and the relative error to reach, if one is asked for."""
     if samples is not None and relative_error is not None:
-        raise ValueError(
-            f"samples={samples!r} and relative_error={relative_error!r}: give one of them"
-        )
+        raise ValueError(f"samples={samples!r} and relative_error={relative_error!r}: give one of them")
     count = DEFAULT_SAMPLES if samples is None else validate.positive_integer(samples=samples)
     if count > MOST_SAMPLES:
         raise ValueError(
-            f"samples={samples!r} is above {MOST_SAMPLES}: the standard error falls with its "
-            "square root only"
+            f"samples={samples!r} is above {MOST_SAMPLES}: the standard error falls with its square root only"
         )
     if count < _LEAST_SAMPLES:
-        raise ValueError(
-            f"samples={samples!r} is below {_LEAST_SAMPLES}: so few say nothing of their own error"
-        )
+        raise ValueError(f"samples={samples!r} is below {_LEAST_SAMPLES}: so few say nothing of their own error")
     if relative_error is None:
         return count, None
     wanted = validate.positive(relative_error=relative_error)
@@ -370,13 +323,11 @@ def _proved_bound(steps: tuple[Step, ...], epsilon: float) -> float:
 
 
 def _first_guess(steps: tuple[Step, ...], delta: float) -> float:
-    """About an epsilon: of steps on a line as if their sum were normal, of mixtures as if the worst
-    pattern were known.
+    """About an epsilon: of steps on a line as if their sum were normal, of mixtures as if the worst pattern
+    were known.
     """
     lines = tuple(step for step in steps if isinstance(step.law, DominatingPair))
-    energy = math.fsum(
-        step.count * step.law.greatest_energy for step in steps if isinstance(step.law, PatternLaw)
-    )
+    energy = math.fsum(step.count * step.law.greatest_energy for step in steps if isinstance(step.law, PatternLaw))
     known = energy / 2 + math.sqrt(2 * energy * -math.log(min(delta, 0.5)))
     likely = likely_epsilon(lines, delta) if lines else 0.0
     return max(1e-6, known + min(likely, 0.999 * greatest_loss(lines)))

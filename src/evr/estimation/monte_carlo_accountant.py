@@ -1,7 +1,7 @@
 """``MonteCarloAccountant``: the paper's accountant (Section 5) behind dp_accounting's interface.
 
-Offline, an answer draws its own samples. Online, ``step`` adds one step to samples that grow with
-the run; streams of purpose ``"online"`` are never those of a verification.
+Offline, an answer draws its own samples. Online, ``step`` adds one step to samples that grow with the run; streams of
+purpose ``"online"`` are never those of a verification.
 """
 
 from __future__ import annotations
@@ -22,15 +22,7 @@ from evr.estimation.monte_carlo import (
     monte_carlo_epsilon,
     pilot_epsilon,
 )
-from evr.laws import (
-    Direction,
-    DominatingPair,
-    Floats,
-    Step,
-    greatest_loss,
-    infinite_loss_mass,
-    infinite_mass,
-)
+from evr.laws import Direction, DominatingPair, Floats, Step, greatest_loss, infinite_loss_mass, infinite_mass
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation
 from evr.planning import capped_plan
@@ -42,8 +34,7 @@ from evr.sampling.plan import SimplePlan
 class MonteCarloAccountant(CompositionAccountant):
     """Epsilon and delta by weighted samples: estimates, not bounds.
 
-    Deterministic for its seed: equal compositions give equal answers, so that a calibration
-    converges.
+    Deterministic for its seed: equal compositions give equal answers, so that a calibration converges.
 
     Parameters
     ----------
@@ -54,8 +45,7 @@ class MonteCarloAccountant(CompositionAccountant):
     seed
         Of all samples.
     delta, horizon
-        For ``step``: the delta to track, and about how many steps the run will have, for which
-        samples are tilted.
+        For ``step``: the delta to track, and about how many steps the run will have, for which samples are tilted.
 
     Examples
     --------
@@ -88,24 +78,18 @@ class MonteCarloAccountant(CompositionAccountant):
         delta = validate.probability(target_delta=target_delta)
         if self.composition.is_non_private:
             return math.inf
-        return monte_carlo_epsilon(
-            self.composition, delta, samples=self.samples, seed=self.seed
-        ).value
+        return monte_carlo_epsilon(self.composition, delta, samples=self.samples, seed=self.seed).value
 
     def get_delta(self, target_epsilon: float) -> float:
         epsilon = validate.non_negative_or_infinite(target_epsilon=target_epsilon)
-        return monte_carlo_delta(
-            self.composition, epsilon, samples=self.samples, seed=self.seed
-        ).value
+        return monte_carlo_delta(self.composition, epsilon, samples=self.samples, seed=self.seed).value
 
     def step(self, event: dp_event.DpEvent) -> float:
-        """Account for one more step and return epsilon at the accountant's ``delta``, from samples
-        that grow with the run.
+        """Account for one more step and return epsilon at the accountant's ``delta``, from samples that grow with the
+        run.
         """
         if self.delta is None:
-            raise ValueError(
-                "step() needs the delta to track: MonteCarloAccountant(delta=..., horizon=...)"
-            )
+            raise ValueError("step() needs the delta to track: MonteCarloAccountant(delta=..., horizon=...)")
         before = set(self._counts)
         self.compose(event)
         if self.composition.is_non_private:
@@ -141,9 +125,7 @@ class MonteCarloAccountant(CompositionAccountant):
                 self._runs[direction].take(future, centre)
 
     def _future(self, steps: tuple[Step, ...], delta: float) -> tuple[Step, ...]:
-        """The steps, as if they went on to the horizon, or to where infinite losses alone exceed
-        delta.
-        """
+        """The steps, as if they went on to the horizon, or to where infinite losses alone exceed delta."""
         scale = max(1, round(self.horizon / max(sum(step.count for step in steps), 1)))
         while True:
             future = tuple(Step(step.pair, step.count * scale) for step in steps)
@@ -154,8 +136,8 @@ class MonteCarloAccountant(CompositionAccountant):
 
 @dataclass
 class RunningSamples:
-    """Weighted samples that grow by a step at a time: what the paper calls online accounting. What
-    is drawn after ``steps`` steps has a block of the stream to itself.
+    """Weighted samples that grow by a step at a time: what the paper calls online accounting. What is drawn after
+    ``steps`` steps has a block of the stream to itself.
     """
 
     stream: Stream
@@ -173,12 +155,7 @@ class RunningSamples:
     def copied(self, stream: Stream) -> RunningSamples:
         """The same samples, to go on with another stream."""
         return RunningSamples(
-            stream,
-            self.losses.copy(),
-            self.log_weights.copy(),
-            self.steps,
-            self.log_finite,
-            self.log_apart,
+            stream, self.losses.copy(), self.log_weights.copy(), self.steps, self.log_finite, self.log_apart
         )
 
     def take(self, steps: tuple[Step, ...], epsilon: float) -> None:

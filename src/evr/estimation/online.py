@@ -120,12 +120,8 @@ class _Asked:
         return evaluate
 
 
-def epsilon_near(
-    composition: Composition, delta: float, guess: float | None, direction: str | None
-) -> Point:
-    """Epsilon of a composition on a line, in a direction if one is given; ``guess`` is where to
-    look first.
-    """
+def epsilon_near(composition: Composition, delta: float, guess: float | None, direction: str | None) -> Point:
+    """Epsilon of a composition on a line, in a direction if one is given; ``guess`` is where to look first."""
     guess = guess if guess is not None and 0.0 < guess < math.inf else None
     directions = directions_of(composition, direction)
     found, winner = greater_epsilon(composition, delta, directions, guess)
@@ -161,9 +157,7 @@ def _until(last: int) -> Callable[[int], float]:
 
 
 def _periods(order: list[Run]) -> Iterator[tuple[list[Run], int]]:
-    """Runs as periods that repeat: single steps, or a few runs that alternate, where that is the
-    fewer curves.
-    """
+    """Runs as periods that repeat: single steps, or a few runs that alternate, where that is the fewer curves."""
     at = 0
     while at < len(order):
         runs, count = order[at : at + 1], order[at][1]

@@ -20,9 +20,7 @@ _NEAR = np.arange(-48, 49) / 8.0
 
 @dataclass(frozen=True)
 class Tilted:
-    """Points of one step under a tilt: weights that sum to 1, and losses as deviations from their
-    mean, the origin.
-    """
+    """Points of one step under a tilt: weights that sum to 1, and losses as deviations from their mean, the origin."""
 
     weights: Floats
     deviations: Floats
@@ -63,21 +61,16 @@ class Tilted:
     def log_growth(self, shift: float) -> float:
         """``log E'[e^{shift deviation}]``."""
         exponents = shift * self.deviations
-        if (
-            float(np.max(exponents)) < 600.0
-            and (gain := dot(self.weights, np.expm1(exponents))) > -0.5
-        ):
+        if float(np.max(exponents)) < 600.0 and (gain := dot(self.weights, np.expm1(exponents))) > -0.5:
             return math.log1p(gain)
         with np.errstate(divide="ignore"):
             return log_sum_exp(np.log(self.weights) + exponents)
 
 
 def log_moment(points: LossPoints, order: float, origin: float, log_mass: float) -> float:
-    """``log E_P[e^{order (loss - origin)}]``, ``log_mass`` being that of the points' total
-    probability.
+    """``log E_P[e^{order (loss - origin)}]``, ``log_mass`` being that of the points' total probability.
 
-    Where little is gained or lost by the tilt, only that is computed: the error is then relative to
-    it, and not to 1.
+    Where little is gained or lost by the tilt, only that is computed: the error is then relative to it, and not to 1.
     """
     exponents = order * (points.losses - origin)
     if float(np.max(exponents)) < 600.0 and float(np.max(points.log_weights)) <= log_mass + 1.0:
@@ -88,11 +81,9 @@ def log_moment(points: LossPoints, order: float, origin: float, log_mass: float)
 
 
 @lru_cache(maxsize=256)
-def _place(
-    pair: DominatingPair, order: float, cap: float, *, tilted_only: bool = False
-) -> tuple[float, float]:
-    """The range of ``t``, up to that of the cap, that holds all but ``e^-80`` of the tilted law,
-    and of ``P`` if asked for.
+def _place(pair: DominatingPair, order: float, cap: float, *, tilted_only: bool = False) -> tuple[float, float]:
+    """The range of ``t``, up to that of the cap, that holds all but ``e^-80`` of the tilted law, and of ``P`` if asked
+    for.
     """
     low, high = pair.span(order) if not tilted_only else _place(pair, order, cap)
     high = max(min(high, float(pair.point(cap))), low) if cap < math.inf else high
@@ -103,9 +94,7 @@ def _place(
         with np.errstate(invalid="ignore"):
             tilted = log_p + order * np.where(np.isfinite(losses[1:]), losses[1:], losses[:-1])
         tilted = np.where(np.isfinite(tilted), tilted, -np.inf)
-        held = np.flatnonzero(
-            (tilted > np.max(tilted) - 80.0) | ((not tilted_only) & (log_p > np.max(log_p) - 80.0))
-        )
+        held = np.flatnonzero((tilted > np.max(tilted) - 80.0) | ((not tilted_only) & (log_p > np.max(log_p) - 80.0)))
         if held.size:
             low, high = float(edges[held[0]]), float(edges[held[-1] + 1])
         if not held.size or held[-1] + 1 - held[0] > 64:
@@ -113,9 +102,7 @@ def _place(
     return low, high
 
 
-def _even(
-    pair: DominatingPair, place: tuple[float, float], cells: int, most: int, width: float
-) -> list[Floats]:
+def _even(pair: DominatingPair, place: tuple[float, float], cells: int, most: int, width: float) -> list[Floats]:
     """Edges even in ``t``, and edges ``width`` apart in losses, or the ``most`` that there may
     be.
     """
@@ -140,11 +127,11 @@ def points_of(
     keep: float = 120.0,
     kinks: tuple[float, ...] = (),
 ) -> LossPoints:
-    """The law of one step up to ``cap``: cells even in ``t`` where it matters, and where the tilted
-    law is none wider than ``width`` in losses; near the losses ``kinks`` cells are much finer.
+    """The law of one step up to ``cap``: cells even in ``t`` where it matters, and where the tilted law is none wider
+    than ``width`` in losses; near the losses ``kinks`` cells are much finer.
 
-    ``joined`` adds what is beyond the cap, joined into one loss. What has less than ``e^-keep`` of
-    the tilted mass, and no probability to speak of, is left out.
+    ``joined`` adds what is beyond the cap, joined into one loss. What has less than ``e^-keep`` of the tilted mass, and
+    no probability to speak of, is left out.
     """
     if not joined and pair.point(cap) == -math.inf:  # every loss is beyond it, the least atom too
         return LossPoints(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
@@ -155,9 +142,7 @@ def points_of(
     if kinks:
         near = pair.point(np.add.outer(np.array(kinks), width * _NEAR).ravel())
         parts.append(near[(near > whole[0]) & (near < whole[1])])
-    points = loss_points(
-        pair, np.unique(np.concatenate(parts)), within=cap < math.inf and not joined
-    )
+    points = loss_points(pair, np.unique(np.concatenate(parts)), within=cap < math.inf and not joined)
     if not points.losses.size:
         return points
     tilted = points.log_weights + order * points.losses
@@ -174,6 +159,4 @@ def rough_points(
 
 def not_below(points: LossPoints, bottom: float) -> LossPoints:
     """The points, with lower losses raised to ``bottom``."""
-    return (
-        points if bottom == -math.inf else points._replace(losses=np.maximum(points.losses, bottom))
-    )
+    return points if bottom == -math.inf else points._replace(losses=np.maximum(points.losses, bottom))

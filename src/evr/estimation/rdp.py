@@ -1,9 +1,8 @@
-"""The moments accountant: upper bounds on delta from the moment generating function of the privacy
-loss.
+"""The moments accountant: upper bounds on delta from the moment generating function of the privacy loss.
 
-``rdp_delta`` and ``rdp_epsilon`` go through dp_accounting's RDP accountant on a ``DpEvent``.
-``rdp_curve_delta`` works on dominating pairs, for the events that accountant does not know. Both
-are true upper bounds, up to rounding; the second optimises over all orders and is the tighter.
+``rdp_delta`` and ``rdp_epsilon`` go through dp_accounting's RDP accountant on a ``DpEvent``. ``rdp_curve_delta`` works
+on dominating pairs, for the events that accountant does not know. Both are true upper bounds, up to rounding; the
+second optimises over all orders and is the tighter.
 """
 
 from __future__ import annotations
@@ -26,10 +25,7 @@ from evr.laws import DominatingPair, Step, infinite_loss_mass, infinite_mass
 from evr.laws.line.pair import log_sum_exp
 from evr.mechanisms.relations import ADD_OR_REMOVE
 
-_COARSE, _FINE = (
-    2**10,
-    2**14,
-)  # cells while searching for an order, and for the bound at the order found
+_COARSE, _FINE = (2**10, 2**14)  # cells while searching for an order, and for the bound at the order found
 
 
 @contextlib.contextmanager
@@ -48,14 +44,10 @@ def _accountant(event: dp_event.DpEvent, relation: NeighboringRelation) -> RdpAc
     try:
         return RdpAccountant(neighboring_relation=relation).compose(event)
     except privacy_accountant.UnsupportedEventError as error:
-        raise UnsupportedEventError(
-            f"dp_accounting's RDP accountant does not support this event: {error}"
-        ) from None
+        raise UnsupportedEventError(f"dp_accounting's RDP accountant does not support this event: {error}") from None
 
 
-def rdp_delta(
-    event: dp_event.DpEvent, epsilon: float, relation: NeighboringRelation = ADD_OR_REMOVE
-) -> float:
+def rdp_delta(event: dp_event.DpEvent, epsilon: float, relation: NeighboringRelation = ADD_OR_REMOVE) -> float:
     """An upper bound on ``delta(epsilon)`` in both directions, by dp_accounting at its own orders.
 
     Examples
@@ -69,12 +61,8 @@ def rdp_delta(
         return min(1.0, max(0.0, float(_accountant(event, relation).get_delta(epsilon))))
 
 
-def rdp_epsilon(
-    event: dp_event.DpEvent, delta: float, relation: NeighboringRelation = ADD_OR_REMOVE
-) -> float:
-    """An upper bound on ``epsilon`` at ``delta`` in both directions, by dp_accounting at its own
-    orders.
-    """
+def rdp_epsilon(event: dp_event.DpEvent, delta: float, relation: NeighboringRelation = ADD_OR_REMOVE) -> float:
+    """An upper bound on ``epsilon`` at ``delta`` in both directions, by dp_accounting at its own orders."""
     delta = validate.probability(delta=delta)
     with _quietly():
         return max(0.0, float(_accountant(event, relation).get_epsilon(delta)))
@@ -101,9 +89,7 @@ def _log_finite_mgf(pair: DominatingPair, order: float, cells: int) -> float:
     if cells == _FINE and infinite_loss_mass(pair) == 0.0:
         return log_mgf(pair, order)
     points = loss_points(pair, cell_edges(pair, order, cells))
-    return (
-        log_sum_exp(points.log_weights + order * points.losses) if points.losses.size else -math.inf
-    )
+    return log_sum_exp(points.log_weights + order * points.losses) if points.losses.size else -math.inf
 
 
 def rdp_curve_delta(steps: tuple[Step, ...], epsilon: float) -> float:
@@ -111,20 +97,16 @@ def rdp_curve_delta(steps: tuple[Step, ...], epsilon: float) -> float:
 
     For every ``a > 0``, ``(1 - e^{-x})_+ <= e^{a x} a^a / (1+a)^{1+a}``, so with ``x = loss - eps``
 
-        delta <= 1 - prod(1 - p_i) + e^{-a eps} a^a / (1+a)^{1+a} prod E_{P_i}[e^{a loss}; loss
-        finite],
+        delta <= 1 - prod(1 - p_i) + e^{-a eps} a^a / (1+a)^{1+a} prod E_{P_i}[e^{a loss}; loss finite],
 
-    ``p_i`` the chance of an infinite loss. The logarithm of the second term is convex in ``a``;
-    whichever ``a`` the search ends at gives a valid bound, up to the accuracy of ``log_mgf``
-    (1e-10).
+    ``p_i`` the chance of an infinite loss. The logarithm of the second term is convex in ``a``; whichever ``a`` the
+    search ends at gives a valid bound, up to the accuracy of ``log_mgf`` (1e-10).
     """
     epsilon = validate.non_negative(epsilon=epsilon)
     masses = [infinite_loss_mass(step.pair) for step in steps]
     if 1.0 in masses:
         return 1.0
-    infinite = -math.expm1(
-        math.fsum(step.count * math.log1p(-p) for step, p in zip(steps, masses, strict=True))
-    )
+    infinite = -math.expm1(math.fsum(step.count * math.log1p(-p) for step, p in zip(steps, masses, strict=True)))
 
     def log_bound(log_order: float, cells: int = _COARSE) -> float:
         a = math.exp(log_order)
@@ -132,9 +114,6 @@ def rdp_curve_delta(steps: tuple[Step, ...], epsilon: float) -> float:
         value = moments - a * epsilon + log_peak(a)
         return min(value, 1e300)
 
-    found = [
-        minimize_scalar(log_bound, bounds=ends, method="bounded")
-        for ends in ((-7.0, 2.0), (2.0, 9.0))
-    ]
+    found = [minimize_scalar(log_bound, bounds=ends, method="bounded") for ends in ((-7.0, 2.0), (2.0, 9.0))]
     best = log_bound(min(found, key=lambda result: float(result.fun)).x, _FINE)
     return min(1.0, infinite + math.exp(min(best, 0.0)))

@@ -100,8 +100,8 @@ class Estimate(Figure):
 class UpperBound(Figure):
     """A number that is proved to be at least the truth.
 
-    By ``"strict"``, without exception and tight; by ``"rdp"``, up to the rounding of floats, and
-    usually far from tight.
+    By ``"strict"``, without exception and tight; by ``"rdp"``, up to the rounding of floats, and usually far from
+    tight.
 
     Attributes
     ----------

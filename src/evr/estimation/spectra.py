@@ -22,8 +22,8 @@ _FEW = 1 << 14  # points that are spread at a time
 
 
 class Spectrum(NamedTuple):
-    """``log`` of a Fourier transform, the loss at the grid's zero, the ``log`` of the moment from
-    there, and two errors.
+    """``log`` of a Fourier transform, the loss at the grid's zero, the ``log`` of the moment from there, and two
+    errors.
     """
 
     log_transform: Complexes
@@ -35,18 +35,9 @@ class Spectrum(NamedTuple):
 
 
 def spectrum(
-    points: LossPoints,
-    order: float,
-    width: float,
-    size: int,
-    log_mass: float,
-    *,
-    lattice: bool,
-    with_atoms: bool,
+    points: LossPoints, order: float, width: float, size: int, log_mass: float, *, lattice: bool, with_atoms: bool
 ) -> Spectrum:
-    """The transform of one step's tilted law, and of its atoms, on a grid; ``log_mass`` is of the
-    points' total.
-    """
+    """The transform of one step's tilted law, and of its atoms, on a grid; ``log_mass`` is of the points' total."""
     tilted = Tilted.of(points, order)
     residual, origin = 0.0, _spike(tilted, width, size)
     if lattice:
@@ -59,9 +50,7 @@ def spectrum(
     atomic = None
     if with_atoms:
         weights = tilted.weights[points.is_atom]
-        atomic, _ = _log_transform(
-            _spread(positions[points.is_atom], weights, size), float(weights.sum())
-        )
+        atomic, _ = _log_transform(_spread(positions[points.is_atom], weights, size), float(weights.sum()))
     noise += UNIT * dot(tilted.weights, np.minimum(np.abs(positions), size))
     loss_error = residual + 8.0 * UNIT * dot(tilted.weights, np.abs(points.losses))
     moment = log_moment(points, order, origin, log_mass)
@@ -87,8 +76,8 @@ def _spike(tilted: Tilted, width: float, size: int) -> float:
 
 
 def _spread(positions: Floats, weights: Floats, size: int) -> Floats:
-    """The weights on the grid, a ring: each on the seven nearest places, so that moments up to the
-    sixth are kept. Positions rise; a few at a time stay in the cache and meet few places.
+    """The weights on the grid, a ring: each on the seven nearest places, so that moments up to the sixth are kept.
+    Positions rise; a few at a time stay in the cache and meet few places.
     """
     positions = np.clip(positions, -_FARTHEST, _FARTHEST)
     grid = np.zeros(size)
@@ -116,9 +105,9 @@ def _add_on_ring(grid: Floats, first: int, part: Floats) -> None:
 
 
 def _log_transform(grid: Floats, mass: float) -> tuple[Complexes, float]:
-    """``log`` of the Fourier transform, and its error. Most of a small step's mass is in one place,
-    kept out of the transform's rounding: the k-th power would magnify it k-fold. So it would the
-    rounding of the sums in the grid; ``mass`` is their true total.
+    """``log`` of the Fourier transform, and its error. Most of a small step's mass is in one place, kept out of the
+    transform's rounding: the k-th power would magnify it k-fold. So it would the rounding of the sums in the grid;
+    ``mass`` is their true total.
     """
     total = float(grid.sum())
     rest = grid.copy()
@@ -127,14 +116,12 @@ def _log_transform(grid: Floats, mass: float) -> tuple[Complexes, float]:
         log_transform = math.log(mass) + np.log1p((scipy_fft.rfft(rest) - rest.sum()) / total)
     log_transform[0] = math.log(mass)
     noise = UNIT * math.log2(grid.size) * math.sqrt(dot(rest, rest))
-    return np.where(
-        np.isfinite(log_transform), log_transform, -1e5
-    ), noise  # a zero, whose powers are zero
+    return np.where(np.isfinite(log_transform), log_transform, -1e5), noise  # a zero, whose powers are zero
 
 
 def _lagrange(x: Floats) -> tuple[Floats, ...]:
-    """Weights of seven-point interpolation at ``x`` in [-1/2, 1/2] from the nodes -3 .. 3: they
-    keep moments up to the sixth.
+    """Weights of seven-point interpolation at ``x`` in [-1/2, 1/2] from the nodes -3 .. 3: they keep moments up to the
+    sixth.
     """
     square = x * x
     one, two, three = square - 1.0, square - 4.0, square - 9.0

@@ -1,7 +1,7 @@
 """Sums of products on the calling thread.
 
-BLAS hands a product of two long vectors to threads of its own. Waking them costs more than the sum,
-a thousand times as much on a busy machine, and the last digits then depend on the number of cores.
+BLAS hands a product of two long vectors to threads of its own. Waking them costs more than the sum, a thousand times as
+much on a busy machine, and the last digits then depend on the number of cores.
 """
 
 from __future__ import annotations

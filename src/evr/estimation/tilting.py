@@ -1,8 +1,8 @@
 """Where to tilt: the order that centres the sum of losses at epsilon, and the range that holds it.
 
-Sums are kept as what exceeds epsilon. The losses of a step are taken from an origin of that step;
-the origins times their counts, less epsilon, are added up exactly (``excess``), so that a loss of
-1e17 beside one of 1e-17 spoils neither.
+Sums are kept as what exceeds epsilon. The losses of a step are taken from an origin of that step; the origins times
+their counts, less epsilon, are added up exactly (``excess``), so that a loss of 1e17 beside one of 1e-17 spoils
+neither.
 """
 
 from __future__ import annotations
@@ -40,11 +40,10 @@ _FAR_SHIFTS = np.geomspace(1.0, 60.0, 8)  # in units of one over the greatest de
 class GridPlan(NamedTuple):
     """A tilt and the range that holds the tilted sum.
 
-    ``epsilon`` is the greatest for which the plan is right; losses above ``cap`` decide by
-    themselves; ``low`` and ``high`` are taken from ``centre``, the epsilon that the plan was made
-    for; losses below ``bottom`` are raised to it. ``bulk`` is about the width of the sum of all
-    usual losses; beside them a loss of ``kinks``, by pair, makes the sum one of ``asked``, the
-    epsilons at which delta will be read.
+    ``epsilon`` is the greatest for which the plan is right; losses above ``cap`` decide by themselves; ``low`` and
+    ``high`` are taken from ``centre``, the epsilon that the plan was made for; losses below ``bottom`` are raised to
+    it. ``bulk`` is about the width of the sum of all usual losses; beside them a loss of ``kinks``, by pair, makes the
+    sum one of ``asked``, the epsilons at which delta will be read.
     """
 
     epsilon: float
@@ -65,8 +64,8 @@ def excess(origins: Iterable[tuple[int, float]], epsilon: float) -> float:
 
 
 def chernoff(log_growths: Floats, shifts: Floats, tail: float) -> float:
-    """How far a sum reaches, but for a mass of ``e^-tail``, by Chernoff's bound: ``log_growths``
-    are the logarithms of ``E[e^{shift sum}]``.
+    """How far a sum reaches, but for a mass of ``e^-tail``, by Chernoff's bound: ``log_growths`` are the logarithms of
+    ``E[e^{shift sum}]``.
     """
     return float(np.min((log_growths + tail) / shifts))
 
@@ -85,13 +84,11 @@ class _Sum:
 
     @property
     def deviation(self) -> float:
-        return math.sqrt(
-            math.fsum(n * part.variance for n, part in zip(self.counts, self.parts, strict=True))
-        )
+        return math.sqrt(math.fsum(n * part.variance for n, part in zip(self.counts, self.parts, strict=True)))
 
     def crossing(self, order: float, epsilon: float) -> float | None:
-        """The order at which these points have their mean at epsilon, looked for around a given
-        one; None where it is not near.
+        """The order at which these points have their mean at epsilon, looked for around a given one; None where it is
+        not near.
         """
 
         def beyond(order: float) -> float:
@@ -116,18 +113,13 @@ class _Sum:
         return moments + self.order * self._offset(epsilon)
 
     def _end(self, sign: int) -> float:
-        """How far from its mean the sum reaches on one side but for a mass of ``e^-_TAIL``, by
-        Chernoff's bound.
-        """
+        """How far from its mean the sum reaches on one side but for a mass of ``e^-_TAIL``, by Chernoff's bound."""
         pairs = list(zip(self.counts, self.parts, strict=True))
         end = math.fsum(n * float(np.max(sign * part.deviations)) for n, part in pairs)
         if (deviation := self.deviation) > 0.0:
             farthest = max(float(np.max(np.abs(part.deviations))) for part in self.parts)
             shifts = np.concatenate((_SHIFTS / deviation, _FAR_SHIFTS / farthest))
-            growths = [
-                math.fsum(n * part.log_growth(sign * shift) for n, part in pairs)
-                for shift in shifts.tolist()
-            ]
+            growths = [math.fsum(n * part.log_growth(sign * shift) for n, part in pairs) for shift in shifts.tolist()]
             end = min(end, chernoff(np.array(growths), shifts, _TAIL))
         return end
 
@@ -139,9 +131,7 @@ class _Sum:
         return self._offset(0.0) - self._end(-1)
 
     def range(self, epsilon: float) -> tuple[float, float]:
-        """A range around epsilon outside which the sum has a mass of less than ``e^-_TAIL`` on each
-        side.
-        """
+        """A range around epsilon outside which the sum has a mass of less than ``e^-_TAIL`` on each side."""
         offset, low, high = self._offset(epsilon), -self._end(-1), self._end(1)
         pad = 1e-6 * (high - low) or 1e-9 * max(abs(offset), abs(epsilon), 1e-100)
         return offset + low - pad, offset + high + pad
@@ -149,8 +139,8 @@ class _Sum:
 
 @lru_cache(maxsize=64)
 def _lowest(steps: tuple[Step, ...]) -> tuple[float, float] | None:
-    """The deviation of the sum, and how low it may be under ``P`` and under ``Q``, which is the
-    tilt of order -1; None where a step has no finite loss.
+    """The deviation of the sum, and how low it may be under ``P`` and under ``Q``, which is the tilt of order -1; None
+    where a step has no finite loss.
     """
     points = [rough_points(step.pair, -1.0, math.inf) for step in steps]
     if not all(p.losses.size for p in points):
@@ -161,8 +151,8 @@ def _lowest(steps: tuple[Step, ...]) -> tuple[float, float] | None:
 
 
 def limits(steps: tuple[Step, ...], epsilon: float) -> tuple[float, float]:
-    """The greatest epsilon to serve, and the cap: a loss beyond it exceeds that epsilon whatever
-    the other steps do, under ``P`` and under ``Q``.
+    """The greatest epsilon to serve, and the cap: a loss beyond it exceeds that epsilon whatever the other steps do,
+    under ``P`` and under ``Q``.
     """
     known = _lowest(steps)
     if known is None:
@@ -198,13 +188,11 @@ def plan_tilt(
     negligible: float = _NEGLIGIBLE,
     asked: tuple[float, ...] = (),
 ) -> GridPlan | None:
-    """The order at which the mean of the tilted sum is epsilon, or 0 if the mean is beyond it
-    already.
+    """The order at which the mean of the tilted sum is epsilon, or 0 if the mean is beyond it already.
 
-    The plan serves epsilons up to a little above the given one. It is one for losses up to its
-    cap; ``joined`` includes what is beyond, joined into one loss. None where a moments bound shows
-    that these losses add less to delta than ``negligible``, a logarithm, says. ``asked`` are other
-    epsilons at which delta will be read.
+    The plan serves epsilons up to a little above the given one. It is one for losses up to its cap; ``joined`` includes
+    what is beyond, joined into one loss. None where a moments bound shows that these losses add less to delta than
+    ``negligible``, a logarithm, says. ``asked`` are other epsilons at which delta will be read.
     """
     counts = [step.count for step in steps]
     valid, cap = limits(steps, epsilon)
@@ -218,27 +206,19 @@ def plan_tilt(
         return None
     low, high = tilted.range(epsilon)
     bottom = -math.inf
-    if (
-        tilted.order == 0.0
-    ):  # a loss that the others cannot make up for leaves the sum below epsilon, however low it is
+    if tilted.order == 0.0:  # a loss that the others cannot make up for leaves the sum below epsilon, however low it is
         bottom = min(epsilon, 0.0) - max(epsilon + high, 1e-300)
         low, high = _Sum([not_below(p, bottom) for p in tilted.points], counts, 0.0).range(epsilon)
     low = min(low, 0.0) if tilted.order > 0.0 else low  # all of it may exceed epsilon
     bulk, places = _usual(at(0.0) or tilted, steps, epsilon)
     asked = (epsilon, *(other for other in asked if other <= valid and other != epsilon))
-    kinks = {
-        pair: tuple(place + (other - epsilon) for other in asked) for pair, place in places.items()
-    }
-    return GridPlan(
-        valid, epsilon, tilted.order, cap, low, max(high, low, 0.0), bottom, bulk, kinks, asked
-    )
+    kinks = {pair: tuple(place + (other - epsilon) for other in asked) for pair, place in places.items()}
+    return GridPlan(valid, epsilon, tilted.order, cap, low, max(high, low, 0.0), bottom, bulk, kinks, asked)
 
 
-def _usual(
-    plain: _Sum, steps: tuple[Step, ...], epsilon: float
-) -> tuple[float, dict[DominatingPair, float]]:
-    """The width of the sum of usual losses, 0 where one has atoms; and for each pair the loss that
-    makes such a sum epsilon.
+def _usual(plain: _Sum, steps: tuple[Step, ...], epsilon: float) -> tuple[float, dict[DominatingPair, float]]:
+    """The width of the sum of usual losses, 0 where one has atoms; and for each pair the loss that makes such a sum
+    epsilon.
     """
     bulks = [part.bulk() for part in plain.parts]
     beyond = excess(zip(plain.counts, (place for place, _ in bulks), strict=True), epsilon)
@@ -251,8 +231,8 @@ def _usual(
 
 
 def likely_epsilon(steps: tuple[Step, ...], delta: float) -> float:
-    """About epsilon at delta, if the sum of losses is normal, or if a large one comes alone:
-    whichever is greater; at least a tiny number.
+    """About epsilon at delta, if the sum of losses is normal, or if a large one comes alone: whichever is greater; at
+    least a tiny number.
     """
     points = [rough_points(step.pair, -1.0, math.inf) for step in steps]
     plain = _Sum(points, [step.count for step in steps], 0.0)
@@ -288,9 +268,8 @@ def _centred(at: _At, epsilon: float, negligible: float) -> _Sum | None:
 
 
 def _far_below(at: _At, start: _Sum, epsilon: float, negligible: float) -> bool:
-    """Whether a small order shows already that the sum adds too little to matter. It is tried where
-    a normal law of this mean and deviation would; the order that centres the sum may be so great
-    that its points take minutes.
+    """Whether a small order shows already that the sum adds too little to matter. It is tried where a normal law of
+    this mean and deviation would; the order that centres the sum may be so great that its points take minutes.
     """
     below = -start.mean_excess(epsilon)
     if _guess(start, epsilon) * below < -8.0 * negligible:
@@ -322,8 +301,8 @@ def _followed(at: _At, found: _Sum, epsilon: float) -> _Sum | None:
 
 
 def _searched(at: _At, start: _Sum, epsilon: float, negligible: float) -> _Sum | None:
-    """The same with points made for every order on the way: up or down by growing factors from
-    where a normal law would have it, until the mean has passed epsilon.
+    """The same with points made for every order on the way: up or down by growing factors from where a normal law would
+    have it, until the mean has passed epsilon.
     """
     high = _guess(start, epsilon)
     low, factor, found = 0.0, 2.0, at(high)
@@ -352,9 +331,7 @@ def _searched(at: _At, start: _Sum, epsilon: float, negligible: float) -> _Sum |
     order = _bisect(lambda a: _Sum(points, counts, a), low, high, epsilon)
     found = at(order)
     assert found is not None
-    if (
-        abs(found.mean_excess(epsilon)) > found.deviation and found.deviation > 0.0
-    ):  # points made for `high` misled
+    if abs(found.mean_excess(epsilon)) > found.deviation and found.deviation > 0.0:  # points made for `high` misled
         found = at(_bisect(at, low, high, epsilon))
     return found
 

@@ -13,12 +13,8 @@ from evr.mechanisms.tree import Begin, Visited, walk
 MOST_RUNS = 5_000_000
 
 
-def timeline(
-    event: Any, relation: NeighboringRelation = ADD_OR_REMOVE
-) -> list[tuple[Pairs | None, int]]:
-    """The mechanisms in the order in which they run, as runs of equal steps; None for a step that
-    costs nothing.
-    """
+def timeline(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> list[tuple[Pairs | None, int]]:
+    """The mechanisms in the order in which they run, as runs of equal steps; None for a step that costs nothing."""
     bodies: list[list[tuple[Pairs | None, int]]] = [[]]
     repeats: list[Begin] = []
     for visit in walk(event, relation):

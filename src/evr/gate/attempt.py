@@ -1,6 +1,4 @@
-"""One attempt: written down, verified with snapshots, certified. And its continuation after a
-crash.
-"""
+"""One attempt: written down, verified with snapshots, certified. And its continuation after a crash."""
 
 from __future__ import annotations
 
@@ -89,11 +87,7 @@ def start(ledger: Ledger, request: Request, *, for_output: bool = False) -> Atte
 
 
 def attempted(
-    ledger: Ledger,
-    request: Request,
-    announce: Announce | None = None,
-    *,
-    for_output: bool = False,
+    ledger: Ledger, request: Request, announce: Announce | None = None, *, for_output: bool = False
 ) -> tuple[Attempt, Certificate]:
     """One attempt from its forecast, which is announced before it counts, to its certificate."""
     ahead = foresee(ledger, request)
@@ -113,19 +107,16 @@ def perform(
     path: Path | None = None,
     ahead: Forecast | None = None,
 ) -> Certificate:
-    """Verify an attempt that is written down, from its latest snapshots if it has any; write its
-    certificate; close it.
+    """Verify an attempt that is written down, from its latest snapshots if it has any; write its certificate; close it.
 
-    The certificate goes to ``path``, or else where the attempt says. ``ahead`` is what ``foresee``
-    said of the request that the attempt was started with.
+    The certificate goes to ``path``, or else where the attempt says. ``ahead`` is what ``foresee`` said of the request
+    that the attempt was started with.
     """
     release = next(r for r in ledger.releases() if r.id == attempt.release_id)
     if ahead is None:
         event = event_from_json(attempt.event)
         if event_digest(event) != attempt.event_digest:
-            raise LedgerError(
-                f"{ledger.path}: the ledger is damaged (the event of attempt {attempt.id})"
-            )
+            raise LedgerError(f"{ledger.path}: the ledger is damaged (the event of attempt {attempt.id})")
         composition = Composition.of(event, attempt.relation)
     else:
         composition = ahead.composition
@@ -134,11 +125,7 @@ def perform(
     with _accounted_for(ledger, attempt):
         if ahead is None and is_watched(progress):
             ahead = forecast(
-                composition,
-                claim,
-                attempt.settings,
-                attempt=attempt.number,
-                workers=worker_count(sampling.workers),
+                composition, claim, attempt.settings, attempt=attempt.number, workers=worker_count(sampling.workers)
             )
         how = Trying(
             number=attempt.number,
@@ -183,11 +170,9 @@ def perform(
     return certificate
 
 
-def _proof_written(
-    composition: Composition, claim: Claim, verification: Verification, path: str | None
-) -> str | None:
-    """Write the proof file and the checker beside it, where that was asked for and there is a
-    proof; the file's digest.
+def _proof_written(composition: Composition, claim: Claim, verification: Verification, path: str | None) -> str | None:
+    """Write the proof file and the checker beside it, where that was asked for and there is a proof; the file's
+    digest.
     """
     if path is None or verification.verdict is not Verdict.ACCEPTED:
         return None
@@ -202,8 +187,8 @@ def _proof_written(
 
 @contextlib.contextmanager
 def _accounted_for(ledger: Ledger, attempt: Attempt) -> Iterator[None]:
-    """Write down how an attempt ended if it does not end well; where that fails too, the row says
-    that it was running.
+    """Write down how an attempt ended if it does not end well; where that fails too, the row says that it was
+    running.
     """
     try:
         yield
@@ -248,8 +233,8 @@ def resume(
     Raises
     ------
     LedgerError
-        If there is none, or if it was begun with another version of evr, NumPy or SciPy: its
-        samples could not be drawn again.
+        If there is none, or if it was begun with another version of evr, NumPy or SciPy: its samples could not be drawn
+        again.
     """
     with opened(ledger) as one:
         waiting = one.interrupted()

@@ -36,10 +36,10 @@ def certify(
 ) -> Certificate:
     """Certify what everything that ran guarantees: estimate, verify, write down.
 
-    With ``delta``, the least epsilon is found, rounded up to three digits and certified; with
-    ``epsilon``, the least delta, and its estimate over ``tau`` is certified; with both, just that
-    pair is, or an error says at once that it is false and what would hold. A claim that is not
-    verified gives a certificate with the verdict ``"rejected"`` and without a guarantee.
+    With ``delta``, the least epsilon is found, rounded up to three digits and certified; with ``epsilon``, the least
+    delta, and its estimate over ``tau`` is certified; with both, just that pair is, or an error says at once that it is
+    false and what would hold. A claim that is not verified gives a certificate with the verdict ``"rejected"`` and
+    without a guarantee.
 
     Parameters
     ----------
@@ -48,41 +48,39 @@ def certify(
     delta, epsilon
         One of the two, or both.
     tau
-        In (0, 1): how far below the claim the truth is taken to be. The closer to 1, the tighter
-        what is found and the more samples. By default it is chosen from the estimate. A pair with
-        a ``tau`` is tested as it is, without an estimate.
+        In (0, 1): how far below the claim the truth is taken to be. The closer to 1, the tighter what is found and the
+        more samples. By default it is chosen from the estimate. A pair with a ``tau`` is tested as it is, without an
+        estimate.
     ledger
         Where the attempt is counted: ``.evr/ledger.sqlite`` in the working directory by default.
     path
         Where to write the certificate.
     proof
-        Where to write its proof file, which anybody can check without evr: a strict method is
-        needed. ``check_proof.py`` is put beside it.
+        Where to write its proof file, which anybody can check without evr: a strict method is needed.
+        ``check_proof.py`` is put beside it.
     release
         A name that groups attempts across claims; the first fixes the least that any may claim.
     progress
         As of ``evr.verify``.
     announce
-        Called with a ``Forecast`` (claim, method, samples, seconds) before the attempt is counted;
-        what it raises stops everything, and costs nothing.
+        Called with a ``Forecast`` (claim, method, samples, seconds) before the attempt is counted; what it raises stops
+        everything, and costs nothing.
     method
-        As of ``evr.verify``; or ``"auto"``: ``"strict"`` where every law is on a line and has an
-        exact form, and the proof takes seconds and succeeds, else ``"sequential"``. A seed,
-        ``proposal``, ``max_samples`` or ``device`` belong to samples and choose them. ``"both"`` is
-        for where doubt is expensive. The statement says how the claim was proved.
+        As of ``evr.verify``; or ``"auto"``: ``"strict"`` where every law is on a line and has an exact form, and the
+        proof takes seconds and succeeds, else ``"sequential"``. A seed, ``proposal``, ``max_samples`` or ``device``
+        belong to samples and choose them. ``"both"`` is for where doubt is expensive. The statement says how the claim
+        was proved.
     neighboring_relation
-        Which data sets are neighbours: as of ``evr.estimate_delta``. The certificate holds it, and
-        the statement names it.
-    record
-        What the certificate says of the record that the event comes from: ``Record.certify`` gives
+        Which data sets are neighbours: as of ``evr.estimate_delta``. The certificate holds it, and the statement names
         it.
+    record
+        What the certificate says of the record that the event comes from: ``Record.certify`` gives it.
     description
-        The training in the numbers that people state, for the statement: ``title``, ``unit``
-        (``"example"``, ``"user"`` or ``"client"``), ``dataset_size``, ``batch_size``, ``epochs``.
-        Each may be left out. Numbers that do not fit the event are refused.
+        The training in the numbers that people state, for the statement: ``title``, ``unit`` (``"example"``, ``"user"``
+        or ``"client"``), ``dataset_size``, ``batch_size``, ``epochs``. Each may be left out. Numbers that do not fit
+        the event are refused.
     sampling
-        ``seed``, ``max_samples``, ``workers``, ``executor``, ``device``, ``proposal`` as of
-        ``evr.verify``.
+        ``seed``, ``max_samples``, ``workers``, ``executor``, ``device``, ``proposal`` as of ``evr.verify``.
 
     Returns
     -------
@@ -92,8 +90,7 @@ def certify(
     Raises
     ------
     FalseClaimError
-        If the pair is false by its estimate, or true by too little to be verified. Nothing is
-        counted then.
+        If the pair is false by its estimate, or true by too little to be verified. Nothing is counted then.
     ValueError
         If a value is out of its range. Nothing is counted then.
     UnsupportedEventError
@@ -140,10 +137,7 @@ def certify(
 
 
 def certify_claim(
-    request: Request,
-    *,
-    ledger: Ledger | str | Path | None = None,
-    announce: Announce | None = None,
+    request: Request, *, ledger: Ledger | str | Path | None = None, announce: Announce | None = None
 ) -> Certificate:
     """As ``certify``, of a request."""
     with opened(ledger) as one:

@@ -29,24 +29,16 @@ _LEAST = 1e-290 / LOOSEST  # of a delta that is not 0
 
 
 def claimed(
-    event: Composition,
-    ran: Any,
-    *,
-    epsilon: float | None,
-    delta: float | None,
-    tau: float | None,
-    refuses: bool,
+    event: Composition, ran: Any, *, epsilon: float | None, delta: float | None, tau: float | None, refuses: bool
 ) -> Claim:
-    """The claim to test. ``ran`` is the event as it was given; ``refuses`` says whether a pair that
-    seems to be false is refused, or tested.
+    """The claim to test. ``ran`` is the event as it was given; ``refuses`` says whether a pair that seems to be false
+    is refused, or tested.
     """
     epsilon = None if epsilon is None else validate.level(epsilon=epsilon)
     tau = None if tau is None else validate.open_probability(tau=tau)
     if delta is None:
         if epsilon is None:
-            raise ValueError(
-                "certify what? Give delta (epsilon is found), epsilon (delta is found), or both"
-            )
+            raise ValueError("certify what? Give delta (epsilon is found), epsilon (delta is found), or both")
         return _with_delta(event, epsilon, DEFAULT if tau is None else tau)
     if epsilon is None:
         delta = validate.half_open_probability(delta=delta)
@@ -76,9 +68,7 @@ def _with_delta(event: Composition, epsilon: float, tau: float) -> Claim:
 
 
 def _with_epsilon(event: Composition, delta: float, tau: float | None) -> Claim:
-    """The least epsilon of three digits; without a tau, the estimate there leaves one, 0.99 at the
-    most.
-    """
+    """The least epsilon of three digits; without a tau, the estimate there leaves one, 0.99 at the most."""
     least = estimate_epsilon(event, delta if tau is None else tau * delta)
     if not math.isfinite(least.value):
         raise ValueError(
@@ -97,9 +87,7 @@ def _with_epsilon(event: Composition, delta: float, tau: float | None) -> Claim:
     return Claim(epsilon, delta, tau_of(found, delta))
 
 
-def _false(
-    event: Composition, epsilon: float, delta: float, found: Estimate | UpperBound, ran: Any
-) -> FalseClaimError:
+def _false(event: Composition, epsilon: float, delta: float, found: Estimate | UpperBound, ran: Any) -> FalseClaimError:
     """The refusal of a pair that is false, or true by too little, with what would hold."""
     least = _with_epsilon(event, delta, None).epsilon
     wrong = "false" if found.value > delta else "true by too little to be verified"
@@ -113,8 +101,8 @@ def _false(
 
 
 def _enough_noise(ran: Any, epsilon: float, delta: float, relation: Relation) -> float | None:
-    """A noise multiplier with which the pair could be verified; None where what ran is not one
-    Gaussian mechanism, sampled and repeated.
+    """A noise multiplier with which the pair could be verified; None where what ran is not one Gaussian mechanism,
+    sampled and repeated.
     """
     around = []
     while isinstance(ran, _AROUND):
@@ -131,11 +119,7 @@ def _enough_noise(ran: Any, epsilon: float, delta: float, relation: Relation) ->
 
     try:
         return calibrate(
-            with_noise,
-            epsilon=epsilon,
-            delta=delta,
-            low=ran.noise_multiplier,
-            neighboring_relation=relation,
+            with_noise, epsilon=epsilon, delta=delta, low=ran.noise_multiplier, neighboring_relation=relation
         ).value
     except ValueError:  # no noise is enough
         return None

@@ -1,8 +1,8 @@
-"""The gate: verify first, and run the mechanism only if its claim was verified (Algorithm 1 of the
-paper and its variants).
+"""The gate: verify first, and run the mechanism only if its claim was verified (Algorithm 1 of the paper and its
+variants).
 
-Whatever the mechanism and however often one tries, what comes out is ``(epsilon, delta)``-DP:
-docs/guarantees.md, Section 5. Verification never sees data.
+Whatever the mechanism and however often one tries, what comes out is ``(epsilon, delta)``-DP: docs/guarantees.md,
+Section 5. Verification never sees data.
 """
 
 from __future__ import annotations
@@ -56,8 +56,7 @@ def not_released(certificate: Certificate) -> NotReleasedError:
     """The error that says why there is no value."""
     claim = certificate.claim
     return NotReleasedError(
-        f"nothing was released: ({claim.epsilon!r}, {claim.delta!r})-differential privacy could "
-        "not be verified",
+        f"nothing was released: ({claim.epsilon!r}, {claim.delta!r})-differential privacy could not be verified",
         certificate,
     )
 
@@ -66,8 +65,8 @@ def not_released(certificate: Certificate) -> NotReleasedError:
 def opened_gate(request: Request, ledger: Ledger | str | Path | None) -> Iterator[Certificate]:
     """Verify; where the claim was accepted, count the output: what runs inside may pass.
 
-    Once it is counted it stays so, however the inside ends (docs/guarantees.md, Section 5.6). The
-    ledger is closed meanwhile: what runs inside may take days, change the folder, or fork.
+    Once it is counted it stays so, however the inside ends (docs/guarantees.md, Section 5.6). The ledger is closed
+    meanwhile: what runs inside may take days, change the folder, or fork.
     """
     with opened(ledger) as counting:
         path = counting.path.absolute()
@@ -98,22 +97,19 @@ def release(
     ledger: Ledger | str | Path | None = None,
     **options: Any,
 ) -> Release[T]:
-    """Run ``mechanism()`` only if what it costs has been verified; what is released is ``(epsilon,
-    delta)``-DP.
+    """Run ``mechanism()`` only if what it costs has been verified; what is released is ``(epsilon, delta)``-DP.
 
-    One output for each release: by default a release is all attempts in a ledger at the same
-    ``(epsilon, delta)``, however many mechanisms they try. The output is counted before the
-    mechanism starts, and the next is refused, however that run ends: what may have gone out counts
-    as out, also where the mechanism raises (its exception goes on to the caller) or the process
-    dies. To let out another, which costs privacy again, give it a ``name``. Where a claim is
-    rejected, another mechanism may be tried at the same claim: that is the next attempt of the
-    release (the paper's fallback; docs/guarantees.md, Section 5.4).
+    One output for each release: by default a release is all attempts in a ledger at the same ``(epsilon, delta)``,
+    however many mechanisms they try. The output is counted before the mechanism starts, and the next is refused,
+    however that run ends: what may have gone out counts as out, also where the mechanism raises (its exception goes on
+    to the caller) or the process dies. To let out another, which costs privacy again, give it a ``name``. Where a claim
+    is rejected, another mechanism may be tried at the same claim: that is the next attempt of the release (the paper's
+    fallback; docs/guarantees.md, Section 5.4).
 
     Parameters
     ----------
     mechanism
-        A function without arguments. It should return its result and write nothing: what it writes
-        by itself is out.
+        A function without arguments. It should return its result and write nothing: what it writes by itself is out.
     event
         The ``DpEvent`` tree of what it does.
     epsilon, delta
@@ -121,14 +117,13 @@ def release(
     ledger
         A path or a ``Ledger``; ``.evr/ledger.sqlite`` in the working directory by default.
     options
-        ``name`` of the release; ``method``, ``tau``, ``path``, ``neighboring_relation``,
-        ``progress`` and the options of samples as of ``evr.certify``.
+        ``name`` of the release; ``method``, ``tau``, ``path``, ``neighboring_relation``, ``progress`` and the options
+        of samples as of ``evr.certify``.
 
     Returns
     -------
     Release
-        ``released``, ``value`` (which raises ``NotReleasedError`` where nothing was released) and
-        the certificate.
+        ``released``, ``value`` (which raises ``NotReleasedError`` where nothing was released) and the certificate.
 
     Raises
     ------
@@ -164,16 +159,10 @@ def release(
 def _check_mechanism(mechanism: Any) -> None:
     """Refuse what does not run when it is called."""
     if not callable(mechanism):
-        raise TypeError(
-            f"mechanism={mechanism!r} is not callable: give a function without arguments"
-        )
+        raise TypeError(f"mechanism={mechanism!r} is not callable: give a function without arguments")
     if any(
         late(mechanism)
-        for late in (
-            inspect.isgeneratorfunction,
-            inspect.iscoroutinefunction,
-            inspect.isasyncgenfunction,
-        )
+        for late in (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
     ):
         raise TypeError(
             f"mechanism={mechanism!r} is a generator or a coroutine: it would run after "
@@ -182,12 +171,11 @@ def _check_mechanism(mechanism: Any) -> None:
 
 
 class released:
-    """``release`` for scripts: a decorator, or a context manager whose body runs only if the claim
-    was verified.
+    """``release`` for scripts: a decorator, or a context manager whose body runs only if the claim was verified.
 
-    Arguments as of ``release``, without the mechanism. A decorated function returns a ``Release``.
-    The context manager raises ``NotReleasedError`` before its body if the claim is rejected; it
-    yields the certificate. The body is the one output of its release, also
+    Arguments as of ``release``, without the mechanism. A decorated function returns a ``Release``. The context manager
+    raises ``NotReleasedError`` before its body if the claim is rejected; it yields the certificate. The body is the one
+    output of its release, also
     if it raises.
 
     Examples
@@ -233,10 +221,7 @@ class released:
         return certificate
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         assert self._open is not None
         return self._open.__exit__(kind, error, trace)

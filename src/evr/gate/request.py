@@ -121,21 +121,16 @@ class Request:
         refuses: bool = True,
         **sampling: Any,
     ) -> Request:
-        """Estimate, choose the method, and check everything that can be checked before an attempt
-        is counted. ``refuses`` says whether a pair that seems to be false is refused, or tested.
+        """Estimate, choose the method, and check everything that can be checked before an attempt is counted.
+        ``refuses`` says whether a pair that seems to be false is refused, or tested.
         """
-        for other, why in (
-            ("direction", "a guarantee needs both"),
-            ("attempt", "the ledger counts attempts"),
-        ):
+        for other, why in (("direction", "a guarantee needs both"), ("attempt", "the ledger counts attempts")):
             if other in sampling:
                 raise TypeError(f"{other}={sampling[other]!r} cannot be given here: {why}")
         drawn = Sampling.of(sampling)
         settings = drawn.settings(sampled_if_auto(method))
         subject = Subject.of(event, neighboring_relation)
-        claim = claimed(
-            subject.composition, event, epsilon=epsilon, delta=delta, tau=tau, refuses=refuses
-        )
+        claim = claimed(subject.composition, event, epsilon=epsilon, delta=delta, tau=tau, refuses=refuses)
         if method == "auto" and not drawn.is_wanted:
             enough = threshold_of(claim) * (1 - Fraction(claim.kappa))  # as an attempt of a release
             if subject.strict.shows(claim, enough):

@@ -1,6 +1,4 @@
-"""Other people's training libraries: each integration is one file, and is imported only by who asks
-for it.
-"""
+"""Other people's training libraries: each integration is one file, and is imported only by who asks for it."""
 
 from __future__ import annotations
 

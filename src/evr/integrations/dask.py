@@ -1,9 +1,8 @@
 """Workers in a Dask cluster: ``evr.verify(..., executor=dask.executor(client))``.
 
-Dask's own executor does the work (``client.get_executor()``). This module adds two things. What is
-to be drawn travels once, with its tables, as a task that Dask computes again where it is lost. And
-a worker with other software is refused by name before its first sample, because the same blocks
-must hold the same numbers wherever they are drawn.
+Dask's own executor does the work (``client.get_executor()``). This module adds two things. What is to be drawn travels
+once, with its tables, as a task that Dask computes again where it is lost. And a worker with other software is refused
+by name before its first sample, because the same blocks must hold the same numbers wherever they are drawn.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ def executor(client: Client) -> DaskExecutor:
     Raises
     ------
     ClusterError
-        If there is no worker, or if one has another evr, NumPy, SciPy or drawing version than this
-        process, or other vector instructions.
+        If there is no worker, or if one has another evr, NumPy, SciPy or drawing version than this process, or other
+        vector instructions.
 
     Examples
     --------

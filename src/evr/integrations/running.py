@@ -1,6 +1,4 @@
-"""Epsilon of a training that goes on: cheap enough to ask after every step
-(``evr.estimation.interpolation``).
-"""
+"""Epsilon of a training that goes on: cheap enough to ask after every step (``evr.estimation.interpolation``)."""
 
 from __future__ import annotations
 
@@ -69,8 +67,6 @@ class RunningEpsilon:
 
         return Interpolated(evaluate, sum(steps for *_, steps in before), horizon, DIRECT)
 
-    def _estimated(
-        self, history: Sequence[Phase], guess: float | None, direction: str | None
-    ) -> Point:
+    def _estimated(self, history: Sequence[Phase], guess: float | None, direction: str | None) -> Point:
         composition = Composition.of(opacus_history(history))
         return epsilon_near(composition, self.delta, guess, direction)

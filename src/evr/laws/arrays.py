@@ -1,7 +1,6 @@
 """Arrays of NumPy, or of CuPy on a GPU: laws in many dimensions are drawn by the same code on both.
 
-What arrays cannot do is in ``kernels.cu``: random numbers by place, and the recursion of b-min-sep
-sampling.
+What arrays cannot do is in ``kernels.cu``: random numbers by place, and the recursion of b-min-sep sampling.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What every privacy loss has in common, on a line or in many dimensions.
 
-A composition holds laws. Methods for a line only (Fourier transforms, cells, merging) ask a step
-for its ``pair``; a law in many dimensions has none, and is refused by name.
+A composition holds laws. Methods for a line only (Fourier transforms, cells, merging) ask a step for its ``pair``; a
+law in many dimensions has none, and is refused by name.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ class Direction(enum.StrEnum):
 
 
 class LossLaw(abc.ABC):
-    """The law of one step's privacy loss ``log dP/dQ`` under ``P``. Immutable, hashable, comparable
-    by value.
+    """The law of one step's privacy loss ``log dP/dQ`` under ``P``. Immutable, hashable, comparable by value.
 
-    ``(P, Q)`` dominates the step in one direction, for all ``gamma >= 0``. A law is a frozen
-    dataclass of plain values, so that its fields are all that it takes to build it again.
+    ``(P, Q)`` dominates the step in one direction, for all ``gamma >= 0``. A law is a frozen dataclass of plain values,
+    so that its fields are all that it takes to build it again.
     """
 
     @abc.abstractmethod

@@ -27,8 +27,7 @@ NON_PRIVATE_PAIR = DiscretePair((-math.inf, math.inf), (-math.inf, 0.0), (0.0, -
 class Step:
     """A law and how many times it is applied.
 
-    ``exact`` is the same law by its exact parameters, which strict proofs rest on; None where a
-    mechanism offers none.
+    ``exact`` is the same law by its exact parameters, which strict proofs rest on; None where a mechanism offers none.
     """
 
     law: LossLaw
@@ -61,8 +60,7 @@ class Pairs:
     remove, add
         The law of each direction.
     exact
-        The same two laws by their exact parameters, which strict proofs need; None where a
-        mechanism offers none.
+        The same two laws by their exact parameters, which strict proofs need; None where a mechanism offers none.
     """
 
     remove: LossLaw
@@ -75,11 +73,7 @@ class Pairs:
         return cls(law, law, None if exact is None else (exact, exact))
 
     @classmethod
-    def each(
-        cls,
-        law: Callable[[Direction], LossLaw],
-        exact: Callable[[Direction], ExactLaw] | None = None,
-    ) -> Pairs:
+    def each(cls, law: Callable[[Direction], LossLaw], exact: Callable[[Direction], ExactLaw] | None = None) -> Pairs:
         """A law of one form for each direction."""
         remove, add = Direction
         known = None if exact is None else (exact(remove), exact(add))
@@ -88,13 +82,10 @@ class Pairs:
     def __post_init__(self) -> None:
         given = self.exact
         if given is not None and not (
-            isinstance(given, tuple)
-            and len(given) == 2
-            and all(isinstance(law, ExactLaw) for law in given)
+            isinstance(given, tuple) and len(given) == 2 and all(isinstance(law, ExactLaw) for law in given)
         ):
             raise TypeError(
-                f"exact={given!r} is not a pair of exact laws: give a tuple of the one for remove "
-                "and the one for add"
+                f"exact={given!r} is not a pair of exact laws: give a tuple of the one for remove and the one for add"
             )
 
     def of(self, direction: Direction) -> LossLaw:
@@ -175,9 +166,7 @@ def is_cut(law: LossLaw) -> bool:
 
 def greatest_loss(steps: Iterable[Step]) -> float:
     """The greatest finite sum of losses; infinite where there is none."""
-    laws = (
-        (finite_part(s.law) if isinstance(s.law, DominatingPair) else s.law, s.count) for s in steps
-    )
+    laws = ((finite_part(s.law) if isinstance(s.law, DominatingPair) else s.law, s.count) for s in steps)
     return math.fsum(count * loss_range(law)[1] for law, count in laws)
 
 

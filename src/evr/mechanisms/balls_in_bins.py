@@ -13,11 +13,7 @@ from evr.laws.exact import ExactBins
 from evr.laws.patterns.bins import CorrelatedBins, IndependentBins
 from evr.laws.patterns.strategy import Strategy, noise_over
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
-from evr.mechanisms.schemes import (
-    CONTRIBUTIONS,
-    BallsInBinsDpEvent,
-    RedrawnBinsDpEvent,
-)
+from evr.mechanisms.schemes import CONTRIBUTIONS, BallsInBinsDpEvent, RedrawnBinsDpEvent
 
 MOST_BINS = 10**6
 
@@ -36,9 +32,7 @@ def fixed(event: BallsInBinsDpEvent) -> Pairs | dp_event.DpEvent:
         cycles = -(-iterations // bins)
         energy = cycles * (strategy.columns[0][0] / noise) ** 2
         exact = cycles * (Fraction(strategy.columns[0][0]) / Fraction(noise)) ** 2
-        return Pairs.each(
-            lambda one: IndependentBins(one, bins, energy), lambda one: ExactBins(one, bins, exact)
-        )
+        return Pairs.each(lambda one: IndependentBins(one, bins, energy), lambda one: ExactBins(one, bins, exact))
     return Pairs.each(lambda one: CorrelatedBins(one, noise, bins, strategy))
 
 
@@ -46,17 +40,13 @@ def redrawn(event: RedrawnBinsDpEvent) -> dp_event.DpEvent:
     """One epoch of bins, as often as there are epochs."""
     epochs, bins = validate.positive_integer(epochs=event.epochs), _bins(event.cycle_length)
     validate.noise_scale(noise_multiplier=event.noise_multiplier)
-    return dp_event.SelfComposedDpEvent(
-        BallsInBinsDpEvent(event.noise_multiplier, bins, bins), epochs
-    )
+    return dp_event.SelfComposedDpEvent(BallsInBinsDpEvent(event.noise_multiplier, bins, bins), epochs)
 
 
 def _bins(cycle_length: int) -> int:
     bins = validate.positive_integer(cycle_length=cycle_length)
     if bins > MOST_BINS:
-        raise ValueError(
-            f"cycle_length={bins!r} is above {MOST_BINS}: a sample would have too many coordinates"
-        )
+        raise ValueError(f"cycle_length={bins!r} is above {MOST_BINS}: a sample would have too many coordinates")
     return bins
 
 

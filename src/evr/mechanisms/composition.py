@@ -1,8 +1,7 @@
 """From a ``DpEvent`` tree to the dominating pairs of each direction with their counts.
 
-An ordered pair of neighbours has the same direction at every step, so each direction composes by
-itself; the maximum of the two curves is taken at the end, and directions are never mixed across
-steps.
+An ordered pair of neighbours has the same direction at every step, so each direction composes by itself; the maximum of
+the two curves is taken at the end, and directions are never mixed across steps.
 """
 
 from __future__ import annotations
@@ -17,20 +16,13 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr import validate
 from evr.errors import OtherRelationError
 from evr.laws import NON_PRIVATE_PAIR, Direction, Pairs, Step, merged, simplify
-from evr.mechanisms.relations import (
-    ADD_OR_REMOVE,
-    ZERO_OUT,
-    Relation,
-    name_of,
-    relation_named,
-)
+from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, Relation, name_of, relation_named
 from evr.mechanisms.tree import leaves
 
 
 @dataclass(frozen=True)
 class Composition:
-    """The distinct pairs of each direction with their counts, equal ones merged. Order carries no
-    meaning here.
+    """The distinct pairs of each direction with their counts, equal ones merged. Order carries no meaning here.
 
     Attributes
     ----------
@@ -54,16 +46,11 @@ class Composition:
     """Which data sets are neighbours."""
 
     @classmethod
-    def of(
-        cls,
-        event: dp_event.DpEvent | Composition,
-        neighboring_relation: Relation | None = None,
-    ) -> Composition:
-        """Translate an event tree; raise ``UnsupportedEventError`` naming the first sub-event that
-        has no pair.
+    def of(cls, event: dp_event.DpEvent | Composition, neighboring_relation: Relation | None = None) -> Composition:
+        """Translate an event tree; raise ``UnsupportedEventError`` naming the first sub-event that has no pair.
 
-        Without a relation it is add-or-remove, or zero-out where some mechanism knows no other.
-        Replace-one has to be asked for.
+        Without a relation it is add-or-remove, or zero-out where some mechanism knows no other. Replace-one has to be
+        asked for.
         """
         relation = None if neighboring_relation is None else relation_named(neighboring_relation)
         if isinstance(event, Composition):
@@ -90,9 +77,7 @@ class Composition:
     def from_counts(
         cls, counts: Iterable[tuple[Pairs, int]], relation: NeighboringRelation = ADD_OR_REMOVE
     ) -> Composition:
-        """The composition of mechanisms with their counts; equal laws are merged, in each direction
-        by itself.
-        """
+        """The composition of mechanisms with their counts; equal laws are merged, in each direction by itself."""
         parts = list(counts)
         remove, add = (merged(parts, direction) for direction in Direction)
         return cls(remove, add, relation)
@@ -106,18 +91,14 @@ class Composition:
         return simplify(self.steps(direction))
 
     def exact(self, direction: Direction | str) -> tuple[Step, ...]:
-        """As ``simplified``, for strict proofs: a law that is not known exactly is refused by
-        name.
-        """
+        """As ``simplified``, for strict proofs: a law that is not known exactly is refused by name."""
         steps = self.simplified(direction)
         for step in steps:
             _ = step.exact_law
         return steps
 
     def exact_directions(self, direction: str | None = None) -> dict[Direction, tuple[Step, ...]]:
-        """The exact laws of the direction asked for, or of both, or of one where they are the same
-        laws.
-        """
+        """The exact laws of the direction asked for, or of both, or of one where they are the same laws."""
         if direction is not None:
             one = Direction(validate.one_of(("remove", "add"), direction=direction))
             return {one: self.exact(one)}

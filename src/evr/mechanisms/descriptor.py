@@ -1,9 +1,8 @@
-"""What the kernel knows about one mechanism: its laws, under which relations of neighbours they
-hold, and what they assume.
+"""What the kernel knows about one mechanism: its laws, under which relations of neighbours they hold, and what they
+assume.
 
-The file of each mechanism defines its ``MECHANISM``, and ``registry.py`` lists them.
-``evr.register`` makes one of a mechanism of yours. Its table in spec files and its words in
-statements are in ``evr.described``.
+The file of each mechanism defines its ``MECHANISM``, and ``registry.py`` lists them. ``evr.register`` makes one of a
+mechanism of yours. Its table in spec files and its words in statements are in ``evr.described``.
 """
 
 from __future__ import annotations
@@ -32,18 +31,17 @@ class Mechanism:
     event
         A subclass of ``DpEvent``, made by attrs.
     laws
-        The translator: the event's ``Pairs``, or another event that stands for it, which is
-        ``NonPrivateDpEvent()`` if the mechanism has no privacy at all.
+        The translator: the event's ``Pairs``, or another event that stands for it, which is ``NonPrivateDpEvent()`` if
+        the mechanism has no privacy at all.
     assumptions
-        What a statement assumes of whoever ran the mechanism, each a clause that follows "It
-        assumes that". Without any, those of the event that stands for it.
+        What a statement assumes of whoever ran the mechanism, each a clause that follows "It assumes that". Without
+        any, those of the event that stands for it.
     takes_sampling
-        Whether it may be applied to a sample of the records. It may not where the event itself says
-        who takes part.
+        Whether it may be applied to a sample of the records. It may not where the event itself says who takes part.
     relation
-        Under which relation of neighbours its laws hold, a function of the event. Without it, that
-        of the event which stands for it, and adding or removing one record where laws are given.
-        Laws under that relation serve zeroing out too, unless ``under`` says otherwise.
+        Under which relation of neighbours its laws hold, a function of the event. Without it, that of the event which
+        stands for it, and adding or removing one record where laws are given. Laws under that relation serve zeroing
+        out too, unless ``under`` says otherwise.
     under
         Translators for other relations; None refuses one.
     unit

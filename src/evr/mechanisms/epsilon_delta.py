@@ -1,6 +1,4 @@
-"""A mechanism known only to be ``(epsilon, delta)``-DP: the tight pair of Kairouz, Oh and Viswanath
-(2015).
-"""
+"""A mechanism known only to be ``(epsilon, delta)``-DP: the tight pair of Kairouz, Oh and Viswanath (2015)."""
 
 from __future__ import annotations
 
@@ -24,15 +22,10 @@ def pairs(event: EpsilonDeltaDpEvent) -> Pairs | dp_event.DpEvent:
     if delta == 1 or math.isinf(epsilon):
         return NON_PRIVATE
     rest = math.log1p(-delta)
-    high, low = (
-        rest - math.log1p(math.exp(-epsilon)),
-        rest - epsilon - math.log1p(math.exp(-epsilon)),
-    )
+    high, low = (rest - math.log1p(math.exp(-epsilon)), rest - epsilon - math.log1p(math.exp(-epsilon)))
     fails = math.log(delta) if delta > 0 else -math.inf
     pair = DiscretePair.from_logs(
-        [-math.inf, low, high, fails],
-        [fails, high, low, -math.inf],
-        losses=[-math.inf, -epsilon, epsilon, math.inf],
+        [-math.inf, low, high, fails], [fails, high, low, -math.inf], losses=[-math.inf, -epsilon, epsilon, math.inf]
     )
     return Pairs.both(pair, ExactEpsilonDelta(Fraction(epsilon), Fraction(delta)))
 

@@ -1,7 +1,7 @@
 """From events of matrix mechanisms that are compositions of Gaussians to those events.
 
-A fixed group of cyclic Poisson sampling, and a matrix mechanism without amplification, need no law
-of their own: docs/guarantees_highdim.md, Section 3.
+A fixed group of cyclic Poisson sampling, and a matrix mechanism without amplification, need no law of their own:
+docs/guarantees_highdim.md, Section 3.
 """
 
 from __future__ import annotations
@@ -13,12 +13,7 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr import validate
 from evr.laws.patterns.strategy import Strategy, noise_over, square_sensitivity
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
-from evr.mechanisms.schemes import (
-    CONTRIBUTIONS,
-    BallsInBinsDpEvent,
-    CyclicPoissonDpEvent,
-    MatrixMechanismDpEvent,
-)
+from evr.mechanisms.schemes import CONTRIBUTIONS, BallsInBinsDpEvent, CyclicPoissonDpEvent, MatrixMechanismDpEvent
 
 PARTITIONS = ("fixed", "independent")
 
@@ -33,9 +28,7 @@ def matrix_mechanism(event: MatrixMechanismDpEvent) -> dp_event.DpEvent:
     strategy = Strategy.of(event.strategy, iterations, signs=True)
     if noise == 0:
         return NON_PRIVATE
-    return dp_event.GaussianDpEvent(
-        noise_over(noise, square_sensitivity(strategy, separation, most))
-    )
+    return dp_event.GaussianDpEvent(noise_over(noise, square_sensitivity(strategy, separation, most)))
 
 
 def cyclic_poisson(event: CyclicPoissonDpEvent) -> dp_event.DpEvent:
@@ -69,16 +62,9 @@ def require_separation(strategy: Strategy, separation: int, field: str) -> None:
         )
 
 
-def sampled_gaussians(
-    strategy: Strategy, noise: float, cycle: int, probability: float
-) -> dp_event.DpEvent:
-    """A Poisson-sampled Gaussian for each cycle, by the greatest norm of a column in it; equal ones
-    together.
-    """
-    squares = [
-        float(strategy.squares[first : first + cycle].max())
-        for first in range(0, strategy.size, cycle)
-    ]
+def sampled_gaussians(strategy: Strategy, noise: float, cycle: int, probability: float) -> dp_event.DpEvent:
+    """A Poisson-sampled Gaussian for each cycle, by the greatest norm of a column in it; equal ones together."""
+    squares = [float(strategy.squares[first : first + cycle].max()) for first in range(0, strategy.size, cycle)]
     multipliers = [noise_over(noise, strategy.not_below(x, strategy.bands)) for x in squares]
     events: list[dp_event.DpEvent] = []
     for multiplier, equal in itertools.groupby(multipliers):
@@ -88,9 +74,7 @@ def sampled_gaussians(
 
 
 def _cyclic_relation(event: CyclicPoissonDpEvent) -> NeighboringRelation:
-    """With groups of a fixed size, adding a record would move others (docs/guarantees_highdim.md,
-    Section 3).
-    """
+    """With groups of a fixed size, adding a record would move others (docs/guarantees_highdim.md, Section 3)."""
     moved = event.partition == "fixed" and event.cycle_length > 1
     return NeighboringRelation.REPLACE_SPECIAL if moved else NeighboringRelation.ADD_OR_REMOVE_ONE
 
@@ -98,10 +82,7 @@ def _cyclic_relation(event: CyclicPoissonDpEvent) -> NeighboringRelation:
 MECHANISM = Mechanism(
     MatrixMechanismDpEvent,
     matrix_mechanism,
-    assumptions=(
-        "no record took part more often, or at iterations closer to each other, than stated",
-        CONTRIBUTIONS,
-    ),
+    assumptions=("no record took part more often, or at iterations closer to each other, than stated", CONTRIBUTIONS),
     takes_sampling=False,
 )
 

@@ -10,18 +10,13 @@ from evr.laws.patterns.min_sep import MinSep
 from evr.laws.patterns.strategy import Strategy
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.matrix_mechanism import require_separation, sampled_gaussians
-from evr.mechanisms.schemes import (
-    CONTRIBUTIONS,
-    BallsInBinsDpEvent,
-    BMinSepDpEvent,
-)
+from evr.mechanisms.schemes import CONTRIBUTIONS, BallsInBinsDpEvent, BMinSepDpEvent
 
 
 def pairs(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent:
     """Laws of a ``BMinSepDpEvent``, or the event that it amounts to.
 
-    With ``min_sep`` of 1 it is Poisson sampling; from a warm start and with probability 1 it is
-    balls in bins.
+    With ``min_sep`` of 1 it is Poisson sampling; from a warm start and with probability 1 it is balls in bins.
     """
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     iterations = validate.positive_integer(iterations=event.iterations)
@@ -39,17 +34,12 @@ def pairs(event: BMinSepDpEvent) -> Pairs | dp_event.DpEvent:
         return sampled_gaussians(strategy, noise, 1, probability)
     if probability == 1 and event.warm_start:
         return BallsInBinsDpEvent(noise, iterations, separation, event.strategy)
-    return Pairs.each(
-        lambda one: MinSep(one, noise, separation, probability, event.warm_start, strategy)
-    )
+    return Pairs.each(lambda one: MinSep(one, noise, separation, probability, event.warm_start, strategy))
 
 
 MECHANISM = Mechanism(
     BMinSepDpEvent,
     pairs,
-    assumptions=(
-        "each eligible record was in a batch independently with the stated probability",
-        CONTRIBUTIONS,
-    ),
+    assumptions=("each eligible record was in a batch independently with the stated probability", CONTRIBUTIONS),
     takes_sampling=False,
 )

@@ -18,20 +18,16 @@ from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import REPLACE_ONE
 
 
-def pairs(
-    event: dp_event.MixtureOfGaussiansDpEvent, *, replaced: bool = False
-) -> Pairs | dp_event.DpEvent:
-    """Dominating pairs of a ``MixtureOfGaussiansDpEvent``; under replace-one those of
-    docs/guarantees_relations.md, R5.3.
+def pairs(event: dp_event.MixtureOfGaussiansDpEvent, *, replaced: bool = False) -> Pairs | dp_event.DpEvent:
+    """Dominating pairs of a ``MixtureOfGaussiansDpEvent``; under replace-one those of docs/guarantees_relations.md,
+    R5.3.
     """
     deviation = validate.noise_scale(standard_deviation=event.standard_deviation)
     sensitivities = [
-        validate.noise_scale(sensitivities=x)
-        for x in validate.sequence(sensitivities=event.sensitivities)
+        validate.noise_scale(sensitivities=x) for x in validate.sequence(sensitivities=event.sensitivities)
     ]
     probabilities = [
-        validate.probability(sampling_probs=x)
-        for x in validate.sequence(sampling_probs=event.sampling_probs)
+        validate.probability(sampling_probs=x) for x in validate.sequence(sampling_probs=event.sampling_probs)
     ]
     if not sensitivities or len(sensitivities) != len(probabilities):
         raise ValueError(
@@ -49,9 +45,7 @@ def pairs(
     if deviation == 0:
         return NON_PRIVATE
     ordered, total = sorted(chances), sum(chances.values())
-    means = tuple(
-        validate.noise_scale(sensitivity_over_standard_deviation=s / deviation) for s in ordered
-    )
+    means = tuple(validate.noise_scale(sensitivity_over_standard_deviation=s / deviation) for s in ordered)
     exact = tuple(Fraction(s) / Fraction(deviation) for s in ordered)
     if len(means) == 1:
         times = 2 if replaced else 1
@@ -61,26 +55,12 @@ def pairs(
 
 
 def mixed(
-    means: tuple[float, ...],
-    exact: tuple[Fraction, ...],
-    weights: tuple[Fraction, ...],
-    *,
-    replaced: bool,
+    means: tuple[float, ...], exact: tuple[Fraction, ...], weights: tuple[Fraction, ...], *, replaced: bool
 ) -> Pairs:
     """The pairs of a mixture of Gaussians whose means rise, in floats and exactly."""
     if replaced:
-        return Pairs.both(
-            TwoSidedPair(means, tuple(map(float, weights))),
-            ExactTwoSided(Fraction(1), exact, weights),
-        )
-    return Pairs.each(
-        partial(MixturePair, means, tuple(map(float, weights))),
-        partial(ExactMixture, exact, weights),
-    )
+        return Pairs.both(TwoSidedPair(means, tuple(map(float, weights))), ExactTwoSided(Fraction(1), exact, weights))
+    return Pairs.each(partial(MixturePair, means, tuple(map(float, weights))), partial(ExactMixture, exact, weights))
 
 
-MECHANISM = Mechanism(
-    dp_event.MixtureOfGaussiansDpEvent,
-    pairs,
-    under={REPLACE_ONE: partial(pairs, replaced=True)},
-)
+MECHANISM = Mechanism(dp_event.MixtureOfGaussiansDpEvent, pairs, under={REPLACE_ONE: partial(pairs, replaced=True)})

@@ -1,7 +1,7 @@
 """Additive noise: the Gaussian, Laplace, discrete Laplace and discrete Gaussian mechanisms.
 
-One record changes a value by its norm when it is added, removed or zeroed out, and by up to twice
-its norm when it is replaced. ``times`` is that factor.
+One record changes a value by its norm when it is added, removed or zeroed out, and by up to twice its norm when it is
+replaced. ``times`` is that factor.
 """
 
 from __future__ import annotations
@@ -15,12 +15,7 @@ from dp_accounting import dp_event
 
 from evr import validate
 from evr.laws import DiscretePair, Pairs
-from evr.laws.exact import (
-    ExactDiscreteGaussian,
-    ExactDiscreteLaplace,
-    ExactGaussian,
-    ExactLaplace,
-)
+from evr.laws.exact import ExactDiscreteGaussian, ExactDiscreteLaplace, ExactGaussian, ExactLaplace
 from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair
 from evr.laws.line.laplace import LaplacePair
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
@@ -48,13 +43,11 @@ def laplace(event: dp_event.LaplaceDpEvent, times: int = 1) -> Pairs | dp_event.
     return Pairs.both(LaplacePair(noise / times), ExactLaplace(Fraction(noise) / times))
 
 
-def discrete_laplace(
-    event: dp_event.DiscreteLaplaceDpEvent, times: int = 1
-) -> Pairs | dp_event.DpEvent:
+def discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, times: int = 1) -> Pairs | dp_event.DpEvent:
     """The laws of noise of probability ``tanh(a/2) e^{-a|x|}`` on the integers.
 
-    The loss takes the values ``a(2j - shift)``, ``j = 0 .. shift``. Both tails are atoms, so
-    finitely many outcomes describe the pair exactly.
+    The loss takes the values ``a(2j - shift)``, ``j = 0 .. shift``. Both tails are atoms, so finitely many outcomes
+    describe the pair exactly.
     """
     a = validate.noise_scale(noise_parameter=event.noise_parameter)
     shift = times * validate.positive_integer(sensitivity=event.sensitivity)
@@ -76,9 +69,9 @@ def discrete_laplace(
 def discrete_gaussian(event: DiscreteGaussianDpEvent, times: int = 1) -> Pairs | dp_event.DpEvent:
     """The laws of noise on the integers of probability proportional to ``e^{-x^2 / (2 sigma^2)}``.
 
-    The support is infinite. Noise beyond 39 ``sigma`` has a probability below 1e-329, less than the
-    least positive float. The pair leaves those outcomes out, which changes ``delta`` by no more
-    than that, and says that its losses go on.
+    The support is infinite. Noise beyond 39 ``sigma`` has a probability below 1e-329, less than the least positive
+    float. The pair leaves those outcomes out, which changes ``delta`` by no more than that, and says that its losses go
+    on.
     """
     sigma = validate.noise_scale(sigma=event.sigma)
     shift = times * validate.positive_integer(sensitivity=event.sensitivity)
@@ -86,8 +79,7 @@ def discrete_gaussian(event: DiscreteGaussianDpEvent, times: int = 1) -> Pairs |
         return NON_PRIVATE
     if sigma > MAX_SIGMA:
         raise ValueError(
-            f"sigma={sigma!r} is above {MAX_SIGMA:g}, too many outcomes: rescale the values to "
-            "smaller ones"
+            f"sigma={sigma!r} is above {MAX_SIGMA:g}, too many outcomes: rescale the values to smaller ones"
         )
     if shift > 10 * NORMAL_REACH * sigma + 10:
         return NON_PRIVATE  # the two laws do not overlap within what a float can tell

@@ -1,7 +1,7 @@
 """Randomized response over ``num_buckets`` values, as ``RandomizedResponseDpEvent`` defines it.
 
-The pair compares two different inputs; it is the same both ways. Under add/remove adjacency it
-covers the record's answer being replaced by any other answer, a fixed "no answer" value included.
+The pair compares two different inputs; it is the same both ways. Under add/remove adjacency it covers the record's
+answer being replaced by any other answer, a fixed "no answer" value included.
 """
 
 from __future__ import annotations
@@ -28,21 +28,14 @@ def pairs(event: dp_event.RandomizedResponseDpEvent) -> Pairs | dp_event.DpEvent
         return NON_PRIVATE
     other = noise / buckets
     if other == 0:
-        raise ValueError(
-            f"noise_parameter={noise!r} over num_buckets={buckets!r} is below the least positive "
-            "float"
-        )
+        raise ValueError(f"noise_parameter={noise!r} over num_buckets={buckets!r} is below the least positive float")
     log_truth, log_other = math.log(1 - noise + other), math.log(other)
     # the difference of the two would lose digits when they are close
     loss = math.log1p((1 - noise) / other)
     log_p, log_q, losses = [log_other, log_truth], [log_truth, log_other], [-loss, loss]
     if buckets > 2:
         rest = math.log(other) + math.log(buckets - 2)
-        log_p, log_q, losses = (
-            [log_other, rest, log_truth],
-            [log_truth, rest, log_other],
-            [-loss, 0.0, loss],
-        )
+        log_p, log_q, losses = ([log_other, rest, log_truth], [log_truth, rest, log_other], [-loss, 0.0, loss])
     pair = DiscretePair.from_logs(log_p, log_q, losses=losses)
     return Pairs.both(pair, _exact(Fraction(noise), buckets))
 
@@ -71,8 +64,4 @@ def _exact(noise: Fraction, buckets: int) -> RationalOutcomes:
     return RationalOutcomes((other, rest, 1 - noise + other), (1 - noise + other, rest, other))
 
 
-MECHANISM = Mechanism(
-    dp_event.RandomizedResponseDpEvent,
-    pairs,
-    under={REPLACE_ONE: pairs, ZERO_OUT: against_uniform},
-)
+MECHANISM = Mechanism(dp_event.RandomizedResponseDpEvent, pairs, under={REPLACE_ONE: pairs, ZERO_OUT: against_uniform})

@@ -53,8 +53,8 @@ MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
 def is_writable(event: type[dp_event.DpEvent]) -> bool:
     """Whether attrs made the class itself.
 
-    Of a class that only inherits from such a one, attrs knows the inherited fields. The others
-    would be left out of a certificate, and another event built from it than the one that ran.
+    Of a class that only inherits from such a one, attrs knows the inherited fields. The others would be left out of a
+    certificate, and another event built from it than the one that ran.
     """
     return "__attrs_attrs__" in vars(event)
 
@@ -86,9 +86,7 @@ _SHARED = [
     value
     for module in (dp_event, schemes)
     for value in vars(module).values()
-    if isinstance(value, type)
-    and issubclass(value, dp_event.DpEvent)
-    and value is not dp_event.DpEvent
+    if isinstance(value, type) and issubclass(value, dp_event.DpEvent) and value is not dp_event.DpEvent
 ]
 """The classes of dp_accounting and ours, as they were when evr was imported."""
 
@@ -99,18 +97,17 @@ def _named(registered: tuple[type[dp_event.DpEvent], ...]) -> dict[str, type[dp_
 
 
 def known(event: Any, path: str = "event") -> Any:
-    """An event whose class has the name and the fields of one of dp_accounting's or ours, made anew
-    of that class; any other event as it is.
+    """An event whose class has the name and the fields of one of dp_accounting's or ours, made anew of that class; any
+    other event as it is.
 
-    Such twins come from another release of dp_accounting, from a module that was loaded twice, and
-    from classes that were pickled by value. To take one for ours is sound as far as it means the
-    same, which no code can see. It rests on three things. (1) A twin calls itself a ``DpEvent``,
-    and dp_accounting's ``dp_event.py`` promises that the meaning of a class and of its parameters
-    never changes; so the events of two releases with one name and the same fields mean the same.
-    (2) A parameter may be added, and then the default may be a case that ours does not cover: that
-    of ``DiscreteGaussianDpEvent.dimension`` is "unknown". So the fields have to be the very same,
-    in a class that names all of them (attrs or dataclass). (3) Whoever derives a class from a known
-    one means something else, whatever its name: it is not a twin. Registered classes make no
+    Such twins come from another release of dp_accounting, from a module that was loaded twice, and from classes that
+    were pickled by value. To take one for ours is sound as far as it means the same, which no code can see. It rests on
+    three things. (1) A twin calls itself a ``DpEvent``, and dp_accounting's ``dp_event.py`` promises that the meaning
+    of a class and of its parameters never changes; so the events of two releases with one name and the same fields mean
+    the same. (2) A parameter may be added, and then the default may be a case that ours does not cover: that of
+    ``DiscreteGaussianDpEvent.dimension`` is "unknown". So the fields have to be the very same, in a class that names
+    all of them (attrs or dataclass). (3) Whoever derives a class from a known one means something else, whatever its
+    name: it is not a twin. Registered classes make no
     such promise, and have no twins: one that is defined again is registered again.
 
     Raises

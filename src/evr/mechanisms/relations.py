@@ -56,6 +56,4 @@ def not_under(
         else f"; it has one under {name_of(only)!r}: neighboring_relation={name_of(only)!r} "
         f"(--adjacency {name_of(only)})"
     )
-    return OtherRelationError(
-        f"{what} has no law under {name_of(relation)!r} adjacency here{remedy}", event, only
-    )
+    return OtherRelationError(f"{what} has no law under {name_of(relation)!r} adjacency here{remedy}", event, only)

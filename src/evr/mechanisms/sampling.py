@@ -1,6 +1,4 @@
-"""Sampled parts of an event tree: the pairs of the sampled mechanism, or an error that says why it
-has none.
-"""
+"""Sampled parts of an event tree: the pairs of the sampled mechanism, or an error that says why it has none."""
 
 from __future__ import annotations
 
@@ -13,13 +11,7 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr import validate
 from evr.errors import UnsupportedEventError
 from evr.laws import NON_PRIVATE_PAIR, Direction, Pairs, Step, merged, on_a_line, simplify
-from evr.laws.exact import (
-    NON_PRIVATE_LAW,
-    ExactGaussian,
-    ExactTwoSided,
-    exact_sampled,
-    exact_without_replacement,
-)
+from evr.laws.exact import NON_PRIVATE_LAW, ExactGaussian, ExactTwoSided, exact_sampled, exact_without_replacement
 from evr.laws.line import poisson, without_replacement
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.two_sided import TwoSidedPair
@@ -82,28 +74,22 @@ class Sampling:
         return Pairs.both(without_replacement.sampled(remove.pair, float(self.share)), exact)
 
     def check_replaced(self, leaf: object) -> None:
-        """Refuse what Poisson sampling has no law for under replace-one: anything but the Gaussian
-        mechanism, whose event says that it adds noise to a sum. A pair does not say that.
+        """Refuse what Poisson sampling has no law for under replace-one: anything but the Gaussian mechanism, whose
+        event says that it adds noise to a sum. A pair does not say that.
         """
         poisson = isinstance(self.node, dp_event.PoissonSampledDpEvent)
         if poisson and type(leaf) is not dp_event.GaussianDpEvent:
             raise not_under(
-                f"Poisson sampling of anything but Gaussian noise at {self.path}",
-                REPLACE_ONE,
-                self.node,
-                ADD_OR_REMOVE,
+                f"Poisson sampling of anything but Gaussian noise at {self.path}", REPLACE_ONE, self.node, ADD_OR_REMOVE
             )
 
     def _replaced(self, step: Step) -> Pairs:
-        """Poisson sampling of Gaussian noise under replace-one (docs/guarantees_relations.md,
-        Section R5): the base's pair has twice the norm of a record.
+        """Poisson sampling of Gaussian noise under replace-one (docs/guarantees_relations.md, Section R5): the base's
+        pair has twice the norm of a record.
         """
         if not (isinstance(step.pair, GaussianPair) and isinstance(step.exact, ExactGaussian)):
             raise not_under(
-                f"Poisson sampling of {step.law.describe()} at {self.path}",
-                REPLACE_ONE,
-                self.node,
-                ADD_OR_REMOVE,
+                f"Poisson sampling of {step.law.describe()} at {self.path}", REPLACE_ONE, self.node, ADD_OR_REMOVE
             )
         q = self.share
         pair = TwoSidedPair((0.0, step.pair.mu / 2), (float(1 - q), float(q)))

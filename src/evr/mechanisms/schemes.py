@@ -1,23 +1,22 @@
 """Events that dp_accounting has no class for.
 
-The names and fields of ``DiscreteGaussianDpEvent`` and ``EpsilonDeltaDpEvent`` follow
-dp_accounting's development version, so that a later release of it can take their place. The others
-are training schemes in many dimensions: who takes part when, and how the noise is correlated.
+The names and fields of ``DiscreteGaussianDpEvent`` and ``EpsilonDeltaDpEvent`` follow dp_accounting's development
+version, so that a later release of it can take their place. The others are training schemes in many dimensions: who
+takes part when, and how the noise is correlated.
 
-Names of schemes and their fields are those of JAX Privacy, ``noise_multiplier`` and
-``sampling_probability`` those of dp_accounting. In all schemes
+Names of schemes and their fields are those of JAX Privacy, ``noise_multiplier`` and ``sampling_probability`` those of
+dp_accounting. In all schemes
 
 - ``noise_multiplier`` is the standard deviation of the noise over the clipping norm, *before* any
   norm of the strategy's columns (the convention of JAX Privacy's Monte Carlo; coming from its
   ``amplified_bandmf_event``, which normalises columns, multiply by the greatest column norm);
 - ``strategy`` is the matrix ``C`` of a matrix mechanism: a tuple of numbers is the first column of
-  a banded Toeplitz matrix (``c_col`` of JAX Privacy), a tuple of tuples the columns from the
-  diagonal down. ``(1.0,)`` is independent noise, DP-SGD.
+  a banded Toeplitz matrix (``c_col`` of JAX Privacy), a tuple of tuples the columns from the diagonal down. ``(1.0,)``
+  is independent noise, DP-SGD.
 
-Under what conditions their laws dominate is Theorem 1 of docs/guarantees_highdim.md: entries of
-``C`` are not negative; who takes part is drawn as the event says, for each record by itself; a
-contribution depends on its record and on past outputs only, so batches are not truncated, and sums
-are not divided by the size of the batch drawn.
+Under what conditions their laws dominate is Theorem 1 of docs/guarantees_highdim.md: entries of ``C`` are not negative;
+who takes part is drawn as the event says, for each record by itself; a contribution depends on its record and on past
+outputs only, so batches are not truncated, and sums are not divided by the size of the batch drawn.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ CONTRIBUTIONS = (
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class DiscreteGaussianDpEvent(dp_event.DpEvent):
-    """Integer values plus noise on the integers, of probability proportional to ``exp(-x^2 / (2
-    sigma^2))``.
+    """Integer values plus noise on the integers, of probability proportional to ``exp(-x^2 / (2 sigma^2))``.
 
     ``sensitivity`` is the greatest change of the (scalar, integer) value by one record.
     """
@@ -51,8 +49,8 @@ class DiscreteGaussianDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PoissonSampledUsersDpEvent(dp_event.DpEvent):
-    """One step of DP-SGD, for users: each record is sampled by Poisson and clipped by itself, and a
-    user owns at most ``records_per_user`` records.
+    """One step of DP-SGD, for users: each record is sampled by Poisson and clipped by itself, and a user owns at most
+    ``records_per_user`` records.
     """
 
     noise_multiplier: float
@@ -70,11 +68,10 @@ class EpsilonDeltaDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BallsInBinsDpEvent(dp_event.DpEvent):
-    """Each record is in one of ``cycle_length`` bins, drawn once; batch ``i`` is bin ``i %
-    cycle_length``.
+    """Each record is in one of ``cycle_length`` bins, drawn once; batch ``i`` is bin ``i % cycle_length``.
 
-    Where ``iterations`` is not a multiple of ``cycle_length``, independent noise is accounted as if
-    the last cycle were whole.
+    Where ``iterations`` is not a multiple of ``cycle_length``, independent noise is accounted as if the last cycle were
+    whole.
     """
 
     noise_multiplier: float
@@ -85,9 +82,7 @@ class BallsInBinsDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class RedrawnBinsDpEvent(dp_event.DpEvent):
-    """As ``BallsInBinsDpEvent`` with independent noise, each record's bin drawn anew in each of
-    ``epochs`` epochs.
-    """
+    """As ``BallsInBinsDpEvent`` with independent noise, each record's bin drawn anew in each of ``epochs`` epochs."""
 
     noise_multiplier: float
     cycle_length: int
@@ -96,13 +91,11 @@ class RedrawnBinsDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class CyclicPoissonDpEvent(dp_event.DpEvent):
-    """Each record is in one of ``cycle_length`` groups; batch ``i`` samples group ``i %
-    cycle_length`` by Poisson.
+    """Each record is in one of ``cycle_length`` groups; batch ``i`` samples group ``i % cycle_length`` by Poisson.
 
-    ``partition`` says how groups come about. ``"fixed"``: groups of equal size, or groups known to
-    whoever sees the outputs (``EQUAL_SPLIT`` of JAX Privacy); the statement is then about *zeroing
-    out* a record, unless there is one group only. ``"independent"``: each record's group is drawn
-    by itself.
+    ``partition`` says how groups come about. ``"fixed"``: groups of equal size, or groups known to whoever sees the
+    outputs (``EQUAL_SPLIT`` of JAX Privacy); the statement is then about *zeroing out* a record, unless there is one
+    group only. ``"independent"``: each record's group is drawn by itself.
     """
 
     noise_multiplier: float
@@ -115,12 +108,10 @@ class CyclicPoissonDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class BMinSepDpEvent(dp_event.DpEvent):
-    """A record that was in none of the last ``min_sep - 1`` batches is in the next with
-    ``sampling_probability``.
+    """A record that was in none of the last ``min_sep - 1`` batches is in the next with ``sampling_probability``.
 
-    ``warm_start`` says whether participation starts in its stationary state; a cold start, in which
-    every record is eligible at first, costs more. Batches have an expected share ``1 / (min_sep - 1
-    + 1 / sampling_probability)``.
+    ``warm_start`` says whether participation starts in its stationary state; a cold start, in which every record is
+    eligible at first, costs more. Batches have an expected share ``1 / (min_sep - 1 + 1 / sampling_probability)``.
     """
 
     noise_multiplier: float
@@ -133,12 +124,10 @@ class BMinSepDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class MatrixMechanismDpEvent(dp_event.DpEvent):
-    """A matrix mechanism without amplification: a record takes part at steps at least ``min_sep``
-    apart, whichever.
+    """A matrix mechanism without amplification: a record takes part at steps at least ``min_sep`` apart, whichever.
 
-    It is a Gaussian mechanism, and accounted as one: exactly for Toeplitz strategies that do not
-    rise and for strategies of at most ``min_sep`` bands, from above for others. Entries may have
-    any sign.
+    It is a Gaussian mechanism, and accounted as one: exactly for Toeplitz strategies that do not rise and for
+    strategies of at most ``min_sep`` bands, from above for others. Entries may have any sign.
     """
 
     noise_multiplier: float
@@ -152,9 +141,8 @@ class MatrixMechanismDpEvent(dp_event.DpEvent):
 class ShuffledBatchesDpEvent(dp_event.DpEvent):
     """Batches of shuffled data, each record in at most one batch of each of ``epochs`` epochs.
 
-    Nothing is amplified: it is one Gaussian mechanism for each epoch (docs/guarantees.md, 1.6). It
-    holds for zeroing out a record, and for replacing one; with a record more, others would move to
-    other batches.
+    Nothing is amplified: it is one Gaussian mechanism for each epoch (docs/guarantees.md, 1.6). It holds for zeroing
+    out a record, and for replacing one; with a record more, others would move to other batches.
     """
 
     noise_multiplier: float
@@ -165,9 +153,9 @@ class ShuffledBatchesDpEvent(dp_event.DpEvent):
 class ZeroOutDpEvent(dp_event.DpEvent):
     """What ``event`` describes, stated for zeroing out a record and for no other neighbours.
 
-    It is for mechanisms whose sampling probability, divisor or number of steps was computed from
-    the number of records: zeroing out a record leaves that number as it is, and adding one does
-    not. The laws of ``event`` are the same under both (docs/guarantees_relations.md, R1.2).
+    It is for mechanisms whose sampling probability, divisor or number of steps was computed from the number of records:
+    zeroing out a record leaves that number as it is, and adding one does not. The laws of ``event`` are the same under
+    both (docs/guarantees_relations.md, R1.2).
     """
 
     event: dp_event.DpEvent

@@ -1,8 +1,7 @@
 """The one walker of event trees.
 
-``walk`` goes through a ``DpEvent`` tree with a stack, not by recursion, so that depth has no limit.
-It names the mechanisms in reading order and says where repetitions begin and end. ``leaves`` counts
-them.
+``walk`` goes through a ``DpEvent`` tree with a stack, not by recursion, so that depth has no limit. It names the
+mechanisms in reading order and says where repetitions begin and end. ``leaves`` counts them.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _WITHOUT_LAWS = {
     dp_event.ZCDpEvent: (
         "It bounds Renyi divergences, and no dominating pair is known for it; a filter takes it "
         "(evr.bounds.filters.PrivacyFilter). "
-    ),
+    )
 }
 """Reasons why an event has no law, where there is more to say than that."""
 SAMPLED = (dp_event.PoissonSampledDpEvent, dp_event.SampledWithoutReplacementDpEvent)
@@ -44,9 +43,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Visited:
-    """A mechanism that runs, in all repetitions together ``count`` times; None is one that costs
-    nothing.
-    """
+    """A mechanism that runs, in all repetitions together ``count`` times; None is one that costs nothing."""
 
     pairs: Pairs | None
     count: int
@@ -67,8 +64,8 @@ class End(NamedTuple):
 def walk(
     event: Any, relation: NeighboringRelation = ADD_OR_REMOVE, path: str = "event"
 ) -> Iterator[Visited | Begin | End]:
-    """The mechanisms of the tree in reading order, and where repetitions begin and end. Sampled
-    ones are named once, whole.
+    """The mechanisms of the tree in reading order, and where repetitions begin and end. Sampled ones are named once,
+    whole.
     """
     # an event, where it is, and whether it is `settled` (`Mechanism.laws_under`)
     stack: list[tuple[Any, str, bool]] = [(event, path, False)]
@@ -97,17 +94,13 @@ def walk(
         node = known(node, path)
         if type(node) is dp_event.SelfComposedDpEvent:
             count = _located(path, partial(validate.positive_integer, count=node.count))
-            counts.append(
-                _located(path, partial(validate.positive_integer, count=counts[-1] * count))
-            )
+            counts.append(_located(path, partial(validate.positive_integer, count=counts[-1] * count)))
             if not samplings:
                 yield Begin(count, path)
             stack += [(End(), path, settled), (node.event, path + ".event", settled)]
         elif type(node) is dp_event.ComposedDpEvent:
             events = _located(path, partial(validate.sequence, events=node.events))
-            stack += reversed(
-                [(child, f"{path}.events[{i}]", settled) for i, child in enumerate(events)]
-            )
+            stack += reversed([(child, f"{path}.events[{i}]", settled) for i, child in enumerate(events)])
         elif type(node) is ZeroOutDpEvent:
             if relation is not ZERO_OUT:
                 raise not_under(f"{type(node).__name__} at {path}", relation, node, ZERO_OUT)
@@ -159,9 +152,7 @@ def _one_unit(units: dict[str, str], unit: str, node: Any, path: str) -> None:
         )
 
 
-def leaves(
-    event: Any, relation: NeighboringRelation = ADD_OR_REMOVE
-) -> Iterator[tuple[Pairs, int]]:
+def leaves(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> Iterator[tuple[Pairs, int]]:
     """Every mechanism of the tree with its multiplicity."""
     for visit in walk(event, relation):
         if isinstance(visit, Visited) and visit.pairs is not None:
@@ -181,8 +172,8 @@ def _located(path: str, build: Callable[[], _T]) -> _T:
 def _translated(
     node: Any, path: str, relation: NeighboringRelation, settled: bool
 ) -> tuple[Pairs | dp_event.DpEvent | None, bool]:
-    """The pairs of one mechanism, or an event that stands for it, and whether the relation is
-    settled; None if it costs nothing.
+    """The pairs of one mechanism, or an event that stands for it, and whether the relation is settled; None if it costs
+    nothing.
     """
     if type(node) is dp_event.NoOpDpEvent:
         return None, settled
@@ -199,8 +190,7 @@ def _translated(
         supported = ", ".join([*sorted(cls.__name__ for cls in MECHANISMS), *_COMBINATORS])
         why = _WITHOUT_LAWS.get(type(node), "")
         raise UnsupportedEventError(
-            f"unsupported {type(node).__name__} at {path}: {node!r}. {why}Supported: {supported}",
-            node,
+            f"unsupported {type(node).__name__} at {path}: {node!r}. {why}Supported: {supported}", node
         )
     found = _located(path, lambda: mechanism.laws_under(node, relation, settled=settled))
     if not isinstance(found, Pairs | dp_event.DpEvent):

@@ -1,5 +1,5 @@
-"""A Gaussian mechanism on Poisson batches that are cut off at a greatest size
-(docs/guarantees_relations.md, Section R3).
+"""A Gaussian mechanism on Poisson batches that are cut off at a greatest size (docs/guarantees_relations.md, Section
+R3).
 """
 
 from __future__ import annotations
@@ -42,24 +42,21 @@ def pairs(event: dp_event.TruncatedSubsampledGaussianDpEvent) -> Pairs | dp_even
     if q == 1:
         part, base = Fraction(most, size), ExactGaussian(4 / Fraction(noise) ** 2)
         return Pairs.each(
-            lambda one: poisson.sampled(doubled, float(part), one),
-            lambda one: exact_sampled(base, part, one),
+            lambda one: poisson.sampled(doubled, float(part), one), lambda one: exact_sampled(base, part, one)
         )
     cut = float(binom.sf(most - 1, size - 1, q))
 
     def law(one: Direction) -> DominatingPair:
         whole = poisson.sampled(GaussianPair(1 / noise), q, one)
         if cut == 0:
-            # Where cutting off is less likely than the least positive float, it is left out of the
-            # pair, and not of the exact law.
+            # Where cutting off is less likely than the least positive float, it is left out of the pair, and not of the
+            # exact law.
             return whole
         logs = float(binom.logcdf(most - 1, size - 1, q)), float(binom.logsf(most - 1, size - 1, q))
         share = min(float(binom.sf(most, size, q)) * most / (size * cut), q)
         return EitherPair(whole, poisson.sampled(doubled, share, one), *logs)
 
-    return Pairs.each(
-        law, lambda one: ExactTruncated(size, Fraction(q), most, Fraction(noise), one)
-    )
+    return Pairs.each(law, lambda one: ExactTruncated(size, Fraction(q), most, Fraction(noise), one))
 
 
 MECHANISM = Mechanism(

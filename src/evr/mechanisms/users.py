@@ -26,9 +26,7 @@ def pairs(event: PoissonSampledUsersDpEvent, *, replaced: bool = False) -> Pairs
     q = validate.probability(sampling_probability=event.sampling_probability)
     records = validate.positive_integer(records_per_user=event.records_per_user)
     if records > MOST_RECORDS:
-        raise ValueError(
-            f"records_per_user={records!r} is above {MOST_RECORDS:,}: bound what a user contributes"
-        )
+        raise ValueError(f"records_per_user={records!r} is above {MOST_RECORDS:,}: bound what a user contributes")
     if q == 0:
         return Pairs.both(TRIVIAL_PAIR)
     if noise == 0:
@@ -69,8 +67,7 @@ MECHANISM = Mechanism(
     assumptions=(
         "no user had more than the stated number of records in the data",
         "each record was in each batch independently, with the stated probability",
-        "each record's gradient was clipped to norm 1 times the clipping norm, and the sum was "
-        "divided by a constant",
+        "each record's gradient was clipped to norm 1 times the clipping norm, and the sum was divided by a constant",
     ),
     takes_sampling=False,
     under={REPLACE_ONE: partial(pairs, replaced=True)},

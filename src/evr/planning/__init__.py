@@ -1,5 +1,5 @@
-"""Choosing what to draw from. A search may be wrong without harm: what a guarantee rests on is
-computed from its result.
+"""Choosing what to draw from. A search may be wrong without harm: what a guarantee rests on is computed from its
+result.
 """
 
 from evr.planning.capped import capped_plan, capped_proposal

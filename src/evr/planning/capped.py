@@ -27,15 +27,10 @@ _MOST_STEPS = 2e9  # of them: what rounding adds to masses is small beside delta
 
 
 def capped_plan(
-    steps: Sequence[Step],
-    epsilon: float,
-    *,
-    delta: float = 0.0,
-    allowance: float = GROWTH,
-    composing: bool = False,
+    steps: Sequence[Step], epsilon: float, *, delta: float = 0.0, allowance: float = GROWTH, composing: bool = False
 ) -> CappedPlan:
-    """Capped tilts at ``epsilon`` of steps on outcomes, such that delta, of about the given size or
-    more, grows by a share of about ``allowance``. Some finite loss must exceed ``epsilon``.
+    """Capped tilts at ``epsilon`` of steps on outcomes, such that delta, of about the given size or more, grows by a
+    share of about ``allowance``. Some finite loss must exceed ``epsilon``.
     """
     steps = tuple(steps)
     where, log_bound = where_it_counts(steps, epsilon)
@@ -53,8 +48,7 @@ def capped_plan(
         return capped_plan(steps, epsilon, delta=delta, allowance=allowance)
     drawn = (Step(composed(spread, places), 1),) if composing else spread
     if composing and (
-        _rounding(drawn[0]) > _MOST_ROUNDING * allowance
-        or _is_too_wide(drawn[0], spread, epsilon, allowance)
+        _rounding(drawn[0]) > _MOST_ROUNDING * allowance or _is_too_wide(drawn[0], spread, epsilon, allowance)
     ):
         return capped_plan(steps, epsilon, delta=delta, allowance=allowance)
     tilts: list[Tilt | None] = [None] * len(drawn)

@@ -15,8 +15,8 @@ _AT_ONCE, _NUMBERS = 4096, 2**20  # samples of a block, and their coordinates: t
 
 
 class Clip(NamedTuple):
-    """Where to clip, the proved correction, a guess of the variance, and the growth of log wealth
-    to expect of a sample.
+    """Where to clip, the proved correction, a guess of the variance, and the growth of log wealth to expect of a
+    sample.
     """
 
     clip: float
@@ -35,17 +35,12 @@ def block_size(proposal: Proposal) -> int:
 
 
 def choose_clip(
-    drawing: Drawing,
-    *,
-    log_unit: float,
-    estimate: float,
-    rounding: float,
-    variance: float | None = None,
+    drawing: Drawing, *, log_unit: float, estimate: float, rounding: float, variance: float | None = None
 ) -> Clip:
     """Where to clip, in units of the threshold; ``variance`` is that of samples, where it is known.
 
-    The clip maximises the growth of wealth that is to be expected: a low one lets the bets be
-    large, a high one costs little.
+    The clip maximises the growth of wealth that is to be expected: a low one lets the bets be large, a high one costs
+    little.
     """
     bound = math.exp(min(drawing.log_greatest - log_unit, 700.0))
     if variance is None:

@@ -29,14 +29,12 @@ class UnplacedError(ValueError):
 def composing_places(
     steps: Sequence[Step], where: Sequence[Sequence[Tilt]], epsilon: float, allowance: float
 ) -> tuple[Places, ...]:
-    """Places of each product of steps on outcomes, such that delta grows by a share of about
-    ``allowance`` with each. ``where`` are tilts of each kind that lead to where delta comes from.
+    """Places of each product of steps on outcomes, such that delta grows by a share of about ``allowance`` with each.
+    ``where`` are tilts of each kind that lead to where delta comes from.
     """
     found, whole, below = list[Places](), None, 0.0
 
-    def times(
-        a: LossMasses, b: LossMasses, tilts: Sequence[Tilt], floor: float, uses: float
-    ) -> LossMasses:
+    def times(a: LossMasses, b: LossMasses, tilts: Sequence[Tilt], floor: float, uses: float) -> LossMasses:
         # sums go below what one step can lose, and count for less there
         low = [Tilt(tilt.order, tilt.cap, floor) for tilt in tilts]
         found.append(_places(a, b, low, epsilon, uses, allowance))
@@ -57,15 +55,10 @@ def composing_places(
 
 
 def _places(
-    a: LossMasses,
-    b: LossMasses,
-    tilts: Sequence[Tilt],
-    epsilon: float,
-    uses: float,
-    allowance: float,
+    a: LossMasses, b: LossMasses, tilts: Sequence[Tilt], epsilon: float, uses: float, allowance: float
 ) -> Places:
-    """Places of the sum of two laws: narrow where the tilted sum is, with widths in proportion to
-    the cube root of its density (planning/merging.py has the rule), none wide.
+    """Places of the sum of two laws: narrow where the tilted sum is, with widths in proportion to the cube root of its
+    density (planning/merging.py has the rule), none wide.
     """
     losses, masses = _summed(a, b)
     greatest = float(a.losses[-1] + b.losses[-1])
@@ -110,9 +103,7 @@ def _places(
 
 
 def _lattice(a: LossMasses, b: LossMasses, low: float, top: float) -> Places | None:
-    """Exactly where the sums are, from about ``low`` to ``top``, if all losses are multiples of one
-    number apart.
-    """
+    """Exactly where the sums are, from about ``low`` to ``top``, if all losses are multiples of one number apart."""
     gaps = np.concatenate((np.diff(a.losses), np.diff(b.losses)))
     if not gaps.size:
         return None
@@ -126,9 +117,8 @@ def _lattice(a: LossMasses, b: LossMasses, low: float, top: float) -> Places | N
 
 
 def _summed(a: LossMasses, b: LossMasses) -> tuple[Floats, Floats]:
-    """Losses and masses of sums, about: neighbouring outcomes of ``b`` are taken together, at the
-    least of their losses. Of a square only those where it has the smaller loss, so that the greater
-    is as fine as it is.
+    """Losses and masses of sums, about: neighbouring outcomes of ``b`` are taken together, at the least of their
+    losses. Of a square only those where it has the smaller loss, so that the greater is as fine as it is.
     """
     starts = np.unique(np.linspace(0, b.losses.size, _GROUPS + 1).astype(int))[:-1]
     least, grouped = b.losses[starts], np.add.reduceat(b.masses, starts)

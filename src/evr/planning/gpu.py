@@ -36,13 +36,11 @@ def chosen_device(device: str) -> tuple[str, str | None]:
 
 
 def placed(plan: ProposalPlan, steps: tuple[Step, ...]) -> MixturePlan:
-    """The plan of laws in many dimensions, drawn as a GPU draws them; what is beside them on a line
-    is drawn by the processor.
+    """The plan of laws in many dimensions, drawn as a GPU draws them; what is beside them on a line is drawn by the
+    processor.
     """
     if not isinstance(plan, MixturePlan):
-        raise DeviceError(
-            f"a GPU does not draw the proposal {plan.name!r}: take device='cpu' or 'auto'"
-        )
+        raise DeviceError(f"a GPU does not draw the proposal {plan.name!r}: take device='cpu' or 'auto'")
     if (most := max(s.count for s in steps if isinstance(s.law, PatternLaw))) > MOST_COPIES:
         raise DeviceError(
             f"a GPU draws up to {MOST_COPIES:,} equal laws in many dimensions, and these are "
@@ -52,8 +50,8 @@ def placed(plan: ProposalPlan, steps: tuple[Step, ...]) -> MixturePlan:
 
 
 def block_size(claim: Claim, variance: float) -> int:
-    """Samples of a block, so many that launching it costs little, and few enough for a verification
-    to be some blocks: about how many samples it takes is a guess that nothing rests on.
+    """Samples of a block, so many that launching it costs little, and few enough for a verification to be some blocks:
+    about how many samples it takes is a guess that nothing rests on.
     """
     slack = max(1.0 - claim.estimate / claim.threshold, 1e-9)
     expected = 2.0 * variance * max(-claim.log_budget(1), 1.0) / slack**2

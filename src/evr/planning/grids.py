@@ -1,11 +1,9 @@
-"""Which grids a strict bound uses. Floats choose; the bound holds whatever they choose
-(docs/guarantees_strict.md).
+"""Which grids a strict bound uses. Floats choose; the bound holds whatever they choose (docs/guarantees_strict.md).
 
-Spreading a loss ``y`` over the ends ``a < b`` of its cell adds the variance ``(y - a)(b - y)``.
-Under the tilt that centres the sum at epsilon, of order ``lambda``, an added variance ``V`` of the
-sum raises delta by about ``kappa V`` of itself, ``kappa = lambda (lambda + 1) / 2``. The tolerance
-is divided between: one step on its fine grid; one step on its coarse grid, where that is; halving
-the fine grid between products; fine parts that meet coarse ones.
+Spreading a loss ``y`` over the ends ``a < b`` of its cell adds the variance ``(y - a)(b - y)``. Under the tilt that
+centres the sum at epsilon, of order ``lambda``, an added variance ``V`` of the sum raises delta by about ``kappa V`` of
+itself, ``kappa = lambda (lambda + 1) / 2``. The tolerance is divided between: one step on its fine grid; one step on
+its coarse grid, where that is; halving the fine grid between products; fine parts that meet coarse ones.
 """
 
 from __future__ import annotations
@@ -65,9 +63,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What the chooser knows about a composition at an epsilon: the tilt, and about how large delta
-    is.
-    """
+    """What the chooser knows about a composition at an epsilon: the tilt, and about how large delta is."""
 
     epsilon: float
     order: float
@@ -101,11 +97,7 @@ def outlook(steps: tuple[Step, ...], epsilon: float, log_delta: float) -> Outloo
     kinds = []
     for step in floats:
         plain = rough_points(step.pair, 0.0, math.inf, keep=math.inf)
-        points = (
-            rough_points(step.pair, order, cap, joined=True, keep=math.inf)
-            if plain.losses.size
-            else plain
-        )
+        points = rough_points(step.pair, order, cap, joined=True, keep=math.inf) if plain.losses.size else plain
         kinds.append(_kind(step, plain, points, order, on_atoms=lattice is not None))
     return Outlook(epsilon, order, log_delta, tuple(kinds), lattice)
 
@@ -116,11 +108,9 @@ def _atoms(pair: DominatingPair) -> Floats:
 
 
 def _lattice(atoms: Sequence[Floats]) -> float | None:
-    """The greatest common measure of the gaps between atoms, by Euclid's algorithm, if it is not
-    too small.
+    """The greatest common measure of the gaps between atoms, by Euclid's algorithm, if it is not too small.
 
-    A sum of atoms has atoms, and one at epsilon would cost a first power of the spacing where it is
-    not on the grid.
+    A sum of atoms has atoms, and one at epsilon would cost a first power of the spacing where it is not on the grid.
     """
     gaps = np.concatenate([np.empty(0), *(np.diff(a) for a in atoms)])
     if not gaps.size:
@@ -139,9 +129,7 @@ def _far_tilt(steps: tuple[Step, ...], epsilon: float) -> tuple[float, float]:
     """Where delta is below all floats: an order that shows it to be below 1e-60 or so."""
     order, cap = 1.0, 2.0 * epsilon + 1.0
     while order < 1e6:
-        cumulant = sum(
-            s.count * _cumulant(rough_points(s.pair, order, cap, joined=True), order) for s in steps
-        )
+        cumulant = sum(s.count * _cumulant(rough_points(s.pair, order, cap, joined=True), order) for s in steps)
         if cumulant - order * epsilon < -150.0:
             break
         order *= 1.5
@@ -152,9 +140,7 @@ def _cumulant(points: LossPoints, order: float) -> float:
     return log_sum_exp(points.log_weights + order * points.losses)
 
 
-def _kind(
-    step: Step, plain: LossPoints, points: LossPoints, order: float, *, on_atoms: bool
-) -> Kind:
+def _kind(step: Step, plain: LossPoints, points: LossPoints, order: float, *, on_atoms: bool) -> Kind:
     least, greatest = loss_range(step.pair)
     if not plain.losses.size:  # all losses are infinite
         plain = points = LossPoints(np.zeros(1), np.zeros(1), np.ones(1, dtype=bool))
@@ -192,28 +178,24 @@ def _cumulants(points: LossPoints, orders: Floats) -> Floats:
 
 
 class _Windows:
-    """Floors and tops for partial compositions: what is below or above matters less than the
-    tolerance.
-    """
+    """Floors and tops for partial compositions: what is below or above matters less than the tolerance."""
 
     def __init__(self, view: Outlook, tolerance: float) -> None:
         self._view, self._small = view, math.log(tolerance) - _TAIL + math.log(1e3)
 
     def floor(self, counts: Sequence[int]) -> float:
-        """Raising what is below: ``P(Y < floor) e^{order floor} E[e^{order rest}] e^{-order
-        epsilon}`` is small against delta.
+        """Raising what is below: ``P(Y < floor) e^{order floor} E[e^{order rest}] e^{-order epsilon}`` is small against
+        delta.
         """
         view = self._view
-        rest = sum(
-            (kind.count - n) * kind.cumulant for kind, n in zip(view.kinds, counts, strict=True)
-        )
+        rest = sum((kind.count - n) * kind.cumulant for kind, n in zip(view.kinds, counts, strict=True))
         room = self._small + view.log_delta + view.order * view.epsilon - rest
         lows = sum(n * kind.low_cumulants for kind, n in zip(view.kinds, counts, strict=True))
         return float(np.max((room - lows) / (view.order + _ORDERS)))
 
     def top(self, counts: Sequence[int]) -> float:
-        """Beyond it, the other steps take back too rarely to matter, delta being linear in
-        ``e^{-loss}``; or all is too rare.
+        """Beyond it, the other steps take back too rarely to matter, delta being linear in ``e^{-loss}``; or all is too
+        rare.
         """
         view = self._view
         rest = [kind.count - n for kind, n in zip(view.kinds, counts, strict=True)]
@@ -242,8 +224,8 @@ class _Windows:
 
 @dataclass(frozen=True)
 class _Bulk:
-    """The fine part of a kind on a coarse spacing: its places and halvings, its losses (from the
-    offset) and tilted weights.
+    """The fine part of a kind on a coarse spacing: its places and halvings, its losses (from the offset) and tilted
+    weights.
     """
 
     halvings: int
@@ -271,14 +253,12 @@ class _Bulk:
         """``log E[e^{s loss}]`` at each order."""
         terms = np.multiply.outer(orders, self.losses)
         tops = np.max(terms, axis=1)
-        return tops + np.log(
-            np.sum(self.weights * np.exp(np.maximum(terms - tops[:, None], -700.0)), axis=1)
-        )
+        return tops + np.log(np.sum(self.weights * np.exp(np.maximum(terms - tops[:, None], -700.0)), axis=1))
 
 
 def _bulk(kind: Kind, spacing: float, fine: float, coarse: float) -> _Bulk:
-    """As little of the loss as leaves no more variance than ``coarse`` outside, halved until it
-    adds no more than ``fine``.
+    """As little of the loss as leaves no more variance than ``coarse`` outside, halved until it adds no more than
+    ``fine``.
     """
     offset, losses = float(kind.offset), kind.losses
     added = np.cumsum(kind.spread(spacing))
@@ -290,10 +270,7 @@ def _bulk(kind: Kind, spacing: float, fine: float, coarse: float) -> _Bulk:
     high = max(math.ceil((losses[min(last, losses.size - 1)] - offset) / spacing), low + 1)
     within = (losses >= offset + low * spacing) & (losses <= offset + high * spacing)
     halvings = 1
-    while (
-        halvings < _MOST_HALVINGS
-        and float(np.sum(kind.spread(spacing / 2**halvings)[within])) > fine
-    ):
+    while halvings < _MOST_HALVINGS and float(np.sum(kind.spread(spacing / 2**halvings)[within])) > fine:
         halvings += 1
     share = max(float(np.sum(kind.tilted[within])), 1e-300)
     return _Bulk(halvings, low, high, losses[within] - offset, kind.tilted[within] / share, share)
@@ -306,9 +283,7 @@ class _FineRanges:
         self._counts = view.counts
         self._rare = _CUTTING * unit * 6.0 / spacing**2
         variances = [bulk.variance for bulk in bulks]
-        widest = math.sqrt(
-            max(sum(n * v for n, v in zip(view.counts, variances, strict=True)), 1e-300)
-        )
+        widest = math.sqrt(max(sum(n * v for n, v in zip(view.counts, variances, strict=True)), 1e-300))
         narrowest = math.sqrt(max(min((v for v in variances if v > 0), default=widest**2), 1e-300))
         self._orders = np.geomspace(0.3 / widest, 30.0 / narrowest, 64)
         self._ups = [bulk.cumulants(self._orders) for bulk in bulks]
@@ -325,8 +300,8 @@ class _FineRanges:
 
 
 def choose(view: Outlook, tolerance: float) -> ProofPlan:
-    """Grids for a bound that exceeds delta by about ``tolerance`` of it: the cheapest of several
-    spacings and fine parts.
+    """Grids for a bound that exceeds delta by about ``tolerance`` of it: the cheapest of several spacings and fine
+    parts.
     """
     windows = _Windows(view, tolerance)
     products = schedule(view.counts)
@@ -347,11 +322,9 @@ def choose(view: Outlook, tolerance: float) -> ProofPlan:
     return _plan(view, windows, best[1], best[2], unit, tolerance)
 
 
-def _meeting(
-    view: Outlook, spacing: float, bulks: list[_Bulk], products: list[tuple[int, ...]]
-) -> float:
-    """The variance that fine parts add where they meet coarse ones: once in each product, for each
-    part with a coarse step in it.
+def _meeting(view: Outlook, spacing: float, bulks: list[_Bulk], products: list[tuple[int, ...]]) -> float:
+    """The variance that fine parts add where they meet coarse ones: once in each product, for each part with a coarse
+    step in it.
     """
     if not any(bulk.halvings for bulk in bulks):
         return 0.0
@@ -383,12 +356,7 @@ def _rounded(spacing: float, lattice: float | None) -> Fraction:
 
 
 def _plan(
-    view: Outlook,
-    windows: _Windows,
-    spacing: Fraction,
-    bulks: list[_Bulk],
-    unit: float,
-    tolerance: float,
+    view: Outlook, windows: _Windows, spacing: Fraction, bulks: list[_Bulk], unit: float, tolerance: float
 ) -> ProofPlan:
     grids, size = [], 0
     for i, (kind, bulk) in enumerate(zip(view.kinds, bulks, strict=True)):
@@ -403,9 +371,7 @@ def _plan(
     for counts in products:
         present = [i for i, n in enumerate(counts) if n]
         floor, top = windows.places(counts, float(spacing))
-        halvings = _fewer(
-            view, spacing, counts, unit, min(halvings_of.get(i, bulks[i].halvings) for i in present)
-        )
+        halvings = _fewer(view, spacing, counts, unit, min(halvings_of.get(i, bulks[i].halvings) for i in present))
         low, high = (x * 2**halvings / float(spacing) for x in ranges(counts))
         window = Window(halvings, math.floor(low) - 1, math.ceil(high) + 1, floor, top)
         for i in present:
@@ -419,12 +385,8 @@ def _plan(
     return ProofPlan(max(bits, 40), spacing, tuple(grids), tuple(found))
 
 
-def _fewer(
-    view: Outlook, spacing: Fraction, counts: tuple[int, ...], unit: float, halvings: int
-) -> int:
-    """How many halvings are enough: one less adds half of the square of the fine spacing to each
-    use of this part.
-    """
+def _fewer(view: Outlook, spacing: Fraction, counts: tuple[int, ...], unit: float, halvings: int) -> int:
+    """How many halvings are enough: one less adds half of the square of the fine spacing to each use of this part."""
     uses = min(kind.count / n for kind, n in zip(view.kinds, counts, strict=True) if n)
     levels = max(1.0, math.log2(max(view.counts)) / 2)
     while halvings and uses * (float(spacing) / 2**halvings) ** 2 / 2 <= _HALVING * unit / levels:

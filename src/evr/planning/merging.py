@@ -1,10 +1,8 @@
-"""Steps on a few outcomes: a pair that dominates, whose sums cost as much as it has outcomes,
-however many steps.
+"""Steps on a few outcomes: a pair that dominates, whose sums cost as much as it has outcomes, however many steps.
 
-The losses of a cell are moved to its two ends such that both laws keep their mass there: under
-``Q`` the likelihood ratio keeps its mean and is spread out, so delta can only grow
-(docs/guarantees.md, Section 3.9). Cells are narrow where a step weighs most, so that it grows by
-about an allowance.
+The losses of a cell are moved to its two ends such that both laws keep their mass there: under ``Q`` the likelihood
+ratio keeps its mean and is spread out, so delta can only grow (docs/guarantees.md, Section 3.9). Cells are narrow where
+a step weighs most, so that it grows by about an allowance.
 """
 
 from __future__ import annotations
@@ -35,8 +33,8 @@ Edges = tuple[float, ...] | None
 
 
 class Where(NamedTuple):
-    """For each kind of step, tilts that lead to where delta comes from, and about the logarithm of
-    Chernoff's bound on delta.
+    """For each kind of step, tilts that lead to where delta comes from, and about the logarithm of Chernoff's bound on
+    delta.
     """
 
     tilts: list[list[Tilt]]
@@ -44,9 +42,8 @@ class Where(NamedTuple):
 
 
 def where_it_counts(steps: Sequence[Step], epsilon: float) -> Where:
-    """For each share of epsilon that one step may carry, the tilts that centre the sum at epsilon.
-    Only shares whose exponent in Chernoff's bound is next to the greatest are kept, for the others
-    hardly contribute.
+    """For each share of epsilon that one step may carry, the tilts that centre the sum at epsilon. Only shares whose
+    exponent in Chernoff's bound is next to the greatest are kept, for the others hardly contribute.
     """
     cells = [_fine_cells(step.pair) for step in steps]
     floors = [_floor(one) for one in cells]
@@ -69,9 +66,7 @@ def where_it_counts(steps: Sequence[Step], epsilon: float) -> Where:
             )
             return math.fsum(logs) - math.exp(log_order) * epsilon
 
-        best = minimize_scalar(
-            chernoff, bounds=orders, method="bounded", options={"xatol": 0.05, "maxiter": 40}
-        )
+        best = minimize_scalar(chernoff, bounds=orders, method="bounded", options={"xatol": 0.05, "maxiter": 40})
         found.append((float(best.fun), tilts(float(best.x))))
     greatest = max(exponent for exponent, _ in found)
     kept = [tilts for exponent, tilts in found if exponent > greatest - _NEXT_TO]
@@ -83,25 +78,21 @@ def where_it_counts(steps: Sequence[Step], epsilon: float) -> Where:
 def merging_edges(
     steps: Sequence[Step], where: Sequence[Sequence[Tilt]], delta: float, allowance: float
 ) -> list[Edges]:
-    """Where to cut the losses of steps, to draw them as a few outcomes; None for steps that have
-    finitely many.
+    """Where to cut the losses of steps, to draw them as a few outcomes; None for steps that have finitely many.
 
-    Delta grows by a share of about ``allowance``, for which ``delta``, about its size or less, says
-    what of it may become infinite losses.
+    Delta grows by a share of about ``allowance``, for which ``delta``, about its size or less, says what of it may
+    become infinite losses.
     """
     spread = [not isinstance(outcomes(step.pair), DiscretePair) for step in steps]
     each = allowance / max(sum(spread), 1)
     return [
-        edges_of(step, tilts, each, delta) if x else None
-        for step, tilts, x in zip(steps, where, spread, strict=True)
+        edges_of(step, tilts, each, delta) if x else None for step, tilts, x in zip(steps, where, spread, strict=True)
     ]
 
 
-def edges_of(
-    step: Step, where: Sequence[Tilt], allowance: float, delta: float
-) -> tuple[float, ...]:
-    """Where to cut the losses of a kind of step. They are refused where they are so small, and so
-    many, that their rounding, raised to be safe, would cost more than the allowance.
+def edges_of(step: Step, where: Sequence[Tilt], allowance: float, delta: float) -> tuple[float, ...]:
+    """Where to cut the losses of a kind of step. They are refused where they are so small, and so many, that their
+    rounding, raised to be safe, would cost more than the allowance.
     """
     edges = _edges(step, _fine_cells(step.pair), where, allowance, delta)
     order = max(tilt.order for tilt in where)
@@ -157,23 +148,16 @@ def _log_weights(cells: Cells, tilt: Tilt) -> Floats:
     return cells.log_p + tilt.height(_centres(cells))
 
 
-def _edges(
-    step: Step, cells: Cells, where: Sequence[Tilt], allowance: float, delta: float
-) -> Floats:
+def _edges(step: Step, cells: Cells, where: Sequence[Tilt], allowance: float, delta: float) -> Floats:
     """Edges of cells, as few as keep within the allowance.
 
-    To spread a loss over a width ``w`` raises ``e^{order loss}`` by about ``order (order + 1) w^2 /
-    12`` of itself. With the density ``f`` of the tilted loss the sum of that over cells is least
-    for widths in proportion to ``f^{-1/3}``. The rule is one for narrow cells, so no cell is wide.
-    All that rests on it is how much delta grows.
+    To spread a loss over a width ``w`` raises ``e^{order loss}`` by about ``order (order + 1) w^2 / 12`` of itself.
+    With the density ``f`` of the tilted loss the sum of that over cells is least for widths in proportion to
+    ``f^{-1/3}``. The rule is one for narrow cells, so no cell is wide. All that rests on it is how much delta grows.
     """
     pair = step.pair
     log_beyond = pair.log_mass(Measure.P, cells.high, np.full(cells.high.size, np.inf))
-    rare = (
-        math.log(_SHARE_OF_INFINITE * allowance)
-        + math.log(max(delta, 1e-300))
-        - math.log(step.count)
-    )
+    rare = math.log(_SHARE_OF_INFINITE * allowance) + math.log(max(delta, 1e-300)) - math.log(step.count)
     kept = int(np.searchsorted(-log_beyond, -rare)) + 1  # what is beyond may become infinite
     high, least, greatest = (x[:kept] for x in (cells.high, cells.least, cells.greatest))
     costs = np.zeros(high.size)
@@ -194,9 +178,6 @@ def _edges(
         # what is moved up from far below stays without weight
         start = min(max(bottom, -1.0 / order), capped)
         wide = ((start, capped, order), (capped, top, 1.0))
-        coarse += [
-            pair.point(np.linspace(a, b, min(2 + math.ceil((b - a) * x), _FINE)))
-            for a, b, x in wide
-        ]
+        coarse += [pair.point(np.linspace(a, b, min(2 + math.ceil((b - a) * x), _FINE))) for a, b, x in wide]
     edges = np.unique(np.concatenate(coarse))
     return edges[np.isfinite(edges)]

@@ -1,10 +1,9 @@
 """Choosing how laws in many dimensions are drawn. It may be wrong without harm.
 
-In the remove direction that is order ``k``, or scaled means where no table is affordable: either
-bounds samples. Beside it, in the rest of the samples, bins are drawn at an order of a few bins next
-to each other, which carry the excess over epsilon: so samples vary less. In the add direction it is
-a shift. What is chosen is decided by the samples that a verification is expected to take, on
-samples of a stream of its own. docs/guarantees_highdim.md, Section 4.4.
+In the remove direction that is order ``k``, or scaled means where no table is affordable: either bounds samples. Beside
+it, in the rest of the samples, bins are drawn at an order of a few bins next to each other, which carry the excess over
+epsilon: so samples vary less. In the add direction it is a shift. What is chosen is decided by the samples that a
+verification is expected to take, on samples of a stream of its own. docs/guarantees_highdim.md, Section 4.4.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ _CELLS = 4096  # of steps on a line
 
 @dataclass(frozen=True)
 class Goal:
-    """What is to be verified: delta below ``threshold`` at ``epsilon``, estimated as ``delta``; or
-    that delta is to be estimated, where there is no threshold.
+    """What is to be verified: delta below ``threshold`` at ``epsilon``, estimated as ``delta``; or that delta is to be
+    estimated, where there is no threshold.
     """
 
     epsilon: float
@@ -60,8 +59,8 @@ class Goal:
     threshold: float = math.inf
 
     def merit(self, proposal: MixtureProposal) -> float:
-        """How fast the claim would be accepted, by a few samples and the proved bound; of an
-        estimate, how small its variance is.
+        """How fast the claim would be accepted, by a few samples and the proved bound; of an estimate, how small its
+        variance is.
         """
         drawn = proposal.draw(TUNING.block(0), min(_PILOT, 16 * block_size(proposal)))
         if self.threshold == math.inf:
@@ -89,9 +88,7 @@ def _variance(values: Floats) -> float:
     return max(float(np.var(np.minimum(values, np.quantile(values, _CLIPPED)))), 1e-3)
 
 
-def mixture_plan(
-    steps: tuple[Step, ...], epsilon: float, delta: float, threshold: float
-) -> MixturePlan:
+def mixture_plan(steps: tuple[Step, ...], epsilon: float, delta: float, threshold: float) -> MixturePlan:
     """The plan of one direction; ``delta`` is an estimate of the greater of both."""
     return mixture_proposal(steps, Goal(epsilon, delta, threshold)).plan
 
@@ -120,8 +117,8 @@ def _laws(steps: tuple[Step, ...]) -> Laws:
 
 
 def _shifted(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
-    """The shift with the least bound on samples, and one a little greater, which lowers the second
-    moment; or the first that needs no sample.
+    """The shift with the least bound on samples, and one a little greater, which lowers the second moment; or the first
+    that needs no sample.
     """
 
     def shifted(log_theta: float) -> MixtureProposal:
@@ -148,8 +145,8 @@ def _shifted(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
 
 
 def _remove(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
-    """The order or scale with the least bound on samples; and, of one training of bins, the same in
-    a share of the samples, beside what takes a few bins to epsilon.
+    """The order or scale with the least bound on samples; and, of one training of bins, the same in a share of the
+    samples, beside what takes a few bins to epsilon.
     """
     bounding = min(_bounded(steps, goal), key=lambda one: one.log_greatest(goal.epsilon))
     yield bounding
@@ -165,8 +162,8 @@ def _remove(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
 
 
 def _local(law: Bins, epsilon: float, window: int, shift: float) -> int:
-    """The order at which the ratio of a window takes that of all bins, which a shift raises, to
-    epsilon; 0 if none does.
+    """The order at which the ratio of a window takes that of all bins, which a shift raises, to epsilon; 0 if none
+    does.
     """
     missing = math.exp(epsilon) - math.exp(min(shift * law.mean.square, epsilon))
     needed = math.log(max(law.bins / window * missing, 1.0))
@@ -217,15 +214,9 @@ def _scaled(laws: Laws, epsilon: float) -> ByScale:
     return ByScale(1.0 + more, odds)
 
 
-def with_lines(
-    steps: tuple[Step, ...], part: ByOrder | ByScale | ByShift, order: float
-) -> MixtureProposal:
-    """The proposal, with steps on a line as outcomes, tilted by that order without a cap that could
-    be reached.
-    """
-    kinds = tuple(
-        _uncapped(s.law, s.count, order) for s in steps if isinstance(s.law, DominatingPair)
-    )
+def with_lines(steps: tuple[Step, ...], part: ByOrder | ByScale | ByShift, order: float) -> MixtureProposal:
+    """The proposal, with steps on a line as outcomes, tilted by that order without a cap that could be reached."""
+    kinds = tuple(_uncapped(s.law, s.count, order) for s in steps if isinstance(s.law, DominatingPair))
     return MixtureProposal(MixturePlan(part, kinds), steps)
 
 

@@ -36,16 +36,10 @@ Search = Callable[[tuple[Step, ...], str, Claim, bool], ProposalPlan]
 
 
 def planned(
-    steps: tuple[Step, ...],
-    direction: str,
-    claim: Claim,
-    proposal: str,
-    *,
-    device: str = "cpu",
-    composing: bool = True,
+    steps: tuple[Step, ...], direction: str, claim: Claim, proposal: str, *, device: str = "cpu", composing: bool = True
 ) -> DrawPlan:
-    """The plan of one direction for the proposal of that name. What it says may be bad, but not
-    false. ``composing`` says whether steps on a line are composed before they are drawn.
+    """The plan of one direction for the proposal of that name. What it says may be bad, but not false. ``composing``
+    says whether steps on a line are composed before they are drawn.
     """
     if device == "cuda" and on_a_line(steps):
         raise DeviceError(
@@ -68,9 +62,7 @@ def _clipped(plan: ProposalPlan, steps: tuple[Step, ...], claim: Claim) -> DrawP
         log_unit=math.log(claim.threshold),
         estimate=claim.estimate / claim.threshold,
         rounding=weight,
-        variance=pilot_variance(drawn, drawing.epsilon, claim.threshold)
-        if isinstance(plan, MixturePlan)
-        else None,
+        variance=pilot_variance(drawn, drawing.epsilon, claim.threshold) if isinstance(plan, MixturePlan) else None,
     )
     return DrawPlan(
         plan,
@@ -81,8 +73,7 @@ def _clipped(plan: ProposalPlan, steps: tuple[Step, ...], claim: Claim) -> DrawP
 
 
 class Planning:
-    """Plans the directions of an attempt, each once: what was found before the attempt is counted
-    is used in it.
+    """Plans the directions of an attempt, each once: what was found before the attempt is counted is used in it.
 
     ``notes`` say who draws, where that is not who was hoped for.
     """
@@ -109,9 +100,7 @@ class Planning:
         except DeviceError as error:
             if self._settings.device != "auto":
                 raise
-            self.notes.append(
-                f"the processor drew direction {trial.direction!r}, not a GPU: {error}"
-            )
+            self.notes.append(f"the processor drew direction {trial.direction!r}, not a GPU: {error}")
             return planned(*choice, composing=composing)
 
 
@@ -128,9 +117,7 @@ def _capped(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bo
     gap = 1.0 - claim.tau
     composing = composing and gap >= LEAST_GAP
     allowance = (COMPOSING_ALLOWANCE if composing else ALLOWANCE) * gap
-    plan = capped_plan(
-        steps, claim.epsilon, delta=claim.estimate, allowance=allowance, composing=composing
-    )
+    plan = capped_plan(steps, claim.epsilon, delta=claim.estimate, allowance=allowance, composing=composing)
     if plan.places:  # what composing made infinite rejects no claim
         found = shortcut(built(plan, steps).steps, claim)
         if found is not None and not found.accepted:

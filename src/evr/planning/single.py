@@ -28,9 +28,7 @@ def slope_of_least(bounds: SingleBounds, bound: Callable[[float], float], epsilo
     at = [bound(float(slope)) for slope in grid]
     best = int(np.argmin(at))
     span = (grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)])
-    return float(
-        minimize_scalar(bound, bounds=span, method="bounded", options={"xatol": 1e-3 * centre}).x
-    )
+    return float(minimize_scalar(bound, bounds=span, method="bounded", options={"xatol": 1e-3 * centre}).x)
 
 
 _FARTHEST = 1e3
@@ -38,42 +36,33 @@ _FARTHEST = 1e3
 
 
 class OutOfReachWarning(UserWarning):
-    """Many steps share the loss, and tilting one of them does not reach it: samples would mislead
-    without a sign.
-    """
+    """Many steps share the loss, and tilting one of them does not reach it: samples would mislead without a sign."""
 
 
 def log_spread(proposal: SingleProposal, epsilon: float) -> float:
-    """``log`` of the second-moment bound over the square of an upper bound on delta: what a
-    relative error costs.
-    """
+    """``log`` of the second-moment bound over the square of an upper bound on delta: what a relative error costs."""
     return proposal.log_moment(epsilon, 2.0) - 2.0 * proposal.bounds.log_delta(epsilon)
 
 
 def reaches(proposal: SingleProposal, epsilon: float) -> bool:
-    """Whether a second moment is proved that makes samples trustworthy; no sample and no value of
-    delta is needed.
+    """Whether a second moment is proved that makes samples trustworthy; no sample and no value of delta is needed.
 
-    Delta is at most its bound, so the relative second moment that is proved is at least
-    ``e^log_spread``: where that is large nothing is known of the samples' spread, and weights of
-    ``e^{-theta^2 sigma^2 / 2}`` hide it.
+    Delta is at most its bound, so the relative second moment that is proved is at least ``e^log_spread``: where that is
+    large nothing is known of the samples' spread, and weights of ``e^{-theta^2 sigma^2 / 2}`` hide it.
     """
     return log_spread(proposal, epsilon) <= math.log(_FARTHEST)
 
 
 def single_proposal(
-    steps: Sequence[Step],
-    epsilon: float,
-    *,
-    theta: float | Literal["heuristic", "bound"] = "heuristic",
+    steps: Sequence[Step], epsilon: float, *, theta: float | Literal["heuristic", "bound"] = "heuristic"
 ) -> SingleProposal:
     """The paper's proposal at ``epsilon``; warns where it does not reach.
 
     Parameters
     ----------
     theta
-        ``"heuristic"``: the paper's ``1/(2 sigma^2) + log((e^epsilon - (1-q))/q)``; ``"bound"``:
-        what minimises the bound on the second moment, better for verifying; or a number.
+        ``"heuristic"``: the paper's ``1/(2 sigma^2) + log((e^epsilon - (1-q))/q)``; ``"bound"``: what minimises the
+        bound on the second moment, better for verifying; or a number.
 
     Examples
     --------
@@ -94,9 +83,7 @@ def single_proposal(
     elif theta == "bound":
         theta = mu * best_slope(bounds, epsilon)
     elif isinstance(theta, str):
-        raise ValueError(
-            f'theta={theta!r} is neither "heuristic" nor "bound" nor a positive number'
-        )
+        raise ValueError(f'theta={theta!r} is neither "heuristic" nor "bound" nor a positive number')
     proposal = SingleProposal(steps, theta)
     if not reaches(proposal, epsilon):
         spread = log_spread(proposal, epsilon) / math.log(10.0)

@@ -1,6 +1,4 @@
-"""Strict bounds on delta and epsilon: grids chosen in floats, bounds proved in integers
-(docs/guarantees_strict.md).
-"""
+"""Strict bounds on delta and epsilon: grids chosen in floats, bounds proved in integers (docs/guarantees_strict.md)."""
 
 from __future__ import annotations
 
@@ -66,23 +64,15 @@ class StrictCurve:
         """About how large delta is: no bound, a guide to grids and to when they are fine enough."""
         return delta_of(self.fft.steps, epsilon).value
 
-    def bound(
-        self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None
-    ) -> Fraction:
-        """The bound, refined until it is within the tolerance of the estimate, at most ``enough``,
-        or stops falling.
-        """
+    def bound(self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None) -> Fraction:
+        """The bound, refined until it is within the tolerance of the estimate, at most ``enough``, or stops falling."""
         if epsilon == math.inf:
             return infinite_delta(self.steps)
         plans = self.plans(epsilon, tolerance, enough)
         return prove_within(self.steps, Fraction(epsilon), plans, enough).delta
 
-    def plans(
-        self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None
-    ) -> Plans:
-        """Plans, finer and finer, until a bound is within the tolerance of the estimate or stops
-        falling.
-        """
+    def plans(self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None) -> Plans:
+        """Plans, finer and finer, until a bound is within the tolerance of the estimate or stops falling."""
         guess = self.estimate(epsilon)
         if enough is None and guess * (1.0 + tolerance) >= 1:
             return  # without a plan the bound is 1, which is as near as it has to be
@@ -102,8 +92,8 @@ class StrictCurve:
             aim = max(aim * min(0.5, _SAFE * wanted / excess), _LEAST_TOLERANCE)
 
     def _one_step_plans(self, epsilon: Fraction, guess: float, wanted: float) -> Plans:
-        """By the curve of the step; for bins, on grids of ratios that are refined until one will
-        do: the excess of a bound over delta goes with the square of the spacing.
+        """By the curve of the step; for bins, on grids of ratios that are refined until one will do: the excess of a
+        bound over delta goes with the square of the spacing.
         """
         law = self.steps[0].exact_law
         if not isinstance(law, ExactBins):
@@ -118,15 +108,13 @@ class StrictCurve:
             spacing = max(_finer(spacing, excess, wanted), finest)
 
     def points(self, epsilons: Sequence[float], tolerance: float = 0.01) -> list[Proof]:
-        """A proof at each epsilon, which rise, from a few compositions: each is planned at one of
-        them and asked from its neighbour below to its neighbour above.
+        """A proof at each epsilon, which rise, from a few compositions: each is planned at one of them and asked from
+        its neighbour below to its neighbour above.
         """
         exact = [Fraction(epsilon) for epsilon in epsilons]
         best = [prove_within(self.steps, epsilon, ()) for epsilon in exact]
         anchors = sorted({round(k * (len(exact) - 1) / _ANCHORS) for k in range(_ANCHORS + 1)})
-        for below, anchor, above in zip(
-            [0, *anchors[:-1]], anchors, [*anchors[1:], len(exact) - 1], strict=True
-        ):
+        for below, anchor, above in zip([0, *anchors[:-1]], anchors, [*anchors[1:], len(exact) - 1], strict=True):
             plan = self._plan_at(epsilons[anchor], tolerance) if best[anchor].delta > 0 else None
             if plan is not None:
                 found = prove_curve(self.steps, exact[below : above + 1], plan)
@@ -145,9 +133,7 @@ class StrictCurve:
             return ProofPlan.of_one_step(_bits(guess), spacing)
         return self._plan(epsilon, guess, tolerance) if guess * (1.0 + tolerance) < 1 else None
 
-    def seconds(
-        self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None
-    ) -> float:
+    def seconds(self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None) -> float:
         """About how long a proof takes."""
         if needs_no_plan(self.steps, Fraction(epsilon)) is not None:
             return _LEAST_SECONDS
@@ -164,8 +150,8 @@ class StrictCurve:
         return _LEAST_SECONDS + _PLACE * plan.bits * plan.work + _RATIO_PLACE * ratios
 
     def _one_step_seconds(self, epsilon: Fraction, guess: float, wanted: float) -> float:
-        """For bins, tried on the first grid of ratios. The time goes with the places of the next
-        one, as ``_one_step_plans`` chooses it.
+        """For bins, tried on the first grid of ratios. The time goes with the places of the next one, as
+        ``_one_step_plans`` chooses it.
         """
         law = self.steps[0].exact_law
         if not isinstance(law, ExactBins):
@@ -177,9 +163,7 @@ class StrictCurve:
         excess = _excess(first.delta, guess)
         if excess <= wanted or guess == 0:
             return taken
-        return taken * (
-            1.0 + float(spacing / max(_finer(spacing, excess, wanted), spacing / _FINER))
-        )
+        return taken * (1.0 + float(spacing / max(_finer(spacing, excess, wanted), spacing / _FINER)))
 
     @property
     def is_one_step(self) -> bool:
@@ -187,8 +171,8 @@ class StrictCurve:
         return len(self.steps) == 1 and self.steps[0].count == 1
 
     def _plan(self, epsilon: float, guess: float, tolerance: float) -> ProofPlan:
-        """Where all but a small part of delta is infinite loss, or delta is below all floats, the
-        plan of a smaller epsilon, where that part is small enough: a bound does not rise from it.
+        """Where all but a small part of delta is infinite loss, or delta is below all floats, the plan of a smaller
+        epsilon, where that part is small enough: a bound does not rise from it.
         """
         small = max(tolerance / 10 * self._infinite, _NEXT_TO_NOTHING)
         if guess < self._infinite + small < 1:
@@ -206,8 +190,8 @@ class StrictCurve:
         return self._plans[key]
 
     def epsilon(self, delta: float, tolerance: float = TOLERANCE) -> float:
-        """A float at which delta is proved to be at most ``delta``, and little above the least;
-        infinite if none is found.
+        """A float at which delta is proved to be at most ``delta``, and little above the least; infinite if none is
+        found.
         """
         target = Fraction(delta)
         if delta >= 1 or not self.steps:
@@ -220,11 +204,7 @@ class StrictCurve:
         if guess == math.inf:
             return math.inf
         if guess == 0:
-            return (
-                0.0
-                if self.bound(0.0, tolerance, target) <= target
-                else self._search(1e-9, target, tolerance)
-            )
+            return 0.0 if self.bound(0.0, tolerance, target) <= target else self._search(1e-9, target, tolerance)
         return self._search(guess, target, tolerance)
 
     def _all_losses(self) -> float:
@@ -237,8 +217,8 @@ class StrictCurve:
         return math.inf
 
     def _search(self, guess: float, target: Fraction, tolerance: float) -> float:
-        """The least float from ``guess`` on, to a small part of what the tolerance is worth, whose
-        bound is at most the target.
+        """The least float from ``guess`` on, to a small part of what the tolerance is worth, whose bound is at most the
+        target.
         """
         if self.is_one_step:
             bits, law = _bits(float(target)), self.steps[0].exact_law
@@ -288,9 +268,7 @@ def _bits(delta: float) -> int:
 
 
 def _wanted(guess: float, tolerance: float, enough: Fraction | None) -> float:
-    """By how much of delta the bound may exceed it: as much as proves what is wanted, where that
-    can be proved.
-    """
+    """By how much of delta the bound may exceed it: as much as proves what is wanted, where that can be proved."""
     gap = 0.0 if enough is None else 0.8 * _excess(enough, guess)
     return max(gap, _LEAST_TOLERANCE) if gap > 0 else tolerance
 
@@ -300,25 +278,16 @@ def _excess(number: Fraction, guess: float) -> float:
     return float(min(number / Fraction(guess), Fraction(10**9))) - 1 if guess > 0 else 0.0
 
 
-def strict_curves(
-    composition: Composition, direction: str | None = None
-) -> dict[Direction, StrictCurve]:
-    """The curves to bound: of the direction asked for, or of both, or of one where they are the
-    same laws.
-    """
-    return {
-        one: StrictCurve(steps) for one, steps in composition.exact_directions(direction).items()
-    }
+def strict_curves(composition: Composition, direction: str | None = None) -> dict[Direction, StrictCurve]:
+    """The curves to bound: of the direction asked for, or of both, or of one where they are the same laws."""
+    return {one: StrictCurve(steps) for one, steps in composition.exact_directions(direction).items()}
 
 
 def strict_delta(
-    composition: Composition,
-    epsilon: float,
-    direction: str | None = None,
-    tolerance: float = TOLERANCE,
+    composition: Composition, epsilon: float, direction: str | None = None, tolerance: float = TOLERANCE
 ) -> tuple[Fraction, Direction]:
-    """A proved upper bound on delta(epsilon), and the direction that attains it; of the other it is
-    proved that it is no worse.
+    """A proved upper bound on delta(epsilon), and the direction that attains it; of the other it is proved that it is
+    no worse.
     """
     tolerance = validate.open_probability(tolerance=tolerance)
     curves = strict_curves(composition, direction)
@@ -332,21 +301,14 @@ def strict_delta(
 
 
 def strict_epsilon(
-    composition: Composition,
-    delta: float,
-    direction: str | None = None,
-    tolerance: float = TOLERANCE,
+    composition: Composition, delta: float, direction: str | None = None, tolerance: float = TOLERANCE
 ) -> tuple[float, Direction]:
     """A float at which delta is proved to be at most ``delta``, and the direction that needs it."""
     tolerance = validate.open_probability(tolerance=tolerance)
     curves = strict_curves(composition, direction)
     best, winner = -1.0, next(iter(curves))
     for one, curve in curves.items():
-        if (
-            best >= 0
-            and 0 < delta < 1
-            and curve.bound(best, tolerance, Fraction(delta)) <= Fraction(delta)
-        ):
+        if best >= 0 and 0 < delta < 1 and curve.bound(best, tolerance, Fraction(delta)) <= Fraction(delta):
             continue  # the other direction needs no more
         value = curve.epsilon(delta, tolerance)
         if value > best:

@@ -1,8 +1,7 @@
-"""Choosing a capped tilt: the order and the cap that minimise the rigorous bound on the second
-moment.
+"""Choosing a capped tilt: the order and the cap that minimise the rigorous bound on the second moment.
 
-No sample is drawn and no data is looked at, so the choice may depend on everything known before
-(docs/guarantees.md, Section 5).
+No sample is drawn and no data is looked at, so the choice may depend on everything known before (docs/guarantees.md,
+Section 5).
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ _SMALL = 4.0  # how many times the root of the bound samples may be, to be prefe
 
 
 def best_tilts(steps: Sequence[Step], epsilon: float) -> list[Tilt | None]:
-    """For each kind of step on outcomes, the capped tilt with the least second-moment bound at
-    ``epsilon``, or none where samples are small without. Some finite loss must exceed ``epsilon``.
+    """For each kind of step on outcomes, the capped tilt with the least second-moment bound at ``epsilon``, or none
+    where samples are small without. Some finite loss must exceed ``epsilon``.
     """
     untilted = TiltedProposal(steps, [Tilt()] * len(steps)).log_greatest(epsilon)
     tilts = _Search(steps, epsilon).run()
@@ -58,9 +57,8 @@ class _Search:
         self._caps = (epsilon + 0.2 * scale, max(epsilon + 60.0 * scale, *self._tops))
 
     def run(self) -> list[Tilt]:
-        """The best from a near and from a far cap. Where the least bound on the second moment
-        belongs to samples that may be huge, another tilt whose samples are all small is better, for
-        ``E[X^2] <= B delta``.
+        """The best from a near and from a far cap. Where the least bound on the second moment belongs to samples that
+        may be huge, another tilt whose samples are all small is better, for ``E[X^2] <= B delta``.
         """
         ones = [self._descend(cap) for cap in self._caps]
         found = min(ones, key=lambda x: x[0])
@@ -78,17 +76,12 @@ class _Search:
         return bounds, sum(n * b.log_normaliser for n, b in zip(self._counts, bounds, strict=True))
 
     def _objective(self, tilts: list[Tilt]) -> float:
-        """``log`` of the bound on ``E[X^2]``, and a little of the bound on ``X`` to decide between
-        equals.
-        """
+        """``log`` of the bound on ``E[X^2]``, and a little of the bound on ``X`` to decide between equals."""
         bounds, log_normaliser = self._bounds(tilts)
         of_s = MomentBound(self._counts, bounds, log_normaliser, self._epsilon, 2.0)
         centre = math.log(2.0 * tilts[0].order)
         best = minimize_scalar(
-            lambda x: of_s(math.exp(x)),
-            bounds=(centre - 2.0, centre + 1.5),
-            method="bounded",
-            options={"xatol": 0.02},
+            lambda x: of_s(math.exp(x)), bounds=(centre - 2.0, centre + 1.5), method="bounded", options={"xatol": 0.02}
         )
         log_b = log_greatest(self._counts, bounds, log_normaliser, self._epsilon)
         return float(best.fun) + 1e-4 * min(log_b, 1e4)
@@ -111,9 +104,7 @@ class _Search:
             order = math.exp(log_order)
             return self._bounds(self._tilts(order, cap))[1] - order * self._epsilon
 
-        first = minimize_scalar(
-            chernoff, bounds=(-3.0, 8.0 + self._steeper), method="bounded", options={"xatol": 0.05}
-        )
+        first = minimize_scalar(chernoff, bounds=(-3.0, 8.0 + self._steeper), method="bounded", options={"xatol": 0.05})
 
         def make(point: Floats) -> list[Tilt]:
             reach = 20.0 + self._steeper
@@ -129,12 +120,7 @@ class _Search:
             objective,
             start,
             method="Nelder-Mead",
-            options={
-                "initial_simplex": simplex,
-                "xatol": 0.01,
-                "fatol": 0.01,
-                "maxfev": _EVALUATIONS,
-            },
+            options={"initial_simplex": simplex, "xatol": 0.01, "fatol": 0.01, "maxfev": _EVALUATIONS},
         )
         return float(found.fun), make(found.x)
 

@@ -5,12 +5,4 @@ from evr.proving.api import prove, verify
 from evr.proving.forecast import Announce, Forecast, forecast
 from evr.proving.sampling import Sampling
 
-__all__ = [
-    "Announce",
-    "Forecast",
-    "Sampling",
-    "check_proposal",
-    "forecast",
-    "prove",
-    "verify",
-]
+__all__ = ["Announce", "Forecast", "Sampling", "check_proposal", "forecast", "prove", "verify"]

@@ -41,12 +41,11 @@ def verify(
     progress: ProgressHook | None = None,
     **sampling: Any,
 ) -> Verification:
-    """Try to prove, in exact arithmetic or by Monte Carlo, that everything that ran is ``(epsilon,
-    delta)``-DP.
+    """Try to prove, in exact arithmetic or by Monte Carlo, that everything that ran is ``(epsilon, delta)``-DP.
 
-    Sampled methods rest on: fresh samples in each attempt; a claim that does not depend on them;
-    trials and stopping that do not depend on the data; one output for each release, attempts
-    counted before they run (``evr.release`` and the ledger do that). docs/guarantees.md, Section 5.
+    Sampled methods rest on: fresh samples in each attempt; a claim that does not depend on them; trials and stopping
+    that do not depend on the data; one output for each release, attempts counted before they run (``evr.release`` and
+    the ledger do that). docs/guarantees.md, Section 5.
 
     Parameters
     ----------
@@ -55,33 +54,30 @@ def verify(
     epsilon, delta
         What is promised.
     tau
-        For sampled methods, in (0, 1): the truth is taken to be about ``tau delta``. The closer to
-        1, the more samples. By default it is chosen from an estimate. For the paper's estimate
-        ``d`` and slack ``tau``, give ``delta=d / tau`` and ``tau``.
+        For sampled methods, in (0, 1): the truth is taken to be about ``tau delta``. The closer to 1, the more samples.
+        By default it is chosen from an estimate. For the paper's estimate ``d`` and slack ``tau``, give ``delta=d /
+        tau`` and ``tau``.
     method
-        ``"strict"``: no sample, a bound in exact arithmetic that is never wrong (compositions of
-        one-dimensional mechanisms; docs/guarantees_strict.md); ``"sequential"`` (testing by
-        betting); ``"fixed"`` (Algorithm 2 of the paper); ``"both"``: the strict and the sequential
-        one, and an error if they do not agree; or ``"auto"``: ``"strict"`` where every law has an
-        exact form and the proof takes seconds and succeeds, else ``"sequential"``. A seed,
-        ``proposal``, ``max_samples`` or ``device`` belong to samples and choose them.
+        ``"strict"``: no sample, a bound in exact arithmetic that is never wrong (compositions of one-dimensional
+        mechanisms; docs/guarantees_strict.md); ``"sequential"`` (testing by betting); ``"fixed"`` (Algorithm 2 of the
+        paper); ``"both"``: the strict and the sequential one, and an error if they do not agree; or ``"auto"``:
+        ``"strict"`` where every law has an exact form and the proof takes seconds and succeeds, else ``"sequential"``.
+        A seed, ``proposal``, ``max_samples`` or ``device`` belong to samples and choose them.
     attempt
-        The number of this attempt at the release, from 1: it sets the false-positive budget ``kappa
-        delta 2^-attempt``. The fixed verifier without one spends the paper's budget, ``delta``,
-        which is good for a single attempt.
+        The number of this attempt at the release, from 1: it sets the false-positive budget ``kappa delta 2^-attempt``.
+        The fixed verifier without one spends the paper's budget, ``delta``, which is good for a single attempt.
     direction
         Test only ``"remove"`` or ``"add"``: then there is no guarantee, for it needs both.
     neighboring_relation
         Which data sets are neighbours: as of ``evr.estimate_delta``.
     terms
-        Of the release that this attempt belongs to, where its first attempt fixed others than this
-        claim would.
+        Of the release that this attempt belongs to, where its first attempt fixed others than this claim would.
     progress
-        Called with a ``Progress`` now and then. By default a line is shown on a terminal and in a
-        notebook; True shows lines elsewhere too, and False nothing.
+        Called with a ``Progress`` now and then. By default a line is shown on a terminal and in a notebook; True shows
+        lines elsewhere too, and False nothing.
     sampling
-        ``seed``, ``max_samples``, ``workers``, ``executor``, ``device``, ``proposal``: the fields
-        of ``evr.proving.Sampling``.
+        ``seed``, ``max_samples``, ``workers``, ``executor``, ``device``, ``proposal``: the fields of
+        ``evr.proving.Sampling``.
 
     Returns
     -------
@@ -93,8 +89,7 @@ def verify(
     UnsupportedEventError
         If some mechanism has no law here, or none under the relation.
     ValueError, TypeError
-        If a value is out of its range, or what is asked for cannot be tested: the error says what
-        can.
+        If a value is out of its range, or what is asked for cannot be tested: the error says what can.
     DeviceError
         If ``device="cuda"`` and no GPU can be used.
 
@@ -137,9 +132,9 @@ def prove(
     planner: Planning | None = None,
     seconds: Mapping[str, float] | None = None,
 ) -> Verification:
-    """``verify`` with value objects, for the ledger, which keeps snapshots and continues from them.
-    ``strict`` and ``planner`` hold the proofs and plans in hand; ``seconds`` is about how long each
-    direction takes, for the time left that progress is told.
+    """``verify`` with value objects, for the ledger, which keeps snapshots and continues from them. ``strict`` and
+    ``planner`` hold the proofs and plans in hand; ``seconds`` is about how long each direction takes, for the time left
+    that progress is told.
     """
     strict = StrictProving(composition) if strict is None else strict
     grids, proofs = strict.planner(claim), strict.proofs

@@ -1,6 +1,4 @@
-"""Audits in one run: what canaries that took part by fair coins say of a privacy curve
-(docs/guarantees_audit.md).
-"""
+"""Audits in one run: what canaries that took part by fair coins say of a privacy curve (docs/guarantees_audit.md)."""
 
 from __future__ import annotations
 
@@ -49,8 +47,7 @@ class Audit:
     p_value
         At most how probable so many right guesses are if the claimed curve is true.
     epsilon, delta, confidence
-        With this confidence, epsilon at delta is at least ``epsilon``, for mechanisms of
-        ``family``.
+        With this confidence, epsilon at delta is at least ``epsilon``, for mechanisms of ``family``.
     family
         ``"noise"``: the event with another noise multiplier; ``"gaussian"``.
     epsilon_of_any
@@ -79,10 +76,9 @@ class Audit:
     @property
     def sentence(self) -> str:
         """What was found, in words."""
-        whom = {
-            "noise": "for this mechanism with any noise multiplier",
-            "gaussian": "for Gaussian mechanisms",
-        }[self.family]
+        whom = {"noise": "for this mechanism with any noise multiplier", "gaussian": "for Gaussian mechanisms"}[
+            self.family
+        ]
         words = (
             f"{self.correct:,} of {self.guesses:,} guesses were right, of {self.canaries:,} "
             "canaries. "
@@ -114,8 +110,7 @@ class Audit:
             ax.axvline(self.claimed, color="#b03a2e", linestyle="--", label="claimed")
             ax.legend(loc="lower right")
         ax.set(
-            xlabel=f"epsilon at delta = {self.delta:g}: lower bounds of the audit",
-            xlim=(0.0, 1.1 * max([*ends, 1e-3])),
+            xlabel=f"epsilon at delta = {self.delta:g}: lower bounds of the audit", xlim=(0.0, 1.1 * max([*ends, 1e-3]))
         )
         return ax
 
@@ -146,11 +141,11 @@ def audit(
     confidence
         Of the lower bound; the claim is contradicted at a p-value of at most one minus this.
     independent
-        Whether the scores of different canaries are independent given the coins, as those of
-        one-hot gradients with independent noise are. The bounds are much stronger then.
+        Whether the scores of different canaries are independent given the coins, as those of one-hot gradients with
+        independent noise are. The bounds are much stronger then.
     guesses
-        How many canaries are guessed to be in, and out; chosen from the claimed curve by default,
-        never from the scores.
+        How many canaries are guessed to be in, and out; chosen from the claimed curve by default, never from the
+        scores.
     neighboring_relation
         As of ``estimate_delta``; a certificate has its own.
 
@@ -196,9 +191,7 @@ def audit(
     relation = getattr(event, "neighboring_relation", neighboring_relation)
     family, epsilon = _family_bound(found, tree, relation, delta, level)
     claimed = (
-        None
-        if known is None
-        else estimate_epsilon(tree, delta=delta, neighboring_relation=_relation(relation)).value
+        None if known is None else estimate_epsilon(tree, delta=delta, neighboring_relation=_relation(relation)).value
     )
     return Audit(
         verdict=CONTRADICTS if p_value is not None and p_value <= level else CONSISTENT,
@@ -220,18 +213,14 @@ def curve_of(found: Risk) -> Curve:
     return hull(found.both_ways)
 
 
-def _chosen(
-    guesses: tuple[int, int] | None, curve: Curve, canaries: int, level: float
-) -> tuple[int, int]:
-    """How many canaries to guess in and out: those with the best bound if the attack is the best
-    one against the claimed curve.
+def _chosen(guesses: tuple[int, int] | None, curve: Curve, canaries: int, level: float) -> tuple[int, int]:
+    """How many canaries to guess in and out: those with the best bound if the attack is the best one against the
+    claimed curve.
     """
     if guesses is not None:
         top, bottom = (validate.non_negative_integer(guesses=one) for one in guesses)
         if not 1 <= top + bottom <= canaries:
-            raise ValueError(
-                f"guesses={guesses!r} are not from 1 to {canaries:,} in all, the canaries"
-            )
+            raise ValueError(f"guesses={guesses!r} are not from 1 to {canaries:,} in all, the canaries")
         return top, bottom
     best, number = -1.0, 1
     for share in _SHARES:
@@ -243,8 +232,8 @@ def _chosen(
 
 
 def _expected(curve: Curve, share: float) -> float:
-    """The share of canaries that are rightly guessed to be in, if that share is guessed so and the
-    attack is the best one.
+    """The share of canaries that are rightly guessed to be in, if that share is guessed so and the attack is the best
+    one.
     """
     shares = (curve.false + curve.true) / 2
     return float(np.interp(share, shares, curve.true / 2))
@@ -269,9 +258,7 @@ def _family_bound(
 ) -> tuple[str, float]:
     """The family, and its lower bound on epsilon (U4)."""
     if tree is not None and (scaled(tree, 2.0)) is not None:
-        noise = _greatest(
-            lambda factor: found.rejects(_estimated(scaled(tree, factor), relation), level)
-        )
+        noise = _greatest(lambda factor: found.rejects(_estimated(scaled(tree, factor), relation), level))
         if noise is None:
             return "noise", 0.0
         event = scaled(tree, noise)
@@ -305,9 +292,7 @@ def _greatest(rejected: Callable[[float], bool]) -> float | None:
 
 
 def scaled(event: Any, factor: float) -> DpEvent | None:
-    """The event with every noise multiplier times a factor; None where something else adds the
-    noise.
-    """
+    """The event with every noise multiplier times a factor; None where something else adds the noise."""
     if hasattr(event, "noise_multiplier"):
         value = event.noise_multiplier * factor
         return attrs.evolve(event, noise_multiplier=value)
@@ -377,13 +362,11 @@ def _checked(scores: Iterable[float], included: Iterable[bool]) -> tuple[Floats,
     coins = np.asarray(list(included))
     if values.ndim != 1 or coins.shape != values.shape:
         raise ValueError(
-            f"scores has the shape {values.shape} and included {coins.shape}: give one of each for "
-            "every canary"
+            f"scores has the shape {values.shape} and included {coins.shape}: give one of each for every canary"
         )
     if values.size < FEWEST_CANARIES:
         raise ValueError(
-            f"{values.size} canaries are too few to audit by: give at least {FEWEST_CANARIES}, "
-            "better 1,000"
+            f"{values.size} canaries are too few to audit by: give at least {FEWEST_CANARIES}, better 1,000"
         )
     if np.isnan(values).any():
         raise ValueError(f"{int(np.isnan(values).sum())} of the scores are NaN: score every canary")

@@ -1,6 +1,4 @@
-"""What a proof will take, found out before an attempt is counted: what would be refused later is
-refused here.
-"""
+"""What a proof will take, found out before an attempt is counted: what would be refused later is refused here."""
 
 from __future__ import annotations
 
@@ -105,8 +103,8 @@ def forecast(
 
 
 def _likely(composition: Composition, claim: Claim, direction: str) -> float | None:
-    """Delta of one direction, where it costs little to know: it may be far below the claim's, which
-    then takes far fewer samples.
+    """Delta of one direction, where it costs little to know: it may be far below the claim's, which then takes far
+    fewer samples.
     """
     if needs_samples(composition):
         return None

@@ -1,5 +1,5 @@
-"""How long one direction takes, about. What nobody would wait for is refused, with a remedy. No
-guarantee rests on this.
+"""How long one direction takes, about. What nobody would wait for is refused, with a remedy. No guarantee rests on
+this.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from evr.verification.state import State, init, turned
 from evr.verification.summary import Work
 
 TOO_LONG = {"cpu": 3e12, "cuda": 3e15}
-"""Steps to draw that nobody waits for: hours to days on one core, or on a GPU. Refused unless
-``max_samples`` says otherwise.
+"""Steps to draw that nobody waits for: hours to days on one core, or on a GPU. Refused unless ``max_samples`` says
+otherwise.
 """
 
 _TAUS = (0.999, 0.99, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1)  # to name one that would do
@@ -41,14 +41,11 @@ class Expected(NamedTuple):
     seconds: float
 
 
-def expected(
-    trial: Trial, plan: DrawPlan | None, workers: int | None = None, delta: float | None = None
-) -> Expected:
+def expected(trial: Trial, plan: DrawPlan | None, workers: int | None = None, delta: float | None = None) -> Expected:
     """What ``trial.run`` takes; what nobody would wait for is refused.
 
-    Speed and variance are those of a pilot, whose samples serve nothing else. ``delta`` is what is
-    thought of this direction, by default what is claimed. The pilot decides where it contradicts
-    that.
+    Speed and variance are those of a pilot, whose samples serve nothing else. ``delta`` is what is thought of this
+    direction, by default what is claimed. The pilot decides where it contradicts that.
     """
     found = affordable(trial, plan)
     if found is None:
@@ -69,9 +66,7 @@ def expected(
 
 
 def affordable(trial: Trial, plan: DrawPlan | None) -> Driver | None:
-    """What is to be played, or None where no sample is needed. What nobody would wait for is
-    refused.
-    """
+    """What is to be played, or None where no sample is needed. What nobody would wait for is refused."""
     found = trial.prepared(plan)
     if isinstance(found, DirectionReport):
         return None
@@ -167,8 +162,8 @@ def _affordable_tau(trial: Trial, found: Driver) -> float | None:
 
 
 def _samples_expected(test: SequentialTest, mean: float, variance: float) -> float:
-    """About how many samples the test takes in all, if they have this mean and variance. It is
-    played round by round as the driver would, each with the growth that is to be expected of it.
+    """About how many samples the test takes in all, if they have this mean and variance. It is played round by round as
+    the driver would, each with the growth that is to be expected of it.
     """
     lead, state = test.mean - mean, init(test)
     for _ in range(_ROUNDS):
@@ -196,9 +191,7 @@ def _elsewhere(work: Work) -> Work:
 
 
 def _piloted(work: Work) -> tuple[float, State]:
-    """About how long a sample takes on one core, and the samples that this was tried on: they serve
-    nothing else.
-    """
+    """About how long a sample takes on one core, and the samples that this was tried on: they serve nothing else."""
     pilot = replace(_elsewhere(work), block_size=max(1, work.block_size // 8))
     replace(pilot, block_size=1)(0, 1, 0.0)  # sets things up
     # the time of this thread alone, so that a busy machine does not make the forecast longer

@@ -1,5 +1,5 @@
-"""What an attacker can do at most against a mechanism: every number is proved from strict points
-of its privacy curve (docs/guarantees_risk.md).
+"""What an attacker can do at most against a mechanism: every number is proved from strict points of its privacy curve
+(docs/guarantees_risk.md).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class TradeoffCurve:
     true_positive_rates: Floats
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
-        """Draw the curve on logarithmic axes, with the line of an attacker who guesses; ``style``
-        goes to matplotlib's ``plot``.
+        """Draw the curve on logarithmic axes, with the line of an attacker who guesses; ``style`` goes to matplotlib's
+        ``plot``.
 
         Examples
         --------
@@ -67,26 +67,19 @@ class TradeoffCurve:
         most = np.interp(rates, self.false_positive_rates, self.true_positive_rates)
         ax.plot(rates, most, **{"label": "any attacker, at most", **style})
         ax.plot(rates, rates, color="gray", linestyle="--", label="guessing")
-        ax.set(
-            xlabel="false positive rate", ylabel="true positive rate", xscale="log", yscale="log"
-        )
+        ax.set(xlabel="false positive rate", ylabel="true positive rate", xscale="log", yscale="log")
         ax.grid(alpha=0.3)
         ax.legend()
         return ax
 
     def to_frame(self) -> Any:
-        """A ``pandas.DataFrame`` with a row for each corner; needs pandas (the extra
-        ``notebook``).
-        """
+        """A ``pandas.DataFrame`` with a row for each corner; needs pandas (the extra ``notebook``)."""
         try:
             import pandas
         except ImportError:
             raise ImportError("to_frame needs pandas: pip install 'evr-dp[notebook]'") from None
         return pandas.DataFrame(
-            {
-                "false_positive_rate": self.false_positive_rates,
-                "true_positive_rate": self.true_positive_rates,
-            }
+            {"false_positive_rate": self.false_positive_rates, "true_positive_rate": self.true_positive_rates}
         )
 
 
@@ -97,8 +90,8 @@ class Risk:
     Attributes
     ----------
     proof
-        ``"strict"`` where every point of the curve has a strict proof; ``"certificate"`` where the
-        one pair of a sampled certificate is all there is, and holds with its false-positive rate.
+        ``"strict"`` where every point of the curve has a strict proof; ``"certificate"`` where the one pair of a
+        sampled certificate is all there is, and holds with its false-positive rate.
     points
         How many points of the curve were proved.
     """
@@ -114,15 +107,13 @@ class Risk:
         return _shown(self._present.advantage)
 
     def true_positive_rate(self, false_positive_rate: float) -> float:
-        """The greatest share of members that an attacker finds who accuses that share of
-        non-members.
-        """
+        """The greatest share of members that an attacker finds who accuses that share of non-members."""
         rate = validate.probability(false_positive_rate=false_positive_rate)
         return _shown(self._present.at(Fraction(rate)))
 
     def reconstruction(self, baseline: float) -> float:
-        """The greatest chance to reconstruct a secret that a guess without the output hits with
-        probability ``baseline``.
+        """The greatest chance to reconstruct a secret that a guess without the output hits with probability
+        ``baseline``.
         """
         return _shown(self._present.at(Fraction(validate.probability(baseline=baseline))))
 
@@ -131,8 +122,8 @@ class Risk:
         return _shown(self._present.accuracy(Fraction(validate.probability(prior=prior))))
 
     def posterior(self, prior: float, false_positive_rate: float) -> float:
-        """The greatest chance that an accused record is a member, for an attacker who accuses that
-        share of non-members; ``prior`` is the chance before the attack.
+        """The greatest chance that an accused record is a member, for an attacker who accuses that share of
+        non-members; ``prior`` is the chance before the attack.
         """
         before = Fraction(validate.open_probability(prior=prior))
         rate = Fraction(validate.probability(false_positive_rate=false_positive_rate))
@@ -140,9 +131,8 @@ class Risk:
         return _shown(hits / (hits + (1 - before) * rate)) if hits or rate else 0.0
 
     def gdp(self, delta0: float) -> float | None:
-        """The mu of Gaussian differential privacy that holds up to ``delta0``, in both directions:
-        every attack is at most as good as telling N(mu, 1) from N(0, 1), plus ``delta0``. None if
-        the proved points show none.
+        """The mu of Gaussian differential privacy that holds up to ``delta0``, in both directions: every attack is at
+        most as good as telling N(mu, 1) from N(0, 1), plus ``delta0``. None if the proved points show none.
         """
         rest = Fraction(validate.open_probability(delta0=delta0))
         found = [way.gdp(rest) for way in (self._present, self._absent)]
@@ -177,8 +167,7 @@ def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
     Returns
     -------
     Risk
-        Bounds that hold for every attacker with any computing power who sees all outputs and knows
-        all other records.
+        Bounds that hold for every attacker with any computing power who sees all outputs and knows all other records.
 
     Raises
     ------

@@ -28,18 +28,15 @@ class Sampling:
     seed
         For results that can be repeated; a guarantee wants fresh entropy, so leave it out.
     max_samples
-        In each direction. The sequential verifier rejects when they are used up; the fixed one
-        refuses to start if it needs more.
+        In each direction. The sequential verifier rejects when they are used up; the fixed one refuses to start if it
+        needs more.
     proposal
-        ``"capped"`` (any composition), ``"single"`` (the paper's, equal Poisson-sampled Gaussian
-        steps), ``"simple"``.
+        ``"capped"`` (any composition), ``"single"`` (the paper's, equal Poisson-sampled Gaussian steps), ``"simple"``.
     device
-        Who draws: ``"cpu"``; ``"cuda"``, an NVIDIA GPU (docs/guide/gpu.md); ``"auto"``, a GPU if
-        one can be used, else the processor, and ``notes`` say so; or another name in
-        ``evr.verification.summary.BACKENDS``.
+        Who draws: ``"cpu"``; ``"cuda"``, an NVIDIA GPU (docs/guide/gpu.md); ``"auto"``, a GPU if one can be used, else
+        the processor, and ``notes`` say so; or another name in ``evr.verification.summary.BACKENDS``.
     workers, executor
-        Threads, or any ``concurrent.futures.Executor`` to do the work; the answer does not depend
-        on it.
+        Threads, or any ``concurrent.futures.Executor`` to do the work; the answer does not depend on it.
     """
 
     seed: int | None = None
@@ -55,10 +52,7 @@ class Sampling:
         known = [one.name for one in fields(cls)]
         for name in options:
             if name not in known:
-                raise TypeError(
-                    f"unexpected keyword argument {name!r}: the options of samples are "
-                    f"{', '.join(known)}"
-                )
+                raise TypeError(f"unexpected keyword argument {name!r}: the options of samples are {', '.join(known)}")
         return cls(**options)
 
     def __post_init__(self) -> None:

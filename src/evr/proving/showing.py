@@ -32,8 +32,8 @@ def is_watched(progress: ProgressHook | None) -> bool:
 
 @contextlib.contextmanager
 def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
-    """The caller's hook; none for False; else a line where somebody looks, gone at the end. For
-    True, lines now and then where nobody seems to look.
+    """The caller's hook; none for False; else a line where somebody looks, gone at the end. For True, lines now and
+    then where nobody seems to look.
     """
     if callable(progress) or not is_watched(progress):
         yield progress if callable(progress) else None
@@ -66,10 +66,7 @@ def in_words(state: Progress) -> str:
     'evr, remove: 40,000 samples, delta about 9.5e-10, evidence 50%, about 3 s left'
     """
     if state.plan is not None:
-        return (
-            f"evr, {state.direction}: Algorithm 2 with {state.plan}; about "
-            f"{state.seconds_left:,.0f} s"
-        )
+        return f"evr, {state.direction}: Algorithm 2 with {state.plan}; about {state.seconds_left:,.0f} s"
     left = "" if state.seconds_left is None else f", about {state.seconds_left:,.0f} s left"
     what = "evidence" if state.log_target > 0 else "done"
     return (

@@ -1,6 +1,4 @@
-"""How far below its claim the truth is taken to be: what sampled methods are planned for. No
-guarantee rests on it.
-"""
+"""How far below its claim the truth is taken to be: what sampled methods are planned for. No guarantee rests on it."""
 
 from __future__ import annotations
 

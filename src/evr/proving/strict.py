@@ -17,8 +17,8 @@ QUICK = 10.0
 
 
 class StrictProving:
-    """Chooses grids for the strict proofs of a composition, each once, and keeps the proofs that
-    the kernel made from them.
+    """Chooses grids for the strict proofs of a composition, each once, and keeps the proofs that the kernel made from
+    them.
     """
 
     def __init__(self, composition: Composition) -> None:
@@ -27,20 +27,18 @@ class StrictProving:
         self.proofs: dict[Direction, Proof] = {}
 
     def seconds(self, claim: Claim, enough: Fraction | None = None) -> dict[str, float]:
-        """About how long it takes to show in each direction that delta is at most ``enough``, by
-        default what the claim needs; nothing where the proof is in hand.
+        """About how long it takes to show in each direction that delta is at most ``enough``, by default what the claim
+        needs; nothing where the proof is in hand.
         """
         enough = threshold_of(claim) if enough is None else enough
         return {
-            one.value: 0.0
-            if one in self.proofs
-            else self._curve(steps).seconds(claim.epsilon, enough=enough)
+            one.value: 0.0 if one in self.proofs else self._curve(steps).seconds(claim.epsilon, enough=enough)
             for one, steps in self.composition.exact_directions().items()
         }
 
     def shows(self, claim: Claim, enough: Fraction) -> bool:
-        """Whether proofs that take seconds show that delta is at most ``enough``; they are kept.
-        False where a law has no exact form.
+        """Whether proofs that take seconds show that delta is at most ``enough``; they are kept. False where a law has
+        no exact form.
         """
         plans = self._planner(claim.epsilon, enough)
         try:

@@ -1,9 +1,8 @@
-"""The file behind a record of a training: lines of JSON, each sealed with the one before it, on the
-disk when written.
+"""The file behind a record of a training: lines of JSON, each sealed with the one before it, on the disk when written.
 
-A ``seal`` is the SHA-256 of the seal before it and of the rest of its line: a line that was
-changed, moved, dropped or put in between breaks the chain. As in the ledger this tells damage; it
-is no signature: who rewrites the whole file can seal it again.
+A ``seal`` is the SHA-256 of the seal before it and of the rest of its line: a line that was changed, moved, dropped or
+put in between breaks the chain. As in the ledger this tells damage; it is no signature: who rewrites the whole file can
+seal it again.
 """
 
 from __future__ import annotations
@@ -27,9 +26,7 @@ Line = dict[str, Any]
 
 
 def read_lines(path: Path) -> tuple[list[Line], list[str], int]:
-    """The lines of a record, their seals, and the length of what is whole: a crash may have cut the
-    last line off.
-    """
+    """The lines of a record, their seals, and the length of what is whole: a crash may have cut the last line off."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -43,24 +40,19 @@ def read_lines(path: Path) -> tuple[list[Line], list[str], int]:
         try:
             line = json.loads(text)
             seal = line.pop("seal")
-            right = (
-                line["line"] == number and line["kind"] in _KINDS and seal == _sealed(line, seals)
-            )
+            right = line["line"] == number and line["kind"] in _KINDS and seal == _sealed(line, seals)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             right = False
         if not right:
             raise RecordError(
-                f"{path}: line {number + 1} is not what was written: the record was altered or is "
-                "damaged"
+                f"{path}: line {number + 1} is not what was written: the record was altered or is damaged"
             )
         lines.append(line)
         seals.append(seal)
     if not lines or lines[0]["kind"] != "start":
         raise RecordError(f"{path}: not a record of a training")
     if lines[0]["format"] != FORMAT:
-        raise RecordError(
-            f"{path}: format {lines[0]['format']!r}; this evr knows {FORMAT}: use a newer evr"
-        )
+        raise RecordError(f"{path}: format {lines[0]['format']!r}; this evr knows {FORMAT}: use a newer evr")
     return lines, seals, whole
 
 
@@ -78,8 +70,8 @@ class Chain:
     seals
         Of every line, those since written included.
     cut_off
-        Bytes of a line that a crash had cut off; they are gone. A line is written before what it
-        tells happens, so that did not.
+        Bytes of a line that a crash had cut off; they are gone. A line is written before what it tells happens, so that
+        did not.
     """
 
     def __init__(self, path: Path) -> None:
@@ -110,9 +102,7 @@ class Chain:
             raise RecordError(f"{kind}: {error}: a record holds finite numbers and text") from None
         data = (json.dumps({**line, "seal": seal}, ensure_ascii=False) + "\n").encode()
         if os.write(self._descriptor, data) != len(data):
-            raise RecordError(
-                f"{self.path}: a line could not be written in full: is the disk full?"
-            )
+            raise RecordError(f"{self.path}: a line could not be written in full: is the disk full?")
         _sync(self._descriptor)
         self.seals.append(seal)
 
@@ -138,7 +128,5 @@ def _locked(path: Path) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
-            raise RecordError(
-                f"{path}: it is being written already, here or by another process"
-            ) from None
+            raise RecordError(f"{path}: it is being written already, here or by another process") from None
     return descriptor

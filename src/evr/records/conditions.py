@@ -16,41 +16,35 @@ from evr.records.constants import Constants
 Finding = tuple[str, str]
 
 _BY_HAND = 2**32
-"""Torch seeds its generators with 53 fresh bits; a person types fewer (a fresh seed is below this
-with probability 2^-21).
+"""Torch seeds its generators with 53 fresh bits; a person types fewer (a fresh seed is below this with probability
+2^-21).
 """
 _UNSEEDED = 67280421310721  # what every torch.Generator() starts with that nobody seeded
 _METHODS = ("clip_and_accumulate", "add_noise")
 
 
 def batch_sampler(loader: Any) -> Any:
-    """The sampler that draws a loader's batches; for a loader that splits them to save memory, the
-    one that draws the whole batches.
+    """The sampler that draws a loader's batches; for a loader that splits them to save memory, the one that draws the
+    whole batches.
     """
     sampler = getattr(loader, "batch_sampler", None)
     if sampler is None:
         raise TypeError(
-            f"{type(loader).__name__} has no batch sampler: give the data loader that make_private "
-            "returned"
+            f"{type(loader).__name__} has no batch sampler: give the data loader that make_private returned"
         )
     return sampler.sampler if type(sampler).__name__ == "BatchSplittingSampler" else sampler
 
 
 def is_poisson(sampler: Any) -> bool:
     """Whether each record is drawn by its own coin."""
-    from opacus.utils.uniform_sampler import (
-        DistributedUniformWithReplacementSampler,
-        UniformWithReplacementSampler,
-    )
+    from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
 
-    return isinstance(
-        sampler, UniformWithReplacementSampler | DistributedUniformWithReplacementSampler
-    )
+    return isinstance(sampler, UniformWithReplacementSampler | DistributedUniformWithReplacementSampler)
 
 
 def rate(sampler: Any) -> float:
-    """The probability of a record to be in a batch; for a sampler other than Poisson's, one over
-    the number of batches.
+    """The probability of a record to be in a batch; for a sampler other than Poisson's, one over the number of
+    batches.
     """
     return float(sampler.sample_rate) if is_poisson(sampler) else 1.0 / max(1, len(sampler))
 
@@ -106,24 +100,16 @@ def breaches(optimizer: Any, sampler: Any) -> list[Finding]:
             )
         )
     if not is_clipping(optimizer):
-        found.append(
-            (
-                "clipping",
-                f"clipping is switched off: the clipping norm is {optimizer.max_grad_norm!r}",
-            )
-        )
+        found.append(("clipping", f"clipping is switched off: the clipping norm is {optimizer.max_grad_norm!r}"))
     if "AdaClip" in type(optimizer).__name__:
         found.append(
             (
                 "clipping",
-                "adaptive clipping divides by the exact size of the batch, which is not private: "
-                "clip at a fixed norm",
+                "adaptive clipping divides by the exact size of the batch, which is not private: clip at a fixed norm",
             )
         )
     if is_replaced(optimizer):
-        found.append(
-            ("methods", f"one of the optimizer's methods {', '.join(_METHODS)} is not Opacus's own")
-        )
+        found.append(("methods", f"one of the optimizer's methods {', '.join(_METHODS)} is not Opacus's own"))
     return found + seeded_by_hand(seeds(optimizer, sampler))
 
 
@@ -131,9 +117,7 @@ def notes(optimizer: Any, sampler: Any) -> list[Finding]:
     """What a reader of the record should know."""
     found: list[Finding] = []
     if not optimizer.secure_mode:
-        found.append(
-            ("generator", "the noise is not from a cryptographic generator (secure_mode=False)")
-        )
+        found.append(("generator", "the noise is not from a cryptographic generator (secure_mode=False)"))
     if "FastGradientClipping" in type(optimizer).__name__:
         found.append(
             (
@@ -144,11 +128,7 @@ def notes(optimizer: Any, sampler: Any) -> list[Finding]:
         )
     if type(sampler).__name__ == "DistributedUniformWithReplacementSampler":
         found.append(
-            (
-                "sampler",
-                "the distributed sampler leaves out batches that are empty; the ranks would no "
-                "longer agree",
-            )
+            ("sampler", "the distributed sampler leaves out batches that are empty; the ranks would no longer agree")
         )
     return found
 
@@ -161,16 +141,13 @@ def is_clipping(optimizer: Any) -> bool:
 def is_replaced(optimizer: Any) -> bool:
     """Whether clipping or noise is somebody else's code."""
     return any(
-        name in vars(optimizer)
-        or not str(getattr(type(optimizer), name).__module__).startswith("opacus.")
+        name in vars(optimizer) or not str(getattr(type(optimizer), name).__module__).startswith("opacus.")
         for name in _METHODS
     )
 
 
 def seeds(optimizer: Any, sampler: Any) -> dict[str, int | None]:
-    """What the generators of noise and sampling were seeded with; None for a cryptographic one,
-    which has no seed.
-    """
+    """What the generators of noise and sampling were seeded with; None for a cryptographic one, which has no seed."""
     secure = bool(optimizer.secure_mode)
     return {
         "noise": None if secure else _seed(optimizer.generator, optimizer.params[0].device),
@@ -200,9 +177,7 @@ def seeded_by_hand(found: dict[str, int | None]) -> list[Finding]:
 
 
 def batch_size(optimizer: Any) -> int | None:
-    """How many records the gradients in the optimizer are of; None where it does not keep gradients
-    of each.
-    """
+    """How many records the gradients in the optimizer are of; None where it does not keep gradients of each."""
     gradients = getattr(optimizer.params[0], "grad_sample", None)
     if gradients is None:
         return None

@@ -1,5 +1,5 @@
-"""The numbers of a Poisson-sampled training that must not depend on the number of records where
-that is private (docs/guarantees_relations.md, R1.7).
+"""The numbers of a Poisson-sampled training that must not depend on the number of records where that is private
+(docs/guarantees_relations.md, R1.7).
 """
 
 from __future__ import annotations

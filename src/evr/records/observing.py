@@ -39,8 +39,8 @@ def record(
 ) -> Recording:
     """Record what an Opacus training does, step by step, in a file that survives a crash.
 
-    Call it after ``make_private`` and before the first step; use it as a context manager, or call
-    ``finish`` at the end. ``evr.Record.load(path)`` reads the record; its ``event`` is what ran.
+    Call it after ``make_private`` and before the first step; use it as a context manager, or call ``finish`` at the
+    end. ``evr.Record.load(path)`` reads the record; its ``event`` is what ran.
 
     Parameters
     ----------
@@ -49,18 +49,17 @@ def record(
     loader
         The data loader that ``make_private`` returned.
     path
-        The file. One that exists is continued, after a crash or a pause; steps after the last
-        checkpoint stay in it, for they ran. Each process of a distributed training has its own.
+        The file. One that exists is continued, after a crash or a pause; steps after the last checkpoint stay in it,
+        for they ran. Each process of a distributed training has its own.
     constants
-        ``{"divisor": ..., "sampling_probability": ..., "steps": ...}``, if you fixed these three
-        numbers without looking at the data. Opacus computes them from the number of records, so
-        that without constants the record is certified under zero-out adjacency, where the number of
-        records is public. What the training does must be equal to the constants.
+        ``{"divisor": ..., "sampling_probability": ..., "steps": ...}``, if you fixed these three numbers without
+        looking at the data. Opacus computes them from the number of records, so that without constants the record is
+        certified under zero-out adjacency, where the number of records is public. What the training does must be equal
+        to the constants.
     breaches
-        What to do about what breaks the accounting (a shuffled loader, a generator seeded by hand,
-        a dropped batch, clipping switched off, a step past the recorder): ``"refuse"`` raises
-        ``RecordError`` before the weights move, ``"note"`` writes it down and lets the training go
-        on, and the record has no event.
+        What to do about what breaks the accounting (a shuffled loader, a generator seeded by hand, a dropped batch,
+        clipping switched off, a step past the recorder): ``"refuse"`` raises ``RecordError`` before the weights move,
+        ``"note"`` writes it down and lets the training go on, and the record has no event.
 
     Returns
     -------
@@ -85,18 +84,14 @@ def record(
 class Recording:
     """A training that is being recorded: made by ``evr.record``."""
 
-    def __init__(
-        self, optimizer: Any, loader: Any, path: Path, constants: Constants | None, *, refuse: bool
-    ) -> None:
+    def __init__(self, optimizer: Any, loader: Any, path: Path, constants: Constants | None, *, refuse: bool) -> None:
         self._optimizer, self._refuse = optimizer, refuse
         self._sampler = conditions.batch_sampler(loader)
         self._accountant = _accountant_of(optimizer)
         self._parameters = {id(p) for p in optimizer.params}
         found = conditions.breaches(optimizer, self._sampler)
         if found and refuse:
-            raise RecordError(
-                "this training cannot be recorded: " + "; ".join(words for _, words in found)
-            )
+            raise RecordError("this training cannot be recorded: " + "; ".join(words for _, words in found))
         if constants is not None:
             conditions.check_constants(constants, optimizer, self._sampler)
         rank, ranks, run = conditions.place()
@@ -152,10 +147,7 @@ class Recording:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
             self.finish()
@@ -165,10 +157,7 @@ class Recording:
     # -- attaching ---------------------------------------------------------------------------------
 
     def _attach(self) -> None:
-        from torch.optim.optimizer import (
-            register_optimizer_step_post_hook,
-            register_optimizer_step_pre_hook,
-        )
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
         optimizer = self._optimizer
         self._hook_before = optimizer.step_hook
@@ -197,9 +186,7 @@ class Recording:
         self._drawn.append(size)
 
     def _epoch_ends(self) -> None:
-        """The sampler is through, or starts again: what it drew was used, unless somebody dropped
-        it.
-        """
+        """The sampler is through, or starts again: what it drew was used, unless somebody dropped it."""
         left, self._drawn = list(self._drawn), deque()
         if 0 in left:
             self._breach("empty_batch", _EMPTY, happened=True)
@@ -209,9 +196,7 @@ class Recording:
         optimizer = self._optimizer
         self._check_checkpoint()
         if optimizer.step_hook != self._on_noise:
-            self._breach(
-                "hook", "the optimizer's step hook was replaced, and with it the recorder's"
-            )
+            self._breach("hook", "the optimizer's step hook was replaced, and with it the recorder's")
         self._check_parameters()
         size = conditions.batch_size(optimizer)
         self._used = None if size is None or self._used is None else self._used + size
@@ -248,17 +233,11 @@ class Recording:
         """Before a step of any torch optimizer."""
         if optimizer is self._optimizer.original_optimizer:
             if not self._expected:
-                self._breach(
-                    "outside", "the wrapped optimizer stepped by itself, past clipping and noise"
-                )
+                self._breach("outside", "the wrapped optimizer stepped by itself, past clipping and noise")
             self._expected = False
-        elif any(
-            id(p) in self._parameters for group in optimizer.param_groups for p in group["params"]
-        ):
+        elif any(id(p) in self._parameters for group in optimizer.param_groups for p in group["params"]):
             self._breach(
-                "outside",
-                f"another optimizer ({type(optimizer).__name__}) stepped on the recorded "
-                "parameters",
+                "outside", f"another optimizer ({type(optimizer).__name__}) stepped on the recorded parameters"
             )
 
     def _after_any_step(self, optimizer: Any, *_: Any) -> None:
@@ -314,8 +293,8 @@ class Recording:
         self._versions = None
 
     def _check_checkpoint(self) -> None:
-        """The accountant counted what was recorded; after loading a checkpoint, the record holds
-        all that the checkpoint knew.
+        """The accountant counted what was recorded; after loading a checkpoint, the record holds all that the
+        checkpoint knew.
         """
         counted = self._count()
         if counted == self._counted:
@@ -329,8 +308,7 @@ class Recording:
             self._breach("unrecorded", words)
         elif self._accountant is not None and counted < recorded:
             words = (
-                f"{recorded - counted} recorded steps are not in the weights that the training "
-                "goes on from; they count"
+                f"{recorded - counted} recorded steps are not in the weights that the training goes on from; they count"
             )
             self._recorder.find("note", "lost", words)
         self._mark_checkpoint()
@@ -345,17 +323,12 @@ class Recording:
 
 
 _OTHER = "a step did not use the batch that the sampler drew, all of it and nothing else"
-_EMPTY = (
-    "an empty batch was dropped or filled: a Poisson-sampled step with no records still adds its "
-    "noise"
-)
+_EMPTY = "an empty batch was dropped or filled: a Poisson-sampled step with no records still adds its noise"
 
 
-def _observed(
-    sampler: type[Iterable[Any]], on_batch: Callable[[int], None], on_end: Callable[[], None]
-) -> type:
-    """The sampler's class, telling what it draws. A subclass, so that ``isinstance`` and the
-    sampler's state stay as they are.
+def _observed(sampler: type[Iterable[Any]], on_batch: Callable[[int], None], on_end: Callable[[], None]) -> type:
+    """The sampler's class, telling what it draws. A subclass, so that ``isinstance`` and the sampler's state stay as
+    they are.
     """
 
     def __iter__(self: Any) -> Iterator[Any]:
@@ -364,32 +337,23 @@ def _observed(
             on_batch(len(batch))
             yield batch
 
-    return type(
-        sampler.__name__, (sampler,), {"__iter__": __iter__, "__module__": sampler.__module__}
-    )
+    return type(sampler.__name__, (sampler,), {"__iter__": __iter__, "__module__": sampler.__module__})
 
 
 def _check_optimizer(optimizer: Any) -> None:
     try:
         from opacus.optimizers import DPOptimizer
     except ImportError:
-        raise ImportError(
-            "evr.record observes Opacus trainings: pip install evr-dp[opacus]"
-        ) from None
+        raise ImportError("evr.record observes Opacus trainings: pip install evr-dp[opacus]") from None
     if not isinstance(optimizer, DPOptimizer):
-        raise TypeError(
-            f"{type(optimizer).__name__} is not recorded: give the optimizer that make_private "
-            "returned"
-        )
+        raise TypeError(f"{type(optimizer).__name__} is not recorded: give the optimizer that make_private returned")
 
 
 def _accountant_of(optimizer: Any) -> Any:
-    """The accountant that counts the optimizer's steps: Opacus's step hook is a closure of it. None
-    for another hook.
+    """The accountant that counts the optimizer's steps: Opacus's step hook is a closure of it. None for another
+    hook.
     """
     from opacus.accountants import IAccountant
 
     cells = getattr(getattr(optimizer, "step_hook", None), "__closure__", None) or ()
-    return next(
-        (cell.cell_contents for cell in cells if isinstance(cell.cell_contents, IAccountant)), None
-    )
+    return next((cell.cell_contents for cell in cells if isinstance(cell.cell_contents, IAccountant)), None)

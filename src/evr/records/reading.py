@@ -37,20 +37,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that a reader should know (a note), or that breaks a hypothesis of the accounting
-    (a breach).
-    """
+    """Something that a reader should know (a note), or that breaks a hypothesis of the accounting (a breach)."""
 
     what: str
     words: str
     after_step: int
 
     def __str__(self) -> str:
-        return (
-            f"after step {self.after_step}: {self.words}"
-            if self.after_step
-            else f"at the start: {self.words}"
-        )
+        return f"after step {self.after_step}: {self.words}" if self.after_step else f"at the start: {self.words}"
 
 
 @dataclass(frozen=True)
@@ -66,16 +60,15 @@ class Record:
     conditions
         What held from the start, and after each restart: libraries, sampler, generators.
     constants
-        Divisor, sampling probability and steps, if whoever trained said that these were fixed
-        without looking at the data; else None.
+        Divisor, sampling probability and steps, if whoever trained said that these were fixed without looking at the
+        data; else None.
     secure
         Whether the noise of every step came from a cryptographic generator.
     finished
-        Whether the training was closed in order; a record without its end may have lost its last
-        lines, and has no event.
+        Whether the training was closed in order; a record without its end may have lost its last lines, and has no
+        event.
     run, rank, ranks
-        Which training, and which process of how many; of all of them, once they were found to
-        agree, ``rank`` is None.
+        Which training, and which process of how many; of all of them, once they were found to agree, ``rank`` is None.
     paths, seals
         Its files, and in each the seal of the last line that is about the training.
     """
@@ -95,19 +88,15 @@ class Record:
 
     @classmethod
     def load(cls, path: str | Path) -> Record:
-        """Read a record. Of a distributed training, ``path`` is what ``evr.record`` was given: all
-        ranks are read, and must agree.
+        """Read a record. Of a distributed training, ``path`` is what ``evr.record`` was given: all ranks are read, and
+        must agree.
 
         Raises
         ------
         RecordError
             If it cannot be read, was altered or is damaged, or if the ranks do not agree.
         """
-        found = (
-            sorted(Path(path).parent.glob(rank_path(path, "*").name))
-            if not Path(path).exists()
-            else []
-        )
+        found = sorted(Path(path).parent.glob(rank_path(path, "*").name)) if not Path(path).exists() else []
         if not found:
             return _read(Path(path))
         return agreed([_read(one) for one in found])
@@ -124,13 +113,9 @@ class Record:
         """
         if self.breaches:
             listed = "; ".join(map(str, self.breaches[:5]))
-            raise RecordError(
-                f"the record has no event, for what ran is not what is accounted for: {listed}"
-            )
+            raise RecordError(f"the record has no event, for what ran is not what is accounted for: {listed}")
         if self.rank is not None and self.ranks > 1:
-            raise RecordError(
-                f"this is the record of rank {self.rank} of {self.ranks}: load all of them together"
-            )
+            raise RecordError(f"this is the record of rank {self.rank} of {self.ranks}: load all of them together")
         if not self.finished:
             raise RecordError(
                 "the record is not finished, so its last lines may be missing: continue the "
@@ -150,9 +135,9 @@ class Record:
 
     @property
     def relation(self) -> NeighboringRelation:
-        """Under which adjacency this training is certified: add-or-remove if divisor, sampling
-        probability and steps were given as constants, else zero-out, where the number of records is
-        public. Epsilon is the same (docs/guarantees_relations.md, R1.7).
+        """Under which adjacency this training is certified: add-or-remove if divisor, sampling probability and steps
+        were given as constants, else zero-out, where the number of records is public. Epsilon is the same
+        (docs/guarantees_relations.md, R1.7).
         """
         return ADD_OR_REMOVE if self._not_constant is None else ZERO_OUT
 
@@ -196,25 +181,21 @@ class Record:
         }
 
     def certify(self, **options: Any) -> Certificate:
-        """``evr.certify`` of what ran, under ``relation`` if no other is given; the certificate
-        names the record, and the record the certificate. Options as there.
+        """``evr.certify`` of what ran, under ``relation`` if no other is given; the certificate names the record, and
+        the record the certificate. Options as there.
         """
         relation = self._checked_relation(options.pop("neighboring_relation", None))
         described = {"algorithm": "DP-SGD", **(options.pop("description", None) or {})}
         certificate = certify(
-            self.event,
-            neighboring_relation=relation,
-            record=self._section,
-            description=described,
-            **options,
+            self.event, neighboring_relation=relation, record=self._section, description=described, **options
         )
         self.add(certificate)
         return certificate
 
     @contextlib.contextmanager
     def released(self, **options: Any) -> Iterator[Certificate]:
-        """``evr.released`` of what ran, as a context manager: its body runs only if the claim was
-        verified. Relation and names as of ``certify``.
+        """``evr.released`` of what ran, as a context manager: its body runs only if the claim was verified. Relation
+        and names as of ``certify``.
         """
         relation = self._checked_relation(options.pop("neighboring_relation", None))
         gate = released(self.event, neighboring_relation=relation, record=self._section, **options)
@@ -223,8 +204,8 @@ class Record:
             yield certificate
 
     def add(self, certificate: Certificate) -> None:
-        """Name a certificate in the record's file, as a line of its own. Raises ``RecordError`` if
-        it is of another event.
+        """Name a certificate in the record's file, as a line of its own. Raises ``RecordError`` if it is of another
+        event.
         """
         if event_digest(certificate.dp_event()) != event_digest(self.event):
             raise RecordError("the certificate is of another event than what this record says ran")
@@ -244,14 +225,12 @@ class Record:
     def _named(self, lines: list[Line], seals: list[str]) -> tuple[str, ...]:
         """The digests in the lines of the file, which must still be the one that was read."""
         if not lines or _last_seal(lines, seals) != self.seals[0]:
-            raise RecordError(
-                f"{self.paths[0]}: the record has changed since it was read: read it again"
-            )
+            raise RecordError(f"{self.paths[0]}: the record has changed since it was read: read it again")
         return tuple(line["digest"] for line in lines if line["kind"] == "certificate")
 
     def is_certified_by(self, certificate: Certificate) -> bool:
-        """Whether a certificate is accepted, is of this record's event, and is named in its file;
-        and, if it names a record itself, whether that is this one.
+        """Whether a certificate is accepted, is of this record's event, and is named in its file; and, if it names a
+        record itself, whether that is this one.
         """
         named = certificate.record
         return (
@@ -262,9 +241,8 @@ class Record:
         )
 
     def require(self, plan: dp_event.DpEvent) -> None:
-        """Raise ``RecordError`` unless every step was at least as private as the plan's: no less
-        noise, no higher rate, no more steps. What is proved about the plan under this record's
-        ``relation`` then holds for what ran.
+        """Raise ``RecordError`` unless every step was at least as private as the plan's: no less noise, no higher rate,
+        no more steps. What is proved about the plan under this record's ``relation`` then holds for what ran.
 
         ``plan`` is an event of Poisson-sampled Gaussian steps, such as ``evr.dpsgd`` makes.
         """
@@ -301,9 +279,7 @@ def _planned(event: Any) -> Iterator[tuple[float, float, int]]:
     if isinstance(event, dp_event.PoissonSampledDpEvent):
         event, rate = event.event, event.sampling_probability
     if not isinstance(event, dp_event.GaussianDpEvent):
-        raise RecordError(
-            f"{event!r} is not a step of DP-SGD: a record is compared with a plan of Gaussian steps"
-        )
+        raise RecordError(f"{event!r} is not a step of DP-SGD: a record is compared with a plan of Gaussian steps")
     yield event.noise_multiplier, rate, count
 
 
@@ -314,28 +290,17 @@ def rank_path(path: str | Path, rank: int | str) -> Path:
 
 
 def agreed(records: list[Record]) -> Record:
-    """One record of all ranks. Raises ``RecordError`` where they are not ranks of one training that
-    did the same.
-    """
+    """One record of all ranks. Raises ``RecordError`` where they are not ranks of one training that did the same."""
     first = records[0]
     if sorted(-1 if r.rank is None else r.rank for r in records) != list(range(first.ranks)):
         ranks = ", ".join(str(record.rank) for record in records)
-        raise RecordError(
-            f"the ranks do not agree: of {first.ranks} processes there are records of {ranks}"
-        )
+        raise RecordError(f"the ranks do not agree: of {first.ranks} processes there are records of {ranks}")
     for record in records[1:]:
         for what in ("run", "ranks", "steps", "finished", "constants", "runs"):
             here, there = getattr(first, what), getattr(record, what)
             if here != there:
-                words = (
-                    "the steps"
-                    if what == "runs"
-                    else f"{what} ({validate.shown(here)}, {validate.shown(there)})"
-                )
-                raise RecordError(
-                    f"the ranks do not agree: ranks {first.rank} and {record.rank} differ in "
-                    f"{words}"
-                )
+                words = "the steps" if what == "runs" else f"{what} ({validate.shown(here)}, {validate.shown(there)})"
+                raise RecordError(f"the ranks do not agree: ranks {first.rank} and {record.rank} differ in {words}")
     ordered = sorted(records, key=lambda record: record.rank or 0)
     return Record(
         runs=first.runs,
@@ -360,12 +325,7 @@ def _read(path: Path) -> Record:
     found: dict[str, list[Finding]] = {"note": [], "breach": []}
     for line in lines:
         if line["kind"] == "step":
-            facts = (
-                line["noise_multiplier"],
-                line["clipping_norm"],
-                line["sampling_probability"],
-                line.get("divisor"),
-            )
+            facts = (line["noise_multiplier"], line["clipping_norm"], line["sampling_probability"], line.get("divisor"))
             if runs and runs[-1] == Run(*facts, runs[-1].steps):
                 runs[-1] = Run(*facts, runs[-1].steps + 1)
             else:
@@ -376,9 +336,7 @@ def _read(path: Path) -> Record:
         runs=tuple(runs),
         notes=tuple(found["note"]),
         breaches=tuple(found["breach"]),
-        conditions=tuple(
-            line["conditions"] for line in lines if line["kind"] in ("start", "resumed")
-        ),
+        conditions=tuple(line["conditions"] for line in lines if line["kind"] in ("start", "resumed")),
         constants=None if fixed is None else Constants.of(fixed),
         secure=all(line["secure"] for line in lines if line["kind"] == "step"),
         finished=_training(lines)[-1]["kind"] == "end",

@@ -1,10 +1,9 @@
 """Records of trainings, written: what ran, step by step, in a file that a crash does not hurt.
 
-A line is on the disk before the step that it announces happens, so a record may hold one step more
-than ran, never one fewer. The file is a sealed chain of lines (``evr.records.chain``).
+A line is on the disk before the step that it announces happens, so a record may hold one step more than ran, never one
+fewer. The file is a sealed chain of lines (``evr.records.chain``).
 
-``evr.records.observing`` writes records of Opacus trainings; other training loops use ``Recorder``
-themselves.
+``evr.records.observing`` writes records of Opacus trainings; other training loops use ``Recorder`` themselves.
 """
 
 from __future__ import annotations
@@ -31,13 +30,11 @@ class Recorder:
     conditions
         What holds from here on, in JSON's types.
     constants
-        ``{"divisor": ..., "sampling_probability": ..., "steps": ...}``: say with it that these
-        three numbers were fixed without looking at the data, the number of records included. A step
-        that differs is refused. Without constants, a record is certified under zero-out adjacency
-        (``Record.relation``).
+        ``{"divisor": ..., "sampling_probability": ..., "steps": ...}``: say with it that these three numbers were fixed
+        without looking at the data, the number of records included. A step that differs is refused. Without constants,
+        a record is certified under zero-out adjacency (``Record.relation``).
     rank, ranks, run
-        Of a distributed training: which process of how many, and a name of the run that all of them
-        share.
+        Of a distributed training: which process of how many, and a name of the run that all of them share.
 
     Examples
     --------
@@ -75,16 +72,12 @@ class Recorder:
             else:
                 name = run or f"{fresh_entropy():x}"[:32]
                 fields = {"format": FORMAT, "run": name, "rank": rank, "ranks": ranks}
-                self._chain.write(
-                    "start", **fields, time=_now(), conditions=conditions or {}, constants=fixed
-                )
+                self._chain.write("start", **fields, time=_now(), conditions=conditions or {}, constants=fixed)
         except BaseException:
             self.close()
             raise
 
-    def _continue(
-        self, rank: int, ranks: int, conditions: dict[str, Any], fixed: dict[str, Any] | None
-    ) -> None:
+    def _continue(self, rank: int, ranks: int, conditions: dict[str, Any], fixed: dict[str, Any] | None) -> None:
         first = self._chain.lines[0]
         if (first["rank"], first["ranks"]) != (rank, ranks):
             raise RecordError(
@@ -97,13 +90,7 @@ class Recorder:
                 f"constants={fixed!r} are given now: continue it with the same, or write another "
                 "record"
             )
-        self._chain.write(
-            "resumed",
-            time=_now(),
-            steps=self.steps,
-            cut_off=self._chain.cut_off,
-            conditions=conditions,
-        )
+        self._chain.write("resumed", time=_now(), steps=self.steps, cut_off=self._chain.cut_off, conditions=conditions)
 
     def step(
         self,
@@ -117,9 +104,9 @@ class Recorder:
     ) -> None:
         """Write down a step that is about to happen; it is on the disk when this returns.
 
-        ``divisor`` is what the noisy sum is divided by; ``skipped`` counts physical batches before
-        the step that were only added up; ``secure`` says whether its noise comes from a
-        cryptographic generator. A step that differs from the constants raises ``RecordError``.
+        ``divisor`` is what the noisy sum is divided by; ``skipped`` counts physical batches before the step that were
+        only added up; ``secure`` says whether its noise comes from a cryptographic generator. A step that differs from
+        the constants raises ``RecordError``.
         """
         unlike = self._constants and self._constants.unlike(divisor, sampling_probability)
         if unlike:
@@ -143,16 +130,10 @@ class Recorder:
     @property
     def _mark(self) -> dict[str, Any]:
         """Where the record stands: for a checkpoint."""
-        return {
-            "line": len(self._chain.seals) - 1,
-            "seal": self._chain.seals[-1],
-            "steps": self.steps,
-        }
+        return {"line": len(self._chain.seals) - 1, "seal": self._chain.seals[-1], "steps": self.steps}
 
     def _require(self, mark: dict[str, Any]) -> None:
-        """Raise ``RecordError`` unless the record holds all that it held when a checkpoint was
-        written.
-        """
+        """Raise ``RecordError`` unless the record holds all that it held when a checkpoint was written."""
         line, seals = mark["line"], self._chain.seals
         if line >= len(seals) or seals[line] != mark["seal"]:
             raise RecordError(
@@ -173,10 +154,7 @@ class Recorder:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
             self.finish()

@@ -1,8 +1,8 @@
-"""One self-contained HTML page of a certificate: what is claimed, who checked it and how, what is
-assumed, how to check it, and every parameter.
+"""One self-contained HTML page of a certificate: what is claimed, who checked it and how, what is assumed, how to check
+it, and every parameter.
 
-The page asks nothing of any network, follows the reader's light or dark theme, and prints. What it
-shows is computed from the certificate; only the privacy curve is computed anew.
+The page asks nothing of any network, follows the reader's light or dark theme, and prints. What it shows is computed
+from the certificate; only the privacy curve is computed anew.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ MEANINGS = {
     "verification.entropy": "the source of the samples; enough to draw them again",
     "verification.entropy_is_fresh": "recorded as drawn from the operating system; nothing can "
     "prove that nobody chose it",
-    "record.seals": "the last seal of each file of the training's record; Record.is_certified_by "
-    "compares them",
+    "record.seals": "the last seal of each file of the training's record; Record.is_certified_by compares them",
     "record.notes": "what the recorder noted; the assumptions say what follows from it",
     "bound": "proved: no sample is larger",
     "clip": "samples were cut here before betting",
@@ -102,11 +101,7 @@ def unbroken(text: str) -> Markup:
 
 
 def render(
-    certificate: Certificate,
-    *,
-    source: str | None = None,
-    proof: bytes | None = None,
-    max_seconds: float | None = None,
+    certificate: Certificate, *, source: str | None = None, proof: bytes | None = None, max_seconds: float | None = None
 ) -> str:
     """The page's text."""
     import jinja2
@@ -173,15 +168,12 @@ def _directions(certificate: Certificate) -> Iterator[dict[str, Any]]:
     """What happened in each direction, with its pictures where samples were drawn."""
     for name, report in certificate.verification.directions.items():
         pictures = [
-            _drawn(picture, f"{name}-{index}")
-            for index, picture in enumerate(_pictures(certificate, name, report))
+            _drawn(picture, f"{name}-{index}") for index, picture in enumerate(_pictures(certificate, name, report))
         ]
         yield {"name": name, "report": report, "pictures": pictures}
 
 
-def _pictures(
-    certificate: Certificate, name: str, report: DirectionSection
-) -> Iterator[plots.Picture]:
+def _pictures(certificate: Certificate, name: str, report: DirectionSection) -> Iterator[plots.Picture]:
     if report.trace and report.samples:
         yield plots.running_estimate(report, certificate.claim, name)
         if report.log_target is not None:
@@ -201,9 +193,7 @@ def _groups(certificate: Certificate) -> list[tuple[str, list[tuple[str, str, st
     document = certificate.document()
     directions = document["verification"].pop("directions")
     top = ("schema_version", "verdict", "neighboring_relation", "digest")
-    groups: list[tuple[str, dict[str, Any]]] = [
-        ("certificate", {key: document[key] for key in top})
-    ]
+    groups: list[tuple[str, dict[str, Any]]] = [("certificate", {key: document[key] for key in top})]
     for name in ("description", "claim", "release", "verification", "record"):
         if document[name] is not None and any(v is not None for v in document[name].values()):
             groups.append((name, document[name]))
@@ -215,9 +205,7 @@ def _groups(certificate: Certificate) -> list[tuple[str, list[tuple[str, str, st
 
 
 def _row(group: str, name: str, value: Any) -> tuple[str, str, str]:
-    meaning = MEANINGS.get(f"{group}.{name}") or (
-        MEANINGS.get(name) if group not in ("claim", "release") else None
-    )
+    meaning = MEANINGS.get(f"{group}.{name}") or (MEANINGS.get(name) if group not in ("claim", "release") else None)
     return name, _shown(value), meaning or ""
 
 
@@ -230,9 +218,7 @@ def _flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
                 yield f"{prefix}{key}", f"{len(value)} entries, in the certificate's file"
                 continue
             for index, item in enumerate(value):
-                yield from _flat(
-                    item if isinstance(item, Mapping) else {"": item}, f"{prefix}{key}[{index}]."
-                )
+                yield from _flat(item if isinstance(item, Mapping) else {"": item}, f"{prefix}{key}[{index}].")
         else:
             yield f"{prefix}{key}", value
 

@@ -1,8 +1,8 @@
 """Pictures: privacy curves, epsilon along a training, and how a sampled verification went.
 
-A picture is a matplotlib figure, drawn when it is asked for and never shown. ``save`` writes it to
-a file. ``inline`` makes it part of a page: text stays text, and the colours of ``PAINTS`` become
-the page's CSS variables, light or dark. Lines differ in their dashes too, for the colour-blind.
+A picture is a matplotlib figure, drawn when it is asked for and never shown. ``save`` writes it to a file. ``inline``
+makes it part of a page: text stays text, and the colours of ``PAINTS`` become the page's CSS variables, light or dark.
+Lines differ in their dashes too, for the colour-blind.
 """
 
 from __future__ import annotations
@@ -113,8 +113,7 @@ def privacy_curves(
 ) -> Figure:
     """delta against epsilon, delta logarithmic: one line for each named ``(epsilons, deltas)``.
 
-    ``least_delta`` is the least that is shown, by default 16 decades below the greatest; zeros are
-    not drawn.
+    ``least_delta`` is the least that is shown, by default 16 decades below the greatest; zeros are not drawn.
     """
     figure, axes = _axes(title)
     pairs = [(np.asarray(e, float), np.asarray(d, float)) for e, d in curves.values()]
@@ -141,8 +140,7 @@ def online_epsilon(runs: Mapping[str, Series], delta: float, *, title: str | Non
     """epsilon against the number of steps, one line for each named ``(steps, epsilons)``."""
     figure, axes = _axes(title)
     finite = {
-        name: (steps, np.where(np.isfinite(epsilons), epsilons, np.nan))
-        for name, (steps, epsilons) in runs.items()
+        name: (steps, np.where(np.isfinite(epsilons), epsilons, np.nan)) for name, (steps, epsilons) in runs.items()
     }
     _lines(axes, finite, None)
     for line in axes.get_lines():
@@ -169,9 +167,7 @@ def sweep(found: Sweep, *, title: str | None = None) -> Figure:
     return figure
 
 
-def certified_curve(
-    curves: Mapping[str, Series], claim: ClaimSection, *, accepted: bool
-) -> Picture:
+def certified_curve(curves: Mapping[str, Series], claim: ClaimSection, *, accepted: bool) -> Picture:
     """The privacy curve of each direction, and the claim as a point."""
     figure = privacy_curves(curves, looks=DIRECTIONS)
     (axes,) = figure.axes
@@ -191,8 +187,7 @@ def certified_curve(
     falls = f"Delta falls from {scientific(max(deltas))} as epsilon grows. " if deltas else ""
     return Picture(
         "Privacy curve",
-        f"{falls}The claim is the point epsilon {above(claim.epsilon, 6)}, "
-        f"delta {scientific_above(claim.delta)}.",
+        f"{falls}The claim is the point epsilon {above(claim.epsilon, 6)}, delta {scientific_above(claim.delta)}.",
         figure,
     )
 
@@ -244,8 +239,8 @@ def log_wealth(report: DirectionSection, direction: str) -> Picture:
 
 
 def render(figure: Figure, kind: str) -> bytes:
-    """The bytes of a picture, ``kind`` being ``"png"``, ``"svg"`` or ``"pdf"``; the same figure
-    gives the same bytes.
+    """The bytes of a picture, ``kind`` being ``"png"``, ``"svg"`` or ``"pdf"``; the same figure gives the same
+    bytes.
     """
     import matplotlib
 
@@ -262,8 +257,8 @@ def save(figure: Figure, path: str | Path) -> None:
 
 
 def inline(picture: Picture, key: str) -> str:
-    """A picture as an element of an HTML page. ``key`` begins its identifiers, which have to be
-    the page's only ones.
+    """A picture as an element of an HTML page. ``key`` begins its identifiers, which have to be the page's only
+    ones.
     """
     import matplotlib
 
@@ -324,9 +319,7 @@ def _powers_of_ten(axes: Any) -> None:
 
     axes.yaxis.set_major_locator(LogLocator(10, numticks=7))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: ten_to(math.log10(value)) if value > 0 else "")
-    )
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: ten_to(math.log10(value)) if value > 0 else ""))
 
 
 def _counts(axes: Any, last: float) -> None:

@@ -6,14 +6,4 @@ from evr.sampling.plan import DRAWING, DrawPlan, Kind
 from evr.sampling.proposals import Block, Proposal
 from evr.sampling.registry import built
 
-__all__ = [
-    "DRAWING",
-    "Block",
-    "DrawPlan",
-    "Kind",
-    "Proposal",
-    "SimpleProposal",
-    "TiltedProposal",
-    "built",
-    "cuda",
-]
+__all__ = ["DRAWING", "Block", "DrawPlan", "Kind", "Proposal", "SimpleProposal", "TiltedProposal", "built", "cuda"]

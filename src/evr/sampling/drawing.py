@@ -49,8 +49,8 @@ class Drawing:
         return self._log_moments[p]
 
     def excess(self, clip: float, log_unit: float) -> float:
-        """A rigorous upper bound on ``E[(X - clip)_+]``: ``(p-1)^{p-1}/p^p E[X^p]/clip^{p-1}``, the
-        best of several ``p``; all in units of ``e^log_unit``.
+        """A rigorous upper bound on ``E[(X - clip)_+]``: ``(p-1)^{p-1}/p^p E[X^p]/clip^{p-1}``, the best of several
+        ``p``; all in units of ``e^log_unit``.
         """
         if self.log_greatest - log_unit <= math.log(clip):
             return 0.0

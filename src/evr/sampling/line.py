@@ -1,5 +1,5 @@
-"""Proposals for pairs on a line: capped tilts of steps on outcomes, and the paper's simple Monte
-Carlo (docs/guarantees.md, Sections 2 and 3).
+"""Proposals for pairs on a line: capped tilts of steps on outcomes, and the paper's simple Monte Carlo
+(docs/guarantees.md, Sections 2 and 3).
 """
 
 from __future__ import annotations
@@ -17,15 +17,7 @@ from evr.bounds.moments import MomentBound, TiltedOutcomes, log_greatest
 from evr.bounds.rounding import Rounding
 from evr.bounds.spreading import even_edges, spread_to_edges
 from evr.bounds.tilt import Tilt
-from evr.laws import (
-    DiscretePair,
-    Floats,
-    Step,
-    finite_part,
-    infinite_loss_mass,
-    infinite_mass,
-    outcomes,
-)
+from evr.laws import DiscretePair, Floats, Step, finite_part, infinite_loss_mass, infinite_mass, outcomes
 from evr.sampling.outcomes import OutcomeSampler, PlainSampler
 from evr.sampling.plan import CappedPlan, Kind, SimplePlan
 from evr.sampling.proposals import Block, Proposal, log_with_infinite
@@ -35,8 +27,8 @@ _POWERS = np.geomspace(0.05, 250.0, 24)  # what the moment bound tries where the
 
 
 class TiltedProposal(Proposal):
-    """Capped exponential tilting of every step (docs/guarantees.md, Section 3). Infinite losses are
-    kept apart (Section 3.8).
+    """Capped exponential tilting of every step (docs/guarantees.md, Section 3). Infinite losses are kept apart (Section
+    3.8).
 
     Parameters
     ----------
@@ -55,28 +47,20 @@ class TiltedProposal(Proposal):
     True
     """
 
-    def __init__(
-        self, steps: Sequence[Step], tilts: Sequence[Tilt], *, composed: Sequence[Step] = ()
-    ) -> None:
+    def __init__(self, steps: Sequence[Step], tilts: Sequence[Tilt], *, composed: Sequence[Step] = ()) -> None:
         self.steps, self.composed = tuple(steps), tuple(composed)
         self.infinite = infinite_mass(self.steps)
         self.bounds = tuple(
-            TiltedOutcomes(on_outcomes(step), tilt)
-            for step, tilt in zip(self.steps, tilts, strict=True)
+            TiltedOutcomes(on_outcomes(step), tilt) for step, tilt in zip(self.steps, tilts, strict=True)
         )
         self.samplers = tuple(map(OutcomeSampler, self.bounds))
         self.log_normalisers = tuple(b.log_normaliser for b in self.bounds)
-        self.log_normaliser = math.fsum(
-            s.count * m for s, m in zip(self.steps, self.log_normalisers, strict=True)
-        )
+        self.log_normaliser = math.fsum(s.count * m for s, m in zip(self.steps, self.log_normalisers, strict=True))
 
     @classmethod
     def from_plan(cls, plan: CappedPlan, steps: Sequence[Step]) -> Self:
         """The steps, spread to outcomes and composed where the plan says so, then tilted."""
-        spread, tilts = (
-            spread_steps(steps, plan.kinds),
-            [kind.tilt or Tilt() for kind in plan.kinds],
-        )
+        spread, tilts = (spread_steps(steps, plan.kinds), [kind.tilt or Tilt() for kind in plan.kinds])
         if not plan.places:
             return cls(spread, tilts)
         if len(set(tilts)) > 1:
@@ -102,13 +86,10 @@ class TiltedProposal(Proposal):
         """Of sums without infinite losses, which are apart, and of weights."""
         own = list(zip(self.steps, self.bounds, strict=True))
         heights = abs(self.log_normaliser) + math.fsum(
-            step.count * max(abs(bounds.least_height), abs(bounds.tilt.height_beyond))
-            for step, bounds in own
+            step.count * max(abs(bounds.least_height), abs(bounds.tilt.height_beyond)) for step, bounds in own
         )
         summed = [Step(bounds.pair, step.count) for step, bounds in own]
-        return Rounding.of(
-            summed, epsilon, order=self._order, heights=heights, composed=self.composed
-        )
+        return Rounding.of(summed, epsilon, order=self._order, heights=heights, composed=self.composed)
 
     @property
     def work(self) -> int:
@@ -123,8 +104,8 @@ class TiltedProposal(Proposal):
         return Block(losses, self.log_normaliser - heights, self.infinite)
 
     def log_moment(self, epsilon: float, p: float) -> float:
-        """By docs/guarantees.md, Section 3.5, or ``B^p`` where that is less; infinite losses added
-        by Minkowski's inequality (Section 3.8).
+        """By docs/guarantees.md, Section 3.5, or ``B^p`` where that is less; infinite losses added by Minkowski's
+        inequality (Section 3.8).
         """
         of_s = MomentBound(self.counts, self.bounds, self.log_normaliser, epsilon, p)
         powers = self._order * p * np.geomspace(0.05, 8.0, 16) if self._order else _POWERS
@@ -139,8 +120,8 @@ class TiltedProposal(Proposal):
 
 
 class SimpleProposal(Proposal):
-    """The paper's simple Monte Carlo: plain samples from the dominating pairs, infinite losses
-    among them (docs/guarantees.md, Section 2).
+    """The paper's simple Monte Carlo: plain samples from the dominating pairs, infinite losses among them
+    (docs/guarantees.md, Section 2).
 
     Parameters
     ----------
@@ -203,15 +184,13 @@ def _least(of_s: MomentBound, powers: Floats) -> float:
 
 
 def spread_steps(steps: Sequence[Step], kinds: Sequence[Kind]) -> tuple[Step, ...]:
-    """The steps, those with edges replaced by ones on a few outcomes that dominate them
-    (docs/guarantees.md, Section 3.9).
+    """The steps, those with edges replaced by ones on a few outcomes that dominate them (docs/guarantees.md, Section
+    3.9).
     """
     if len(kinds) != len(steps):
         raise ValueError(f"the plan is for {len(kinds)} kinds of steps, and there are {len(steps)}")
     return tuple(
-        step
-        if kind.edges is None
-        else Step(spread_to_edges(step.pair, np.array(kind.edges)), step.count)
+        step if kind.edges is None else Step(spread_to_edges(step.pair, np.array(kind.edges)), step.count)
         for step, kind in zip(steps, kinds, strict=True)
     )
 
@@ -220,7 +199,5 @@ def on_outcomes(step: Step) -> DiscretePair:
     """The finite part of a step's law, which must have finitely many outcomes."""
     pair = finite_part(step.pair)
     if not isinstance(pair, DiscretePair) or infinite_loss_mass(pair):
-        raise ValueError(
-            f"{pair.describe()} is not drawn as it is: a plan spreads it to finitely many outcomes"
-        )
+        raise ValueError(f"{pair.describe()} is not drawn as it is: a plan spreads it to finitely many outcomes")
     return pair

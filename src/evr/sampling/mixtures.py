@@ -1,5 +1,5 @@
-"""The proposal for compositions with laws in many dimensions: all of them are drawn at order ``k``,
-or with scaled means, or shifted; bins, in the rest of the samples, at another order in a window.
+"""The proposal for compositions with laws in many dimensions: all of them are drawn at order ``k``, or with scaled
+means, or shifted; bins, in the rest of the samples, at another order in a window.
 
 Steps on a line take part with one tilt. docs/guarantees_highdim.md, Sections 4 to 7.
 """
@@ -26,9 +26,7 @@ from evr.sampling.proposals import Block, Proposal, log_with_infinite
 
 
 class MixtureProposal(Proposal):
-    """Draws one direction of a composition, simplified, of which some laws are in many dimensions,
-    as the plan says.
-    """
+    """Draws one direction of a composition, simplified, of which some laws are in many dimensions, as the plan says."""
 
     xp: Any = np
     """Whose arrays are drawn by place; and how many numbers of one law at a time."""
@@ -128,24 +126,19 @@ class MixtureProposal(Proposal):
 
     def _bound(self, parts: Sequence[Part], epsilon: float) -> float:
         order = parts[0].order  # of all of them
-        log_moment = math.fsum(
-            n * part.log_normaliser for part, (_, n) in zip(parts, self.laws, strict=True)
-        )
+        log_moment = math.fsum(n * part.log_normaliser for part, (_, n) in zip(parts, self.laws, strict=True))
         if self.line is not None:
             log_moment += self.line.log_normaliser + self._line_gap(order)
         peak = log_peak(order) if order > 0 else 0.0
         return log_moment + peak - order * epsilon
 
     def _line_gap(self, order: float) -> float:
-        """``sup (order y - h)`` over the steps on a line; infinite if draws may reach beyond a
-        cap.
-        """
+        """``sup (order y - h)`` over the steps on a line; infinite if draws may reach beyond a cap."""
         assert self.line is not None
         if any(b.log_beyond(1.0) > -math.inf for b in self.line.bounds):
             return math.inf
         return math.fsum(
-            s.count * b.greatest_gap(order)
-            for s, b in zip(self.line.steps, self.line.bounds, strict=True)
+            s.count * b.greatest_gap(order) for s, b in zip(self.line.steps, self.line.bounds, strict=True)
         )
 
     def log_moment(self, epsilon: float, p: float) -> float:
@@ -169,8 +162,8 @@ class MixtureProposal(Proposal):
         return Rounding(base.loss + math.fsum(errors), weight, self.order)
 
     def _sum_error(self, index: int, scale: float) -> float:
-        """What parts of one law add to the error of the logarithm of a density. Drawn by place,
-        sums may be in any order.
+        """What parts of one law add to the error of the logarithm of a density. Drawn by place, sums may be in any
+        order.
         """
         law, count = self.laws[index]
         found = max(parts[index].sum_error(law, scale) for parts in self.parts)

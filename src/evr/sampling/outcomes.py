@@ -1,7 +1,7 @@
 """Exact draws of sums of steps: tilted ones on outcomes, and untilted ones of any pair.
 
-A sampler draws, for each of ``size`` samples, ``count`` independent steps and returns the sum of
-their losses and the sum of their heights ``h``.
+A sampler draws, for each of ``size`` samples, ``count`` independent steps and returns the sum of their losses and the
+sum of their heights ``h``.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ class Sums(NamedTuple):
 
 
 class OutcomeSampler:
-    """Steps from ``P' = e^h P / M`` on finitely many outcomes of finite loss (docs/guarantees.md,
-    Section 3.3).
+    """Steps from ``P' = e^h P / M`` on finitely many outcomes of finite loss (docs/guarantees.md, Section 3.3).
 
-    Few steps are drawn one by one from an alias table (Walker 1977), where each draw costs the
-    same; of many, a multinomial draw says how many have each outcome.
+    Few steps are drawn one by one from an alias table (Walker 1977), where each draw costs the same; of many, a
+    multinomial draw says how many have each outcome.
     """
 
     def __init__(self, step: TiltedOutcomes) -> None:
@@ -69,9 +68,7 @@ class OutcomeSampler:
         return Sums(counts @ self._losses, counts @ self._heights)
 
     def _one_by_one(self, generator: np.random.Generator, rows: int, count: int) -> Sums:
-        """The leading bits of a word of 64 choose a slot of the table, the others between its two
-        outcomes.
-        """
+        """The leading bits of a word of 64 choose a slot of the table, the others between its two outcomes."""
         lead = np.uint64(64 - self._bits)
         mask = (np.uint64(1) << lead) - np.uint64(1)
         words = generator.integers(0, 1 << 64, (count, rows), np.uint64)
@@ -87,11 +84,10 @@ class OutcomeSampler:
 
 
 def alias_slots(chances: Floats, bits: int) -> NDArray[np.uint64]:
-    """The alias table of Walker and Vose in whole numbers: chances, over their sum, are rounded to
-    multiples of 2^-64, and nothing else is rounded (docs/guarantees.md, Section 6.10).
+    """The alias table of Walker and Vose in whole numbers: chances, over their sum, are rounded to multiples of 2^-64,
+    and nothing else is rounded (docs/guarantees.md, Section 6.10).
 
-    A slot holds the index of its other outcome in its leading ``bits``, and in the rest the share
-    of its own.
+    A slot holds the index of its other outcome in its leading ``bits``, and in the rest the share of its own.
     """
     size, room = 1 << bits, 1 << (64 - bits)
     exact = [int(x * 2.0**120) for x in chances.tolist()]  # but for what is below 2^-68

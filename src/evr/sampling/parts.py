@@ -1,8 +1,8 @@
 """How one law in many dimensions is drawn: order ``k``, scaled means, or a shift.
 
-A part's law has a density with respect to ``Q`` that can be computed and is at least ``e^{order
-loss} dP/dQ / M``: the part *dominates a tilt* of that order, so weights are at most ``M e^{-order
-loss}``. docs/guarantees_highdim.md, Sections 4 to 7.
+A part's law has a density with respect to ``Q`` that can be computed and is at least ``e^{order loss} dP/dQ / M``: the
+part *dominates a tilt* of that order, so weights are at most ``M e^{-order loss}``. docs/guarantees_highdim.md,
+Sections 4 to 7.
 """
 
 from __future__ import annotations
@@ -13,13 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from evr.bounds.replica_tables import (
-    MOST_REPLICAS,
-    STEEPEST,
-    ChainTable,
-    OccupancyTable,
-    RingTable,
-)
+from evr.bounds.replica_tables import MOST_REPLICAS, STEEPEST, ChainTable, OccupancyTable, RingTable
 from evr.laws import Direction
 from evr.laws.law import UNIT, Floats
 from evr.laws.line.pair import log_sum_exp
@@ -37,23 +31,19 @@ class Part(abc.ABC):
     log_normaliser: float
     """``log M`` of that tilt; infinite where there is none."""
     magnitude: float
-    """How many times the means of the law it draws from are, at the most: rounding is relative to
-    that.
-    """
+    """How many times the means of the law it draws from are, at the most: rounding is relative to that."""
     refuses: bool = False
     """Whether it may draw nothing (4.2)."""
 
     def sum_error(self, law: PatternLaw, scale: float) -> float:
-        """What sums of its own add to the error of the logarithm of its density, where means are up
-        to ``scale`` times those of patterns of its law (Section 7).
+        """What sums of its own add to the error of the logarithm of its density, where means are up to ``scale`` times
+        those of patterns of its law (Section 7).
         """
         return 0.0
 
     @abc.abstractmethod
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
-        """Coordinates, a row for each sample; a row of NaN where a part that ``refuses`` draws
-        nothing.
-        """
+        """Coordinates, a row for each sample; a row of NaN where a part that ``refuses`` draws nothing."""
 
     @abc.abstractmethod
     def log_density(self, coordinates: Floats, log_ratio: Floats) -> Floats:
@@ -106,9 +96,8 @@ class ScaledBins(Part):
 
 
 class OrderBins(Part):
-    """``Q L^k / M_k`` of independent or few bins; else the mean over rotations of ``Q L'^k /
-    Mbar``, ``L'`` without a few bins or of a ``window`` of them, which is at least ``L^k / Mbar``
-    (5.1a and b).
+    """``Q L^k / M_k`` of independent or few bins; else the mean over rotations of ``Q L'^k / Mbar``, ``L'`` without a
+    few bins or of a ``window`` of them, which is at least ``L^k / Mbar`` (5.1a and b).
     """
 
     def __init__(self, law: Bins, order: int, window: int | None = None) -> None:
@@ -148,9 +137,8 @@ class OrderBins(Part):
 
 
 class LocalBins(Part):
-    """Order ``k`` of a window of bins, and all bins shifted by ``shift mbar`` (4.4): it carries the
-    excess over epsilon by a few bins next to each other, and by all of them together. It bounds no
-    sample.
+    """Order ``k`` of a window of bins, and all bins shifted by ``shift mbar`` (4.4): it carries the excess over epsilon
+    by a few bins next to each other, and by all of them together. It bounds no sample.
     """
 
     order, log_normaliser, refuses = 0.0, math.inf, True
@@ -232,9 +220,7 @@ def part_of(law: PatternLaw, by: ByOrder | ByScale | ByShift | ByWindow) -> Part
             return LocalBins(law, order, window, shift)
         case ByScale(scale, odds) if remove:
             if not (1 < scale < math.inf or scale == odds == 1):
-                raise ValueError(
-                    f"scale={scale!r} of a part is not finite and above 1, nor 1 with odds of 1"
-                )
+                raise ValueError(f"scale={scale!r} of a part is not finite and above 1, nor 1 with odds of 1")
             if isinstance(law, MinSep):
                 return ScaledChain(law, scale, odds)
             assert isinstance(law, Bins)
@@ -265,8 +251,8 @@ def with_odds(probability: float, odds: float) -> float:
 
 
 def ring_sums(values: Floats, length: int) -> Floats:
-    """Sums of ``length`` entries in a row from each place on a ring, out of sums of 1, 2, 4, ... of
-    them; no term is ever taken off.
+    """Sums of ``length`` entries in a row from each place on a ring, out of sums of 1, 2, 4, ... of them; no term is
+    ever taken off.
 
     >>> ring_sums(np.array([[1.0, 2.0, 4.0]]), 2)
     array([[3., 6., 5.]])

@@ -1,9 +1,8 @@
 """Philox 4x32-10: random numbers by their place, the same on a processor and on a GPU.
 
-Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011). A place is
-``(call, sample, part, block)``: which call for which purpose, in which sample of which block. A
-call gives two words of 64 bits (on a GPU by ``laws/kernels.cu``), from which uniform and normal
-numbers are made.
+Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011). A place is ``(call, sample, part,
+block)``: which call for which purpose, in which sample of which block. A call gives two words of 64 bits (on a GPU by
+``laws/kernels.cu``), from which uniform and normal numbers are made.
 """
 
 from __future__ import annotations
@@ -60,9 +59,7 @@ class Place(NamedTuple):
     @classmethod
     def of(cls, generator: np.random.Generator) -> Place:
         """From 96 bits of the block's stream."""
-        first, second, block = (
-            int(x) for x in generator.integers(0, 1 << 32, size=3, dtype=np.uint32)
-        )
+        first, second, block = (int(x) for x in generator.integers(0, 1 << 32, size=3, dtype=np.uint32))
         return cls((first, second), block)
 
     def words(self, call: Any, sample: Any, part: Any) -> tuple[Words, Words]:
@@ -70,9 +67,7 @@ class Place(NamedTuple):
         a, b, c, d = philox((call, sample, part, self.block), self.key)
         return a | (b << np.uint64(32)), c | (d << np.uint64(32))
 
-    def calls(
-        self, samples: NDArray[np.int64], part: int, first: int = 0, calls: int = 1
-    ) -> tuple[Words, Words]:
+    def calls(self, samples: NDArray[np.int64], part: int, first: int = 0, calls: int = 1) -> tuple[Words, Words]:
         """The same of some calls from the first on: a row for each sample."""
         if isinstance(samples, np.ndarray):
             return self.words(first + np.arange(calls), samples[:, None], part)
@@ -105,14 +100,12 @@ def normals(words: tuple[Words, Words]) -> tuple[Floats, Floats]:
 
 
 COORDINATES, CHOICES = 0, 1
-"""Parts of a row's numbers: its normal coordinates in pairs; and from there on what it chooses, for
-two purposes.
-"""
+"""Parts of a row's numbers: its normal coordinates in pairs; and from there on what it chooses, for two purposes."""
 
 
 class RowNumbers:
-    """Stands for ``numpy.random.Generator`` where numbers have places: the same few methods, for
-    given rows of a block. What a row gets does not depend on the others.
+    """Stands for ``numpy.random.Generator`` where numbers have places: the same few methods, for given rows of a block.
+    What a row gets does not depend on the others.
 
     Examples
     --------
@@ -123,11 +116,7 @@ class RowNumbers:
     """
 
     def __init__(
-        self,
-        place: Place,
-        rows: NDArray[np.int64],
-        part: int = CHOICES,
-        calls: list[int] | None = None,
+        self, place: Place, rows: NDArray[np.int64], part: int = CHOICES, calls: list[int] | None = None
     ) -> None:
         self._place, self._rows, self._part = place, rows, part
         self._calls = [0] if calls is None else calls  # so far

@@ -1,7 +1,7 @@
 """Parts of laws in many dimensions, drawn by place: the same numbers with NumPy and on a GPU.
 
-A sample's component has a place, and so have the numbers of each copy of a law in it, its *row*.
-Parts draw from ``RowNumbers`` as they draw from a generator. docs/guarantees_highdim.md, Section 7.
+A sample's component has a place, and so have the numbers of each copy of a law in it, its *row*. Parts draw from
+``RowNumbers`` as they draw from a generator. docs/guarantees_highdim.md, Section 7.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def coordinates(
     parts: Sequence[Sequence[Part]],
     laws: Sequence[tuple[PatternLaw, int]],
 ) -> list[Floats]:
-    """Coordinates of each law; rows of a sample's copies follow each other. The first component
-    draws a ``share`` of the samples.
+    """Coordinates of each law; rows of a sample's copies follow each other. The first component draws a ``share`` of
+    the samples.
     """
     xp = module_of(samples)
     first = unit(places.components.calls(samples, CHOICES)[0][:, 0]) < share

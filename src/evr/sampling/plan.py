@@ -1,8 +1,8 @@
 """A plan: all that one direction of a verification draws, as data.
 
-A search makes plans and may be wrong; everything that a guarantee rests on (normalisers, bounds,
-corrections) is computed from the plan by what ``evr.sampling.registry`` builds of it. So a
-certificate holds its plans, and replay never searches.
+A search makes plans and may be wrong; everything that a guarantee rests on (normalisers, bounds, corrections) is
+computed from the plan by what ``evr.sampling.registry`` builds of it. So a certificate holds its plans, and replay
+never searches.
 """
 
 from __future__ import annotations
@@ -23,14 +23,12 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 DRAWING = 4
-"""Version of what a seed draws: to be raised with every change of how proposals are chosen or drawn
-from. In certificates.
+"""Version of what a seed draws: to be raised with every change of how proposals are chosen or drawn from. In
+certificates.
 """
 
 MOST_CELLS, MOST_SAMPLES = 1 << 22, 1 << 20
-"""Cells of a bound, and samples of a block: a plan from elsewhere may not ask for all of a
-machine.
-"""
+"""Cells of a bound, and samples of a block: a plan from elsewhere may not ask for all of a machine."""
 
 _NAME = re.compile(r"[a-z0-9_]{1,40}")  # leaves no room for a sentence
 
@@ -64,8 +62,8 @@ class CappedPlan:
     kinds
         How each kind of step is drawn, in the order of the composition.
     places
-        Where the losses of several steps are put, product after product, if all steps are composed
-        before they are drawn; none if they are not.
+        Where the losses of several steps are put, product after product, if all steps are composed before they are
+        drawn; none if they are not.
     """
 
     kinds: tuple[Kind, ...]
@@ -158,9 +156,7 @@ class MixturePlan:
 
     def __post_init__(self) -> None:
         if not (0 < self.share < 1 if self.beside else self.share == 1):
-            raise ValueError(
-                f"share={self.share!r} is not between 0 and 1, or, with nothing beside, not 1"
-            )
+            raise ValueError(f"share={self.share!r} is not between 0 and 1, or, with nothing beside, not 1")
 
     @property
     def cells(self) -> int:
@@ -213,9 +209,7 @@ class DrawPlan:
 
     @staticmethod
     def from_json(document: Any) -> DrawPlan:
-        """Undo ``to_json``; a key too many or too few, or a value of another type, raises
-        ``ValueError``.
-        """
+        """Undo ``to_json``; a key too many or too few, or a value of another type, raises ``ValueError``."""
         found = _reader().validate_json(json.dumps(document))
         if found.to_json() != document:
             raise ValueError("not a plan in evr's format")

@@ -1,9 +1,8 @@
 """What samples are drawn from, and what is proved of them.
 
-A proposal draws blocks of ``(loss, log weight)`` of the whole composition in one direction. A
-sample at epsilon is ``X = (1 - e^{epsilon - loss})_+ e^{log weight}``; its mean is
-``delta(epsilon)`` of what is drawn, which dominates the composition (docs/guarantees.md, Sections
-2 and 3).
+A proposal draws blocks of ``(loss, log weight)`` of the whole composition in one direction. A sample at epsilon is ``X
+= (1 - e^{epsilon - loss})_+ e^{log weight}``; its mean is ``delta(epsilon)`` of what is drawn, which dominates the
+composition (docs/guarantees.md, Sections 2 and 3).
 """
 
 from __future__ import annotations
@@ -21,9 +20,7 @@ from evr.sampling.plan import ProposalPlan
 
 
 class Block(NamedTuple):
-    """Samples: total privacy losses and logarithms of their weights; and what infinite losses add
-    to each.
-    """
+    """Samples: total privacy losses and logarithms of their weights; and what infinite losses add to each."""
 
     losses: Floats
     log_weights: Floats
@@ -47,9 +44,7 @@ class Proposal(abc.ABC):
     """One direction of a composition, as drawn."""
 
     infinite: float = 0.0
-    """The chance of an infinite loss, where it is kept apart: added to each sample instead of
-    drawn.
-    """
+    """The chance of an infinite loss, where it is kept apart: added to each sample instead of drawn."""
 
     composed: tuple[Step, ...] = ()
     """Single steps that some of the steps stand for."""
@@ -60,9 +55,7 @@ class Proposal(abc.ABC):
 
     @abc.abstractmethod
     def log_moment(self, epsilon: float, p: float) -> float:
-        """``log`` of a rigorous upper bound on ``E[X^p]``, ``p > 1``; with ``p = 2``, on the ``nu``
-        of the paper.
-        """
+        """``log`` of a rigorous upper bound on ``E[X^p]``, ``p > 1``; with ``p = 2``, on the ``nu`` of the paper."""
 
     @abc.abstractmethod
     def log_greatest(self, epsilon: float) -> float:

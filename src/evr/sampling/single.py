@@ -1,11 +1,9 @@
-"""The paper's importance sampling: tilt one step, chosen at random, of equal Poisson-sampled
-Gaussian steps.
+"""The paper's importance sampling: tilt one step, chosen at random, of equal Poisson-sampled Gaussian steps.
 
-Wang et al. (2023), Appendix D, with its slips corrected (paper/slips.py shows each by a number). It
-suits losses that one large jump carries over epsilon: small sampling probability, little noise.
-Where many steps share the excess it fails without a sign: most samples are non-zero, their standard
-error is small, and their mean is far below delta. ``evr.planning.single_proposal`` compares bounds
-before a sample is drawn, and warns. Proofs: docs/guarantees_single.md.
+Wang et al. (2023), Appendix D, with its slips corrected (paper/slips.py shows each by a number). It suits losses that
+one large jump carries over epsilon: small sampling probability, little noise. Where many steps share the excess it
+fails without a sign: most samples are non-zero, their standard error is small, and their mean is far below delta.
+``evr.planning.single_proposal`` compares bounds before a sample is drawn, and warns. Proofs: docs/guarantees_single.md.
 """
 
 from __future__ import annotations
@@ -30,16 +28,14 @@ _MOST_EXPONENT = 600.0  # of a product of likelihood ratios, with room below the
 
 
 class SingleProposal(Proposal):
-    """One step of ``k``, chosen at random, from ``P_theta = e^{theta t} P / M``; the others from
-    ``P``.
+    """One step of ``k``, chosen at random, from ``P_theta = e^{theta t} P / M``; the others from ``P``.
 
     Parameters
     ----------
     steps
         The remove direction of equal Poisson-sampled Gaussian steps, as a single ``Step``.
     theta
-        The tilt, positive, in the paper's units: ``t`` has the noise multiplier for its deviation
-        and the jump is 1.
+        The tilt, positive, in the paper's units: ``t`` has the noise multiplier for its deviation and the jump is 1.
     cells
         How finely the line is cut for the bounds.
     """
@@ -53,8 +49,7 @@ class SingleProposal(Proposal):
         self.bounds = SingleBounds(mu, q, self.count, cells)
         self.log_normaliser = self.bounds.log_normaliser(self.slope)
         self.tilted_q = 1.0 / (1.0 + (1.0 - q) / q * math.exp(-min(self.slope * mu, 700.0)))
-        # No draw is 14 deviations above its place (1e-44), so products of ratios up to this
-        # logarithm do not overflow.
+        # No draw is 14 deviations above its place (1e-44), so products of ratios up to this logarithm do not overflow.
         self._greatest_ratio = max(mu * (self.slope + mu + 14.0), -math.log1p(-q))
 
     def rounding(self, epsilon: float) -> Rounding:
@@ -79,8 +74,8 @@ class SingleProposal(Proposal):
         return Block(losses, math.log(self.count) + self.log_normaliser - log_sums)
 
     def _fill(self, generator: np.random.Generator, t: Floats, *, tilted: bool) -> None:
-        """Steps of ``P``, a row for each sample. Equal steps are exchangeable: the tilted one is
-        first, then the jumps.
+        """Steps of ``P``, a row for each sample. Equal steps are exchangeable: the tilted one is first, then
+        the jumps.
         """
         rows, steps = t.shape
         plain = steps - 1 if tilted else steps
@@ -100,9 +95,7 @@ class SingleProposal(Proposal):
         return self.slope * top + np.log(spare.sum(axis=1))
 
     def _losses(self, t: Floats) -> Floats:
-        """Row sums of the losses, in place: one logarithm for the product of many likelihood
-        ratios.
-        """
+        """Row sums of the losses, in place: one logarithm for the product of many likelihood ratios."""
         np.multiply(t, self.mu, out=t)
         np.subtract(t, self.mu**2 / 2 - math.log(self.q), out=t)
         np.exp(t, out=t)
@@ -110,8 +103,8 @@ class SingleProposal(Proposal):
         return log_of_products(t, self._greatest_ratio)
 
     def log_moment(self, epsilon: float, p: float) -> float:
-        """By the greatest step (docs/guarantees_single.md, Theorem 5), or by ``B`` and the bound on
-        delta where that is less.
+        """By the greatest step (docs/guarantees_single.md, Theorem 5), or by ``B`` and the bound on delta where that is
+        less.
         """
         through_greatest = (p - 1) * self.log_greatest(epsilon) + self.bounds.log_delta(epsilon)
         return min(self.bounds.log_moment(epsilon, p, self.slope), through_greatest)
@@ -137,14 +130,10 @@ def equal_steps(steps: tuple[Step, ...]) -> tuple[float, float, int]:
     """``mu``, ``q`` and the number of steps; refuses what the paper's estimator is not made for."""
     remedy = 'Use proposal="capped", which takes any composition and both directions.'
     if len(steps) != 1:
-        raise ValueError(
-            f'proposal="single" needs equal steps, not {len(steps)} different ones. {remedy}'
-        )
+        raise ValueError(f'proposal="single" needs equal steps, not {len(steps)} different ones. {remedy}')
     pair = steps[0].pair
     if not (
-        isinstance(pair, SampledPair)
-        and isinstance(pair.base, GaussianPair)
-        and pair.direction is Direction.REMOVE
+        isinstance(pair, SampledPair) and isinstance(pair.base, GaussianPair) and pair.direction is Direction.REMOVE
     ):
         raise ValueError(
             'proposal="single" needs the Poisson-sampled Gaussian in the remove direction, not '

@@ -1,5 +1,5 @@
-"""One attempt: both directions of a claim, one after the other, from plans that somebody else made,
-a search or a certificate. What a plan is worth is computed from the plan.
+"""One attempt: both directions of a claim, one after the other, from plans that somebody else made, a search or a
+certificate. What a plan is worth is computed from the plan.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ class Attempt:
     Attributes
     ----------
     number
-        Of the attempt at its release; None for the paper's single attempt, which the fixed verifier
-        knows.
+        Of the attempt at its release; None for the paper's single attempt, which the fixed verifier knows.
     seed
         The entropy, or None for fresh one.
     direction
@@ -48,9 +47,9 @@ class Attempt:
     executor, workers
         Who works; the answer does not depend on it.
     progress, checkpoint, resume
-        What is called along the way (``proving.prove`` shows a line where there is no
-        ``progress``), and the snapshots by direction to continue from. A snapshot holds the wealth
-        of the test and is believed: only ``evr.gate`` gives one, from a ledger that seals its rows.
+        What is called along the way (``proving.prove`` shows a line where there is no ``progress``), and the snapshots
+        by direction to continue from. A snapshot holds the wealth of the test and is believed: only ``evr.gate`` gives
+        one, from a ledger that seals its rows.
     """
 
     number: int | None = None
@@ -81,8 +80,8 @@ class Attempt:
         strictly: StrictPlanner = lambda direction, steps: (),
         proofs: Mapping[Direction, Proof] | None = None,
     ) -> Verification:
-        """Decide the claim by the method that the settings name: by samples of the first planner's
-        plans, by proofs of the second one's, or by both. ``proofs`` are those in hand.
+        """Decide the claim by the method that the settings name: by samples of the first planner's plans, by proofs of
+        the second one's, or by both. ``proofs`` are those in hand.
         """
 
         def alone(trial: Trial) -> DrawPlan | None:
@@ -97,22 +96,14 @@ class Attempt:
         if settings.method not in ("strict", "both"):
             return self._drawn(composition, claim, settings, planner)
         found = verify_strictly(
-            composition,
-            claim,
-            strictly,
-            attempt=self.number,
-            direction=self.direction,
-            seed=self.seed,
-            proofs=proofs,
+            composition, claim, strictly, attempt=self.number, direction=self.direction, seed=self.seed, proofs=proofs
         )
         if settings.method == "strict":
             return found
         sampled = self._drawn(composition, claim, replace(settings, method="sequential"), alone)
         return joined(claim, found, sampled)
 
-    def _drawn(
-        self, composition: Composition, claim: Claim, settings: Settings, planner: Planner
-    ) -> Verification:
+    def _drawn(self, composition: Composition, claim: Claim, settings: Settings, planner: Planner) -> Verification:
         """Test one direction after the other, until one fails."""
         entropy = entropy_of(self.seed)
         number = 1 if self.number is None and settings.method == "sequential" else self.number

@@ -1,9 +1,8 @@
-"""What is claimed, and the budget of error that an attempt may spend on it (docs/guarantees.md,
-Section 5).
+"""What is claimed, and the budget of error that an attempt may spend on it (docs/guarantees.md, Section 5).
 
-A release has a fixed claim ``(epsilon, delta)``. Attempt ``i`` tests whether the truth is below
-``(1 - kappa) delta``, with a false-positive probability of at most ``kappa delta 2^-i``; over any
-number of attempts these sum to ``kappa delta``.
+A release has a fixed claim ``(epsilon, delta)``. Attempt ``i`` tests whether the truth is below ``(1 - kappa) delta``,
+with a false-positive probability of at most ``kappa delta 2^-i``; over any number of attempts these sum to ``kappa
+delta``.
 """
 
 from __future__ import annotations
@@ -16,16 +15,14 @@ from evr import validate
 
 @dataclass(frozen=True)
 class Terms:
-    """What the first attempt at a release fixed for all later ones, whatever they claim and with
-    whatever ``tau``.
+    """What the first attempt at a release fixed for all later ones, whatever they claim and with whatever ``tau``.
 
     Attributes
     ----------
     kappa
         The share of the claim that pays for false positives.
     base
-        ``kappa base 2^-i`` is the budget of attempt ``i``: the claim, or the least that any attempt
-        may claim.
+        ``kappa base 2^-i`` is the budget of attempt ``i``: the claim, or the least that any attempt may claim.
     """
 
     kappa: float
@@ -45,8 +42,8 @@ class Claim:
     epsilon, delta
         The promise.
     tau
-        Sampled methods take the truth to be about ``tau delta``: the closer to 1, the more samples
-        they draw. The claim does not depend on it.
+        Sampled methods take the truth to be about ``tau delta``: the closer to 1, the more samples they draw. The claim
+        does not depend on it.
     terms
         Of the release that it belongs to; without, the claim is the first of its release.
     """
@@ -62,8 +59,7 @@ class Claim:
         object.__setattr__(self, "tau", validate.open_probability(tau=self.tau))
         if 0 < self.delta < 1e-290:
             raise ValueError(
-                f"delta={self.delta!r} is below 1e-290: floats cannot tell such a claim from 0; "
-                "claim a greater delta"
+                f"delta={self.delta!r} is below 1e-290: floats cannot tell such a claim from 0; claim a greater delta"
             )
         if self.terms is not None and self.terms.base > self.delta:
             raise ValueError(
@@ -87,8 +83,8 @@ class Claim:
         return (1.0 - self.kappa) * self.delta
 
     def log_budget(self, attempt: int | None) -> float:
-        """``log`` of the false-positive probability that an attempt may have: ``kappa delta
-        2^-attempt``. None is the paper's single attempt, which may spend the claim.
+        """``log`` of the false-positive probability that an attempt may have: ``kappa delta 2^-attempt``. None is the
+        paper's single attempt, which may spend the claim.
         """
         if attempt is None:
             return math.log(self.delta) if self.delta > 0 else -math.inf

@@ -1,5 +1,4 @@
-"""The one loop over directions, and the one place where a verdict and a guarantee are made from
-their reports.
+"""The one loop over directions, and the one place where a verdict and a guarantee are made from their reports.
 
 Nothing above the kernel imports this module (import-linter holds that).
 """
@@ -13,13 +12,7 @@ from typing import NamedTuple
 
 from evr.laws import Direction
 from evr.verification.claims import Claim
-from evr.verification.results import (
-    SEAL,
-    DirectionReport,
-    Guarantee,
-    Verdict,
-    Verification,
-)
+from evr.verification.results import SEAL, DirectionReport, Guarantee, Verdict, Verification
 
 Decider = Callable[[Direction], DirectionReport]
 """What decides one direction: a proof in exact arithmetic, or samples."""
@@ -36,11 +29,9 @@ class Asked(NamedTuple):
     seed: int | None
 
 
-def tested(
-    claim: Claim, asked: Asked, directions: Iterable[Direction], decide: Decider
-) -> Verification:
-    """Decide one direction after the other, until one fails. Where both were asked for and there is
-    one only, it stands for both, which are the same.
+def tested(claim: Claim, asked: Asked, directions: Iterable[Direction], decide: Decider) -> Verification:
+    """Decide one direction after the other, until one fails. Where both were asked for and there is one only, it stands
+    for both, which are the same.
     """
     start = time.perf_counter()
     reports: dict[str, DirectionReport] = {}
@@ -57,11 +48,9 @@ def tested(
     return concluded(claim, asked, reports, time.perf_counter() - start)
 
 
-def concluded(
-    claim: Claim, asked: Asked, reports: Mapping[str, DirectionReport], seconds: float
-) -> Verification:
-    """Accept iff every direction that was tested passed. A guarantee needs both directions: where
-    only one was asked for, there is none.
+def concluded(claim: Claim, asked: Asked, reports: Mapping[str, DirectionReport], seconds: float) -> Verification:
+    """Accept iff every direction that was tested passed. A guarantee needs both directions: where only one was asked
+    for, there is none.
     """
     accepted = bool(reports) and all(report.accepted for report in reports.values())
     held = accepted and asked.direction is None and set(reports) == {"remove", "add"}
@@ -87,7 +76,4 @@ def _notes(asked: Asked) -> Iterator[str]:
     if asked.seed is not None and asked.method != "strict":
         yield "the seed was given by the caller: repeatable, but a guarantee wants fresh entropy"
     if asked.direction is not None:
-        yield (
-            f"only direction {asked.direction!r} was tested: a guarantee under add/remove "
-            "adjacency needs both"
-        )
+        yield (f"only direction {asked.direction!r} was tested: a guarantee under add/remove adjacency needs both")

@@ -55,16 +55,9 @@ class Trial:
     stream: Stream
 
     def run(
-        self,
-        plan: DrawPlan | None,
-        *,
-        executor: Executor | None = None,
-        workers: int | None = None,
-        **hooks: Any,
+        self, plan: DrawPlan | None, *, executor: Executor | None = None, workers: int | None = None, **hooks: Any
     ) -> DirectionReport:
-        """Decide the claim; the plan may be None where ``shortcut`` decides it. Hooks are those of
-        ``Driver.play``.
-        """
+        """Decide the claim; the plan may be None where ``shortcut`` decides it. Hooks are those of ``Driver.play``."""
         found = self.prepared(plan)
         if isinstance(found, DirectionReport):
             return found
@@ -96,9 +89,7 @@ class Trial:
         check_rounding(drawing, claim, self.steps)
         return self.of_drawing(drawing, plan)
 
-    def _decided(
-        self, found: Ending, plan: DrawPlan | None, bound: float | None = None
-    ) -> DirectionReport:
+    def _decided(self, found: Ending, plan: DrawPlan | None, bound: float | None = None) -> DirectionReport:
         """A report without samples."""
         trivial = self.claim.delta if found.accepted else 1.0
         return DirectionReport(
@@ -111,9 +102,7 @@ class Trial:
         )
 
     def of_drawing(self, drawing: Drawing, plan: DrawPlan) -> Driver:
-        """The test of what is drawn. A sample more than ``10 weight`` above its bound stops the
-        run.
-        """
+        """The test of what is drawn. A sample more than ``10 weight`` above its bound stops the run."""
         claim, settings = self.claim, self.settings
         test: SequentialTest | FixedTest
         unit, most = claim.threshold, settings.max_samples
@@ -188,13 +177,10 @@ class Trial:
         return hashlib.sha256(repr(numbers).encode()).hexdigest()
 
 
-def shortcut(
-    steps: tuple[Step, ...], claim: Claim, rounding: Rounding | None = None
-) -> Ending | None:
-    """Whether the claim is accepted, and why, where no sample is needed: delta is known, or the
-    claim is trivial or hopeless. What floats cannot tell is refused by a ``ValueError``.
-    ``rounding`` is that of the single steps which composed ones stand for (docs/guarantees.md,
-    Section 6.10).
+def shortcut(steps: tuple[Step, ...], claim: Claim, rounding: Rounding | None = None) -> Ending | None:
+    """Whether the claim is accepted, and why, where no sample is needed: delta is known, or the claim is trivial or
+    hopeless. What floats cannot tell is refused by a ``ValueError``. ``rounding`` is that of the single steps which
+    composed ones stand for (docs/guarantees.md, Section 6.10).
     """
     if claim.delta >= 1.0:
         return Ending(True, "every delta is at most 1")
@@ -225,9 +211,7 @@ def shortcut(
 
 
 def check_rounding(drawing: Drawing, claim: Claim, steps: tuple[Step, ...]) -> None:
-    """Refuse where floats are too coarse for the slack: a true claim would be rejected, and nobody
-    could tell why.
-    """
+    """Refuse where floats are too coarse for the slack: a true claim would be rejected, and nobody could tell why."""
     proposal, rounding = drawing.proposal, drawing.rounding
     sensitivity = 1.0 + rounding.order if rounding.order else 1.0 / claim.threshold
     # all losses may exceed it by little

@@ -1,9 +1,8 @@
-"""The one loop of a sampled verification: rounds of blocks go out, summaries come back and are
-added in order.
+"""The one loop of a sampled verification: rounds of blocks go out, summaries come back and are added in order.
 
-The stake of a round is fixed by the rounds before the one that precedes it, so two rounds are under
-way at a time, and nobody waits. Summaries are added in the order of their blocks, whoever was
-first: the answer depends on neither the number nor the speed of the workers.
+The stake of a round is fixed by the rounds before the one that precedes it, so two rounds are under way at a time, and
+nobody waits. Summaries are added in the order of their blocks, whoever was first: the answer depends on neither the
+number nor the speed of the workers.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ from evr.verification.summary import Summary, Work
 
 Hook = Callable[[Progress], None]
 ProgressHook = Hook | bool
-"""Called now and then; None shows a line on a terminal or in a notebook, True one anywhere, False
-nothing.
-"""
+"""Called now and then; None shows a line on a terminal or in a notebook, True one anywhere, False nothing."""
 Checkpoint = Callable[[str, dict[str, Any]], None]
 
 _PROGRESS_SECONDS = 0.2
@@ -156,9 +153,7 @@ class Driver:
             log_wealth=self.state.log_wealth,
             log_target=self.test.log_target,
             seconds=seconds,
-            seconds_left=seconds / drawn * max(left, 0.0)
-            if drawn and math.isfinite(left)
-            else None,
+            seconds_left=seconds / drawn * max(left, 0.0) if drawn and math.isfinite(left) else None,
         )
 
     def snapshot(self) -> dict[str, Any]:

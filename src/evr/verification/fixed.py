@@ -1,9 +1,8 @@
-"""Algorithm 2 of the paper: a number of samples fixed in advance from a proved bound on the second
-moment.
+"""Algorithm 2 of the paper: a number of samples fixed in advance from a proved bound on the second moment.
 
-For non-negative samples with ``E[X^2] <= nu``, ``P(mean <= E[X] - Delta) <= exp(-m Delta^2 / (2
-nu))`` (docs/guarantees.md, Section 4). So ``m = ceil(2 nu / Delta^2 log(1/beta))`` samples whose
-mean is below ``threshold - Delta`` refute ``delta >= threshold`` but with probability ``beta``.
+For non-negative samples with ``E[X^2] <= nu``, ``P(mean <= E[X] - Delta) <= exp(-m Delta^2 / (2 nu))``
+(docs/guarantees.md, Section 4). So ``m = ceil(2 nu / Delta^2 log(1/beta))`` samples whose mean is below ``threshold -
+Delta`` refute ``delta >= threshold`` but with probability ``beta``.
 """
 
 from __future__ import annotations
@@ -50,16 +49,16 @@ class SampleSize:
 
 
 def default_offset(claim: Claim) -> float:
-    """The paper's ``Delta = 0.4 (1/tau - 1/rho) delta_est``, ``rho = (1 + tau)/2``: a heuristic for
-    few false negatives.
+    """The paper's ``Delta = 0.4 (1/tau - 1/rho) delta_est``, ``rho = (1 + tau)/2``: a heuristic for few false
+    negatives.
     """
     rho = (1.0 + claim.tau) / 2.0
     return 0.4 * (1.0 / claim.tau - 1.0 / rho) * claim.estimate
 
 
 def plan_fixed(claim: Claim, log_second_moment: float, *, attempt: int | None) -> SampleSize:
-    """The number of samples. Without an attempt number, the paper's theorem for a single attempt;
-    with one, its budget.
+    """The number of samples. Without an attempt number, the paper's theorem for a single attempt; with one, its
+    budget.
     """
     offset = default_offset(claim)
     threshold = claim.delta if attempt is None else claim.threshold
@@ -71,19 +70,13 @@ def plan_fixed(claim: Claim, log_second_moment: float, *, attempt: int | None) -
             "proposal='capped' or method='sequential'"
         )
     samples = math.ceil(2.0 * math.exp(log_ratio) * max(-log_budget, math.log(2.0)))
-    return SampleSize(
-        max(1, samples),
-        math.exp(min(log_second_moment, 700.0)),
-        offset,
-        threshold,
-        log_budget,
-    )
+    return SampleSize(max(1, samples), math.exp(min(log_second_moment, 700.0)), offset, threshold, log_budget)
 
 
 @dataclass(frozen=True)
 class FixedTest:
-    """Compares the mean of ``plan.samples`` samples, in units of the threshold, with the threshold
-    less the offset. Nothing is bet.
+    """Compares the mean of ``plan.samples`` samples, in units of the threshold, with the threshold less the offset.
+    Nothing is bet.
     """
 
     plan: SampleSize
@@ -101,10 +94,7 @@ class FixedTest:
             return None
         limit = 1.0 - self.plan.offset / self.plan.threshold - self.rounding
         accepted = state.total / state.samples < limit
-        return Ending(
-            accepted,
-            f"the mean is {'below' if accepted else 'not below'} the threshold less the offset",
-        )
+        return Ending(accepted, f"the mean is {'below' if accepted else 'not below'} the threshold less the offset")
 
     def samples_left(self, state: State) -> float:
         """How many more."""

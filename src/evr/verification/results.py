@@ -28,15 +28,13 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What holds: the mechanism, released only after acceptance, is ``(epsilon,
-    delta)``-differentially private.
+    """What holds: the mechanism, released only after acceptance, is ``(epsilon, delta)``-differentially private.
 
-    Under the conditions of docs/guarantees.md, Section 5: fresh samples in each attempt, an
-    estimate that does not depend on them, trials that do not depend on the data, one output for
-    each release.
+    Under the conditions of docs/guarantees.md, Section 5: fresh samples in each attempt, an estimate that does not
+    depend on them, trials that do not depend on the data, one output for each release.
 
-    A value by itself proves nothing: a guarantee holds if an accepted ``Verification`` or a
-    certificate that replays states it.
+    A value by itself proves nothing: a guarantee holds if an accepted ``Verification`` or a certificate that replays
+    states it.
 
     Attributes
     ----------
@@ -109,16 +107,14 @@ class DirectionReport:
     bound, second_moment
         Proved bounds on a sample and on its square's mean.
     clip, correction
-        Samples were clipped at ``clip``; the threshold was lowered by ``correction``, a proved
-        bound on what that takes off.
+        Samples were clipped at ``clip``; the threshold was lowered by ``correction``, a proved bound on what that takes
+        off.
     threshold
         What the mean was tested against.
     plan
-        All that was drawn, as data: enough to draw the same samples again. Of what played no part,
-        it has the defaults.
+        All that was drawn, as data: enough to draw the same samples again. Of what played no part, it has the defaults.
     strict
-        The proof in exact arithmetic, where there is one: the plan of its grids, the bound, a
-        digest of its integers.
+        The proof in exact arithmetic, where there is one: the plan of its grids, the bound, a digest of its integers.
     trace
         ``(samples, mean, standard error, log wealth)`` along the way, at most a few hundred rows.
     """
@@ -151,11 +147,9 @@ class Verification:
     Attributes
     ----------
     verdict
-        ``Verdict.ACCEPTED`` or ``Verdict.REJECTED``. There is no truth value: ``if verification:``
-        raises.
+        ``Verdict.ACCEPTED`` or ``Verdict.REJECTED``. There is no truth value: ``if verification:`` raises.
     epsilon, delta, tau, method, attempt
-        What was asked: the claim, the ``tau`` of sampled methods, how the claim was tested, the
-        number of the attempt.
+        What was asked: the claim, the ``tau`` of sampled methods, how the claim was tested, the number of the attempt.
     guarantee
         ``Guarantee(epsilon, delta)`` if accepted, else None.
     samples, seconds
@@ -169,8 +163,8 @@ class Verification:
     false_positive_rate
         A proved bound on the probability of accepting this claim were it false.
     entropy, seed, entropy_is_fresh
-        What the samples came from. A seed given by the caller makes a result that can be repeated,
-        and that anybody could have searched for: a guarantee wants fresh entropy.
+        What the samples came from. A seed given by the caller makes a result that can be repeated, and that anybody
+        could have searched for: a guarantee wants fresh entropy.
     """
 
     verdict: Verdict
@@ -219,16 +213,11 @@ class Verification:
             f"<td>{one.threshold:.6g}</td></tr>"
             for name, one in self.directions.items()
         )
-        head = "".join(
-            f"<th>{name}</th>" for name in ("direction", "", "samples", "delta", "tested against")
-        )
+        head = "".join(f"<th>{name}</th>" for name in ("direction", "", "samples", "delta", "tested against"))
         return (
             f"<p><b>{self.verdict.value.capitalize()}</b>: {holds}.</p>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
         )
 
     def __bool__(self) -> NoReturn:
-        raise TypeError(
-            "a Verification has no truth value: compare .verdict with Verdict.ACCEPTED, or use "
-            ".accepted"
-        )
+        raise TypeError("a Verification has no truth value: compare .verdict with Verdict.ACCEPTED, or use .accepted")

@@ -1,10 +1,9 @@
-"""Testing by betting (Waudby-Smith and Ramdas 2024): refute ``delta >= mu0`` from samples in ``[0,
-b]``.
+"""Testing by betting (Waudby-Smith and Ramdas 2024): refute ``delta >= mu0`` from samples in ``[0, b]``.
 
-The wealth ``K_n = prod (1 + eta_j (m - X_j))`` is a non-negative supermartingale while the mean is
-at least ``m``, whatever the bets, as long as ``0 <= eta_j < 1/(b - m)`` and ``eta_j`` depends on
-earlier samples only. By Ville's inequality it ever reaches ``1/beta`` with probability at most
-``beta``. Stakes are placed for a round of blocks, from earlier ones. docs/guarantees.md, Section 4.
+The wealth ``K_n = prod (1 + eta_j (m - X_j))`` is a non-negative supermartingale while the mean is at least ``m``,
+whatever the bets, as long as ``0 <= eta_j < 1/(b - m)`` and ``eta_j`` depends on earlier samples only. By Ville's
+inequality it ever reaches ``1/beta`` with probability at most ``beta``. Stakes are placed for a round of blocks, from
+earlier ones. docs/guarantees.md, Section 4.
 """
 
 from __future__ import annotations
@@ -89,8 +88,8 @@ class SequentialTest:
         return state.log_wealth >= self.log_target + _CUSHION
 
     def beyond_doubt(self, state: State) -> bool:
-        """Whether samples leave no doubt that their mean is above the threshold; where floats lose
-        count of their squares, they are far above.
+        """Whether samples leave no doubt that their mean is above the threshold; where floats lose count of their
+        squares, they are far above.
         """
         error = math.sqrt(state.clipped_variance / state.samples)
         return math.isinf(error) or state.clipped_mean - _HOPELESS * error > self.mean
@@ -116,8 +115,7 @@ class SequentialTest:
         variance = self._variance(state)
         spread = variance + gap**2
         free = (z + math.sqrt(z * z + 2 * self.log_target)) ** 2 * spread / gap**2
-        # Where the limit holds stakes back, log wealth grows by so much a sample, and strays by
-        # stake times deviation.
+        # Where the limit holds stakes back, log wealth grows by so much a sample, and strays by stake times deviation.
         stake = min(gap / spread, self.limit)
         growth = growth_of(stake, gap, variance)
         held = z * stake * math.sqrt(variance)
@@ -125,8 +123,8 @@ class SequentialTest:
         return _PATIENCE * max(free, capped)
 
     def samples_left(self, state: State) -> float:
-        """About how many more samples it takes: at the growth that was seen, or before any was at
-        that of an exact estimate.
+        """About how many more samples it takes: at the growth that was seen, or before any was at that of an exact
+        estimate.
         """
         missing, variance = max(self.log_target - state.log_wealth, 0.0), self._variance(state)
         if state.samples:
@@ -146,12 +144,8 @@ def growth_of(stake: float, lead: float, variance: float) -> float:
     return stake * lead - stake**2 * (variance + lead**2) / 2
 
 
-def sequential_test(
-    drawing: Drawing, claim: Claim, log_budget: float, plan: DrawPlan
-) -> SequentialTest:
-    """The test of one direction, in units of the threshold. The bound on what clipping takes off is
-    proved here.
-    """
+def sequential_test(drawing: Drawing, claim: Claim, log_budget: float, plan: DrawPlan) -> SequentialTest:
+    """The test of one direction, in units of the threshold. The bound on what clipping takes off is proved here."""
     log_unit, estimate = math.log(claim.threshold), claim.estimate / claim.threshold
     clip, correction = math.exp(min(drawing.log_greatest - log_unit, 700.0)), 0.0
     if plan.clip is not None and plan.clip < clip:

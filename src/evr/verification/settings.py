@@ -25,11 +25,8 @@ class Settings:
         validate.one_of(PROPOSALS, proposal=self.proposal)
         validate.one_of(("auto", *BACKENDS), device=self.device)
         if self.max_samples is not None:
-            object.__setattr__(
-                self, "max_samples", validate.positive_integer(max_samples=self.max_samples)
-            )
+            object.__setattr__(self, "max_samples", validate.positive_integer(max_samples=self.max_samples))
         if self.method == "strict" and self.max_samples is not None:
             raise ValueError(
-                f"max_samples={self.max_samples!r} belongs to methods that sample: leave it out "
-                "for method='strict'"
+                f"max_samples={self.max_samples!r} belongs to methods that sample: leave it out for method='strict'"
             )

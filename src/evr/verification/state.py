@@ -1,8 +1,7 @@
-"""A test as pure functions: ``init`` makes a state, ``step`` adds one block to it, ``ending`` says
-whether it is over.
+"""A test as pure functions: ``init`` makes a state, ``step`` adds one block to it, ``ending`` says whether it is over.
 
-The state is a tuple of numbers. Its JSON, with floats in exact hexadecimal, is the snapshot that a
-run continues from. The report is made from the same sums that the test decides by.
+The state is a tuple of numbers. Its JSON, with floats in exact hexadecimal, is the snapshot that a run continues from.
+The report is made from the same sums that the test decides by.
 """
 
 from __future__ import annotations
@@ -73,8 +72,8 @@ class State(NamedTuple):
         return found._replace(trace=(*found.trace, row)[1::2], stride=2 * found.stride)
 
     def mean_and_error(self) -> tuple[float, float]:
-        """The mean of the samples and its standard error, which is at most the mean where floats
-        lose count of the squares.
+        """The mean of the samples and its standard error, which is at most the mean where floats lose count of the
+        squares.
         """
         if not self.samples:
             return math.nan, math.nan
@@ -145,8 +144,8 @@ def step(test: Test, state: State, summary: Summary) -> State:
 
 
 def turned(test: Test, state: State) -> State:
-    """The state in its next round, where a round has just ended. The stake of the round after that
-    one is placed now, from all blocks so far.
+    """The state in its next round, where a round has just ended. The stake of the round after that one is placed now,
+    from all blocks so far.
     """
     if state.blocks < state.end:
         return state
@@ -155,9 +154,7 @@ def turned(test: Test, state: State) -> State:
 
 
 def round_end(first: int) -> int:
-    """Where the round ends that begins with this block: a round has a quarter of all blocks before
-    it, at least one.
-    """
+    """Where the round ends that begins with this block: a round has a quarter of all blocks before it, at least one."""
     return first + max(1, min(MOST_BLOCKS, first // 4))
 
 

@@ -1,8 +1,7 @@
-"""Verification by strict bounds: a claim holds if each direction's bound is at most its threshold,
-as rational numbers.
+"""Verification by strict bounds: a claim holds if each direction's bound is at most its threshold, as rational numbers.
 
-No samples, no probability: docs/guarantees_strict.md, Section S7. Plans come from anywhere, a
-chooser of grids or a certificate; every proof is made here.
+No samples, no probability: docs/guarantees_strict.md, Section S7. Plans come from anywhere, a chooser of grids or a
+certificate; every proof is made here.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ def proved(
     plans: Callable[[], Plans | Iterable[ProofPlan]],
     in_hand: Proof | None = None,
 ) -> Proof:
-    """The proof in hand, if it is about the same steps and epsilon and shows enough; else one that
-    is made from the plans.
+    """The proof in hand, if it is about the same steps and epsilon and shows enough; else one that is made from the
+    plans.
     """
     at = Fraction(epsilon)
     if in_hand is not None and in_hand.delta <= enough and in_hand.is_about(steps, at):
@@ -61,11 +60,7 @@ def verify_strictly(
     proofs: Mapping[Direction, Proof] | None = None,
 ) -> Verification:
     """Accept iff the proofs show the claim. ``proofs`` are those in hand."""
-    laws, enough, in_hand = (
-        composition.exact_directions(direction),
-        threshold_of(claim),
-        proofs or {},
-    )
+    laws, enough, in_hand = (composition.exact_directions(direction), threshold_of(claim), proofs or {})
 
     def decide(one: Direction) -> DirectionReport:
         steps = laws[one]
@@ -94,15 +89,13 @@ def _report(direction: Direction, proof: Proof, threshold: Fraction) -> Directio
 
 
 def joined(claim: Claim, proved: Verification, sampled: Verification) -> Verification:
-    """Two proofs of one claim as one verification. If one holds and the other does not, one of them
-    is broken, and that is an error.
+    """Two proofs of one claim as one verification. If one holds and the other does not, one of them is broken, and that
+    is an error.
     """
     if proved.accepted != sampled.accepted:
         held, failed = ("strict", "sampled") if proved.accepted else ("sampled", "strict")
         refused = sampled if proved.accepted else proved
-        reason = next(
-            report.reason for report in refused.directions.values() if not report.accepted
-        )
+        reason = next(report.reason for report in refused.directions.values() if not report.accepted)
         raise DisagreementError(
             f"the {held} proof shows the claim and the {failed} one does not ({reason}): one of "
             "them is broken, or the sampled one had too few samples; nothing is certified. Please "

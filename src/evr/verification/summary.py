@@ -1,7 +1,7 @@
 """What a worker returns of a block of samples: sums, and nothing else.
 
-A worker, be it a thread, a process, a device or a machine, turns ``(work, block, samples, stake)``
-into a ``Summary``. The same block gives the same summary wherever it is drawn.
+A worker, be it a thread, a process, a device or a machine, turns ``(work, block, samples, stake)`` into a ``Summary``.
+The same block gives the same summary wherever it is drawn.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ class Summary(NamedTuple):
 
 @dataclass(frozen=True)
 class Work:
-    """All that a worker needs to know besides the block, how many of its samples count, and the
-    stake.
+    """All that a worker needs to know besides the block, how many of its samples count, and the stake.
 
     Attributes
     ----------
@@ -94,10 +93,7 @@ def on_gpu(work: Work, block: int, samples: int, stake: float) -> Summary:
         return on_processor(there, block, samples, stake)
 
 
-BACKENDS: dict[str, Callable[[Work, int, int, float], Summary]] = {
-    "cpu": on_processor,
-    "cuda": on_gpu,
-}
+BACKENDS: dict[str, Callable[[Work, int, int, float], Summary]] = {"cpu": on_processor, "cuda": on_gpu}
 """Who can draw, by name: a function that turns work, block, samples and stake into a summary."""
 
 
@@ -117,17 +113,15 @@ def summed(values: Floats, block: int, clip: float, mean: float, stake: float) -
 
 
 def variance_of(total: float, squares: float, samples: int) -> float:
-    """The variance that sums show; infinite where the squares are beyond all floats, which takes
-    samples of 1e150 times the threshold.
+    """The variance that sums show; infinite where the squares are beyond all floats, which takes samples of 1e150 times
+    the threshold.
     """
     mean = total / samples
     return max(squares / samples - mean**2, 0.0) if math.isfinite(squares) else math.inf
 
 
 def checked(values: Floats, greatest: float) -> Floats:
-    """The samples, or an error if one is not a number or above its bound: then nothing else may be
-    believed.
-    """
+    """The samples, or an error if one is not a number or above its bound: then nothing else may be believed."""
     most = float(values.max()) if values.size else 0.0
     if not most <= greatest or not math.isfinite(most):
         raise ArithmeticError(

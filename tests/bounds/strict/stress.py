@@ -44,16 +44,9 @@ class Case:
 
     def truth(self) -> mp.mpf:
         """``sum (P(x) - e^epsilon Q(x))_+`` over all outcomes."""
-        laws = [
-            table
-            for table, step in zip(self.tables, self.steps, strict=True)
-            for _ in range(step.count)
-        ]
+        laws = [table for table, step in zip(self.tables, self.steps, strict=True) for _ in range(step.count)]
         with mp.workdps(60):
-            factor, total = (
-                mp.exp(mp.mpf(self.epsilon.numerator) / self.epsilon.denominator),
-                mp.mpf(0),
-            )
+            factor, total = (mp.exp(mp.mpf(self.epsilon.numerator) / self.epsilon.denominator), mp.mpf(0))
             for outcome in itertools.product(*laws):
                 p, q = math.prod(x[0] for x in outcome), math.prod(x[1] for x in outcome)
                 gain = mp.mpf(p.numerator) / p.denominator - factor * q.numerator / q.denominator
@@ -104,11 +97,7 @@ def random_plan(rng: random.Random, counts: tuple[int, ...]) -> ProofPlan:
     for _ in schedule(counts):
         low = rng.randint(-40, 10)
         floor = rng.randint(-25, 2)
-        windows.append(
-            Window(
-                rng.randint(0, 3), low, low + rng.randint(0, 60), floor, floor + rng.randint(1, 40)
-            )
-        )
+        windows.append(Window(rng.randint(0, 3), low, low + rng.randint(0, 60), floor, floor + rng.randint(1, 40)))
     return ProofPlan(rng.randint(8, 20), spacing, tuple(grids), tuple(windows))
 
 
@@ -137,10 +126,7 @@ def lattice_case(seed: int) -> Case:
     windows = tuple(Window(0, 0, 1, -reach, reach) for _ in schedule((count,)))
     epsilon = spacing * parts * rng.randint(0, count - 2)
     return Case(
-        (exact_step(law, count),),
-        (table,),
-        epsilon,
-        ProofPlan(rng.choice((8, 10, 48)), spacing, (grid,), windows),
+        (exact_step(law, count),), (table,), epsilon, ProofPlan(rng.choice((8, 10, 48)), spacing, (grid,), windows)
     )
 
 
@@ -194,11 +180,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, module: str, old: str, new: str) -> N
     faulty.__file__ = original.__file__
     monkeypatch.setitem(sys.modules, original.__name__, faulty)
     exec(compile(text.replace(old, new), str(original.__file__), "exec"), faulty.__dict__)
-    users = [
-        m
-        for name, m in list(sys.modules.items())
-        if name.startswith("evr.bounds.strict") and m is not faulty
-    ]
+    users = [m for name, m in list(sys.modules.items()) if name.startswith("evr.bounds.strict") and m is not faulty]
     for name, value in list(vars(original).items()):
         if getattr(value, "__module__", None) != original.__name__:
             continue

@@ -24,14 +24,7 @@ from evr.bounds.strict.masses import NOTHING
 from evr.described import register
 from evr.errors import UnsupportedEventError
 from evr.laws import Direction, DiscretePair, Pairs
-from evr.laws.exact import (
-    ExactGaussian,
-    ExactLaplace,
-    ExactMixture,
-    RationalOutcomes,
-    SampledCurve,
-    exact_sampled,
-)
+from evr.laws.exact import ExactGaussian, ExactLaplace, ExactMixture, RationalOutcomes, SampledCurve, exact_sampled
 from evr.laws.line.gaussian import GaussianPair
 from evr.mechanisms import MECHANISMS, Composition
 from helpers import exact_step
@@ -40,9 +33,7 @@ BITS = 160
 EPSILONS = (-4.0, -0.7, -1e-3, 0.0, 1e-9, 0.01, 0.4, 1.0, 3.7, 12.0)
 
 CASES = [(e, d, f"{cases.name(e)}-{d}") for e in cases.EVENTS for d in ("remove", "add")]
-all_cases = pytest.mark.parametrize(
-    ("event", "direction"), [pytest.param(e, d, id=name) for e, d, name in CASES]
-)
+all_cases = pytest.mark.parametrize(("event", "direction"), [pytest.param(e, d, id=name) for e, d, name in CASES])
 
 
 def law_of(event, direction):
@@ -59,13 +50,8 @@ def as_mp(number):
 def test_curves_are_those_of_the_definitions(event, direction):
     law, reference = law_of(event, direction), cases.reference(event, direction)
     for epsilon in EPSILONS:
-        found, expected = (
-            as_mp(one_step_delta(law, Fraction(epsilon), BITS)),
-            delta(reference, epsilon),
-        )
-        assert -(mpf(10) ** -50) <= found - expected <= mpf(2) ** (1 - BITS) + mpf(10) ** -44, (
-            epsilon
-        )
+        found, expected = (as_mp(one_step_delta(law, Fraction(epsilon), BITS)), delta(reference, epsilon))
+        assert -(mpf(10) ** -50) <= found - expected <= mpf(2) ** (1 - BITS) + mpf(10) ** -44, epsilon
 
 
 @all_cases
@@ -77,27 +63,15 @@ def test_one_step_on_any_grid_is_never_below(event, direction):
         spacing = Fraction(rng.uniform(0.01, 0.2) * reach)
         floor, top = -rng.randint(2, 30), rng.randint(2, 30)
         low = rng.randint(floor, top - 1)
-        grid = Grid(
-            Fraction(rng.uniform(-0.1, 0.1)),
-            rng.randint(0, 2),
-            low,
-            rng.randint(low + 1, top),
-            floor,
-            top,
-        )
+        grid = Grid(Fraction(rng.uniform(-0.1, 0.1)), rng.randint(0, 2), low, rng.randint(low + 1, top), floor, top)
         found = halves((exact_step(law, 1),), ProofPlan(rng.randint(12, 60), spacing, (grid,), ()))
         for epsilon in (0.0, 0.4, 1.0, 3.7):
-            assert (
-                as_mp(found.delta(Fraction(epsilon))) >= delta(reference, epsilon) - mpf(10) ** -50
-            )
+            assert as_mp(found.delta(Fraction(epsilon))) >= delta(reference, epsilon) - mpf(10) ** -50
 
 
 def test_gaussians_fold_exactly():
     event = dp_event.ComposedDpEvent(
-        [
-            dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(3.0), 7),
-            dp_event.GaussianDpEvent(0.1),
-        ]
+        [dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(3.0), 7), dp_event.GaussianDpEvent(0.1)]
     )
     (step,) = Composition.of(event).exact("remove")
     assert step.exact_law == ExactGaussian(Fraction(7, 9) + 1 / Fraction(0.1) ** 2)
@@ -106,12 +80,8 @@ def test_gaussians_fold_exactly():
 
 def test_parameters_are_those_of_the_event_and_not_of_derived_floats():
     noise = 1.1
-    (step,) = Composition.of(
-        events.dpsgd(noise_multiplier=noise, sampling_probability=0.1, steps=3)
-    ).exact("add")
-    assert step.exact_law == SampledCurve(
-        ExactGaussian(1 / Fraction(noise) ** 2), Fraction(0.1), Direction.ADD
-    )
+    (step,) = Composition.of(events.dpsgd(noise_multiplier=noise, sampling_probability=0.1, steps=3)).exact("add")
+    assert step.exact_law == SampledCurve(ExactGaussian(1 / Fraction(noise) ** 2), Fraction(0.1), Direction.ADD)
     assert ExactGaussian(1 / Fraction(noise) ** 2) != ExactGaussian(Fraction(1 / noise) ** 2)
     other = dp_event.RandomizedResponseDpEvent(0.3, 7)
     (step,) = Composition.of(other).exact("remove")
@@ -123,9 +93,7 @@ def test_parameters_are_those_of_the_event_and_not_of_derived_floats():
 def test_events_of_equal_floats_and_different_parameters_stay_apart():
     pairs = ((x, math.nextafter(x, 2.0)) for x in (1.9 + n / 1000 for n in range(99)))
     first, second = next((x, y) for x, y in pairs if 1 / x == 1 / y)
-    event = dp_event.ComposedDpEvent(
-        [dp_event.GaussianDpEvent(first), dp_event.GaussianDpEvent(second)]
-    )
+    event = dp_event.ComposedDpEvent([dp_event.GaussianDpEvent(first), dp_event.GaussianDpEvent(second)])
     (step,) = Composition.of(event).exact("remove")
     assert isinstance(step.exact_law, ExactGaussian)
     assert step.exact_law.square == 1 / Fraction(first) ** 2 + 1 / Fraction(second) ** 2
@@ -135,9 +103,7 @@ def test_balls_that_cannot_decide_a_case_still_hold_the_truth():
     """Ratios enclosed so widely that they are on both sides of where a curve changes its form."""
     q = Fraction(1, 10)
     gaussian = ExactGaussian(Fraction(1))
-    mixture = ExactMixture(
-        (Fraction(0), Fraction(1)), (Fraction(1, 3), Fraction(2, 3)), Direction.REMOVE
-    )
+    mixture = ExactMixture((Fraction(0), Fraction(1)), (Fraction(1, 3), Fraction(2, 3)), Direction.REMOVE)
     laws = {
         "sampled": (SampledCurve(gaussian, q, Direction.REMOVE), 0.9),
         "sampled add": (SampledCurve(gaussian, q, Direction.ADD), 1 / 0.9),
@@ -157,9 +123,7 @@ def test_no_loss_beyond_epsilon_is_decided_exactly():
     laplace = exact_step(ExactLaplace(Fraction(10)), 7)
     assert stays_within((laplace,), Fraction(7, 10))
     assert not stays_within((laplace,), Fraction(7, 10) - Fraction(1, 10**40))
-    remove, add = (
-        exact_sampled(ExactLaplace(Fraction(10)), Fraction(1, 2), one) for one in Direction
-    )
+    remove, add = (exact_sampled(ExactLaplace(Fraction(10)), Fraction(1, 2), one) for one in Direction)
     assert stays_within((exact_step(add, 7),), Fraction(4, 10))
     assert not stays_within((exact_step(remove, 7),), Fraction(35, 100))
 
@@ -167,9 +131,7 @@ def test_no_loss_beyond_epsilon_is_decided_exactly():
 def test_probabilities_must_sum_to_exactly_one():
     with pytest.raises(ValueError, match="not exactly 1: give Fractions"):
         RationalOutcomes.of([0.1, 0.9], [0.5, 0.5])
-    assert RationalOutcomes.of([Fraction(1, 10), Fraction(9, 10)], [0.5, 0.5]).p[0] == Fraction(
-        1, 10
-    )
+    assert RationalOutcomes.of([Fraction(1, 10), Fraction(9, 10)], [0.5, 0.5]).p[0] == Fraction(1, 10)
     with pytest.raises(ValueError, match="2 and 1 entries"):
         RationalOutcomes.of([0.5, 0.5], [1.0])
 
@@ -196,10 +158,7 @@ def test_a_law_is_known_twice_in_one_step():
     composition = Composition.of(dp_event.ComposedDpEvent([dp_event.LaplaceDpEvent(3.0)] * 2))
     assert Composition(composition.remove, composition.add).exact("add") == composition.exact("add")
     pair = DiscretePair.from_probabilities([0.3, 0.7], [0.6, 0.4])
-    laws = [
-        RationalOutcomes.of([p, 1 - p], [Fraction(3, 5), Fraction(2, 5)])
-        for p in (Fraction(3, 10), Fraction(0.3))
-    ]
+    laws = [RationalOutcomes.of([p, 1 - p], [Fraction(3, 5), Fraction(2, 5)]) for p in (Fraction(3, 10), Fraction(0.3))]
     parts = [(Pairs.both(pair, law), 2) for law in (laws[0], laws[1], laws[0])]
     found = Composition.from_counts(parts).exact("remove")
     assert [(step.exact_law, step.count) for step in found] == [(laws[0], 4), (laws[1], 2)]
@@ -207,21 +166,13 @@ def test_a_law_is_known_twice_in_one_step():
 
 def test_a_gaussian_pair_with_another_exact_law_is_not_folded():
     other = ExactLaplace(Fraction(3))
-    parts = [
-        (Pairs.both(GaussianPair(0.5), law), 3) for law in (ExactGaussian(Fraction(1, 4)), other)
-    ]
+    parts = [(Pairs.both(GaussianPair(0.5), law), 3) for law in (ExactGaussian(Fraction(1, 4)), other)]
     found = Composition.from_counts(parts).exact("remove")
-    assert [(step.exact_law, step.count) for step in found] == [
-        (ExactGaussian(Fraction(3, 4)), 1),
-        (other, 3),
-    ]
+    assert [(step.exact_law, step.count) for step in found] == [(ExactGaussian(Fraction(3, 4)), 1), (other, 3)]
 
 
 def test_one_gaussian_without_an_exact_law_leaves_all_without():
-    parts = [
-        (Pairs.both(GaussianPair(0.5)), 1),
-        (Pairs.both(GaussianPair(0.1), ExactGaussian(Fraction(1, 100))), 1),
-    ]
+    parts = [(Pairs.both(GaussianPair(0.5)), 1), (Pairs.both(GaussianPair(0.1), ExactGaussian(Fraction(1, 100))), 1)]
     composition = Composition.from_counts(parts)
     assert len(composition.simplified("remove")) == 1
     with pytest.raises(UnsupportedEventError, match=r"GaussianPair .* offers no exact law"):

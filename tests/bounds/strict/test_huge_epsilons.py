@@ -17,18 +17,13 @@ _HUGE = arb((1, 2**38 + 2**36))
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "noise", "buckets", "steps"),
-    [
-        (9.7e12, 0.0, 0.9999999997748433, 2, 49),
-        (5.9e13, 1.1881802917630182e-14, 0.9990713793595454, 3, 13),
-    ],
+    [(9.7e12, 0.0, 0.9999999997748433, 2, 49), (5.9e13, 1.1881802917630182e-14, 0.9990713793595454, 3, 13)],
 )
 def test_an_epsilon_too_large_for_exact_arithmetic_is_refused(
     epsilon: float, delta: float, noise: float, buckets: int, steps: int
 ) -> None:
     """Once they ended the process, the first by SIGSEGV, the second by SIGFPE."""
-    responses = dp_event.SelfComposedDpEvent(
-        dp_event.RandomizedResponseDpEvent(noise, buckets), steps
-    )
+    responses = dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(noise, buckets), steps)
     event = dp_event.ComposedDpEvent([EpsilonDeltaDpEvent(epsilon, delta), responses])
     with pytest.raises(ValueError, match="too large for exact arithmetic"):
         evr.estimate_delta(event, epsilon, method="strict")

@@ -28,10 +28,7 @@ def test_splits_lose_nothing():
 def test_lattice_bounds_are_tight_so_that_they_would_show_a_fault():
     for seed in range(30):
         case = lattice_case(seed)
-        assert (
-            case.bound()
-            <= case.truth() * (1 + mp.mpf(10) ** -9) + 500 * mp.mpf(2) ** -case.plan.bits
-        )
+        assert case.bound() <= case.truth() * (1 + mp.mpf(10) ** -9) + 500 * mp.mpf(2) ** -case.plan.bits
 
 
 FAULTS = {
@@ -40,36 +37,12 @@ FAULTS = {
         "(self.poly + fmpz_poly([whole - 1] * len(self.poly))) // whole",
         "self.poly // whole",
     ),
-    "balls rounded down": (
-        "balls",
-        "found = number.ceil().unique_fmpz()",
-        "found = number.floor().unique_fmpz()",
-    ),
-    "what escapes the window is dropped": (
-        "grid_law",
-        "min(law.infinite + escaped, 1 << law.bits)",
-        "law.infinite",
-    ),
-    "infinite losses of a step are dropped": (
-        "one_step",
-        "return masses[:-1], masses[-1]",
-        "return masses[:-1], 0",
-    ),
-    "infinity of products is the greater one": (
-        "grid_law",
-        "min(a + b - (a * b >> bits), 1 << bits)",
-        "max(a, b)",
-    ),
-    "infinity is left out of the sum": (
-        "bound",
-        "int(total) + (self.infinite << self.bits)",
-        "int(total)",
-    ),
-    "a positive term is left out": (
-        "bound",
-        "if other >= self.first.first:",
-        "if other > self.first.first:",
-    ),
+    "balls rounded down": ("balls", "found = number.ceil().unique_fmpz()", "found = number.floor().unique_fmpz()"),
+    "what escapes the window is dropped": ("grid_law", "min(law.infinite + escaped, 1 << law.bits)", "law.infinite"),
+    "infinite losses of a step are dropped": ("one_step", "return masses[:-1], masses[-1]", "return masses[:-1], 0"),
+    "infinity of products is the greater one": ("grid_law", "min(a + b - (a * b >> bits), 1 << bits)", "max(a, b)"),
+    "infinity is left out of the sum": ("bound", "int(total) + (self.infinite << self.bits)", "int(total)"),
+    "a positive term is left out": ("bound", "if other >= self.first.first:", "if other > self.first.first:"),
     "the cut is one higher": (
         "bound",
         "cut = ratio.numerator // ratio.denominator",
@@ -86,11 +59,7 @@ FAULTS = {
         "up = Masses(0, up).rounded_up(bits).poly",
         "up = up // (fmpz(1) << bits)",
     ),
-    "odd masses go down": (
-        "masses",
-        "return Masses(low, total - up + up.left_shift(1))",
-        "return Masses(low, total)",
-    ),
+    "odd masses go down": ("masses", "return Masses(low, total - up + up.left_shift(1))", "return Masses(low, total)"),
     "above the top all stays": (
         "masses",
         "return inside + Masses(top, fmpz_poly([kept])), int(above.total() - kept)",
@@ -126,9 +95,4 @@ def test_a_planted_fault_is_seen(fault, monkeypatch):
 def test_plans_that_do_not_fit_are_refused():
     case = random_case(0)
     with pytest.raises(ValueError, match="need 1 and"):
-        type(case)(
-            case.steps[:1],
-            case.tables[:1],
-            case.epsilon,
-            case.plan.__class__(8, Fraction(1), (), ()),
-        ).bound()
+        type(case)(case.steps[:1], case.tables[:1], case.epsilon, case.plan.__class__(8, Fraction(1), (), ())).bound()

@@ -1,8 +1,7 @@
-"""Upper bounds on delta in exact arithmetic: balls, integers, products of polynomials
-(docs/guarantees_strict.md).
+"""Upper bounds on delta in exact arithmetic: balls, integers, products of polynomials (docs/guarantees_strict.md).
 
-Coq has checked the mathematics of Sections S1 to S5 (proofs/): the same integers come out of a
-program that is extracted from that proof (docs/trust.md).
+Coq has checked the mathematics of Sections S1 to S5 (proofs/): the same integers come out of a program that is
+extracted from that proof (docs/trust.md).
 """
 
 from evr.bounds.strict.bins import outcomes_of, places_for

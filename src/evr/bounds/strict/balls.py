@@ -1,5 +1,5 @@
-"""From balls to integers: ceilings and floors that are the same on every machine
-(docs/guarantees_strict.md, Section S4.1).
+"""From balls to integers: ceilings and floors that are the same on every machine (docs/guarantees_strict.md, Section
+S4.1).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _LARGEST = arb((1, 1 << 25))  # 2^(2^25): beyond any power of e that is admitted
 
 
 def ceiling(number: arb) -> int | None:
-    """The least integer that is not below the number, where the ball decides it and the integer has
-    room in memory: FLINT ends the process where it has none.
+    """The least integer that is not below the number, where the ball decides it and the integer has room in memory:
+    FLINT ends the process where it has none.
     """
     if not abs(number) < _LARGEST:
         return None
@@ -29,8 +29,8 @@ def ceiling(number: arb) -> int | None:
 
 
 def integer_above(number: Callable[[], arb], bits: int) -> int:
-    """``2^bits`` times the number, rounded up, at a precision that decides it; after several
-    raises, that of its upper end.
+    """``2^bits`` times the number, rounded up, at a precision that decides it; after several raises, that of its upper
+    end.
     """
     above, precision = None, bits + GUARD
     for _ in range(_RAISES):

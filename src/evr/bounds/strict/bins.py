@@ -1,8 +1,8 @@
 """Balls in bins on a grid of their ratio: from one log-normal ratio to the mean of ``b`` of them
 (docs/guarantees_highdim.md, Section 8).
 
-One ratio ``A`` is spread to the ends of cells of a uniform grid, which keeps its mean. The sum of
-``b`` of them is a power of a polynomial with integer coefficients; what is beyond the top is cut.
+One ratio ``A`` is spread to the ends of cells of a uniform grid, which keeps its mean. The sum of ``b`` of them is a
+power of a polynomial with integer coefficients; what is beyond the top is cut.
 """
 
 from __future__ import annotations
@@ -64,9 +64,7 @@ class BinsOutcomes(ExactOutcomes):
             ratio = place * step
             p = q * ratio
             if place == 0:
-                found.append(
-                    OutcomeSet(arb(0), q, -infinite) if remove else OutcomeSet(q, arb(0), infinite)
-                )
+                found.append(OutcomeSet(arb(0), q, -infinite) if remove else OutcomeSet(q, arb(0), infinite))
             else:
                 loss = ratio.log()
                 found.append(OutcomeSet(p, q, loss) if remove else OutcomeSet(q, p, -loss))
@@ -76,11 +74,9 @@ class BinsOutcomes(ExactOutcomes):
         return found
 
 
-def outcomes_of(
-    law: ExactLaw, low: Fraction, high: Fraction, spacing: Fraction, bits: int
-) -> ExactLaw:
-    """A law that is known by outcomes or by its curve as it is; bins on a grid whose losses reach
-    from ``low``, below which they are raised, to ``high``, beyond which they are cut.
+def outcomes_of(law: ExactLaw, low: Fraction, high: Fraction, spacing: Fraction, bits: int) -> ExactLaw:
+    """A law that is known by outcomes or by its curve as it is; bins on a grid whose losses reach from ``low``, below
+    which they are raised, to ``high``, beyond which they are cut.
     """
     if not isinstance(law, ExactBins):
         return law
@@ -104,8 +100,8 @@ def places_for(law: ExactBins, top: Fraction, spacing: Fraction) -> int:
 
 
 def spacing_for(law: ExactBins, fine: Fraction, top: Fraction) -> Fraction:
-    """A spacing of ratios that adds less variance to a loss than a grid of losses of spacing
-    ``fine`` does, as long as there are not too many places. Nothing rests on it.
+    """A spacing of ratios that adds less variance to a loss than a grid of losses of spacing ``fine`` does, as long as
+    there are not too many places. Nothing rests on it.
     """
     target = max(Fraction(1), 4 / (fine * fine * law.bins))  # of 1 / spacing^2
     halvings = int(target).bit_length() // 2 + 2
@@ -125,8 +121,7 @@ def _one(law: ExactBins, places: int, spacing: Fraction, bits: int) -> tuple[Mas
         slopes.append(arb(0))
         found = [ceiling((a - b) * unit) for a, b in pairwise(slopes)]
     masses = [
-        integer_above(partial(_mass, law, i, places, spacing), bits) if n is None else n
-        for i, n in enumerate(found)
+        integer_above(partial(_mass, law, i, places, spacing), bits) if n is None else n for i, n in enumerate(found)
     ]
     beyond = integer_above(lambda: law.call()(places * ball(spacing)), bits)
     return Masses(0, fmpz_poly(masses)), Fraction(beyond)
@@ -147,9 +142,7 @@ def _mass(law: ExactBins, place: int, places: int, spacing: Fraction) -> arb:
     return slope(place) - slope(place + 1)
 
 
-def _sum(
-    one: tuple[Masses, Fraction], bins: int, places: int, spacing: Fraction, bits: int
-) -> tuple[Masses, Fraction]:
+def _sum(one: tuple[Masses, Fraction], bins: int, places: int, spacing: Fraction, bits: int) -> tuple[Masses, Fraction]:
     """The sum of ``bins`` ratios, cut at ``places`` after each product."""
 
     def times(x: tuple[Masses, Fraction], y: tuple[Masses, Fraction]) -> tuple[Masses, Fraction]:

@@ -1,5 +1,5 @@
-"""A composition's two halves by a plan, and the last sum: an upper bound on delta
-(docs/guarantees_strict.md, Section S5).
+"""A composition's two halves by a plan, and the last sum: an upper bound on delta (docs/guarantees_strict.md, Section
+S5).
 """
 
 from __future__ import annotations
@@ -89,9 +89,7 @@ def halves(steps: Sequence[Step], plan: ProofPlan) -> Halves:
     first, second = compose(counts, step, times)
     if not second:
         raise ValueError("a composition without steps has no halves: its delta is 0")
-    offset = sum(
-        (s.count * grid.offset for s, grid in zip(steps, plan.grids, strict=True)), Fraction(0)
-    )
+    offset = sum((s.count * grid.offset for s, grid in zip(steps, plan.grids, strict=True)), Fraction(0))
     nothing = Masses(0, fmpz_poly([1 << plan.bits]))  # all mass at the loss 0: no step
     one = first[0].all_coarse() if first else nothing
     other = one if first and first[0] is second[0] else second[0].all_coarse()
@@ -100,9 +98,7 @@ def halves(steps: Sequence[Step], plan: ProofPlan) -> Halves:
 
 
 def stays_within(steps: Sequence[Step], epsilon: Fraction) -> bool:
-    """Whether the sum of the greatest losses is certainly at most epsilon, so that delta is 0
-    (S5.1).
-    """
+    """Whether the sum of the greatest losses is certainly at most epsilon, so that delta is 0 (S5.1)."""
     room, enclosed = epsilon, []
     for step in steps:
         greatest = step.exact_law.greatest()
@@ -114,9 +110,7 @@ def stays_within(steps: Sequence[Step], epsilon: Fraction) -> bool:
 
 
 def one_step_delta(law: ExactLaw, epsilon: Fraction, bits: int) -> Fraction:
-    """At least delta of one step alone: its curve at epsilon, rounded up to a multiple of
-    ``2^-bits`` (S5.1).
-    """
+    """At least delta of one step alone: its curve at epsilon, rounded up to a multiple of ``2^-bits`` (S5.1)."""
 
     def by_curve() -> arb:
         assert isinstance(law, ExactCurve)
@@ -136,9 +130,7 @@ def one_step_delta(law: ExactLaw, epsilon: Fraction, bits: int) -> Fraction:
 
 
 def infinite_delta(steps: Sequence[Step], bits: int = 256) -> Fraction:
-    """At least the probability that some loss is infinite: delta at an infinite epsilon. Curves
-    have no such losses.
-    """
+    """At least the probability that some loss is infinite: delta at an infinite epsilon. Curves have no such losses."""
     total = 0
     for step in steps:
         if isinstance(step.exact_law, ExactOutcomes):

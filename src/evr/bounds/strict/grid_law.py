@@ -1,6 +1,4 @@
-"""Grid laws: what covers the law of some steps, and the product of two (docs/guarantees_strict.md,
-Section S4).
-"""
+"""Grid laws: what covers the law of some steps, and the product of two (docs/guarantees_strict.md, Section S4)."""
 
 from __future__ import annotations
 
@@ -46,19 +44,13 @@ class GridLaw:
         return self.coarse + self.on_coarse_grid()
 
     def at(self, halvings: int) -> GridLaw:
-        """The law with its fine masses on a grid of fewer halvings; on the coarse grid if there are
-        none.
-        """
+        """The law with its fine masses on a grid of fewer halvings; on the coarse grid if there are none."""
         if halvings >= self.halvings:
             return self
         if halvings == 0:
             return replace(self, halvings=0, fine=NOTHING, coarse=self.all_coarse())
         finer = self.spacing / 2**self.halvings
-        return replace(
-            self,
-            halvings=halvings,
-            fine=coarsened(self.fine, finer, self.halvings - halvings, self.bits),
-        )
+        return replace(self, halvings=halvings, fine=coarsened(self.fine, finer, self.halvings - halvings, self.bits))
 
     def times(self, other: GridLaw) -> GridLaw:
         """The law of both (S4.5)."""
@@ -80,9 +72,7 @@ class GridLaw:
         )
 
     def within(self, window: Window) -> GridLaw:
-        """The law cut to a window: fine masses outside of it become coarse, coarse ones are raised
-        or split (S4.4).
-        """
+        """The law cut to a window: fine masses outside of it become coarse, coarse ones are raised or split (S4.4)."""
         law = self.at(window.halvings)
         fine, coarse = law.fine, law.coarse
         if law.halvings and len(fine.poly):
@@ -95,7 +85,5 @@ class GridLaw:
 
 
 def either(a: int, b: int, bits: int) -> int:
-    """``1 - (1 - a)(1 - b)`` in units of ``2^-bits``, rounded up, at most 1, where neither is above
-    1 (S4.5).
-    """
+    """``1 - (1 - a)(1 - b)`` in units of ``2^-bits``, rounded up, at most 1, where neither is above 1 (S4.5)."""
     return min(a + b - (a * b >> bits), 1 << bits)

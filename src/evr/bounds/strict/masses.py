@@ -1,8 +1,7 @@
-"""Masses on a uniform grid as integers: products, coarsening, windows (docs/guarantees_strict.md,
-Section S4).
+"""Masses on a uniform grid as integers: products, coarsening, windows (docs/guarantees_strict.md, Section S4).
 
-Integers are in units of ``2^-bits``. Each function keeps the invariant of S4; what it rounds, it
-rounds towards a greater delta.
+Integers are in units of ``2^-bits``. Each function keeps the invariant of S4; what it rounds, it rounds towards a
+greater delta.
 """
 
 from __future__ import annotations
@@ -49,18 +48,14 @@ class Masses:
         if not len(other.poly):
             return self
         low = min(self.first, other.first)
-        return Masses(
-            low, self.poly.left_shift(self.first - low) + other.poly.left_shift(other.first - low)
-        )
+        return Masses(low, self.poly.left_shift(self.first - low) + other.poly.left_shift(other.first - low))
 
     def __mul__(self, other: Masses) -> Masses:
         """The exact product, in units of ``2^-2 bits``."""
         return Masses(self.first + other.first, self.poly * other.poly)
 
     def rounded_up(self, bits: int) -> Masses:
-        """From units of ``2^-2 bits`` to units of ``2^-bits``, each mass rounded up; zeros stay
-        zeros.
-        """
+        """From units of ``2^-2 bits`` to units of ``2^-bits``, each mass rounded up; zeros stay zeros."""
         if not len(self.poly):
             return NOTHING
         whole = fmpz(1) << bits
@@ -72,8 +67,8 @@ NOTHING = Masses(0, fmpz_poly([]))
 
 @lru_cache(maxsize=256)
 def shares_up(spacing: Fraction, halvings: int, bits: int) -> tuple[int, ...]:
-    """``2^bits (1 - e^{-r spacing}) / (1 - e^{-2^halvings spacing})``, rounded up, for ``0 <= r <
-    2^halvings`` (S4.3).
+    """``2^bits (1 - e^{-r spacing}) / (1 - e^{-2^halvings spacing})``, rounded up, for ``0 <= r < 2^halvings``
+    (S4.3).
     """
     size, whole = 1 << halvings, 1 << bits
 
@@ -94,20 +89,16 @@ def coarsened(masses: Masses, spacing: Fraction, halvings: int, bits: int) -> Ma
     blocks = -(-len(coefficients) // size)
     coefficients += [fmpz(0)] * (blocks * size - len(coefficients))
     shares = shares_up(spacing, halvings, bits)
-    sums = fmpz_mat(blocks, size, coefficients) * fmpz_mat(
-        size, 2, [x for r in range(size) for x in (shares[r], 1)]
-    )
+    sums = fmpz_mat(blocks, size, coefficients) * fmpz_mat(size, 2, [x for r in range(size) for x in (shares[r], 1)])
     up = fmpz_poly([sums[j, 0] for j in range(blocks)])
     total = fmpz_poly([sums[j, 1] for j in range(blocks)])
     up = Masses(0, up).rounded_up(bits).poly
     return Masses(low, total - up + up.left_shift(1))
 
 
-def windowed(
-    masses: Masses, floor: int, top: int, spacing: Fraction, bits: int
-) -> tuple[Masses, int]:
-    """The masses within ``floor .. top``, and what goes to infinity (S4.4): below the floor raised,
-    above the top split.
+def windowed(masses: Masses, floor: int, top: int, spacing: Fraction, bits: int) -> tuple[Masses, int]:
+    """The masses within ``floor .. top``, and what goes to infinity (S4.4): below the floor raised, above the top
+    split.
     """
     inside = masses.part(floor, top)
     if masses.first < floor:
@@ -127,8 +118,8 @@ def windowed(
 def _lowered(step: fmpz, times: int, bits: int) -> fmpz:
     """``2^bits`` lowered so many times: not above ``2^bits`` times that power of ``step / 2^bits``.
 
-    One by one where they are few, as all that follow are; by squares where a stranger's window is
-    far from what it is to hold.
+    One by one where they are few, as all that follow are; by squares where a stranger's window is far from what it is
+    to hold.
     """
     weight = fmpz(1) << bits
     if times <= _FEW:

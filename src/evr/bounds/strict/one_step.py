@@ -34,16 +34,12 @@ def one_step(law: ExactLaw, grid: Grid, spacing: Fraction, bits: int) -> GridLaw
     elif isinstance(law, ExactCurve):
         masses, infinite = _spread_curve(law, losses, bits)
     else:
-        raise TypeError(
-            f"{law!r} is neither an ExactCurve nor an ExactOutcomes: it cannot be enclosed"
-        )
+        raise TypeError(f"{law!r} is neither an ExactCurve nor an ExactOutcomes: it cannot be enclosed")
     return _arranged(masses, min(infinite, 1 << bits), grid, spacing, bits)
 
 
 def ratios_of(law: ExactBins, grid: Grid, spacing: Fraction) -> tuple[Fraction, Fraction]:
-    """Of the grid of ratios that one step of bins is put on: the loss that it reaches up to, and
-    its spacing.
-    """
+    """Of the grid of ratios that one step of bins is put on: the loss that it reaches up to, and its spacing."""
     place = grid.top if law.direction is Direction.REMOVE else grid.floor
     loss = grid.offset + place * spacing
     top = loss if law.direction is Direction.REMOVE else -loss
@@ -82,13 +78,9 @@ class Losses:
         return self.numerators[j + 1] - self.numerators[j]
 
 
-def _arranged(
-    masses: list[int], infinite: int, grid: Grid, spacing: Fraction, bits: int
-) -> GridLaw:
+def _arranged(masses: list[int], infinite: int, grid: Grid, spacing: Fraction, bits: int) -> GridLaw:
     if not grid.halvings:
-        return GridLaw(
-            1, 0, NOTHING, Masses(grid.floor, fmpz_poly(masses)), infinite, spacing, bits
-        )
+        return GridLaw(1, 0, NOTHING, Masses(grid.floor, fmpz_poly(masses)), infinite, spacing, bits)
     below = grid.low - grid.floor
     number = ((grid.high - grid.low) << grid.halvings) + 1
     fine = Masses(grid.low << grid.halvings, fmpz_poly(masses[below : below + number]))
@@ -110,11 +102,8 @@ class _Tails:
         least, greatest = law.least(), law.greatest()
         most = ball(greatest) if isinstance(greatest, Fraction) else greatest
         places = range(len(losses))
-        # Below `first` all losses are certainly at the next place or beyond it; from `end` on none
-        # is beyond.
-        self.first = max(
-            0, bisect_left(places, True, key=lambda j: not losses.ball(j) <= least) - 1
-        )
+        # Below `first` all losses are certainly at the next place or beyond it; from `end` on none is beyond.
+        self.first = max(0, bisect_left(places, True, key=lambda j: not losses.ball(j) <= least) - 1)
         self.end = bisect_left(places, True, key=lambda j: bool(losses.ball(j) >= most))
         self._gaps: dict[int, tuple[arb, arb]] = {}
         self._at, self._last = -1, arb(0)  # the curve at one place, which the next mass needs too
@@ -197,9 +186,7 @@ def _spread_outcomes(law: ExactOutcomes, losses: Losses, bits: int) -> tuple[lis
 
 
 def _placed(law: ExactOutcomes, losses: Losses) -> dict[int, arb]:
-    """Each set split between the ends of a cell that holds its loss; infinity is the place after
-    the last.
-    """
+    """Each set split between the ends of a cell that holds its loss; infinity is the place after the last."""
     edges = [losses.ball(j) for j in range(len(losses))]
     infinity, one, zero = len(losses), arb(1), arb(0)
     masses: dict[int, arb] = {}

@@ -1,8 +1,7 @@
-"""What floats choose, as data: grids, windows, bits. Whatever a plan says, the bound that it leads
-to holds.
+"""What floats choose, as data: grids, windows, bits. Whatever a plan says, the bound that it leads to holds.
 
-Places on the coarse grid are integers ``i`` for the losses ``offset + i spacing``, the offset being
-the steps' number times that of their kind; on a fine grid the spacing is ``spacing / 2^halvings``.
+Places on the coarse grid are integers ``i`` for the losses ``offset + i spacing``, the offset being the steps' number
+times that of their kind; on a fine grid the spacing is ``spacing / 2^halvings``.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ MOST_PLACES = 1 << 26
 
 
 class Window(NamedTuple):
-    """What is kept after a product: fine masses in ``low .. high`` on a grid of so many halvings,
-    coarse ones in ``floor .. top``.
+    """What is kept after a product: fine masses in ``low .. high`` on a grid of so many halvings, coarse ones in
+    ``floor .. top``.
     """
 
     halvings: int
@@ -33,9 +32,7 @@ class Window(NamedTuple):
     @property
     def is_not_empty(self) -> bool:
         """Whether the window holds at least one fine place and one coarse place."""
-        return (
-            0 <= self.halvings <= MOST_HALVINGS and self.low <= self.high and self.floor <= self.top
-        )
+        return 0 <= self.halvings <= MOST_HALVINGS and self.low <= self.high and self.floor <= self.top
 
     @property
     def places(self) -> int:
@@ -45,8 +42,8 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class Grid:
-    """Where one step of a kind is put: fine places within ``low .. high`` (coarse units), coarse
-    ones from ``floor`` to ``top``.
+    """Where one step of a kind is put: fine places within ``low .. high`` (coarse units), coarse ones from ``floor`` to
+    ``top``.
 
     Without halvings there are no fine places.
     """
@@ -60,9 +57,7 @@ class Grid:
 
     def __post_init__(self) -> None:
         if not (0 <= self.halvings <= MOST_HALVINGS and self.floor < self.top):
-            raise ValueError(
-                f"{self!r} is no grid: 0 <= halvings <= {MOST_HALVINGS} and floor < top are wanted"
-            )
+            raise ValueError(f"{self!r} is no grid: 0 <= halvings <= {MOST_HALVINGS} and floor < top are wanted")
         if self.halvings and not self.floor <= self.low < self.high <= self.top:
             raise ValueError(f"{self!r} is no grid: floor <= low < high <= top is wanted")
 
@@ -86,9 +81,7 @@ def power(one: T, count: int, times: Callable[[T, T], T]) -> T:
     return found
 
 
-def compose(
-    counts: Sequence[int], step: Callable[[int], T], times: Callable[[T, T], T]
-) -> tuple[list[T], list[T]]:
+def compose(counts: Sequence[int], step: Callable[[int], T], times: Callable[[T, T], T]) -> tuple[list[T], list[T]]:
     """Two halves of a composition from its steps: one part each, none where a half has no steps.
 
     Each kind is raised to half of its count, and joined with the kinds
@@ -148,13 +141,10 @@ class ProofPlan:
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= MOST_BITS or self.spacing <= 0:
             raise ValueError(
-                f"bits={self.bits!r} and spacing={self.spacing!r}: both must be positive, and bits "
-                f"at most {MOST_BITS}"
+                f"bits={self.bits!r} and spacing={self.spacing!r}: both must be positive, and bits at most {MOST_BITS}"
             )
         if not all(window.is_not_empty for window in self.windows):
-            raise ValueError(
-                "a window of the plan holds nothing: low <= high and floor <= top are wanted"
-            )
+            raise ValueError("a window of the plan holds nothing: low <= high and floor <= top are wanted")
         if self.places > MOST_PLACES:
             raise ValueError(
                 f"an exact proof of this would follow {self.places:,} places, and {MOST_PLACES:,} "
@@ -197,17 +187,10 @@ class ProofPlan:
         >>> ProofPlan.from_json(ProofPlan.of_one_step(80).to_json()) == ProofPlan.of_one_step(80)
         True
         """
-        if not isinstance(document, dict) or set(document) != {
-            "bits",
-            "spacing",
-            "grids",
-            "windows",
-        }:
+        if not isinstance(document, dict) or set(document) != {"bits", "spacing", "grids", "windows"}:
             raise ValueError("a plan has bits, spacing, grids and windows, and nothing else")
         (bits,) = _integers([document["bits"]], 1)
-        grids = [
-            Grid(fraction_of(row[0]), *_integers(row[1:], 5)) for row in _rows(document["grids"])
-        ]
+        grids = [Grid(fraction_of(row[0]), *_integers(row[1:], 5)) for row in _rows(document["grids"])]
         windows = [Window(*_integers(row, 5)) for row in _rows(document["windows"])]
         spacing = fraction_of(document["spacing"])
         return cls(bits, spacing, tuple(grids), tuple(windows))
@@ -215,11 +198,7 @@ class ProofPlan:
 
 def fraction_of(text: object) -> Fraction:
     """A rational number as ``str`` writes it, or an error."""
-    if (
-        not isinstance(text, str)
-        or len(text) > 8_000
-        or not re.fullmatch(r"-?[0-9]+(/[0-9]+)?", text)
-    ):
+    if not isinstance(text, str) or len(text) > 8_000 or not re.fullmatch(r"-?[0-9]+(/[0-9]+)?", text):
         raise ValueError("a rational number is written as 3/4")
     over, _, under = text.partition("/")
     if (under and not int(under)) or str(found := Fraction(int(over), int(under or 1))) != text:

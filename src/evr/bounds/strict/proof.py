@@ -1,6 +1,4 @@
-"""Proofs: a plan goes in as data, a proof comes out of one function. Anybody can follow the plan
-again.
-"""
+"""Proofs: a plan goes in as data, a proof comes out of one function. Anybody can follow the plan again."""
 
 from __future__ import annotations
 
@@ -33,8 +31,8 @@ class Proof:
     delta
         The bound, a rational number.
     plan
-        What it follows from; None where none is needed: no loss exceeds epsilon, or all losses are
-        infinite, or the bound is 1.
+        What it follows from; None where none is needed: no loss exceeds epsilon, or all losses are infinite, or the
+        bound is 1.
     digest
         SHA-256 of the plan and of the integers that it leads to, where it has grids.
     """
@@ -67,9 +65,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class StatedProof:
-    """The words of a proof: a bound, the plan, a digest. They prove nothing until ``prove`` follows
-    the plan again.
-    """
+    """The words of a proof: a bound, the plan, a digest. They prove nothing until ``prove`` follows the plan again."""
 
     delta: Fraction
     plan: ProofPlan | None = None
@@ -93,9 +89,7 @@ class StatedProof:
 
 
 def needs_no_plan(steps: Sequence[Step], epsilon: Fraction) -> Proof | None:
-    """The proof without a plan, where there is one: no loss exceeds epsilon, or all losses are
-    infinite.
-    """
+    """The proof without a plan, where there is one: no loss exceeds epsilon, or all losses are infinite."""
     about = (tuple(steps), epsilon)
     if stays_within(steps, epsilon):
         return Proof(*about, Fraction(0), seal=_SEAL)
@@ -105,15 +99,13 @@ def needs_no_plan(steps: Sequence[Step], epsilon: Fraction) -> Proof | None:
 def prove(steps: Sequence[Step], epsilon: Fraction, plan: ProofPlan) -> Proof:
     """The bound that follows from a plan at an epsilon.
 
-    Preconditions: ``steps`` are exact laws of pairs that dominate what ran, in one direction. Then
-    delta(epsilon) is at most the proof's ``delta``, whatever the plan: docs/guarantees_strict.md.
+    Preconditions: ``steps`` are exact laws of pairs that dominate what ran, in one direction. Then delta(epsilon) is at
+    most the proof's ``delta``, whatever the plan: docs/guarantees_strict.md.
     """
     return prove_curve(steps, [epsilon], plan)[0]
 
 
-def prove_curve(
-    steps: Sequence[Step], epsilons: Sequence[Fraction], plan: ProofPlan
-) -> list[Proof]:
+def prove_curve(steps: Sequence[Step], epsilons: Sequence[Fraction], plan: ProofPlan) -> list[Proof]:
     """What ``prove`` gives at each epsilon, from one composition."""
     about = tuple(steps)
     if not plan.grids:
@@ -121,28 +113,20 @@ def prove_curve(
             raise ValueError("a plan without grids serves one step alone")
         law = outcomes_of(steps[0].exact_law, min(epsilons), max(epsilons), plan.spacing, plan.bits)
         return [
-            Proof(about, epsilon, one_step_delta(law, epsilon, plan.bits), plan, seal=_SEAL)
-            for epsilon in epsilons
+            Proof(about, epsilon, one_step_delta(law, epsilon, plan.bits), plan, seal=_SEAL) for epsilon in epsilons
         ]
     found = halves(steps, plan)
     digest = found.digest(plan)
-    return [
-        Proof(about, epsilon, found.delta(epsilon), plan, digest, seal=_SEAL)
-        for epsilon in epsilons
-    ]
+    return [Proof(about, epsilon, found.delta(epsilon), plan, digest, seal=_SEAL) for epsilon in epsilons]
 
 
 def prove_within(
-    steps: Sequence[Step],
-    epsilon: Fraction,
-    plans: Plans | Iterable[ProofPlan],
-    enough: Fraction | None = None,
+    steps: Sequence[Step], epsilon: Fraction, plans: Plans | Iterable[ProofPlan], enough: Fraction | None = None
 ) -> Proof:
     """The best proof of the plans, up to the first whose bound is at most ``enough``.
 
-    A generator of plans is sent the bound of each before it is asked for the next. No plan is asked
-    for where none is needed, and without a plan the bound is 1. Preconditions and statement are
-    those of ``prove``.
+    A generator of plans is sent the bound of each before it is asked for the next. No plan is asked for where none is
+    needed, and without a plan the bound is 1. Preconditions and statement are those of ``prove``.
     """
     if (known := needs_no_plan(steps, epsilon)) is not None:
         return known
@@ -157,18 +141,13 @@ def prove_within(
         if enough is not None and best.delta <= enough:
             break
         try:
-            if isinstance(one_by_one, Generator):
-                plan = one_by_one.send(proof.delta)
-            else:
-                plan = next(one_by_one)
+            plan = one_by_one.send(proof.delta) if isinstance(one_by_one, Generator) else next(one_by_one)
         except StopIteration:
             break
     return best
 
 
 def rounded_up(number: Fraction) -> float:
-    """The least float that is not below a number in [0, 1]; for showing it, after everything is
-    decided.
-    """
+    """The least float that is not below a number in [0, 1]; for showing it, after everything is decided."""
     found = number.numerator / number.denominator  # to nearest
     return found if Fraction(found) >= number else math.nextafter(found, math.inf)

@@ -1,6 +1,4 @@
-"""Laws by their exact parameters: what a strict proof encloses in balls (docs/guarantees_strict.md,
-Section S6).
-"""
+"""Laws by their exact parameters: what a strict proof encloses in balls (docs/guarantees_strict.md, Section S6)."""
 
 from evr.laws.exact.bins import ExactBins
 from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ExactOutcomes, OutcomeSet

@@ -1,6 +1,4 @@
-"""Balls in bins with independent noise by their exact parameters (docs/guarantees_highdim.md,
-Section 8).
-"""
+"""Balls in bins with independent noise by their exact parameters (docs/guarantees_highdim.md, Section 8)."""
 
 from __future__ import annotations
 
@@ -14,8 +12,8 @@ from evr.laws.law import Direction
 
 @dataclass(frozen=True)
 class ExactBins(ExactLaw):
-    """``L`` is the mean of ``bins`` independent ratios ``A = e^{v - g/2}``, ``v ~ N(0, g)``, and
-    ``g = energy`` is rational.
+    """``L`` is the mean of ``bins`` independent ratios ``A = e^{v - g/2}``, ``v ~ N(0, g)``, and ``g = energy`` is
+    rational.
 
     Examples
     --------
@@ -32,8 +30,8 @@ class ExactBins(ExactLaw):
         return Ball.pos_inf()
 
     def call(self) -> Callable[[Ball], Ball]:
-        """The function from ``a > 0`` to ``E_Q[(A - a)_+]``, constants enclosed at the present
-        precision: ``Phi(t + s) - a Phi(t)``, ``s^2 = g``, ``t = -log(a)/s - s/2``.
+        """The function from ``a > 0`` to ``E_Q[(A - a)_+]``, constants enclosed at the present precision: ``Phi(t + s)
+        - a Phi(t)``, ``s^2 = g``, ``t = -log(a)/s - s/2``.
         """
         deviation = ball(self.energy).sqrt()
         root = ball(2).sqrt()

@@ -1,7 +1,7 @@
 """Exact laws: rational parameters, and enclosures in balls of the numbers that they determine.
 
-A ball holds the true number whatever the precision, so the precision (``flint.ctx.prec``, shared by
-all threads) decides how narrow a ball is and never whether it is right.
+A ball holds the true number whatever the precision, so the precision (``flint.ctx.prec``, shared by all threads)
+decides how narrow a ball is and never whether it is right.
 """
 
 from __future__ import annotations
@@ -14,15 +14,7 @@ from typing import NamedTuple
 from flint import arb as Ball
 from flint import ctx, fmpq
 
-__all__ = [
-    "Ball",
-    "ExactCurve",
-    "ExactLaw",
-    "ExactOutcomes",
-    "OutcomeSet",
-    "ball",
-    "proved_root",
-]
+__all__ = ["Ball", "ExactCurve", "ExactLaw", "ExactOutcomes", "OutcomeSet", "ball", "proved_root"]
 
 
 def ball(number: Fraction | int) -> Ball:
@@ -31,8 +23,8 @@ def ball(number: Fraction | int) -> Ball:
 
 
 def proved_root(function: Callable[[Ball], tuple[Ball, Ball]], start: float) -> Ball:
-    """The root of a rising function, which gives its value and its slope: found by Newton's method
-    from ``start``, proved by a bracket.
+    """The root of a rising function, which gives its value and its slope: found by Newton's method from ``start``,
+    proved by a bracket.
     """
     t = Ball(start)
     for _ in range(max(1, ctx.prec.bit_length() - 5)):
@@ -70,8 +62,8 @@ class ExactCurve(ExactLaw):
 
 
 class OutcomeSet(NamedTuple):
-    """Outcomes that are placed together: their probability under ``P`` and ``Q``, and a loss that
-    none of them exceeds.
+    """Outcomes that are placed together: their probability under ``P`` and ``Q``, and a loss that none of them
+    exceeds.
     """
 
     p: Ball

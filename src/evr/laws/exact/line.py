@@ -1,6 +1,4 @@
-"""Gaussian and Laplace mechanisms by their exact parameters (docs/guarantees_strict.md, Section
-S6).
-"""
+"""Gaussian and Laplace mechanisms by their exact parameters (docs/guarantees_strict.md, Section S6)."""
 
 from __future__ import annotations
 
@@ -13,8 +11,7 @@ from evr.laws.exact.law import Ball, ExactCurve, ball
 
 @dataclass(frozen=True)
 class ExactGaussian(ExactCurve):
-    """``N(m, 1)`` against ``N(0, 1)``, given ``m^2``: one over the noise's variance, added over a
-    composition.
+    """``N(m, 1)`` against ``N(0, 1)``, given ``m^2``: one over the noise's variance, added over a composition.
 
     Examples
     --------

@@ -1,6 +1,4 @@
-"""Mixtures of Gaussians against one Gaussian by their exact parameters (docs/guarantees_strict.md,
-Section S6).
-"""
+"""Mixtures of Gaussians against one Gaussian by their exact parameters (docs/guarantees_strict.md, Section S6)."""
 
 from __future__ import annotations
 
@@ -15,8 +13,7 @@ from evr.laws.law import Direction
 
 @dataclass(frozen=True)
 class ExactMixture(ExactCurve):
-    """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)`` (remove), ``N(0, 1)`` against ``sum_i p_i N(-m_i,
-    1)`` (add).
+    """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)`` (remove), ``N(0, 1)`` against ``sum_i p_i N(-m_i, 1)`` (add).
 
     The means are non-negative, not all zero, the weights positive with sum 1.
     """
@@ -33,9 +30,7 @@ class ExactMixture(ExactCurve):
         floor = ball(self._floor)
 
         def mixed(t: Ball) -> Ball:
-            """Twice the mass of ``sum_i p_i N(m_i, 1)`` above ``t``, which is given over
-            ``sqrt(2)``.
-            """
+            """Twice the mass of ``sum_i p_i N(m_i, 1)`` above ``t``, which is given over ``sqrt(2)``."""
             return sum((p * (t - m).erfc() for p, m in zip(weights, centres, strict=True)), zero)
 
         def remove(ratio: Ball) -> Ball:
@@ -58,9 +53,7 @@ class ExactMixture(ExactCurve):
 
     @property
     def _floor(self) -> Fraction:
-        return sum(
-            (p for p, m in zip(self.weights, self.means, strict=True) if m == 0), Fraction(0)
-        )
+        return sum((p for p, m in zip(self.weights, self.means, strict=True) if m == 0), Fraction(0))
 
     def least(self) -> Ball:
         if self.direction is Direction.ADD or not self._floor:
@@ -78,26 +71,18 @@ class _Inverse:
 
     def __init__(self, means: tuple[Fraction, ...], weights: tuple[Fraction, ...]) -> None:
         self._means = [ball(m) for m in means]
-        self._scales = [
-            ball(p) * (-ball(m * m) / 2).exp() for p, m in zip(weights, means, strict=True)
-        ]
-        self._floats = [
-            (float(m), math.log(p) - float(m) ** 2 / 2) for p, m in zip(weights, means, strict=True)
-        ]
+        self._scales = [ball(p) * (-ball(m * m) / 2).exp() for p, m in zip(weights, means, strict=True)]
+        self._floats = [(float(m), math.log(p) - float(m) ** 2 / 2) for p, m in zip(weights, means, strict=True)]
         self._zero = Ball(0)
 
     def _ratio(self, t: Ball) -> tuple[Ball, Ball]:
         """``g(t)`` and its slope."""
-        terms = [
-            scale * (mean * t).exp() for scale, mean in zip(self._scales, self._means, strict=True)
-        ]
+        terms = [scale * (mean * t).exp() for scale, mean in zip(self._scales, self._means, strict=True)]
         slopes = [term * mean for term, mean in zip(terms, self._means, strict=True)]
         return sum(terms, self._zero), sum(slopes, self._zero)
 
     def _start(self, target: float) -> float:
-        """A root of ``log g = target`` in floats, from the right, where Newton's steps are
-        monotone.
-        """
+        """A root of ``log g = target`` in floats, from the right, where Newton's steps are monotone."""
         t = min((target - o) / m for m, o in self._floats if m > 0)
         for _ in range(100):
             exponents = [m * t + o for m, o in self._floats]

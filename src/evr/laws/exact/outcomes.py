@@ -29,14 +29,11 @@ class RationalOutcomes(ExactOutcomes):
 
     @classmethod
     def of(cls, p: Iterable[Fraction | float | int], q: Iterable[Fraction | float | int]) -> Self:
-        """Two laws over the same outcomes; each must sum to exactly 1 (floats are read as the
-        numbers they are).
-        """
+        """Two laws over the same outcomes; each must sum to exactly 1 (floats are read as the numbers they are)."""
         laws = tuple(tuple(Fraction(x) for x in law) for law in (p, q))
         if not laws[0] or len(laws[0]) != len(laws[1]):
             raise ValueError(
-                f"p and q have {len(laws[0])} and {len(laws[1])} entries: give as many of each, at "
-                "least 1"
+                f"p and q have {len(laws[0])} and {len(laws[1])} entries: give as many of each, at least 1"
             )
         for name, law in zip("pq", laws, strict=True):
             if min(law) < 0 or sum(law) != 1:
@@ -48,11 +45,7 @@ class RationalOutcomes(ExactOutcomes):
         return cls(*laws)
 
     def sets(self) -> list[OutcomeSet]:
-        return [
-            OutcomeSet(ball(p), ball(q), _log_ratio(p, q))
-            for p, q in zip(self.p, self.q, strict=True)
-            if p or q
-        ]
+        return [OutcomeSet(ball(p), ball(q), _log_ratio(p, q)) for p, q in zip(self.p, self.q, strict=True) if p or q]
 
 
 def _log_ratio(p: Fraction, q: Fraction) -> Ball:
@@ -69,9 +62,7 @@ NON_PRIVATE_LAW = RationalOutcomes((Fraction(0), Fraction(1)), (Fraction(1), Fra
 
 @dataclass(frozen=True)
 class ExactEpsilonDelta(ExactOutcomes):
-    """A mechanism known only to be ``(epsilon, delta)``-DP: the pair of Kairouz, Oh and Viswanath
-    (2015).
-    """
+    """A mechanism known only to be ``(epsilon, delta)``-DP: the pair of Kairouz, Oh and Viswanath (2015)."""
 
     epsilon: Fraction
     delta: Fraction
@@ -83,11 +74,7 @@ class ExactEpsilonDelta(ExactOutcomes):
         middle = [OutcomeSet(low, high, -epsilon), OutcomeSet(high, low, epsilon)]
         if not self.delta:
             return middle
-        return [
-            OutcomeSet(zero, delta, Ball.neg_inf()),
-            *middle,
-            OutcomeSet(delta, zero, Ball.pos_inf()),
-        ]
+        return [OutcomeSet(zero, delta, Ball.neg_inf()), *middle, OutcomeSet(delta, zero, Ball.pos_inf())]
 
     def greatest(self) -> Fraction | Ball:
         return Ball.pos_inf() if self.delta else self.epsilon
@@ -95,8 +82,7 @@ class ExactEpsilonDelta(ExactOutcomes):
 
 @dataclass(frozen=True)
 class ExactDiscreteLaplace(ExactOutcomes):
-    """Noise of probability ``tanh(a/2) e^{-a |x|}`` on the integers; ``P`` is centred at
-    ``sensitivity``, ``Q`` at 0.
+    """Noise of probability ``tanh(a/2) e^{-a |x|}`` on the integers; ``P`` is centred at ``sensitivity``, ``Q`` at 0.
 
     All ``x <= 0`` have one loss, and all ``x >= sensitivity``.
     """
@@ -108,11 +94,7 @@ class ExactDiscreteLaplace(ExactOutcomes):
         a, s = self.parameter, self.sensitivity
         ratio = ball(-a).exp()
         atom, tail = (1 - ratio) / (1 + ratio), 1 / (1 + ratio)
-        masses = [
-            tail,
-            *(atom * ball(-a * j).exp() for j in range(1, s)),
-            tail * ball(-a * s).exp(),
-        ]
+        masses = [tail, *(atom * ball(-a * j).exp() for j in range(1, s)), tail * ball(-a * s).exp()]
         return [OutcomeSet(masses[s - j], masses[j], ball(a * (2 * j - s))) for j in range(s + 1)]
 
     def greatest(self) -> Fraction:
@@ -121,9 +103,7 @@ class ExactDiscreteLaplace(ExactOutcomes):
 
 @dataclass(frozen=True)
 class ExactDiscreteGaussian(ExactOutcomes):
-    """Noise of probability proportional to ``e^{-x^2 / (2 sigma^2)}`` on the integers; the support
-    is infinite.
-    """
+    """Noise of probability proportional to ``e^{-x^2 / (2 sigma^2)}`` on the integers; the support is infinite."""
 
     sigma: Fraction
     sensitivity: int
@@ -146,13 +126,9 @@ class ExactDiscreteGaussian(ExactOutcomes):
         terms = [term / total for term in terms]
         near, far = near / total, far / total
         kept = [
-            OutcomeSet(terms[abs(x - shift)], terms[abs(x)], self._loss(x))
-            for x in range(-reach, shift + reach + 1)
+            OutcomeSet(terms[abs(x - shift)], terms[abs(x)], self._loss(x)) for x in range(-reach, shift + reach + 1)
         ]
-        below, above = (
-            OutcomeSet(far, near, self._loss(-reach)),
-            OutcomeSet(near, far, Ball.pos_inf()),
-        )
+        below, above = (OutcomeSet(far, near, self._loss(-reach)), OutcomeSet(near, far, Ball.pos_inf()))
         return [below, *kept, above]
 
     def _loss(self, x: int) -> Ball:

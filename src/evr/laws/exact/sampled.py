@@ -1,5 +1,5 @@
-"""Poisson sampling of exact laws: remove ``((1-q)Q + qP, Q)``, add ``(P, (1-q)P + qQ)``
-(docs/guarantees_strict.md, Section S6).
+"""Poisson sampling of exact laws: remove ``((1-q)Q + qP, Q)``, add ``(P, (1-q)P + qQ)`` (docs/guarantees_strict.md,
+Section S6).
 """
 
 from __future__ import annotations
@@ -26,12 +26,8 @@ def _as_ball(loss: Fraction | Ball) -> Ball:
     return ball(loss) if isinstance(loss, Fraction) else loss
 
 
-def seen_through(
-    base: Callable[[Ball], Ball], q: Ball, rest: Ball, direction: Direction
-) -> Callable[[Ball], Ball]:
-    """The curve of a pair seen through Poisson sampling with probability ``q``; ``rest`` is ``1 -
-    q``.
-    """
+def seen_through(base: Callable[[Ball], Ball], q: Ball, rest: Ball, direction: Direction) -> Callable[[Ball], Ball]:
+    """The curve of a pair seen through Poisson sampling with probability ``q``; ``rest`` is ``1 - q``."""
     zero, one = Ball(0), Ball(1)
 
     def remove(ratio: Ball) -> Ball:
@@ -90,8 +86,8 @@ class SampledOutcomes(ExactOutcomes):
 
 
 def exact_sampled(law: ExactLaw, q: Fraction, direction: Direction) -> ExactLaw:
-    """The exact law of a mechanism that is sampled by Poisson with probability ``q``, ``0 < q <=
-    1``, from its own in the same direction.
+    """The exact law of a mechanism that is sampled by Poisson with probability ``q``, ``0 < q <= 1``, from its own in
+    the same direction.
 
     What is sampled twice is sampled with the product of both probabilities.
     """
@@ -105,6 +101,4 @@ def exact_sampled(law: ExactLaw, q: Fraction, direction: Direction) -> ExactLaw:
         return SampledOutcomes(law, q, direction)
     if isinstance(law, ExactCurve):
         return SampledCurve(law, q, direction)
-    raise TypeError(
-        f"{law!r} is neither an ExactCurve nor an ExactOutcomes: derive it from one of them"
-    )
+    raise TypeError(f"{law!r} is neither an ExactCurve nor an ExactOutcomes: derive it from one of them")

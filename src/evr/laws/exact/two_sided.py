@@ -1,6 +1,4 @@
-"""Mixtures of Gaussians shifted to both sides, by their exact parameters
-(docs/guarantees_relations.md, Section R5).
-"""
+"""Mixtures of Gaussians shifted to both sides, by their exact parameters (docs/guarantees_relations.md, Section R5)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Sampling without replacement of exact laws, under replace-one adjacency
-(docs/guarantees_relations.md, Section R2).
+"""Sampling without replacement of exact laws, under replace-one adjacency (docs/guarantees_relations.md,
+Section R2).
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ class WithoutReplacementOutcomes(ExactOutcomes):
         found, rest = [], zero
         sides = {one: SampledOutcomes(self.base, self.g, one).sets() for one in Direction}
         kept = ball(1 - self.g)
-        for one, lower, upper in zip(
-            self.base.sets(), sides[Direction.ADD], sides[Direction.REMOVE], strict=True
-        ):
+        for one, lower, upper in zip(self.base.sets(), sides[Direction.ADD], sides[Direction.REMOVE], strict=True):
             if one.loss > zero:
                 found.append(upper)
                 rest = rest + kept * (one.p - one.q)
@@ -67,8 +65,7 @@ class WithoutReplacementOutcomes(ExactOutcomes):
                 rest = rest + one.p
             else:
                 raise ArithmeticError(
-                    f"the sign of the loss {one.loss} of {self.base!r} is not certain: raise the "
-                    "precision"
+                    f"the sign of the loss {one.loss} of {self.base!r} is not certain: raise the precision"
                 )
         return [*found, OutcomeSet(rest, rest, zero)]
 
@@ -79,6 +76,4 @@ def exact_without_replacement(law: ExactLaw, g: Fraction) -> ExactLaw:
         return WithoutReplacementOutcomes(law, g)
     if isinstance(law, ExactCurve):
         return WithoutReplacementCurve(law, g)
-    raise TypeError(
-        f"{law!r} is neither an ExactCurve nor an ExactOutcomes: derive it from one of them"
-    )
+    raise TypeError(f"{law!r} is neither an ExactCurve nor an ExactOutcomes: derive it from one of them")

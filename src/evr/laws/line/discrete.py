@@ -13,8 +13,7 @@ from evr.laws.line.pair import DominatingPair, Floats, Measure
 
 @dataclass(frozen=True)
 class DiscretePair(DominatingPair):
-    """Outcomes ``0, 1, 2, ...`` in the order of their losses, with the logarithms of their
-    probabilities.
+    """Outcomes ``0, 1, 2, ...`` in the order of their losses, with the logarithms of their probabilities.
 
     Examples
     --------
@@ -30,8 +29,8 @@ class DiscretePair(DominatingPair):
 
     @classmethod
     def from_logs(cls, log_p: Any, log_q: Any, losses: Any = None, *, is_cut: bool = False) -> Self:
-        """Sort outcomes by loss and join those of equal loss. Give ``losses`` where the difference
-        would lose digits.
+        """Sort outcomes by loss and join those of equal loss. Give ``losses`` where the difference would lose
+        digits.
         """
         log_p, log_q = np.asarray(log_p, float), np.asarray(log_q, float)
         keep = np.isfinite(log_p) | np.isfinite(log_q)
@@ -41,24 +40,17 @@ class DiscretePair(DominatingPair):
         joined = np.full((2, groups.size), -np.inf)
         np.logaddexp.at(joined[0], index, log_p)
         np.logaddexp.at(joined[1], index, log_q)
-        return cls(
-            tuple(groups.tolist()), tuple(joined[0].tolist()), tuple(joined[1].tolist()), is_cut
-        )
+        return cls(tuple(groups.tolist()), tuple(joined[0].tolist()), tuple(joined[1].tolist()), is_cut)
 
     @classmethod
     def from_probabilities(cls, p: Any, q: Any) -> Self:
         """Outcomes in any order, by their probabilities, which must each sum to one."""
         p, q = np.asarray(p, float), np.asarray(q, float)
         if p.ndim != 1 or p.shape != q.shape or p.size == 0:
-            raise ValueError(
-                f"p and q have shapes {p.shape} and {q.shape}: give two lists of one length, at "
-                "least 1"
-            )
+            raise ValueError(f"p and q have shapes {p.shape} and {q.shape}: give two lists of one length, at least 1")
         for name, law in (("p", p), ("q", q)):
             if not (np.all(law >= 0) and abs(law.sum() - 1) <= 1e-9):
-                raise ValueError(
-                    f"{name}={law.tolist()} is not a probability law: entries >= 0 that sum to 1"
-                )
+                raise ValueError(f"{name}={law.tolist()} is not a probability law: entries >= 0 that sum to 1")
         with np.errstate(divide="ignore", invalid="ignore"):
             return cls.from_logs(np.log(p), np.log(q))
 
@@ -73,9 +65,7 @@ class DiscretePair(DominatingPair):
 
     @cached_property
     def _cumulated(self) -> dict[Measure, tuple[Floats, Floats]]:
-        """``log`` of the mass of the first ``n`` outcomes and of the last ``n``, for relative
-        accuracy at both ends.
-        """
+        """``log`` of the mass of the first ``n`` outcomes and of the last ``n``, for relative accuracy at both ends."""
 
         def cumulate(law: Floats) -> Floats:
             return np.concatenate(([-np.inf], np.logaddexp.accumulate(law)))
@@ -101,12 +91,8 @@ class DiscretePair(DominatingPair):
         single = law[np.minimum(first, law.size - 1)]
         left = from_left[last] < from_right[first]  # difference from the end where less mass is
         with np.errstate(divide="ignore", invalid="ignore"):
-            by_left = from_left[last] + np.log(
-                -np.expm1(np.minimum(from_left[first] - from_left[last], 0.0))
-            )
-            by_right = from_right[first] + np.log(
-                -np.expm1(np.minimum(from_right[last] - from_right[first], 0.0))
-            )
+            by_left = from_left[last] + np.log(-np.expm1(np.minimum(from_left[first] - from_left[last], 0.0)))
+            by_right = from_right[first] + np.log(-np.expm1(np.minimum(from_right[last] - from_right[first], 0.0)))
         several = np.where(left, by_left, by_right)
         return np.where(last <= first, -np.inf, np.where(last == first + 1, single, several))
 

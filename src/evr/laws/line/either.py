@@ -1,8 +1,7 @@
 """One of two pairs, by a coin that everybody sees: the law of the loss is a mixture of both
 (docs/guarantees_relations.md, Section R3.2).
 
-The coordinate is that of the first pair; the second pair's losses lie within the range of the
-first's.
+The coordinate is that of the first pair; the second pair's losses lie within the range of the first's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The Gaussian mechanism: ``P = N(mu, 1)``, ``Q = N(0, 1)`` with ``mu = 1 / noise_multiplier``, the
-same both ways.
-"""
+"""The Gaussian mechanism: ``P = N(mu, 1)``, ``Q = N(0, 1)`` with ``mu = 1 / noise_multiplier``, the same both ways."""
 
 from __future__ import annotations
 
@@ -13,9 +11,7 @@ from scipy.special import log_ndtr
 from evr.laws.line.pair import DominatingPair, Floats, Measure, log_difference
 
 NORMAL_REACH = 39.0
-"""In standard deviations: the logarithm of the normal tail beyond is below -760, less than the
-least positive float.
-"""
+"""In standard deviations: the logarithm of the normal tail beyond is below -760, less than the least positive float."""
 
 
 def log_normal_mass(low: Any, high: Any) -> Floats:

@@ -1,8 +1,6 @@
-"""The Laplace mechanism: ``P = Lap(1, b)``, ``Q = Lap(0, b)`` with ``b = noise_multiplier``, the
-same both ways.
+"""The Laplace mechanism: ``P = Lap(1, b)``, ``Q = Lap(0, b)`` with ``b = noise_multiplier``, the same both ways.
 
-The loss is ``-1/b`` up to 0, ``(2t - 1)/b`` between and ``1/b`` beyond 1: two atoms and a smooth
-part.
+The loss is ``-1/b`` up to 0, ``(2t - 1)/b`` between and ``1/b`` beyond 1: two atoms and a smooth part.
 """
 
 from __future__ import annotations
@@ -34,9 +32,7 @@ class LaplacePair(DominatingPair):
         loss = np.asarray(loss, float)
         with np.errstate(over="ignore"):
             inside = np.clip((loss * self.scale + 1) / 2, 0.0, 1.0)
-        return np.where(
-            loss < -1 / self.scale, -np.inf, np.where(loss >= 1 / self.scale, np.inf, inside)
-        )
+        return np.where(loss < -1 / self.scale, -np.inf, np.where(loss >= 1 / self.scale, np.inf, inside))
 
     def _centred(self, measure: Measure, t: Any) -> Floats:
         return (np.asarray(t, float) - (1.0 if measure is Measure.P else 0.0)) / self.scale
@@ -48,9 +44,7 @@ class LaplacePair(DominatingPair):
         narrow = near <= 0  # both ends on one side: e^near (1 - e^{far - near}) / 2
         with np.errstate(invalid="ignore"):
             one_sided = log_difference(near, far) - math.log(2)
-        return np.where(
-            narrow, one_sided, log_difference(_log_cdf(near), _log_cdf(np.minimum(far, near)))
-        )
+        return np.where(narrow, one_sided, log_difference(_log_cdf(near), _log_cdf(np.minimum(far, near))))
 
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
         return generator.laplace(1.0 if measure is Measure.P else 0.0, self.scale, size)

@@ -1,9 +1,8 @@
-"""Mixtures of Gaussians against one Gaussian (Choquette-Choo et al. 2024, "Privacy amplification
-for matrix mechanisms").
+"""Mixtures of Gaussians against one Gaussian (Choquette-Choo et al. 2024, "Privacy amplification for matrix
+mechanisms").
 
-Remove: ``P = sum_i p_i N(m_i, 1)``, ``Q = N(0, 1)``. Add: ``P = N(0, 1)``, ``Q = sum_i p_i N(-m_i,
-1)``, the line being reflected so that the loss rises. ``m_i >= 0`` are the sensitivities over the
-standard deviation.
+Remove: ``P = sum_i p_i N(m_i, 1)``, ``Q = N(0, 1)``. Add: ``P = N(0, 1)``, ``Q = sum_i p_i N(-m_i, 1)``, the line being
+reflected so that the loss rises. ``m_i >= 0`` are the sensitivities over the standard deviation.
 """
 
 from __future__ import annotations
@@ -19,18 +18,14 @@ from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure
 
 
 def log_mean_exp(exponent: Floats, p: Floats) -> Floats:
-    """``log sum_i p_i e^{exponent_i}`` for ``sum_i p_i = 1``, with relative accuracy where all
-    exponents are small.
-    """
+    """``log sum_i p_i e^{exponent_i}`` for ``sum_i p_i = 1``, with relative accuracy where all exponents are small."""
     small = np.max(np.abs(exponent), axis=-1) < 1.0
     near = np.log1p(np.sum(p * np.expm1(np.clip(exponent, -1.0, 1.0)), axis=-1))
     return np.where(small, near, log_weighted_sum(exponent, p))
 
 
 def log_weighted_sum(exponent: Floats, p: Floats) -> Floats:
-    """``log sum_i p_i e^{exponent_i}``; SciPy's does the same for any array, and takes several
-    times as long.
-    """
+    """``log sum_i p_i e^{exponent_i}``; SciPy's does the same for any array, and takes several times as long."""
     top = np.max(exponent, axis=-1)
     shift = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
@@ -39,11 +34,9 @@ def log_weighted_sum(exponent: Floats, p: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class MixturePair(DominatingPair):
-    """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)`` (remove), ``N(0, 1)`` against ``sum_i p_i N(-m_i,
-    1)`` (add).
+    """``sum_i p_i N(m_i, 1)`` against ``N(0, 1)`` (remove), ``N(0, 1)`` against ``sum_i p_i N(-m_i, 1)`` (add).
 
-    With ``f(t) = log sum_i p_i e^{m_i t - m_i^2/2}``, which is convex and rises, the loss is
-    ``f(t)`` or ``-f(-t)``.
+    With ``f(t) = log sum_i p_i e^{m_i t - m_i^2/2}``, which is convex and rises, the loss is ``f(t)`` or ``-f(-t)``.
     """
 
     means: tuple[float, ...]
@@ -55,11 +48,7 @@ class MixturePair(DominatingPair):
         return 1.0 if self.direction is Direction.REMOVE else -1.0
 
     def privacy_loss(self, t: Any) -> Floats:
-        t, m, p = (
-            self._sign * np.asarray(t, float)[..., None],
-            np.array(self.means),
-            np.array(self.probabilities),
-        )
+        t, m, p = (self._sign * np.asarray(t, float)[..., None], np.array(self.means), np.array(self.probabilities))
         with np.errstate(invalid="ignore"):
             exponent = np.where(m == 0, 0.0, m * t - m * m / 2)
         return self._sign * log_mean_exp(exponent, p)
@@ -115,8 +104,7 @@ class MixturePair(DominatingPair):
 
     def describe(self) -> str:
         parts = [
-            f"{p:.4g} N({self._sign * m:.6g}, 1)"
-            for p, m in zip(self.probabilities[:3], self.means[:3], strict=True)
+            f"{p:.4g} N({self._sign * m:.6g}, 1)" for p, m in zip(self.probabilities[:3], self.means[:3], strict=True)
         ]
         mixture = " + ".join(parts) + (" + ..." if len(self.means) > 3 else "")
         if self.direction is Direction.REMOVE:

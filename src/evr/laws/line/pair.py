@@ -1,15 +1,13 @@
 """Dominating pairs: the eight members that each has.
 
-A pair ``(P, Q)`` of laws on a line ``t`` dominates a mechanism in one direction if, for all
-``epsilon``, the mechanism's ``delta(epsilon)`` is at most ``sup_A P(A) - e^epsilon Q(A)`` (Zhu,
-Dong and Wang 2022, Definition 7). Coordinates are chosen so that the privacy loss ``log dP/dQ`` is
-*non-decreasing in t*; intervals are half-open, ``(low, high]``; a discrete law lives on the
-integers ``0, 1, 2, ...`` in the order of its losses.
+A pair ``(P, Q)`` of laws on a line ``t`` dominates a mechanism in one direction if, for all ``epsilon``, the
+mechanism's ``delta(epsilon)`` is at most ``sup_A P(A) - e^epsilon Q(A)`` (Zhu, Dong and Wang 2022, Definition 7).
+Coordinates are chosen so that the privacy loss ``log dP/dQ`` is *non-decreasing in t*; intervals are half-open, ``(low,
+high]``; a discrete law lives on the integers ``0, 1, 2, ...`` in the order of its losses.
 
-Six methods are abstract: ``privacy_loss``, ``point``, ``log_mass``, ``draw``, ``span`` and
-``describe``. ``flats`` is for pairs with atoms, ``loss_magnitude`` for those whose losses are sums
-of greater numbers. What follows from a pair is a function of it: see ``laws/steps.py``,
-``bounds/spreading.py`` and ``estimation/closed_forms.py``.
+Six methods are abstract: ``privacy_loss``, ``point``, ``log_mass``, ``draw``, ``span`` and ``describe``. ``flats`` is
+for pairs with atoms, ``loss_magnitude`` for those whose losses are sums of greater numbers. What follows from a pair is
+a function of it: see ``laws/steps.py``, ``bounds/spreading.py`` and ``estimation/closed_forms.py``.
 """
 
 from __future__ import annotations
@@ -24,16 +22,7 @@ import numpy as np
 from evr.errors import UnsupportedEventError
 from evr.laws.law import UNIT, Direction, Floats, LossLaw
 
-__all__ = [
-    "UNIT",
-    "Direction",
-    "DominatingPair",
-    "Floats",
-    "Measure",
-    "line_pair",
-    "log_difference",
-    "log_sum_exp",
-]
+__all__ = ["UNIT", "Direction", "DominatingPair", "Floats", "Measure", "line_pair", "log_difference", "log_sum_exp"]
 
 
 class Measure(enum.Enum):
@@ -44,27 +33,21 @@ class Measure(enum.Enum):
 
 
 class DominatingPair(LossLaw):
-    """A pair of laws on a line with a non-decreasing privacy loss. Immutable, hashable, comparable
-    by value.
-    """
+    """A pair of laws on a line with a non-decreasing privacy loss. Immutable, hashable, comparable by value."""
 
     @abc.abstractmethod
     def privacy_loss(self, t: Any) -> Floats:
-        """``log dP/dQ`` at ``t``, non-decreasing; ``+inf`` where only ``P`` has mass, ``-inf``
-        where only ``Q`` has.
-        """
+        """``log dP/dQ`` at ``t``, non-decreasing; ``+inf`` where only ``P`` has mass, ``-inf`` where only ``Q`` has."""
 
     @abc.abstractmethod
     def point(self, loss: Any) -> Floats:
-        """The largest ``t`` with ``privacy_loss(t) <= loss``; ``-inf`` if no ``t`` has such a loss,
-        ``+inf`` if every ``t`` has.
+        """The largest ``t`` with ``privacy_loss(t) <= loss``; ``-inf`` if no ``t`` has such a loss, ``+inf`` if every
+        ``t`` has.
         """
 
     @abc.abstractmethod
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
-        """``log`` of the probability of ``(low, high]``, accurate relative to the probability in
-        both tails.
-        """
+        """``log`` of the probability of ``(low, high]``, accurate relative to the probability in both tails."""
 
     @abc.abstractmethod
     def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
@@ -72,16 +55,14 @@ class DominatingPair(LossLaw):
 
     @property
     def flats(self) -> Floats:
-        """Intervals ``(low, high]`` of constant loss, infinite loss included, in order, as rows:
-        the atoms of the loss.
+        """Intervals ``(low, high]`` of constant loss, infinite loss included, in order, as rows: the atoms of
+        the loss.
         """
         return np.empty((0, 2))
 
     @abc.abstractmethod
     def span(self, order: float = 0.0) -> tuple[float, float]:
-        """A range of ``t`` that holds all but a negligible part (below 1e-300) of ``Q`` and of ``P
-        e^{order loss}``.
-        """
+        """A range of ``t`` that holds all but a negligible part (below 1e-300) of ``Q`` and of ``P e^{order loss}``."""
 
     @property
     def loss_magnitude(self) -> float:
@@ -102,20 +83,14 @@ def line_pair(law: LossLaw) -> DominatingPair:
 
 
 def log_difference(larger: Any, smaller: Any) -> Floats:
-    """``log(e^larger - e^smaller)`` for ``larger >= smaller`` without overflow; ``-inf`` where they
-    are equal.
-    """
+    """``log(e^larger - e^smaller)`` for ``larger >= smaller`` without overflow; ``-inf`` where they are equal."""
     larger, smaller = np.broadcast_arrays(np.asarray(larger, float), np.asarray(smaller, float))
     gap = np.where(np.isneginf(larger), 0.0, smaller - np.where(np.isneginf(larger), 0.0, larger))
     with np.errstate(divide="ignore"):
-        return np.where(
-            np.isneginf(larger), -np.inf, larger + np.log(-np.expm1(np.minimum(gap, 0.0)))
-        )
+        return np.where(np.isneginf(larger), -np.inf, larger + np.log(-np.expm1(np.minimum(gap, 0.0))))
 
 
 def log_sum_exp(x: Floats) -> float:
-    """``log(sum(e^x))`` of a non-empty array; SciPy's does the same for any array, and takes ten
-    times as long.
-    """
+    """``log(sum(e^x))`` of a non-empty array; SciPy's does the same for any array, and takes ten times as long."""
     top = float(x.max())
     return top + math.log(float(np.exp(x - top).sum())) if math.isfinite(top) else top

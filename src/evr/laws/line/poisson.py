@@ -1,9 +1,8 @@
 """Poisson sampling of any pair (Zhu, Dong and Wang 2022, Theorem 11).
 
-If ``(P, Q)`` dominates the base mechanism in the remove direction, the sampled one has ``((1-q)Q +
-qP, Q)``; if ``(P, Q)`` dominates it in the *add* direction, the sampled one has ``(P, (1-q)P +
-qQ)``: the mixture is in the second slot. Swapping the base pair and applying the remove formula is
-wrong for asymmetric pairs.
+If ``(P, Q)`` dominates the base mechanism in the remove direction, the sampled one has ``((1-q)Q + qP, Q)``; if ``(P,
+Q)`` dominates it in the *add* direction, the sampled one has ``(P, (1-q)P + qQ)``: the mixture is in the second slot.
+Swapping the base pair and applying the remove formula is wrong for asymmetric pairs.
 """
 
 from __future__ import annotations
@@ -21,16 +20,14 @@ from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure
 
 
 def mix(loss: Any, q: float) -> Floats:
-    """``log(1 - q + q e^loss)``, relatively accurate: by the first form unless nearly all of ``1 -
-    q`` cancels or ``e^loss`` overflows.
+    """``log(1 - q + q e^loss)``, relatively accurate: by the first form unless nearly all of ``1 - q`` cancels or
+    ``e^loss`` overflows.
     """
     loss = np.asarray(loss, float)
     change = q * np.expm1(np.minimum(loss, 600.0))
     with np.errstate(divide="ignore"):
         near = np.log1p(change)
-    return np.where(
-        (change > -0.5) & (loss < 600.0), near, np.logaddexp(math.log1p(-q), math.log(q) + loss)
-    )
+    return np.where((change > -0.5) & (loss < 600.0), near, np.logaddexp(math.log1p(-q), math.log(q) + loss))
 
 
 def unmix(loss: Any, q: float) -> Floats:
@@ -56,9 +53,7 @@ class SampledPair(DominatingPair):
 
     @property
     def sign(self) -> float:
-        """Losses of the add direction are those of the remove direction of the swapped pair,
-        negated.
-        """
+        """Losses of the add direction are those of the remove direction of the swapped pair, negated."""
         return 1.0 if self.direction is Direction.REMOVE else -1.0
 
     @property
@@ -125,11 +120,11 @@ class SampledPair(DominatingPair):
 
 
 def sampled(base: DominatingPair, q: float, direction: Direction) -> DominatingPair:
-    """The pair of a mechanism that is sampled by Poisson with probability ``q``, ``0 < q <= 1``,
-    from its own in the same direction.
+    """The pair of a mechanism that is sampled by Poisson with probability ``q``, ``0 < q <= 1``, from its own in the
+    same direction.
 
-    What is sampled twice is sampled with the product of both probabilities, rounded up, as more
-    records leak no less (docs/guarantees.md, Section 6.2).
+    What is sampled twice is sampled with the product of both probabilities, rounded up, as more records leak no less
+    (docs/guarantees.md, Section 6.2).
     """
     if q == 1:
         return base
@@ -150,9 +145,7 @@ def _rounded_up(one: float, other: float) -> float:
 
 
 def outcomes(pair: DominatingPair) -> DominatingPair:
-    """The same pair as one on finitely many outcomes, if it is one that is sampled; else the pair
-    itself.
-    """
+    """The same pair as one on finitely many outcomes, if it is one that is sampled; else the pair itself."""
     if not (isinstance(pair, SampledPair) and isinstance(pair.base, DiscretePair)):
         return pair
     low, high = pair.flats[:, 0], pair.flats[:, 1]
@@ -161,8 +154,8 @@ def outcomes(pair: DominatingPair) -> DominatingPair:
 
 
 def finite_part(pair: DominatingPair) -> DominatingPair:
-    """The part of a discrete pair with finite losses, which need not be a probability law; other
-    pairs, and one without such losses, as they are.
+    """The part of a discrete pair with finite losses, which need not be a probability law; other pairs, and one without
+    such losses, as they are.
 
     Where infinite losses are counted apart, the rest of a sum over outcomes needs no more.
     """
@@ -172,7 +165,5 @@ def finite_part(pair: DominatingPair) -> DominatingPair:
     kept = np.isfinite(pair.losses) & (np.array(pair.log_p) > -np.inf)
     if not kept.any():
         return pair
-    losses, log_p, log_q = (
-        tuple(np.array(x)[kept].tolist()) for x in (pair.loss_values, pair.log_p, pair.log_q)
-    )
+    losses, log_p, log_q = (tuple(np.array(x)[kept].tolist()) for x in (pair.loss_values, pair.log_p, pair.log_q))
     return DiscretePair(losses, log_p, log_q, pair.is_cut)

@@ -1,5 +1,5 @@
-"""Mixtures of Gaussians shifted to both sides: what Poisson sampling and mixtures are under
-replace-one (docs/guarantees_relations.md, Section R5).
+"""Mixtures of Gaussians shifted to both sides: what Poisson sampling and mixtures are under replace-one
+(docs/guarantees_relations.md, Section R5).
 """
 
 from __future__ import annotations
@@ -45,10 +45,7 @@ class TwoSidedPair(DominatingPair):
     def point(self, loss: Any) -> Floats:
         loss = np.asarray(loss, float)
         size = np.minimum(np.abs(loss), 1e150)
-        if len(self.means) == 2 and self.means[0] == 0.0:
-            found = self._closed(size)
-        else:
-            found = self._bisected(size)
+        found = self._closed(size) if len(self.means) == 2 and self.means[0] == 0.0 else self._bisected(size)
         found = np.where(np.isinf(loss), np.inf, found)
         return np.copysign(found, loss)
 
@@ -64,9 +61,7 @@ class TwoSidedPair(DominatingPair):
                 half + np.log1p(-np.exp(-2.0 * half)) - math.log(2.0),
             )
             size = scale + log_sinh
-            found = np.where(
-                size < 300.0, np.arcsinh(np.exp(np.minimum(size, 300.0))), size + math.log(2.0)
-            )
+            found = np.where(size < 300.0, np.arcsinh(np.exp(np.minimum(size, 300.0))), size + math.log(2.0))
         return (half + found) / mu
 
     def _bisected(self, loss: Floats) -> Floats:
@@ -97,8 +92,5 @@ class TwoSidedPair(DominatingPair):
         return -most + min(0.0, shift) - NORMAL_REACH, most + max(0.0, shift) + NORMAL_REACH
 
     def describe(self) -> str:
-        parts = [
-            f"{p:.4g} N(±{m:.6g}, 1)"
-            for p, m in zip(self.probabilities[:3], self.means[:3], strict=True)
-        ]
+        parts = [f"{p:.4g} N(±{m:.6g}, 1)" for p, m in zip(self.probabilities[:3], self.means[:3], strict=True)]
         return " + ".join(parts) + (" + ..." if len(self.means) > 3 else "")

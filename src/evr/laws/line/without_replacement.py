@@ -1,9 +1,8 @@
-"""Sampling without replacement of any pair, under replace-one adjacency
-(docs/guarantees_relations.md, Section R2).
+"""Sampling without replacement of any pair, under replace-one adjacency (docs/guarantees_relations.md, Section R2).
 
-Where the base loss is positive the pair is ``((1-g)Q + gP, Q)``, where it is negative ``(P, (1-g)P
-+ gQ)``, and the rest of both laws is at loss 0. The line of the base is cut at its loss 0, and the
-atom is put into the gap: an interval of length 1.
+Where the base loss is positive the pair is ``((1-g)Q + gP, Q)``, where it is negative ``(P, (1-g)P + gQ)``, and the
+rest of both laws is at loss 0. The line of the base is cut at its loss 0, and the atom is put into the gap: an interval
+of length 1.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ from evr.laws.line.poisson import SampledPair
 
 @dataclass(frozen=True)
 class WithoutReplacementPair(DominatingPair):
-    """A base pair without an atom at loss 0 seen through sampling of a share ``g``, ``0 < g < 1``,
-    of the records.
-    """
+    """A base pair without an atom at loss 0 seen through sampling of a share ``g``, ``0 < g < 1``, of the records."""
 
     base: DominatingPair
     g: float

@@ -1,8 +1,7 @@
 """Balls in bins: a record is in one of ``b`` bins, and takes part whenever its bin's turn comes.
 
-There are ``b`` patterns of weight ``1/b``, and all is in the Gram matrix ``G`` of their means:
-``v_j = <m_j, z>`` are the coordinates, ``N(0, G)`` under ``Q``, and ``L`` is the mean of ``A_j =
-exp(v_j - G_jj / 2)``.
+There are ``b`` patterns of weight ``1/b``, and all is in the Gram matrix ``G`` of their means: ``v_j = <m_j, z>`` are
+the coordinates, ``N(0, G)`` under ``Q``, and ``L`` is the mean of ``A_j = exp(v_j - G_jj / 2)``.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from evr.laws.patterns.strategy import Strategy, product
 
 @dataclass(frozen=True)
 class IndependentBins(PatternLaw):
-    """Bins of independent noise: ``G = energy I``, so ``L`` is a mean of ``bins`` independent
-    log-normal ratios. The matrix is never stored.
+    """Bins of independent noise: ``G = energy I``, so ``L`` is a mean of ``bins`` independent log-normal ratios. The
+    matrix is never stored.
 
     Examples
     --------
@@ -85,8 +84,8 @@ class IndependentBins(PatternLaw):
 
 @dataclass(frozen=True)
 class CorrelatedBins(PatternLaw):
-    """Bins of a matrix mechanism: patterns ``{j, j + bins, ...}`` of ``iterations`` steps, noise
-    correlated by ``C``.
+    """Bins of a matrix mechanism: patterns ``{j, j + bins, ...}`` of ``iterations`` steps, noise correlated by
+    ``C``.
     """
 
     direction: Direction
@@ -148,10 +147,7 @@ class CorrelatedBins(PatternLaw):
         return _mean(self, self.gram.mean(axis=0), float(self.gram.mean()))
 
     def describe(self) -> str:
-        return (
-            f"{self.bins} bins, {_who(self.direction)}, {self.strategy.describe()}, noise "
-            f"{self.noise:.6g}"
-        )
+        return f"{self.bins} bins, {_who(self.direction)}, {self.strategy.describe()}, noise {self.noise:.6g}"
 
 
 Bins: TypeAlias = IndependentBins | CorrelatedBins

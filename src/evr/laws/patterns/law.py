@@ -1,11 +1,10 @@
 """What laws in many dimensions have in common.
 
-Notation of docs/guarantees_highdim.md: without the record the outputs are ``Q = N(0, I)``, with it
-the mixture ``sum_x w_x N(m_x, I)`` over the sets ``x`` of steps that it may take part in, means
-divided by the noise. The likelihood ratio is ``L = sum_x w_x exp(<m_x, z> - |m_x|^2 / 2)``; the
-loss is ``log L`` under the mixture in the remove direction, and ``-log L`` under ``Q`` in the add
-direction. ``L`` depends on ``z`` through inner products with a few means or columns, the
-*coordinates*, one row for each sample.
+Notation of docs/guarantees_highdim.md: without the record the outputs are ``Q = N(0, I)``, with it the mixture ``sum_x
+w_x N(m_x, I)`` over the sets ``x`` of steps that it may take part in, means divided by the noise. The likelihood ratio
+is ``L = sum_x w_x exp(<m_x, z> - |m_x|^2 / 2)``; the loss is ``log L`` under the mixture in the remove direction, and
+``-log L`` under ``Q`` in the add direction. ``L`` depends on ``z`` through inner products with a few means or columns,
+the *coordinates*, one row for each sample.
 """
 
 from __future__ import annotations
@@ -43,9 +42,7 @@ class Mean:
 
 
 class PatternLaw(LossLaw):
-    """A mixture of Gaussians of one covariance against one of them: what ``L`` is, and draws of its
-    coordinates.
-    """
+    """A mixture of Gaussians of one covariance against one of them: what ``L`` is, and draws of its coordinates."""
 
     direction: Direction
 
@@ -88,22 +85,15 @@ class PatternLaw(LossLaw):
 
 
 def magnitude(law: PatternLaw, scale: float) -> float:
-    """The greatest exponent of a ratio where means are up to ``scale`` times those of patterns: no
-    normal draw is 39 deviations out, and no inner product of two patterns' means exceeds the
-    greatest energy.
+    """The greatest exponent of a ratio where means are up to ``scale`` times those of patterns: no normal draw is 39
+    deviations out, and no inner product of two patterns' means exceeds the greatest energy.
     """
     energy = law.greatest_energy
-    return (
-        39.0 * math.sqrt(energy) * (1.0 + scale)
-        + (1.0 + scale) ** 2 * energy
-        + math.log(law.dimension + 1.0)
-    )
+    return 39.0 * math.sqrt(energy) * (1.0 + scale) + (1.0 + scale) ** 2 * energy + math.log(law.dimension + 1.0)
 
 
 def density_error(law: PatternLaw, scale: float) -> float:
-    """A bound on the rounding error of the logarithm of a ratio or density
-    (docs/guarantees_highdim.md, Section 7).
-    """
+    """A bound on the rounding error of the logarithm of a ratio or density (docs/guarantees_highdim.md, Section 7)."""
     found = 32.0 * UNIT * (1.0 + magnitude(law, scale)) + 8.0 * UNIT * law._sums
     return found + law._more_error(scale)
 

@@ -1,9 +1,8 @@
-"""b-min-sep sampling: a record takes part at random, never twice within ``b`` steps (Dong and
-Ganesh 2026).
+"""b-min-sep sampling: a record takes part at random, never twice within ``b`` steps (Dong and Ganesh 2026).
 
-With at most ``b`` bands the columns of one record's participations are orthogonal. So the ratio of
-a pattern is the product of ``A_i = exp(v_i - g_i / 2)``, ``v_i = <C e_i, z> / s``, ``g_i = |C
-e_i|^2 / s^2``, over its steps, and the sum over patterns is a recursion over steps.
+With at most ``b`` bands the columns of one record's participations are orthogonal. So the ratio of a pattern is the
+product of ``A_i = exp(v_i - g_i / 2)``, ``v_i = <C e_i, z> / s``, ``g_i = |C e_i|^2 / s^2``, over its steps, and the
+sum over patterns is a recursion over steps.
 """
 
 from __future__ import annotations
@@ -27,9 +26,7 @@ _AT_ONCE = 32  # steps whose factors are computed together
 
 @dataclass(frozen=True)
 class Chain:
-    """Who takes part when: eligible records with ``probability``, then not for ``separation - 1``
-    steps.
-    """
+    """Who takes part when: eligible records with ``probability``, then not for ``separation - 1`` steps."""
 
     steps: int
     separation: int
@@ -37,8 +34,8 @@ class Chain:
     warm: bool
 
     def log_sum(self, values: Floats, scale: float = 1.0, halves: Floats | float = 0.0) -> Floats:
-        """``log`` of the expectation, over patterns, of the product of the factors ``exp(scale
-        values - halves)`` at its steps; a row for each step, a column for each sample.
+        """``log`` of the expectation, over patterns, of the product of the factors ``exp(scale values - halves)`` at
+        its steps; a row for each step, a column for each sample.
 
         ``L_i = (1 - p) L_{i+1} + p A_i L_{i+b}``, ``L_i = 1`` from ``i = n`` on.
         """
@@ -89,9 +86,7 @@ class Chain:
         return found
 
     def _start(self, ring: Floats) -> Floats:
-        """The expectation over the first step at which the record is eligible, of values by that
-        step.
-        """
+        """The expectation over the first step at which the record is eligible, of values by that step."""
         if not self.warm:
             return ring[0]
         p, b = self.probability, self.separation
@@ -103,17 +98,15 @@ class Chain:
         ring, log_p = np.zeros((b, log_factors.shape[1])), math.log(p)
         log_rest = math.log1p(-p) if p < 1 else -math.inf
         for i in range(self.steps - 1, -1, -1):
-            ring[i % b] = np.logaddexp(
-                log_rest + ring[(i + 1) % b], log_p + log_factors[i] + ring[i % b]
-            )
+            ring[i % b] = np.logaddexp(log_rest + ring[(i + 1) % b], log_p + log_factors[i] + ring[i % b])
         if not self.warm:
             return ring[0]
         top = ring.max(axis=0)
         return top + np.log(self._start(np.exp(ring - top)))
 
     def is_in_range(self, steepest: float) -> bool:
-        """Whether ``log_sum`` never needs logarithms, where no exponent is above ``steepest``: from
-        step to step its values fall by ``1 - probability`` at the most.
+        """Whether ``log_sum`` never needs logarithms, where no exponent is above ``steepest``: from step to step its
+        values fall by ``1 - probability`` at the most.
         """
         if self.probability == 1:
             return False
@@ -123,8 +116,8 @@ class Chain:
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
         """Which steps each of ``size`` records takes part in: rows of zeros and ones."""
         p, b, n = self.probability, self.separation, self.steps
-        # no gap is longer than all steps are: of a tiny p they are the greatest integers, whose
-        # sums would come round to the first steps
+        # no gap is longer than all steps are: of a tiny p they are the greatest integers, whose sums would come round
+        # to the first steps
         gaps = np.minimum(generator.geometric(p, (size, math.ceil(n / b))), n + 1)
         gaps[:, 1:] += b - 1
         places = np.cumsum(gaps, axis=1) - 1
@@ -221,9 +214,7 @@ class MinSep(PatternLaw):
         weights = self.chain.participation
         applied = self.strategy.applied(weights[None, :])
         coordinates = self.strategy.correlated(applied)[0] / self.noise**2
-        return Mean(
-            weights, coordinates, float(weights @ coordinates), float(weights @ self.energies)
-        )
+        return Mean(weights, coordinates, float(weights @ coordinates), float(weights @ self.energies))
 
     @cached_property
     def greatest_energy(self) -> float:
@@ -233,9 +224,8 @@ class MinSep(PatternLaw):
         return self.logs_error(self.chain, 1.0, scale)
 
     def logs_error(self, chain: Chain, factor: float, scale: float) -> float:
-        """What the recursion of ``chain`` adds where it may have to be in logarithms, coordinates
-        times ``factor``: three roundings of a logarithm at each step. Means are up to ``scale``
-        times those of patterns.
+        """What the recursion of ``chain`` adds where it may have to be in logarithms, coordinates times ``factor``:
+        three roundings of a logarithm at each step. Means are up to ``scale`` times those of patterns.
         """
         of_step, of_pattern = math.sqrt(self.energies.max()), math.sqrt(self.greatest_energy)
         if chain.is_in_range(factor * of_step * (39.0 + scale * of_pattern)):

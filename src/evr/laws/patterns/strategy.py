@@ -1,9 +1,7 @@
-"""Strategy matrices: how the noise of a matrix mechanism is correlated, and every product with
-them.
+"""Strategy matrices: how the noise of a matrix mechanism is correlated, and every product with them.
 
-``C`` is lower triangular, ``n`` by ``n``: the mechanism releases ``C x + noise``, or ``x + C^{-1}
-noise``, which is the same to whoever knows ``C``. All matrix products of the package are here, so
-that another device needs no other file.
+``C`` is lower triangular, ``n`` by ``n``: the mechanism releases ``C x + noise``, or ``x + C^{-1} noise``, which is the
+same to whoever knows ``C``. All matrix products of the package are here, so that another device needs no other file.
 """
 
 from __future__ import annotations
@@ -28,9 +26,7 @@ _NARROW = 32  # the narrowest blocks of a product, as fast as their entries are 
 
 
 def frozen(strategy: Any) -> Any:
-    """A strategy as tuples of numbers, where it is one: the fields of events are compared and
-    hashed.
-    """
+    """A strategy as tuples of numbers, where it is one: the fields of events are compared and hashed."""
     if isinstance(strategy, np.ndarray):
         strategy = strategy.tolist()
     if isinstance(strategy, list | tuple):
@@ -40,8 +36,7 @@ def frozen(strategy: Any) -> Any:
 
 @dataclass(frozen=True)
 class Strategy:
-    """A matrix ``C`` by its columns from the diagonal down; of one column only, a banded Toeplitz
-    matrix.
+    """A matrix ``C`` by its columns from the diagonal down; of one column only, a banded Toeplitz matrix.
 
     Examples
     --------
@@ -57,9 +52,7 @@ class Strategy:
 
     @classmethod
     def of(cls, strategy: Any, size: int, *, signs: bool = False) -> Self:
-        """Check a strategy for ``size`` steps. ``signs`` allows negative entries, which Theorem 1
-        does not.
-        """
+        """Check a strategy for ``size`` steps. ``signs`` allows negative entries, which Theorem 1 does not."""
         given = frozen(strategy)
         if not isinstance(given, tuple) or not given:
             raise TypeError(
@@ -72,12 +65,8 @@ class Strategy:
         if not any(nested):
             return cls((_column(given, "strategy", size, signs),), size)
         if len(given) != size:
-            raise ValueError(
-                f"strategy has {len(given)} columns for {size} iterations: give one for each"
-            )
-        return cls(
-            tuple(_column(c, f"strategy[{i}]", size - i, signs) for i, c in enumerate(given)), size
-        )
+            raise ValueError(f"strategy has {len(given)} columns for {size} iterations: give one for each")
+        return cls(tuple(_column(c, f"strategy[{i}]", size - i, signs) for i, c in enumerate(given)), size)
 
     @property
     def is_toeplitz(self) -> bool:
@@ -111,14 +100,12 @@ class Strategy:
         return out
 
     def overlaps(self, lag: int, *, absolute: bool = False) -> Floats:
-        """``<C e_i, C e_{i + lag}>`` for ``i = 0 .. n - 1 - lag``; ``absolute`` takes the values of
-        the inner products.
+        """``<C e_i, C e_{i + lag}>`` for ``i = 0 .. n - 1 - lag``; ``absolute`` takes the values of the inner
+        products.
         """
         if lag >= min(self.bands, self.size):
             return np.zeros(max(self.size - lag, 0))
-        found = np.einsum(
-            "li,li->i", self.band[lag:, : self.size - lag], self.band[: self.bands - lag, lag:]
-        )
+        found = np.einsum("li,li->i", self.band[lag:, : self.size - lag], self.band[: self.bands - lag, lag:])
         return np.abs(found) if absolute else found
 
     @cached_property
@@ -226,9 +213,7 @@ def _column(entries: tuple[Any, ...], name: str, most: int, signs: bool) -> tupl
 
 
 def largest_sum(values: Floats, separation: int, most: int | None = None) -> Floats:
-    """The greatest sum of entries at least ``separation`` apart, at most so many, for each row of
-    ``values >= 0``.
-    """
+    """The greatest sum of entries at least ``separation`` apart, at most so many, for each row of ``values >= 0``."""
     rows, size = values.shape
     every = math.ceil(size / separation)
     best = np.zeros((rows, size + separation))
@@ -255,11 +240,11 @@ def noise_over(noise: float, square: float) -> float:
 
 
 def square_sensitivity(strategy: Strategy, separation: int, most: int | None = None) -> float:
-    """An upper bound on ``|C 1_x|^2`` over sets ``x`` of steps that far apart, contributions of any
-    sign included, and rounding.
+    """An upper bound on ``|C 1_x|^2`` over sets ``x`` of steps that far apart, contributions of any sign included, and
+    rounding.
 
-    Exact for a Toeplitz matrix of entries that are non-negative and do not rise, and where there
-    are no more bands than the separation. docs/guarantees_highdim.md, Section 3.
+    Exact for a Toeplitz matrix of entries that are non-negative and do not rise, and where there are no more bands than
+    the separation. docs/guarantees_highdim.md, Section 3.
     """
     column = strategy.columns[0]
     if strategy.is_toeplitz and min(column) >= 0 and list(column) == sorted(column, reverse=True):

@@ -1,6 +1,4 @@
-"""The GPU: whether one can be used here, and what it draws. Nothing imports CuPy before it is
-needed.
-"""
+"""The GPU: whether one can be used here, and what it draws. Nothing imports CuPy before it is needed."""
 
 from evr.sampling.cuda.device import at_work, draws, on_device, why_not
 

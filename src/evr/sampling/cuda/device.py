@@ -1,7 +1,7 @@
 """The GPU at hand: whether it can be used, and proposals whose arrays are on it.
 
-A block's samples stay on the device; sums leave it. A run repeats bit for bit on the same kind of
-GPU, as far as CuPy's reductions and cuBLAS do.
+A block's samples stay on the device; sums leave it. A run repeats bit for bit on the same kind of GPU, as far as CuPy's
+reductions and cuBLAS do.
 """
 
 from __future__ import annotations
@@ -57,10 +57,7 @@ def why_not() -> str | None:
         if found is None:
             return f"the GPU cannot be used ({error}): see what nvidia-smi says"
     if not found:
-        return (
-            "no NVIDIA GPU is visible: see what nvidia-smi lists, and whether CUDA_VISIBLE_DEVICES "
-            "hides it"
-        )
+        return "no NVIDIA GPU is visible: see what nvidia-smi lists, and whether CUDA_VISIBLE_DEVICES hides it"
     return None
 
 
@@ -116,15 +113,11 @@ def _in_words(cupy: Any) -> Iterator[None]:
         yield
     except cupy.cuda.memory.OutOfMemoryError as error:
         raise DeviceError(
-            f"the memory of the GPU is used up ({error}): end other programs that use it, or take "
-            "device='cpu'"
+            f"the memory of the GPU is used up ({error}): end other programs that use it, or take device='cpu'"
         ) from error
     except cupy.cuda.compiler.CompileException as error:
         raise DeviceError(
-            f"the kernels do not compile for this GPU ({error}): install a newer CuPy, or take "
-            "device='cpu'"
+            f"the kernels do not compile for this GPU ({error}): install a newer CuPy, or take device='cpu'"
         ) from error
     except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError) as error:
-        raise DeviceError(
-            f"the GPU failed ({error}): see what nvidia-smi says, or take device='cpu'"
-        ) from error
+        raise DeviceError(f"the GPU failed ({error}): see what nvidia-smi says, or take device='cpu'") from error
