@@ -64,7 +64,7 @@ _FIELDS: dict[type[dp_event.DpEvent], Mapping[str, tuple[Any, Any]]] = {
     MatrixMechanismDpEvent: {"strategy": (Any, ...)},
 }
 _OWN: dict[Mechanism, Description] = {}
-"""What was said with ``register``."""
+"""Descriptions given to ``register``."""
 
 
 ADJACENCIES = {
@@ -100,7 +100,7 @@ def adjacency(name: str) -> str:
 
 
 def name_in_words(event_type: type[dp_event.DpEvent]) -> str:
-    """What a class of events is called, if it has no words of its own: ``"discrete Gaussian"``."""
+    """The name of a class of events that has no words of its own: ``"discrete Gaussian"``."""
     return " ".join(part if part in _PROPER else part.lower() for part in _parts(event_type))
 
 

@@ -35,7 +35,7 @@ def is_record(path: Path) -> bool:
 
 
 def instead(text: str, wanted: str) -> str | None:
-    """What a text is, where it is not the ``wanted`` kind of file but another of evr's: in words, with who takes it.
+    """The kind of a file of evr's that is not the ``wanted`` one: in words, with the command for it.
 
     >>> instead('{"line": 0, "kind": "start"}', "a specification")
     'this is the record of a training, not a specification: `evr certify` takes it, and ...'

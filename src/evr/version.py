@@ -24,7 +24,7 @@ def commit() -> str | None:
 
 
 def _head(folder: Path) -> str:
-    """What is checked out in a clone, by Git's files."""
+    """The commit that is checked out in a clone, by Git's files."""
     try:
         head = (folder / "HEAD").read_text("utf-8").strip()
         if not head.startswith("ref: "):

@@ -1,4 +1,4 @@
-"""What is written down: certificates, statements, the ledger; and replay."""
+"""Certificates, statements, the ledger, and replay."""
 
 from evr.certification.certificate import Certificate
 from evr.certification.ledger import Ledger

@@ -127,7 +127,7 @@ def build(
 
 
 def _section(report: DirectionReport) -> dict[str, Any]:
-    """What happened in one direction: the report's fields that a certificate has."""
+    """The result in one direction: the report's fields that a certificate has."""
     fields = {name: getattr(report, name) for name in DirectionSection.model_fields}
     return {
         **fields,

@@ -91,7 +91,7 @@ class Section(BaseModel):
 
 
 class GuaranteeSection(Section):
-    """What holds."""
+    """The pair that holds."""
 
     epsilon: Number
     delta: Number
@@ -101,8 +101,8 @@ class GuaranteeSection(Section):
 
 
 class ClaimSection(Section):
-    """What was tested: ``(epsilon, delta)``, against ``threshold = (1 - kappa) delta``. Samples are planned for a truth
-    of ``tau delta``.
+    """The claim that was tested: ``(epsilon, delta)``, against ``threshold = (1 - kappa) delta``. Samples
+    are planned for a truth of ``tau delta``.
     """
 
     epsilon: Number
@@ -141,7 +141,7 @@ ProofSection = Annotated[dict[str, Any], AfterValidator(_checked_proof)]
 
 
 class DirectionSection(Section):
-    """What happened in one direction; fields as of ``evr.verification.DirectionReport``."""
+    """The result in one direction; fields as of ``evr.verification.DirectionReport``."""
 
     accepted: bool
     reason: Words
@@ -188,7 +188,7 @@ class TimesSection(Section):
 
 
 class SoftwareSection(Section):
-    """What made the certificate. ``commit`` is that of evr's sources, where it is known."""
+    """The software that made the certificate. ``commit`` is that of evr's sources, where it is known."""
 
     evr: Annotated[
         str,  # in the statement
@@ -236,7 +236,7 @@ class RecordSection(Section):
 
 
 class Certificate(Section):
-    """What was verified, and everything needed to do it again.
+    """A verification, and everything needed to repeat it.
 
     Attributes
     ----------
@@ -299,7 +299,7 @@ class Certificate(Section):
 
     @property
     def assumptions(self) -> list[str]:
-        """What the statement assumes, each a clause that follows "that"."""
+        """The assumptions of the statement, each a clause that follows "that"."""
         return words.assumed(self.document())
 
     def __repr__(self) -> str:
@@ -310,7 +310,7 @@ class Certificate(Section):
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The certificate in a notebook."""
         clauses = "".join(f"<li>{html.escape(clause)}</li>" for clause in self.assumptions)
         return (
             f"<p><b>{self.verdict.capitalize()}.</b> {html.escape(self.short_statement)}</p>"

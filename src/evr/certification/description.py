@@ -23,7 +23,7 @@ DPSGD = "DP-SGD"
 UNITS = ("example", "user", "client")
 _SPELLED_OUT = 6  # phases of a training
 NUMBERS = ("algorithm", "dataset_size", "batch_size", "epochs")
-"""What has to fit the event."""
+"""Fields that have to fit the event."""
 KEYS = ("title", "unit", *NUMBERS)
 
 

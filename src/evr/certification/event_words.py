@@ -123,7 +123,7 @@ def _value(value: Any) -> str:
 
 
 def assumptions(*events: dp_event.DpEvent, relation: NeighboringRelation = ADD_OR_REMOVE) -> list[str]:
-    """What statements about events under a relation assume, each a clause that follows "that".
+    """The assumptions of statements about events under a relation, each a clause that follows "that".
 
     >>> assumptions(dp_event.GaussianDpEvent(1.0))
     []

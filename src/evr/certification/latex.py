@@ -50,7 +50,7 @@ def statement(certificate: Certificate) -> str:
 
 
 def bibtex(certificate: Certificate) -> str:
-    """What to cite: the version of evr that made the certificate, and the paper."""
+    """BibTeX entries: the version of evr that made the certificate, and the paper."""
     software, year = certificate.software, certificate.times.finished[:4]
     note = f"  note = {{Commit {software.commit}}},\n" if software.commit else ""
     return (

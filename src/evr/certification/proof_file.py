@@ -200,7 +200,7 @@ def _above(number: arb) -> int:
 
 
 def _kind(law: ExactLaw, places: _Places, grid: Grid | None, ends: bool, checker: check_proof.Checker) -> str:
-    """What is listed of one kind of step: with so many bits that the masses are evr's own."""
+    """The listed numbers of one kind of step: with so many bits that the masses are evr's own."""
     wanted = None if grid is None else one_step(law, grid, places.spacing, checker.bits)
     text, finer = "", places.halvings + max(0, int(1 / places.spacing).bit_length())
     for precision in (checker.bits + GUARD, 2 * checker.bits + 4 * GUARD):  # as evr's own

@@ -66,7 +66,7 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Replay:
-    """What a replay found.
+    """The result of a replay.
 
     Attributes
     ----------
@@ -202,7 +202,7 @@ def _repeated(
 
 
 def _plans(certificate: Certificate) -> Planner:
-    """What the certificate says was drawn in each direction."""
+    """The plan of each direction's samples, from the certificate."""
     sections = certificate.verification.directions.items()
     plans: dict[str, DrawPlan | None] = {
         name: None if one.plan is None else DrawPlan.from_json(one.plan) for name, one in sections
@@ -238,7 +238,7 @@ def _within(certificate: Certificate, progress: Hook | None) -> Hook:
 
 
 def _judged(certificate: Certificate, found: list[Mismatch], verification: Verification | None, fresh: bool) -> Replay:
-    """What the differences mean, given what made the certificate."""
+    """Judge the differences, given the software that made the certificate."""
     theirs, here = certificate.software.model_dump(), software()
     other = [key for key in here if key != "commit" and theirs[key] != here[key]]
     sections = certificate.verification.directions.values()
@@ -324,7 +324,7 @@ def _rebuilt(
 
 
 def _unlikely(certificate: Certificate) -> Iterator[Mismatch]:
-    """What is possible, but too unlikely to be believed."""
+    """Values that are possible, but too unlikely to be believed."""
     checked = certificate.verification
     if checked.entropy_is_fresh and not _SMALLEST_FRESH <= int(checked.entropy, 16) < 1 << ENTROPY_BITS:
         size = f"a number of {int(checked.entropy, 16).bit_length()} bits"

@@ -79,7 +79,7 @@ def identified(event: dp_event.DpEvent) -> str:
 
 
 def ran(document: dict[str, Any]) -> str:
-    """What ran, as a certificate describes it: the subject of its statement."""
+    """The training or composition, as a certificate describes it: the subject of its statement."""
     event, given = event_from_json(document["event"]), document["description"]
     words = trained(event, given) or f"the composition of {identified(event)}"
     return words if given["title"] is None else f'the training "{given["title"]}", {words},'
@@ -158,7 +158,7 @@ def check_words(event: dict[str, Any]) -> None:
 
 
 def assumed(document: dict[str, Any]) -> list[str]:
-    """What the statement of a certificate assumes, each a clause that follows "that"."""
+    """The assumptions of a certificate's statement, each a clause that follows "that"."""
     checked = document["verification"]
     event = event_from_json(document["event"])
     relation = NeighboringRelation[document["neighboring_relation"]]

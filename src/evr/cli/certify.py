@@ -174,7 +174,7 @@ def command(
 
 
 def _doing(epsilon: float | None, delta: float | None) -> str:
-    """What comes before the claim is known."""
+    """Say that the claim is being worked out."""
     if epsilon is None:
         return f"Working out epsilon at delta = {delta}, and how to prove it."
     if delta is None:

@@ -60,7 +60,7 @@ def command(ran: WhatRan, json: Json = False) -> None:
 
 
 def _noise_and_batches(ran: WhatRan) -> list[str]:
-    """What every DP-SGD training adds and draws, as whoever trains speaks of it."""
+    """The noise and the batches of every DP-SGD training, in the words of people who train."""
     if ran.spec is None:
         return _in_units(ran.training)
     from evr.described import DPSGD

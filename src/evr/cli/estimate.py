@@ -90,7 +90,7 @@ command = asks_what_ran(_command, ranges=True)
 
 
 def _target(epsilon: Number | None, delta: Number | None, said: Described) -> tuple[str, Any]:
-    """What is given, and its value: from the flags, or else from the file's claim."""
+    """The level that was given, epsilon or delta, and its value: from the flags, or else from the file's claim."""
     if epsilon is None and delta is None and said.claim is not None:
         epsilon, delta = said.claim.epsilon, said.claim.delta
     if epsilon is not None and delta is not None:

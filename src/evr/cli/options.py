@@ -165,7 +165,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result onl
 
 
 class Training(NamedTuple):
-    """What the flags say of a DP-SGD training."""
+    """The DP-SGD training that the flags describe."""
 
     noise_multiplier: float | None = None
     sampling_probability: float | None = None
@@ -233,7 +233,7 @@ def flag(name: str) -> str:
 
 
 class Described(NamedTuple):
-    """What ran, what a file claims of it, and which data sets are neighbours, if that is said."""
+    """The event, the claim of the file, and the relation of neighbours, where it is given."""
 
     event: Any
     claim: Target | None

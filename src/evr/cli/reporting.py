@@ -1,4 +1,4 @@
-"""What the commands around attempts say: what is about to be done, how far it is, how it ended."""
+"""Messages of the commands that make attempts: the forecast, the progress, the result."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Reporting:
             raise typer.Exit
 
     def _in_words(self, forecast: Forecast) -> str:
-        """What is to be proved, how, about how long it takes, and where files go."""
+        """Announce the claim, the method, the time it takes and where files go."""
         claim, seconds = forecast.claim, forecast.total_seconds
         pair = f"({stated(claim.epsilon)}, {stated(claim.delta)})"
         about = duration(float(f"{max(seconds, 1.0):.2g}"))
@@ -185,7 +185,7 @@ def _why_rejected(certificate: Certificate) -> str:
 
 
 def who_drew(certificate: Certificate) -> str:
-    """What ``--device auto`` came to."""
+    """Say which device ``--device auto`` chose."""
     from evr.sampling.cuda import why_not
 
     sections = certificate.verification.directions.values()

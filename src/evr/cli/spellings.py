@@ -1,4 +1,4 @@
-"""What people type that evr spells otherwise: answered with evr's own spelling."""
+"""Spellings of other libraries and of earlier versions, each answered with evr's own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OTHER_NAMES = {
     "delta": "target-delta",
     "adjacency": "relation neighboring-relation neighbors",
 }
-"""What other libraries and papers call what a flag says."""
+"""Flags as other libraries and papers call them."""
 
 COMMANDS = {
     "curve": "evr estimate --epsilon 0:5:0.25",
@@ -51,14 +51,14 @@ GONE = {
 
 
 def command_meant(message: str) -> str | None:
-    """What to say of a command that is spelled otherwise; None where evr has nothing like it."""
+    """The answer to a command in another spelling; None where evr has nothing like it."""
     named = re.match(r"No such command '([\w-]+)'", message)
     meant = None if named is None else COMMANDS.get(named[1])
     return None if named is None or meant is None else f"no command {named[1]!r}: it is `{meant}`"
 
 
 def flag_meant(error: Any, context: Any) -> str | None:
-    """What to say of a flag that is spelled otherwise; None where evr has nothing like it."""
+    """The answer to a flag in another spelling; None where evr has nothing like it."""
     option = str(getattr(error, "option_name", ""))
     wanted = option.lstrip("-").replace("_", "-").lower()
     known = {name for param in context.command.params for name in param.opts} if context else ()

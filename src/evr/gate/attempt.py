@@ -47,7 +47,7 @@ _RESUMABLE = (
 
 
 def foresee(ledger: Ledger, request: Request) -> Forecast:
-    """What the next attempt will take; what only its plan shows to be wrong is refused here."""
+    """The forecast of the next attempt. Requests whose plan shows that they cannot succeed are refused here."""
     composition = request.subject.composition
     terms, number = ledger.upcoming(request.claim, name=request.name, relation=composition.relation)
     return forecast(

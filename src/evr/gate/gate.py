@@ -29,7 +29,7 @@ _MISSING: Any = object()
 
 @dataclass(frozen=True)
 class Release(Generic[T]):
-    """What came through the gate.
+    """The outcome of a release.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Release(Generic[T]):
 
     @property
     def value(self) -> T:
-        """What the mechanism returned; raises ``NotReleasedError`` if nothing was released."""
+        """The mechanism's output; raises ``NotReleasedError`` if nothing was released."""
         if not self.released:
             raise not_released(self.certificate)
         value: T = self._value

@@ -1,4 +1,4 @@
-"""What is asked of an attempt, checked once and handed on."""
+"""Requests: everything that an attempt is asked to do, checked once and handed on."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _called(package: bytes, *arguments: Any, **named: Any) -> Any:
 
 @lru_cache(maxsize=8)
 def _unpacked(package: bytes) -> Callable[..., Any]:
-    """What is called, once for each process; workers that joined late are checked here."""
+    """The function that workers call, built once for each process; workers that joined late are checked here."""
     driver, function = pickle.loads(package)
     _check("that joined", software(), driver)
     return cast(Callable[..., Any], pickle.loads(function))

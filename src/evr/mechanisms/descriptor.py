@@ -1,5 +1,4 @@
-"""What the kernel knows about one mechanism: its laws, under which relations of neighbours they hold, and what they
-assume.
+"""Descriptors of mechanisms: their laws, the relations of neighbours under which they hold, and their assumptions.
 
 The file of each mechanism defines its ``MECHANISM``, and ``registry.py`` lists them. ``evr.register`` makes one of a
 mechanism of yours. Its table in spec files and its words in statements are in ``evr.described``.

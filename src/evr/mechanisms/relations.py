@@ -15,7 +15,7 @@ REPLACE_ONE = NeighboringRelation.REPLACE_ONE
 ZERO_OUT = NeighboringRelation.REPLACE_SPECIAL
 
 NAMES = {"add-or-remove": ADD_OR_REMOVE, "replace-one": REPLACE_ONE, "zero-out": ZERO_OUT}
-"""What the relations are called in files and on the command line."""
+"""Names of the relations in files and on the command line."""
 
 Relation: TypeAlias = "NeighboringRelation | str"
 """A relation as callers give it: dp_accounting's, or its name."""

@@ -151,7 +151,7 @@ class ShuffledBatchesDpEvent(dp_event.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ZeroOutDpEvent(dp_event.DpEvent):
-    """What ``event`` describes, stated for zeroing out a record and for no other neighbours.
+    """The mechanism of ``event``, stated for zeroing out a record and for no other neighbours.
 
     It is for mechanisms whose sampling probability, divisor or number of steps was computed from the number of records:
     zeroing out a record leaves that number as it is, and adding one does not. The laws of ``event`` are the same under

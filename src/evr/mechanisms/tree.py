@@ -51,7 +51,7 @@ class Visited:
 
 @dataclass(frozen=True)
 class Begin:
-    """What follows, up to the matching ``End``, is repeated."""
+    """Begins a part that is repeated, up to the matching ``End``."""
 
     count: int
     path: str

@@ -165,7 +165,7 @@ def _curve(certificate: Certificate, composition: Composition) -> plots.Picture:
 
 
 def _directions(certificate: Certificate) -> Iterator[dict[str, Any]]:
-    """What happened in each direction, with its pictures where samples were drawn."""
+    """The result in each direction, with pictures where samples were drawn."""
     for name, report in certificate.verification.directions.items():
         pictures = [
             _drawn(picture, f"{name}-{index}") for index, picture in enumerate(_pictures(certificate, name, report))
