@@ -18,13 +18,13 @@ from evr.randomness import Stream, entropy_of, seed_of
 from evr.sampling import DrawPlan
 from evr.sampling.plan import CappedPlan
 from evr.verification.claims import Claim
-from evr.verification.concluding import Asked, tested
+from evr.verification.concluding import joined, tested
 from evr.verification.directions import Trial
 from evr.verification.driver import Checkpoint, ProgressHook
 from evr.verification.executors import check_executor
 from evr.verification.results import DirectionReport, Verification
 from evr.verification.settings import Settings
-from evr.verification.strict import StrictPlanner, joined, verify_strictly
+from evr.verification.strict import StrictPlanner, verify_strictly
 
 PURPOSE = "verify"
 
@@ -34,32 +34,20 @@ Planner = Callable[[Trial], DrawPlan | None]
 
 @dataclass(frozen=True)
 class Attempt:
-    """How an attempt is carried out.
+    """How an attempt is carried out. The answer does not depend on who works.
 
-    Attributes
-    ----------
-    number
-        Of the attempt at its release; None for the paper's single attempt, which the fixed verifier knows.
-    seed
-        The entropy, or None for fresh one.
-    direction
-        One to be tested alone: then there is no guarantee.
-    executor, workers
-        Who works; the answer does not depend on it.
-    progress, checkpoint, resume
-        What is called along the way (``proving.prove`` shows a line where there is no ``progress``), and the snapshots
-        by direction to continue from. A snapshot holds the wealth of the test and is believed: only ``evr.gate`` gives
-        one, from a ledger that seals its rows.
+    A snapshot to resume from holds the wealth of the test and is believed: only ``evr.gate`` gives one, from a ledger
+    that seals its rows.
     """
 
-    number: int | None = None
-    seed: int | None = None
-    direction: str | None = None
+    number: int | None = None  # at its release; None for the paper's single attempt, which the fixed verifier knows
+    seed: int | None = None  # the entropy, or None for fresh one
+    direction: str | None = None  # one to be tested alone: then there is no guarantee
     executor: Executor | None = None
     workers: int | None = None
     progress: ProgressHook | None = None
     checkpoint: Checkpoint | None = None
-    resume: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    resume: Mapping[str, dict[str, Any]] = field(default_factory=dict)  # snapshots by direction
 
     def __post_init__(self) -> None:
         check_executor(self.executor)
@@ -83,16 +71,6 @@ class Attempt:
         """Decide the claim by the method that the settings name: by samples of the first planner's plans, by proofs of
         the second one's, or by both. ``proofs`` are those in hand.
         """
-
-        def alone(trial: Trial) -> DrawPlan | None:
-            plan = planner(trial)
-            if plan is not None and isinstance(plan.proposal, CappedPlan) and plan.proposal.places:
-                raise ValueError(
-                    "a plan composes steps before they are drawn: under method 'both' the sampled "
-                    "proof may not, for it shares no composed law with the strict one"
-                )
-            return plan
-
         if settings.method not in ("strict", "both"):
             return self._drawn(composition, claim, settings, planner)
         found = verify_strictly(
@@ -100,33 +78,48 @@ class Attempt:
         )
         if settings.method == "strict":
             return found
-        sampled = self._drawn(composition, claim, replace(settings, method="sequential"), alone)
-        return joined(claim, found, sampled)
+        apart = replace(settings, method="sequential")
+        return joined(found, self._drawn(composition, claim, apart, lambda trial: _uncomposed(planner(trial))))
 
     def _drawn(self, composition: Composition, claim: Claim, settings: Settings, planner: Planner) -> Verification:
         """Test one direction after the other, until one fails."""
         entropy = entropy_of(self.seed)
         number = 1 if self.number is None and settings.method == "sequential" else self.number
-        chosen = tested_directions(composition, self.direction)
         budget = claim.log_budget(number)
 
         def decide(one: Direction) -> DirectionReport:
             stream = Stream(entropy, PURPOSE, number or 1, one.value)
-            steps = composition.simplified(one)
-            trial = Trial(one.value, steps, claim, settings, number, budget, stream)
-            told = self.progress if callable(self.progress) else None
+            trial = Trial(one.value, composition.simplified(one), claim, settings, number, budget, stream)
             return trial.run(
                 planner(trial),
                 executor=self.executor,
                 workers=self.workers,
-                progress=told,
+                progress=self.progress if callable(self.progress) else None,
                 checkpoint=self.checkpoint,
                 resume=self.resume.get(one.value),
             )
 
-        rate = math.exp(budget)
-        asked = Asked(settings.method, number, rate, self.direction, entropy, self.seed)
-        return tested(claim, asked, chosen, decide)
+        return tested(
+            claim,
+            tested_directions(composition, self.direction),
+            decide,
+            method=settings.method,
+            attempt=number,
+            rate=math.exp(budget),
+            direction=self.direction,
+            entropy=entropy,
+            seed=self.seed,
+        )
+
+
+def _uncomposed(plan: DrawPlan | None) -> DrawPlan | None:
+    """Refuse a plan that composes steps: under method ``"both"`` the two proofs share no composed law."""
+    if plan is not None and isinstance(plan.proposal, CappedPlan) and plan.proposal.places:
+        raise ValueError(
+            "a plan composes steps before they are drawn: under method 'both' the sampled proof may not, for it shares "
+            "no composed law with the strict one"
+        )
+    return plan
 
 
 def tested_directions(composition: Composition, direction: str | None) -> list[Direction]:

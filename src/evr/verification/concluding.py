@@ -6,10 +6,10 @@ Nothing above the kernel imports this module (import-linter holds that).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
+from evr.errors import DisagreementError
 from evr.laws import Direction
 from evr.verification.claims import Claim
 from evr.verification.results import SEAL, DirectionReport, Guarantee, Verdict, Verification
@@ -18,20 +18,23 @@ Decider = Callable[[Direction], DirectionReport]
 """What decides one direction: a proof in exact arithmetic, or samples."""
 
 
-class Asked(NamedTuple):
-    """How a claim is tested; fields as of ``Verification``."""
+def tested(
+    claim: Claim,
+    directions: Iterable[Direction],
+    decide: Decider,
+    *,
+    method: str,
+    attempt: int | None,
+    rate: float,
+    direction: str | None,
+    entropy: int,
+    seed: int | None,
+) -> Verification:
+    """Decide one direction after the other, until one fails; accept if all pass. Keywords are as of ``Verification``,
+    ``rate`` is that of false positives.
 
-    method: str
-    attempt: int | None
-    false_positive_rate: float
-    direction: str | None
-    entropy: int
-    seed: int | None
-
-
-def tested(claim: Claim, asked: Asked, directions: Iterable[Direction], decide: Decider) -> Verification:
-    """Decide one direction after the other, until one fails. Where both were asked for and there is one only, it stands
-    for both, which are the same.
+    Where both directions were asked for and there is one only, it stands for both, which are the same. A guarantee
+    needs both: where one alone was asked for, there is none.
     """
     start = time.perf_counter()
     reports: dict[str, DirectionReport] = {}
@@ -42,38 +45,53 @@ def tested(claim: Claim, asked: Asked, directions: Iterable[Direction], decide: 
         if not report.accepted:
             break
     else:
-        if asked.direction is None and len(reports) == 1:
+        if direction is None and len(reports) == 1:
             same = replace(reports["remove"], direction="add", reason="the same as remove")
             reports["add"] = replace(same, samples=0, blocks=0)
-    return concluded(claim, asked, reports, time.perf_counter() - start)
-
-
-def concluded(claim: Claim, asked: Asked, reports: Mapping[str, DirectionReport], seconds: float) -> Verification:
-    """Accept iff every direction that was tested passed. A guarantee needs both directions: where only one was asked
-    for, there is none.
-    """
     accepted = bool(reports) and all(report.accepted for report in reports.values())
-    held = accepted and asked.direction is None and set(reports) == {"remove", "add"}
-    if accepted and asked.direction is None and not held:
+    if accepted and direction is None and set(reports) != {"remove", "add"}:
         raise AssertionError(f"accepted, with reports of {sorted(reports)} only")
     return Verification(
         verdict=Verdict.ACCEPTED if accepted else Verdict.REJECTED,
         epsilon=claim.epsilon,
         delta=claim.delta,
         tau=claim.tau,
-        guarantee=Guarantee(claim.epsilon, claim.delta) if held else None,
+        guarantee=Guarantee(claim.epsilon, claim.delta) if accepted and direction is None else None,
+        method=method,
+        attempt=attempt,
+        false_positive_rate=rate,
         samples=sum(report.samples for report in reports.values()),
-        directions=dict(reports),
-        entropy_is_fresh=asked.seed is None,
-        seconds=seconds,
-        notes=tuple(_notes(asked)),
+        directions=reports,
+        entropy=entropy,
+        seed=seed,
+        entropy_is_fresh=seed is None,
+        seconds=time.perf_counter() - start,
+        notes=tuple(_notes(method, direction, seed)),
+        direction=direction,
         seal=SEAL,
-        **asked._asdict(),
     )
 
 
-def _notes(asked: Asked) -> Iterator[str]:
-    if asked.seed is not None and asked.method != "strict":
+def _notes(method: str, direction: str | None, seed: int | None) -> Iterator[str]:
+    if seed is not None and method != "strict":
         yield "the seed was given by the caller: repeatable, but a guarantee wants fresh entropy"
-    if asked.direction is not None:
-        yield (f"only direction {asked.direction!r} was tested: a guarantee under add/remove adjacency needs both")
+    if direction is not None:
+        yield f"only direction {direction!r} was tested: a guarantee under add/remove adjacency needs both"
+
+
+def joined(proved: Verification, sampled: Verification) -> Verification:
+    """Two proofs of one claim as one verification. If one holds and the other does not, one of them is broken, and that
+    is an error.
+    """
+    if proved.accepted != sampled.accepted:
+        held, failed = ("strict", "sampled") if proved.accepted else ("sampled", "strict")
+        refused = sampled if proved.accepted else proved
+        reason = next(report.reason for report in refused.directions.values() if not report.accepted)
+        raise DisagreementError(
+            f"the {held} proof shows the claim and the {failed} one does not ({reason}): one of them is broken, or the "
+            "sampled one had too few samples; nothing is certified. Please report it, with the event and the claim"
+        )
+    proofs = {name: report.strict for name, report in proved.directions.items()}
+    reports = {name: replace(report, strict=proofs.get(name)) for name, report in sampled.directions.items()}
+    seconds = proved.seconds + sampled.seconds
+    return replace(sampled, method="both", false_positive_rate=0.0, directions=reports, seconds=seconds, seal=SEAL)

@@ -1,6 +1,4 @@
-"""One direction of a verification: decided without a sample, or played by the
-driver from a plan.
-"""
+"""One direction of a verification: decided without a sample, or played by the driver from a plan."""
 
 from __future__ import annotations
 
@@ -11,9 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evr import validate
-from evr.bounds.reach import DOUBT, reach
 from evr.bounds.rounding import Rounding
-from evr.laws import Step, greatest_loss
+from evr.laws import Step, greatest_loss, infinite_mass, is_cut, loss_range
 from evr.randomness import Stream
 from evr.sampling import DrawPlan
 from evr.sampling.drawing import Drawing
@@ -27,32 +24,24 @@ from evr.verification.settings import Settings
 from evr.verification.state import Ending, State
 from evr.verification.summary import BACKENDS, Work
 
+DOUBT = 1e-14
+"""Relative, of a sum of greatest losses, which are rounded numbers."""
+
+LEFT_OUT = 1e-300
+"""What losses that no float reaches contribute to delta at the most, in all steps."""
+
 
 @dataclass(frozen=True)
 class Trial:
-    """One direction of one attempt: what is claimed of which steps, and what may be spent on it.
-
-    Attributes
-    ----------
-    direction, steps
-        The steps of that direction, simplified.
-    claim, settings
-        What is tested, and how.
-    attempt
-        Its number; None for the paper's single attempt.
-    log_budget
-        ``log`` of the false-positive probability that it may have.
-    stream
-        The random numbers.
-    """
+    """One direction of one attempt: what is claimed of which steps, and what may be spent on it."""
 
     direction: str
-    steps: tuple[Step, ...]
+    steps: tuple[Step, ...]  # of that direction, simplified
     claim: Claim
     settings: Settings
-    attempt: int | None
-    log_budget: float
-    stream: Stream
+    attempt: int | None  # its number; None for the paper's single attempt
+    log_budget: float  # ``log`` of the false-positive probability that it may have
+    stream: Stream  # the random numbers
 
     def run(
         self, plan: DrawPlan | None, *, executor: Executor | None = None, workers: int | None = None, **hooks: Any
@@ -111,10 +100,9 @@ class Trial:
             fixed = test.plan
             if most is not None and fixed.samples > most:
                 raise ValueError(
-                    f"max_samples={most!r} is below the {fixed.samples:.6g} samples that the "
-                    f"false-positive bound needs in direction {self.direction!r} (nu = "
-                    f"{fixed.second_moment:.4g}, Delta = {fixed.offset:.4g}): raise it, lower tau, "
-                    "or use method='sequential'"
+                    f"max_samples={most!r} is below the {fixed.samples:.6g} samples that the false-positive bound "
+                    f"needs in direction {self.direction!r} (nu = {fixed.second_moment:.4g}, Delta = "
+                    f"{fixed.offset:.4g}): raise it, lower tau, or use method='sequential'"
                 )
             unit, most = fixed.threshold, fixed.samples
         else:
@@ -180,33 +168,35 @@ class Trial:
 def shortcut(steps: tuple[Step, ...], claim: Claim, rounding: Rounding | None = None) -> Ending | None:
     """Whether the claim is accepted, and why, where no sample is needed: delta is known, or the claim is trivial or
     hopeless. What floats cannot tell is refused by a ``ValueError``. ``rounding`` is that of the single steps which
-    composed ones stand for (docs/guarantees.md, Section 6.10).
+    composed ones stand for (docs/guarantees.md, Sections 4.4 and 6.10).
     """
     if claim.delta >= 1.0:
         return Ending(True, "every delta is at most 1")
     if not steps:
         return Ending(True, "nothing costs privacy")
-    found = reach(steps, claim.epsilon if rounding is None else rounding.bounded(claim.epsilon))
-    rounding = rounding or Rounding.of(steps, claim.epsilon)
-    if found.is_pure:
+    greatest, infinite = greatest_loss(steps), infinite_mass(steps)  # of finite losses; of infinite ones
+    endless = any(is_cut(step.law) or loss_range(step.law)[1] == math.inf for step in steps)
+    at = claim.epsilon if rounding is None else rounding.bounded(claim.epsilon)
+    # what finite losses contribute to delta at the most: by how much their sum may exceed epsilon, rounding included
+    excess = max(LEFT_OUT if endless else 0.0, greatest + DOUBT * abs(greatest) - at)
+    if not endless and excess == 0.0:
         return Ending(True, "no privacy loss exceeds epsilon")
-    if claim.delta == 0.0 and (found.endless or found.finite > claim.epsilon):
+    if claim.delta == 0.0 and (endless or greatest > claim.epsilon):
         return Ending(False, "delta is positive: no sample could show it to be 0")
-    if found.infinite >= 1.0:
+    if infinite >= 1.0:
         return Ending(False, "a mechanism without privacy")
-    infinite = found.infinite * (1.0 + rounding.weight)
-    if infinite > claim.threshold:
-        return Ending(False, f"infinite losses alone have a probability of {found.infinite:.6g}")
-    if found.finite > claim.epsilon:
+    raised = infinite * (1.0 + (rounding or Rounding.of(steps, claim.epsilon)).weight)
+    if raised > claim.threshold:
+        return Ending(False, f"infinite losses alone have a probability of {infinite:.6g}")
+    if greatest > claim.epsilon:
         return None
-    if infinite + found.excess > claim.threshold:
-        near = claim.epsilon + 2 * DOUBT * abs(found.finite)
+    if raised + excess > claim.threshold:
+        near = claim.epsilon + 2 * DOUBT * abs(greatest)
         raise ValueError(
-            f"epsilon={claim.epsilon!r}: to within rounding, the greatest loss is epsilon, and "
-            f"floats cannot tell whether a loss exceeds it: claim epsilon={near!r} or more, or use "
-            "method='strict', which compares exactly"
+            f"epsilon={claim.epsilon!r}: to within rounding, the greatest loss is epsilon, and floats cannot tell "
+            f"whether a loss exceeds it: claim epsilon={near!r} or more, or use method='strict', which compares exactly"
         )
-    rest = f", and infinite ones have a probability of {found.infinite:.6g}" if infinite else ""
+    rest = f", and infinite ones have a probability of {infinite:.6g}" if raised else ""
     return Ending(True, f"no finite loss exceeds epsilon{rest}")
 
 
@@ -219,13 +209,12 @@ def check_rounding(drawing: Drawing, claim: Claim, steps: tuple[Step, ...]) -> N
     sensitivity = max(sensitivity, 1.0 / beyond if beyond > 0.0 else 0.0)
     if not min(2.0 * rounding.loss * sensitivity, 1.0) < (1.0 - claim.tau) / 2.0:
         raise ValueError(
-            f"epsilon={claim.epsilon!r}: floats know total losses of this composition to within "
-            f"{rounding.loss:.2g} only, and delta may change by more than the slack "
-            f"1 - tau = {1.0 - claim.tau:.2g} within that: lower tau, or use method='strict'"
+            f"epsilon={claim.epsilon!r}: floats know total losses of this composition to within {rounding.loss:.2g} "
+            f"only, and delta may change by more than the slack 1 - tau = {1.0 - claim.tau:.2g} within that: lower "
+            "tau, or use method='strict'"
         )
     if not rounding.weight < 1.0 - claim.tau:
         raise ValueError(
-            f"rounding over {sum(step.count for step in proposal.steps)} steps may be as large as "
-            f"{rounding.weight:.2g} of delta, and tau = {claim.tau!r} leaves less than that: lower "
-            "tau, or account for fewer steps"
+            f"rounding over {sum(step.count for step in proposal.steps)} steps may be as large as {rounding.weight:.2g}"
+            f" of delta, and tau = {claim.tau!r} leaves less than that: lower tau, or account for fewer steps"
         )

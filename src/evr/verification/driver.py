@@ -16,10 +16,8 @@ from typing import Any
 
 from evr.sampling import DrawPlan
 from evr.sampling.drawing import Drawing
-from evr.verification.fixed import FixedTest
 from evr.verification.results import Progress
-from evr.verification.sequential import SequentialTest
-from evr.verification.state import Ending, State, init, round_end, step
+from evr.verification.state import Ending, State, Test, init, round_end, step
 from evr.verification.summary import Summary, Work
 
 Hook = Callable[[Progress], None]
@@ -36,18 +34,10 @@ class Driver:
 
     Parameters
     ----------
-    direction
-        For progress and snapshots.
-    plan, drawing
-        The plan, and what it draws.
-    work
-        What workers do with a block.
-    test
-        What decides by their summaries.
-    unit
-        The threshold, in which samples are measured.
-    most
-        Samples, at the most.
+    direction, plan, drawing, work, test
+        Whose test; the plan and what it draws; what workers do with a block, and what decides by their summaries.
+    unit, most
+        The threshold, in which samples are measured; and how many samples at the most.
     run
         A digest of all that the numbers depend on: snapshots of another run are refused.
     """
@@ -58,7 +48,7 @@ class Driver:
         plan: DrawPlan,
         drawing: Drawing,
         work: Work,
-        test: SequentialTest | FixedTest,
+        test: Test,
         *,
         unit: float,
         most: int | None,
@@ -76,9 +66,7 @@ class Driver:
         checkpoint: Checkpoint | None = None,
         resume: dict[str, Any] | None = None,
     ) -> Ending:
-        """Play until the test ends, or the samples are used up; from a snapshot, if there is
-        one.
-        """
+        """Play until the test ends, or the samples are used up; from a snapshot, if there is one."""
         start = shown = saved = time.perf_counter()
         if resume:
             self.state = self._resumed(resume)
@@ -138,13 +126,10 @@ class Driver:
                 for future in one_round:
                     future.cancel()
 
-    def _samples_left(self) -> float:
-        left = self.test.samples_left(self.state)
-        return left if self.most is None else min(left, self.most - self.state.samples)
-
     def _progress(self, seconds: float, drawn: int) -> Progress:
-        left = self._samples_left()
-        most = min(self.test.most_samples(self.state), math.inf if self.most is None else self.most)
+        limit = math.inf if self.most is None else self.most
+        left = min(self.test.samples_left(self.state), limit - self.state.samples)
+        most = min(self.test.most_samples(self.state), limit)
         return Progress(
             direction=self.direction,
             samples=self.state.samples,

@@ -17,33 +17,18 @@ from evr.verification.state import Ending, State
 
 @dataclass(frozen=True)
 class SampleSize:
-    """What Algorithm 2 will do, known before it starts.
+    """What Algorithm 2 will do, known before it starts: accept iff the mean is below ``threshold - offset``."""
 
-    Attributes
-    ----------
-    samples
-        ``m``.
-    second_moment
-        ``nu``, proved.
-    offset
-        ``Delta``.
-    threshold
-        Accept iff the mean is below ``threshold - offset``.
-    log_budget
-        ``log`` of the false-positive bound.
-    """
-
-    samples: int
-    second_moment: float
-    offset: float
+    samples: int  # ``m``
+    second_moment: float  # ``nu``, proved
+    offset: float  # ``Delta``
     threshold: float
-    log_budget: float
+    log_budget: float  # ``log`` of the false-positive bound
 
     def __str__(self) -> str:
         return (
-            f"m = {self.samples:,} samples, from nu = {self.second_moment:.4g} and Delta = "
-            f"{self.offset:.4g}; accepted if their mean is below "
-            f"{self.threshold - self.offset:.6g}, wrongly with probability at most "
+            f"m = {self.samples:,} samples, from nu = {self.second_moment:.4g} and Delta = {self.offset:.4g}; "
+            f"accepted if their mean is below {self.threshold - self.offset:.6g}, wrongly with probability at most "
             f"{math.exp(self.log_budget):.3g}"
         )
 

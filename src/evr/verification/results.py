@@ -207,10 +207,8 @@ class Verification:
         """What a notebook shows."""
         holds = "no guarantee" if self.guarantee is None else str(self.guarantee)
         rows = "".join(
-            f"<tr><td>{name}</td><td>{'accepted' if one.accepted else 'not accepted'}</td>"
-            f"<td>{one.samples:,}</td>"
-            f"<td>{'' if math.isnan(one.estimate) else f'{one.estimate:.6g}'}</td>"
-            f"<td>{one.threshold:.6g}</td></tr>"
+            f"<tr><td>{name}</td><td>{'accepted' if one.accepted else 'not accepted'}</td><td>{one.samples:,}</td>"
+            f"<td>{'' if math.isnan(one.estimate) else f'{one.estimate:.6g}'}</td><td>{one.threshold:.6g}</td></tr>"
             for name, one in self.directions.items()
         )
         head = "".join(f"<th>{name}</th>" for name in ("direction", "", "samples", "delta", "tested against"))

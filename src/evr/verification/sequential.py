@@ -28,36 +28,16 @@ LEAST = 4000
 
 @dataclass(frozen=True)
 class SequentialTest:
-    """One direction's test. Samples come divided by the threshold ``mu0``; so do all amounts here.
+    """One direction's test. Samples come divided by the threshold ``mu0``; so do all amounts here."""
 
-    Attributes
-    ----------
-    clip
-        ``b``: no sample that is bet on is above.
-    correction
-        A proved bound on ``E[(X - b)_+]``.
-    log_target
-        ``log(1/beta)``.
-    estimate
-        The claimed ``delta_est``.
-    hope
-        ``delta_est / rho``: means up to this should not be rejected.
-    variance
-        A guess, for the first bets.
-    rounding
-        By how much the threshold is lowered for the rounding of weights, relatively.
-    block
-        Samples of a block: the bet on the first one has learnt nothing yet.
-    """
-
-    clip: float
-    correction: float
-    log_target: float
-    estimate: float
-    hope: float
-    variance: float
-    rounding: float
-    block: int
+    clip: float  # ``b``: no sample that is bet on is above
+    correction: float  # a proved bound on ``E[(X - b)_+]``
+    log_target: float  # ``log(1/beta)``: the log wealth that accepts
+    estimate: float  # the claimed ``delta_est``
+    hope: float  # ``delta_est / rho``: means up to this should not be rejected
+    variance: float  # a guess, for the first bets
+    rounding: float  # by how much the threshold is lowered for the rounding of weights, relatively
+    block: int  # samples of a block: the bet on the first one has learnt nothing yet
 
     @property
     def mean(self) -> float:

@@ -7,9 +7,18 @@ The report is made from the same sums that the test decides by.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from evr.verification.summary import Summary, variance_of
+
+if TYPE_CHECKING:
+    from evr.verification.fixed import FixedTest
+    from evr.verification.sequential import SequentialTest
+
+Test: TypeAlias = "SequentialTest | FixedTest"
+"""Decides by the state alone: it places the ``stake`` of the next round that has none and says how the test is
+``ending``. Samples are bet on as ``mean - min(sample, clip)``, in units of the threshold.
+"""
 
 MOST_BLOCKS = 256
 """The most blocks of a round."""
@@ -25,20 +34,8 @@ class Ending(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that the next block and the report need; sums are in units of the threshold.
-
-    Attributes
-    ----------
-    samples, blocks
-        How many were added.
-    total, squares, clipped_total, clipped_squares, log_wealth
-        Sums of the fields of that name in ``Summary``.
-    trace, stride
-        ``(samples, mean, standard error, log wealth)`` after every ``stride`` blocks.
-    stakes
-        Of the current round and of the next.
-    end
-        The first block after the current round.
+    """Everything that the next block and the report need; sums, of the fields of their name in ``Summary``, are in
+    units of the threshold.
     """
 
     samples: int = 0
@@ -48,10 +45,10 @@ class State(NamedTuple):
     clipped_total: float = 0.0
     clipped_squares: float = 0.0
     log_wealth: float = 0.0
-    trace: tuple[tuple[int, float, float, float], ...] = ()
-    stride: int = 1
-    stakes: tuple[float, float] = (0.0, 0.0)
-    end: int = 1
+    trace: tuple[tuple[int, float, float, float], ...] = ()  # (samples, mean, standard error, log wealth)
+    stride: int = 1  # the trace has a row after so many blocks
+    stakes: tuple[float, float] = (0.0, 0.0)  # of the current round and of the next
+    end: int = 1  # the first block after the current round
 
     def added(self, summary: Summary) -> State:
         """The state with the sums of one more block."""
@@ -66,10 +63,10 @@ class State(NamedTuple):
         )
         if found.blocks % found.stride:
             return found
-        row = (found.samples, *found.mean_and_error(), found.log_wealth)
-        if len(found.trace) < _TRACE:
-            return found._replace(trace=(*found.trace, row))
-        return found._replace(trace=(*found.trace, row)[1::2], stride=2 * found.stride)
+        rows = (*found.trace, (found.samples, *found.mean_and_error(), found.log_wealth))
+        if len(rows) <= _TRACE:
+            return found._replace(trace=rows)
+        return found._replace(trace=rows[1::2], stride=2 * found.stride)
 
     def mean_and_error(self) -> tuple[float, float]:
         """The mean of the samples and its standard error, which is at most the mean where floats lose count of the
@@ -101,37 +98,6 @@ class State(NamedTuple):
         return cls(**{name: _read(value) for name, value in document.items()})
 
 
-class Test(Protocol):
-    """A test decides by the state alone: it places stakes and says when it is over.
-
-    Samples are bet on as ``mean - min(sample, clip)``, in units of the threshold.
-    """
-
-    @property
-    def clip(self) -> float:
-        """Where samples are clipped."""
-
-    @property
-    def mean(self) -> float:
-        """The mean that is to be refuted."""
-
-    @property
-    def log_target(self) -> float:
-        """The log wealth that accepts; 0 where nothing is bet."""
-
-    def stake(self, state: State) -> float:
-        """The stake of the next round that has none."""
-
-    def ending(self, state: State) -> Ending | None:
-        """How the test ended, if it did."""
-
-    def samples_left(self, state: State) -> float:
-        """About how many more samples it takes."""
-
-    def most_samples(self, state: State) -> float:
-        """After how many samples it ends at the latest."""
-
-
 def init(test: Test) -> State:
     """The state before the first block: the first two rounds have the same stake."""
     stake = test.stake(State())
@@ -149,8 +115,7 @@ def turned(test: Test, state: State) -> State:
     """
     if state.blocks < state.end:
         return state
-    stakes = (state.stakes[1], test.stake(state))
-    return state._replace(stakes=stakes, end=round_end(state.end))
+    return state._replace(stakes=(state.stakes[1], test.stake(state)), end=round_end(state.end))
 
 
 def round_end(first: int) -> int:

@@ -19,58 +19,33 @@ from evr.sampling import Proposal, cuda
 
 
 class Summary(NamedTuple):
-    """Sums over the samples of a block, in units of the threshold.
-
-    Attributes
-    ----------
-    block, samples
-        Which block, and how many of its samples count.
-    total, squares
-        Of the samples, and of their squares.
-    clipped_total, clipped_squares
-        The same of the samples as they are bet on.
-    log_wealth
-        By how much the logarithm of the wealth grows with the stake.
-    """
+    """Sums over the samples of a block, in units of the threshold."""
 
     block: int
-    samples: int
+    samples: int  # how many of its samples count
     total: float
     squares: float
-    clipped_total: float
+    clipped_total: float  # of the samples as they are bet on
     clipped_squares: float
-    log_wealth: float
+    log_wealth: float  # by how much the logarithm of the wealth grows with the stake
 
 
 @dataclass(frozen=True)
 class Work:
     """All that a worker needs to know besides the block, how many of its samples count, and the stake.
 
-    Attributes
-    ----------
-    proposal, stream, block_size
-        What is drawn, from which random numbers, in blocks of which size.
-    epsilon
-        Where samples are taken: the claim's, less the rounding of losses.
-    log_unit
-        Samples are divided by ``e^log_unit``.
-    greatest
-        No sample can be above that.
-    clip, mean
-        What is bet on is ``mean - min(sample, clip)``.
-    device
-        Who draws.
+    Samples are divided by ``e^log_unit``; what is bet on is ``mean - min(sample, clip)``.
     """
 
     proposal: Proposal
     stream: Stream
     block_size: int
-    epsilon: float
+    epsilon: float  # where samples are taken: the claim's, less the rounding of losses
     log_unit: float
-    greatest: float
+    greatest: float  # no sample can be above that
     clip: float
     mean: float
-    device: str = "cpu"
+    device: str = "cpu"  # who draws
 
     def __call__(self, block: int, samples: int, stake: float) -> Summary:
         """The summary of one block."""
