@@ -28,7 +28,7 @@ from evr.laws import Floats, Step
 from evr.mechanisms import Composition
 from evr.planning import single_proposal
 from evr.sampling.single import SingleProposal
-from theorems import Theorems
+from theorems import Theorems, log_simple_moment, log_truncated
 
 Q, SIGMA, EPSILON, STEPS = 1e-3, 0.6, 1.5, 100
 
@@ -94,7 +94,7 @@ def misplaced_factor(bounds: SingleBounds, slope: float) -> float:
     left outside at ``lambda = 32``.
     """
     edges = np.linspace(-10.0, 40.0, 20_001)
-    least = bounds.count * np.min([bounds.log_truncated(order, edges[1:]) for order in range(1, 33)], axis=0)
+    least = bounds.count * np.min([log_truncated(bounds, order, edges[1:]) for order in range(1, 33)], axis=0)
     terms = least + np.log(np.exp(-slope * edges[:-1]) - np.exp(-slope * edges[1:]))
     log_integral = float(np.logaddexp.reduce(terms)) - 32 * EPSILON
     return math.exp(math.log(bounds.count) + bounds.log_normaliser(slope) + log_integral)
@@ -118,7 +118,7 @@ def slips(samples: int = 200_000) -> list[Slip]:
 
     def js(numerator: float) -> float:
         log_least = theta * SIGMA**2 * math.log(numerator / STEPS) + theta / 2
-        return math.exp(right.log_normaliser - log_least + bounds.log_simple_moment(EPSILON, 2.0)) / delta**2
+        return math.exp(right.log_normaliser - log_least + log_simple_moment(bounds, EPSILON, 2.0)) / delta**2
 
     max_inside = theorems.log_inverse_moment(right.slope, theorems.log_joint(EPSILON, None))
     max_bound = math.exp(math.log(STEPS) + right.log_normaliser + max_inside) / delta**2

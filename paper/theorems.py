@@ -9,18 +9,54 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import gammaln, log_ndtr
 
-from evr.bounds.single import WHOLE_ORDERS, SingleBounds
+from evr.bounds.moments import log_peak
+from evr.bounds.single import SingleBounds
 from evr.laws import Floats
 from evr.laws.line.gaussian import NORMAL_REACH
 from evr.laws.line.pair import log_difference, log_sum_exp
 from evr.planning.single import slope_of_least
 
 _CONJUGATES = (1.0, *np.round(1.0 + np.geomspace(0.02, 30.0, 20), 4).tolist())
+WHOLE_ORDERS = (*range(1, 33), *range(34, 65, 2), *range(68, 129, 4), *range(136, 257, 8))
+
+
+def log_truncated(bounds: SingleBounds, order: int, x: Floats | float) -> Floats:
+    """``log r(order, x)``, ``r = E_P[e^{order loss}; t <= x]``, for a whole order >= 0: a sum of normal
+    probabilities.
+
+    ``P e^{order loss}`` is ``N(0,1) (1 - q + q e^{mu t - mu^2/2})^{order + 1}``: expand, and each term is a normal
+    density centred at a multiple of ``mu``.
+    """
+    x = np.asarray(x, float)
+    return expand(bounds, order, log_ndtr(x[..., None] - bounds.mu * np.arange(order + 2)))
+
+
+def expand(bounds: SingleBounds, order: int, log_cdfs: Floats) -> Floats:
+    """The binomial sum over the last axis; ``log_cdfs`` holds ``log Phi(x - mu j)`` for ``j = 0, 1, ...``."""
+    n = order + 1
+    j = np.arange(n + 1)
+    log_weights = gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1)
+    log_weights += (n - j) * math.log1p(-bounds.q) + j * math.log(bounds.q) + bounds.mu**2 * j * (j - 1) / 2
+    return np.logaddexp.reduce(log_weights + log_cdfs[..., : n + 1], axis=-1)
+
+
+def log_simple_moment(bounds: SingleBounds, epsilon: float, p: float) -> float:
+    """``log`` of the paper's bound on ``E[S^p]`` under ``P``: its moment theorem at the best whole order; at most
+    0.
+    """
+    mgfs = _log_mgfs(bounds)
+    found = [bounds.count * mgf - o * epsilon + log_peak(o, p) for o, mgf in zip(WHOLE_ORDERS, mgfs, strict=True)]
+    return min(0.0, *found)
+
+
+@lru_cache(maxsize=64)
+def _log_mgfs(bounds: SingleBounds) -> list[float]:
+    return [float(log_truncated(bounds, order, math.inf)) for order in WHOLE_ORDERS]
 
 
 @dataclass(frozen=True)
@@ -41,7 +77,7 @@ class Theorems:
         """
         x = np.append(self._edges, np.inf)
         log_cdfs = log_ndtr(x[:, None] - self.bounds.mu * np.arange(WHOLE_ORDERS[-1] + 2))
-        rows = [self.bounds.expand(order, log_cdfs) for order in WHOLE_ORDERS]
+        rows = [expand(self.bounds, order, log_cdfs) for order in WHOLE_ORDERS]
         return self.bounds.count * np.stack(rows)
 
     def log_joint(self, epsilon: float, order: int | None) -> Floats:
@@ -54,7 +90,7 @@ class Theorems:
         if order is not None:
             return chernoff[WHOLE_ORDERS.index(order)]
         x = np.append(self._edges, np.inf)
-        greatest = self.bounds.count * self.bounds.log_truncated(0, x)
+        greatest = self.bounds.count * log_truncated(self.bounds, 0, x)
         possible = self.bounds.count * self.bounds.pair.privacy_loss(x) >= epsilon
         return np.where(possible, np.minimum(np.minimum(greatest, 0.0), chernoff.min(axis=0)), -np.inf)
 
@@ -79,7 +115,7 @@ class Theorems:
         else:  # ((epsilon/q + k)/k)^{theta sigma^2} e^{theta/2}
             rise = math.log1p(epsilon / (bounds.q * bounds.count))
             log_least = slope / bounds.mu * rise + slope * bounds.mu / 2
-        return bounds.log_normaliser(slope) - log_least + bounds.log_simple_moment(epsilon, 2.0)
+        return bounds.log_normaliser(slope) - log_least + log_simple_moment(bounds, epsilon, 2.0)
 
     def log_holder(self, epsilon: float, slope: float, *, sharpened: bool) -> float:
         """Theorem "is-holder" minimised over its order and exponent, Theorem "is-max" (``b = 1``)
@@ -92,7 +128,7 @@ class Theorems:
         for b in _CONJUGATES:
             simple = 0.0
             if b > 1:
-                simple = self.bounds.log_simple_moment(epsilon, 2 * b / (b - 1)) * (b - 1) / b
+                simple = log_simple_moment(self.bounds, epsilon, 2 * b / (b - 1)) * (b - 1) / b
             for joint in joints:
                 best = min(best, simple + self.log_inverse_moment(b * slope, joint) / b)
         return math.log(self.bounds.count) + self.bounds.log_normaliser(slope) + best

@@ -25,7 +25,8 @@ from evr.integrations import dask
 from evr.mechanisms import Composition
 from evr.planning.sampled import planned
 from evr.randomness import Stream
-from evr.sampling import built, registry
+from evr.sampling import built
+from evr.sampling import drawing as registry
 from evr.verification import Claim, driver
 from evr.verification.settings import Settings
 from evr.verification.summary import Work

@@ -18,8 +18,7 @@ from evr.laws.patterns import min_sep
 from evr.mechanisms import Composition
 from evr.randomness import Stream
 from evr.sampling import DrawPlan, built, cuda, philox
-from evr.sampling.cuda import why_not
-from evr.sampling.cuda.device import moved
+from evr.sampling.cuda import moved, why_not
 from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.parts import LocalBins, OrderBins, OrderMinSep, ScaledBins, ScaledChain, Shifted
 from evr.sampling.philox import Place

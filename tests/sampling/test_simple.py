@@ -10,6 +10,7 @@ from evr.bounds.single import SingleBounds
 from evr.events import dpsgd
 from evr.mechanisms import Composition
 from evr.sampling import SimpleProposal
+from theorems import log_simple_moment
 
 
 @pytest.mark.parametrize(
@@ -19,5 +20,5 @@ def test_second_moment_is_at_most_the_papers(epsilon: float, k: int, q: float, n
     """Large orders count: the best is 30 in the last setting."""
     event = dpsgd(noise_multiplier=noise, sampling_probability=q, steps=k)
     proposal = SimpleProposal(Composition.of(event).simplified("remove"))
-    papers = math.exp(SingleBounds(1 / noise, q, k).log_simple_moment(epsilon, 2.0))
+    papers = math.exp(log_simple_moment(SingleBounds(1 / noise, q, k), epsilon, 2.0))
     assert math.exp(proposal.log_moment(epsilon, 2.0)) <= 1.02 * papers

@@ -31,7 +31,7 @@ from evr.sampling.plan import SinglePlan
 from evr.sampling.proposals import Block
 from evr.sampling.single import SingleProposal
 from helpers import near
-from theorems import Theorems
+from theorems import Theorems, log_truncated
 
 FAILURE = 1e-9  # probability, over the seed, that a correct proposal fails one side of one assertion
 
@@ -181,7 +181,7 @@ def test_truncated_moment_generating_function(order: int, x: float, q: float, no
 
         places = sorted({-mpmath.inf, -6, *(min(x, mu * j) for j in range(order + 2)), x})
         exact = mpmath.log(mpmath.quad(density, places))
-    assert float(SingleBounds(mu, q, 1).log_truncated(order, x)) == near(float(exact), abs=1e-11)
+    assert float(log_truncated(SingleBounds(mu, q, 1), order, x)) == near(float(exact), abs=1e-11)
 
 
 def test_weights_average_to_one() -> None:

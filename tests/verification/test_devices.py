@@ -13,7 +13,7 @@ from dp_accounting import dp_event
 import evr
 from evr.errors import DeviceError
 from evr.planning import gpu
-from evr.sampling.cuda import device
+from evr.sampling import cuda as device
 from evr.verification.settings import Settings
 
 TRAINING = evr.dpsgd(noise_multiplier=4.0, sampling_probability=0.2, steps=60)

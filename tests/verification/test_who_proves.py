@@ -17,7 +17,7 @@ from evr.laws import Direction
 from evr.mechanisms import Composition, composition
 from evr.planning import strict as choosing
 from evr.planning.strict import StrictCurve
-from evr.sampling import registry
+from evr.sampling import drawing as registry
 from evr.sampling.drawing import drawing_of
 from evr.sampling.plan import CappedPlan
 from evr.verification import Claim

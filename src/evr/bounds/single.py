@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import gammaln, log_ndtr
 
 from evr.bounds.moments import log_peak
 from evr.bounds.spreading import Cells, even_edges
@@ -25,7 +24,6 @@ from evr.laws.line.gaussian import GaussianPair, log_normal_mass
 from evr.laws.line.pair import log_sum_exp
 from evr.laws.line.poisson import SampledPair
 
-WHOLE_ORDERS = (*range(1, 33), *range(34, 65, 2), *range(68, 129, 4), *range(136, 257, 8))
 _REAL_ORDERS = np.geomspace(0.02, 250.0, 64)
 
 
@@ -47,38 +45,6 @@ class SingleBounds:
         """``log M``, exact; at a negative slope too."""
         return slope**2 / 2 + float(np.logaddexp(math.log1p(-self.q), math.log(self.q) + slope * self.mu))
 
-    def log_truncated(self, order: int, x: Floats | float) -> Floats:
-        """``log r(order, x)``, ``r = E_P[e^{order loss}; t <= x]``, for a whole order >= 0: a sum of normal
-        probabilities.
-
-        ``P e^{order loss}`` is ``N(0,1) (1 - q + q e^{mu t - mu^2/2})^{order + 1}``: expand, and each term is a normal
-        density centred at a multiple of ``mu``.
-        """
-        x = np.asarray(x, float)
-        return self.expand(order, log_ndtr(x[..., None] - self.mu * np.arange(order + 2)))
-
-    def expand(self, order: int, log_cdfs: Floats) -> Floats:
-        """The binomial sum over the last axis; ``log_cdfs`` holds ``log Phi(x - mu j)`` for ``j = 0, 1, ...``."""
-        n = order + 1
-        j = np.arange(n + 1)
-        log_weights = gammaln(n + 1) - gammaln(j + 1) - gammaln(n - j + 1)
-        log_weights += (n - j) * math.log1p(-self.q) + j * math.log(self.q) + self.mu**2 * j * (j - 1) / 2
-        return np.logaddexp.reduce(log_weights + log_cdfs[..., : n + 1], axis=-1)
-
-    def log_simple_moment(self, epsilon: float, p: float) -> float:
-        """``log`` of the paper's bound on ``E[S^p]`` under ``P``: its moment theorem at the best whole order; at most
-        0.
-        """
-        bounds = [
-            self.count * m - order * epsilon + log_peak(order, p)
-            for order, m in zip(WHOLE_ORDERS, self._log_mgfs, strict=True)
-        ]
-        return min(0.0, *bounds)
-
-    @cached_property
-    def _log_mgfs(self) -> list[float]:
-        return [float(self.log_truncated(order, math.inf)) for order in WHOLE_ORDERS]
-
     def least_mean_point(self, total: float) -> float:
         """The point at which every step has an equal share of a total loss."""
         return float(self.pair.point(total / self.count))
@@ -91,9 +57,7 @@ class SingleBounds:
 
     @cached_property
     def _log_rests(self) -> Floats:
-        """``log E_P[e^{s loss}; t <= upper end]`` from above: a row for each order, order 0 first, a column for each
-        cell.
-        """
+        """``log E_P[e^{s loss}; t <= upper end]`` from above: by order, order 0 first, and by cell."""
         table = self._table
         rows = [np.minimum(np.logaddexp.accumulate(table.log_p), 0.0)]
         lower, upper = table.spread()  # a chord is above what is convex in e^{-loss}
@@ -130,13 +94,11 @@ class SingleBounds:
         return (p - 1) * (math.log(self.count) + self.log_normaliser(slope)) + math.log(self.count) + log_sum
 
     def log_delta(self, epsilon: float) -> float:
-        """``log`` of an upper bound on delta, the lesser of the decomposition's and of the moments'."""
-        return min(self.log_moment(epsilon, 1.0, self.mu), self.log_simple_moment(epsilon, 1.0))
+        """``log`` of an upper bound on delta."""
+        return self.log_moment(epsilon, 1.0, self.mu)
 
     def log_greatest(self, epsilon: float, slope: float) -> float:
-        """``log`` of a bound on ``X``: the supremum of ``(1 - e^{epsilon - v}) k M / min{Z : Y = v}`` over ``v``, from
-        above.
-        """
+        """``log`` of a bound on ``X``: of ``(1 - e^{epsilon - v}) k M / min{Z : Y = v}`` for all ``v``, from above."""
         v = epsilon + np.concatenate(([0.0], np.geomspace(1e-6, 60.0, 4000)))
         log_z = slope * self.pair.point(v / self.count) + (math.log(self.count) if slope >= self.mu else 0.0)
         with np.errstate(divide="ignore"):

@@ -1,37 +1,46 @@
-"""What a plan draws and what is proved about it at one epsilon: computed once and carried."""
+"""What a plan stands for, and what is proved about it at one epsilon: computed once and carried."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 from evr.bounds.moments import log_clipping
 from evr.bounds.rounding import Rounding
 from evr.laws import Step
-from evr.sampling.plan import ProposalPlan
-from evr.sampling.proposals import Proposal
-from evr.sampling.registry import built
+from evr.sampling.line import SimpleProposal, TiltedProposal
+from evr.sampling.mixtures import MixtureProposal
+from evr.sampling.plan import CappedPlan, MixturePlan, ProposalPlan, SimplePlan, SinglePlan
+from evr.sampling.proposals import SOURCES, Proposal
+from evr.sampling.single import SingleProposal
+
+BUILDERS: dict[type[ProposalPlan], Callable[[Any, tuple[Step, ...]], Proposal]] = {
+    CappedPlan: TiltedProposal.from_plan,
+    SimplePlan: lambda plan, steps: SimpleProposal(steps, plan.cells),
+    SinglePlan: lambda plan, steps: SingleProposal(steps, plan.theta, cells=plan.cells),
+    MixturePlan: MixtureProposal,
+}
+
+
+@lru_cache(maxsize=8)
+def built(plan: ProposalPlan, steps: tuple[Step, ...]) -> Proposal:
+    """The proposal that a plan describes, with its bounds and normalisers: computed once in a process."""
+    proposal = BUILDERS[type(plan)](plan, steps)
+    SOURCES[proposal] = (plan, steps)
+    return proposal
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A proposal, and how far floats may be off at the claim's epsilon.
-
-    Attributes
-    ----------
-    proposal, rounding
-        What is drawn, and the bounds on errors (docs/guarantees.md, Section 6).
-    sampled
-        Where samples are taken, so that none is below the true one.
-    epsilon
-        Where bounds are taken, so that they hold for the samples as they are computed.
-    """
+    """A proposal, and how far floats may be off at the claim's epsilon (docs/guarantees.md, Section 6)."""
 
     proposal: Proposal
     rounding: Rounding
-    sampled: float
-    epsilon: float
+    sampled: float  # where samples are taken, so that none is below the true one
+    epsilon: float  # where bounds are taken, so that they hold for the samples as they are computed
 
     @cached_property
     def log_greatest(self) -> float:

@@ -1,6 +1,4 @@
-"""Proposals for pairs on a line: capped tilts of steps on outcomes, and the paper's simple Monte Carlo
-(docs/guarantees.md, Sections 2 and 3).
-"""
+"""Proposals for pairs on a line: capped tilts, and simple Monte Carlo (docs/guarantees.md, Sections 2 and 3)."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from evr.bounds.spreading import even_edges, spread_to_edges
 from evr.bounds.tilt import Tilt
 from evr.laws import DiscretePair, Floats, Step, finite_part, infinite_loss_mass, infinite_mass, outcomes
 from evr.sampling.outcomes import OutcomeSampler, PlainSampler
-from evr.sampling.plan import CappedPlan, Kind, SimplePlan
+from evr.sampling.plan import CappedPlan, Kind
 from evr.sampling.proposals import Block, Proposal, log_with_infinite
 
 _CELLS = 4096
@@ -28,16 +26,8 @@ _POWERS = np.geomspace(0.05, 250.0, 24)  # what the moment bound tries where the
 
 class TiltedProposal(Proposal):
     """Capped exponential tilting of every step (docs/guarantees.md, Section 3). Infinite losses are kept apart (Section
-    3.8).
-
-    Parameters
-    ----------
-    steps
-        One direction of a composition, on outcomes.
-    tilts
-        A tilt for each kind of step.
-    composed
-        Single steps that they stand for, if they are composed.
+    3.8). There is a tilt for each kind of step, which is on outcomes; ``composed`` are the single steps that composed
+    ones stand for.
 
     Examples
     --------
@@ -48,39 +38,27 @@ class TiltedProposal(Proposal):
     """
 
     def __init__(self, steps: Sequence[Step], tilts: Sequence[Tilt], *, composed: Sequence[Step] = ()) -> None:
-        self.steps, self.composed = tuple(steps), tuple(composed)
+        self.steps, self.composed, self.tilts = tuple(steps), tuple(composed), tuple(tilts)
+        self.counts = [step.count for step in self.steps]
+        self._order = max((tilt.order for tilt in self.tilts), default=0.0)
         self.infinite = infinite_mass(self.steps)
         self.bounds = tuple(
-            TiltedOutcomes(on_outcomes(step), tilt) for step, tilt in zip(self.steps, tilts, strict=True)
+            TiltedOutcomes(on_outcomes(step), tilt) for step, tilt in zip(self.steps, self.tilts, strict=True)
         )
         self.samplers = tuple(map(OutcomeSampler, self.bounds))
         self.log_normalisers = tuple(b.log_normaliser for b in self.bounds)
-        self.log_normaliser = math.fsum(s.count * m for s, m in zip(self.steps, self.log_normalisers, strict=True))
+        self.log_normaliser = math.fsum(n * m for n, m in zip(self.counts, self.log_normalisers, strict=True))
 
     @classmethod
     def from_plan(cls, plan: CappedPlan, steps: Sequence[Step]) -> Self:
         """The steps, spread to outcomes and composed where the plan says so, then tilted."""
-        spread, tilts = (spread_steps(steps, plan.kinds), [kind.tilt or Tilt() for kind in plan.kinds])
+        spread, tilts = spread_steps(steps, plan.kinds), [kind.tilt or Tilt() for kind in plan.kinds]
         if not plan.places:
             return cls(spread, tilts)
         if len(set(tilts)) > 1:
             raise ValueError(f"{len(spread)} kinds of steps that are composed have one tilt")
         whole = Step(composed(spread, plan.places), 1)
         return cls([whole], tilts[:1], composed=[Step(on_outcomes(s), s.count) for s in spread])
-
-    @property
-    def tilts(self) -> tuple[Tilt, ...]:
-        """The tilt of each kind of step, as drawn."""
-        return tuple(b.tilt for b in self.bounds)
-
-    @property
-    def counts(self) -> list[int]:
-        """How often each pair is applied."""
-        return [step.count for step in self.steps]
-
-    @property
-    def _order(self) -> float:
-        return max((tilt.order for tilt in self.tilts), default=0.0)
 
     def rounding(self, epsilon: float) -> Rounding:
         """Of sums without infinite losses, which are apart, and of weights."""
@@ -104,9 +82,7 @@ class TiltedProposal(Proposal):
         return Block(losses, self.log_normaliser - heights, self.infinite)
 
     def log_moment(self, epsilon: float, p: float) -> float:
-        """By docs/guarantees.md, Section 3.5, or ``B^p`` where that is less; infinite losses added by Minkowski's
-        inequality (Section 3.8).
-        """
+        """By docs/guarantees.md, Section 3.5, or ``B^p``; infinite losses are added by Minkowski's inequality (3.8)."""
         of_s = MomentBound(self.counts, self.bounds, self.log_normaliser, epsilon, p)
         powers = self._order * p * np.geomspace(0.05, 8.0, 16) if self._order else _POWERS
         finite = _least(of_s, powers) / p
@@ -120,26 +96,14 @@ class TiltedProposal(Proposal):
 
 
 class SimpleProposal(Proposal):
-    """The paper's simple Monte Carlo: plain samples from the dominating pairs, infinite losses among them
-    (docs/guarantees.md, Section 2).
-
-    Parameters
-    ----------
-    steps
-        One direction of a composition.
-    cells
-        How finely the line is cut for bounds on moments.
+    """The paper's simple Monte Carlo: plain samples from the dominating pairs of one direction, infinite losses among
+    them (docs/guarantees.md, Section 2). ``cells`` says how finely the line is cut for bounds on moments.
     """
 
     def __init__(self, steps: Sequence[Step], cells: int = _CELLS) -> None:
         self.steps, self._cells = tuple(steps), cells
         self.samplers = tuple(PlainSampler(outcomes(step.pair)) for step in self.steps)
         self.log_normalisers = (0.0,) * len(self.steps)
-
-    @classmethod
-    def from_plan(cls, plan: SimplePlan, steps: Sequence[Step]) -> Self:
-        """What the plan says."""
-        return cls(steps, plan.cells)
 
     def draw(self, generator: np.random.Generator, size: int) -> Block:
         losses = np.zeros(size)
@@ -149,16 +113,12 @@ class SimpleProposal(Proposal):
 
     @cached_property
     def _spread(self) -> list[DiscretePair]:
-        """Pairs on outcomes whose samples have greater moments (docs/guarantees.md, Section
-        2.2).
-        """
-        found = []
-        for step in self.steps:
-            pair = outcomes(step.pair)
-            if not isinstance(pair, DiscretePair):
-                pair = spread_to_edges(pair, even_edges(pair, self._cells))
-            found.append(pair)
-        return found
+        """Pairs on outcomes whose samples have greater moments (docs/guarantees.md, Section 2.2)."""
+        pairs = (outcomes(step.pair) for step in self.steps)
+        return [
+            pair if isinstance(pair, DiscretePair) else spread_to_edges(pair, even_edges(pair, self._cells))
+            for pair in pairs
+        ]
 
     def log_moment(self, epsilon: float, p: float) -> float:
         """By docs/guarantees.md, Section 3.5 without a tilt, the best of some caps; at most 0."""
@@ -184,9 +144,7 @@ def _least(of_s: MomentBound, powers: Floats) -> float:
 
 
 def spread_steps(steps: Sequence[Step], kinds: Sequence[Kind]) -> tuple[Step, ...]:
-    """The steps, those with edges replaced by ones on a few outcomes that dominate them (docs/guarantees.md, Section
-    3.9).
-    """
+    """The steps, those with edges on a few outcomes that dominate them (docs/guarantees.md, Section 3.9)."""
     if len(kinds) != len(steps):
         raise ValueError(f"the plan is for {len(kinds)} kinds of steps, and there are {len(steps)}")
     return tuple(

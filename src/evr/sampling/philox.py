@@ -49,9 +49,7 @@ def philox(counter: tuple[Any, Any, Any, Any], key: tuple[int, int]) -> tuple[Wo
 
 
 class Place(NamedTuple):
-    """Where the numbers of one kind of step in one block are: a key, and the counter's last
-    word.
-    """
+    """Where the numbers of one kind of step in one block are: a key, and the counter's last word."""
 
     key: tuple[int, int]
     block: int

@@ -41,9 +41,7 @@ def coordinates(
     parts: Sequence[Sequence[Part]],
     laws: Sequence[tuple[PatternLaw, int]],
 ) -> list[Floats]:
-    """Coordinates of each law; rows of a sample's copies follow each other. The first component draws a ``share`` of
-    the samples.
-    """
+    """Coordinates of each law, of a sample's copies in a row; the first component draws a ``share`` of the samples."""
     xp = module_of(samples)
     first = unit(places.components.calls(samples, CHOICES)[0][:, 0]) < share
     found = []

@@ -1,7 +1,7 @@
 """A plan: all that one direction of a verification draws, as data.
 
 A search makes plans and may be wrong; everything that a guarantee rests on (normalisers, bounds, corrections) is
-computed from the plan by what ``evr.sampling.registry`` builds of it. So a certificate holds its plans, and replay
+computed from the plan by what ``evr.sampling.drawing`` builds of it. So a certificate holds its plans, and replay
 never searches.
 """
 
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 DRAWING = 4
-"""Version of what a seed draws: to be raised with every change of how proposals are chosen or drawn from. In
-certificates.
-"""
+"""Version of what a seed draws, in certificates: raised when proposals are chosen or drawn from in another way."""
 
 MOST_CELLS, MOST_SAMPLES = 1 << 22, 1 << 20
 """Cells of a bound, and samples of a block: a plan from elsewhere may not ask for all of a machine."""
@@ -35,18 +33,10 @@ _NAME = re.compile(r"[a-z0-9_]{1,40}")  # leaves no room for a sentence
 
 @dataclass(frozen=True)
 class Kind:
-    """How one kind of step on a line is drawn.
-
-    Attributes
-    ----------
-    tilt
-        What it is tilted by, if it is.
-    edges
-        Where its losses are cut to be spread to a few outcomes; None if it has finitely many.
-    """
+    """How one kind of step on a line is drawn."""
 
     tilt: Tilt | None = None
-    edges: tuple[float, ...] | None = None
+    edges: tuple[float, ...] | None = None  # where losses are cut to be spread to outcomes; None if there are few
 
     def __post_init__(self) -> None:
         if self.edges is not None and any(not a < b for a, b in pairwise(self.edges)):
@@ -55,15 +45,9 @@ class Kind:
 
 @dataclass(frozen=True)
 class CappedPlan:
-    """Capped tilts of steps on a line.
+    """Capped tilts of steps on a line, of a kind each, in the order of the composition.
 
-    Attributes
-    ----------
-    kinds
-        How each kind of step is drawn, in the order of the composition.
-    places
-        Where the losses of several steps are put, product after product, if all steps are composed before they are
-        drawn; none if they are not.
+    Where all steps are composed before they are drawn, ``places`` say where the losses of each product are put.
     """
 
     kinds: tuple[Kind, ...]
@@ -133,25 +117,13 @@ class ByWindow:
 
 @dataclass(frozen=True)
 class MixturePlan:
-    """Laws in many dimensions, and steps on a line beside them.
+    """Laws in many dimensions, and steps on a line beside them, of a kind each, in the order of the composition."""
 
-    Attributes
-    ----------
-    part
-        What draws all laws in many dimensions and bounds samples.
-    kinds
-        How each step on a line is drawn, in the order of the composition.
-    beside
-        What draws the laws in all but a ``share`` of the samples, if anything does.
-    by_place
-        Whether laws in many dimensions are drawn by place, as a GPU draws them.
-    """
-
-    part: ByOrder | ByScale | ByShift
+    part: ByOrder | ByScale | ByShift  # what draws all laws in many dimensions and bounds samples
     kinds: tuple[Kind, ...] = ()
-    beside: ByWindow | None = None
+    beside: ByWindow | None = None  # what draws the laws in all but a share of the samples, if anything does
     share: float = 1.0
-    by_place: bool = False
+    by_place: bool = False  # whether laws in many dimensions are drawn by place, as a GPU draws them
     name: Literal["mixture"] = "mixture"
 
     def __post_init__(self) -> None:
@@ -169,29 +141,15 @@ ProposalPlan = CappedPlan | SimplePlan | SinglePlan | MixturePlan
 
 @dataclass(frozen=True)
 class DrawPlan:
-    """What is drawn in one direction, and what is tested of it.
-
-    Attributes
-    ----------
-    proposal
-        What samples are drawn from.
-    clip
-        Samples are clipped there, in units of the threshold; None if not at all.
-    variance
-        A guess, in units of the threshold's square, for the first stakes. Nothing rests on it.
-    block_size
-        Samples of a block.
-    device
-        What draws: ``"cpu"``, or a name that another backend registered.
-    """
+    """What is drawn in one direction, and what is tested of it."""
 
     __pydantic_config__: ClassVar = {"strict": True, "extra": "forbid", "allow_inf_nan": False}
 
     proposal: ProposalPlan
-    clip: float | None = None
-    variance: float = 1.0
-    block_size: int = 1
-    device: str = "cpu"
+    clip: float | None = None  # where samples are clipped, in units of the threshold; None if not at all
+    variance: float = 1.0  # a guess, in units of the threshold's square, for the first stakes; nothing rests on it
+    block_size: int = 1  # samples of a block
+    device: str = "cpu"  # what draws: or a name that another backend registered
 
     def __post_init__(self) -> None:
         for name, value in (("clip", self.clip), ("variance", self.variance)):

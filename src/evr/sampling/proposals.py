@@ -74,7 +74,7 @@ class Proposal(abc.ABC):
         """One that was built travels to other processes by its plan."""
         if self not in SOURCES:
             return super().__reduce__()
-        from evr.sampling.registry import built
+        from evr.sampling.drawing import built
 
         return built, SOURCES[self]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Self
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from evr.laws import Direction, Floats, Step
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.poisson import SampledPair
 from evr.sampling.outcomes import CACHE, MOST_STEPS
-from evr.sampling.plan import SinglePlan
 from evr.sampling.proposals import Block, Proposal
 
 _MOST_EXPONENT = 600.0  # of a product of likelihood ratios, with room below the greatest float
@@ -30,14 +28,9 @@ _MOST_EXPONENT = 600.0  # of a product of likelihood ratios, with room below the
 class SingleProposal(Proposal):
     """One step of ``k``, chosen at random, from ``P_theta = e^{theta t} P / M``; the others from ``P``.
 
-    Parameters
-    ----------
-    steps
-        The remove direction of equal Poisson-sampled Gaussian steps, as a single ``Step``.
-    theta
-        The tilt, positive, in the paper's units: ``t`` has the noise multiplier for its deviation and the jump is 1.
-    cells
-        How finely the line is cut for the bounds.
+    ``steps`` is a single ``Step``: the remove direction of equal Poisson-sampled Gaussian steps. The tilt ``theta`` is
+    in the paper's units: ``t`` has the noise multiplier for its deviation and the jump is 1. ``cells`` says how finely
+    the line is cut for the bounds.
     """
 
     def __init__(self, steps: Sequence[Step], theta: float, *, cells: int = 4096) -> None:
@@ -74,9 +67,7 @@ class SingleProposal(Proposal):
         return Block(losses, math.log(self.count) + self.log_normaliser - log_sums)
 
     def _fill(self, generator: np.random.Generator, t: Floats, *, tilted: bool) -> None:
-        """Steps of ``P``, a row for each sample. Equal steps are exchangeable: the tilted one is first, then
-        the jumps.
-        """
+        """Steps of ``P``, a row for each sample. Equal steps are exchangeable: the tilted one is first."""
         rows, steps = t.shape
         plain = steps - 1 if tilted else steps
         jumps = generator.binomial(plain, self.q, size=rows)
@@ -103,19 +94,12 @@ class SingleProposal(Proposal):
         return log_of_products(t, self._greatest_ratio)
 
     def log_moment(self, epsilon: float, p: float) -> float:
-        """By the greatest step (docs/guarantees_single.md, Theorem 5), or by ``B`` and the bound on delta where that is
-        less.
-        """
+        """By the greatest step (docs/guarantees_single.md, Theorem 5), or by ``B`` and the bound on delta."""
         through_greatest = (p - 1) * self.log_greatest(epsilon) + self.bounds.log_delta(epsilon)
         return min(self.bounds.log_moment(epsilon, p, self.slope), through_greatest)
 
     def log_greatest(self, epsilon: float) -> float:
         return self.bounds.log_greatest(epsilon, self.slope)
-
-    @classmethod
-    def from_plan(cls, plan: SinglePlan, steps: Sequence[Step]) -> Self:
-        """What the plan says."""
-        return cls(steps, plan.theta, cells=plan.cells)
 
 
 def log_of_products(ratios: Floats, greatest: float) -> Floats:

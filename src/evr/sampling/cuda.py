@@ -1,7 +1,7 @@
 """The GPU at hand: whether it can be used, and proposals whose arrays are on it.
 
 A block's samples stay on the device; sums leave it. A run repeats bit for bit on the same kind of GPU, as far as CuPy's
-reductions and cuBLAS do.
+reductions and cuBLAS do. Nothing imports CuPy before it is needed.
 """
 
 from __future__ import annotations
@@ -36,26 +36,20 @@ def why_not() -> str | None:
     try:
         import cupy
     except ImportError as error:
-        return (
-            f"CuPy cannot be imported ({error}): pip install 'evr-dp[gpu]', or for a driver of "
-            "CUDA 12 pip install cupy-cuda12x"
-        )
+        install = "pip install 'evr-dp[gpu]', or for a driver of CUDA 12 pip install cupy-cuda12x"
+        return f"CuPy cannot be imported ({error}): {install}"
     try:
         found = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         if error.status == _OLD_DRIVER and not cupy.cuda.runtime.driverGetVersion():
-            return (
-                "there is no NVIDIA driver: if the machine has an NVIDIA GPU, install its driver, "
-                "and see what nvidia-smi lists"
-            )
+            install = "if the machine has an NVIDIA GPU, install its driver, and see what nvidia-smi lists"
+            return f"there is no NVIDIA driver: {install}"
         if error.status == _OLD_DRIVER:
-            return (
-                "the driver of the GPU is too old for this CuPy: update the driver, or install the "
-                "CuPy made for it (cupy-cuda12x)"
-            )
-        found = 0 if error.status == _NO_DEVICE else None
-        if found is None:
+            install = "update the driver, or install the CuPy made for it (cupy-cuda12x)"
+            return f"the driver of the GPU is too old for this CuPy: {install}"
+        if error.status != _NO_DEVICE:
             return f"the GPU cannot be used ({error}): see what nvidia-smi says"
+        found = 0
     if not found:
         return "no NVIDIA GPU is visible: see what nvidia-smi lists, and whether CUDA_VISIBLE_DEVICES hides it"
     return None
