@@ -12,6 +12,7 @@ from dp_accounting import dp_event
 
 import evr
 from evr.bounds.strict import ProofPlan, outcomes_of, prove
+from evr.bounds.strict import bins as strict_bins
 from evr.bounds.strict.bins import BinsOutcomes
 from evr.errors import UnsupportedEventError
 from evr.laws import Direction
@@ -38,6 +39,13 @@ def test_one_ratio_keeps_its_mass_and_its_mean() -> None:
     values, masses, excess = grid_law(ExactBins(REMOVE, 1, Fraction(1, 2)), 2.0, Fraction(1, 8))
     assert masses.sum() == near(1.0, abs=1e-14)
     assert values @ masses + excess == near(1.0, abs=1e-14)
+
+
+def test_masses_that_one_precision_leaves_open_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    law, cut, spacing = ExactBins(REMOVE, 3, Fraction(1, 2)), Fraction(1), Fraction(1, 8)
+    known = outcomes_of(law, cut, cut, spacing, 80)
+    monkeypatch.setattr(strict_bins, "ceiling", lambda mass: None)
+    assert outcomes_of(law, cut, cut, spacing, 80) == known
 
 
 @pytest.mark.parametrize("bins", [2, 3, 5])

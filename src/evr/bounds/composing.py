@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from evr.bounds.strict.plan import power
 from evr.laws import DiscretePair, Floats, Step, outcomes
 from evr.laws.line.pair import UNIT
 
@@ -74,28 +75,21 @@ def composed(steps: Sequence[Step], places: Sequence[Places]) -> DiscretePair:
     ``places`` are of each product in turn: those of the equal steps of a kind, as ``products`` has them, then that of
     the kind with all kinds before it.
     """
-    check_products([step.count for step in steps], places)
+    needed = sum(len(products(step.count)) for step in steps) + len(steps) - 1
+    if len(places) != needed or needed > MOST_PRODUCTS:
+        raise ValueError(
+            f"places of {len(places)} products do not compose steps that need {needed}, of which there may be "
+            f"{MOST_PRODUCTS}"
+        )
     rest, whole = iter(places), None
     for step in steps:
         pair = outcomes(step.pair)
         if not isinstance(pair, DiscretePair):
             raise ValueError(f"{pair.describe()} has no outcomes to compose")
-        law = one = masses_of(pair)
-        for squared in products(step.count):
-            law = product(law, law if squared else one, next(rest))
+        law = power(masses_of(pair), step.count, lambda one, other: product(one, other, next(rest)))
         whole = law if whole is None else product(whole, law, next(rest))
     assert whole is not None
     return whole.pair()
-
-
-def check_products(counts: Sequence[int], places: Sequence[Places]) -> None:
-    """Refuse places that are not one for each product, or too many."""
-    needed = sum(len(products(count)) for count in counts) + len(counts) - 1
-    if len(places) != needed or needed > MOST_PRODUCTS:
-        raise ValueError(
-            f"places of {len(places)} products do not compose steps that need {needed}, of which "
-            f"there may be {MOST_PRODUCTS}"
-        )
 
 
 def products(count: int) -> list[bool]:

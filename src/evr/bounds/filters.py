@@ -7,14 +7,12 @@ refuses the step that would exceed it. Everything that decides is an integer or 
 
 from __future__ import annotations
 
-import abc
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeAlias
 
-import numpy as np
 from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
@@ -34,122 +32,72 @@ ORDERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _LOG_SQUARES = (-80.0, 40.0)  # of sensitivity over noise: what budgets are looked for among
 _CLOSE = 1e-13
 
-_Cost = TypeVar("_Cost")
+Amounts: TypeAlias = "list[Fraction | int]"
+"""What is spent: at each order, or of squares one. A budget is kept if it is kept in one of them."""
 
 
-class _Currency(abc.ABC, Generic[_Cost]):
-    """What privacy is counted in."""
-
-    def __init__(self, relation: NeighboringRelation) -> None:
-        self.relation = relation
-
-    @property
-    @abc.abstractmethod
-    def nothing(self) -> _Cost:
-        """The cost of no step."""
-
-    @abc.abstractmethod
-    def cost(self, event: dp_event.DpEvent) -> _Cost | None:
-        """What a step costs at the most, whatever came before; None if it exceeds every budget."""
-
-    @abc.abstractmethod
-    def budget(self, epsilon: float, delta: float) -> _Cost:
-        """What may be spent in all."""
-
-    @abc.abstractmethod
-    def used(self, spent: _Cost, budget: _Cost) -> Fraction | float:
-        """The part of a budget that is spent, exactly: at most 1 if it is kept."""
+def squares(relation: NeighboringRelation, event: dp_event.DpEvent) -> Amounts:
+    """The square of sensitivity over noise of Gaussian mechanisms (Section R4.1)."""
+    square = Fraction(0)
+    for step in Composition.of(event, relation).exact(Direction.REMOVE):
+        if not isinstance(step.exact_law, ExactGaussian):
+            raise UnsupportedEventError(
+                f"method='gaussian' takes Gaussian mechanisms, without sampling; found {step.exact_law!r}. Use "
+                "method='renyi'",
+                event,
+            )
+        square += step.count * step.exact_law.square
+    return [square]
 
 
-class _Squares(_Currency[Fraction]):
-    """Squares of sensitivity over noise of Gaussian mechanisms (Section R4.1)."""
-
-    @property
-    def nothing(self) -> Fraction:
-        return Fraction(0)
-
-    def cost(self, event: dp_event.DpEvent) -> Fraction:
-        steps = Composition.of(event, self.relation).exact(Direction.REMOVE)
-        square = Fraction(0)
-        for step in steps:
-            if not isinstance(step.exact_law, ExactGaussian):
-                raise UnsupportedEventError(
-                    f"method='gaussian' takes Gaussian mechanisms, without sampling; found "
-                    f"{step.exact_law!r}. Use method='renyi'",
-                    event,
-                )
-            square += step.count * step.exact_law.square
-        return square
-
-    def budget(self, epsilon: float, delta: float) -> Fraction:
-        """By bisection of a logarithm; the lower end is proved to be kept."""
-        bits, (low, high) = 64 - math.frexp(delta)[1], _LOG_SQUARES
-        while high - low > _CLOSE:
-            middle = (low + high) / 2
-            law = ExactGaussian(Fraction(math.exp(middle)))
-            kept = one_step_delta(law, Fraction(epsilon), bits) <= Fraction(delta)
-            low, high = (middle, high) if kept else (low, middle)
-        return Fraction(math.exp(low)) if low > _LOG_SQUARES[0] else Fraction(0)
-
-    def used(self, spent: Fraction, budget: Fraction) -> Fraction | float:
-        if not spent:
-            return Fraction(0)
-        return spent / budget if budget else math.inf
+def square_within(epsilon: float, delta: float) -> Fraction:
+    """A square that keeps the budget: by bisection of its logarithm, whose lower end is proved to keep it."""
+    bits, (low, high) = 64 - math.frexp(delta)[1], _LOG_SQUARES
+    while high - low > _CLOSE:
+        middle = (low + high) / 2
+        law = ExactGaussian(Fraction(math.exp(middle)))
+        kept = one_step_delta(law, Fraction(epsilon), bits) <= Fraction(delta)
+        low, high = (middle, high) if kept else (low, middle)
+    return Fraction(math.exp(low)) if low > _LOG_SQUARES[0] else Fraction(0)
 
 
-class _Moments(_Currency[Any]):
-    """Bounds on ``log E[e^{a loss}]`` at fixed orders ``a`` (Section R4.2): arrays of integers, in units of
-    ``2^-BITS``.
+def log_moments(relation: NeighboringRelation, orders: tuple[int, ...], event: dp_event.DpEvent) -> Amounts | None:
+    """At least ``log E[e^{a loss}]`` at each order ``a`` (Section R4.2), whatever came before, in units of ``2^-BITS``;
+    None where one is infinite.
     """
-
-    def __init__(self, relation: NeighboringRelation, orders: Sequence[int]) -> None:
-        super().__init__(relation)
-        self.orders = tuple(validate.positive_integer(orders=a) for a in orders)
-        if not self.orders:
-            raise ValueError("orders=() is empty: give at least one")
-
-    @property
-    def nothing(self) -> Any:
-        return np.array([0] * len(self.orders), dtype=object)
-
-    def cost(self, event: dp_event.DpEvent) -> Any:
-        total = self.nothing
-        for part, count in _parts(event):
-            found = [self._of(part, order) for order in self.orders]
-            if None in found:
+    total: Amounts = [0] * len(orders)
+    for part, count in _parts(event):
+        for place, order in enumerate(orders):
+            found = _log_moment(part, relation, order)
+            if found is None:
                 return None
-            total = total + count * np.array(found, dtype=object)
-        return total
+            total[place] += count * found
+    return total
 
-    def _of(self, event: dp_event.DpEvent, order: int) -> int | None:
-        if isinstance(event, dp_event.ZCDpEvent):
-            rho = Fraction(validate.non_negative(rho=event.rho))
-            xi = Fraction(validate.non_negative(xi=event.xi))
-            return math.ceil(order * (xi + rho * (1 + order)) * 2**BITS)
-        greatest = 0
-        for steps in Composition.of(event, self.relation).exact_directions().values():
-            total = 0
-            for step in steps:
-                moment = log_moment(step.exact_law, order)
-                if moment is None:
-                    return None
-                total += step.count * moment
-            greatest = max(greatest, total)
-        return greatest
 
-    def budget(self, epsilon: float, delta: float) -> Any:
-        def lowered(a: int) -> Ball:
-            share = ball(Fraction(delta) / len(self.orders)).log() + ball(a * Fraction(epsilon))
-            return -(share + (1 + a) * Ball(1 + a).log() - a * Ball(a).log())
+def _log_moment(event: dp_event.DpEvent, relation: NeighboringRelation, order: int) -> int | None:
+    if isinstance(event, dp_event.ZCDpEvent):
+        rho = Fraction(validate.non_negative(rho=event.rho))
+        xi = Fraction(validate.non_negative(xi=event.xi))
+        return math.ceil(order * (xi + rho * (1 + order)) * 2**BITS)
+    greatest = 0
+    for steps in Composition.of(event, relation).exact_directions().values():
+        moments = [(step.count, log_moment(step.exact_law, order)) for step in steps]
+        finite = [count * moment for count, moment in moments if moment is not None]
+        if len(finite) < len(moments):
+            return None
+        greatest = max(greatest, sum(finite))
+    return greatest
 
-        found = [-integer_above(partial(lowered, a), BITS) for a in self.orders]
-        return np.array(found, dtype=object)
 
-    def used(self, spent: Any, budget: Any) -> Fraction | float:
-        if not any(spent):
-            return 0.0
-        pairs = zip(spent, budget, strict=True)
-        return min((Fraction(cost, most) for cost, most in pairs if most > 0), default=math.inf)
+def log_moment_within(order: int, epsilon: float, delta: Fraction) -> int:
+    """A logarithm of a moment that keeps the budget, rounded down."""
+
+    def lowered() -> Ball:
+        share = ball(delta).log() + ball(order * Fraction(epsilon))
+        return -(share + (1 + order) * Ball(1 + order).log() - order * Ball(order).log())
+
+    return -integer_above(lowered, BITS)
 
 
 def _parts(event: Any) -> Iterator[tuple[dp_event.DpEvent, int]]:
@@ -164,14 +112,6 @@ def _parts(event: Any) -> Iterator[tuple[dp_event.DpEvent, int]]:
             stack.append((node.event, count * validate.positive_integer(count=node.count)))
         else:
             yield node, count
-
-
-def _currency(method: str, relation: Relation, orders: Sequence[int] | None) -> _Squares | _Moments:
-    if validate.one_of(("renyi", "gaussian"), method=method) == "renyi":
-        return _Moments(relation_named(relation), ORDERS if orders is None else orders)
-    if orders is not None:
-        raise TypeError(f"orders={orders!r} belong to method='renyi'")
-    return _Squares(relation_named(relation))
 
 
 class PrivacyFilter:
@@ -222,21 +162,39 @@ class PrivacyFilter:
     ) -> None:
         self.epsilon = validate.positive(epsilon=epsilon)
         self.delta = validate.open_probability(delta=delta)
-        self._currency: Any = _currency(method, neighboring_relation, orders)
-        self._budget = self._currency.budget(self.epsilon, self.delta)
-        self._spent = self._currency.nothing
+        gaussian = validate.one_of(("renyi", "gaussian"), method=method) == "gaussian"
+        if gaussian and orders is not None:
+            raise TypeError(f"orders={orders!r} belong to method='renyi'")
+        chosen = tuple(validate.positive_integer(orders=a) for a in (ORDERS if orders is None else orders))
+        if not chosen:
+            raise ValueError("orders=() is empty: give at least one")
+        relation, share = relation_named(neighboring_relation), Fraction(self.delta) / len(chosen)
+        self._cost = partial(squares, relation) if gaussian else partial(log_moments, relation, chosen)
+        self._budget: Amounts = (
+            [square_within(self.epsilon, self.delta)]
+            if gaussian
+            else [log_moment_within(order, self.epsilon, share) for order in chosen]
+        )
+        self._spent: Amounts = [0] * len(self._budget)
+
+    def _used(self, spent: Amounts) -> Fraction | float:
+        """The part of the budget that would be spent, exactly: at most 1 if it is kept."""
+        if not any(spent):
+            return Fraction(0)
+        pairs = zip(spent, self._budget, strict=True)
+        return min((Fraction(cost) / most for cost, most in pairs if most > 0), default=math.inf)
 
     @property
     def used(self) -> float:
         """The part of the budget that is spent."""
-        return _as_float(self._currency.used(self._spent, self._budget))
+        return _as_float(self._used(self._spent))
 
-    def _after(self, event: dp_event.DpEvent) -> tuple[Any, Fraction | float]:
-        cost = self._currency.cost(event)
+    def _after(self, event: dp_event.DpEvent) -> tuple[Amounts, Fraction | float]:
+        cost = self._cost(event)
         if cost is None:
             return self._spent, math.inf
-        spent = self._spent + cost
-        return spent, self._currency.used(spent, self._budget)
+        spent = [one + more for one, more in zip(self._spent, cost, strict=True)]
+        return spent, self._used(spent)
 
     def fits(self, event: dp_event.DpEvent) -> bool:
         """Whether a step could be spent."""
@@ -247,9 +205,9 @@ class PrivacyFilter:
         spent, used = self._after(event)
         if not used <= 1:
             raise BudgetExceededError(
-                f"{validate.shown(event)} would use {_as_float(used):.4g} of the budget "
-                f"({self.epsilon!r}, {self.delta!r}), of which {self.used:.4g} is spent: it was "
-                "not counted, and must not run. Take more noise, or stop"
+                f"{validate.shown(event)} would use {_as_float(used):.4g} of the budget ({self.epsilon!r}, "
+                f"{self.delta!r}), of which {self.used:.4g} is spent: it was not counted, and must not run. Take more "
+                "noise, or stop"
             )
         self._spent = spent
 

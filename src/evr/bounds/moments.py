@@ -1,6 +1,4 @@
-"""Moments and greatest values of samples of steps on outcomes, proved without a sample: finite sums
-(docs/guarantees.md, Sections 3.2, 3.4 and 3.5).
-"""
+"""Bounds on samples of steps on outcomes, proved as finite sums (docs/guarantees.md, Sections 3.2, 3.4 and 3.5)."""
 
 from __future__ import annotations
 
@@ -98,9 +96,7 @@ class MomentBound:
 def log_greatest(
     counts: Sequence[int], bounds: Sequence[TiltedOutcomes], log_normaliser: float, epsilon: float
 ) -> float:
-    """``log`` of the bound on ``X`` of docs/guarantees.md, Section 3.4, with the best of the tilts' orders as its free
-    parameter.
-    """
+    """``log`` of the bound on ``X`` of docs/guarantees.md, Section 3.4, at the best of the tilts' orders."""
     least = math.fsum(n * b.least_height for n, b in zip(counts, bounds, strict=True))
     top = math.fsum(n * float(b.losses[-1]) for n, b in zip(counts, bounds, strict=True))
     # no loss is above the greatest one, whatever the weight

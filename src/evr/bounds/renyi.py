@@ -43,9 +43,7 @@ def log_moment(law: ExactLaw, order: int) -> int | None:
 
 
 def _infinite(law: ExactLaw) -> bool:
-    """Whether a loss may be infinite. The sets of a discrete Gaussian say so of its tail, for which there is a closed
-    form.
-    """
+    """Whether a loss may be infinite. A discrete Gaussian's sets say so of its tail, which has a closed form."""
     if not isinstance(law, ExactOutcomes) or _is_symmetric(law):
         return False
     return any(one.loss == Ball.pos_inf() and not one.p.is_zero() for one in law.sets())

@@ -1,21 +1,23 @@
 """Replicas of patterns: ``M_k = E_Q[L^k]`` or more, and draws of the replicas.
 
-``L^k`` is a sum over ``k`` replicas of the pattern, attracted by the inner products of their means
-(docs/guarantees_highdim.md, Section 5.1). Tables sum weights, which are positive, from the
-last bin or step to the first; draws go the other way.
+``L^k`` is a sum over ``k`` replicas, the *order*, of the pattern, attracted by the inner products of their means
+(docs/guarantees_highdim.md, Section 5.1). Tables sum weights, which are positive, from the last bin or step to the
+first; draws go the other way.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterator
 from functools import cached_property
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from evr.bounds.replica_states import Counts, partitions, places, with_sum
 from evr.laws.arrays import module_of
 from evr.laws.law import Floats
 from evr.laws.line.pair import log_sum_exp
@@ -29,17 +31,12 @@ MOST_VALUES = 8_000_000
 STEEPEST = 650.0
 """The greatest exponent of a weight: beyond it floats would overflow, and bounds be of no use."""
 
+Counts = NDArray[np.int64]
+
 
 class OccupancyTable:
-    """Replicas in few bins of any Gram matrix, every occupancy by itself; or in independent bins, where occupancies
-    that differ in the order of bins count together (5.1b).
-
-    Parameters
-    ----------
-    law
-        Whose inner products attract replicas.
-    order
-        ``k``.
+    """``order`` replicas, attracted by the law's inner products, in few bins of any Gram matrix, every occupancy by
+    itself; or in independent bins, where occupancies that differ in the order of bins count together (5.1b).
     """
 
     def __init__(self, law: Bins, order: int) -> None:
@@ -83,9 +80,7 @@ def _fits(length: int, order: int) -> bool:
 
 
 class RingDraw(NamedTuple):
-    """How many replicas are in each bin; what they add to the coordinates, ``G`` times their numbers; and whether the
-    draw is accepted (4.2).
-    """
+    """How many replicas are in each bin; ``G`` times that; and whether the draw is accepted (4.2)."""
 
     occupied: Floats
     pulled: Floats
@@ -93,18 +88,10 @@ class RingDraw(NamedTuple):
 
 
 class RingTable:
-    """Replicas in a ring of bins of which only near ones attract each other (5.1a).
+    """``order`` replicas in a ring of bins of which only near ones attract each other (5.1a).
 
     They are in a chain of bins in a row, at a random place; inner products are taken as the greatest at each distance.
-
-    Parameters
-    ----------
-    law
-        Whose inner products attract replicas.
-    order
-        ``k``.
-    window
-        How many bins the chain has, up to half of them; None for as many as leave no two near each other at its ends.
+    The chain has ``window`` bins, up to half of them, or as many as leave no two near each other at its ends.
     """
 
     def __init__(self, law: Bins, order: int, window: int | None = None) -> None:
@@ -142,9 +129,7 @@ class RingTable:
 
     @staticmethod
     def is_affordable(law: Bins, order: int, window: int | None = None) -> bool:
-        """Whether there are not too many states, and a window, or what is left out, is no more than half of the
-        ring.
-        """
+        """Whether states are not too many, and a window, or what is left out, is at most half of the ring."""
         near = law.greatest[:window].size
         length = window or law.bins - near + 1
         states = math.comb(order + near, order)
@@ -211,16 +196,9 @@ class RingTable:
 
 
 class ChainTable:
-    """Replicas of b-min-sep patterns: how many took part how long ago is all that matters (5.1c).
+    """``order`` replicas of b-min-sep patterns: how many took part how long ago is all that matters (5.1c).
 
-    Parameters
-    ----------
-    overlaps
-        ``overlaps[d, i] = <C e_i, C e_{i-d}> / s^2`` for ``d < separation``, 0 where ``i < d``.
-    separation, probability, warm
-        Of the chain.
-    order
-        ``k``.
+    ``overlaps[d, i]`` is ``<C e_i, C e_{i-d}> / s^2`` for ``d < separation``, 0 where ``i < d``.
     """
 
     def __init__(self, overlaps: Floats, separation: int, probability: float, warm: bool, order: int) -> None:
@@ -311,9 +289,7 @@ def attraction(occupancies: Counts, law: Bins) -> Floats:
 
 
 def _chosen(drawn: Floats, weights: Floats) -> Counts:
-    """An index above 0 for each row, with probability proportional to its weights, by a uniform number that is beyond
-    the share of index 0.
-    """
+    """An index above 0 for each row, proportional to its weights, by a uniform number beyond the share of index 0."""
     cumulated = np.cumsum(weights, axis=1)
     beyond = drawn[:, None] >= cumulated[:, 1:-1] / cumulated[:, -1:]  # x / x is 1: never chosen
     return 1 + beyond.sum(axis=1)
@@ -332,3 +308,62 @@ def _starts(states: Counts, separation: int, probability: float, warm: bool) -> 
     logs = np.full(separation, math.log(probability / whole))
     logs[-1] = -math.log(whole)
     return np.asarray(np.exp(gammaln(order + 1) - gammaln(states + 1).sum(axis=1) + states @ logs))
+
+
+# --- where replicas may be: all tuples of numbers with one sum, and the place of one among them ----
+
+
+def partitions(total: int, bins: int) -> tuple[Counts, Floats]:
+    """All falling tuples of positive numbers with that sum, at most one for each bin, padded with zeros; and the
+    logarithm of the share that they stand for of all ways to assign bins.
+
+    >>> partitions(3, 2)[0].tolist()
+    [[3, 0], [2, 1]]
+    """
+
+    def falling(rest: int, greatest: int) -> Iterator[tuple[int, ...]]:
+        if not rest:
+            yield ()
+        for first in range(min(rest, greatest), 0, -1):
+            for others in falling(rest - first, first):
+                yield (first, *others)
+
+    width = min(total, bins)
+    parts = [one for one in falling(total, total) if len(one) <= width]
+    # b! / (b - r)! / b^total, without a difference of great numbers
+    ways = np.concatenate(([0.0], np.cumsum(np.log1p(-np.arange(width) / bins))))
+    logs = [
+        ways[len(one)]
+        + (len(one) - total) * math.log(bins)
+        - math.fsum(math.lgamma(n + 1) for n in Counter(one).values())
+        for one in parts
+    ]
+    return np.array([one + (0,) * (width - len(one)) for one in parts]), np.array(logs)
+
+
+def with_sum(total: int, parts: int) -> Counts:
+    """All tuples of so many numbers that sum to ``total``.
+
+    >>> with_sum(2, 2).tolist()
+    [[0, 2], [1, 1], [2, 0]]
+    """
+    size = math.comb(total + parts - 1, parts - 1)
+    bars = np.array(list(combinations(range(total + parts - 1), parts - 1)), dtype=np.int64)
+    ends = np.full((size, 1), total + parts - 1)
+    bars = np.column_stack((-np.ones_like(ends), bars.reshape(size, parts - 1), ends))
+    return np.diff(bars, axis=1) - 1
+
+
+def places(states: Counts) -> NDArray[np.int32]:
+    """The place of each tuple among all of its sum and length, by how many of them follow it: the order of ``with_sum``
+    is that of the bars between the numbers.
+
+    >>> places(with_sum(3, 4)).tolist() == list(range(20))
+    True
+    """
+    size, number = int(states[0].sum()) + states.shape[1] - 1, states.shape[1] - 1
+    known = [[math.comb(n, k) for k in range(number, 0, -1)] for n in range(size)]
+    ways = np.minimum(np.array(known, dtype=object), 1 << 62).astype(np.int64)
+    bars = np.cumsum(states[:, :-1] + 1, axis=1) - 1
+    following = ways[size - 1 - bars, np.arange(number)].sum(axis=1)
+    return (math.comb(size, number) - 1 - following).astype(np.int32)

@@ -23,9 +23,7 @@ PER_STEP = 1e-12
 
 
 def sum_error(law: LossLaw, count: int) -> float:
-    """A bound on the rounding error of a sum of ``count`` losses (docs/guarantees.md, Section 6; in many dimensions
-    docs/guarantees_highdim.md, Section 7).
-    """
+    """Bounds the rounding error of a sum of ``count`` losses (docs/guarantees.md, 6; docs/guarantees_highdim.md, 7)."""
     if isinstance(law, PatternLaw):
         return count * density_error(law, 1.0)
     magnitude = line_pair(law).loss_magnitude

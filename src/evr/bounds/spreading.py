@@ -20,9 +20,7 @@ from evr.laws.line.without_replacement import WithoutReplacementPair
 
 @singledispatch
 def mean_and_doubt(pair: DominatingPair, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """``log P(cell) / Q(cell)`` of cells, and a bound on its rounding error
-    (docs/guarantees.md, Section 6.8).
-    """
+    """``log P(cell) / Q(cell)`` of cells, and a bound on its rounding error (docs/guarantees.md, Section 6.8)."""
     log_p, doubt_p = _mass_and_doubt(pair, Measure.P, low, high)
     log_q, doubt_q = _mass_and_doubt(pair, Measure.Q, low, high)
     with np.errstate(invalid="ignore"):
@@ -48,9 +46,7 @@ def _(pair: SampledPair, low: Floats, high: Floats) -> tuple[Floats, Floats]:
 
 
 def _mixed_doubt(loss: Floats, doubt: Floats, q: float) -> Floats:
-    """How far ``mix`` may be off if its loss is: its derivative is at most 1, and about ``q e^loss`` where that is
-    small.
-    """
+    """How far ``mix`` may be off if its loss is: its slope is at most 1, and about ``q e^loss`` where that is small."""
     with np.errstate(over="ignore", invalid="ignore"):
         weight = q * np.exp(np.minimum(loss + doubt, 600.0))
         slope = np.minimum(weight / (1.0 - q), 1.0)
@@ -72,9 +68,7 @@ def even_edges(pair: DominatingPair, cells: int) -> Floats:
 
 
 class Cells(NamedTuple):
-    """Cells of a line: their ends in ``t`` and in loss, their masses under ``P``, the means of the loss, and how far
-    rounding may be off there.
-    """
+    """Cells of a line: ends in ``t`` and in loss, masses under ``P``, means of the loss, and their rounding error."""
 
     low: Floats
     high: Floats

@@ -16,9 +16,7 @@ import numpy as np
 from evr.laws import Floats
 
 LEAST_ORDER = 1e-100
-"""The least order of a tilt, besides 0: far below what any composition needs, and far above what overflows when it
-divides.
-"""
+"""The least order of a tilt, besides 0: far below any that serves, far above what overflows when it divides."""
 
 
 @dataclass(frozen=True)

@@ -190,7 +190,7 @@ def test_exact_laws_are_given_for_both_directions():
 def test_an_infinite_mass_above_1_is_refused() -> None:
     """Where both factors had twice the mass, the product's formula would give none."""
     bits = 8
-    nothing = GridLaw(1, 0, NOTHING, NOTHING, 1 << bits, Fraction(1), bits)
+    nothing = GridLaw(0, NOTHING, NOTHING, 1 << bits, Fraction(1), bits)
     assert nothing.times(nothing).infinite == 1 << bits
     for wrong in (-1, 2 << bits):
         with pytest.raises(ValueError, match=r"infinite=.* is not in \[0, 2\^8\]"):

@@ -1,6 +1,4 @@
-"""From balls to integers: ceilings and floors that are the same on every machine (docs/guarantees_strict.md, Section
-S4.1).
-"""
+"""From balls to integers that are the same on every machine (docs/guarantees_strict.md, Section S4.1)."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ def ceiling(number: arb) -> int | None:
 
 
 def integer_above(number: Callable[[], arb], bits: int) -> int:
-    """``2^bits`` times the number, rounded up, at a precision that decides it; after several raises, that of its upper
-    end.
-    """
+    """``2^bits`` times the number, rounded up, at a precision that decides it; after some raises, its upper end."""
     above, precision = None, bits + GUARD
     for _ in range(_RAISES):
         with ctx.workprec(precision):
@@ -71,7 +67,6 @@ def _check(exponent: Fraction) -> None:
     """Refuse a power that has no room in memory."""
     if exponent > _MOST_EXPONENT:
         raise ValueError(
-            f"e to the power of {ball(exponent).str(6, radius=False)} is too large for exact "
-            f"arithmetic, which takes exponents of at most {_MOST_EXPONENT:.0e}: "
-            "use samples instead"
+            f"e to the power of {ball(exponent).str(6, radius=False)} is too large for exact arithmetic, which takes "
+            f"exponents of at most {_MOST_EXPONENT:.0e}: use samples instead"
         )

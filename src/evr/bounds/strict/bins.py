@@ -28,21 +28,13 @@ _LEAST_BITS = 64
 
 @dataclass(frozen=True)
 class BinsOutcomes(ExactOutcomes):
-    """The mean of the bins' ratios on a grid: at place ``i`` it is ``i spacing / bins``.
-
-    Attributes
-    ----------
-    masses
-        Under ``Q``, in units of ``2^-bits``, not below those of a law that is above the true one.
-    excess
-        What was cut, in the same units: an expectation under ``Q`` of sums of ratios.
-    """
+    """The mean of the bins' ratios on a grid: at place ``i`` it is ``i spacing / bins``."""
 
     law: ExactBins
     spacing: Fraction
     bits: int
-    masses: Masses
-    excess: Fraction
+    masses: Masses  # under ``Q``, in units of ``2^-bits``, not below those of a law that is above the true one
+    excess: Fraction  # what was cut, in the same units: an expectation under ``Q`` of sums of ratios
 
     def sets(self) -> list[OutcomeSet]:
         return self._sets(self.masses)
@@ -85,9 +77,8 @@ def outcomes_of(law: ExactLaw, low: Fraction, high: Fraction, spacing: Fraction,
     places = places_for(law, top, spacing)
     if places > MOST_PLACES:
         raise ValueError(
-            f"bins on a grid of ratios would have more than the {MOST_PLACES:,} places that are "
-            f"followed, for losses up to {-(-top.numerator // top.denominator):,}: a smaller "
-            "epsilon or a wider spacing is wanted"
+            f"bins on a grid of ratios would have more than the {MOST_PLACES:,} places that are followed, for losses "
+            f"up to {-(-top.numerator // top.denominator):,}: a smaller epsilon or a wider spacing is wanted"
         )
     masses, excess = _sum(_one(law, places, spacing, wide), law.bins, places, spacing, wide)
     return BinsOutcomes(law, spacing, wide, masses, excess)
@@ -114,32 +105,24 @@ def spacing_for(law: ExactBins, fine: Fraction, top: Fraction) -> Fraction:
 def _one(law: ExactBins, places: int, spacing: Fraction, bits: int) -> tuple[Masses, Fraction]:
     """One ratio at the places ``0 .. places``, masses rounded up; and what is beyond the top."""
     unit = fmpz(1) << bits
-    with ctx.workprec(bits + GUARD):
+
+    def enclosed(first: int, last: int) -> list[arb]:
+        """The masses at the places ``first .. last``: differences of the slopes of the curve between places."""
         call, inverse = law.call(), ball(1 / spacing)
-        curve = [arb(1), *(call(i * ball(spacing)) for i in range(1, places + 1))]
-        slopes = [arb(1), *((a - b) * inverse for a, b in pairwise(curve))]
-        slopes.append(arb(0))
-        found = [ceiling((a - b) * unit) for a, b in pairwise(slopes)]
+        ends = range(first - 1, min(last + 1, places) + 1)
+        curve = [arb(1) if i < 1 else call(i * ball(spacing)) for i in ends]
+        slopes = [(a - b) * inverse for a, b in pairwise(curve)]
+        if first == 0:
+            slopes[0] = arb(1)
+        return [a - b for a, b in pairwise([*slopes, arb(0)] if last == places else slopes)]
+
+    with ctx.workprec(bits + GUARD):
+        found = [ceiling(mass * unit) for mass in enclosed(0, places)]
     masses = [
-        integer_above(partial(_mass, law, i, places, spacing), bits) if n is None else n for i, n in enumerate(found)
+        integer_above(partial(lambda at: enclosed(at, at)[0], i), bits) if n is None else n for i, n in enumerate(found)
     ]
     beyond = integer_above(lambda: law.call()(places * ball(spacing)), bits)
     return Masses(0, fmpz_poly(masses)), Fraction(beyond)
-
-
-def _mass(law: ExactBins, place: int, places: int, spacing: Fraction) -> arb:
-    """The mass at one place."""
-    call = law.call()
-
-    def slope(i: int) -> arb:
-        if i == 0:
-            return arb(1)
-        if i > places:
-            return arb(0)
-        before = arb(1) if i == 1 else call((i - 1) * ball(spacing))
-        return (before - call(i * ball(spacing))) / ball(spacing)
-
-    return slope(place) - slope(place + 1)
 
 
 def _sum(one: tuple[Masses, Fraction], bins: int, places: int, spacing: Fraction, bits: int) -> tuple[Masses, Fraction]:

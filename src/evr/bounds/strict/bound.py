@@ -1,6 +1,4 @@
-"""A composition's two halves by a plan, and the last sum: an upper bound on delta (docs/guarantees_strict.md, Section
-S5).
-"""
+"""A composition's two halves by a plan, and the last sum: a bound on delta (docs/guarantees_strict.md, Section S5)."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ class Halves:
         # of the places of a sum, those above it are beyond epsilon
         cut = ratio.numerator // ratio.denominator
         if cut < self.first.first + self.second.first - MOST_PLACES:
-            return Fraction(1)  # a stranger's offset: nobody waits for what is that far
+            return Fraction(1)  # the plan's offset is so far off that the sum would take too long
         step = fmpz(power_below(-self.spacing, wide))
         rest = fmpz(power_below(epsilon - self.offset - cut * self.spacing, wide))
         first, second, zero = self.first.poly.coeffs(), self.second.poly.coeffs(), fmpz(0)
@@ -56,9 +54,7 @@ class Halves:
         return min(Fraction(units, 1 << (2 * self.bits)), Fraction(1))
 
     def digest(self, plan: ProofPlan) -> str:
-        """SHA-256 of the plan and of the integers: two machines that follow
-        one plan agree on it.
-        """
+        """SHA-256 of the plan and of the integers: two machines that follow one plan agree on it."""
         text = hashlib.sha256(str(plan.to_json()).encode())
         for masses in (self.first, self.second):
             text.update(f"{masses.first}:{masses.poly.coeffs()};".encode())

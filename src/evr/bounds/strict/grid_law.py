@@ -11,24 +11,13 @@ from evr.bounds.strict.plan import Window
 
 @dataclass(frozen=True)
 class GridLaw:
-    """Fine masses, coarse masses and an infinite one that cover the law of ``steps`` steps.
+    """Fine masses, coarse masses and an infinite one that cover the law of some steps."""
 
-    Attributes
-    ----------
-    halvings
-        The fine grid has the spacing ``spacing / 2^halvings``.
-    infinite
-        In units of ``2^-bits``, at most 1: what ``either`` rests on.
-    spacing, bits
-        Of the coarse grid, and of the unit ``2^-bits``: the same in all laws of one bound.
-    """
-
-    steps: int
-    halvings: int
+    halvings: int  # the fine grid has the spacing ``spacing / 2^halvings``
     fine: Masses
     coarse: Masses
-    infinite: int
-    spacing: Fraction
+    infinite: int  # in units of ``2^-bits``, at most 1: what ``either`` rests on
+    spacing: Fraction  # of the coarse grid: the same in all laws of one bound, as the bits are
     bits: int
 
     def __post_init__(self) -> None:
@@ -63,13 +52,8 @@ class GridLaw:
             coarse = (both + both + x.coarse) * x.coarse
         else:
             coarse = x.coarse * (y.on_coarse_grid() + y.coarse) + x.on_coarse_grid() * y.coarse
-        return replace(
-            x,
-            steps=x.steps + y.steps,
-            fine=fine,
-            coarse=coarse.rounded_up(x.bits),
-            infinite=either(x.infinite, y.infinite, x.bits),
-        )
+        infinite = either(x.infinite, y.infinite, x.bits)
+        return replace(x, fine=fine, coarse=coarse.rounded_up(x.bits), infinite=infinite)
 
     def within(self, window: Window) -> GridLaw:
         """The law cut to a window: fine masses outside of it become coarse, coarse ones are raised or split (S4.4)."""

@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 from flint import arb, fmpz, fmpz_mat, fmpz_poly
 
 from evr.bounds.strict.balls import integer_above, power_below
+from evr.bounds.strict.plan import power
 from evr.laws.exact.law import ball
 
 _FEW = 1 << 16  # places, one by one
@@ -67,9 +68,7 @@ NOTHING = Masses(0, fmpz_poly([]))
 
 @lru_cache(maxsize=256)
 def shares_up(spacing: Fraction, halvings: int, bits: int) -> tuple[int, ...]:
-    """``2^bits (1 - e^{-r spacing}) / (1 - e^{-2^halvings spacing})``, rounded up, for ``0 <= r < 2^halvings``
-    (S4.3).
-    """
+    """``2^bits (1 - e^{-r spacing}) / (1 - e^{-2^halvings spacing})``, rounded up, for ``r < 2^halvings`` (S4.3)."""
     size, whole = 1 << halvings, 1 << bits
 
     def share(r: int) -> arb:
@@ -97,9 +96,7 @@ def coarsened(masses: Masses, spacing: Fraction, halvings: int, bits: int) -> Ma
 
 
 def windowed(masses: Masses, floor: int, top: int, spacing: Fraction, bits: int) -> tuple[Masses, int]:
-    """The masses within ``floor .. top``, and what goes to infinity (S4.4): below the floor raised, above the top
-    split.
-    """
+    """The masses within ``floor .. top``, and what goes to infinity (S4.4): raised below, split above."""
     inside = masses.part(floor, top)
     if masses.first < floor:
         inside = inside + Masses(floor, fmpz_poly([masses.part(masses.first, floor - 1).total()]))
@@ -116,17 +113,12 @@ def windowed(masses: Masses, floor: int, top: int, spacing: Fraction, bits: int)
 
 
 def _lowered(step: fmpz, times: int, bits: int) -> fmpz:
-    """``2^bits`` lowered so many times: not above ``2^bits`` times that power of ``step / 2^bits``.
-
-    One by one where they are few, as all that follow are; by squares where a stranger's window is far from what it is
-    to hold.
+    """``2^bits`` lowered so many times: not above ``2^bits`` times that power of ``step / 2^bits``. A few times one by
+    one, as the masses that follow are lowered; many times, as a plan from elsewhere may ask, by squares.
     """
+    if times > _FEW:
+        return power(step, times, lambda a, b: a * b >> bits)
     weight = fmpz(1) << bits
-    if times <= _FEW:
-        for _ in range(times):
-            weight = weight * step >> bits
-        return weight
-    for bit in bin(times)[2:]:
-        weight = weight * weight >> bits
-        weight = weight * step >> bits if bit == "1" else weight
+    for _ in range(times):
+        weight = weight * step >> bits
     return weight

@@ -1,6 +1,4 @@
-"""One step on its grid: from balls to integers (docs/guarantees_strict.md,
-Sections S3 and S4.1).
-"""
+"""One step on its grid: from balls to integers (docs/guarantees_strict.md, Sections S3 and S4.1)."""
 
 from __future__ import annotations
 
@@ -80,22 +78,20 @@ class Losses:
 
 def _arranged(masses: list[int], infinite: int, grid: Grid, spacing: Fraction, bits: int) -> GridLaw:
     if not grid.halvings:
-        return GridLaw(1, 0, NOTHING, Masses(grid.floor, fmpz_poly(masses)), infinite, spacing, bits)
+        return GridLaw(0, NOTHING, Masses(grid.floor, fmpz_poly(masses)), infinite, spacing, bits)
     below = grid.low - grid.floor
     number = ((grid.high - grid.low) << grid.halvings) + 1
     fine = Masses(grid.low << grid.halvings, fmpz_poly(masses[below : below + number]))
     low = Masses(grid.floor, fmpz_poly(masses[:below]))
     high = Masses(grid.high + 1, fmpz_poly(masses[below + number :]))
-    return GridLaw(1, grid.halvings, fine, low + high, infinite, spacing, bits)
+    return GridLaw(grid.halvings, fine, low + high, infinite, spacing, bits)
 
 
 # --- by the curve ---------------------------------------------------------------------------------
 
 
 class _Tails:
-    """``G_j`` of Section S3 at the places ``y_0 .. y_J``: how much of ``P`` is
-    put beyond ``y_j``.
-    """
+    """``G_j`` of Section S3 at the places ``y_0 .. y_J``: how much of ``P`` is put beyond ``y_j``."""
 
     def __init__(self, law: ExactCurve, losses: Losses) -> None:
         self._losses, self._value = losses, law.curve()

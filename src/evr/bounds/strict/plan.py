@@ -42,10 +42,8 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class Grid:
-    """Where one step of a kind is put: fine places within ``low .. high`` (coarse units), coarse ones from ``floor`` to
-    ``top``.
-
-    Without halvings there are no fine places.
+    """Where one step of a kind is put: fine places within ``low .. high`` (coarse units), if there are halvings, and
+    coarse ones from ``floor`` to ``top``.
     """
 
     offset: Fraction
@@ -84,8 +82,8 @@ def power(one: T, count: int, times: Callable[[T, T], T]) -> T:
 def compose(counts: Sequence[int], step: Callable[[int], T], times: Callable[[T, T], T]) -> tuple[list[T], list[T]]:
     """Two halves of a composition from its steps: one part each, none where a half has no steps.
 
-    Each kind is raised to half of its count, and joined with the kinds
-    before it; the steps that are left over in odd counts extend the second half.
+    Each kind is raised to half of its count and joined with the kinds before it; the steps that are left over in odd
+    counts extend the second half.
     """
     first: list[T] = []
     for kind, count in enumerate(counts):
@@ -119,24 +117,12 @@ def schedule(counts: Sequence[int]) -> list[tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class ProofPlan:
-    """How to bound one direction of a composition.
+    """How to bound one direction of a composition."""
 
-    Attributes
-    ----------
-    bits
-        Masses are integers in units of ``2^-bits``.
-    spacing
-        Of the coarse grid.
-    grids
-        For each kind of step; none where a single step is bounded by its curve.
-    windows
-        After each product of ``schedule``, in its order.
-    """
-
-    bits: int
-    spacing: Fraction
-    grids: tuple[Grid, ...]
-    windows: tuple[Window, ...]
+    bits: int  # masses are integers in units of ``2^-bits``
+    spacing: Fraction  # of the coarse grid
+    grids: tuple[Grid, ...]  # for each kind of step; none where a single step is bounded by its curve
+    windows: tuple[Window, ...]  # after each product of ``schedule``, in its order
 
     def __post_init__(self) -> None:
         if not 1 <= self.bits <= MOST_BITS or self.spacing <= 0:
@@ -163,9 +149,7 @@ class ProofPlan:
 
     @property
     def work(self) -> int:
-        """About how many masses are multiplied in all; one of a step on its grid counts as
-        twenty.
-        """
+        """About how many masses are multiplied in all; one of a step on its grid counts as twenty."""
         return 20 * sum(g.places for g in self.grids) + sum(w.places for w in self.windows)
 
     def to_json(self) -> dict[str, object]:

@@ -22,26 +22,15 @@ Plans = Generator[ProofPlan, Fraction, None]
 class Proof:
     """That delta of ``steps`` at ``epsilon`` is at most ``delta``, in one direction.
 
-    Only ``prove`` and ``prove_within`` make one: a proof in hand was computed by this module.
-
-    Attributes
-    ----------
-    steps, epsilon
-        What the proof is about.
-    delta
-        The bound, a rational number.
-    plan
-        What it follows from; None where none is needed: no loss exceeds epsilon, or all losses are infinite, or the
-        bound is 1.
-    digest
-        SHA-256 of the plan and of the integers that it leads to, where it has grids.
+    Only ``prove`` and ``prove_within`` make one: a proof in hand was computed by this module. It has no plan where none
+    is needed: no loss exceeds epsilon, or all losses are infinite, or the bound is 1.
     """
 
     steps: tuple[Step, ...] = field(repr=False)
     epsilon: Fraction
     delta: Fraction
-    plan: ProofPlan | None = None
-    digest: str | None = None
+    plan: ProofPlan | None = None  # what the bound follows from
+    digest: str | None = None  # SHA-256 of the plan and of the integers that it leads to, where it has grids
     seal: InitVar[object] = None
 
     def __post_init__(self, seal: object) -> None:
