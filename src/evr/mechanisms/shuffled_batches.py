@@ -1,6 +1,4 @@
-"""From a ``ShuffledBatchesDpEvent`` to one Gaussian mechanism for each epoch (docs/guarantees.md,
-1.6).
-"""
+"""From a ``ShuffledBatchesDpEvent`` to one Gaussian mechanism for each epoch (docs/guarantees.md, 1.6)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tree aggregation in one epoch: as many Gaussian mechanisms as a tree is deep (docs/guarantees_relations.md, Section
-R1.5).
-"""
+"""Tree aggregation in one epoch: as many Gaussians as a tree is deep (docs/guarantees_relations.md, R1.5)."""
 
 from __future__ import annotations
 

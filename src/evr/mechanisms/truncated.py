@@ -1,6 +1,4 @@
-"""A Gaussian mechanism on Poisson batches that are cut off at a greatest size (docs/guarantees_relations.md, Section
-R3).
-"""
+"""A Gaussian on Poisson batches that are cut off at a greatest size (docs/guarantees_relations.md, Section R3)."""
 
 from __future__ import annotations
 

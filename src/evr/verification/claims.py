@@ -15,18 +15,12 @@ from evr import validate
 
 @dataclass(frozen=True)
 class Terms:
-    """What the first attempt at a release fixed for all later ones, whatever they claim and with whatever ``tau``.
-
-    Attributes
-    ----------
-    kappa
-        The share of the claim that pays for false positives.
-    base
-        ``kappa base 2^-i`` is the budget of attempt ``i``: the claim, or the least that any attempt may claim.
+    """What the first attempt at a release fixed for all later ones, whatever they claim and with whatever ``tau``:
+    ``kappa base 2^-i`` is the budget of attempt ``i``.
     """
 
-    kappa: float
-    base: float
+    kappa: float  # the share of the claim that pays for false positives
+    base: float  # the claim, or the least that any attempt may claim
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kappa", validate.open_probability(kappa=self.kappa))
@@ -37,21 +31,14 @@ class Terms:
 class Claim:
     """What is to be shown: ``(epsilon, delta)``-DP.
 
-    Attributes
-    ----------
-    epsilon, delta
-        The promise.
-    tau
-        Sampled methods take the truth to be about ``tau delta``: the closer to 1, the more samples they draw. The claim
-        does not depend on it.
-    terms
-        Of the release that it belongs to; without, the claim is the first of its release.
+    Sampled methods take the truth to be about ``tau delta``: the closer to 1, the more samples they draw. The claim
+    does not depend on it.
     """
 
     epsilon: float
     delta: float
     tau: float = 0.99
-    terms: Terms | None = None
+    terms: Terms | None = None  # of the release that it belongs to; without, the claim is the first of its release
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", validate.level(epsilon=self.epsilon))

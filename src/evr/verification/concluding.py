@@ -80,9 +80,7 @@ def _notes(method: str, direction: str | None, seed: int | None) -> Iterator[str
 
 
 def joined(proved: Verification, sampled: Verification) -> Verification:
-    """Two proofs of one claim as one verification. If one holds and the other does not, one of them is broken, and that
-    is an error.
-    """
+    """Two proofs of one claim as one. If one holds and the other does not, one of them is broken: an error."""
     if proved.accepted != sampled.accepted:
         held, failed = ("strict", "sampled") if proved.accepted else ("sampled", "strict")
         refused = sampled if proved.accepted else proved

@@ -5,28 +5,26 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from evr.validate import worker_count
 
 
 class Lazily(Executor):
-    """Does in the caller's thread what is asked for, when its result is:
-    nothing is done in vain.
-    """
+    """Does in the caller's thread what is asked for, when its result is: nothing is done in vain."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
-        return _Lazy(function, arguments, named)
+        return _Lazy(partial(function, *arguments, **named))
 
 
 class _Lazy(Future[Any]):
-    def __init__(self, function: Callable[..., Any], arguments: Any, named: Any) -> None:
+    def __init__(self, call: Callable[[], Any]) -> None:
         super().__init__()
-        self._call = (function, arguments, named)
+        self._call = call
 
     def result(self, timeout: float | None = None) -> Any:
-        function, arguments, named = self._call
-        return function(*arguments, **named)
+        return self._call()
 
 
 def check_executor(executor: Executor | None) -> None:

@@ -34,17 +34,13 @@ class SampleSize:
 
 
 def default_offset(claim: Claim) -> float:
-    """The paper's ``Delta = 0.4 (1/tau - 1/rho) delta_est``, ``rho = (1 + tau)/2``: a heuristic for few false
-    negatives.
-    """
+    """The paper's ``Delta = 0.4 (1/tau - 1/rho) delta_est``, ``rho = (1 + tau)/2``: for few false negatives."""
     rho = (1.0 + claim.tau) / 2.0
     return 0.4 * (1.0 / claim.tau - 1.0 / rho) * claim.estimate
 
 
 def plan_fixed(claim: Claim, log_second_moment: float, *, attempt: int | None) -> SampleSize:
-    """The number of samples. Without an attempt number, the paper's theorem for a single attempt; with one, its
-    budget.
-    """
+    """The number of samples: by the paper's theorem for a single attempt, or by the budget of an attempt's number."""
     offset = default_offset(claim)
     threshold = claim.delta if attempt is None else claim.threshold
     log_budget = claim.log_budget(attempt)
@@ -60,9 +56,7 @@ def plan_fixed(claim: Claim, log_second_moment: float, *, attempt: int | None) -
 
 @dataclass(frozen=True)
 class FixedTest:
-    """Compares the mean of ``plan.samples`` samples, in units of the threshold, with the threshold less the offset.
-    Nothing is bet.
-    """
+    """Compares the mean of ``plan.samples`` samples with the threshold less the offset. Nothing is bet."""
 
     plan: SampleSize
     rounding: float

@@ -68,9 +68,7 @@ class SequentialTest:
         return state.log_wealth >= self.log_target + _CUSHION
 
     def beyond_doubt(self, state: State) -> bool:
-        """Whether samples leave no doubt that their mean is above the threshold; where floats lose count of their
-        squares, they are far above.
-        """
+        """Whether the mean is beyond doubt above the threshold, as it is where floats lose count of squares."""
         error = math.sqrt(state.clipped_variance / state.samples)
         return math.isinf(error) or state.clipped_mean - _HOPELESS * error > self.mean
 
@@ -103,9 +101,7 @@ class SequentialTest:
         return _PATIENCE * max(free, capped)
 
     def samples_left(self, state: State) -> float:
-        """About how many more samples it takes: at the growth that was seen, or before any was at that of an exact
-        estimate.
-        """
+        """About how many more samples it takes: at the growth that was seen, or at that of an exact estimate."""
         missing, variance = max(self.log_target - state.log_wealth, 0.0), self._variance(state)
         if state.samples:
             growth = growth_of(self.stake(state), self.mean - state.clipped_mean, variance)

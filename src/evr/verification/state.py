@@ -34,9 +34,7 @@ class Ending(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that the next block and the report need; sums, of the fields of their name in ``Summary``, are in
-    units of the threshold.
-    """
+    """All that the next block and the report need: sums as in ``Summary``, in units of the threshold."""
 
     samples: int = 0
     blocks: int = 0
@@ -69,9 +67,7 @@ class State(NamedTuple):
         return found._replace(trace=rows[1::2], stride=2 * found.stride)
 
     def mean_and_error(self) -> tuple[float, float]:
-        """The mean of the samples and its standard error, which is at most the mean where floats lose count of the
-        squares.
-        """
+        """The mean of the samples and its standard error, or the mean where floats lose count of the squares."""
         if not self.samples:
             return math.nan, math.nan
         mean = self.total / self.samples
@@ -110,9 +106,7 @@ def step(test: Test, state: State, summary: Summary) -> State:
 
 
 def turned(test: Test, state: State) -> State:
-    """The state in its next round, where a round has just ended. The stake of the round after that one is placed now,
-    from all blocks so far.
-    """
+    """The state in its next round, if a round has just ended: the stake of the round after it is placed now."""
     if state.blocks < state.end:
         return state
     return state._replace(stakes=(state.stakes[1], test.stake(state)), end=round_end(state.end))

@@ -37,9 +37,7 @@ def proved(
     plans: Callable[[], Plans | Iterable[ProofPlan]],
     in_hand: Proof | None = None,
 ) -> Proof:
-    """The proof in hand, if it is about the same steps and epsilon and shows enough; else one that is made from the
-    plans.
-    """
+    """The proof in hand, if it is about these steps and this epsilon and shows enough; else one made from the plans."""
     at = Fraction(epsilon)
     if in_hand is not None and in_hand.delta <= enough and in_hand.is_about(steps, at):
         return in_hand

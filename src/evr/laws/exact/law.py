@@ -23,9 +23,7 @@ def ball(number: Fraction | int) -> Ball:
 
 
 def proved_root(function: Callable[[Ball], tuple[Ball, Ball]], start: float) -> Ball:
-    """The root of a rising function, which gives its value and its slope: found by Newton's method from ``start``,
-    proved by a bracket.
-    """
+    """The root of a rising function, given by value and slope: by Newton's method, proved by a bracket."""
     t = Ball(start)
     for _ in range(max(1, ctx.prec.bit_length() - 5)):
         value, slope = function(t)
@@ -52,9 +50,7 @@ class ExactCurve(ExactLaw):
 
     @abc.abstractmethod
     def curve(self) -> Callable[[Ball], Ball]:
-        """The function from ``r > 0`` to ``H_r``, its constants enclosed at
-        the present precision.
-        """
+        """The function from ``r > 0`` to ``H_r``, its constants enclosed at the present precision."""
 
     @abc.abstractmethod
     def least(self) -> Ball:
@@ -62,9 +58,7 @@ class ExactCurve(ExactLaw):
 
 
 class OutcomeSet(NamedTuple):
-    """Outcomes that are placed together: their probability under ``P`` and ``Q``, and a loss that none of them
-    exceeds.
-    """
+    """Outcomes that are placed together: their probability under ``P`` and ``Q``, and a loss that none exceeds."""
 
     p: Ball
     q: Ball

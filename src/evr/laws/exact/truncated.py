@@ -1,6 +1,4 @@
-"""A Gaussian on Poisson batches of a bounded size by its exact parameters (docs/guarantees_relations.md,
-Section R3).
-"""
+"""A Gaussian on Poisson batches of a bounded size by its exact parameters (docs/guarantees_relations.md, R3)."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ from evr.laws.law import Direction
 
 @dataclass(frozen=True)
 class ExactTruncated(ExactCurve):
-    """Of ``size`` records each is sampled with probability ``q``, ``0 < q < 1``, and at most ``most < size`` of the
-    sampled ones are kept.
-    """
+    """Of ``size`` records each is sampled with probability ``q``, ``0 < q < 1``; at most ``most < size`` are kept."""
 
     size: int
     q: Fraction

@@ -1,6 +1,4 @@
-"""Sampling without replacement of exact laws, under replace-one adjacency (docs/guarantees_relations.md,
-Section R2).
-"""
+"""Sampling without replacement of exact laws, under replace-one adjacency (docs/guarantees_relations.md, R2)."""
 
 from __future__ import annotations
 

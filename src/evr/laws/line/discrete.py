@@ -29,9 +29,7 @@ class DiscretePair(DominatingPair):
 
     @classmethod
     def from_logs(cls, log_p: Any, log_q: Any, losses: Any = None, *, is_cut: bool = False) -> Self:
-        """Sort outcomes by loss and join those of equal loss. Give ``losses`` where the difference would lose
-        digits.
-        """
+        """Sort outcomes by loss and join those of equal loss. Give ``losses`` where a difference would lose digits."""
         log_p, log_q = np.asarray(log_p, float), np.asarray(log_q, float)
         keep = np.isfinite(log_p) | np.isfinite(log_q)
         log_p, log_q = log_p[keep], log_q[keep]
@@ -102,13 +100,9 @@ class DiscretePair(DominatingPair):
         return places.astype(np.float64)
 
     @cached_property
-    def _flats(self) -> Floats:
+    def flats(self) -> Floats:
         index = np.arange(len(self.log_p), dtype=np.float64)
         return np.column_stack((index - 1, index))
-
-    @property
-    def flats(self) -> Floats:
-        return self._flats
 
     def span(self, order: float = 0.0) -> tuple[float, float]:
         return -1.0, float(len(self.log_p) - 1)

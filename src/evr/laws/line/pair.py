@@ -41,9 +41,7 @@ class DominatingPair(LossLaw):
 
     @abc.abstractmethod
     def point(self, loss: Any) -> Floats:
-        """The largest ``t`` with ``privacy_loss(t) <= loss``; ``-inf`` if no ``t`` has such a loss, ``+inf`` if every
-        ``t`` has.
-        """
+        """The largest ``t`` with ``privacy_loss(t) <= loss``; ``-inf`` if no ``t`` has one, ``+inf`` if every has."""
 
     @abc.abstractmethod
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
@@ -55,9 +53,7 @@ class DominatingPair(LossLaw):
 
     @property
     def flats(self) -> Floats:
-        """Intervals ``(low, high]`` of constant loss, infinite loss included, in order, as rows: the atoms of
-        the loss.
-        """
+        """Intervals ``(low, high]`` of constant loss, infinite loss included, in order, as rows: its atoms."""
         return np.empty((0, 2))
 
     @abc.abstractmethod
@@ -75,9 +71,8 @@ def line_pair(law: LossLaw) -> DominatingPair:
     """The law as a pair on a line; one in many dimensions is refused by name."""
     if not isinstance(law, DominatingPair):
         raise UnsupportedEventError(
-            f"{law.describe()} has no pair on a line: this method takes compositions of pairs on a "
-            "line only. Use the default method of estimate_delta, estimate_epsilon and verify, "
-            "which serves such laws"
+            f"{law.describe()} has no pair on a line: this method takes compositions of pairs on a line only. Use the "
+            "default method of estimate_delta, estimate_epsilon and verify, which serves such laws"
         )
     return law
 

@@ -20,9 +20,7 @@ from evr.laws.line.pair import Direction, DominatingPair, Floats, Measure
 
 
 def mix(loss: Any, q: float) -> Floats:
-    """``log(1 - q + q e^loss)``, relatively accurate: by the first form unless nearly all of ``1 - q`` cancels or
-    ``e^loss`` overflows.
-    """
+    """``log(1 - q + q e^loss)``, relatively accurate, also where ``1 - q`` nearly cancels or ``e^loss`` overflows."""
     loss = np.asarray(loss, float)
     change = q * np.expm1(np.minimum(loss, 600.0))
     with np.errstate(divide="ignore"):
@@ -58,13 +56,8 @@ class SampledPair(DominatingPair):
 
     @property
     def _mixed(self) -> Measure:
-        """Which law is a mixture with the other."""
+        """Which law is a mixture with the other, whose base law is that of the records that are not sampled."""
         return Measure.P if self.direction is Direction.REMOVE else Measure.Q
-
-    @property
-    def _common(self) -> Measure:
-        """The base law of the records that are not sampled."""
-        return Measure.Q if self.direction is Direction.REMOVE else Measure.P
 
     @property
     def flats(self) -> Floats:
@@ -81,12 +74,9 @@ class SampledPair(DominatingPair):
     def privacy_loss(self, t: Any) -> Floats:
         return self.sign * mix(self.sign * self.base.privacy_loss(t), self.q)
 
-    def _base_loss(self, loss: Any) -> Floats:
-        return self.sign * unmix(self.sign * np.asarray(loss, float), self.q)
-
     def point(self, loss: Any) -> Floats:
         loss = np.asarray(loss, float)
-        t = self.base.point(self._base_loss(loss))
+        t = self.base.point(self.sign * unmix(self.sign * loss, self.q))
         if len(self.flats):  # rounding in the loss must not cut an atom
             rank = np.searchsorted(self._flat_losses, loss, side="right")
             ends = np.concatenate(([-np.inf], self.flats[:, 1]))
@@ -97,8 +87,9 @@ class SampledPair(DominatingPair):
     def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
         if measure is not self._mixed:
             return self.base.log_mass(measure, low, high)
+        common = Measure.Q if self._mixed is Measure.P else Measure.P
         return np.logaddexp(
-            math.log1p(-self.q) + self.base.log_mass(self._common, low, high),
+            math.log1p(-self.q) + self.base.log_mass(common, low, high),
             math.log(self.q) + self.base.log_mass(self._mixed, low, high),
         )
 

@@ -84,9 +84,7 @@ class IndependentBins(PatternLaw):
 
 @dataclass(frozen=True)
 class CorrelatedBins(PatternLaw):
-    """Bins of a matrix mechanism: patterns ``{j, j + bins, ...}`` of ``iterations`` steps, noise correlated by
-    ``C``.
-    """
+    """Bins of a matrix mechanism: patterns ``{j, j + bins, ...}`` of its steps, noise correlated by ``C``."""
 
     direction: Direction
     noise: float

@@ -23,22 +23,12 @@ _CACHED = 1 << 17  # numbers that stay in the cache, with one or two others for 
 
 @dataclass(frozen=True, eq=False)
 class Mean:
-    """The mean ``mbar = sum_x w_x m_x`` of the mixture, which shifts of the add direction follow.
+    """The mean ``mbar = sum_x w_x m_x`` of the mixture, which shifts of the add direction follow."""
 
-    Attributes
-    ----------
-    weights
-        The share of each coordinate's mean in it: ``mbar = sum_i weights_i m_i``.
-    coordinates
-        Its coordinates: what a shift of ``z`` by it adds to each.
-    square, energy
-        ``|mbar|^2``, and ``gbar = sum_x w_x |m_x|^2``.
-    """
-
-    weights: Floats
-    coordinates: Floats
-    square: float
-    energy: float
+    weights: Floats  # the share of each coordinate's mean in it: ``mbar = sum_i weights_i m_i``
+    coordinates: Floats  # what a shift of ``z`` by it adds to each coordinate
+    square: float  # ``|mbar|^2``
+    energy: float  # ``gbar = sum_x w_x |m_x|^2``
 
 
 class PatternLaw(LossLaw):

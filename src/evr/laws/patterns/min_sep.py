@@ -155,9 +155,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class MinSep(PatternLaw):
-    """b-min-sep sampling of a banded matrix mechanism; coordinates are
-    ``v_i``, one for each step.
-    """
+    """b-min-sep sampling of a banded matrix mechanism; coordinates are ``v_i``, one for each step."""
 
     direction: Direction
     noise: float

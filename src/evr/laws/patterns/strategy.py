@@ -100,9 +100,7 @@ class Strategy:
         return out
 
     def overlaps(self, lag: int, *, absolute: bool = False) -> Floats:
-        """``<C e_i, C e_{i + lag}>`` for ``i = 0 .. n - 1 - lag``; ``absolute`` takes the values of the inner
-        products.
-        """
+        """``<C e_i, C e_{i + lag}>`` for ``i = 0 .. n - 1 - lag``, or their absolute values."""
         if lag >= min(self.bands, self.size):
             return np.zeros(max(self.size - lag, 0))
         found = np.einsum("li,li->i", self.band[lag:, : self.size - lag], self.band[: self.bands - lag, lag:])
@@ -202,10 +200,9 @@ def _column(entries: tuple[Any, ...], name: str, most: int, signs: bool) -> tupl
     if not signs and min(numbers) < 0:
         worst = numbers.index(min(numbers))
         raise ValueError(
-            f"{name}[{worst}]={numbers[worst]!r} is negative: with a random set of participations, "
-            "contributions that cancel in one direction need not be the worst then, and the "
-            "domination theorem asks for entries >= 0. Use MatrixMechanismDpEvent, which counts "
-            "no amplification and takes any signs"
+            f"{name}[{worst}]={numbers[worst]!r} is negative: with a random set of participations, contributions that "
+            "cancel in one direction need not be the worst then, and the domination theorem asks for entries >= 0. "
+            "Use MatrixMechanismDpEvent, which counts no amplification and takes any signs"
         )
     while numbers[-1] == 0:
         numbers.pop()
