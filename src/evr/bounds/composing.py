@@ -27,9 +27,7 @@ _PAIRS = 1 << 17
 MOST_PRODUCTS = 128
 MOST_PLACES = 1 << 14
 MOST_LOSS = 1e9
-"""More than any search asks for: a plan from elsewhere may not ask for all of a machine, nor for sums and differences
-that no float holds.
-"""
+"""More than any search asks for: a plan from elsewhere may ask neither for all of a machine nor for huge sums."""
 
 
 @dataclass(frozen=True)

@@ -64,10 +64,6 @@ class Rounding:
         weight = 2.0 * order * loss + 16.0 * UNIT * (order * abs(epsilon) + heights)
         return cls(loss, FIXED + PER_STEP * count + weight, order)
 
-    def sampled(self, epsilon: float) -> float:
-        """Where to take samples, so that none is below the true one at ``epsilon``."""
-        return epsilon - self.loss
-
     def bounded(self, epsilon: float) -> float:
         """Where to take bounds, so that they hold for the samples as they are computed."""
         return epsilon - 2.0 * self.loss

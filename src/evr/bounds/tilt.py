@@ -33,9 +33,7 @@ class Tilt:
         if not self.floor <= self.cap:
             raise ValueError(f"{self!r}: the floor is above the cap")
         if self.order > 0 and not (math.isfinite(self.cap) and math.isfinite(self.floor)):
-            raise ValueError(
-                f"a tilt of order {self.order!r} needs a finite cap and floor, not {self.cap!r}, {self.floor!r}"
-            )
+            raise ValueError(f"{self!r}: a tilt that is not of order 0 needs a finite cap and floor")
 
     def height(self, loss: Any) -> Floats:
         """``h`` at a loss."""

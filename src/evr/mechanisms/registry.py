@@ -16,6 +16,7 @@ from dp_accounting import dp_event
 from evr.errors import UnsupportedEventError
 from evr.mechanisms import (
     balls_in_bins,
+    epochs,
     epsilon_delta,
     matrix_mechanism,
     min_sep,
@@ -23,8 +24,6 @@ from evr.mechanisms import (
     noise,
     randomized_response,
     schemes,
-    shuffled_batches,
-    tree_aggregation,
     truncated,
     users,
 )
@@ -42,8 +41,8 @@ MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
         matrix_mechanism.CYCLIC_POISSON,
         min_sep.MECHANISM,
         matrix_mechanism.MECHANISM,
-        tree_aggregation.MECHANISM,
-        shuffled_batches.MECHANISM,
+        epochs.TREE_AGGREGATION,
+        epochs.SHUFFLED_BATCHES,
         truncated.MECHANISM,
         users.MECHANISM,
     )
@@ -65,9 +64,7 @@ def written_fields(event: type[dp_event.DpEvent]) -> list[Any]:
 
 
 def event_name(event_type: type[dp_event.DpEvent]) -> str:
-    """The name of an event's class in JSON, with the module unless it is
-    dp_accounting's or ours.
-    """
+    """The name of an event's class in JSON, with the module unless it is dp_accounting's or ours."""
     if event_type.__module__ in (dp_event.__name__, schemes.__name__):
         return event_type.__name__
     return f"{event_type.__module__}.{event_type.__qualname__}"

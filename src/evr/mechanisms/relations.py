@@ -1,6 +1,4 @@
-"""Which data sets are neighbours: three relations and their names
-(docs/guarantees_relations.md, Section R1).
-"""
+"""Which data sets are neighbours: three relations and their names (docs/guarantees_relations.md, Section R1)."""
 
 from __future__ import annotations
 

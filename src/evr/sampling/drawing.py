@@ -81,4 +81,4 @@ class Drawing:
 def drawing_of(proposal: Proposal, epsilon: float) -> Drawing:
     """Once for each proposal and epsilon, in this process."""
     rounding = proposal.rounding(epsilon)
-    return Drawing(proposal, rounding, rounding.sampled(epsilon), rounding.bounded(epsilon))
+    return Drawing(proposal, rounding, epsilon - rounding.loss, rounding.bounded(epsilon))

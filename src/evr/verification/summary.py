@@ -88,9 +88,7 @@ def summed(values: Floats, block: int, clip: float, mean: float, stake: float) -
 
 
 def variance_of(total: float, squares: float, samples: int) -> float:
-    """The variance that sums show; infinite where the squares are beyond all floats, which takes samples of 1e150 times
-    the threshold.
-    """
+    """The variance that sums show; infinite where squares are beyond all floats (samples of 1e150 thresholds)."""
     mean = total / samples
     return max(squares / samples - mean**2, 0.0) if math.isfinite(squares) else math.inf
 

@@ -17,9 +17,7 @@ _LARGEST = arb((1, 1 << 25))  # 2^(2^25): beyond any power of e that is admitted
 
 
 def ceiling(number: arb) -> int | None:
-    """The least integer that is not below the number, where the ball decides it and the integer has room in memory:
-    FLINT ends the process where it has none.
-    """
+    """The number rounded up, if the ball decides it and memory has room: FLINT ends the process if it has none."""
     if not abs(number) < _LARGEST:
         return None
     found = number.ceil().unique_fmpz()

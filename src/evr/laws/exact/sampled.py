@@ -1,6 +1,4 @@
-"""Poisson sampling of exact laws: remove ``((1-q)Q + qP, Q)``, add ``(P, (1-q)P + qQ)`` (docs/guarantees_strict.md,
-Section S6).
-"""
+"""Poisson sampling of exact laws, ``((1-q)Q + qP, Q)`` and ``(P, (1-q)P + qQ)`` (docs/guarantees_strict.md, S6)."""
 
 from __future__ import annotations
 
