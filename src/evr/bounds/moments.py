@@ -100,7 +100,7 @@ def log_greatest(
     least = math.fsum(n * b.least_height for n, b in zip(counts, bounds, strict=True))
     top = math.fsum(n * float(b.losses[-1]) for n, b in zip(counts, bounds, strict=True))
     # no loss is above the greatest one, whatever the weight
-    plain = log_normaliser - least + _log_gain(top - epsilon)
+    plain = log_normaliser - least + math.log(-math.expm1(epsilon - top)) if top > epsilon else -math.inf
     together = math.inf
     for order in {b.tilt.order for b in bounds} - {0.0}:
         value = log_normaliser - order * epsilon + log_peak(order)
@@ -112,8 +112,3 @@ def log_greatest(
         if b.log_beyond(1.0) > -math.inf
     ]
     return min(plain, max([together, *jumps]))
-
-
-def _log_gain(excess: float) -> float:
-    """``log (1 - e^{-excess})``; of a loss that does not exceed epsilon, minus infinity."""
-    return math.log(-math.expm1(-excess)) if excess > 0.0 else -math.inf

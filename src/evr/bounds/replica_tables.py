@@ -45,12 +45,10 @@ class OccupancyTable:
             self.occupancies, log_ways = partitions(order, law.bins)
         else:
             self.occupancies = with_sum(order, law.bins)
-        self.log_weights = (
-            gammaln(order + 1)
-            - gammaln(self.occupancies + 1).sum(axis=1)
-            + attraction(self.occupancies, law)
-            + log_ways
-        )
+        numbers = self.occupancies.astype(float)
+        squares = np.einsum("ij,ij->i", law.pulled(numbers), numbers)
+        attraction = (squares - (numbers * law.energies).sum(axis=1)) / 2  # inner products of all pairs of replicas
+        self.log_weights = gammaln(order + 1) - gammaln(self.occupancies + 1).sum(axis=1) + attraction + log_ways
 
     @staticmethod
     def is_affordable(law: Bins, order: int) -> bool:
@@ -279,13 +277,6 @@ class ChainTable:
         later = self.values[1:][:, self._unmoved] * self.chances[:, 0]
         # where both are 0, a state is never reached
         return np.divide(later, self.values[:-1], out=np.ones_like(later), where=self.values[:-1] > 0)
-
-
-def attraction(occupancies: Counts, law: Bins) -> Floats:
-    """The sum of inner products over all pairs of replicas."""
-    numbers = occupancies.astype(float)
-    squares = np.einsum("ij,ij->i", law.pulled(numbers), numbers)
-    return np.asarray((squares - (numbers * law.energies).sum(axis=1)) / 2)
 
 
 def _chosen(drawn: Floats, weights: Floats) -> Counts:

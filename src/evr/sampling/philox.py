@@ -85,15 +85,10 @@ def unit(words: Words) -> Floats:
     return (words >> np.uint64(11)).astype(float) * 2.0**-53
 
 
-def fine_uniform(words: Words) -> Floats:
-    """In (0, 1], with the resolution 2^-64 where it is small."""
-    return (words.astype(float) + 0.5) * 2.0**-64
-
-
 def normals(words: tuple[Words, Words]) -> tuple[Floats, Floats]:
     """Two independent normal numbers (Box and Muller)."""
     radius = np.sqrt(-2.0 * np.log(uniform(words[0])))
-    angle = 2.0 * np.pi * ((words[1] >> np.uint64(11)).astype(float) * 2.0**-53)
+    angle = 2.0 * np.pi * unit(words[1])
     return radius * np.cos(angle), radius * np.sin(angle)
 
 
@@ -144,8 +139,9 @@ class RowNumbers:
         """The greatest of all integers where a number would be beyond."""
         if p == 1.0:
             return np.ones_like(self._rows, shape=size)
+        uniform = (self._words(*size).astype(float) + 0.5) * 2.0**-64  # in (0, 1], fine where it is small
         with np.errstate(divide="ignore"):
-            number = np.floor(np.log1p(-fine_uniform(self._words(*size))) * (1.0 / math.log1p(-p)))
+            number = np.floor(np.log1p(-uniform) * (1.0 / math.log1p(-p)))
         return np.minimum(number, _LONGEST).astype(np.int64) + 1
 
     def standard_normal(self, size: tuple[int, int]) -> Floats:

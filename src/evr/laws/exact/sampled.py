@@ -20,10 +20,6 @@ def _sampled_loss(loss: Ball, q: Fraction, direction: Direction) -> Ball:
     return (ball(1 - q) + ball(q) * rare).log()
 
 
-def _as_ball(loss: Fraction | Ball) -> Ball:
-    return ball(loss) if isinstance(loss, Fraction) else loss
-
-
 def seen_through(base: Callable[[Ball], Ball], q: Ball, rest: Ball, direction: Direction) -> Callable[[Ball], Ball]:
     """The curve of a pair seen through Poisson sampling with probability ``q``; ``rest`` is ``1 - q``."""
     zero, one = Ball(0), Ball(1)
@@ -60,7 +56,8 @@ class SampledCurve(ExactCurve):
         return _sampled_loss(self.base.least(), self.q, self.direction)
 
     def greatest(self) -> Ball:
-        return _sampled_loss(_as_ball(self.base.greatest()), self.q, self.direction)
+        most = self.base.greatest()
+        return _sampled_loss(ball(most) if isinstance(most, Fraction) else most, self.q, self.direction)
 
 
 @dataclass(frozen=True)
