@@ -14,7 +14,7 @@ from evr.laws import Step
 from evr.sampling.line import SimpleProposal, TiltedProposal
 from evr.sampling.mixtures import MixtureProposal
 from evr.sampling.plan import CappedPlan, MixturePlan, ProposalPlan, SimplePlan, SinglePlan
-from evr.sampling.proposals import SOURCES, Proposal
+from evr.sampling.proposals import Proposal
 from evr.sampling.single import SingleProposal
 
 BUILDERS: dict[type[ProposalPlan], Callable[[Any, tuple[Step, ...]], Proposal]] = {
@@ -29,7 +29,7 @@ BUILDERS: dict[type[ProposalPlan], Callable[[Any, tuple[Step, ...]], Proposal]] 
 def built(plan: ProposalPlan, steps: tuple[Step, ...]) -> Proposal:
     """The proposal that a plan describes, with its bounds and normalisers: computed once in a process."""
     proposal = BUILDERS[type(plan)](plan, steps)
-    SOURCES[proposal] = (plan, steps)
+    proposal._source = (plan, steps)
     return proposal
 
 

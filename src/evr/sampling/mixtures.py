@@ -21,6 +21,7 @@ from evr.laws.patterns.law import PatternLaw, density_error, magnitude
 from evr.sampling import placed_parts
 from evr.sampling.line import TiltedProposal, spread_steps
 from evr.sampling.parts import Part, part_of
+from evr.sampling.philox import Place
 from evr.sampling.plan import MixturePlan
 from evr.sampling.proposals import Block, Proposal, log_with_infinite
 
@@ -77,7 +78,7 @@ class MixtureProposal(Proposal):
 
     def _placed(self, generator: np.random.Generator, size: int) -> tuple[Floats, Floats]:
         """Losses and logarithms of weights, by place: as many samples at once as memory is for."""
-        places = placed_parts.Places.of(generator, len(self.laws))
+        places = [Place.of(generator) for _ in range(1 + len(self.laws))]
         each = max(1, self.at_once // sum(law.dimension * count for law, count in self.laws))
         found = []
         for start in range(0, size, each):

@@ -7,7 +7,7 @@ A sample's component has a place, and so have the numbers of each copy of a law 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,30 +22,20 @@ MOST_COPIES = 1 << 12
 """Of one law: rows of a block, of up to 2^20 samples, have numbers of 32 bits."""
 
 
-class Places(NamedTuple):
-    """Of one block: where components are chosen, and where the rows of each law are."""
-
-    components: Place
-    laws: tuple[Place, ...]
-
-    @classmethod
-    def of(cls, generator: np.random.Generator, laws: int) -> Places:
-        """From the block's stream."""
-        return cls(Place.of(generator), tuple(Place.of(generator) for _ in range(laws)))
-
-
 def coordinates(
-    places: Places,
+    places: Sequence[Place],
     samples: NDArray[np.int64],
     share: float,
     parts: Sequence[Sequence[Part]],
     laws: Sequence[tuple[PatternLaw, int]],
 ) -> list[Floats]:
-    """Coordinates of each law, of a sample's copies in a row; the first component draws a ``share`` of the samples."""
+    """Coordinates of each law, of a sample's copies in a row; the first component draws a ``share`` of the samples.
+    The first of the places is where components are chosen, the others are those of each law's rows.
+    """
     xp = module_of(samples)
-    first = unit(places.components.calls(samples, CHOICES)[0][:, 0]) < share
+    first = unit(places[0].calls(samples, CHOICES)[0][:, 0]) < share
     found = []
-    for index, ((law, count), place) in enumerate(zip(laws, places.laws, strict=True)):
+    for index, ((law, count), place) in enumerate(zip(laws, places[1:], strict=True)):
         own = xp.empty((samples.size, count, law.dimension))
         for chosen, component in zip((first, ~first), parts, strict=False):
             rows = np.flatnonzero(chosen)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import abc
 import math
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -49,6 +48,8 @@ class Proposal(abc.ABC):
     composed: tuple[Step, ...] = ()
     """Single steps that some of the steps stand for."""
 
+    _source: tuple[ProposalPlan, tuple[Step, ...]] | None = None  # what it was built of
+
     @abc.abstractmethod
     def draw(self, generator: np.random.Generator, size: int) -> Block:
         """``size`` independent samples."""
@@ -72,15 +73,11 @@ class Proposal(abc.ABC):
 
     def __reduce__(self) -> Any:
         """One that was built travels to other processes by its plan."""
-        if self not in SOURCES:
+        if self._source is None:
             return super().__reduce__()
         from evr.sampling.drawing import built
 
-        return built, SOURCES[self]
-
-
-SOURCES: WeakKeyDictionary[Proposal, tuple[ProposalPlan, tuple[Step, ...]]] = WeakKeyDictionary()
-"""What each proposal was built of."""
+        return built, self._source
 
 
 def log_with_infinite(log_value: float, infinite: float) -> float:
