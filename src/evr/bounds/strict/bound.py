@@ -108,20 +108,14 @@ def stays_within(steps: Sequence[Step], epsilon: Fraction) -> bool:
 def one_step_delta(law: ExactLaw, epsilon: Fraction, bits: int) -> Fraction:
     """At least delta of one step alone: its curve at epsilon, rounded up to a multiple of ``2^-bits`` (S5.1)."""
 
-    def by_curve() -> arb:
-        assert isinstance(law, ExactCurve)
-        return law.curve()(ball(epsilon).exp())
-
-    def by_outcomes() -> arb:
+    def delta() -> arb:
+        if isinstance(law, ExactCurve):
+            return law.curve()(ball(epsilon).exp())
         assert isinstance(law, ExactOutcomes)
-        gains = (
-            one.p * arb(0).max(1 - (ball(epsilon) - one.loss).exp())
-            for one in law.sets_beyond(epsilon)
-            if not one.p.is_zero()
-        )
-        return sum(gains, arb(0))
+        held = (one for one in law.sets_beyond(epsilon) if not one.p.is_zero())
+        return sum((one.p * arb(0).max(1 - (ball(epsilon) - one.loss).exp()) for one in held), arb(0))
 
-    units = integer_above(by_curve if isinstance(law, ExactCurve) else by_outcomes, bits)
+    units = integer_above(delta, bits)
     return min(Fraction(max(0, units), 1 << bits), Fraction(1))
 
 

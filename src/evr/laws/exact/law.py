@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from fractions import Fraction
+from functools import reduce
 from typing import NamedTuple
 
 from flint import arb as Ball
@@ -77,8 +78,4 @@ class ExactOutcomes(ExactLaw):
         return self.sets()
 
     def greatest(self) -> Fraction | Ball:
-        held = [one.loss for one in self.sets() if not one.p.is_zero()]
-        top = held[0]
-        for loss in held[1:]:
-            top = Ball.max(top, loss)
-        return top
+        return reduce(Ball.max, (one.loss for one in self.sets() if not one.p.is_zero()))
