@@ -84,6 +84,14 @@ def test_the_renyi_filter_is_its_formula(order: int) -> None:
     assert not budget.fits(dp_event.SelfComposedDpEvent(zcdp, count + 1))
 
 
+def test_the_orders_share_delta() -> None:
+    """Whichever order decides: by the union bound the deltas that their budgets stand for sum to delta."""
+    epsilon, delta, orders = 2.0, 1e-5, (3, 8, 20)
+    budgets = zip(orders, PrivacyFilter(epsilon=epsilon, delta=delta, orders=orders)._budget, strict=True)
+    logs = (most / 2**BITS - a * epsilon + a * math.log(a) - (1 + a) * math.log(1 + a) for a, most in budgets)
+    assert math.fsum(map(math.exp, logs)) == near(delta)
+
+
 def test_the_renyi_filter_is_above_the_truth() -> None:
     """What it lets through has less than the delta asked for, sampled steps too."""
     budget = PrivacyFilter(epsilon=3.0, delta=1e-6)
