@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,9 @@ import numpy as np
 
 from evr import validate
 from evr.estimation import Estimate, UpperBound, estimate_delta, estimate_epsilon
-from evr.estimation.counting import Count, counter
+from evr.estimation.curves import Count, Curve, counter, drawn
 from evr.events import dpsgd
+from evr.laws import Floats
 from evr.mechanisms.relations import Relation
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ MOST = 100_000
 
 
 @dataclass(frozen=True, repr=False)
-class Sweep:
+class Sweep(Curve):
     """What a sweep found, one row for each setting.
 
     Attributes
@@ -69,41 +70,16 @@ class Sweep:
             f"{high:.6g}, method={self.results[0].method!r})"
         )
 
-    def _repr_html_(self) -> str:
+    def columns(self) -> dict[str, Sequence[Any] | Floats]:
         rows = self.rows
-        head = "".join(f"<th>{name}</th>" for name in rows[0])
-        shown = (
-            "".join(f"<td>{one:.6g}</td>" if isinstance(one, float) else f"<td>{one}</td>" for one in row.values())
-            for row in rows
-        )
-        return f"<table><tr>{head}</tr>{''.join(f'<tr>{one}</tr>' for one in shown)}</table>"
-
-    def to_frame(self) -> Any:
-        """A ``pandas.DataFrame`` with a row for each setting; needs pandas (the extra ``notebook``)."""
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError("to_frame needs pandas: pip install 'evr-dp[notebook]'") from None
-        return pandas.DataFrame(self.rows)
+        return {name: [row[name] for row in rows] for name in rows[0]}
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
         """Draw the answers over the setting that has most values, a line for each combination of the others; ``style``
         goes to matplotlib's ``plot``.
         """
-        if ax is None:
-            from matplotlib import pyplot
-
-            ax = pyplot.figure(layout="constrained").add_subplot()
         along, lines = self.lines()
-        for name, (places, values) in lines.items():
-            ax.plot(places, values, **{"marker": ".", "label": name, **style})
-        ax.set(xlabel=along.replace("_", " "), ylabel=self.wanted)
-        if self.wanted == "delta" and (self.values > 0).all():
-            ax.set_yscale("log")
-        if len(lines) > 1:
-            ax.legend()
-        ax.grid(alpha=0.3)
-        return ax
+        return drawn(ax, along.replace("_", " "), self.wanted, lines, **style)
 
     def lines(self) -> tuple[str, dict[str, tuple[list[Any], list[float]]]]:
         """The setting with most values, and the answers over it: a line for each combination of the others, by name."""
@@ -179,8 +155,7 @@ def sweep(
     for row in rows:
         guess = _guess(results, stride)
         results.append(_answer(event, row, given, method, neighboring_relation, guess))
-        if told is not None:
-            told(len(results), total)
+        told(len(results), total)
     varied = tuple(name for name, some in values.items() if len(some) > 1)
     return Sweep(wanted, tuple(rows), varied, tuple(results), time.perf_counter() - start)
 
@@ -218,17 +193,12 @@ def _answer(
     relation: Relation | None,
     guess: float | None,
 ) -> Estimate | UpperBound:
-    estimate = estimate_epsilon if given == "delta" else estimate_delta
     what = {name: value for name, value in row.items() if name != given}
+    how: dict[str, Any] = {"method": method, "neighboring_relation": relation}
     try:
-        ran = event(**what)
-        if given == "delta" and method == "fft" and guess is not None:
-            return estimate_epsilon(ran, row[given], neighboring_relation=relation, guess=guess)
-        return estimate(ran, row[given], method=method, neighboring_relation=relation)
+        if given == "epsilon":
+            return estimate_delta(event(**what), row[given], **how)
+        return estimate_epsilon(event(**what), row[given], **how, guess=guess)
     except Exception as error:
-        error.add_note(f"of the setting {', '.join(_named(row))}")
+        error.add_note(f"of the setting {', '.join(f'{name}={value!r}' for name, value in row.items())}")
         raise
-
-
-def _named(row: dict[str, Any]) -> Iterator[str]:
-    return (f"{name}={value!r}" for name, value in row.items())

@@ -15,7 +15,7 @@ import pytest
 
 from conformance.proposal_cases import CASES, DIRECTIONS, LARGE_BATCHES, RARELY_SAMPLED, SHORT, Case, exact, named
 from conformance.proposal_checks import check_bounds, check_order, check_proposal, generator, sample_size
-from evr.estimation.blocks import blocks
+from evr.estimation.monte_carlo import blocks
 from evr.laws import Step
 from evr.mechanisms import Composition
 from evr.planning import capped_proposal, single_proposal

@@ -15,8 +15,7 @@ from dp_accounting import dp_event, privacy_accountant_test
 
 import evr
 from evr.estimation import monte_carlo
-from evr.estimation.blocks import blocks
-from evr.estimation.monte_carlo import WeightedSamples
+from evr.estimation.monte_carlo import WeightedSamples, blocks
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.laws import Direction
 from evr.sampling import Block

@@ -17,9 +17,9 @@ from estimation.independent import gaussian_delta
 from evr.errors import AccuracyError
 from evr.estimation import atoms
 from evr.estimation.grid import law_on_grid
+from evr.estimation.online import MOST_RUNS, timeline
 from evr.estimation.points import rough_points
 from evr.estimation.tilting import plan_tilt
-from evr.estimation.timeline import MOST_RUNS, timeline
 from evr.events import DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
 from evr.mechanisms import Composition
 from helpers import near

@@ -1,10 +1,9 @@
 """Step 1 of EVR: estimate ``(epsilon, delta)`` near-exactly."""
 
-from evr.estimation.accountants import FFTAccountant
+from evr.estimation.accountants import FFTAccountant, MonteCarloAccountant
 from evr.estimation.api import estimate_delta, estimate_epsilon, privacy_curve
 from evr.estimation.calibration import Calibration, calibrate
 from evr.estimation.curves import OnlineEpsilon, PrivacyCurve
-from evr.estimation.monte_carlo_accountant import MonteCarloAccountant
 from evr.estimation.online import online_epsilon
 from evr.estimation.results import Estimate, UpperBound
 

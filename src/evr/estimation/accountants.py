@@ -1,21 +1,34 @@
-"""``FFTAccountant``: the default accountant behind the interface that TF Privacy, JAX Privacy and Google's library
-share.
+"""Accountants behind the interface that TF Privacy, JAX Privacy and Google's library share: ``FFTAccountant``, the
+default, and ``MonteCarloAccountant``, the paper's (Section 5).
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dp_accounting
+import numpy as np
 from dp_accounting import dp_event
 
 from evr import validate
 from evr.errors import UnsupportedEventError
-from evr.estimation.api import estimate_delta, estimate_epsilon
-from evr.laws import Pairs
+from evr.estimation.api import directions_of, estimate_delta, estimate_epsilon
+from evr.estimation.monte_carlo import (
+    DEFAULT_SAMPLES,
+    WeightedSamples,
+    monte_carlo_delta,
+    monte_carlo_epsilon,
+    pilot_epsilon,
+)
+from evr.laws import Direction, DominatingPair, Floats, Pairs, Step, greatest_loss, infinite_loss_mass, infinite_mass
 from evr.mechanisms import Composition, leaves
 from evr.mechanisms.relations import ADD_OR_REMOVE, Relation, relation_named
+from evr.planning import capped_plan
+from evr.randomness import Stream, entropy_of
+from evr.sampling import SimpleProposal, TiltedProposal, built
+from evr.sampling.plan import SimplePlan
 
 
 class CompositionAccountant(dp_accounting.PrivacyAccountant):
@@ -67,3 +80,146 @@ class FFTAccountant(CompositionAccountant):
 
     def get_delta(self, target_epsilon: float) -> float:
         return estimate_delta(self.composition, target_epsilon).value
+
+
+class MonteCarloAccountant(CompositionAccountant):
+    """Epsilon and delta by weighted samples: estimates, not bounds.
+
+    Offline, an answer draws its own samples; they depend on the seed only, so that a calibration converges. Online,
+    ``step`` adds one step to samples that grow with the run, by streams that no verification uses.
+
+    Parameters
+    ----------
+    neighboring_relation
+        As of ``evr.estimate_delta``; adding or removing one record by default.
+    samples
+        Samples of each answer.
+    seed
+        Of all samples.
+    delta, horizon
+        For ``step``: the delta to track, and about how many steps the run will have, for which samples are tilted.
+
+    Examples
+    --------
+    >>> import dp_accounting, evr
+    >>> step = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.0))
+    >>> accountant = evr.MonteCarloAccountant(samples=20_000, delta=1e-5, horizon=3)
+    >>> epsilons = [accountant.step(step) for _ in range(3)]
+    >>> exact = evr.FFTAccountant().compose(step, 3).get_epsilon(1e-5)
+    >>> abs(epsilons[-1] / exact - 1) < 0.05
+    True
+    """
+
+    def __init__(
+        self,
+        neighboring_relation: Relation = ADD_OR_REMOVE,
+        *,
+        samples: int = DEFAULT_SAMPLES,
+        seed: int = 0,
+        delta: float | None = None,
+        horizon: int = 1000,
+    ) -> None:
+        super().__init__(neighboring_relation)
+        self.samples = validate.positive_integer(samples=samples)
+        self.seed = entropy_of(seed)
+        self.delta = None if delta is None else validate.open_probability(delta=delta)
+        self.horizon = validate.positive_integer(horizon=horizon)
+        self._runs: dict[Direction, RunningSamples] = {}
+
+    def get_epsilon(self, target_delta: float) -> float:
+        delta = validate.probability(target_delta=target_delta)
+        if self.composition.is_non_private:
+            return math.inf
+        return monte_carlo_epsilon(self.composition, delta, None, samples=self.samples, seed=self.seed).value
+
+    def get_delta(self, target_epsilon: float) -> float:
+        epsilon = validate.non_negative_or_infinite(target_epsilon=target_epsilon)
+        return monte_carlo_delta(self.composition, epsilon, None, samples=self.samples, seed=self.seed).value
+
+    def step(self, event: dp_event.DpEvent) -> float:
+        """Account for one more step and return epsilon at the accountant's ``delta``."""
+        if self.delta is None:
+            raise ValueError("step() needs the delta to track: MonteCarloAccountant(delta=..., horizon=...)")
+        before = set(self._counts)
+        self.compose(event)
+        if self.composition.is_non_private:
+            return math.inf
+        added = Composition.of(event, self.neighboring_relation)
+        if set(self._counts) != before or not self._runs:
+            self._plan(self.delta)
+        for direction, run in self._runs.items():
+            for step in added.steps(direction):
+                run.advance(step.pair, step.count)
+        return max(run.epsilon(self.delta)[0] for run in self._runs.values())
+
+    def _plan(self, delta: float) -> None:
+        """Tilts for the pairs seen so far, as if they went on to the horizon."""
+        composition = self.composition
+        for direction in directions_of(composition, None):
+            if direction not in self._runs:
+                stream = Stream(self.seed, "online", 1, direction.value)
+                run = RunningSamples(stream, np.zeros(self.samples), np.zeros(self.samples))
+                if served := self._runs.get(Direction.REMOVE):  # it served both while they were the same
+                    run = replace(served, stream=stream, losses=served.losses.copy(), _guess=None)
+                    run.log_weights = served.log_weights.copy()
+                self._runs[direction] = run
+            if steps := composition.steps(direction):
+                future, centre = self._future(steps, delta), 1.0
+                if infinite_mass(future) < delta:
+                    centre = pilot_epsilon(future, delta, direction, self.seed, "capped")
+                self._runs[direction].take(future, centre)
+
+    def _future(self, steps: tuple[Step, ...], delta: float) -> tuple[Step, ...]:
+        """The steps, as if they went on to the horizon, or to where infinite losses alone exceed delta."""
+        scale = max(1, round(self.horizon / max(sum(step.count for step in steps), 1)))
+        while True:
+            future = tuple(Step(step.pair, step.count * scale) for step in steps)
+            if scale == 1 or infinite_mass(future) < 0.9 * delta:
+                return future
+            scale //= 2
+
+
+@dataclass
+class RunningSamples:
+    """Weighted samples that grow by a step at a time. What is drawn after ``steps`` steps has a block to itself."""
+
+    stream: Stream
+    losses: Floats
+    log_weights: Floats
+    steps: int = 0
+    log_finite: float = 0.0
+    """``log`` of the chance that no loss so far is infinite."""
+    log_apart: float = 0.0
+    """The same for the steps whose infinite losses are not among the samples."""
+    _samplers: dict[DominatingPair, tuple[Any, float]] = field(default_factory=dict)
+    _apart: bool = False
+    _guess: float | None = None
+
+    def take(self, steps: tuple[Step, ...], epsilon: float) -> None:
+        """Tilt the steps to come for an epsilon."""
+        self._apart = greatest_loss(steps) > epsilon
+        # one cell: nobody asks for bounds
+        source = built(capped_plan(steps, epsilon) if self._apart else SimplePlan(1), steps)
+        assert isinstance(source, TiltedProposal | SimpleProposal)
+        drawn = zip(steps, source.samplers, source.log_normalisers, strict=True)
+        self._samplers = {step.pair: (sampler, log_m) for step, sampler, log_m in drawn}
+
+    def advance(self, pair: DominatingPair, count: int) -> None:
+        """So many more steps of one kind."""
+        sampler, log_m = self._samplers[pair]
+        sums = sampler.draw(self.stream.block(self.steps), self.losses.size, count)
+        self.losses += sums.losses
+        self.log_weights += count * log_m - sums.heights
+        log_finite = count * math.log1p(-infinite_loss_mass(pair))
+        self.log_finite += log_finite
+        self.log_apart += log_finite if self._apart else 0.0
+        self.steps += count
+
+    def epsilon(self, delta: float) -> tuple[float, float]:
+        """Epsilon and its standard error now."""
+        if -math.expm1(self.log_finite) >= delta:
+            return math.inf, 0.0
+        samples = WeightedSamples.of(self.losses, self.log_weights, -math.expm1(self.log_apart))
+        found = samples.epsilon(delta, self._guess)
+        self._guess = found[0] or None
+        return found

@@ -6,6 +6,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,17 +16,16 @@ from dp_accounting.dp_event import DpEvent
 from evr import validate
 from evr.errors import AccuracyError, UnsupportedEventError
 from evr.estimation.bins_line import on_lines
-from evr.estimation.counting import Count, counter
-from evr.estimation.curves import PrivacyCurve
+from evr.estimation.curves import Count, PrivacyCurve, counter
 from evr.estimation.epsilons import FLOOR, SAYS_LITTLE, greater_epsilon
 from evr.estimation.fft import FftCurve
 from evr.estimation.results import Estimate, UpperBound
 from evr.laws import Direction, on_a_line
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import REPLACE_ONE, Relation
+from evr.methods import ESTIMATES
 
 _HARMLESS = 1e-12  # an absolute error of delta below which it is not
-METHODS = ("fft", "rdp", "monte_carlo", "strict")
 
 
 def needs_samples(composition: Composition) -> bool:
@@ -91,25 +91,8 @@ def estimate_delta(
     >>> f"{evr.estimate_delta(event, epsilon=0.5).value:.4e}"
     '2.0582e-10'
     """
-    start = time.perf_counter()
     epsilon = validate.level_or_infinite(epsilon=epsilon)
-    validate.one_of(METHODS, method=method)
-    composition = Composition.of(event, neighboring_relation)
-    if method == "monte_carlo":
-        from evr.estimation.monte_carlo import monte_carlo_delta
-
-        return monte_carlo_delta(composition, epsilon, direction, **options)
-    if method == "strict":
-        from evr.bounds.strict import rounded_up
-        from evr.planning.strict import strict_delta
-
-        bound, winning = strict_delta(composition, epsilon, direction, **options)
-        return UpperBound(rounded_up(bound), "strict", winning.value, time.perf_counter() - start)
-    _no_options(options, method)
-    if method == "rdp":
-        return _by_moments(composition, event, epsilon, "delta", direction, start)
-    found = _deltas(composition, direction)(epsilon)
-    return found.timed(time.perf_counter() - start)
+    return _estimated("delta", event, epsilon, method, direction, neighboring_relation, options)
 
 
 def estimate_epsilon(
@@ -152,34 +135,55 @@ def estimate_epsilon(
     >>> round(evr.estimate_epsilon(event, delta=1e-9).value, 4)
     0.4111
     """
-    start = time.perf_counter()
     delta = validate.probability(delta=delta)
-    validate.one_of(METHODS, method=method)
-    if method not in ("rdp", "monte_carlo"):
+    if method in ("fft", "strict"):
         validate.normal_delta(delta)
-    composition = Composition.of(event, neighboring_relation)
+    guess = None if guess is None else validate.positive(guess=guess)
+    return _estimated("epsilon", event, delta, method, direction, neighboring_relation, options, guess)
+
+
+def _estimated(
+    wanted: str,
+    event: Any,
+    at: float,
+    method: str,
+    direction: str | None,
+    relation: Relation | None,
+    options: dict[str, Any],
+    guess: float | None = None,
+) -> Estimate | UpperBound:
+    """What is wanted, delta or epsilon, at the other of the two."""
+    start = time.perf_counter()
+    validate.one_of(ESTIMATES, method=method)
+    composition = Composition.of(event, relation)
+    found: Estimate | UpperBound
     if method == "monte_carlo":
-        from evr.estimation.monte_carlo import monte_carlo_epsilon
+        from evr.estimation.monte_carlo import monte_carlo_delta, monte_carlo_epsilon
 
-        return monte_carlo_epsilon(composition, delta, direction, **options)
-    if method == "strict":
-        from evr.planning.strict import strict_epsilon
+        ask = monte_carlo_delta if wanted == "delta" else monte_carlo_epsilon
+        found = ask(composition, at, direction, **options)
+    elif method == "strict":
+        from evr.planning.strict import strict_delta, strict_epsilon
 
-        least, winning = strict_epsilon(composition, delta, direction, **options)
-        return UpperBound(least, "strict", winning.value, time.perf_counter() - start)
-    _no_options(options, method)
-    if method == "rdp":
-        return _by_moments(composition, event, delta, "epsilon", direction, start)
-    if needs_samples(composition):
+        proved = strict_delta if wanted == "delta" else strict_epsilon
+        bound, winning = proved(composition, at, direction, **options)
+        found = UpperBound(bound, "strict", winning.value)
+    elif options:
+        raise TypeError(
+            f"method={method!r} takes no option {sorted(options)[0]!r}: options belong to 'monte_carlo' and 'strict'"
+        )
+    elif method == "rdp":
+        found = UpperBound(_by_moments(composition, event, at, wanted, direction), "rdp", direction or "both")
+    elif wanted == "delta":
+        found = _deltas(composition, direction)(at)
+    elif needs_samples(composition):
         from evr.estimation.monte_carlo import sampled_epsilon
 
-        return sampled_epsilon(composition, delta, direction)
-    guess = None if guess is None else validate.positive(guess=guess)
-    directions = directions_of(composition, direction)
-    found, winner = greater_epsilon(composition, delta, directions, guess)
-    error = found.error if math.isfinite(found.value) else None
-    seconds = time.perf_counter() - start
-    return Estimate(found.value, method, winner.value, error, seconds=seconds)
+        found = sampled_epsilon(composition, at, direction)
+    else:
+        least, winner = greater_epsilon(composition, at, directions_of(composition, direction), guess)
+        found = Estimate(least.value, method, winner.value, least.error if math.isfinite(least.value) else None)
+    return replace(found, seconds=time.perf_counter() - start)
 
 
 def privacy_curve(
@@ -236,8 +240,7 @@ def privacy_curve(
     estimates: dict[float, Estimate | UpperBound] = {}
     for done, epsilon in enumerate(falling, start=1):
         estimates[epsilon] = at(epsilon)
-        if count is not None:
-            count(done, len(falling))
+        count(done, len(falling))
     return PrivacyCurve(
         np.array(points),
         np.array([estimates[e].value for e in points]),
@@ -282,29 +285,16 @@ def _greater_delta(curves: dict[Direction, FftCurve], epsilon: float) -> Estimat
     return Estimate(best, "fft", winner.value, error)
 
 
-def _by_moments(
-    composition: Composition, event: Any, at: float, wanted: str, direction: str | None, start: float
-) -> UpperBound:
+def _by_moments(composition: Composition, event: Any, at: float, wanted: str, direction: str | None) -> float:
     """The moments accountant: dp_accounting's; or by the pairs what that one does not know, or has no number for, and
     replace-one, under which it does not double sensitivities.
     """
     from evr.estimation.rdp import pairs_delta, pairs_epsilon, rdp_delta, rdp_epsilon
 
-    directions = directions_of(composition, direction)
     by_event, by_pairs = (rdp_delta, pairs_delta) if wanted == "delta" else (rdp_epsilon, pairs_epsilon)
-    value = None
     trivial = at == (math.inf if wanted == "delta" else 1.0)
     settled = trivial or not composition.remove or composition.is_non_private
     if isinstance(event, DpEvent) and composition.relation is not REPLACE_ONE and not settled:
         with contextlib.suppress(UnsupportedEventError, ArithmeticError, RecursionError):
-            value = by_event(event, at, composition.relation)
-    if value is None:
-        value = max(by_pairs(composition.simplified(one), at) for one in directions)
-    return UpperBound(value, "rdp", direction or "both", time.perf_counter() - start)
-
-
-def _no_options(options: dict[str, Any], method: str) -> None:
-    if options:
-        raise TypeError(
-            f"method={method!r} takes no option {sorted(options)[0]!r}: options belong to 'monte_carlo' and 'strict'"
-        )
+            return by_event(event, at, composition.relation)
+    return max(by_pairs(composition.simplified(one), at) for one in directions_of(composition, direction))

@@ -24,8 +24,8 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from evr.estimation.closed_forms import pair_delta
+from evr.estimation.discretise import dot
 from evr.estimation.fft import Delta
-from evr.estimation.sums import dot
 from evr.estimation.tilting import chernoff
 from evr.laws import Direction, Floats
 from evr.laws.line.gaussian import GaussianPair

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evr import validate
 from evr.laws import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Count = Callable[[int, int], None]
+"""Called with the points that are done, and with how many there are."""
+
 
 class Curve(ABC):
-    """A table of numbers whose second column is drawn over the first."""
+    """A table of numbers that can be drawn: its second column over the first."""
 
     @abstractmethod
     def columns(self) -> dict[str, Sequence[Any] | Floats]:
@@ -26,13 +31,10 @@ class Curve(ABC):
         columns = self.columns()
         head = "".join(f"<th>{name}</th>" for name in columns)
         rows = ("".join(f"<td>{_shown(cell)}</td>" for cell in row) for row in zip(*columns.values(), strict=True))
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<table><tr>{head}</tr>{body}</table>"
+        return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
     def to_frame(self) -> Any:
-        """A ``pandas.DataFrame`` with a row for each point; needs pandas (the extra
-        ``notebook``).
-        """
+        """A ``pandas.DataFrame`` with a row for each point; needs pandas (the extra ``notebook``)."""
         try:
             import pandas
         except ImportError:
@@ -55,19 +57,27 @@ class Curve(ABC):
         ('steps', 'epsilon')
         >>> ax.figure.clear()
         """
-        if ax is None:
-            from matplotlib import pyplot
-
-            ax = pyplot.figure(layout="constrained").add_subplot()
         (x_name, x), (y_name, y) = list(self.columns().items())[:2]
-        x, y = np.asarray(x), np.asarray(y)
-        order = x.argsort()
-        logarithmic = y_name == "delta"
-        shown = order[y[order] > 0] if logarithmic else order
-        ax.plot(x[shown], y[shown], **{"marker": "." if shown.size < 50 else "", **style})
-        ax.set(xlabel=x_name, ylabel=y_name, yscale="log" if logarithmic else "linear")
-        ax.grid(alpha=0.3)
-        return ax
+        order = np.argsort(x)
+        return drawn(ax, x_name, y_name, {"": (np.asarray(x)[order], np.asarray(y)[order])}, **style)
+
+
+def drawn(ax: Axes | None, x_name: str, y_name: str, lines: dict[str, tuple[Any, Any]], **style: Any) -> Axes:
+    """Lines by their names, on axes of their own where none are given. Deltas are on a logarithmic scale."""
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.figure(layout="constrained").add_subplot()
+    logarithmic = y_name == "delta"
+    for name, (x, y) in lines.items():
+        shown = [(place, value) for place, value in zip(x, y, strict=True) if value > 0 or not logarithmic]
+        marker = "." if len(shown) < 50 else ""
+        ax.plot(*zip(*shown, strict=True), **{"marker": marker, "label": name or None, **style})
+    ax.set(xlabel=x_name, ylabel=y_name, yscale="log" if logarithmic else "linear")
+    if len(lines) > 1:
+        ax.legend()
+    ax.grid(alpha=0.3)
+    return ax
 
 
 def _shown(cell: Any) -> str:
@@ -101,9 +111,8 @@ class PrivacyCurve(Curve):
         if not self.epsilons.size:
             return f"PrivacyCurve(no points, method={self.method!r})"
         return (
-            f"PrivacyCurve({self.epsilons.size} points, epsilon {self.epsilons.min():g} to "
-            f"{self.epsilons.max():g}, delta {self.deltas.max():.4g} to {self.deltas.min():.4g}, "
-            f"method={self.method!r})"
+            f"PrivacyCurve({self.epsilons.size} points, epsilon {self.epsilons.min():g} to {self.epsilons.max():g}, "
+            f"delta {self.deltas.max():.4g} to {self.deltas.min():.4g}, method={self.method!r})"
         )
 
 
@@ -115,10 +124,8 @@ class OnlineEpsilon(Curve):
     ----------
     steps
         Numbers of steps: 1, 2, 3, ... (or every so many).
-    epsilons
-        Epsilon after that many steps, the greater of both directions.
-    errors
-        Estimated absolute numerical errors of the epsilons.
+    epsilons, errors
+        Epsilon after that many steps, the greater of both directions, and its estimated absolute numerical error.
     delta, seconds
         As given, and the time taken.
     """
@@ -137,3 +144,16 @@ class OnlineEpsilon(Curve):
             f"OnlineEpsilon({self.steps.size} points, steps {self.steps[0]} to {self.steps[-1]}, "
             f"epsilon {self.epsilons[0]:.4g} to {self.epsilons[-1]:.4g}, delta={self.delta!r})"
         )
+
+
+def counter(progress: Count | bool | None) -> Count:
+    """The caller's function; True stands for a line on standard error, and None and False for nothing."""
+    if progress is True:
+        return _count
+    return validate.function(progress=progress) if progress else lambda done, total: None
+
+
+def _count(done: int, total: int) -> None:
+    if done == total or 100 * done // total > 100 * (done - 1) // total:
+        end = "\n" if done == total else ""
+        print(f"\revr: {done:,} of {total:,}", end=end, file=sys.stderr, flush=True)

@@ -23,6 +23,13 @@ from evr.laws.line.pair import log_sum_exp
 from evr.laws.line.poisson import SampledPair
 
 
+def dot(x: Floats, y: Floats) -> float:
+    """The sum of ``x * y``, the same on every machine. BLAS hands long vectors to threads: waking them costs more than
+    the sum, and the last digits then depend on the number of cores.
+    """
+    return float(np.sum(x * y))
+
+
 def cell_edges(
     pair: DominatingPair, order: float, cells: int, losses: Floats | None = None, cap: float = np.inf
 ) -> Floats:

@@ -67,10 +67,9 @@ def epsilon_of(curve: FftCurve, delta: float, guess: float | None = None) -> Eps
         off, found = (found.numerical, found._replace(moved=found.moved + 2.0 * rounded))  # no float is nearer
     if (value > 0.0 and off > SAYS_LITTLE * delta) or (found.slope == 0.0 and off > 0.0):
         raise AccuracyError(
-            f"delta={delta!r}: at epsilon={value:.6g} delta has an error of {off:.1g}: epsilon is "
-            "unknown. Double precision cannot hold this sum (too many steps, or losses of very "
-            "different size): account for the large losses apart, or ask for a proved bound "
-            "(method='strict')"
+            f"delta={delta!r}: at epsilon={value:.6g} delta has an error of {off:.1g}: epsilon is unknown. Double "
+            "precision cannot hold this sum (too many steps, or losses of very different size): account for the large "
+            "losses apart, or ask for a proved bound (method='strict')"
         )
     slack = off / (found.slope * (1.0 - min(off / delta, 0.5))) if off > 0.0 else 0.0
     return Epsilon(value, slack + found.moved + 1e-11 * value)

@@ -11,11 +11,10 @@ import numpy as np
 from scipy import fft as scipy_fft
 
 from evr.estimation.closed_forms import TableError, table_error_of
-from evr.estimation.discretise import LossPoints
+from evr.estimation.discretise import LossPoints, dot
 from evr.estimation.jumps import Jumps, jump_of
 from evr.estimation.points import Tilted, not_below, points_of
 from evr.estimation.spectra import Complexes, Spectrum, spectrum
-from evr.estimation.sums import dot
 from evr.estimation.tilting import GridPlan
 from evr.laws import Floats, Step
 from evr.laws.law import UNIT

@@ -36,18 +36,10 @@ Evaluate = Callable[[int, float | None, str | None], Point]
 
 
 class Interpolated:
-    """Epsilon after any number of equal steps.
+    """Epsilon after any number of equal steps, by a function that computes one point.
 
-    Parameters
-    ----------
-    evaluate
-        Computes a point.
-    earlier
-        How many steps ran before, in units of these.
-    horizon
-        From the first step of a block to the last one worth computing.
-    direct
-        How many questions are answered one by one, before there are blocks.
+    ``earlier`` says how many steps ran before, in units of these; ``horizon``, from the first step of a block, the last
+    one worth computing; ``direct``, how many questions are answered one by one before there are blocks.
     """
 
     def __init__(
@@ -57,19 +49,17 @@ class Interpolated:
         horizon: Callable[[int], float] = lambda first: math.inf,
         direct: int = 0,
     ) -> None:
-        self._evaluate, self._earlier, self._horizon = evaluate, earlier, horizon
-        self._direct = direct
+        self._evaluate, self._earlier, self._horizon, self._direct = evaluate, earlier, horizon, direct
         self._known: dict[int, Point] = {}
         self._block: _Block | None = None
-        self._asked = 0
 
     def __call__(self, steps: int) -> Point:
         """Epsilon after so many steps."""
         if steps in self._known:
             return self._known[steps]
         if self._block is None or not self._block.first <= steps <= self._block.last:
-            self._asked += 1
-            if self._asked <= self._direct:
+            self._direct -= 1
+            if self._direct >= 0:
                 return self._exact(steps)
             self._block = self._new_block(steps)
         return self._block(steps)
@@ -83,11 +73,9 @@ class Interpolated:
         """As long a block from ``first`` on as interpolation serves."""
         length = math.ceil((_RATIO - 1) * (first + self._earlier))
         length = int(min(length, max(1, self._horizon(first) - first)))
-        while True:
-            block = self._checked(first, first + length)
-            if block is not None:
-                return block
+        while (block := self._checked(first, first + length)) is None:
             length = max(1, length // 4)
+        return block
 
     def _checked(self, first: int, last: int) -> _Block | None:
         """The block, once it is known to be as good as promised; None if no number of points here is enough."""

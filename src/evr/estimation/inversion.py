@@ -20,18 +20,8 @@ def solve_epsilon(
 ) -> float:
     """The least ``epsilon >= 0`` with ``delta(epsilon) <= target``, to 1e-10 relative; ``inf`` if there is none.
 
-    Parameters
-    ----------
-    delta
-        A non-increasing curve.
-    target
-        In (0, 1).
-    guess
-        Where to look first; the bracket grows from there.
-    greatest
-        An epsilon beyond which delta is constant, where one is known.
-    spread
-        How far from the guess the root is thought to be, relative to it.
+    ``delta`` does not rise, and the target is in (0, 1). The search starts at the guess; the root is thought to be
+    within ``spread`` of it, relatively. Beyond ``greatest``, delta is constant.
     """
 
     def gap(epsilon: float) -> float:

@@ -6,16 +6,18 @@ The tilt is fixed before the search over epsilon. Streams of purpose ``"estimate
 
 from __future__ import annotations
 
+import itertools
 import math
-import time
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from evr import validate
 from evr.estimation.api import directions_of
-from evr.estimation.blocks import blocks
 from evr.estimation.inversion import solve_epsilon
 from evr.estimation.rdp import pairs_delta
 from evr.estimation.results import Estimate
@@ -58,21 +60,47 @@ def proposal_for(name: str, direction: str, steps: tuple[Step, ...], epsilon: fl
     return capped_proposal(steps, epsilon)
 
 
+class Effort:
+    """The options of ``method="monte_carlo"``: how many samples to draw, or until which relative error; from what, with
+    which seed, by how many threads.
+    """
+
+    def __init__(
+        self,
+        *,
+        samples: int | None = None,
+        relative_error: float | None = None,
+        proposal: str = "capped",
+        seed: int | None = None,
+        workers: int | None = None,
+    ) -> None:
+        if samples is not None and relative_error is not None:
+            raise ValueError(f"samples={samples!r} and relative_error={relative_error!r}: give one of them")
+        self.samples = DEFAULT_SAMPLES if samples is None else validate.positive_integer(samples=samples)
+        if self.samples > MOST_SAMPLES:
+            raise ValueError(
+                f"samples={samples!r} is above {MOST_SAMPLES}: the standard error falls with its square root only"
+            )
+        if self.samples < _LEAST_SAMPLES:
+            raise ValueError(f"samples={samples!r} is below {_LEAST_SAMPLES}: so few say nothing of their own error")
+        self.relative = None if relative_error is None else validate.positive(relative_error=relative_error)
+        if self.relative is not None and self.relative < _LEAST_ERROR:
+            raise ValueError(
+                f"relative_error={relative_error!r} is below {_LEAST_ERROR:g}: {MOST_SAMPLES} samples, the most that "
+                "are drawn, hardly reach it; allow more error, or take a method without samples (method='fft', "
+                "'strict')"
+            )
+        self.proposal, self.workers, self.entropy = proposal, workers, entropy_of(seed)
+
+    def stream(self, direction: Direction) -> Stream:
+        return Stream(self.entropy, "estimate", 1, direction.value)
+
+
 def monte_carlo_delta(
-    composition: Composition,
-    epsilon: float,
-    direction: str | None = None,
-    *,
-    samples: int | None = None,
-    relative_error: float | None = None,
-    proposal: str = "capped",
-    seed: int | None = None,
-    workers: int | None = None,
+    composition: Composition, epsilon: float, direction: str | None = None, **options: Any
 ) -> Estimate:
     """Delta at epsilon by weighted samples; by their number, or until the standard error is small enough."""
-    start = time.perf_counter()
-    samples, relative_error = _effort(samples, relative_error)
-    entropy = entropy_of(seed)
+    effort = Effort(**options)
     best: Estimate | None = None
     for one in directions_of(composition, direction):
         steps = composition.simplified(one)
@@ -84,64 +112,49 @@ def monte_carlo_delta(
             # below the least float: no sample would tell it from 0
             or (on_a_line(steps) and pairs_delta(steps, epsilon) == 0.0)
         ):
-            found = Estimate(infinite_mass(steps), "monte_carlo", one.value, standard_error=0.0)
+            found = _known(infinite_mass(steps), one)
         elif on_a_line(steps) and is_certain(steps, epsilon):
-            found = Estimate(1.0, "monte_carlo", one.value, standard_error=0.0)
+            found = _known(1.0, one)
         else:
-            source = proposal_for(proposal, one.value, steps, epsilon)
+            source = proposal_for(effort.proposal, one.value, steps, epsilon)
             if best is not None and math.exp(source.log_greatest(epsilon)) <= best.value:
                 continue  # a proved bound on this direction is below the other's estimate
-            stream = Stream(entropy, "estimate", 1, one.value)
-            worth = 0.0 if best is None else best.value
-            found = _mean(source, stream, epsilon, samples, relative_error, workers, worth)
+            found = _mean(source, epsilon, one, effort, 0.0 if best is None else best.value)
         if best is None or found.value > best.value:
             best = found
     assert best is not None
-    return _timed(best, start)
+    return best
 
 
 def monte_carlo_epsilon(
-    composition: Composition,
-    delta: float,
-    direction: str | None = None,
-    *,
-    samples: int | None = None,
-    relative_error: float | None = None,
-    proposal: str = "capped",
-    seed: int | None = None,
-    workers: int | None = None,
+    composition: Composition, delta: float, direction: str | None = None, **options: Any
 ) -> Estimate:
     """Epsilon at delta by a search on one set of weighted samples, tilted for an epsilon from a pilot run."""
-    start = time.perf_counter()
-    samples, relative_error = _effort(samples, relative_error)
-    entropy = entropy_of(seed)
-    best = Estimate(0.0, "monte_carlo", "remove", standard_error=0.0)
+    effort = Effort(**options)
+    best = _known(0.0, Direction.REMOVE)
     for one in directions_of(composition, direction):
         steps = composition.simplified(one)
         if delta == 1 or not steps or (greatest_loss(steps) <= 0 and infinite_mass(steps) <= delta):
             continue
         if infinite_mass(steps) > delta:
-            return _timed(Estimate(math.inf, "monte_carlo", one.value, standard_error=0.0), start)
+            return _known(math.inf, one)
         if delta == infinite_mass(steps):
-            found = Estimate(max(0.0, greatest_loss(steps)), "monte_carlo", one.value, standard_error=0.0)
+            found = _known(max(0.0, greatest_loss(steps)), one)
         elif best.value > 0 and _proved_bound(steps, best.value) <= delta:
             continue
         else:
-            centre = pilot_epsilon(steps, delta, one, entropy, proposal)
-            source = proposal_for(proposal, one.value, steps, centre)
-            weighted = WeightedSamples.draw(source, Stream(entropy, "estimate", 1, one.value), samples, workers)
-            while relative_error is not None and weighted.size < MOST_SAMPLES:
+            centre = pilot_epsilon(steps, delta, one, effort.entropy, effort.proposal)
+            source, size = proposal_for(effort.proposal, one.value, steps, centre), effort.samples
+            while True:
+                weighted = WeightedSamples.draw(source, effort.stream(one), size, effort.workers)
                 value, error = weighted.epsilon(delta)
-                if error <= relative_error * max(value, 1e-12):
+                if effort.relative is None or error <= effort.relative * max(value, 1e-12) or size >= MOST_SAMPLES:
                     break
-                weighted = WeightedSamples.draw(
-                    source, Stream(entropy, "estimate", 1, one.value), 2 * weighted.size, workers
-                )
-            value, error = weighted.epsilon(delta)
+                size = 2 * weighted.size
             found = _estimated(value, error, one, weighted.size)
         if found.value > best.value:
             best = found
-    return _timed(best, start)
+    return best
 
 
 def pilot_epsilon(steps: tuple[Step, ...], delta: float, direction: Direction, entropy: int, proposal: str) -> float:
@@ -176,12 +189,8 @@ class WeightedSamples:
     @classmethod
     def draw(cls, source: Proposal, stream: Stream, samples: int, workers: int | None) -> WeightedSamples:
         """A whole number of blocks, at least ``samples`` samples."""
-        drawn: list[Block] = []
         size = min(block_size(source), samples)
-        for block in blocks(source, stream, size, workers=workers):
-            drawn.append(block)
-            if len(drawn) * size >= samples:
-                break
+        drawn = list(itertools.islice(blocks(source, stream, size, workers), -(-samples // size)))
         losses, log_weights = (np.concatenate([block[i] for block in drawn]) for i in (0, 1))
         return cls.of(losses, log_weights, source.infinite)
 
@@ -222,7 +231,7 @@ class SampledCurve:
     def delta(self, epsilon: float, worth: float = 0.0) -> Estimate:
         """Delta at an epsilon; where it is proved to be below ``worth``, its order of magnitude is enough."""
         if math.isinf(epsilon):
-            return Estimate(0.0, "monte_carlo", self.direction.value, standard_error=0.0)
+            return _known(0.0, self.direction)
         for samples in self._sets:
             value, error = samples.delta(epsilon)
             if 0 < error <= _SERVES * RELATIVE * value:
@@ -257,62 +266,48 @@ def sampled_epsilon(composition: Composition, delta: float, direction: str | Non
     return monte_carlo_epsilon(composition, delta, direction, samples=_EPSILON, seed=SEED)
 
 
-def _mean(
-    source: Proposal,
-    stream: Stream,
-    epsilon: float,
-    samples: int,
-    relative: float | None,
-    workers: int | None,
-    worth: float,
-) -> Estimate:
+def _mean(source: Proposal, epsilon: float, direction: Direction, effort: Effort, worth: float) -> Estimate:
     """The mean of samples; where it is seen to be far below ``worth``, as it is."""
+    samples, relative = effort.samples, effort.relative
     size = min(block_size(source), samples)
     count, total, squares = 0, 0.0, 0.0
-    for block in blocks(source, stream, size, workers=workers):
+    for block in blocks(source, effort.stream(direction), size, effort.workers):
         values = block.values(epsilon)
-        count, total, squares = (count + values.size, total + float(values.sum()), squares + float((values**2).sum()))
+        count, total, squares = count + values.size, total + float(values.sum()), squares + float((values**2).sum())
         mean = total / count
         error = math.sqrt(max(squares / count - mean**2, 0.0) / count)
         enough = count >= samples if relative is None else 0 < error <= relative * mean and count >= 4096
         far = relative is not None and count >= _FEW and mean + 8.0 * error < worth / 2
         if enough or far or count >= MOST_SAMPLES:
             break
-    return _estimated(mean, error, Direction(stream.direction), count)
+    return _estimated(mean, error, direction, count)
+
+
+def blocks(proposal: Proposal, stream: Stream, size: int, workers: int | None = None) -> Iterator[Block]:
+    """Blocks of samples in order, without end. Threads draw a few blocks ahead. Block ``n`` comes from its own part of
+    the stream, so samples do not depend on their number.
+    """
+    threads = validate.worker_count(workers)
+    ahead = deque[Future[Block]]()
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="evr")
+    try:
+        for number in itertools.count():
+            ahead.append(pool.submit(lambda n: proposal.draw(stream.block(n), size), number))
+            if len(ahead) > threads or threads == 1:
+                yield ahead.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _known(value: float, direction: Direction) -> Estimate:
+    """A value that needs no sample."""
+    return Estimate(value, "monte_carlo", direction.value, None, 0.0, (value, value))
 
 
 def _estimated(value: float, error: float, direction: Direction, samples: int) -> Estimate:
     """A mean with its standard error."""
     interval = (max(0.0, value - _NORMAL_95 * error), value + _NORMAL_95 * error)
     return Estimate(value, "monte_carlo", direction.value, None, error, interval, samples)
-
-
-def _timed(found: Estimate, start: float) -> Estimate:
-    interval = found.confidence_interval or (found.value, found.value)
-    return replace(found, confidence_interval=interval, seconds=time.perf_counter() - start)
-
-
-def _effort(samples: Any, relative_error: Any) -> tuple[int, float | None]:
-    """How many samples to draw first, and the relative error to reach, if one is asked for."""
-    if samples is not None and relative_error is not None:
-        raise ValueError(f"samples={samples!r} and relative_error={relative_error!r}: give one of them")
-    count = DEFAULT_SAMPLES if samples is None else validate.positive_integer(samples=samples)
-    if count > MOST_SAMPLES:
-        raise ValueError(
-            f"samples={samples!r} is above {MOST_SAMPLES}: the standard error falls with its square root only"
-        )
-    if count < _LEAST_SAMPLES:
-        raise ValueError(f"samples={samples!r} is below {_LEAST_SAMPLES}: so few say nothing of their own error")
-    if relative_error is None:
-        return count, None
-    wanted = validate.positive(relative_error=relative_error)
-    if wanted < _LEAST_ERROR:
-        raise ValueError(
-            f"relative_error={relative_error!r} is below {_LEAST_ERROR:g}: {MOST_SAMPLES} samples, "
-            "the most that are drawn, hardly reach it; allow more error, or take a method without "
-            "samples (method='fft', 'strict')"
-        )
-    return count, wanted
 
 
 def _proved_bound(steps: tuple[Step, ...], epsilon: float) -> float:

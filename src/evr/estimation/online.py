@@ -8,6 +8,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,20 +16,21 @@ from dp_accounting import NeighboringRelation
 
 from evr import validate
 from evr.estimation.api import directions_of
-from evr.estimation.counting import Count, counter
-from evr.estimation.curves import OnlineEpsilon
+from evr.estimation.curves import Count, OnlineEpsilon, counter
 from evr.estimation.epsilons import greater_epsilon
 from evr.estimation.interpolation import Evaluate, Interpolated, Point
-from evr.estimation.timeline import timeline
 from evr.laws import Direction, Pairs, line_pair
 from evr.mechanisms import Composition
-from evr.mechanisms.relations import Relation
+from evr.mechanisms.relations import ADD_OR_REMOVE, Relation
+from evr.mechanisms.tree import Begin, Visited, walk
 
 _MOST_REPORTS = 1_000_000
+MOST_RUNS = 5_000_000
 _LONGEST_PERIOD = 8  # runs of equal steps
 
 Run = tuple[Pairs | None, int]
 Counts = Counter[Pairs]
+_At = Callable[[Counts, int, float | None, str | None], Point]
 
 
 def online_epsilon(
@@ -84,40 +86,19 @@ def online_epsilon(
     relation = Composition.of(event, neighboring_relation).relation
     order = timeline(event, relation)
     last = _checked_reports(order, every)
-    numbers, found = [], []
-    for steps, point in _reports(order, every, last, _Asked(delta, direction, relation)):
-        numbers.append(steps)
-        found.append(point)
-        if count is not None:
-            count(steps, last)
-    return OnlineEpsilon(
-        np.array(numbers),
-        np.array([point.epsilon for point in found]),
-        np.array([point.error for point in found]),
-        delta,
-        time.perf_counter() - start,
-    )
+    before: Point | None = None
 
+    def evaluate(counts: Counts, k: int, guess: float | None, winner: str | None) -> Point:
+        if guess is None and k <= 1 and before is not None:
+            guess = before.epsilon
+        return epsilon_near(Composition.from_counts(counts.items(), relation), delta, guess, winner or direction)
 
-class _Asked:
-    """What is asked of every composition on the way."""
-
-    def __init__(self, delta: float, direction: str | None, relation: NeighboringRelation) -> None:
-        self.delta, self.direction, self.relation = delta, direction, relation
-        self.before: Point | None = None
-        """Of the report before."""
-
-    def phase(self, ran: Counts, period: Counts) -> Evaluate:
-        """Epsilon after ``k`` periods on top of what ran."""
-
-        def evaluate(k: int, guess: float | None, direction: str | None) -> Point:
-            counts = ran + Counter({pairs: k * count for pairs, count in period.items()})
-            composition = Composition.from_counts(counts.items(), self.relation)
-            if guess is None and k <= 1 and self.before is not None:
-                guess = self.before.epsilon
-            return epsilon_near(composition, self.delta, guess, direction or self.direction)
-
-        return evaluate
+    rows = []
+    for steps, before in _reports(order, every, last, evaluate):
+        rows.append((steps, before.epsilon, before.error))
+        count(steps, last)
+    numbers, epsilons, errors = map(np.array, zip(*rows, strict=True))
+    return OnlineEpsilon(numbers, epsilons, errors, delta, time.perf_counter() - start)
 
 
 def epsilon_near(composition: Composition, delta: float, guess: float | None, direction: str | None) -> Point:
@@ -128,32 +109,66 @@ def epsilon_near(composition: Composition, delta: float, guess: float | None, di
     return Point(found.value, found.error, winner.value)
 
 
-def _reports(order: list[Run], every: int, last: int, asked: _Asked) -> Iterator[tuple[int, Point]]:
+def _reports(order: list[Run], every: int, last: int, evaluate: _At) -> Iterator[tuple[int, Point]]:
     """The steps to report, and epsilon after each."""
     done, before = 0, Counter[Pairs]()
     for runs, repeats in _periods(order):
         period = sum(count for _, count in runs)
+        whole = _counts(runs, period)
         curves: dict[int, Interpolated] = {}
         stop = done + repeats * period
         first = min(-(-(done + 1) // every) * every, last)
         for steps in (*range(first, stop + 1, every), *([last] if stop == last else [])):
-            whole, rest = divmod(steps - done - 1, period)
+            times, rest = divmod(steps - done - 1, period)
             if rest not in curves:
                 ran = before + _counts(runs, rest + 1)
-                earlier = (done + rest + 1) / period
-                evaluate = asked.phase(ran, _counts(runs, period))
-                direct = 2 if every > 1 else 0
-                curves[rest] = Interpolated(evaluate, earlier, _until(repeats - 1), direct)
-            asked.before = curves[rest](whole)
-            yield steps, asked.before
+                earlier, direct = (done + rest + 1) / period, 2 if every > 1 else 0
+                horizon = partial(max, repeats - 1)
+                curves[rest] = Interpolated(_after(ran, whole, evaluate), earlier, horizon, direct)
+            yield steps, curves[rest](times)
             if steps == last:
                 return
-        before += Counter({p: repeats * n for p, n in _counts(runs, period).items()})
+        before += Counter({pairs: repeats * count for pairs, count in whole.items()})
         done = stop
 
 
-def _until(last: int) -> Callable[[int], float]:
-    return lambda first: last
+def _after(ran: Counts, period: Counts, evaluate: _At) -> Evaluate:
+    """Epsilon after ``k`` periods on top of what ran."""
+    return lambda k, *near: evaluate(ran + Counter({pairs: k * n for pairs, n in period.items()}), k, *near)
+
+
+def timeline(event: Any, relation: NeighboringRelation = ADD_OR_REMOVE) -> list[Run]:
+    """The mechanisms in the order in which they run, as runs of equal steps; None for a step that costs nothing."""
+    bodies: list[list[Run]] = [[]]
+    repeats: list[Begin] = []
+    for visit in walk(event, relation):
+        if isinstance(visit, Visited):
+            _append(bodies[-1], visit.pairs, 1)
+        elif isinstance(visit, Begin):
+            repeats.append(visit)
+            bodies.append([])
+        else:
+            repeat, body = repeats.pop(), bodies.pop()
+            count, path = repeat.count, repeat.path
+            if len(body) == 1:
+                _append(bodies[-1], body[0][0], body[0][1] * count)
+                continue
+            if len(body) * count > MOST_RUNS:
+                raise ValueError(
+                    f"count={count} at {path} repeats {len(body)} changes of mechanism: more than {MOST_RUNS} in all "
+                    "cannot be followed step by step; describe fewer repetitions, or ask for epsilon at the end only"
+                )
+            for pairs, number in body * count:
+                _append(bodies[-1], pairs, number)
+    return bodies[0]
+
+
+def _append(runs: list[Run], pairs: Pairs | None, count: int) -> None:
+    """One more run, or a longer one."""
+    if runs and runs[-1][0] == pairs:
+        runs[-1] = (pairs, runs[-1][1] + count)
+    else:
+        runs.append((pairs, count))
 
 
 def _periods(order: list[Run]) -> Iterator[tuple[list[Run], int]]:

@@ -8,8 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from evr.estimation.discretise import LossPoints, cell_edges, loss_points
-from evr.estimation.sums import dot
+from evr.estimation.discretise import LossPoints, cell_edges, dot, loss_points
 from evr.laws import DominatingPair, Floats, Measure
 from evr.laws.line.pair import log_sum_exp
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from evr import numbers
 
@@ -85,10 +85,6 @@ class Estimate(Figure):
     def doubt(self) -> float | None:
         """By how much the truth may well be above: the numerical error, or two standard errors."""
         return self.error if self.standard_error is None else 2.0 * self.standard_error
-
-    def timed(self, seconds: float) -> Estimate:
-        """The same, and how long it took."""
-        return replace(self, seconds=seconds)
 
     def _doubt(self) -> str:
         if self.standard_error is not None:

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft as scipy_fft
 
-from evr.estimation.discretise import LossPoints
+from evr.estimation.discretise import LossPoints, dot
 from evr.estimation.points import Tilted, log_moment
-from evr.estimation.sums import dot
 from evr.laws import Floats
 from evr.laws.law import UNIT
 

@@ -23,6 +23,7 @@ from evr.bounds.strict import (
     prove_curve,
     prove_within,
     ratios_of,
+    rounded_up,
     stays_within,
 )
 from evr.errors import AccuracyError
@@ -285,8 +286,8 @@ def strict_curves(composition: Composition, direction: str | None = None) -> dic
 
 def strict_delta(
     composition: Composition, epsilon: float, direction: str | None = None, tolerance: float = TOLERANCE
-) -> tuple[Fraction, Direction]:
-    """A proved upper bound on delta(epsilon), and the direction that attains it; of the other it is proved that it is
+) -> tuple[float, Direction]:
+    """A proved upper bound on delta(epsilon), rounded up, and the direction that attains it; the other is proved to be
     no worse.
     """
     tolerance = validate.open_probability(tolerance=tolerance)
@@ -297,7 +298,7 @@ def strict_delta(
         bound = curves[one].bound(epsilon, tolerance, best if best >= 0 else None)
         if bound > best:
             best, winner = bound, one
-    return best, winner
+    return rounded_up(best), winner
 
 
 def strict_epsilon(

@@ -81,24 +81,20 @@ def forecast(
     >>> found.total_samples > 1000, found.total_seconds < 60
     (True, True)
     """
-    if settings.method in ("strict", "both") and strict is None:
-        strict = StrictProving(composition)
+    strict = StrictProving(composition) if strict is None else strict
+    strictly = strict.seconds(claim) if settings.method in ("strict", "both") else {}
     if settings.method == "strict":
-        assert strict is not None
-        return Forecast(composition, claim, settings, seconds=strict.seconds(claim), strict=strict)
+        return Forecast(composition, claim, settings, seconds=strictly, strict=strict)
     sampled = replace(settings, method="sequential") if settings.method == "both" else settings
     planner, budget = Planning(settings), claim.log_budget(attempt)
-    samples, seconds = {}, {}
+    samples, seconds = dict[str, int](), dict[str, float]()
     for one in tested_directions(composition, None):
         steps = composition.simplified(one)
         stream = Stream(0, f"{PURPOSE}, forecast", attempt, one.value)
         trial = Trial(one.value, steps, claim, sampled, attempt, budget, stream)
         plan, delta = planner(trial), _likely(composition, claim, one.value)
-        samples[one.value], seconds[one.value] = expected(trial, plan, workers, delta)
-    if settings.method == "both":
-        assert strict is not None
-        strictly = strict.seconds(claim)
-        seconds = {name: time + strictly.get(name, 0.0) for name, time in seconds.items()}
+        samples[one.value], own = expected(trial, plan, workers, delta)
+        seconds[one.value] = own + strictly.get(one.value, 0.0)
     return Forecast(composition, claim, settings, samples, seconds, planner, strict)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
-from typing import NamedTuple
 
 from evr.laws import on_a_line
 from evr.sampling import DrawPlan
@@ -15,7 +14,7 @@ from evr.validate import worker_count
 from evr.verification.claims import Claim
 from evr.verification.directions import Trial
 from evr.verification.driver import Driver
-from evr.verification.fixed import FixedTest, SampleSize
+from evr.verification.fixed import FixedTest
 from evr.verification.results import DirectionReport, Progress
 from evr.verification.sequential import LEAST, SequentialTest, growth_of, sequential_test
 from evr.verification.state import State, init, turned
@@ -34,22 +33,17 @@ _UNLIKELY = 3.0  # standard errors
 _ROUNDS = 1000  # that are foretold one by one
 
 
-class Expected(NamedTuple):
-    """About how many samples a direction takes, and how long."""
-
-    samples: int
-    seconds: float
-
-
-def expected(trial: Trial, plan: DrawPlan | None, workers: int | None = None, delta: float | None = None) -> Expected:
-    """What ``trial.run`` takes; what nobody would wait for is refused.
+def expected(
+    trial: Trial, plan: DrawPlan | None, workers: int | None = None, delta: float | None = None
+) -> tuple[int, float]:
+    """About how many samples ``trial.run`` takes, and how many seconds; what nobody would wait for is refused.
 
     Speed and variance are those of a pilot, whose samples serve nothing else. ``delta`` is what is thought of this
     direction, by default what is claimed. The pilot decides where it contradicts that.
     """
     found = affordable(trial, plan)
     if found is None:
-        return Expected(0, 0.0)
+        return 0, 0.0
     test, block = found.test, found.work.block_size
     each, seen = _piloted(found.work)
     if isinstance(test, FixedTest):
@@ -62,7 +56,7 @@ def expected(trial: Trial, plan: DrawPlan | None, workers: int | None = None, de
         most = found.most or _ENDLESS
         samples = round(min(_samples_expected(test, mean, seen.clipped_variance), most))
         samples = min(most, block * max(1, -(-samples // block)))
-    return Expected(samples, each * samples / worker_count(workers))
+    return samples, each * samples / worker_count(workers)
 
 
 def affordable(trial: Trial, plan: DrawPlan | None) -> Driver | None:
@@ -70,11 +64,23 @@ def affordable(trial: Trial, plan: DrawPlan | None) -> Driver | None:
     found = trial.prepared(plan)
     if isinstance(found, DirectionReport):
         return None
-    if trial.settings.max_samples is None:
-        if isinstance(found.test, FixedTest):
-            _check_fixed(trial, found, found.test.plan)
-        else:
-            _check_sequential(trial, found, found.test)
+    if trial.settings.max_samples is not None:
+        return found
+    test, proposal = found.test, found.drawing.proposal
+    if isinstance(test, FixedTest):
+        if test.plan.samples * proposal.work > _too_long(found):
+            raise ValueError(
+                f"the fixed verifier needs {test.plan.samples:.6g} samples of "
+                f"{sum(step.count for step in proposal.steps)} steps in direction {trial.direction!r}: lower tau (now "
+                f"{trial.claim.tau!r}), use method='sequential', or set max_samples"
+            )
+        return found
+    wanted = test.samples_left(State()) if test.mean > test.estimate else math.inf
+    if wanted * proposal.work > _too_long(found) and not _plainly_false(found, test):
+        raise ValueError(
+            f"verifying this in direction {trial.direction!r} would take about {wanted:.2g} samples, each of "
+            f"{proposal.work} numbers or so: {_remedy(trial, found, wanted * proposal.work)}, or set max_samples"
+        )
     return found
 
 
@@ -87,37 +93,12 @@ def fixed_progress(direction: str, found: Driver, workers: int) -> Progress | No
     return Progress(direction, 0, plan.samples, math.nan, 0.0, 0.0, 0.0, left, plan)
 
 
-def _check_fixed(trial: Trial, found: Driver, plan: SampleSize) -> None:
-    proposal = found.drawing.proposal
-    if plan.samples * proposal.work > _too_long(found):
-        raise ValueError(
-            f"the fixed verifier needs {plan.samples:.6g} samples of "
-            f"{sum(step.count for step in proposal.steps)} "
-            f"steps in direction {trial.direction!r}: lower tau (now {trial.claim.tau!r}), "
-            "use method='sequential', or set max_samples"
-        )
-
-
-def _check_sequential(trial: Trial, found: Driver, test: SequentialTest) -> None:
-    wanted = test.samples_left(State()) if test.mean > test.estimate else math.inf
-    size = found.drawing.proposal.work
-    if wanted * size > _too_long(found) and not _plainly_false(found, test):
-        raise ValueError(
-            f"verifying this in direction {trial.direction!r} would take about {wanted:.2g} "
-            f"samples, each of {size} numbers or so: {_remedy(trial, found, wanted * size)}, or "
-            "set max_samples"
-        )
-
-
 def _too_long(found: Driver) -> float:
     return TOO_LONG.get(found.plan.device, TOO_LONG["cpu"])
 
 
 def _plainly_false(found: Driver, test: SequentialTest) -> bool:
-    """Whether the claim is rejected as soon as any is, however long a true one would take.
-
-    That is tried on samples that serve nothing else.
-    """
+    """Whether the claim is rejected as soon as any is: tried on samples that serve nothing else."""
     if LEAST * found.drawing.proposal.work > _FEW_NUMBERS:
         return False
     work, tried = _elsewhere(found.work), State()
@@ -140,9 +121,8 @@ def _remedy(trial: Trial, found: Driver, numbers: float) -> str:
         ways.append("draw on a GPU (device='cuda'), which would do")
     elif many_dimensions and tau is None:
         ways.append(
-            f"no tau from {_TAUS[-1]!r} on would do, for no affordable bound on samples is "
-            "near delta. Strategies of fewer bands have one; without amplification "
-            "MatrixMechanismDpEvent needs no sample"
+            f"no tau from {_TAUS[-1]!r} on would do, for no affordable bound on samples is near delta. Strategies of "
+            "fewer bands have one; without amplification MatrixMechanismDpEvent needs no sample"
         )
     return ", or ".join(ways) or f"lower tau (now {now!r})"
 

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from evr import validate
 from evr.verification.driver import Hook, ProgressHook
@@ -32,13 +32,11 @@ def is_watched(progress: ProgressHook | None) -> bool:
 
 @contextlib.contextmanager
 def watching(progress: ProgressHook | None) -> Iterator[Hook | None]:
-    """The caller's hook; none for False; else a line where somebody looks, gone at the end. For True, lines now and
-    then where nobody seems to look.
-    """
+    """The caller's hook; none for False; else what is shown, a line that is gone at the end where somebody looks."""
     if callable(progress) or not is_watched(progress):
         yield progress if callable(progress) else None
         return
-    line = _Cell() if _in_a_notebook() else _Line() if _on_a_terminal() else _Lines()
+    line = _Shown()
     try:
         yield line
     finally:
@@ -51,9 +49,8 @@ def with_directions_to_come(progress: Hook, seconds: Mapping[str, float]) -> Hoo
 
     def told(state: Progress) -> None:
         if state.seconds_left is not None and state.direction in names:
-            later = names[names.index(state.direction) + 1 :]
-            left = state.seconds_left + sum(seconds[name] for name in later)
-            state = replace(state, seconds_left=left)
+            later = sum(seconds[name] for name in names[names.index(state.direction) + 1 :])
+            state = replace(state, seconds_left=state.seconds_left + later)
         progress(state)
 
     return told
@@ -75,60 +72,36 @@ def in_words(state: Progress) -> str:
     )
 
 
-class _Line:
-    """The last line of a terminal."""
+class _Shown:
+    """A line below a notebook's cell, the last line of a terminal, or elsewhere a line now and then."""
 
     def __init__(self) -> None:
-        self._width = 0
+        self._width, self._last, self._handle = 0, -math.inf, cast(Any, None)
 
     def __call__(self, state: Progress) -> None:
-        if state.plan is not None:
-            self._write(f"{in_words(state)}\n")
-        elif state.seconds > _AFTER:
-            self._write(in_words(state))
-
-    def clear(self) -> None:
-        if self._width:
-            self._write("")
-            sys.stderr.write("\r")
-            sys.stderr.flush()
-
-    def _write(self, text: str) -> None:
-        sys.stderr.write("\r" + text.ljust(self._width))
-        sys.stderr.flush()
-        self._width = 0 if text.endswith("\n") else len(text)
-
-
-class _Lines:
-    """A line now and then, in a file or a pipe."""
-
-    def __init__(self) -> None:
-        self._shown = -math.inf
-
-    def __call__(self, state: Progress) -> None:
-        if not self._shown < state.seconds < self._shown + _OFTEN:  # less: the next direction
-            self._shown = state.seconds
-            print(in_words(state), file=sys.stderr)
-
-    def clear(self) -> None:
-        pass
-
-
-class _Cell:
-    """A line below a notebook's cell."""
-
-    def __init__(self) -> None:
-        self._handle: Any = None
-
-    def __call__(self, state: Progress) -> None:
-        if state.seconds > _AFTER:
-            self._show(in_words(state))
+        text, is_late = in_words(state), state.seconds > _AFTER
+        if _in_a_notebook():
+            if is_late:
+                self._cell(text)
+        elif _on_a_terminal():
+            if state.plan is not None or is_late:
+                self._line(text, "" if state.plan is None else "\n")
+        elif not self._last < state.seconds < self._last + _OFTEN:  # less: the next direction
+            self._last = state.seconds
+            print(text, file=sys.stderr)
 
     def clear(self) -> None:
         if self._handle is not None:
-            self._show("")
+            self._cell("")
+        if self._width:
+            self._line("", "\r")
 
-    def _show(self, text: str) -> None:
+    def _line(self, text: str, end: str) -> None:
+        sys.stderr.write("\r" + text.ljust(self._width) + end)
+        sys.stderr.flush()
+        self._width = 0 if end else len(text)
+
+    def _cell(self, text: str) -> None:
         from IPython.display import display
 
         content = {"text/plain": text}

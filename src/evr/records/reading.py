@@ -161,10 +161,9 @@ class Record:
         relation = self.relation if asked is None else relation_named(asked)
         if relation is ADD_OR_REMOVE and self._not_constant is not None:
             raise RecordError(
-                "add-or-remove adjacency keeps the number of records private, so the divisor, the "
-                "sampling probability and the number of steps must be constants, and "
-                f"{self._not_constant}. Certify under 'zero-out', which gives the same epsilon; or "
-                "give the recorder these constants before the training"
+                "add-or-remove adjacency keeps the number of records private, so the divisor, the sampling probability "
+                f"and the number of steps must be constants, and {self._not_constant}. Certify under 'zero-out', which "
+                "gives the same epsilon; or give the recorder these constants before the training"
             )
         return relation
 
@@ -258,9 +257,8 @@ class Record:
                         raise RecordError(f"{self.steps} steps ran, and {done} were planned")
                 if run.noise_multiplier < noise or run.sampling_probability > rate:
                     raise RecordError(
-                        f"step {done + 1} had noise multiplier {run.noise_multiplier!r} and "
-                        f"sampling probability {run.sampling_probability!r}; planned were "
-                        f"{noise!r} and {rate!r}"
+                        f"step {done + 1} had noise multiplier {run.noise_multiplier!r} and sampling probability "
+                        f"{run.sampling_probability!r}; planned were {noise!r} and {rate!r}"
                     )
                 taken = min(steps, left)
                 steps, left, done = steps - taken, left - taken, done + taken

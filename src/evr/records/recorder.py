@@ -86,9 +86,8 @@ class Recorder:
             )
         if first.get("constants") != fixed:
             raise RecordError(
-                f"{self.path}: the record was begun with constants={first.get('constants')!r}, and "
-                f"constants={fixed!r} are given now: continue it with the same, or write another "
-                "record"
+                f"{self.path}: the record was begun with constants={first.get('constants')!r}, and constants={fixed!r} "
+                "are given now: continue it with the same, or write another record"
             )
         self._chain.write("resumed", time=_now(), steps=self.steps, cut_off=self._chain.cut_off, conditions=conditions)
 
