@@ -7,8 +7,8 @@
 A ratio above ``K`` decides by itself: in the remove direction the rest is then linear and known in closed form, in the
 add direction nothing is left. What remains is bounded, so it can be tilted, ``e^{slope A}``, such that the sum is
 centred at ``K``; then its law is a power of one Fourier transform, with rounding relative to the Chernoff bound on
-delta. Ratios are spread on the grid by six-point Lagrange weights, which keep five moments, and ``K`` is a grid point,
-whose kink the Euler-Maclaurin formula mends.
+delta. Ratios are spread on the grid (``estimation.spectra``), and ``K`` is a grid point, whose kink the Euler-Maclaurin
+formula mends.
 
 The result is an estimate with an estimate of its error (the change from a grid of twice the width), not a bound.
 """
@@ -26,6 +26,7 @@ from scipy.special import log_ndtr
 from evr.estimation.closed_forms import pair_delta
 from evr.estimation.discretise import dot
 from evr.estimation.fft import Delta
+from evr.estimation.spectra import spread
 from evr.estimation.tilting import chernoff
 from evr.laws import Direction, Floats
 from evr.laws.line.gaussian import GaussianPair
@@ -117,7 +118,7 @@ def _bounded_part(law: IndependentBins, log_kink: float, sign: float, apart: flo
     for points in _POINTS:
         reach = high - 1.0 if sign > 0 else 1.0 - low
         grid = _Grid(max(2, math.floor(points / (high - low))), points, reach, slope, sign)
-        nodes = _nodes(law.energy, log_kink, grid)
+        nodes = _nodes(law.energy, log_kink, grid.size, slope)
         value, scale = _on_grid(nodes, law.bins, grid)
         found = Delta(float(max(value, 0.0)), abs(value - previous) + _ROUNDING * scale + 1e-13 * abs(value))
         best = min(best, found, key=lambda delta: delta.error)
@@ -127,38 +128,22 @@ def _bounded_part(law: IndependentBins, log_kink: float, sign: float, apart: flo
     return best
 
 
-def _nodes(energy: float, log_kink: float, grid: _Grid | None = None) -> Nodes:
-    """Nodes of a ratio up to the kink, in units of it."""
-    return nodes_between(energy, -math.inf, 0.0, log_kink, *(() if grid is None else (grid.size, grid.slope)))
-
-
-def nodes_between(
-    energy: float, low: float, high: float, log_unit: float, size: int = 0, slope: float = 0.0, *, few: bool = False
-) -> Nodes:
-    """Gauss-Legendre nodes of a ratio whose logarithm is between two numbers, all in units of ``e^log_unit``.
-
-    For a grid of ``size`` points up to 1 and a tilt they are no further apart than its points where it matters; for a
-    sum of ``few`` ratios, which smooths little, each of its cells has nodes of its own.
+def _nodes(energy: float, log_kink: float, size: int = 0, slope: float = 0.0) -> Nodes:
+    """Gauss-Legendre nodes of a ratio up to the kink, in its units. For a grid of ``size`` points up to the kink and a
+    tilt they are no further apart than its points where it matters.
     """
-    deviation, shift = math.sqrt(energy), energy / 2 + log_unit
-    top = min((high + shift) / deviation, _REACH + deviation)
-    edges = np.linspace(max(min(-_REACH, top - _REACH), (low + shift) / deviation), top, 513)
+    deviation, shift = math.sqrt(energy), energy / 2 + log_kink
+    top = min(shift / deviation, _REACH + deviation)
+    edges = np.linspace(min(-_REACH, top - _REACH), top, 513)
     ratios = np.exp(deviation * edges - shift)
     exponent = slope * ratios - edges**2 / 2
     matters = np.maximum(exponent[:-1], exponent[1:]) > exponent.max() - 60.0
-    if few and size:
-        held = np.flatnonzero(matters)
-        first, last = ratios[held[0]] * size, ratios[held[-1] + 1] * size
-        cells = np.arange(max(1, math.ceil(first)), min(math.floor(last), _MOST_NODES) + 1) / size
-        edges = np.unique(np.concatenate((edges, (np.log(cells) + shift) / deviation)))
-        edges = edges[edges <= top]
-        parts, (points, weights) = (np.ones(edges.size - 1, dtype=np.int64), np.polynomial.legendre.leggauss(4))
-    else:
-        wanted = np.ceil(matters * np.diff(ratios) * size / 8)
-        parts, (points, weights) = np.clip(wanted, 1, _MOST_NODES // 512).astype(np.int64), _EIGHT
+    wanted = np.ceil(matters * np.diff(ratios) * size / 8)
+    parts = np.clip(wanted, 1, _MOST_NODES // 512).astype(np.int64)
     starts = np.repeat(edges[:-1], parts)
     lengths = np.repeat(np.diff(edges) / parts, parts)
     offset = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+    points, weights = _EIGHT
     t = (starts + lengths * offset)[:, None] + lengths[:, None] * (points + 1) / 2
     log_weights = np.log(weights / 2) + np.log(lengths)[:, None] - t**2 / 2 - math.log(2 * math.pi) / 2
     return Nodes(np.exp(deviation * t - shift).ravel(), log_weights.ravel())
@@ -212,17 +197,3 @@ def _on_grid(nodes: Nodes, bins: int, grid: _Grid) -> tuple[float, float]:
     used = steps[: math.ceil(grid.reach * grid.size)]
     total = dot(near[: used.size], used.astype(float)) + near[0] / 12 - bend / 240  # Euler-Maclaurin at the kink
     return float(scale * width * total), scale * width
-
-
-def spread(places: Floats, weights: Floats, points: int) -> Floats:
-    """Weights on a grid, each on the six points around its place, so that five moments are kept; the grid is a ring."""
-    first = np.floor(places).astype(np.int64) - 2
-    x = places - first  # in [2, 3)
-    out = np.zeros(points)
-    for k in range(6):
-        share = weights.copy()
-        for other in range(6):
-            if other != k:
-                share *= (x - other) / (k - other)
-        out += np.bincount((first + k) % points, share, minlength=points)
-    return out

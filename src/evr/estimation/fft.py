@@ -67,6 +67,10 @@ class Delta(NamedTuple):
     slope: float = 0.0
     moved: float = 0.0
 
+    def worse(self, doubt: float) -> Delta:
+        """The same with a greater error."""
+        return self._replace(error=self.error + doubt, numerical=self.numerical + doubt)
+
 
 def _constant(value: float, moved: float = 0.0) -> Delta:
     """Where delta does not fall any more."""
@@ -93,7 +97,7 @@ class FftCurve:
     def __init__(self, steps: tuple[Step, ...], asked: Iterable[float] = ()) -> None:
         self.steps = steps
         self.infinite_mass = infinite_mass(steps)
-        self._greatest = [(step.count, _finite_range(step.pair)[1]) for step in steps]
+        self._greatest = [(step.count, _greatest_finite(step.pair)) for step in steps]
         self.greatest = math.fsum(count * loss for count, loss in self._greatest)
         self._atoms: Atoms | None = None
         self._laws: list[_Known] = []
@@ -111,9 +115,7 @@ class FftCurve:
         return self.delta(epsilon).value
 
     def near(self, delta: float, guess: float) -> float:
-        """About the epsilon of a delta, on one coarse grid after the other, each made where the one before has it: a
-        place to start from, without an error.
-        """
+        """About the epsilon of a delta: a place to start from. Each coarse grid is made where the one before has it."""
         if self._single or self._purely_atomic or self.infinite_mass >= delta:
             return guess
         negligible = math.log(_FAR_BELOW * delta)
@@ -268,7 +270,7 @@ def _root(law: TiltedLaw, delta: float) -> float:
     """The epsilon of a delta on one grid, by Newton's method for the logarithm, from where the grid was made; about."""
     epsilon = law.kinks[0]
     for _ in range(_NEWTON):
-        found = read(law, None, epsilon)
+        found, _ = read(law, None, epsilon)
         if not (found.value > 0.0 and found.slope > 0.0 and found.error < found.value):
             break
         before = epsilon
@@ -280,21 +282,15 @@ def _root(law: TiltedLaw, delta: float) -> float:
 
 def compare(fine: TiltedLaw, coarse: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, float]:
     """Delta on the finer grid; its error from the coarser one and from rounding. And by how much both differ."""
-    result, smooth = _read(fine, atoms, epsilon)
+    result, smooth = read(fine, atoms, epsilon)
     change = abs(smooth - coarse.delta(epsilon))
     # grids that disagree may both be wrong by more than they differ
     doubt = 8.0 * change if change > _UNSETTLED * result.value else change
-    result = result._replace(error=result.error + doubt, numerical=result.numerical + doubt)
-    return result, change
+    return result.worse(doubt), change
 
 
-def read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> Delta:
-    """Delta on one grid, which its error takes for fine enough."""
-    return _read(law, atoms, epsilon)[0]
-
-
-def _read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, float]:
-    """The same, and what the grid has of it."""
+def read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, float]:
+    """Delta on one grid, which its error takes for fine enough; and what the grid has of it."""
     scale, (share, slope) = law.scale(epsilon), law.above(epsilon)
     smooth, apart = max(0.0, scale * share), law.jumps.delta(epsilon)
     value, slope = smooth + apart, max(0.0, scale * slope) + law.jumps.slope(epsilon)
@@ -328,8 +324,7 @@ def refine(
         fine = law_on_grid(plan, steps, size, with_atoms=atoms is not None)
         result, change = compare(fine, coarse, atoms, epsilon)
         lucky = before / 16.0  # of fourth order; a smaller change is luck
-        result = result._replace(error=result.error + lucky, numerical=result.numerical + lucky)
-        before = change
+        result, before = result.worse(lucky), change
         if best is not None and result.error > best[2].error and size > 8 * sizes[0]:
             break
         if best is None or result.error < best[2].error:
@@ -347,11 +342,11 @@ def refine(
     return best
 
 
-def _finite_range(pair: DominatingPair) -> tuple[float, float]:
-    least, greatest = loss_range(pair)
-    if infinite_loss_mass(pair) > 0:  # the last flat; the loss where it starts is the greatest below it
-        greatest = float(pair.privacy_loss(pair.flats[-1, 0]))
-    return least, greatest if greatest > -math.inf else 0.0
+def _greatest_finite(pair: DominatingPair) -> float:
+    """The greatest finite loss, or 0. An infinite one is the last flat; the loss where that starts is the next."""
+    infinite = infinite_loss_mass(pair) > 0
+    greatest = float(pair.privacy_loss(pair.flats[-1, 0])) if infinite else loss_range(pair)[1]
+    return greatest if greatest > -math.inf else 0.0
 
 
 def _is_atomic(pair: DominatingPair) -> bool:

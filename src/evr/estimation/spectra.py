@@ -45,11 +45,11 @@ def spectrum(
     if lattice:
         residual = float(np.max(np.abs(positions - np.rint(positions)))) * width
         positions = np.rint(positions)
-    transform, noise = _log_transform(_spread(positions, tilted.weights, size), 1.0)
+    transform, noise = _log_transform(spread(positions, tilted.weights, size), 1.0)
     atomic = None
     if with_atoms:
         weights = tilted.weights[points.is_atom]
-        atomic, _ = _log_transform(_spread(positions[points.is_atom], weights, size), float(weights.sum()))
+        atomic, _ = _log_transform(spread(positions[points.is_atom], weights, size), float(weights.sum()))
     noise += UNIT * dot(tilted.weights, np.minimum(np.abs(positions), size))
     loss_error = residual + 8.0 * UNIT * dot(tilted.weights, np.abs(points.losses))
     moment = log_moment(points, order, origin, log_mass)
@@ -74,7 +74,7 @@ def _spike(tilted: Tilted, width: float, size: int) -> float:
     return tilted.origin + dot(tilted.weights[near], tilted.deviations[near]) / pairs[heaviest]
 
 
-def _spread(positions: Floats, weights: Floats, size: int) -> Floats:
+def spread(positions: Floats, weights: Floats, size: int) -> Floats:
     """The weights on the grid, a ring: each on the seven nearest places, so that moments up to the sixth are kept.
     Positions rise; a few at a time stay in the cache and meet few places.
     """

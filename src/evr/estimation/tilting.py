@@ -304,42 +304,24 @@ def _searched(at: _At, start: _Sum, epsilon: float, negligible: float) -> _Sum |
     """The same with points made for every order on the way: up or down by growing factors from where a normal law would
     have it, until the mean has passed epsilon.
     """
-    high = _guess(start, epsilon)
-    low, factor, found = 0.0, 2.0, at(high)
-    while found is None:  # so steep that a law has no point left
-        high /= 16.0
-        found = at(high)
-    if found.mean_excess(epsilon) < 0.0:
-        while found.mean_excess(epsilon) < 0.0 and high < _GREATEST_ORDER:
-            if found.log_bound(epsilon) < negligible:
-                return None
-            steeper = at(factor * high)
-            if steeper is None:
-                break
-            low, high, factor, found = high, factor * high, min(16.0, factor**2), steeper
-    else:
-        while low == 0.0 and high > 1e-100:
-            lower = at(high / factor)
-            assert lower is not None
-            if lower.log_bound(epsilon) < negligible:
-                return None
-            if lower.mean_excess(epsilon) < 0.0:
-                low = high / factor
-            else:
-                found, high, factor = lower, high / factor, min(16.0, factor**2)
-    points, counts = found.points, found.counts
-    order = _bisect(lambda a: _Sum(points, counts, a), low, high, epsilon)
-    found = at(order)
-    assert found is not None
-    if abs(found.mean_excess(epsilon)) > found.deviation and found.deviation > 0.0:  # points made for `high` misled
-        found = at(_bisect(at, low, high, epsilon))
+    order, factor = _guess(start, epsilon), 2.0
+    while (found := at(order)) is None:  # so steep that a law has no point left
+        order /= 16.0
+    below = found.mean_excess(epsilon) < 0.0
+    while 1e-100 < order < _GREATEST_ORDER:
+        if below and found.log_bound(epsilon) < negligible:
+            return None
+        other = at(order * factor if below else order / factor)
+        if other is None:
+            break
+        if (other.mean_excess(epsilon) < 0.0) != below:
+            low, high = sorted((order, other.order))
+            return at(float(brentq(lambda a: _mean_at(at, a, epsilon), low, high, xtol=1e-300, rtol=1e-3)))
+        order, factor, found = other.order, min(16.0, factor**2), other
     return found
 
 
-def _bisect(at: _At, low: float, high: float, epsilon: float) -> float:
-    while high - low > 1e-3 * high:
-        middle = (low + high) / 2
-        found = at(middle)
-        assert found is not None
-        low, high = (middle, high) if found.mean_excess(epsilon) < 0.0 else (low, middle)
-    return high
+def _mean_at(at: _At, order: float, epsilon: float) -> float:
+    found = at(order)
+    assert found is not None  # a steeper order has points
+    return found.mean_excess(epsilon)

@@ -15,18 +15,17 @@ Sizes of batches are compared, never written: under add-or-remove adjacency they
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 from evr import validate
 from evr.errors import RecordError
 from evr.records import conditions
-from evr.records.constants import Constants
 from evr.records.reading import Record, rank_path
-from evr.records.recorder import Recorder
+from evr.records.recorder import Constants, Recorder
 
 
 def record(
@@ -81,7 +80,7 @@ def record(
     return Recording(optimizer, loader, Path(path), fixed, refuse=breaches == "refuse")
 
 
-class Recording:
+class Recording(contextlib.AbstractContextManager["Recording"]):
     """A training that is being recorded: made by ``evr.record``."""
 
     def __init__(self, optimizer: Any, loader: Any, path: Path, constants: Constants | None, *, refuse: bool) -> None:
@@ -89,11 +88,16 @@ class Recording:
         self._sampler = conditions.batch_sampler(loader)
         self._accountant = _accountant_of(optimizer)
         self._parameters = {id(p) for p in optimizer.params}
-        found = conditions.breaches(optimizer, self._sampler)
+        found = list(conditions.breaches(optimizer, self._sampler))
         if found and refuse:
             raise RecordError("this training cannot be recorded: " + "; ".join(words for _, words in found))
-        if constants is not None:
-            conditions.check_constants(constants, optimizer, self._sampler)
+        constant = (conditions.divisor(optimizer), conditions.rate(self._sampler))
+        if constants is not None and (unlike := constants.unlike(*constant)):
+            raise RecordError(
+                f"this training does not have the constants that are given: {unlike}. Opacus takes both from the "
+                "number of records: set optimizer.expected_batch_size to the divisor, and give make_private a "
+                "DPDataLoader of the sampling probability"
+            )
         rank, ranks, run = conditions.place()
         self.path = path if ranks == 1 else rank_path(path, rank)
         self._recorder = Recorder(
@@ -143,18 +147,11 @@ class Recording:
         self._detach()
         self._recorder.close()
 
-    def __enter__(self) -> Recording:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.finish()
         else:
             self.close()
-
-    # -- attaching ---------------------------------------------------------------------------------
 
     def _attach(self) -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -169,7 +166,7 @@ class Recording:
             register_optimizer_step_post_hook(self._after_any_step),
         )
         self._plain_sampler = type(self._sampler)
-        self._sampler.__class__ = _observed(self._plain_sampler, self._on_batch, self._epoch_ends)
+        self._sampler.__class__ = _observed(self._plain_sampler, self._drawn.append, self._epoch_ends)
 
     def _detach(self) -> None:
         if self._handles:
@@ -180,15 +177,11 @@ class Recording:
             self._optimizer.attach_step_hook(self._hook_before)
             self._sampler.__class__ = self._plain_sampler
 
-    # -- what is seen ------------------------------------------------------------------------------
-
-    def _on_batch(self, size: int) -> None:
-        self._drawn.append(size)
-
     def _epoch_ends(self) -> None:
         """The sampler is through, or starts again: what it drew was used, unless somebody dropped it."""
-        left, self._drawn = list(self._drawn), deque()
-        if 0 in left:
+        dropped = 0 in self._drawn
+        self._drawn.clear()
+        if dropped:
             self._breach("empty_batch", _EMPTY, happened=True)
 
     def _on_pre_step(self, closure: Any = None) -> Any:
@@ -236,15 +229,12 @@ class Recording:
                 self._breach("outside", "the wrapped optimizer stepped by itself, past clipping and noise")
             self._expected = False
         elif any(id(p) in self._parameters for group in optimizer.param_groups for p in group["params"]):
-            self._breach(
-                "outside", f"another optimizer ({type(optimizer).__name__}) stepped on the recorded parameters"
-            )
+            name = type(optimizer).__name__
+            self._breach("outside", f"another optimizer ({name}) stepped on the recorded parameters")
 
     def _after_any_step(self, optimizer: Any, *_: Any) -> None:
         if optimizer is self._optimizer.original_optimizer:
             self._versions = conditions.versions(self._optimizer)
-
-    # -- what is checked ---------------------------------------------------------------------------
 
     def _breach(self, what: str, words: str, *, happened: bool = False) -> None:
         """Refuse what can still be refused; write down what has happened, or is let pass."""
@@ -261,10 +251,7 @@ class Recording:
         drawn = self._drawn.popleft()
         if self._used is None or self._used == drawn:
             return
-        if drawn == 0:
-            self._breach("empty_batch", _EMPTY, happened=True)
-        else:
-            self._breach("batch", _OTHER, happened=True)
+        self._breach(*(("empty_batch", _EMPTY) if drawn == 0 else ("batch", _OTHER)), happened=True)
         while self._drawn and self._drawn[0] != self._used and self._used in self._drawn:
             self._drawn.popleft()
         if self._drawn and self._drawn[0] == self._used:
@@ -304,13 +291,10 @@ class Recording:
             self._recorder._require(mark)
         recorded = self._recorder.steps
         if counted > recorded:
-            words = f"the accountant has counted {counted} steps, and the record holds {recorded}"
-            self._breach("unrecorded", words)
+            self._breach("unrecorded", f"the accountant has counted {counted} steps, and the record holds {recorded}")
         elif self._accountant is not None and counted < recorded:
-            words = (
-                f"{recorded - counted} recorded steps are not in the weights that the training goes on from; they count"
-            )
-            self._recorder.find("note", "lost", words)
+            lost = f"{recorded - counted} recorded steps are not in the weights that the training goes on from"
+            self._recorder.find("note", "lost", f"{lost}; they count")
         self._mark_checkpoint()
 
     def _mark_checkpoint(self) -> None:
@@ -327,9 +311,7 @@ _EMPTY = "an empty batch was dropped or filled: a Poisson-sampled step with no r
 
 
 def _observed(sampler: type[Iterable[Any]], on_batch: Callable[[int], None], on_end: Callable[[], None]) -> type:
-    """The sampler's class, telling what it draws. A subclass, so that ``isinstance`` and the sampler's state stay as
-    they are.
-    """
+    """The sampler's class, telling what it draws: a subclass, so that ``isinstance`` and its state stay as they are."""
 
     def __iter__(self: Any) -> Iterator[Any]:
         on_end()
@@ -350,9 +332,7 @@ def _check_optimizer(optimizer: Any) -> None:
 
 
 def _accountant_of(optimizer: Any) -> Any:
-    """The accountant that counts the optimizer's steps: Opacus's step hook is a closure of it. None for another
-    hook.
-    """
+    """The accountant that counts the optimizer's steps, in the closure of Opacus's step hook; None for another hook."""
     from opacus.accountants import IAccountant
 
     cells = getattr(getattr(optimizer, "step_hook", None), "__closure__", None) or ()

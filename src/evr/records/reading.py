@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from evr.gate.certify import certify
 from evr.gate.gate import released
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, Relation, relation_named
 from evr.records.chain import Chain, Line, read_lines
-from evr.records.constants import Constants
+from evr.records.recorder import Constants
+
+_FACTS = ("noise_multiplier", "clipping_norm", "sampling_probability", "divisor")
 
 
 @dataclass(frozen=True)
@@ -97,9 +100,7 @@ class Record:
             If it cannot be read, was altered or is damaged, or if the ranks do not agree.
         """
         found = sorted(Path(path).parent.glob(rank_path(path, "*").name)) if not Path(path).exists() else []
-        if not found:
-            return _read(Path(path))
-        return agreed([_read(one) for one in found])
+        return agreed([_read(one) for one in found]) if found else _read(Path(path))
 
     @property
     def steps(self) -> int:
@@ -108,9 +109,7 @@ class Record:
 
     @property
     def event(self) -> dp_event.DpEvent:
-        """The ``DpEvent`` of what ran. Raises ``RecordError`` if the record
-        does not support one.
-        """
+        """The ``DpEvent`` of what ran. Raises ``RecordError`` if the record does not support one."""
         if self.breaches:
             listed = "; ".join(map(str, self.breaches[:5]))
             raise RecordError(f"the record has no event, for what ran is not what is accounted for: {listed}")
@@ -123,14 +122,12 @@ class Record:
             )
         if not self.runs:
             raise RecordError("the record holds no step")
-        merged: list[tuple[float, float, int]] = []
-        for run in self.runs:  # the clipping norm is the noise's unit: it does not enter
-            noise, rate = run.noise_multiplier, run.sampling_probability
-            if merged and merged[-1][:2] == (noise, rate):
-                merged[-1] = (noise, rate, merged[-1][2] + run.steps)
-            else:
-                merged.append((noise, rate, run.steps))
-        phases = [dpsgd(noise_multiplier=n, sampling_probability=q, steps=k) for n, q, k in merged]
+        # the clipping norm is the noise's unit: it does not enter
+        alike = itertools.groupby(self.runs, lambda run: (run.noise_multiplier, run.sampling_probability))
+        phases = [
+            dpsgd(noise_multiplier=noise, sampling_probability=rate, steps=sum(run.steps for run in runs))
+            for (noise, rate), runs in alike
+        ]
         return phases[0] if len(phases) == 1 else dp_event.ComposedDpEvent(phases)
 
     @property
@@ -180,9 +177,7 @@ class Record:
         }
 
     def certify(self, **options: Any) -> Certificate:
-        """``evr.certify`` of what ran, under ``relation`` if no other is given; the certificate names the record, and
-        the record the certificate. Options as there.
-        """
+        """``evr.certify`` of what ran, by default under ``relation``; certificate and record name each other."""
         relation = self._checked_relation(options.pop("neighboring_relation", None))
         described = {"algorithm": "DP-SGD", **(options.pop("description", None) or {})}
         certificate = certify(
@@ -193,9 +188,7 @@ class Record:
 
     @contextlib.contextmanager
     def released(self, **options: Any) -> Iterator[Certificate]:
-        """``evr.released`` of what ran, as a context manager: its body runs only if the claim was verified. Relation
-        and names as of ``certify``.
-        """
+        """``evr.released`` of what ran: its body runs only if the claim was verified. Relation as of ``certify``."""
         relation = self._checked_relation(options.pop("neighboring_relation", None))
         gate = released(self.event, neighboring_relation=relation, record=self._section, **options)
         with gate as certificate:
@@ -203,17 +196,12 @@ class Record:
             yield certificate
 
     def add(self, certificate: Certificate) -> None:
-        """Name a certificate in the record's file, as a line of its own. Raises ``RecordError`` if it is of another
-        event.
-        """
+        """Name a certificate in the record's file. Raises ``RecordError`` if it is of another event."""
         if event_digest(certificate.dp_event()) != event_digest(self.event):
             raise RecordError("the certificate is of another event than what this record says ran")
-        chain = Chain(self.paths[0])
-        try:
+        with contextlib.closing(Chain(self.paths[0])) as chain:
             if certificate.digest not in self._named(chain.lines, chain.seals):
                 chain.write("certificate", digest=certificate.digest, verdict=certificate.verdict)
-        finally:
-            chain.close()
 
     @property
     def certificates(self) -> tuple[str, ...]:
@@ -223,7 +211,7 @@ class Record:
 
     def _named(self, lines: list[Line], seals: list[str]) -> tuple[str, ...]:
         """The digests in the lines of the file, which must still be the one that was read."""
-        if not lines or _last_seal(lines, seals) != self.seals[0]:
+        if not lines or seals[_last(lines)["line"]] != self.seals[0]:
             raise RecordError(f"{self.paths[0]}: the record has changed since it was read: read it again")
         return tuple(line["digest"] for line in lines if line["kind"] == "certificate")
 
@@ -300,57 +288,39 @@ def agreed(records: list[Record]) -> Record:
                 words = "the steps" if what == "runs" else f"{what} ({validate.shown(here)}, {validate.shown(there)})"
                 raise RecordError(f"the ranks do not agree: ranks {first.rank} and {record.rank} differ in {words}")
     ordered = sorted(records, key=lambda record: record.rank or 0)
-    return Record(
-        runs=first.runs,
-        notes=tuple(finding for record in ordered for finding in record.notes),
-        breaches=tuple(finding for record in ordered for finding in record.breaches),
-        conditions=tuple(each for record in ordered for each in record.conditions),
-        constants=first.constants,
-        secure=all(record.secure for record in ordered),
-        finished=first.finished,
-        run=first.run,
-        rank=None,
-        ranks=first.ranks,
-        paths=tuple(path for record in ordered for path in record.paths),
-        seals=tuple(seal for record in ordered for seal in record.seals),
-    )
+
+    def joined(name: str) -> tuple[Any, ...]:
+        return tuple(each for record in ordered for each in getattr(record, name))
+
+    parts: dict[str, Any] = {name: joined(name) for name in ("notes", "breaches", "conditions", "paths", "seals")}
+    return replace(first, secure=all(record.secure for record in ordered), rank=None, **parts)
 
 
 def _read(path: Path) -> Record:
     lines, seals, _ = read_lines(path)
     fixed = lines[0].get("constants")
-    runs: list[Run] = []
+    steps = [line for line in lines if line["kind"] == "step"]
+    facts = itertools.groupby(steps, lambda line: tuple(map(line.get, _FACTS)))
     found: dict[str, list[Finding]] = {"note": [], "breach": []}
     for line in lines:
-        if line["kind"] == "step":
-            facts = (line["noise_multiplier"], line["clipping_norm"], line["sampling_probability"], line.get("divisor"))
-            if runs and runs[-1] == Run(*facts, runs[-1].steps):
-                runs[-1] = Run(*facts, runs[-1].steps + 1)
-            else:
-                runs.append(Run(*facts, 1))
-        elif line["kind"] in found:
+        if line["kind"] in found:
             found[line["kind"]].append(Finding(line["what"], line["words"], line["after_step"]))
     return Record(
-        runs=tuple(runs),
+        runs=tuple(Run(**dict(zip(_FACTS, each, strict=True)), steps=len(list(some))) for each, some in facts),
         notes=tuple(found["note"]),
         breaches=tuple(found["breach"]),
         conditions=tuple(line["conditions"] for line in lines if line["kind"] in ("start", "resumed")),
         constants=None if fixed is None else Constants.of(fixed),
-        secure=all(line["secure"] for line in lines if line["kind"] == "step"),
-        finished=_training(lines)[-1]["kind"] == "end",
+        secure=all(line["secure"] for line in steps),
+        finished=_last(lines)["kind"] == "end",
         run=lines[0]["run"],
         rank=lines[0]["rank"],
         ranks=lines[0]["ranks"],
         paths=(path,),
-        seals=(_last_seal(lines, seals),),
+        seals=(seals[_last(lines)["line"]],),
     )
 
 
-def _training(lines: list[Line]) -> list[Line]:
-    """The lines that are about the training; certificates are named after it, or in between."""
-    return [line for line in lines if line["kind"] != "certificate"]
-
-
-def _last_seal(lines: list[Line], seals: list[str]) -> str:
-    """The seal of the last line that is about the training."""
-    return seals[_training(lines)[-1]["line"]]
+def _last(lines: list[Line]) -> Line:
+    """The last line that is about the training; certificates are named after it, or in between."""
+    return next(line for line in reversed(lines) if line["kind"] != "certificate")

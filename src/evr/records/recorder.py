@@ -8,19 +8,65 @@ fewer. The file is a sealed chain of lines (``evr.records.chain``).
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
+from evr import validate
 from evr.errors import RecordError
 from evr.randomness import fresh_entropy
 from evr.records.chain import FORMAT, Chain
-from evr.records.constants import Constants
 
 
-class Recorder:
+@dataclass(frozen=True)
+class Constants:
+    """What somebody fixed without looking at the data: numbers of a Poisson-sampled training that must not depend on
+    the number of records where that is private (docs/guarantees_relations.md, R1.7).
+    """
+
+    divisor: float
+    sampling_probability: float
+    steps: int
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Constants:
+        """The constants as callers give them and as records hold them.
+
+        >>> Constants.of({"divisor": 256, "sampling_probability": 0.01, "steps": 100})
+        Constants(divisor=256.0, sampling_probability=0.01, steps=100)
+        """
+        wanted = set(cls.__dataclass_fields__)
+        if not isinstance(given, Mapping) or set(given) != wanted:
+            raise ValueError(
+                f"constants={validate.shown(given)} are not a divisor, a sampling_probability and "
+                "steps: give a dictionary of these three"
+            )
+        return cls(
+            validate.positive(divisor=given["divisor"]),
+            validate.probability(sampling_probability=given["sampling_probability"]),
+            validate.positive_integer(steps=given["steps"]),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def unlike(self, divisor: float | None, sampling_probability: float) -> str | None:
+        """How a step differs from these constants, in words; None if it does not."""
+        if divisor != self.divisor:
+            seen = "was not recorded" if divisor is None else f"was {divisor!r}"
+            return f"the divisor {seen}, and the constant is {self.divisor!r}"
+        if sampling_probability != self.sampling_probability:
+            return (
+                f"the sampling probability was {sampling_probability!r}, and the constant is "
+                f"{self.sampling_probability!r}"
+            )
+        return None
+
+
+class Recorder(contextlib.AbstractContextManager["Recorder"]):
     """Writes a record, and continues one that is there.
 
     Parameters
@@ -149,12 +195,7 @@ class Recorder:
         """Close the file; without ``finish`` the training can only be continued."""
         self._chain.close()
 
-    def __enter__(self) -> Recorder:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.finish()
         self.close()
