@@ -59,9 +59,7 @@ def check_writable(**named: str | Path) -> None:
 
 
 def _takes_a_file(target: Path) -> bool:
-    """Whether ``write_bytes`` can write there. Permissions do not tell: the root user has all of them, and a folder
-    such as ``/proc`` still takes no file.
-    """
+    """Whether ``write_bytes`` can write there. Permissions do not tell: not even root can write to ``/proc``."""
     if _mode(target) is None:
         return os.access(target, os.W_OK)
     try:

@@ -1,6 +1,4 @@
-"""The exceptions of evr. All derive from ``EvrError``; invalid values raise the built-in ``ValueError`` and
-``TypeError``.
-"""
+"""The exceptions of evr, all derived from ``EvrError``; invalid values raise ``ValueError`` and ``TypeError``."""
 
 from typing import Any
 
@@ -38,9 +36,7 @@ class OtherRelationError(UnsupportedEventError):
 
 
 class FalseClaimError(EvrError, ValueError):
-    """A pair is false by its estimate, or true by too little to be verified. Says what would hold. Nothing was
-    counted.
-    """
+    """A pair is false by its estimate, or too close to verify. Says what would hold. Nothing was counted."""
 
 
 class AccuracyError(EvrError, ValueError):
@@ -56,9 +52,7 @@ class CertificateError(EvrError, ValueError):
 
 
 class LedgerError(EvrError, ValueError):
-    """The ledger cannot be used (it is damaged or not writable), or refuses an attempt (a seed was used before, a claim
-    is below the floor).
-    """
+    """The ledger cannot be used (damaged, or not writable), or refuses an attempt (a seed was used before)."""
 
 
 class AlreadyReleasedError(LedgerError):
@@ -78,9 +72,7 @@ class TooLongError(EvrError, ValueError):
 
 
 class ClusterError(EvrError, ConnectionError):
-    """A cluster cannot be reached, refuses or was lost. Says which, and the remedy. An attempt under way can be
-    continued.
-    """
+    """A cluster cannot be reached, refuses or was lost. Says the remedy. An attempt under way can be continued."""
 
 
 class DeviceError(EvrError, ValueError):

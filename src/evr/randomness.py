@@ -68,9 +68,7 @@ class Stream:
     direction: str = "remove"
 
     def block(self, number: int) -> np.random.Generator:
-        """The generator of one block; blocks do not overlap, for each has
-        2^192 counters to itself.
-        """
+        """The generator of one block; blocks do not overlap, for each has 2^192 counters to itself."""
         name = f"{self.entropy:x}|{self.purpose}|{self.attempt}|{self.direction}"
         digest = hashlib.sha256(name.encode()).digest()[:16]
         key = int.from_bytes(digest, "little")

@@ -143,9 +143,7 @@ def _hints(event: type) -> dict[str, Any]:
 
 
 def _in_a_file(hint: Any, name: str) -> Any:
-    """The type in TOML of what has the type ``hint`` in an event: sequences of
-    any kind are lists.
-    """
+    """The type in TOML of what has the type ``hint`` in an event: sequences of any kind are lists."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint in (float, int, bool, str, type(None)) or origin is Literal:
         return hint
@@ -195,9 +193,7 @@ class Spec(_Table):
     _source: str = PrivateAttr(default="")
 
     def event(self, relation: Relation | None = None) -> dp_event.DpEvent:
-        """The event tree; translated once here, under the relation given or else the file's, so that a wrong value is
-        named with its table.
-        """
+        """The event tree, translated once under the relation given or the file's, so that errors name their table."""
         built = []
         for index, mechanism in enumerate(self.mechanism):
             try:

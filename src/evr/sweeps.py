@@ -75,9 +75,7 @@ class Sweep(Curve):
         return {name: [row[name] for row in rows] for name in rows[0]}
 
     def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
-        """Draw the answers over the setting that has most values, a line for each combination of the others; ``style``
-        goes to matplotlib's ``plot``.
-        """
+        """Draw the answers over the setting with most values, a line for each of the others; ``style`` is for lines."""
         along, lines = self.lines()
         return drawn(ax, along.replace("_", " "), self.wanted, lines, **style)
 

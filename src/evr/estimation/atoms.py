@@ -62,9 +62,7 @@ class Atoms(NamedTuple):
 
 
 def atoms_of(steps: tuple[Step, ...], most: int = MAX_ATOMS, cap: float = np.inf) -> Atoms | None:
-    """The atoms of the whole composition, or None if there are none or too many to list; those of a step beyond ``cap``
-    are left out.
-    """
+    """The atoms of the whole composition up to ``cap`` in each step; None if there are none, or too many to list."""
     total = Atoms(np.zeros(1), np.zeros(1), np.zeros(1), 0.0, 0)
     least = 1  # sums of n numbers and of m numbers are n + m - 1 numbers at least
     for step in steps:

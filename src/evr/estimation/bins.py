@@ -58,9 +58,7 @@ class Nodes(NamedTuple):
 
 
 class _Grid(NamedTuple):
-    """Points up to the kink, and in all; how far beyond it the tilted sum reaches; the tilt, and the side that
-    counts.
-    """
+    """Points up to the kink, and in all; how far beyond it the sum reaches; the tilt, and the side that counts."""
 
     size: int
     points: int
@@ -150,9 +148,7 @@ def _nodes(energy: float, log_kink: float, size: int = 0, slope: float = 0.0) ->
 
 
 def _slope(nodes: Nodes, bins: int, sign: float) -> float:
-    """The slope at which the mean of the tilted sum is at the kink; 0 if it is beyond it already, NaN if it
-    never is.
-    """
+    """The slope at which the tilted sum has its mean at the kink; 0 if it is beyond it already, NaN if it never is."""
 
     def gap(slope: float) -> float:
         weights, _ = nodes.tilted(sign * slope)
@@ -183,9 +179,7 @@ def _range(nodes: Nodes, bins: int, slope: float) -> tuple[float, float]:
 
 
 def _on_grid(nodes: Nodes, bins: int, grid: _Grid) -> tuple[float, float]:
-    """The expectation on a grid, and what its rounding is relative to. The grid is a ring that holds the sum's
-    range.
-    """
+    """The expectation on a grid (a ring that holds the sum's range), and what its rounding is relative to."""
     width, slope, sign = 1 / grid.size, grid.slope, int(grid.sign)
     weights, log_total = nodes.tilted(slope)
     law = irfft(rfft(spread(nodes.ratios * grid.size, weights, grid.points)) ** bins, grid.points)

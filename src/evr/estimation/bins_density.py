@@ -114,9 +114,7 @@ def _joined(parts: list[Panels]) -> LogDensity:
 
 
 def log_density_of_mean(bins: int, energy: float, depth: float, parts: int = 1) -> LogDensity:
-    """The density of ``log L`` under ``Q``, where that under ``P`` or ``Q`` is above ``e^-depth``; panels of integrals
-    are cut into ``parts``.
-    """
+    """The density of ``log L`` under ``Q``, where it or that under ``P`` is above ``e^-depth``."""
     highest = energy / 2 + math.sqrt(2 * depth * energy) - math.log(bins)
     lowest = -(depth + max(highest, 0.0) + _MARGIN)
 

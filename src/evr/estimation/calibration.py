@@ -133,9 +133,7 @@ def _needed(found: Estimate | UpperBound) -> float:
 
 
 def _rounded(gap: Callable[[float], float], root: float, private: float, *, up: bool) -> float:
-    """The first number of four digits from the root on, towards the private end, that meets the target; that end where
-    none before it does.
-    """
+    """The first number of four digits from the root towards the private end that meets the target, or that end."""
     unit = Decimal(1).scaleb(Decimal(root).adjusted() - _DIGITS + 1)
     whole = (Decimal(root) / unit).to_integral_value(ROUND_CEILING if up else ROUND_FLOOR)
     step = 0

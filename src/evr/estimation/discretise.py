@@ -139,9 +139,7 @@ def _cells_outside(edges: Floats, flats: Floats) -> tuple[Floats, Floats]:
 
 @singledispatch
 def log_mgf(pair: DominatingPair, order: float) -> float:
-    """``log E_P[e^{order loss}]``: in closed form where a family has one, else by cells, those that matter halved until
-    it moves by less than 1e-11.
-    """
+    """``log E_P[e^{order loss}]``, in closed form where a family has one, else by cells to 1e-11."""
     if order == 0.0:
         return 0.0
     if order > 0.0 and infinite_loss_mass(pair) > 0.0:

@@ -32,9 +32,7 @@ class Epsilon(NamedTuple):
 def greater_epsilon(
     composition: Composition, delta: float, directions: tuple[Direction, ...], guess: float | None = None
 ) -> tuple[Epsilon, Direction]:
-    """The greater epsilon of the directions, on a line, and the direction that has it; ``guess`` is where to look
-    first.
-    """
+    """The greater epsilon of the directions, on a line, and which has it; ``guess`` is where to look first."""
     best, winner, errors = -1.0, directions[0], [0.0]
     for one in directions:
         curve = FftCurve(on_lines(composition.simplified(one)))
@@ -50,9 +48,7 @@ def greater_epsilon(
 
 
 def epsilon_of(curve: FftCurve, delta: float, guess: float | None = None) -> Epsilon:
-    """Epsilon of one direction at a delta in [0, 1] by the default method; ``guess`` is where to look first, where that
-    is known.
-    """
+    """Epsilon of one direction at a delta in [0, 1] by the default method; ``guess`` is where to look first."""
     value = _solved(curve, delta, guess)
     if math.isinf(value) or delta == 1 or not curve.steps or _at_zero(curve.steps) <= 0.5 * delta:
         return Epsilon(value, 0.0)

@@ -135,9 +135,7 @@ class FftCurve:
         return guess
 
     def delta(self, epsilon: float, floor: float = 0.0) -> Delta:
-        """Delta at one epsilon, with an estimate of the error; a part that a moments bound shows to be below ``floor``
-        is left out, and is in the error.
-        """
+        """Delta at one epsilon, with an estimate of the error. A part below ``floor`` is left to the error."""
         if not self.steps:
             return _constant(0.0)
         if math.isinf(epsilon) or self.infinite_mass >= 1.0:
@@ -220,9 +218,7 @@ class _Known(NamedTuple):
 
 
 class _Conditions(NamedTuple):
-    """The atoms of some steps, the probability that one of these has an infinite loss, and the curve of the other
-    steps.
-    """
+    """The atoms of some steps, the chance that one of these has an infinite loss, and the other steps' curve."""
 
     atoms: Atoms
     infinite: float

@@ -119,9 +119,7 @@ class TiltedLaw:
         return self._peak(epsilon) * (4.0 * UNIT * math.log2(self.probabilities.size) + self.noise)
 
     def wrapped(self, epsilon: float) -> float:
-        """About the error of what is spread beyond the ends of the grid, from what is next to them: between the sum's
-        range and the ends there should be nothing.
-        """
+        """About the error of what is spread beyond the ends of the grid, where there should be nothing."""
         ends = np.concatenate((self.probabilities[:_EDGE], self.probabilities[-_EDGE:]))
         return self._peak(epsilon) * float(np.abs(ends).sum())
 
@@ -152,9 +150,7 @@ class TiltedLaw:
         return self.scale(epsilon) * found
 
     def ragged(self, epsilon: float) -> float:
-        """About the error of the mended kink where the law is ragged next to epsilon: points of cells, spread on the
-        grid, leave ripples that no polynomial fits.
-        """
+        """About the error of the mended kink where points of cells leave ripples that no polynomial fits."""
         smooth = self.probabilities if self.atoms is None else self.probabilities - self.atoms
         first = max(0, math.floor(self._position(epsilon)) + 1)
         if self.lattice or not 4 <= first < smooth.size - 4:

@@ -108,9 +108,7 @@ class Interpolated:
 
 
 class _Block:
-    """A polynomial in ``log(k + earlier)`` through some steps' epsilons (their logarithms), by the barycentric
-    formula.
-    """
+    """A polynomial in ``log(k + earlier)`` through the logarithms of some epsilons, by the barycentric formula."""
 
     def __init__(self, earlier: float, points: dict[int, Point]) -> None:
         self.points, self.missed, self._earlier = points, 0.0, earlier

@@ -61,9 +61,7 @@ def proposal_for(name: str, direction: str, steps: tuple[Step, ...], epsilon: fl
 
 
 class Effort:
-    """The options of ``method="monte_carlo"``: how many samples to draw, or until which relative error; from what, with
-    which seed, by how many threads.
-    """
+    """The options of ``method="monte_carlo"``: when to stop, what to draw from, the seed, the number of threads."""
 
     def __init__(
         self,
@@ -318,9 +316,7 @@ def _proved_bound(steps: tuple[Step, ...], epsilon: float) -> float:
 
 
 def _first_guess(steps: tuple[Step, ...], delta: float) -> float:
-    """About an epsilon: of steps on a line as if their sum were normal, of mixtures as if the worst pattern
-    were known.
-    """
+    """About an epsilon, as if sums on a line were normal and the worst pattern of mixtures were known."""
     lines = tuple(step for step in steps if isinstance(step.law, DominatingPair))
     energy = math.fsum(step.count * step.law.greatest_energy for step in steps if isinstance(step.law, PatternLaw))
     known = energy / 2 + math.sqrt(2 * energy * -math.log(min(delta, 0.5)))

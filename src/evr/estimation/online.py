@@ -1,6 +1,4 @@
-"""``online_epsilon``: epsilon after every step of a run, computed at a few and interpolated
-(``estimation.interpolation``).
-"""
+"""``online_epsilon``: epsilon after every step, computed at a few and interpolated (``estimation.interpolation``)."""
 
 from __future__ import annotations
 

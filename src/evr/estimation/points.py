@@ -81,9 +81,7 @@ def log_moment(points: LossPoints, order: float, origin: float, log_mass: float)
 
 @lru_cache(maxsize=256)
 def _place(pair: DominatingPair, order: float, cap: float, *, tilted_only: bool = False) -> tuple[float, float]:
-    """The range of ``t``, up to that of the cap, that holds all but ``e^-80`` of the tilted law, and of ``P`` if asked
-    for.
-    """
+    """The range of ``t`` up to the cap that holds all but ``e^-80`` of the tilted law, and of ``P`` if asked for."""
     low, high = pair.span(order) if not tilted_only else _place(pair, order, cap)
     high = max(min(high, float(pair.point(cap))), low) if cap < math.inf else high
     for _ in range(12):
@@ -102,9 +100,7 @@ def _place(pair: DominatingPair, order: float, cap: float, *, tilted_only: bool 
 
 
 def _even(pair: DominatingPair, place: tuple[float, float], cells: int, most: int, width: float) -> list[Floats]:
-    """Edges even in ``t``, and edges ``width`` apart in losses, or the ``most`` that there may
-    be.
-    """
+    """Edges even in ``t``, and edges ``width`` apart in losses, or the ``most`` that there may be."""
     low, high = place
     parts = [np.linspace(low, high, cells + 1)]
     losses = pair.privacy_loss(np.array([low, high]))

@@ -21,9 +21,7 @@ _FEW = 1 << 14  # points that are spread at a time
 
 
 class Spectrum(NamedTuple):
-    """``log`` of a Fourier transform, the loss at the grid's zero, the ``log`` of the moment from there, and two
-    errors.
-    """
+    """``log`` of a Fourier transform, the loss at the grid's zero, the ``log`` moment from there, and two errors."""
 
     log_transform: Complexes
     atomic: Complexes | None
@@ -119,9 +117,7 @@ def _log_transform(grid: Floats, mass: float) -> tuple[Complexes, float]:
 
 
 def _lagrange(x: Floats) -> tuple[Floats, ...]:
-    """Weights of seven-point interpolation at ``x`` in [-1/2, 1/2] from the nodes -3 .. 3: they keep moments up to the
-    sixth.
-    """
+    """Weights of seven-point interpolation at ``x`` in [-1/2, 1/2] from -3 .. 3: moments up to the sixth are kept."""
     square = x * x
     one, two, three = square - 1.0, square - 4.0, square - 9.0
     first, second, third = x * two * three / 48.0, x * one * three / -120.0, x * one * two / 720.0

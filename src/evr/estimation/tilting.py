@@ -64,9 +64,7 @@ def excess(origins: Iterable[tuple[int, float]], epsilon: float) -> float:
 
 
 def chernoff(log_growths: Floats, shifts: Floats, tail: float) -> float:
-    """How far a sum reaches, but for a mass of ``e^-tail``, by Chernoff's bound: ``log_growths`` are the logarithms of
-    ``E[e^{shift sum}]``.
-    """
+    """How far a sum reaches but for a mass of ``e^-tail``, by Chernoff, from ``log E[e^{shift sum}]`` at each shift."""
     return float(np.min((log_growths + tail) / shifts))
 
 
@@ -87,9 +85,7 @@ class _Sum:
         return math.sqrt(math.fsum(n * part.variance for n, part in zip(self.counts, self.parts, strict=True)))
 
     def crossing(self, order: float, epsilon: float) -> float | None:
-        """The order at which these points have their mean at epsilon, looked for around a given one; None where it is
-        not near.
-        """
+        """The order at which these points have their mean at epsilon, if it is near the given one; else None."""
 
         def beyond(order: float) -> float:
             return _Sum(self.points, self.counts, order).mean_excess(epsilon)
@@ -139,9 +135,7 @@ class _Sum:
 
 @lru_cache(maxsize=64)
 def _lowest(steps: tuple[Step, ...]) -> tuple[float, float] | None:
-    """The deviation of the sum, and how low it may be under ``P`` and under ``Q``, which is the tilt of order -1; None
-    where a step has no finite loss.
-    """
+    """The deviation of the sum, and how low it may be under ``P`` and ``Q``; None where a step has no finite loss."""
     points = [rough_points(step.pair, -1.0, math.inf) for step in steps]
     if not all(p.losses.size for p in points):
         return None
@@ -151,9 +145,7 @@ def _lowest(steps: tuple[Step, ...]) -> tuple[float, float] | None:
 
 
 def limits(steps: tuple[Step, ...], epsilon: float) -> tuple[float, float]:
-    """The greatest epsilon to serve, and the cap: a loss beyond it exceeds that epsilon whatever the other steps do,
-    under ``P`` and under ``Q``.
-    """
+    """The greatest epsilon to serve, and the cap, beyond which a loss exceeds it whatever the other steps do."""
     known = _lowest(steps)
     if known is None:
         return _REACH * epsilon, math.inf
@@ -217,9 +209,7 @@ def plan_tilt(
 
 
 def _usual(plain: _Sum, steps: tuple[Step, ...], epsilon: float) -> tuple[float, dict[DominatingPair, float]]:
-    """The width of the sum of usual losses, 0 where one has atoms; and for each pair the loss that makes such a sum
-    epsilon.
-    """
+    """The width of the sum of usual losses, 0 if one has atoms; and by pair the loss that makes such a sum epsilon."""
     bulks = [part.bulk() for part in plain.parts]
     beyond = excess(zip(plain.counts, (place for place, _ in bulks), strict=True), epsilon)
     smooth = (
@@ -231,9 +221,7 @@ def _usual(plain: _Sum, steps: tuple[Step, ...], epsilon: float) -> tuple[float,
 
 
 def likely_epsilon(steps: tuple[Step, ...], delta: float) -> float:
-    """About epsilon at delta, if the sum of losses is normal, or if a large one comes alone: whichever is greater; at
-    least a tiny number.
-    """
+    """About epsilon at delta: as if the sum were normal, or a large loss came alone, whichever is greater."""
     points = [rough_points(step.pair, -1.0, math.inf) for step in steps]
     plain = _Sum(points, [step.count for step in steps], 0.0)
     normal = plain.mean_excess(0.0) + math.sqrt(-2.0 * math.log(delta)) * plain.deviation

@@ -1,6 +1,4 @@
-"""Choosing what to draw from. A search may be wrong without harm: what a guarantee rests on is computed from its
-result.
-"""
+"""Choosing what to draw from. A choice may be bad without harm: guarantees are computed from its result."""
 
 from evr.planning.capped import capped_plan, capped_proposal
 from evr.planning.single import single_proposal

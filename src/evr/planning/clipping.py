@@ -15,9 +15,7 @@ _AT_ONCE, _NUMBERS = 4096, 2**20  # samples of a block, and their coordinates: t
 
 
 class Clip(NamedTuple):
-    """Where to clip, the proved correction, a guess of the variance, and the growth of log wealth to expect of a
-    sample.
-    """
+    """Where to clip, the proved correction, a guess of the variance, and the expected growth of log wealth."""
 
     clip: float
     correction: float

@@ -36,9 +36,7 @@ def chosen_device(device: str) -> tuple[str, str | None]:
 
 
 def placed(plan: ProposalPlan, steps: tuple[Step, ...]) -> MixturePlan:
-    """The plan of laws in many dimensions, drawn as a GPU draws them; what is beside them on a line is drawn by the
-    processor.
-    """
+    """The plan of laws in many dimensions, drawn as a GPU draws them; the processor draws laws on a line."""
     if not isinstance(plan, MixturePlan):
         raise DeviceError(f"a GPU does not draw the proposal {plan.name!r}: take device='cpu' or 'auto'")
     if (most := max(s.count for s in steps if isinstance(s.law, PatternLaw))) > MOST_COPIES:

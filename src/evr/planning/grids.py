@@ -184,9 +184,7 @@ class _Windows:
         self._view, self._small = view, math.log(tolerance) - _TAIL + math.log(1e3)
 
     def floor(self, counts: Sequence[int]) -> float:
-        """Raising what is below: ``P(Y < floor) e^{order floor} E[e^{order rest}] e^{-order epsilon}`` is small against
-        delta.
-        """
+        """Below it, ``P(Y < floor) e^{order floor} E[e^{order rest}] e^{-order epsilon}`` is small against delta."""
         view = self._view
         rest = sum((kind.count - n) * kind.cumulant for kind, n in zip(view.kinds, counts, strict=True))
         room = self._small + view.log_delta + view.order * view.epsilon - rest
@@ -194,9 +192,7 @@ class _Windows:
         return float(np.max((room - lows) / (view.order + _ORDERS)))
 
     def top(self, counts: Sequence[int]) -> float:
-        """Beyond it, the other steps take back too rarely to matter, delta being linear in ``e^{-loss}``; or all is too
-        rare.
-        """
+        """Beyond it all is too rare, or the other steps take back too rarely: delta is linear in ``e^{-loss}``."""
         view = self._view
         rest = [kind.count - n for kind, n in zip(view.kinds, counts, strict=True)]
         if not any(rest):
@@ -224,9 +220,7 @@ class _Windows:
 
 @dataclass(frozen=True)
 class _Bulk:
-    """The fine part of a kind on a coarse spacing: its places and halvings, its losses (from the offset) and tilted
-    weights.
-    """
+    """The fine part of a kind on a coarse spacing: places, halvings, losses (from the offset) and tilted weights."""
 
     halvings: int
     low: int
@@ -257,9 +251,7 @@ class _Bulk:
 
 
 def _bulk(kind: Kind, spacing: float, fine: float, coarse: float) -> _Bulk:
-    """As little of the loss as leaves no more variance than ``coarse`` outside, halved until it adds no more than
-    ``fine``.
-    """
+    """As little of the loss as leaves a variance of ``coarse`` outside, halved until it adds at most ``fine``."""
     offset, losses = float(kind.offset), kind.losses
     added = np.cumsum(kind.spread(spacing))
     if added[-1] <= fine + coarse:
@@ -300,9 +292,7 @@ class _FineRanges:
 
 
 def choose(view: Outlook, tolerance: float) -> ProofPlan:
-    """Grids for a bound that exceeds delta by about ``tolerance`` of it: the cheapest of several spacings and fine
-    parts.
-    """
+    """Grids for a bound that exceeds delta by about ``tolerance`` of it: the cheapest of several choices."""
     windows = _Windows(view, tolerance)
     products = schedule(view.counts)
     unit = _AIM * tolerance / view.kappa
@@ -323,9 +313,7 @@ def choose(view: Outlook, tolerance: float) -> ProofPlan:
 
 
 def _meeting(view: Outlook, spacing: float, bulks: list[_Bulk], products: list[tuple[int, ...]]) -> float:
-    """The variance that fine parts add where they meet coarse ones: once in each product, for each part with a coarse
-    step in it.
-    """
+    """The variance added where fine parts meet coarse ones: once a product for each part with a coarse step."""
     if not any(bulk.halvings for bulk in bulks):
         return 0.0
     total = spacing**2 / 3  # the two halves, at last

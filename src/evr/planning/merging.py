@@ -33,9 +33,7 @@ Edges = tuple[float, ...] | None
 
 
 class Where(NamedTuple):
-    """For each kind of step, tilts that lead to where delta comes from, and about the logarithm of Chernoff's bound on
-    delta.
-    """
+    """Tilts of each kind of step that lead to where delta comes from, and about Chernoff's ``log`` bound on it."""
 
     tilts: list[list[Tilt]]
     log_bound: float
@@ -142,9 +140,7 @@ def _deviation(step: Step, cells: Cells) -> float:
 
 
 def _log_weights(cells: Cells, tilt: Tilt) -> Floats:
-    """``log`` of the tilted mass of each cell, at its mean; only how much delta grows rests on
-    it.
-    """
+    """``log`` of the tilted mass of each cell, at its mean; only how much delta grows rests on it."""
     return cells.log_p + tilt.height(_centres(cells))
 
 

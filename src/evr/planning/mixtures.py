@@ -50,18 +50,14 @@ _CELLS = 4096  # of steps on a line
 
 @dataclass(frozen=True)
 class Goal:
-    """What is to be verified: delta below ``threshold`` at ``epsilon``, estimated as ``delta``; or that delta is to be
-    estimated, where there is no threshold.
-    """
+    """To verify that delta is below ``threshold``, estimated as ``delta``; or, without a threshold, to estimate it."""
 
     epsilon: float
     delta: float = math.nan
     threshold: float = math.inf
 
     def merit(self, proposal: MixtureProposal) -> float:
-        """How fast the claim would be accepted, by a few samples and the proved bound; of an estimate, how small its
-        variance is.
-        """
+        """How fast the claim would be accepted, as a few samples show it; how small the variance of an estimate is."""
         drawn = proposal.draw(TUNING.block(0), min(_PILOT, 16 * block_size(proposal)))
         if self.threshold == math.inf:
             values = drawn.values(self.epsilon, proposal.log_greatest(self.epsilon))
@@ -117,9 +113,7 @@ def _laws(steps: tuple[Step, ...]) -> Laws:
 
 
 def _shifted(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
-    """The shift with the least bound on samples, and one a little greater, which lowers the second moment; or the first
-    that needs no sample.
-    """
+    """The shift of the least bound on samples, and a greater one of less variance; or the first without samples."""
 
     def shifted(log_theta: float) -> MixtureProposal:
         return with_lines(steps, ByShift(-math.exp(log_theta)), math.exp(log_theta))
@@ -162,9 +156,7 @@ def _remove(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
 
 
 def _local(law: Bins, epsilon: float, window: int, shift: float) -> int:
-    """The order at which the ratio of a window takes that of all bins, which a shift raises, to epsilon; 0 if none
-    does.
-    """
+    """The order at which a window's ratio takes that of all bins, which a shift raises, to epsilon; 0 if none does."""
     missing = math.exp(epsilon) - math.exp(min(shift * law.mean.square, epsilon))
     needed = math.log(max(law.bins / window * missing, 1.0))
     moments = list[float]()

@@ -109,9 +109,7 @@ class StrictCurve:
             spacing = max(_finer(spacing, excess, wanted), finest)
 
     def points(self, epsilons: Sequence[float], tolerance: float = 0.01) -> list[Proof]:
-        """A proof at each epsilon, which rise, from a few compositions: each is planned at one of them and asked from
-        its neighbour below to its neighbour above.
-        """
+        """A proof at each of rising epsilons, from a few compositions that each serve their neighbours, too."""
         exact = [Fraction(epsilon) for epsilon in epsilons]
         best = [prove_within(self.steps, epsilon, ()) for epsilon in exact]
         anchors = sorted({round(k * (len(exact) - 1) / _ANCHORS) for k in range(_ANCHORS + 1)})
@@ -151,9 +149,7 @@ class StrictCurve:
         return _LEAST_SECONDS + _PLACE * plan.bits * plan.work + _RATIO_PLACE * ratios
 
     def _one_step_seconds(self, epsilon: Fraction, guess: float, wanted: float) -> float:
-        """For bins, tried on the first grid of ratios. The time goes with the places of the next one, as
-        ``_one_step_plans`` chooses it.
-        """
+        """For bins, tried on the first grid of ratios; the time goes with the places of the next one."""
         law = self.steps[0].exact_law
         if not isinstance(law, ExactBins):
             return 0.0
@@ -191,9 +187,7 @@ class StrictCurve:
         return self._plans[key]
 
     def epsilon(self, delta: float, tolerance: float = TOLERANCE) -> float:
-        """A float at which delta is proved to be at most ``delta``, and little above the least; infinite if none is
-        found.
-        """
+        """A float, little above the least, at which delta is proved to be at most ``delta``, or infinity."""
         target = Fraction(delta)
         if delta >= 1 or not self.steps:
             return 0.0
@@ -218,9 +212,7 @@ class StrictCurve:
         return math.inf
 
     def _search(self, guess: float, target: Fraction, tolerance: float) -> float:
-        """The least float from ``guess`` on, to a small part of what the tolerance is worth, whose bound is at most the
-        target.
-        """
+        """About the least float from ``guess`` on whose bound is at most the target."""
         if self.is_one_step:
             bits, law = _bits(float(target)), self.steps[0].exact_law
             if isinstance(law, ExactBins):
@@ -287,9 +279,7 @@ def strict_curves(composition: Composition, direction: str | None = None) -> dic
 def strict_delta(
     composition: Composition, epsilon: float, direction: str | None = None, tolerance: float = TOLERANCE
 ) -> tuple[float, Direction]:
-    """A proved upper bound on delta(epsilon), rounded up, and the direction that attains it; the other is proved to be
-    no worse.
-    """
+    """A proved upper bound on delta(epsilon), rounded up, and its direction; the other is proved to be no worse."""
     tolerance = validate.open_probability(tolerance=tolerance)
     curves = strict_curves(composition, direction)
     order = sorted(curves, key=lambda one: -curves[one].estimate(epsilon))

@@ -96,9 +96,7 @@ class _Search:
         return self._log_greatest(tilts) > together + math.log(300.0)
 
     def _descend(self, cap: float) -> tuple[float, list[Tilt]]:
-        """Nelder-Mead over order and cap, from the order that centres the tilted loss at
-        epsilon.
-        """
+        """Nelder-Mead over order and cap, from the order that centres the tilted loss at epsilon."""
 
         def chernoff(log_order: float) -> float:
             order = math.exp(log_order)

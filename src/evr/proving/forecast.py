@@ -99,9 +99,7 @@ def forecast(
 
 
 def _likely(composition: Composition, claim: Claim, direction: str) -> float | None:
-    """Delta of one direction, where it costs little to know: it may be far below the claim's, which then takes far
-    fewer samples.
-    """
+    """Delta of one direction, if it costs little to know. Far below the claim, it takes far fewer samples."""
     if needs_samples(composition):
         return None
     with contextlib.suppress(AccuracyError):

@@ -1,6 +1,4 @@
-"""How long one direction takes, about. What nobody would wait for is refused, with a remedy. No guarantee rests on
-this.
-"""
+"""About how long one direction takes. What nobody would wait for is refused. No guarantee rests on this."""
 
 from __future__ import annotations
 

@@ -17,9 +17,7 @@ QUICK = 10.0
 
 
 class StrictProving:
-    """Chooses grids for the strict proofs of a composition, each once, and keeps the proofs that the kernel made from
-    them.
-    """
+    """Chooses grids for the strict proofs of a composition, each once, and keeps the proofs that the kernel made."""
 
     def __init__(self, composition: Composition) -> None:
         self.composition = composition
@@ -37,9 +35,7 @@ class StrictProving:
         }
 
     def shows(self, claim: Claim, enough: Fraction) -> bool:
-        """Whether proofs that take seconds show that delta is at most ``enough``; they are kept. False where a law has
-        no exact form.
-        """
+        """Whether proofs that take seconds show that delta is at most ``enough``. False if a law has no exact form."""
         plans = self._planner(claim.epsilon, enough)
         try:
             if sum(self.seconds(claim, enough).values()) > QUICK:

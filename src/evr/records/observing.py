@@ -280,9 +280,7 @@ class Recording(contextlib.AbstractContextManager["Recording"]):
         self._versions = None
 
     def _check_checkpoint(self) -> None:
-        """The accountant counted what was recorded; after loading a checkpoint, the record holds all that the
-        checkpoint knew.
-        """
+        """The accountant counted what was recorded; after a checkpoint is loaded, the record holds all it knew."""
         counted = self._count()
         if counted == self._counted:
             return

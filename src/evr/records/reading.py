@@ -216,9 +216,7 @@ class Record:
         return tuple(line["digest"] for line in lines if line["kind"] == "certificate")
 
     def is_certified_by(self, certificate: Certificate) -> bool:
-        """Whether a certificate is accepted, is of this record's event, and is named in its file; and, if it names a
-        record itself, whether that is this one.
-        """
+        """Whether a certificate is accepted, of this event, named in the file, and of this record if it names one."""
         named = certificate.record
         return (
             certificate.accepted
