@@ -291,10 +291,11 @@ def _by_moments(composition: Composition, event: Any, at: float, wanted: str, di
     """
     from evr.estimation.rdp import pairs_delta, pairs_epsilon, rdp_delta, rdp_epsilon
 
+    directions = directions_of(composition, direction)
     by_event, by_pairs = (rdp_delta, pairs_delta) if wanted == "delta" else (rdp_epsilon, pairs_epsilon)
     trivial = at == (math.inf if wanted == "delta" else 1.0)
     settled = trivial or not composition.remove or composition.is_non_private
     if isinstance(event, DpEvent) and composition.relation is not REPLACE_ONE and not settled:
         with contextlib.suppress(UnsupportedEventError, ArithmeticError, RecursionError):
             return by_event(event, at, composition.relation)
-    return max(by_pairs(composition.simplified(one), at) for one in directions_of(composition, direction))
+    return max(by_pairs(composition.simplified(one), at) for one in directions)

@@ -149,31 +149,25 @@ def _rounded(gap: Callable[[float], float], root: float, private: float, *, up: 
 def _bracket(
     gap: Callable[[float], float], low: float | None, high: float | None, integer: bool
 ) -> tuple[float, float]:
-    """A parameter that meets the target and one that does not, in this order."""
+    """A parameter that meets the target and one that does not, in this order; by doubling and halving from a start if
+    there are not both ends, each way as long as it leads there.
+    """
     if low is not None and high is not None:
         low, high = validate.positive(low=low), validate.positive(high=high)
         if not low < high:
             raise ValueError(f"low={low!r} is not below high={high!r}")
-        ends = (low, high)
         if (gap(low) <= 0) == (gap(high) <= 0):
             state = "both meet" if gap(low) <= 0 else "neither meets"
             raise ValueError(
-                f"low={low!r} and high={high!r}: {state} the target, so there is nothing to search "
-                "between them: widen the range"
+                f"low={low!r} and high={high!r}: {state} the target, so there is nothing to search between them: widen "
+                "the range"
             )
-        return ends if gap(low) <= 0 else (high, low)
+        return (low, high) if gap(low) <= 0 else (high, low)
     start = validate.positive(low=low) if low is not None else validate.positive(high=high) if high is not None else 1.0
-    return _doubled(gap, start, rises=high is None, falls=low is None, integer=integer)
-
-
-def _doubled(
-    gap: Callable[[float], float], start: float, *, rises: bool, falls: bool, integer: bool
-) -> tuple[float, float]:
-    """The same by doubling and halving from a start, which way as long as it leads there."""
+    rises, falls = high is None, low is None and not (integer and start <= 1)
     rising, falling = start, start
     first = gap(start)
     met = first <= 0
-    falls = falls and not (integer and start <= 1)
 
     def leads_away(parameter: float) -> bool:
         return (_moved(gap, start, parameter) - first) * (-1.0 if met else 1.0) > _FLAT
@@ -194,13 +188,10 @@ def _doubled(
     word, more = ("meets", "meet") if met else ("misses", "miss")
     if not rises and not falls:
         where = "greater" if rising > start else "smaller"
-        remedy = (
-            "look elsewhere (low and high say where)"
-            if met
-            else "relax the target, make each step more private, or look elsewhere (low and high)"
-        )
+        remedy = "" if met else "relax the target, make each step more private, or "
         raise ValueError(
-            f"the parameter {start:g} {word} the target already, and {where} ones {more} it by more: {remedy}"
+            f"the parameter {start:g} {word} the target already, and {where} ones {more} it by more: {remedy}look "
+            "elsewhere (low and high say where)"
         )
     raise ValueError(
         f"every parameter tried from {falling:.3g} to {rising:.3g} {word} the target: it does not "

@@ -20,6 +20,7 @@ from dp_accounting import NeighboringRelation
 from evr import validate
 from evr.estimation.api import estimate_delta, estimate_epsilon
 from evr.estimation.rdp import rdp_delta, rdp_epsilon
+from evr.estimation.results import Estimate, UpperBound
 from evr.laws import Direction
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.poisson import SampledPair
@@ -34,18 +35,8 @@ _ROUNDING = 1e-9  # relative: a bound that misses by no more has only rounded
 
 @dataclass(frozen=True)
 class Answer:
-    """One accountant's number.
-
-    Attributes
-    ----------
-    accountant, kind
-        Its name, and what it claims of its number.
-    value
-        Delta or epsilon; None if it has none.
-    seconds
-        Time taken, for all kinds of this accountant.
-    note
-        Why there is no value, or that the bound does not hold.
+    """One accountant's number and what it claims of it. Without a value the note says why; it also says if a bound does
+    not hold. ``seconds`` are those of all kinds of this accountant.
     """
 
     accountant: str
@@ -61,10 +52,13 @@ class _Question(NamedTuple):
     wanted: Literal["delta", "epsilon"]
     at: float
 
-    def of(self, delta: Callable[..., Any], epsilon: Callable[..., Any], **options: Any) -> float:
-        """The answer of evr's function for delta, or of the one for epsilon."""
-        function = delta if self.wanted == "delta" else epsilon
-        return float(function(self.event, self.at, **options))
+    def ours(self, method: str) -> Estimate | UpperBound:
+        ask = estimate_delta if self.wanted == "delta" else estimate_epsilon
+        return ask(self.event, self.at, method=method, neighboring_relation=self.relation)
+
+    def of(self, accountant: Any) -> float:
+        """The answer of one of dp_accounting's."""
+        return float(getattr(accountant(self.relation).compose(self.event), f"get_{self.wanted}")(self.at))
 
 
 def compare(
@@ -89,10 +83,9 @@ def compare(
     relation = Composition.of(event, neighboring_relation).relation
     if epsilon is not None:
         asked = _Question(event, relation, "delta", validate.non_negative(epsilon=epsilon))
-        ours = estimate_delta(event, asked.at, neighboring_relation=relation)
     else:
         asked = _Question(event, relation, "epsilon", validate.probability(delta=delta))
-        ours = estimate_epsilon(event, asked.at, neighboring_relation=relation)
+    ours = asked.ours("fft")
     slack = max(ours.doubt or 0.0, _ROUNDING * ours.value)
     found = [Answer("fft", "estimate", ours.value, ours.seconds)]
     for name, accountant in _OTHERS.items():
@@ -102,10 +95,8 @@ def compare(
 
 def _fails(answer: Answer, truth: float, slack: float) -> bool:
     """Whether a bound lies on the wrong side of evr's estimate by more than errors explain."""
-    if answer.value is None or answer.kind == "estimate":
-        return False
-    over = answer.value - truth if answer.kind == "lower bound" else truth - answer.value
-    return over > slack
+    sign = {"lower bound": 1.0, "estimate": 0.0, "upper bound": -1.0}[answer.kind]
+    return answer.value is not None and sign != 0.0 and sign * (answer.value - truth) > slack
 
 
 def _answers(name: str, accountant: _Accountant, asked: _Question) -> list[Answer]:
@@ -127,24 +118,23 @@ def _answers(name: str, accountant: _Accountant, asked: _Question) -> list[Answe
 
 
 def _strict(asked: _Question) -> dict[Kind, float]:
-    where = {"method": "strict", "neighboring_relation": asked.relation}
-    return {"upper bound": asked.of(estimate_delta, estimate_epsilon, **where)}
+    return {"upper bound": asked.ours("strict").value}
 
 
 def _pld(asked: _Question) -> dict[Kind, float]:
     from dp_accounting.pld import PLDAccountant
 
-    accountant = PLDAccountant(asked.relation).compose(asked.event)
-    return {"upper bound": float(getattr(accountant, f"get_{asked.wanted}")(asked.at))}
+    return {"upper bound": asked.of(PLDAccountant)}
 
 
 def _rdp(asked: _Question) -> dict[Kind, float]:
     if asked.relation is REPLACE_ONE:
         raise ValueError(
-            "its noise multiplier is noise over the change by replacing a record, not over the "
-            "norm of one record: another question"
+            "its noise multiplier is noise over the change by replacing a record, not over the norm of one record: "
+            "another question"
         )
-    return {"upper bound": asked.of(rdp_delta, rdp_epsilon, relation=asked.relation)}
+    by_event = rdp_delta if asked.wanted == "delta" else rdp_epsilon
+    return {"upper bound": by_event(asked.event, asked.at, asked.relation)}
 
 
 def _prv(asked: _Question) -> dict[Kind, float]:

@@ -26,26 +26,14 @@ class Figure:
         return format(self.value, spec) if spec else str(self)
 
     def __str__(self) -> str:
-        return self._short()
-
-    def _short(self) -> str:
         return f"{self.value:.6g}"
 
     def __repr__(self) -> str:
-        held = {name: value for name, value in vars(self).items() if value is not None}
-        if not held.get("samples"):
-            held.pop("samples", None)
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in held.items())})"
+        held = [f"{name}={value!r}" for name, value in vars(self).items() if value is not None]
+        return f"{type(self).__name__}({', '.join(one for one in held if one != 'samples=0')})"
 
     def _repr_html_(self) -> str:
-        kind = type(self).__name__.replace("UpperBound", "upper bound").lower()
-        return (
-            f"<b>{self._short()}</b> <small>({kind} by {self.method}, {self.direction} direction"
-            f"{self._doubt()})</small>"
-        )
-
-    def _doubt(self) -> str:
-        return ""
+        return f"<b>{self}</b> <small>(upper bound by {self.method}, {self.direction} direction)</small>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,10 +74,10 @@ class Estimate(Figure):
         """By how much the truth may well be above: the numerical error, or two standard errors."""
         return self.error if self.standard_error is None else 2.0 * self.standard_error
 
-    def _doubt(self) -> str:
-        if self.standard_error is not None:
-            return f", standard error {self.standard_error:.2g}"
-        return "" if self.error is None else f", numerical error about {self.error:.1g}"
+    def _repr_html_(self) -> str:
+        doubt = "" if self.error is None else f", numerical error about {self.error:.1g}"
+        doubt = doubt if self.standard_error is None else f", standard error {self.standard_error:.2g}"
+        return f"<b>{self}</b> <small>(estimate by {self.method}, {self.direction} direction{doubt})</small>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,5 +98,5 @@ class UpperBound(Figure):
     direction: str
     seconds: float = 0.0
 
-    def _short(self) -> str:
+    def __str__(self) -> str:
         return numbers.above(self.value, 6)

@@ -18,8 +18,6 @@ from evr.sampling.plan import CappedPlan, Kind
 
 GROWTH = 1e-4
 """The share by which delta may grow where nothing else is asked for."""
-
-
 _MOST_EPSILON = 1e8  # of steps that are composed: places have a few digits behind the point
 _MOST_ROUNDING = 0.1  # of the allowance, of all masses: places are then too wide, too
 _BULK = 4.0  # standard deviations: delta at a smaller epsilon comes from the bulk of the losses
@@ -47,9 +45,7 @@ def capped_plan(
     except UnplacedError:
         return capped_plan(steps, epsilon, delta=delta, allowance=allowance)
     drawn = (Step(composed(spread, places), 1),) if composing else spread
-    if composing and (
-        _rounding(drawn[0]) > _MOST_ROUNDING * allowance or _is_too_wide(drawn[0], spread, epsilon, allowance)
-    ):
+    if composing and _is_bad(drawn[0], spread, epsilon, allowance):
         return capped_plan(steps, epsilon, delta=delta, allowance=allowance)
     tilts: list[Tilt | None] = [None] * len(drawn)
     if greatest_loss(drawn) > epsilon:  # else what spreading made infinite is all of delta
@@ -60,15 +56,13 @@ def capped_plan(
     return CappedPlan(kinds, places)
 
 
-def _rounding(step: Step) -> float:
-    """What rounding added to the mass of a composed law."""
-    pair = step.pair
-    assert isinstance(pair, DiscretePair)
-    return math.fsum(np.exp(pair.log_p)) - 1.0
-
-
-def _is_too_wide(whole: Step, steps: Sequence[Step], epsilon: float, allowance: float) -> bool:
-    """Whether places are too far apart for the bulk of the losses, where delta comes from it."""
+def _is_bad(whole: Step, steps: Sequence[Step], epsilon: float, allowance: float) -> bool:
+    """Whether rounding added much to the mass of a composed law, or its places are too far apart for the bulk of the
+    losses, where delta comes from it.
+    """
+    assert isinstance(whole.pair, DiscretePair)
+    if math.fsum(np.exp(whole.pair.log_p)) - 1.0 > _MOST_ROUNDING * allowance:
+        return True
     true = math.hypot(*(math.sqrt(step.count) * _deviation(step) for step in steps))
     return epsilon < _BULK * true and _deviation(whole) > (1.0 + allowance) * true
 

@@ -18,7 +18,7 @@ import numpy as np
 from evr.bounds.strict import Grid, ProofPlan, Window, schedule
 from evr.estimation.bins_line import on_lines
 from evr.estimation.discretise import LossPoints
-from evr.estimation.points import rough_points
+from evr.estimation.points import log_moment, rough_points
 from evr.estimation.tilting import chernoff, plan_tilt
 from evr.laws import DominatingPair, Floats, Step, loss_range
 from evr.laws.line.pair import log_sum_exp
@@ -79,13 +79,16 @@ class Outlook:
     @property
     def kappa(self) -> float:
         """By how much of itself delta grows per added variance."""
-        variance, square = 0.0, 1e-300
-        for kind in self.kinds:
-            mean = float(np.sum(kind.tilted * kind.losses))
-            variance += kind.count * float(np.sum(kind.tilted * (kind.losses - mean) ** 2))
-            square += kind.count * float(np.sum(kind.tilted * kind.losses**2))
+        found = [(kind.count, *_moments(kind.tilted, kind.losses)) for kind in self.kinds]
+        variance, square = sum(n * v for n, v, _ in found), 1e-300 + sum(n * s for n, _, s in found)
         order = math.hypot(self.order, 1.0 / math.sqrt(max(variance, 1e-12 * min(square, 1.0))))
         return order * (order + 1.0) / 2.0
+
+
+def _moments(weights: Floats, losses: Floats) -> tuple[float, float]:
+    """The variance and the second moment."""
+    mean = float(np.sum(weights * losses))
+    return float(np.sum(weights * (losses - mean) ** 2)), float(np.sum(weights * losses**2))
 
 
 def outlook(steps: tuple[Step, ...], epsilon: float, log_delta: float) -> Outlook:
@@ -129,15 +132,12 @@ def _far_tilt(steps: tuple[Step, ...], epsilon: float) -> tuple[float, float]:
     """Where delta is below all floats: an order that shows it to be below 1e-60 or so."""
     order, cap = 1.0, 2.0 * epsilon + 1.0
     while order < 1e6:
-        cumulant = sum(s.count * _cumulant(rough_points(s.pair, order, cap, joined=True), order) for s in steps)
-        if cumulant - order * epsilon < -150.0:
+        points = [rough_points(step.pair, order, cap, joined=True) for step in steps]
+        cumulants = [step.count * log_moment(p, order, 0.0, 0.0) for step, p in zip(steps, points, strict=True)]
+        if sum(cumulants) - order * epsilon < -150.0:
             break
         order *= 1.5
     return order, cap
-
-
-def _cumulant(points: LossPoints, order: float) -> float:
-    return log_sum_exp(points.log_weights + order * points.losses)
 
 
 def _kind(step: Step, plain: LossPoints, points: LossPoints, order: float, *, on_atoms: bool) -> Kind:
@@ -162,17 +162,17 @@ def _kind(step: Step, plain: LossPoints, points: LossPoints, order: float, *, on
         losses=points.losses,
         tilted=np.exp(exponents - cumulant),
         cumulant=cumulant,
-        low_cumulants=_cumulants(plain, -_ORDERS),
-        high_cumulants=_cumulants(points, _TIMES * max(order, 1.0)),
+        low_cumulants=_cumulants(plain.losses, plain.log_weights, -_ORDERS),
+        high_cumulants=_cumulants(points.losses, points.log_weights, _TIMES * max(order, 1.0)),
         least=least,
         greatest=greatest,
         offset=offset,
     )
 
 
-def _cumulants(points: LossPoints, orders: Floats) -> Floats:
+def _cumulants(losses: Floats, log_weights: Floats, orders: Floats) -> Floats:
     """``log E[e^{s loss}]`` at each order."""
-    terms = points.log_weights + np.multiply.outer(orders, points.losses)
+    terms = log_weights + np.multiply.outer(orders, losses)
     tops = np.max(terms, axis=1)
     return tops + np.log(np.sum(np.exp(np.maximum(terms - tops[:, None], -700.0)), axis=1))
 
@@ -211,9 +211,8 @@ class _Windows:
         least = sum(n * kind.least for kind, n in zip(kinds, counts, strict=True) if n)
         greatest = sum(n * kind.greatest for kind, n in zip(kinds, counts, strict=True) if n)
         low = max(self.floor(counts), least) - offset
-        high = (
-            min(self.top(counts), greatest + sum(counts) * spacing) - offset
-        )  # each step may end a cell above its loss
+        # each step may end a cell above its loss
+        high = min(self.top(counts), greatest + sum(counts) * spacing) - offset
         floor = math.floor(low / spacing) - 1
         return floor, max(math.ceil(high / spacing) + 1, floor + 2)
 
@@ -231,23 +230,8 @@ class _Bulk:
     """Of the kind's tilted mass."""
 
     @property
-    def second_moment(self) -> float:
-        return float(np.sum(self.weights * self.losses**2))
-
-    @property
     def places(self) -> int:
         return (self.high - self.low) << self.halvings if self.halvings else 0
-
-    @property
-    def variance(self) -> float:
-        mean = float(np.sum(self.weights * self.losses))
-        return float(np.sum(self.weights * (self.losses - mean) ** 2))
-
-    def cumulants(self, orders: Floats) -> Floats:
-        """``log E[e^{s loss}]`` at each order."""
-        terms = np.multiply.outer(orders, self.losses)
-        tops = np.max(terms, axis=1)
-        return tops + np.log(np.sum(self.weights * np.exp(np.maximum(terms - tops[:, None], -700.0)), axis=1))
 
 
 def _bulk(kind: Kind, spacing: float, fine: float, coarse: float) -> _Bulk:
@@ -274,12 +258,13 @@ class _FineRanges:
     def __init__(self, view: Outlook, bulks: list[_Bulk], spacing: float, unit: float) -> None:
         self._counts = view.counts
         self._rare = _CUTTING * unit * 6.0 / spacing**2
-        variances = [bulk.variance for bulk in bulks]
+        variances = [_moments(bulk.weights, bulk.losses)[0] for bulk in bulks]
         widest = math.sqrt(max(sum(n * v for n, v in zip(view.counts, variances, strict=True)), 1e-300))
         narrowest = math.sqrt(max(min((v for v in variances if v > 0), default=widest**2), 1e-300))
         self._orders = np.geomspace(0.3 / widest, 30.0 / narrowest, 64)
-        self._ups = [bulk.cumulants(self._orders) for bulk in bulks]
-        self._downs = [bulk.cumulants(-self._orders) for bulk in bulks]
+        with np.errstate(divide="ignore"):
+            logs = [(bulk.losses, np.log(bulk.weights)) for bulk in bulks]
+        self._ups, self._downs = ([_cumulants(*one, sign * self._orders) for one in logs] for sign in (1.0, -1.0))
 
     def __call__(self, counts: Sequence[int]) -> tuple[float, float]:
         uses = min(k / n for k, n in zip(self._counts, counts, strict=True) if n)
@@ -321,7 +306,7 @@ def _meeting(view: Outlook, spacing: float, bulks: list[_Bulk], products: list[t
     for counts in products:
         held = [i for i, n in enumerate(counts) if n]
         uses = min(view.kinds[i].count / counts[i] for i in held)
-        width = math.sqrt(sum(counts[i] * bulks[i].second_moment for i in held))
+        width = math.sqrt(sum(counts[i] * _moments(bulks[i].weights, bulks[i].losses)[1] for i in held))
         total += min(sum(jumps[i] for i in held), uses) * min(spacing**2 / 6, width * spacing)
     return total
 
@@ -362,9 +347,8 @@ def _plan(
         halvings = _fewer(view, spacing, counts, unit, min(halvings_of.get(i, bulks[i].halvings) for i in present))
         low, high = (x * 2**halvings / float(spacing) for x in ranges(counts))
         window = Window(halvings, math.floor(low) - 1, math.ceil(high) + 1, floor, top)
-        for i in present:
-            if len(present) == 1:
-                halvings_of[i] = window.halvings
+        if len(present) == 1:
+            halvings_of[present[0]] = halvings
         found.append(window)
         size = max(size, window.top - window.floor)
     units = math.log(sum(view.counts) * size * 300.0 / tolerance) - view.log_delta

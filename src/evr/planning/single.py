@@ -15,6 +15,13 @@ from evr.bounds.single import SingleBounds
 from evr.laws import Step
 from evr.sampling.single import SingleProposal, equal_steps
 
+_FARTHEST = 1e3
+"""Second-moment bound over the square of delta's bound beyond which a proposal is out of reach."""
+
+
+class OutOfReachWarning(UserWarning):
+    """Many steps share the loss, and tilting one of them does not reach it: samples would mislead without a sign."""
+
 
 def best_slope(bounds: SingleBounds, epsilon: float) -> float:
     """The slope of the least bound on the second moment."""
@@ -25,18 +32,9 @@ def slope_of_least(bounds: SingleBounds, bound: Callable[[float], float], epsilo
     """The slope at which a bound is least."""
     centre = float(bounds.pair.point(epsilon))
     grid = centre * np.geomspace(0.1, 1.5, 12)
-    at = [bound(float(slope)) for slope in grid]
-    best = int(np.argmin(at))
+    best = int(np.argmin([bound(float(slope)) for slope in grid]))
     span = (grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)])
     return float(minimize_scalar(bound, bounds=span, method="bounded", options={"xatol": 1e-3 * centre}).x)
-
-
-_FARTHEST = 1e3
-"""Second-moment bound over the square of delta's bound beyond which a proposal is out of reach."""
-
-
-class OutOfReachWarning(UserWarning):
-    """Many steps share the loss, and tilting one of them does not reach it: samples would mislead without a sign."""
 
 
 def log_spread(proposal: SingleProposal, epsilon: float) -> float:
@@ -45,10 +43,8 @@ def log_spread(proposal: SingleProposal, epsilon: float) -> float:
 
 
 def reaches(proposal: SingleProposal, epsilon: float) -> bool:
-    """Whether a second moment is proved that makes samples trustworthy; no sample and no value of delta is needed.
-
-    Delta is at most its bound, so the relative second moment that is proved is at least ``e^log_spread``: where that is
-    large nothing is known of the samples' spread, and weights of ``e^{-theta^2 sigma^2 / 2}`` hide it.
+    """Whether a second moment is proved that makes samples trustworthy. Where ``log_spread`` is large nothing is known
+    of their spread, and weights of ``e^{-theta^2 sigma^2 / 2}`` hide it.
     """
     return log_spread(proposal, epsilon) <= math.log(_FARTHEST)
 
@@ -58,20 +54,13 @@ def single_proposal(
 ) -> SingleProposal:
     """The paper's proposal at ``epsilon``; warns where it does not reach.
 
-    Parameters
-    ----------
-    theta
-        ``"heuristic"``: the paper's ``1/(2 sigma^2) + log((e^epsilon - (1-q))/q)``; ``"bound"``: what minimises the
-        bound on the second moment, better for verifying; or a number.
+    ``theta`` is a number; ``"heuristic"``, the paper's ``1/(2 sigma^2) + log((e^epsilon - (1-q))/q)``; or ``"bound"``,
+    where the bound on the second moment is least, which is better for verifying.
 
-    Examples
-    --------
-    >>> import math
     >>> from evr.mechanisms import Composition
     >>> from evr.events import dpsgd
     >>> event = dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000)
-    >>> steps = Composition.of(event).simplified("remove")
-    >>> found = single_proposal(steps, 0.5, theta="bound")
+    >>> found = single_proposal(Composition.of(event).simplified("remove"), 0.5, theta="bound")
     >>> found.log_moment(0.5, 2.0) < math.log(30 * 2.0582e-10**2)
     True
     """
@@ -88,9 +77,9 @@ def single_proposal(
     if not reaches(proposal, epsilon):
         spread = log_spread(proposal, epsilon) / math.log(10.0)
         warnings.warn(
-            f"tilting one of {proposal.count} steps does not reach epsilon={epsilon:g}: many steps "
-            f"share the loss (proved relative second moment 1e{spread:.0f}), and the samples' mean "
-            'and standard error may both be far too small. Use proposal="capped".',
+            f"tilting one of {proposal.count} steps does not reach epsilon={epsilon:g}: many steps share the loss "
+            f"(proved relative second moment 1e{spread:.0f}), and the samples' mean and standard error may both be far "
+            'too small. Use proposal="capped".',
             OutOfReachWarning,
             stacklevel=2,
         )
