@@ -24,8 +24,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from evr.estimation.closed_forms import pair_delta
-from evr.estimation.discretise import cell_edges, loss_points
 from evr.estimation.inversion import solve_epsilon
+from evr.estimation.points import cell_edges, loss_points
 from evr.laws import Direction, DominatingPair, Floats, Step, infinite_loss_mass
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.poisson import SampledPair

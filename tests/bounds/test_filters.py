@@ -18,7 +18,7 @@ from evr.bounds.filters import PrivacyFilter, square_within
 from evr.bounds.renyi import BITS, log_moment
 from evr.errors import BudgetExceededError, UnsupportedEventError
 from evr.estimation.closed_forms import pair_delta
-from evr.estimation.discretise import log_mgf
+from evr.estimation.points import log_mgf
 from evr.laws import Direction
 from evr.laws.exact import ExactGaussian
 from evr.laws.exact.law import ball

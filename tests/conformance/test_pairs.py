@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 from conformance import cases
 from conformance.reference import Laplace, Normal, OnTheLine, delta
 from evr.estimation.closed_forms import pair_delta
-from evr.estimation.discretise import log_mgf
+from evr.estimation.points import log_mgf
 from evr.events import DiscreteGaussianDpEvent
 from evr.laws import Direction, DiscretePair, Measure, infinite_loss_mass, loss_range
 from evr.mechanisms import MECHANISMS, schemes

@@ -12,7 +12,7 @@ import pytest
 from dp_accounting import dp_event
 
 from evr.estimation.closed_forms import pair_delta
-from evr.estimation.discretise import log_mgf
+from evr.estimation.points import log_mgf
 from evr.laws import Direction, DiscretePair, Measure, Pairs, infinite_loss_mass
 from evr.laws.line import poisson
 from evr.mechanisms import Composition

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evr.estimation.discretise import dot
+from evr.estimation.points import dot
 from evr.laws import DominatingPair, Floats, Measure, Step
 from evr.laws.law import UNIT
 from evr.laws.line.laplace import LaplacePair

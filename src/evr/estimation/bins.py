@@ -7,7 +7,7 @@
 A ratio above ``K`` decides by itself: in the remove direction the rest is then linear and known in closed form, in the
 add direction nothing is left. What remains is bounded, so it can be tilted, ``e^{slope A}``, such that the sum is
 centred at ``K``; then its law is a power of one Fourier transform, with rounding relative to the Chernoff bound on
-delta. Ratios are spread on the grid (``estimation.spectra``), and ``K`` is a grid point, whose kink the Euler-Maclaurin
+delta. Ratios are spread on the grid (``estimation.grid``), and ``K`` is a grid point, whose kink the Euler-Maclaurin
 formula mends.
 
 The result is an estimate with an estimate of its error (the change from a grid of twice the width), not a bound.
@@ -24,9 +24,9 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from evr.estimation.closed_forms import pair_delta
-from evr.estimation.discretise import dot
 from evr.estimation.fft import Delta
-from evr.estimation.spectra import spread
+from evr.estimation.grid import spread
+from evr.estimation.points import dot
 from evr.estimation.tilting import chernoff
 from evr.laws import Direction, Floats
 from evr.laws.line.gaussian import GaussianPair

@@ -8,7 +8,7 @@ rounding is then relative to the moments bound on delta, and a small delta costs
 
 Five things make it near-exact. A single loss beyond epsilon and all that the other steps could take off again decides
 by itself; such losses are counted apart, by a closed form (``estimation.jumps``), so that rare huge losses do not spoil
-the tilt. The one-step law comes from interval probabilities by a fourth-order rule (``discretise.py``), with losses
+the tilt. The one-step law comes from interval probabilities by a fourth-order rule (``estimation.points``), with losses
 whose errors are relative, and only
 what they add to 1 is computed of its moments, so that a billion steps add up no error. Its points are spread on the
 grid by seven-point Lagrange weights, which keep six moments of the tilted law, so the grid may be coarse. The kink at

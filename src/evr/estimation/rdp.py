@@ -19,8 +19,8 @@ from scipy.optimize import minimize_scalar
 from evr import validate
 from evr.bounds.moments import log_peak
 from evr.errors import UnsupportedEventError
-from evr.estimation.discretise import cell_edges, log_mgf, loss_points
 from evr.estimation.inversion import solve_epsilon
+from evr.estimation.points import cell_edges, log_mgf, loss_points
 from evr.laws import DominatingPair, Step, infinite_loss_mass, infinite_mass
 from evr.laws.line.pair import log_sum_exp
 from evr.mechanisms.relations import ADD_OR_REMOVE

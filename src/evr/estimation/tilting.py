@@ -17,8 +17,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from evr.estimation.closed_forms import pair_delta
-from evr.estimation.discretise import LossPoints
-from evr.estimation.points import Tilted, log_moment, not_below, rough_points
+from evr.estimation.points import LossPoints, Tilted, log_moment, not_below, rough_points
 from evr.laws import DominatingPair, Floats, Step
 from evr.laws.line.pair import log_sum_exp
 

@@ -1,4 +1,7 @@
-"""Plans of capped tilts: steps spread to outcomes, composed, then tilted."""
+"""Plans of capped tilts: steps spread to outcomes, composed, then tilted by the order and the cap that minimise the
+rigorous bound on the second moment. No sample is drawn and no data is looked at, so the choice may depend on everything
+known before (docs/guarantees.md, Section 5).
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,127 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.optimize import minimize, minimize_scalar
 
 from evr.bounds.composing import MOST_PRODUCTS, composed, products
+from evr.bounds.moments import MomentBound, TiltedOutcomes, log_greatest, log_peak
 from evr.bounds.tilt import Tilt
-from evr.laws import DiscretePair, Step, greatest_loss, outcomes
-from evr.planning.composing import UnplacedError, composing_places
-from evr.planning.merging import merging_edges, where_it_counts
-from evr.planning.tuning import best_tilts
-from evr.sampling.line import TiltedProposal, spread_steps
+from evr.laws import DiscretePair, Floats, Step, greatest_loss, outcomes
+from evr.planning.merging import UnplacedError, composing_places, merging_edges, where_it_counts
+from evr.sampling.line import TiltedProposal, on_outcomes, spread_steps
 from evr.sampling.plan import CappedPlan, Kind
+
+_RARE = 1e-12  # of P: what may be below the floor of a tilt
+_EVALUATIONS = 80
+_SMALL = 4.0  # how many times the root of the bound samples may be, to be preferred
+
+
+def best_tilts(steps: Sequence[Step], epsilon: float) -> list[Tilt | None]:
+    """For each kind of step on outcomes, the capped tilt with the least second-moment bound at ``epsilon``, or none
+    where samples are small without. Some finite loss must exceed ``epsilon``.
+    """
+    untilted = TiltedProposal(steps, [Tilt()] * len(steps)).log_greatest(epsilon)
+    tilts = _Search(steps, epsilon).run()
+    tilted = TiltedProposal(steps, tilts).log_moment(epsilon, 2.0)
+    # what is bounded almost as well without weights has no weights to round
+    is_small = 2.0 * untilted <= tilted + math.log(_SMALL)
+    return [None if is_small else tilt for tilt in tilts]
+
+
+def floor_of(pair: DiscretePair) -> float:
+    """Where the tilt stops falling: a loss that all but 1e-12 of ``P`` is not below."""
+    masses = np.cumsum(np.exp(pair.log_p))
+    place = int(np.searchsorted(masses, _RARE, side="right"))
+    return float(pair.losses[min(place, pair.losses.size - 1)])
+
+
+class _Search:
+    """The bound as a function of order and cap."""
+
+    def __init__(self, steps: Sequence[Step], epsilon: float) -> None:
+        self._pairs, self._epsilon = [on_outcomes(step) for step in steps], epsilon
+        self._counts = [step.count for step in steps]
+        self._floors = [floor_of(pair) for pair in self._pairs]
+        self._tops = [float(pair.losses[-1]) for pair in self._pairs]
+        sizes = [_rough_size(p, n) for p, n in zip(self._pairs, self._counts, strict=True)]
+        scale = max(epsilon, math.hypot(*sizes))  # epsilon may be too small to set the scale
+        least = min((x for x in sizes if x > 0), default=scale)
+        # small losses want large orders
+        self._steeper = max(0.0, math.log(0.01 / least)) if least > 0 else 0.0
+        self._caps = (epsilon + 0.2 * scale, max(epsilon + 60.0 * scale, *self._tops))
+
+    def run(self) -> list[Tilt]:
+        """The best from a near and from a far cap. Where the least bound on the second moment belongs to samples that
+        may be huge, another tilt whose samples are all small is better, for ``E[X^2] <= B delta``.
+        """
+        ones = [self._descend(cap) for cap in self._caps]
+        found = min(ones, key=lambda x: x[0])
+        if self._jumps_rule(found[1]):
+            log_b, other = min(((self._log_greatest(o[1]), o) for o in ones), key=lambda x: x[0])
+            found = other if log_b <= found[0] / 2 + math.log(_SMALL) else found
+        return found[1]
+
+    def _tilts(self, order: float, cap: float) -> list[Tilt]:
+        """One order and cap for all kinds, each with its own floor."""
+        return [Tilt(order, max(cap, floor), floor) for floor in self._floors]
+
+    def _bounds(self, tilts: list[Tilt]) -> tuple[list[TiltedOutcomes], float]:
+        bounds = [TiltedOutcomes(p, tilt) for p, tilt in zip(self._pairs, tilts, strict=True)]
+        return bounds, sum(n * b.log_normaliser for n, b in zip(self._counts, bounds, strict=True))
+
+    def _objective(self, tilts: list[Tilt]) -> float:
+        """``log`` of the bound on ``E[X^2]``, and a little of the bound on ``X`` to decide between equals."""
+        bounds, log_normaliser = self._bounds(tilts)
+        of_s = MomentBound(self._counts, bounds, log_normaliser, self._epsilon, 2.0)
+        centre = math.log(2.0 * tilts[0].order)
+        best = minimize_scalar(
+            lambda x: of_s(math.exp(x)), bounds=(centre - 2.0, centre + 1.5), method="bounded", options={"xatol": 0.02}
+        )
+        log_b = log_greatest(self._counts, bounds, log_normaliser, self._epsilon)
+        return float(best.fun) + 1e-4 * min(log_b, 1e4)
+
+    def _log_greatest(self, tilts: list[Tilt]) -> float:
+        return log_greatest(self._counts, *self._bounds(tilts), self._epsilon)
+
+    def _jumps_rule(self, tilts: list[Tilt]) -> bool:
+        """Whether the bound on a sample is that of a jump, far above that of many small losses."""
+        order, log_normaliser = tilts[0].order, self._bounds(tilts)[1]
+        together = log_normaliser - order * self._epsilon + log_peak(order)
+        return self._log_greatest(tilts) > together + math.log(300.0)
+
+    def _descend(self, cap: float) -> tuple[float, list[Tilt]]:
+        """Nelder-Mead over order and cap, from the order that centres the tilted loss at epsilon."""
+
+        def chernoff(log_order: float) -> float:
+            order = math.exp(log_order)
+            return self._bounds(self._tilts(order, cap))[1] - order * self._epsilon
+
+        first = minimize_scalar(chernoff, bounds=(-3.0, 8.0 + self._steeper), method="bounded", options={"xatol": 0.05})
+
+        def make(point: Floats) -> list[Tilt]:
+            reach = 20.0 + self._steeper
+            order, beyond = np.exp(np.clip(point, -reach, min(reach, 600.0))).tolist()
+            return self._tilts(order, self._epsilon + beyond)
+
+        def objective(point: Floats) -> float:
+            return self._objective(make(point))
+
+        start = [float(first.x), math.log(cap - self._epsilon)]
+        simplex: Floats = np.array(start) + np.array([[0.0, 0.0], [0.25, 0.0], [0.0, -0.4]])
+        found = minimize(
+            objective,
+            start,
+            method="Nelder-Mead",
+            options={"initial_simplex": simplex, "xatol": 0.01, "fatol": 0.01, "maxfev": _EVALUATIONS},
+        )
+        return float(found.fun), make(found.x)
+
+
+def _rough_size(pair: DiscretePair, count: int) -> float:
+    """A rough size of the total loss of equal steps."""
+    squares = np.clip(pair.losses, -50.0, 50.0) ** 2
+    return math.sqrt(count * float(np.sum(np.exp(pair.log_p) * squares)))
+
 
 GROWTH = 1e-4
 """The share by which delta may grow where nothing else is asked for."""

@@ -22,10 +22,9 @@ from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Step, outc
 from evr.laws.patterns.bins import Bins
 from evr.laws.patterns.law import PatternLaw
 from evr.laws.patterns.min_sep import MinSep
-from evr.planning.capped import GROWTH
+from evr.planning.capped import GROWTH, floor_of
 from evr.planning.clipping import block_size, choose_clip
 from evr.planning.merging import edges_of
-from evr.planning.tuning import floor_of
 from evr.randomness import Stream
 from evr.sampling import Proposal
 from evr.sampling.drawing import drawing_of

@@ -11,7 +11,7 @@ from dp_accounting import dp_event
 from evr.mechanisms import Composition
 from evr.mechanisms.relations import Relation
 from evr.planning.sampled import Planning
-from evr.proving.lengths import affordable, fixed_progress
+from evr.proving.forecast import affordable, fixed_progress
 from evr.proving.sampling import Sampling, sampled_if_auto
 from evr.proving.showing import check_progress, watching, with_directions_to_come
 from evr.proving.slack import DEFAULT, likely_tau
