@@ -253,10 +253,8 @@ def privacy_curve(
 def _deltas(
     composition: Composition, direction: str | None, asked: Iterable[float] = ()
 ) -> Callable[[float], Estimate]:
-    """From an epsilon to the greater delta of the directions.
-
-    Transforms made for one epsilon serve others, and move their last digits. So the curves belong to one question,
-    which says at which epsilons it will ask.
+    """From an epsilon to the greater delta of the directions. Transforms made for one epsilon serve others, and move
+    their last digits; so the curves belong to one question, which says at which epsilons it will ask.
     """
     directions = directions_of(composition, direction)
     if needs_samples(composition):

@@ -100,7 +100,7 @@ class FftCurve:
         self._greatest = [(step.count, _greatest_finite(step.pair)) for step in steps]
         self.greatest = math.fsum(count * loss for count, loss in self._greatest)
         self._atoms: Atoms | None = None
-        self._laws: list[_Known] = []
+        self._laws: list[tuple[TiltedLaw, TiltedLaw, Atoms | None, float]] = []  # with the relative error reached
         self._asked = tuple(asked)
         self._single = len(steps) == 1 and steps[0].count == 1
         self._purely_atomic = False
@@ -177,11 +177,11 @@ class FftCurve:
         return _Conditions(listed, infinite_mass(few), FftCurve(rest)) if listed is not None and rest else None
 
     def _composed(self, epsilon: float, floor: float) -> Delta:
-        for known in reversed(self._laws):
-            if known.fine.covers(epsilon):
-                result, _ = compare(known.fine, known.coarse, known.atoms, epsilon)
+        for fine, coarse, atoms, reached in reversed(self._laws):
+            if fine.covers(epsilon):
+                result, _ = compare(fine, coarse, atoms, epsilon)
                 # another law would do no better
-                if result.error <= max(_REUSE, 2.0 * known.reached) * result.value:
+                if result.error <= max(_REUSE, 2.0 * reached) * result.value:
                     return result
         _, cap = limits(self.steps, epsilon)
         jumps = Jumps.of((step.count, jump_of(step.pair, cap)) for step in self.steps)
@@ -198,7 +198,7 @@ class FftCurve:
         atoms = atoms_of(self.steps, cap=plan.cap) if self._atoms is not None else None
         fine, coarse, result = refine(plan, self.steps, atoms, epsilon, sizes)
         reached = result.error / result.value if result.value > 0 else 0.0
-        self._laws.append(_Known(fine, coarse, atoms, reached))
+        self._laws.append((fine, coarse, atoms, reached))
         return result
 
 
@@ -206,15 +206,6 @@ class FftCurve:
 def delta_of(steps: tuple[Step, ...], epsilon: float) -> Delta:
     """Delta by a curve that was asked for nothing else. It is kept: a new curve would say the same to the last bit."""
     return FftCurve(steps).delta(epsilon)
-
-
-class _Known(NamedTuple):
-    """A law on two grids, the atoms up to its cap, and the relative error that was reached."""
-
-    fine: TiltedLaw
-    coarse: TiltedLaw
-    atoms: Atoms | None
-    reached: float
 
 
 class _Conditions(NamedTuple):
@@ -230,16 +221,14 @@ class _Conditions(NamedTuple):
         value, error, numerical, slope, moved = self.infinite, 0.0, 0.0, 0.0, 0.0
         for place in range(weights.size - 1, -1, -1):  # delta of the others falls on the way
             part, weight = self.curve.delta(self.atoms.below(epsilon, place)), float(weights[place])
-            value, slope, moved = (value + weight * part.value, slope + weight * part.slope, max(moved, part.moved))
+            value, slope, moved = value + weight * part.value, slope + weight * part.slope, max(moved, part.moved)
             error, numerical = error + weight * part.error, numerical + weight * part.numerical
             left = part.value * float(weights[:place].sum())
             if left <= 1e-13 * value:
                 break
-        rounded = 1e-11 * value + left
-        shift = min(1.0, slope * self.atoms.loss_error)
-        return Delta(
-            min(1.0, value), error + rounded + shift, numerical + rounded, slope, moved + self.atoms.loss_error
-        )
+        rounded, shift = 1e-11 * value + left, self.atoms.loss_error
+        error += rounded + min(1.0, slope * shift)
+        return Delta(min(1.0, value), error, numerical + rounded, slope, moved + shift)
 
 
 def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
@@ -256,10 +245,8 @@ def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
     numerical = _ROUNDED * value + delta_error(pair, epsilon)
     error = numerical + max(low - value, value - high, 0.0)
     apart = max(1e-6 * abs(epsilon), moved)
-    slope = (
-        (pair_delta(pair, epsilon - apart) - pair_delta(pair, epsilon + apart)) / (2.0 * apart) if apart > 0.0 else 0.0
-    )
-    return Delta(value, error, numerical, slope, moved)
+    fall = pair_delta(pair, epsilon - apart) - pair_delta(pair, epsilon + apart)
+    return Delta(value, error, numerical, fall / (2.0 * apart) if apart > 0.0 else 0.0, moved)
 
 
 def _root(law: TiltedLaw, delta: float) -> float:

@@ -46,8 +46,8 @@ SEED = 0
 
 
 def proposal_for(name: str, direction: str, steps: tuple[Step, ...], epsilon: float) -> Proposal:
-    """The proposal of that name. The paper's single-coordinate tilt covers the remove direction, add takes the default;
-    which draws steps as outcomes, and raises delta by some 1e-4 of itself (docs/guarantees.md, Section 3.9).
+    """The proposal of that name. The paper's single-coordinate tilt covers the remove direction; add takes the default,
+    which raises delta by some 1e-4 of itself (docs/guarantees.md, Section 3.9).
     """
     if not on_a_line(steps):
         validate.one_of(("capped",), proposal=name)
@@ -156,10 +156,8 @@ def monte_carlo_epsilon(
 
 
 def pilot_epsilon(steps: tuple[Step, ...], delta: float, direction: Direction, entropy: int, proposal: str) -> float:
-    """About the epsilon of a delta, to centre a tilt at: from a guess on, by small runs.
-
-    The guess can be far off. There the paper's single-coordinate tilt does not reach and misleads the search without a
-    sign, so the runs take the default proposal in its place; and a run that finds no delta at all says that its tilt is
+    """About the epsilon of a delta, to centre a tilt at: from a guess on, by small runs. Far off, the paper's tilt does
+    not reach and misleads without a sign, so the runs take the default; a run without any delta says that its tilt is
     too high, not that epsilon is 0.
     """
     proposal = "capped" if proposal == "single" else proposal
@@ -250,12 +248,10 @@ class SampledCurve:
 
 def sampled_delta(curves: dict[Direction, SampledCurve], epsilon: float) -> Estimate:
     """The greater delta of the directions."""
-    best: Estimate | None = None
-    for curve in curves.values():
-        found = curve.delta(epsilon, 0.0 if best is None else best.value)
-        if best is None or found.value > best.value:
-            best = found
-    assert best is not None
+    first, *others = curves.values()
+    best = first.delta(epsilon)
+    for curve in others:
+        best = max(best, curve.delta(epsilon, best.value), key=lambda found: found.value)
     return best
 
 

@@ -31,19 +31,11 @@ def dot(x: Floats, y: Floats) -> float:
     return float(np.sum(x * y))
 
 
-def cell_edges(
-    pair: DominatingPair, order: float, cells: int, losses: Floats | None = None, cap: float = np.inf
-) -> Floats:
-    """Edges in ``t``: evenly spaced over the pair's span, the ends of its flats, and the given ``losses``.
-
-    There is one cell beyond the loss ``cap``.
-    """
+def cell_edges(pair: DominatingPair, order: float, cells: int, cap: float = np.inf) -> Floats:
+    """Edges in ``t``: even over the pair's span, and the ends of its flats; one cell is beyond the loss ``cap``."""
     low, high = pair.span(order)
     top = float(pair.point(cap)) if cap < np.inf else np.inf
-    parts = [np.linspace(low, max(min(high, top), low), cells + 1), pair.flats.ravel()]
-    if losses is not None:
-        parts.append(pair.point(losses))
-    edges = np.unique(np.concatenate(parts))
+    edges = np.union1d(np.linspace(low, max(min(high, top), low), cells + 1), pair.flats.ravel())
     return edges[np.isfinite(edges) & (edges <= max(top, low))]
 
 
@@ -56,18 +48,17 @@ class LossPoints(NamedTuple):
 
 
 def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) -> LossPoints:
-    """The law of the finite privacy loss as weighted points, exact for atoms, of fourth order elsewhere.
-
-    What is beyond the last edge is joined: its atoms into one point, the rest into another. Both keep ``P`` and ``Q``.
-    With ``within`` it is left out.
+    """The law of the finite privacy loss as weighted points, exact for atoms, of fourth order elsewhere. What is beyond
+    the last edge is joined into one point of atoms and one of the rest, or with ``within`` left out.
     """
     flats, beyond = _split(pair.flats, edges)
     beyond = beyond[:0] if within else beyond
     low, high = _cells_outside(np.concatenate(([-np.inf], edges, edges[:0] if within else [np.inf])), flats)
     centre = mean_loss(pair, low, high)
-    if _second_is_mixed(pair):
+    first = pair.first if isinstance(pair, EitherPair) else pair
+    if isinstance(first, SampledPair) and first.direction is Direction.ADD:  # Q is the mixture, and P the simpler law
         log_p = pair.log_mass(Measure.P, low, high)
-    else:  # the second law is the simpler one, as a rule
+    else:
         with np.errstate(invalid="ignore"):
             log_p = pair.log_mass(Measure.Q, low, high) + centre
     if len(beyond):
@@ -88,31 +79,20 @@ def loss_points(pair: DominatingPair, edges: Floats, *, within: bool = False) ->
     ends = np.where(bounded, np.log(1 / 3), -np.inf)
     with np.errstate(divide="ignore"):
         losses = np.concatenate((centre, np.where(bounded, least, 0.0), np.where(bounded, greatest, 0.0)))
-        weights = np.concatenate(
-            (
-                log_p + np.where(bounded, np.log(2 / 3), 0.0),
-                log_p + ends + np.log1p(-share),
-                log_p + ends + np.log(share),
-            )
-        )
+        shares = np.where(bounded, np.log(2 / 3), 0.0), ends + np.log1p(-share), ends + np.log(share)
+        weights = np.concatenate([log_p + part for part in shares])
     atom = np.zeros(losses.size, dtype=bool)
     if len(flats):
-        flat_losses, flat_weights = (pair.privacy_loss(flats[:, 1]), pair.log_mass(Measure.P, flats[:, 0], flats[:, 1]))
-        losses, weights = (np.concatenate((losses, flat_losses)), np.concatenate((weights, flat_weights)))
+        losses = np.concatenate((losses, pair.privacy_loss(flats[:, 1])))
+        weights = np.concatenate((weights, pair.log_mass(Measure.P, flats[:, 0], flats[:, 1])))
         atom = np.concatenate((atom, np.ones(len(flats), dtype=bool)))
     if len(beyond):
         finite = beyond[pair.privacy_loss(beyond[:, 1]) < np.inf]
         joined_p, joined_q = (_log_total(pair, measure, finite) for measure in (Measure.P, Measure.Q))
         joined = joined_p - joined_q if joined_q > -np.inf else np.inf
-        losses, weights, atom = (np.append(losses, joined), np.append(weights, joined_p), np.append(atom, True))
+        losses, weights, atom = np.append(losses, joined), np.append(weights, joined_p), np.append(atom, True)
     keep = np.isfinite(losses) & np.isfinite(weights)
     return LossPoints(losses[keep], weights[keep], atom[keep])
-
-
-def _second_is_mixed(pair: DominatingPair) -> bool:
-    """Whether ``Q`` is the mixture of the two laws, and ``P`` the simpler one."""
-    first = pair.first if isinstance(pair, EitherPair) else pair
-    return isinstance(first, SampledPair) and first.direction is Direction.ADD
 
 
 def _log_total(pair: DominatingPair, measure: Measure, intervals: Floats) -> float:
@@ -283,7 +263,7 @@ def points_of(
     if not joined and pair.point(cap) == -math.inf:  # every loss is beyond it, the least atom too
         return LossPoints(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
     whole, held = _place(pair, order, cap), _place(pair, order, cap, tilted_only=True)
-    parts = [cell_edges(pair, order, 64, None, cap), *_even(pair, held, cells, _MOST_CELLS, width)]
+    parts = [cell_edges(pair, order, 64, cap), *_even(pair, held, cells, _MOST_CELLS, width)]
     if whole != held:
         parts += _even(pair, whole, 1024, 4096, width)
     if kinks:

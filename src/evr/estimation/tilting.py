@@ -73,15 +73,15 @@ class _Sum:
     def __init__(self, points: Sequence[LossPoints], counts: Sequence[int], order: float) -> None:
         self.points, self.counts, self.order = points, counts, order
         self.parts = [Tilted.of(p, order) for p in points]
+        self._each = list(zip(counts, self.parts, strict=True))
 
     def mean_excess(self, epsilon: float) -> float:
         """The mean of the sum, less epsilon."""
-        rest = math.fsum(n * part.mean for n, part in zip(self.counts, self.parts, strict=True))
-        return self._offset(epsilon) + rest
+        return self._offset(epsilon) + math.fsum(n * part.mean for n, part in self._each)
 
     @property
     def deviation(self) -> float:
-        return math.sqrt(math.fsum(n * part.variance for n, part in zip(self.counts, self.parts, strict=True)))
+        return math.sqrt(math.fsum(n * part.variance for n, part in self._each))
 
     def crossing(self, order: float, epsilon: float) -> float | None:
         """The order at which these points have their mean at epsilon, if it is near the given one; else None."""
@@ -109,17 +109,16 @@ class _Sum:
 
     def _end(self, sign: int) -> float:
         """How far from its mean the sum reaches on one side but for a mass of ``e^-_TAIL``, by Chernoff's bound."""
-        pairs = list(zip(self.counts, self.parts, strict=True))
-        end = math.fsum(n * float(np.max(sign * part.deviations)) for n, part in pairs)
+        end = math.fsum(n * float(np.max(sign * part.deviations)) for n, part in self._each)
         if (deviation := self.deviation) > 0.0:
             farthest = max(float(np.max(np.abs(part.deviations))) for part in self.parts)
             shifts = np.concatenate((_SHIFTS / deviation, _FAR_SHIFTS / farthest))
-            growths = [math.fsum(n * part.log_growth(sign * shift) for n, part in pairs) for shift in shifts.tolist()]
+            growths = [math.fsum(n * part.log_growth(sign * x) for n, part in self._each) for x in shifts.tolist()]
             end = min(end, chernoff(np.array(growths), shifts, _TAIL))
         return end
 
     def _offset(self, epsilon: float) -> float:
-        return excess(zip(self.counts, (part.origin for part in self.parts), strict=True), epsilon)
+        return excess(((n, part.origin) for n, part in self._each), epsilon)
 
     def low(self) -> float:
         """Below it the sum has a mass of less than ``e^-_TAIL``."""
@@ -132,14 +131,18 @@ class _Sum:
         return offset + low - pad, offset + high + pad
 
 
+def _summed(steps: tuple[Step, ...], order: float, cap: float = math.inf, *, joined: bool = False) -> _Sum | None:
+    """The sum at an order, with losses up to a cap; None where a step has no finite loss."""
+    points = [rough_points(step.pair, order, cap, joined=joined) for step in steps]
+    return _Sum(points, [step.count for step in steps], order) if all(p.losses.size for p in points) else None
+
+
 @lru_cache(maxsize=64)
 def _lowest(steps: tuple[Step, ...]) -> tuple[float, float] | None:
     """The deviation of the sum, and how low it may be under ``P`` and ``Q``; None where a step has no finite loss."""
-    points = [rough_points(step.pair, -1.0, math.inf) for step in steps]
-    if not all(p.losses.size for p in points):
+    if (second := _summed(steps, -1.0)) is None:
         return None
-    counts = [step.count for step in steps]
-    first, second = _Sum(points, counts, 0.0), _Sum(points, counts, -1.0)
+    first = _Sum(second.points, second.counts, 0.0)
     return first.deviation, min(0.0, first.low(), second.low())
 
 
@@ -155,9 +158,7 @@ def limits(steps: tuple[Step, ...], epsilon: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=64)
 def _halved(steps: tuple[Step, ...]) -> _Sum | None:
-    points = [rough_points(step.pair, -0.5, math.inf) for step in steps]
-    counts = [step.count for step in steps]
-    return _Sum(points, counts, -0.5) if all(p.losses.size for p in points) else None
+    return _summed(steps, -0.5)
 
 
 def is_certain(steps: tuple[Step, ...], epsilon: float) -> bool:
@@ -185,12 +186,10 @@ def plan_tilt(
     what is beyond, joined into one loss. None where a moments bound shows that these losses add less to delta than
     ``negligible``, a logarithm, says. ``asked`` are other epsilons at which delta will be read.
     """
-    counts = [step.count for step in steps]
     valid, cap = limits(steps, epsilon)
 
     def at(order: float) -> _Sum | None:
-        points = [rough_points(step.pair, order, cap, joined=joined) for step in steps]
-        return _Sum(points, counts, order) if all(p.losses.size for p in points) else None
+        return _summed(steps, order, cap, joined=joined)
 
     tilted = _centred(at, epsilon, negligible)
     if tilted is None:
@@ -199,7 +198,7 @@ def plan_tilt(
     bottom = -math.inf
     if tilted.order == 0.0:  # a loss that the others cannot make up for leaves the sum below epsilon, however low it is
         bottom = min(epsilon, 0.0) - max(epsilon + high, 1e-300)
-        low, high = _Sum([not_below(p, bottom) for p in tilted.points], counts, 0.0).range(epsilon)
+        low, high = _Sum([not_below(p, bottom) for p in tilted.points], tilted.counts, 0.0).range(epsilon)
     low = min(low, 0.0) if tilted.order > 0.0 else low  # all of it may exceed epsilon
     bulk, places = _usual(at(0.0) or tilted, steps, epsilon)
     asked = (epsilon, *(other for other in asked if other <= valid and other != epsilon))
@@ -221,8 +220,9 @@ def _usual(plain: _Sum, steps: tuple[Step, ...], epsilon: float) -> tuple[float,
 
 def likely_epsilon(steps: tuple[Step, ...], delta: float) -> float:
     """About epsilon at delta: as if the sum were normal, or a large loss came alone, whichever is greater."""
-    points = [rough_points(step.pair, -1.0, math.inf) for step in steps]
-    plain = _Sum(points, [step.count for step in steps], 0.0)
+    found = _summed(steps, -1.0)
+    assert found is not None  # infinite losses alone would exceed delta
+    plain = _Sum(found.points, found.counts, 0.0)
     normal = plain.mean_excess(0.0) + math.sqrt(-2.0 * math.log(delta)) * plain.deviation
     low = normal if 1e-300 < normal < math.inf else 1.0
 

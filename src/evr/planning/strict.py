@@ -69,8 +69,7 @@ class StrictCurve:
         """The bound, refined until it is within the tolerance of the estimate, at most ``enough``, or stops falling."""
         if epsilon == math.inf:
             return infinite_delta(self.steps)
-        plans = self.plans(epsilon, tolerance, enough)
-        return prove_within(self.steps, Fraction(epsilon), plans, enough).delta
+        return prove_within(self.steps, Fraction(epsilon), self.plans(epsilon, tolerance, enough), enough).delta
 
     def plans(self, epsilon: float, tolerance: float = TOLERANCE, enough: Fraction | None = None) -> Plans:
         """Plans, finer and finer, until a bound is within the tolerance of the estimate or stops falling."""
@@ -126,9 +125,7 @@ class StrictCurve:
         guess = self.estimate(epsilon)
         if self.is_one_step:
             law = self.steps[0].exact_law
-            spacing = Fraction(1)
-            if isinstance(law, ExactBins):
-                spacing = _widest_spacing(law, Fraction(epsilon)) / 4
+            spacing = _widest_spacing(law, Fraction(epsilon)) / 4 if isinstance(law, ExactBins) else Fraction(1)
             return ProofPlan.of_one_step(_bits(guess), spacing)
         return self._plan(epsilon, guess, tolerance) if guess * (1.0 + tolerance) < 1 else None
 
@@ -193,23 +190,19 @@ class StrictCurve:
             return 0.0
         if infinite_delta(self.steps) > target:
             return math.inf
-        if delta == 0:
-            return self._all_losses()
+        if delta == 0:  # the sum of the greatest losses, rounded up until it is proved to be one
+            found = self.fft.greatest
+            for _ in range(60):
+                if found == math.inf or stays_within(self.steps, Fraction(found)):
+                    return max(found, 0.0)
+                found = math.nextafter(found, math.inf)
+            return math.inf
         guess = epsilon_of(self.fft, delta).value
         if guess == math.inf:
             return math.inf
         if guess == 0:
             return 0.0 if self.bound(0.0, tolerance, target) <= target else self._search(1e-9, target, tolerance)
         return self._search(guess, target, tolerance)
-
-    def _all_losses(self) -> float:
-        """The sum of the greatest losses, rounded up until it is proved to be one."""
-        found = self.fft.greatest
-        for _ in range(60):
-            if found == math.inf or stays_within(self.steps, Fraction(found)):
-                return max(found, 0.0)
-            found = math.nextafter(found, math.inf)
-        return math.inf
 
     def _search(self, guess: float, target: Fraction, tolerance: float) -> float:
         """About the least float from ``guess`` on whose bound is at most the target."""
@@ -223,11 +216,10 @@ class StrictCurve:
             def bound(epsilon: float) -> Fraction:
                 return one_step_delta(law, Fraction(epsilon), bits)
         else:
-            estimate = self.fft.delta(guess).value
-            found = halves(self.steps, self._plan(guess, estimate, tolerance))
+            composed = halves(self.steps, self._plan(guess, self.fft.delta(guess).value, tolerance))
 
             def bound(epsilon: float) -> Fraction:
-                return found.delta(Fraction(epsilon))
+                return composed.delta(Fraction(epsilon))
 
         low, step = guess * (1 - 1e-9), 1e-3 * tolerance * max(guess, 1e-3)
         high = guess
