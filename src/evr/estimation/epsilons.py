@@ -19,7 +19,7 @@ SAYS_LITTLE = 0.3
 """An error, relative to delta, above which an estimate is refused."""
 FLOOR = 1e-13
 """Of one direction's delta: what is below it in the other need not be known."""
-_SPREAD = 1e-4  # relative: how far from the root of a coarse grid that of a fine one may be
+_LIKELY, _GUESSED = 0.02, 1e-4  # relative: how far the root may be from what is likely, and from a guess
 
 
 class Epsilon(NamedTuple):
@@ -87,7 +87,7 @@ def _solved(curve: FftCurve, delta: float, guess: float | None = None) -> float:
     if _at_zero(curve.steps) <= delta:
         return 0.0
     greatest = max(0.0, curve.greatest)
+    spread = _LIKELY if guess is None else _GUESSED
     if guess is None:
-        likely = likely_epsilon(curve.steps, delta) if curve.infinite_mass < 1.0 else 1.0
-        guess = curve.near(delta, min(likely, greatest))
-    return solve_epsilon(curve.value, delta, guess=guess, greatest=greatest, spread=_SPREAD)
+        guess = likely_epsilon(curve.steps, delta) if curve.infinite_mass < 1.0 else 1.0
+    return solve_epsilon(curve.value, delta, guess=guess, greatest=greatest, spread=spread)

@@ -49,9 +49,6 @@ _MOST_CONDITIONS = 400  # atoms of some steps, to sum over what the others add
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
 _SIZES = tuple(2**n for n in range(12, 22))
 _NEGLIGIBLE = math.exp(-45.0)  # relative to what large losses add by themselves
-_TRIES = 6  # coarse grids on the way to a root
-_NEWTON = 12
-_FAR_BELOW = 1e-6  # of a delta that is looked for: an epsilon with less is too far from the root
 
 
 class Delta(NamedTuple):
@@ -113,26 +110,6 @@ class FftCurve:
         if self._single and math.isfinite(epsilon):
             return pair_delta(self.steps[0].pair, epsilon)
         return self.delta(epsilon).value
-
-    def near(self, delta: float, guess: float) -> float:
-        """About the epsilon of a delta: a place to start from. Each coarse grid is made where the one before has it."""
-        if self._single or self._purely_atomic or self.infinite_mass >= delta:
-            return guess
-        negligible = math.log(_FAR_BELOW * delta)
-        for _ in range(_TRIES):
-            if math.isfinite(self.greatest) and excess(self._greatest, guess) <= 0.0:
-                break
-            plan = plan_tilt(self.steps, guess, negligible=negligible)
-            if plan is None:
-                break
-            law = law_on_grid(plan, self.steps, _SIZES[0], with_atoms=False)
-            found = _root(law, delta)
-            if not 0.1 * guess < found < 10.0 * guess:
-                break
-            if abs(found - guess) <= 0.01 * guess:
-                return found
-            guess = found
-        return guess
 
     def delta(self, epsilon: float, floor: float = 0.0) -> Delta:
         """Delta at one epsilon, with an estimate of the error. A part below ``floor`` is left to the error."""
@@ -247,20 +224,6 @@ def single_delta(pair: DominatingPair, epsilon: float) -> Delta:
     apart = max(1e-6 * abs(epsilon), moved)
     fall = pair_delta(pair, epsilon - apart) - pair_delta(pair, epsilon + apart)
     return Delta(value, error, numerical, fall / (2.0 * apart) if apart > 0.0 else 0.0, moved)
-
-
-def _root(law: TiltedLaw, delta: float) -> float:
-    """The epsilon of a delta on one grid, by Newton's method for the logarithm, from where the grid was made; about."""
-    epsilon = law.kinks[0]
-    for _ in range(_NEWTON):
-        found, _ = read(law, None, epsilon)
-        if not (found.value > 0.0 and found.slope > 0.0 and found.error < found.value):
-            break
-        before = epsilon
-        epsilon += math.log(found.value / delta) * found.value / found.slope
-        if abs(epsilon - before) <= 1e-6 * before or not law.covers(epsilon):
-            break
-    return epsilon
 
 
 def compare(fine: TiltedLaw, coarse: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, float]:
