@@ -43,36 +43,24 @@ if TYPE_CHECKING:
     from evr.verification import Verdict as Verdict
     from evr.verification import Verification as Verification
 
-_HOMES = {
-    "Certificate": "evr.certification",
-    "Estimate": "evr.estimation",
-    "FFTAccountant": "evr.estimation",
-    "Guarantee": "evr.verification",
-    "Ledger": "evr.certification",
-    "MonteCarloAccountant": "evr.estimation",
-    "Record": "evr.records",
-    "UpperBound": "evr.estimation",
-    "Verdict": "evr.verification",
-    "Verification": "evr.verification",
-    "audit": "evr.proving.audit",
-    "calibrate": "evr.estimation",
-    "certify": "evr.gate.certify",
-    "dpsgd": "evr.events",
-    "estimate_delta": "evr.estimation",
-    "estimate_epsilon": "evr.estimation",
-    "load": "evr.spec",
-    "online_epsilon": "evr.estimation",
-    "privacy_curve": "evr.estimation",
-    "record": "evr.records",
-    "register": "evr.described",
-    "release": "evr.gate",
-    "released": "evr.gate",
-    "replay": "evr.certification.replay",
-    "resume": "evr.gate",
-    "risk": "evr.proving.risk",
-    "sweep": "evr.sweeps",
-    "verify": "evr.proving",
+_NAMES = {
+    "certification": "Certificate Ledger",
+    "certification.replay": "replay",
+    "described": "register",
+    "estimation": "Estimate FFTAccountant MonteCarloAccountant UpperBound calibrate estimate_delta estimate_epsilon "
+    "online_epsilon privacy_curve",
+    "events": "dpsgd",
+    "gate": "release released resume",
+    "gate.certify": "certify",
+    "proving": "verify",
+    "proving.audit": "audit",
+    "proving.risk": "risk",
+    "records": "Record record",
+    "spec": "load",
+    "sweeps": "sweep",
+    "verification": "Guarantee Verdict Verification",
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 _MODULES = ("errors", "events", "integrations")
 
 __all__ = sorted([*_HOMES, "errors", "events"])
@@ -85,7 +73,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for an attribute
             return importlib.import_module(f"evr.{name}")
         if name not in _HOMES:
             raise AttributeError(f"module 'evr' has no attribute {name!r}")
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        return getattr(importlib.import_module(f"evr.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import abc
 import collections.abc
+import contextlib
 import difflib
 import functools
 import operator
@@ -117,29 +118,20 @@ def _frozen(value: Any) -> Any:
 
 
 def _keys(mechanism: Mechanism) -> dict[str, tuple[Any, Any]]:
-    """The keys of a mechanism's table, each with a type and a default, ``...`` for none.
-
-    Raises
-    ------
-    TypeError
-        For a field that has no form in a spec file.
+    """The keys of a mechanism's table, each with a type and a default, ``...`` for none. Raises ``TypeError`` for a
+    field that has no form in a spec file.
     """
     if not is_writable(mechanism.event):
         name = mechanism.event.__name__
         raise TypeError(f"{name} is not made by attrs, so its fields have no names in a file")
-    hints, given = _hints(mechanism.event), described(mechanism.event).fields
+    hints, given = dict[str, Any](), described(mechanism.event).fields
+    with contextlib.suppress(NameError):  # of a class within a function, whose names nobody else sees
+        hints = typing.get_type_hints(mechanism.event)
     return {
         one.alias: given.get(one.alias)
         or (_in_a_file(hints.get(one.name, one.type), one.alias), ... if one.default is attr.NOTHING else None)
         for one in written_fields(mechanism.event)
     }
-
-
-def _hints(event: type) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(event)
-    except NameError:  # of a class within a function, whose names nobody else sees
-        return {}
 
 
 def _in_a_file(hint: Any, name: str) -> Any:
@@ -273,12 +265,11 @@ def load(path: str | Path) -> Spec:
     validate.path(path=path)
     try:
         text = Path(path).read_text(encoding="utf-8")
+        spec = parse(text)
     except UnicodeDecodeError as error:
         raise SpecError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
     except OSError as error:
         raise SpecError(f"{path}: cannot be read ({error.strerror or error})") from None
-    try:
-        spec = parse(text)
     except SpecError as error:
         raise SpecError(f"{path}: {error}") from None
     spec._source = f"{path}: "  # what the values are wrong with is found later, in ``event``

@@ -144,15 +144,16 @@ def sweep(
     validate.function(event=event)
     told = counter(progress)
     values = {name: _values(name, one) for name, one in {**settings, given: at}.items()}
-    total = int(np.prod([len(some) for some in values.values()], dtype=object))
+    total = math.prod(len(some) for some in values.values())
     if total > MOST:
         raise ValueError(f"{total:,} settings are more than {MOST:,}: take fewer values")
     rows = [dict(zip(values, one, strict=True)) for one in itertools.product(*values.values())]
     results: list[Estimate | UpperBound] = []
-    stride = _stride([len(some) for some in values.values()])
+    lengths = [len(some) for some in values.values()]
+    stride = math.prod(lengths[lengths.index(max(lengths)) + 1 :])  # rows between neighbours along the longest setting
     for row in rows:
-        guess = _guess(results, stride)
-        results.append(_answer(event, row, given, method, neighboring_relation, guess))
+        how = {"method": method, "neighboring_relation": neighboring_relation}
+        results.append(_answer(event, row, given, how, _guess(results, stride)))
         told(len(results), total)
     varied = tuple(name for name, some in values.items() if len(some) > 1)
     return Sweep(wanted, tuple(rows), varied, tuple(results), time.perf_counter() - start)
@@ -168,12 +169,6 @@ def _values(name: str, given: Any) -> tuple[Any, ...]:
     return found
 
 
-def _stride(lengths: list[int]) -> int:
-    """How many rows apart two neighbours along the setting with most values are."""
-    longest = max(range(len(lengths)), key=lengths.__getitem__)
-    return math.prod(lengths[longest + 1 :])
-
-
 def _guess(results: list[Estimate | UpperBound], stride: int) -> float | None:
     """What the two neighbours before lead to expect: a place to start from, and no more."""
     if len(results) < 2 * stride:
@@ -184,15 +179,9 @@ def _guess(results: list[Estimate | UpperBound], stride: int) -> float | None:
 
 
 def _answer(
-    event: Callable[..., Any],
-    row: dict[str, Any],
-    given: str,
-    method: str,
-    relation: Relation | None,
-    guess: float | None,
+    event: Callable[..., Any], row: dict[str, Any], given: str, how: dict[str, Any], guess: float | None
 ) -> Estimate | UpperBound:
     what = {name: value for name, value in row.items() if name != given}
-    how: dict[str, Any] = {"method": method, "neighboring_relation": relation}
     try:
         if given == "epsilon":
             return estimate_delta(event(**what), row[given], **how)

@@ -21,6 +21,10 @@ def _only(named: dict[str, Any]) -> tuple[str, Any]:
     return name, value
 
 
+def _wrong_type(name: str, value: Any, what: str, remedy: str = "") -> TypeError:
+    return TypeError(f"{name}={shown(value)} is not {what} (it is a {type(value).__name__}){remedy}")
+
+
 def shown(value: Any) -> str:
     """``repr`` of a value, short for what would fill the screen (Python refuses to print the longest integers)."""
     if isinstance(value, int) and value.bit_length() > 512:
@@ -31,9 +35,7 @@ def shown(value: Any) -> str:
 
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(
-            f"{name}={shown(value)} is not a number (it is a {type(value).__name__}): give an int or a float"
-        )
+        raise _wrong_type(name, value, "a number", ": give an int or a float")
     try:
         number = float(value)
     except OverflowError:
@@ -115,7 +117,7 @@ def non_negative_integer(**named: Any) -> int:
 
 def _integer(least: int, name: str, value: Any) -> int:
     if isinstance(value, bool):
-        raise TypeError(f"{name}={value!r} is not an integer >= {least} (it is a bool)")
+        raise _wrong_type(name, value, f"an integer >= {least}")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     try:
@@ -123,9 +125,7 @@ def _integer(least: int, name: str, value: Any) -> int:
     except TypeError:
         if isinstance(value, numbers.Real):
             raise ValueError(f"{name}={value!r} is not an integer >= {least}") from None
-        raise TypeError(
-            f"{name}={shown(value)} is not an integer >= {least} (it is a {type(value).__name__})"
-        ) from None
+        raise _wrong_type(name, value, f"an integer >= {least}") from None
     if number < least:
         raise ValueError(f"{name}={shown(value)} is not an integer >= {least}")
     if number > MAX_COUNT:
@@ -137,7 +137,7 @@ def sequence(**named: Any) -> list[Any]:
     """Return the value as a list if it is a sequence of values, else raise."""
     name, value = _only(named)
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise TypeError(f"{name}={shown(value)} is not a list (it is a {type(value).__name__})")
+        raise _wrong_type(name, value, "a list")
     return list(value)
 
 
@@ -159,10 +159,7 @@ def function(**named: Any) -> Callable[..., Any]:
     """
     name, value = _only(named)
     if not callable(value):
-        raise TypeError(
-            f"{name}={shown(value)} is not a function (it is a {type(value).__name__}): give "
-            "something that can be called"
-        )
+        raise _wrong_type(name, value, "a function", ": give something that can be called")
     return value
 
 
@@ -176,8 +173,5 @@ def path(**named: Any) -> Path:
     """
     name, value = _only(named)
     if not isinstance(value, str | os.PathLike):
-        raise TypeError(
-            f"{name}={shown(value)} is not the name of a file (it is a {type(value).__name__}): "
-            "give a str or a pathlib.Path"
-        )
+        raise _wrong_type(name, value, "the name of a file", ": give a str or a pathlib.Path")
     return Path(value)
