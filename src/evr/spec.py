@@ -118,9 +118,7 @@ def _frozen(value: Any) -> Any:
 
 
 def _keys(mechanism: Mechanism) -> dict[str, tuple[Any, Any]]:
-    """The keys of a mechanism's table, each with a type and a default, ``...`` for none. Raises ``TypeError`` for a
-    field that has no form in a spec file.
-    """
+    """The keys of a mechanism's table, each with a type and a default, ``...`` for none, or ``TypeError``."""
     if not is_writable(mechanism.event):
         name = mechanism.event.__name__
         raise TypeError(f"{name} is not made by attrs, so its fields have no names in a file")

@@ -21,8 +21,7 @@ from evr.mechanisms.relations import Relation
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST = 100_000
-"""Settings of a sweep: more are taken for a slip."""
+MOST = 100_000  # settings of a sweep: more are taken for a slip
 
 
 @dataclass(frozen=True, repr=False)

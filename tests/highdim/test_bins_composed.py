@@ -16,11 +16,12 @@ from dp_accounting import dp_event
 import evr
 from evr.bounds.replica_tables import OccupancyTable
 from evr.estimation import bins_line
+from evr.estimation.atoms import Delta
 from evr.estimation.bins import bins_delta
 from evr.estimation.bins_density import NODES, WEIGHTS, LogDensity, log_density_of_mean
 from evr.estimation.bins_line import BinsPair, RatioLaw, ratio_law
 from evr.estimation.closed_forms import delta_error, pair_delta, table_error_of
-from evr.estimation.fft import Delta, FftCurve
+from evr.estimation.fft import FftCurve
 from evr.laws import Direction, Floats, Measure, Step
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.patterns.bins import IndependentBins

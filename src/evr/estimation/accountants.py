@@ -187,10 +187,8 @@ class RunningSamples:
     losses: Floats
     log_weights: Floats
     steps: int = 0
-    log_finite: float = 0.0
-    """``log`` of the chance that no loss so far is infinite."""
-    log_apart: float = 0.0
-    """The same for the steps whose infinite losses are not among the samples."""
+    log_finite: float = 0.0  # ``log`` of the chance that no loss so far is infinite
+    log_apart: float = 0.0  # the same for the steps whose infinite losses are not among the samples
     _samplers: dict[DominatingPair, tuple[Any, float]] = field(default_factory=dict)
     _apart: bool = False
     _guess: float | None = None

@@ -23,13 +23,22 @@ _MAX_PRODUCT = 4_000_000
 _SAME = 16.0 * UNIT
 
 
-class Tail(NamedTuple):
-    """The atoms' part of delta, about its rounding error, what rounded losses may change, and how fast it falls."""
+class Delta(NamedTuple):
+    """A value of delta with what is known of its error.
+
+    ``error`` is an estimate of the absolute error in all: ``numerical``, and what losses that rounding moved by
+    ``moved`` make of it. ``slope`` is how fast delta falls, ``-d delta / d epsilon``.
+    """
 
     value: float
-    numerical: float
-    moved: float
-    slope: float
+    error: float
+    numerical: float = 0.0
+    slope: float = 0.0
+    moved: float = 0.0
+
+    def worse(self, doubt: float) -> Delta:
+        """The same with a greater error."""
+        return self._replace(error=self.error + doubt, numerical=self.numerical + doubt)
 
 
 class Atoms(NamedTuple):
@@ -48,7 +57,7 @@ class Atoms(NamedTuple):
         """How far the atom at a place is below epsilon, rounded once."""
         return float(Fraction(epsilon) - Fraction(self.losses[place]) - Fraction(self.rests[place]))
 
-    def tail(self, epsilon: float) -> Tail:
+    def tail(self, epsilon: float) -> Delta:
         """Their part of ``E_P[(1 - e^{epsilon - loss})_+]``."""
         high, low = _two_sum(self.losses, np.array(-epsilon))
         beyond = high + (low + self.rests)
@@ -57,8 +66,9 @@ class Atoms(NamedTuple):
         value = dot(weights, -np.expm1(-beyond[above]))
         slope = dot(weights, np.exp(-beyond[above]))
         near = np.exp(self.log_weights[np.abs(beyond) <= self.loss_error])
-        moved = min(1.0, self.loss_error) * (slope + float(near.sum()))
-        return Tail(value, value * (1e-11 + 4.0 * UNIT * self.steps), min(1.0, moved), slope)
+        shift = min(1.0, min(1.0, self.loss_error) * (slope + float(near.sum())))
+        numerical = value * (1e-11 + 4.0 * UNIT * self.steps)
+        return Delta(value, numerical + shift, numerical, slope, self.loss_error)
 
 
 def atoms_of(steps: tuple[Step, ...], most: int = MAX_ATOMS, cap: float = np.inf) -> Atoms | None:

@@ -23,8 +23,8 @@ from scipy.fft import irfft, rfft
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
+from evr.estimation.atoms import Delta
 from evr.estimation.closed_forms import pair_delta
-from evr.estimation.fft import Delta
 from evr.estimation.grid import spread
 from evr.estimation.points import dot
 from evr.estimation.tilting import chernoff

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from evr.estimation.atoms import Delta
 from evr.estimation.bins import bins_delta
 from evr.estimation.bins_density import NODES, WEIGHTS, Indices, LogDensity, log_density_of_mean
 from evr.estimation.closed_forms import TableError, delta_error, pair_delta, table_error_of
-from evr.estimation.fft import Delta
 from evr.laws import Direction, DominatingPair, Floats, Measure, Step
 from evr.laws.patterns.bins import IndependentBins
 

@@ -16,8 +16,7 @@ from evr.laws import Floats
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Count = Callable[[int, int], None]
-"""Called with the points that are done, and with how many there are."""
+Count = Callable[[int, int], None]  # called with the points that are done, and with how many there are
 
 
 class Curve(ABC):

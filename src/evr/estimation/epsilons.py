@@ -15,11 +15,9 @@ from evr.laws import Direction, Step
 from evr.laws.law import UNIT
 from evr.mechanisms import Composition
 
-SAYS_LITTLE = 0.3
-"""An error, relative to delta, above which an estimate is refused."""
-FLOOR = 1e-13
-"""Of one direction's delta: what is below it in the other need not be known."""
-_LIKELY, _GUESSED = 0.02, 1e-4  # relative: how far the root may be from what is likely, and from a guess
+SAYS_LITTLE = 0.3  # an error, relative to delta, above which an estimate is refused
+FLOOR = 1e-13  # of one direction's delta: what is below it in the other need not be known
+_LIKELY, _GUESSED = 2e-3, 1e-4  # relative: how far the root may be from what is likely, and from a guess
 
 
 class Epsilon(NamedTuple):

@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evr.errors import AccuracyError
-from evr.estimation.atoms import Atoms, atoms_of
+from evr.estimation.atoms import Atoms, Delta, atoms_of
 from evr.estimation.closed_forms import delta_error, pair_delta
 from evr.estimation.grid import TiltedLaw, law_on_grid, table_error
 from evr.estimation.jumps import Jumps, jump_of
@@ -49,24 +49,6 @@ _MOST_CONDITIONS = 400  # atoms of some steps, to sum over what the others add
 _REUSE = 1e-7  # what is good enough to use a law again at another epsilon
 _SIZES = tuple(2**n for n in range(12, 22))
 _NEGLIGIBLE = math.exp(-45.0)  # relative to what large losses add by themselves
-
-
-class Delta(NamedTuple):
-    """A value of delta with what is known of its error.
-
-    ``error`` is an estimate of the absolute error in all: ``numerical``, and what losses that rounding moved by
-    ``moved`` make of it. ``slope`` is how fast delta falls, ``-d delta / d epsilon``.
-    """
-
-    value: float
-    error: float
-    numerical: float = 0.0
-    slope: float = 0.0
-    moved: float = 0.0
-
-    def worse(self, doubt: float) -> Delta:
-        """The same with a greater error."""
-        return self._replace(error=self.error + doubt, numerical=self.numerical + doubt)
 
 
 def _constant(value: float, moved: float = 0.0) -> Delta:
@@ -120,10 +102,8 @@ class FftCurve:
         if self._single:
             return single_delta(self.steps[0].pair, epsilon)
         if self._purely_atomic and self._atoms is not None:
-            tail, apart = self._atoms.tail(epsilon), self.infinite_mass
-            numerical = tail.numerical + _ROUNDED * apart
-            value, moved = min(1.0, tail.value + apart), self._atoms.loss_error
-            return Delta(value, numerical + tail.moved, numerical, tail.slope, moved)
+            tail = self._atoms.tail(epsilon).worse(_ROUNDED * self.infinite_mass)
+            return tail._replace(value=min(1.0, tail.value + self.infinite_mass))
         if math.isfinite(self.greatest) and excess(self._greatest, epsilon) <= 0.0:
             moved = math.fsum(2.0 * UNIT * count * abs(loss) for count, loss in self._greatest)
             near = excess(self._greatest, epsilon) > -moved  # rounded losses may hide that some exceed epsilon
@@ -254,7 +234,7 @@ def read(law: TiltedLaw, atoms: Atoms | None, epsilon: float) -> tuple[Delta, fl
     if atoms is not None:
         exact = atoms.tail(epsilon)
         value, slope = value + exact.value, slope + exact.slope
-        numerical, moved = numerical + exact.numerical, moved + exact.moved
+        numerical, moved = numerical + exact.numerical, moved + (exact.error - exact.numerical)
     found = Delta(min(1.0, value), numerical + moved, numerical, slope, law.loss_error)
     return found, scale * share
 

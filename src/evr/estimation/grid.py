@@ -1,6 +1,4 @@
-"""The law of a tilted sum of privacy losses on a grid: transforms of each step's law, its points spread on the grid, a
-ring, multiplied and inverted.
-"""
+"""The law of a tilted sum of losses on a grid, a ring: each step's points are spread on it and transformed."""
 
 from __future__ import annotations
 

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-TOLERANCE = 2e-7
-"""Of epsilon, or of 1 where it is greater: a fifth of what is promised."""
+TOLERANCE = 2e-7  # of epsilon, or of 1 where it is greater: a fifth of what is promised
 
 _RATIO = 20.0  # of ``k + earlier`` over one block
 _SIZES = (5, 9, 17)  # numbers of points; each contains the one before

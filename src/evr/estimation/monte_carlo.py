@@ -27,7 +27,7 @@ from evr.laws.patterns.law import PatternLaw
 from evr.mechanisms import Composition
 from evr.planning import capped_proposal, single_proposal
 from evr.planning.clipping import block_size
-from evr.planning.mixtures import estimating_proposal
+from evr.planning.mixtures import mixture_proposal
 from evr.randomness import Stream, entropy_of
 from evr.sampling import Block, Proposal, SimpleProposal
 
@@ -37,8 +37,7 @@ _LEAST_SAMPLES = 2
 _LEAST_ERROR = 1e-5
 _FEW = 16_384  # samples that show whether a direction is far below the other
 _NORMAL_95 = 1.959963984540054
-RELATIVE = 3e-3
-"""The standard error of a sampled curve, relative to delta, at which drawing stops."""
+RELATIVE = 3e-3  # the standard error of a sampled curve, relative to delta, at which drawing stops
 _SERVES = 2.0  # times that, at an epsilon that samples were not drawn for
 _MOST = 2_000_000  # samples of such a curve
 _EPSILON = 2 * DEFAULT_SAMPLES  # samples that an epsilon is found with
@@ -51,7 +50,7 @@ def proposal_for(name: str, direction: str, steps: tuple[Step, ...], epsilon: fl
     """
     if not on_a_line(steps):
         validate.one_of(("capped",), proposal=name)
-        return estimating_proposal(steps, epsilon)
+        return mixture_proposal(steps, epsilon)
     validate.one_of(("capped", "single", "simple"), proposal=name)
     if name == "simple":
         return SimpleProposal(steps)
@@ -179,8 +178,7 @@ class WeightedSamples:
     losses: Floats
     weights: Floats
     size: int
-    infinite: float = 0.0
-    """The chance of an infinite loss, where such losses are not among the samples."""
+    infinite: float = 0.0  # the chance of an infinite loss, where such losses are not among the samples
 
     @classmethod
     def draw(cls, source: Proposal, stream: Stream, samples: int, workers: int | None) -> WeightedSamples:
@@ -232,7 +230,7 @@ class SampledCurve:
             value, error = samples.delta(epsilon)
             if 0 < error <= _SERVES * RELATIVE * value:
                 return _estimated(value, error, self.direction, samples.size)
-        source = estimating_proposal(self.steps, epsilon)
+        source = mixture_proposal(self.steps, epsilon)
         relative = RELATIVE if math.exp(source.log_greatest(epsilon)) > worth else 0.1
         stream, size = Stream(SEED, "estimate", 1, self.direction.value), DEFAULT_SAMPLES // 8
         while True:
@@ -308,7 +306,7 @@ def _proved_bound(steps: tuple[Step, ...], epsilon: float) -> float:
     """A bound on delta without a sample."""
     if on_a_line(steps):
         return pairs_delta(steps, epsilon)
-    return math.exp(estimating_proposal(steps, epsilon).log_greatest(epsilon))
+    return math.exp(mixture_proposal(steps, epsilon).log_greatest(epsilon))
 
 
 def _first_guess(steps: tuple[Step, ...], delta: float) -> float:

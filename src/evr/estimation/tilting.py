@@ -234,7 +234,7 @@ def likely_epsilon(steps: tuple[Step, ...], delta: float) -> float:
         return low
     for factor in _UPWARDS:
         if beyond(factor * low) <= 0.0:
-            return float(brentq(beyond, low, factor * low, rtol=0.01))
+            return float(brentq(beyond, low, factor * low, rtol=1e-5))
         low *= factor
     return low
 

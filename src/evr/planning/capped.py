@@ -131,8 +131,7 @@ def _rough_size(pair: DiscretePair, count: int) -> float:
     return math.sqrt(count * float(np.sum(np.exp(pair.log_p) * squares)))
 
 
-GROWTH = 1e-4
-"""The share by which delta may grow where nothing else is asked for."""
+GROWTH = 1e-4  # the share by which delta may grow where nothing else is asked for
 _MOST_EPSILON = 1e8  # of steps that are composed: places have a few digits behind the point
 _MOST_ROUNDING = 0.1  # of the allowance, of all masses: places are then too wide, too
 _BULK = 4.0  # standard deviations: delta at a smaller epsilon comes from the bulk of the losses

@@ -39,16 +39,11 @@ class Kind:
     """One kind of step as the chooser sees it: its loss as weighted points, plain and tilted."""
 
     count: int
-    losses: Floats
-    """Rising."""
-    tilted: Floats
-    """Their weights under the tilt; they sum to 1."""
-    cumulant: float
-    """``log E[e^{order loss}]``."""
-    low_cumulants: Floats
-    """``log E[e^{-s loss}]`` at each ``s`` of ``_ORDERS``."""
-    high_cumulants: Floats
-    """``log E[e^{t order loss}]`` at each ``t`` of ``_TIMES``."""
+    losses: Floats  # rising
+    tilted: Floats  # their weights under the tilt; they sum to 1
+    cumulant: float  # ``log E[e^{order loss}]``
+    low_cumulants: Floats  # ``log E[e^{-s loss}]`` at each ``s`` of ``_ORDERS``
+    high_cumulants: Floats  # ``log E[e^{t order loss}]`` at each ``t`` of ``_TIMES``
     least: float
     greatest: float
     offset: Fraction
@@ -68,8 +63,7 @@ class Outlook:
     order: float
     log_delta: float
     kinds: tuple[Kind, ...]
-    lattice: float | None
-    """Of which all differences of atoms of a kind are multiples, where there is one."""
+    lattice: float | None  # of which all differences of atoms of a kind are multiples, where there is one
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -225,8 +219,7 @@ class _Bulk:
     high: int
     losses: Floats
     weights: Floats
-    share: float
-    """Of the kind's tilted mass."""
+    share: float  # of the kind's tilted mass
 
     @property
     def places(self) -> int:

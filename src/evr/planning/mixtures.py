@@ -52,8 +52,8 @@ class Goal:
     """To verify that delta is below ``threshold``, estimated as ``delta``; or, without a threshold, to estimate it."""
 
     epsilon: float
-    delta: float = math.nan
-    threshold: float = math.inf
+    delta: float
+    threshold: float
 
     def merit(self, proposal: MixtureProposal) -> float:
         """How fast the claim would be accepted, as a few samples show it; how small the variance of an estimate is."""
@@ -83,16 +83,6 @@ def _variance(values: Floats) -> float:
     return max(float(np.var(np.minimum(values, np.quantile(values, _CLIPPED)))), 1e-3)
 
 
-def mixture_plan(steps: tuple[Step, ...], epsilon: float, delta: float, threshold: float) -> MixturePlan:
-    """The plan of one direction; ``delta`` is an estimate of the greater of both."""
-    return mixture_proposal(steps, Goal(epsilon, delta, threshold)).plan
-
-
-def estimating_proposal(steps: tuple[Step, ...], epsilon: float) -> MixtureProposal:
-    """What to estimate delta at an epsilon with: bounded samples of little variance."""
-    return mixture_proposal(steps, Goal(epsilon))
-
-
 def plain_plan(steps: tuple[Step, ...]) -> MixturePlan:
     """Plain sampling from the laws."""
     direction = _laws(steps)[0][0].direction
@@ -100,8 +90,11 @@ def plain_plan(steps: tuple[Step, ...]) -> MixturePlan:
     return with_lines(steps, plain, 0.0).plan
 
 
-def mixture_proposal(steps: tuple[Step, ...], goal: Goal) -> MixtureProposal:
-    """The best candidate."""
+def mixture_proposal(
+    steps: tuple[Step, ...], epsilon: float, delta: float = math.nan, threshold: float = math.inf
+) -> MixtureProposal:
+    """The best candidate; ``delta`` is an estimate of the greater of both directions."""
+    goal = Goal(epsilon, delta, threshold)
     found = _shifted if _laws(steps)[0][0].direction is Direction.ADD else _remove
     candidates = list(found(steps, goal))
     return candidates[0] if len(candidates) == 1 else max(candidates, key=goal.merit)

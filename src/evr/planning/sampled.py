@@ -11,7 +11,7 @@ from evr.laws import Direction, Step, on_a_line
 from evr.mechanisms import Composition
 from evr.planning import capped_plan, gpu, single_proposal
 from evr.planning.clipping import block_size, choose_clip
-from evr.planning.mixtures import mixture_plan, pilot_variance, plain_plan
+from evr.planning.mixtures import mixture_proposal, pilot_variance, plain_plan
 from evr.sampling import DrawPlan, built
 from evr.sampling.drawing import Drawing
 from evr.sampling.plan import MixturePlan, ProposalPlan, SimplePlan, SinglePlan
@@ -20,17 +20,10 @@ from evr.verification.claims import Claim
 from evr.verification.directions import Trial, shortcut
 from evr.verification.settings import Settings
 
-ALLOWANCE = 0.02
-"""The share of the slack that drawing steps as a few outcomes may cost."""
-
-COMPOSING_ALLOWANCE = 0.2
-"""The same where all steps are composed, and a sample costs next to nothing."""
-
-LEAST_GAP = 1e-4
-"""The least slack ``1 - tau`` at which steps are composed: below, it would take too many places."""
-
-SIMPLE_CELLS = 4096
-"""Cells of the bounds of simple Monte Carlo."""
+ALLOWANCE = 0.02  # the share of the slack that drawing steps as a few outcomes may cost
+COMPOSING_ALLOWANCE = 0.2  # the same where all steps are composed, and a sample costs next to nothing
+LEAST_GAP = 1e-4  # the least slack ``1 - tau`` at which steps are composed: below, it would take too many places
+SIMPLE_CELLS = 4096  # cells of the bounds of simple Monte Carlo
 
 Search = Callable[[tuple[Step, ...], str, Claim, bool], ProposalPlan]
 
@@ -113,7 +106,7 @@ def check_proposal(composition: Composition, claim: Claim, proposal: str) -> Non
 
 def _capped(steps: tuple[Step, ...], direction: str, claim: Claim, composing: bool) -> ProposalPlan:
     if not on_a_line(steps):
-        return mixture_plan(steps, claim.epsilon, claim.estimate, claim.threshold)
+        return mixture_proposal(steps, claim.epsilon, claim.estimate, claim.threshold).plan
     gap = 1.0 - claim.tau
     composing = composing and gap >= LEAST_GAP
     allowance = (COMPOSING_ALLOWANCE if composing else ALLOWANCE) * gap

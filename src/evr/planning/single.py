@@ -15,8 +15,7 @@ from evr.bounds.single import SingleBounds
 from evr.laws import Step
 from evr.sampling.single import SingleProposal, equal_steps
 
-_FARTHEST = 1e3
-"""Second-moment bound over the square of delta's bound beyond which a proposal is out of reach."""
+_FARTHEST = 1e3  # second-moment bound over the square of delta's bound beyond which a proposal is out of reach
 
 
 class OutOfReachWarning(UserWarning):

@@ -35,8 +35,7 @@ from evr.laws.exact import ExactBins
 from evr.mechanisms import Composition
 from evr.planning.grids import choose, outlook
 
-TOLERANCE = 5e-4
-"""By how much of delta a bound may exceed it, by default."""
+TOLERANCE = 5e-4  # by how much of delta a bound may exceed it, by default
 _LEAST_TOLERANCE = 2e-6
 _MOST_PLACES = 3_000_000
 _ROUNDS = 5

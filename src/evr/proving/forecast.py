@@ -231,8 +231,7 @@ class Forecast:
         return sum(self.seconds.values())
 
 
-Announce = Callable[[Forecast], None]
-"""Called before an attempt is counted; what it raises stops everything."""
+Announce = Callable[[Forecast], None]  # called before an attempt is counted; what it raises stops everything
 
 
 def forecast(

@@ -10,11 +10,8 @@ from evr.estimation.calibration import TIGHTEST
 from evr.mechanisms import Composition
 from evr.verification.claims import Claim
 
-DEFAULT = 0.99
-"""Tau where nothing better is known, and where a claim seems to be false."""
-
-LOOSEST = 0.5
-"""The least tau that is chosen from an estimate: below, samples are few in any case."""
+DEFAULT = 0.99  # tau where nothing better is known, and where a claim seems to be false
+LOOSEST = 0.5  # the least tau that is chosen from an estimate: below, samples are few in any case
 
 
 def not_below(found: Estimate | UpperBound) -> float:

@@ -12,8 +12,7 @@ from evr.planning.strict import StrictCurve
 from evr.verification.claims import Claim
 from evr.verification.strict import StrictPlanner, proved, threshold_of
 
-QUICK = 10.0
-"""Seconds that a strict proof may take where nobody asked for one."""
+QUICK = 10.0  # seconds that a strict proof may take where nobody asked for one
 
 
 class StrictProving:
