@@ -89,6 +89,12 @@ class Tradeoff:
         """The bound on the chance of a right answer (Section K2)."""
         return max(prior * true + (1 - prior) * (1 - false) for false, true in self.corners)
 
+    def exceeding(self, ratio: Fraction) -> Fraction:
+        """The bound on the probability, where the record took part, that the likelihood ratio exceeds a positive number
+        (Section K2).
+        """
+        return min(line.height / (1 - line.slope / ratio) for line in self.lines if line.slope < ratio)
+
     def gdp(self, rest: Fraction) -> float | None:
         """A ``mu`` for which this is ``mu``-GDP up to ``rest``, proved at every corner (Section K4); None where there
         is none.

@@ -48,7 +48,7 @@ _NARROWEST = -60
 _PLACE = 2e-8  # seconds to multiply the masses of a place, for each bit
 _RATIO_PLACE = 4e-5  # to find the mass of a place of a grid of ratios
 _LEAST_SECONDS = 0.1
-_ANCHORS = 2  # compositions that a list of points is proved from, but one
+_NEAR = 4  # the part of a list of points, one in so many, that a second composition serves
 
 
 class StrictCurve:
@@ -107,15 +107,17 @@ class StrictCurve:
             spacing = max(_finer(spacing, excess, wanted), finest)
 
     def points(self, epsilons: Sequence[float], tolerance: float = 0.01) -> list[Proof]:
-        """A proof at each of rising epsilons, from a few compositions that each serve their neighbours, too."""
+        """A proof at each epsilon, which rise, from one composition: it is planned at the last of them, where delta is
+        least. One that is planned at the first serves those near it better.
+        """
         exact = [Fraction(epsilon) for epsilon in epsilons]
         best = [prove_within(self.steps, epsilon, ()) for epsilon in exact]
-        anchors = sorted({round(k * (len(exact) - 1) / _ANCHORS) for k in range(_ANCHORS + 1)})
-        for below, anchor, above in zip([0, *anchors[:-1]], anchors, [*anchors[1:], len(exact) - 1], strict=True):
-            plan = self._plan_at(epsilons[anchor], tolerance) if best[anchor].delta > 0 else None
+        open_ = [place for place, proof in enumerate(best) if proof.delta > 0]
+        for anchor, asked in ((open_[-1:], open_), (open_[:1], open_[: len(open_) // _NEAR])):
+            plan = self._plan_at(epsilons[anchor[0]], tolerance) if asked else None
             if plan is not None:
-                found = prove_curve(self.steps, exact[below : above + 1], plan)
-                for place, proof in enumerate(found, below):
+                found = prove_curve(self.steps, [exact[place] for place in asked], plan)
+                for place, proof in zip(asked, found, strict=True):
                     best[place] = min(best[place], proof, key=lambda one: one.delta)
         return best
 

@@ -29,7 +29,7 @@ SPACING = 0.1
 """Of the epsilons whose delta is proved: bounds on true positive rates are within ``e^SPACING``."""
 
 _LEAST_DELTA = 1e-8  # of the last point: false positive rates of 1e-6 are served well
-_MOST_POINTS = 64  # in one direction
+_MOST_POINTS = 100  # in one direction: up to an epsilon of 10 they are spaced as stated
 
 
 @dataclass(frozen=True)
@@ -123,12 +123,20 @@ class Risk:
 
     def posterior(self, prior: float, false_positive_rate: float) -> float:
         """The greatest chance that an accused record is a member, for an attacker who accuses that share of
-        non-members; ``prior`` is the chance before the attack.
+        non-members; ``prior`` is the chance before the attack. It is 0 where nobody can be accused.
         """
         before = Fraction(validate.open_probability(prior=prior))
         rate = Fraction(validate.probability(false_positive_rate=false_positive_rate))
         hits = before * self._present.at(rate)
         return _shown(hits / (hits + (1 - before) * rate)) if hits or rate else 0.0
+
+    def certainty(self, posterior: float, prior: float = 0.5) -> float:
+        """The greatest chance that a member's trace in the output makes somebody surer than ``posterior`` that it is
+        one; ``prior`` is the chance before the attack.
+        """
+        after = Fraction(validate.open_probability(posterior=posterior))
+        before = Fraction(validate.open_probability(prior=prior))
+        return _shown(self._present.exceeding(after * (1 - before) / ((1 - after) * before)))
 
     def gdp(self, delta0: float) -> float | None:
         """The mu of Gaussian differential privacy that holds up to ``delta0``, in both directions: every attack is at
@@ -149,9 +157,14 @@ class Risk:
         """The curve of true over false positive rates; it has ``plot`` and ``to_frame``."""
         corners = self._present.corners
         return TradeoffCurve(
-            np.array([1.0 - rounded_up(1 - false) for false, _ in corners]),
-            np.array([_shown(true) for _, true in corners]),
+            np.array([_rounded_down(false) for false, _ in corners]), np.array([_shown(true) for _, true in corners])
         )
+
+    @classmethod
+    def of_pair(cls, epsilon: float, delta: float) -> Risk:
+        """From the one pair of a certificate, which holds in both directions."""
+        bound = Tradeoff.of_point(Fraction(epsilon), Fraction(delta))
+        return cls("certificate", 1, bound, bound)
 
 
 def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
@@ -196,9 +209,7 @@ def risk(event: Any, *, neighboring_relation: Relation | None = None) -> Risk:
         pass
     if certificate.guarantee is None:
         raise ValueError("this certificate was not accepted: it proves nothing to state a risk by")
-    pair = certificate.guarantee
-    bound = Tradeoff.of_point(Fraction(pair.epsilon), Fraction(pair.delta))
-    return Risk("certificate", 1, bound, bound)
+    return Risk.of_pair(certificate.guarantee.epsilon, certificate.guarantee.delta)
 
 
 def _proved(composition: Composition) -> Risk:
@@ -225,3 +236,8 @@ def _points(curve: StrictCurve) -> list[Proof]:
 
 def _shown(number: Fraction) -> float:
     return rounded_up(min(number, Fraction(1)))
+
+
+def _rounded_down(number: Fraction) -> float:
+    found = number.numerator / number.denominator
+    return found if Fraction(found) <= number else math.nextafter(found, 0.0)
