@@ -8,11 +8,11 @@ from pathlib import Path
 _KINDS: dict[str, tuple[re.Pattern[str], str]] = {
     "a certificate": (
         re.compile(r'\A\s*\{\s*"schema_version"'),
-        "`evr show` and `evr replay` take it, and evr.Certificate.load",
+        "`evr show`, `evr replay` and `evr risk` take it, and evr.Certificate.load",
     ),
     "the record of a training": (
         re.compile(r'\A\{"line": 0, "kind": "start"'),
-        "`evr certify` takes it, and evr.Record.load",
+        "`evr certify` and `evr risk` take it, and evr.Record.load",
     ),
     "a specification": (
         re.compile(r"^\s*\[\[mechanism\]\]", re.MULTILINE),
@@ -24,21 +24,28 @@ _LOOKED_AT = 100_000  # characters
 
 def is_record(path: Path) -> bool:
     """Whether a file is the record of a training, by its name or by how it begins."""
-    if path.suffix == ".jsonl":  # also where each of several processes has written its own
-        return True
+    # the name also serves where each of several processes has written its own
+    return path.suffix == ".jsonl" or _begins_as(path, "the record of a training")
+
+
+def is_certificate(path: Path) -> bool:
+    """Whether a file is a certificate, by how it begins."""
+    return _begins_as(path, "a certificate")
+
+
+def _begins_as(path: Path, kind: str) -> bool:
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            start = file.read(100)
+            return _KINDS[kind][0].search(file.read(100)) is not None
     except OSError:
         return False
-    return _KINDS["the record of a training"][0].search(start) is not None
 
 
 def instead(text: str, wanted: str) -> str | None:
     """The kind of a file of evr's that is not the ``wanted`` one: in words, with the command for it.
 
     >>> instead('{"line": 0, "kind": "start"}', "a specification")
-    'this is the record of a training, not a specification: `evr certify` takes it, and ...'
+    'this is the record of a training, not a specification: `evr certify` and `evr risk` take it, and ...'
     """
     for kind, (pattern, taken) in _KINDS.items():
         if kind != wanted and pattern.search(text[:_LOOKED_AT]):

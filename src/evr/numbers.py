@@ -42,6 +42,15 @@ def stated(value: float, digits: int = 9) -> str:
     return _short_exponent(above(value, digits))
 
 
+def percent(value: float) -> str:
+    """A share in percent, never smaller than it is.
+
+    >>> percent(0.001), percent(0.0026196), percent(1.0), percent(3.16e-8)
+    ('0.1%', '0.262%', '100%', '0.00000316%')
+    """
+    return f"{Decimal(above(value, 3)).scaleb(2).normalize():f}%"
+
+
 def typed(value: Any) -> str:
     """A number as people type it: the shortest text that is the number, a fraction where that is shorter.
 

@@ -17,6 +17,7 @@ FLAGS = ["--noise-multiplier", "1", "--sampling-probability", "0.1", "--steps", 
 
 # The library function that each command waits for, and arguments that lead to it.
 WORK = {
+    "attest": ("evr.certification.Certificate.load", ["model.bin", "some.json"]),
     "calibrate": (
         "evr.estimation.calibrate",
         ["--sampling-probability", "0.1", "--steps", "3", "--epsilon", "1", "--delta", "1e-5"],
@@ -27,6 +28,7 @@ WORK = {
     "show": ("evr.certification.Certificate.load", ["some.json"]),
     "ledger": ("evr.certification.Ledger.__init__", []),
     "replay": ("evr.certification.Certificate.load", ["some.json"]),
+    "risk": ("evr.proving.risk.risk", FLAGS),
     "resume": ("evr.certification.Ledger.__init__", []),
 }
 

@@ -63,8 +63,8 @@ def test_files_given_to_the_wrong_command(
 ) -> None:
     assert evr("certify", record, "--delta", "1e-5", "--quiet").code == 0
     certificate = record.with_name("training.certificate.json")
-    is_record = "this is the record of a training, not {}: `evr certify` takes it"
-    is_certificate = "this is a certificate, not {}: `evr show` and `evr replay`"
+    is_record = "this is the record of a training, not {}: `evr certify` and `evr risk` take it"
+    is_certificate = "this is a certificate, not {}: `evr show`, `evr replay` and `evr risk` take it"
     is_specification = "this is a specification, not {}: `evr certify`"
     for command in ("estimate", "describe"):
         target = ("--delta", "1e-5") if command == "estimate" else ()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import evr
+from evr.certification.meaning import meaning
 from evr.report import page, plots
 
 KINDS = ["accepted", "rejected", "fixed", "no sample"]
@@ -126,8 +127,11 @@ def test_statement_and_verdict_are_the_certificates(certificates, pages, kind):
     full = [" ".join(e["text"].split()) for e in tree.all("details")]
     assert any(text.endswith(" ".join(certificates[kind].statement.split())) for text in full)
     clauses = [e["text"].rstrip(";.") for e in tree.all("li")]
+    *means, basis = meaning(certificates[kind]) or [""]
+    assert basis in " ".join(e["text"] for e in tree.all("p"))
     held = certificates[kind].guarantee is not None
-    assert clauses == ([c.rstrip(".") for c in certificates[kind].assumptions] if held else [])
+    listed = [*means, *certificates[kind].assumptions] if held else []
+    assert clauses == [c.rstrip(".") for c in listed]
     assert tree.text_of("verdict").lower() == certificates[kind].verdict
     assert ("Not verified" in tree.all("h1")[0]["text"]) == (certificates[kind].guarantee is None)
 

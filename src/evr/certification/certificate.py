@@ -374,7 +374,11 @@ class Certificate(Section):
             raise CertificateError(f"larger than {MOST_BYTES >> 20} MiB, the limit of a certificate")
         if other := instead(text, "a certificate"):
             raise CertificateError(other)
-        document = _parsed(text)
+        return cls.from_document(parsed(text))
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Certificate:
+        """As ``load``, from what ``document`` gives."""
         version = document.get("schema_version")
         if isinstance(version, bool) or not isinstance(version, int) or version < 1:
             raise CertificateError("not a certificate of evr: it has no schema_version")
@@ -430,7 +434,7 @@ def digest_of(document: dict[str, Any]) -> str:
         raise CertificateError(f"it contains data that JSON cannot hold ({error})") from None
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def parsed(text: str) -> dict[str, Any]:
     """JSON by the standard: no NaN, no number beyond the floats, no key twice."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

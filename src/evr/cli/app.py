@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import evr
-from evr.cli import calibrate, certify, describe, estimate, ledger, replay, resume, show
+from evr.cli import attest, calibrate, certify, describe, estimate, ledger, replay, resume, risk, show
 
 app = typer.Typer(
     name="evr",
@@ -41,7 +41,9 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "calibrate": (calibrate.command, "The smallest noise, or the largest number of steps."),
     "describe": (describe.command, "How a specification is understood."),
     "replay": (replay.command, "Check a certificate."),
+    "risk": (risk.command, "What an attacker can do at most."),
     "show": (show.command, "A certificate in words, as a page, as LaTeX."),
+    "attest": (attest.command, "Bind a certificate to a model, signed or not."),
     "ledger": (ledger.command, "Attempts, verdicts, budgets."),
     "resume": (resume.command, "Continue what was interrupted."),
 }

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evr.cli import REJECTED
-from evr.cli.options import PATIENCE, Json, MaxSeconds, Quiet, Workers
-from evr.cli.output import as_json, say
+from evr.cli.options import PATIENCE, Json, MaxSeconds, Quiet, Workers, file_option
+from evr.cli.output import as_json, fail, say
 
-CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
+if TYPE_CHECKING:
+    from evr.certification import Certificate
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE...", help="A certificate (JSON); or the files that an attestation is about."),
+]
+AttestationFile = Annotated[
+    Path | None, file_option("--attestation", help="Check this attestation of the files, and the certificate in it.")
+]
+Key = Annotated[Path | None, file_option("--key", help="The public key (PEM) that must have signed the attestation.")]
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="Verify the claim with new entropy instead: an independent check.")
 ]
 
 _SHOWN = 20
+_SIGNER = "That this training made these files is the word of whoever signed, if anybody."
 
 
 def command(
-    file: CertificateFile,
+    files: Files,
+    attestation: AttestationFile = None,
+    key: Key = None,
     fresh: Fresh = False,
     workers: Workers = None,
     max_seconds: MaxSeconds = None,
@@ -30,13 +43,24 @@ def command(
     """Draw the samples of a certificate again and compare every field; name those that differ.
 
     Exit code 0: all agrees and the claim was accepted; 3: something differs, the claim was rejected, or other software
-    drew the samples and they cannot be drawn again here; 2: damaged.
+    drew the samples and they cannot be drawn again here; 2: damaged. With `--attestation`, first the signature (by
+    `--key`) and the SHA-256 of each file are checked; code 3 also says that one of them does not fit.
 
     Example: evr replay examples/dpsgd.certificate.json
     """
     from evr.certification import Certificate, replay
 
-    certificate = Certificate.load(file)
+    about: dict[str, list[str]] = {}
+    if attestation is not None:
+        file = attestation
+        certificate, about = _attested(attestation, files, key)
+    elif len(files) > 1 or key is not None:
+        raise ValueError("one certificate is replayed at a time; several files and --key belong to --attestation FILE")
+    else:
+        file = files[0]
+        certificate = Certificate.load(file)
+    for word, listed in about.items() if not json else ():
+        say("\n".join(f"{word}: {one}" for one in listed))
     progress, patience = not (quiet or json), PATIENCE if max_seconds is None else max_seconds
     found = replay(certificate, fresh=fresh, workers=workers, progress=progress, max_seconds=patience)
     verified = found.verification is not None and found.verification.accepted
@@ -52,6 +76,7 @@ def command(
                 ],
                 "notes": list(found.notes),
                 "undecided": found.undecided,
+                **({"attestation": {word.replace(" ", "_"): one for word, one in about.items()}} if about else {}),
             }
         )
     else:
@@ -78,5 +103,31 @@ def command(
         if not quiet and found.undecided is None:
             for note in found.notes:
                 say(f"note: {note}")
+        if about and found.agrees and not quiet:
+            say(f"\n{certificate.statement}\n\n{_SIGNER}")
     if not (found.agrees and (verified or certificate.guarantee is not None)):
         raise typer.Exit(REJECTED)
+
+
+def _attested(path: Path, files: list[Path], key: Path | None) -> tuple[Certificate, dict[str, list[str]]]:
+    """The certificate in an attestation, and what was checked and what was not. Leaves with 3 where something does not
+    fit.
+    """
+    from evr.certification.attestation import Attestation, sha256_of
+
+    attestation = Attestation.load(path)
+    if key is not None and not attestation.is_signed_by(key):
+        why = "no signature fits" if attestation.signatures else "nobody signed it, so nothing fits"
+        fail(f"{path}: {why} the key {key}: do not rely on it", REJECTED)
+    signature = (
+        "the signature, for no --key is given" if attestation.signatures else "who wrote it, for nobody signed it"
+    )
+    digests = {sha256_of(one): one for one in files}
+    for digest, one in digests.items():
+        if digest not in attestation.subjects.values():
+            fail(f"{one}: {path} is not about this file (sha256 {digest}): do not rely on it", REJECTED)
+    left = [f"{name}, which is attested too" for name, one in attestation.subjects.items() if one not in digests]
+    checked = [f"the SHA-256 of {one}" for one in files]
+    if key is not None:
+        return attestation.certificate, {"checked": [f"the signature, by {key}", *checked], "not checked": left}
+    return attestation.certificate, {"checked": checked, "not checked": [signature, *left]}

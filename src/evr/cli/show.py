@@ -1,4 +1,4 @@
-"""``evr show``: a certificate in the terminal, as a page, or as LaTeX."""
+"""``evr show``: a certificate in the terminal, as a page, as LaTeX, for a model card or a registry."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evr.cli import REJECTED
 from evr.cli.files import new_page
 from evr.cli.options import PATIENCE, Json, MaxSeconds, Quiet, file_option
-from evr.cli.output import as_json, number, say, seconds, table, wrote
+from evr.cli.output import as_json, fail, number, say, seconds, table, wrote
 
 if TYPE_CHECKING:
     from evr.certification import Certificate
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 CertificateFile = Annotated[Path, typer.Argument(metavar="FILE", help="A certificate (JSON).")]
 Html = Annotated[Path | None, file_option("--html", help="Write one page about it to this file instead.")]
 Proof = Annotated[Path | None, file_option("--proof", help="Write its proof file, and check_proof.py beside it.")]
+Card = Annotated[bool, typer.Option("--card", help="Print a block for a model card on Hugging Face: YAML and prose.")]
+Registry = Annotated[
+    bool,
+    typer.Option("--registry", help="Print an entry for OpenDP's registry of deployments (YAML), to be completed."),
+]
 Latex = Annotated[bool, typer.Option("--latex", help="Print the short statement as LaTeX, with BibTeX.")]
 
 
@@ -26,6 +32,8 @@ def command(
     html: Html = None,
     proof: Proof = None,
     latex: Latex = False,
+    card: Card = False,
+    registry: Registry = False,
     max_seconds: MaxSeconds = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -34,16 +42,19 @@ def command(
 
     With `--html`, write one page: what is claimed, who checked it and how, what is assumed, and every parameter. The
     page needs no network, follows light and dark mode, and prints well. With `--proof`, write the proof in exact
-    arithmetic as a file that needs no evr; a page that is written too checks it at a button.
+    arithmetic as a file that needs no evr; a page that is written too checks it at a button. `--card` and `--registry`
+    print what others publish: a block for a model card, and an entry in which `FILL IN` marks what evr cannot know.
 
     Example: evr show examples/dpsgd.certificate.json --html dpsgd.html
     """
     from evr.certification import Certificate
 
     files = html is not None or proof is not None
-    if sum((files, latex, json)) > 1:
-        raise ValueError("--html, --latex and --json are ways to show it: give one of them")
+    if sum((files, latex, card, registry, json)) > 1:
+        raise ValueError("--html, --latex, --card, --registry and --json are ways to show it: give one of them")
     certificate = Certificate.load(file)
+    if (card or registry) and not certificate.accepted:
+        fail(f"{file} was rejected: there is no guarantee to print", REJECTED)
     if proof is not None:
         new_page(proof, file, option="--proof")
         _write_proof(certificate, proof)
@@ -61,11 +72,20 @@ def command(
 
         end = "" if quiet else f"\n{typeset.bibtex(certificate)}"
         print(typeset.statement(certificate), end=end)
+    elif card or registry:
+        from evr.certification import cards
+
+        print(cards.model_card(certificate) if card else cards.registry_entry(certificate), end="")
     elif json:
         as_json(certificate.document())
     else:
         say(certificate.statement)
         if not quiet:
+            if certificate.accepted:
+                from evr.certification.meaning import meaning
+
+                *sentences, basis = meaning(certificate)
+                say("\nWhat this means:\n" + "\n".join(f"- {one}" for one in sentences) + f"\n{basis}")
             print()
             table("Certificate", ["field", "value"], _facts(certificate))
             print()

@@ -153,7 +153,7 @@ class Record:
             return None
         return f"{self.steps:,} steps ran, and the constant is {fixed.steps:,}"
 
-    def _checked_relation(self, asked: Relation | None) -> NeighboringRelation:
+    def checked_relation(self, asked: Relation | None) -> NeighboringRelation:
         """The relation asked for, unless this record does not support it."""
         relation = self.relation if asked is None else relation_named(asked)
         if relation is ADD_OR_REMOVE and self._not_constant is not None:
@@ -178,7 +178,7 @@ class Record:
 
     def certify(self, **options: Any) -> Certificate:
         """``evr.certify`` of what ran, by default under ``relation``; certificate and record name each other."""
-        relation = self._checked_relation(options.pop("neighboring_relation", None))
+        relation = self.checked_relation(options.pop("neighboring_relation", None))
         described = {"algorithm": "DP-SGD", **(options.pop("description", None) or {})}
         certificate = certify(
             self.event, neighboring_relation=relation, record=self._section, description=described, **options
@@ -189,7 +189,7 @@ class Record:
     @contextlib.contextmanager
     def released(self, **options: Any) -> Iterator[Certificate]:
         """``evr.released`` of what ran: its body runs only if the claim was verified. Relation as of ``certify``."""
-        relation = self._checked_relation(options.pop("neighboring_relation", None))
+        relation = self.checked_relation(options.pop("neighboring_relation", None))
         gate = released(self.event, neighboring_relation=relation, record=self._section, **options)
         with gate as certificate:
             self.add(certificate)

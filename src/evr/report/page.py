@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 from evr import atomic
 from evr.certification import latex
 from evr.certification.certificate import Certificate, DirectionSection
+from evr.certification.meaning import meaning
 from evr.certification.time_limits import alarmed, seconds_allowed, understood
 from evr.certification.words import METHOD_WORDS, ran, unit
 from evr.estimation import privacy_curve
@@ -123,6 +124,7 @@ def render(
         epsilon=stated(claim.epsilon),
         delta=scientific_above(claim.delta, 9),
         title=certificate.description.title,
+        meaning=meaning(certificate),
         ran=ran(certificate.document()).removesuffix(","),
         unit=unit(certificate.document()),
         date=certificate.times.finished[:10],

@@ -1,0 +1,102 @@
+"""``evr risk``: what an attacker can do at most."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from evr.cli.files import new_files
+from evr.cli.options import PATIENCE, Json, MaxSeconds, Plot, Quiet, WhatRan, asks_what_ran, number_option, picture
+from evr.cli.output import as_json, say, table, wrote
+from evr.kinds import is_certificate
+from evr.numbers import above, typed
+
+if TYPE_CHECKING:
+    from evr.certification import Certificate
+    from evr.proving.risk import Risk
+
+FalsePositiveRate = Annotated[
+    float | None, number_option("--fpr", "Share of non-members that are accused: 0.001 by default.")
+]
+Prior = Annotated[float | None, number_option("--prior", "Chance of membership before the attack: 0.5 by default.")]
+Baseline = Annotated[
+    float | None, number_option("--baseline", "Chance to guess a secret without the result: 0.0001 by default.")
+]
+
+
+@asks_what_ran
+def command(
+    ran: WhatRan,
+    fpr: FalsePositiveRate = None,
+    prior: Prior = None,
+    baseline: Baseline = None,
+    plot: Plot = None,
+    max_seconds: MaxSeconds = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Bound every attack that asks whether a record took part, or what it holds. Each number is a proved upper bound.
+
+    SPEC may also be the record of a training, or a certificate. `--plot` draws the greatest true positive rate over the
+    false positive rate.
+
+    Example: evr risk examples/dpsgd.toml --fpr 0.01 --plot tradeoff.svg
+    """
+    from evr.certification.meaning import GDP_REST, Question, attacks, basis
+
+    given = zip(("false_positive_rate", "prior", "baseline"), (fpr, prior, baseline), strict=True)
+    asked = Question(**{name: value for name, value in given if value is not None})
+    new_files(plot=picture(plot))
+    about = _about(ran, PATIENCE if max_seconds is None else max_seconds)
+    bounds, curve = asked.bounds(about.risk), about.risk.tradeoff
+    if json:
+        rates = (curve.false_positive_rates.tolist(), curve.true_positive_rates.tolist())
+        drawn = dict(zip(("false_positive_rate", "true_positive_rate"), rates, strict=True))
+        how = {"proof": about.risk.proof, "points": about.risk.points, "delta0": GDP_REST}
+        as_json({**how, **asked._asdict(), "bounds": bounds, "tradeoff": drawn})
+    else:
+        rows = [[name.replace("_", " "), "none" if one is None else above(one, 4)] for name, one in bounds.items()]
+        table("What an attacker can do at most", ["bound", "at most"], rows, quiet=quiet)
+    if not (json or quiet):
+        said = ", ".join(f"{name.replace('_', ' ')} {typed(one)}" for name, one in asked._asdict().items())
+        say(f"\nAt {said}; gdp up to {typed(GDP_REST)}:")
+        for sentence in attacks(about.risk, about.unit, asked, replaced=about.replaced):
+            say(f"- {sentence}")
+        say(basis(about.risk, about.unit, about.certificate))
+    if plot is not None:
+        from evr.report import plots
+
+        figure: Any = curve.plot().figure
+        plots.save(figure, plot)
+        wrote(plot, quiet=quiet or json)
+
+
+class _About(NamedTuple):
+    """The bounds, whose data they protect, whether neighbours replace it, and the accepted certificate if any."""
+
+    risk: Risk
+    unit: str
+    replaced: bool
+    certificate: Certificate | None = None
+
+
+def _about(ran: WhatRan, seconds: float) -> _About:
+    from evr.certification import Certificate
+    from evr.certification.meaning import bounded
+    from evr.certification.scheme_words import is_about_users
+    from evr.certification.words import unit
+    from evr.mechanisms import Composition
+    from evr.mechanisms.relations import REPLACE_ONE
+    from evr.proving.risk import risk
+
+    if ran.spec is not None and is_certificate(ran.spec):
+        if flags := [*ran.training.given, *(["--adjacency"] if ran.adjacency else [])]:
+            raise ValueError(f"{ran.spec} is a certificate, which says what ran: leave out {', '.join(flags)}")
+        certificate = Certificate.load(ran.spec)
+        replaced = certificate.neighboring_relation == REPLACE_ONE.name
+        held = certificate if certificate.accepted else None
+        return _About(bounded(certificate, seconds), unit(certificate.document()), replaced, held)
+    record = ran.record()
+    event, relation = ran.described()[::2] if record is None else (record.event, record.checked_relation(ran.adjacency))
+    composition = Composition.of(event, relation)
+    whose = "user" if is_about_users(event) else "record"
+    return _About(risk(composition), whose, composition.relation is REPLACE_ONE)
