@@ -152,6 +152,10 @@ def envelopes(content: bytes, rng: np.random.Generator) -> Iterator[bytes]:
         changed = bytearray(signature)
         changed[place] ^= 1 << int(rng.integers(0, 8))
         yield wrapped(statement, bytes(changed))
+    spelled = base64.b64encode(signature).decode()
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    spare = letters[letters.index(spelled[-3]) + 1]  # the same bytes, spelled with bits that nothing reads
+    yield content.replace(spelled.encode(), f"{spelled[:-3]}{spare}==".encode())
     yield wrapped(statement, signature[:-1])
     yield wrapped(statement, bytes(64))
     stranger = Ed25519PrivateKey.generate()
