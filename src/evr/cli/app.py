@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import evr
-from evr.cli import calibrate, certify, describe, estimate, ledger, replay, resume, show
+from evr.cli import audit, calibrate, certify, describe, estimate, ledger, replay, resume, show
 
 app = typer.Typer(
     name="evr",
@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "describe": (describe.command, "How a specification is understood."),
     "replay": (replay.command, "Check a certificate."),
     "show": (show.command, "A certificate in words, as a page, as LaTeX."),
+    "audit": (audit.command, "The scores of canaries against a certificate."),
     "ledger": (ledger.command, "Attempts, verdicts, budgets."),
     "resume": (resume.command, "Continue what was interrupted."),
 }
