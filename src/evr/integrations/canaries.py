@@ -52,7 +52,8 @@ class Canaries:
             raise TypeError(f"{first.dtype} does not hold the numbers of {len(self.included):,} canaries: use float32")
         self._shape = tuple(first.shape)
         codes = [_FIRST + k if is_in else _LEFT_OUT for k, is_in in enumerate(self.included)]
-        return _Extended(data, [(_marked(torch.zeros_like(first), code), *rest) for code in codes])
+        canaries = [(_marked(torch.zeros_like(first), code), *rest) for code in codes]
+        return torch.utils.data.ConcatDataset([_Marked(data), canaries])
 
     def model(self, model: Any) -> Any:
         """The model with a coordinate for each canary; give it to the optimizer and to ``make_private``."""
@@ -93,16 +94,14 @@ def _marked(record: Any, code: int) -> Any:
     return torch.cat([record.flatten(), record.new_tensor([code])])
 
 
-class _Extended(torch.utils.data.Dataset):  # type: ignore[misc, unused-ignore]
-    def __init__(self, data: Any, canaries: list[Any]) -> None:
-        self._data, self._canaries = data, canaries
+class _Marked(torch.utils.data.Dataset):  # type: ignore[misc, unused-ignore]
+    def __init__(self, data: Any) -> None:
+        self._data = data
 
     def __len__(self) -> int:
-        return len(self._data) + len(self._canaries)
+        return len(self._data)
 
     def __getitem__(self, index: int) -> Any:
-        if index >= len(self._data):
-            return self._canaries[index - len(self._data)]
         record, *rest = self._data[index]
         return (_marked(record, _RECORD), *rest)
 

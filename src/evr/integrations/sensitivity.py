@@ -73,7 +73,7 @@ def check_sensitivity(
     model, optimizer, loader
         The training's. Batches are tensors, or tuples or dictionaries of tensors, along whose first axis records lie.
     steps
-        How many. The last one has a single record, so its neighbour is an empty batch.
+        How many. The last one has a single record, so with that left out its neighbour is an empty batch.
     sensitivity
         How much one record may change the gradient that the optimizer gets: the clipping norm over the divisor. An
         optimizer of Opacus knows.
@@ -95,26 +95,28 @@ def check_sensitivity(
     """
     steps = validate.positive_integer(steps=steps)
     validate.one_of(("left out", "replaced"), neighbor=neighbor)
-    is_private = hasattr(optimizer, "max_grad_norm")
-    if sensitivity is None and not is_private:
-        raise ValueError("sensitivity= is missing: the clipping norm over what the sum of gradients is divided by")
     if "pre_step" in vars(optimizer):
         raise ValueError("this training is being recorded: check it before, or after the recording is finished")
     if getattr(optimizer, "secure_mode", False):
         raise ValueError("noise of secure_mode=True cannot be drawn again: check the training with secure_mode=False")
     if sensitivity is None:
+        if not hasattr(optimizer, "max_grad_norm"):
+            raise ValueError("sensitivity= is missing: the clipping norm over what the sum of gradients is divided by")
         sensitivity = float(optimizer.max_grad_norm) / conditions.divisor(optimizer)
     allowed = validate.positive(sensitivity=sensitivity) * (2 if neighbor == "replaced" else 1)
     start, ratio, findings = _State(model, optimizer), 0.0, dict[str, None]()
-    for number, batch in enumerate(_batches(loader, steps, 1 if neighbor == "left out" else 2)):
-        whole = _with_record(batch if number < steps - 1 else _each(batch, lambda part: part[-1:]), record)
-        state = _State(model, optimizer)
-        without = _run(step, _each(whole, _LEFT[neighbor]), model, optimizer)
-        state.restore()
-        change, words = _compare(without, _run(step, whole, model, optimizer), allowed)
-        ratio = max(ratio, change / allowed)
-        findings |= dict.fromkeys(words)
-    start.restore(generators=False)
+    try:
+        for number, batch in enumerate(_batches(loader, steps, 1 if neighbor == "left out" else 2)):
+            is_alone = number == steps - 1 and neighbor == "left out"
+            whole = _with_record(_each(batch, lambda part: part[-1:]) if is_alone else batch, record)
+            state = _State(model, optimizer)
+            without = _run(step, _each(whole, _LEFT[neighbor]), model, optimizer)
+            state.restore()
+            change, words = _compare(without, _run(step, whole, model, optimizer), allowed)
+            ratio = max(ratio, change / allowed)
+            findings |= dict.fromkeys(words)
+    finally:
+        start.restore(generators=False)
     return Sensitivity(VIOLATED if findings else RESPECTED, ratio, tuple(findings), steps)
 
 
@@ -132,8 +134,9 @@ class _Ran:
 
 def _compare(without: _Ran, whole: _Ran, allowed: float) -> tuple[float, list[str]]:
     """By how much the gradient changes, and all that changes and must not."""
-    failed = [f"the step fails {how} the record: {ran.error}" for how, ran in _named(without, whole) if ran.error]
-    counts = [len(ran.gradients) for _, ran in _named(without, whole)]
+    named = {"without": without, "with": whole}
+    failed = [f"the step fails {how} the record: {ran.error}" for how, ran in named.items() if ran.error]
+    counts = [len(ran.gradients) for ran in named.values()]
     if not failed and (counts[0] != counts[1] or not counts[0]):
         failed = [f"the optimizer steps {counts[0]} times without the record and {counts[1]} times with it"]
     if failed:
@@ -152,10 +155,6 @@ def _compare(without: _Ran, whole: _Ran, allowed: float) -> tuple[float, list[st
         "gradients of other records change": _others_change(without.records, whole.records),
     }
     return max(finite, default=0.0), [words for words, happens in found.items() if happens]
-
-
-def _named(without: _Ran, whole: _Ran) -> tuple[tuple[str, _Ran], ...]:
-    return ("without", without), ("with", whole)
 
 
 def _others_change(without: list[Any], whole: list[Any]) -> bool:
