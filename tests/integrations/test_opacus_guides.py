@@ -53,3 +53,22 @@ def test_refused_with_less_noise_than_planned(script, error, tmp_path):
     assert error in done.stderr
     assert not (tmp_path / "model.pt").exists()
     assert evr.Record.load(tmp_path / "training.record.jsonl").runs[0].noise_multiplier == 3.5
+
+
+def test_audited(tmp_path):
+    """At least half of the certified epsilon at 1,000 canaries; one run falls short with probability 0.01 at most."""
+    shares: list[float] = []
+    while len(shares) < 3 and max(shares, default=0.0) < 0.5:
+        folder = tmp_path / str(len(shares))
+        done = run("audit", folder)
+        assert done.returncode in (0, 3), done.stderr
+        assert "sensitivity respected" in done.stdout
+        certificate = evr.Certificate.load(folder / "audited.certificate.json")
+        shares.append(float(done.stdout.split("at least ")[1].split()[0]) / certificate.guarantee.epsilon)
+    assert max(shares) >= 0.5
+
+
+def test_audited_with_less_noise_than_recorded(tmp_path):
+    done = run("audit", tmp_path, "--noise-used", "2")
+    assert done.returncode == 3, done.stderr
+    assert "The audit contradicts" in done.stdout

@@ -12,7 +12,7 @@ import sys
 REJECTED = 3
 """The exit code of a claim that is rejected, or refused as false."""
 _INTERRUPTED = 130
-_WITH_VERDICT = ("certify", "replay", "resume")
+_WITH_VERDICT = ("audit", "certify", "replay", "resume")
 
 
 def main() -> None:

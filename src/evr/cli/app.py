@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import evr
-from evr.cli import attest, calibrate, certify, describe, estimate, ledger, replay, resume, risk, show
+from evr.cli import attest, audit, calibrate, certify, describe, estimate, ledger, replay, resume, risk, show
 
 app = typer.Typer(
     name="evr",
@@ -44,6 +44,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "risk": (risk.command, "What an attacker can do at most."),
     "show": (show.command, "A certificate in words, as a page, as LaTeX."),
     "attest": (attest.command, "Bind a certificate to a model, signed or not."),
+    "audit": (audit.command, "The scores of canaries against a certificate."),
     "ledger": (ledger.command, "Attempts, verdicts, budgets."),
     "resume": (resume.command, "Continue what was interrupted."),
 }

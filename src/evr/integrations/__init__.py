@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-_FILES = ("dask", "opacus")
+_FILES = ("canaries", "dask", "opacus", "sensitivity")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -12,7 +12,9 @@ from opacus.accountants import IAccountant, register_accountant
 
 from evr import validate
 from evr.events import opacus_history
+from evr.integrations.canaries import Canaries as Canaries
 from evr.integrations.running import Phase, RunningEpsilon
+from evr.integrations.sensitivity import check_sensitivity as check_sensitivity
 
 _LOADS = ("evr", "rdp", "prv", "gdp")
 """Mechanisms whose checkpoints hold the same history."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import numpy as np
-from dp_accounting.dp_event import DpEvent
-from scipy.special import ndtr, ndtri
+from dp_accounting import NeighboringRelation
+from dp_accounting.dp_event import DpEvent, GaussianDpEvent
 from scipy.stats import binom
 
 from evr import validate
@@ -19,19 +19,19 @@ from evr.bounds.tradeoff import Tradeoff
 from evr.estimation import estimate_epsilon, privacy_curve
 from evr.laws import Floats
 from evr.mechanisms.relations import Relation
-from evr.proving.one_run import Count, Curve, Independent, gaussian, hull, pair
+from evr.numbers import above, round_up
+from evr.proving.one_run import Count, Curve, Independent, Several, gaussian, hull, pair
 from evr.proving.risk import Risk, risk
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 FEWEST_CANARIES = 10
 CONSISTENT, CONTRADICTS = "consistent", "contradicts the certificate"
 
-_BISECTIONS = 60
-_SPACING = 0.1  # of the epsilons by which a curve of the family is known
-_MOST_NOISE = 64.0  # times that of the event: the weakest of the family
-_CLOSE = 1e-3  # in the noise, relatively, or in epsilon
+_SPACING, _POINTS = 0.1, 24  # of the epsilons by which a curve of the family is known, and the most of these
+_FARTHEST = 64.0  # a bound is looked for from one over this to this: times the event's strength, or mu, or epsilon
+_CLOSE = 4e-3  # of a bound, relatively
+_LEVELS = (0.8, 0.1, 0.1)  # of the level, for each of three tests
+_TAIL = 0.01  # of canaries, the highest scores: where a few canaries leak whole, it shows there
+_MOST = 0.45  # of canaries guessed in, and out, in case that the scores tell nearly all of them apart
 _SHARES = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5)  # of canaries guessed in, and out
 
 
@@ -47,7 +47,8 @@ class Audit:
     p_value
         At most how probable so many right guesses are if the claimed curve is true.
     epsilon, delta, confidence
-        With this confidence, epsilon at delta is at least ``epsilon``, for mechanisms of ``family``.
+        With this confidence, epsilon at delta is at least ``epsilon``, for mechanisms of ``family``. Curves of the
+        family are near-exact estimates; those behind ``p_value`` and ``verdict`` are proved.
     family
         ``"noise"``: the event with another noise multiplier; ``"gaussian"``.
     epsilon_of_any
@@ -55,7 +56,9 @@ class Audit:
     claimed
         Epsilon at delta of the claimed curve, about; None if no curve was claimed.
     guesses, correct, canaries
-        How many canaries were guessed, how many of these rightly, and how many there are.
+        How many canaries the first test guessed, how many of these rightly, and how many there are.
+    attack, claimed_curve
+        True over false positive rates of the scores, and at most by the claim: what ``evr audit --plot`` draws.
     """
 
     verdict: str
@@ -69,6 +72,8 @@ class Audit:
     guesses: int
     correct: int
     canaries: int
+    attack: Curve = field(repr=False)
+    claimed_curve: Curve | None = field(repr=False)
 
     def __bool__(self) -> bool:
         raise TypeError("an Audit has no truth value: use .verdict")
@@ -76,43 +81,18 @@ class Audit:
     @property
     def sentence(self) -> str:
         """What was found, in words."""
-        whom = {"noise": "for this mechanism with any noise multiplier", "gaussian": "for Gaussian mechanisms"}[
-            self.family
-        ]
+        whom = {"noise": "this mechanism with any noise multiplier", "gaussian": "Gaussian mechanisms"}[self.family]
         words = (
-            f"{self.correct:,} of {self.guesses:,} guesses were right, of {self.canaries:,} "
-            "canaries. "
-            f"Epsilon at delta = {self.delta:g} is at least {self.epsilon:.3g} with confidence "
-            f"{self.confidence:g}, {whom}."
+            f"{self.correct:,} of {self.guesses:,} guesses were right, of {self.canaries:,} canaries. Epsilon at "
+            f"delta = {self.delta:g} is at least {abs(round_up(-self.epsilon, 3)):.3g} with confidence "
+            f"{self.confidence:g}, for {whom}."
         )
         if self.p_value is None or self.claimed is None:
             return words
+        verb = "is consistent with" if self.verdict == CONSISTENT else "contradicts"
         return (
-            f"{words} The audit is {self.verdict} (epsilon {self.claimed:.3g}): "
-            if self.verdict == CONSISTENT
-            else f"{words} The audit {self.verdict} (epsilon {self.claimed:.3g}): "
-        ) + f"p-value {self.p_value:.3g}."
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the bounds on a line of epsilons, beside what was claimed."""
-        if ax is None:
-            from matplotlib import pyplot
-
-            ax = pyplot.figure(figsize=(6.4, 2.2), layout="constrained").add_subplot()
-        ends = [self.epsilon, self.epsilon_of_any, self.claimed or 0.0]
-        ax.barh(
-            ["any mechanism", "this family"],
-            [self.epsilon_of_any, self.epsilon],
-            color=["#9db4d0", "#3b6ea5"],
-            height=0.5,
+            f"{words} The audit {verb} epsilon {above(self.claimed, 3)}, as claimed: p-value {above(self.p_value, 2)}."
         )
-        if self.claimed is not None:
-            ax.axvline(self.claimed, color="#b03a2e", linestyle="--", label="claimed")
-            ax.legend(loc="lower right")
-        ax.set(
-            xlabel=f"epsilon at delta = {self.delta:g}: lower bounds of the audit", xlim=(0.0, 1.1 * max([*ends, 1e-3]))
-        )
-        return ax
 
 
 def audit(
@@ -120,10 +100,9 @@ def audit(
     included: Iterable[bool],
     event: Any = None,
     *,
-    delta: float = 1e-5,
+    delta: float | None = None,
     confidence: float = 0.95,
     independent: bool = False,
-    guesses: tuple[int, int] | None = None,
     neighboring_relation: Relation | None = None,
 ) -> Audit:
     """Test a claimed privacy curve against the scores of canaries, and bound epsilon from below.
@@ -137,15 +116,12 @@ def audit(
     event
         The ``DpEvent`` tree or the ``Certificate`` that is claimed; None for a lower bound alone.
     delta
-        Of the lower bound on epsilon.
+        Of the lower bound on epsilon; by default the certificate's, or 1e-5.
     confidence
         Of the lower bound; the claim is contradicted at a p-value of at most one minus this.
     independent
         Whether the scores of different canaries are independent given the coins, as those of one-hot gradients with
         independent noise are. The bounds are much stronger then.
-    guesses
-        How many canaries are guessed to be in, and out; chosen from the claimed curve by default, never from the
-        scores.
     neighboring_relation
         As of ``estimate_delta``; a certificate has its own.
 
@@ -173,26 +149,26 @@ def audit(
     'contradicts the certificate'
     """
     values, coins = _checked(scores, included)
+    pair_proved = getattr(event, "guarantee", None)
+    if delta is None:
+        delta = 1e-5 if pair_proved is None else pair_proved.delta
     delta = validate.open_probability(delta=delta)
-    confidence = validate.open_probability(confidence=confidence)
-    level, canaries = 1.0 - confidence, values.size
+    level = 1.0 - validate.open_probability(confidence=confidence)
     known = None if event is None else risk(event, neighboring_relation=neighboring_relation)
-    curve = gaussian(1.0) if known is None else curve_of(known)
-    found: Count | Independent
-    if independent:
-        if guesses is not None:
-            raise ValueError("guesses= has no use with independent=True: every canary is guessed")
-        found = _all_guessed(values, coins)
-    else:
-        top, bottom = _chosen(guesses, curve, canaries, level)
-        found = Count(_right(values, coins, top, bottom), top + bottom, canaries)
-    p_value = None if known is None else found.p_value(curve)
+    curve = None if known is None else curve_of(known)
+    number = _chosen(curve or gaussian(1.0), values.size, level)
+    found = _tests(values, coins, number, independent=independent)
+    p_value = None if curve is None else found.p_value(curve)
     tree = event.dp_event() if hasattr(event, "dp_event") else event
-    relation = getattr(event, "neighboring_relation", neighboring_relation)
-    family, epsilon = _family_bound(found, tree, relation, delta, level)
-    claimed = (
-        None if known is None else estimate_epsilon(tree, delta=delta, neighboring_relation=_relation(relation)).value
-    )
+    named = getattr(event, "neighboring_relation", neighboring_relation)
+    relation = NeighboringRelation[named] if named in NeighboringRelation.__members__ else named
+    is_known = known is not None and known.proof == "strict"
+    family, epsilon = _family_bound(found, tree if is_known else None, relation, delta, level)
+    claimed = None
+    if pair_proved is not None and delta == pair_proved.delta:
+        claimed = pair_proved.epsilon
+    elif known is not None:
+        claimed = estimate_epsilon(tree, delta=delta, neighboring_relation=relation).value
     return Audit(
         verdict=CONTRADICTS if p_value is not None and p_value <= level else CONSISTENT,
         p_value=p_value,
@@ -200,11 +176,13 @@ def audit(
         delta=delta,
         confidence=confidence,
         family=family,
-        epsilon_of_any=_any_bound(found, delta, level),
+        epsilon_of_any=_greatest(lambda one: found.rejects(pair(one, delta), level)),
         claimed=claimed,
-        guesses=found.guesses,
-        correct=found.correct,
-        canaries=canaries,
+        guesses=found.first.guesses,
+        correct=found.first.correct,
+        canaries=values.size,
+        attack=_attack(values, coins),
+        claimed_curve=curve,
     )
 
 
@@ -213,22 +191,30 @@ def curve_of(found: Risk) -> Curve:
     return hull(found.both_ways)
 
 
-def _chosen(guesses: tuple[int, int] | None, curve: Curve, canaries: int, level: float) -> tuple[int, int]:
-    """How many canaries to guess in and out: those with the best bound if the attack is the best one against the
-    claimed curve.
-    """
-    if guesses is not None:
-        top, bottom = (validate.non_negative_integer(guesses=one) for one in guesses)
-        if not 1 <= top + bottom <= canaries:
-            raise ValueError(f"guesses={guesses!r} are not from 1 to {canaries:,} in all, the canaries")
-        return top, bottom
+def _tests(values: Floats, coins: Any, number: int, *, independent: bool) -> Several:
+    """What the scores are tested by, the heaviest first (U6): so many are guessed in, and out, of the chosen test."""
+
+    def count(top: float, bottom: float) -> Count:
+        top, bottom = math.ceil(top), math.floor(bottom)
+        return Count(_right(values, coins, top, bottom), top + bottom, values.size)
+
+    chosen, tail = count(number, number), count(_TAIL * values.size, 0)
+    every = math.floor(_MOST * values.size)
+    tests: list[Count | Independent] = [chosen, tail, count(every, every)]
+    if independent:
+        tests = [_all_guessed(values, coins), tail, chosen]
+    return Several(list(zip(_LEVELS, tests, strict=True)))
+
+
+def _chosen(curve: Curve, canaries: int, level: float) -> int:
+    """How many canaries to guess in, and out: as many as bound best if the attack is the best against the curve."""
     best, number = -1.0, 1
     for share in _SHARES:
-        each = max(1, round(share * canaries))
-        hits = _expected(curve, each / canaries) * canaries
-        bound = _gaussian_bound(Count(math.floor(2 * hits), 2 * each, canaries), level)
+        each = min(max(1, round(share * canaries)), canaries // 2)
+        hits = Count(math.floor(2 * _expected(curve, each / canaries) * canaries), 2 * each, canaries)
+        bound = _greatest(lambda mu, hits=hits: hits.rejects(gaussian(mu), level))  # type: ignore[misc]
         best, number = max((best, number), (bound, each))
-    return number, number
+    return number
 
 
 def _expected(curve: Curve, share: float) -> float:
@@ -247,48 +233,48 @@ def _right(values: Floats, coins: Any, top: int, bottom: int) -> int:
 
 
 def _all_guessed(values: Floats, coins: Any) -> Independent:
-    """Guesses by a threshold that a tenth of the canaries set, for the others."""
+    """Guesses by a threshold that a tenth of the canaries set, halfway between those in and those out."""
     aside = max(1, values.size // 10)
-    guessed = values[aside:] > np.median(values[:aside])
+    seen, known = values[:aside], coins[:aside]
+    both = 0 < known.sum() < aside
+    threshold = (np.median(seen[known]) + np.median(seen[~known])) / 2 if both else np.median(seen)
+    guessed = values[aside:] > threshold
     return Independent(int((guessed == coins[aside:]).sum()), guessed.size)
 
 
-def _family_bound(
-    found: Count | Independent, tree: Any, relation: Any, delta: float, level: float
-) -> tuple[str, float]:
+def _attack(values: Floats, coins: Any) -> Curve:
+    """The rates of guessing in whatever scores more than a threshold, for each threshold."""
+    order = np.argsort(-values, kind="stable")
+    last = np.flatnonzero(np.append(np.diff(values[order]) != 0, True))  # of canaries with equal scores
+    true, false = (np.cumsum(one[order])[last] / one.sum() for one in (coins, ~coins))
+    return Curve(np.append(0.0, false), np.append(0.0, true))
+
+
+def _family_bound(found: Several, tree: Any, relation: Any, delta: float, level: float) -> tuple[str, float]:
     """The family, and its lower bound on epsilon (U4)."""
-    if tree is not None and (scaled(tree, 2.0)) is not None:
-        noise = _greatest(lambda factor: found.rejects(_estimated(scaled(tree, factor), relation), level))
-        if noise is None:
+    if tree is not None and scaled(tree, 2.0) is not None:
+        strength = _greatest(lambda one: found.rejects(_estimated(scaled(tree, 1 / one), relation), level))
+        if not strength:
             return "noise", 0.0
-        event = scaled(tree, noise)
-        value = estimate_epsilon(event, delta=delta, neighboring_relation=_relation(relation)).value
-        return "noise", value
-    return "gaussian", _gaussian_epsilon(_gaussian_bound(found, level), delta)
+        return "noise", estimate_epsilon(scaled(tree, 1 / strength), delta=delta, neighboring_relation=relation).value
+    mu = _greatest(lambda one: found.rejects(gaussian(one), level))
+    return "gaussian", estimate_epsilon(GaussianDpEvent(1 / mu), delta=delta).value if mu else 0.0
 
 
-def _gaussian_bound(found: Count | Independent, level: float) -> float:
-    """The greatest mu that is rejected, about."""
-    if not found.rejects(gaussian(1e-6), level):
-        return 0.0
-    low, high = 0.0, 1.0
-    while found.rejects(gaussian(high), level) and high < 64.0:
-        low, high = high, 2 * high
+def _greatest(rejected: Callable[[float], bool]) -> float:
+    """The greatest parameter that is rejected, about; 0 if none is."""
+    high = 1.0
+    while high <= _FARTHEST and rejected(high):
+        high *= 2
+    low = high / 2
+    while not rejected(low):
+        low, high = low / 2, low
+        if high * _FARTHEST < 1:
+            return 0.0
     while high - low > _CLOSE * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if found.rejects(gaussian(middle), level) else (low, middle)
+        low, high = (middle, high) if rejected(middle) else (low, middle)
     return low
-
-
-def _greatest(rejected: Callable[[float], bool]) -> float | None:
-    """The least factor of the noise that is rejected, about; None if none is."""
-    if not rejected(_MOST_NOISE):
-        return None
-    low, high = math.log(1 / _MOST_NOISE), math.log(_MOST_NOISE)
-    while high - low > _CLOSE:
-        middle = (low + high) / 2
-        low, high = (low, middle) if rejected(math.exp(middle)) else (middle, high)
-    return math.exp(high)
 
 
 def scaled(event: Any, factor: float) -> DpEvent | None:
@@ -307,9 +293,9 @@ def scaled(event: Any, factor: float) -> DpEvent | None:
 
 def _estimated(event: Any, relation: Any) -> Curve:
     """The curve of an event by estimates, which err by far less than samples do."""
-    asked = {"neighboring_relation": _relation(relation)}
-    last = estimate_epsilon(event, delta=1e-7, **asked).value
-    epsilons = np.linspace(0.0, last, max(2, min(60, math.ceil(last / _SPACING))) + 1)
+    asked = {"neighboring_relation": relation}
+    last = estimate_epsilon(event, delta=1e-6, **asked).value
+    epsilons = np.linspace(0.0, last, max(2, min(_POINTS, math.ceil(last / _SPACING))) + 1)
     lines = []
     for direction in ("remove", "add"):
         deltas = privacy_curve(event, epsilons, direction=direction, **asked).deltas
@@ -317,43 +303,6 @@ def _estimated(event: Any, relation: Any) -> Curve:
         lines.append([(Fraction(e), Fraction(min(d, 1.0))) for e, d in points])
     remove, add = lines
     return hull([Tradeoff.of_points(remove, add), Tradeoff.of_points(add, remove)])
-
-
-def _relation(relation: Any) -> Any:
-    """A certificate names its relation as dp_accounting does."""
-    from dp_accounting import NeighboringRelation
-
-    is_name = isinstance(relation, str) and relation in NeighboringRelation.__members__
-    return NeighboringRelation[relation] if is_name else relation
-
-
-def _gaussian_epsilon(mu: float, delta: float) -> float:
-    """Epsilon of a Gaussian mechanism at delta, by bisection."""
-    if mu == 0:
-        return 0.0
-
-    def at(epsilon: float) -> float:
-        one, other = ndtr(mu / 2 - epsilon / mu), ndtr(-mu / 2 - epsilon / mu)
-        return float(one - math.exp(epsilon) * other)
-
-    low, high = 0.0, mu * mu / 2 - mu * float(ndtri(delta)) + 1.0
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if at(middle) > delta else (low, middle)
-    return low
-
-
-def _any_bound(found: Count | Independent, delta: float, level: float) -> float:
-    """The lower bound that assumes no family."""
-    if not found.rejects(pair(0.0, delta), level):
-        return 0.0
-    low, high = 0.0, 1.0
-    while found.rejects(pair(high, delta), level) and high < 1e3:
-        low, high = high, 2 * high
-    while high - low > _CLOSE * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if found.rejects(pair(middle, delta), level) else (low, middle)
-    return low
 
 
 def _checked(scores: Iterable[float], included: Iterable[bool]) -> tuple[Floats, Any]:
@@ -382,6 +331,7 @@ def _checked(scores: Iterable[float], included: Iterable[bool]) -> tuple[Floats,
             f"{share:.1%} of the canaries took part, which fair coins do not give: include each by "
             "a fair coin of its own"
         )
+    values = np.clip(values, -1e300, 1e300)
     # canaries are often listed by their coins; guesses must not depend on that order
     order = np.random.default_rng(0).permutation(values.size)
     return values[order], coins[order]

@@ -69,9 +69,8 @@ class Count:
 
     def rejects(self, curve: Curve, level: float) -> bool:
         """Whether the p-value is at most the level."""
-        if level < float(binom.sf(self.correct - 1, self.guesses, 0.5)):
-            return False
-        return not self.possible(level, curve.inverse())
+        by_chance = float(binom.sf(self.correct - 1, self.guesses, 0.5))
+        return by_chance <= level and not self.possible(level, curve.inverse())
 
     def possible(self, chance: float, least: Callable[[float], float]) -> bool:
         """Whether the recursion of U3 leaves room for that chance."""
@@ -107,6 +106,26 @@ class Independent:
     def rejects(self, curve: Curve, level: float) -> bool:
         """Whether the p-value is at most the level."""
         return self.p_value(curve) <= level
+
+
+@dataclass(frozen=True)
+class Several:
+    """Tests at once, each at its share of the level: the shares sum to one (U6)."""
+
+    tests: Sequence[tuple[float, Count | Independent]]
+
+    @property
+    def first(self) -> Count | Independent:
+        """The test with the greatest share."""
+        return self.tests[0][1]
+
+    def p_value(self, curve: Curve) -> float:
+        """The least p-value over its share, at most 1."""
+        return min(1.0, *(test.p_value(curve) / share for share, test in self.tests))
+
+    def rejects(self, curve: Curve, level: float) -> bool:
+        """Whether the p-value is at most the level."""
+        return any(test.rejects(curve, share * level) for share, test in self.tests)
 
 
 def hull(ways: Sequence[Tradeoff]) -> Curve:

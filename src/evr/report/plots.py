@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from evr.certification.certificate import ClaimSection, DirectionSection
+    from evr.proving.audit import Audit
     from evr.sweeps import Sweep
 
 Series = tuple[Any, Any]
@@ -85,6 +86,11 @@ DIRECTIONS = {
     "both directions": Look(PAINTS["remove"]),
 }
 """The looks of the curves of a certificate."""
+_AUDITED = {
+    "scores of the canaries": Look(PAINTS["remove"]),
+    "claimed, at most": Look(PAINTS["add"], (0, (4, 2))),
+    "guessing": Look(PAINTS["muted"], (0, (1, 1.5)), 1.2),
+}
 
 
 class Picture(NamedTuple):
@@ -164,6 +170,36 @@ def sweep(found: Sweep, *, title: str | None = None) -> Figure:
         axes.set_yscale("log")
     axes.set_xlabel(along.replace("_", " "))
     axes.set_ylabel({"epsilon": "ε", "delta": "δ"}[found.wanted])
+    return figure
+
+
+def audit(found: Audit) -> Figure:
+    """The scores' true over false positive rates beneath the claimed curve, and the bounds on epsilon below it."""
+    import matplotlib
+
+    figure, axes = _axes(None)
+    axes.remove()
+    with matplotlib.rc_context(_STYLE):
+        figure.set_size_inches(5.2, 5.4)
+        rates, bounds = figure.subplots(2, 1, height_ratios=(3, 1))
+    every = np.geomspace(1e-4, 1.0, 200)
+    attack = {"scores of the canaries": (found.attack.false, found.attack.true)}
+    claimed = found.claimed_curve
+    at_most = {} if claimed is None else {"claimed, at most": (every, [claimed.at(rate) for rate in every])}
+    _lines(rates, {**attack, **at_most, "guessing": (every, every)}, _AUDITED)
+    shown = max(1e-4, 0.5 / found.canaries)
+    rates.set(xscale="log", yscale="log", xlim=(shown, 1.0), ylim=(shown, 1.3))
+    rates.set(xlabel="false positive rate", ylabel="true positive rate")
+    family = {"noise": "any noise multiplier", "gaussian": "Gaussian mechanisms"}[found.family]
+    bars = {"any mechanism": found.epsilon_of_any, family: found.epsilon}
+    drawn = bounds.barh(list(bars), list(bars.values()), height=0.5, color=[PAINTS["muted"], PAINTS["remove"]])
+    bounds.bar_label(drawn, [f"{value:.3g}" for value in bars.values()], padding=3, color=PAINTS["ink"])
+    ends = [*bars.values(), found.claimed or 0.0, 1e-3]
+    if found.claimed is not None:
+        bounds.axvline(found.claimed, color=PAINTS["add"], linestyle=(0, (4, 2)))
+        bounds.set_title(f"claimed: ε = {above(found.claimed, 3)}", loc="left", fontsize=11.5, color=PAINTS["add"])
+    bounds.set_xlim(0.0, 1.2 * max(ends))
+    bounds.set_xlabel(f"ε at δ = ${latex(f'{found.delta:.3g}')}$: at least, confidence {found.confidence:g}")
     return figure
 
 

@@ -1,0 +1,86 @@
+"""``evr audit``: the scores of canaries against a certificate."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evr import atomic
+from evr.cli import REJECTED
+from evr.cli.options import Json, Plot, Quiet, file_option, number_option
+from evr.cli.output import as_json, say, wrote
+
+Scores = Annotated[
+    Path, typer.Argument(metavar="SCORES", help="A CSV file with the columns score and included, a row a canary.")
+]
+CertificateFile = Annotated[Path | None, file_option("--certificate", help="The certificate that is claimed.")]
+Delta = Annotated[float | None, number_option("--delta", "Of the lower bound; by default the certificate's, or 1e-5.")]
+Confidence = Annotated[float | None, number_option("--confidence", "Of the lower bound: 0.95 by default.")]
+IsIndependent = Annotated[
+    bool, typer.Option("--independent", help="Given the coins, scores of different canaries are independent.")
+]
+
+_COINS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+def command(
+    scores: Scores,
+    certificate: CertificateFile = None,
+    delta: Delta = None,
+    confidence: Confidence = None,
+    independent: IsIndependent = False,
+    plot: Plot = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Test a certificate against the scores of canaries that took part by fair coins, and bound epsilon from below.
+
+    Exit code 0: consistent, which proves nothing; 3: the scores contradict the certificate.
+
+    Example: evr audit examples/scores.csv --certificate examples/dpsgd.certificate.json --independent --plot audit.png
+    """
+    from evr.certification import Certificate
+    from evr.proving.audit import CONTRADICTS, audit
+
+    if plot is not None:
+        atomic.check_writable(**{"--plot": plot})
+    values, coins = read(scores)
+    claimed = None if certificate is None else Certificate.load(certificate)
+    level = 0.95 if confidence is None else confidence
+    found = audit(values, coins, claimed, delta=delta, confidence=level, independent=independent)
+    if plot is not None:
+        from evr.report import plots
+
+        plots.save(plots.audit(found), plot)
+    if json:
+        shown = "verdict p_value epsilon delta confidence family epsilon_of_any claimed guesses correct canaries"
+        as_json({name: getattr(found, name) for name in shown.split()})
+    else:
+        say(found.sentence)
+        if plot is not None:
+            wrote(plot, quiet=quiet)
+    if found.verdict == CONTRADICTS:
+        raise typer.Exit(REJECTED)
+
+
+def read(path: Path) -> tuple[list[float], list[bool]]:
+    """The scores and the coins of a file."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = csv.DictReader(file)
+        missing = {"score", "included"} - set(rows.fieldnames or ())
+        if missing:
+            raise ValueError(f"{path} has no column {' and no column '.join(sorted(missing))}: begin it with a header")
+        found = [_row(path, rows.line_num, row["score"], row["included"]) for row in rows]
+    return [score for score, _ in found], [coin for _, coin in found]
+
+
+def _row(path: Path, line: int, score: str | None, included: str | None) -> tuple[float, bool]:
+    try:
+        return float(score or ""), _COINS[(included or "").strip().lower()]
+    except ValueError:
+        raise ValueError(f"{path}, line {line}: the score {score!r} is not a number") from None
+    except KeyError:
+        raise ValueError(f"{path}, line {line}: included={included!r} is neither 1 nor 0") from None

@@ -1,0 +1,283 @@
+"""Neighbour replay: a few steps run again without one record, and nothing may change by more than that record.
+
+Both runs start from the same weights and draw the same noise, so the difference of what the optimizer gets is the
+difference of the noiseless sums. docs/pitfalls.md says what this finds.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from evr import validate
+from evr.records import conditions
+
+RESPECTED, VIOLATED = "respected", "violated"
+
+_LOUD = 100.0  # times a record, so that clipping has something to do
+_ROUNDING = 1e-5  # of float32 sums, relative to the gradient; other records' gradients may differ by a hundred of these
+_SETTINGS = ("noise_multiplier", "max_grad_norm", "expected_batch_size", "loss_reduction")
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """What a neighbour replay found.
+
+    Attributes
+    ----------
+    verdict
+        ``"respected"`` or ``"violated"``.
+    ratio
+        The greatest change of a step's gradient, over what one record may change.
+    findings
+        What changed that must not, in words, each once.
+    steps
+        How many steps were run again.
+    """
+
+    verdict: str
+    ratio: float
+    findings: tuple[str, ...]
+    steps: int
+
+    def __bool__(self) -> bool:
+        raise TypeError("a Sensitivity has no truth value: use .verdict")
+
+
+def check_sensitivity(
+    step: Callable[[Any], Any],
+    model: Any,
+    optimizer: Any,
+    loader: Iterable[Any],
+    *,
+    steps: int = 10,
+    sensitivity: float | None = None,
+    neighbor: str = "left out",
+    record: Any = None,
+) -> Sensitivity:
+    """Run steps of a training with and without one record, and compare exactly. The training is left as it was.
+
+    Parameters
+    ----------
+    step
+        What the training does with one whole batch: ``zero_grad``, forward, loss, backward, ``optimizer.step``.
+    model, optimizer, loader
+        The training's. Batches are tensors, or tuples or dictionaries of tensors, along whose first axis records lie.
+    steps
+        How many. The last one has a single record, so with that left out its neighbour is an empty batch.
+    sensitivity
+        How much one record may change the gradient that the optimizer gets: the clipping norm over the divisor. An
+        optimizer of Opacus knows.
+    neighbor
+        ``"left out"``, or ``"replaced"`` by another record: for steps that draw random numbers for each record, such as
+        dropout. Twice the sensitivity is allowed then, and the batch size is not tried.
+    record
+        The record to try, as an item of the data set; by default the last of each batch, a hundred times as loud.
+
+    Returns
+    -------
+    Sensitivity
+        The verdict, and what changed that must not.
+
+    Raises
+    ------
+    ValueError
+        If the training is being recorded, or its noise cannot be drawn again.
+    """
+    steps = validate.positive_integer(steps=steps)
+    validate.one_of(("left out", "replaced"), neighbor=neighbor)
+    if "pre_step" in vars(optimizer):
+        raise ValueError("this training is being recorded: check it before, or after the recording is finished")
+    if getattr(optimizer, "secure_mode", False):
+        raise ValueError("noise of secure_mode=True cannot be drawn again: check the training with secure_mode=False")
+    if sensitivity is None:
+        if not hasattr(optimizer, "max_grad_norm"):
+            raise ValueError("sensitivity= is missing: the clipping norm over what the sum of gradients is divided by")
+        sensitivity = float(optimizer.max_grad_norm) / conditions.divisor(optimizer)
+    allowed = validate.positive(sensitivity=sensitivity) * (2 if neighbor == "replaced" else 1)
+    start, ratio, findings = _State(model, optimizer), 0.0, dict[str, None]()
+    try:
+        for number, batch in enumerate(_batches(loader, steps, 1 if neighbor == "left out" else 2)):
+            is_alone = number == steps - 1 and neighbor == "left out"
+            whole = _with_record(_each(batch, lambda part: part[-1:]) if is_alone else batch, record)
+            state = _State(model, optimizer)
+            without = _run(step, _each(whole, _LEFT[neighbor]), model, optimizer)
+            state.restore()
+            change, words = _compare(without, _run(step, whole, model, optimizer), allowed)
+            ratio = max(ratio, change / allowed)
+            findings |= dict.fromkeys(words)
+    finally:
+        start.restore(generators=False)
+    return Sensitivity(VIOLATED if findings else RESPECTED, ratio, tuple(findings), steps)
+
+
+@dataclass
+class _Ran:
+    """What one run of a step did: gradients and settings whenever the optimizer stepped, and each record's gradient."""
+
+    gradients: list[Any] = field(default_factory=list)
+    settings: list[Any] = field(default_factory=list)
+    records: list[Any] = field(default_factory=list)
+    buffers: list[Any] = field(default_factory=list)
+    drawn: list[Any] = field(default_factory=list)
+    error: str = ""
+
+
+def _compare(without: _Ran, whole: _Ran, allowed: float) -> tuple[float, list[str]]:
+    """By how much the gradient changes, and all that changes and must not."""
+    named = {"without": without, "with": whole}
+    failed = [f"the step fails {how} the record: {ran.error}" for how, ran in named.items() if ran.error]
+    counts = [len(ran.gradients) for ran in named.values()]
+    if not failed and (counts[0] != counts[1] or not counts[0]):
+        failed = [f"the optimizer steps {counts[0]} times without the record and {counts[1]} times with it"]
+    if failed:
+        return 0.0, failed
+    if not all(map(torch.equal, without.drawn, whole.drawn)):
+        raise ValueError("a step draws random numbers for each record: use neighbor='replaced'")
+    pairs = list(zip(without.gradients, whole.gradients, strict=True))
+    changes = [float((a - b).norm()) for a, b in pairs]
+    limits = [allowed * (1 + 1e-4) + _ROUNDING * float(b.norm()) for _, b in pairs]
+    finite = [change for change in changes if math.isfinite(change)]
+    found = {
+        "the gradient is not finite": len(finite) < len(changes),
+        "the gradient changes by more than one record may change it": any(map(float.__gt__, changes, limits)),
+        "settings of the optimizer depend on the record": without.settings != whole.settings,
+        "buffers of the model depend on the record": not all(map(torch.equal, without.buffers, whole.buffers)),
+        "gradients of other records change": _others_change(without.records, whole.records),
+    }
+    return max(finite, default=0.0), [words for words, happens in found.items() if happens]
+
+
+def _others_change(without: list[Any], whole: list[Any]) -> bool:
+    """Whether gradients of single records differ, or how many there are, where Opacus keeps them."""
+    if not (without and whole):
+        return False
+    a, b = torch.cat(without), torch.cat(whole)
+    others = len(b) - 1
+    if len(a) not in (others, others + 1):
+        return True
+    change, norms = (a[:others] - b[:others]).norm(dim=1), b[:others].norm(dim=1)
+    return others > 0 and bool(change.max() > 100 * _ROUNDING * norms.max())
+
+
+class _State:
+    """What a step may change, to be put back."""
+
+    def __init__(self, model: Any, optimizer: Any) -> None:
+        self._model, self._optimizer = model, optimizer
+        self._kept = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
+        self._settings = {name: getattr(optimizer, name) for name in _SETTINGS if hasattr(optimizer, name)}
+        self._random, self._drawn = random.getstate(), _drawn(optimizer)
+
+    def restore(self, *, generators: bool = True) -> None:
+        weights, moments = copy.deepcopy(self._kept)
+        self._model.load_state_dict(weights)
+        self._optimizer.load_state_dict(moments)
+        self._optimizer.zero_grad(set_to_none=True)
+        for name, value in self._settings.items():
+            setattr(self._optimizer, name, value)
+        if generators:
+            random.setstate(self._random)
+            for generator, state in zip(_generators(self._optimizer), self._drawn, strict=True):
+                generator.set_state(state)
+
+
+def _generators(optimizer: Any) -> list[Any]:
+    own = getattr(optimizer, "generator", None)
+    return [torch.default_generator, *torch.cuda.default_generators, *([] if own is None else [own])]
+
+
+def _drawn(optimizer: Any) -> list[Any]:
+    return [generator.get_state() for generator in _generators(optimizer)]
+
+
+def _run(step: Callable[[Any], Any], batch: Any, model: Any, optimizer: Any) -> _Ran:
+    """A step, and all that is seen of it. Opacus's accountant does not count it, for nobody gets what comes out."""
+    ran, parameters = _Ran(), [p for p in model.parameters() if p.requires_grad]
+    ids = {id(p) for p in parameters}
+    clip = getattr(optimizer, "clip_and_accumulate", None)
+
+    def stepping(which: Any, *_: Any) -> None:
+        if any(id(p) in ids for group in which.param_groups for p in group["params"]):
+            flat = [(torch.zeros_like(p) if p.grad is None else p.grad).detach().flatten() for p in parameters]
+            ran.gradients.append(torch.cat(flat).double())
+            groups = [{k: v for k, v in group.items() if k != "params"} for group in which.param_groups]
+            ran.settings.append((groups, [getattr(optimizer, name, None) for name in _SETTINGS]))
+
+    def clipping() -> None:
+        if all(getattr(p, "grad_sample", None) is not None for p in optimizer.params):
+            ran.records.append(torch.cat([g.detach().flatten(1).double() for g in optimizer.grad_samples], dim=1))
+        if clip is not None:
+            clip()
+
+    optimizer.zero_grad(set_to_none=True)
+    with ExitStack() as stack:
+        if clip is not None:
+            stack.enter_context(patch.object(optimizer, "clip_and_accumulate", clipping))
+            stack.enter_context(patch.object(optimizer, "step_hook", None))
+        stack.callback(register_optimizer_step_pre_hook(stepping).remove)
+        try:
+            step(batch)
+        except Exception as error:
+            ran.error = f"{type(error).__name__}: {error}".splitlines()[0]
+    ran.buffers = [value.detach().clone() for value in model.buffers()]
+    ran.drawn = _drawn(optimizer)
+    return ran
+
+
+def _batches(loader: Iterable[Any], steps: int, least: int) -> Iterator[Any]:
+    """So many batches of at least so many records."""
+    given = 0
+    for _ in range(1 + 10 * steps):
+        for batch in loader:
+            if len(_first(batch)) >= least:
+                yield batch
+                given += 1
+            if given == steps:
+                return
+    raise ValueError(f"the loader gave {given} batches of at least {least} records, not {steps}")
+
+
+def _first(batch: Any) -> Any:
+    """The first tensor of a batch: what the model gets."""
+    parts = list(batch.values()) if isinstance(batch, dict) else batch
+    first = parts[0] if isinstance(parts, tuple | list) and parts else parts
+    if not isinstance(first, torch.Tensor):
+        raise TypeError(f"a batch is {type(batch).__name__}: give tensors, or tuples or dictionaries of tensors")
+    return first
+
+
+def _each(batch: Any, change: Callable[..., Any], *others: Any) -> Any:
+    """The batch with each of its tensors changed, together with those of others."""
+    if isinstance(batch, dict):
+        return {name: _each(batch[name], change, *(one[name] for one in others)) for name in batch}
+    if isinstance(batch, tuple | list):
+        return type(batch)(_each(part, change, *rest) for part, *rest in zip(batch, *others, strict=True))
+    return change(batch, *others)
+
+
+_LEFT: dict[str, Callable[[Any], Any]] = {
+    "left out": lambda part: part[:-1],
+    "replaced": lambda part: torch.cat([part[:-1], part[:1]]),
+}
+"""What is left of a batch without its last record."""
+
+
+def _with_record(batch: Any, record: Any) -> Any:
+    """The record that is tried stands at the end: the given one, or the last, louder."""
+    if record is not None:
+        return _each(
+            batch, lambda part, own: torch.cat([part[:-1], torch.as_tensor(own, dtype=part.dtype)[None]]), record
+        )
+    first = _first(batch)
+    loud = torch.cat([first[:-1], first[-1:] * _LOUD]) if first.is_floating_point() else first
+    return _each(batch, lambda part: loud if part is first else part)
