@@ -63,6 +63,8 @@ _FIELDS: dict[type[dp_event.DpEvent], Mapping[str, tuple[Any, Any]]] = {
     BMinSepDpEvent: _STRATEGY,
     MatrixMechanismDpEvent: {"strategy": (Any, ...)},
 }
+_KINDS = {dp_event.ZCDpEvent: "zcdp"}
+"""Names in spec files that the name of the class does not say."""
 _OWN: dict[Mechanism, Description] = {}
 """Descriptions given to ``register``."""
 
@@ -185,7 +187,7 @@ def _is_clause(text: Any) -> bool:
 
 
 def _kind(event_type: type) -> str:
-    return "_".join(_parts(event_type)).lower()
+    return _KINDS.get(event_type, "_".join(_parts(event_type)).lower())
 
 
 def _parts(event_type: type) -> list[str]:

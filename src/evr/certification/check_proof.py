@@ -744,6 +744,23 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
             return sum(w * beyond(t - m) for m, w in both) - r * beyond(t)
 
         return value
+    if name == "integer_gaussian":
+        return integer_curve(mp, gaussian(mp.sqrt(numbers[0])), mp.sqrt(numbers[0]), [row for _, row in given[1:]])
+    if name == "zcdp":
+
+        def concentrated(r: Any) -> Any:
+            """e^((a-1)(a rho + xi - eps)) (1 - 1/a)^a / (a - 1), where its derivative in a is 0."""
+            eps, low, high = mp.log(r) - numbers[1], mp.mpf(-99), mp.mpf(99)
+            for _ in range(mp.prec):
+                middle = (low + high) / 2
+                a = 1 + mp.exp(middle)
+                falls = (2 * a - 1) * numbers[0] - eps + mp.log(1 - 1 / a) < 0
+                low, high = (middle, high) if falls else (low, middle)
+            return min(mp.mpf(1), mp.exp((a - 1) * (a * numbers[0] - eps)) * (1 - 1 / a) ** a / (a - 1))
+
+        return lambda r: concentrated(r) if r >= 1 else min(concentrated(r), 1 - r + r * concentrated(1 / r))
+    if name == "bounded_range":
+        return range_curve(mp, numbers[0], int(given[1]) if len(given) > 1 else 1)
     if name == "truncated":
         n, most = int(given[0]), int(given[2])
         q, noise = numbers[1], numbers[3]
@@ -752,6 +769,48 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
         half = sampled(gaussian(2 / noise), more * most / (cut * n), add)
         return lambda r: (1 - cut) * whole(r) + cut * half(r)
     raise NotReadError(f"the law {name!r} is not known here")
+
+
+def integer_curve(mp: Any, base: Any, m: Any, noises: list[Any]) -> Any:
+    """A base(r a / A), from where P has mass 1 on; below, the chord from (0, 1)."""
+
+    def eta(square: Any) -> Any:
+        return 2 * sum(mp.exp(-2 * mp.pi**2 * square * k * k) for k in range(1, 12))
+
+    up = ratio = mp.mpf(0)
+    for sigma, dimension, t, clients in noises:
+        square, t = (mp.mpf(sigma.numerator) / sigma.denominator) ** 2, mp.mpf(t.numerator) / t.denominator
+        terms = [eta(square * k / (k + 1)) for k in range(1, min(int(clients), 64))]
+        logs = [mp.log((1 + e) / (1 - e)) for e in terms]
+        summed = sum(logs) + max(0, int(clients) - 64) * (logs[-1] if logs else 0)
+        up += int(dimension) * (mp.log((1 + eta(t * t)) / (1 + eta(clients * square))) + summed)
+        ratio += int(dimension) * (mp.log((1 + eta(t * t)) / (1 - eta(t * t))) + 2 * summed)
+    place = max(-mp.sqrt(2) * mp.erfinv(1 - 2 * -mp.expm1(-up)), -38) if up > mp.mpf(10) ** -300 else -38
+    place = (mp.floor(place * 2**16) + 2) / 2**16
+    start = mp.exp(m * (place + m / 2) + ratio)
+    level = mp.exp(up) * base(start * mp.exp(-ratio))
+    return lambda r: mp.exp(up) * base(r * mp.exp(-ratio)) if r >= start else 1 - r * (1 - level) / start
+
+
+def range_curve(mp: Any, epsilon: Any, steps: int) -> Any:
+    """One step in closed form; of several not more than the truth, by choices on a grid."""
+    whole = mp.exp(epsilon)
+    if steps == 1:
+        return lambda r: max(0, 1 - r, (max(0, mp.sqrt(whole) - mp.sqrt(r)) ** 2 / (whole - 1) if r * whole > 1 else 0))
+    cells, last = 4, 4 * steps
+    chances = [float((whole - mp.exp(epsilon * i / cells)) / (whole - 1)) for i in range(cells + 1)]
+    table = {j: max(0.0, float(1 - mp.exp(epsilon * j / cells))) for j in range(-2 * last, 2 * last + 1)}
+    for k in range(1, steps + 1):
+        reach = range(-2 * last + k * cells, 2 * last + 1 - k * cells)
+        table = {
+            j: max(p * table[j - i] + (1 - p) * table[j - i + cells] for i, p in enumerate(chances)) for j in reach
+        }
+
+    def value(r: Any) -> Any:
+        place = int(mp.ceil(mp.log(r) * cells / epsilon))
+        return max(mp.mpf(0), 1 - r, mp.mpf(table.get(place, 0.0)) * (1 - mp.mpf(10) ** -9))
+
+    return value
 
 
 def enclosures(file: File) -> int:

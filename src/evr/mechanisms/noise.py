@@ -15,12 +15,20 @@ from dp_accounting import dp_event
 
 from evr import validate
 from evr.laws import DiscretePair, Pairs
-from evr.laws.exact import ExactDiscreteGaussian, ExactDiscreteLaplace, ExactGaussian, ExactLaplace
+from evr.laws.exact import (
+    ExactDiscreteGaussian,
+    ExactDiscreteLaplace,
+    ExactGaussian,
+    ExactIntegerGaussian,
+    ExactLaplace,
+    IntegerNoise,
+)
+from evr.laws.exact.integer_gaussian import good_rounding
 from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair
 from evr.laws.line.laplace import LaplacePair
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import REPLACE_ONE
-from evr.mechanisms.schemes import DiscreteGaussianDpEvent
+from evr.mechanisms.schemes import DiscreteGaussianDpEvent, SummedDiscreteGaussiansDpEvent
 
 MAX_SENSITIVITY = 1_000_000  # as many outcomes has discrete Laplace noise
 MAX_SIGMA = 20_000.0  # of discrete Gaussian noise
@@ -69,12 +77,57 @@ def discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, times: int = 1) -> 
 def discrete_gaussian(event: DiscreteGaussianDpEvent, times: int = 1) -> Pairs | dp_event.DpEvent:
     """The laws of noise on the integers of probability proportional to ``e^{-x^2 / (2 sigma^2)}``.
 
+    On one coordinate they are known exactly. On several they are those of continuous noise of a smaller variance,
+    rounded (docs/guarantees_state.md, G2), or where ``sigma`` is small or the dimension unknown, those of zCDP (G3).
+    """
+    sigma = validate.noise_scale(sigma=event.sigma)
+    if event.dimension == 1:
+        return _scalar(sigma, times * validate.positive_integer(sensitivity=event.sensitivity))
+    sensitivity = times * validate.positive(sensitivity=event.sensitivity)
+    if sigma == 0:
+        return NON_PRIVATE
+    if event.dimension is not None:
+        dimension = validate.positive_integer(dimension=event.dimension)
+        found = _rounded(sigma, sensitivity, dimension, 1)
+        if found is not None:
+            return found
+    return dp_event.ZCDpEvent(math.nextafter(sensitivity**2 / sigma**2 / 2 * (1 + 1e-15), math.inf))
+
+
+def summed_discrete_gaussians(event: SummedDiscreteGaussiansDpEvent, times: int = 1) -> Pairs | dp_event.DpEvent:
+    """The laws of a sum of discrete Gaussians: those of one, but for a factor (docs/guarantees_state.md, G2)."""
+    sigma = validate.noise_scale(sigma=event.sigma)
+    clients = validate.positive_integer(clients=event.clients)
+    sensitivity = times * validate.positive(sensitivity=event.sensitivity)
+    dimension = validate.positive_integer(dimension=event.dimension)
+    if sigma == 0:
+        return NON_PRIVATE
+    found = _rounded(sigma, sensitivity, dimension, clients)
+    if found is None:
+        raise ValueError(
+            f"sigma={sigma!r} of each of clients={clients!r} is too small for dimension={dimension!r}: their sum is "
+            "not near enough to a discrete Gaussian. Scale the values up, and sigma with them"
+        )
+    return found
+
+
+def _rounded(sigma: float, sensitivity: float, dimension: int, clients: int) -> Pairs | None:
+    """The laws of rounded continuous noise; None where no rounding is near enough."""
+    rounding = good_rounding(sigma, sensitivity, dimension, clients)
+    if rounding is None:
+        return None
+    noise = IntegerNoise(Fraction(sigma), dimension, rounding, clients)
+    exact = ExactIntegerGaussian(Fraction(sensitivity) ** 2 / noise.variance, (noise,))
+    return Pairs.both(exact.in_floats(), exact)
+
+
+def _scalar(sigma: float, shift: int) -> Pairs | dp_event.DpEvent:
+    """Discrete Gaussian noise on one integer, which a record changes by at most ``shift``.
+
     The support is infinite. Noise beyond 39 ``sigma`` has a probability below 1e-329, less than the least positive
     float. The pair leaves those outcomes out, which changes ``delta`` by no more than that, and says that its losses go
     on.
     """
-    sigma = validate.noise_scale(sigma=event.sigma)
-    shift = times * validate.positive_integer(sensitivity=event.sensitivity)
     if sigma == 0:
         return NON_PRIVATE
     if sigma > MAX_SIGMA:
@@ -94,12 +147,15 @@ def discrete_gaussian(event: DiscreteGaussianDpEvent, times: int = 1) -> Pairs |
     return Pairs.both(pair, ExactDiscreteGaussian(Fraction(sigma), shift))
 
 
+_INTEGERS = "the values were integers, and the sensitivity bounds what a record adds to them after all rounding"
+
 MECHANISMS = tuple(
-    Mechanism(event, laws, under={REPLACE_ONE: partial(laws, times=2)})
-    for event, laws in (
-        (dp_event.GaussianDpEvent, gaussian),
-        (dp_event.LaplaceDpEvent, laplace),
-        (dp_event.DiscreteLaplaceDpEvent, discrete_laplace),
-        (DiscreteGaussianDpEvent, discrete_gaussian),
+    Mechanism(event, laws, assumptions, under={REPLACE_ONE: partial(laws, times=2)})
+    for event, laws, assumptions in (
+        (dp_event.GaussianDpEvent, gaussian, ()),
+        (dp_event.LaplaceDpEvent, laplace, ()),
+        (dp_event.DiscreteLaplaceDpEvent, discrete_laplace, ()),
+        (DiscreteGaussianDpEvent, discrete_gaussian, (_INTEGERS,)),
+        (SummedDiscreteGaussiansDpEvent, summed_discrete_gaussians, (_INTEGERS,)),
     )
 )

@@ -15,7 +15,10 @@ from dp_accounting import dp_event
 
 from evr.errors import UnsupportedEventError
 from evr.mechanisms import (
+    allocation,
     balls_in_bins,
+    bounded_range,
+    concentrated,
     epochs,
     epsilon_delta,
     matrix_mechanism,
@@ -35,6 +38,9 @@ MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
         *noise.MECHANISMS,
         randomized_response.MECHANISM,
         epsilon_delta.MECHANISM,
+        concentrated.MECHANISM,
+        *bounded_range.MECHANISMS,
+        allocation.MECHANISM,
         mixture.MECHANISM,
         balls_in_bins.MECHANISM,
         balls_in_bins.REDRAWN,

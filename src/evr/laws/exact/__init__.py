@@ -1,6 +1,8 @@
 """Laws by their exact parameters: what a strict proof encloses in balls (docs/guarantees_strict.md, Section S6)."""
 
 from evr.laws.exact.bins import ExactBins
+from evr.laws.exact.bounded_range import ExactBoundedRange, ExactRun
+from evr.laws.exact.integer_gaussian import ExactIntegerGaussian, IntegerNoise
 from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ExactOutcomes, OutcomeSet
 from evr.laws.exact.line import ExactGaussian, ExactLaplace
 from evr.laws.exact.mixture import ExactMixture
@@ -11,6 +13,7 @@ from evr.laws.exact.outcomes import (
     ExactEpsilonDelta,
     RationalOutcomes,
 )
+from evr.laws.exact.points import ExactConcentrated, ExactPoints
 from evr.laws.exact.sampled import SampledCurve, SampledOutcomes, exact_sampled
 from evr.laws.exact.truncated import ExactTruncated
 from evr.laws.exact.two_sided import ExactTwoSided
@@ -20,17 +23,23 @@ __all__ = [
     "NON_PRIVATE_LAW",
     "Ball",
     "ExactBins",
+    "ExactBoundedRange",
+    "ExactConcentrated",
     "ExactCurve",
     "ExactDiscreteGaussian",
     "ExactDiscreteLaplace",
     "ExactEpsilonDelta",
     "ExactGaussian",
+    "ExactIntegerGaussian",
     "ExactLaplace",
     "ExactLaw",
     "ExactMixture",
     "ExactOutcomes",
+    "ExactPoints",
+    "ExactRun",
     "ExactTruncated",
     "ExactTwoSided",
+    "IntegerNoise",
     "OutcomeSet",
     "RationalOutcomes",
     "SampledCurve",
