@@ -30,7 +30,7 @@ DPSGD = "dpsgd"
 KEYS = ("type", "kind", "repeat")
 """Names that mean something in files: the class of an event in JSON, two keys of every spec table."""
 
-_PROPER = ("Gaussian", "Gaussians", "Laplace", "Poisson")
+_PROPER = ("Gaussian", "Gaussians", "Laplace", "Poisson", "zCDP")
 _STRATEGY = {"strategy": (Any, IDENTITY)}
 
 
@@ -63,8 +63,6 @@ _FIELDS: dict[type[dp_event.DpEvent], Mapping[str, tuple[Any, Any]]] = {
     BMinSepDpEvent: _STRATEGY,
     MatrixMechanismDpEvent: {"strategy": (Any, ...)},
 }
-_KINDS = {dp_event.ZCDpEvent: "zcdp"}
-"""Names in spec files that the name of the class does not say."""
 _OWN: dict[Mechanism, Description] = {}
 """Descriptions given to ``register``."""
 
@@ -187,7 +185,7 @@ def _is_clause(text: Any) -> bool:
 
 
 def _kind(event_type: type) -> str:
-    return _KINDS.get(event_type, "_".join(_parts(event_type)).lower())
+    return "_".join(_parts(event_type)).lower()
 
 
 def _parts(event_type: type) -> list[str]:
@@ -198,4 +196,6 @@ def _parts(event_type: type) -> list[str]:
     ['B', 'Min', 'Sep']
     """
     name = event_type.__name__.removesuffix("DpEvent").strip("_") or event_type.__name__
+    if name == "ZC":
+        return ["zCDP"]
     return re.split(r"_|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", name)

@@ -744,8 +744,8 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
             return sum(w * beyond(t - m) for m, w in both) - r * beyond(t)
 
         return value
-    if name == "integer_gaussian":
-        return integer_curve(mp, gaussian(mp.sqrt(numbers[0])), mp.sqrt(numbers[0]), [row for _, row in given[1:]])
+    if name == "shifted":
+        return lambda r: gaussian(mp.sqrt(numbers[0]))(r * mp.exp(-numbers[1]))
     if name == "zcdp":
 
         def concentrated(r: Any) -> Any:
@@ -769,27 +769,6 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
         half = sampled(gaussian(2 / noise), more * most / (cut * n), add)
         return lambda r: (1 - cut) * whole(r) + cut * half(r)
     raise NotReadError(f"the law {name!r} is not known here")
-
-
-def integer_curve(mp: Any, base: Any, m: Any, noises: list[Any]) -> Any:
-    """A base(r a / A), from where P has mass 1 on; below, the chord from (0, 1)."""
-
-    def eta(square: Any) -> Any:
-        return 2 * sum(mp.exp(-2 * mp.pi**2 * square * k * k) for k in range(1, 12))
-
-    up = ratio = mp.mpf(0)
-    for sigma, dimension, t, clients in noises:
-        square, t = (mp.mpf(sigma.numerator) / sigma.denominator) ** 2, mp.mpf(t.numerator) / t.denominator
-        terms = [eta(square * k / (k + 1)) for k in range(1, min(int(clients), 64))]
-        logs = [mp.log((1 + e) / (1 - e)) for e in terms]
-        summed = sum(logs) + max(0, int(clients) - 64) * (logs[-1] if logs else 0)
-        up += int(dimension) * (mp.log((1 + eta(t * t)) / (1 + eta(clients * square))) + summed)
-        ratio += int(dimension) * (mp.log((1 + eta(t * t)) / (1 - eta(t * t))) + 2 * summed)
-    place = max(-mp.sqrt(2) * mp.erfinv(1 - 2 * -mp.expm1(-up)), -38) if up > mp.mpf(10) ** -300 else -38
-    place = (mp.floor(place * 2**16) + 2) / 2**16
-    start = mp.exp(m * (place + m / 2) + ratio)
-    level = mp.exp(up) * base(start * mp.exp(-ratio))
-    return lambda r: mp.exp(up) * base(r * mp.exp(-ratio)) if r >= start else 1 - r * (1 - level) / start
 
 
 def range_curve(mp: Any, epsilon: Any, steps: int) -> Any:

@@ -17,11 +17,11 @@ from evr.laws.exact import (
     ExactDiscreteLaplace,
     ExactEpsilonDelta,
     ExactGaussian,
-    ExactIntegerGaussian,
     ExactLaplace,
     ExactLaw,
     ExactMixture,
     ExactRun,
+    ExactShifted,
     ExactTruncated,
     ExactTwoSided,
     RationalOutcomes,
@@ -79,11 +79,6 @@ def _outcomes(law: RationalOutcomes) -> str:
     return f"outcomes({_row('p', law.p)},{_row('q', law.q)})"
 
 
-def _integer(law: ExactIntegerGaussian) -> str:
-    noises = (_row("noise", [one.sigma, one.dimension, one.rounding, one.clients]) for one in law.noises)
-    return f"integer_gaussian({_number(law.square)},{','.join(noises)})"
-
-
 def _poisson(law: SampledCurve | SampledOutcomes) -> str:
     return f"poisson({_number(law.q)},{law_text(law.base)})"
 
@@ -101,7 +96,7 @@ _TEXTS: dict[type[ExactLaw], Callable[[Any], str]] = {
     ExactEpsilonDelta: lambda law: _row("epsilon_delta", [law.epsilon, law.delta]),
     ExactDiscreteLaplace: lambda law: _row("discrete_laplace", [law.parameter, law.sensitivity]),
     ExactDiscreteGaussian: lambda law: _row("discrete_gaussian", [law.sigma, law.sensitivity]),
-    ExactIntegerGaussian: _integer,
+    ExactShifted: lambda law: _row("shifted", [law.square, law.shift]),
     ExactConcentrated: lambda law: _row("zcdp", [law.rho, law.xi]),
     ExactBoundedRange: lambda law: _row("bounded_range", [law.epsilon]),
     ExactRun: lambda law: _row("bounded_range", [law.epsilon, law.steps]),

@@ -15,9 +15,7 @@ from evr.mechanisms.schemes import (
     BMinSepDpEvent,
     CyclicPoissonDpEvent,
     DiscreteGaussianDpEvent,
-    ExponentialMechanismDpEvent,
     MatrixMechanismDpEvent,
-    PermuteAndFlipDpEvent,
     PoissonSampledUsersDpEvent,
     RandomAllocationDpEvent,
     RedrawnBinsDpEvent,
@@ -101,26 +99,6 @@ def _allocation_in_words(event: RandomAllocationDpEvent) -> str:
     return f"random allocation ({drawn}) of {noise_in_words(event.noise_multiplier)}"
 
 
-def _integer_in_words(event: DiscreteGaussianDpEvent) -> str:
-    size = "" if event.dimension == 1 else f", {_dimension(event.dimension)}"
-    numbers = f"sigma {typed(event.sigma)}, sensitivity {typed(event.sensitivity)}{size}"
-    return f"a discrete Gaussian mechanism ({numbers})"
-
-
-def _summed_in_words(event: SummedDiscreteGaussiansDpEvent) -> str:
-    each = f"sigma {typed(event.sigma)} each, sensitivity {typed(event.sensitivity)}, {_dimension(event.dimension)}"
-    return f"a sum of the discrete Gaussian noise of {event.clients:,} clients ({each})"
-
-
-def _dimension(dimension: int | None) -> str:
-    return "dimension unknown" if dimension is None else f"dimension {dimension:,}"
-
-
-def _concentrated_in_words(event: dp_event.ZCDpEvent) -> str:
-    more = f" with xi {typed(event.xi)}" if event.xi else ""
-    return f"a mechanism known to be zero-concentrated differentially private (rho {typed(event.rho)}{more})"
-
-
 _DISCRETE = (
     dp_event.DiscreteLaplaceDpEvent,
     dp_event.RandomizedResponseDpEvent,
@@ -157,10 +135,5 @@ SCHEMES: dict[type[dp_event.DpEvent], Callable[[Any], str]] = {
     ShuffledBatchesDpEvent: _shuffled_in_words,
     PoissonSampledUsersDpEvent: _users_in_words,
     RandomAllocationDpEvent: _allocation_in_words,
-    DiscreteGaussianDpEvent: _integer_in_words,
-    SummedDiscreteGaussiansDpEvent: _summed_in_words,
-    dp_event.ZCDpEvent: _concentrated_in_words,
-    ExponentialMechanismDpEvent: lambda event: f"an exponential mechanism (epsilon {typed(event.epsilon)})",
-    PermuteAndFlipDpEvent: lambda event: f"a permute-and-flip mechanism (epsilon {typed(event.epsilon)})",
 }
 """The words of each scheme; those of other mechanisms are their names and fields."""

@@ -17,10 +17,10 @@ from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Measure, i
 from evr.laws.line.bounded_range import BoundedRangePair
 from evr.laws.line.either import EitherPair
 from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, log_normal_mass
-from evr.laws.line.integer_gaussian import IntegerGaussianPair
 from evr.laws.line.laplace import LaplacePair
 from evr.laws.line.mixture import MixturePair, log_mean_exp
 from evr.laws.line.poisson import SampledPair, mix, unmix
+from evr.laws.line.shifted import ShiftedPair
 from evr.laws.line.without_replacement import WithoutReplacementPair
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
@@ -122,11 +122,8 @@ def _(pair: BoundedRangePair, epsilon: float) -> float:
 
 
 @pair_delta.register
-def _(pair: IntegerGaussianPair, epsilon: float) -> float:
-    least = pair.mu * (pair.start - pair.mu / 2) + pair.log_ratio
-    if epsilon < least:  # all of P is beyond
-        return 1.0 - math.exp(epsilon + float(pair.log_mass(Measure.Q, pair.start, np.inf)))
-    return min(1.0, math.exp(pair.log_up) * pair_delta(GaussianPair(pair.mu), epsilon - pair.log_ratio))
+def _(pair: ShiftedPair, epsilon: float) -> float:
+    return pair_delta(pair.base, epsilon - pair.shift)
 
 
 @pair_delta.register
@@ -217,8 +214,8 @@ def _log_mass_ratio(mu: Any, low: Any, high: Any) -> Floats:
 
 
 @mean_loss.register
-def _(pair: IntegerGaussianPair, low: Any, high: Any) -> Floats:
-    return _log_mass_ratio(pair.mu, low, high) + pair.log_ratio
+def _(pair: ShiftedPair, low: Any, high: Any) -> Floats:
+    return _log_mass_ratio(pair.mu, low, high) + pair.shift
 
 
 @mean_loss.register

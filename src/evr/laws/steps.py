@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 from evr.errors import UnsupportedEventError
 from evr.laws.exact.bounded_range import MOST_STEPS, ExactBoundedRange, ExactRun
-from evr.laws.exact.integer_gaussian import ExactIntegerGaussian
 from evr.laws.exact.law import ExactLaw
 from evr.laws.exact.line import ExactGaussian
 from evr.laws.exact.points import ExactConcentrated
+from evr.laws.exact.shifted import ExactShifted
 from evr.laws.law import Direction, LossLaw
 from evr.laws.line.discrete import TRIVIAL_PAIR, DiscretePair
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.pair import DominatingPair, Measure, line_pair
 from evr.laws.line.poisson import SampledPair, finite_part
+from evr.laws.line.shifted import ShiftedPair
 from evr.laws.line.without_replacement import WithoutReplacementPair
 from evr.laws.patterns.law import PatternLaw
 
@@ -113,51 +114,46 @@ def merged(parts: Iterable[tuple[Pairs, int]], direction: Direction) -> tuple[St
 
 @lru_cache(maxsize=4096)
 def simplify(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Gaussians folded into one, zCDP guarantees into one, equal steps of bounded range into runs
-    (docs/guarantees_state.md, G2, G3 and G5), and laws that reveal nothing left out.
+    """Gaussians folded into one, those of integer noise into another, zCDP guarantees into one, equal steps of bounded
+    range into runs (docs/guarantees_state.md, G2, G3 and G5), and laws that reveal nothing left out.
     """
-    gaussians, concentrated, rest = list[Step](), list[Step](), list[Step]()
+    gaussians, folded, rest = list[Step](), dict[type[ExactLaw], list[Step]](), list[Step]()
     for step in steps:
         if _is_gaussian(step):
             gaussians.append(step)
-        elif isinstance(step.exact, ExactConcentrated):
-            concentrated.append(step)
+        elif isinstance(step.exact, ExactShifted | ExactConcentrated):
+            folded.setdefault(type(step.exact), []).append(step)
         elif step.law != TRIVIAL_PAIR:
             rest += _runs(step)
-    return (*_folded(gaussians), *([_concentrated(concentrated)] if concentrated else []), *rest)
+    return (*((_folded(gaussians),) if gaussians else ()), *map(_added, folded.values()), *rest)
 
 
 def _is_gaussian(step: Step) -> bool:
-    """Whether the step is a Gaussian mechanism, of continuous or integer noise, as far as anything is known about
-    it.
-    """
-    if isinstance(step.law, GaussianPair):
-        return step.exact is None or isinstance(step.exact, ExactGaussian)
-    return isinstance(step.exact, ExactIntegerGaussian)
+    """Whether the step is a Gaussian mechanism as far as anything is known about it."""
+    known = step.exact is None or isinstance(step.exact, ExactGaussian)
+    return isinstance(step.law, GaussianPair) and known
 
 
-def _folded(gaussians: list[Step]) -> list[Step]:
-    """Gaussian mechanisms as one; beside integer noise, those that are not known exactly as another."""
-    exact = [(step.exact, step.count) for step in gaussians]
-    square = sum(
-        (n * law.square for law, n in exact if isinstance(law, ExactGaussian | ExactIntegerGaussian)), Fraction(0)
-    )
-    integers = [(noise, n) for law, n in exact if isinstance(law, ExactIntegerGaussian) for noise in law.noises]
-    if integers:
-        joined = ExactIntegerGaussian.joined(square, integers)
-        unknown = [step for step in gaussians if step.exact is None]
-        return [Step(joined.in_floats(), 1, joined), *_folded(unknown)]
-    squares = [step.count * step.law.mu**2 for step in gaussians if isinstance(step.law, GaussianPair)]
+def _folded(gaussians: list[Step]) -> Step:
+    squares, exact = [], Fraction(0)
+    for step in gaussians:
+        assert isinstance(step.law, GaussianPair)
+        squares.append(step.count * step.law.mu**2)
+        exact += step.count * step.exact.square if isinstance(step.exact, ExactGaussian) else 0
+    known = all(step.exact is not None for step in gaussians)
     law = GaussianPair(math.sqrt(math.fsum(squares)))
-    known = all(law is not None for law, _ in exact)
-    return [Step(law, 1, ExactGaussian(square) if known else None)] if gaussians else []
+    return Step(law, 1, ExactGaussian(exact) if known else None)
 
 
-def _concentrated(steps: list[Step]) -> Step:
-    laws = [(step.exact, step.count) for step in steps if isinstance(step.exact, ExactConcentrated)]
-    exact = ExactConcentrated(
-        sum((n * law.rho for law, n in laws), Fraction(0)), sum((n * law.xi for law, n in laws), Fraction(0))
-    )
+def _added(steps: list[Step]) -> Step:
+    """Laws of one type, both of whose numbers add."""
+    rows = [
+        (step.count, astuple(step.exact)) for step in steps if isinstance(step.exact, ExactShifted | ExactConcentrated)
+    ]
+    first, second = (sum((count * row[i] for count, row in rows), Fraction(0)) for i in (0, 1))
+    if isinstance(steps[0].exact, ExactShifted):
+        return Step(ShiftedPair(math.sqrt(first), float(second)), 1, ExactShifted(first, second))
+    exact = ExactConcentrated(first, second)
     return Step(exact.in_floats(), 1, exact)
 
 
@@ -166,13 +162,9 @@ def _runs(step: Step) -> list[Step]:
     if not isinstance(step.exact, ExactBoundedRange) or step.count == 1:
         return [step]
     whole, left = divmod(step.count, MOST_STEPS)
-    found = [Step(run.in_floats(), whole, run) for run in [ExactRun(step.exact.epsilon, MOST_STEPS)] if whole]
-    if left == 1:
-        found.append(Step(step.law, 1, step.exact))
-    elif left:
-        last = ExactRun(step.exact.epsilon, left)
-        found.append(Step(last.in_floats(), 1, last))
-    return found
+    runs = [(ExactRun(step.exact.epsilon, size), count) for size, count in ((MOST_STEPS, whole), (left, 1))]
+    found = [Step(run.in_floats(), count, run) for run, count in runs if count and run.steps > 1]
+    return [*found, Step(step.law, 1, step.exact)] if left == 1 else found
 
 
 def on_a_line(steps: Iterable[Step]) -> bool:

@@ -15,17 +15,11 @@ from dp_accounting import dp_event
 
 from evr import validate
 from evr.laws import DiscretePair, Pairs
-from evr.laws.exact import (
-    ExactDiscreteGaussian,
-    ExactDiscreteLaplace,
-    ExactGaussian,
-    ExactIntegerGaussian,
-    ExactLaplace,
-    IntegerNoise,
-)
-from evr.laws.exact.integer_gaussian import good_rounding
+from evr.laws.exact import ExactDiscreteGaussian, ExactDiscreteLaplace, ExactGaussian, ExactLaplace
+from evr.laws.exact.shifted import integer_gaussian
 from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair
 from evr.laws.line.laplace import LaplacePair
+from evr.laws.line.shifted import ShiftedPair
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import REPLACE_ONE
 from evr.mechanisms.schemes import DiscreteGaussianDpEvent, SummedDiscreteGaussiansDpEvent
@@ -74,51 +68,35 @@ def discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, times: int = 1) -> 
     return Pairs.both(pair, ExactDiscreteLaplace(Fraction(a), shift))
 
 
-def discrete_gaussian(event: DiscreteGaussianDpEvent, times: int = 1) -> Pairs | dp_event.DpEvent:
-    """The laws of noise on the integers of probability proportional to ``e^{-x^2 / (2 sigma^2)}``.
+def discrete_gaussian(
+    event: DiscreteGaussianDpEvent | SummedDiscreteGaussiansDpEvent, times: int = 1
+) -> Pairs | dp_event.DpEvent:
+    """The laws of noise on the integers of probability proportional to ``e^{-x^2 / (2 sigma^2)}``, or of sums of such
+    noise.
 
     On one coordinate they are known exactly. On several they are those of continuous noise of a smaller variance,
     rounded (docs/guarantees_state.md, G2), or where ``sigma`` is small or the dimension unknown, those of zCDP (G3).
     """
     sigma = validate.noise_scale(sigma=event.sigma)
-    if event.dimension == 1:
+    clients = 1
+    if isinstance(event, SummedDiscreteGaussiansDpEvent):
+        clients = validate.positive_integer(clients=event.clients)
+    if clients == 1 == event.dimension:
         return _scalar(sigma, times * validate.positive_integer(sensitivity=event.sensitivity))
     sensitivity = times * validate.positive(sensitivity=event.sensitivity)
     if sigma == 0:
         return NON_PRIVATE
-    if event.dimension is not None:
+    if event.dimension is not None or clients > 1:
         dimension = validate.positive_integer(dimension=event.dimension)
-        found = _rounded(sigma, sensitivity, dimension, 1)
-        if found is not None:
-            return found
-    return dp_event.ZCDpEvent(math.nextafter(sensitivity**2 / sigma**2 / 2 * (1 + 1e-15), math.inf))
-
-
-def summed_discrete_gaussians(event: SummedDiscreteGaussiansDpEvent, times: int = 1) -> Pairs | dp_event.DpEvent:
-    """The laws of a sum of discrete Gaussians: those of one, but for a factor (docs/guarantees_state.md, G2)."""
-    sigma = validate.noise_scale(sigma=event.sigma)
-    clients = validate.positive_integer(clients=event.clients)
-    sensitivity = times * validate.positive(sensitivity=event.sensitivity)
-    dimension = validate.positive_integer(dimension=event.dimension)
-    if sigma == 0:
-        return NON_PRIVATE
-    found = _rounded(sigma, sensitivity, dimension, clients)
-    if found is None:
+        exact = integer_gaussian(sigma, sensitivity, dimension, clients)
+        if exact is not None:
+            return Pairs.both(ShiftedPair(math.sqrt(exact.square), float(exact.shift)), exact)
+    if clients > 1:
         raise ValueError(
-            f"sigma={sigma!r} of each of clients={clients!r} is too small for dimension={dimension!r}: their sum is "
-            "not near enough to a discrete Gaussian. Scale the values up, and sigma with them"
+            f"sigma={sigma!r} of each of clients={clients!r} is too small for dimension={event.dimension!r}: their "
+            "sum is not near enough to a discrete Gaussian. Scale the values up, and sigma with them"
         )
-    return found
-
-
-def _rounded(sigma: float, sensitivity: float, dimension: int, clients: int) -> Pairs | None:
-    """The laws of rounded continuous noise; None where no rounding is near enough."""
-    rounding = good_rounding(sigma, sensitivity, dimension, clients)
-    if rounding is None:
-        return None
-    noise = IntegerNoise(Fraction(sigma), dimension, rounding, clients)
-    exact = ExactIntegerGaussian(Fraction(sensitivity) ** 2 / noise.variance, (noise,))
-    return Pairs.both(exact.in_floats(), exact)
+    return dp_event.ZCDpEvent(math.nextafter(sensitivity**2 / sigma**2 / 2 * (1 + 1e-15), math.inf))
 
 
 def _scalar(sigma: float, shift: int) -> Pairs | dp_event.DpEvent:
@@ -156,6 +134,6 @@ MECHANISMS = tuple(
         (dp_event.LaplaceDpEvent, laplace, ()),
         (dp_event.DiscreteLaplaceDpEvent, discrete_laplace, ()),
         (DiscreteGaussianDpEvent, discrete_gaussian, (_INTEGERS,)),
-        (SummedDiscreteGaussiansDpEvent, summed_discrete_gaussians, (_INTEGERS,)),
+        (SummedDiscreteGaussiansDpEvent, discrete_gaussian, (_INTEGERS,)),
     )
 )

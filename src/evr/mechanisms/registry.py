@@ -15,10 +15,7 @@ from dp_accounting import dp_event
 
 from evr.errors import UnsupportedEventError
 from evr.mechanisms import (
-    allocation,
     balls_in_bins,
-    bounded_range,
-    concentrated,
     epochs,
     epsilon_delta,
     matrix_mechanism,
@@ -37,13 +34,11 @@ MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
     for mechanism in (
         *noise.MECHANISMS,
         randomized_response.MECHANISM,
-        epsilon_delta.MECHANISM,
-        concentrated.MECHANISM,
-        *bounded_range.MECHANISMS,
-        allocation.MECHANISM,
+        *epsilon_delta.MECHANISMS,
         mixture.MECHANISM,
         balls_in_bins.MECHANISM,
         balls_in_bins.REDRAWN,
+        balls_in_bins.ALLOCATION,
         matrix_mechanism.CYCLIC_POISSON,
         min_sep.MECHANISM,
         matrix_mechanism.MECHANISM,

@@ -2,7 +2,6 @@
 
 from evr.laws.exact.bins import ExactBins
 from evr.laws.exact.bounded_range import ExactBoundedRange, ExactRun
-from evr.laws.exact.integer_gaussian import ExactIntegerGaussian, IntegerNoise
 from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ExactOutcomes, OutcomeSet
 from evr.laws.exact.line import ExactGaussian, ExactLaplace
 from evr.laws.exact.mixture import ExactMixture
@@ -15,6 +14,7 @@ from evr.laws.exact.outcomes import (
 )
 from evr.laws.exact.points import ExactConcentrated, ExactPoints
 from evr.laws.exact.sampled import SampledCurve, SampledOutcomes, exact_sampled
+from evr.laws.exact.shifted import ExactShifted
 from evr.laws.exact.truncated import ExactTruncated
 from evr.laws.exact.two_sided import ExactTwoSided
 from evr.laws.exact.without_replacement import exact_without_replacement
@@ -30,16 +30,15 @@ __all__ = [
     "ExactDiscreteLaplace",
     "ExactEpsilonDelta",
     "ExactGaussian",
-    "ExactIntegerGaussian",
     "ExactLaplace",
     "ExactLaw",
     "ExactMixture",
     "ExactOutcomes",
     "ExactPoints",
     "ExactRun",
+    "ExactShifted",
     "ExactTruncated",
     "ExactTwoSided",
-    "IntegerNoise",
     "OutcomeSet",
     "RationalOutcomes",
     "SampledCurve",
