@@ -434,7 +434,7 @@ def test_allocation_at_its_ends() -> None:
 
 
 def test_allocation_by_dpsgd() -> None:
-    given = {"noise_multiplier": 1.1, "dataset_size": 1000, "batch_size": 100}
+    given: dict[str, Any] = {"noise_multiplier": 1.1, "dataset_size": 1000, "batch_size": 100}
     assert evr.dpsgd(**given, epochs=3, sampling="allocation") == E.RandomAllocationDpEvent(1.1, 30, 3)
     assert evr.dpsgd(**given, steps=20, sampling="allocation") == E.RandomAllocationDpEvent(1.1, 20, 2)
     with pytest.raises(ValueError, match=r"over 2\.5 epochs: each record is in a whole number of batches"):
