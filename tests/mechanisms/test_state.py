@@ -193,8 +193,8 @@ def test_a_choice_that_is_best_against_each_loss_attains_the_curve() -> None:
     """Two losses, t and t - epsilon, at t = (epsilon + x) / 2: a law below would be caught."""
     epsilon, x = 0.7, 0.2
     t = (epsilon + x) / 2
-    p = (math.exp(epsilon) - math.exp(t)) / (math.exp(epsilon) - 1)
-    p, q = np.array([p, 1 - p]), np.array([p * math.exp(-t), (1 - p) * math.exp(epsilon - t)])
+    high = (math.exp(epsilon) - math.exp(t)) / (math.exp(epsilon) - 1)
+    p, q = np.array([high, 1 - high]), np.array([high * math.exp(-t), (1 - high) * math.exp(epsilon - t)])
     assert curve(p, q, math.exp(x)) == near(proved(ExactBoundedRange(Fraction(epsilon)), x), 1e-12)
 
 
