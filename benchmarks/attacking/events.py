@@ -16,6 +16,7 @@ import numpy as np
 from dp_accounting import dp_event
 
 from attacking import bins as binned
+from attacking import state
 from attacking.composition import Composition
 from attacking.laws import LONG, Unreached
 from evr.events import BallsInBinsDpEvent, DiscreteGaussianDpEvent, EpsilonDeltaDpEvent
@@ -23,6 +24,7 @@ from evr.events import BallsInBinsDpEvent, DiscreteGaussianDpEvent, EpsilonDelta
 Generator = np.random.Generator
 CORNERS = 0.3  # share of cases that are drawn near a corner on purpose
 BINS_EVERY, BINS_FIRST = 12, 7  # one case in so many is a training in bins
+BOUNDS_FIRST = 9  # and another one a mechanism that is bounded from above
 MOST_LOSS = 3e5  # mean loss of a composition: epsilons beyond 1e6 are of no use
 LEAST_LOSS = 1e-14  # deviation of the loss of one step
 MOST_STEPS = 10**9
@@ -42,15 +44,20 @@ class Case:
     tau_false: float
     false_by: float
     seed: int
+    at_least: float | None = None
+    """What delta is at least, where evr has a bound from above; None where it has the law itself."""
 
 
 def make(seed: int, index: int) -> Case:
     """The case of that index."""
     rng = np.random.default_rng([seed, index])
+    at_least = None
     for _ in range(50):
         try:
             if index % BINS_EVERY == BINS_FIRST:
                 kind, event, epsilon = _bins(rng)
+            elif index % BINS_EVERY == BOUNDS_FIRST:
+                kind, (event, epsilon, at_least) = state.draw(rng)
             else:
                 kind, event, epsilon = _corner(rng) if rng.random() < CORNERS else _anything(rng)
             break
@@ -67,6 +74,7 @@ def make(seed: int, index: int) -> Case:
         float(rng.choice(TAUS, p=TAU_WEIGHTS)),
         float(rng.choice(FALSE_BY)),
         int(rng.integers(2**62)),
+        at_least,
     )
 
 

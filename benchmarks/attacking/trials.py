@@ -78,6 +78,8 @@ def limited(seconds: float) -> Iterator[None]:
 def attack(case: Case, limits: Limits) -> dict[str, Any]:
     """All questions about one case, as a record for JSON."""
     start = time.process_time()
+    if case.at_least is not None:
+        return _attack_bound(case, case.at_least, limits, start)
     truths = {direction: _truth(case, direction, limits) for direction in DIRECTIONS}
     answers = {f"estimate, {d}": _ask(lambda d=d: _estimate(case, d, truths[d]), limits.answer) for d in DIRECTIONS}
     delta, relative = _greater(truths)
@@ -102,6 +104,42 @@ def attack(case: Case, limits: Limits) -> dict[str, Any]:
     }
 
 
+def _attack_bound(case: Case, at_least: float, limits: Limits, start: float) -> dict[str, Any]:
+    """A case that is bounded from above: no bound and no accepted claim may be below a mechanism of its kind, and what
+    is proved may be claimed.
+    """
+    seconds = _MORE * limits.answer
+    answers = {
+        "strict bound": _ask(lambda: _above(case, at_least), seconds),
+        "false claim": _ask(lambda: _false_claim(case, at_least * (1 - 1e-9)), seconds),
+        "true claim": _ask(lambda: _proved_claim(case), seconds),
+    }
+    unknown = dict.fromkeys(DIRECTIONS)
+    return {
+        "index": case.index,
+        "kind": case.kind,
+        "event": repr(case.event),
+        "epsilon": case.epsilon,
+        "truth": unknown,
+        "answers": {question: asdict(answer) for question, answer in answers.items()},
+        "seconds": time.process_time() - start,
+    }
+
+
+def _above(case: Case, at_least: float) -> Answer:
+    bound = evr.estimate_delta(case.event, case.epsilon, method="strict").value
+    return Answer(GOOD if bound >= at_least * (1 - 1e-9) else WRONG, f"bound {bound!r}, delta is at least {at_least!r}")
+
+
+def _proved_claim(case: Case) -> Answer:
+    """What is estimated, and 2% more."""
+    delta = min(1.0, 1.02 * evr.estimate_delta(case.event, case.epsilon).value)
+    if 0 < delta < _LEAST_CLAIM:
+        return Answer(UNKNOWN, "delta is too small to claim")
+    found = evr.verify(case.event, epsilon=case.epsilon, delta=delta, method="strict")
+    return Answer(GOOD if found.accepted else WRONG, _reason(found))
+
+
 def attack_strict(case: Case, limits: Limits, known: dict[str, dict[str, Any] | None] | None) -> dict[str, Any]:
     """The strict bound of one case against the truths of its record, as a record for JSON.
 
@@ -109,12 +147,16 @@ def attack_strict(case: Case, limits: Limits, known: dict[str, dict[str, Any] | 
     once more, with more time.
     """
     start = time.process_time()
-    truths = {d: _truth(case, d, limits) for d in DIRECTIONS} if known is None else _read(known)
-    delta, relative = _greater(truths)
-    answer = Answer(UNKNOWN)
+    delta, relative, answer = None, 0.0, Answer(UNKNOWN)
+    if case.at_least is not None:
+        at_least = case.at_least
+        answer = _ask(lambda: _above(case, at_least), limits.answer)
+    else:
+        truths = {d: _truth(case, d, limits) for d in DIRECTIONS} if known is None else _read(known)
+        delta, relative = _greater(truths)
     if delta is not None:
         answer = _ask(lambda: _strict(case, delta, relative), limits.answer)
-    if answer.outcome == WRONG:
+    if answer.outcome == WRONG and case.at_least is None:
         more = Limits(_MORE * limits.truth, limits.answer)
         delta, relative = _greater({d: _truth(case, d, more) for d in DIRECTIONS})
         answer = Answer(UNKNOWN, answer.detail)

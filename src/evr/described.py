@@ -30,7 +30,7 @@ DPSGD = "dpsgd"
 KEYS = ("type", "kind", "repeat")
 """Names that mean something in files: the class of an event in JSON, two keys of every spec table."""
 
-_PROPER = ("Gaussian", "Gaussians", "Laplace", "Poisson")
+_PROPER = ("Gaussian", "Gaussians", "Laplace", "Poisson", "zCDP")
 _STRATEGY = {"strategy": (Any, IDENTITY)}
 
 
@@ -196,4 +196,6 @@ def _parts(event_type: type) -> list[str]:
     ['B', 'Min', 'Sep']
     """
     name = event_type.__name__.removesuffix("DpEvent").strip("_") or event_type.__name__
+    if name == "ZC":
+        return ["zCDP"]
     return re.split(r"_|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", name)

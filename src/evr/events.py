@@ -16,10 +16,14 @@ from evr.mechanisms.schemes import (
     CyclicPoissonDpEvent,
     DiscreteGaussianDpEvent,
     EpsilonDeltaDpEvent,
+    ExponentialMechanismDpEvent,
     MatrixMechanismDpEvent,
+    PermuteAndFlipDpEvent,
     PoissonSampledUsersDpEvent,
+    RandomAllocationDpEvent,
     RedrawnBinsDpEvent,
     ShuffledBatchesDpEvent,
+    SummedDiscreteGaussiansDpEvent,
     ZeroOutDpEvent,
 )
 
@@ -29,10 +33,14 @@ __all__ = [
     "CyclicPoissonDpEvent",
     "DiscreteGaussianDpEvent",
     "EpsilonDeltaDpEvent",
+    "ExponentialMechanismDpEvent",
     "MatrixMechanismDpEvent",
+    "PermuteAndFlipDpEvent",
     "PoissonSampledUsersDpEvent",
+    "RandomAllocationDpEvent",
     "RedrawnBinsDpEvent",
     "ShuffledBatchesDpEvent",
+    "SummedDiscreteGaussiansDpEvent",
     "ZeroOutDpEvent",
     "dpsgd",
     "from_jax_privacy",
@@ -40,7 +48,7 @@ __all__ = [
 ]
 
 
-SAMPLINGS = ("poisson", "without-replacement")
+SAMPLINGS = ("poisson", "without-replacement", "allocation")
 
 
 def dpsgd(
@@ -73,7 +81,9 @@ def dpsgd(
         Passes over the data in expectation: ``epochs * dataset_size / batch_size`` steps, rounded up.
     sampling
         ``"poisson"``, or ``"without-replacement"``: each batch is a uniformly random set of just ``batch_size`` of the
-        ``dataset_size`` records, drawn anew for each step. That is accounted for under replace-one adjacency only.
+        ``dataset_size`` records, drawn anew for each step. That is accounted for under replace-one adjacency only. Or
+        ``"allocation"``: each record is in exactly as many of all batches as there are epochs, a uniformly random set
+        of them, drawn for each record by itself.
     records_per_user
         The greatest number of records of one user, to protect users instead of records. Sampling and clipping are by
         records still.
@@ -97,6 +107,8 @@ def dpsgd(
     256
     >>> dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15).count
     3516
+    >>> dpsgd(noise_multiplier=1.1, dataset_size=60_000, batch_size=256, epochs=15, sampling="allocation")
+    RandomAllocationDpEvent(noise_multiplier=1.1, iterations=3516, participations=15)
     """
     noise = validate.non_negative(noise_multiplier=noise_multiplier)
     probability = _sampling(sampling_probability, dataset_size, batch_size)
@@ -111,12 +123,14 @@ def dpsgd(
             f"{noise!r}, epochs=...) holds under zero-out adjacency: one Gaussian mechanism for "
             "each epoch, without amplification"
         )
-    if validate.one_of(SAMPLINGS, sampling=sampling) == "without-replacement":
-        if records_per_user is not None:
-            raise ValueError(
-                f"records_per_user={records_per_user!r} is for sampling='poisson': evr has no law "
-                "for users whose records are sampled without replacement"
-            )
+    if validate.one_of(SAMPLINGS, sampling=sampling) != "poisson" and records_per_user is not None:
+        raise ValueError(
+            f"records_per_user={records_per_user!r} is for sampling='poisson': evr has no law "
+            f"for users whose records are sampled by {sampling!r}"
+        )
+    if sampling == "allocation":
+        return RandomAllocationDpEvent(noise, count, _participations(count, epochs, probability))
+    if sampling == "without-replacement":
         if dataset_size is None or batch_size is None:
             raise ValueError(
                 f"sampling={sampling!r} needs dataset_size and batch_size: how many records, and "
@@ -130,6 +144,17 @@ def dpsgd(
         return dp_event.SelfComposedDpEvent(batch, count)
     step = dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(noise))
     return dp_event.SelfComposedDpEvent(step, count)
+
+
+def _participations(count: int, epochs: float | None, probability: float) -> int:
+    """In how many of the batches each record is: the number of epochs, which has to be whole."""
+    passes = count * probability if epochs is None else float(epochs)
+    if not 1 <= round(passes) <= count or abs(passes - round(passes)) > 1e-9 * passes:
+        raise ValueError(
+            f"sampling='allocation' over {passes!r} epochs: each record is in a whole number of batches, from 1 to "
+            f"the {count} steps. Give whole epochs, or evr.events.RandomAllocationDpEvent"
+        )
+    return round(passes)
 
 
 def _sampling(sampling_probability: float | None, dataset_size: int | None, batch_size: int | None) -> float:

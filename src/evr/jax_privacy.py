@@ -16,7 +16,14 @@ from dp_accounting import dp_event
 from evr.errors import UnsupportedEventError
 from evr.laws.patterns.strategy import Entries, frozen
 from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT, name_of
-from evr.mechanisms.schemes import IDENTITY, BallsInBinsDpEvent, BMinSepDpEvent, CyclicPoissonDpEvent, ZeroOutDpEvent
+from evr.mechanisms.schemes import (
+    IDENTITY,
+    BallsInBinsDpEvent,
+    BMinSepDpEvent,
+    CyclicPoissonDpEvent,
+    RandomAllocationDpEvent,
+    ZeroOutDpEvent,
+)
 
 
 def from_jax_privacy(source: Any, *, noise_multiplier: float | None = None, strategy: Any = None) -> dp_event.DpEvent:
@@ -31,7 +38,7 @@ def from_jax_privacy(source: Any, *, noise_multiplier: float | None = None, stra
     ----------
     source
         A plan, or the ``BandMFExecutionPlanConfig`` that makes it; or ``BallsInBinsSampling``,
-        ``CyclicPoissonSampling``, ``BMinSepSampling``, or ``RandomAllocationSampling`` with one participation.
+        ``CyclicPoissonSampling``, ``BMinSepSampling`` or ``RandomAllocationSampling``.
     noise_multiplier, strategy
         For a batch selection strategy only, which does not say them; as of the events here. ``strategy`` is JAX
         Privacy's ``c_col``, by default independent noise.
@@ -169,14 +176,15 @@ def _b_min_sep(scheme: Any, noise: float, strategy: Entries) -> dp_event.DpEvent
 
 
 def _random_allocation(scheme: Any, noise: float, strategy: Entries) -> dp_event.DpEvent:
-    if scheme.total_participations != 1:
+    if scheme.total_participations == 1:
+        return BallsInBinsDpEvent(noise, scheme.iterations, scheme.iterations, strategy)
+    if strategy != IDENTITY:
         raise UnsupportedEventError(
-            f"RandomAllocationSampling with total_participations={scheme.total_participations!r}: "
-            "evr accounts for one participation, which is BallsInBinsDpEvent(iterations=t, "
-            "cycle_length=t), and for RedrawnBinsDpEvent",
+            f"RandomAllocationSampling with total_participations={scheme.total_participations!r} and correlated "
+            "noise: evr accounts for independent noise, strategy=(1.0,), or for one participation",
             scheme,
         )
-    return BallsInBinsDpEvent(noise, scheme.iterations, scheme.iterations, strategy)
+    return RandomAllocationDpEvent(noise, scheme.iterations, scheme.total_participations)
 
 
 _READERS = {

@@ -84,7 +84,7 @@ class _DpSgd(_Repeated):
     dataset_size: int | None = None
     batch_size: int | None = None
     epochs: float | None = None
-    sampling: Literal["poisson", "without-replacement"] = "poisson"
+    sampling: Literal["poisson", "without-replacement", "allocation"] = "poisson"
 
     def _once(self) -> dp_event.DpEvent:
         return events.dpsgd(**self.model_dump(exclude={"kind", "repeat"}))

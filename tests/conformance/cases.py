@@ -121,7 +121,7 @@ def _discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, direction: str) ->
 
 
 def _discrete_gaussian(event: events.DiscreteGaussianDpEvent, direction: str) -> Reference:
-    sigma, shift = mpf(event.sigma), event.sensitivity
+    sigma, shift = mpf(event.sigma), int(event.sensitivity)
     # the noise beyond is below 1e-55, also tilted by an order of 20
     reach = int(mp.ceil(16 * sigma)) + 6 + 22 * shift
     law, factor, ratio = [mpf(1)], mp.exp(-1 / (2 * sigma**2)), mp.exp(-1 / sigma**2)

@@ -88,11 +88,17 @@ def test_every_registered_mechanism_has_cases():
     lines = set(MECHANISMS) - {
         schemes.BallsInBinsDpEvent,
         schemes.RedrawnBinsDpEvent,
+        schemes.RandomAllocationDpEvent,
         schemes.CyclicPoissonDpEvent,
         schemes.BMinSepDpEvent,
         schemes.MatrixMechanismDpEvent,
         schemes.ShuffledBatchesDpEvent,
         schemes.ZeroOutDpEvent,
+        # tests/mechanisms/test_state.py
+        dp_event.ZCDpEvent,
+        schemes.ExponentialMechanismDpEvent,
+        schemes.PermuteAndFlipDpEvent,
+        schemes.SummedDiscreteGaussiansDpEvent,
     }
     assert lines == set(cases.REFERENCES), "give every registered event type a reference in cases.py"
     for event in lines:

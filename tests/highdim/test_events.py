@@ -331,14 +331,15 @@ def test_schemes_of_jax_privacy() -> None:
     assert found == E.BMinSepDpEvent(2.0, 100, 8, 0.1, True, (1.0, 0.5))
     one = RandomAllocationSampling(1, 100)
     assert read(one, noise_multiplier=2.0) == E.BallsInBinsDpEvent(2.0, 100, 100)
+    assert read(RandomAllocationSampling(3, 100), noise_multiplier=2.0) == E.RandomAllocationDpEvent(2.0, 100, 3)
 
 
 def test_what_of_jax_privacy_is_refused() -> None:
     read = E.from_jax_privacy
     with pytest.raises(UnsupportedEventError, match="truncates batches at 64"):
         read(BMinSepSampling(0.1, 100, 8, truncated_batch_size=64), noise_multiplier=2.0)
-    with pytest.raises(UnsupportedEventError, match="total_participations=3"):
-        read(RandomAllocationSampling(3, 100), noise_multiplier=2.0)
+    with pytest.raises(UnsupportedEventError, match="total_participations=3 and correlated noise"):
+        read(RandomAllocationSampling(3, 100), noise_multiplier=2.0, strategy=(1.0, 0.5))
     with pytest.raises(UnsupportedEventError, match="does not account for int: give one of Balls"):
         read(3, noise_multiplier=2.0)
 

@@ -11,7 +11,7 @@ import pytest
 from dp_accounting import dp_event
 
 import evr
-from evr.bounds.strict import ProofPlan, outcomes_of, prove
+from evr.bounds.strict import ProofPlan, one_step_delta, outcomes_of, prove
 from evr.bounds.strict import bins as strict_bins
 from evr.bounds.strict.bins import BinsOutcomes
 from evr.errors import UnsupportedEventError
@@ -158,4 +158,29 @@ def test_other_schemes_have_no_strict_proof() -> None:
 def test_too_many_places_are_refused() -> None:
     step = exact_step(ExactBins(REMOVE, 1000, Fraction(1)), 1)
     with pytest.raises(ValueError, match="a wider spacing is wanted"):
-        prove((step,), Fraction(5), ProofPlan.of_one_step(80, Fraction(1, 1000)))
+        prove((step,), Fraction(40), ProofPlan.of_one_step(80, Fraction(1, 1000)))
+
+
+@pytest.mark.parametrize("direction", [REMOVE, ADD])
+def test_two_grids_of_ratios(monkeypatch: pytest.MonkeyPatch, direction: Direction) -> None:
+    """Where one grid has too many places, a coarse one goes on: never below the truth, and little above it."""
+    law, epsilon = ExactBins(direction, 5, Fraction(4)), 4.0 if direction is REMOVE else -3.0
+    top, spacing = Fraction(epsilon), Fraction(1, 64)
+    whole = outcomes_of(law, top, top, spacing, 80)
+    monkeypatch.setattr("evr.bounds.strict.bins.MOST_PLACES", 4096)
+    parted = outcomes_of(law, top, top, spacing, 80)
+    assert isinstance(whole, BinsOutcomes)
+    assert isinstance(parted, BinsOutcomes)
+    assert whole.size == 1 < parted.size
+    for at in (0.3, 0.7, 1.0):
+        one, two = (float(one_step_delta(made, Fraction(at * epsilon), 80)) for made in (whole, parted))
+        assert one <= two <= 1.01 * one
+
+
+@pytest.mark.full
+def test_room_at_little_noise() -> None:
+    """At a noise of 0.5 losses reach far: one grid would need two million places."""
+    event = E.RandomAllocationDpEvent(0.5, 20, 2)
+    truth = evr.estimate_delta(event, 7.5, direction="remove").value
+    found = evr.estimate_delta(event, 7.5, method="strict", direction="remove", tolerance=0.05).value
+    assert truth * (1 - 1e-6) <= found <= 1.05 * truth

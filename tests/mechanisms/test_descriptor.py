@@ -43,6 +43,11 @@ EVENTS: list[dp_event.DpEvent] = [
     E.ShuffledBatchesDpEvent(3.0, 5),
     dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.125, 16, 3.0),
     E.PoissonSampledUsersDpEvent(3.0, 0.125, 4),
+    E.RandomAllocationDpEvent(3.0, 20, 5),
+    E.ExponentialMechanismDpEvent(0.5),
+    E.PermuteAndFlipDpEvent(0.5),
+    E.SummedDiscreteGaussiansDpEvent(3.0, 20, 4.0, 1000),
+    dp_event.ZCDpEvent(0.125, 0.5),
 ]
 by_class = pytest.mark.parametrize("event", EVENTS, ids=lambda e: type(e).__name__)
 

@@ -80,12 +80,22 @@ def test_events_of_a_module_that_was_loaded_twice() -> None:
     assert Composition.of(bins) == Composition.of(E.ZeroOutDpEvent(E.RedrawnBinsDpEvent(3.0, 4, 5)))
 
 
+def test_events_of_newer_releases_of_dp_accounting() -> None:
+    """By default the dimension of theirs is not known, and nothing is taken for one coordinate."""
+    integers = made("DiscreteGaussianDpEvent", by_attrs, sigma=float, sensitivity=float, dimension=int)
+    assert Composition.of(integers(3.0, 1.0, None)) == Composition.of(E.DiscreteGaussianDpEvent(3.0, 1.0, None))
+    assert Composition.of(integers(3.0, 1.0, 1)) == Composition.of(E.DiscreteGaussianDpEvent(3.0, 1))
+    assert Composition.of(integers(3.0, 1.0, None)) != Composition.of(E.DiscreteGaussianDpEvent(3.0, 1))
+    choice = made("ExponentialMechanismDpEvent", by_attrs, epsilon=float)
+    assert Composition.of(choice(0.5)) == Composition.of(E.ExponentialMechanismDpEvent(0.5))
+
+
 @pytest.mark.parametrize(
     ("event", "message"),
     [
-        (  # of newer releases of dp_accounting; by default its dimension is not known
-            made("DiscreteGaussianDpEvent", by_attrs, sigma=float, sensitivity=float, dimension=int)(3.0, 1, None),
-            r"Its fields are dimension, sensitivity, sigma; wanted are sensitivity, sigma\. If it",
+        (
+            made("DiscreteGaussianDpEvent", by_attrs, sigma=float, sensitivity=float)(3.0, 1),
+            r"Its fields are sensitivity, sigma; wanted are dimension, sensitivity, sigma\. If it",
         ),
         (
             made("EpsilonDeltaDpEvent", by_dataclass, eps=float, delta=float)(0.5, 1e-6),

@@ -102,11 +102,6 @@ def test_what_has_no_theorem_is_refused_with_the_remedy(event, relation, remedy)
         Composition.of(dp_event.ComposedDpEvent([GAUSSIAN, event]), relation)
 
 
-def test_zcdp_is_refused_by_name():
-    with pytest.raises(UnsupportedEventError, match=r"ZCDpEvent.*a filter takes it"):
-        evr.estimate_delta(dp_event.ZCDpEvent(0.1), 1.0)
-
-
 # --- tree aggregation -----------------------------------------------------------------------------
 
 

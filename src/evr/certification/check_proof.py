@@ -744,6 +744,23 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
             return sum(w * beyond(t - m) for m, w in both) - r * beyond(t)
 
         return value
+    if name == "shifted":
+        return lambda r: gaussian(mp.sqrt(numbers[0]))(r * mp.exp(-numbers[1]))
+    if name == "zcdp":
+
+        def concentrated(r: Any) -> Any:
+            """e^((a-1)(a rho + xi - eps)) (1 - 1/a)^a / (a - 1), where its derivative in a is 0."""
+            eps, low, high = mp.log(r) - numbers[1], mp.mpf(-99), mp.mpf(99)
+            for _ in range(mp.prec):
+                middle = (low + high) / 2
+                a = 1 + mp.exp(middle)
+                falls = (2 * a - 1) * numbers[0] - eps + mp.log(1 - 1 / a) < 0
+                low, high = (middle, high) if falls else (low, middle)
+            return min(mp.mpf(1), mp.exp((a - 1) * (a * numbers[0] - eps)) * (1 - 1 / a) ** a / (a - 1))
+
+        return lambda r: concentrated(r) if r >= 1 else min(concentrated(r), 1 - r + r * concentrated(1 / r))
+    if name == "bounded_range":
+        return range_curve(mp, numbers[0], int(given[1]) if len(given) > 1 else 1)
     if name == "truncated":
         n, most = int(given[0]), int(given[2])
         q, noise = numbers[1], numbers[3]
@@ -752,6 +769,27 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
         half = sampled(gaussian(2 / noise), more * most / (cut * n), add)
         return lambda r: (1 - cut) * whole(r) + cut * half(r)
     raise NotReadError(f"the law {name!r} is not known here")
+
+
+def range_curve(mp: Any, epsilon: Any, steps: int) -> Any:
+    """One step in closed form; of several not more than the truth, by choices on a grid."""
+    whole = mp.exp(epsilon)
+    if steps == 1:
+        return lambda r: max(0, 1 - r, (max(0, mp.sqrt(whole) - mp.sqrt(r)) ** 2 / (whole - 1) if r * whole > 1 else 0))
+    cells, last = 4, 4 * steps
+    chances = [float((whole - mp.exp(epsilon * i / cells)) / (whole - 1)) for i in range(cells + 1)]
+    table = {j: max(0.0, float(1 - mp.exp(epsilon * j / cells))) for j in range(-2 * last, 2 * last + 1)}
+    for k in range(1, steps + 1):
+        reach = range(-2 * last + k * cells, 2 * last + 1 - k * cells)
+        table = {
+            j: max(p * table[j - i] + (1 - p) * table[j - i + cells] for i, p in enumerate(chances)) for j in reach
+        }
+
+    def value(r: Any) -> Any:
+        place = int(mp.ceil(mp.log(r) * cells / epsilon))
+        return max(mp.mpf(0), 1 - r, mp.mpf(table.get(place, 0.0)) * (1 - mp.mpf(10) ** -9))
+
+    return value
 
 
 def enclosures(file: File) -> int:

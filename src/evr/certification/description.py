@@ -16,7 +16,7 @@ from dp_accounting import dp_event
 from evr import validate
 from evr.certification.scheme_words import is_about_users
 from evr.certification.text_rules import NAME_IN_WORDS, is_name
-from evr.mechanisms.schemes import PoissonSampledUsersDpEvent
+from evr.mechanisms.schemes import PoissonSampledUsersDpEvent, RandomAllocationDpEvent
 from evr.numbers import typed
 
 DPSGD = "DP-SGD"
@@ -71,6 +71,7 @@ class Phase(NamedTuple):
     rate: float
     batch: tuple[int, int] | None = None
     records_per_user: int | None = None
+    participations: int | None = None
 
 
 def phases_of(event: dp_event.DpEvent) -> list[Phase] | None:
@@ -82,6 +83,10 @@ def phases_of(event: dp_event.DpEvent) -> list[Phase] | None:
         if isinstance(part, dp_event.SelfComposedDpEvent):
             step, steps = part.event, part.count
         rate, batch = 1.0, None
+        if isinstance(step, RandomAllocationDpEvent):
+            often, number = step.participations, step.iterations
+            found.append(Phase(steps * number, step.noise_multiplier, often / number, participations=often))
+            continue
         if isinstance(step, PoissonSampledUsersDpEvent):
             numbers = (step.noise_multiplier, step.sampling_probability)
             found.append(Phase(steps, *numbers, records_per_user=step.records_per_user))
@@ -109,7 +114,7 @@ def _check(given: dict[str, Any], event: dp_event.DpEvent) -> None:
     if batch is not None:
         if size is None:
             raise ValueError(f"description: batch_size={batch} needs dataset_size")
-        if phase.rate != batch / size or phase.batch not in (None, (batch, size)):
+        if (phase.rate != batch / size and phase.participations is None) or phase.batch not in (None, (batch, size)):
             raise ValueError(
                 f"description: batch_size={batch:,} of dataset_size={size:,} is not the sampling "
                 f"of the event, {_sampling(phase)}"
@@ -117,7 +122,7 @@ def _check(given: dict[str, Any], event: dp_event.DpEvent) -> None:
     if epochs is not None:
         rate = Fraction(phase.rate) if batch is None else Fraction(batch, size)
         steps = math.ceil(Fraction(epochs) / rate) if rate else 0
-        if steps != phase.steps:
+        if steps != phase.steps or phase.participations not in (None, epochs):
             raise ValueError(f"description: epochs={epochs!r} are {steps:,} steps, and the event has {phase.steps:,}")
 
 
@@ -131,7 +136,7 @@ def trained(event: dp_event.DpEvent, given: Mapping[str, Any]) -> str | None:
 
 def _phase(phase: Phase, given: Mapping[str, Any]) -> str:
     drawn = _sampling(phase)
-    if given["batch_size"] is not None and phase.batch is None:
+    if given["batch_size"] is not None and phase.batch is None and phase.participations is None:
         owned = phase.records_per_user is not None or given["unit"] in (None, "example")
         unit = "records" if owned else f"{given['unit']}s"
         drawn = f"batches of {given['batch_size']:,} of {given['dataset_size']:,} {unit} by Poisson sampling"
@@ -148,6 +153,8 @@ def _sampling(phase: Phase) -> str:
     if phase.batch is not None:
         batch, size = phase.batch
         return f"batches of {batch:,} of {size:,} records without replacement"
+    if phase.participations is not None:
+        return f"each record in {phase.participations:,} batches of all, at random"
     if phase.rate == 1:
         return "full batches"
     return f"Poisson sampling with probability {typed(phase.rate)}"

@@ -109,7 +109,7 @@ def _by_fields(event: dp_event.DpEvent, name: str) -> str:
     fields = [
         f"{one.alias.replace('_', ' ')} {_value(getattr(event, one.name))}" for one in written_fields(type(event))
     ]
-    return f"{article} {name} mechanism" + (f" ({', '.join(fields)})" if fields else "")
+    return f"{article} {name.removesuffix(' mechanism')} mechanism" + (f" ({', '.join(fields)})" if fields else "")
 
 
 def _value(value: Any) -> str:

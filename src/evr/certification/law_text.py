@@ -11,6 +11,8 @@ from typing import Any
 
 from evr.errors import UnsupportedEventError
 from evr.laws.exact import (
+    ExactBoundedRange,
+    ExactConcentrated,
     ExactDiscreteGaussian,
     ExactDiscreteLaplace,
     ExactEpsilonDelta,
@@ -18,6 +20,8 @@ from evr.laws.exact import (
     ExactLaplace,
     ExactLaw,
     ExactMixture,
+    ExactRun,
+    ExactShifted,
     ExactTruncated,
     ExactTwoSided,
     RationalOutcomes,
@@ -92,6 +96,10 @@ _TEXTS: dict[type[ExactLaw], Callable[[Any], str]] = {
     ExactEpsilonDelta: lambda law: _row("epsilon_delta", [law.epsilon, law.delta]),
     ExactDiscreteLaplace: lambda law: _row("discrete_laplace", [law.parameter, law.sensitivity]),
     ExactDiscreteGaussian: lambda law: _row("discrete_gaussian", [law.sigma, law.sensitivity]),
+    ExactShifted: lambda law: _row("shifted", [law.square, law.shift]),
+    ExactConcentrated: lambda law: _row("zcdp", [law.rho, law.xi]),
+    ExactBoundedRange: lambda law: _row("bounded_range", [law.epsilon]),
+    ExactRun: lambda law: _row("bounded_range", [law.epsilon, law.steps]),
     ExactTruncated: lambda law: _row("truncated", [law.size, law.q, law.most, law.noise]),
     SampledCurve: _poisson,
     SampledOutcomes: _poisson,

@@ -14,10 +14,13 @@ from evr.mechanisms.schemes import (
     BallsInBinsDpEvent,
     BMinSepDpEvent,
     CyclicPoissonDpEvent,
+    DiscreteGaussianDpEvent,
     MatrixMechanismDpEvent,
     PoissonSampledUsersDpEvent,
+    RandomAllocationDpEvent,
     RedrawnBinsDpEvent,
     ShuffledBatchesDpEvent,
+    SummedDiscreteGaussiansDpEvent,
 )
 from evr.numbers import typed
 
@@ -91,6 +94,28 @@ def _users_in_words(event: PoissonSampledUsersDpEvent) -> str:
     )
 
 
+def _allocation_in_words(event: RandomAllocationDpEvent) -> str:
+    drawn = f"each record in {event.participations:,} of {event.iterations:,} iterations, drawn at random"
+    return f"random allocation ({drawn}) of {noise_in_words(event.noise_multiplier)}"
+
+
+_DISCRETE = (
+    dp_event.DiscreteLaplaceDpEvent,
+    dp_event.RandomizedResponseDpEvent,
+    DiscreteGaussianDpEvent,
+    SummedDiscreteGaussiansDpEvent,
+)
+
+
+def is_discrete(event: dp_event.DpEvent) -> bool:
+    """Whether all noise of the tree is drawn on the integers or from a finite set, so that nothing is left to
+    floating-point noise.
+    """
+    if isinstance(event, dp_event.ComposedDpEvent):
+        return bool(event.events) and all(map(is_discrete, event.events))
+    return isinstance(event, _DISCRETE) if not hasattr(event, "event") else is_discrete(event.event)
+
+
 def is_about_users(event: dp_event.DpEvent) -> bool:
     """Whether the tree bounds what users add, not records. Trees that mix both have no laws."""
     while True:
@@ -109,5 +134,6 @@ SCHEMES: dict[type[dp_event.DpEvent], Callable[[Any], str]] = {
     BMinSepDpEvent: _min_sep_in_words,
     ShuffledBatchesDpEvent: _shuffled_in_words,
     PoissonSampledUsersDpEvent: _users_in_words,
+    RandomAllocationDpEvent: _allocation_in_words,
 }
 """The words of each scheme; those of other mechanisms are their names and fields."""

@@ -12,7 +12,7 @@ from evr.certification import recorded
 from evr.certification.description import trained
 from evr.certification.event_json import event_digest, event_from_json
 from evr.certification.event_words import assumptions, describe, is_abridged
-from evr.certification.scheme_words import is_about_users
+from evr.certification.scheme_words import is_about_users, is_discrete
 from evr.described import adjacency
 from evr.errors import CertificateError
 from evr.numbers import stated, typed
@@ -179,7 +179,6 @@ def assumed(document: dict[str, Any]) -> list[str]:
         "in one ledger, and only one output of the release was published"
     )
     margin = f"; a margin of at least {typed(FIXED)} of delta covers the verification's own rounding" if sampled else ""
-    clauses.append(
-        f"the noise follows the stated distribution exactly (a floating-point sampler only approximates it{margin})"
-    )
+    sampler = "" if is_discrete(event) else f" (a floating-point sampler only approximates it{margin})"
+    clauses.append(f"the noise follows the stated distribution exactly{sampler}")
     return clauses

@@ -135,8 +135,8 @@ Sampling = Annotated[
     str | None,
     choice_option(
         "--sampling",
-        ("poisson", "without-replacement"),
-        "How batches are drawn: poisson by default; without-replacement for a fixed size.",
+        ("poisson", "without-replacement", "allocation"),
+        "How batches are drawn: poisson by default; without-replacement for a fixed size; allocation for whole epochs.",
         show_default=False,
     ),
 ]

@@ -14,11 +14,13 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr
 
 from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Measure, infinite_loss_mass
+from evr.laws.line.bounded_range import BoundedRangePair
 from evr.laws.line.either import EitherPair
 from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair, log_normal_mass
 from evr.laws.line.laplace import LaplacePair
 from evr.laws.line.mixture import MixturePair, log_mean_exp
 from evr.laws.line.poisson import SampledPair, mix, unmix
+from evr.laws.line.shifted import ShiftedPair
 from evr.laws.line.without_replacement import WithoutReplacementPair
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
@@ -111,6 +113,20 @@ def _(pair: LaplacePair, epsilon: float) -> float:
 
 
 @pair_delta.register
+def _(pair: BoundedRangePair, epsilon: float) -> float:
+    if epsilon >= pair.epsilon:
+        return 0.0
+    if epsilon <= -pair.epsilon:
+        return -math.expm1(epsilon)
+    return math.expm1((epsilon - pair.epsilon) / 2) ** 2 / -math.expm1(-pair.epsilon)
+
+
+@pair_delta.register
+def _(pair: ShiftedPair, epsilon: float) -> float:
+    return pair_delta(pair.base, epsilon - pair.shift)
+
+
+@pair_delta.register
 def _(pair: MixturePair, epsilon: float) -> float:
     # At the threshold t, where the loss is epsilon, delta is a mixture of the deltas of the Gaussians at their own
     # losses at t.
@@ -198,7 +214,12 @@ def _log_mass_ratio(mu: Any, low: Any, high: Any) -> Floats:
 
 
 @mean_loss.register
-def _(pair: LaplacePair, low: Any, high: Any) -> Floats:
+def _(pair: ShiftedPair, low: Any, high: Any) -> Floats:
+    return _log_mass_ratio(pair.mu, low, high) + pair.shift
+
+
+@mean_loss.register
+def _(pair: LaplacePair | BoundedRangePair, low: Any, high: Any) -> Floats:
     # Between the centres both densities are exponential: the ratio of two integrals is that at
     # the middle.
     return pair.privacy_loss((np.asarray(low, float) + np.asarray(high, float)) / 2)

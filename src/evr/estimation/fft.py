@@ -277,5 +277,6 @@ def _greatest_finite(pair: DominatingPair) -> float:
 
 def _is_atomic(pair: DominatingPair) -> bool:
     """Whether flats hold all of the line."""
-    flats = pair.flats
-    return bool(np.all(flats[1:, 0] == flats[:-1, 1])) and flats.shape[0] > 0 and flats[0, 0] <= pair.span()[0]
+    flats, (low, high) = pair.flats, pair.span()
+    whole = flats.shape[0] > 0 and flats[0, 0] <= low and flats[-1, 1] >= high
+    return bool(whole and np.all(flats[1:, 0] == flats[:-1, 1]))

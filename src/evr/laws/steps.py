@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 from evr.errors import UnsupportedEventError
+from evr.laws.exact.bounded_range import MOST_STEPS, ExactBoundedRange, ExactRun
 from evr.laws.exact.law import ExactLaw
 from evr.laws.exact.line import ExactGaussian
+from evr.laws.exact.points import ExactConcentrated
+from evr.laws.exact.shifted import ExactShifted
 from evr.laws.law import Direction, LossLaw
 from evr.laws.line.discrete import TRIVIAL_PAIR, DiscretePair
 from evr.laws.line.gaussian import GaussianPair
 from evr.laws.line.pair import DominatingPair, Measure, line_pair
 from evr.laws.line.poisson import SampledPair, finite_part
+from evr.laws.line.shifted import ShiftedPair
 from evr.laws.line.without_replacement import WithoutReplacementPair
 from evr.laws.patterns.law import PatternLaw
 
@@ -110,10 +114,18 @@ def merged(parts: Iterable[tuple[Pairs, int]], direction: Direction) -> tuple[St
 
 @lru_cache(maxsize=4096)
 def simplify(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """All Gaussians folded into one, and laws that reveal nothing left out."""
-    gaussians = [step for step in steps if _is_gaussian(step)]
-    rest = (step for step in steps if not _is_gaussian(step) and step.law != TRIVIAL_PAIR)
-    return (*((_folded(gaussians),) if gaussians else ()), *rest)
+    """Gaussians folded into one, those of integer noise into another, zCDP guarantees into one, equal steps of bounded
+    range into runs (docs/guarantees_state.md, G2, G3 and G5), and laws that reveal nothing left out.
+    """
+    gaussians, folded, rest = list[Step](), dict[type[ExactLaw], list[Step]](), list[Step]()
+    for step in steps:
+        if _is_gaussian(step):
+            gaussians.append(step)
+        elif isinstance(step.exact, ExactShifted | ExactConcentrated):
+            folded.setdefault(type(step.exact), []).append(step)
+        elif step.law != TRIVIAL_PAIR:
+            rest += _runs(step)
+    return (*((_folded(gaussians),) if gaussians else ()), *map(_added, folded.values()), *rest)
 
 
 def _is_gaussian(step: Step) -> bool:
@@ -131,6 +143,28 @@ def _folded(gaussians: list[Step]) -> Step:
     known = all(step.exact is not None for step in gaussians)
     law = GaussianPair(math.sqrt(math.fsum(squares)))
     return Step(law, 1, ExactGaussian(exact) if known else None)
+
+
+def _added(steps: list[Step]) -> Step:
+    """Laws of one type, both of whose numbers add."""
+    rows = [
+        (step.count, astuple(step.exact)) for step in steps if isinstance(step.exact, ExactShifted | ExactConcentrated)
+    ]
+    first, second = (sum((count * row[i] for count, row in rows), Fraction(0)) for i in (0, 1))
+    if isinstance(steps[0].exact, ExactShifted):
+        return Step(ShiftedPair(math.sqrt(first), float(second)), 1, ExactShifted(first, second))
+    exact = ExactConcentrated(first, second)
+    return Step(exact.in_floats(), 1, exact)
+
+
+def _runs(step: Step) -> list[Step]:
+    """Equal steps of bounded range as runs of at most ``MOST_STEPS``; any other step as it is."""
+    if not isinstance(step.exact, ExactBoundedRange) or step.count == 1:
+        return [step]
+    whole, left = divmod(step.count, MOST_STEPS)
+    runs = [(ExactRun(step.exact.epsilon, size), count) for size, count in ((MOST_STEPS, whole), (left, 1))]
+    found = [Step(run.in_floats(), count, run) for run, count in runs if count and run.steps > 1]
+    return [*found, Step(step.law, 1, step.exact)] if left == 1 else found
 
 
 def on_a_line(steps: Iterable[Step]) -> bool:

@@ -13,7 +13,7 @@ from evr.laws.exact import ExactBins
 from evr.laws.patterns.bins import CorrelatedBins, IndependentBins
 from evr.laws.patterns.strategy import Strategy, noise_over
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
-from evr.mechanisms.schemes import CONTRIBUTIONS, BallsInBinsDpEvent, RedrawnBinsDpEvent
+from evr.mechanisms.schemes import CONTRIBUTIONS, BallsInBinsDpEvent, RandomAllocationDpEvent, RedrawnBinsDpEvent
 
 MOST_BINS = 10**6
 
@@ -43,6 +43,25 @@ def redrawn(event: RedrawnBinsDpEvent) -> dp_event.DpEvent:
     return dp_event.SelfComposedDpEvent(BallsInBinsDpEvent(event.noise_multiplier, bins, bins), epochs)
 
 
+def blocks(event: RandomAllocationDpEvent) -> dp_event.DpEvent:
+    """One of ``m`` iterations for each participation, ``m`` being the iterations over the participations, rounded down
+    or up (docs/guarantees_state.md, G7).
+    """
+    noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
+    iterations = validate.positive_integer(iterations=event.iterations)
+    participations = validate.positive_integer(participations=event.participations)
+    if participations > iterations:
+        raise ValueError(
+            f"participations={participations!r} is above iterations={iterations!r}: a record takes part at most once "
+            "in each iteration"
+        )
+    size, larger = divmod(iterations, participations)
+    sizes = {size + 1: larger, size: participations - larger}
+    return dp_event.ComposedDpEvent(
+        [dp_event.SelfComposedDpEvent(BallsInBinsDpEvent(noise, m, m), n) for m, n in sizes.items() if n]
+    )
+
+
 def _bins(cycle_length: int) -> int:
     bins = validate.positive_integer(cycle_length=cycle_length)
     if bins > MOST_BINS:
@@ -67,6 +86,17 @@ REDRAWN = Mechanism(
     assumptions=(
         "each record was put into one bin in each epoch, with equal chances and independently of "
         "all others and of other epochs (not fixed-size batches of shuffled data)",
+        CONTRIBUTIONS,
+    ),
+    takes_sampling=False,
+)
+
+ALLOCATION = Mechanism(
+    RandomAllocationDpEvent,
+    blocks,
+    assumptions=(
+        "each record took part in exactly the stated number of iterations, a uniformly random set of them, drawn "
+        "independently of all other records (not shuffled batches of a fixed size)",
         CONTRIBUTIONS,
     ),
     takes_sampling=False,

@@ -1,4 +1,6 @@
-"""A mechanism known only to be ``(epsilon, delta)``-DP: the tight pair of Kairouz, Oh and Viswanath (2015)."""
+"""Mechanisms of which a guarantee is known: ``(epsilon, delta)``-DP, whose tight pair is that of Kairouz, Oh and
+Viswanath (2015), zCDP, and choices among many (docs/guarantees_state.md, G3 to G6).
+"""
 
 from __future__ import annotations
 
@@ -8,11 +10,15 @@ from fractions import Fraction
 from dp_accounting import dp_event
 
 from evr import validate
-from evr.laws import DiscretePair, Pairs
-from evr.laws.exact import ExactEpsilonDelta
+from evr.laws import TRIVIAL_PAIR, DiscretePair, Pairs
+from evr.laws.exact import ExactBoundedRange, ExactConcentrated, ExactEpsilonDelta
+from evr.laws.line.bounded_range import BoundedRangePair
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import REPLACE_ONE
-from evr.mechanisms.schemes import EpsilonDeltaDpEvent
+from evr.mechanisms.schemes import EpsilonDeltaDpEvent, ExponentialMechanismDpEvent, PermuteAndFlipDpEvent
+
+_LEAST_RHO, _GREATEST_RHO = 1e-24, 1e4
+_LEAST_RANGE, _GREATEST_RANGE = 1e-12, 100.0
 
 
 def pairs(event: EpsilonDeltaDpEvent) -> Pairs | dp_event.DpEvent:
@@ -30,10 +36,47 @@ def pairs(event: EpsilonDeltaDpEvent) -> Pairs | dp_event.DpEvent:
     return Pairs.both(pair, ExactEpsilonDelta(Fraction(epsilon), Fraction(delta)))
 
 
-MECHANISM = Mechanism(
-    EpsilonDeltaDpEvent,
-    pairs,
-    assumptions=("what is known to be private by itself is so under the adjacency stated",),
-    under={REPLACE_ONE: pairs},
-    unit=None,
+def concentrated(event: dp_event.ZCDpEvent) -> Pairs | dp_event.DpEvent:
+    """One pair for both directions; several such guarantees are added where steps are folded."""
+    rho = validate.non_negative_or_infinite(rho=event.rho)
+    xi = validate.non_negative_or_infinite(xi=event.xi)
+    if max(rho, xi) > _GREATEST_RHO:
+        return NON_PRIVATE
+    if rho == xi == 0:
+        return Pairs.both(TRIVIAL_PAIR)
+    exact = ExactConcentrated(Fraction(max(rho, _LEAST_RHO)), Fraction(xi))
+    return Pairs.both(exact.in_floats(), exact)
+
+
+def exponential(event: ExponentialMechanismDpEvent) -> Pairs | dp_event.DpEvent:
+    """The laws of one choice; runs of equal ones are put together where steps are folded."""
+    epsilon = validate.non_negative_or_infinite(epsilon=event.epsilon)
+    if not _LEAST_RANGE <= epsilon <= _GREATEST_RANGE:  # the range says no more than pure differential privacy
+        return EpsilonDeltaDpEvent(epsilon, 0.0)
+    return Pairs.both(BoundedRangePair(epsilon), ExactBoundedRange(Fraction(epsilon)))
+
+
+def pure(event: PermuteAndFlipDpEvent) -> dp_event.DpEvent:
+    """Its range is up to twice its epsilon: pure differential privacy is what holds."""
+    return EpsilonDeltaDpEvent(event.epsilon, 0.0)
+
+
+_SCORES = "the sensitivity of the scores is that under the adjacency stated, and does not depend on the data"
+_CHOSEN = (
+    "each choice was made with probabilities proportional to e^(epsilon score / (2 sensitivity)), or with Gumbel noise "
+    "of that scale (without the 2 for monotone scores, and not under replace-one)"
+)
+
+MECHANISMS = tuple(
+    Mechanism(event, laws, assumptions, under={REPLACE_ONE: laws}, unit=None)
+    for event, laws, assumptions in (
+        (EpsilonDeltaDpEvent, pairs, ("what is known to be private by itself is so under the adjacency stated",)),
+        (
+            dp_event.ZCDpEvent,
+            concentrated,
+            ("what is known to be zCDP is so under the adjacency stated, in both directions",),
+        ),
+        (ExponentialMechanismDpEvent, exponential, (_CHOSEN, _SCORES)),
+        (PermuteAndFlipDpEvent, pure, (_SCORES,)),
+    )
 )

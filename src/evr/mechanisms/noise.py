@@ -16,11 +16,13 @@ from dp_accounting import dp_event
 from evr import validate
 from evr.laws import DiscretePair, Pairs
 from evr.laws.exact import ExactDiscreteGaussian, ExactDiscreteLaplace, ExactGaussian, ExactLaplace
+from evr.laws.exact.shifted import integer_gaussian
 from evr.laws.line.gaussian import NORMAL_REACH, GaussianPair
 from evr.laws.line.laplace import LaplacePair
+from evr.laws.line.shifted import ShiftedPair
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.relations import REPLACE_ONE
-from evr.mechanisms.schemes import DiscreteGaussianDpEvent
+from evr.mechanisms.schemes import DiscreteGaussianDpEvent, SummedDiscreteGaussiansDpEvent
 
 MAX_SENSITIVITY = 1_000_000  # as many outcomes has discrete Laplace noise
 MAX_SIGMA = 20_000.0  # of discrete Gaussian noise
@@ -66,15 +68,44 @@ def discrete_laplace(event: dp_event.DiscreteLaplaceDpEvent, times: int = 1) -> 
     return Pairs.both(pair, ExactDiscreteLaplace(Fraction(a), shift))
 
 
-def discrete_gaussian(event: DiscreteGaussianDpEvent, times: int = 1) -> Pairs | dp_event.DpEvent:
-    """The laws of noise on the integers of probability proportional to ``e^{-x^2 / (2 sigma^2)}``.
+def discrete_gaussian(
+    event: DiscreteGaussianDpEvent | SummedDiscreteGaussiansDpEvent, times: int = 1
+) -> Pairs | dp_event.DpEvent:
+    """The laws of noise on the integers of probability proportional to ``e^{-x^2 / (2 sigma^2)}``, or of sums of such
+    noise.
+
+    On one coordinate they are known exactly. On several they are those of continuous noise of a smaller variance,
+    rounded (docs/guarantees_state.md, G2), or where ``sigma`` is small or the dimension unknown, those of zCDP (G3).
+    """
+    sigma = validate.noise_scale(sigma=event.sigma)
+    clients = 1
+    if isinstance(event, SummedDiscreteGaussiansDpEvent):
+        clients = validate.positive_integer(clients=event.clients)
+    if clients == 1 == event.dimension:
+        return _scalar(sigma, times * validate.positive_integer(sensitivity=event.sensitivity))
+    sensitivity = times * validate.positive(sensitivity=event.sensitivity)
+    if sigma == 0:
+        return NON_PRIVATE
+    if event.dimension is not None or clients > 1:
+        dimension = validate.positive_integer(dimension=event.dimension)
+        exact = integer_gaussian(sigma, sensitivity, dimension, clients)
+        if exact is not None:
+            return Pairs.both(ShiftedPair(math.sqrt(exact.square), float(exact.shift)), exact)
+    if clients > 1:
+        raise ValueError(
+            f"sigma={sigma!r} of each of clients={clients!r} is too small for dimension={event.dimension!r}: their "
+            "sum is not near enough to a discrete Gaussian. Scale the values up, and sigma with them"
+        )
+    return dp_event.ZCDpEvent(math.nextafter(sensitivity**2 / sigma**2 / 2 * (1 + 1e-15), math.inf))
+
+
+def _scalar(sigma: float, shift: int) -> Pairs | dp_event.DpEvent:
+    """Discrete Gaussian noise on one integer, which a record changes by at most ``shift``.
 
     The support is infinite. Noise beyond 39 ``sigma`` has a probability below 1e-329, less than the least positive
     float. The pair leaves those outcomes out, which changes ``delta`` by no more than that, and says that its losses go
     on.
     """
-    sigma = validate.noise_scale(sigma=event.sigma)
-    shift = times * validate.positive_integer(sensitivity=event.sensitivity)
     if sigma == 0:
         return NON_PRIVATE
     if sigma > MAX_SIGMA:
@@ -94,12 +125,15 @@ def discrete_gaussian(event: DiscreteGaussianDpEvent, times: int = 1) -> Pairs |
     return Pairs.both(pair, ExactDiscreteGaussian(Fraction(sigma), shift))
 
 
+_INTEGERS = "the values were integers, and the sensitivity bounds what a record adds to them after all rounding"
+
 MECHANISMS = tuple(
-    Mechanism(event, laws, under={REPLACE_ONE: partial(laws, times=2)})
-    for event, laws in (
-        (dp_event.GaussianDpEvent, gaussian),
-        (dp_event.LaplaceDpEvent, laplace),
-        (dp_event.DiscreteLaplaceDpEvent, discrete_laplace),
-        (DiscreteGaussianDpEvent, discrete_gaussian),
+    Mechanism(event, laws, assumptions, under={REPLACE_ONE: partial(laws, times=2)})
+    for event, laws, assumptions in (
+        (dp_event.GaussianDpEvent, gaussian, ()),
+        (dp_event.LaplaceDpEvent, laplace, ()),
+        (dp_event.DiscreteLaplaceDpEvent, discrete_laplace, ()),
+        (DiscreteGaussianDpEvent, discrete_gaussian, (_INTEGERS,)),
+        (SummedDiscreteGaussiansDpEvent, discrete_gaussian, (_INTEGERS,)),
     )
 )

@@ -34,10 +34,11 @@ MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
     for mechanism in (
         *noise.MECHANISMS,
         randomized_response.MECHANISM,
-        epsilon_delta.MECHANISM,
+        *epsilon_delta.MECHANISMS,
         mixture.MECHANISM,
         balls_in_bins.MECHANISM,
         balls_in_bins.REDRAWN,
+        balls_in_bins.ALLOCATION,
         matrix_mechanism.CYCLIC_POISSON,
         min_sep.MECHANISM,
         matrix_mechanism.MECHANISM,

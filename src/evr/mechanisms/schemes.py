@@ -1,7 +1,8 @@
 """Events that dp_accounting has no class for.
 
-The names and fields of ``DiscreteGaussianDpEvent`` and ``EpsilonDeltaDpEvent`` follow dp_accounting's development
-version, so that a later release of it can take their place. The others are training schemes in many dimensions: who
+The names and fields of ``DiscreteGaussianDpEvent``, ``EpsilonDeltaDpEvent``, ``ExponentialMechanismDpEvent`` and
+``PermuteAndFlipDpEvent`` follow dp_accounting's development version, so that a later release of it can take their
+place. The others are training schemes in many dimensions: who
 takes part when, and how the noise is correlated.
 
 Names of schemes and their fields are those of JAX Privacy, ``noise_multiplier`` and ``sampling_probability`` those of
@@ -38,13 +39,57 @@ CONTRIBUTIONS = (
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class DiscreteGaussianDpEvent(dp_event.DpEvent):
-    """Integer values plus noise on the integers, of probability proportional to ``exp(-x^2 / (2 sigma^2))``.
+    """Integer values plus noise on the integers, of probability proportional to ``exp(-x^2 / (2 sigma^2))``,
+    independent on each of ``dimension`` coordinates.
 
-    ``sensitivity`` is the greatest change of the (scalar, integer) value by one record.
+    ``sensitivity`` is the L2 norm of the greatest change of the values by one record, an integer where ``dimension`` is
+    1. A ``dimension`` of None is unknown, and costs as much as all that zCDP knows.
     """
 
     sigma: float
-    sensitivity: int = 1
+    sensitivity: float = 1
+    dimension: int | None = 1
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class SummedDiscreteGaussiansDpEvent(dp_event.DpEvent):
+    """As ``DiscreteGaussianDpEvent``, with noise that is the sum of what ``clients`` clients add, each a discrete
+    Gaussian of ``sigma``: for secure aggregation.
+    """
+
+    sigma: float
+    clients: int
+    sensitivity: float = 1
+    dimension: int = 1
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class ExponentialMechanismDpEvent(dp_event.DpEvent):
+    """The exponential mechanism that is ``epsilon``-DP, or report-noisy-max with Gumbel noise: its losses have a range
+    of ``epsilon``.
+    """
+
+    epsilon: float
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class PermuteAndFlipDpEvent(dp_event.DpEvent):
+    """The permute-and-flip mechanism that is ``epsilon``-DP; nothing more is used of it, for its range exceeds
+    ``epsilon``.
+    """
+
+    epsilon: float
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class RandomAllocationDpEvent(dp_event.DpEvent):
+    """Each record takes part in exactly ``participations`` of ``iterations`` iterations, a uniformly random set of
+    them, drawn for each record by itself.
+    """
+
+    noise_multiplier: float
+    iterations: int
+    participations: int
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

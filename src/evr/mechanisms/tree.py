@@ -30,13 +30,6 @@ _COMBINATORS = (
     "NoOpDpEvent",
     "NonPrivateDpEvent",
 )
-_WITHOUT_LAWS = {
-    dp_event.ZCDpEvent: (
-        "It bounds Renyi divergences, and no dominating pair is known for it; a filter takes it "
-        "(evr.bounds.filters.PrivacyFilter). "
-    )
-}
-"""Reasons why an event has no law, where there is more to say than that."""
 SAMPLED = (dp_event.PoissonSampledDpEvent, dp_event.SampledWithoutReplacementDpEvent)
 _T = TypeVar("_T")
 
@@ -188,9 +181,8 @@ def _translated(
     mechanism = MECHANISMS.get(type(node))
     if mechanism is None:
         supported = ", ".join([*sorted(cls.__name__ for cls in MECHANISMS), *_COMBINATORS])
-        why = _WITHOUT_LAWS.get(type(node), "")
         raise UnsupportedEventError(
-            f"unsupported {type(node).__name__} at {path}: {node!r}. {why}Supported: {supported}", node
+            f"unsupported {type(node).__name__} at {path}: {node!r}. Supported: {supported}", node
         )
     found = _located(path, lambda: mechanism.laws_under(node, relation, settled=settled))
     if not isinstance(found, Pairs | dp_event.DpEvent):

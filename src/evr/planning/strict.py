@@ -140,7 +140,7 @@ class StrictCurve:
             return _LEAST_SECONDS + self._one_step_seconds(Fraction(epsilon), guess, wanted)
         plan = self._plan(epsilon, guess, min(wanted, 0.5))
         ratios = sum(
-            places_for(law, *ratios_of(law, grid, plan.spacing))
+            min(places_for(law, *ratios_of(law, grid, plan.spacing)), 1 << 17)
             for law, grid in zip((step.exact_law for step in self.steps), plan.grids, strict=True)
             if isinstance(law, ExactBins)
         )

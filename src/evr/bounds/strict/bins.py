@@ -10,34 +10,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from flint import arb, ctx, fmpz, fmpz_poly
 
 from evr.bounds.strict.balls import GUARD, ceiling, integer_above, power_above
-from evr.bounds.strict.masses import Masses
+from evr.bounds.strict.masses import NOTHING, Masses
 from evr.bounds.strict.plan import power
 from evr.laws.exact import ExactBins, ExactLaw, ExactOutcomes, OutcomeSet
 from evr.laws.exact.law import ball
 from evr.laws.law import Direction
 
 MOST_PLACES = 1 << 18
+MOST_SIZE = 1 << 20  # of a coarse cell, in fine ones
 _MORE_BITS = 40  # than those of what is made of the outcomes: sums of many roundings
 _LEAST_BITS = 64
 
 
 @dataclass(frozen=True)
 class BinsOutcomes(ExactOutcomes):
-    """The mean of the bins' ratios on a grid: at place ``i`` it is ``i spacing / bins``."""
+    """The mean of the bins' ratios on a grid: at place ``i`` it is ``i spacing / bins``, or ``size`` times that on the
+    coarse grid.
+    """
 
     law: ExactBins
     spacing: Fraction
     bits: int
     masses: Masses  # under ``Q``, in units of ``2^-bits``, not below those of a law that is above the true one
+    coarse: Masses
+    size: int
     excess: Fraction  # what was cut, in the same units: an expectation under ``Q`` of sums of ratios
 
     def sets(self) -> list[OutcomeSet]:
-        return self._sets(self.masses)
+        return self._sets(self.masses, self.coarse)
 
     def sets_beyond(self, epsilon: Fraction) -> list[OutcomeSet]:
         remove = self.law.direction is Direction.REMOVE
@@ -45,13 +50,15 @@ class BinsOutcomes(ExactOutcomes):
         ratio = Fraction(self.law.bins * whole, 1 << _LEAST_BITS) / self.spacing
         near = ratio.numerator // ratio.denominator  # e^epsilon is at most a place off
         ends = (near - 2, self.masses.last) if remove else (0, near + 2)
-        return self._sets(self.masses.part(*ends))
+        return self._sets(self.masses.part(*ends), self.coarse)
 
-    def _sets(self, masses: Masses) -> list[OutcomeSet]:
+    def _sets(self, masses: Masses, coarse: Masses) -> list[OutcomeSet]:
         unit, step = Fraction(1, 1 << self.bits), ball(self.spacing / self.law.bins)
         remove, infinite = self.law.direction is Direction.REMOVE, arb.pos_inf()
         found = []
-        for place, mass in enumerate(masses.poly.coeffs(), start=masses.first):
+        fine = enumerate(masses.poly.coeffs(), start=masses.first)
+        wide = enumerate(coarse.poly.coeffs(), start=coarse.first)
+        for place, mass in chain(fine, ((place * self.size, mass) for place, mass in wide)):
             q = arb(mass) * ball(unit)
             ratio = place * step
             p = q * ratio
@@ -74,14 +81,18 @@ def outcomes_of(law: ExactLaw, low: Fraction, high: Fraction, spacing: Fraction,
         return law
     wide = bits + _MORE_BITS
     top = high if law.direction is Direction.REMOVE else -low
-    places = places_for(law, top, spacing)
-    if places > MOST_PLACES:
+    places, size = places_for(law, top, spacing), 1
+    if places > MOST_PLACES:  # a fine grid for usual sums, and a coarse one beyond
+        while places > size * MOST_PLACES // 4:
+            size *= 2
+    if size > MOST_SIZE:
         raise ValueError(
-            f"bins on a grid of ratios would have more than the {MOST_PLACES:,} places that are followed, for losses "
-            f"up to {-(-top.numerator // top.denominator):,}: a smaller epsilon or a wider spacing is wanted"
+            f"bins on grids of ratios would have more than {MOST_PLACES:,} places, for losses up to "
+            f"{-(-top.numerator // top.denominator):,}: a smaller epsilon or a wider spacing is wanted"
         )
-    masses, excess = _sum(_one(law, places, spacing, wide), law.bins, places, spacing, wide)
-    return BinsOutcomes(law, spacing, wide, masses, excess)
+    ends = (places, 0) if size == 1 else (MOST_PLACES // 4, -(-places // size))
+    sums = _Sums(spacing, size, *ends, bits=wide)
+    return BinsOutcomes(law, spacing, wide, *sums.of(law))
 
 
 def places_for(law: ExactBins, top: Fraction, spacing: Fraction) -> int:
@@ -99,43 +110,87 @@ def spacing_for(law: ExactBins, fine: Fraction, top: Fraction) -> Fraction:
     most = MOST_PLACES // 2
     while halvings and law.bins * power_above(top, _LEAST_BITS) << halvings > most << _LEAST_BITS:
         halvings -= 1
+    if law.bins * power_above(top, _LEAST_BITS) > most << _LEAST_BITS:  # on two grids
+        return Fraction(2) ** (3 + law.bins.bit_length() - (MOST_PLACES // 4).bit_length())
     return Fraction(1, 1 << halvings)
 
 
-def _one(law: ExactBins, places: int, spacing: Fraction, bits: int) -> tuple[Masses, Fraction]:
-    """One ratio at the places ``0 .. places``, masses rounded up; and what is beyond the top."""
-    unit = fmpz(1) << bits
+@dataclass(frozen=True)
+class _Sum:
+    """A sum of ratios: on the fine grid, on the coarse one, and what was cut."""
 
-    def enclosed(first: int, last: int) -> list[arb]:
-        """The masses at the places ``first .. last``: differences of the slopes of the curve between places."""
-        call, inverse = law.call(), ball(1 / spacing)
-        ends = range(first - 1, min(last + 1, places) + 1)
-        curve = [arb(1) if i < 1 else call(i * ball(spacing)) for i in ends]
-        slopes = [(a - b) * inverse for a, b in pairwise(curve)]
-        if first == 0:
-            slopes[0] = arb(1)
-        return [a - b for a, b in pairwise([*slopes, arb(0)] if last == places else slopes)]
-
-    with ctx.workprec(bits + GUARD):
-        found = [ceiling(mass * unit) for mass in enclosed(0, places)]
-    masses = [
-        integer_above(partial(lambda at: enclosed(at, at)[0], i), bits) if n is None else n for i, n in enumerate(found)
-    ]
-    beyond = integer_above(lambda: law.call()(places * ball(spacing)), bits)
-    return Masses(0, fmpz_poly(masses)), Fraction(beyond)
+    fine: Masses
+    coarse: Masses
+    excess: Fraction
 
 
-def _sum(one: tuple[Masses, Fraction], bins: int, places: int, spacing: Fraction, bits: int) -> tuple[Masses, Fraction]:
-    """The sum of ``bins`` ratios, cut at ``places`` after each product."""
+@dataclass(frozen=True)
+class _Sums:
+    """Sums of ratios at the places ``0 .. top``, and beyond at ``size, 2 size, .. wide size``, if ``size`` is not 1."""
 
-    def times(x: tuple[Masses, Fraction], y: tuple[Masses, Fraction]) -> tuple[Masses, Fraction]:
-        product = (x[0] * y[0]).rounded_up(bits)
-        inside, above = product.part(0, places), product.part(places + 1, product.last)
-        if not len(above.poly):
-            return inside, x[1] + y[1]
-        kept = above.total()
-        beyond = int(above.poly.derivative()(1)) + (above.first - places) * kept
-        inside = inside + Masses(places, fmpz_poly([kept]))
-        return inside, x[1] + y[1] + beyond * spacing
+    spacing: Fraction
+    size: int
+    top: int
+    wide: int
+    bits: int
 
-    return power(one, bins, times)
+    def of(self, law: ExactBins) -> tuple[Masses, Masses, int, Fraction]:
+        """The sum of all bins: fine masses, coarse ones and their size, and what was cut."""
+        found = power(self._one(law), law.bins, self._times)
+        return found.fine, found.coarse, self.size, found.excess
+
+    def _one(self, law: ExactBins) -> _Sum:
+        """One ratio, masses rounded up."""
+        places = [*range(self.top + 1), *range(self.top + self.size, self.wide * self.size + 1, self.size)]
+        unit, last = fmpz(1) << self.bits, len(places) - 1
+
+        def enclosed(first: int, end: int) -> list[arb]:
+            """The masses at the places from ``first`` to ``end``: differences of the slopes between places."""
+            call, step = law.call(), ball(self.spacing)
+            ends = places[max(0, first - 1) : end + 2]
+            curve = [call(i * step) if i else arb(1) for i in ends]
+            slopes = [(a - b) / ((j - i) * step) for (i, a), (j, b) in pairwise(zip(ends, curve, strict=True))]
+            before, after = [arb(1)] * (first == 0), [arb(0)] * (end == last)
+            return [a - b for a, b in pairwise([*before, *slopes, *after])]
+
+        with ctx.workprec(self.bits + GUARD):
+            found = [ceiling(mass * unit) for mass in enclosed(0, last)]
+        masses = [
+            integer_above(partial(lambda at: enclosed(at, at)[0], i), self.bits) if n is None else n
+            for i, n in enumerate(found)
+        ]
+        beyond = integer_above(lambda: law.call()(places[-1] * ball(self.spacing)), self.bits)
+        fine, coarse = fmpz_poly(masses[: self.top + 1]), fmpz_poly(masses[self.top + 1 :])
+        return _Sum(Masses(0, fine), Masses(self.top // self.size + 1, coarse), Fraction(beyond))
+
+    def _times(self, x: _Sum, y: _Sum) -> _Sum:
+        """The sum of both, cut at the end of the last grid."""
+        product, excess = (x.fine * y.fine).rounded_up(self.bits), x.excess + y.excess
+        if self.size == 1:
+            fine, cut = _cut(product, self.top)
+            return _Sum(fine, NOTHING, excess + cut * self.spacing)
+        mixed = x.coarse * (self._coarsened(y.fine) + y.coarse) + self._coarsened(x.fine) * y.coarse
+        above = self._coarsened(product.part(self.top + 1, product.last))
+        coarse, cut = _cut(mixed.rounded_up(self.bits) + above, self.wide)
+        return _Sum(product.part(0, self.top), coarse, excess + cut * self.spacing * self.size)
+
+    def _coarsened(self, masses: Masses) -> Masses:
+        """Masses sent to the two ends of coarse cells with shares that keep the mean, both rounded up."""
+        if not len(masses.poly):
+            return NOTHING
+        low, size = masses.first // self.size, self.size
+        numbers = [fmpz(0)] * (masses.first - low * size) + masses.poly.coeffs()
+        parts = [numbers[i : i + size] for i in range(0, len(numbers), size)]
+        raised = [sum((r * m for r, m in enumerate(part)), fmpz(0)) for part in parts]
+        up = fmpz_poly([-(-m // size) for m in raised])
+        down = fmpz_poly([sum(part, fmpz(0)) - m // size for part, m in zip(parts, raised, strict=True)])
+        return Masses(low, down + up.left_shift(1))
+
+
+def _cut(masses: Masses, top: int) -> tuple[Masses, int]:
+    """The masses up to ``top``, those beyond put there, and by how many places they were beyond in all."""
+    inside, above = masses.part(masses.first, top), masses.part(top + 1, masses.last)
+    if not len(above.poly):
+        return inside, 0
+    kept = above.total()
+    return inside + Masses(top, fmpz_poly([kept])), int(above.poly.derivative()(1)) + (above.first - top) * kept

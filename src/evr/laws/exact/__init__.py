@@ -1,6 +1,7 @@
 """Laws by their exact parameters: what a strict proof encloses in balls (docs/guarantees_strict.md, Section S6)."""
 
 from evr.laws.exact.bins import ExactBins
+from evr.laws.exact.bounded_range import ExactBoundedRange, ExactRun
 from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ExactOutcomes, OutcomeSet
 from evr.laws.exact.line import ExactGaussian, ExactLaplace
 from evr.laws.exact.mixture import ExactMixture
@@ -11,7 +12,9 @@ from evr.laws.exact.outcomes import (
     ExactEpsilonDelta,
     RationalOutcomes,
 )
+from evr.laws.exact.points import ExactConcentrated, ExactPoints
 from evr.laws.exact.sampled import SampledCurve, SampledOutcomes, exact_sampled
+from evr.laws.exact.shifted import ExactShifted
 from evr.laws.exact.truncated import ExactTruncated
 from evr.laws.exact.two_sided import ExactTwoSided
 from evr.laws.exact.without_replacement import exact_without_replacement
@@ -20,6 +23,8 @@ __all__ = [
     "NON_PRIVATE_LAW",
     "Ball",
     "ExactBins",
+    "ExactBoundedRange",
+    "ExactConcentrated",
     "ExactCurve",
     "ExactDiscreteGaussian",
     "ExactDiscreteLaplace",
@@ -29,6 +34,9 @@ __all__ = [
     "ExactLaw",
     "ExactMixture",
     "ExactOutcomes",
+    "ExactPoints",
+    "ExactRun",
+    "ExactShifted",
     "ExactTruncated",
     "ExactTwoSided",
     "OutcomeSet",

@@ -15,12 +15,20 @@ from typing import NamedTuple
 from flint import arb as Ball
 from flint import ctx, fmpq
 
-__all__ = ["Ball", "ExactCurve", "ExactLaw", "ExactOutcomes", "OutcomeSet", "ball", "proved_root"]
+__all__ = ["Ball", "ExactCurve", "ExactLaw", "ExactOutcomes", "OutcomeSet", "ball", "integer_above", "proved_root"]
 
 
 def ball(number: Fraction | int) -> Ball:
     """The number as a ball at the present precision."""
     return Ball(fmpq(number.numerator, number.denominator))
+
+
+def integer_above(number: Ball) -> int:
+    """The least integer that is not below the upper end of a ball."""
+    found = number.upper().ceil().unique_fmpz()
+    if found is None:
+        raise ArithmeticError(f"{number} has no finite enclosure: raise the precision")
+    return int(found)
 
 
 def proved_root(function: Callable[[Ball], tuple[Ball, Ball]], start: float) -> Ball:
