@@ -16,10 +16,12 @@ from evr.mechanisms.schemes import (
     CyclicPoissonDpEvent,
     DiscreteGaussianDpEvent,
     EpsilonDeltaDpEvent,
+    FixedBatchUsersDpEvent,
     MatrixMechanismDpEvent,
     PoissonSampledUsersDpEvent,
     RedrawnBinsDpEvent,
     ShuffledBatchesDpEvent,
+    UsersDpEvent,
     ZeroOutDpEvent,
 )
 
@@ -29,10 +31,12 @@ __all__ = [
     "CyclicPoissonDpEvent",
     "DiscreteGaussianDpEvent",
     "EpsilonDeltaDpEvent",
+    "FixedBatchUsersDpEvent",
     "MatrixMechanismDpEvent",
     "PoissonSampledUsersDpEvent",
     "RedrawnBinsDpEvent",
     "ShuffledBatchesDpEvent",
+    "UsersDpEvent",
     "ZeroOutDpEvent",
     "dpsgd",
     "from_jax_privacy",
@@ -53,6 +57,7 @@ def dpsgd(
     epochs: float | None = None,
     sampling: str = "poisson",
     records_per_user: int | None = None,
+    user_norm: float | None = None,
 ) -> dp_event.DpEvent:
     """DP-SGD: ``steps`` times a Gaussian mechanism on a sampled batch, by Poisson sampling mostly.
 
@@ -77,6 +82,9 @@ def dpsgd(
     records_per_user
         The greatest number of records of one user, to protect users instead of records. Sampling and clipping are by
         records still.
+    user_norm
+        With ``records_per_user`` and Poisson sampling: the sum of a user's records in a batch is clipped to this norm,
+        in units of the clipping norm.
 
     Returns
     -------
@@ -112,22 +120,29 @@ def dpsgd(
             "each epoch, without amplification"
         )
     if validate.one_of(SAMPLINGS, sampling=sampling) == "without-replacement":
-        if records_per_user is not None:
+        if user_norm is not None:
             raise ValueError(
-                f"records_per_user={records_per_user!r} is for sampling='poisson': evr has no law "
-                "for users whose records are sampled without replacement"
+                f"user_norm={user_norm!r} is for sampling='poisson': evr has no law for sums of users that are clipped "
+                "in batches of a fixed size"
             )
         if dataset_size is None or batch_size is None:
             raise ValueError(
                 f"sampling={sampling!r} needs dataset_size and batch_size: how many records, and "
                 "how many of them are in each batch"
             )
+        if records_per_user is not None:
+            users = validate.positive_integer(records_per_user=records_per_user)
+            owned = FixedBatchUsersDpEvent(noise, dataset_size, batch_size, users)
+            return dp_event.SelfComposedDpEvent(owned, count)
         batch = dp_event.SampledWithoutReplacementDpEvent(dataset_size, batch_size, dp_event.GaussianDpEvent(noise))
         return dp_event.SelfComposedDpEvent(batch, count)
     if records_per_user is not None:
         users = validate.positive_integer(records_per_user=records_per_user)
-        batch = PoissonSampledUsersDpEvent(noise, probability, users)
+        norm = None if user_norm is None else validate.positive(user_norm=user_norm)
+        batch = PoissonSampledUsersDpEvent(noise, probability, users, norm)
         return dp_event.SelfComposedDpEvent(batch, count)
+    if user_norm is not None:
+        raise ValueError(f"user_norm={user_norm!r} needs records_per_user: how many records does one user own at most?")
     step = dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(noise))
     return dp_event.SelfComposedDpEvent(step, count)
 

@@ -14,10 +14,12 @@ from evr.mechanisms.schemes import (
     BallsInBinsDpEvent,
     BMinSepDpEvent,
     CyclicPoissonDpEvent,
+    FixedBatchUsersDpEvent,
     MatrixMechanismDpEvent,
     PoissonSampledUsersDpEvent,
     RedrawnBinsDpEvent,
     ShuffledBatchesDpEvent,
+    UsersDpEvent,
 )
 from evr.numbers import typed
 
@@ -85,10 +87,32 @@ def _shuffled_in_words(event: ShuffledBatchesDpEvent) -> str:
 
 
 def _users_in_words(event: PoissonSampledUsersDpEvent) -> str:
+    norm = event.user_norm
+    clipped = "" if norm is None else f", those of one user in a batch clipped together to {typed(norm)} clipping norms"
     return (
-        f"Poisson sampling (sampling probability {typed(event.sampling_probability)}, at most "
-        f"{event.records_per_user:,} records per user) of {noise_in_words(event.noise_multiplier)}"
+        f"Poisson sampling (sampling probability {typed(event.sampling_probability)}, {_owned(event)}{clipped}) "
+        f"of {noise_in_words(event.noise_multiplier)}"
     )
+
+
+def _fixed_batches_in_words(event: FixedBatchUsersDpEvent) -> str:
+    drawn = f"{event.sample_size:,} of {event.source_dataset_size:,} records, {_owned(event)}"
+    return f"sampling without replacement ({drawn}) of {noise_in_words(event.noise_multiplier)}"
+
+
+def _split_in_words(event: UsersDpEvent) -> str:
+    inner = SCHEMES.get(type(event.event))
+    scheme = type(event.event).__name__ if inner is None else inner(event.event)
+    most = event.records_per_user
+    return f"{scheme}, for users of at most {most:,} record{'' if most == 1 else 's'}"
+
+
+def _owned(event: Any) -> str:
+    most = event.records_per_user
+    return f"at most {most:,} record{'' if most == 1 else 's'} per user"
+
+
+USERS = (PoissonSampledUsersDpEvent, FixedBatchUsersDpEvent, UsersDpEvent)
 
 
 def is_about_users(event: dp_event.DpEvent) -> bool:
@@ -96,8 +120,10 @@ def is_about_users(event: dp_event.DpEvent) -> bool:
     while True:
         if isinstance(event, dp_event.ComposedDpEvent):
             return any(map(is_about_users, event.events))
+        if isinstance(event, USERS):
+            return True
         if not hasattr(event, "event"):
-            return isinstance(event, PoissonSampledUsersDpEvent)
+            return False
         event = event.event
 
 
@@ -109,5 +135,7 @@ SCHEMES: dict[type[dp_event.DpEvent], Callable[[Any], str]] = {
     BMinSepDpEvent: _min_sep_in_words,
     ShuffledBatchesDpEvent: _shuffled_in_words,
     PoissonSampledUsersDpEvent: _users_in_words,
+    FixedBatchUsersDpEvent: _fixed_batches_in_words,
+    UsersDpEvent: _split_in_words,
 }
 """The words of each scheme; those of other mechanisms are their names and fields."""

@@ -1,6 +1,7 @@
 """Laws by their exact parameters: what a strict proof encloses in balls (docs/guarantees_strict.md, Section S6)."""
 
 from evr.laws.exact.bins import ExactBins
+from evr.laws.exact.labelled import ExactLabelled
 from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ExactOutcomes, OutcomeSet
 from evr.laws.exact.line import ExactGaussian, ExactLaplace
 from evr.laws.exact.mixture import ExactMixture
@@ -13,7 +14,7 @@ from evr.laws.exact.outcomes import (
 )
 from evr.laws.exact.sampled import SampledCurve, SampledOutcomes, exact_sampled
 from evr.laws.exact.truncated import ExactTruncated
-from evr.laws.exact.two_sided import ExactTwoSided
+from evr.laws.exact.two_sided import ExactTwoSided, ExactTwoSidedLaplace, ExactTwoSidedOutcomes
 from evr.laws.exact.without_replacement import exact_without_replacement
 
 __all__ = [
@@ -25,12 +26,15 @@ __all__ = [
     "ExactDiscreteLaplace",
     "ExactEpsilonDelta",
     "ExactGaussian",
+    "ExactLabelled",
     "ExactLaplace",
     "ExactLaw",
     "ExactMixture",
     "ExactOutcomes",
     "ExactTruncated",
     "ExactTwoSided",
+    "ExactTwoSidedLaplace",
+    "ExactTwoSidedOutcomes",
     "OutcomeSet",
     "RationalOutcomes",
     "SampledCurve",
