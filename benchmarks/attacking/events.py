@@ -42,6 +42,7 @@ class Case:
     tau_false: float
     false_by: float
     seed: int
+    relation: str | None = None
 
 
 def make(seed: int, index: int) -> Case:

@@ -42,13 +42,17 @@ EVENTS: list[dp_event.DpEvent] = [
     dp_event.SingleEpochTreeAggregationDpEvent(3.0, (10, 40)),
     E.ShuffledBatchesDpEvent(3.0, 5),
     dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.125, 16, 3.0),
-    E.PoissonSampledUsersDpEvent(3.0, 0.125, 4),
+    E.PoissonSampledUsersDpEvent(3.0, 0.125, 4, 2.5),
+    E.FixedBatchUsersDpEvent(3.0, 100, 16, 4),
+    E.UsersDpEvent(E.BallsInBinsDpEvent(3.0, 20, 4, (1.0, 0.5)), 4),
 ]
 by_class = pytest.mark.parametrize("event", EVENTS, ids=lambda e: type(e).__name__)
 
 
 def toml(event: dp_event.DpEvent) -> str:
     """An event as a table of a spec file, from what its descriptor and its JSON say."""
+    if isinstance(event, E.UsersDpEvent):
+        return f"{toml(event.event)}records_per_user = {event.records_per_user}\n"
     fields = {key: value for key, value in event_to_json(event).items() if key != "type"}
     lines = [f'kind = "{described(type(event)).kind}"', *(f"{k} = {json.dumps(v)}" for k, v in fields.items())]
     return "[[mechanism]]\n" + "\n".join(lines) + "\n"

@@ -56,7 +56,7 @@ def fixed_batches(event: FixedBatchUsersDpEvent) -> Pairs | dp_event.DpEvent:
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     size = validate.positive_integer(source_dataset_size=event.source_dataset_size)
     batch = validate.non_negative_integer(sample_size=event.sample_size)
-    records = _records(event.records_per_user)
+    records = _records(event.records_per_user, most=1000)
     for name, value in (("sample_size", batch), ("records_per_user", records)):
         if value > size:
             raise ValueError(f"{name}={value!r} is above source_dataset_size={size!r}")
@@ -94,10 +94,10 @@ def _held(event: UsersDpEvent) -> NeighboringRelation:
     return ADD_OR_REMOVE if held is None else held(event.event)
 
 
-def _records(records_per_user: int) -> int:
+def _records(records_per_user: int, most: int = MOST_RECORDS) -> int:
     records = validate.positive_integer(records_per_user=records_per_user)
-    if records > MOST_RECORDS:
-        raise ValueError(f"records_per_user={records!r} is above {MOST_RECORDS:,}: bound what a user contributes")
+    if records > most:
+        raise ValueError(f"records_per_user={records!r} is above {most:,}: bound what a user contributes")
     return records
 
 
@@ -108,14 +108,14 @@ def hypergeometric(size: int, records: int, batch: int) -> dict[int, Fraction]:
     {0: Fraction(1, 6), 1: Fraction(2, 3), 2: Fraction(1, 6)}
     """
     ways, least, most = math.comb(size, records), max(0, records + batch - size), min(records, batch)
-    found, rest = dict[int, Fraction](), Fraction(0)
+    count = math.comb(batch, least) * math.comb(size - batch, records - least)  # of ways, for each number
+    found, rest = dict[int, Fraction](), ways
     for number in range(least, most + 1):
-        chance = Fraction(math.comb(batch, number) * math.comb(size - batch, records - number), ways)
-        if number in (0, most) or chance >= _NEGLIGIBLE:
-            found[number] = chance
-        else:
-            rest += chance
-    found[most] += rest
+        if number in (0, most) or count * _NEGLIGIBLE.denominator >= ways:
+            found[number], rest = Fraction(count, ways), rest - count
+        count = count * (batch - number) * (records - number)
+        count //= (number + 1) * (size - batch - records + number + 1) or 1
+    found[most] += Fraction(rest, ways)
     return found
 
 
