@@ -16,7 +16,7 @@ import evr
 from evr.events import BallsInBinsDpEvent, BMinSepDpEvent, CyclicPoissonDpEvent, RedrawnBinsDpEvent
 from evr.laws.patterns.replaced import ReplacedPatterns
 from evr.mechanisms import Composition
-from evr.planning.mixtures import Goal, mixture_proposal, with_lines
+from evr.planning.mixtures import mixture_proposal, with_lines
 from evr.randomness import Stream
 from evr.sampling.plan import ByOrder, ByScale
 from helpers import assert_mean_within, near
@@ -109,7 +109,7 @@ def test_proposals_agree_and_keep_their_bounds(event: Any) -> None:
     plain = with_lines(steps, ByScale(1.0, 1.0), 0.0)
     first = plain.draw(DRAWS.block(2), 200_000).values(epsilon)
     mean, spread = float(first.mean()), float(first.std()) / math.sqrt(first.size)
-    for chosen in (mixture_proposal(steps, Goal(epsilon)), with_lines(steps, ByScale(1.8, 1.0), 0.8)):
+    for chosen in (mixture_proposal(steps, epsilon), with_lines(steps, ByScale(1.8, 1.0), 0.8)):
         drawn = chosen.draw(DRAWS.block(3), 40_000).values(epsilon)
         error = math.hypot(spread, float(drawn.std()) / math.sqrt(drawn.size))
         assert abs(float(drawn.mean()) - mean) <= 6.5 * error  # fails with probability 1e-10
