@@ -6,11 +6,13 @@ shares no code with it.
     python benchmarks/attack.py --events 10000 --write docs/attack.md
     python benchmarks/attack.py --seed 1 --only 4711
     python benchmarks/attack.py --events 3000 --strict
+    python benchmarks/attack.py --events 300 --relations
 
 The second attacks the third of twenty parts. The third attacks what is missing of all parts, and
 writes the page. The fourth repeats one event and tells everything that was said. The last asks for
 nothing but the strict bound, of every event; it takes the truths from the records that are there,
-and keeps records of its own, which the page tells of in a section of theirs.
+and keeps records of its own, which the page tells of in a section of theirs. ``--relations`` draws
+another family of events: replace-one, and users.
 
 Records go to ``build/attack``, a line for each event, and reach the disk before the next event
 starts; a later run continues where this one ended. Exits with 1 if anything failed: a false claim
@@ -30,17 +32,17 @@ from pathlib import Path
 from typing import Any
 
 import evr
-from attacking import summary
-from attacking.events import make
+from attacking import relations, summary
+from attacking.events import Case, make
 from attacking.running import Results, records, run
 from attacking.trials import FAILURES, QUESTIONS, Limits, attack, attack_strict
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def attacked(index: int, seed: int, limits: Limits) -> dict[str, Any]:
+def attacked(index: int, seed: int, limits: Limits, family: Callable[[int, int], Case] = make) -> dict[str, Any]:
     """The record of one case."""
-    return attack(make(seed, index), limits)
+    return attack(family(seed, index), limits)
 
 
 def attacked_strictly(index: int, seed: int, limits: Limits, truths: dict[int, dict[str, Any]]) -> dict[str, Any]:
@@ -69,6 +71,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--part", type=part_of, default=(1, 1), metavar="I/N", help="only the I-th of N parts")
     parser.add_argument("--strict", action="store_true", help="ask for nothing but the strict bound, of every event")
+    parser.add_argument("--relations", action="store_true", help="draw events under replace-one, and users")
     parser.add_argument("--workers", type=int, default=1, help="processes (1)")
     parser.add_argument(
         "--limit", type=float, default=Limits.answer, help="processor seconds for each question, and for each truth (3)"
@@ -80,9 +83,8 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def only(seed: int, index: int, limits: Limits) -> int:
+def only(case: Case, limits: Limits) -> int:
     """Attack one event and print everything."""
-    case = make(seed, index)
     print(case)
     record = attack(case, limits)
     print(json.dumps(record, indent=2))
@@ -120,7 +122,7 @@ def attack_missing(
 
 def kind_of(asked: argparse.Namespace) -> str:
     """What the names of the files of records start with."""
-    return "strict" if asked.strict else "seed"
+    return "strict" if asked.strict else "relations" if asked.relations else "seed"
 
 
 def stored(folder: Path, kind: str, seed: int) -> dict[int, dict[str, Any]]:
@@ -133,9 +135,15 @@ def main() -> int:
     asked = arguments()
     limits = Limits(truth=asked.limit, answer=asked.limit)
     if asked.only is not None:
-        return only(asked.seed, asked.only, limits)
+        return only((relations.make if asked.relations else make)(asked.seed, asked.only), limits)
     known, strict = (stored(asked.results, kind, asked.seed) for kind in ("seed", "strict"))
-    if asked.strict:
+    if asked.relations:
+        known = stored(asked.results, "relations", asked.seed)
+        work = partial(attacked, seed=asked.seed, limits=limits, family=relations.make)
+        attack_missing(asked, work, 2 * limits.truth + len(QUESTIONS) * limits.answer, known)
+        told = [known[index] for index in range(asked.events) if index in known]
+        print(summary.outcomes(told))
+    elif asked.strict:
         truths = {index: r["truth"] for index, r in known.items() if "truth" in r}
         work = partial(attacked_strictly, seed=asked.seed, limits=limits, truths=truths)
         attack_missing(asked, work, 12 * limits.truth + 6 * limits.answer, strict)

@@ -46,6 +46,7 @@ class Case:
     seed: int
     at_least: float | None = None
     """What delta is at least, where evr has a bound from above; None where it has the law itself."""
+    relation: str | None = None
 
 
 def make(seed: int, index: int) -> Case:

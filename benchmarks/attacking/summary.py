@@ -44,7 +44,7 @@ def page(records: Records, strict: Records, seed: int, version: str) -> str:
         "<!-- Written by benchmarks/attack.py --write; do not edit. -->\n",
         _introduction(records, seed, version),
         "## What evr said\n",
-        _outcomes(told),
+        outcomes(told),
         "## By kind of event\n",
         _kinds(told),
         "## How close the estimates were\n",
@@ -88,7 +88,8 @@ def _table(header: list[str], rows: list[list[Any]]) -> str:
     return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]) + "\n"
 
 
-def _outcomes(records: Records) -> str:
+def outcomes(records: Records) -> str:
+    """How often each question had each outcome."""
     rows = []
     for question in QUESTIONS:
         counts = Counter(r["answers"][question]["outcome"] for r in records if question in r["answers"])

@@ -61,6 +61,17 @@ def truth(event: Any, epsilon: float, direction: str, seconds: float = 20.0) -> 
         return Truth(single.delta(gaussian, epsilon, direction), 0.0, "closed form")
     if len(made_of) == 1 and made_of[0][1] == 1 and not isinstance(made_of[0][0], Atoms):
         return Truth(single.delta(made_of[0][0], epsilon, direction), 0.0, "closed form")
+    return of_composition(composition, epsilon, seconds)
+
+
+def of_composition(composition: Composition, epsilon: float, seconds: float = 20.0) -> Truth:
+    """The same of laws that are known."""
+    infinite = float(composition.infinite)
+    if not composition.parts or composition.greatest <= exact(epsilon):
+        return Truth(0.0, 0.0, "no finite loss exceeds epsilon").plus(infinite)
+    if all(law.square is not None for law, _ in composition.parts):
+        gaussian = single.gaussian(np.sqrt(composition.parts[0][0].square))
+        return Truth(single.delta(gaussian, epsilon, "remove"), 0.0, "closed form")
     found = Truth(math.nan, math.inf, "none")
     if composition.is_atomic and sum(count for _, count in composition.parts) == 1:
         found = _of_one_step(composition.parts[0][0], epsilon)

@@ -76,6 +76,12 @@ ADJACENCIES = {
     ZERO_OUT: "zero-out adjacency (a record is replaced by one that contributes nothing)",
 }
 """The relations in words, as they stand in a statement."""
+OF_USERS = {
+    ADD_OR_REMOVE: "add-or-remove-one adjacency (all records of one user come or go)",
+    REPLACE_ONE: "replace-one adjacency (all records of one user are replaced by others, no more than stated)",
+    ZERO_OUT: "zero-out adjacency (all records of one user are replaced by ones that contribute nothing)",
+}
+"""The same where users are protected."""
 
 
 def described(event_type: type[dp_event.DpEvent]) -> Description:
@@ -90,13 +96,13 @@ def described(event_type: type[dp_event.DpEvent]) -> Description:
     return Description(_kind(event_type), _FIELDS.get(event_type, {}))
 
 
-def adjacency(name: str) -> str:
+def adjacency(name: str, *, users: bool = False) -> str:
     """A relation of a certificate in words.
 
     >>> adjacency("ADD_OR_REMOVE_ONE")
     'add-or-remove-one adjacency'
     """
-    return ADJACENCIES[NeighboringRelation[name]]
+    return (OF_USERS if users else ADJACENCIES)[NeighboringRelation[name]]
 
 
 def name_in_words(event_type: type[dp_event.DpEvent]) -> str:

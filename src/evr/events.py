@@ -17,6 +17,7 @@ from evr.mechanisms.schemes import (
     DiscreteGaussianDpEvent,
     EpsilonDeltaDpEvent,
     ExponentialMechanismDpEvent,
+    FixedBatchUsersDpEvent,
     MatrixMechanismDpEvent,
     PermuteAndFlipDpEvent,
     PoissonSampledUsersDpEvent,
@@ -24,6 +25,7 @@ from evr.mechanisms.schemes import (
     RedrawnBinsDpEvent,
     ShuffledBatchesDpEvent,
     SummedDiscreteGaussiansDpEvent,
+    UsersDpEvent,
     ZeroOutDpEvent,
 )
 
@@ -34,6 +36,7 @@ __all__ = [
     "DiscreteGaussianDpEvent",
     "EpsilonDeltaDpEvent",
     "ExponentialMechanismDpEvent",
+    "FixedBatchUsersDpEvent",
     "MatrixMechanismDpEvent",
     "PermuteAndFlipDpEvent",
     "PoissonSampledUsersDpEvent",
@@ -41,6 +44,7 @@ __all__ = [
     "RedrawnBinsDpEvent",
     "ShuffledBatchesDpEvent",
     "SummedDiscreteGaussiansDpEvent",
+    "UsersDpEvent",
     "ZeroOutDpEvent",
     "dpsgd",
     "from_jax_privacy",
@@ -61,6 +65,7 @@ def dpsgd(
     epochs: float | None = None,
     sampling: str = "poisson",
     records_per_user: int | None = None,
+    user_norm: float | None = None,
 ) -> dp_event.DpEvent:
     """DP-SGD: ``steps`` times a Gaussian mechanism on a sampled batch, by Poisson sampling mostly.
 
@@ -87,6 +92,9 @@ def dpsgd(
     records_per_user
         The greatest number of records of one user, to protect users instead of records. Sampling and clipping are by
         records still.
+    user_norm
+        With ``records_per_user`` and Poisson sampling: the sum of a user's records in a batch is clipped to this norm,
+        in units of the clipping norm.
 
     Returns
     -------
@@ -123,12 +131,17 @@ def dpsgd(
             f"{noise!r}, epochs=...) holds under zero-out adjacency: one Gaussian mechanism for "
             "each epoch, without amplification"
         )
-    if validate.one_of(SAMPLINGS, sampling=sampling) != "poisson" and records_per_user is not None:
+    if validate.one_of(SAMPLINGS, sampling=sampling) != "poisson" and user_norm is not None:
         raise ValueError(
-            f"records_per_user={records_per_user!r} is for sampling='poisson': evr has no law "
-            f"for users whose records are sampled by {sampling!r}"
+            f"user_norm={user_norm!r} is for sampling='poisson': evr has no law for sums of users that are clipped "
+            f"where records are sampled by {sampling!r}"
         )
     if sampling == "allocation":
+        if records_per_user is not None:
+            raise ValueError(
+                f"records_per_user={records_per_user!r} is for sampling='poisson' and 'without-replacement': evr has "
+                f"no law for users whose records are sampled by {sampling!r}"
+            )
         return RandomAllocationDpEvent(noise, count, _participations(count, epochs, probability))
     if sampling == "without-replacement":
         if dataset_size is None or batch_size is None:
@@ -136,12 +149,19 @@ def dpsgd(
                 f"sampling={sampling!r} needs dataset_size and batch_size: how many records, and "
                 "how many of them are in each batch"
             )
+        if records_per_user is not None:
+            users = validate.positive_integer(records_per_user=records_per_user)
+            owned = FixedBatchUsersDpEvent(noise, dataset_size, batch_size, users)
+            return dp_event.SelfComposedDpEvent(owned, count)
         batch = dp_event.SampledWithoutReplacementDpEvent(dataset_size, batch_size, dp_event.GaussianDpEvent(noise))
         return dp_event.SelfComposedDpEvent(batch, count)
     if records_per_user is not None:
         users = validate.positive_integer(records_per_user=records_per_user)
-        batch = PoissonSampledUsersDpEvent(noise, probability, users)
+        norm = None if user_norm is None else validate.positive(user_norm=user_norm)
+        batch = PoissonSampledUsersDpEvent(noise, probability, users, norm)
         return dp_event.SelfComposedDpEvent(batch, count)
+    if user_norm is not None:
+        raise ValueError(f"user_norm={user_norm!r} needs records_per_user: how many records does one user own at most?")
     step = dp_event.PoissonSampledDpEvent(probability, dp_event.GaussianDpEvent(noise))
     return dp_event.SelfComposedDpEvent(step, count)
 

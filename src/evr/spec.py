@@ -16,7 +16,7 @@ Above the first table there may be ``adjacency = "replace-one"`` (or ``"zero-out
 
 Kinds and keys are those of the registered mechanisms (``descriptor.py``), and ``dpsgd``. Every mechanism takes
 ``repeat`` (how many times) and, but for those that say themselves who takes part when, ``sampling_probability``
-(Poisson), a number or a ratio as in ``"256/60000"``.
+(Poisson), a number or a ratio as in ``"256/60000"``. Schemes of bins, bands and groups take ``records_per_user``.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from evr.mechanisms.composition import Composition
 from evr.mechanisms.descriptor import Mechanism
 from evr.mechanisms.registry import MECHANISMS, is_writable, written_fields
 from evr.mechanisms.relations import Relation
+from evr.mechanisms.users import SPLIT
 
 
 def _ratio(value: Any) -> Any:
@@ -85,6 +86,8 @@ class _DpSgd(_Repeated):
     batch_size: int | None = None
     epochs: float | None = None
     sampling: Literal["poisson", "without-replacement", "allocation"] = "poisson"
+    records_per_user: int | None = None
+    user_norm: float | None = None
 
     def _once(self) -> dp_event.DpEvent:
         return events.dpsgd(**self.model_dump(exclude={"kind", "repeat"}))
@@ -110,6 +113,14 @@ class _Sampled(_Described):
     def _once(self) -> dp_event.DpEvent:
         q = validate.probability(sampling_probability=self.sampling_probability)
         return super()._once() if q == 1 else dp_event.PoissonSampledDpEvent(q, super()._once())
+
+
+class _Owned(_Described):
+    records_per_user: int | None = None
+
+    def _once(self) -> dp_event.DpEvent:
+        most = self.records_per_user
+        return super()._once() if most is None else events.UsersDpEvent(super()._once(), most)
 
 
 def _frozen(value: Any) -> Any:
@@ -160,7 +171,7 @@ def _table(mechanism: Mechanism) -> type[_Repeated]:
     }
     sampled = mechanism.takes_sampling and "sampling_probability" not in own
     keys["kind"] = (Literal[described(mechanism.event).kind], ...)
-    base: type[_Described] = _Sampled if sampled else _Described
+    base: type[_Described] = _Sampled if sampled else _Owned if mechanism.event in SPLIT else _Described
     model = create_model(mechanism.event.__name__, __base__=base, **keys)
     model.made_of = mechanism.event
     return model

@@ -51,6 +51,8 @@ EVENTS = [
     events.MatrixMechanismDpEvent(4.0, (1.0, -0.5), 100, 10, 3),
     events.ShuffledBatchesDpEvent(1.1, 15),
     events.PoissonSampledUsersDpEvent(1.1, 0.01, 8),
+    events.FixedBatchUsersDpEvent(1.1, 1000, 10, 8),
+    events.UsersDpEvent(events.BallsInBinsDpEvent(1.1, 10, 5), 8),
     events.ZeroOutDpEvent(GAUSSIAN),
     events.PoissonSampledUsersDpEvent(1.0, 0.1, 4),
     evr.dpsgd(noise_multiplier=1.0, sampling_probability=1e-3, steps=1000),

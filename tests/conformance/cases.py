@@ -95,6 +95,54 @@ def _users(event: events.PoissonSampledUsersDpEvent, direction: str) -> Referenc
     return OnTheLine(reflected(without), reflected(with_user), places, (), lambda x: x / sigma)
 
 
+def _fixed_batches(event: events.FixedBatchUsersDpEvent, direction: str) -> Reference:
+    """Labelled Gaussians by their losses, seen through sampling without replacement: Section R7.3 of
+    docs/guarantees_relations.md.
+    """
+    n, batch, most = event.source_dataset_size, event.sample_size, event.records_per_user
+    ways = [mp.binomial(most, j) * mp.binomial(n - most, batch - j) / mp.binomial(n, batch) for j in range(most + 1)]
+    share = 1 - ways[0]
+    kept = [(w / share, 2 * mpf(j) / mpf(event.noise_multiplier)) for j, w in enumerate(ways) if j]
+    p, q = ([(w, Normal(sign * m * m / 2, m)) for w, m in kept] for sign in (1, -1))
+    deviation = max(m for _, m in kept)
+    places = [mpf(k) * deviation / 4 for k in _DEVIATIONS]
+    return WithoutReplacement.of(OnTheLine(p, q, places, (), lambda x: x), share)
+
+
+def _laplace_replaced(q: Any, scale: Any) -> Reference:
+    up = [(1 - q, Laplace(mpf(0), scale)), (q, Laplace(mpf(1), scale))]
+    inside = [mpf(k) for k in ("0.0001", "0.03", "0.2", "0.47", "0.6", "0.9", "0.9999")]
+    beyond = [1 + mpf(k) * scale for k in ("3", "60", "300")]
+    places = sorted([*(-x for x in (*inside, *beyond)), *inside, *beyond])
+    return OnTheLine(up, reflected(up), places, (mpf(-1), mpf(0), mpf(1)), lambda x: x)
+
+
+def _outcomes_replaced(q: Any, law: Callable[[int], Any], reach: int, shift: int, edge: int | None) -> Reference:
+    """``law`` gives the chances of noise; beyond ``edge`` on either side outcomes have one loss."""
+    p = {x: (1 - q) * law(x) + q * law(x - shift) for x in range(-reach, reach + 1)}
+    if edge is None:
+        return OnOutcomes([p[x] for x in p], [p[-x] for x in p])
+    ends = [sum(p[x] for x in p if sign * x >= edge) for sign in (-1, 1)]
+    inside = [p[x] for x in range(1 - edge, edge)]
+    return OnOutcomes([ends[0], *inside, ends[1]], [ends[1], *inside[::-1], ends[0]])
+
+
+def _sampled_replaced(q: Any, event: Any) -> Reference:
+    """Poisson sampling of noise under replace-one, from its definition (R6)."""
+    if isinstance(event, dp_event.LaplaceDpEvent):
+        return _laplace_replaced(q, mpf(event.noise_multiplier))
+    if isinstance(event, dp_event.DiscreteLaplaceDpEvent):
+        a = mpf(event.noise_parameter)
+        reach = int(140 / event.noise_parameter) + 2 * event.sensitivity  # beyond is 1e-60
+        return _outcomes_replaced(
+            q, lambda x: mp.tanh(a / 2) * mp.exp(-a * abs(x)), reach, event.sensitivity, event.sensitivity
+        )
+    sigma = mpf(event.sigma)
+    reach = int(mp.ceil(16 * sigma)) + 6 + 22 * event.sensitivity
+    whole = sum(mp.exp(-mpf(x * x) / (2 * sigma**2)) for x in range(-reach, reach + 1))
+    return _outcomes_replaced(q, lambda x: mp.exp(-mpf(x * x) / (2 * sigma**2)) / whole, reach, event.sensitivity, None)
+
+
 def _users_replaced(event: events.PoissonSampledUsersDpEvent, direction: str) -> Reference:
     means = [mpf(j) for j in range(event.records_per_user + 1)]
     return _two_sided(means, _binomial(event), mpf(event.noise_multiplier))
@@ -188,6 +236,7 @@ REFERENCES: dict[type, Callable[[Any, str], Reference]] = {
     dp_event.SingleEpochTreeAggregationDpEvent: _tree,
     dp_event.TruncatedSubsampledGaussianDpEvent: _truncated,
     events.PoissonSampledUsersDpEvent: _users,
+    events.FixedBatchUsersDpEvent: _fixed_batches,
 }
 
 UNDER: dict[tuple[type, str], Callable[[Any, str], Reference]] = {
@@ -259,6 +308,12 @@ _OTHERS = [
             events.PoissonSampledUsersDpEvent(2.0, 0.1, 3),
             dp_event.PoissonSampledDpEvent(1e-3, dp_event.GaussianDpEvent(1.0)),
             dp_event.PoissonSampledDpEvent(0.38, dp_event.GaussianDpEvent(30.0)),
+            dp_event.PoissonSampledDpEvent(1e-3, dp_event.LaplaceDpEvent(0.3)),
+            dp_event.PoissonSampledDpEvent(0.38, dp_event.LaplaceDpEvent(2.0)),
+            dp_event.PoissonSampledDpEvent(0.38, dp_event.DiscreteLaplaceDpEvent(1.0, 3)),
+            dp_event.PoissonSampledDpEvent(0.1, events.DiscreteGaussianDpEvent(2.0, 2)),
+            events.FixedBatchUsersDpEvent(2.0, 1000, 10, 5),
+            events.FixedBatchUsersDpEvent(4.0, 50, 20, 3),
         )
     ),
     Under(dp_event.RandomizedResponseDpEvent(0.5, 10), "zero-out"),
@@ -316,7 +371,8 @@ def reference(case: dp_event.DpEvent | Under, direction: str) -> Reference:
     if isinstance(event, dp_event.PoissonSampledDpEvent):
         if relation == "replace-one":
             q = mpf(event.sampling_probability)
-            assert isinstance(inner, dp_event.GaussianDpEvent)
+            if not isinstance(inner, dp_event.GaussianDpEvent):
+                return _sampled_replaced(q, inner)
             return _two_sided([mpf(0), mpf(1)], [1 - q, q], mpf(inner.noise_multiplier))
         return laws.sampled(event.sampling_probability, direction)
     if isinstance(event, dp_event.SampledWithoutReplacementDpEvent):

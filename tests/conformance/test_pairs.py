@@ -99,6 +99,7 @@ def test_every_registered_mechanism_has_cases():
         schemes.ExponentialMechanismDpEvent,
         schemes.PermuteAndFlipDpEvent,
         schemes.SummedDiscreteGaussiansDpEvent,
+        schemes.UsersDpEvent,
     }
     assert lines == set(cases.REFERENCES), "give every registered event type a reference in cases.py"
     for event in lines:

@@ -19,7 +19,7 @@ from evr.errors import UnsupportedEventError
 from evr.estimation.closed_forms import pair_delta
 from evr.events import PoissonSampledUsersDpEvent
 from evr.laws import Pairs
-from evr.laws.exact import ExactGaussian
+from evr.laws.exact import Ball, ExactCurve, ExactGaussian
 from evr.laws.line.gaussian import GaussianPair
 from evr.mechanisms import MECHANISMS, Composition
 from helpers import near
@@ -53,6 +53,7 @@ USERS = [
     (4, 0.01, 1.0, 0.5, 0.000142117127764, 0.0, 0.000179914677612),
     (10, 0.01, 2.0, 1.0, 1.2354842135e-8, 0.0, 3.26809375619e-8),
     (3, 0.2, 1.5, 1.0, 0.0152782558551, 0.0, 0.0498422335982),
+    (50, 0.001, 4.0, 1.0, 3.35223725345e-37, 0.0, 3.45895162527e-36),
 ]
 
 
@@ -90,6 +91,21 @@ def test_one_step_for_users(
         assert delta(event, epsilon, method=method, direction="add") == near(add, rel=1e-11)
         found = delta(event, epsilon, method=method, neighboring_relation="replace-one")
         assert found == near(replace, rel=1e-11)
+
+
+def test_one_step_below_epsilon_0() -> None:
+    event = dp_event.PoissonSampledDpEvent(0.3, dp_event.GaussianDpEvent(1.3))
+    (step,) = Composition.of(event, "replace-one").steps("remove")
+    assert isinstance(step.exact, ExactCurve)
+    assert pair_delta(step.pair, -0.4) == near(0.36378196759199, rel=1e-13)
+    assert float(step.exact.curve()(Ball(-0.4).exp()).mid()) == near(0.36378196759199, rel=1e-13)
+
+
+def test_a_longer_training_for_users() -> None:
+    event = evr.dpsgd(noise_multiplier=4.0, sampling_probability=0.1, steps=100, records_per_user=3)
+    assert delta(event, 2.0, direction="remove") == near(0.00321095884, rel=1e-8)
+    assert delta(event, 2.0, direction="add") == near(0.0018163154, rel=1e-8)
+    assert delta(event, 2.0, neighboring_relation="replace-one") == near(0.138267035, rel=1e-8)
 
 
 def test_a_training_for_users() -> None:
@@ -189,7 +205,7 @@ def test_a_registered_pair_of_gaussians_is_not_sampled_under_replace_one() -> No
         relation=lambda event: Relation.REPLACE_ONE,
     )
     try:
-        with pytest.raises(UnsupportedEventError, match="Gaussian"):
+        with pytest.raises(UnsupportedEventError, match="additive noise"):
             Composition.of(dp_event.PoissonSampledDpEvent(0.5, CountDpEvent(1.0)), "replace-one")
     finally:
         MECHANISMS.pop(CountDpEvent)
@@ -198,8 +214,16 @@ def test_a_registered_pair_of_gaussians_is_not_sampled_under_replace_one() -> No
 @pytest.mark.parametrize(
     ("event", "word"),
     [
-        (dp_event.PoissonSampledDpEvent(0.1, dp_event.LaplaceDpEvent(1.0)), "Gaussian"),
-        (dp_event.PoissonSampledDpEvent(0.1, evr.events.EpsilonDeltaDpEvent(1.0, 1e-6)), "Gaussian"),
+        (dp_event.PoissonSampledDpEvent(0.1, evr.events.EpsilonDeltaDpEvent(1.0, 1e-6)), "additive noise"),
+        (dp_event.PoissonSampledDpEvent(0.1, dp_event.RandomizedResponseDpEvent(0.5, 3)), "additive noise"),
+        (
+            dp_event.PoissonSampledDpEvent(0.1, dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(1.0), 2)),
+            "several mechanisms",
+        ),
+        (
+            dp_event.PoissonSampledDpEvent(0.1, dp_event.PoissonSampledDpEvent(0.1, dp_event.LaplaceDpEvent(1.0))),
+            "replace-one",
+        ),
     ],
 )
 def test_other_noise_is_refused_under_replace_one(event: Any, word: str) -> None:

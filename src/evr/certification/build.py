@@ -76,6 +76,7 @@ def build(
     times: dict[str, Any],
     record: dict[str, Any] | None,
     proof: str | None = None,
+    per_record: float | None = None,
 ) -> Certificate:
     """Put together what was claimed, what happened and what follows; ``claim`` carries the terms of its release."""
     assert claim.terms is not None
@@ -122,6 +123,7 @@ def build(
         "times": times,
         "record": record,
         **({} if proof is None else {"proof": proof}),
+        **({} if per_record is None else {"per_record": per_record}),
     }
     return Certificate.sealed(plain({**document, "statement": statement(document)}))
 

@@ -259,6 +259,9 @@ class Certificate(Section):
         ``Record.is_certified_by`` compares it with the record itself.
     proof
         The SHA-256 on the last line of its proof file, where one was written; else there is no such field.
+    per_record
+        Of a guarantee for users that was proved strictly: a proved epsilon for one record at the same delta. Else there
+        is no such field.
     digest
         SHA-256 of the rest.
     """
@@ -277,6 +280,7 @@ class Certificate(Section):
     times: TimesSection
     record: RecordSection | None
     proof: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    per_record: Annotated[float, Field(ge=0)] | None = None
     digest: str
 
     @model_validator(mode="after")
@@ -326,7 +330,8 @@ class Certificate(Section):
 
     def document(self) -> dict[str, Any]:
         """All of it in JSON's types."""
-        return plain(self.model_dump(exclude=None if self.proof else {"proof"}))
+        absent = {name for name in ("proof", "per_record") if getattr(self, name) is None}
+        return plain(self.model_dump(exclude=absent))
 
     def to_json(self) -> str:
         """The text of the file."""

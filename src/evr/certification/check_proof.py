@@ -701,6 +701,22 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
     if name == "epsilon_delta":
         (e, d), high = numbers, (1 - numbers[1]) / (1 + mp.exp(-numbers[0]))
         return outcomes([(d, 0), (0, d), (high, high * mp.exp(-e)), (high * mp.exp(-e), high)])
+    if name == "labelled":
+        squares, weights = ([mp.mpf(x.numerator) / x.denominator for x in row] for _, row in given)
+        curves = [gaussian(mp.sqrt(square)) for square in squares]
+        return lambda r: sum(w * curve(r) for w, curve in zip(weights, curves))
+    if name == "replaced" and given[1][0] == "laplace":
+        taken, scale = numbers[0], given[1][1][0]
+        rare = taken * mp.exp(-mp.mpf(scale.denominator) / scale.numerator)
+
+        def upper(r: Any) -> Any:
+            return max(mp.mpf(0), taken - mp.sqrt(rare * (r * (1 - taken + rare) - 1 + taken)))
+
+        return lambda r: upper(r) if r >= 1 else 1 - r + r * upper(1 / r)
+    chance = numbers[0] if name == "replaced" else 0  # of a sampled record under replace-one
+    if name == "replaced":
+        name, given = given[1]
+        numbers = [mp.mpf(x.numerator) / x.denominator for x in given]
     if name in ("discrete_laplace", "discrete_gaussian"):
         scale, shift = numbers[0], int(given[1])
         if name == "discrete_laplace":
@@ -710,7 +726,11 @@ def curve_of(mp: Any, law: Any, add: bool) -> Any:
             reach = int(scale * mp.sqrt(2 * (mp.prec + 9))) + 1
             whole = sum(mp.exp(-mp.mpf(x * x) / (2 * scale**2)) for x in range(-reach, reach + 1))
             term = lambda x: mp.exp(-mp.mpf(x * x) / (2 * scale**2)) / whole  # noqa: E731
-        return outcomes([(term(x - shift), term(x)) for x in range(-reach, reach + shift + 1)])
+        around = range(-reach - shift, reach + shift + 1)
+        if chance:
+            moved = [(1 - chance) * term(x) + chance * term(x - shift) for x in around]
+            return outcomes(list(zip(moved, reversed(moved))))
+        return outcomes([(term(x - shift), term(x)) for x in around])
     if name in ("mixture", "two_sided"):
         sizes, weights = ([mp.mpf(x.numerator) / x.denominator for x in row] for _, row in given[-2:])
         scale = mp.sqrt(numbers[0]) if name == "two_sided" else 1

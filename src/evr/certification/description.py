@@ -16,7 +16,7 @@ from dp_accounting import dp_event
 from evr import validate
 from evr.certification.scheme_words import is_about_users
 from evr.certification.text_rules import NAME_IN_WORDS, is_name
-from evr.mechanisms.schemes import PoissonSampledUsersDpEvent, RandomAllocationDpEvent
+from evr.mechanisms.schemes import FixedBatchUsersDpEvent, PoissonSampledUsersDpEvent, RandomAllocationDpEvent
 from evr.numbers import typed
 
 DPSGD = "DP-SGD"
@@ -71,6 +71,7 @@ class Phase(NamedTuple):
     rate: float
     batch: tuple[int, int] | None = None
     records_per_user: int | None = None
+    user_norm: float | None = None
     participations: int | None = None
 
 
@@ -89,7 +90,11 @@ def phases_of(event: dp_event.DpEvent) -> list[Phase] | None:
             continue
         if isinstance(step, PoissonSampledUsersDpEvent):
             numbers = (step.noise_multiplier, step.sampling_probability)
-            found.append(Phase(steps, *numbers, records_per_user=step.records_per_user))
+            found.append(Phase(steps, *numbers, None, step.records_per_user, step.user_norm))
+            continue
+        if isinstance(step, FixedBatchUsersDpEvent):
+            batch = (step.sample_size, step.source_dataset_size)
+            found.append(Phase(steps, step.noise_multiplier, batch[0] / batch[1], batch, step.records_per_user))
             continue
         if isinstance(step, dp_event.PoissonSampledDpEvent):
             step, rate = step.event, step.sampling_probability
@@ -146,6 +151,8 @@ def _phase(phase: Phase, given: Mapping[str, Any]) -> str:
     noise = f"noise multiplier {typed(phase.noise_multiplier)}"
     most = phase.records_per_user
     owns = "" if most is None else f", at most {_counted(most, 'record')} per user"
+    if phase.user_norm is not None:
+        owns += f", clipped together to {_counted(phase.user_norm, 'clipping norm')}"
     return f"{drawn}, {steps}, {noise}{owns}"
 
 

@@ -14,7 +14,8 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr.certification.scheme_words import LISTED, SCHEMES
 from evr.described import described, name_in_words
 from evr.mechanisms.registry import MECHANISMS, written_fields
-from evr.mechanisms.relations import ADD_OR_REMOVE, ZERO_OUT
+from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, ZERO_OUT
+from evr.mechanisms.replaced import NOISES
 from evr.mechanisms.schemes import ZeroOutDpEvent
 from evr.numbers import typed
 
@@ -25,8 +26,14 @@ _THREE = "the sampling probability, the number of steps and the divisor of the s
 _UNRELATED = {
     ADD_OR_REMOVE: f"{_THREE} did not depend on the data, the number of records included",
     ZERO_OUT: (f"the number of records is public, and {_THREE} depended on the data through it alone"),
+    REPLACE_ONE: f"{_THREE} depended on the data through the number of records alone",
 }
 """R1.7 of docs/guarantees_relations.md, for Poisson sampling."""
+_SCALAR = (
+    "noise that is sampled and not Gaussian was added to one number, to which a record adds between minus and plus the "
+    "sensitivity if it is in the batch, and nothing if not"
+)
+"""R6 of docs/guarantees_relations.md, under replace-one."""
 _DRAWN = "each batch was a uniformly random set of the stated size, drawn anew for each step (not shuffled batches)"
 _PARTS = 6  # of a composition that are described one by one
 _LONG = 2000  # characters of them
@@ -133,8 +140,9 @@ def assumptions(*events: dp_event.DpEvent, relation: NeighboringRelation = ADD_O
     for one in _spread(events):
         if isinstance(one, dp_event.PoissonSampledDpEvent) and one.sampling_probability != 1:
             sampling[_SAMPLED] = None
-            if relation in _UNRELATED:
-                sampling[_UNRELATED[relation]] = None
+            sampling[_UNRELATED[relation]] = None
+            if relation is REPLACE_ONE and type(one.event) in NOISES[1:]:
+                sampling[_SCALAR] = None
         elif isinstance(one, dp_event.SampledWithoutReplacementDpEvent):
             sampling[_DRAWN] = None
         elif type(one) in MECHANISMS:

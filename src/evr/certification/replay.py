@@ -16,10 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dp_accounting import NeighboringRelation
+
 from evr import validate
 from evr.bounds.strict import ProofPlan, StatedProof
 from evr.certification.build import build, software
 from evr.certification.certificate import Certificate
+from evr.certification.per_record import is_proved
 from evr.certification.proof_file import proof_of, seal_of
 from evr.certification.recorded import contradictions
 from evr.certification.time_limits import MAX_SECONDS, alarmed, refuse_large_plans, seconds_allowed, understood
@@ -320,7 +323,16 @@ def _rebuilt(
         times=certificate.times.model_dump(),
         record=None if certificate.record is None else certificate.record.model_dump(),
         proof=None if certificate.proof is None else seal_of(proof_of(certificate)),
+        per_record=_per_record(certificate),
     )
+
+
+def _per_record(certificate: Certificate) -> float | None:
+    """The number for one record, if it is there and proved again."""
+    epsilon, relation = certificate.per_record, NeighboringRelation[certificate.neighboring_relation]
+    if epsilon is None or not certificate.accepted:
+        return None
+    return epsilon if is_proved(epsilon, certificate.dp_event(), certificate.claim.delta, relation) else None
 
 
 def _unlikely(certificate: Certificate) -> Iterator[Mismatch]:

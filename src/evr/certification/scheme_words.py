@@ -15,12 +15,14 @@ from evr.mechanisms.schemes import (
     BMinSepDpEvent,
     CyclicPoissonDpEvent,
     DiscreteGaussianDpEvent,
+    FixedBatchUsersDpEvent,
     MatrixMechanismDpEvent,
     PoissonSampledUsersDpEvent,
     RandomAllocationDpEvent,
     RedrawnBinsDpEvent,
     ShuffledBatchesDpEvent,
     SummedDiscreteGaussiansDpEvent,
+    UsersDpEvent,
 )
 from evr.numbers import typed
 
@@ -88,9 +90,11 @@ def _shuffled_in_words(event: ShuffledBatchesDpEvent) -> str:
 
 
 def _users_in_words(event: PoissonSampledUsersDpEvent) -> str:
+    norm = event.user_norm
+    clipped = "" if norm is None else f", those of one user in a batch clipped together to {typed(norm)} clipping norms"
     return (
-        f"Poisson sampling (sampling probability {typed(event.sampling_probability)}, at most "
-        f"{event.records_per_user:,} records per user) of {noise_in_words(event.noise_multiplier)}"
+        f"Poisson sampling (sampling probability {typed(event.sampling_probability)}, {_owned(event)}{clipped}) "
+        f"of {noise_in_words(event.noise_multiplier)}"
     )
 
 
@@ -116,13 +120,35 @@ def is_discrete(event: dp_event.DpEvent) -> bool:
     return isinstance(event, _DISCRETE) if not hasattr(event, "event") else is_discrete(event.event)
 
 
+def _fixed_batches_in_words(event: FixedBatchUsersDpEvent) -> str:
+    drawn = f"{event.sample_size:,} of {event.source_dataset_size:,} records, {_owned(event)}"
+    return f"sampling without replacement ({drawn}) of {noise_in_words(event.noise_multiplier)}"
+
+
+def _split_in_words(event: UsersDpEvent) -> str:
+    inner = SCHEMES.get(type(event.event))
+    scheme = type(event.event).__name__ if inner is None else inner(event.event)
+    most = event.records_per_user
+    return f"{scheme}, for users of at most {most:,} record{'' if most == 1 else 's'}"
+
+
+def _owned(event: Any) -> str:
+    most = event.records_per_user
+    return f"at most {most:,} record{'' if most == 1 else 's'} per user"
+
+
+USERS = (PoissonSampledUsersDpEvent, FixedBatchUsersDpEvent, UsersDpEvent)
+
+
 def is_about_users(event: dp_event.DpEvent) -> bool:
     """Whether the tree bounds what users add, not records. Trees that mix both have no laws."""
     while True:
         if isinstance(event, dp_event.ComposedDpEvent):
             return any(map(is_about_users, event.events))
+        if isinstance(event, USERS):
+            return True
         if not hasattr(event, "event"):
-            return isinstance(event, PoissonSampledUsersDpEvent)
+            return False
         event = event.event
 
 
@@ -135,5 +161,7 @@ SCHEMES: dict[type[dp_event.DpEvent], Callable[[Any], str]] = {
     ShuffledBatchesDpEvent: _shuffled_in_words,
     PoissonSampledUsersDpEvent: _users_in_words,
     RandomAllocationDpEvent: _allocation_in_words,
+    FixedBatchUsersDpEvent: _fixed_batches_in_words,
+    UsersDpEvent: _split_in_words,
 }
 """The words of each scheme; those of other mechanisms are their names and fields."""

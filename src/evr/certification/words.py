@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 from dp_accounting import NeighboringRelation, dp_event
@@ -81,7 +82,7 @@ def identified(event: dp_event.DpEvent) -> str:
 def ran(document: dict[str, Any]) -> str:
     """The training or composition, as a certificate describes it: the subject of its statement."""
     event, given = event_from_json(document["event"]), document["description"]
-    words = trained(event, given) or f"the composition of {identified(event)}"
+    words = _of_clients(trained(event, given) or f"the composition of {identified(event)}", document)
     return words if given["title"] is None else f'the training "{given["title"]}", {words},'
 
 
@@ -95,9 +96,23 @@ def unit(document: dict[str, Any]) -> str:
     return str(given["unit"] or ("record" if given["algorithm"] is None else "example"))
 
 
+def _of_clients(words: str, document: dict[str, Any]) -> str:
+    """Words about users, where the unit is a client."""
+    clients = unit(document) == "client" and is_about_users(event_from_json(document["event"]))
+    return re.sub(r"\buser(s?)\b", r"client\1", words) if clients else words
+
+
+def neighbours(document: dict[str, Any]) -> str:
+    """Which data sets are neighbours."""
+    users = is_about_users(event_from_json(document["event"]))
+    return _of_clients(adjacency(document["neighboring_relation"], users=users), document)
+
+
 def short_statement(document: dict[str, Any]) -> str:
-    """Two sentences for a paper; ``assumed`` lists what they assume."""
-    return f"{_claimed(document)} {_checked(document)}"
+    """Two sentences for a paper, and a third between them where users are protected and the number for one record is
+    proved too; ``assumed`` lists what they assume.
+    """
+    return f"{_claimed(document)} {_beside(document)}{_checked(document)}"
 
 
 def statement(document: dict[str, Any]) -> str:
@@ -120,11 +135,18 @@ def _claimed(document: dict[str, Any]) -> str:
     """The first sentence: what holds, or was claimed."""
     claim, subject = document["claim"], ran(document)
     pair = f"({stated(claim['epsilon'])}, {stated(claim['delta'])})"
-    neighbours = adjacency(document["neighboring_relation"])
-    rest = f"{pair}-differentially private per {unit(document)} under {neighbours}"
+    rest = f"{pair}-differentially private per {unit(document)} under {neighbours(document)}"
     if document["verdict"] == "rejected":
         return f"It was not shown that {subject} is {rest}."
     return f"{subject[0].upper()}{subject[1:]} is {rest}."
+
+
+def _beside(document: dict[str, Any]) -> str:
+    """The number for one record, beside that for users."""
+    if document.get("per_record") is None:
+        return ""
+    pair = f"({stated(document['per_record'])}, {stated(document['claim']['delta'])})"
+    return f"Per record instead of per {unit(document)} it is {pair}-differentially private. "
 
 
 def _checked(document: dict[str, Any]) -> str:
@@ -162,7 +184,8 @@ def assumed(document: dict[str, Any]) -> list[str]:
     checked = document["verification"]
     event = event_from_json(document["event"])
     relation = NeighboringRelation[document["neighboring_relation"]]
-    clauses = [*assumptions(event, relation=relation), *recorded.assumptions(document["record"])]
+    clauses = [_of_clients(one, document) for one in assumptions(event, relation=relation)]
+    clauses += recorded.assumptions(document["record"])
     given = document["description"]["unit"]
     if given not in (None, "example") and not is_about_users(event):
         clauses.insert(0, f"each record holds all data of one {given}")

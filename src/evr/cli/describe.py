@@ -86,9 +86,11 @@ def _in_units(training: Training, *, repeat: int = 1, where: str = "") -> list[s
         about = "" if records is None or batch is None else f": about {batch:,} of {records:,} records"
         q = event.event.sampling_probability
         batches = f"{count}; a record is in each with probability {q:.6g}{about}."
+    most = training.records_per_user
     return [
         f"Noise{where}: its standard deviation is {training.noise_multiplier:g} times the clipping norm, in each step.",
         batches,
+        *([] if most is None else [f"Users{where}: one owns at most {most:,} records, and is protected as a whole."]),
     ]
 
 

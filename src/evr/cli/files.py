@@ -31,7 +31,14 @@ def certificate_path(spec: Path | None, event: Any, epsilon: float | None, delta
         if hasattr(sampled, "sample_size")
         else {"q": sampled.sampling_probability}
     )
-    named = {"noise": sampled.event.noise_multiplier, **drawn, "steps": event.count, "epsilon": epsilon, "delta": delta}
+    named = {
+        "noise": getattr(sampled, "event", sampled).noise_multiplier,
+        **drawn,
+        "steps": event.count,
+        "records": getattr(sampled, "records_per_user", None),
+        "epsilon": epsilon,
+        "delta": delta,
+    }
     words = [f"{name}{_digits(value)}" for name, value in named.items() if value is not None]
     return Path(f"{'-'.join(['dpsgd', *words])}.certificate.json")
 

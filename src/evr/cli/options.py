@@ -140,6 +140,18 @@ Sampling = Annotated[
         show_default=False,
     ),
 ]
+RecordsPerUser = Annotated[
+    int | None,
+    whole_option(
+        "--records-per-user", "Protect users, who own at most so many records, instead of records.", ranges=True
+    ),
+]
+UserNorm = Annotated[
+    float | None,
+    number_option(
+        "--user-norm", "Norm to which a user's records in a batch are clipped together, in clipping norms.", ranges=True
+    ),
+]
 Adjacency = Annotated[
     str | None,
     choice_option(
@@ -174,6 +186,8 @@ class Training(NamedTuple):
     batch_size: int | None = None
     epochs: float | None = None
     sampling: str | None = None
+    records_per_user: int | None = None
+    user_norm: float | None = None
 
     @property
     def several(self) -> dict[str, Several]:
@@ -309,10 +323,12 @@ def _what_ran(
     batch_size: BatchSize = None,
     epochs: Epochs = None,
     sampling: Sampling = None,
+    records_per_user: RecordsPerUser = None,
+    user_norm: UserNorm = None,
     adjacency: Adjacency = None,
 ) -> WhatRan:
-    training = Training(noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling)
-    return WhatRan(spec, training, adjacency)
+    given = (noise_multiplier, sampling_probability, steps, dataset_size, batch_size, epochs, sampling)
+    return WhatRan(spec, Training(*given, records_per_user, user_norm), adjacency)
 
 
 def asks_what_ran(command: Callable[..., None], *, ranges: bool = False) -> Callable[..., None]:

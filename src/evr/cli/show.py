@@ -115,8 +115,7 @@ def _write_proof(certificate: Certificate, path: Path) -> None:
 
 
 def _facts(certificate: Certificate) -> list[list[str]]:
-    from evr.certification.words import ran
-    from evr.described import adjacency
+    from evr.certification.words import neighbours, ran
 
     claim, release, checked = certificate.claim, certificate.release, certificate.verification
     guarantee = "none" if certificate.guarantee is None else str(certificate.guarantee)
@@ -124,7 +123,7 @@ def _facts(certificate: Certificate) -> list[list[str]]:
     rows = {
         "verdict": certificate.verdict,
         "guarantee": guarantee,
-        "neighbouring relation": adjacency(certificate.neighboring_relation),
+        "neighbouring relation": neighbours(certificate.document()),
         "what ran": ran(certificate.document()),
         "claim": f"epsilon {claim.epsilon!r}, delta {claim.delta!r}",
         "tested against": f"delta {number(claim.threshold, 9)} = (1 - kappa) times the claim, kappa = {claim.kappa!r}",

@@ -16,6 +16,7 @@ from evr.certification.build import build, differences, software
 from evr.certification.certificate import Certificate
 from evr.certification.event_json import event_digest, event_from_json
 from evr.certification.ledger import Ledger
+from evr.certification.per_record import epsilon_per_record
 from evr.certification.proof_file import proof_file, seal_of, write_proof
 from evr.certification.tables import ELSEWHERE, Attempt
 from evr.errors import ClusterError, DeviceError, EvrError, LedgerError
@@ -145,6 +146,7 @@ def perform(
             planner=None if ahead is None else ahead.planning,
             seconds={} if ahead is None else ahead.seconds,
         )
+        strict = verification.verdict is Verdict.ACCEPTED and verification.method in ("strict", "both")
         certificate = build(
             verification,
             event=attempt.event,
@@ -162,6 +164,9 @@ def perform(
             },
             record=attempt.options.get("record"),
             proof=_proof_written(composition, claim, verification, attempt.options.get("proof")),
+            per_record=epsilon_per_record(event_from_json(attempt.event), claim.delta, attempt.relation)
+            if strict
+            else None,
         )
         if path is not None or attempt.options["path"] is not None:
             certificate.save(path or attempt.options["path"])

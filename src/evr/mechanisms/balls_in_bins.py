@@ -13,6 +13,8 @@ from evr.laws.exact import ExactBins
 from evr.laws.patterns.bins import CorrelatedBins, IndependentBins
 from evr.laws.patterns.strategy import Strategy, noise_over
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
+from evr.mechanisms.relations import REPLACE_ONE
+from evr.mechanisms.replaced import scheme
 from evr.mechanisms.schemes import CONTRIBUTIONS, BallsInBinsDpEvent, RandomAllocationDpEvent, RedrawnBinsDpEvent
 
 MOST_BINS = 10**6
@@ -78,6 +80,7 @@ MECHANISM = Mechanism(
         CONTRIBUTIONS,
     ),
     takes_sampling=False,
+    under={REPLACE_ONE: scheme(fixed)},
 )
 
 REDRAWN = Mechanism(

@@ -96,4 +96,5 @@ CYCLIC_POISSON = Mechanism(
     ),
     takes_sampling=False,
     relation=_cyclic_relation,
+    under={NeighboringRelation.REPLACE_ONE: cyclic_poisson},
 )

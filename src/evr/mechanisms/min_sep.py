@@ -10,6 +10,8 @@ from evr.laws.patterns.min_sep import MinSep
 from evr.laws.patterns.strategy import Strategy
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.matrix_mechanism import require_separation, sampled_gaussians
+from evr.mechanisms.relations import REPLACE_ONE
+from evr.mechanisms.replaced import scheme
 from evr.mechanisms.schemes import CONTRIBUTIONS, BallsInBinsDpEvent, BMinSepDpEvent
 
 
@@ -42,4 +44,5 @@ MECHANISM = Mechanism(
     pairs,
     assumptions=("each eligible record was in a batch independently with the stated probability", CONTRIBUTIONS),
     takes_sampling=False,
+    under={REPLACE_ONE: scheme(pairs)},
 )

@@ -45,7 +45,7 @@ MECHANISMS: dict[type[dp_event.DpEvent], Mechanism] = {
         epochs.TREE_AGGREGATION,
         epochs.SHUFFLED_BATCHES,
         truncated.MECHANISM,
-        users.MECHANISM,
+        *users.MECHANISMS,
     )
 }
 

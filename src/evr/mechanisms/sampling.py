@@ -11,10 +11,9 @@ from dp_accounting import NeighboringRelation, dp_event
 from evr import validate
 from evr.errors import UnsupportedEventError
 from evr.laws import NON_PRIVATE_PAIR, Direction, Pairs, Step, merged, on_a_line, simplify
-from evr.laws.exact import NON_PRIVATE_LAW, ExactGaussian, ExactTwoSided, exact_sampled, exact_without_replacement
+from evr.laws.exact import NON_PRIVATE_LAW, exact_sampled, exact_without_replacement
 from evr.laws.line import poisson, without_replacement
-from evr.laws.line.gaussian import GaussianPair
-from evr.laws.line.two_sided import TwoSidedPair
+from evr.mechanisms import replaced
 from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE, not_under
 
 NON_PRIVATE_PAIRS = Pairs.both(NON_PRIVATE_PAIR, NON_PRIVATE_LAW)
@@ -74,27 +73,21 @@ class Sampling:
         return Pairs.both(without_replacement.sampled(remove.pair, float(self.share)), exact)
 
     def check_replaced(self, leaf: object) -> None:
-        """Refuse what Poisson sampling has no law for under replace-one: anything but the Gaussian mechanism, whose
-        event says that it adds noise to a sum. A pair does not say that.
+        """Refuse what Poisson sampling has no law for under replace-one: anything but noise that its event says is
+        added to a sum.
         """
-        poisson = isinstance(self.node, dp_event.PoissonSampledDpEvent)
-        if poisson and type(leaf) is not dp_event.GaussianDpEvent:
-            raise not_under(
-                f"Poisson sampling of anything but Gaussian noise at {self.path}", REPLACE_ONE, self.node, ADD_OR_REMOVE
-            )
+        if isinstance(self.node, dp_event.PoissonSampledDpEvent) and type(leaf) not in replaced.NOISES:
+            raise self._not_replaced("anything but additive noise")
 
     def _replaced(self, step: Step) -> Pairs:
-        """Poisson sampling of Gaussian noise under replace-one (docs/guarantees_relations.md, Section R5): the base's
-        pair has twice the norm of a record.
-        """
-        if not (isinstance(step.pair, GaussianPair) and isinstance(step.exact, ExactGaussian)):
-            raise not_under(
-                f"Poisson sampling of {step.law.describe()} at {self.path}", REPLACE_ONE, self.node, ADD_OR_REMOVE
-            )
-        q = self.share
-        pair = TwoSidedPair((0.0, step.pair.mu / 2), (float(1 - q), float(q)))
-        sizes = (Fraction(0), Fraction(1))
-        return Pairs.both(pair, ExactTwoSided(step.exact.square / 4, sizes, (1 - q, q)))
+        """Poisson sampling of noise under replace-one."""
+        found = replaced.sampled(step.exact, self.share)
+        if found is None:
+            raise self._not_replaced(step.law.describe())
+        return found
+
+    def _not_replaced(self, what: str) -> UnsupportedEventError:
+        return not_under(f"Poisson sampling of {what} at {self.path}", REPLACE_ONE, self.node, ADD_OR_REMOVE)
 
 
 def _by_poisson(remove: Step, add: Step, q: Fraction) -> Pairs:

@@ -96,10 +96,35 @@ class RandomAllocationDpEvent(dp_event.DpEvent):
 class PoissonSampledUsersDpEvent(dp_event.DpEvent):
     """One step of DP-SGD, for users: each record is sampled by Poisson and clipped by itself, and a user owns at most
     ``records_per_user`` records.
+
+    With ``user_norm``, the sum of a user's records in a batch is clipped to so many clipping norms of a record.
     """
 
     noise_multiplier: float
     sampling_probability: float
+    records_per_user: int
+    user_norm: float | None = None
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class FixedBatchUsersDpEvent(dp_event.DpEvent):
+    """One step on a uniformly random set of just ``sample_size`` of the records, for users of at most
+    ``records_per_user`` records, each clipped by itself: under replace-one.
+    """
+
+    noise_multiplier: float
+    source_dataset_size: int
+    sample_size: int
+    records_per_user: int
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class UsersDpEvent(dp_event.DpEvent):
+    """A training scheme for users of at most ``records_per_user`` records, each of which takes part by itself, as
+    ``event`` says: bins, cyclic Poisson, b-min-sep, or a matrix mechanism.
+    """
+
+    event: dp_event.DpEvent
     records_per_user: int
 
 

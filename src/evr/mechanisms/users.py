@@ -1,20 +1,29 @@
-"""From a ``PoissonSampledUsersDpEvent`` to its pairs (docs/guarantees_relations.md, R5.4)."""
+"""Users instead of records: from events that bound how many records a user owns to their pairs
+(docs/guarantees_relations.md, Sections R5.4 and R7).
+"""
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import partial
 
-from dp_accounting import dp_event
+import attr
+from dp_accounting import NeighboringRelation, dp_event
 
 from evr import validate
+from evr.errors import UnsupportedEventError
 from evr.laws import TRIVIAL_PAIR, Pairs
-from evr.laws.exact import ExactGaussian
+from evr.laws.exact import ExactGaussian, ExactLabelled, exact_without_replacement
+from evr.laws.line import without_replacement
 from evr.laws.line.gaussian import GaussianPair
+from evr.laws.line.labelled import LabelledGaussians
+from evr.laws.patterns.strategy import noise_over
+from evr.mechanisms import balls_in_bins, matrix_mechanism, min_sep
 from evr.mechanisms.descriptor import NON_PRIVATE, Mechanism
 from evr.mechanisms.mixture import mixed
-from evr.mechanisms.relations import REPLACE_ONE
-from evr.mechanisms.schemes import PoissonSampledUsersDpEvent
+from evr.mechanisms.relations import ADD_OR_REMOVE, REPLACE_ONE
+from evr.mechanisms.schemes import FixedBatchUsersDpEvent, PoissonSampledUsersDpEvent, UsersDpEvent
 
 MOST_RECORDS = 10_000
 _NEGLIGIBLE = Fraction(1, 10**80)  # weights below go to the greatest number of records
@@ -24,20 +33,90 @@ def pairs(event: PoissonSampledUsersDpEvent, *, replaced: bool = False) -> Pairs
     """Dominating pairs of one step of Poisson sampling by records, for users."""
     noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
     q = validate.probability(sampling_probability=event.sampling_probability)
-    records = validate.positive_integer(records_per_user=event.records_per_user)
-    if records > MOST_RECORDS:
-        raise ValueError(f"records_per_user={records!r} is above {MOST_RECORDS:,}: bound what a user contributes")
+    records = _records(event.records_per_user)
+    norm = Fraction(records if event.user_norm is None else validate.positive(user_norm=event.user_norm))
     if q == 0:
         return Pairs.both(TRIVIAL_PAIR)
     if noise == 0:
         return NON_PRIVATE
-    chances = binomial(records, Fraction(q))
-    exact = tuple(Fraction(number) / Fraction(noise) for number in chances)
+    chances: dict[Fraction, Fraction] = {}
+    for number, chance in binomial(records, Fraction(q)).items():
+        size = min(Fraction(number), norm)
+        chances[size] = chances.get(size, Fraction(0)) + chance
+    exact = tuple(size / Fraction(noise) for size in chances)
     if len(exact) == 1:  # everybody takes part
         mean = (2 if replaced else 1) * exact[0]
         return Pairs.both(GaussianPair(float(mean)), ExactGaussian(mean**2))
-    means = tuple(number / noise for number in chances)
+    means = tuple(float(size) / noise for size in chances)
     return mixed(means, exact, tuple(chances.values()), replaced=replaced)
+
+
+def fixed_batches(event: FixedBatchUsersDpEvent) -> Pairs | dp_event.DpEvent:
+    """The pair of one step on a batch of a fixed size, for users, under replace-one (Section R7.3)."""
+    noise = validate.noise_scale(noise_multiplier=event.noise_multiplier)
+    size = validate.positive_integer(source_dataset_size=event.source_dataset_size)
+    batch = validate.non_negative_integer(sample_size=event.sample_size)
+    records = _records(event.records_per_user, most=1000)
+    for name, value in (("sample_size", batch), ("records_per_user", records)):
+        if value > size:
+            raise ValueError(f"{name}={value!r} is above source_dataset_size={size!r}")
+    if batch == 0:
+        return Pairs.both(TRIVIAL_PAIR)
+    if noise == 0:
+        return NON_PRIVATE
+    chances = hypergeometric(size, records, batch)
+    share = 1 - chances.pop(0, Fraction(0))
+    weights = tuple(chance / share for chance in chances.values())
+    exact = ExactLabelled(tuple((2 * j / Fraction(noise)) ** 2 for j in chances), weights)
+    pair = LabelledGaussians(tuple(2 * j / noise for j in chances), tuple(map(float, weights)))
+    if share == 1:
+        return Pairs.both(pair, exact)
+    return Pairs.both(without_replacement.sampled(pair, float(share)), exact_without_replacement(exact, share))
+
+
+def split(event: UsersDpEvent) -> dp_event.DpEvent:
+    """A mechanism for each record of a user, each with its share of the noise (Section R7.4)."""
+    records, inner = _records(event.records_per_user), event.event
+    if type(inner) not in SPLIT:
+        raise UnsupportedEventError(
+            f"UsersDpEvent of {type(inner).__name__} has no law here: give one of "
+            f"{', '.join(sorted(cls.__name__ for cls in SPLIT))}; for DP-SGD, dpsgd(..., records_per_user=...)",
+            event,
+        )
+    noise = validate.noise_scale(noise_multiplier=inner.noise_multiplier)
+    each = attr.evolve(inner, noise_multiplier=noise_over(noise, records))
+    return each if records == 1 else dp_event.SelfComposedDpEvent(each, records)
+
+
+def _held(event: UsersDpEvent) -> NeighboringRelation:
+    """Under which relation the scheme itself holds."""
+    held = SPLIT[type(event.event)].relation if type(event.event) in SPLIT else None
+    return ADD_OR_REMOVE if held is None else held(event.event)
+
+
+def _records(records_per_user: int, most: int = MOST_RECORDS) -> int:
+    records = validate.positive_integer(records_per_user=records_per_user)
+    if records > most:
+        raise ValueError(f"records_per_user={records!r} is above {most:,}: bound what a user contributes")
+    return records
+
+
+def hypergeometric(size: int, records: int, batch: int) -> dict[int, Fraction]:
+    """How many of a user's records are in a batch; negligible numbers above 0 are moved to the greatest.
+
+    >>> hypergeometric(4, 2, 2)
+    {0: Fraction(1, 6), 1: Fraction(2, 3), 2: Fraction(1, 6)}
+    """
+    ways, least, most = math.comb(size, records), max(0, records + batch - size), min(records, batch)
+    count = math.comb(batch, least) * math.comb(size - batch, records - least)  # of ways, for each number
+    found, rest = dict[int, Fraction](), ways
+    for number in range(least, most + 1):
+        if number in (0, most) or count * _NEGLIGIBLE.denominator >= ways:
+            found[number], rest = Fraction(count, ways), rest - count
+        count = count * (batch - number) * (records - number)
+        count //= (number + 1) * (size - batch - records + number + 1) or 1
+    found[most] += Fraction(rest, ways)
+    return found
 
 
 def binomial(count: int, q: Fraction) -> dict[int, Fraction]:
@@ -61,15 +140,53 @@ def binomial(count: int, q: Fraction) -> dict[int, Fraction]:
     return found
 
 
-MECHANISM = Mechanism(
-    PoissonSampledUsersDpEvent,
-    pairs,
-    assumptions=(
-        "no user had more than the stated number of records in the data",
-        "each record was in each batch independently, with the stated probability",
-        "each record's gradient was clipped to norm 1 times the clipping norm, and the sum was divided by a constant",
+_OWNED = "no user had more than the stated number of records in the data, by a rule that looked at that user alone"
+_CLIPPED = (
+    "each record's gradient was clipped to norm 1 times the clipping norm, and the sum was divided by a constant; "
+    "where a norm per user is stated, the sum of a user's records in a batch was clipped to it too"
+)
+
+SPLIT = {
+    mechanism.event: mechanism
+    for mechanism in (
+        balls_in_bins.MECHANISM,
+        balls_in_bins.REDRAWN,
+        matrix_mechanism.CYCLIC_POISSON,
+        matrix_mechanism.MECHANISM,
+        min_sep.MECHANISM,
+    )
+}
+"""Schemes that may be about users."""
+
+MECHANISMS = (
+    Mechanism(
+        PoissonSampledUsersDpEvent,
+        pairs,
+        assumptions=(_OWNED, "each record was in each batch independently, with the stated probability", _CLIPPED),
+        takes_sampling=False,
+        under={REPLACE_ONE: partial(pairs, replaced=True)},
+        unit="user",
     ),
-    takes_sampling=False,
-    under={REPLACE_ONE: partial(pairs, replaced=True)},
-    unit="user",
+    Mechanism(
+        FixedBatchUsersDpEvent,
+        fixed_batches,
+        assumptions=(
+            _OWNED,
+            "each batch was a uniformly random set of the stated size, drawn anew for each step, and a user with fewer "
+            "records has empty ones in their places",
+            _CLIPPED,
+        ),
+        takes_sampling=False,
+        relation=lambda event: REPLACE_ONE,
+        unit="user",
+    ),
+    Mechanism(
+        UsersDpEvent,
+        split,
+        assumptions=(_OWNED, "what is said of a record below holds for each record of a user by itself"),
+        takes_sampling=False,
+        relation=_held,
+        under={REPLACE_ONE: split},
+        unit="user",
+    ),
 )

@@ -16,12 +16,12 @@ from functools import lru_cache
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from evr.bounds.moments import log_peak
 from evr.bounds.tilt import Tilt
 from evr.laws import Direction, DiscretePair, DominatingPair, Floats, Step, outcomes
 from evr.laws.patterns.bins import Bins
 from evr.laws.patterns.law import PatternLaw
 from evr.laws.patterns.min_sep import MinSep
+from evr.laws.patterns.replaced import ReplacedPatterns
 from evr.planning.capped import GROWTH, floor_of
 from evr.planning.clipping import block_size, choose_clip
 from evr.planning.merging import edges_of
@@ -29,7 +29,7 @@ from evr.randomness import Stream
 from evr.sampling import Proposal
 from evr.sampling.drawing import drawing_of
 from evr.sampling.line import on_outcomes, spread_steps
-from evr.sampling.mixtures import MixtureProposal
+from evr.sampling.mixtures import MixtureProposal, log_height, loss_order
 from evr.sampling.parts import affords, bins_table, part_of
 from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow, Kind, MixturePlan
 
@@ -134,9 +134,13 @@ def _remove(steps: tuple[Step, ...], goal: Goal) -> Iterator[MixtureProposal]:
     """The order or scale with the least bound on samples; and, of one training of bins, the same in a share of the
     samples, beside what takes a few bins to epsilon.
     """
+    (law, count), *others = _laws(steps)
+    if isinstance(law, ReplacedPatterns):  # bounds are loose: what varies least may be what is bounded by 1
+        yield from _bounded(steps, goal)
+        yield with_lines(steps, ByScale(1.0, 1.0), 0.0)
+        return
     bounding = min(_bounded(steps, goal), key=lambda one: one.log_greatest(goal.epsilon))
     yield bounding
-    (law, count), *others = _laws(steps)
     if not isinstance(law, Bins) or count > 1 or others or not 0 < goal.epsilon < 700:
         return
     shift = _LIFTED * (bounding.order + 1.0)  # what the bound's tilt does to all bins together
@@ -182,9 +186,9 @@ def _scaled(laws: Laws, epsilon: float) -> ByScale:
     def log_bound(more: float, odds: float) -> float:
         part = ByScale(1.0 + more, odds)
         log_moment = math.fsum(n * part_of(law, part).log_normaliser for law, n in laws)
-        return log_moment + log_peak(more) - more * epsilon
+        return log_moment + log_height(laws, loss_order(laws[0][0], more), epsilon)
 
-    chains = any(isinstance(law, MinSep) for law, _ in laws)
+    chains = any(isinstance(getattr(law, "base", law), MinSep) for law, _ in laws)
     more = min(np.geomspace(0.05, 33.0, 27).tolist(), key=lambda x: log_bound(x, 1.0 + chains))
     odds = 1.0
     if chains:
@@ -200,7 +204,8 @@ def _scaled(laws: Laws, epsilon: float) -> ByScale:
 
 def with_lines(steps: tuple[Step, ...], part: ByOrder | ByScale | ByShift, order: float) -> MixtureProposal:
     """The proposal, with steps on a line as outcomes, tilted by that order without a cap that could be reached."""
-    kinds = tuple(_uncapped(s.law, s.count, order) for s in steps if isinstance(s.law, DominatingPair))
+    slope = loss_order(_laws(steps)[0][0], order)
+    kinds = tuple(_uncapped(s.law, s.count, slope) for s in steps if isinstance(s.law, DominatingPair))
     return MixtureProposal(MixturePlan(part, kinds), steps)
 
 

@@ -18,12 +18,24 @@ from evr.bounds.tilt import Tilt
 from evr.laws import Direction, DominatingPair, Floats, Step
 from evr.laws.law import UNIT
 from evr.laws.patterns.law import PatternLaw, density_error, magnitude
+from evr.laws.patterns.replaced import ReplacedPatterns
 from evr.sampling import placed_parts
 from evr.sampling.line import TiltedProposal, spread_steps
 from evr.sampling.parts import Part, part_of
 from evr.sampling.philox import Place
 from evr.sampling.plan import MixturePlan
 from evr.sampling.proposals import Block, Proposal, log_with_infinite
+
+
+def loss_order(law: PatternLaw, order: float) -> float:
+    """How fast weights fall with the loss where they fall by ``order`` with ``log L``."""
+    return order / 2 if isinstance(law, ReplacedPatterns) else order
+
+
+def log_height(laws: Sequence[tuple[PatternLaw, int]], slope: float, epsilon: float) -> float:
+    """``log`` of the greatest ``(1 - e^{epsilon - loss})_+ L^{-order}``; ``slope`` is the order over the loss."""
+    kappas = (n * law.log_kappa for law, n in laws if isinstance(law, ReplacedPatterns))
+    return (log_peak(slope) if slope > 0 else 0.0) - slope * (epsilon + 2.0 * math.fsum(kappas))
 
 
 class MixtureProposal(Proposal):
@@ -101,10 +113,9 @@ class MixtureProposal(Proposal):
                 one += part.log_density(own, log_ratio).reshape(size, count).sum(axis=1)
             if any(part.refuses for part in parts):  # whatever else is no number stops the run
                 refused |= np.isnan(own[:, 0]).reshape(size, count).any(axis=1)
-            log_ratio = log_ratio.reshape(size, count).sum(axis=1)
-            remove = law.direction is Direction.REMOVE
-            losses += log_ratio if remove else -log_ratio
-            total += log_ratio if remove else 0.0
+            losses += law.loss(own, log_ratio).reshape(size, count).sum(axis=1)
+            if law.direction is Direction.REMOVE:
+                total += log_ratio.reshape(size, count).sum(axis=1)
         log_weights = total - self._mixed(log_densities)
         losses[refused], log_weights[refused] = 0.0, -np.inf  # whatever is lost on a line
         return losses, log_weights
@@ -120,7 +131,7 @@ class MixtureProposal(Proposal):
     # --- bounds -----------------------------------------------------------------------------------
 
     def log_greatest(self, epsilon: float) -> float:
-        """By the share of the component that bounds samples (5.1, 5.2, 6.1)."""
+        """By the share of the component that bounds samples (5.1, 5.2, 6.1; docs/guarantees_relations.md, R8.3)."""
         own = zip(self.weights, self.parts, strict=True)
         bound = min(self._bound(parts, epsilon) - math.log(weight) for weight, parts in own)
         return log_with_infinite(bound, self.infinite)
@@ -128,10 +139,10 @@ class MixtureProposal(Proposal):
     def _bound(self, parts: Sequence[Part], epsilon: float) -> float:
         order = parts[0].order  # of all of them
         log_moment = math.fsum(n * part.log_normaliser for part, (_, n) in zip(parts, self.laws, strict=True))
+        slope = loss_order(self.laws[0][0], order)
         if self.line is not None:
-            log_moment += self.line.log_normaliser + self._line_gap(order)
-        peak = log_peak(order) if order > 0 else 0.0
-        return log_moment + peak - order * epsilon
+            log_moment += self.line.log_normaliser + self._line_gap(slope)
+        return log_moment + log_height(self.laws, slope, epsilon)
 
     def _line_gap(self, order: float) -> float:
         """``sup (order y - h)`` over the steps on a line; infinite if draws may reach beyond a cap."""

@@ -20,6 +20,7 @@ from evr.laws.line.pair import log_sum_exp
 from evr.laws.patterns.bins import Bins
 from evr.laws.patterns.law import PatternLaw, in_parts, log_mean_exp, magnitude
 from evr.laws.patterns.min_sep import Chain, MinSep
+from evr.laws.patterns.replaced import ReplacedPatterns
 from evr.sampling.plan import ByOrder, ByScale, ByShift, ByWindow
 
 
@@ -208,6 +209,7 @@ class OrderMinSep(Part):
 
 def part_of(law: PatternLaw, by: ByOrder | ByScale | ByShift | ByWindow) -> Part:
     """The part of a law that a plan names; the same for all laws of a composition."""
+    law = law.base if isinstance(law, ReplacedPatterns) else law
     remove = law.direction is Direction.REMOVE
     match by:
         case ByShift(shift) if not remove:
@@ -306,6 +308,7 @@ def log_hoelder(law: MinSep, probability: float, scale: float) -> float:
 
 def affords(law: PatternLaw, order: int, window: int | None = None) -> bool:
     """Whether the table of an order is affordable."""
+    law = law.base if isinstance(law, ReplacedPatterns) else law
     if not 2 <= order <= MOST_REPLICAS or (window is not None and window < 1):
         return False
     if order * (order - 1) / 2 * law.greatest_energy > STEEPEST:

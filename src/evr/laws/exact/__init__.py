@@ -2,6 +2,7 @@
 
 from evr.laws.exact.bins import ExactBins
 from evr.laws.exact.bounded_range import ExactBoundedRange, ExactRun
+from evr.laws.exact.labelled import ExactLabelled
 from evr.laws.exact.law import Ball, ExactCurve, ExactLaw, ExactOutcomes, OutcomeSet
 from evr.laws.exact.line import ExactGaussian, ExactLaplace
 from evr.laws.exact.mixture import ExactMixture
@@ -16,7 +17,7 @@ from evr.laws.exact.points import ExactConcentrated, ExactPoints
 from evr.laws.exact.sampled import SampledCurve, SampledOutcomes, exact_sampled
 from evr.laws.exact.shifted import ExactShifted
 from evr.laws.exact.truncated import ExactTruncated
-from evr.laws.exact.two_sided import ExactTwoSided
+from evr.laws.exact.two_sided import ExactTwoSided, ExactTwoSidedLaplace, ExactTwoSidedOutcomes
 from evr.laws.exact.without_replacement import exact_without_replacement
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "ExactDiscreteLaplace",
     "ExactEpsilonDelta",
     "ExactGaussian",
+    "ExactLabelled",
     "ExactLaplace",
     "ExactLaw",
     "ExactMixture",
@@ -39,6 +41,8 @@ __all__ = [
     "ExactShifted",
     "ExactTruncated",
     "ExactTwoSided",
+    "ExactTwoSidedLaplace",
+    "ExactTwoSidedOutcomes",
     "OutcomeSet",
     "RationalOutcomes",
     "SampledCurve",

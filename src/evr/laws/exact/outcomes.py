@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Self
+from typing import NamedTuple, Self
 
 from flint import ctx
 
@@ -80,6 +80,16 @@ class ExactEpsilonDelta(ExactOutcomes):
         return Ball.pos_inf() if self.delta else self.epsilon
 
 
+class Noise(NamedTuple):
+    """Symmetric noise on the integers: the chances of ``x >= 0`` and of more than ``x``, and how far out single
+    integers count; None where the loss is the same for all beyond both centres.
+    """
+
+    at: Callable[[int], Ball]
+    beyond: Callable[[int], Ball]
+    reach: int | None
+
+
 @dataclass(frozen=True)
 class ExactDiscreteLaplace(ExactOutcomes):
     """Noise of probability ``tanh(a/2) e^{-a |x|}`` on the integers; ``P`` is centred at ``sensitivity``, ``Q`` at 0.
@@ -90,12 +100,20 @@ class ExactDiscreteLaplace(ExactOutcomes):
     parameter: Fraction
     sensitivity: int
 
-    def sets(self) -> list[OutcomeSet]:
-        a, s = self.parameter, self.sensitivity
-        ratio = ball(-a).exp()
+    def noise(self) -> Noise:
+        """Itself; ``beyond`` takes ``x >= -1``."""
+        a, ratio = self.parameter, ball(-self.parameter).exp()
         atom, tail = (1 - ratio) / (1 + ratio), 1 / (1 + ratio)
-        masses = [tail, *(atom * ball(-a * j).exp() for j in range(1, s)), tail * ball(-a * s).exp()]
-        return [OutcomeSet(masses[s - j], masses[j], ball(a * (2 * j - s))) for j in range(s + 1)]
+        return Noise(lambda x: atom * ball(-a * x).exp(), lambda x: tail * ball(-a * (x + 1)).exp(), None)
+
+    def sets(self) -> list[OutcomeSet]:
+        (at, beyond, _), s = self.noise(), self.sensitivity
+        masses = [beyond(-1), *map(at, range(1, s)), beyond(s - 1)]
+        return [OutcomeSet(masses[s - j], masses[j], self.loss(j)) for j in range(s + 1)]
+
+    def loss(self, x: int) -> Ball:
+        """``a (|x| - |x - s|)``."""
+        return ball(self.parameter * (abs(x) - abs(x - self.sensitivity)))
 
     def greatest(self) -> Fraction:
         return self.parameter * self.sensitivity
@@ -108,30 +126,32 @@ class ExactDiscreteGaussian(ExactOutcomes):
     sigma: Fraction
     sensitivity: int
 
-    def sets(self) -> list[OutcomeSet]:
-        shift, variance = self.sensitivity, self.sigma**2
+    def noise(self) -> Noise:
+        """Itself; ``at`` takes ``x`` up to twice the sensitivity beyond its reach."""
+        variance = self.sigma**2
         # sound for any reach; this one leaves out e^-prec
         reach = math.isqrt(math.ceil(2 * variance * (ctx.prec + 8))) + 1
-        terms = [ball(-x * x / (2 * variance)).exp() for x in range(reach + shift + 1)]
+        terms = [ball(-x * x / (2 * variance)).exp() for x in range(reach + 2 * self.sensitivity + 1)]
 
         def beyond(last: int) -> Ball:
-            """The sum of the terms of ``x > last``: at least the first, at
-            most a geometric series.
-            """
+            """At least the first term, at most a geometric series."""
             first = ball(-Fraction((last + 1) ** 2) / (2 * variance)).exp()
             return first.union(first / (1 - ball(-Fraction(2 * last + 3) / (2 * variance)).exp()))
 
-        near, far = beyond(reach), beyond(reach + shift)
-        total = 1 + 2 * (sum(terms[1 : reach + 1], Ball(0)) + near)
+        total = 1 + 2 * (sum(terms[1 : reach + 1], Ball(0)) + beyond(reach))
         terms = [term / total for term in terms]
-        near, far = near / total, far / total
-        kept = [
-            OutcomeSet(terms[abs(x - shift)], terms[abs(x)], self._loss(x)) for x in range(-reach, shift + reach + 1)
-        ]
-        below, above = (OutcomeSet(far, near, self._loss(-reach)), OutcomeSet(near, far, Ball.pos_inf()))
+        return Noise(terms.__getitem__, lambda x: beyond(x) / total, reach)
+
+    def sets(self) -> list[OutcomeSet]:
+        (at, beyond, reach), shift = self.noise(), self.sensitivity
+        assert reach is not None
+        near, far = beyond(reach), beyond(reach + shift)
+        kept = [OutcomeSet(at(abs(x - shift)), at(abs(x)), self.loss(x)) for x in range(-reach, shift + reach + 1)]
+        below, above = (OutcomeSet(far, near, self.loss(-reach)), OutcomeSet(near, far, Ball.pos_inf()))
         return [below, *kept, above]
 
-    def _loss(self, x: int) -> Ball:
+    def loss(self, x: int) -> Ball:
+        """``(x^2 - (x - s)^2) / (2 sigma^2)``."""
         return ball(Fraction(self.sensitivity * (2 * x - self.sensitivity)) / (2 * self.sigma**2))
 
     def greatest(self) -> Ball:

@@ -1,4 +1,4 @@
-"""Mixtures of Gaussians shifted to both sides, by their exact parameters (docs/guarantees_relations.md, Section R5)."""
+"""Noise shifted to both sides, by its exact parameters (docs/guarantees_relations.md, Sections R5 and R6)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from evr.laws.exact.law import Ball, ExactCurve, ball, proved_root
+from evr.laws.exact.law import Ball, ExactCurve, ExactOutcomes, OutcomeSet, ball, proved_root
+from evr.laws.exact.outcomes import ExactDiscreteGaussian, ExactDiscreteLaplace
 
 _HALVINGS = 80
 
@@ -106,3 +107,75 @@ class _Root:
             return up - ratio * down, rise + ratio * fall
 
         return proved_root(beyond, self._start(float(ratio.log().mid())))
+
+
+@dataclass(frozen=True)
+class ExactTwoSidedLaplace(ExactCurve):
+    """``(1-q) Lap(0, b) + q Lap(1, b)`` against ``(1-q) Lap(0, b) + q Lap(-1, b)``, ``b = scale``, ``0 < q < 1``.
+
+    Examples
+    --------
+    >>> law = ExactTwoSidedLaplace(Fraction(1), Fraction(1, 10))
+    >>> print(law.curve()(Ball(1)).str(8, radius=False))
+    0.063212056
+    """
+
+    scale: Fraction
+    q: Fraction
+
+    def curve(self) -> Callable[[Ball], Ball]:
+        one, zero, q, rest = Ball(1), Ball(0), ball(self.q), ball(1 - self.q)
+        rare = q * ball(-1 / self.scale).exp()
+
+        def above(ratio: Ball) -> Ball:
+            inner = ratio * (rest + rare) - rest  # at least ``rare``
+            return zero.max(q - (rare * inner.max(rare)).sqrt())
+
+        def below(ratio: Ball) -> Ball:
+            return one - ratio + ratio * above(one / ratio)
+
+        def value(ratio: Ball) -> Ball:
+            if ratio >= one:
+                return above(ratio)
+            return below(ratio) if ratio <= one else above(ratio.upper()).union(below(ratio.lower()))
+
+        return value
+
+    def least(self) -> Ball:
+        return -self.greatest()
+
+    def greatest(self) -> Ball:
+        q, rest, size = ball(self.q), ball(1 - self.q), ball(1 / self.scale)
+        return ((rest + q * size.exp()) / (rest + q * (-size).exp())).log()
+
+
+@dataclass(frozen=True)
+class ExactTwoSidedOutcomes(ExactOutcomes):
+    """``(1-q) f(x) + q f(x - D)`` against ``(1-q) f(x) + q f(x + D)``: ``f`` is the noise of ``base``, ``D`` its
+    sensitivity, ``0 < q < 1``.
+    """
+
+    base: ExactDiscreteLaplace | ExactDiscreteGaussian
+    q: Fraction
+
+    def sets(self) -> list[OutcomeSet]:
+        (at, beyond, reach), shift = self.base.noise(), self.base.sensitivity
+        q, rest = ball(self.q), ball(1 - self.q)
+        window = shift - 1 if reach is None else reach + shift
+        factors = [rest + q * self.base.loss(x).exp() for x in range(-window - 1, window + 2)]
+
+        def loss(x: int) -> Ball:
+            return Ball(0) if x == 0 else (factors[window + 1 + x] / factors[window + 1 - x]).log()
+
+        def mixed(absent: Ball, present: Ball) -> Ball:
+            return rest * absent + q * present
+
+        inside = range(-window, window + 1)
+        moved = [mixed(at(abs(x)), at(abs(x - shift))) for x in inside]
+        near, far = (mixed(beyond(window), beyond(window + by)) for by in (-shift, shift))
+        low, high = (-window, Ball.pos_inf()) if reach is not None else (-shift, loss(shift))
+        return [
+            OutcomeSet(far, near, loss(low)),
+            *(OutcomeSet(moved[window + x], moved[window - x], loss(x)) for x in inside),
+            OutcomeSet(near, far, high),
+        ]

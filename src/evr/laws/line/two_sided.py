@@ -1,5 +1,5 @@
-"""Mixtures of Gaussians shifted to both sides: what Poisson sampling and mixtures are under replace-one
-(docs/guarantees_relations.md, Section R5).
+"""Noise shifted to both sides: what Poisson sampling and mixtures are under replace-one
+(docs/guarantees_relations.md, Sections R5 and R6).
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from evr.laws.line.discrete import DiscretePair
 from evr.laws.line.gaussian import NORMAL_REACH, log_normal_mass
+from evr.laws.line.laplace import LaplacePair
 from evr.laws.line.mixture import log_mean_exp, log_weighted_sum
 from evr.laws.line.pair import DominatingPair, Floats, Measure
+from evr.laws.line.poisson import mix
 
 _HALVINGS = 110
 
@@ -94,3 +97,63 @@ class TwoSidedPair(DominatingPair):
     def describe(self) -> str:
         parts = [f"{p:.4g} N(±{m:.6g}, 1)" for p, m in zip(self.probabilities[:3], self.means[:3], strict=True)]
         return " + ".join(parts) + (" + ..." if len(self.means) > 3 else "")
+
+
+@dataclass(frozen=True)
+class TwoSidedLaplacePair(DominatingPair):
+    """``(1-q) Lap(0, b) + q Lap(1, b)`` against ``(1-q) Lap(0, b) + q Lap(-1, b)``, ``b = scale``, ``0 < q < 1``.
+
+    The loss is odd, and ``log(1 + c (e^{2t/b} - 1))`` from 0 to 1, ``c = q e^{-1/b} / (1 - q + q e^{-1/b})``; beyond 1
+    it does not rise.
+    """
+
+    scale: float
+    q: float
+
+    @property
+    def _log_c(self) -> float:
+        return math.log(self.q) - 1 / self.scale - float(mix(-1 / self.scale, self.q))
+
+    def privacy_loss(self, t: Any) -> Floats:
+        t = np.asarray(t, float)
+        size = 2 * np.minimum(np.abs(t), 1.0) / self.scale
+        with np.errstate(divide="ignore"):
+            return np.copysign(np.logaddexp(0.0, self._log_c + size + np.log(-np.expm1(-size))), t)
+
+    def point(self, loss: Any) -> Floats:
+        loss = np.asarray(loss, float)
+        size, most = np.abs(loss), float(self.privacy_loss(1.0))
+        with np.errstate(divide="ignore"):
+            found = self.scale / 2 * np.logaddexp(0.0, size + np.log(-np.expm1(-size)) - self._log_c)
+        inside = np.copysign(np.minimum(found, 1.0), loss)
+        return np.where(loss < -most, -np.inf, np.where(loss >= most, np.inf, inside))
+
+    def log_mass(self, measure: Measure, low: Any, high: Any) -> Floats:
+        if measure is Measure.Q:
+            return self.log_mass(Measure.P, -np.asarray(high, float), -np.asarray(low, float))
+        base = LaplacePair(self.scale)
+        absent, present = (base.log_mass(one, low, high) for one in (Measure.Q, Measure.P))
+        return np.logaddexp(math.log1p(-self.q) + absent, math.log(self.q) + present)
+
+    def draw(self, measure: Measure, generator: np.random.Generator, size: int) -> Floats:
+        drawn = generator.laplace(0.0, self.scale, size) + (generator.random(size) < self.q)
+        return drawn if measure is Measure.P else -drawn
+
+    @property
+    def flats(self) -> Floats:
+        return np.array([[-np.inf, -1.0], [1.0, np.inf]])
+
+    def span(self, order: float = 0.0) -> tuple[float, float]:
+        return -1.0, 1.0
+
+    def describe(self) -> str:
+        return f"(1-q) Lap(0, {self.scale:.6g}) + q Lap(±1, {self.scale:.6g}), q = {self.q:.6g}"
+
+
+def two_sided_outcomes(absent: Floats, present: Floats, losses: Floats, q: float, *, is_cut: bool) -> DiscretePair:
+    """The same for noise on integers ``-n .. n``: the logarithms of its law, of the law moved up, and their
+    difference.
+    """
+    log_p = np.logaddexp(math.log1p(-q) + absent, math.log(q) + present)
+    rising = mix(losses, q)
+    return DiscretePair.from_logs(log_p, log_p[::-1], rising - rising[::-1], is_cut=is_cut)

@@ -49,6 +49,10 @@ class PatternLaw(LossLaw):
     def log_ratio(self, coordinates: Floats) -> Floats:
         """``log L`` of each row."""
 
+    def loss(self, coordinates: Floats, log_ratio: Floats) -> Floats:
+        """The privacy loss of each row, ``log_ratio`` being its ``log L``."""
+        return log_ratio if self.direction is Direction.REMOVE else -log_ratio
+
     @property
     @abc.abstractmethod
     def mean(self) -> Mean:
