@@ -75,6 +75,7 @@ def build(
     computed_by: dict[str, Any],
     times: dict[str, Any],
     record: dict[str, Any] | None,
+    budget: dict[str, Any] | None = None,
     proof: str | None = None,
 ) -> Certificate:
     """Put together what was claimed, what happened and what follows; ``claim`` carries the terms of its release."""
@@ -122,6 +123,7 @@ def build(
         "times": times,
         "record": record,
         **({} if proof is None else {"proof": proof}),
+        **({} if budget is None else {"budget": budget}),
     }
     return Certificate.sealed(plain({**document, "statement": statement(document)}))
 

@@ -235,6 +235,17 @@ class RecordSection(Section):
     notes: Annotated[list[Note], Field(max_length=len(NOTES))]
 
 
+class BudgetSection(Section):
+    """The budget that the event was spent from: spending ``spending``, by whom, as its ledger says."""
+
+    name: Name
+    epsilon: Number
+    delta: Number
+    kind: Literal["planned", "adaptive"]
+    spending: Annotated[int, Field(ge=1, le=MAX_COUNT)]
+    by: Name
+
+
 class Certificate(Section):
     """A verification, and everything needed to repeat it.
 
@@ -259,6 +270,8 @@ class Certificate(Section):
         ``Record.is_certified_by`` compares it with the record itself.
     proof
         The SHA-256 on the last line of its proof file, where one was written; else there is no such field.
+    budget
+        The budget that it was spent from, if any; else there is no such field.
     digest
         SHA-256 of the rest.
     """
@@ -277,6 +290,7 @@ class Certificate(Section):
     times: TimesSection
     record: RecordSection | None
     proof: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    budget: BudgetSection | None = None
     digest: str
 
     @model_validator(mode="after")
@@ -326,7 +340,7 @@ class Certificate(Section):
 
     def document(self) -> dict[str, Any]:
         """All of it in JSON's types."""
-        return plain(self.model_dump(exclude=None if self.proof else {"proof"}))
+        return plain(self.model_dump(exclude={one for one in ("proof", "budget") if getattr(self, one) is None}))
 
     def to_json(self) -> str:
         """The text of the file."""

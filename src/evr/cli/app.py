@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import evr
-from evr.cli import calibrate, certify, describe, estimate, ledger, replay, resume, show
+from evr.cli import budget, calibrate, certify, describe, estimate, ledger, replay, resume, show
 
 app = typer.Typer(
     name="evr",
@@ -42,10 +42,11 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "describe": (describe.command, "How a specification is understood."),
     "replay": (replay.command, "Check a certificate."),
     "show": (show.command, "A certificate in words, as a page, as LaTeX."),
-    "ledger": (ledger.command, "Attempts, verdicts, budgets."),
+    "ledger": (ledger.command, "Attempts, verdicts, allowances."),
     "resume": (resume.command, "Continue what was interrupted."),
 }
 """Each command, and the few words that `evr --help` has for it."""
 
 for name, (command, words) in COMMANDS.items():
     app.command(name, short_help=words)(command)
+app.add_typer(budget.app, name="budget", help="Budgets that several teams share.")
