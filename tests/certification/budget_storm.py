@@ -83,7 +83,7 @@ def work(address: str, folder: Path, number: int, seed: int) -> None:
             evr.release(
                 partial(note, folder / f"out.{me}", name),
                 event,
-                epsilon=0.2,
+                epsilon=EPSILON,
                 delta=1e-3,
                 name=name,
                 budget=budget,
